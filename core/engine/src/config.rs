@@ -59,6 +59,13 @@ impl SafeCopy {
     pub(crate) fn is_on(self) -> bool {
         matches!(self, Self::On { .. })
     }
+
+    pub(crate) fn bound(self) -> Option<Bytes> {
+        match self {
+            Self::Off => None,
+            Self::On { bound } => bound,
+        }
+    }
 }
 
 /// What follows where the only local store of a primary's volume fails.

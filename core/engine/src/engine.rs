@@ -171,7 +171,7 @@ impl Engine {
             Event::StoreDone { io, outcome } => self.store_done(io, outcome),
             Event::SuperblockSaved { ok, sequence } => self.superblock_saved(ok, sequence),
             Event::Kept { kept, ok, sequence } => self.kept(kept, ok, sequence),
-            Event::BeforeFound(kept) => self.before_found(&kept),
+            Event::BeforeFound(kept) => self.shared.keeper.found(&kept),
             Event::BeforeDone(outcome) => self.before_done(outcome),
             Event::Connected => self.connected(),
             Event::Message(message) => self.message(message),
@@ -322,7 +322,7 @@ impl Engine {
             match follower.and_then(|follower| follower.step(&mut self.shared)) {
                 Some(Wish::Adopt(start)) => self.save(Goal::Adopted(start)),
                 Some(Wish::RecordConsistent) => {
-                    self.end_keeping_early();
+                    self.shared.keeper.end_early(&mut self.shared.out);
                     self.save(Goal::Consistent);
                 }
                 None => {}

@@ -8,27 +8,24 @@
 //! ```
 //! Before a start makes a consistent image inconsistent, room for the before-images of everything that will be copied
 //! is reserved; without it nothing is adopted (rule 10). Then no chunk is overwritten until its bytes are durable in
-//! the before-image file; where all of it will be overwritten, that goes on ahead of the items. An image that is inconsistent already keeps what is kept of it; one that never was consistent
-//! keeps nothing. The keeping ends once the record says consistent, and not before.
+//! the before-image file; where all of it will be overwritten, that goes on ahead of the items. An image that is
+//! inconsistent already keeps what is kept of it; one that never was consistent keeps nothing. The keeping ends once the
+//! record says consistent, and not before.
+//!
+//! The [`Keeper`] decides by facts and requests operations on the file; `keeping.rs` does what must follow elsewhere.
 
-use crate::config::SafeCopy;
-use crate::effect::BeforeOp;
-use crate::engine::Engine;
+use crate::effect::{BeforeOp, Effect};
 use crate::event::BeforeOutcome;
-use crate::follow::follower::Follower;
-use crate::local::suspect::bit;
-use crate::refusal::StoreFault;
-use crate::shared::Shared;
+use crate::follow::chunks::{ChunkSet, Chunks};
+use crate::follow::room::Shortage;
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, VecDeque};
-use alloc::format;
-use alloc::string::String;
-use alloc::vec;
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::ops::Range;
 use helio_format::before::{CHUNK_BYTES, KeptImage, PAGE_BYTES};
-use helio_format::copying::Copying;
-use helio_format::message::{Message, Parting, Start};
-use helio_ledger::{BeforeKept, Chunk};
+use helio_format::message::Start;
+use helio_format::superblock::Superblock;
+use helio_ledger::BeforeKept;
 use helio_plant::{Plant, planted};
 use helio_units::{Bytes, Extent, Generation, Sequence, VolumeIndex};
 
@@ -45,56 +42,9 @@ const AHEAD_CHUNKS: u64 = 4 * BATCH_CHUNKS as u64;
 /// Bytes of the file that one chunk takes.
 const RECORD_BYTES: u64 = CHUNK_BYTES + PAGE_BYTES as u64;
 
-/// Room that was not there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Shortage {
-    pub(crate) wanted: Bytes,
-    pub(crate) free: Bytes,
-}
-
-/// What a primary knows of its peer's keeping.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct PeerKeeping {
-    /// The operator gave it up for this update.
-    pub(crate) given_up: bool,
-    /// Where the stream began that keeps nothing, once the peer may have heard of it on this connection.
-    given_up_from: Option<Sequence>,
-    /// The stream that flows asked for it.
-    asked: bool,
-    /// The peer had no room for it.
-    pub(crate) refused: Option<Shortage>,
-}
-
-impl PeerKeeping {
-    /// Whether a stream that begins there is to ask for it; one that keeps the image consistent needs none.
-    pub(crate) fn ask(&mut self, from: Sequence, consistent: bool, s: &Shared) -> bool {
-        if self.given_up_from.is_some() || consistent {
-            // The peer heard of it, and has nothing to give up, or is consistent by now.
-            self.is_over();
-        }
-        self.asked = !consistent && s.config.safe_copy.is_on() && !self.given_up;
-        self.given_up_from = Some(from).filter(|_| self.given_up && !consistent);
-        self.refused = None;
-        self.asked
-    }
-
-    /// The peer is met, with an image as of that item. What was given up is given up once: not again if it heard of it.
-    pub(crate) fn met(&mut self, consistent: bool, head: Sequence) {
-        let reached = if consistent { head } else { head.next() };
-        if self.given_up_from.take().is_some_and(|from| reached >= from) {
-            self.is_over();
-        }
-    }
-
-    /// The peer's image is consistent again.
-    pub(crate) fn is_over(&mut self) {
-        *self = Self::default();
-    }
-}
-
 /// How far a restore is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Restore {
+enum Restore {
     No,
     /// The promotion under way is to restore first.
     Wanted,
@@ -128,56 +78,128 @@ enum Running {
 #[derive(Clone, Debug)]
 struct Parked {
     at: Sequence,
-    first: u64,
-    end: u64,
+    chunks: Range<u64>,
+}
+
+/// What is kept.
+#[derive(Clone, Debug)]
+enum Held {
+    Nothing,
+    Sound(KeptImage),
+    /// It cannot be restored.
+    Damaged(KeptImage),
+}
+
+/// How far chunks are preserved before an item wants them.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ahead {
+    /// At most so many chunks: none unless everything will be overwritten.
+    most: u64,
+    /// Behind the last chunk that an item wanted to overwrite.
+    reached: u64,
+    /// From there up to here nothing is left to preserve.
+    done: u64,
+}
+
+impl Ahead {
+    /// Where it ends now, of that many chunks.
+    fn end(&mut self, total: u64) -> u64 {
+        if self.most == 0 {
+            return 0;
+        }
+        let end = (self.reached + self.most).min(total);
+        if !(self.reached..=end).contains(&self.done) {
+            self.done = self.reached;
+        }
+        end
+    }
+}
+
+/// What a start depends on.
+pub(crate) struct Facts<'a> {
+    /// The record.
+    pub(crate) record: &'a Superblock,
+    /// The image is consistent.
+    pub(crate) consistent: bool,
+    /// A volume lies on another disk than the record names.
+    pub(crate) foreign: bool,
+    /// The start that waits to be adopted.
+    pub(crate) start: Option<Start>,
+    /// Everything received is applied and durable.
+    pub(crate) drained: bool,
+    /// The last item in the image, if this incarnation knows it.
+    pub(crate) completed: Option<Sequence>,
+    /// Bytes that the file may have.
+    pub(crate) bound: Option<Bytes>,
+}
+
+impl Facts<'_> {
+    fn image(&self) -> KeptImage {
+        KeptImage {
+            lineage: self.record.lineage,
+            head: self.completed.unwrap_or(self.record.head),
+            exact: self.completed.is_some() || self.record.clean,
+            wrote: self.record.wrote,
+            alone: self.record.alone,
+            ..KeptImage::default()
+        }
+    }
+}
+
+/// What the engine must do next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    Nothing,
+    /// These items are issued.
+    Issue(Vec<Sequence>),
+    /// The start is not adopted.
+    RefuseStart(Shortage),
+    /// Items wait for room that is not there: applying stops.
+    StopApplying(Shortage),
+    /// The file failed earlier: what cannot go on without it stops.
+    StopForFailure,
+    /// The file failed just now, which is also logged.
+    FileFailed,
+    /// Flushes of members failed, maybe during a restore.
+    FlushesFailed {
+        volumes: u64,
+        restores: bool,
+    },
+    /// The image is the kept one, and is to be recorded.
+    Restored,
+    RestoreFailed(BeforeOutcome),
 }
 
 /// See the drawing above.
 #[derive(Clone, Debug)]
 pub(crate) struct Keeper {
-    /// First chunk of each volume, and the count of all at the end.
-    starts: Vec<u64>,
-    sizes: Vec<Bytes>,
-    kept: Option<KeptImage>,
-    damaged: bool,
+    chunks: Chunks,
+    kept: Held,
     preserved: ChunkSet,
     /// Room reserved, in chunks.
     room: u64,
     running: Option<Running>,
     parked: VecDeque<Parked>,
-    /// Everything will be overwritten.
-    whole: bool,
-    /// Behind the last chunk that an item wanted to overwrite.
-    reached: u64,
-    /// From there up to here nothing is left to preserve.
-    ahead: u64,
+    ahead: Ahead,
     /// The start that may be adopted, and whether the image was consistent when that was settled.
     ready: Option<(Start, bool)>,
     /// An item waits for room that is not there.
-    pub(crate) short: Option<Shortage>,
-    pub(crate) restore: Restore,
-    /// The file failed, and is of no use until the daemon starts again.
-    pub(crate) failed: bool,
+    short: Option<Shortage>,
+    restore: Restore,
+    /// The file failed, and is of no use until the daemon starts again. A restore may still try it.
+    failed: bool,
 }
 
 impl Keeper {
     pub(crate) fn new(sizes: &[Bytes]) -> Self {
-        let mut starts = vec![0];
-        for size in sizes {
-            starts.push(starts[starts.len() - 1] + size.0.div_ceil(CHUNK_BYTES));
-        }
         Self {
-            starts,
-            sizes: sizes.to_vec(),
-            kept: None,
-            damaged: false,
+            chunks: Chunks::new(sizes),
+            kept: Held::Nothing,
             preserved: ChunkSet::default(),
             room: 0,
             running: None,
             parked: VecDeque::new(),
-            whole: false,
-            reached: 0,
-            ahead: 0,
+            ahead: Ahead::default(),
             ready: None,
             short: None,
             restore: Restore::No,
@@ -185,78 +207,89 @@ impl Keeper {
         }
     }
 
-    fn total(&self) -> u64 {
-        self.starts[self.starts.len() - 1]
-    }
-
-    fn number(&self, volume: VolumeIndex, offset: u64) -> u64 {
-        self.starts[usize::from(volume.0)] + offset / CHUNK_BYTES
-    }
-
-    fn place(&self, chunk: u64) -> Chunk {
-        let volume = self.starts.partition_point(|s| *s <= chunk) - 1;
-        let offset = (chunk - self.starts[volume]) * CHUNK_BYTES;
-        let length = (self.sizes[volume].0 - offset).min(CHUNK_BYTES);
-        (VolumeIndex(volume as u16), Extent::new(offset, length))
-    }
-
-    fn found(&mut self, kept: &BeforeKept) {
-        let inside = |(volume, extent): &Chunk| {
-            self.sizes.get(usize::from(volume.0)).is_some_and(|size| extent.end() <= size.0)
-        };
-        self.damaged = kept.damaged || !kept.chunks.iter().all(inside);
-        for (volume, extent) in kept.chunks.iter().filter(|chunk| inside(chunk)) {
-            self.preserved.insert(self.starts[usize::from(volume.0)] + extent.offset / CHUNK_BYTES);
+    /// What lay in the before-image file when the daemon started. Told before anything else.
+    pub(crate) fn found(&mut self, found: &BeforeKept) {
+        let mut damaged = found.damaged;
+        for chunk in &found.chunks {
+            match self.chunks.find(*chunk) {
+                Some(number) => _ = self.preserved.insert(number),
+                None => damaged = true,
+            }
         }
-        self.room = kept.chunks.len() as u64;
-        self.kept = Some(kept.image);
+        self.room = found.chunks.len() as u64;
+        self.kept = if damaged { Held::Damaged(found.image) } else { Held::Sound(found.image) };
     }
 
     /// The image that is kept, and whether it can be restored.
-    pub(crate) fn kept(&self) -> Option<(&KeptImage, bool)> {
-        self.kept.as_ref().map(|image| (image, !self.damaged))
+    pub(crate) const fn kept(&self) -> Option<(&KeptImage, bool)> {
+        match &self.kept {
+            Held::Nothing => None,
+            Held::Sound(image) => Some((image, true)),
+            Held::Damaged(image) => Some((image, false)),
+        }
+    }
+
+    const fn keeps(&self) -> bool {
+        self.kept().is_some()
+    }
+
+    /// Bytes preserved, by whole chunks.
+    pub(crate) const fn bytes(&self) -> Bytes {
+        Bytes(self.preserved.count() * CHUNK_BYTES)
+    }
+
+    /// An item waits for room that is not there.
+    pub(crate) const fn is_short(&self) -> bool {
+        self.short.is_some()
+    }
+
+    /// The file failed, and is of no use until the daemon starts again.
+    pub(crate) const fn has_failed(&self) -> bool {
+        self.failed
+    }
+
+    /// Nothing is being done with the file.
+    pub(crate) const fn is_idle(&self) -> bool {
+        self.running.is_none()
+    }
+
+    /// Whether the follower may adopt that start.
+    pub(crate) fn is_ready_for(&self, start: &Start) -> bool {
+        self.ready.as_ref().is_some_and(|(ready, _)| ready == start)
     }
 
     /// Only what items are about to overwrite is preserved from here on.
     pub(crate) fn keep_ahead_no_more(&mut self) {
-        self.whole = false;
-    }
-
-    /// Bytes preserved, by whole chunks.
-    pub(crate) fn bytes(&self) -> Bytes {
-        Bytes(self.preserved.count * CHUNK_BYTES)
+        self.ahead.most = 0;
     }
 
     fn forget(&mut self) {
-        self.kept = None;
-        self.damaged = false;
+        self.kept = Held::Nothing;
         self.preserved = ChunkSet::default();
         self.room = 0;
         self.short = None;
-        (self.reached, self.ahead) = (0, 0);
+        self.ahead = Ahead { most: self.ahead.most, ..Ahead::default() };
     }
 
     /// Whether an item that changes this extent may be issued now. If not, it is parked, and offered again.
     pub(crate) fn admits(&mut self, at: Sequence, volume: VolumeIndex, extent: Extent) -> bool {
-        if self.kept.is_none() || planted(Plant::OverwriteUnpreserved) {
+        if !self.keeps() || planted(Plant::OverwriteUnpreserved) {
             return true;
         }
-        let first = self.number(volume, extent.offset);
-        let end = self.number(volume, extent.end() - 1) + 1;
-        let waits = (first..end).any(|chunk| !self.preserved.has(chunk));
-        self.reached = end;
+        let chunks = self.chunks.touched(volume, extent);
+        let waits = chunks.clone().any(|chunk| !self.preserved.has(chunk));
+        self.ahead.reached = chunks.end;
         if waits {
-            self.parked.push_back(Parked { at, first, end });
+            self.parked.push_back(Parked { at, chunks });
         }
         !waits
     }
 
     /// Items whose chunks are all preserved, or that need none any more.
     fn take_ready(&mut self) -> Vec<Sequence> {
-        let Self { parked, preserved, kept, .. } = self;
-        let mut ready = Vec::new();
-        parked.retain(|item| {
-            let waits = kept.is_some() && (item.first..item.end).any(|chunk| !preserved.has(chunk));
+        let (keeps, mut ready) = (self.keeps(), Vec::new());
+        self.parked.retain(|item| {
+            let waits = keeps && item.chunks.clone().any(|chunk| !self.preserved.has(chunk));
             if !waits {
                 ready.push(item.at);
             }
@@ -265,82 +298,150 @@ impl Keeper {
         ready
     }
 
-    /// Whether the follower may adopt that start.
-    pub(crate) fn is_ready_for(&self, start: &Start) -> bool {
-        self.ready.as_ref().is_some_and(|(ready, _)| ready == start)
-    }
-
-    /// Nothing is being done with the file.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.running.is_none()
-    }
-
     /// Items that wait for it are let go.
     pub(crate) fn forget_parked(&mut self) {
-        self.parked.clear();
-        self.short = None;
+        if !planted(Plant::KeepParked) {
+            self.parked.clear();
+            self.short = None;
+        }
+    }
+
+    /// The file failed: items that wait for it are not applied, as if there were no room.
+    pub(crate) fn stop_for_failure(&mut self) {
+        if !self.parked.is_empty() {
+            self.short = Some(Shortage::new(Bytes::ZERO, Bytes::ZERO));
+        }
     }
 
     /// What is kept is of no use any more.
-    pub(crate) fn end(&mut self, out: &mut Vec<crate::Effect>) {
+    pub(crate) fn end(&mut self, out: &mut Vec<Effect>) {
         self.ready = None;
         self.run(Running::End, out);
+    }
+
+    /// What the simulator must find: the keeping ends while the record still says that the image is not consistent.
+    pub(crate) fn end_early(&mut self, out: &mut Vec<Effect>) {
+        if planted(Plant::EndKeepingEarly) && self.keeps() && self.is_idle() {
+            self.run(Running::End, out);
+        }
+    }
+
+    /// Settles what a start needs before it may be adopted, and ends a keeping that nothing needs. Nothing is being done
+    /// with the file.
+    pub(crate) fn arrange(&mut self, facts: &Facts<'_>, out: &mut Vec<Effect>) -> Next {
+        let consistent = facts.consistent;
+        self.ready.take_if(|(_, then)| *then != consistent);
+        let held = self.keeps();
+        let Some(start) = facts.start else {
+            if consistent && held && !self.failed {
+                self.end(out);
+            }
+            return Next::Nothing;
+        };
+        if self.is_ready_for(&start) {
+            return Next::Nothing;
+        }
+        // What waits for room stands in the way of everything behind it.
+        let settled = facts.drained || self.is_short();
+        let known = facts.record.lineage.generation != Generation::NONE;
+        match (start.consistent, consistent) {
+            (true, _) => self.ready = Some((start, consistent)),
+            _ if !settled => {}
+            // What is kept was overwritten on another disk.
+            _ if facts.foreign && held && !self.failed => self.run(Running::End, out),
+            (_, true) if self.failed && known && start.keep => return Next::StopForFailure,
+            _ if self.failed && held => return Next::StopForFailure,
+            (_, false) if held && start.keep => {
+                return self.reserve(start.to_copy, None, facts.bound, out);
+            }
+            (_, true) if known && start.keep => {
+                let image = Box::new(facts.image());
+                return self.reserve(start.to_copy, Some(image), facts.bound, out);
+            }
+            _ if held => self.run(Running::End, out),
+            _ => self.ready = Some((start, consistent)),
+        }
+        Next::Nothing
+    }
+
+    /// Asks for room for what a start will copy: for a new keeping of `image`, or for more of the one there is.
+    fn reserve(
+        &mut self,
+        to_copy: u64,
+        image: Option<Box<KeptImage>>,
+        bound: Option<Bytes>,
+        out: &mut Vec<Effect>,
+    ) -> Next {
+        if image.is_some() {
+            self.preserved = ChunkSet::default();
+        }
+        self.ahead.most = if to_copy >= self.chunks.bytes().0 { AHEAD_CHUNKS } else { 0 };
+        let room = self.room_for(to_copy);
+        let wanted = room_bytes(room);
+        if let Some(free) = bound.filter(|bound| wanted > *bound) {
+            return Next::RefuseStart(Shortage::new(wanted, free));
+        }
+        let running = match image {
+            Some(image) => Running::Begin { image, room },
+            None => Running::Extend { room: room.max(self.room), starting: true },
+        };
+        self.run(running, out);
+        Next::Nothing
     }
 
     /// Room for what a start will copy, in chunks, beyond what is preserved already.
     fn room_for(&self, to_copy: u64) -> u64 {
         let chunks = to_copy.div_ceil(CHUNK_BYTES);
-        let wanted = self.preserved.count + chunks + chunks / MARGIN_PART + self.margin();
-        wanted.min(self.total())
+        let wanted = self.preserved.count() + chunks + chunks / MARGIN_PART + self.margin();
+        wanted.min(self.chunks.total())
     }
 
     fn margin(&self) -> u64 {
-        (MARGIN.0 / CHUNK_BYTES).min(self.total() / MARGIN_OF_ALL)
+        (MARGIN.0 / CHUNK_BYTES).min(self.chunks.total() / MARGIN_OF_ALL)
     }
 
-    fn run(&mut self, running: Running, s: &mut Vec<crate::Effect>) {
+    fn run(&mut self, running: Running, out: &mut Vec<Effect>) {
         let op = match &running {
             Running::Begin { image, room } => BeforeOp::Begin { image: image.clone(), room: *room },
             Running::Extend { room, .. } => BeforeOp::Extend { room: *room },
-            Running::Preserve { chunks } => {
-                BeforeOp::Preserve { chunks: chunks.iter().map(|c| self.place(*c)).collect() }
-            }
+            Running::Preserve { chunks } => BeforeOp::Preserve {
+                chunks: chunks.iter().map(|c| self.chunks.place(*c)).collect(),
+            },
             Running::Restore => BeforeOp::Restore,
             Running::End => BeforeOp::End,
         };
         self.running = Some(running);
-        s.push(crate::Effect::Before(op));
+        out.push(Effect::Before(op));
+    }
+
+    /// Chunks that parked items wait for, more than once where several do.
+    fn missing(&self) -> impl Iterator<Item = u64> {
+        let wanted = self.parked.iter().flat_map(|item| item.chunks.clone());
+        wanted.filter(|chunk| !self.preserved.has(*chunk))
     }
 
     /// Adds what items will wait for, where there is room for it.
     fn add_ahead(&mut self, batch: &mut ChunkSet, chunks: &mut Vec<u64>) {
-        if !self.whole {
-            return;
-        }
-        let end = (self.reached + AHEAD_CHUNKS).min(self.total());
-        if !(self.reached..=end).contains(&self.ahead) {
-            self.ahead = self.reached;
-        }
-        while self.ahead < end
+        let end = self.ahead.end(self.chunks.total());
+        while self.ahead.done < end
             && chunks.len() < BATCH_CHUNKS
-            && self.preserved.count + (chunks.len() as u64) < self.room
+            && self.preserved.count() + (chunks.len() as u64) < self.room
         {
-            if !self.preserved.has(self.ahead) && batch.insert(self.ahead) {
-                chunks.push(self.ahead);
+            if !self.preserved.has(self.ahead.done) && batch.insert(self.ahead.done) {
+                chunks.push(self.ahead.done);
             }
-            self.ahead += 1;
+            self.ahead.done += 1;
         }
     }
 
-    /// Preserves what parked items wait for, as much as one flush takes.
-    fn preserve(&mut self, bound: Option<Bytes>, out: &mut Vec<crate::Effect>) {
-        if self.running.is_some() || self.short.is_some() || self.kept.is_none() || self.failed {
-            return;
+    /// Preserves what parked items wait for, as much as one flush takes; if the room ran out, applying stops there.
+    pub(crate) fn preserve(&mut self, bound: Option<Bytes>, out: &mut Vec<Effect>) -> Next {
+        if !self.is_idle() || self.is_short() || !self.keeps() || self.failed {
+            return Next::Nothing;
         }
         let mut batch = ChunkSet::default();
         let mut chunks = Vec::new();
-        let wanted = self.parked.iter().flat_map(|item| item.first..item.end);
-        for chunk in wanted.filter(|chunk| !self.preserved.has(*chunk)) {
+        for chunk in self.missing() {
             if batch.insert(chunk) {
                 chunks.push(chunk);
             }
@@ -350,362 +451,150 @@ impl Keeper {
         }
         self.add_ahead(&mut batch, &mut chunks);
         if chunks.is_empty() {
-            return;
+            return Next::Nothing;
         }
-        let needed = self.preserved.count + chunks.len() as u64;
+        let needed = self.preserved.count() + chunks.len() as u64;
         if needed <= self.room {
             self.run(Running::Preserve { chunks }, out);
-            return;
+            return Next::Nothing;
         }
-        let ample = (self.room + self.room / MARGIN_PART + self.margin()).min(self.total());
+        let ample = (self.room + self.room / MARGIN_PART + self.margin()).min(self.chunks.total());
         let most = bound.map_or(u64::MAX, |bound| bound.0 / RECORD_BYTES);
         if needed > most {
-            self.short = Some(Shortage { wanted: room_bytes(needed), free: room_bytes(most) });
-        } else {
-            let room = ample.max(needed).min(most);
-            self.run(Running::Extend { room, starting: false }, out);
+            return self.run_short(needed, room_bytes(most));
         }
-    }
-}
-
-fn room_bytes(chunks: u64) -> Bytes {
-    Bytes(chunks * RECORD_BYTES)
-}
-
-/// Chunks by number, in pages of 4096.
-#[derive(Clone, Debug, Default)]
-struct ChunkSet {
-    pages: BTreeMap<u64, Box<[u64; 64]>>,
-    count: u64,
-}
-
-impl ChunkSet {
-    fn has(&self, chunk: u64) -> bool {
-        let page = self.pages.get(&(chunk / 4096));
-        page.is_some_and(|page| page[(chunk / 64 % 64) as usize] & (1 << (chunk % 64)) != 0)
+        let room = ample.max(needed).min(most);
+        self.run(Running::Extend { room, starting: false }, out);
+        Next::Nothing
     }
 
-    /// Returns whether it is new.
-    fn insert(&mut self, chunk: u64) -> bool {
-        let page = self.pages.entry(chunk / 4096).or_insert_with(|| Box::new([0; 64]));
-        let word = &mut page[(chunk / 64 % 64) as usize];
-        let new = *word & (1 << (chunk % 64)) == 0;
-        *word |= 1 << (chunk % 64);
-        self.count += u64::from(new);
-        new
-    }
-}
-
-impl Engine {
-    /// What lay in the before-image file when the daemon started. Told before anything else.
-    pub(crate) fn before_found(&mut self, kept: &BeforeKept) {
-        self.shared.keeper.found(kept);
+    fn run_short(&mut self, needed: u64, free: Bytes) -> Next {
+        let shortage = Shortage::new(room_bytes(needed), free);
+        self.short = Some(shortage);
+        Next::StopApplying(shortage)
     }
 
-    /// Settles what a start needs before it may be adopted, and ends a keeping that nothing needs.
-    pub(crate) fn arrange_keeping(&mut self) {
-        if self.is_saving() || self.shared.metadata_failed || !self.shared.keeper.is_idle() {
-            return;
-        }
-        let (consistent, foreign) = (self.is_consistent(), self.members.are_foreign());
-        let keeper = &mut self.shared.keeper;
-        keeper.ready.take_if(|(_, then)| *then != consistent);
-        let follower = self.standing.follower();
-        let Some(start) = follower.and_then(Follower::starting) else {
-            if consistent && keeper.kept.is_some() && !keeper.failed {
-                keeper.ready = None;
-                keeper.run(Running::End, &mut self.shared.out);
-            }
-            return;
-        };
-        if keeper.is_ready_for(&start) {
-            return;
-        }
-        let held = keeper.kept.is_some();
-        // What waits for room stands in the way of everything behind it.
-        let settled = follower.is_some_and(Follower::is_drained) || keeper.short.is_some();
-        let known = self.superblock.lineage.generation != Generation::NONE;
-        match (start.consistent, consistent) {
-            (true, _) => keeper.ready = Some((start, consistent)),
-            _ if !settled => {}
-            // What is kept was overwritten on another disk.
-            _ if foreign && held && !keeper.failed => {
-                keeper.run(Running::End, &mut self.shared.out)
-            }
-            (_, true) if keeper.failed && known && start.keep => self.file_failed(),
-            _ if keeper.failed && held => self.file_failed(),
-            (_, false) if held && start.keep => self.reserve(start, None),
-            (_, true) if known && start.keep => {
-                let image = Box::new(self.image_now());
-                self.reserve(start, Some(image));
-            }
-            _ if held => keeper.run(Running::End, &mut self.shared.out),
-            _ => keeper.ready = Some((start, consistent)),
-        }
-    }
-
-    fn image_now(&self) -> KeptImage {
-        let b = &self.superblock;
-        let streaming = self.standing.streaming();
-        KeptImage {
-            lineage: b.lineage,
-            head: streaming.map_or(b.head, |follower| follower.completed()),
-            exact: streaming.is_some() || b.clean,
-            wrote: b.wrote,
-            alone: b.alone,
-            ..KeptImage::default()
-        }
-    }
-
-    /// Asks for room for what a start will copy: for a new keeping of `image`, or for more of the one there is.
-    fn reserve(&mut self, start: Start, image: Option<Box<KeptImage>>) {
-        let s = &mut self.shared;
-        if image.is_some() {
-            s.keeper.preserved = ChunkSet::default();
-        }
-        let all = s.config.volumes.iter().fold(Bytes::ZERO, |sum, size| sum + *size);
-        s.keeper.whole = start.to_copy >= all.0;
-        let room = s.keeper.room_for(start.to_copy);
-        let wanted = room_bytes(room);
-        match s.config.safe_copy {
-            SafeCopy::On { bound: Some(bound) } if wanted > bound => {
-                self.refuse_start(Shortage { wanted, free: bound });
-            }
-            _ => {
-                let running = match image {
-                    Some(image) => Running::Begin { image, room },
-                    None => Running::Extend { room: room.max(s.keeper.room), starting: true },
-                };
-                s.keeper.run(running, &mut s.out);
-            }
-        }
-    }
-
-    /// The start is not adopted, and its items are not taken.
-    fn refuse_start(&mut self, shortage: Shortage) {
-        self.refuse_items();
-        self.tell_shortage(shortage);
-    }
-
-    fn refuse_items(&mut self) {
-        if let Some(follower) = self.standing.follower_mut() {
-            follower.refuse(&mut self.shared);
-        }
-    }
-
-    fn starting(&self) -> Option<Start> {
-        self.standing.follower().and_then(Follower::starting)
-    }
-
-    fn tell_shortage(&mut self, Shortage { wanted, free }: Shortage) {
-        let s = &mut self.shared;
-        s.warn(format!(
-            "no space to preserve the last consistent copy: {wanted} required, {free} available; enlarge the file \
-             system or the limit, or run `helio resync {} --give-up-safe-copy` on the primary",
-            s.config.group
-        ));
-        if self.session.peer().is_some() {
-            let talk = Copying::NoRoom { wanted: wanted.0, free: free.0 };
-            self.shared.send(Message::Copying(talk));
-        }
-    }
-
-    /// Preserves what items wait for; where the room ran out, applying stops there.
-    pub(crate) fn keep_preserving(&mut self) {
-        let s = &mut self.shared;
-        let SafeCopy::On { bound } = s.config.safe_copy else {
-            return s.keeper.preserve(None, &mut s.out);
-        };
-        let was_short = s.keeper.short.is_some();
-        s.keeper.preserve(bound, &mut s.out);
-        if let Some(shortage) = s.keeper.short.filter(|_| !was_short) {
-            self.ran_short(shortage);
-        }
-    }
-
-    fn ran_short(&mut self, shortage: Shortage) {
-        self.shared.keeper.short = Some(shortage);
-        // A source that began in order again since asks for no keeping, and does not heed a want of room.
-        let in_order = self.starting().is_some_and(|start| start.consistent);
-        self.refuse_items();
-        self.tell_shortage(shortage);
-        if in_order {
-            self.meet_again_for_room();
-        }
-    }
-
-    /// The source counts on items that were not taken: the two meet again, and settle from where to go on.
-    pub(crate) fn meet_again_for_room(&mut self) {
-        self.hang_up(
-            Parting::RoleChanged,
-            String::from("items were not accepted because there is no space"),
-        );
-    }
-
-    /// What was asked of the before-image file ended.
-    pub(crate) fn before_done(&mut self, outcome: BeforeOutcome) {
-        let Some(running) = self.shared.keeper.running.take() else {
+    /// What was requested of the file ended. `start`: the one that waits to be adopted now.
+    pub(crate) fn done(
+        &mut self,
+        outcome: BeforeOutcome,
+        start: Option<Start>,
+        consistent: bool,
+        out: &mut Vec<Effect>,
+    ) -> Next {
+        let Some(running) = self.running.take() else {
             panic!("the before-image file ended an operation that was not requested")
         };
         match (running, outcome) {
-            (running, BeforeOutcome::Done) => self.before_succeeded(running),
+            (running, BeforeOutcome::Done) => {
+                self.succeeded(running, start.map(|start| (start, consistent)))
+            }
             (running, BeforeOutcome::FlushFailed { volumes }) => {
-                self.member_flushes_failed(matches!(running, Running::Restore), volumes);
+                Next::FlushesFailed { volumes, restores: matches!(running, Running::Restore) }
             }
-            (Running::Restore, outcome) => self.restore_failed(outcome),
-            (running, BeforeOutcome::NoRoom { free }) => self.before_refused(running, free),
+            (Running::Restore, outcome) => Next::RestoreFailed(outcome),
+            (running, BeforeOutcome::NoRoom { free }) => {
+                self.refused(running, free, start.is_some(), out)
+            }
             (_, BeforeOutcome::Damaged | BeforeOutcome::Failed(_)) => {
-                self.shared.keeper.failed = true;
-                let text = "the before-image file failed; repair it and restart the daemon";
-                self.shared.warn(String::from(text));
-                if !self.superblock.consistent || self.starting().is_some() {
-                    self.file_failed();
-                }
+                self.failed = true;
+                Next::FileFailed
             }
         }
     }
 
-    /// What those stores hold of earlier writes is unknown, as behind any flush that fails.
-    fn member_flushes_failed(&mut self, restores: bool, volumes: u64) {
-        for volume in (0..self.shared.config.volumes.len() as u16).map(VolumeIndex) {
-            if volumes & bit(volume) == 0 {
-                continue;
-            }
-            self.own_flush_failed(volume, StoreFault::Io);
-            if restores {
-                // Chunks that were put back lie in no hot extent.
-                let s = &mut self.shared;
-                s.suspect.all_of(volume, &s.config);
-            }
-        }
-        if restores {
-            self.restore_failed(BeforeOutcome::FlushFailed { volumes });
-        }
-    }
-
-    fn before_succeeded(&mut self, running: Running) {
-        let consistent = self.is_consistent();
-        let starting = self.starting();
-        let keeper = &mut self.shared.keeper;
+    fn succeeded(&mut self, running: Running, ready: Option<(Start, bool)>) -> Next {
         match running {
             Running::Begin { image, room } => {
-                keeper.forget();
-                (keeper.kept, keeper.room) = (Some(*image), room);
-                keeper.ready = starting.map(|start| (start, consistent));
+                self.forget();
+                (self.kept, self.room) = (Held::Sound(*image), room);
+                self.ready = ready;
             }
-            Running::Extend { room, starting: for_start } => {
-                keeper.room = room;
-                keeper.short = None;
-                if for_start {
-                    keeper.ready = starting.map(|start| (start, consistent));
+            Running::Extend { room, starting } => {
+                self.room = room;
+                self.short = None;
+                if starting {
+                    self.ready = ready;
                 }
             }
-            Running::Preserve { chunks } => {
-                chunks.into_iter().for_each(|chunk| {
-                    keeper.preserved.insert(chunk);
-                });
+            Running::Preserve { chunks } => chunks.into_iter().for_each(|chunk| {
+                self.preserved.insert(chunk);
+            }),
+            Running::End => self.forget(),
+            Running::Restore => {
+                self.restore = Restore::Ending;
+                return Next::Restored;
             }
-            Running::End => keeper.forget(),
-            Running::Restore => return self.restored(),
         }
-        let ready = self.shared.keeper.take_ready();
-        if let Some(follower) = self.standing.follower_mut() {
-            ready.into_iter().for_each(|at| follower.issue(at, &mut self.shared));
-        }
+        Next::Issue(self.take_ready())
     }
 
-    fn before_refused(&mut self, running: Running, free: Bytes) {
-        let needed = |keeper: &Keeper| {
-            let waits = keeper.parked.iter().flat_map(|item| item.first..item.end);
-            let waits = waits.filter(|chunk| !keeper.preserved.has(*chunk)).take(BATCH_CHUNKS);
-            keeper.preserved.count + waits.count() as u64
-        };
-        let s = &mut self.shared;
+    /// `starting`: a start waits to be adopted.
+    fn refused(
+        &mut self,
+        running: Running,
+        free: Bytes,
+        starting: bool,
+        out: &mut Vec<Effect>,
+    ) -> Next {
         match running {
             Running::Extend { room, starting: false } => {
-                let least = needed(&s.keeper).min(room);
-                if least < room && room_bytes(least) <= free {
-                    s.keeper.run(Running::Extend { room: least, starting: false }, &mut s.out);
-                } else {
-                    self.ran_short(Shortage { wanted: room_bytes(least), free });
+                let waits = self.missing().take(BATCH_CHUNKS).count() as u64;
+                let least = (self.preserved.count() + waits).min(room);
+                if least == room || room_bytes(least) > free {
+                    return self.run_short(least, free);
                 }
+                self.run(Running::Extend { room: least, starting: false }, out);
+                Next::Nothing
             }
-            Running::Begin { room, .. } | Running::Extend { room, .. } => {
-                if self.starting().is_some() {
-                    self.refuse_start(Shortage { wanted: room_bytes(room), free });
-                }
+            Running::Begin { room, .. } | Running::Extend { room, .. } if starting => {
+                Next::RefuseStart(Shortage::new(room_bytes(room), free))
             }
+            Running::Begin { .. } | Running::Extend { .. } => Next::Nothing,
             Running::Preserve { .. } | Running::End | Running::Restore => {
                 panic!("room was refused to what asks for none")
             }
         }
     }
 
-    /// Without the file nothing that needs it may go on: applying stops, and the connection ends.
-    fn file_failed(&mut self) {
-        if !self.shared.keeper.parked.is_empty() {
-            let nothing = Shortage { wanted: Bytes::ZERO, free: Bytes::ZERO };
-            self.shared.keeper.short = Some(nothing);
+    /// Whether the promotion that begins is to restore first.
+    pub(crate) fn want_restore(&mut self, wanted: bool) {
+        self.restore = if wanted { Restore::Wanted } else { Restore::No };
+    }
+
+    /// The image that a promotion would restore.
+    pub(crate) fn restores(&self) -> Option<&KeptImage> {
+        self.kept().filter(|_| self.restore != Restore::No).map(|(image, _)| image)
+    }
+
+    /// A restore is under way.
+    pub(crate) const fn is_restoring(&self) -> bool {
+        matches!(self.restore, Restore::Recording | Restore::Writing | Restore::Ending)
+    }
+
+    /// Begins the restore that is wanted, if what is kept is sound: its record comes first. Returns whether it does.
+    pub(crate) fn begin_restore(&mut self) -> bool {
+        let begins = self.restore == Restore::Wanted && matches!(self.kept, Held::Sound(_));
+        if begins {
+            self.restore = Restore::Recording;
         }
-        self.refuse_items();
-        let text = "the before-image file failed; repair it and restart the daemon";
-        self.hang_up(Parting::VolumeFailed, String::from(text));
+        begins
     }
 
-    /// The peer has no room to keep its image: the update does not go on.
-    pub(crate) fn peer_has_no_room(&mut self, wanted: Bytes, free: Bytes) -> Result<(), String> {
-        let Some(primary) = self.standing.primary_mut() else {
-            return Err(String::from("a lack of space was reported to a node that copies nothing"));
-        };
-        if primary.flow.is_some() && primary.peer_keeping.asked && primary.lack.is_some() {
-            // Marks could not take the queue's place: the two meet again, until there is room or it is given up.
-            primary.peer_keeping.refused = Some(Shortage { wanted, free });
-            let why = self.needs_room().unwrap_or_default();
-            self.hang_up(Parting::RoleChanged, why);
-        } else if primary.flow.is_some() && primary.peer_keeping.asked {
-            primary.drop_queue("the peer has no space to preserve its copy", &mut self.shared);
-            primary.peer_keeping.refused = Some(Shortage { wanted, free });
-        }
-        Ok(())
+    /// The record says so: the chunks are put back.
+    pub(crate) fn put_back(&mut self, out: &mut Vec<Effect>) {
+        self.restore = Restore::Writing;
+        self.run(Running::Restore, out);
     }
 
-    /// Why an update does not begin for want of room.
-    pub(crate) fn needs_room(&self) -> Option<String> {
-        let Shortage { wanted, free } = self.standing.primary()?.peer_keeping.refused?;
-        let (peer, group) = (&self.shared.config.peer, &self.shared.config.group);
-        Some(format!(
-            "{peer} has no space to preserve its last consistent copy during a resync: {wanted} required, {free} \
-             available; enlarge the file system or the limit there and run `helio resync {group}`, or run `helio \
-             resync {group} --give-up-safe-copy`"
-        ))
+    /// No restore is under way or wanted any more.
+    pub(crate) fn end_restore(&mut self) {
+        self.restore = Restore::No;
     }
+}
 
-    /// Updates without keeping the peer's last consistent image.
-    pub(crate) fn give_up_safe_copy(&mut self) {
-        if let Some(primary) = self.standing.primary_mut() {
-            primary.peer_keeping = PeerKeeping { given_up: true, ..PeerKeeping::default() };
-            // An update under way begins anew, so that the peer hears of it.
-            if primary.flow.is_some() && primary.owed.has_lost_order() {
-                primary.drop_queue(
-                    "the operator requested a resync without a safe copy",
-                    &mut self.shared,
-                );
-            }
-        }
-    }
-
-    /// What the simulator must find: the keeping ends while the record still says that the image is not consistent.
-    pub(crate) fn end_keeping_early(&mut self) {
-        let s = &mut self.shared;
-        if planted(Plant::EndKeepingEarly) && s.keeper.kept.is_some() && s.keeper.is_idle() {
-            s.keeper.run(Running::End, &mut s.out);
-        }
-    }
-
-    pub(crate) fn run_restore(&mut self) {
-        let s = &mut self.shared;
-        s.keeper.run(Running::Restore, &mut s.out);
-    }
+fn room_bytes(chunks: u64) -> Bytes {
+    Bytes(chunks * RECORD_BYTES)
 }
 
 #[cfg(test)]

@@ -3,14 +3,15 @@
 
 use super::*;
 use crate::*;
-use alloc::collections::BTreeSet;
+use alloc::string::String;
+use alloc::vec;
 use core::time::Duration;
+use helio_format::copying::Copying;
 use helio_format::lineage::Lineage;
-use helio_format::message::{Hello, Item, ItemKind};
+use helio_format::message::{Hello, Item, ItemKind, Message};
 use helio_format::report::Report;
 use helio_format::superblock::Superblock;
 use helio_units::{IoId, Mode, Moment, Role};
-use proptest::prelude::*;
 
 const SIZE: Bytes = Bytes::mib(1);
 
@@ -551,7 +552,8 @@ fn a_flush_that_fails_behind_a_restore_makes_all_of_the_copy_suspect() {
 #[test]
 fn chunks_are_preserved_ahead_as_far_as_four_flushes_go_and_no_further() {
     let mut keeper = Keeper::new(&[Bytes(CHUNK_BYTES * 10 * AHEAD_CHUNKS)]);
-    (keeper.whole, keeper.reached, keeper.room) = (true, 3, u64::MAX);
+    keeper.ahead = Ahead { most: AHEAD_CHUNKS, reached: 3, done: 0 };
+    keeper.room = u64::MAX;
     let mut last = 0;
     for _ in 0..2 * AHEAD_CHUNKS as usize / BATCH_CHUNKS {
         let (mut batch, mut chunks) = (ChunkSet::default(), Vec::new());
@@ -567,35 +569,11 @@ fn chunks_are_preserved_ahead_as_far_as_four_flushes_go_and_no_further() {
 fn the_file_grows_by_an_eighth_of_its_room_at_a_time() {
     const ROOM: u64 = 80_000;
     let mut keeper = Keeper::new(&[Bytes(CHUNK_BYTES * 100 * ROOM)]);
-    (keeper.kept, keeper.room) = (Some(KeptImage::default()), ROOM);
+    (keeper.kept, keeper.room) = (Held::Sound(KeptImage::default()), ROOM);
     (0..ROOM).for_each(|chunk| assert!(keeper.preserved.insert(chunk)));
     assert!(!keeper.admits(Sequence(1), VolumeIndex(0), Extent::new(ROOM * CHUNK_BYTES, 4096)));
     let mut out = Vec::new();
-    keeper.preserve(None, &mut out);
+    assert_eq!(keeper.preserve(None, &mut out), Next::Nothing);
     let [Effect::Before(BeforeOp::Extend { room })] = out[..] else { panic!("{out:?}") };
     assert!((ROOM + ROOM / 8..ROOM + ROOM / 4).contains(&room), "{room}");
-}
-
-#[test]
-fn a_peer_that_is_consistent_has_nothing_left_that_could_be_given_up() {
-    let desk = Desk::keeping();
-    let s = &desk.engine.shared;
-    let mut peer = PeerKeeping { given_up: true, ..PeerKeeping::default() };
-    assert!(!peer.ask(Sequence(5), false, s), "given up once");
-    let mut again = PeerKeeping { given_up: true, ..PeerKeeping::default() };
-    assert!(!again.ask(Sequence(5), true, s), "a consistent stream needs none");
-    assert!(again.ask(Sequence(9), false, s), "and the next one asks for it again");
-    assert!(peer.ask(Sequence(9), false, s), "the peer heard of the one before");
-}
-
-proptest! {
-    #[test]
-    fn the_set_of_chunks_is_a_set(chunks in prop::collection::vec(0..20_000_u64, 0..200)) {
-        let (mut set, mut twin) = (ChunkSet::default(), BTreeSet::new());
-        for chunk in chunks {
-            prop_assert_eq!(set.insert(chunk), twin.insert(chunk));
-            prop_assert_eq!(set.count, twin.len() as u64);
-        }
-        prop_assert!((0..20_000).all(|chunk| set.has(chunk) == twin.contains(&chunk)));
-    }
 }

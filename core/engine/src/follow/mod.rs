@@ -2,5 +2,8 @@
 //! Receiving: applying in order, flushing, and the last consistent copy below a resync.
 
 pub(crate) mod before;
+mod chunks;
 pub(crate) mod follower;
-pub(crate) mod restore;
+mod keeping;
+mod restore;
+pub(crate) mod room;

@@ -11,85 +11,33 @@
 //! the image is not consistent; behind it that of the kept image, so that writes which it lacks are seen by the table.
 //! A crash in the middle leaves the keeping whole: restoring again does the same.
 
+use crate::config::Config;
 use crate::engine::Engine;
 use crate::event::BeforeOutcome;
-use crate::follow::before::Restore;
+use crate::follow::before::Keeper;
 use crate::follow::follower::Follower;
 use crate::record::save::Goal;
 use crate::refusal::Refusal;
 use crate::role::{Following, Stage};
+use crate::shared::Shared;
 use alloc::format;
 use alloc::string::String;
 use helio_format::superblock::Superblock;
-use helio_plant::{Plant, planted};
 use helio_units::{Generation, Sequence, VolumeIndex};
 
-impl Engine {
+impl Keeper {
     /// Whether a promotion may restore, where the copy here is not consistent.
-    pub(crate) fn may_restore(&self) -> Result<(), Refusal> {
-        let group = &self.shared.config.group;
-        let refuse = |text: String| {
-            let hint = format!("wait for the resync from {} to end", self.shared.config.peer);
-            Err(Refusal::new("no-safe-copy", text, hint))
+    pub(crate) fn may_restore(&self, config: &Config) -> Result<(), Refusal> {
+        let group = &config.group;
+        let text = match self.kept() {
+            None => format!("this node preserves no consistent copy of {group}"),
+            Some((_, false)) => {
+                format!("the preserved copy of {group} on this node is damaged; see the log")
+            }
+            Some((_, true)) => return Ok(()),
         };
-        match self.shared.keeper.kept() {
-            None => refuse(format!("this node preserves no consistent copy of {group}")),
-            Some((_, false)) => refuse(format!(
-                "the preserved copy of {group} on this node is damaged; see the log"
-            )),
-            Some((_, true)) => Ok(()),
-        }
-    }
-
-    /// Generation and head of the image that a promotion would begin from.
-    pub(crate) fn candidate_head(&self) -> (Generation, Sequence) {
-        let restores = !self.superblock.consistent && self.shared.keeper.restore != Restore::No;
-        match self.shared.keeper.kept().filter(|_| restores) {
-            Some((image, _)) => (image.lineage.generation, image.head),
-            None => (self.superblock.lineage.generation, self.own_head()),
-        }
-    }
-
-    /// Nothing that was received can be applied any more, and nothing is under way.
-    pub(crate) fn is_stuck(&self) -> bool {
-        self.shared.keeper.short.is_some()
-            && self.shared.keeper.is_idle()
-            && self.standing.follower().is_some_and(Follower::is_still)
-            && !self.is_saving()
-    }
-
-    /// Nothing is kept any more of an image that a primary is about to write to; or it cannot be ended, and the record,
-    /// which says consistent, lets nobody go back to it.
-    pub(crate) fn is_keeping_over(&self) -> bool {
-        let keeper = &self.shared.keeper;
-        keeper.kept().is_none() || keeper.failed || self.shared.metadata_failed
-    }
-
-    /// A promotion of an inconsistent copy: restores as far as it can now, or ends it.
-    pub(crate) fn promote_inconsistent(&mut self) {
-        let still = self.can_leave_following() || self.is_stuck();
-        if self.is_saving() || !still || !self.shared.keeper.is_idle() {
-            return;
-        }
-        match self.shared.keeper.restore {
-            Restore::Wanted if self.may_restore().is_ok() => {
-                self.shared.keeper.restore = Restore::Recording;
-                self.save(Goal::Restoring);
-            }
-            Restore::No | Restore::Wanted => {
-                let refusal = self.needs_sync();
-                self.end_promotion(refusal);
-            }
-            Restore::Recording | Restore::Writing | Restore::Ending => {}
-        }
-    }
-
-    fn end_promotion(&mut self, refusal: Refusal) {
-        self.shared.keeper.restore = Restore::No;
-        if let Stage::Following(Following::Promoting { command, .. }) = self.standing.stage() {
-            self.standing.stand(Following::resting(self.superblock.role));
-            command.into_iter().for_each(|id| self.done(id, Err(refusal.clone())));
-        }
+        let hint = format!("wait for the resync from {} to end", config.peer);
+        Err(Refusal::new("no-safe-copy", text, hint))
     }
 
     /// This image is neither one: the record for the time of the restore.
@@ -98,21 +46,9 @@ impl Engine {
         (b.clean, b.equal) = (false, false);
     }
 
-    /// The record says so: what was received is let go, and the chunks are put back.
-    pub(crate) fn restoring_saved(&mut self) {
-        self.reset_follower();
-        self.shared.keeper.restore = Restore::Writing;
-        self.run_restore();
-    }
-
-    pub(crate) fn restored(&mut self) {
-        self.shared.keeper.restore = Restore::Ending;
-        self.save(Goal::Restored);
-    }
-
     /// This is the kept image again.
     pub(crate) fn shape_restored(&self, b: &mut Superblock) {
-        let Some((image, _)) = self.shared.keeper.kept() else {
+        let Some((image, _)) = self.kept() else {
             panic!("a copy was restored that is not preserved")
         };
         b.lineage = image.lineage;
@@ -124,6 +60,61 @@ impl Engine {
         // What was confirmed behind it is not in it.
         b.sure = false;
     }
+}
+
+impl Shared {
+    /// Nothing is kept any more of an image that a primary is about to write to; or it cannot be ended, and the record,
+    /// which says consistent, lets nobody go back to it.
+    pub(crate) const fn is_keeping_over(&self) -> bool {
+        self.keeper.kept().is_none() || self.keeper.has_failed() || self.metadata_failed
+    }
+}
+
+impl Engine {
+    /// Generation and head of the image that a promotion would begin from.
+    pub(crate) fn candidate_head(&self) -> (Generation, Sequence) {
+        match self.shared.keeper.restores().filter(|_| !self.superblock.consistent) {
+            Some(image) => (image.lineage.generation, image.head),
+            None => (self.superblock.lineage.generation, self.own_head()),
+        }
+    }
+
+    /// Nothing that was received can be applied any more, and nothing is under way.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.shared.keeper.is_short()
+            && self.shared.keeper.is_idle()
+            && self.standing.follower().is_some_and(Follower::is_still)
+            && !self.is_saving()
+    }
+
+    /// A promotion of an inconsistent copy: restores as far as it can now, or ends it.
+    pub(crate) fn promote_inconsistent(&mut self) {
+        let still = self.can_leave_following() || self.is_stuck();
+        let keeper = &self.shared.keeper;
+        if self.is_saving() || !still || !keeper.is_idle() || keeper.is_restoring() {
+            return;
+        }
+        if self.shared.keeper.begin_restore() {
+            self.save(Goal::Restoring);
+        } else {
+            let refusal = self.needs_sync();
+            self.end_promotion(refusal);
+        }
+    }
+
+    fn end_promotion(&mut self, refusal: Refusal) {
+        self.shared.keeper.end_restore();
+        if let Stage::Following(Following::Promoting { command, .. }) = self.standing.stage() {
+            self.standing.stand(Following::resting(self.superblock.role));
+            command.into_iter().for_each(|id| self.done(id, Err(refusal.clone())));
+        }
+    }
+
+    /// The record says so: what was received is let go, and the chunks are put back.
+    pub(crate) fn restoring_saved(&mut self) {
+        self.reset_follower();
+        self.shared.keeper.put_back(&mut self.shared.out);
+    }
 
     pub(crate) fn restored_saved(&mut self) {
         let b = &self.superblock;
@@ -133,30 +124,17 @@ impl Engine {
         );
         self.shared.warn(text);
         self.reset_follower();
-        self.shared.keeper.restore = Restore::No;
+        self.shared.keeper.end_restore();
     }
 
     /// Discards what was received and not issued: slots, cursors, gate, and the items that wait for their chunks to be
     /// preserved. An item that waits there and has no slot any more would be issued once the keeping ends. Nothing of
     /// the follower's may be under way.
     pub(crate) fn reset_follower(&mut self) {
-        let anew = self.new_follower();
         let Some(follower) = self.standing.follower_mut() else { return };
         follower.lay_down(&mut self.shared);
-        *follower = anew;
-        self.forget_parked();
-    }
-
-    /// What a node holds that begins to follow behind its record.
-    pub(crate) fn new_follower(&self) -> Follower {
-        Follower::new(self.shared.config.volumes.len(), self.superblock.head)
-    }
-
-    /// Lets items go that wait for their chunks to be preserved.
-    pub(crate) fn forget_parked(&mut self) {
-        if !planted(Plant::KeepParked) {
-            self.shared.keeper.forget_parked();
-        }
+        *follower = Follower::new(self.shared.config.volumes.len(), self.superblock.head);
+        self.shared.keeper.forget_parked();
     }
 
     pub(crate) fn restore_failed(&mut self, outcome: BeforeOutcome) {

@@ -118,7 +118,7 @@ impl Engine {
                 ),
             ));
         }
-        if self.shared.keeper.failed && self.shared.keeper.kept().is_some() {
+        if self.shared.keeper.has_failed() && self.shared.keeper.kept().is_some() {
             return Err(Refusal::new(
                 "before-failed",
                 "the before-image file failed, and its content belongs to the old disk",
@@ -201,7 +201,7 @@ impl Engine {
         if recording || !settled || self.saving.is_some() || !self.to_save.is_empty() {
             return;
         }
-        if keeper.kept().is_some() && !keeper.failed {
+        if keeper.kept().is_some() && !keeper.has_failed() {
             return keeper.end(&mut self.shared.out);
         }
         if keeper.kept().is_some() || self.shared.metadata_failed {

@@ -91,7 +91,7 @@ impl Primary {
         s.verify.rewind();
         self.cursors.sent = Sequence(from.0 - 1);
         self.peer_consistent = consistent;
-        let keep = self.peer_keeping.ask(from, consistent, s);
+        let keep = self.peer_keeping.ask(from, consistent, s.config.safe_copy);
         let marked = self.marks.dirty_bytes().0;
         let to_copy = if consistent { 0 } else { self.chunks_from(from) + marked };
         let start = Start { lineage, from, consistent, keep, whole: false, to_copy, stream };

@@ -3,7 +3,7 @@
 
 use crate::config::Config;
 use crate::event::StoreOutcome;
-use crate::follow::before::PeerKeeping;
+use crate::follow::room::PeerKeeping;
 use crate::local::failure::Failed;
 use crate::local::lack::Lack;
 use crate::local::lack::{Pulled, Reader};

@@ -279,8 +279,8 @@ impl Engine {
             return Ok(());
         }
         let b = &self.superblock;
-        let kept = self.shared.keeper.short.is_none()
-            && (start.keep || self.shared.keeper.kept().is_none());
+        let kept =
+            !self.shared.keeper.is_short() && (start.keep || self.shared.keeper.kept().is_none());
         let continues = b.lineage == start.lineage
             && b.consistent == start.consistent
             && !b.clean

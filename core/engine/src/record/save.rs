@@ -7,7 +7,7 @@
 use crate::effect::Effect;
 use crate::engine::Engine;
 use crate::event::CommandId;
-use crate::follow::before::Restore;
+use crate::follow::before::Keeper;
 use crate::role::{Following, Leading, Leave, Stage};
 use alloc::string::String;
 use helio_format::lineage::Lineage;
@@ -180,8 +180,8 @@ impl Engine {
             }
             // Every save does.
             Goal::Remember => {}
-            Goal::Restoring => Self::shape_restoring(b),
-            Goal::Restored => self.shape_restored(b),
+            Goal::Restoring => Keeper::shape_restoring(b),
+            Goal::Restored => self.shared.keeper.shape_restored(b),
             Goal::Unpromoted => self.shared.lease.shape_unpromoted(b),
             Goal::SeedBegun { at, .. } => {
                 (b.seeding, b.marks_void, b.equal) = (at, false, false);
@@ -357,7 +357,7 @@ impl Engine {
                 Goal::Promoted | Goal::Restoring | Goal::Restored | Goal::Unpromoted,
                 Stage::Following(Following::Promoting { command, .. }),
             ) => {
-                self.shared.keeper.restore = Restore::No;
+                self.shared.keeper.end_restore();
                 self.standing.stand(Following::resting(self.superblock.role));
                 self.refuse_command(command, text);
             }

@@ -66,7 +66,7 @@ impl Primary {
         self.copier.running = !nothing_to_do;
         self.copier.progress.begin(to_copy, s.now);
         s.info(format!("resync starts: {to_copy} in dirty regions"));
-        let keep = self.peer_keeping.ask(head.next(), nothing_to_do, s);
+        let keep = self.peer_keeping.ask(head.next(), nothing_to_do, s.config.safe_copy);
         s.send(Message::Start(Start {
             lineage,
             from: head.next(),

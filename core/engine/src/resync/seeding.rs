@@ -78,7 +78,7 @@ impl Engine {
         if let Some((volume, fault)) = primary.faulted {
             return Err(self.volume_refusal(volume, fault));
         }
-        primary.peer_keeping.refused = None;
+        primary.peer_keeping.forget_refusal();
         primary.drop_queue("a disk is to be shipped", &mut self.shared);
         self.seed_stopped("the seed starts again");
         self.update.forget_wish();

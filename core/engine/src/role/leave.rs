@@ -5,6 +5,7 @@
 use crate::effect::{Done, Effect, StoreOp};
 use crate::engine::Engine;
 use crate::event::{CommandId, StoreOutcome};
+use crate::follow::follower::Follower;
 use crate::local::failure::Failed;
 use crate::peer::primary::Primary;
 use crate::record::save::Goal;
@@ -224,7 +225,7 @@ impl Engine {
 
     /// What this node held as primary is let go.
     pub(crate) fn lay_line_down(&mut self, next: Following) {
-        let follower = self.new_follower();
+        let follower = Follower::new(self.shared.config.volumes.len(), self.superblock.head);
         if let Some(mut primary) = self.standing.lay_down(follower, next) {
             while let Some(entry) = primary.line.pop() {
                 entry.item.payload.into_iter().for_each(|p| self.shared.release(p.id));
@@ -239,7 +240,7 @@ impl Engine {
         }
         self.shared.pause.forget(&mut self.shared.out);
         self.shared.lease.laid_down();
-        self.forget_parked();
+        self.shared.keeper.forget_parked();
     }
 
     /// A secondary has applied what it received.

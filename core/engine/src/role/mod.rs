@@ -73,7 +73,7 @@ impl Engine {
         let Some(primary) = self.standing.primary_mut() else {
             return Err(self.not_primary("pause"));
         };
-        primary.peer_keeping.refused = None;
+        primary.peer_keeping.forget_refusal();
         primary.drop_queue("paused by an operator", &mut self.shared);
         primary.owed.pause();
         self.shared.cover.bitmap_changed();
@@ -233,7 +233,7 @@ impl Engine {
                 self.lease_failed(command);
             }
             Stage::Following(Following::Promoting { command, equal, saving: false })
-                if self.can_leave_following() && self.is_keeping_over() =>
+                if self.can_leave_following() && self.shared.is_keeping_over() =>
             {
                 self.standing.stand(Following::Promoting { command, equal, saving: true });
                 self.save(Goal::Promoted);

@@ -5,7 +5,6 @@
 use crate::config::Config;
 use crate::engine::Engine;
 use crate::event::CommandId;
-use crate::follow::before::Restore;
 use crate::peer::primary::Primary;
 use crate::record::save::Goal;
 use crate::refusal::Refusal;
@@ -36,7 +35,7 @@ impl Engine {
         // What the peer agrees to is this image; only force may restore another one later.
         let restores = restore && (force || !self.superblock.consistent);
         if force {
-            self.shared.keeper.restore = if restores { Restore::Wanted } else { Restore::No };
+            self.shared.keeper.want_restore(restores);
             self.begin_promotion(Some(id), false);
             return Ok(None);
         }
@@ -46,7 +45,7 @@ impl Engine {
             }
             return Err(self.cannot_ask());
         }
-        self.shared.keeper.restore = if restores { Restore::Wanted } else { Restore::No };
+        self.shared.keeper.want_restore(restores);
         let (generation, durable) = self.candidate_head();
         let request = Message::PromoteRequest { generation, durable };
         self.standing.stand(Following::Asking { command: id });
@@ -66,7 +65,7 @@ impl Engine {
             if !restore {
                 return Err(self.needs_sync());
             }
-            self.may_restore()?;
+            self.shared.keeper.may_restore(&self.shared.config)?;
         }
         if self.shared.metadata_failed {
             return Err(self.shared.metadata_refusal());

@@ -18,7 +18,6 @@
 
 use crate::engine::Engine;
 use crate::event::CommandId;
-use crate::follow::before::Restore;
 use crate::peer::outgoing::Pace;
 use crate::refusal::Refusal;
 use crate::role::{Following, Leading, Leave, Stage, busy};
@@ -285,7 +284,7 @@ impl Engine {
             Ok(()) if level => {
                 self.shared
                     .info(format!("{peer} passes the primary role to this node after item {head}"));
-                self.shared.keeper.restore = Restore::No;
+                self.shared.keeper.end_restore();
                 self.begin_promotion(wanted, true);
             }
             refused => {

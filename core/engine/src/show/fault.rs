@@ -45,7 +45,7 @@ impl Engine {
         match self.failed() {
             Some((volume, fault)) => Some(self.store_fault(volume, fault)),
             None if metadata => self.metadata_fault(),
-            None if self.shared.keeper.failed => Some(Fault {
+            None if self.shared.keeper.has_failed() => Some(Fault {
                 what: String::from("the before-image file failed"),
                 hint: format!("repair its file system, then restart the daemon of {}", self.node()),
             }),
@@ -61,7 +61,7 @@ impl Engine {
         let lost = self.standing.primary().is_some_and(|primary| primary.lost().is_some());
         // A suspect copy that is rebuilt is no fault any more.
         let suspect = s.suspect.any() && !self.is_lacking();
-        let store = s.metadata_failed || s.keeper.failed || suspect;
+        let store = s.metadata_failed || s.keeper.has_failed() || suspect;
         store || accepts || lost || self.failed().is_some() || self.members.are_foreign()
     }
 

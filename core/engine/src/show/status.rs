@@ -246,7 +246,7 @@ impl Engine {
         let Some(primary) = self.standing.primary() else { return self.secondary_state() };
         match &primary.flow {
             None if primary.owed.keeps_order() => State::Queuing,
-            None if primary.peer_keeping.refused.is_some() => State::NeedsRoom,
+            None if primary.peer_keeping.is_refused() => State::NeedsRoom,
             None => State::Logging,
             Some(_) if primary.owed.has_lost_order() => State::Syncing,
             Some(flow) if !matches!(flow.pace, Pace::Level { .. }) => State::CatchingUp,
@@ -306,8 +306,8 @@ impl Engine {
             };
         };
         match self.state() {
-            State::Queuing if primary.peer_keeping.refused.is_some() => {
-                self.needs_room().unwrap_or_default()
+            State::Queuing if primary.peer_keeping.is_refused() => {
+                primary.peer_keeping.needs_room(&self.shared.config)
             }
             State::Queuing => {
                 format!("{}; writes are kept in the queue, in order", self.session.why())
@@ -325,7 +325,7 @@ impl Engine {
                 )
             }
             State::Logging => format!("{}; {}", self.session.why(), primary.owed.why()),
-            State::NeedsRoom => self.needs_room().unwrap_or_default(),
+            State::NeedsRoom => primary.peer_keeping.needs_room(&self.shared.config),
             State::Syncing if primary.lack.is_some() => {
                 format!("missing regions are served from {peer}, and copied from there")
             }

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Room for before-images that a secondary does not have, and what its primary knows of that.
+
+use crate::config::{Config, SafeCopy};
+use alloc::format;
+use alloc::string::String;
+use helio_format::copying::Copying;
+use helio_format::message::Message;
+use helio_units::{Bytes, Sequence};
+
+/// Room that is not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shortage {
+    wanted: Bytes,
+    free: Bytes,
+}
+
+impl Shortage {
+    pub(crate) const fn new(wanted: Bytes, free: Bytes) -> Self {
+        Self { wanted, free }
+    }
+
+    /// What the secondary's log says.
+    pub(crate) fn warning(self, group: &str) -> String {
+        let Self { wanted, free } = self;
+        format!(
+            "no space to preserve the last consistent copy: {wanted} required, {free} available; enlarge the file \
+             system or the limit, or run `helio resync {group} --give-up-safe-copy` on the primary"
+        )
+    }
+
+    /// What the secondary reports to its primary.
+    pub(crate) const fn message(self) -> Message {
+        Message::Copying(Copying::NoRoom { wanted: self.wanted.0, free: self.free.0 })
+    }
+}
+
+/// What a primary knows of its peer's before-images.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) enum PeerKeeping {
+    /// The peer was not asked to preserve anything.
+    #[default]
+    Unasked,
+    /// The stream that flows, or the last one, asked for it.
+    Asked,
+    /// It asked, and the peer had no room.
+    Refused(Shortage),
+    /// The operator gave it up for this resync. `from`: where the stream began that asks for none, once the peer may have
+    /// received that on this connection.
+    GivenUp { from: Option<Sequence> },
+}
+
+impl PeerKeeping {
+    /// Whether a stream that begins there is to ask for it; one that keeps the image consistent needs none.
+    pub(crate) fn ask(&mut self, from: Sequence, consistent: bool, safe_copy: SafeCopy) -> bool {
+        *self = match self {
+            _ if consistent => Self::Unasked,
+            Self::GivenUp { from: None } => Self::GivenUp { from: Some(from) },
+            _ if safe_copy.is_on() => Self::Asked,
+            // A peer that received `from` has nothing left that could be given up.
+            _ => Self::Unasked,
+        };
+        matches!(self, Self::Asked)
+    }
+
+    /// The peer connected, with an image as of that item. What was given up is given up once: not again if the peer
+    /// received that.
+    pub(crate) fn met(&mut self, consistent: bool, head: Sequence) {
+        let reached = if consistent { head } else { head.next() };
+        if let Self::GivenUp { from } = self
+            && from.take().is_some_and(|from| reached >= from)
+        {
+            self.is_over();
+        }
+    }
+
+    /// The peer's image is consistent again.
+    pub(crate) fn is_over(&mut self) {
+        *self = Self::Unasked;
+    }
+
+    /// The operator wants a resync that preserves nothing on the peer.
+    pub(crate) fn give_up(&mut self) {
+        *self = Self::GivenUp { from: None };
+    }
+
+    /// Whether the peer was asked, so that it may report a shortage.
+    pub(crate) const fn is_asked(&self) -> bool {
+        matches!(self, Self::Asked | Self::Refused(_))
+    }
+
+    pub(crate) fn refuse(&mut self, shortage: Shortage) {
+        *self = Self::Refused(shortage);
+    }
+
+    pub(crate) const fn is_refused(&self) -> bool {
+        matches!(self, Self::Refused(_))
+    }
+
+    /// Another reason than a shortage keeps the resync from starting.
+    pub(crate) fn forget_refusal(&mut self) {
+        if self.is_refused() {
+            *self = Self::Asked;
+        }
+    }
+
+    /// Why a resync does not start, if the peer lacks room for it.
+    pub(crate) fn needs_room(&self, config: &Config) -> String {
+        let Self::Refused(Shortage { wanted, free }) = self else { return String::new() };
+        let (peer, group) = (&config.peer, &config.group);
+        format!(
+            "{peer} has no space to preserve its last consistent copy during a resync: {wanted} required, {free} \
+             available; enlarge the file system or the limit there and run `helio resync {group}`, or run `helio \
+             resync {group} --give-up-safe-copy`"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_that_is_consistent_has_nothing_left_that_could_be_given_up() {
+        let on = SafeCopy::On { bound: None };
+        let mut peer = PeerKeeping::GivenUp { from: None };
+        assert!(!peer.ask(Sequence(5), false, on), "given up once");
+        let mut again = PeerKeeping::GivenUp { from: None };
+        assert!(!again.ask(Sequence(5), true, on), "a consistent stream needs none");
+        assert!(again.ask(Sequence(9), false, on), "and the next one asks for it again");
+        assert!(peer.ask(Sequence(9), false, on), "the peer received the one before");
+    }
+}
