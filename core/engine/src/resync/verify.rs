@@ -361,7 +361,7 @@ impl Primary {
         }
         while s.verify.asked.len() < IN_FLIGHT_MAX && s.now >= s.verify.not_before {
             let alone = s.verify.asked.is_empty();
-            let room = self.queue.items.0 < s.config.queue.items.0 / 2;
+            let room = self.queue.held().1.0 < s.config.queue.items.0 / 2;
             let in_flight = COST * s.verify.asked.len() as u64;
             if !(room || alone) || !self.queue.admits_copy(COST, in_flight) {
                 return;

@@ -225,11 +225,11 @@ impl Primary {
         match self.when_full(s) {
             WhenFull::Block => self.queue.wait(part, s.now),
             WhenFull::Fail => {
-                self.queue.refused += 1;
+                self.queue.count_refused();
                 self.deny(part, Denial::QueueFull, s);
             }
             WhenFull::Log => {
-                self.queue.dropped += 1;
+                self.queue.count_dropped();
                 self.drop_queue("the queue was full", s);
                 self.queue.wait(part, s.now);
             }
@@ -259,7 +259,7 @@ impl Primary {
             match self.when_full(s) {
                 WhenFull::Block if !fits => return,
                 WhenFull::Log if !fits => {
-                    self.queue.dropped += 1;
+                    self.queue.count_dropped();
                     self.drop_queue("the queue was full", s);
                     if !self.queue.admits(cost) {
                         return;
