@@ -13,7 +13,7 @@ use crate::config::{ITEM_BYTES_MAX, WhenFull};
 use crate::effect::{Answer, StoreOp};
 use crate::event::{Operation, Request, StoreOutcome};
 use crate::local::failure::Failed;
-use crate::local::lack::Pulled;
+use crate::local::pulling::Pulled;
 use crate::peer::primary::{Primary, PrimaryIo};
 use crate::refusal::{Denial, StoreFault};
 use crate::resync::copier::JobId;
