@@ -37,8 +37,8 @@ impl Primary {
         // What the copier asked before is answered before. What failed here is not applied here: until it is applied at the
         // peer, the two may read the same and differ.
         open < OPEN_MAX
-            && self.copier.asks.is_empty()
-            && self.cursors.completed >= self.copier.unsure_upto
+            && !self.copier.awaits_digests()
+            && self.copier.is_sure(self.cursors.completed)
     }
 
     /// Asks what the peer holds there.
@@ -52,7 +52,7 @@ impl Primary {
     /// Whether the next digests are about what is lacking.
     pub(crate) fn is_comparing(&self) -> bool {
         self.lack.as_ref().is_some_and(|lack| lack.pulling.comparing() > 0)
-            && self.copier.asks.is_empty()
+            && !self.copier.awaits_digests()
     }
 
     /// The peer tells what it holds. `pulls`: this node stays primary, and writes what it lacks.

@@ -63,7 +63,7 @@ impl Primary {
     pub(crate) fn lose(&mut self, volume: VolumeIndex, fault: StoreFault, s: &mut Shared) {
         let head = self.line.head;
         if self.lack.is_none() {
-            self.copier.running = false;
+            self.copier.stop();
             if let Some(flow) = &mut self.flow {
                 flow.pace = Pace::Closing { until: head };
             }

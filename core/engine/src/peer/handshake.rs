@@ -318,7 +318,7 @@ impl Engine {
                 primary.compare_told((volume, extent), list, pulls, &mut self.shared)
             }
             (Copying::Digests { volume, extent, coarse, list }, Some(primary)) => {
-                primary.digests_told((volume, extent, coarse), &list)
+                primary.copier.digests_told((volume, extent, coarse), &list, &primary.marks)
             }
             (Copying::Empty { volume, extent, empty }, Some(primary)) => {
                 primary.emptiness_told((volume, extent), empty, &mut self.shared)

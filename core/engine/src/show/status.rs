@@ -6,7 +6,6 @@ use crate::follow::follower::Follower;
 use crate::peer::outgoing::Pace;
 use crate::peer::primary::{Lag, Primary};
 use crate::peer::session::Link;
-use crate::resync::copier::Copier;
 use crate::role::{Following, Leading, Stage, Standing};
 use crate::shared::Counters;
 use crate::show::fault::Fault;
@@ -635,16 +634,18 @@ impl Engine {
 
 impl Primary {
     fn sync_status(&self, now: Moment) -> Option<SyncStatus> {
-        let Copier { running, progress, guess, .. } = &self.copier;
-        ((*running || self.lack.is_some()) && self.flow.is_some()).then(|| SyncStatus {
-            to_copy: progress.to_copy(),
-            copied: progress.copied(),
-            shipped: progress.shipped(),
-            running: progress.running(now),
-            rate: progress.rate(now),
-            eta: progress.eta(now),
-            converges: progress.converges(),
-            by_digests: !guess.is_raw_mostly(),
+        let progress = &self.copier.progress;
+        ((self.copier.is_running() || self.lack.is_some()) && self.flow.is_some()).then(|| {
+            SyncStatus {
+                to_copy: progress.to_copy(),
+                copied: progress.copied(),
+                shipped: progress.shipped(),
+                running: progress.running(now),
+                rate: progress.rate(now),
+                eta: progress.eta(now),
+                converges: progress.converges(),
+                by_digests: self.copier.compares(),
+            }
         })
     }
 }

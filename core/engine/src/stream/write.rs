@@ -404,7 +404,7 @@ impl Primary {
             self.marks.set(item.volume, item.extent);
             s.cover.bitmap_changed();
             self.failed_at.get_or_insert(item.sequence);
-            self.copier.unsure_upto = item.sequence.max(self.copier.unsure_upto);
+            self.copier.item_failed(item.sequence);
         }
         if let (Some(SlotId(slot)), false) = (slot, self.absolves(&item)) {
             self.slots.slots[slot as usize].denied = Some(Denial::Store(fault));
@@ -589,7 +589,7 @@ impl Primary {
         if pended {
             self.marks.unpend(item.volume, item.extent);
         }
-        self.copy_durable(item);
+        self.copier.durable(item, &mut self.marks);
     }
 
     /// Lets go of what nobody needs any more, at the front of the line.
@@ -607,7 +607,7 @@ impl Primary {
                 s.release(payload.id);
             }
             self.peer_durable(&entry.item, entry.pended);
-            self.copy_left(&entry.item, entry.cost);
+            self.copier.shrink(&entry.item, entry.cost, Bytes::ZERO);
         }
     }
 }

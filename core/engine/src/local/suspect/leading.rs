@@ -76,7 +76,7 @@ impl Primary {
             ));
         }
         // The copier reads this store.
-        self.copier.running = false;
+        self.copier.stop();
     }
 
     /// The store failed a flush and the peer serves in its place: what is read here may be what the store went back to.
