@@ -15,7 +15,7 @@
 
 use crate::effect::StoreOp;
 use crate::event::{Run, StoreOutcome};
-use crate::local::lack::{Ask, For};
+use crate::local::questions::{Ask, For};
 use crate::peer::primary::{Primary, PrimaryIo};
 use crate::resync::digest::{ASKED_MAX, digests_of};
 use crate::shared::Shared;
@@ -33,27 +33,26 @@ const OPEN_MAX: usize = ASKED_MAX / 2;
 impl Primary {
     /// Whether a question about a region's digests may be asked now.
     pub(crate) fn may_compare(&self) -> bool {
-        let open = self.lack.as_ref().map_or(0, |lack| lack.comparing.len());
+        let open = self.lack.as_ref().map_or(0, |lack| lack.pulling.comparing());
         // What the copier asked before is answered before. What failed here is not applied here: until it is applied at the
         // peer, the two may read the same and differ.
         open < OPEN_MAX
-            && self.copier.asks.is_empty()
-            && self.cursors.completed >= self.copier.unsure_upto
+            && !self.copier.awaits_digests()
+            && self.copier.is_sure(self.cursors.completed)
     }
 
     /// Asks what the peer holds there.
     pub(crate) fn compare(&mut self, claim: Claim, s: &mut Shared) {
         let (volume, extent) = self.marks.place(claim.region);
         let Some(lack) = &mut self.lack else { return };
-        lack.guess.count_asked();
-        lack.comparing.push_back(claim);
+        lack.pulling.compare(claim);
         s.send(Message::Copying(Copying::DigestsWanted { volume, extent, coarse: false }));
     }
 
     /// Whether the next digests are about what is lacking.
     pub(crate) fn is_comparing(&self) -> bool {
-        self.lack.as_ref().is_some_and(|lack| !lack.comparing.is_empty())
-            && self.copier.asks.is_empty()
+        self.lack.as_ref().is_some_and(|lack| lack.pulling.comparing() > 0)
+            && !self.copier.awaits_digests()
     }
 
     /// The peer tells what it holds. `pulls`: this node stays primary, and writes what it lacks.
@@ -67,7 +66,7 @@ impl Primary {
         pulls: bool,
         s: &mut Shared,
     ) -> Result<(), String> {
-        let claim = self.lack.as_mut().and_then(|lack| lack.comparing.pop_front());
+        let claim = self.lack.as_mut().and_then(|lack| lack.pulling.digests_told());
         let fits = |claim: &Claim| {
             self.marks.place(claim.region) == place
                 && digests_of(place.1, false) == digests.len() as u64
@@ -80,7 +79,7 @@ impl Primary {
             return Ok(());
         }
         if let Some(lack) = &mut self.lack {
-            lack.reading += 1;
+            lack.pulling.begin_read();
         }
         let op = StoreOp::ReadDiffering { extent: place.1, digests, coarse: false };
         s.store(place.0, op, PrimaryIo::Compare(claim));
@@ -99,21 +98,19 @@ impl Primary {
         let after = self.line.head;
         let touched = self.is_touched(claim);
         let Some(lack) = &mut self.lack else { return };
-        lack.reading -= 1;
+        lack.pulling.end_read();
         if touched {
             return self.unclaim(claim);
         }
-        let length = differing.iter().map(|run| run.length).sum();
-        lack.guess.learn(length, extent.length);
-        if differing.is_empty() {
+        let goal = For::Pull(claim);
+        let asks = differing.into_iter().map(|extent| Ask { goal, volume, extent, after });
+        let asks: Vec<Ask> = asks.collect();
+        let equal = asks.is_empty();
+        lack.pulling.compared(claim, extent.length, asks);
+        if equal {
             self.is_good(claim);
-            return self.unclaim(claim);
+            self.unclaim(claim);
         }
-        if let Some(pieces) = lack.walk.data_mut(claim) {
-            *pieces = differing.len() as u32;
-        }
-        let asks = differing.into_iter();
-        lack.pulls.extend(asks.map(|extent| Ask { goal: For::Pull(claim), volume, extent, after }));
     }
 }
 

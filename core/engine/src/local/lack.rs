@@ -20,17 +20,19 @@ use crate::effect::{Answer, StoreOp};
 use crate::engine::Engine;
 use crate::event::{CommandId, StoreOutcome};
 use crate::local::failure::Failed;
+use crate::local::pulling::{Fetched, Pulling};
+use crate::local::questions::{Ask, For, Questions};
 use crate::peer::primary::{Primary, PrimaryIo};
-use crate::peer::read_server::{ASKED_BYTES_MAX, ASKED_MAX};
 use crate::record::save::Goal;
 use crate::refusal::{Denial, StoreFault};
 use crate::shared::{Purpose, Shared};
 use crate::stream::ack::{Here, Local};
 use crate::stream::unreplicated::Unreplicated;
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;
-use helio_copy::{Claim, Guess, Walk};
+use helio_bitmap::Bitmap;
+use helio_copy::Claim;
 use helio_format::message::{Item, Message};
 use helio_format::reading::{Reading, Told};
 use helio_format::superblock::Superblock;
@@ -39,7 +41,7 @@ use helio_units::{Bytes, Extent, Moment, Payload, PayloadId, RequestId, Sequence
 
 /// See the drawing above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
+enum Stage {
     /// The record that says so is wanted (false), or on its way (true).
     Recording(bool),
     Serving,
@@ -47,34 +49,6 @@ pub(crate) enum Stage {
     Flushing(u16, bool),
     Flushed,
     Ending,
-}
-
-/// Who wants to know what the peer holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum For {
-    /// A client reads.
-    Client(RequestId),
-    /// The puller.
-    Pull(Claim),
-}
-
-/// A question to the peer.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Ask {
-    pub(crate) goal: For,
-    pub(crate) volume: VolumeIndex,
-    pub(crate) extent: Extent,
-    /// Everything up to here was accepted before it.
-    pub(crate) after: Sequence,
-}
-
-/// Bytes of a region that the peer told: at the gate, or being written here.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Fetched {
-    pub(crate) claim: Claim,
-    pub(crate) volume: VolumeIndex,
-    pub(crate) extent: Extent,
-    pub(crate) payload: Option<Payload>,
 }
 
 /// A reversal that is being recorded.
@@ -85,75 +59,121 @@ pub(crate) struct Reversal {
     pub(crate) head: Sequence,
 }
 
+/// What made it lack regions.
+#[derive(Clone, Copy, Debug)]
+enum Cause {
+    /// Its own store failed.
+    Failure,
+    /// An operator: the line before is nobody's.
+    Reversal(Reversal),
+    /// The same, and the record says so.
+    Reversed,
+}
+
+/// How long no stream flows.
+#[derive(Clone, Copy, Debug)]
+enum Parting {
+    Streams,
+    /// Since then, and what waits for the peer waits on.
+    Waiting(Moment),
+    /// Since then, and requests fail.
+    Denying(Moment),
+}
+
+impl Parting {
+    const fn since(self) -> Option<Moment> {
+        match self {
+            Self::Streams => None,
+            Self::Waiting(at) | Self::Denying(at) => Some(at),
+        }
+    }
+}
+
+/// The flushes behind the last region that was pulled.
+#[derive(Clone, Debug, Default)]
+struct Flushes {
+    /// Counts how often everything was flushed.
+    round: u32,
+    /// Those of any round that did not end.
+    open: u32,
+}
+
+impl Flushes {
+    fn begin(&mut self, volumes: u16) -> u32 {
+        self.round += 1;
+        self.open += u32::from(volumes);
+        self.round
+    }
+
+    /// One of them ended. Returns whether it is of the last round.
+    const fn end(&mut self, round: u32) -> bool {
+        self.open -= 1;
+        round == self.round
+    }
+}
+
 /// What a primary holds while it lacks something.
 #[derive(Clone, Debug)]
 pub(crate) struct Lack {
-    pub(crate) stage: Stage,
-    pub(crate) reversal: Option<Reversal>,
-    /// It began with a reversal: the line before is nobody's.
-    pub(crate) reverses: bool,
+    stage: Stage,
+    cause: Cause,
     /// Volumes whose own store failed and is given up.
-    pub(crate) lost: BTreeSet<VolumeIndex>,
+    lost: BTreeSet<VolumeIndex>,
     /// What became lacking last is not kept as marks yet.
-    pub(crate) unkept: bool,
-    /// Clients' reads that were not asked yet.
-    pub(crate) waiting: VecDeque<Ask>,
-    pub(crate) asked: BTreeMap<u64, Ask>,
-    /// Bytes in them.
-    pub(crate) open: Bytes,
-    pub(crate) tickets: u64,
-    pub(crate) fetched: BTreeMap<u64, Fetched>,
-    /// Bytes of regions from the question to the end of their write.
-    pub(crate) pulling: Bytes,
-    /// Counts how often everything was flushed.
-    round: u32,
-    /// Flushes of any round that did not end.
-    flushes: u32,
-    /// Regions being pulled, each with the count of pieces that are to be written here.
-    pub(crate) walk: Walk<u32>,
-    /// Of which the peer was asked for digests, in the order of its answers (`compare.rs`).
-    pub(crate) comparing: VecDeque<Claim>,
-    /// How many are being read here to compare.
-    pub(crate) reading: u32,
-    /// What was found to differ and was not asked for yet: no more than the regions being pulled hold.
-    pub(crate) pulls: VecDeque<Ask>,
-    /// Whether to compare at all.
-    pub(crate) guess: Guess,
-    /// Pulling stopped at an error, until an operator says update.
-    pub(crate) halted: bool,
-    /// The peer could not read what was asked: not before then again.
-    pub(crate) rests_until: Moment,
-    /// Since when no stream flows.
-    parted_at: Option<Moment>,
-    denying: bool,
+    unkept: bool,
+    pub(super) questions: Questions,
+    pub(super) pulling: Pulling,
+    flushes: Flushes,
+    parting: Parting,
 }
 
 impl Lack {
-    pub(crate) fn new(reversal: Option<Reversal>) -> Self {
+    /// Its own store failed, or an operator reverses the resync.
+    pub(super) fn new(reversal: Option<Reversal>) -> Self {
         Self {
             stage: Stage::Recording(false),
-            reversal,
-            reverses: reversal.is_some(),
+            cause: reversal.map_or(Cause::Failure, Cause::Reversal),
             lost: BTreeSet::new(),
             unkept: false,
-            waiting: VecDeque::new(),
-            asked: BTreeMap::new(),
-            open: Bytes::ZERO,
-            tickets: 0,
-            fetched: BTreeMap::new(),
-            pulling: Bytes::ZERO,
-            round: 0,
-            flushes: 0,
-            walk: Walk::default(),
-            comparing: VecDeque::new(),
-            reading: 0,
-            pulls: VecDeque::new(),
-            guess: Guess::default(),
-            halted: false,
-            rests_until: Moment::ZERO,
-            parted_at: None,
-            denying: false,
+            questions: Questions::default(),
+            pulling: Pulling::default(),
+            flushes: Flushes::default(),
+            parting: Parting::Streams,
         }
+    }
+
+    /// Volumes whose own store failed and is given up.
+    pub(super) const fn lost(&self) -> &BTreeSet<VolumeIndex> {
+        &self.lost
+    }
+
+    /// Gives the store of a volume up.
+    pub(super) fn lose(&mut self, volume: VolumeIndex) {
+        self.lost.insert(volume);
+        self.unkept = true;
+        if matches!(self.stage, Stage::Flushing(..) | Stage::Flushed) {
+            self.stage = Stage::Serving;
+        }
+        self.pulling.touch(..);
+    }
+
+    /// The store of a volume is used again.
+    pub(super) fn use_again(&mut self, volume: VolumeIndex) {
+        self.lost.remove(&volume);
+        self.pulling.go_on();
+    }
+
+    /// The reversal that is being recorded.
+    pub(crate) const fn reversal(&self) -> Option<Reversal> {
+        match self.cause {
+            Cause::Reversal(reversal) => Some(reversal),
+            Cause::Failure | Cause::Reversed => None,
+        }
+    }
+
+    /// It began with a reversal: the line before is nobody's.
+    pub(crate) const fn reverses(&self) -> bool {
+        !matches!(self.cause, Cause::Failure)
     }
 
     /// The superblock says that this node's image is not consistent.
@@ -166,13 +186,100 @@ impl Lack {
         item.kind.changes_data() || self.lost.contains(&item.volume)
     }
 
+    /// It is recorded. Returns the reversal that it began with, where that was not recorded before.
+    const fn recorded(&mut self) -> Option<Reversal> {
+        let reversal = self.reversal();
+        self.stage = Stage::Serving;
+        if reversal.is_some() {
+            self.cause = Cause::Reversed;
+        }
+        reversal
+    }
+
+    /// Every page of marks is to be kept at once: a record waits for them.
+    pub(crate) fn is_recording(&self) -> bool {
+        self.stage == Stage::Recording(false) || self.unkept
+    }
+
     /// No client waits for the peer's word about a read, and nothing is being written here.
     pub(crate) fn is_quiet(&self) -> bool {
-        let reads = |ask: &Ask| matches!(ask.goal, For::Client(_));
         // A store that is lost meanwhile ends the round, and not its flushes.
-        let flushing = self.flushes > 0;
-        let reading = !self.waiting.is_empty() || self.asked.values().any(reads);
-        !reading && self.reading == 0 && self.fetched.is_empty() && !flushing
+        self.questions.reads().next().is_none() && self.pulling.is_quiet() && self.flushes.open == 0
+    }
+
+    /// Nothing is asked, and no region is being pulled.
+    fn is_idle(&self) -> bool {
+        self.is_quiet() && self.questions.none_open() && self.pulling.is_idle()
+    }
+
+    /// Whether a region of that size may be claimed now.
+    pub(super) fn may_claim(&self, grain: Bytes, now: Moment) -> bool {
+        self.stage == Stage::Serving
+            && self.pulling.may_claim(grain, now)
+            && self.questions.admits_claim(self.pulling.differing(), grain)
+    }
+
+    /// Claims the next lacking region of a store that is not given up, of the volumes that `fits` accepts.
+    pub(super) fn claim(
+        &mut self,
+        fits: impl Fn(VolumeIndex) -> bool,
+        volumes: usize,
+        marks: &mut Bitmap,
+    ) -> Option<Claim> {
+        let (lost, fits) = (&self.lost, &fits);
+        let volumes = (0..volumes as u16).map(VolumeIndex);
+        let volumes = volumes.filter(move |v| !lost.contains(v) && fits(*v));
+        let claim = self.pulling.claim(self.questions.next_ticket(), volumes, marks)?;
+        self.questions.take_ticket(claim.number);
+        Some(claim)
+    }
+
+    /// The next piece that was found to differ, if the peer may be asked for it now.
+    pub(super) fn next_differing(&mut self) -> Option<Ask> {
+        self.pulling.next_differing(|length| self.questions.admits_piece(length))
+    }
+
+    /// One of the flushes behind the last region has ended.
+    fn flushed(&mut self, round: u32, failed: bool) {
+        let is_last = self.flushes.end(round);
+        // Where a store was lost meanwhile, another round follows.
+        let Stage::Flushing(left, failures) = self.stage else { return };
+        if !is_last {
+            return;
+        }
+        if failed {
+            self.pulling.halt();
+        }
+        self.stage = match (left, failures || failed) {
+            (2.., failures) => Stage::Flushing(left - 1, failures),
+            (_, true) => Stage::Serving,
+            (_, false) => Stage::Flushed,
+        };
+    }
+
+    /// No stream flows.
+    const fn part(&mut self, now: Moment) {
+        if let Parting::Streams = self.parting {
+            self.parting = Parting::Waiting(now);
+        }
+    }
+
+    /// Requests fail from here on. Returns whether they did before.
+    fn deny(&mut self) -> bool {
+        let Parting::Waiting(at) = self.parting else { return true };
+        self.parting = Parting::Denying(at);
+        false
+    }
+
+    /// When what waits for a peer that is away fails.
+    fn denies_at(&self, s: &Shared) -> Option<Moment> {
+        // A peer that is away is waited for that long.
+        let patience = s.config.flush_limit.max(s.config.peer_timeout);
+        self.parting.since().map(|at| at + patience)
+    }
+
+    fn is_denying(&self, s: &Shared) -> bool {
+        self.denies_at(s).is_some_and(|at| s.now >= at)
     }
 }
 
@@ -188,7 +295,7 @@ impl Primary {
         match &mut self.lack {
             Some(lack) if self.marks.any_dirty(volume, extent) => {
                 let (goal, after) = (For::Client(id), self.line.head);
-                lack.waiting.push_back(Ask { goal, volume, extent, after });
+                lack.questions.wait(Ask { goal, volume, extent, after });
             }
             _ => {
                 let op = StoreOp::Read { extent, look_for_zeros: false };
@@ -234,23 +341,15 @@ impl Primary {
         let streams = self.flow.is_some();
         let Some(lack) = &mut self.lack else { return };
         if !streams {
-            let due = *lack.parted_at.get_or_insert(s.now) + patience(s);
-            if s.now >= due {
+            lack.part(s.now);
+            if lack.is_denying(s) {
                 self.deny_lacking(s);
             }
             return;
         }
-        lack.parted_at = None;
-        lack.denying = false;
-        while let Some(ask) = lack.waiting.front().copied() {
-            let room = lack.asked.is_empty()
-                || (lack.asked.len() < ASKED_MAX
-                    && lack.open + Bytes(ask.extent.length) <= ASKED_BYTES_MAX);
-            if !room {
-                break;
-            }
-            lack.waiting.pop_front();
-            lack.ask(ask, s);
+        lack.parting = Parting::Streams;
+        while let Some(ask) = lack.questions.next_read() {
+            s.send(lack.questions.ask(ask));
         }
         if pulls {
             self.pull_step(s);
@@ -262,19 +361,12 @@ impl Primary {
         let Some(lack) = &mut self.lack else { return };
         let whole = self.marks.none_dirty();
         match lack.stage {
-            Stage::Serving
-                if whole
-                    && lack.is_quiet()
-                    && lack.asked.is_empty()
-                    && lack.walk.is_idle()
-                    && lack.comparing.is_empty() =>
-            {
+            Stage::Serving if whole && lack.is_idle() => {
                 let volumes = s.config.volumes.len() as u16;
-                lack.round += 1;
+                let round = lack.flushes.begin(volumes);
                 lack.stage = Stage::Flushing(volumes, false);
-                lack.flushes += u32::from(volumes);
                 for volume in (0..volumes).map(VolumeIndex) {
-                    s.store(volume, StoreOp::Flush, PrimaryIo::Pulled(volume, lack.round));
+                    s.store(volume, StoreOp::Flush, PrimaryIo::Pulled(volume, round));
                 }
             }
             Stage::Flushed if !whole => lack.stage = Stage::Serving,
@@ -302,18 +394,7 @@ impl Primary {
         let Some(lack) = &mut self.lack else {
             panic!("a copy from the peer ended that was not started")
         };
-        lack.flushes -= 1;
-        // Where a store was lost meanwhile, another round follows.
-        let Stage::Flushing(left, failures) = lack.stage else { return };
-        if round != lack.round {
-            return;
-        }
-        lack.halted |= failed;
-        lack.stage = match (left, failures || failed) {
-            (2.., failures) => Stage::Flushing(left - 1, failures),
-            (_, true) => Stage::Serving,
-            (_, false) => Stage::Flushed,
-        };
+        lack.flushed(round, failed);
     }
 
     /// The peer tells what it holds. `pulls`: this node stays primary, and writes what it lacks.
@@ -326,12 +407,9 @@ impl Primary {
         pulls: bool,
         s: &mut Shared,
     ) -> Result<(), String> {
-        let Some(ask) = self.lack.as_mut().and_then(|lack| lack.asked.remove(&ticket)) else {
+        let Some(ask) = self.lack.as_mut().and_then(|lack| lack.questions.answered(ticket)) else {
             return Err(String::from("it sent the result of a read without a request"));
         };
-        if let Some(lack) = &mut self.lack {
-            lack.open -= Bytes(ask.extent.length);
-        }
         let Ask { volume, extent, .. } = ask;
         let fits = match what {
             Told::Bytes(payload) => u64::from(payload.length) == ask.extent.length,
@@ -369,7 +447,7 @@ impl Primary {
     fn take_back(&mut self, ask: Ask) {
         let Some(lack) = &mut self.lack else { return };
         match ask.goal {
-            For::Client(_) => lack.waiting.push_front(ask),
+            For::Client(_) => lack.questions.wait_again(ask),
             For::Pull(claim) => self.unclaim(claim),
         }
     }
@@ -377,13 +455,13 @@ impl Primary {
     /// The connection is gone, and with it every question.
     pub(crate) fn unask(&mut self) {
         let Some(lack) = &mut self.lack else { return };
-        lack.open = Bytes::ZERO;
-        lack.comparing.clear();
-        lack.pulls.clear();
-        for (_, ask) in core::mem::take(&mut lack.asked).into_iter().rev() {
+        lack.pulling.unask();
+        for ask in lack.questions.take_asked().rev() {
             self.take_back(ask);
         }
-        self.unclaim_all();
+        if let Some(lack) = &mut self.lack {
+            lack.pulling.unclaim_all(&mut self.marks);
+        }
     }
 
     /// The peer stays away: what waits for it fails, once a record tells of every flush that failed here.
@@ -395,16 +473,14 @@ impl Primary {
             return;
         }
         let Some(lack) = &mut self.lack else { return };
-        let reads: alloc::vec::Vec<Ask> = lack.waiting.drain(..).collect();
-        let mut any = !reads.is_empty();
-        for ask in reads {
-            if let For::Client(id) = ask.goal {
-                s.reply(id, Answer::Denied(Denial::Store(StoreFault::Io)));
-            }
+        let mut any = false;
+        for id in lack.questions.take_waiting() {
+            any = true;
+            s.reply(id, Answer::Denied(Denial::Store(StoreFault::Io)));
         }
         any |= self.deny_all(s);
         let Some(lack) = &mut self.lack else { return };
-        if any && !core::mem::replace(&mut lack.denying, true) {
+        if any && !lack.deny() {
             let (group, peer) = (&s.config.group, &s.config.peer);
             s.warn(format!(
                 "{group}: some regions exist only on {peer}, and {peer} is not connected: requests \
@@ -416,39 +492,27 @@ impl Primary {
 
     /// The peer stays away, and what waits for it fails.
     pub(crate) fn is_denying(&self, s: &Shared) -> bool {
-        let parted = self.lack.as_ref().and_then(|lack| lack.parted_at);
-        parted.is_some_and(|at| s.now >= at + patience(s))
+        self.lack.as_ref().is_some_and(|lack| lack.is_denying(s))
+    }
+
+    /// Every page of marks is to be kept at once: a record waits for them.
+    pub(crate) fn is_recording_lack(&self) -> bool {
+        self.lack.as_ref().is_some_and(Lack::is_recording)
     }
 
     /// When what waits for a peer that is away fails.
     pub(crate) fn lack_deadline(&self, s: &Shared) -> Moment {
         let Some(lack) = &self.lack else { return Moment::NEVER };
-        let pace = if self.flow.is_some() && lack.stage == Stage::Serving && !lack.halted {
-            let rest = if lack.rests_until > s.now { lack.rests_until } else { Moment::NEVER };
-            self.copier.pace.next_at(s.now, &s.config.resync).min(rest)
-        } else {
-            Moment::NEVER
+        let later = |at: &Moment| *at > s.now;
+        let pulls = self.flow.is_some() && lack.stage == Stage::Serving;
+        let pace = match lack.pulling.rests_until().filter(|_| pulls) {
+            Some(rest) => {
+                let rest = Some(rest).filter(later).unwrap_or(Moment::NEVER);
+                self.copier.pace.next_at(s.now, &s.config.resync).min(rest)
+            }
+            None => Moment::NEVER,
         };
-        let due = lack.parted_at.map_or(Moment::NEVER, |at| at + patience(s));
-        pace.min(if due > s.now { due } else { Moment::NEVER })
-    }
-}
-
-/// A peer that is away is waited for that long.
-fn patience(s: &Shared) -> core::time::Duration {
-    s.config.flush_limit.max(s.config.peer_timeout)
-}
-
-impl Lack {
-    /// Asks the peer.
-    pub(crate) fn ask(&mut self, ask: Ask, s: &mut Shared) {
-        let Ask { goal, volume, extent, after } = ask;
-        self.tickets += 1;
-        let ticket = self.tickets;
-        self.open += Bytes(extent.length);
-        self.asked.insert(ticket, ask);
-        let zeros = matches!(goal, For::Pull(_));
-        s.send(Message::Reading(Reading::Wanted { ticket, after, volume, extent, zeros }));
+        pace.min(lack.denies_at(s).filter(later).unwrap_or(Moment::NEVER))
     }
 }
 
@@ -501,12 +565,6 @@ impl Engine {
         self.save(goal);
     }
 
-    /// Every page of marks is to be kept at once: a record waits for them.
-    pub(crate) fn is_recording_lack(&self) -> bool {
-        let lack = self.standing.primary().and_then(|primary| primary.lack.as_ref());
-        lack.is_some_and(|lack| lack.stage == Stage::Recording(false) || lack.unkept)
-    }
-
     /// The record says that this node's image is not consistent: from here on the peer's is served.
     pub(crate) fn lacking_saved(&mut self) {
         let lineage = self.superblock.lineage;
@@ -514,8 +572,7 @@ impl Engine {
         let Some(primary) = self.standing.primary_mut() else { return };
         let marked = primary.marks.dirty_bytes();
         let Some(lack) = &mut primary.lack else { return };
-        lack.stage = Stage::Serving;
-        let reversal = lack.reversal.take();
+        let reversal = lack.recorded();
         let s = &mut self.shared;
         let peer = s.config.peer.clone();
         primary.copier.progress.begin(marked, s.now);
@@ -551,13 +608,11 @@ impl Engine {
             return primary.release_front(&mut self.shared);
         }
         let Some(lack) = primary.lack.take() else { return };
-        for ask in lack.waiting.iter().chain(lack.asked.values()) {
-            if let For::Client(id) = ask.goal {
-                self.shared.reply(id, Answer::Denied(Denial::Store(StoreFault::Io)));
-            }
+        for id in lack.questions.reads() {
+            self.shared.reply(id, Answer::Denied(Denial::Store(StoreFault::Io)));
         }
         primary.marks.abandon_copies();
-        let Some(Reversal { command, .. }) = lack.reversal else { return };
+        let Some(Reversal { command, .. }) = lack.reversal() else { return };
         primary.drop_queue("the reverse resync could not be recorded", &mut self.shared);
         self.shared.cover.bitmap_changed();
         self.done(command, Err(self.shared.metadata_refusal()));
@@ -605,9 +660,6 @@ pub(crate) struct Reader {
     pub(crate) volume: VolumeIndex,
     pub(crate) extent: Extent,
 }
-
-/// Names a region that the peer told.
-pub(crate) type Pulled = u64;
 
 /// Lets a payload go where there is one.
 pub(crate) fn let_go(payload: Option<Payload>, s: &mut Shared) {

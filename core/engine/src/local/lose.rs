@@ -10,7 +10,7 @@
 
 use crate::config::OnError;
 use crate::local::failure::Failed;
-use crate::local::lack::{Lack, Stage};
+use crate::local::lack::Lack;
 use crate::peer::outgoing::Pace;
 use crate::peer::primary::Primary;
 use crate::refusal::StoreFault;
@@ -51,30 +51,24 @@ impl Primary {
 
     /// Nothing is issued to the store of that volume any more.
     pub(crate) fn is_lost(&self, volume: VolumeIndex) -> bool {
-        self.lack.as_ref().is_some_and(|lack| lack.lost.contains(&volume))
+        self.lack.as_ref().is_some_and(|lack| lack.lost().contains(&volume))
     }
 
     /// Any store is given up.
     pub(crate) fn has_lost(&self) -> bool {
-        self.lack.as_ref().is_some_and(|lack| !lack.lost.is_empty())
+        self.lack.as_ref().is_some_and(|lack| !lack.lost().is_empty())
     }
 
     /// Gives the store of a volume up.
     pub(crate) fn lose(&mut self, volume: VolumeIndex, fault: StoreFault, s: &mut Shared) {
         let head = self.line.head;
         if self.lack.is_none() {
-            self.copier.running = false;
+            self.copier.stop();
             if let Some(flow) = &mut self.flow {
                 flow.pace = Pace::Closing { until: head };
             }
         }
-        let lack = self.lack.get_or_insert_with(|| Lack::new(None));
-        lack.lost.insert(volume);
-        lack.unkept = true;
-        if matches!(lack.stage, Stage::Flushing(..) | Stage::Flushed) {
-            lack.stage = Stage::Serving;
-        }
-        lack.walk.touch(..);
+        self.lack.get_or_insert_with(|| Lack::new(None)).lose(volume);
         let size = s.config.volumes[usize::from(volume.0)];
         self.marks.set(volume, Extent::new(0, size.0));
         s.cover.bitmap_changed();
@@ -88,6 +82,6 @@ impl Primary {
 
     /// The first store that was given up.
     pub(crate) fn lost(&self) -> Option<VolumeIndex> {
-        self.lack.as_ref()?.lost.first().copied()
+        self.lack.as_ref()?.lost().first().copied()
     }
 }

@@ -7,5 +7,7 @@ pub(crate) mod lack;
 pub(crate) mod lose;
 pub(crate) mod members;
 pub(crate) mod pull;
+pub(crate) mod pulling;
+pub(crate) mod questions;
 pub(crate) mod replace;
 pub(crate) mod suspect;

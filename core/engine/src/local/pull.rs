@@ -17,10 +17,11 @@ use crate::effect::StoreOp;
 use crate::engine::Engine;
 use crate::event::{CommandId, StoreOutcome};
 use crate::local::failure::Failed;
-use crate::local::lack::{Ask, Fetched, For, Lack, Pulled, Reversal, Stage, let_go};
+use crate::local::lack::{Lack, Reversal, let_go};
+use crate::local::pulling::{Fetched, Pulled};
+use crate::local::questions::{Ask, For};
 use crate::peer::outgoing::Cursors;
 use crate::peer::primary::{Primary, PrimaryIo};
-use crate::peer::read_server::ASKED_MAX;
 use crate::refusal::Refusal;
 use crate::role::busy;
 use crate::role::resolve::Stake;
@@ -29,16 +30,10 @@ use crate::stream::write::Ticket;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::time::Duration;
 use helio_bitmap::Region;
 use helio_copy::Claim;
 use helio_plant::{Plant, planted};
 use helio_units::{Bytes, Extent, VolumeIndex};
-
-/// Bytes asked for at which the puller asks no more: the rest of what may be open is the clients'.
-const PULLING_MAX: Bytes = Bytes::mib(32);
-/// What the peer could not read is asked for again after that long.
-const REST: Duration = Duration::from_secs(1);
 
 impl Primary {
     /// Asks for as many lacking regions as the bounds allow.
@@ -53,29 +48,25 @@ impl Primary {
             let (volume, extent) = self.marks.place(claim.region);
             let after = self.line.head;
             let Some(lack) = &mut self.lack else { return };
-            if !lack.guess.is_raw() && !self.distrusted.contains(&volume) {
+            if !lack.pulling.is_raw() && !self.distrusted.contains(&volume) {
                 self.compare(claim, s);
                 continue;
             }
-            lack.guess.count_raw(1);
-            lack.ask(Ask { goal: For::Pull(claim), volume, extent, after }, s);
+            lack.pulling.count_raw();
+            let goal = For::Pull(claim);
+            s.send(lack.questions.ask(Ask { goal, volume, extent, after }));
         }
     }
 
     /// Asks for what was found to differ.
     fn ask_differing(&mut self, s: &mut Shared) {
-        while let Some(lack) = &mut self.lack
-            && let Some(ask) = lack.pulls.front().copied()
-            && lack.asked.len() < ASKED_MAX / 2
-            && (lack.open + Bytes(ask.extent.length) <= PULLING_MAX || lack.asked.is_empty())
-        {
-            lack.pulls.pop_front();
-            if let For::Pull(claim) = ask.goal
-                && self.is_touched(claim)
-            {
-                self.unclaim(claim);
-            } else if let Some(lack) = &mut self.lack {
-                lack.ask(ask, s);
+        let Some(lack) = &mut self.lack else { return };
+        while let Some(ask) = lack.next_differing() {
+            match ask.goal {
+                For::Pull(claim) if lack.pulling.is_touched(claim) => {
+                    lack.pulling.unclaim(claim, &mut self.marks);
+                }
+                _ => s.send(lack.questions.ask(ask)),
             }
         }
     }
@@ -84,58 +75,37 @@ impl Primary {
     fn claim_next(&mut self, grain: Bytes, s: &Shared) -> Option<Claim> {
         let compares = self.may_compare();
         let lack = self.lack.as_mut()?;
-        let allowed = lack.stage == Stage::Serving
-            && !lack.halted
-            && s.now >= lack.rests_until
-            && lack.asked.len() + lack.pulls.len() < ASKED_MAX / 2
-            && lack.pulling + grain <= PULLING_MAX
-            && lack.open + grain <= PULLING_MAX
-            && self.copier.pace.allows(grain, lack.pulling, &s.config.resync);
+        let under_way = lack.pulling.under_way();
+        let allowed = lack.may_claim(grain, s.now)
+            && self.copier.pace.allows(grain, under_way, &s.config.resync);
         if !allowed {
             return None;
         }
-        let claim = lack.walk.claim(lack.tickets + 1, 1, |from| {
-            (0..s.config.volumes.len() as u16)
-                .map(VolumeIndex)
-                .filter(|v| !lack.lost.contains(v))
-                .filter(|v| compares || lack.guess.is_raw() || self.distrusted.contains(v))
-                .find_map(|v| self.marks.begin_copy_of(v, from))
-        })?;
-        lack.tickets = claim.number;
+        let any = compares || lack.pulling.is_raw();
+        let fits = |volume| any || self.distrusted.contains(&volume);
+        let claim = lack.claim(fits, s.config.volumes.len(), &mut self.marks)?;
         let (_, extent) = self.marks.place(claim.region);
-        let whole = Bytes(extent.length);
-        lack.pulling += whole;
-        self.copier.pace.took_up(whole, &s.config.resync);
+        self.copier.pace.took_up(Bytes(extent.length), &s.config.resync);
         Some(claim)
     }
 
     /// A region is pulled no more; where it is still lacking, its turn comes again.
     pub(crate) fn unclaim(&mut self, claim: Claim) {
-        let (_, extent) = self.marks.place(claim.region);
-        let Some(lack) = &mut self.lack else { return };
-        if lack.walk.end(claim) {
-            lack.pulling -= Bytes(extent.length);
-            self.marks.abandon_copy(claim.region);
+        if let Some(lack) = &mut self.lack {
+            lack.pulling.unclaim(claim, &mut self.marks);
         }
-    }
-
-    /// What is at the gate or written here by now ends nothing any more.
-    pub(crate) fn unclaim_all(&mut self) {
-        let Some(lack) = &self.lack else { return };
-        let all: Vec<Claim> = lack.walk.claims().collect();
-        all.into_iter().for_each(|claim| self.unclaim(claim));
     }
 
     /// An item that changes an extent is accepted: what was asked of it before lacks that.
     pub(crate) fn touch(&mut self, volume: VolumeIndex, extent: Extent) {
-        let regions = self.marks.grid().touched(volume, extent);
         let Some(lack) = &mut self.lack else { return };
-        lack.walk.touch(Region(regions.start)..Region(regions.end));
+        let regions = self.marks.grid().touched(volume, extent);
+        lack.pulling.touch(Region(regions.start)..Region(regions.end));
     }
 
     /// Whether what is fetched for it counts no more.
     pub(crate) fn is_touched(&self, claim: Claim) -> bool {
-        self.lack.as_ref().is_none_or(|lack| lack.walk.is_touched(claim))
+        self.lack.as_ref().is_none_or(|lack| lack.pulling.is_touched(claim))
     }
 
     /// This node holds the region as its peer does.
@@ -149,7 +119,7 @@ impl Primary {
     pub(crate) fn fetched(&mut self, ticket: Pulled, fetched: Fetched, s: &mut Shared) {
         let Fetched { volume, extent, .. } = fetched;
         let Some(lack) = &mut self.lack else { return };
-        lack.fetched.insert(ticket, fetched);
+        lack.pulling.put(ticket, fetched);
         if self.gate.enter(Ticket::Pull(ticket), volume, extent) {
             self.pull_write(ticket, s);
         }
@@ -158,7 +128,7 @@ impl Primary {
     /// The gate is ours.
     pub(crate) fn pull_write(&mut self, ticket: Pulled, s: &mut Shared) {
         let Some(Fetched { claim, volume, extent, payload }) =
-            self.lack.as_ref().and_then(|lack| lack.fetched.get(&ticket).copied())
+            self.lack.as_ref().and_then(|lack| lack.pulling.fetched(ticket))
         else {
             panic!("pull {ticket} passed the gate and was not taken")
         };
@@ -175,7 +145,7 @@ impl Primary {
 
     /// What was pulled is written, or could not be.
     pub(crate) fn pull_written(&mut self, ticket: Pulled, outcome: StoreOutcome, s: &mut Shared) {
-        let fetched = self.lack.as_ref().and_then(|lack| lack.fetched.get(&ticket).copied());
+        let fetched = self.lack.as_ref().and_then(|lack| lack.pulling.fetched(ticket));
         let Some(Fetched { claim, volume, extent, payload }) = fetched else {
             panic!("pull {ticket} ended twice")
         };
@@ -185,7 +155,7 @@ impl Primary {
                 return self.pull_over(ticket, s);
             }
             if let Some(lack) = &mut self.lack {
-                lack.halted = true;
+                lack.pulling.halt();
             }
             s.warn(format!(
                 "{extent} from the peer could not be written here: {fault}; it is still served from {}. Repair \
@@ -202,10 +172,7 @@ impl Primary {
 
     /// A piece of a region is written; with the last one the region is good, unless a write touched it.
     fn piece_written(&mut self, claim: Claim) {
-        let pieces = self.lack.as_mut().and_then(|lack| lack.walk.data_mut(claim));
-        let Some(pieces) = pieces else { return };
-        *pieces -= 1;
-        if *pieces > 0 {
+        if !self.lack.as_mut().is_some_and(|lack| lack.pulling.wrote_last(claim)) {
             return;
         }
         if !self.is_touched(claim) || planted(Plant::PullStale) {
@@ -217,7 +184,7 @@ impl Primary {
     /// A piece of a region leaves the gate.
     fn pull_over(&mut self, ticket: Pulled, s: &mut Shared) {
         let Some(lack) = &mut self.lack else { return };
-        let Some(Fetched { claim, volume, extent, payload }) = lack.fetched.remove(&ticket) else {
+        let Some(Fetched { claim, volume, extent, payload }) = lack.pulling.take(ticket) else {
             return;
         };
         let_go(payload, s);
@@ -231,7 +198,7 @@ impl Primary {
     /// The peer cannot read what this node lacks.
     pub(crate) fn pull_failed(&mut self, claim: Claim, ask: Ask, s: &mut Shared) {
         if let Some(lack) = &mut self.lack {
-            lack.rests_until = s.now + REST;
+            lack.pulling.rest(s.now);
         }
         self.unclaim(claim);
         s.warn(format!(
@@ -330,15 +297,14 @@ impl Engine {
     /// A reversal is being recorded.
     pub(crate) fn is_reversing(&self) -> bool {
         let lack = self.standing.primary().and_then(|primary| primary.lack.as_ref());
-        lack.is_some_and(|lack| lack.reversal.is_some())
+        lack.is_some_and(|lack| lack.reversal().is_some())
     }
 
     /// Whether that extent is being written with what was pulled from the peer; for tests and proofs.
     #[must_use]
     pub fn is_pulling(&self, volume: VolumeIndex, extent: Extent) -> bool {
         let Some(primary) = self.standing.primary() else { return false };
-        let pulled = |f: &Fetched| (f.volume, f.extent) == (volume, extent);
-        primary.lack.as_ref().is_some_and(|lack| lack.fetched.values().any(pulled))
+        primary.lack.as_ref().is_some_and(|lack| lack.pulling.is_at(volume, extent))
     }
 
     /// What cannot be done meanwhile.
@@ -361,8 +327,8 @@ impl Engine {
         let s = &self.shared;
         let Some(primary) = self.standing.primary_mut() else { return Ok(None) };
         let Some(lack) = &mut primary.lack else { return Ok(None) };
-        lack.halted = false;
-        let again = lack.lost.iter().copied();
+        lack.pulling.go_on();
+        let again = lack.lost().iter().copied();
         let again: Vec<VolumeIndex> = again.filter(|v| s.suspect.is(*v)).collect();
         if again.iter().any(|volume| s.works_on(Some(*volume))) || !lack.is_recorded() {
             return Err(Refusal::later(

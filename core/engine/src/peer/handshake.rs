@@ -49,7 +49,7 @@ impl Primary {
     /// Whether the peer has not taken up the reversal yet: it remembers another line. Where a store was lost it is the same
     /// line, in whichever generation the peer took it up.
     fn is_reversed_for(&self, peer: &Hello, ours: &Hello) -> bool {
-        let reverses = self.lack.as_ref().is_some_and(|lack| lack.reverses);
+        let reverses = self.lack.as_ref().is_some_and(|lack| lack.reverses());
         reverses && peer.lineage.generation != ours.lineage.generation
     }
 
@@ -308,7 +308,7 @@ impl Engine {
                 primary.compare_told((volume, extent), list, pulls, &mut self.shared)
             }
             (Copying::Digests { volume, extent, coarse, list }, Some(primary)) => {
-                primary.digests_told((volume, extent, coarse), &list)
+                primary.copier.digests_told((volume, extent, coarse), &list, &primary.marks)
             }
             (Copying::Empty { volume, extent, empty }, Some(primary)) => {
                 primary.emptiness_told((volume, extent), empty, &mut self.shared)

@@ -218,7 +218,7 @@ impl Primary {
             self.owed.restore_order();
             self.peer_keeping.is_over();
             self.peer_consistent = true;
-            self.copier.running = false;
+            self.copier.stop();
             s.info(format!("the peer's copy is consistent again as of item {at}"));
             if self.lack.is_some() {
                 self.consider_all(s);

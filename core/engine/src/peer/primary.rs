@@ -6,7 +6,8 @@ use crate::event::StoreOutcome;
 use crate::follow::room::PeerKeeping;
 use crate::local::failure::Failed;
 use crate::local::lack::Lack;
-use crate::local::lack::{Pulled, Reader};
+use crate::local::lack::Reader;
+use crate::local::pulling::Pulled;
 use crate::peer::outgoing::{Cursors, Flow};
 use crate::peer::owed::{Owed, PeerCopy};
 use crate::refusal::StoreFault;
@@ -202,7 +203,7 @@ impl Primary {
         self.copier.begin_anew(self.line.head, &mut self.marks);
         self.line.iter_mut().for_each(|entry| entry.pended = false);
         self.owed.drop_order(because);
-        self.copier.running = false;
+        self.copier.stop();
         self.flow = None;
         self.consider_all(s);
     }
@@ -278,10 +279,7 @@ impl Primary {
     /// Nothing is under way: every request answered, nobody waiting.
     pub(crate) fn is_quiet(&self) -> bool {
         let lack = self.lack.as_ref().is_none_or(Lack::is_quiet);
-        self.slots.under_way() == 0
-            && self.gate.is_empty()
-            && !self.copier.survey.is_looking()
-            && lack
+        self.slots.under_way() == 0 && self.gate.is_empty() && !self.copier.is_surveying() && lack
     }
 }
 

@@ -10,6 +10,7 @@
 
 use crate::effect::StoreOp;
 use crate::event::StoreOutcome;
+use crate::local::questions::{ASKED_BYTES_MAX, ASKED_MAX};
 use crate::shared::{Purpose, Shared};
 use crate::stream::blocks::check_member;
 use alloc::collections::VecDeque;
@@ -20,10 +21,6 @@ use helio_format::reading::{Reading, Told};
 use helio_plant::{Plant, planted};
 use helio_units::{Bytes, Extent, Sequence, VolumeIndex};
 
-/// Most questions a primary may have open.
-pub(crate) const ASKED_MAX: usize = 1024;
-/// Most bytes it may have asked for without an answer, but for one question that is longer.
-pub(crate) const ASKED_BYTES_MAX: Bytes = Bytes::mib(64);
 /// Bytes read at once, or told and not taken by the socket.
 const READING_MAX: Bytes = Bytes::mib(8);
 

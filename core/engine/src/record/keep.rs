@@ -278,7 +278,7 @@ impl Engine {
         self.keeping.changes.extend(self.shared.keep_hot());
         let urgent = self.shared.cover.is_short()
             || self.is_going_cold()
-            || self.is_recording_lack()
+            || self.standing.primary().is_some_and(|p| p.is_recording_lack())
             || self.seed.wants_marks_kept();
         self.keep_pages(urgent);
         if let Some(primary) = self.standing.primary_mut()

@@ -260,7 +260,7 @@ impl Engine {
     fn shape_lacking(&mut self, b: &mut Superblock) {
         b.consistent = false;
         let reversal =
-            self.standing.primary().and_then(|p| p.lack.as_ref()).and_then(|l| l.reversal);
+            self.standing.primary().and_then(|p| p.lack.as_ref()).and_then(|l| l.reversal());
         if let Some(reversal) = reversal {
             // What this node answered until here is given up: a generation of its own begins, and nothing in it was
             // answered without the peer.

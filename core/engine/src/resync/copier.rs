@@ -12,15 +12,26 @@
 //! A round ends where what the peer told of its copy may mean nothing any more: its connection is gone, or the queue
 //! was dropped. What was taken up in an earlier round comes to its end and changes nothing.
 
-use crate::resync::digest::{ASKED_BLINDLY_MAX, ASKED_BYTES_MAX, ASKED_MAX, RUN_BYTES_MAX};
-use crate::resync::survey::{STRETCH_MAX, Survey};
+use crate::event::StoreOutcome;
+use crate::resync::digest::{
+    ASKED_BLINDLY_MAX, ASKED_BYTES_MAX, ASKED_MAX, RUN_BYTES_MAX, digest_piece, digests_of,
+};
+use crate::resync::survey::{StretchId, Survey};
+use crate::stream::queue::Queue;
 use alloc::collections::{BTreeSet, VecDeque};
+use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 use helio_bitmap::{Bitmap, Region};
-use helio_copy::{Claim, Guess, Pace, Progress, Walk};
-use helio_format::copying::Digest;
+use helio_copy::{Claim, Guess, Pace, Progress, ResyncConfig, Walk};
+use helio_format::copying::{DIGESTS_MAX, Digest};
 use helio_format::message::Item;
-use helio_units::{Bytes, Extent, Sequence, VolumeIndex};
+use helio_units::{Bytes, Extent, Moment, Sequence, VolumeIndex};
+
+/// Most neighbouring regions in one question.
+const RUN_REGIONS_MAX: u64 = 16;
+/// Most regions on the line at once that are not durable at the peer: their entries are memory.
+const LANDING_MAX: usize = 2048;
 
 /// Names a region at the gate or being read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +48,7 @@ pub(crate) struct Row {
 
 impl Row {
     /// Regions that `next` returns one by one. The first that is no neighbour goes to `spare`, for the next row.
-    fn join(
+    pub(super) fn join(
         marks: &mut Bitmap,
         spare: &mut Option<Region>,
         fits: impl Fn(Extent) -> bool,
@@ -67,73 +78,176 @@ impl Row {
 
 /// Regions that hold queue room: at the gate, or being read. What the peer told of is one region.
 #[derive(Clone, Debug)]
-pub(crate) struct Job {
-    pub(crate) row: Row,
-    pub(crate) round: u32,
-    /// What the peer told, until the read is asked for.
-    pub(crate) known: Option<Known>,
-    /// The peer told something.
-    pub(crate) asked: bool,
+pub(super) struct Job {
+    pub(super) row: Row,
+    round: u32,
+    way: Way,
+}
+
+/// How a row is read.
+#[derive(Clone, Debug)]
+enum Way {
+    Raw,
+    /// It will be compared with what the peer told.
+    Compare(Known),
+    /// That read is asked for.
+    Comparing,
 }
 
 /// What the peer holds in a region, as it told.
 #[derive(Clone, Debug)]
-pub(crate) struct Known {
-    pub(crate) digests: Vec<Digest>,
-    pub(crate) coarse: bool,
+pub(super) struct Known {
+    pub(super) digests: Vec<Digest>,
+    pub(super) coarse: bool,
 }
 
 /// A question to the peer that is not answered.
-#[derive(Clone, Debug)]
-pub(crate) struct Ask {
-    pub(crate) row: Row,
-    pub(crate) coarse: bool,
-    pub(crate) round: u32,
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ask {
+    pub(super) row: Row,
+    pub(super) coarse: bool,
+    round: u32,
 }
 
 /// Regions whose items are on the line.
 #[derive(Clone, Debug)]
-pub(crate) struct Landing {
-    pub(crate) row: Row,
-    pub(crate) last: Sequence,
+struct Landing {
+    row: Row,
+    last: Sequence,
 }
 
-/// See the drawing above.
+/// What the peer was asked, and what it told and the copier did not use yet.
+#[derive(Clone, Debug, Default)]
+struct Questions {
+    asks: VecDeque<Ask>,
+    /// Bytes in them.
+    asked: Bytes,
+    known: VecDeque<(Region, Known)>,
+    /// Bytes of regions asked about, or known and waiting for room.
+    ahead: Bytes,
+}
+
+impl Questions {
+    /// Whether more may be asked ahead: one run always, however large. `blind`: nothing was answered ever.
+    fn may_ask(&self, blind: bool) -> bool {
+        let under_way = self.ahead.max(self.asked);
+        // Until the first answers nobody knows whether it pays to ask.
+        let most = if blind { ASKED_BLINDLY_MAX } else { ASKED_BYTES_MAX };
+        self.asks.len() < ASKED_MAX
+            && (under_way == Bytes::ZERO || under_way + RUN_BYTES_MAX <= most)
+    }
+
+    fn ask(&mut self, ask: Ask) {
+        let bytes = Bytes(ask.row.extent.length);
+        self.ahead += bytes;
+        self.asked += bytes;
+        self.asks.push_back(ask);
+    }
+
+    /// The peer answers the first question, if that is the one.
+    fn answered(&mut self, is_it: impl FnOnce(&Ask) -> bool) -> Option<Ask> {
+        let ask = self.asks.pop_front().filter(is_it)?;
+        self.asked -= Bytes(ask.row.extent.length);
+        Some(ask)
+    }
+
+    /// The first region of which the peer told.
+    fn next_known(&mut self, marks: &Bitmap) -> Option<(Row, Known)> {
+        let (first, known) = self.known.pop_front()?;
+        let (volume, extent) = marks.place(first);
+        self.ahead -= Bytes(extent.length);
+        Some((Row { volume, extent, first, count: 1 }, known))
+    }
+
+    /// What the peer told means nothing any more.
+    fn forget(&mut self) {
+        self.known.clear();
+        self.ahead = Bytes::ZERO;
+    }
+}
+
+/// The jobs under way.
+#[derive(Clone, Debug, Default)]
+struct Jobs {
+    jobs: Vec<Option<Job>>,
+    free: Vec<u32>,
+    /// Bytes in them.
+    reading: Bytes,
+}
+
+impl Jobs {
+    fn open(&mut self, job: Job) -> JobId {
+        self.reading += Bytes(job.row.extent.length);
+        if let Some(at) = self.free.pop() {
+            self.jobs[at as usize] = Some(job);
+            return JobId(at);
+        }
+        self.jobs.push(Some(job));
+        JobId((self.jobs.len() - 1) as u32)
+    }
+
+    fn get_mut(&mut self, JobId(at): JobId) -> &mut Job {
+        match self.jobs.get_mut(at as usize) {
+            Some(Some(job)) => job,
+            _ => panic!("copy {at} has ended"),
+        }
+    }
+
+    fn close(&mut self, JobId(at): JobId) -> Job {
+        match self.jobs.get_mut(at as usize).and_then(Option::take) {
+            Some(job) => {
+                self.free.push(at);
+                self.reading -= Bytes(job.row.extent.length);
+                job
+            }
+            None => panic!("copy {at} ended twice"),
+        }
+    }
+}
+
+/// What is on the line.
+#[derive(Clone, Debug, Default)]
+struct OnLine {
+    landing: VecDeque<Landing>,
+    /// What the copier's items cost the queue.
+    cost: Bytes,
+    /// Items up to here belong to an earlier round.
+    void_upto: Sequence,
+    /// The last item that failed here: until the peer completed it, its digests may tell of bytes that the item will
+    /// change there and did not change here.
+    unsure_upto: Sequence,
+}
+
+impl OnLine {
+    fn has_room(&self) -> bool {
+        self.landing.len() < LANDING_MAX
+    }
+
+    /// The queue was dropped at `head`.
+    fn begin_anew(&mut self, head: Sequence) {
+        self.landing.clear();
+        self.cost = Bytes::ZERO;
+        self.void_upto = head;
+    }
+}
+
+/// See the drawing above. Both flags count: an update that stopped may go on as it began.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Copier {
     /// Marked regions may be copied.
-    pub(crate) running: bool,
+    running: bool,
     /// Everything was marked when the update began: one digest per region will do.
-    pub(crate) coarse: bool,
-    pub(crate) round: u32,
+    coarse: bool,
+    round: u32,
     /// Claimed, and the run before it was full.
     spare: Option<Region>,
-    /// The same of the survey.
-    survey_spare: Option<Region>,
-    pub(crate) survey: Survey,
-    /// Claimed, and the survey found that something is stored there.
-    pub(crate) found: VecDeque<Region>,
+    pub(super) survey: Survey,
     /// Everything taken up.
     walk: Walk<()>,
-    pub(crate) asks: VecDeque<Ask>,
-    /// Bytes in them.
-    pub(crate) asked: Bytes,
-    pub(crate) known: VecDeque<(Region, Known)>,
-    /// Bytes of regions asked about, or known and waiting for room.
-    pub(crate) ahead: Bytes,
-    jobs: Vec<Option<Job>>,
-    free: Vec<u32>,
-    pub(crate) landing: VecDeque<Landing>,
-    /// Bytes at the gate or being read.
-    pub(crate) reading: Bytes,
-    /// What the copier's items on the line cost the queue.
-    pub(crate) on_line: Bytes,
-    /// Items up to here belong to an earlier round.
-    pub(crate) void_upto: Sequence,
-    /// The last item that failed here: until the peer completed it, its digests may tell of bytes that the item will
-    /// change there and did not change here.
-    pub(crate) unsure_upto: Sequence,
-    pub(crate) guess: Guess,
+    questions: Questions,
+    jobs: Jobs,
+    on_line: OnLine,
+    guess: Guess,
     pub(crate) pace: Pace,
     pub(crate) progress: Progress,
 }
@@ -144,28 +258,207 @@ fn claim_new(walk: &mut Walk<()>, marks: &mut Bitmap) -> Option<Region> {
 }
 
 impl Copier {
+    /// Marked regions are copied from here on.
+    pub(super) fn start(&mut self, coarse: bool, to_copy: Bytes, now: Moment) {
+        (self.running, self.coarse) = (true, coarse);
+        self.progress.begin(to_copy, now);
+    }
+
+    /// They are not copied any more.
+    pub(crate) const fn stop(&mut self) {
+        self.running = false;
+    }
+
+    /// The update goes on as it began.
+    pub(crate) const fn go_on(&mut self) {
+        self.running = true;
+    }
+
+    pub(crate) const fn is_running(&self) -> bool {
+        self.running
+    }
+
+    /// Whether most is compared before it is copied; for people.
+    pub(crate) fn compares(&self) -> bool {
+        !self.guess.is_raw_mostly()
+    }
+
+    /// Whether the local store is being asked what is stored.
+    pub(crate) fn is_surveying(&self) -> bool {
+        self.survey.is_looking()
+    }
+
+    /// Whether the peer was asked for digests and did not answer yet.
+    pub(crate) fn awaits_digests(&self) -> bool {
+        !self.questions.asks.is_empty()
+    }
+
+    /// An item failed here.
+    pub(crate) fn item_failed(&mut self, at: Sequence) {
+        self.on_line.unsure_upto = at.max(self.on_line.unsure_upto);
+    }
+
+    /// Whether digests of a peer that completed so much can be compared with what is here.
+    pub(crate) fn is_sure(&self, completed: Sequence) -> bool {
+        completed >= self.on_line.unsure_upto
+    }
+
+    pub(super) const fn is_of_round(&self, round: u32) -> bool {
+        round == self.round
+    }
+
     /// Claims marked regions that lie one behind the other, as long as `fits` says yes to all of them. Where everything
     /// is marked, the survey goes first.
-    pub(crate) fn claim_row(
-        &mut self,
-        marks: &mut Bitmap,
-        fits: impl Fn(Extent) -> bool,
-    ) -> Option<Row> {
+    fn claim_row(&mut self, marks: &mut Bitmap, fits: impl Fn(Extent) -> bool) -> Option<Row> {
         Row::join(marks, &mut self.spare, fits, |marks| {
-            let found = self.found.pop_front();
+            let found = self.survey.next_found();
             found.or_else(|| if self.coarse { None } else { claim_new(&mut self.walk, marks) })
         })
     }
 
-    /// The same for the survey, which takes only new claims.
-    pub(crate) fn claim_stretch(&mut self, marks: &mut Bitmap) -> Option<Row> {
-        let fits = |extent: Extent| Bytes(extent.length) <= STRETCH_MAX;
-        let walk = &mut self.walk;
-        Row::join(marks, &mut self.survey_spare, fits, |marks| claim_new(walk, marks))
+    /// Claims the next stretch for the survey, which takes only new claims, unless the copier has enough to do.
+    pub(super) fn next_stretch(&mut self, marks: &mut Bitmap) -> Option<StretchId> {
+        if !self.coarse || !self.survey.may_begin() || !self.on_line.has_room() {
+            return None;
+        }
+        let (walk, round) = (&mut self.walk, self.round);
+        self.survey.begin(round, marks, |marks| claim_new(walk, marks))
+    }
+
+    /// The next question that may be asked ahead.
+    pub(super) fn next_ask(&mut self, completed: Sequence, marks: &mut Bitmap) -> Option<Ask> {
+        let blind = self.guess.is_blind();
+        if !self.is_sure(completed) || self.guess.is_raw() || !self.questions.may_ask(blind) {
+            return None;
+        }
+        let grain = marks.grid().unit();
+        let coarse = self.coarse && grain >= digest_piece(true);
+        let regions = if self.guess.is_probing() { 1 } else { RUN_REGIONS_MAX };
+        let most = RUN_BYTES_MAX.min(grain * regions);
+        let fits = |extent: Extent| {
+            Bytes(extent.length) <= most && digests_of(extent, coarse) <= DIGESTS_MAX as u64
+        };
+        let row = self.claim_row(marks, fits)?;
+        let ask = Ask { row, coarse, round: self.round };
+        self.questions.ask(ask);
+        self.guess.count_asked();
+        Some(ask)
+    }
+
+    /// The peer tells what it holds.
+    ///
+    /// # Errors
+    /// Nobody asked that; the connection must end.
+    pub(crate) fn digests_told(
+        &mut self,
+        place: (VolumeIndex, Extent, bool),
+        list: &[Digest],
+        marks: &Bitmap,
+    ) -> Result<(), String> {
+        let asked = |ask: &Ask| {
+            (ask.row.volume, ask.row.extent, ask.coarse) == place
+                && digests_of(ask.row.extent, ask.coarse) == list.len() as u64
+        };
+        let Some(ask) = self.questions.answered(asked) else {
+            return Err(format!("it sent digests of {} without a request", place.1));
+        };
+        if !self.is_of_round(ask.round) {
+            return Ok(());
+        }
+        let mut at = 0;
+        for region in ask.row.regions() {
+            let (_, extent) = marks.place(region);
+            let count = digests_of(extent, ask.coarse) as usize;
+            let digests = list[at..at + count].to_vec();
+            at += count;
+            self.questions.known.push_back((region, Known { digests, coarse: ask.coarse }));
+        }
+        Ok(())
+    }
+
+    /// How much may be copied next, if anything may. Where neighbours go together, there is room for nothing until
+    /// there is room for a row: crumbs would cost as much each.
+    pub(super) fn room(
+        &self,
+        region: Bytes,
+        queue: &Queue,
+        config: &ResyncConfig,
+    ) -> Option<Bytes> {
+        let under_way = self.jobs.reading + self.on_line.cost;
+        let raw = self.questions.known.is_empty() && self.guess.is_raw();
+        let row = self.pace.row(config).min(queue.copy_row());
+        let room = if raw { row.max(region) } else { region };
+        let fits = self.on_line.has_room()
+            && self.pace.allows(room, under_way, config)
+            && queue.admits_copy(room, under_way);
+        fits.then_some(room)
+    }
+
+    /// A region the peer told of, or else as many neighbours as there is room for, copied without a question.
+    pub(super) fn next_job(&mut self, room: Bytes, marks: &mut Bitmap) -> Option<Job> {
+        let round = self.round;
+        if let Some((row, known)) = self.questions.next_known(marks) {
+            return Some(Job { row, round, way: Way::Compare(known) });
+        }
+        if !self.guess.is_raw() {
+            return None;
+        }
+        let row = self.claim_row(marks, |extent| Bytes(extent.length) <= room)?;
+        self.guess.count_raw(row.count);
+        Some(Job { row, round, way: Way::Raw })
+    }
+
+    /// It has queue room.
+    pub(super) fn take_up(&mut self, job: Job, config: &ResyncConfig) -> JobId {
+        self.pace.took_up(Bytes(job.row.extent.length), config);
+        self.jobs.open(job)
+    }
+
+    /// It is read: compared with what the peer told, if it was asked.
+    pub(super) fn begin_read(&mut self, id: JobId) -> (Row, Option<Known>) {
+        let job = self.jobs.get_mut(id);
+        match core::mem::replace(&mut job.way, Way::Comparing) {
+            Way::Compare(known) => (job.row, Some(known)),
+            other => {
+                job.way = other;
+                (job.row, None)
+            }
+        }
+    }
+
+    /// It was read, and this differs, if it could be. Returns its row, and whether it is of this round.
+    pub(super) fn end_read(&mut self, id: JobId, outcome: &StoreOutcome) -> (Row, bool) {
+        let Job { row, round, way } = self.jobs.close(id);
+        if let (StoreOutcome::Differing(runs), Way::Comparing) = (outcome, way) {
+            let differed: u64 = runs.iter().map(|run| run.extent.length).sum();
+            self.guess.learn(differed, row.extent.length);
+        }
+        (row, self.is_of_round(round))
+    }
+
+    /// An item goes onto the line.
+    pub(super) fn put(&mut self, cost: Bytes) {
+        self.on_line.cost += cost;
+    }
+
+    /// The items of a row are on the line up to `last`.
+    pub(super) fn landed(&mut self, row: Row, last: Sequence) {
+        self.on_line.landing.push_back(Landing { row, last });
+    }
+
+    /// The peer has an item durable: with the last one of a region that was copied its mark ends. It may be told twice.
+    pub(crate) fn durable(&mut self, item: &Item, marks: &mut Bitmap) {
+        if !self.is_of_this_round(item) {
+            return;
+        }
+        if let Some(landing) = self.on_line.landing.pop_front_if(|l| l.last == item.sequence) {
+            landing.row.regions().for_each(|region| self.unclaim(region, true, marks));
+            self.progress.count_copied(Bytes(landing.row.extent.length));
+        }
     }
 
     /// A claim ends: with its mark, where the peer holds what we hold and nobody marked it meanwhile.
-    pub(crate) fn unclaim(&mut self, region: Region, equal: bool, marks: &mut Bitmap) {
+    pub(super) fn unclaim(&mut self, region: Region, equal: bool, marks: &mut Bitmap) {
         let claim = Claim { region, number: 0 };
         let touched = self.walk.is_touched(claim);
         self.walk.end(claim);
@@ -176,55 +469,15 @@ impl Copier {
         }
     }
 
-    pub(crate) fn open(&mut self, job: Job) -> JobId {
-        if let Some(at) = self.free.pop() {
-            self.jobs[at as usize] = Some(job);
-            return JobId(at);
-        }
-        self.jobs.push(Some(job));
-        JobId((self.jobs.len() - 1) as u32)
-    }
-
-    pub(crate) fn job_mut(&mut self, JobId(at): JobId) -> &mut Job {
-        match self.jobs.get_mut(at as usize) {
-            Some(Some(job)) => job,
-            _ => panic!("copy {at} has ended"),
-        }
-    }
-
-    pub(crate) fn close(&mut self, JobId(at): JobId) -> Job {
-        match self.jobs.get_mut(at as usize).and_then(Option::take) {
-            Some(job) => {
-                self.free.push(at);
-                job
-            }
-            None => panic!("copy {at} ended twice"),
-        }
-    }
-
-    /// Whether more may be asked ahead: one run always, however large.
-    pub(crate) fn may_ask(&self) -> bool {
-        let under_way = self.ahead.max(self.asked);
-        // Until the first answers nobody knows whether it pays to ask.
-        let most = if self.guess.is_blind() { ASKED_BLINDLY_MAX } else { ASKED_BYTES_MAX };
-        self.asks.len() < ASKED_MAX
-            && (under_way == Bytes::ZERO || under_way + RUN_BYTES_MAX <= most)
-    }
-
-    /// What is held back from the application: read, or on its way.
-    pub(crate) fn in_flight(&self) -> Bytes {
-        self.reading + self.on_line
-    }
-
     /// Whether an item carries what the copier found in this round.
     pub(crate) fn is_of_this_round(&self, item: &Item) -> bool {
-        item.resync && item.kind.has_place() && item.sequence > self.void_upto
+        item.resync && item.kind.has_place() && item.sequence > self.on_line.void_upto
     }
 
     /// An item on the line costs less now.
     pub(crate) fn shrink(&mut self, item: &Item, from: Bytes, to: Bytes) {
         if self.is_of_this_round(item) {
-            self.on_line = self.on_line - from + to;
+            self.on_line.cost = self.on_line.cost - from + to;
         }
     }
 
@@ -239,29 +492,23 @@ impl Copier {
         marks.abandon_copies();
         self.walk.end_all();
         self.lay_aside();
-        self.known.clear();
-        self.ahead = Bytes::ZERO;
-        self.landing.clear();
-        self.on_line = Bytes::ZERO;
-        self.void_upto = head;
+        self.questions.forget();
+        self.on_line.begin_anew(head);
     }
 
     fn lay_aside(&mut self) {
         self.spare = None;
-        self.survey_spare = None;
-        self.found.clear();
+        self.survey.lay_aside();
     }
 
     /// The connection is gone while order is kept: what is on the line stays there, the rest must be asked anew.
     pub(crate) fn unask(&mut self, marks: &mut Bitmap) {
         self.round += 1;
-        self.asks.clear();
-        self.asked = Bytes::ZERO;
+        self.questions = Questions::default();
         self.survey.unask();
-        self.known.clear();
         self.lay_aside();
-        self.ahead = Bytes::ZERO;
-        let landing: BTreeSet<Region> = self.landing.iter().flat_map(|l| l.row.regions()).collect();
+        let landing = self.on_line.landing.iter().flat_map(|landing| landing.row.regions());
+        let landing: BTreeSet<Region> = landing.collect();
         let all = self.walk.claims().map(|claim| claim.region);
         let lost: Vec<Region> = all.filter(|region| !landing.contains(region)).collect();
         for region in lost {
@@ -276,14 +523,11 @@ mod tests {
 
     #[test]
     fn what_was_answered_and_waits_for_room_counts_to_the_window() {
-        let mut copier = Copier { ahead: ASKED_BLINDLY_MAX, ..Copier::default() };
-        assert!(!copier.may_ask(), "nothing was answered ever");
-        copier.guess.learn(1, 2);
-        copier.ahead = Bytes::ZERO;
-        assert!(copier.may_ask(), "one run may always be asked for");
-        copier.ahead = ASKED_BYTES_MAX;
-        assert!(!copier.may_ask(), "no question is open, and yet the window is full");
-        copier.ahead = ASKED_BYTES_MAX - RUN_BYTES_MAX;
-        assert!(copier.may_ask());
+        let ahead = |ahead| Questions { ahead, ..Questions::default() };
+        assert!(!ahead(ASKED_BLINDLY_MAX).may_ask(true), "nothing was answered ever");
+        assert!(ahead(Bytes::ZERO).may_ask(false), "one run may always be asked for");
+        let full = ahead(ASKED_BYTES_MAX);
+        assert!(!full.may_ask(false), "no question is open, and yet the window is full");
+        assert!(ahead(ASKED_BYTES_MAX - RUN_BYTES_MAX).may_ask(false));
     }
 }

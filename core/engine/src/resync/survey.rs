@@ -16,13 +16,14 @@
 use crate::effect::StoreOp;
 use crate::event::StoreOutcome;
 use crate::peer::primary::{Primary, PrimaryIo};
-use crate::resync::copier::{Copier, Landing, Row};
+use crate::resync::copier::Row;
 use crate::shared::Shared;
 use crate::stream::write::Ticket;
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use helio_bitmap::{Bitmap, Region};
 use helio_format::copying::Copying;
 use helio_format::message::{ItemKind, Message};
 use helio_units::{Bytes, Extent, VolumeIndex};
@@ -30,7 +31,7 @@ use helio_units::{Bytes, Extent, VolumeIndex};
 /// Most bytes of one stretch: as long as an item may be.
 pub(crate) const STRETCH_MAX: Bytes = Bytes::mib(32);
 /// Stretches under way at once.
-pub(crate) const STRETCHES_MAX: usize = 8;
+const STRETCHES_MAX: usize = 8;
 
 /// Names a stretch under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,17 +55,50 @@ pub(crate) struct Survey {
     looks: usize,
     /// Those the target was asked about, in order.
     asked: VecDeque<StretchId>,
+    /// Claimed, and the stretch before it was full.
+    spare: Option<Region>,
+    /// Claimed, and something is stored there: for the copier.
+    found: VecDeque<Region>,
 }
 
 impl Survey {
-    fn begin(&mut self, stretch: Stretch) -> StretchId {
+    /// Whether another stretch may be taken up: the copier is to have nothing of an earlier one.
+    pub(super) fn may_begin(&self) -> bool {
+        self.found.is_empty() && self.open < STRETCHES_MAX
+    }
+
+    /// Takes up a stretch of the regions that `next` claims.
+    pub(super) fn begin(
+        &mut self,
+        round: u32,
+        marks: &mut Bitmap,
+        next: impl FnMut(&mut Bitmap) -> Option<Region>,
+    ) -> Option<StretchId> {
+        let fits = |extent: Extent| Bytes(extent.length) <= STRETCH_MAX;
+        let row = Row::join(marks, &mut self.spare, fits, next)?;
         self.open += 1;
         let free = self.stretches.iter().position(Option::is_none).unwrap_or_else(|| {
             self.stretches.push(None);
             self.stretches.len() - 1
         });
-        self.stretches[free] = Some(stretch);
-        StretchId(free as u32)
+        self.stretches[free] = Some(Stretch { row, round, gated: false });
+        Some(StretchId(free as u32))
+    }
+
+    /// Something is stored there: its regions are for the copier.
+    fn hand_over(&mut self, stretch: &Stretch) {
+        self.found.extend(stretch.row.regions());
+    }
+
+    /// The next region for the copier.
+    pub(super) fn next_found(&mut self) -> Option<Region> {
+        self.found.pop_front()
+    }
+
+    /// What was claimed and is not under way counts no more.
+    pub(super) fn lay_aside(&mut self) {
+        self.spare = None;
+        self.found.clear();
     }
 
     fn get(&self, StretchId(at): StretchId) -> Stretch {
@@ -89,26 +123,13 @@ impl Survey {
     }
 }
 
-impl Copier {
-    /// Something is stored there: its regions are for the copier.
-    fn hand_over(&mut self, stretch: &Stretch) {
-        self.found.extend(stretch.row.regions());
-    }
-}
-
 impl Primary {
     /// Takes up as many stretches as may be under way, unless the copier has enough to do.
     pub(crate) fn survey_step(&mut self, s: &mut Shared) {
-        let sure = self.cursors.completed >= self.copier.unsure_upto;
-        while self.copier.coarse
-            && sure
-            && self.copier.found.is_empty()
-            && self.copier.survey.open < STRETCHES_MAX
-            && self.copier.landing.len() < crate::resync::LANDING_MAX
-        {
-            let Some(row) = self.copier.claim_stretch(&mut self.marks) else { return };
-            let stretch = Stretch { row, round: self.copier.round, gated: false };
-            let id = self.copier.survey.begin(stretch);
+        if !self.copier.is_sure(self.cursors.completed) {
+            return;
+        }
+        while let Some(id) = self.copier.next_stretch(&mut self.marks) {
             self.survey_look(id, s);
         }
     }
@@ -117,8 +138,8 @@ impl Primary {
     pub(crate) fn surveyed(&mut self, id: StretchId, outcome: StoreOutcome, s: &mut Shared) {
         let stretch = self.copier.survey.get(id);
         self.copier.survey.looks -= 1;
-        let of_this_round = stretch.round == self.copier.round;
-        let current = of_this_round && self.copier.running && self.flow.is_some();
+        let of_this_round = self.copier.is_of_round(stretch.round);
+        let current = of_this_round && self.copier.is_running() && self.flow.is_some();
         // What cannot be asked is read, and a fault comes to light there.
         let empty = matches!(outcome, StoreOutcome::Empty(true));
         let Row { volume, extent, .. } = stretch.row;
@@ -131,7 +152,7 @@ impl Primary {
         if current && empty {
             self.land_empty(stretch.row, s);
         } else if of_this_round {
-            self.copier.hand_over(&stretch);
+            self.copier.survey.hand_over(&stretch);
         }
         if stretch.gated {
             self.leave_gate(volume, extent, s);
@@ -142,7 +163,7 @@ impl Primary {
     fn land_empty(&mut self, row: Row, s: &Shared) {
         let item = self.copier_item(ItemKind::Same, row.volume, row.extent);
         self.push_copy(item, crate::stream::write::ITEM_COST, s);
-        self.copier.landing.push_back(Landing { row, last: self.line.head });
+        self.copier.landed(row, self.line.head);
     }
 
     /// The target tells whether it holds anything there.
@@ -162,12 +183,12 @@ impl Primary {
         let (Some(id), Some(stretch)) = (id, asked) else {
             return Err(format!("it reported whether {extent} is empty without a request"));
         };
-        let of_this_round = stretch.round == self.copier.round;
+        let of_this_round = self.copier.is_of_round(stretch.round);
         // A primary that leaves begins nothing more: it has flushed, or is about to.
-        if !of_this_round || !empty || !self.copier.running {
+        if !of_this_round || !empty || !self.copier.is_running() {
             self.copier.survey.end(id);
             if of_this_round {
-                self.copier.hand_over(&stretch);
+                self.copier.survey.hand_over(&stretch);
             }
             return Ok(());
         }

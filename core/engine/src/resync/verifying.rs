@@ -61,7 +61,7 @@ impl Primary {
         }
         while s.verify.in_flight() < IN_FLIGHT_MAX && s.now >= s.verify.not_before() {
             let in_flight = s.verify.in_flight();
-            let room = self.queue.items.0 < s.config.queue.items.0 / 2;
+            let room = self.queue.held().1.0 < s.config.queue.items.0 / 2;
             let admitted = self.queue.admits_copy(COST, COST * in_flight as u64);
             if !(room || in_flight == 0) || !admitted {
                 return;

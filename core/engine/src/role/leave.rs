@@ -49,7 +49,7 @@ impl Engine {
         let until = self.shared.now + patience;
         self.standing.stand(Leading::Leaving { command, to, until, stage: LeaveStage::Draining });
         if let Some(primary) = self.standing.primary_mut() {
-            primary.copier.running = false;
+            primary.copier.stop();
         }
         Ok(None)
     }

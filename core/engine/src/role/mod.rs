@@ -117,7 +117,7 @@ impl Engine {
         primary.owed.end_pause();
         primary.mark_differing(&mut self.shared);
         if primary.flow.is_some() && primary.owed.has_lost_order() {
-            primary.copier.running = true;
+            primary.copier.go_on();
             return Ok(Some(String::from("the resync is running")));
         }
         if primary.flow.is_some() {

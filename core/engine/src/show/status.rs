@@ -5,7 +5,6 @@ use crate::engine::Engine;
 use crate::follow::follower::Follower;
 use crate::peer::outgoing::Pace;
 use crate::peer::primary::{Lag, Primary};
-use crate::resync::copier::Copier;
 use crate::role::{Following, Leading, Stage, Standing};
 use crate::shared::Counters;
 use crate::show::fault::Fault;
@@ -445,23 +444,25 @@ impl Engine {
 
     fn queue_status(&self) -> Option<QueueStatus> {
         let q = &self.standing.primary()?.queue;
+        let (figures, (bytes, items)) = (q.figures(), q.held());
+        let (bound, source, chosen_by) = q.bound();
         Some(QueueStatus {
-            bytes: q.bytes,
-            items: q.items,
-            bytes_high: q.bytes_high,
-            bytes_high_at: q.bytes_high_at,
-            items_high: q.items_high,
-            items_high_at: q.items_high_at,
-            marks_since: q.marks_since,
-            bound: q.bound,
+            bytes,
+            items,
+            bytes_high: figures.bytes_high.0,
+            bytes_high_at: figures.bytes_high.1,
+            items_high: figures.items_high.0,
+            items_high_at: figures.items_high.1,
+            marks_since: figures.since,
+            bound,
             bound_items: self.shared.config.queue.items,
-            source: q.source,
-            chosen_by: q.chosen_by,
+            source,
+            chosen_by,
             waiting: q.waiters() as u64,
-            throttled: q.throttled,
-            throttle_time: q.throttle_time,
-            refused: q.refused,
-            dropped: q.dropped,
+            throttled: figures.throttled,
+            throttle_time: figures.throttle_time,
+            refused: figures.refused,
+            dropped: figures.dropped,
         })
     }
 
@@ -635,16 +636,18 @@ impl Engine {
 
 impl Primary {
     fn sync_status(&self, now: Moment) -> Option<SyncStatus> {
-        let Copier { running, progress, guess, .. } = &self.copier;
-        ((*running || self.lack.is_some()) && self.flow.is_some()).then(|| SyncStatus {
-            to_copy: progress.to_copy(),
-            copied: progress.copied(),
-            shipped: progress.shipped(),
-            running: progress.running(now),
-            rate: progress.rate(now),
-            eta: progress.eta(now),
-            converges: progress.converges(),
-            by_digests: !guess.is_raw_mostly(),
+        let progress = &self.copier.progress;
+        ((self.copier.is_running() || self.lack.is_some()) && self.flow.is_some()).then(|| {
+            SyncStatus {
+                to_copy: progress.to_copy(),
+                copied: progress.copied(),
+                shipped: progress.shipped(),
+                running: progress.running(now),
+                rate: progress.rate(now),
+                eta: progress.eta(now),
+                converges: progress.converges(),
+                by_digests: self.copier.compares(),
+            }
         })
     }
 }

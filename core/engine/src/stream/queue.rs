@@ -27,65 +27,82 @@ pub enum BoundSource {
     Measured,
 }
 
+/// What a queue held at most, and what happened at its bound.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Figures {
+    /// Since when all this counts.
+    pub(crate) since: Moment,
+    /// Most bytes, and when they were in it first.
+    pub(crate) bytes_high: (Bytes, Moment),
+    /// Most items, and when they were in it first.
+    pub(crate) items_high: (Items, Moment),
+    /// Writes that had to wait.
+    pub(crate) throttled: u64,
+    /// How long they waited.
+    pub(crate) throttle_time: Duration,
+    /// Writes refused for want of room.
+    pub(crate) refused: u64,
+    /// How often the queue was dropped for want of room.
+    pub(crate) dropped: u64,
+}
+
+impl Figures {
+    const fn new(bytes: Bytes, items: Items, throttled: u64, now: Moment) -> Self {
+        Self {
+            since: now,
+            bytes_high: (bytes, now),
+            items_high: (items, now),
+            throttled,
+            throttle_time: Duration::ZERO,
+            refused: 0,
+            dropped: 0,
+        }
+    }
+
+    fn held(&mut self, bytes: Bytes, items: Items, now: Moment) {
+        if bytes > self.bytes_high.0 {
+            self.bytes_high = (bytes, now);
+        }
+        if items > self.items_high.0 {
+            self.items_high = (items, now);
+        }
+    }
+}
+
 /// The queue of one group.
 #[derive(Clone, Debug)]
 pub(crate) struct Queue {
     config: QueueConfig,
-    pub(crate) bound: Bytes,
-    pub(crate) source: BoundSource,
-    pub(crate) bytes: Bytes,
-    pub(crate) items: Items,
-    pub(crate) bytes_high: Bytes,
-    pub(crate) items_high: Items,
-    pub(crate) bytes_high_at: Moment,
-    pub(crate) items_high_at: Moment,
-    /// Since when the high-water marks count, and what happened at the bound.
-    pub(crate) marks_since: Moment,
-    /// The round trip and the rate that an automatic bound was chosen by.
-    pub(crate) chosen_by: Option<(Duration, Rate)>,
+    bound: Bytes,
+    /// The round trip and the rate that a measured bound was chosen by.
+    chosen_by: Option<(Duration, Rate)>,
+    bytes: Bytes,
+    items: Items,
     full: bool,
     waiting: VecDeque<(Part, Moment)>,
-    pub(crate) throttled: u64,
-    pub(crate) throttle_time: Duration,
-    /// Writes refused for want of room.
-    pub(crate) refused: u64,
-    /// How often it was dropped for want of room.
-    pub(crate) dropped: u64,
+    figures: Figures,
 }
 
 impl Queue {
     pub(crate) fn new(config: QueueConfig, now: Moment) -> Self {
-        let mut queue = Self {
+        Self {
             config,
-            bound: QUEUE_BYTES_SNDR,
-            source: BoundSource::Default,
+            bound: config.memory.unwrap_or(QUEUE_BYTES_SNDR),
+            chosen_by: None,
             bytes: Bytes::ZERO,
             items: Items(0),
-            bytes_high: Bytes::ZERO,
-            items_high: Items(0),
-            bytes_high_at: now,
-            items_high_at: now,
-            marks_since: now,
-            chosen_by: None,
             full: false,
             waiting: VecDeque::new(),
-            throttled: 0,
-            throttle_time: Duration::ZERO,
-            refused: 0,
-            dropped: 0,
-        };
-        queue.reconfigure(config);
-        queue
+            figures: Figures::new(Bytes::ZERO, Items(0), 0, now),
+        }
     }
 
     pub(crate) fn reconfigure(&mut self, config: QueueConfig) {
-        self.config = config;
+        let before = core::mem::replace(&mut self.config, config);
         if let Some(fixed) = config.memory {
-            self.bound = fixed;
-            (self.source, self.chosen_by) = (BoundSource::File, None);
-        } else if self.source == BoundSource::File {
+            (self.bound, self.chosen_by) = (fixed, None);
+        } else if before.memory.is_some() {
             self.bound = QUEUE_BYTES_SNDR;
-            self.source = BoundSource::Default;
         }
     }
 
@@ -95,9 +112,27 @@ impl Queue {
         let wanted = automatic_bound(rate, round_trip);
         if self.config.memory.is_none() && wanted > self.bound {
             self.bound = wanted;
-            self.source = BoundSource::Measured;
             self.chosen_by = Some((round_trip, rate));
         }
+    }
+
+    /// What is in it.
+    pub(crate) fn held(&self) -> (Bytes, Items) {
+        (self.bytes, self.items)
+    }
+
+    /// The bound, where it comes from, and the round trip and the rate that a measured one was chosen by.
+    pub(crate) fn bound(&self) -> (Bytes, BoundSource, Option<(Duration, Rate)>) {
+        let source = match (self.config.memory, self.chosen_by) {
+            (Some(_), _) => BoundSource::File,
+            (None, None) => BoundSource::Default,
+            (None, Some(_)) => BoundSource::Measured,
+        };
+        (self.bound, source, self.chosen_by)
+    }
+
+    pub(crate) fn figures(&self) -> Figures {
+        self.figures
     }
 
     /// Whether something of that cost would be let in now; remembers where not.
@@ -127,21 +162,23 @@ impl Queue {
     pub(crate) fn enter(&mut self, cost: Bytes, now: Moment) {
         self.bytes += cost;
         self.items.0 += 1;
-        if self.bytes > self.bytes_high {
-            (self.bytes_high, self.bytes_high_at) = (self.bytes, now);
-        }
-        if self.items > self.items_high {
-            (self.items_high, self.items_high_at) = (self.items, now);
-        }
+        self.figures.held(self.bytes, self.items, now);
     }
 
     /// The high-water marks and what happened at the bound begin anew, at what is in the queue and before it now.
     pub(crate) fn reset_marks(&mut self, now: Moment) {
-        (self.throttled, self.throttle_time) = (self.waiting.len() as u64, Duration::ZERO);
-        (self.refused, self.dropped) = (0, 0);
-        (self.bytes_high, self.bytes_high_at) = (self.bytes, now);
-        (self.items_high, self.items_high_at) = (self.items, now);
-        self.marks_since = now;
+        let waiting = self.waiting.len() as u64;
+        self.figures = Figures::new(self.bytes, self.items, waiting, now);
+    }
+
+    /// A write was refused for want of room.
+    pub(crate) fn count_refused(&mut self) {
+        self.figures.refused += 1;
+    }
+
+    /// It is dropped for want of room.
+    pub(crate) fn count_dropped(&mut self) {
+        self.figures.dropped += 1;
     }
 
     pub(crate) fn leave(&mut self, cost: Bytes) {
@@ -155,7 +192,7 @@ impl Queue {
     }
 
     pub(crate) fn wait(&mut self, part: Part, now: Moment) {
-        self.throttled += 1;
+        self.figures.throttled += 1;
         self.waiting.push_back((part, now));
     }
 
@@ -170,7 +207,7 @@ impl Queue {
 
     pub(crate) fn take_waiting(&mut self, now: Moment) -> Option<Part> {
         let (part, since) = self.waiting.pop_front()?;
-        self.throttle_time += now - since.max(self.marks_since);
+        self.figures.throttle_time += now - since.max(self.figures.since);
         Some(part)
     }
 }
@@ -211,12 +248,12 @@ mod tests {
     #[test]
     fn the_automatic_bound_is_four_products_between_its_limits() {
         let mut q = Queue::new(QueueConfig::default(), Moment::ZERO);
-        assert_eq!((q.bound, q.source), (Bytes::mib(8), BoundSource::Default));
+        assert_eq!(q.bound(), (Bytes::mib(8), BoundSource::Default, None));
         q.measured(Duration::from_millis(50), Rate::mbit(100));
         assert_eq!(q.bound, Bytes::mib(8), "2.5 MB is less than the default");
         q.measured(Duration::from_millis(100), Rate::mbit(1000));
-        assert_eq!((q.bound, q.source), (Bytes(50_000_000), BoundSource::Measured));
-        assert_eq!(q.chosen_by, Some((Duration::from_millis(100), Rate::mbit(1000))));
+        let chosen_by = Some((Duration::from_millis(100), Rate::mbit(1000)));
+        assert_eq!(q.bound(), (Bytes(50_000_000), BoundSource::Measured, chosen_by));
         let mut near = Queue::new(QueueConfig::default(), Moment::ZERO);
         near.measured(Duration::from_micros(50), Rate::mbit(10_000));
         assert_eq!(near.bound, Bytes(50_000_000), "as much as the store of the peer keeps waiting");
@@ -224,7 +261,7 @@ mod tests {
         assert_eq!(q.bound, Bytes::mib(256));
         let fixed = QueueConfig { memory: Some(Bytes::mib(16)), ..QueueConfig::default() };
         q.reconfigure(fixed);
-        assert_eq!((q.bound, q.source, q.chosen_by), (Bytes::mib(16), BoundSource::File, None));
+        assert_eq!(q.bound(), (Bytes::mib(16), BoundSource::File, None));
     }
 
     #[test]
@@ -234,13 +271,13 @@ mod tests {
         q.enter(Bytes(300), Moment(2));
         q.leave(Bytes(300));
         q.enter(Bytes(100), Moment(3));
-        let marks = |q: &Queue| (q.bytes_high, q.bytes_high_at, q.items_high, q.items_high_at);
-        assert_eq!(marks(&q), (Bytes(600), Moment(2), Items(2), Moment(2)));
+        let marks = |q: &Queue| (q.figures.bytes_high, q.figures.items_high);
+        assert_eq!(marks(&q), ((Bytes(600), Moment(2)), (Items(2), Moment(2))));
         q.reset_marks(Moment(4));
-        assert_eq!(marks(&q), (Bytes(400), Moment(4), Items(2), Moment(4)));
-        assert_eq!(q.marks_since, Moment(4));
+        assert_eq!(marks(&q), ((Bytes(400), Moment(4)), (Items(2), Moment(4))));
+        assert_eq!(q.figures.since, Moment(4));
         q.enter(Bytes(100), Moment(5));
-        assert_eq!(marks(&q), (Bytes(500), Moment(5), Items(3), Moment(5)));
+        assert_eq!(marks(&q), ((Bytes(500), Moment(5)), (Items(3), Moment(5))));
     }
 
     #[test]
@@ -253,15 +290,14 @@ mod tests {
         q.wait(part(), at(0));
         q.wait(part(), at(0));
         assert!(q.take_waiting(at(2)).is_some());
-        (q.refused, q.dropped) = (1, 1);
-        assert_eq!((q.throttled, q.throttle_time), (2, second * 2));
+        q.count_refused();
+        q.count_dropped();
+        let waits = |q: &Queue| (q.figures.throttled, q.figures.throttle_time);
+        assert_eq!(waits(&q), (2, second * 2));
         q.reset_marks(at(3));
-        assert_eq!((q.throttled, q.throttle_time, q.refused, q.dropped), (1, Duration::ZERO, 0, 0));
+        assert_eq!(waits(&q), (1, Duration::ZERO));
+        assert_eq!((q.figures.refused, q.figures.dropped), (0, 0));
         assert!(q.take_waiting(at(4)).is_some());
-        assert_eq!(
-            (q.throttled, q.throttle_time),
-            (1, second),
-            "what it waited before is forgotten"
-        );
+        assert_eq!(waits(&q), (1, second), "what it waited before is forgotten");
     }
 }

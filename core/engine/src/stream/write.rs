@@ -13,7 +13,7 @@ use crate::config::{ITEM_BYTES_MAX, WhenFull};
 use crate::effect::{Answer, StoreOp};
 use crate::event::{Operation, Request, StoreOutcome};
 use crate::local::failure::Failed;
-use crate::local::lack::Pulled;
+use crate::local::pulling::Pulled;
 use crate::peer::primary::{Primary, PrimaryIo};
 use crate::refusal::{Denial, StoreFault};
 use crate::resync::copier::JobId;
@@ -225,11 +225,11 @@ impl Primary {
         match self.when_full(s) {
             WhenFull::Block => self.queue.wait(part, s.now),
             WhenFull::Fail => {
-                self.queue.refused += 1;
+                self.queue.count_refused();
                 self.deny(part, Denial::QueueFull, s);
             }
             WhenFull::Log => {
-                self.queue.dropped += 1;
+                self.queue.count_dropped();
                 self.drop_queue("the queue was full", s);
                 self.queue.wait(part, s.now);
             }
@@ -259,7 +259,7 @@ impl Primary {
             match self.when_full(s) {
                 WhenFull::Block if !fits => return,
                 WhenFull::Log if !fits => {
-                    self.queue.dropped += 1;
+                    self.queue.count_dropped();
                     self.drop_queue("the queue was full", s);
                     if !self.queue.admits(cost) {
                         return;
@@ -404,7 +404,7 @@ impl Primary {
             self.marks.set(item.volume, item.extent);
             s.cover.bitmap_changed();
             self.failed_at.get_or_insert(item.sequence);
-            self.copier.unsure_upto = item.sequence.max(self.copier.unsure_upto);
+            self.copier.item_failed(item.sequence);
         }
         if let (Some(SlotId(slot)), false) = (slot, self.absolves(&item)) {
             self.slots.slots[slot as usize].denied = Some(Denial::Store(fault));
@@ -589,7 +589,7 @@ impl Primary {
         if pended {
             self.marks.unpend(item.volume, item.extent);
         }
-        self.copy_durable(item);
+        self.copier.durable(item, &mut self.marks);
     }
 
     /// Lets go of what nobody needs any more, at the front of the line.
@@ -607,7 +607,7 @@ impl Primary {
                 s.release(payload.id);
             }
             self.peer_durable(&entry.item, entry.pended);
-            self.copy_left(&entry.item, entry.cost);
+            self.copier.shrink(&entry.item, entry.cost, Bytes::ZERO);
         }
     }
 }

@@ -76,7 +76,7 @@ impl Primary {
             ));
         }
         // The copier reads this store.
-        self.copier.running = false;
+        self.copier.stop();
     }
 
     /// The store failed a flush and the peer serves in its place: what is read here may be what the store went back to.
@@ -145,8 +145,7 @@ impl Primary {
         failed.for_each(|entry| entry.local = Local::Done);
         self.faulted = self.faulted.filter(|(failed, _)| *failed != volume);
         if let Some(lack) = &mut self.lack {
-            lack.lost.remove(&volume);
-            lack.halted = false;
+            lack.use_again(volume);
         }
         self.distrusted.insert(volume);
     }
