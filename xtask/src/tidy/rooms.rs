@@ -19,7 +19,7 @@ const ROOMS: [(&str, &[&str]); 8] = [
     ("resync", &["stream", "record", "peer", "role"]),
     ("local", &["stream", "record", "peer", "resync", "role"]),
     ("role", &["record", "peer", "follow", "local"]),
-    ("show", &["stream", "peer", "follow", "resync", "role"]),
+    ("show", &["stream", "peer", "follow", "role"]),
 ];
 
 /// The room that a file belongs to; stories are tests of all of them.
