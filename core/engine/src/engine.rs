@@ -38,7 +38,7 @@ use helio_units::{IoId, Moment, State, Verdict};
 
 /// The engine of one group on one node.
 ///
-/// It is told the time, the dice and everything that happens ([`Engine::handle`]); it answers with effects. After a
+/// It is told the time and everything that happens ([`Engine::handle`]), and draws numbers from a seed that it was given; it answers with effects. After a
 /// batch of events [`Engine::settle`] does what depends on the whole: sending, copying, acknowledging, timers. It
 /// wants to be settled again no later than [`Engine::deadline`].
 #[derive(Clone, Debug)]
@@ -398,6 +398,7 @@ impl Engine {
         session.min(own).min(work).min(pause)
     }
 
+    /// The metadata could not be written, so a command is refused.
     pub(crate) fn refuse_command(&mut self, command: Option<CommandId>, text: String) {
         if let Some(id) = command {
             let Refusal { code, hint, .. } = self.shared.metadata_refusal();

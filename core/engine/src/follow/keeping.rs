@@ -155,7 +155,7 @@ impl Engine {
         if let Some(primary) = self.standing.primary_mut() {
             primary.peer_keeping.give_up();
             // An update under way begins anew, so that the peer hears of it.
-            if primary.flow.is_some() && primary.owed.has_lost_order() {
+            if primary.flow.is_some() && primary.owed.is_image_out_of_order() {
                 primary.drop_queue(
                     "the operator requested a resync without a safe copy",
                     &mut self.shared,

@@ -8,7 +8,7 @@
 //! | a write, zero or discard | given up (`serve-from-peer`); shown (`pass`) | shown | waits for space, or stopped |
 //! | a flush, or any operation with FUA | given up, whatever the policy | suspect | stopped, and suspect |
 //!
-//! What was never issued to the disk says nothing of it: it is shown. A disk that was given up before fails no more: the
+//! On a primary, what was never issued to the disk says nothing of it: it is shown. A disk that was given up before fails no more: the
 //! peer serves. Whether the peer can serve is asked of the primary (`lose.rs`), since it depends on the stream.
 
 use crate::refusal::StoreFault;
@@ -43,7 +43,7 @@ pub(crate) enum Side {
     Served,
     /// A primary's, whose peer can serve the volume as far as this failure goes.
     Servable,
-    /// A primary's, alone.
+    /// A primary's, and the peer cannot serve, or is not to (`pass`).
     Alone,
     Secondary,
 }

@@ -57,7 +57,7 @@ impl Primary {
     fn recall(&self, peer: &Hello, reversed: bool, unfit: bool, facts: &mut Facts) {
         let received = peer.received;
         facts.same_memory = !reversed && self.peer_incarnation == Some(peer.incarnation);
-        facts.equal = !unfit && self.owed.keeps_order();
+        facts.equal = !unfit && self.owed.queues_in_order();
         facts.line_from_received = !unfit
             && !reversed
             && (self.cursors.durable..=self.cursors.sent).contains(&received)

@@ -20,7 +20,8 @@ enum Flush {
     },
 }
 
-/// What is measured on a connection. Only `began`, `progress_at` and the least round trip begin anew with each.
+/// What is measured on a connection, and when it counts as lost (`lost_at`). `began`, `progress_at` and the least round trip begin
+/// anew when one begins; the pings that are due or under way end with it.
 #[derive(Clone, Debug)]
 pub(crate) struct Heartbeat {
     /// When this connection, or the last one, began.

@@ -45,10 +45,10 @@ enum Proof {
     },
 }
 
-/// Why the peer was refused.
+/// Why one of the two refused the other.
 #[derive(Clone, Debug)]
 struct Refused {
-    /// The row of the table.
+    /// The row of the recovery table, or what else stood in the way.
     label: &'static str,
     /// What helps against it.
     hint: String,

@@ -269,7 +269,7 @@ impl Primary {
         self.flow = None;
         self.copier.unask(&mut self.marks);
         self.unask();
-        if self.owed.has_lost_order() {
+        if self.owed.is_image_out_of_order() {
             self.drop_queue("the connection was lost before the resync was complete", s);
         }
         self.consider_all(s);
@@ -284,7 +284,7 @@ impl Primary {
                     .is_some_and(|e| e.item.payload.is_some() || e.item.kind != ItemKind::Write)
             })
         };
-        self.owed.keeps_order() && at <= self.line.head && whole(at.0 + 1)
+        self.owed.queues_in_order() && at <= self.line.head && whole(at.0 + 1)
     }
 
     /// Streams again to a peer that kept its memory.

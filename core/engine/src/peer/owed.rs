@@ -2,15 +2,16 @@
 //! What a primary owes its peer, and what is known of the peer's copy.
 //!
 //! ```text
-//!           the queue is full, a pause, or the connection is lost during a resync
-//!   InOrder ───────────────────────────────────────────────────────────────────> BitmapOnly
+//!           order is given up (`Primary::drop_queue` says why)                      a new primary
+//!   InOrder ───────────────────────────────────────────────────────────────────> BitmapOnly <──
 //!    ^   ^                                                                        │  │   ^
 //!    │   └── a resync begins with nothing to copy, or a reverse resync begins ────┘  │   │
 //!    │                                                              a resync begins  │   │ the same
 //!    │                                                                               v   │
 //!    └────── the peer completed the marker ─────────────────────────────────────── Copying
 //! ```
-//! In `InOrder` and `Copying` a stream may flow. The peer's image is consistent again once the peer completed the marker.
+//! A new primary begins in `InOrder` where the peer's copy is proven equal, otherwise in `BitmapOnly`. A resync may begin anew in
+//! every state. In `InOrder` and `Copying` a stream may flow. The peer's image is consistent again once the peer completed the marker.
 //! `Copying` puts one on the line when no region is dirty any more; `InOrder` does if the peer lost what it had received.
 
 use helio_units::Sequence;
@@ -18,7 +19,7 @@ use helio_units::Sequence;
 /// See the drawing above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owed {
-    /// Every item behind the peer's durable cursor, in order. `consistent_at`: the marker, if one is on the line.
+    /// Every item after the peer's durable cursor, in order. `consistent_at`: the marker, if one is on the line.
     InOrder { consistent_at: Option<Sequence> },
     /// What the bitmap records, and nothing is queued. `why`: shown to the operator. `paused`: by an operator.
     BitmapOnly { why: &'static str, paused: bool },
@@ -37,12 +38,12 @@ impl Owed {
     }
 
     /// The queue keeps order for the peer.
-    pub(crate) const fn keeps_order(&self) -> bool {
+    pub(crate) const fn queues_in_order(&self) -> bool {
         !matches!(self, Self::BitmapOnly { .. })
     }
 
     /// The peer's image will not be in order until dirty regions have been copied.
-    pub(crate) const fn has_lost_order(&self) -> bool {
+    pub(crate) const fn is_image_out_of_order(&self) -> bool {
         !matches!(self, Self::InOrder { .. })
     }
 
@@ -161,7 +162,7 @@ mod tests {
     use helio_units::Sequence;
 
     #[test]
-    fn every_transition_leads_from_every_state_to_the_one_that_is_drawn() {
+    fn every_transition_leads_to_its_state_from_every_state() {
         let (before, at) = (Some(Sequence(3)), Sequence(7));
         let states = [
             Owed::at_start(true),
@@ -186,14 +187,18 @@ mod tests {
             if let BitmapOnly { why, .. } = from {
                 assert_eq!(resumed, BitmapOnly { why, paused: false });
                 assert_eq!(explained, BitmapOnly { why: "refused", paused });
-                assert!(!from.keeps_order() && from.has_lost_order() && from.marker().is_none());
+                assert!(
+                    !from.queues_in_order()
+                        && from.is_image_out_of_order()
+                        && from.marker().is_none()
+                );
                 assert!(!from.is_consistent_after(at));
                 continue;
             }
-            assert!((resumed, explained) == (from, from) && from.keeps_order() && !paused);
+            assert!((resumed, explained) == (from, from) && from.queues_in_order() && !paused);
             let marked = after(|o| o.put_marker(Sequence(7)));
             assert_eq!(marked.marker(), Some(at));
-            assert_eq!(marked.has_lost_order(), from.has_lost_order());
+            assert_eq!(marked.is_image_out_of_order(), from.is_image_out_of_order());
             assert!(marked.is_consistent_after(at) && !marked.is_consistent_after(Sequence(6)));
             assert!(!marked.stays_consistent());
         }

@@ -181,14 +181,14 @@ impl Primary {
     pub(crate) fn effective(&self, asked: Mode) -> Mode {
         match &self.flow {
             _ if self.lack.is_some() && !planted(Plant::LackAlone) => Mode::Sync,
-            Some(flow) if flow.answers_count() && !self.owed.has_lost_order() => asked,
+            Some(flow) if flow.answers_count() && !self.owed.is_image_out_of_order() => asked,
             _ => Mode::Async,
         }
     }
 
     /// Gives up order: everything queued becomes marks, and nothing is kept for the peer but those.
     pub(crate) fn drop_queue(&mut self, because: &'static str, s: &mut Shared) {
-        if self.owed.keeps_order() {
+        if self.owed.queues_in_order() {
             let lost = self.line.head.0 - self.cursors.durable.0;
             s.warn(format!(
                 "queue dropped: {because}; {lost} items are only recorded in the bitmap, and their order is lost"
@@ -212,7 +212,7 @@ impl Primary {
     /// waits for an extent to turn cold in which that peer lacks something.
     pub(crate) fn wait_for_nobody(&mut self, s: &mut Shared) {
         let waits = self.queue.waiters() > 0 || s.cover.is_full();
-        if waits && self.flow.is_none() && self.owed.keeps_order() {
+        if waits && self.flow.is_none() && self.owed.queues_in_order() {
             self.drop_queue("the peer is not connected, and this node leaves the primary role", s);
         }
     }

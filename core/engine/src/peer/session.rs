@@ -2,10 +2,11 @@
 //! The conversation with the peer: greeting, keeping alive, noticing its loss.
 //!
 //! ```text
-//!   Down ──connected──> Greeting ──hello, table allows──> Up
-//!    ^                     │ table refuses                │
-//!    └──── hung up ────────┴───────── lost, parted ───────┘
+//!   Down ──connected──> Waiting ──role settled, hello sent──> Greeting ──the peer's hello──> Up
+//!    ^                     │                                     │                           │
+//!    └──── hung up ────────┴──────── another peer, lost ─────────┴── refused, lost, parted ──┘
 //! ```
+//! The link is up before the recovery table is asked: a refusal is told on it.
 //! A peer is lost when none of its cursors moved for T while something sent is unacknowledged; while it says that
 //! it is flushing, for the flush limit instead. A long item on its way adds the time it may take. With nothing outstanding, hearing nothing for T is loss (rule 8).
 

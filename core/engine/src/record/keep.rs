@@ -302,7 +302,7 @@ impl Engine {
         if let Some(primary) = self.standing.primary_mut()
             && primary.flow.is_none()
             && primary.lack.is_none()
-            && primary.owed.keeps_order()
+            && primary.owed.queues_in_order()
             && logs
         {
             primary.drop_queue("every hot extent holds what the peer lacks", &mut self.shared);

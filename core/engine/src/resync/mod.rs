@@ -76,7 +76,7 @@ impl Primary {
     /// Lets the copier run where order is kept and yet something is marked (a local write failed).
     pub(crate) fn mend(&mut self, s: &Shared) {
         let wanted = self.flow.is_some()
-            && !self.owed.has_lost_order()
+            && !self.owed.is_image_out_of_order()
             && !self.marks.none_dirty()
             && self.lack.is_none()
             && !s.suspect.any()
@@ -217,7 +217,7 @@ impl Primary {
     /// restart, its region is still marked.
     pub(crate) fn shed_copy(&mut self, at: Sequence, s: &mut Shared) {
         let Some(entry) = self.line.get_mut(at) else { return };
-        if !self.owed.has_lost_order()
+        if !self.owed.is_image_out_of_order()
             || self.lack.is_some()
             || !self.copier.is_of_this_round(&entry.item)
         {

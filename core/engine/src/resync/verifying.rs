@@ -167,7 +167,7 @@ impl Primary {
     ) {
         let compares = |item: &Item| item.kind == ItemKind::Verify && item.volume == volume;
         if self.flow.is_none()
-            || self.owed.has_lost_order()
+            || self.owed.is_image_out_of_order()
             || !self.line.get(at).is_some_and(|entry| compares(&entry.item))
         {
             return;

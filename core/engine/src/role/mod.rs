@@ -116,7 +116,7 @@ impl Engine {
         };
         primary.owed.end_pause();
         primary.mark_differing(&mut self.shared);
-        if primary.flow.is_some() && primary.owed.has_lost_order() {
+        if primary.flow.is_some() && primary.owed.is_image_out_of_order() {
             primary.copier.go_on();
             return Ok(Some(String::from("the resync is running")));
         }

@@ -20,9 +20,13 @@
 //! A secondary whose copy is suspect, or a primary that came back with one, is neither while an operator accepts the copy
 //! (`suspect/accept.rs`): Secondary, Returning ──> Accepting ──> Secondary, or as before where that fails.
 //!
-//! A demotion goes back to Primary too, where the queue turns out to be the last copy (`last_copy.rs`).
-//! Every arrow into Primary and every arrow out of it passes a durable superblock first. An old primary is never
-//! silently primary: it goes on only when its peer says that it did not.
+//! A demotion goes back to Primary too, where the queue turns out to be the last copy (`last_copy.rs`). Not drawn: by force or by a
+//! hold lease Secondary and Returning go to Promoting without asking; a promotion that fails, and a record of leaving that cannot be
+//! saved, lead back to what the last record says; Secondary and Returning ──> Closing ──> Stopped.
+//!
+//! A node becomes primary from another stage, or stops being primary, only behind a durable superblock; a leaving primary that
+//! goes back has recorded nothing. An old primary is never silently primary: it goes on when its peer says that it did not, or when an
+//! operator forces it.
 
 use crate::event::CommandId;
 use crate::follow::follower::Follower;
@@ -152,7 +156,7 @@ impl Stage {
         }
     }
 
-    /// The arrows of the drawing.
+    /// The arrows of the drawing, and those named below it.
     fn may_become(self, next: Self) -> bool {
         use Following as F;
         use Leading as L;
@@ -281,7 +285,7 @@ impl Standing {
         matches!(stage, Stage::Leading(Leading::Leaving { stage: LeaveStage::Draining, .. }))
     }
 
-    /// Leaving, whether or not the peer has everything.
+    /// Leaving, and not to hand the role over: whether or not the peer has everything.
     pub(crate) fn is_leaving_for_good(&self) -> bool {
         let stage = self.stage();
         matches!(stage, Stage::Leading(Leading::Leaving { to: Leave::Secondary | Leave::Stop, .. }))

@@ -127,7 +127,7 @@ impl Engine {
     /// While it drains: whether it cannot come to a hand-over any more.
     pub(crate) fn cannot_hand(&self, until: Moment) -> bool {
         let Some(p) = self.standing.primary() else { return true };
-        p.flow.is_none() || p.owed.has_lost_order() || self.shared.now >= until
+        p.flow.is_none() || p.owed.is_image_out_of_order() || self.shared.now >= until
     }
 
     /// Nothing was recorded and nobody was asked yet: it just goes on.

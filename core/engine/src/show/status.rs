@@ -244,10 +244,10 @@ impl Engine {
     pub fn state(&self) -> State {
         let Some(primary) = self.standing.primary() else { return self.secondary_state() };
         match &primary.flow {
-            None if primary.owed.keeps_order() => State::Queuing,
+            None if primary.owed.queues_in_order() => State::Queuing,
             None if primary.peer_keeping.is_refused() => State::NeedsRoom,
             None => State::Logging,
-            Some(_) if primary.owed.has_lost_order() => State::Syncing,
+            Some(_) if primary.owed.is_image_out_of_order() => State::Syncing,
             Some(flow) if !matches!(flow.pace, Pace::Level { .. }) => State::CatchingUp,
             Some(_) if primary.owed.marker().is_some() => State::CatchingUp,
             Some(_) if !primary.marks.none_dirty() => State::Syncing,

@@ -62,7 +62,7 @@ impl Engine {
             (Some(_), Stage::Leading(Leading::Primary)) if self.superblock.remembers == 0 => true,
             (Some(p), Stage::Leading(Leading::Primary)) => {
                 matches!(p.flow.as_ref().map(|f| f.pace), Some(Pace::Level { .. }))
-                    && !p.owed.has_lost_order()
+                    && !p.owed.is_image_out_of_order()
             }
             (None, Stage::Following(Following::Secondary)) => {
                 let begun = self.standing.streaming().is_some_and(|f| f.is_begun());

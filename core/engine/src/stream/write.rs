@@ -240,7 +240,7 @@ impl Primary {
     /// makes sense.
     fn when_full(&self, s: &Shared) -> WhenFull {
         // What is lacking here has no other record than the queue's bytes.
-        if !self.owed.keeps_order() || self.lack.is_some() {
+        if !self.owed.queues_in_order() || self.lack.is_some() {
             WhenFull::Block
         } else if self.flow.is_some() {
             s.config.queue.connected
@@ -338,7 +338,7 @@ impl Primary {
 
     /// Puts an item on the line, its regions marked first.
     pub(crate) fn push(&mut self, item: Item, slot: Option<SlotId>, cost: Bytes, s: &Shared) {
-        let pended = item.kind.changes_data() && self.owed.keeps_order();
+        let pended = item.kind.changes_data() && self.owed.queues_in_order();
         if item.kind.changes_data() {
             self.touch(item.volume, item.extent);
         }
@@ -458,7 +458,7 @@ impl Primary {
             here: self.local_leg(&entry.item, entry.local, s),
             remote,
             // What an update brings by the bitmap is there once that has ended, whatever the cursors say.
-            in_order: !self.owed.has_lost_order(),
+            in_order: !self.owed.is_image_out_of_order(),
             durable: at <= self.cursors.durable,
             unreplicated: self.unreplicated,
             withholds: s.withholds(),
@@ -597,7 +597,7 @@ impl Primary {
         while let Some(entry) = self.line.front() {
             let c = &self.cursors;
             let safe = if planted(Plant::ClearMarkEarly) { c.received } else { c.durable };
-            let owed = self.owed.keeps_order() && entry.item.sequence > safe;
+            let owed = self.owed.queues_in_order() && entry.item.sequence > safe;
             if entry.local == Local::Pending || !entry.answered || owed {
                 return;
             }
