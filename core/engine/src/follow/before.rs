@@ -326,6 +326,11 @@ impl Keeper {
         }
     }
 
+    /// Nothing is kept, and no start may be adopted: without a start there is nothing to do.
+    pub(crate) fn rests(&self) -> bool {
+        !self.keeps() && self.ready.is_none()
+    }
+
     /// Settles what a start needs before it may be adopted, and ends a keeping that nothing needs. Nothing is being done
     /// with the file.
     pub(crate) fn arrange(&mut self, facts: &Facts<'_>, out: &mut Vec<Effect>) -> Next {

@@ -22,11 +22,15 @@ impl Engine {
             return;
         }
         let follower = self.standing.follower();
+        let start = follower.and_then(Follower::starting);
+        if start.is_none() && self.shared.keeper.rests() {
+            return;
+        }
         let facts = Facts {
             record: &self.superblock,
             consistent: self.is_consistent(),
             foreign: self.members.are_foreign(),
-            start: follower.and_then(Follower::starting),
+            start,
             drained: follower.is_some_and(Follower::is_drained),
             completed: self.standing.streaming().map(|follower| follower.completed()),
             bound: self.shared.config.safe_copy.bound(),
@@ -39,6 +43,9 @@ impl Engine {
     /// Preserves what items wait for.
     pub(crate) fn keep_preserving(&mut self) {
         let s = &mut self.shared;
+        if s.keeper.rests() {
+            return;
+        }
         let next = s.keeper.preserve(s.config.safe_copy.bound(), &mut s.out);
         self.follow_keeper(next);
     }

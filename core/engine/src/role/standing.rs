@@ -243,6 +243,7 @@ impl Standing {
     }
 
     /// Whether this node holds a stream of its own: it is primary, or on its way out of that role.
+    #[inline]
     pub(crate) fn leads(&self) -> bool {
         self.primary().is_some()
     }
@@ -256,39 +257,39 @@ impl Standing {
     }
 
     pub(crate) fn is(&self, stage: Following) -> bool {
-        self.stage() == Stage::Following(stage)
+        matches!(self, Self::Following { stage: now, .. } if *now == stage)
     }
 
     /// Primary, and not on its way out.
     pub(crate) fn serves(&self) -> bool {
-        self.stage() == Stage::Leading(Leading::Primary)
+        matches!(self, Self::Leading { stage: Leading::Primary, .. })
     }
 
     /// Whether the node may introduce itself.
     pub(crate) fn is_settled(&self) -> bool {
-        matches!(
-            self.stage(),
-            Stage::Leading(Leading::Primary)
-                | Stage::Following(
-                    Following::Secondary | Following::Returning | Following::Handing { .. }
-                )
-        )
+        match self {
+            Self::Leading { stage, .. } => *stage == Leading::Primary,
+            Self::Following { stage, .. } => matches!(
+                stage,
+                Following::Secondary | Following::Returning | Following::Handing { .. }
+            ),
+        }
     }
 
     pub(crate) fn is_leaving(&self) -> bool {
-        matches!(self.stage(), Stage::Leading(Leading::Leaving { .. }))
+        matches!(self, Self::Leading { stage: Leading::Leaving { .. }, .. })
     }
 
     /// Leaving, with requests or items still under way.
     pub(crate) fn is_draining(&self) -> bool {
-        let stage = self.stage();
-        matches!(stage, Stage::Leading(Leading::Leaving { stage: LeaveStage::Draining, .. }))
+        let Self::Leading { stage, .. } = self else { return false };
+        matches!(stage, Leading::Leaving { stage: LeaveStage::Draining, .. })
     }
 
     /// Leaving, and not to hand the role over: whether or not the peer has everything.
     pub(crate) fn is_leaving_for_good(&self) -> bool {
-        let stage = self.stage();
-        matches!(stage, Stage::Leading(Leading::Leaving { to: Leave::Secondary | Leave::Stop, .. }))
+        let Self::Leading { stage, .. } = self else { return false };
+        matches!(stage, Leading::Leaving { to: Leave::Secondary | Leave::Stop, .. })
     }
 
     /// Who takes requests, if this node does. Clients who are let go for a change of roles may have asked just before.
