@@ -28,9 +28,9 @@ const PATIENCE: Duration = Duration::from_millis(1);
 /// How the copier treats the application and the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResyncConfig {
-    /// Marked bytes per second it never passes, if there is such a bound.
+    /// Maximum rate in bytes of dirty regions per second; none: no limit.
     pub max_rate: Option<Rate>,
-    /// Marked bytes per second below which it yields to nobody.
+    /// Minimum rate: below it copying does not slow down for clients.
     pub min_rate: Rate,
     /// It slows down where clients' requests suffer.
     pub yields: bool,
@@ -43,7 +43,7 @@ impl Default for ResyncConfig {
     }
 }
 
-/// The controller drawn above.
+/// The controller described above.
 #[derive(Clone, Debug)]
 pub struct Pace {
     window: Bytes,

@@ -32,7 +32,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Begins anew.
+    /// Starts from zero.
     pub fn begin(&mut self, to_copy: Bytes, now: Moment) {
         *self = Self { to_copy, since: now, ..Self::default() };
     }

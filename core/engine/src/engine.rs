@@ -38,9 +38,9 @@ use helio_units::{IoId, Moment, State, Verdict};
 
 /// The engine of one group on one node.
 ///
-/// It is told the time and everything that happens ([`Engine::handle`]), and draws numbers from a seed that it was given; it answers with effects. After a
-/// batch of events [`Engine::settle`] does what depends on the whole: sending, copying, acknowledging, timers. It
-/// wants to be settled again no later than [`Engine::deadline`].
+/// Receives the time and every event ([`Engine::handle`]), draws random numbers from a given seed, and returns effects. After a
+/// batch of events [`Engine::settle`] does what depends on the whole: sending, copying, records, timers. It wants to be settled
+/// again no later than [`Engine::deadline`].
 #[derive(Clone, Debug)]
 pub struct Engine {
     pub(crate) shared: Shared,
@@ -348,7 +348,7 @@ impl Engine {
         }
     }
 
-    /// Answers what the primary asks about what this node holds.
+    /// Serves the primary's digest and read requests about this node's copy.
     fn tell_held(&mut self) {
         let blank = self.is_blank();
         let Some(follower) = self.standing.follower() else { return };

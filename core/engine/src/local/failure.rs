@@ -61,7 +61,7 @@ pub(crate) struct Facts {
 /// What follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Meaning {
-    /// Whoever asked is told, and nothing else follows.
+    /// The requester gets the error; nothing else happens.
     Told,
     /// The fault is shown; the region of a change is dirty.
     Shown,
@@ -69,7 +69,7 @@ pub(crate) enum Meaning {
     Served { suspect: bool },
     /// The disk is given up: the peer serves from now on. `suspect`: a flush failed.
     GivenUp { suspect: bool },
-    /// What the copy holds of earlier writes is unknown, and nobody takes its place.
+    /// Earlier writes may be missing from the copy, and the peer cannot serve in its place.
     Suspect,
     /// Items wait until the disk has space again.
     WaitsForSpace,

@@ -64,7 +64,7 @@ pub(crate) struct Reversal {
 enum Cause {
     /// Its own store failed.
     Failure,
-    /// An operator: the line before is nobody's.
+    /// An operator started a reverse resync: no node continues the previous generation.
     Reversal(Reversal),
     /// The same, and the record says so.
     Reversed,

@@ -67,7 +67,7 @@ impl Pulling {
         Some(claim)
     }
 
-    /// A region is pulled no more; where it is still lacking, its turn comes again.
+    /// Ends a claim. If the region is still missing, it is claimed again later.
     pub(super) fn unclaim(&mut self, claim: Claim, marks: &mut Bitmap) {
         if self.walk.end(claim) {
             self.bytes -= Bytes(marks.place(claim.region).1.length);
@@ -81,7 +81,7 @@ impl Pulling {
         all.into_iter().for_each(|claim| self.unclaim(claim, marks));
     }
 
-    /// What was asked of these regions before lacks what changes them now.
+    /// These regions are written now: data requested before is stale.
     pub(super) fn touch(&mut self, regions: impl RangeBounds<Region>) {
         self.walk.touch(regions);
     }

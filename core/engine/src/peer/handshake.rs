@@ -46,8 +46,8 @@ impl Primary {
             && !planted(Plant::TrustSnapshot)
     }
 
-    /// Whether the peer has not taken up the reversal yet: it remembers another line. Where a store was lost it is the same
-    /// line, in whichever generation the peer took it up.
+    /// Whether the peer has not adopted the generation of this primary's reverse resync yet. Always false after a disk failure:
+    /// the write order continues.
     fn is_reversed_for(&self, peer: &Hello, ours: &Hello) -> bool {
         let reverses = self.lack.as_ref().is_some_and(|lack| lack.reverses());
         reverses && peer.lineage.generation != ours.lineage.generation

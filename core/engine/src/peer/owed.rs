@@ -2,16 +2,16 @@
 //! What a primary owes its peer, and what is known of the peer's copy.
 //!
 //! ```text
-//!           order is given up (`Primary::drop_queue` says why)                      a new primary
-//!   InOrder ───────────────────────────────────────────────────────────────────> BitmapOnly <──
+//!           order is given up (`Primary::drop_queue` says why)
+//!   InOrder ───────────────────────────────────────────────────────────────────> BitmapOnly
 //!    ^   ^                                                                        │  │   ^
 //!    │   └── a resync begins with nothing to copy, or a reverse resync begins ────┘  │   │
-//!    │                                                              a resync begins  │   │ the same
+//!    │                                                              a resync begins  │   │ order is given up
 //!    │                                                                               v   │
 //!    └────── the peer completed the marker ─────────────────────────────────────── Copying
 //! ```
-//! A new primary begins in `InOrder` where the peer's copy is proven equal, otherwise in `BitmapOnly`. A resync may begin anew in
-//! every state. In `InOrder` and `Copying` a stream may flow. The peer's image is consistent again once the peer completed the marker.
+//! A new primary begins in `InOrder` where the peer's copy is proven equal, otherwise in `BitmapOnly`. A resync may start in
+//! every state (not drawn for `InOrder`). In `InOrder` and `Copying` a stream may flow. The peer's image is consistent again once the peer completed the marker.
 //! `Copying` puts one on the line when no region is dirty any more; `InOrder` does if the peer lost what it had received.
 
 use helio_units::Sequence;

@@ -314,7 +314,7 @@ impl Engine {
         self.shared.send(Message::Pong { token: ping.token, flushing, short, metadata });
     }
 
-    /// Somebody waits for what was received to be durable.
+    /// The primary requests that received items become durable at once.
     pub(crate) fn hurry(&mut self) {
         if let Some(follower) = self.standing.follower_mut() {
             follower.hurry();

@@ -82,7 +82,7 @@ impl Followed {
         Self { here: Sequence::ZERO, here_at: now, unremembered: true }
     }
 
-    /// It told how far it is.
+    /// The primary reported its completed position.
     fn is_at(&mut self, completed: Sequence, now: Moment) {
         if completed > self.here {
             (self.here, self.here_at) = (completed, now);

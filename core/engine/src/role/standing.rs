@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a node is to its group, with what it holds as that.
+//! The role of a node in its group, with the state that it holds in that role.
 //!
 //! ```text
 //!                 ask the peer            granted or forced, drained            saved
@@ -20,7 +20,8 @@
 //! A secondary whose copy is suspect, or a primary that came back with one, is neither while an operator accepts the copy
 //! (`suspect/accept.rs`): Secondary, Returning ──> Accepting ──> Secondary, or as before where that fails.
 //!
-//! A demotion goes back to Primary too, where the queue turns out to be the last copy (`last_copy.rs`). Not drawn: by force or by a
+//! A demotion goes back to Primary too, where the queue turns out to be the last copy (`last_copy.rs`). Not drawn: Returning goes to Asking
+//! as Secondary does, and back; by force or by a
 //! hold lease Secondary and Returning go to Promoting without asking; a promotion that fails, and a record of leaving that cannot be
 //! saved, lead back to what the last record says; Secondary and Returning ──> Closing ──> Stopped.
 //!
@@ -104,8 +105,7 @@ pub(crate) enum Following {
     Stopped,
 }
 
-/// Drawn above. What a node holds as primary exists only while it leads, and what it holds as secondary only while it does
-/// not.
+/// The stages drawn above. `Primary` exists only while the node leads, `Follower` only while it does not.
 #[derive(Clone, Debug)]
 pub(crate) enum Standing {
     Leading { primary: Primary, stage: Leading },
@@ -292,7 +292,8 @@ impl Standing {
         matches!(stage, Leading::Leaving { to: Leave::Secondary | Leave::Stop, .. })
     }
 
-    /// Who takes requests, if this node does. Clients who are let go for a change of roles may have asked just before.
+    /// The primary, if this node accepts requests. During a change of roles it still accepts requests that clients sent before they
+    /// were disconnected.
     #[inline]
     pub(crate) fn taker(&mut self) -> Option<&mut Primary> {
         let Self::Leading { primary, stage } = self else { return None };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the primary was not told yet of how far the follower is, and when it must be.
+//! Progress that the follower has not reported to the primary yet, and when it is due.
 
 use alloc::collections::VecDeque;
 use core::time::Duration;
