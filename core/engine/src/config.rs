@@ -142,6 +142,11 @@ pub struct Config {
 }
 
 impl Config {
+    /// The group's volumes.
+    pub(crate) fn indices(&self) -> impl Iterator<Item = VolumeIndex> + Clone + use<> {
+        (0..self.volumes.len() as u16).map(VolumeIndex)
+    }
+
     /// What people call a volume.
     #[must_use]
     pub fn name_of(&self, volume: VolumeIndex) -> String {

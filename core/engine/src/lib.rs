@@ -22,15 +22,16 @@ mod event;
 mod follow;
 mod local;
 mod peer;
+mod purpose;
 mod record;
 mod refusal;
 mod resync;
 mod role;
-mod shared;
 mod show;
 #[cfg(test)]
 mod stories;
 mod stream;
+mod turn;
 
 pub use config::{
     Config, HOT_EXTENTS, ITEM_BYTES_MAX, OnError, QUEUE_BYTES_MOST, QUEUE_BYTES_SNDR,
@@ -50,7 +51,6 @@ pub use resync::digest::digest_piece;
 pub use resync::verified::Verified;
 pub use resync::verify::{LISTED_MAX, RunStatus, VerifyPass, VerifyStatus, VolumeVerify};
 pub use role::resolve::Stake;
-pub use shared::Counters;
 pub use show::fault::Fault;
 pub use show::recorder::{RECORDS, Record};
 pub use show::status::{
@@ -59,3 +59,4 @@ pub use show::status::{
 pub use show::times::{AnswerTimes, TimesStatus};
 pub use stream::ack::AckProof;
 pub use stream::queue::BoundSource;
+pub use turn::Counters;

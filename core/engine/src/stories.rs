@@ -127,6 +127,11 @@ impl Desk {
         }
     }
 
+    fn set_on_error(&mut self, on_error: OnError) {
+        let config = Config { on_error, ..self.engine.turn.config().clone() };
+        self.tell(Event::Reconfigure { config });
+    }
+
     fn command(&mut self, command: Command) {
         self.tell(Event::Command { id: CommandId(0), command });
     }
@@ -264,7 +269,7 @@ impl Desk {
 
     /// The generation its record says.
     fn lineage_now(&self) -> Lineage {
-        self.engine.superblock.lineage
+        self.engine.record.superblock().lineage
     }
 
     fn accuses(&self) -> bool {

@@ -16,7 +16,7 @@ const ROOMS: [(&str, &[&str]); 8] = [
     ("record", &["peer", "follow", "local", "role"]),
     ("peer", &["stream", "record", "follow", "resync", "local", "role", "show"]),
     ("follow", &["stream", "record", "local", "role"]),
-    ("resync", &["stream", "record", "peer", "role"]),
+    ("resync", &["stream", "record", "peer", "local", "role"]),
     ("local", &["stream", "record", "peer", "resync", "role"]),
     ("role", &["record", "peer", "follow", "local"]),
     ("show", &["stream", "peer", "follow", "role"]),

@@ -546,7 +546,7 @@ fn a_flush_that_fails_behind_a_restore_makes_all_of_the_copy_suspect() {
     assert_eq!(desk.refused, ["restore-failed"]);
     assert_eq!(desk.save().suspect, 1);
     let last = Extent::new(SIZE.0 - 4096, 4096);
-    assert!(desk.engine.shared.suspect.touches(VolumeIndex(0), last));
+    assert!(desk.engine.local.suspect().touches(VolumeIndex(0), last));
 }
 
 #[test]

@@ -24,9 +24,11 @@ mod news;
 
 use crate::effect::{Effect, StoreOp};
 use crate::event::StoreOutcome;
-use crate::shared::Shared;
+use crate::follow::before::Keeper;
+use crate::local::Local;
 use crate::stream::blocks::check_member;
 use crate::stream::gate::Gate;
+use crate::turn::Turn;
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::string::String;
@@ -177,11 +179,11 @@ impl Follower {
     /// The primary begins to stream. `continues`: same generation and consistency as the superblock says.
     /// Where an earlier start is not adopted yet, this one takes its place, and what came behind it is forgotten: its
     /// source goes on in order only once it heard that a stream was taken up.
-    pub(crate) fn start(&mut self, start: Start, continues: bool, s: &mut Shared) {
+    pub(crate) fn start(&mut self, start: Start, continues: bool, turn: &mut Turn) {
         self.intake.begin();
-        self.forget_held(s);
+        self.forget_held(turn);
         // What was received on a connection before may still wait here.
-        self.pause_if_full(s);
+        self.pause_if_full(turn);
         if continues
             && let Some(stream) = &mut self.stream
             && self.intake.is_adopted()
@@ -202,9 +204,9 @@ impl Follower {
     }
 
     /// The start, or the stream, is not followed: what is still on its way is not taken.
-    pub(crate) fn refuse(&mut self, s: &mut Shared) {
+    pub(crate) fn refuse(&mut self, turn: &mut Turn) {
         self.intake.refuse(self.cursors.received());
-        self.forget_held(s);
+        self.forget_held(turn);
     }
 
     /// A start was refused, or a stream, and no other one came.
@@ -218,10 +220,10 @@ impl Follower {
     }
 
     /// What was received and not applied is let go; nothing of it is under way.
-    pub(crate) fn lay_down(&mut self, s: &mut Shared) {
-        self.forget_held(s);
+    pub(crate) fn lay_down(&mut self, turn: &mut Turn) {
+        self.forget_held(turn);
         let payloads = self.slots.drain(..).filter_map(|slot| slot.item.payload);
-        payloads.for_each(|payload| s.release(payload.id));
+        payloads.for_each(|payload| turn.release(payload.id));
     }
 
     /// Nothing is under way.
@@ -241,18 +243,18 @@ impl Follower {
         behind.map(|item| (item.volume, item.extent))
     }
 
-    fn forget_held(&mut self, s: &mut Shared) {
+    fn forget_held(&mut self, turn: &mut Turn) {
         for item in self.intake.forget_held() {
-            item.payload.into_iter().for_each(|p| s.release(p.id));
+            item.payload.into_iter().for_each(|p| turn.release(p.id));
             self.memory.give_back(&item);
         }
-        self.read_on(s);
+        self.read_on(turn);
     }
 
     /// The connection is gone: what was behind an unadopted start is forgotten, what was received is applied.
-    pub(crate) fn disconnected(&mut self, s: &mut Shared) {
+    pub(crate) fn disconnected(&mut self, turn: &mut Turn) {
         self.memory.paused = false;
-        self.forget_held(s);
+        self.forget_held(turn);
         self.intake.disconnected();
     }
 
@@ -271,13 +273,18 @@ impl Follower {
     ///
     /// # Errors
     /// It is not the next one, or it leaves its volume: the connection must end.
-    pub(crate) fn receive(&mut self, item: Item, s: &mut Shared) -> Result<(), String> {
+    pub(crate) fn receive(
+        &mut self,
+        item: Item,
+        local: &Local,
+        turn: &mut Turn,
+    ) -> Result<(), String> {
         if self.intake.lets_go(item.sequence) {
-            item.payload.into_iter().for_each(|p| s.release(p.id));
+            item.payload.into_iter().for_each(|p| turn.release(p.id));
             return Ok(());
         }
         let expected = self.intake.expected(self.cursors.received());
-        let size = s.config.volumes.get(usize::from(item.volume.0)).map_or(0, |b| b.0);
+        let size = turn.config().volumes.get(usize::from(item.volume.0)).map_or(0, |b| b.0);
         if item.sequence != expected {
             return Err(format!("item {} arrived in place of item {expected}", item.sequence));
         }
@@ -289,26 +296,26 @@ impl Follower {
                 "item {} does not fit: {} of volume {}",
                 item.sequence,
                 item.extent,
-                s.config.name_of(item.volume)
+                turn.config().name_of(item.volume)
             ));
         }
-        check_member(s, item.volume, item.extent)
+        check_member(local, turn, item.volume, item.extent)
             .map_err(|why| format!("item {}: {why}", item.sequence))?;
         self.memory.take(&item);
         if self.intake.starting().is_some() {
             self.intake.hold(item);
         } else {
             // Only one mode answers for what was received.
-            let patient = s.config.mode != Mode::NearSync;
-            self.take(item, patient.then(|| s.now + TELL_AFTER));
+            let patient = turn.config().mode != Mode::NearSync;
+            self.take(item, patient.then(|| turn.now() + TELL_AFTER));
         }
-        self.pause_if_full(s);
+        self.pause_if_full(turn);
         Ok(())
     }
 
-    fn pause_if_full(&mut self, s: &mut Shared) {
-        if self.memory.pauses(self.items(), s.receive_items) {
-            s.out.push(Effect::PauseReceiving(true));
+    fn pause_if_full(&mut self, turn: &mut Turn) {
+        if self.memory.pauses(self.items(), turn.receive_items()) {
+            turn.push(Effect::PauseReceiving(true));
         }
     }
 
@@ -318,9 +325,9 @@ impl Follower {
     }
 
     /// The socket is read again once there is room.
-    fn read_on(&mut self, s: &mut Shared) {
-        if self.memory.resumes(self.items(), s.receive_items) {
-            s.out.push(Effect::PauseReceiving(false));
+    fn read_on(&mut self, turn: &mut Turn) {
+        if self.memory.resumes(self.items(), turn.receive_items()) {
+            turn.push(Effect::PauseReceiving(false));
         }
     }
 
@@ -336,22 +343,27 @@ impl Follower {
     }
 
     /// Issues what may be issued and begins flushes that are due.
-    pub(crate) fn keep_flowing(&mut self, s: &mut Shared) {
-        self.retry_if_due(s);
-        self.offer(s);
-        self.flush_if_due(s);
+    pub(crate) fn keep_flowing(&mut self, keeper: &mut Keeper, local: &mut Local, turn: &mut Turn) {
+        self.retry_if_due(keeper, local, turn);
+        self.offer(keeper, local, turn);
+        self.flush_if_due(local, turn);
     }
 
     /// Keeps items flowing. Returns what only the engine can do.
-    pub(crate) fn step(&mut self, s: &mut Shared) -> Option<Wish> {
-        self.keep_flowing(s);
+    pub(crate) fn step(
+        &mut self,
+        keeper: &mut Keeper,
+        local: &mut Local,
+        turn: &mut Turn,
+    ) -> Option<Wish> {
+        self.keep_flowing(keeper, local, turn);
         if self.intake.is_recording() || self.failed().is_some() {
             return None;
         }
         if let Some(start) = self.intake.waiting()
             && self.is_drained()
             && !self.owes_first_flush()
-            && s.keeper.is_ready_for(&start)
+            && keeper.is_ready_for(&start)
         {
             self.intake.record();
             return Some(Wish::Adopt(start));
@@ -376,7 +388,7 @@ impl Follower {
             && !self.durability.is_flushing()
     }
 
-    fn offer(&mut self, s: &mut Shared) {
+    fn offer(&mut self, keeper: &mut Keeper, local: &mut Local, turn: &mut Turn) {
         while let Some(next) = self.cursors.to_offer().filter(|_| self.failed().is_none()) {
             let completed = self.cursors.completed();
             let Some(slot) = self.slot_mut(next) else { panic!("item {next} is not held") };
@@ -387,17 +399,19 @@ impl Follower {
             self.cursors.offer(next);
             match item.kind {
                 ItemKind::Consistent => self.durability.marker_waits(next),
-                ItemKind::Flush if planted(Plant::SkipFlush) => self.nothing_to_apply(next, s),
-                ItemKind::Same => self.nothing_to_apply(next, s),
-                ItemKind::Flush => self.issue(next, s),
-                _ if self.gate.enter(next, item.volume, item.extent) => self.issue(next, s),
+                ItemKind::Flush if planted(Plant::SkipFlush) => self.nothing_to_apply(next, turn),
+                ItemKind::Same => self.nothing_to_apply(next, turn),
+                ItemKind::Flush => self.issue(next, keeper, local, turn),
+                _ if self.gate.enter(next, item.volume, item.extent) => {
+                    self.issue(next, keeper, local, turn)
+                }
                 _ => {}
             }
         }
     }
 
     /// The copier found our copy equal there: the item is complete where it stands.
-    fn nothing_to_apply(&mut self, at: Sequence, s: &mut Shared) {
+    fn nothing_to_apply(&mut self, at: Sequence, turn: &mut Turn) {
         let before = self.cursors.completed();
         if let Some(slot) = self.slot_mut(at) {
             slot.stage = Stage::Done;
@@ -407,13 +421,19 @@ impl Follower {
             self.durability.wrote(volume, at, Bytes::ZERO);
         }
         self.news.ended(at);
-        self.advance(before, None, s);
+        self.advance(before, None, turn);
     }
 
-    pub(crate) fn issue(&mut self, at: Sequence, s: &mut Shared) {
+    pub(crate) fn issue(
+        &mut self,
+        at: Sequence,
+        keeper: &mut Keeper,
+        local: &mut Local,
+        turn: &mut Turn,
+    ) {
         let Some(slot) = self.slot_mut(at) else { panic!("item {at} is not held") };
         let Item { kind, extent, volume, .. } = slot.item;
-        if kind.changes_data() && !s.keeper.admits(at, volume, extent) {
+        if kind.changes_data() && !keeper.admits(at, volume, extent) {
             return;
         }
         slot.stage = Stage::Issued;
@@ -428,32 +448,46 @@ impl Follower {
                 panic!("item {at} ({kind:?}) cannot be issued")
             }
         };
-        s.store(volume, op, FollowerIo::Apply(at));
+        local.store(volume, op, FollowerIo::Apply(at), turn);
     }
 
     /// An operation of its own ended.
-    pub(crate) fn ended(&mut self, io: FollowerIo, outcome: StoreOutcome, s: &mut Shared) {
+    pub(crate) fn ended(
+        &mut self,
+        io: FollowerIo,
+        outcome: StoreOutcome,
+        keeper: &mut Keeper,
+        local: &mut Local,
+        turn: &mut Turn,
+    ) {
         match io {
-            FollowerIo::Apply(at) => self.applied(at, outcome, s),
-            FollowerIo::Flush(volume) => self.flushed(volume, outcome, s),
+            FollowerIo::Apply(at) => self.applied(at, outcome, keeper, local, turn),
+            FollowerIo::Flush(volume) => self.flushed(volume, outcome, local, turn),
         }
     }
 
     /// The store is done with an item.
-    fn applied(&mut self, at: Sequence, outcome: StoreOutcome, s: &mut Shared) {
+    fn applied(
+        &mut self,
+        at: Sequence,
+        outcome: StoreOutcome,
+        keeper: &mut Keeper,
+        local: &mut Local,
+        turn: &mut Turn,
+    ) {
         let (completed, Some(slot)) = (self.cursors.completed(), self.slot_mut(at)) else {
             panic!("item {at} was applied twice")
         };
         let item = slot.item;
         if item.kind == ItemKind::Verify {
-            return self.compared(at, outcome, s);
+            return self.compared(at, outcome, keeper, local, turn);
         }
         if let StoreOutcome::Failed(fault) = outcome {
-            return self.item_failed(at, fault, s);
+            return self.item_failed(at, fault, local, turn);
         }
         slot.stage = Stage::Done;
         if let Some(payload) = slot.item.payload.take() {
-            s.release(payload.id);
+            turn.release(payload.id);
             self.memory.give_back(&item);
         }
         if item.kind == ItemKind::Flush {
@@ -464,26 +498,32 @@ impl Follower {
                 let share = if item.resync { COPIED_SHARE } else { 1 };
                 self.durability.wrote(item.volume, at, Bytes(item.extent.length / share));
             }
-            self.item_applied(at, s);
-            self.let_through(&item, s);
+            self.item_applied(at, keeper, local, turn);
+            self.let_through(&item, keeper, local, turn);
         }
         self.news.ended(at);
         // In async nobody waits for a client's item; the copier waits for its own.
-        let patient = s.config.mode == Mode::Async && !item.resync;
-        self.advance(completed, patient.then(|| s.now + TELL_AFTER), s);
+        let patient = turn.config().mode == Mode::Async && !item.resync;
+        self.advance(completed, patient.then(|| turn.now() + TELL_AFTER), turn);
     }
 
     /// Gives an item's extent back to the gate, and issues what may pass now.
-    fn let_through(&mut self, item: &Item, s: &mut Shared) {
+    fn let_through(
+        &mut self,
+        item: &Item,
+        keeper: &mut Keeper,
+        local: &mut Local,
+        turn: &mut Turn,
+    ) {
         self.gate.leave(item.volume, item.extent);
         while self.failed().is_none() && self.gate.has_waiters() {
             let Some(next) = self.gate.next_ready() else { break };
-            self.issue(next, s);
+            self.issue(next, keeper, local, turn);
         }
     }
 
     /// Moves the completed prefix over what is done.
-    fn advance(&mut self, before: Sequence, tell_by: Option<Moment>, s: &mut Shared) {
+    fn advance(&mut self, before: Sequence, tell_by: Option<Moment>, turn: &mut Turn) {
         while self.slots.front().is_some_and(|slot| slot.stage == Stage::Done) {
             self.slots.pop_front();
             self.cursors.complete();
@@ -492,19 +532,19 @@ impl Follower {
         if self.cursors.completed() > before {
             self.count_durable();
         }
-        self.durability.count_from(self.cursors, s.now);
-        self.read_on(s);
+        self.durability.count_from(self.cursors, turn.now());
+        self.read_on(turn);
     }
 
     /// The marker's record is durable, so the marker is complete.
-    pub(crate) fn marker_saved(&mut self, s: &mut Shared) {
+    pub(crate) fn marker_saved(&mut self, turn: &mut Turn) {
         let before = self.cursors.completed();
         if let Some(slot) = self.slots.front_mut()
             && slot.item.kind == ItemKind::Consistent
         {
             slot.stage = Stage::Done;
             self.news.ended(before.next());
-            self.advance(before, None, s);
+            self.advance(before, None, turn);
         }
     }
 
@@ -519,15 +559,17 @@ impl Follower {
         self.durability.is_unsure() && self.intake.waiting().is_some_and(|start| start.consistent)
     }
 
-    fn flush_if_due(&mut self, s: &mut Shared) {
+    fn flush_if_due(&mut self, local: &mut Local, turn: &mut Turn) {
         if self.failed().is_some() {
             return;
         }
         let first = self.owes_first_flush();
-        let full = s.config.flush_bytes();
-        let Some(volumes) = self.durability.begin(self.cursors, s.now, full, first) else { return };
+        let full = turn.config().flush_bytes();
+        let Some(volumes) = self.durability.begin(self.cursors, turn.now(), full, first) else {
+            return;
+        };
         for volume in &volumes {
-            s.store(*volume, StoreOp::Flush, FollowerIo::Flush(*volume));
+            local.store(*volume, StoreOp::Flush, FollowerIo::Flush(*volume), turn);
         }
         if volumes.is_empty() {
             self.count_durable();
@@ -535,16 +577,22 @@ impl Follower {
     }
 
     /// A flush of our own ended on one volume.
-    fn flushed(&mut self, volume: VolumeIndex, outcome: StoreOutcome, s: &mut Shared) {
+    fn flushed(
+        &mut self,
+        volume: VolumeIndex,
+        outcome: StoreOutcome,
+        local: &mut Local,
+        turn: &mut Turn,
+    ) {
         let Some(upto) = self.durability.ended() else { return };
         if let StoreOutcome::Failed(fault) = outcome {
-            return self.flush_failed(volume, fault, s);
+            return self.flush_failed(volume, fault, local, turn);
         }
         self.durability.flushed(volume, upto);
         self.count_durable();
         // What completed while the flush ran is due next.
         if !self.durability.is_flushing() {
-            self.durability.count_from(self.cursors, s.now);
+            self.durability.count_from(self.cursors, turn.now());
         }
     }
 
@@ -573,13 +621,13 @@ impl Follower {
     }
 
     /// Says how far we are, if there is something new.
-    pub(crate) fn acknowledge(&mut self, s: &mut Shared) {
-        if !self.news.is_due(s.now) || !self.intake.is_adopted() {
+    pub(crate) fn acknowledge(&mut self, turn: &mut Turn) {
+        if !self.news.is_due(turn.now()) || !self.intake.is_adopted() {
             return;
         }
         let (received, completed, durable) = (self.received(), self.completed(), self.durable());
         let (stream, ranges) = (self.stream.map_or(0, |it| it.number), self.news.take(completed));
-        s.send(Message::Ack(Ack { stream, received, completed, durable, ranges }));
+        turn.send(Message::Ack(Ack { stream, received, completed, durable, ranges }));
     }
 
     /// How many there are.

@@ -11,42 +11,40 @@ use crate::record::save::Goal;
 use crate::refusal::StoreFault;
 use alloc::string::String;
 use helio_format::message::Parting;
-use helio_units::{Bytes, VolumeIndex};
+use helio_units::Bytes;
 
 const FILE_FAILED: &str = "the before-image file failed; repair it and restart the daemon";
 
 impl Engine {
     /// Settles what a start needs before it may be adopted, and ends a keeping that nothing needs.
     pub(crate) fn arrange_keeping(&mut self) {
-        if self.is_saving() || self.shared.metadata_failed || !self.shared.keeper.is_idle() {
+        if self.record.is_saving() || self.local.metadata_failed() || !self.keeper.is_idle() {
             return;
         }
         let follower = self.standing.follower();
         let start = follower.and_then(Follower::starting);
-        if start.is_none() && self.shared.keeper.rests() {
+        if start.is_none() && self.keeper.rests() {
             return;
         }
         let facts = Facts {
-            record: &self.superblock,
+            record: self.record.superblock(),
             consistent: self.is_consistent(),
-            foreign: self.members.are_foreign(),
+            foreign: self.local.members().are_foreign(),
             start,
             drained: follower.is_some_and(Follower::is_drained),
             completed: self.standing.streaming().map(|follower| follower.completed()),
-            bound: self.shared.config.safe_copy.bound(),
+            bound: self.turn.config().safe_copy.bound(),
         };
-        let s = &mut self.shared;
-        let next = s.keeper.arrange(&facts, &mut s.out);
+        let next = self.keeper.arrange(&facts, self.turn.effects());
         self.follow_keeper(next);
     }
 
     /// Preserves what items wait for.
     pub(crate) fn keep_preserving(&mut self) {
-        let s = &mut self.shared;
-        if s.keeper.rests() {
+        if self.keeper.rests() {
             return;
         }
-        let next = s.keeper.preserve(s.config.safe_copy.bound(), &mut s.out);
+        let next = self.keeper.preserve(self.turn.config().safe_copy.bound(), self.turn.effects());
         self.follow_keeper(next);
     }
 
@@ -54,8 +52,7 @@ impl Engine {
     pub(crate) fn before_done(&mut self, outcome: BeforeOutcome) {
         let start = self.standing.follower().and_then(Follower::starting);
         let consistent = self.is_consistent();
-        let s = &mut self.shared;
-        let next = s.keeper.done(outcome, start, consistent, &mut s.out);
+        let next = self.keeper.done(outcome, start, consistent, self.turn.effects());
         self.follow_keeper(next);
     }
 
@@ -65,7 +62,9 @@ impl Engine {
             Next::Nothing => {}
             Next::Issue(items) => {
                 if let Some(follower) = self.standing.follower_mut() {
-                    items.into_iter().for_each(|at| follower.issue(at, &mut self.shared));
+                    items.into_iter().for_each(|at| {
+                        follower.issue(at, &mut self.keeper, &mut self.local, &mut self.turn)
+                    });
                 }
             }
             Next::RefuseStart(shortage) => self.refuse_for_room(shortage),
@@ -79,8 +78,8 @@ impl Engine {
             }
             Next::StopForFailure => self.stop_for_failed_file(),
             Next::FileFailed => {
-                self.shared.warn(String::from(FILE_FAILED));
-                if !self.superblock.consistent || starting(self).is_some() {
+                self.turn.warn(String::from(FILE_FAILED));
+                if !self.record.superblock().consistent || starting(self).is_some() {
                     self.stop_for_failed_file();
                 }
             }
@@ -95,11 +94,11 @@ impl Engine {
     /// The source's items are not accepted; the shortage is logged and reported to the source.
     fn refuse_for_room(&mut self, shortage: Shortage) {
         if let Some(follower) = self.standing.follower_mut() {
-            follower.refuse(&mut self.shared);
+            follower.refuse(&mut self.turn);
         }
-        self.shared.warn(shortage.warning(&self.shared.config.group));
-        if self.session.peer().is_some() {
-            self.shared.send(shortage.message());
+        self.turn.warn(shortage.warning(&self.turn.config().group));
+        if self.peer.session.peer().is_some() {
+            self.turn.send(shortage.message());
         }
     }
 
@@ -113,15 +112,14 @@ impl Engine {
 
     /// What those stores hold of earlier writes is unknown, as behind any flush that fails.
     fn member_flushes_failed(&mut self, restores: bool, volumes: u64) {
-        for volume in (0..self.shared.config.volumes.len() as u16).map(VolumeIndex) {
+        for volume in self.turn.config().indices() {
             if volumes & bit(volume) == 0 {
                 continue;
             }
             self.own_flush_failed(volume, StoreFault::Io);
             if restores {
                 // Chunks that were put back lie in no hot extent.
-                let s = &mut self.shared;
-                s.suspect.all_of(volume, &s.config);
+                self.local.suspect_mut().all_of(volume, self.turn.config());
             }
         }
         if restores {
@@ -131,9 +129,9 @@ impl Engine {
 
     /// Without the file nothing that needs it may go on: applying stops, and the connection ends.
     fn stop_for_failed_file(&mut self) {
-        self.shared.keeper.stop_for_failure();
+        self.keeper.stop_for_failure();
         if let Some(follower) = self.standing.follower_mut() {
-            follower.refuse(&mut self.shared);
+            follower.refuse(&mut self.turn);
         }
         self.hang_up(Parting::VolumeFailed, String::from(FILE_FAILED));
     }
@@ -149,10 +147,15 @@ impl Engine {
         primary.peer_keeping.refuse(Shortage::new(wanted, free));
         if primary.lack.is_some() {
             // Marks could not take the queue's place: the two meet again, until there is room or it is given up.
-            let why = primary.peer_keeping.needs_room(&self.shared.config);
+            let why = primary.peer_keeping.needs_room(self.turn.config());
             self.hang_up(Parting::RoleChanged, why);
         } else {
-            primary.drop_queue("the peer has no space to preserve its copy", &mut self.shared);
+            primary.drop_queue(
+                "the peer has no space to preserve its copy",
+                &mut self.local,
+                &self.permit,
+                &mut self.turn,
+            );
         }
         Ok(())
     }
@@ -165,7 +168,9 @@ impl Engine {
             if primary.flow.is_some() && primary.owed.is_image_out_of_order() {
                 primary.drop_queue(
                     "the operator requested a resync without a safe copy",
-                    &mut self.shared,
+                    &mut self.local,
+                    &self.permit,
+                    &mut self.turn,
                 );
             }
         }

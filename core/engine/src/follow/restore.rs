@@ -16,10 +16,10 @@ use crate::engine::Engine;
 use crate::event::BeforeOutcome;
 use crate::follow::before::Keeper;
 use crate::follow::follower::Follower;
+use crate::local::Local;
 use crate::record::save::Goal;
 use crate::refusal::Refusal;
 use crate::role::{Following, Stage};
-use crate::shared::Shared;
 use alloc::format;
 use alloc::string::String;
 use helio_format::superblock::Superblock;
@@ -62,39 +62,39 @@ impl Keeper {
     }
 }
 
-impl Shared {
+impl Keeper {
     /// Nothing is kept any more of an image that a primary is about to write to; or it cannot be ended, and the record,
     /// which says consistent, lets nobody go back to it.
-    pub(crate) const fn is_keeping_over(&self) -> bool {
-        self.keeper.kept().is_none() || self.keeper.has_failed() || self.metadata_failed
+    pub(crate) fn is_over(&self, local: &Local) -> bool {
+        self.kept().is_none() || self.has_failed() || local.metadata_failed()
     }
 }
 
 impl Engine {
     /// Generation and head of the image that a promotion would begin from.
     pub(crate) fn candidate_head(&self) -> (Generation, Sequence) {
-        match self.shared.keeper.restores().filter(|_| !self.superblock.consistent) {
+        match self.keeper.restores().filter(|_| !self.record.superblock().consistent) {
             Some(image) => (image.lineage.generation, image.head),
-            None => (self.superblock.lineage.generation, self.own_head()),
+            None => (self.record.superblock().lineage.generation, self.own_head()),
         }
     }
 
     /// Nothing that was received can be applied any more, and nothing is under way.
     pub(crate) fn is_stuck(&self) -> bool {
-        self.shared.keeper.is_short()
-            && self.shared.keeper.is_idle()
+        self.keeper.is_short()
+            && self.keeper.is_idle()
             && self.standing.follower().is_some_and(Follower::is_still)
-            && !self.is_saving()
+            && !self.record.is_saving()
     }
 
     /// A promotion of an inconsistent copy: restores as far as it can now, or ends it.
     pub(crate) fn promote_inconsistent(&mut self) {
         let still = self.can_leave_following() || self.is_stuck();
-        let keeper = &self.shared.keeper;
-        if self.is_saving() || !still || !keeper.is_idle() || keeper.is_restoring() {
+        let keeper = &self.keeper;
+        if self.record.is_saving() || !still || !keeper.is_idle() || keeper.is_restoring() {
             return;
         }
-        if self.shared.keeper.begin_restore() {
+        if self.keeper.begin_restore() {
             self.save(Goal::Restoring);
         } else {
             let refusal = self.needs_sync();
@@ -103,9 +103,9 @@ impl Engine {
     }
 
     fn end_promotion(&mut self, refusal: Refusal) {
-        self.shared.keeper.end_restore();
+        self.keeper.end_restore();
         if let Stage::Following(Following::Promoting { command, .. }) = self.standing.stage() {
-            self.standing.stand(Following::resting(self.superblock.role));
+            self.standing.stand(Following::resting(self.record.superblock().role));
             command.into_iter().for_each(|id| self.done(id, Err(refusal.clone())));
         }
     }
@@ -113,18 +113,18 @@ impl Engine {
     /// The record says so: what was received is let go, and the chunks are put back.
     pub(crate) fn restoring_saved(&mut self) {
         self.reset_follower();
-        self.shared.keeper.put_back(&mut self.shared.out);
+        self.keeper.put_back(self.turn.effects());
     }
 
     pub(crate) fn restored_saved(&mut self) {
-        let b = &self.superblock;
+        let b = self.record.superblock();
         let text = format!(
             "the preserved copy of {} is restored as of item {}",
             b.lineage.generation, b.head
         );
-        self.shared.warn(text);
+        self.turn.warn(text);
         self.reset_follower();
-        self.shared.keeper.end_restore();
+        self.keeper.end_restore();
     }
 
     /// Discards what was received and not issued: slots, cursors, gate, and the items that wait for their chunks to be
@@ -132,9 +132,9 @@ impl Engine {
     /// the follower's may be under way.
     pub(crate) fn reset_follower(&mut self) {
         let Some(follower) = self.standing.follower_mut() else { return };
-        follower.lay_down(&mut self.shared);
-        *follower = Follower::new(self.shared.config.volumes.len(), self.superblock.head);
-        self.shared.keeper.forget_parked();
+        follower.lay_down(&mut self.turn);
+        *follower = Follower::new(self.turn.config().volumes.len(), self.record.superblock().head);
+        self.keeper.forget_parked();
     }
 
     pub(crate) fn restore_failed(&mut self, outcome: BeforeOutcome) {
@@ -143,13 +143,13 @@ impl Engine {
             BeforeOutcome::Failed(fault) => format!("{fault}"),
             BeforeOutcome::FlushFailed { volumes } => {
                 let first = VolumeIndex(volumes.trailing_zeros() as u16);
-                format!("a flush of volume {} failed", self.shared.config.name_of(first))
+                format!("a flush of volume {} failed", self.turn.config().name_of(first))
             }
             BeforeOutcome::NoRoom { .. } | BeforeOutcome::Done => String::from("no room"),
         };
         let text =
-            format!("the preserved copy of {} was not restored: {why}", self.shared.config.group);
-        self.shared.warn(text.clone());
+            format!("the preserved copy of {} was not restored: {why}", self.turn.config().group);
+        self.turn.warn(text.clone());
         let hint = "repair the disk and repeat; or wait for a resync, which copies everything";
         self.end_promotion(Refusal::new("restore-failed", text, hint));
     }

@@ -15,10 +15,11 @@
 
 use crate::effect::StoreOp;
 use crate::event::{Run, StoreOutcome};
+use crate::local::Local;
 use crate::local::questions::{Ask, For};
 use crate::peer::primary::{Primary, PrimaryIo};
 use crate::resync::digest::{ASKED_MAX, digests_of};
-use crate::shared::Shared;
+use crate::turn::Turn;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -42,11 +43,11 @@ impl Primary {
     }
 
     /// Asks what the peer holds there.
-    pub(crate) fn compare(&mut self, claim: Claim, s: &mut Shared) {
+    pub(crate) fn compare(&mut self, claim: Claim, turn: &mut Turn) {
         let (volume, extent) = self.marks.place(claim.region);
         let Some(lack) = &mut self.lack else { return };
         lack.pulling.compare(claim);
-        s.send(Message::Copying(Copying::DigestsWanted { volume, extent, coarse: false }));
+        turn.send(Message::Copying(Copying::DigestsWanted { volume, extent, coarse: false }));
     }
 
     /// Whether the next digests are about what is lacking.
@@ -64,7 +65,8 @@ impl Primary {
         place: (VolumeIndex, Extent),
         digests: Vec<Digest>,
         pulls: bool,
-        s: &mut Shared,
+        local: &mut Local,
+        turn: &mut Turn,
     ) -> Result<(), String> {
         let claim = self.lack.as_mut().and_then(|lack| lack.pulling.digests_told());
         let fits = |claim: &Claim| {
@@ -82,15 +84,17 @@ impl Primary {
             lack.pulling.begin_read();
         }
         let op = StoreOp::ReadDiffering { extent: place.1, digests, coarse: false };
-        s.store(place.0, op, PrimaryIo::Compare(claim));
+        local.store(place.0, op, PrimaryIo::Compare(claim), turn);
         Ok(())
     }
 
     /// This node's own bytes were read and compared.
-    pub(crate) fn compared(&mut self, claim: Claim, outcome: StoreOutcome, s: &mut Shared) {
+    pub(crate) fn compared(&mut self, claim: Claim, outcome: StoreOutcome, turn: &mut Turn) {
         let (volume, extent) = self.marks.place(claim.region);
         let differing: Vec<Extent> = match outcome {
-            StoreOutcome::Differing(runs) => runs.into_iter().map(|run| let_go(run, s)).collect(),
+            StoreOutcome::Differing(runs) => {
+                runs.into_iter().map(|run| let_go(run, turn)).collect()
+            }
             // What cannot be read here may still be written: all of it is asked for.
             StoreOutcome::Failed(_) => [extent].into(),
             other => panic!("a read to compare ended as {other:?}"),
@@ -114,7 +118,7 @@ impl Primary {
     }
 }
 
-fn let_go(run: Run, s: &mut Shared) -> Extent {
-    crate::local::lack::let_go(run.payload, s);
+fn let_go(run: Run, turn: &mut Turn) -> Extent {
+    crate::local::lack::let_go(run.payload, turn);
     run.extent
 }

@@ -19,15 +19,19 @@
 use crate::effect::{Answer, StoreOp};
 use crate::engine::Engine;
 use crate::event::{CommandId, StoreOutcome};
+use crate::local::Local;
 use crate::local::failure::Failed;
 use crate::local::pulling::{Fetched, Pulling};
 use crate::local::questions::{Ask, For, Questions};
+use crate::peer::outgoing::Opening;
+use crate::peer::permit::Permit;
 use crate::peer::primary::{Primary, PrimaryIo};
+use crate::purpose::Purpose;
 use crate::record::save::Goal;
 use crate::refusal::{Denial, StoreFault};
-use crate::shared::{Purpose, Shared};
-use crate::stream::ack::{Here, Local};
+use crate::stream::ack::{Here, Leg};
 use crate::stream::unreplicated::Unreplicated;
+use crate::turn::Turn;
 use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;
@@ -272,14 +276,14 @@ impl Lack {
     }
 
     /// When what waits for a peer that is away fails.
-    fn denies_at(&self, s: &Shared) -> Option<Moment> {
+    fn denies_at(&self, turn: &Turn) -> Option<Moment> {
         // A peer that is away is waited for that long.
-        let patience = s.config.flush_limit.max(s.config.peer_timeout);
+        let patience = turn.config().flush_limit.max(turn.config().peer_timeout);
         self.parting.since().map(|at| at + patience)
     }
 
-    fn is_denying(&self, s: &Shared) -> bool {
-        self.denies_at(s).is_some_and(|at| s.now >= at)
+    fn is_denying(&self, turn: &Turn) -> bool {
+        self.denies_at(turn).is_some_and(|at| turn.now() >= at)
     }
 }
 
@@ -290,7 +294,8 @@ impl Primary {
         id: RequestId,
         volume: VolumeIndex,
         extent: Extent,
-        s: &mut Shared,
+        local: &mut Local,
+        turn: &mut Turn,
     ) {
         match &mut self.lack {
             Some(lack) if self.marks.any_dirty(volume, extent) => {
@@ -299,32 +304,32 @@ impl Primary {
             }
             _ => {
                 let op = StoreOp::Read { extent, look_for_zeros: false };
-                s.store(volume, op, Purpose::Read(Reader { id, volume, extent }));
+                local.store(volume, op, Purpose::Read(Reader { id, volume, extent }), turn);
             }
         }
     }
 
     /// How an item counts on this node for its answer.
-    pub(crate) fn local_leg(&self, item: &Item, local: Local, s: &Shared) -> Here {
-        let as_it_is = match local {
-            Local::Pending => Here::Pending,
-            Local::Done => Here::Done,
-            Local::Failed => Here::Failed,
+    pub(crate) fn local_leg(&self, item: &Item, leg: Leg, local: &Local) -> Here {
+        let as_it_is = match leg {
+            Leg::Pending => Here::Pending,
+            Leg::Done => Here::Done,
+            Leg::Failed => Here::Failed,
         };
         let Some(lack) = &self.lack else {
-            let waits = Self::awaits_suspect_record(item, local, s);
+            let waits = Self::awaits_suspect_record(item, leg, local);
             return if waits { Here::Unrecorded } else { as_it_is };
         };
         // The peer's image is the only one there is: while it is out of order, nothing is promised of it.
         if self.owed.marker().is_some() {
             return Here::Unrecorded;
         }
-        let failed = local == Local::Failed && lack.absolves(item);
-        match local {
-            Local::Pending => Here::Pending,
-            _ if failed || lack.lost.contains(&item.volume) => match (lack.is_recorded(), local) {
+        let failed = leg == Leg::Failed && lack.absolves(item);
+        match leg {
+            Leg::Pending => Here::Pending,
+            _ if failed || lack.lost.contains(&item.volume) => match (lack.is_recorded(), leg) {
                 (false, _) => Here::Unrecorded,
-                (true, Local::Failed) => Here::OnPeer,
+                (true, Leg::Failed) => Here::OnPeer,
                 (true, _) => Here::Done,
             },
             _ => as_it_is,
@@ -337,36 +342,36 @@ impl Primary {
     }
 
     /// Asks the peer, pulls, and ends where nothing is lacking any more. `pulls`: this node stays primary.
-    pub(crate) fn lack_step(&mut self, pulls: bool, s: &mut Shared) {
+    pub(crate) fn lack_step(&mut self, pulls: bool, local: &mut Local, turn: &mut Turn) {
         let streams = self.flow.is_some();
         let Some(lack) = &mut self.lack else { return };
         if !streams {
-            lack.part(s.now);
-            if lack.is_denying(s) {
-                self.deny_lacking(s);
+            lack.part(turn.now());
+            if lack.is_denying(turn) {
+                self.deny_lacking(local, turn);
             }
             return;
         }
         lack.parting = Parting::Streams;
         while let Some(ask) = lack.questions.next_read() {
-            s.send(lack.questions.ask(ask));
+            turn.send(lack.questions.ask(ask));
         }
         if pulls {
-            self.pull_step(s);
+            self.pull_step(turn);
         }
-        self.end_step(s);
+        self.end_step(local, turn);
     }
 
-    fn end_step(&mut self, s: &mut Shared) {
+    fn end_step(&mut self, local: &mut Local, turn: &mut Turn) {
         let Some(lack) = &mut self.lack else { return };
         let whole = self.marks.none_dirty();
         match lack.stage {
             Stage::Serving if whole && lack.is_idle() => {
-                let volumes = s.config.volumes.len() as u16;
+                let volumes = turn.config().volumes.len() as u16;
                 let round = lack.flushes.begin(volumes);
                 lack.stage = Stage::Flushing(volumes, false);
                 for volume in (0..volumes).map(VolumeIndex) {
-                    s.store(volume, StoreOp::Flush, PrimaryIo::Pulled(volume, round));
+                    local.store(volume, StoreOp::Flush, PrimaryIo::Pulled(volume, round), turn);
                 }
             }
             Stage::Flushed if !whole => lack.stage = Stage::Serving,
@@ -379,16 +384,17 @@ impl Primary {
         &mut self,
         (volume, round): (VolumeIndex, u32),
         outcome: StoreOutcome,
-        s: &mut Shared,
+        local: &mut Local,
+        turn: &mut Turn,
     ) {
         if let StoreOutcome::Failed(fault) = outcome
-            && !self.store_failed(volume, Failed::Flush, fault, s)
+            && !self.store_failed(volume, Failed::Flush, fault, local, turn)
         {
             // What the store holds of it is unknown from here on.
-            let size = s.config.volumes[usize::from(volume.0)];
+            let size = turn.config().volumes[usize::from(volume.0)];
             self.marks.set(volume, Extent::new(0, size.0));
             self.distrusted.insert(volume);
-            s.cover.bitmap_changed();
+            local.hot_mut().bitmap_changed();
         }
         let failed = matches!(outcome, StoreOutcome::Failed(_));
         let Some(lack) = &mut self.lack else {
@@ -405,7 +411,9 @@ impl Primary {
         &mut self,
         (ticket, what): (u64, Told),
         pulls: bool,
-        s: &mut Shared,
+        local: &mut Local,
+        permit: &Permit,
+        turn: &mut Turn,
     ) -> Result<(), String> {
         let Some(ask) = self.lack.as_mut().and_then(|lack| lack.questions.answered(ticket)) else {
             return Err(String::from("it sent the result of a read without a request"));
@@ -424,21 +432,33 @@ impl Primary {
                     ask.extent
                 ));
             }
-            (For::Client(id), Told::Bytes(payload)) => s.reply(id, Answer::Read(payload)),
-            (For::Client(id), _) => s.reply(id, Answer::Denied(Denial::Store(StoreFault::Io))),
+            (For::Client(id), Told::Bytes(payload)) => turn.reply(id, Answer::Read(payload)),
+            (For::Client(id), _) => turn.reply(id, Answer::Denied(Denial::Store(StoreFault::Io))),
             (For::Pull(claim), what) if !pulls => {
                 self.unclaim(claim);
                 if let Told::Bytes(payload) = what {
-                    s.release(payload.id);
+                    turn.release(payload.id);
                 }
             }
             (For::Pull(claim), Told::Bytes(payload)) => {
-                self.fetched(ticket, Fetched { claim, volume, extent, payload: Some(payload) }, s);
+                self.fetched(
+                    ticket,
+                    Fetched { claim, volume, extent, payload: Some(payload) },
+                    local,
+                    permit,
+                    turn,
+                );
             }
             (For::Pull(claim), Told::Zeros) => {
-                self.fetched(ticket, Fetched { claim, volume, extent, payload: None }, s);
+                self.fetched(
+                    ticket,
+                    Fetched { claim, volume, extent, payload: None },
+                    local,
+                    permit,
+                    turn,
+                );
             }
-            (For::Pull(claim), Told::Failed) => self.pull_failed(claim, ask, s),
+            (For::Pull(claim), Told::Failed) => self.pull_failed(claim, ask, turn),
         }
         Ok(())
     }
@@ -465,34 +485,34 @@ impl Primary {
     }
 
     /// The peer stays away: what waits for it fails, once a record tells of every flush that failed here.
-    fn deny_lacking(&mut self, s: &mut Shared) {
+    fn deny_lacking(&mut self, local: &Local, turn: &mut Turn) {
         // The record being saved may end a suspicion, and a flush may have failed since that record was made.
         let ending = self.lack.as_ref().is_some_and(|lack| lack.stage == Stage::Ending);
-        let recording = s.suspect.unrecorded() != 0 && !planted(Plant::SuspectUnrecorded);
-        if (ending || recording) && !s.metadata_failed {
+        let recording = local.suspect().unrecorded() != 0 && !planted(Plant::SuspectUnrecorded);
+        if (ending || recording) && !local.metadata_failed() {
             return;
         }
         let Some(lack) = &mut self.lack else { return };
         let mut any = false;
         for id in lack.questions.take_waiting() {
             any = true;
-            s.reply(id, Answer::Denied(Denial::Store(StoreFault::Io)));
+            turn.reply(id, Answer::Denied(Denial::Store(StoreFault::Io)));
         }
-        any |= self.deny_all(s);
+        any |= self.deny_all(turn);
         let Some(lack) = &mut self.lack else { return };
         if any && !lack.deny() {
-            let (group, peer) = (&s.config.group, &s.config.peer);
-            s.warn(format!(
+            let (group, peer) = (&turn.config().group, &turn.config().peer);
+            turn.warn(format!(
                 "{group}: some regions exist only on {peer}, and {peer} is not connected: requests \
                  fail with EIO. Connect {peer}; or demote this node and promote {peer}"
             ));
         }
-        self.release_front(s);
+        self.release_front(turn);
     }
 
     /// The peer stays away, and what waits for it fails.
-    pub(crate) fn is_denying(&self, s: &Shared) -> bool {
-        self.lack.as_ref().is_some_and(|lack| lack.is_denying(s))
+    pub(crate) fn is_denying(&self, turn: &Turn) -> bool {
+        self.lack.as_ref().is_some_and(|lack| lack.is_denying(turn))
     }
 
     /// Every page of marks is to be kept at once: a record waits for them.
@@ -501,18 +521,18 @@ impl Primary {
     }
 
     /// When what waits for a peer that is away fails.
-    pub(crate) fn lack_deadline(&self, s: &Shared) -> Moment {
+    pub(crate) fn lack_deadline(&self, turn: &Turn) -> Moment {
         let Some(lack) = &self.lack else { return Moment::NEVER };
-        let later = |at: &Moment| *at > s.now;
+        let later = |at: &Moment| *at > turn.now();
         let pulls = self.flow.is_some() && lack.stage == Stage::Serving;
         let pace = match lack.pulling.rests_until().filter(|_| pulls) {
             Some(rest) => {
                 let rest = Some(rest).filter(later).unwrap_or(Moment::NEVER);
-                self.copier.pace.next_at(s.now, &s.config.resync).min(rest)
+                self.copier.pace.next_at(turn.now(), &turn.config().resync).min(rest)
             }
             None => Moment::NEVER,
         };
-        pace.min(lack.denies_at(s).filter(later).unwrap_or(Moment::NEVER))
+        pace.min(lack.denies_at(turn).filter(later).unwrap_or(Moment::NEVER))
     }
 }
 
@@ -524,14 +544,18 @@ impl Engine {
     pub(crate) fn peer_reading(&mut self, talk: Reading) -> Result<(), String> {
         let pulls = self.standing.serves();
         let result = match (talk, self.standing.primary_mut()) {
-            (Reading::Told { ticket, what }, Some(primary)) => {
-                primary.read_told((ticket, what), pulls, &mut self.shared)
-            }
-            (talk, None) => self.peer_reads.ask(talk, &self.shared),
+            (Reading::Told { ticket, what }, Some(primary)) => primary.read_told(
+                (ticket, what),
+                pulls,
+                &mut self.local,
+                &self.permit,
+                &mut self.turn,
+            ),
+            (talk, None) => self.peer.reads.ask(talk, &self.local, &self.turn),
             (talk, Some(_)) => Err(crate::peer::session::out_of_turn(&Message::Reading(talk))),
         };
         if let (Err(_), Some(payload)) = (&result, talk.payload()) {
-            self.shared.release(payload.id);
+            self.turn.release(payload.id);
         }
         result
     }
@@ -540,7 +564,7 @@ impl Engine {
     pub(crate) fn record_lack(&mut self) {
         // A store may be given up while the last requests before a demotion are answered: they wait for the record too.
         let leads = self.standing.serves() || self.standing.is_draining();
-        if !leads || self.is_saving() {
+        if !leads || self.record.is_saving() {
             return;
         }
         let Some(primary) = self.standing.primary_mut() else { return };
@@ -548,18 +572,18 @@ impl Engine {
         let Some(lack) = &mut primary.lack else { return };
         let news = kept && core::mem::take(&mut lack.unkept);
         let goal = match lack.stage {
-            Stage::Recording(false) if self.shared.metadata_failed => {
+            Stage::Recording(false) if self.local.metadata_failed() => {
                 return self.lack_unrecorded();
             }
             Stage::Recording(false) if kept => {
                 lack.stage = Stage::Recording(true);
                 Goal::Lacking
             }
-            Stage::Flushed if !self.shared.metadata_failed => {
+            Stage::Flushed if !self.local.metadata_failed() => {
                 lack.stage = Stage::Ending;
                 Goal::Whole
             }
-            _ if news => return primary.consider_all(&mut self.shared),
+            _ if news => return primary.consider_all(&self.local, &self.permit, &mut self.turn),
             _ => return,
         };
         self.save(goal);
@@ -567,23 +591,30 @@ impl Engine {
 
     /// The record says that this node's image is not consistent: from here on the peer's is served.
     pub(crate) fn lacking_saved(&mut self) {
-        let lineage = self.superblock.lineage;
-        let connected = self.session.peer().is_some();
+        let lineage = self.record.superblock().lineage;
+        let connected = self.peer.session.peer().is_some();
         let Some(primary) = self.standing.primary_mut() else { return };
         let marked = primary.marks.dirty_bytes();
         let Some(lack) = &mut primary.lack else { return };
         let reversal = lack.recorded();
-        let s = &mut self.shared;
-        let peer = s.config.peer.clone();
-        primary.copier.progress.begin(marked, s.now);
+        let peer = self.turn.config().peer.clone();
+        primary.copier.progress.begin(marked, self.turn.now());
         if let Some(Reversal { head, .. }) = reversal {
             primary.unreplicated = Unreplicated::Together;
             if connected {
-                primary.begin_stream(lineage, head.next(), true, s);
+                primary.begin_stream(
+                    Opening { lineage, from: head.next(), consistent: true },
+                    &mut self.resync.verify,
+                    &self.local,
+                    &self.permit,
+                    &mut self.turn,
+                );
             }
         }
-        s.info(format!("{marked} in dirty regions are served from {peer}, and copied from there"));
-        primary.consider_all(s);
+        self.turn.info(format!(
+            "{marked} in dirty regions are served from {peer}, and copied from there"
+        ));
+        primary.consider_all(&self.local, &self.permit, &mut self.turn);
         if let Some(Reversal { command, .. }) = reversal {
             self.done(
                 command,
@@ -604,24 +635,29 @@ impl Engine {
             if let Some(lack) = &mut primary.lack {
                 lack.stage = Stage::Recording(false);
             }
-            primary.deny_all(&mut self.shared);
-            return primary.release_front(&mut self.shared);
+            primary.deny_all(&mut self.turn);
+            return primary.release_front(&mut self.turn);
         }
         let Some(lack) = primary.lack.take() else { return };
         for id in lack.questions.reads() {
-            self.shared.reply(id, Answer::Denied(Denial::Store(StoreFault::Io)));
+            self.turn.reply(id, Answer::Denied(Denial::Store(StoreFault::Io)));
         }
         primary.marks.abandon_copies();
         let Some(Reversal { command, .. }) = lack.reversal() else { return };
-        primary.drop_queue("the reverse resync could not be recorded", &mut self.shared);
-        self.shared.cover.bitmap_changed();
-        self.done(command, Err(self.shared.metadata_refusal()));
+        primary.drop_queue(
+            "the reverse resync could not be recorded",
+            &mut self.local,
+            &self.permit,
+            &mut self.turn,
+        );
+        self.local.hot_mut().bitmap_changed();
+        self.done(command, Err(self.turn.metadata_refusal()));
     }
 
     /// What waits for a place in the metadata fails with everything else that waits for a peer that stays away.
     pub(crate) fn deny_parked(&mut self) {
-        let denying = self.standing.primary().is_some_and(|p| p.is_denying(&self.shared));
-        if !denying || !self.shared.cover.is_stuck() {
+        let denying = self.standing.primary().is_some_and(|p| p.is_denying(&self.turn));
+        if !denying || !self.local.hot().is_stuck() {
             return;
         }
         // That is no fault of the store's.
@@ -639,7 +675,6 @@ impl Engine {
     /// The record says that this node's image is consistent again.
     pub(crate) fn whole_saved(&mut self) {
         let Some(primary) = self.standing.primary_mut() else { return };
-        let s = &mut self.shared;
         if !primary.marks.none_dirty() {
             if let Some(lack) = &mut primary.lack {
                 lack.stage = Stage::Recording(false);
@@ -648,8 +683,11 @@ impl Engine {
         }
         primary.lack = None;
         primary.distrusted.clear();
-        s.info(format!("this node has everything again and no longer needs {}", s.config.peer));
-        primary.mode_changed(s);
+        self.turn.info(format!(
+            "this node has everything again and no longer needs {}",
+            self.turn.config().peer
+        ));
+        primary.mode_changed(&self.local, &self.permit, &mut self.turn);
     }
 }
 
@@ -662,7 +700,7 @@ pub(crate) struct Reader {
 }
 
 /// Lets a payload go where there is one.
-pub(crate) fn let_go(payload: Option<Payload>, s: &mut Shared) {
+pub(crate) fn let_go(payload: Option<Payload>, turn: &mut Turn) {
     let id: Option<PayloadId> = payload.map(|payload| payload.id);
-    id.into_iter().for_each(|id| s.release(id));
+    id.into_iter().for_each(|id| turn.release(id));
 }

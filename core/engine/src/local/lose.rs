@@ -9,19 +9,26 @@
 //! pulled.
 
 use crate::config::OnError;
+use crate::local::Local;
 use crate::local::failure::Failed;
 use crate::local::lack::Lack;
 use crate::peer::outgoing::Pace;
 use crate::peer::primary::Primary;
 use crate::refusal::StoreFault;
-use crate::shared::Shared;
+use crate::turn::Turn;
 use alloc::format;
 use helio_units::{Extent, VolumeIndex};
 
 impl Primary {
     /// Whether the store of a volume may be given up: the policy says so, and the peer holds everything in order. Behind
     /// a failed flush a peer will do that still gets everything in order: what waits for a FLUSH waits for that.
-    pub(crate) fn may_lose(&self, volume: VolumeIndex, failed: Failed, s: &Shared) -> bool {
+    pub(crate) fn may_lose(
+        &self,
+        volume: VolumeIndex,
+        failed: Failed,
+        local: &Local,
+        turn: &Turn,
+    ) -> bool {
         let flush = failed == Failed::Flush;
         let level = self.flow.as_ref().is_some_and(|flow| match flow.pace {
             Pace::Level { .. } | Pace::Closing { .. } => true,
@@ -30,9 +37,9 @@ impl Primary {
         let in_order = level && self.owed.stays_consistent();
         let whole = in_order
             && self.peer_consistent
-            && (self.marks.none_dirty() || flush && self.is_whole_but_for(volume, s));
-        (flush || s.config.on_error == OnError::ServeFromPeer)
-            && !s.metadata_failed
+            && (self.marks.none_dirty() || flush && self.is_whole_but_for(volume, local, turn));
+        (flush || turn.config().on_error == OnError::ServeFromPeer)
+            && !local.metadata_failed()
             && !self.is_lost(volume)
             && match &self.lack {
                 // A store that fails while it is pulled to is given up like any other.
@@ -43,9 +50,10 @@ impl Primary {
 
     /// Nothing is marked on any volume, but for those whose copies the peer's take the place of: what failed on them stays
     /// marked, and is on the line like any other item.
-    fn is_whole_but_for(&self, volume: VolumeIndex, s: &Shared) -> bool {
-        let kept = (0u16..).map(VolumeIndex).zip(&s.config.volumes);
-        let mut kept = kept.filter(|(at, size)| *at != volume && !s.suspect.is(*at) && size.0 > 0);
+    fn is_whole_but_for(&self, volume: VolumeIndex, local: &Local, turn: &Turn) -> bool {
+        let kept = (0u16..).map(VolumeIndex).zip(&turn.config().volumes);
+        let mut kept =
+            kept.filter(|(at, size)| *at != volume && !local.suspect().is(*at) && size.0 > 0);
         kept.all(|(at, size)| !self.marks.any_dirty(at, Extent::new(0, size.0)))
     }
 
@@ -60,7 +68,13 @@ impl Primary {
     }
 
     /// Gives the store of a volume up.
-    pub(crate) fn lose(&mut self, volume: VolumeIndex, fault: StoreFault, s: &mut Shared) {
+    pub(crate) fn lose(
+        &mut self,
+        volume: VolumeIndex,
+        fault: StoreFault,
+        local: &mut Local,
+        turn: &mut Turn,
+    ) {
         let head = self.line.head;
         if self.lack.is_none() {
             self.copier.stop();
@@ -69,14 +83,14 @@ impl Primary {
             }
         }
         self.lack.get_or_insert_with(|| Lack::new(None)).lose(volume);
-        let size = s.config.volumes[usize::from(volume.0)];
+        let size = turn.config().volumes[usize::from(volume.0)];
         self.marks.set(volume, Extent::new(0, size.0));
-        s.cover.bitmap_changed();
+        local.hot_mut().bitmap_changed();
         self.faulted = Some((volume, fault));
-        s.warn(format!(
+        turn.warn(format!(
             "the disk of volume {} failed: {fault}; the volume is served from {} from now on",
-            s.config.name_of(volume),
-            s.config.peer
+            turn.config().name_of(volume),
+            turn.config().peer
         ));
     }
 

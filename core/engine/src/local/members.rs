@@ -101,13 +101,13 @@ impl Engine {
     /// failed.
     pub(crate) fn is_consistent(&self) -> bool {
         let suspect = self.may_lead_from_suspect().is_err();
-        self.superblock.consistent && !self.members.are_foreign() && !suspect
+        self.record.superblock().consistent && !self.local.members.are_foreign() && !suspect
     }
 
     /// A node must not lead from a disk of which its record tells nothing.
     pub(crate) fn may_lead(&self) -> Result<(), Refusal> {
-        let Some(fault) = self.members.fault() else { return Ok(()) };
-        let (group, peer) = (&self.shared.config.group, &self.shared.config.peer);
+        let Some(fault) = self.local.members.fault() else { return Ok(()) };
+        let (group, peer) = (&self.turn.config().group, &self.turn.config().peer);
         Err(Refusal::new(
             "another-disk",
             format!("{group}: {fault}"),
@@ -121,12 +121,12 @@ impl Engine {
 
     /// Says once what is wrong.
     pub(crate) fn tell_foreign(&mut self) {
-        if self.members.said {
+        if self.local.members.said {
             return;
         }
-        self.members.said = true;
+        self.local.members.said = true;
         if let Err(refusal) = self.may_lead() {
-            self.shared.warn(format!("{}; {}", refusal.text, refusal.hint));
+            self.turn.warn(format!("{}; {}", refusal.text, refusal.hint));
         }
     }
 }

@@ -10,4 +10,132 @@ pub(crate) mod pull;
 pub(crate) mod pulling;
 pub(crate) mod questions;
 pub(crate) mod replace;
+pub(crate) mod store;
 pub(crate) mod suspect;
+
+use crate::config::Config;
+use crate::effect::StoreOp;
+use crate::stream::blocks::Blocks;
+use crate::stream::flushes::Flushes;
+use alloc::vec::Vec;
+use helio_bitmap::HotExtents;
+use helio_format::superblock::Superblock;
+use members::Members;
+use replace::Replacing;
+use store::UnderWay;
+use suspect::Suspect;
+
+/// Whether this node's metadata file takes records (`peer/invalid.rs` has the drawing).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Metadata {
+    Works,
+    Failed,
+    /// It failed, and the peer recorded that it tells nothing: stores are written uncovered.
+    Uncovered,
+}
+
+/// What is under way on this node's store, what may be issued to it, and what is known of its copies.
+#[derive(Clone, Debug)]
+pub(crate) struct Local {
+    hot: HotExtents<StoreOp>,
+    flushes: Flushes,
+    ios: Vec<Option<UnderWay>>,
+    free: Vec<u32>,
+    metadata: Metadata,
+    /// What flushes that failed left of this node's copies.
+    suspect: Suspect,
+    blocks: Blocks,
+    /// What the volumes lie on.
+    members: Members,
+    /// A secondary's disk that is being replaced.
+    replacing: Option<Replacing>,
+}
+
+impl Local {
+    /// As the last process left it: `hot` are the numbers of the extents that the ledger tells of.
+    pub(crate) fn starting(
+        config: &Config,
+        record: &Superblock,
+        blocks: Blocks,
+        members: Members,
+        hot: impl IntoIterator<Item = u64>,
+    ) -> Self {
+        let mut extents = HotExtents::new(&config.volumes, config.hot_extents as usize);
+        hot.into_iter().for_each(|number| extents.load(number));
+        let mut suspect = Suspect::default();
+        suspect.load(record, &extents, config);
+        Self {
+            hot: extents,
+            flushes: Flushes::new(config.volumes.len()),
+            ios: Vec::new(),
+            free: Vec::new(),
+            metadata: Metadata::Works,
+            suspect,
+            blocks,
+            members,
+            replacing: None,
+        }
+    }
+
+    /// The extents that may be written now.
+    #[inline]
+    pub(crate) const fn hot(&self) -> &HotExtents<StoreOp> {
+        &self.hot
+    }
+
+    pub(crate) fn hot_mut(&mut self) -> &mut HotExtents<StoreOp> {
+        &mut self.hot
+    }
+
+    #[inline]
+    pub(crate) const fn suspect(&self) -> &Suspect {
+        &self.suspect
+    }
+
+    pub(crate) fn suspect_mut(&mut self) -> &mut Suspect {
+        &mut self.suspect
+    }
+
+    /// What requests on its volumes keep to.
+    #[inline]
+    pub(crate) const fn blocks(&self) -> &Blocks {
+        &self.blocks
+    }
+
+    pub(crate) fn blocks_mut(&mut self) -> &mut Blocks {
+        &mut self.blocks
+    }
+
+    /// What the volumes lie on.
+    pub(crate) const fn members(&self) -> &Members {
+        &self.members
+    }
+
+    pub(crate) fn members_mut(&mut self) -> &mut Members {
+        &mut self.members
+    }
+
+    /// The metadata file cannot be written.
+    #[inline]
+    pub(crate) fn metadata_failed(&self) -> bool {
+        self.metadata != Metadata::Works
+    }
+
+    /// Stores are written uncovered: the peer recorded that this node's metadata tells nothing.
+    pub(crate) fn is_uncovered(&self) -> bool {
+        self.metadata == Metadata::Uncovered
+    }
+
+    pub(crate) fn fail_metadata(&mut self) {
+        if self.metadata == Metadata::Works {
+            self.metadata = Metadata::Failed;
+        }
+    }
+
+    /// `recorded`: the peer's record says that this node's metadata, which failed, tells nothing.
+    pub(crate) fn uncover(&mut self, recorded: bool) {
+        if self.metadata_failed() {
+            self.metadata = if recorded { Metadata::Uncovered } else { Metadata::Failed };
+        }
+    }
+}

@@ -16,17 +16,19 @@ use crate::config::Config;
 use crate::effect::StoreOp;
 use crate::engine::Engine;
 use crate::event::{CommandId, StoreOutcome};
+use crate::local::Local;
 use crate::local::failure::Failed;
 use crate::local::lack::{Lack, Reversal, let_go};
 use crate::local::pulling::{Fetched, Pulled};
 use crate::local::questions::{Ask, For};
 use crate::peer::outgoing::Cursors;
+use crate::peer::permit::Permit;
 use crate::peer::primary::{Primary, PrimaryIo};
 use crate::refusal::Refusal;
 use crate::role::busy;
 use crate::role::resolve::Stake;
-use crate::shared::Shared;
 use crate::stream::write::Ticket;
+use crate::turn::Turn;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -37,55 +39,55 @@ use helio_units::{Bytes, Extent, VolumeIndex};
 
 impl Primary {
     /// Asks for as many lacking regions as the bounds allow.
-    pub(crate) fn pull_step(&mut self, s: &mut Shared) {
+    pub(crate) fn pull_step(&mut self, turn: &mut Turn) {
         let grain = self.marks.grid().unit();
         let left = self.marks.dirty_bytes();
-        if self.copier.progress.is_due(s.now) {
-            self.copier.progress.look(left, s.now);
+        if self.copier.progress.is_due(turn.now()) {
+            self.copier.progress.look(left, turn.now());
         }
-        self.ask_differing(s);
-        while let Some(claim) = self.claim_next(grain, s) {
+        self.ask_differing(turn);
+        while let Some(claim) = self.claim_next(grain, turn) {
             let (volume, extent) = self.marks.place(claim.region);
             let after = self.line.head;
             let Some(lack) = &mut self.lack else { return };
             if !lack.pulling.is_raw() && !self.distrusted.contains(&volume) {
-                self.compare(claim, s);
+                self.compare(claim, turn);
                 continue;
             }
             lack.pulling.count_raw();
             let goal = For::Pull(claim);
-            s.send(lack.questions.ask(Ask { goal, volume, extent, after }));
+            turn.send(lack.questions.ask(Ask { goal, volume, extent, after }));
         }
     }
 
     /// Asks for what was found to differ.
-    fn ask_differing(&mut self, s: &mut Shared) {
+    fn ask_differing(&mut self, turn: &mut Turn) {
         let Some(lack) = &mut self.lack else { return };
         while let Some(ask) = lack.next_differing() {
             match ask.goal {
                 For::Pull(claim) if lack.pulling.is_touched(claim) => {
                     lack.pulling.unclaim(claim, &mut self.marks);
                 }
-                _ => s.send(lack.questions.ask(ask)),
+                _ => turn.send(lack.questions.ask(ask)),
             }
         }
     }
 
     /// The next lacking region, as far as the bounds allow.
-    fn claim_next(&mut self, grain: Bytes, s: &Shared) -> Option<Claim> {
+    fn claim_next(&mut self, grain: Bytes, turn: &Turn) -> Option<Claim> {
         let compares = self.may_compare();
         let lack = self.lack.as_mut()?;
         let under_way = lack.pulling.under_way();
-        let allowed = lack.may_claim(grain, s.now)
-            && self.copier.pace.allows(grain, under_way, &s.config.resync);
+        let allowed = lack.may_claim(grain, turn.now())
+            && self.copier.pace.allows(grain, under_way, &turn.config().resync);
         if !allowed {
             return None;
         }
         let any = compares || lack.pulling.is_raw();
         let fits = |volume| any || self.distrusted.contains(&volume);
-        let claim = lack.claim(fits, s.config.volumes.len(), &mut self.marks)?;
+        let claim = lack.claim(fits, turn.config().volumes.len(), &mut self.marks)?;
         let (_, extent) = self.marks.place(claim.region);
-        self.copier.pace.took_up(Bytes(extent.length), &s.config.resync);
+        self.copier.pace.took_up(Bytes(extent.length), &turn.config().resync);
         Some(claim)
     }
 
@@ -116,58 +118,78 @@ impl Primary {
     }
 
     /// The peer told bytes of a region: through the gate with it, unless it was touched since.
-    pub(crate) fn fetched(&mut self, ticket: Pulled, fetched: Fetched, s: &mut Shared) {
+    pub(crate) fn fetched(
+        &mut self,
+        ticket: Pulled,
+        fetched: Fetched,
+        local: &mut Local,
+        permit: &Permit,
+        turn: &mut Turn,
+    ) {
         let Fetched { volume, extent, .. } = fetched;
         let Some(lack) = &mut self.lack else { return };
         lack.pulling.put(ticket, fetched);
         if self.gate.enter(Ticket::Pull(ticket), volume, extent) {
-            self.pull_write(ticket, s);
+            self.pull_write(ticket, local, permit, turn);
         }
     }
 
     /// The gate is ours.
-    pub(crate) fn pull_write(&mut self, ticket: Pulled, s: &mut Shared) {
+    pub(crate) fn pull_write(
+        &mut self,
+        ticket: Pulled,
+        local: &mut Local,
+        permit: &Permit,
+        turn: &mut Turn,
+    ) {
         let Some(Fetched { claim, volume, extent, payload }) =
             self.lack.as_ref().and_then(|lack| lack.pulling.fetched(ticket))
         else {
             panic!("pull {ticket} passed the gate and was not taken")
         };
         if self.is_touched(claim) && !planted(Plant::PullStale) {
-            self.pull_over(ticket, s);
+            self.pull_over(ticket, local, permit, turn);
             return;
         }
         let op = match payload {
             Some(payload) => StoreOp::Write { extent, payload, fua: false },
             None => StoreOp::Zero { extent, punch: true, fua: false },
         };
-        s.store(volume, op, PrimaryIo::Pull(ticket));
+        local.store(volume, op, PrimaryIo::Pull(ticket), turn);
     }
 
     /// What was pulled is written, or could not be.
-    pub(crate) fn pull_written(&mut self, ticket: Pulled, outcome: StoreOutcome, s: &mut Shared) {
+    pub(crate) fn pull_written(
+        &mut self,
+        ticket: Pulled,
+        outcome: StoreOutcome,
+        local: &mut Local,
+        permit: &Permit,
+        turn: &mut Turn,
+    ) {
         let fetched = self.lack.as_ref().and_then(|lack| lack.pulling.fetched(ticket));
         let Some(Fetched { claim, volume, extent, payload }) = fetched else {
             panic!("pull {ticket} ended twice")
         };
         if let StoreOutcome::Failed(fault) = outcome {
             self.unclaim(claim);
-            if self.store_failed(volume, Failed::Change, fault, s) {
-                return self.pull_over(ticket, s);
+            if self.store_failed(volume, Failed::Change, fault, local, turn) {
+                return self.pull_over(ticket, local, permit, turn);
             }
             if let Some(lack) = &mut self.lack {
                 lack.pulling.halt();
             }
-            s.warn(format!(
+            turn.warn(format!(
                 "{extent} from the peer could not be written here: {fault}; it is still served from {}. Repair \
                  the disk, then run `helio resync {}`",
-                s.config.peer, s.config.group
+                turn.config().peer, turn.config().group
             ));
         } else {
             self.piece_written(claim);
             let shipped = payload.map_or(0, |payload| u64::from(payload.length));
             self.copier.progress.count_shipped(Bytes(shipped));
         }
-        self.pull_over(ticket, s);
+        self.pull_over(ticket, local, permit, turn);
     }
 
     /// A piece of a region is written; with the last one the region is good, unless a write touched it.
@@ -182,30 +204,30 @@ impl Primary {
     }
 
     /// A piece of a region leaves the gate.
-    fn pull_over(&mut self, ticket: Pulled, s: &mut Shared) {
+    fn pull_over(&mut self, ticket: Pulled, local: &mut Local, permit: &Permit, turn: &mut Turn) {
         let Some(lack) = &mut self.lack else { return };
         let Some(Fetched { claim, volume, extent, payload }) = lack.pulling.take(ticket) else {
             return;
         };
-        let_go(payload, s);
+        let_go(payload, turn);
         // The others of a region that was touched come too late as well.
         if self.is_touched(claim) {
             self.unclaim(claim);
         }
-        self.leave_gate(volume, extent, s);
+        self.leave_gate(volume, extent, local, permit, turn);
     }
 
     /// The peer cannot read what this node lacks.
-    pub(crate) fn pull_failed(&mut self, claim: Claim, ask: Ask, s: &mut Shared) {
+    pub(crate) fn pull_failed(&mut self, claim: Claim, ask: Ask, turn: &mut Turn) {
         if let Some(lack) = &mut self.lack {
-            lack.pulling.rest(s.now);
+            lack.pulling.rest(turn.now());
         }
         self.unclaim(claim);
-        s.warn(format!(
+        turn.warn(format!(
             "{} could not read {} of volume {}, which exists only there; the read is repeated",
-            s.config.peer,
+            turn.config().peer,
             ask.extent,
-            s.config.name_of(ask.volume)
+            turn.config().name_of(ask.volume)
         ));
     }
 }
@@ -217,9 +239,9 @@ impl Engine {
     /// It cannot: it is not primary, or its peer's copy is not known to be consistent.
     pub fn reversal_stake(&self, full: bool) -> Result<Stake, Refusal> {
         let verb = if full { "resync --full --reverse" } else { "resync --reverse" };
-        let (config, peer) = (&self.shared.config, &self.shared.config.peer);
+        let (config, peer) = (self.turn.config(), &self.turn.config().peer);
         let Some(primary) = self.standing.primary() else { return Err(self.not_primary(verb)) };
-        if !self.standing.serves() || self.is_saving() {
+        if !self.standing.serves() || self.record.is_saving() {
             return Err(busy());
         }
         if primary.lack.is_some() {
@@ -229,8 +251,8 @@ impl Engine {
                 format!("wait for its end; `helio status {}` shows the progress", config.group),
             ));
         }
-        self.seed.refuse_update(&self.superblock, config)?;
-        if self.session.peer().is_none() || self.update.is_awaiting() {
+        self.resync.seed.refuse_update(self.record.superblock(), config)?;
+        if self.peer.session.peer().is_none() || self.resync.update.is_awaiting() {
             return Err(Refusal::later(
                 "peer-lost",
                 format!("{peer} is not connected, or has not reported yet what may differ"),
@@ -250,42 +272,47 @@ impl Engine {
         } else {
             primary.marks.differing_runs()
         };
-        Ok(Stake::of(&self.superblock, differing))
+        Ok(Stake::of(self.record.superblock(), differing))
     }
 
     /// Takes the peer's copy over this node's own, wherever the two may differ.
     pub(crate) fn reverse(&mut self, id: CommandId, full: bool) -> Result<Option<String>, Refusal> {
         self.reversal_stake(full)?;
-        let incarnation = self.session.peer().map(|peer| peer.incarnation);
+        let incarnation = self.peer.session.peer().map(|peer| peer.incarnation);
         let Some(primary) = self.standing.primary_mut() else { return Err(busy()) };
-        let s = &mut self.shared;
-        if !primary.is_quiet() || s.reads_under_way() {
+        if !primary.is_quiet() || self.local.reads_under_way() {
             return Err(Refusal::later(
                 "in-use",
                 "requests of clients are in progress, and the data that they use is about to be replaced",
                 "stop the clients, then repeat",
             ));
         }
-        if s.metadata_failed {
-            return Err(s.metadata_refusal());
+        if self.local.metadata_failed() {
+            return Err(self.turn.metadata_refusal());
         }
-        primary.drop_queue("the operator requested a reverse resync", s);
+        primary.drop_queue(
+            "the operator requested a reverse resync",
+            &mut self.local,
+            &self.permit,
+            &mut self.turn,
+        );
         if full {
             primary.marks.set_all();
         }
-        s.cover.bitmap_changed();
-        primary.release_front(s);
-        let peer = s.config.peer.clone();
+        self.local.hot_mut().bitmap_changed();
+        primary.release_front(&mut self.turn);
+        let peer = self.turn.config().peer.clone();
         let head = primary.line.head;
         primary.faulted = None;
         primary.owed.restore_order();
         primary.cursors = Cursors::all_at(head);
         primary.peer_incarnation = incarnation;
         primary.lack = Some(Lack::new(Some(Reversal { command: id, head })));
-        primary.suspect_step(s);
-        s.verify.rewind();
-        self.update.give_up();
-        s.info(format!("the operator replaces the copy of this node by the copy of {peer}"));
+        primary.suspect_step(&mut self.local, &mut self.turn);
+        self.resync.verify.rewind();
+        self.resync.update.give_up();
+        self.turn
+            .info(format!("the operator replaces the copy of this node by the copy of {peer}"));
         Ok(None)
     }
 
@@ -309,7 +336,7 @@ impl Engine {
 
     /// What cannot be done meanwhile.
     pub(crate) fn lacks(&self, verb: &str) -> Refusal {
-        let Config { node, peer, group, .. } = &self.shared.config;
+        let Config { node, peer, group, .. } = self.turn.config();
         Refusal::later(
             "lacking",
             format!(
@@ -324,13 +351,12 @@ impl Engine {
     /// # Errors
     /// A store of which a flush failed cannot be used again yet.
     pub(crate) fn pull_on(&mut self) -> Result<Option<String>, Refusal> {
-        let s = &self.shared;
         let Some(primary) = self.standing.primary_mut() else { return Ok(None) };
         let Some(lack) = &mut primary.lack else { return Ok(None) };
         lack.pulling.go_on();
         let again = lack.lost().iter().copied();
-        let again: Vec<VolumeIndex> = again.filter(|v| s.suspect.is(*v)).collect();
-        if again.iter().any(|volume| s.works_on(Some(*volume))) || !lack.is_recorded() {
+        let again: Vec<VolumeIndex> = again.filter(|v| self.local.suspect().is(*v)).collect();
+        if again.iter().any(|volume| self.local.works_on(Some(*volume))) || !lack.is_recorded() {
             return Err(Refusal::later(
                 "busy",
                 "operations on a disk whose flush failed have not ended",
@@ -339,7 +365,7 @@ impl Engine {
         }
         again.into_iter().for_each(|volume| primary.use_again(volume));
         primary.faulted = None;
-        let peer = &s.config.peer;
+        let peer = &self.turn.config().peer;
         Ok(Some(format!(
             "{} are missing on this node and are copied from {peer}",
             primary.marks.dirty_bytes()

@@ -44,10 +44,10 @@ impl Engine {
     /// # Errors
     /// The disk is not lost, or nobody could fill another one now.
     pub fn may_replace(&self, volume: VolumeIndex) -> Result<(), Refusal> {
-        if self.shared.metadata_failed {
-            return Err(self.shared.metadata_refusal());
+        if self.local.metadata_failed() {
+            return Err(self.turn.metadata_refusal());
         }
-        if self.is_saving() || self.replacing.is_some() {
+        if self.record.is_saving() || self.local.replacing.is_some() {
             return Err(busy());
         }
         match self.standing.stage() {
@@ -57,7 +57,7 @@ impl Engine {
         }
         // A follower begins anew as a whole, a primary's other volumes go on.
         let on = self.standing.leads().then_some(volume);
-        if self.shared.works_on(on) {
+        if self.local.works_on(on) {
             return Err(Refusal::later(
                 "busy",
                 "operations on the old disk are still in progress",
@@ -68,7 +68,7 @@ impl Engine {
     }
 
     fn may_replace_leading(&self, volume: VolumeIndex) -> Result<(), Refusal> {
-        let peer = &self.shared.config.peer;
+        let peer = &self.turn.config().peer;
         let Some(primary) = self.standing.primary() else { return Err(busy()) };
         let Some(lack) = primary.lack.as_ref().filter(|_| primary.is_lost(volume)) else {
             return Err(self.not_lost(volume));
@@ -82,7 +82,7 @@ impl Engine {
                 format!("{peer}, which has the data for the new disk, is not connected"),
                 format!(
                     "repeat when `helio status {}` shows it connected",
-                    self.shared.config.group
+                    self.turn.config().group
                 ),
             ));
         }
@@ -94,8 +94,8 @@ impl Engine {
         if failed.is_none_or(|(failed, _)| failed != volume) {
             return Err(self.not_lost(volume));
         }
-        let Config { group, peer, node, .. } = &self.shared.config;
-        if self.superblock.wrote || self.superblock.alone {
+        let Config { group, peer, node, .. } = self.turn.config();
+        if self.record.superblock().wrote || self.record.superblock().alone {
             return Err(Refusal::new(
                 "diverged",
                 format!("this node may have writes of {group} that {peer} never received"),
@@ -104,9 +104,13 @@ impl Engine {
                 ),
             ));
         }
-        let last =
-            self.last_decision.as_ref().filter(|last| !last.as_source).map(|last| &last.source);
-        let source = self.session.peer().filter(|hello| hello.serving).or(last);
+        let last = self
+            .show
+            .last_decision
+            .as_ref()
+            .filter(|last| !last.as_source)
+            .map(|last| &last.source);
+        let source = self.peer.session.peer().filter(|hello| hello.serving).or(last);
         if source.is_none_or(|hello| !hello.consistent) {
             return Err(Refusal::new(
                 "no-whole-copy",
@@ -118,7 +122,7 @@ impl Engine {
                 ),
             ));
         }
-        if self.shared.keeper.has_failed() && self.shared.keeper.kept().is_some() {
+        if self.keeper.has_failed() && self.keeper.kept().is_some() {
             return Err(Refusal::new(
                 "before-failed",
                 "the before-image file failed, and its content belongs to the old disk",
@@ -130,8 +134,8 @@ impl Engine {
 
     /// The disk of a volume is in use.
     fn not_lost(&self, volume: VolumeIndex) -> Refusal {
-        let (group, peer) = (&self.shared.config.group, &self.shared.config.peer);
-        let name = self.shared.config.name_of(volume);
+        let (group, peer) = (&self.turn.config().group, &self.turn.config().peer);
+        let name = self.turn.config().name_of(volume);
         let faulted = self.standing.primary().and_then(|p| p.faulted);
         if self.is_lacking() {
             return Refusal::new(
@@ -171,15 +175,15 @@ impl Engine {
     ) -> Result<Option<String>, Refusal> {
         self.may_replace(volume)?;
         let leads = self.standing.leads();
-        let name = self.shared.config.name_of(volume);
-        self.members.put(volume, &name, identity, leads);
-        self.shared.blocks.put(volume, block);
+        let name = self.turn.config().name_of(volume);
+        self.local.members.put(volume, &name, identity, leads);
+        self.local.blocks_mut().put(volume, block);
         if leads {
             self.save(Goal::Replaced { command, volume });
             return Ok(None);
         }
         // Nothing of the new disk goes to what was kept of the one before.
-        self.shared.keeper.keep_ahead_no_more();
+        self.keeper.keep_ahead_no_more();
         let failed = self.standing.failed();
         self.reset_follower();
         if let Some((volume, fault)) = failed {
@@ -188,36 +192,35 @@ impl Engine {
         if !self.is_link_down() {
             self.hang_up(Parting::VolumeFailed, String::from("its disk is being replaced"));
         }
-        self.replacing = Some(Replacing { command, volume, recording: false });
+        self.local.replacing = Some(Replacing { command, volume, recording: false });
         Ok(None)
     }
 
     /// Moves a secondary's replacement on as far as it can go now.
     pub(crate) fn replace_step(&mut self) {
-        let Some(replacing) = &mut self.replacing else { return };
-        let Replacing { command, volume, recording } = *replacing;
-        let keeper = &mut self.shared.keeper;
+        let Some(Replacing { command, volume, recording }) = self.local.replacing else { return };
+        let keeper = &mut self.keeper;
         let settled = self.standing.is(Following::Secondary) && keeper.is_idle();
-        if recording || !settled || self.saving.is_some() || !self.to_save.is_empty() {
+        if recording || !settled || self.record.is_saving() {
             return;
         }
         if keeper.kept().is_some() && !keeper.has_failed() {
-            return keeper.end(&mut self.shared.out);
+            return keeper.end(self.turn.effects());
         }
-        if keeper.kept().is_some() || self.shared.metadata_failed {
-            self.replacing = None;
+        if keeper.kept().is_some() || self.local.metadata_failed() {
+            self.local.replacing = None;
             let text = String::from("the preserved copy could not be dropped");
             let hint =
                 "repair the before-image file and the metadata file, then restart the daemon";
             return self.done(command, Err(Refusal::new("before-failed", text, hint)));
         }
-        replacing.recording = true;
+        self.local.replacing = Some(Replacing { command, volume, recording: true });
         self.save(Goal::Replaced { command, volume });
     }
 
     /// The record of another disk: nothing on it counts.
     pub(crate) fn shape_replaced(&self, b: &mut Superblock, volume: VolumeIndex) {
-        if !self.members.is_put_back(b, volume) {
+        if !self.local.members.is_put_back(b, volume) {
             b.suspect &= !bit(volume);
         }
         if self.standing.leads() {
@@ -230,18 +233,18 @@ impl Engine {
 
     /// The record is durable: the new disk is the volume's.
     pub(crate) fn replaced(&mut self, command: CommandId, volume: VolumeIndex) {
-        let (group, peer) = (self.shared.config.group.clone(), self.shared.config.peer.clone());
-        let name = self.shared.config.name_of(volume);
-        self.replacing = None;
-        if self.shared.suspect.is(volume) {
+        let (group, peer) = (self.turn.config().group.clone(), self.turn.config().peer.clone());
+        let name = self.turn.config().name_of(volume);
+        self.local.replacing = None;
+        if self.local.suspect().is(volume) {
             // It is the disk that failed: it may read as written what it does not hold.
-            self.shared.suspect.all_of(volume, &self.shared.config);
+            self.local.suspect_mut().all_of(volume, self.turn.config());
         }
         let text = match self.standing.primary_mut() {
             Some(primary) => {
                 let marked = primary.marks.dirty_bytes();
                 primary.use_again(volume);
-                primary.copier.progress.begin(marked, self.shared.now);
+                primary.copier.progress.begin(marked, self.turn.now());
                 format!(
                     "volume {name} of {group} has another disk; {marked} are copied from {peer}"
                 )
@@ -252,12 +255,12 @@ impl Engine {
                 format!("volume {name} of {group} has another disk; {peer} copies everything to it")
             }
         };
-        self.shared.warn(text.clone());
-        self.shared.out.push(Effect::CommandDone { id: command, result: Ok(text.into()) });
+        self.turn.warn(text.clone());
+        self.turn.push(Effect::CommandDone { id: command, result: Ok(text.into()) });
     }
 
     /// That record could not be made: the volume stays lost.
     pub(crate) fn not_replaced(&mut self) {
-        self.replacing = None;
+        self.local.replacing = None;
     }
 }

@@ -25,7 +25,6 @@ use crate::engine::Engine;
 use crate::record::save::Goal;
 use crate::refusal::Refusal;
 use crate::role::Following;
-use crate::shared::Shared;
 pub(crate) use accept::{AcceptIo, Rewriting};
 use alloc::format;
 use alloc::string::String;
@@ -173,43 +172,43 @@ impl Engine {
     pub(crate) fn shape_suspect(&mut self, b: &mut Superblock) {
         let leads = self.standing.leads();
         if !leads || !planted(Plant::SuspectUnrecorded) {
-            self.shared.suspect.shape(b, leads);
+            self.local.suspect_mut().shape(b, leads);
         }
     }
 
     /// A failure must be recorded, and can be.
     pub(crate) fn owes_failed_flush(&self) -> bool {
         let forgets = self.standing.leads() && planted(Plant::SuspectUnrecorded);
-        self.shared.suspect.unrecorded() != 0 && !self.shared.metadata_failed && !forgets
+        self.local.suspect().unrecorded() != 0 && !self.local.metadata_failed() && !forgets
     }
 
     /// Records it.
     pub(crate) fn record_failed_flush(&mut self) {
         let stands = !self.standing.is(Following::Stopped);
-        if stands && self.owes_failed_flush() && !self.is_saving() {
+        if stands && self.owes_failed_flush() && !self.record.is_saving() {
             self.save(Goal::FlushFailed);
         }
     }
 
     /// A record is durable: what waited for its word about flushes is answered.
     pub(crate) fn suspect_recorded(&mut self) {
-        let news = self.shared.suspect.saved(&self.superblock);
+        let news = self.local.suspect_mut().saved(self.record.superblock());
         if let (true, Some(primary)) = (news, self.standing.primary_mut()) {
-            primary.consider_all(&mut self.shared);
+            primary.consider_all(&self.local, &self.permit, &mut self.turn);
         }
     }
 
     /// No record can be made any more: nothing waits for one.
     pub(crate) fn lose_metadata(&mut self) {
-        self.shared.metadata_failed = true;
+        self.local.fail_metadata();
         if let Some(primary) = self.standing.primary_mut() {
-            primary.consider_all(&mut self.shared);
+            primary.consider_all(&self.local, &self.permit, &mut self.turn);
         }
     }
 
     /// A node must not lead from a copy that a failed flush left.
     pub(crate) fn may_lead_from_suspect(&self) -> Result<(), Refusal> {
-        if !self.shared.suspect.any() || planted(Plant::SuspectStreams) {
+        if !self.local.suspect().any() || planted(Plant::SuspectStreams) {
             return Ok(());
         }
         Err(self.suspect_refusal())
@@ -217,7 +216,7 @@ impl Engine {
 
     /// Why nothing may be copied from here.
     pub(crate) fn suspect_refusal(&self) -> Refusal {
-        let Shared { config, suspect, .. } = &self.shared;
+        let (config, suspect) = (self.turn.config(), self.local.suspect());
         let (group, node, peer) = (&config.group, &config.node, &config.peer);
         let volume = config.name_of(suspect.first());
         Refusal::new(
@@ -237,13 +236,13 @@ impl Engine {
 
     /// Refuses to begin a copy from a suspect store.
     pub(crate) fn refuse_while_suspect(&self) -> Result<(), Refusal> {
-        let suspect = self.standing.primary().is_some_and(|p| p.must_not_stream(&self.shared));
+        let suspect = self.standing.primary().is_some_and(|p| p.must_not_stream(&self.local));
         if suspect { Err(self.suspect_refusal()) } else { Ok(()) }
     }
 
     /// What is suspect, for people.
     pub(crate) fn suspect_text(&self) -> Option<(VolumeIndex, String)> {
-        let text = self.shared.suspect.text(&self.shared.config);
+        let text = self.local.suspect().text(self.turn.config());
         text.filter(|_| !self.is_lacking())
     }
 }

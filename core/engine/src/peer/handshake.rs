@@ -2,6 +2,7 @@
 //! Two nodes meet: is it the right one, and what does the table say of the two?
 
 use crate::engine::Engine;
+use crate::peer::outgoing::Opening;
 use crate::peer::owed::PeerCopy;
 use crate::peer::primary::Primary;
 use crate::peer::session::out_of_turn;
@@ -29,6 +30,12 @@ pub(crate) struct Leader {
 }
 
 impl Primary {
+    /// Takes note of what the peer's hello says of its image.
+    fn meets(&mut self, peer: &Hello) {
+        self.peer_keeping.met(peer.consistent, peer.head);
+        self.peer_consistent = peer.consistent;
+    }
+
     /// Whether the peer holds less than it reported as durable: its machine went back, and perhaps its memory with it.
     fn peer_went_back(&self, peer: &Hello, ours: &Lineage) -> bool {
         let same_process = self.peer_incarnation == Some(peer.incarnation);
@@ -71,25 +78,25 @@ impl Primary {
 impl Engine {
     /// The peer's hello arrived: check that it is the peer of this group and configured alike, then ask the table.
     pub(crate) fn peer_hello(&mut self, hello: Hello) {
-        self.session.remember_age(self.keeping.ages().heard());
+        self.peer.session.remember_age(self.record.keeping().ages().heard());
         if let Some(why) = self.is_not_peer(&hello) {
             return self.refuse_wrong_peer(why);
         }
-        self.session.introduced(&hello, self.shared.now);
+        self.peer.session.introduced(&hello, self.turn.now());
         if let Some(why) = self.is_configured_differently(&hello) {
             // What it says of its role counts all the same.
             let serving = hello.serving;
-            self.session.up(hello, self.shared.now);
+            self.peer.session.up(hello, self.turn.now());
             if self.standing.leads() && serving {
                 self.rival_seen();
             }
             return self.refuse_wrong_peer(why);
         }
         self.learn_blocks(&hello);
-        let now = self.shared.now;
+        let now = self.turn.now();
         let serving = hello.serving;
-        self.session.up(hello, now);
-        self.session.begin(now);
+        self.peer.session.up(hello, now);
+        self.peer.session.begin(now);
         self.doubt_marks();
         self.handed(serving);
         if self.standing.leads() {
@@ -107,7 +114,7 @@ impl Engine {
 
     /// Why the sender of a hello is not this group's peer, if it is not.
     fn is_not_peer(&self, hello: &Hello) -> Option<String> {
-        let config = &self.shared.config;
+        let config = self.turn.config();
         if hello.group != config.group {
             Some(format!("its group is {}, expected {}", hello.group, config.group))
         } else if hello.node != config.peer {
@@ -119,7 +126,7 @@ impl Engine {
 
     /// What differs between the configurations of the two nodes, if they cannot mirror each other because of it.
     fn is_configured_differently(&self, hello: &Hello) -> Option<String> {
-        let config = &self.shared.config;
+        let config = self.turn.config();
         let sizes: Vec<u64> = config.volumes.iter().map(|v| v.0).collect();
         let (theirs, ours) = (Bytes(u64::from(hello.granularity)), config.granularity);
         let mut volumes = hello.sizes.iter().zip(&hello.blocks);
@@ -135,23 +142,23 @@ impl Engine {
     }
 
     fn refuse_wrong_peer(&mut self, wrong: String) {
-        let peer = &self.shared.config.peer;
+        let peer = &self.turn.config().peer;
         let why = format!("the node at the address of {peer} cannot be the peer: {wrong}");
-        self.shared.warn(why.clone());
+        self.turn.warn(why.clone());
         let hint = String::from("use the same configuration file on both nodes");
-        self.session.refuse("wrong-peer", hint);
+        self.peer.session.refuse("wrong-peer", hint);
         self.hang_up(Parting::Refused, why);
     }
 
     /// The peer remembers more than our metadata is: what our marks prove has to be doubted durably, whatever comes of
     /// this meeting. Refused, we would change it until it looks as young as what the peer remembers.
     fn doubt_marks(&mut self) {
-        let Some(peer) = self.session.peer() else { return };
-        let older = recovery::is_older(self.session.said(), peer.remembers);
+        let Some(peer) = self.peer.session.peer() else { return };
+        let older = recovery::is_older(self.peer.session.said(), peer.remembers);
         if older
             && !self.standing.leads()
-            && !self.superblock.marks_void
-            && !self.shared.metadata_failed
+            && !self.record.superblock().marks_void
+            && !self.local.metadata_failed()
         {
             self.save(Goal::Void);
         }
@@ -159,13 +166,13 @@ impl Engine {
 
     /// Refuses the peer by a row of the table, which was read with one of the two as its source.
     pub(crate) fn refuse(&mut self, label: &'static str, we_are_source: bool) {
-        let config = &self.shared.config;
+        let config = self.turn.config();
         let (source, target) =
             if we_are_source { (&config.node, &config.peer) } else { (&config.peer, &config.node) };
         let Meaning { meaning: text, hint, .. } = meaning(label, &config.group, source, target);
         let hint = hint.unwrap_or_default();
-        self.shared.warn(format!("{label}: {text}; {hint}"));
-        self.session.refuse(label, hint);
+        self.turn.warn(format!("{label}: {text}; {hint}"));
+        self.peer.session.refuse(label, hint);
         self.hang_up(Parting::Refused, format!("{label}: {text}"));
     }
 
@@ -176,26 +183,24 @@ impl Engine {
         }
         let ours = self.hello_as_met();
         let (unfit, went_back) = (self.line_does_not_fit(), self.leader_went_back());
-        let (Some(primary), Some(peer)) = (self.standing.primary_mut(), self.session.peer()) else {
-            return;
-        };
+        let met = (self.standing.primary_mut(), self.peer.session.peer());
+        let (Some(primary), Some(peer)) = met else { return };
         let mut facts = recovery::facts_of(&ours, peer);
         facts.source_lacks = primary.lack.is_some();
-        facts.source_suspect = primary.must_not_stream(&self.shared);
+        facts.source_suspect = primary.must_not_stream(&self.local);
         let (received, theirs) = (peer.received, peer.metadata);
-        primary.peer_keeping.met(peer.consistent, peer.head);
-        primary.peer_consistent = peer.consistent;
+        primary.meets(peer);
         // What a side that was given up holds lies on no line, and is in no proof: its marks alone tell it.
         // A primary that could not record what it did remembers it, as long as it runs.
-        facts.invalid = ours.doubts || peer.doubts && !self.shared.metadata_failed;
+        facts.invalid = ours.doubts || peer.doubts && !self.local.metadata_failed();
         let reversed = primary.is_reversed_for(peer, &ours);
         facts.target_old |= went_back || !reversed && primary.peer_went_back(peer, &ours.lineage);
         if peer.wrote || !peer.alone {
             primary.recall(peer, reversed, unfit, &mut facts);
-            facts.equal &= self.update.is_proven_needless();
+            facts.equal &= self.resync.update.is_proven_needless();
         }
-        facts.seeding = self.seed.is_under_way(&self.superblock);
-        facts.seeded = self.seed.has_passed(peer);
+        facts.seeding = self.resync.seed.is_under_way(self.record.superblock());
+        facts.seeded = self.resync.seed.has_passed(peer);
         let Decision { label, verdict } = recovery::decide(&facts);
         self.remember_row(facts, label, true);
         if verdict != Verdict::Refuse && self.refuse_blocks() {
@@ -203,37 +208,47 @@ impl Engine {
         }
         let leaves = self.standing.is_leaving();
         let Some(primary) = self.standing.primary_mut() else { return };
-        let (lineage, s) = (self.superblock.lineage, &mut self.shared);
-        s.info(format!("{} connected as {label}", s.config.peer));
-        self.session.connected_as(label);
+        let lineage = self.record.superblock().lineage;
+        self.turn.info(format!("{} connected as {label}", self.turn.config().peer));
+        let (verify, local) = (&mut self.resync.verify, &self.local);
+        let (permit, turn) = (&self.permit, &mut self.turn);
+        self.peer.session.connected_as(label);
         match verdict {
             Verdict::Refuse => return self.refuse(label, true),
             // A line that is about to be laid down begins no copy; its marks are kept for the next one.
             Verdict::UpdateMarks | Verdict::UpdateAll | Verdict::UpdateSeeded if leaves => {}
             Verdict::AwaitSeed => {}
             Verdict::UpdateSeeded => self.update_seeded(),
-            Verdict::ResumeReceived => primary.resume_received(lineage, received, s),
+            Verdict::ResumeReceived => {
+                primary.resume_received(lineage, received, verify, local, permit, turn);
+            }
             Verdict::ResumeDurable if reversed && primary.peer_consistent => {
-                primary.begin_stream(lineage, primary.cursors.durable.next(), true, s);
+                primary.begin_stream(
+                    Opening { lineage, from: primary.cursors.durable.next(), consistent: true },
+                    verify,
+                    local,
+                    permit,
+                    turn,
+                );
             }
             Verdict::ResumeDurable | Verdict::ResumeEqual => {
                 let c = &primary.cursors;
                 let at = if planted(Plant::ResumeUnflushed) { c.received } else { c.durable };
-                primary.resume_durable(lineage, at, s);
+                primary.resume_durable(lineage, at, verify, local, permit, turn);
             }
             Verdict::UpdateMarks => {
                 primary.peer_copy.ask_bitmap();
-                self.update.await_marks();
-                s.send(Message::Copying(Copying::MarksWanted));
+                self.resync.update.await_marks();
+                turn.send(Message::Copying(Copying::MarksWanted));
             }
             Verdict::UpdateAll => {
                 // From here on its count begins anew; that everything is marked is durable before anything is copied.
-                self.keeping.ages_mut().begin_again(theirs);
+                self.record.keeping_mut().ages_mut().begin_again(theirs);
                 self.copy_everything();
             }
         }
-        self.keeping.ages_mut().hear(theirs);
-        self.update.met();
+        self.record.keeping_mut().ages_mut().hear(theirs);
+        self.resync.update.met();
     }
 
     /// Nothing is known of the peer's copy: everything is marked, durably, and then copied.
@@ -241,28 +256,34 @@ impl Engine {
         let Some(primary) = self.standing.primary_mut() else { return };
         primary.peer_copy = PeerCopy::Unknown;
         primary.marks.set_all();
-        primary.drop_queue("the content of the peer's copy is unknown", &mut self.shared);
-        self.shared.cover.bitmap_changed();
-        self.update.await_record();
+        primary.drop_queue(
+            "the content of the peer's copy is unknown",
+            &mut self.local,
+            &self.permit,
+            &mut self.turn,
+        );
+        self.local.hot_mut().bitmap_changed();
+        self.resync.update.await_record();
         self.save(Goal::Void);
     }
 
     /// What a source waited for is there: it copies, if that is wanted and the operator's hook agrees.
     pub(crate) fn sync_as_wanted(&mut self) {
-        self.update.await_nothing();
+        self.resync.update.await_nothing();
         if self.standing.is_leaving() {
             return;
         }
-        let (Some(primary), Some(peer)) = (self.standing.primary(), self.session.peer()) else {
+        let (Some(primary), Some(peer)) = (self.standing.primary(), self.peer.session.peer())
+        else {
             return;
         };
-        if primary.must_not_stream(&self.shared) {
+        if primary.must_not_stream(&self.local) {
             return;
         }
         let keeps_nothing = !peer.consistent || peer.lineage.generation == Generation::NONE;
-        let wanted = self.shared.config.autosync || self.update.is_wanted() || keeps_nothing;
+        let wanted = self.turn.config().autosync || self.resync.update.is_wanted() || keeps_nothing;
         if wanted && !primary.owed.is_paused() {
-            self.update.forget_wish();
+            self.resync.update.forget_wish();
             self.sync_or_ask(None);
         }
     }
@@ -286,37 +307,44 @@ impl Engine {
                 Ok(())
             }
             (Copying::Marks { .. }, _) if planted(Plant::OwnMarksOnly) => Ok(()),
-            (Copying::Marks { page, bits }, _) if self.update.awaits_marks() => {
+            (Copying::Marks { page, bits }, _) if self.resync.update.awaits_marks() => {
                 let known = self.marks_mut().join(page, bits.as_ref());
                 let beyond = || format!("page {page} of the bitmap, which no volume reaches");
                 known.then_some(()).ok_or_else(beyond)
             }
-            (Copying::MarksEnd { trusted }, _) if self.update.awaits_marks() => {
+            (Copying::MarksEnd { trusted }, _) if self.resync.update.awaits_marks() => {
                 self.marks_ended(trusted);
                 Ok(())
             }
             (Copying::DigestsWanted { volume, extent, coarse }, None) if listens || blank => {
                 let pieces = if coarse { Pieces::Regions } else { Pieces::Blocks };
-                self.teller.ask((volume, extent, pieces), &self.shared)
+                self.resync.teller.ask((volume, extent, pieces), &self.turn)
             }
             (Copying::EmptyWanted { volume, extent }, None) if listens => {
-                self.teller.ask((volume, extent, Pieces::Whole), &self.shared)
+                self.resync.teller.ask((volume, extent, Pieces::Whole), &self.turn)
             }
             (Copying::Digests { volume, extent, coarse: false, list }, Some(primary))
                 if primary.is_comparing() =>
             {
-                primary.compare_told((volume, extent), list, pulls, &mut self.shared)
+                primary.compare_told((volume, extent), list, pulls, &mut self.local, &mut self.turn)
             }
             (Copying::Digests { volume, extent, coarse, list }, Some(primary)) => {
                 primary.copier.digests_told((volume, extent, coarse), &list, &primary.marks)
             }
             (Copying::Empty { volume, extent, empty }, Some(primary)) => {
-                primary.emptiness_told((volume, extent), empty, &mut self.shared)
+                primary.emptiness_told((volume, extent), empty, &mut self.local, &mut self.turn)
             }
             (Copying::Differs { volume, extent, sequence }, primary) => {
-                Verify::check_reported(&self.shared.config, volume, extent)?;
+                Verify::check_reported(self.turn.config(), volume, extent)?;
                 if let Some(primary) = primary {
-                    primary.peer_differs(volume, extent, sequence, &mut self.shared);
+                    primary.peer_differs(
+                        volume,
+                        extent,
+                        sequence,
+                        &mut self.resync.verify,
+                        &mut self.local,
+                        &mut self.turn,
+                    );
                 }
                 Ok(())
             }
@@ -327,7 +355,7 @@ impl Engine {
     /// Where this node's image may differ, by its own records: what it marked, and what lies in extents its primary may
     /// not know of.
     pub(crate) fn own_marks(&self) -> Bitmap {
-        let mut marks = Bitmap::new(&self.shared.config.volumes, self.shared.config.granularity);
+        let mut marks = Bitmap::new(&self.turn.config().volumes, self.turn.config().granularity);
         for (volume, extent) in self.unsettled() {
             marks.set(volume, extent);
         }
@@ -344,11 +372,11 @@ impl Engine {
         let marks = self.own_marks();
         for page in marks.dirty_pages() {
             let bits = Some(marks.page_bits(page));
-            self.shared.send(Message::Copying(Copying::Marks { page, bits }));
+            self.turn.send(Message::Copying(Copying::Marks { page, bits }));
         }
-        let b = &self.superblock;
-        let trusted = !b.marks_void && !self.members.are_foreign() && b.seeding == 0;
-        self.shared.send(Message::Copying(Copying::MarksEnd { trusted }));
+        let b = self.record.superblock();
+        let trusted = !b.marks_void && !self.local.members().are_foreign() && b.seeding == 0;
+        self.turn.send(Message::Copying(Copying::MarksEnd { trusted }));
     }
 
     fn marks_ended(&mut self, trusted: bool) {
@@ -356,14 +384,14 @@ impl Engine {
             return self.copy_everything();
         }
         let Some(primary) = self.standing.primary_mut() else { return };
-        primary.drop_queue("order was lost", &mut self.shared);
-        self.shared.cover.bitmap_changed();
+        primary.drop_queue("order was lost", &mut self.local, &self.permit, &mut self.turn);
+        self.local.hot_mut().bitmap_changed();
         self.sync_as_wanted();
     }
 
     pub(crate) fn meet_as_target(&mut self) {
         let ours = self.hello_as_met();
-        let Some(peer) = self.session.peer() else { return };
+        let Some(peer) = self.peer.session.peer() else { return };
         let theirs = peer.metadata;
         let mut facts = recovery::facts_of(peer, &ours);
         facts.source_old |= self.leader_went_back();
@@ -374,7 +402,7 @@ impl Engine {
             return self.refuse(label, false);
         }
         self.report_suspect();
-        self.keeping.ages_mut().hear(theirs);
+        self.record.keeping_mut().ages_mut().hear(theirs);
         if self.standing.is(Following::Returning) {
             self.step_back();
         }
@@ -385,8 +413,10 @@ impl Engine {
     /// As long as a process runs, it has the generation that it led in its lineage, and all that it sent of it. What an operator
     /// discarded is on no line.
     pub(crate) fn leader_went_back(&self) -> bool {
-        let (Some(leader), Some(peer)) = (self.leader, self.session.peer()) else { return false };
-        let (ours, theirs) = (&self.superblock.lineage, &peer.lineage);
+        let (Some(leader), Some(peer)) = (self.peer.leader, self.peer.session.peer()) else {
+            return false;
+        };
+        let (ours, theirs) = (&self.record.superblock().lineage, &peer.lineage);
         let sent = if ours.generation == leader.generation {
             self.standing.streaming().map(|f| f.received())
         } else {
@@ -408,16 +438,18 @@ impl Engine {
 
     /// Records durably that the metadata of a machine that went back proves nothing, before one of the two becomes primary.
     fn doubt_leader(&mut self) {
-        let Some(peer) = self.session.peer().filter(|_| self.leader_went_back()) else { return };
+        let Some(peer) = self.peer.session.peer().filter(|_| self.leader_went_back()) else {
+            return;
+        };
         let generation = peer.lineage.generation;
         if self.standing.is(Following::Secondary)
             && !self.doubts_peer()
-            && !self.shared.metadata_failed
+            && !self.local.metadata_failed()
         {
-            self.shared.warn(format!(
+            self.turn.warn(format!(
                 "the machine of {} was reset to a snapshot with its memory: its metadata is invalid since generation \
                  {generation}, and everything is compared at the next resync",
-                self.shared.config.peer
+                self.turn.config().peer
             ));
             self.save(Goal::PeerInvalid(generation));
         }
@@ -425,9 +457,9 @@ impl Engine {
 
     /// What the peer said of itself is how it is now: this node may become primary by it.
     pub(crate) fn peer_proven(&mut self) {
-        let Some(peer) = self.session.peer() else { return };
+        let Some(peer) = self.peer.session.peer() else { return };
         let serving = peer.serving;
-        self.check_ends(self.shared.pause.peer_answered(serving));
+        self.check_ends(self.permit.pause.peer_answered(serving));
         self.handed(serving);
         if !self.standing.leads() && !serving && self.standing.is(Following::Returning) {
             self.meet_without_primary();
@@ -442,12 +474,12 @@ impl Engine {
             _ => return self.lease_met(),
         };
         let ours = self.hello_as_met();
-        let Some(peer) = self.session.peer() else { return };
+        let Some(peer) = self.peer.session.peer() else { return };
         let Decision { label, verdict } = recovery::on_return(&Returning {
             returning,
             consistent: self.is_consistent(),
-            proven: self.session.is_proven(),
-            agreed: self.session.has_agreed(),
+            proven: self.peer.session.is_proven(),
+            agreed: self.peer.session.has_agreed(),
             ..Returning::of(&ours, peer)
         });
         match verdict {

@@ -89,16 +89,16 @@ impl Engine {
     pub(crate) fn go_on_uncovered(&mut self) {
         // The record of a node whose disk is on its way ends when that is put in place.
         let leads = self.standing.leads()
-            && self.session.peer().is_some()
-            && !self.seed.is_under_way(&self.superblock);
-        if leads && self.keeping.invalid_mut().tells() {
-            let generation = self.superblock.lineage.generation;
-            self.shared.send(Message::Invalid(Invalid::Failed { generation }));
+            && self.peer.session.peer().is_some()
+            && !self.resync.seed.is_under_way(self.record.superblock());
+        if leads && self.record.keeping_mut().invalid_mut().tells() {
+            let generation = self.record.superblock().lineage.generation;
+            self.turn.send(Message::Invalid(Invalid::Failed { generation }));
         }
-        self.shared.uncovered = leads && self.keeping.invalid().told == Told::Recorded;
-        if self.shared.uncovered {
-            for parked in self.shared.cover.give_up() {
-                self.shared.issue(parked.io, parked.volume, parked.op);
+        self.local.uncover(leads && self.record.keeping().invalid().told == Told::Recorded);
+        if self.local.is_uncovered() {
+            for parked in self.local.hot_mut().give_up() {
+                self.local.issue(parked.io, parked.volume, parked.op, &mut self.turn);
             }
         } else if !leads {
             self.fail_parked();
@@ -107,36 +107,38 @@ impl Engine {
 
     /// The conversation ended: nobody can be sure what the peer records of this node.
     pub(crate) fn peer_is_not_told(&mut self) {
-        self.keeping.invalid_mut().conversation_ended();
-        self.shared.uncovered = false;
+        self.record.keeping_mut().invalid_mut().conversation_ended();
+        self.local.uncover(false);
     }
 
     /// The two speak of metadata that cannot be written.
     pub(crate) fn peer_talks_invalid(&mut self, talk: Invalid) {
-        let peer = self.shared.config.peer.clone();
+        let peer = self.turn.config().peer.clone();
         match talk {
-            Invalid::Failed { .. } if self.shared.metadata_failed => {
+            Invalid::Failed { .. } if self.local.metadata_failed() => {
                 let text = format!("{peer} cannot write its metadata, and neither can this node");
                 self.hang_up(Parting::VolumeFailed, text);
             }
             Invalid::Failed { generation }
-                if self.superblock.peer_invalid == generation && !self.is_saving() =>
+                if self.record.superblock().peer_invalid == generation
+                    && !self.record.is_saving() =>
             {
-                self.keeping.invalid_mut().peer_fails();
+                self.record.keeping_mut().invalid_mut().peer_fails();
                 self.peer_invalid_saved();
             }
             Invalid::Failed { generation } if self.standing.is(Following::Secondary) => {
-                self.shared.warn(format!(
+                self.turn.warn(format!(
                     "{peer} cannot write its metadata; this node records it as invalid since generation {generation}, \
                      and everything is compared after the repair"
                 ));
-                self.keeping.invalid_mut().peer_fails();
+                self.record.keeping_mut().invalid_mut().peer_fails();
                 self.save(Goal::PeerInvalid(generation));
             }
             Invalid::Recorded
-                if self.shared.metadata_failed && self.keeping.invalid_mut().recorded() =>
+                if self.local.metadata_failed()
+                    && self.record.keeping_mut().invalid_mut().recorded() =>
             {
-                self.shared.warn(format!(
+                self.turn.warn(format!(
                     "bitmap failed: {peer} recorded that this node's metadata is invalid; writes continue while \
                      {peer} is connected"
                 ));
@@ -147,22 +149,22 @@ impl Engine {
 
     /// The record stands: the primary may go on.
     pub(crate) fn peer_invalid_saved(&mut self) {
-        if self.session.peer().is_some() {
-            self.shared.send(Message::Invalid(Invalid::Recorded));
+        if self.peer.session.peer().is_some() {
+            self.turn.send(Message::Invalid(Invalid::Recorded));
         }
     }
 
     /// Whether this node's record says that its peer's metadata tells nothing.
     pub(crate) fn doubts_peer(&self) -> bool {
-        self.superblock.peer_invalid != Generation::NONE
+        self.record.superblock().peer_invalid != Generation::NONE
     }
 
     /// What is wrong with the metadata, where something is.
     pub(crate) fn metadata_text(&self) -> Option<String> {
-        let peer = &self.shared.config.peer;
-        let text = match (self.shared.metadata_failed, self.standing.primary()) {
+        let peer = &self.turn.config().peer;
+        let text = match (self.local.metadata_failed(), self.standing.primary()) {
             (false, _) => return None,
-            (true, Some(_)) if self.shared.uncovered => format!(
+            (true, Some(_)) if self.local.is_uncovered() => format!(
                 "bitmap failed: the metadata file cannot be written; {peer} recorded that, and writes continue while \
                  it is connected"
             ),

@@ -10,8 +10,11 @@
 //! In `Behind` answers are given as in async. From `Closing` on every new answer asks what its mode asks, so the
 //! set of answers the peer lacks can only shrink; it is empty at `Level`, and only then is the mode in force.
 
+use crate::local::Local;
+use crate::peer::permit::Permit;
 use crate::peer::primary::Primary;
-use crate::shared::Shared;
+use crate::resync::verify::Verify;
+use crate::turn::Turn;
 use alloc::format;
 use alloc::string::String;
 use helio_format::before::CHUNK_BYTES;
@@ -77,26 +80,35 @@ impl Flow {
     }
 }
 
+/// How a stream begins: at `from`, in order. `consistent`: the peer's image keeps the order promise all the while.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Opening {
+    pub(crate) lineage: Lineage,
+    pub(crate) from: Sequence,
+    pub(crate) consistent: bool,
+}
+
 impl Primary {
-    /// Begins to stream at `from`, in order. `consistent`: the peer's image keeps the order promise all the while.
+    /// Begins to stream.
     pub(crate) fn begin_stream(
         &mut self,
-        lineage: Lineage,
-        from: Sequence,
-        consistent: bool,
-        s: &mut Shared,
+        Opening { lineage, from, consistent }: Opening,
+        verify: &mut Verify,
+        local: &Local,
+        permit: &Permit,
+        turn: &mut Turn,
     ) {
         self.tell_generation = false;
         let stream = self.next_stream(self.line.head);
-        s.verify.rewind();
+        verify.rewind();
         self.cursors.sent = Sequence(from.0 - 1);
         self.peer_consistent = consistent;
-        let keep = self.peer_keeping.ask(from, consistent, s.config.safe_copy);
+        let keep = self.peer_keeping.ask(from, consistent, turn.config().safe_copy);
         let marked = self.marks.dirty_bytes().0;
         let to_copy = if consistent { 0 } else { self.chunks_from(from) + marked };
         let start = Start { lineage, from, consistent, keep, whole: false, to_copy, stream };
-        s.send(Message::Start(start));
-        self.keep_pace(s);
+        turn.send(Message::Start(start));
+        self.keep_pace(local, permit, turn);
     }
 
     /// A stream flows from here on, behind a line whose head is `head`. Returns its number: the one before ends, and what
@@ -117,7 +129,7 @@ impl Primary {
     }
 
     /// Sends what may be sent now.
-    pub(crate) fn pump(&mut self, s: &mut Shared) {
+    pub(crate) fn pump(&mut self, turn: &mut Turn) {
         while let Some(flow) = &mut self.flow {
             if self.cursors.sent >= self.line.head || flow.unsent >= UNSENT_BYTES_MAX {
                 return;
@@ -129,7 +141,7 @@ impl Primary {
             let payload = entry.item.payload.map_or(0, |p| u64::from(p.length));
             flow.unsent += Bytes(HEADER_BYTES as u64 + ITEM_BODY_BYTES + payload);
             self.cursors.sent = next;
-            s.send(Message::Item(entry.item));
+            turn.send(Message::Item(entry.item));
         }
     }
 
@@ -149,7 +161,13 @@ impl Primary {
     ///
     /// # Errors
     /// It claims what cannot be; the connection must end.
-    pub(crate) fn acknowledged(&mut self, ack: Ack, s: &mut Shared) -> Result<bool, String> {
+    pub(crate) fn acknowledged(
+        &mut self,
+        ack: Ack,
+        local: &Local,
+        permit: &Permit,
+        turn: &mut Turn,
+    ) -> Result<bool, String> {
         let Some(flow) = &mut self.flow else { return Ok(false) };
         if ack.stream > flow.number {
             return Err(format!("the peer acknowledges stream {} of {}", ack.stream, flow.number));
@@ -183,34 +201,34 @@ impl Primary {
             durable: ack.durable,
         };
         for at in old.completed.0 + 1..=ack.completed.0 {
-            self.peer_completed(Sequence(at), s);
+            self.peer_completed(Sequence(at), local, permit, turn);
         }
         for (first, last) in ack.ranges.as_slice() {
             for at in first.0..=last.0 {
-                self.peer_completed(Sequence(at), s);
+                self.peer_completed(Sequence(at), local, permit, turn);
             }
         }
-        if s.config.mode == Mode::NearSync {
+        if turn.config().mode == Mode::NearSync {
             for at in old.received.0 + 1..=ack.received.0 {
-                self.consider(Sequence(at), s);
+                self.consider(Sequence(at), local, permit, turn);
             }
         }
-        self.keep_pace(s);
+        self.keep_pace(local, permit, turn);
         self.settle_durable();
-        self.release_front(s);
+        self.release_front(turn);
         Ok(self.cursors != old || !ack.ranges.is_empty())
     }
 
-    fn peer_completed(&mut self, at: Sequence, s: &mut Shared) {
+    fn peer_completed(&mut self, at: Sequence, local: &Local, permit: &Permit, turn: &mut Turn) {
         if let Some(entry) = self.line.get_mut(at) {
             entry.peer_completed = true;
-            self.consider(at, s);
-            self.shed_copy(at, s);
+            self.consider(at, local, permit, turn);
+            self.shed_copy(at, turn);
         }
     }
 
     /// Moves the pace on where the cursors allow it.
-    pub(crate) fn keep_pace(&mut self, s: &mut Shared) {
+    pub(crate) fn keep_pace(&mut self, local: &Local, permit: &Permit, turn: &mut Turn) {
         if let Some(at) = self.owed.marker()
             && self.cursors.completed >= at
             && self.flow.is_some()
@@ -219,14 +237,14 @@ impl Primary {
             self.peer_keeping.is_over();
             self.peer_consistent = true;
             self.copier.stop();
-            s.info(format!("the peer's copy is consistent again as of item {at}"));
+            turn.info(format!("the peer's copy is consistent again as of item {at}"));
             if self.lack.is_some() {
-                self.consider_all(s);
+                self.consider_all(local, permit, turn);
             }
         }
         let settled = self.owed.stays_consistent();
         let (head, cursors) = (self.line.head, self.cursors);
-        let mode = self.wanted_mode(s.config.mode);
+        let mode = self.wanted_mode(turn.config().mode);
         let mut closes = false;
         let Some(flow) = &mut self.flow else { return };
         if let Pace::Behind { until } = flow.pace
@@ -244,35 +262,40 @@ impl Primary {
                 Mode::Async => true,
             };
             if level {
-                flow.pace = Pace::Level { since: s.now };
+                flow.pace = Pace::Level { since: turn.now() };
             }
         }
-        if closes && s.withholds() {
-            self.consider_all(s);
+        if closes && permit.withholds(turn.now()) {
+            self.consider_all(local, permit, turn);
         }
     }
 
     /// Another mode is asked for: a stricter one must close up first.
-    pub(crate) fn mode_changed(&mut self, s: &mut Shared) {
+    pub(crate) fn mode_changed(&mut self, local: &Local, permit: &Permit, turn: &mut Turn) {
         let head = self.line.head;
         if let Some(flow) = &mut self.flow
             && let Pace::Level { .. } | Pace::Closing { .. } = flow.pace
         {
             flow.pace = Pace::Closing { until: head };
         }
-        self.keep_pace(s);
-        self.consider_all(s);
+        self.keep_pace(local, permit, turn);
+        self.consider_all(local, permit, turn);
     }
 
     /// The connection is gone: a stream in order waits in the queue, one without order is marks again.
-    pub(crate) fn stream_broken(&mut self, s: &mut Shared) {
+    pub(crate) fn stream_broken(&mut self, local: &mut Local, permit: &Permit, turn: &mut Turn) {
         self.flow = None;
         self.copier.unask(&mut self.marks);
         self.unask();
         if self.owed.is_image_out_of_order() {
-            self.drop_queue("the connection was lost before the resync was complete", s);
+            self.drop_queue(
+                "the connection was lost before the resync was complete",
+                local,
+                permit,
+                turn,
+            );
         }
-        self.consider_all(s);
+        self.consider_all(local, permit, turn);
     }
 
     /// Whether the line can be streamed in order from behind `at`: every item is still there with its payload.
@@ -288,19 +311,41 @@ impl Primary {
     }
 
     /// Streams again to a peer that kept its memory.
-    pub(crate) fn resume_received(&mut self, lineage: Lineage, received: Sequence, s: &mut Shared) {
+    pub(crate) fn resume_received(
+        &mut self,
+        lineage: Lineage,
+        received: Sequence,
+        verify: &mut Verify,
+        local: &Local,
+        permit: &Permit,
+        turn: &mut Turn,
+    ) {
         self.cursors.received = received.max(self.cursors.received);
         let skipped = planted(Plant::ResumePastGap) && received < self.line.head;
         let from = Sequence(received.0 + 1 + u64::from(skipped));
         // A marker that the peer received already ends its inconsistency there, whatever we heard of it.
-        self.begin_stream(lineage, from, self.owed.is_consistent_after(received), s);
+        self.begin_stream(
+            Opening { lineage, from, consistent: self.owed.is_consistent_after(received) },
+            verify,
+            local,
+            permit,
+            turn,
+        );
     }
 
     /// Streams again to a peer that lost its memory: what it had received beyond its durable position may be
     /// there in part, so its image is out of order until all of it has come again.
-    pub(crate) fn resume_durable(&mut self, lineage: Lineage, durable: Sequence, s: &mut Shared) {
+    pub(crate) fn resume_durable(
+        &mut self,
+        lineage: Lineage,
+        durable: Sequence,
+        verify: &mut Verify,
+        local: &Local,
+        permit: &Permit,
+        turn: &mut Turn,
+    ) {
         let had_more = self.cursors.sent > durable;
-        self.forget_comparisons(durable, s);
+        self.forget_comparisons(durable, turn);
         self.cursors = Cursors::all_at(durable);
         for entry in self.line.iter_mut().filter(|e| e.item.sequence > durable) {
             entry.peer_completed = false;
@@ -310,8 +355,14 @@ impl Primary {
             }
         }
         if had_more {
-            self.push_consistent_marker(s);
+            self.push_consistent_marker(turn);
         }
-        self.begin_stream(lineage, durable.next(), self.owed.marker().is_none(), s);
+        self.begin_stream(
+            Opening { lineage, from: durable.next(), consistent: self.owed.marker().is_none() },
+            verify,
+            local,
+            permit,
+            turn,
+        );
     }
 }

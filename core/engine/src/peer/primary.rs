@@ -4,24 +4,27 @@
 use crate::config::Config;
 use crate::event::StoreOutcome;
 use crate::follow::room::PeerKeeping;
+use crate::local::Local;
 use crate::local::failure::Failed;
 use crate::local::lack::Lack;
 use crate::local::lack::Reader;
 use crate::local::pulling::Pulled;
 use crate::peer::outgoing::{Cursors, Flow};
 use crate::peer::owed::{Owed, PeerCopy};
+use crate::peer::permit::Permit;
 use crate::refusal::StoreFault;
 use crate::resync::copier::Copier;
 use crate::resync::copier::JobId;
 use crate::resync::survey::StretchId;
 use crate::resync::verify::Check;
-use crate::shared::Shared;
+use crate::resync::verify::Verify;
 use crate::show::times::Answers;
 use crate::stream::gate::Gate;
 use crate::stream::line::{Entry, Line};
 use crate::stream::queue::Queue;
 use crate::stream::unreplicated::Unreplicated;
 use crate::stream::write::{Slots, Ticket};
+use crate::turn::Turn;
 use alloc::collections::BTreeSet;
 use alloc::format;
 use core::time::Duration;
@@ -142,34 +145,54 @@ impl Primary {
 
     /// An operation of its own ended.
     #[inline]
-    pub(crate) fn ended(&mut self, io: PrimaryIo, outcome: StoreOutcome, s: &mut Shared) {
+    pub(crate) fn ended(
+        &mut self,
+        io: PrimaryIo,
+        outcome: StoreOutcome,
+        verify: &mut Verify,
+        local: &mut Local,
+        permit: &Permit,
+        turn: &mut Turn,
+    ) {
         match io {
-            PrimaryIo::Local(at) => self.local_done(at, outcome, s),
-            PrimaryIo::Copy(job) => self.copy_done(job, outcome, s),
-            PrimaryIo::Survey(id) => self.surveyed(id, outcome, s),
-            PrimaryIo::Verify(check) => self.verify_done(check, outcome, s),
-            PrimaryIo::Compare(claim) => self.compared(claim, outcome, s),
-            PrimaryIo::Pull(ticket) => self.pull_written(ticket, outcome, s),
-            PrimaryIo::Pulled(volume, round) => self.pulled_flushed((volume, round), outcome, s),
+            PrimaryIo::Local(at) => self.local_done(at, outcome, local, permit, turn),
+            PrimaryIo::Copy(job) => self.copy_done(job, outcome, local, permit, turn),
+            PrimaryIo::Survey(id) => self.surveyed(id, outcome, local, permit, turn),
+            PrimaryIo::Verify(check) => {
+                self.verify_done(check, outcome, verify, local, permit, turn)
+            }
+            PrimaryIo::Compare(claim) => self.compared(claim, outcome, turn),
+            PrimaryIo::Pull(ticket) => self.pull_written(ticket, outcome, local, permit, turn),
+            PrimaryIo::Pulled(volume, round) => {
+                self.pulled_flushed((volume, round), outcome, local, turn)
+            }
         }
     }
 
     /// A client's read of this node's own store ended. What is read of a store that was given up meanwhile is asked of the
     /// peer, and so is what the store could not read where the peer takes its place.
-    pub(crate) fn read_ended(&mut self, reader: Reader, outcome: StoreOutcome, s: &mut Shared) {
+    pub(crate) fn read_ended(
+        &mut self,
+        reader: Reader,
+        outcome: StoreOutcome,
+        local: &mut Local,
+        turn: &mut Turn,
+    ) {
         let Reader { id, volume, extent } = reader;
         let elsewhere = match outcome {
-            StoreOutcome::Read { payload, .. } if self.is_dropped(volume, s) => {
-                s.release(payload.id);
+            StoreOutcome::Read { payload, .. } if self.is_dropped(volume, local) => {
+                turn.release(payload.id);
                 true
             }
-            StoreOutcome::Failed(fault) => self.store_failed(volume, Failed::Read, fault, s),
+            StoreOutcome::Failed(fault) => {
+                self.store_failed(volume, Failed::Read, fault, local, turn)
+            }
             _ => false,
         };
         if elsewhere {
-            return self.read(id, volume, extent, s);
+            return self.read(id, volume, extent, local, turn);
         }
-        s.answer_read(id, outcome);
+        turn.answer_read(id, outcome);
     }
 
     /// The mode that answers are to have.
@@ -187,10 +210,16 @@ impl Primary {
     }
 
     /// Gives up order: everything queued becomes marks, and nothing is kept for the peer but those.
-    pub(crate) fn drop_queue(&mut self, because: &'static str, s: &mut Shared) {
+    pub(crate) fn drop_queue(
+        &mut self,
+        because: &'static str,
+        local: &mut Local,
+        permit: &Permit,
+        turn: &mut Turn,
+    ) {
         if self.owed.queues_in_order() {
             let lost = self.line.head.0 - self.cursors.durable.0;
-            s.warn(format!(
+            turn.warn(format!(
                 "queue dropped: {because}; {lost} items are only recorded in the bitmap, and their order is lost"
             ));
         }
@@ -199,21 +228,26 @@ impl Primary {
         if !planted(Plant::DropUnmarked) {
             self.marks.pending_to_dirty();
         }
-        s.cover.bitmap_changed();
+        local.hot_mut().bitmap_changed();
         self.copier.begin_anew(self.line.head, &mut self.marks);
         self.line.iter_mut().for_each(|entry| entry.pended = false);
         self.owed.drop_order(because);
         self.copier.stop();
         self.flow = None;
-        self.consider_all(s);
+        self.consider_all(local, permit, turn);
     }
 
     /// On the way out: what waits for room in the queue of a peer that is away would wait for ever, and so would what
     /// waits for an extent to turn cold in which that peer lacks something.
-    pub(crate) fn wait_for_nobody(&mut self, s: &mut Shared) {
-        let waits = self.queue.waiters() > 0 || s.cover.is_full();
+    pub(crate) fn wait_for_nobody(&mut self, local: &mut Local, permit: &Permit, turn: &mut Turn) {
+        let waits = self.queue.waiters() > 0 || local.hot().is_full();
         if waits && self.flow.is_none() && self.owed.queues_in_order() {
-            self.drop_queue("the peer is not connected, and this node leaves the primary role", s);
+            self.drop_queue(
+                "the peer is not connected, and this node leaves the primary role",
+                local,
+                permit,
+                turn,
+            );
         }
     }
 
@@ -223,37 +257,38 @@ impl Primary {
     }
 
     /// Remembers that the local store failed.
-    pub(crate) fn fault(&mut self, volume: VolumeIndex, fault: StoreFault, s: &mut Shared) {
+    pub(crate) fn fault(&mut self, volume: VolumeIndex, fault: StoreFault, turn: &mut Turn) {
         if self.faulted.is_none() {
-            s.warn(format!(
+            turn.warn(format!(
                 "volume {} failed on this node: {fault}; its region is dirty",
-                s.config.name_of(volume)
+                turn.config().name_of(volume)
             ));
         }
         self.faulted = Some((volume, fault));
     }
 
     /// Takes note since when regions are dirty.
-    pub(crate) fn date_dirty(&mut self, s: &Shared) {
-        if self.marks.none_dirty() && !self.may_differ_anywhere(s) {
+    pub(crate) fn date_dirty(&mut self, local: &Local, turn: &Turn) {
+        if self.marks.none_dirty() && !self.may_differ_anywhere(local) {
             self.dirty_since = None;
         } else {
-            self.dirty_since.get_or_insert(s.now);
+            self.dirty_since.get_or_insert(turn.now());
         }
     }
 
     /// Something here is suspect, and the peer's copy is not served in its place: its regions may all differ.
-    const fn may_differ_anywhere(&self, s: &Shared) -> bool {
-        s.suspect.any() && self.lack.is_none()
+    const fn may_differ_anywhere(&self, local: &Local) -> bool {
+        local.suspect().any() && self.lack.is_none()
     }
 
     /// What the peer lacks, as an upper bound: what was accepted and has not completed there, every dirty region, and every
     /// region of a suspect volume.
-    pub(crate) fn lag(&self, now: Moment, s: &Shared) -> Lag {
+    pub(crate) fn lag(&self, now: Moment, local: &Local) -> Lag {
         let mut lag = Lag::default();
-        let anywhere = self.may_differ_anywhere(s);
+        let anywhere = self.may_differ_anywhere(local);
         if (anywhere || !self.marks.none_dirty()) && !planted(Plant::LagWithoutDirty) {
-            lag.dirty = self.marks.dirty_bytes_with(if anywhere { s.suspect.volumes() } else { 0 });
+            lag.dirty =
+                self.marks.dirty_bytes_with(if anywhere { local.suspect().volumes() } else { 0 });
             lag.bytes = lag.dirty;
             lag.oldest = self.dirty_since.map_or(Duration::ZERO, |since| now - since);
         }

@@ -10,9 +10,11 @@
 
 use crate::effect::StoreOp;
 use crate::event::StoreOutcome;
+use crate::local::Local;
 use crate::local::questions::{ASKED_BYTES_MAX, ASKED_MAX};
-use crate::shared::{Purpose, Shared};
+use crate::purpose::Purpose;
 use crate::stream::blocks::check_member;
+use crate::turn::Turn;
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::string::String;
@@ -61,18 +63,18 @@ impl PeerReads {
     ///
     /// # Errors
     /// It asks for what is not there, or for more than it may: the connection must end.
-    pub(crate) fn ask(&mut self, talk: Reading, s: &Shared) -> Result<(), String> {
+    pub(crate) fn ask(&mut self, talk: Reading, local: &Local, turn: &Turn) -> Result<(), String> {
         let Reading::Wanted { ticket, after, volume, extent, zeros } = talk else {
             return Err(String::from("it sent the result of a read without a request"));
         };
-        let size = s.config.volumes.get(usize::from(volume.0)).map_or(0, |b| b.0);
+        let size = turn.config().volumes.get(usize::from(volume.0)).map_or(0, |b| b.0);
         if extent.end() > size {
             return Err(format!(
                 "it requested {extent} of volume {}, which has {size} bytes",
-                s.config.name_of(volume)
+                turn.config().name_of(volume)
             ));
         }
-        check_member(s, volume, extent)?;
+        check_member(local, turn, volume, extent)?;
         let bytes = self.open + Bytes(extent.length);
         let count = self.asked.len() + self.begun;
         let full = count >= ASKED_MAX && !planted(Plant::FreeQuestions);
@@ -85,7 +87,7 @@ impl PeerReads {
     }
 
     /// Reads what may be read now, everything up to `completed` being in the image.
-    pub(crate) fn serve(&mut self, completed: Sequence, s: &mut Shared) {
+    pub(crate) fn serve(&mut self, completed: Sequence, local: &mut Local, turn: &mut Turn) {
         while let Some(Asked { ticket, after, volume, extent, zeros }) = self.asked.front().copied()
         {
             let length = Bytes(extent.length);
@@ -99,12 +101,12 @@ impl PeerReads {
             self.reading += length;
             let read = PeerRead { ticket, length, zeros, round: self.round };
             let op = StoreOp::Read { extent, look_for_zeros: zeros };
-            s.store(volume, op, Purpose::PeerRead(read));
+            local.store(volume, op, Purpose::PeerRead(read), turn);
         }
     }
 
     /// A read ended.
-    pub(crate) fn read(&mut self, read: PeerRead, outcome: StoreOutcome, s: &mut Shared) {
+    pub(crate) fn read(&mut self, read: PeerRead, outcome: StoreOutcome, turn: &mut Turn) {
         let what = match &outcome {
             StoreOutcome::Read { zero: true, .. } if read.zeros => Told::Zeros,
             StoreOutcome::Read { payload, .. } => Told::Bytes(*payload),
@@ -117,14 +119,16 @@ impl PeerReads {
             self.reading -= read.length;
             self.open -= read.length;
             if let StoreOutcome::Failed(fault) = &outcome {
-                s.warn(format!("the disk of this node could not be read for the primary: {fault}"));
+                turn.warn(format!(
+                    "the disk of this node could not be read for the primary: {fault}"
+                ));
             }
             let talk = Reading::Told { ticket: read.ticket, what };
             self.unsent += talk.payload().map_or(Bytes::ZERO, |p| Bytes(u64::from(p.length)));
-            s.send(Message::Reading(talk));
+            turn.send(Message::Reading(talk));
         }
         if let StoreOutcome::Read { payload, .. } = outcome {
-            s.release(payload.id);
+            turn.release(payload.id);
         }
     }
 

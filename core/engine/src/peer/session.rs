@@ -30,22 +30,22 @@ const SLOWEST_LINK: Rate = Rate::mbit(1);
 
 impl Engine {
     pub(crate) fn connected(&mut self) {
-        self.session.connected(self.shared.now);
+        self.peer.session.connected(self.turn.now());
         self.greet();
     }
 
     /// Whether a connection stands on which no hello of the peer was judged yet.
     #[must_use]
     pub fn is_greeting(&self) -> bool {
-        self.session.is_greeting()
+        self.peer.session.is_greeting()
     }
 
     /// Says hello as soon as the role is settled.
     pub(crate) fn greet(&mut self) {
-        if self.session.owes_hello() && self.standing.is_settled() {
+        if self.peer.session.owes_hello() && self.standing.is_settled() {
             let hello = self.hello();
-            let early = self.session.said_hello(hello.metadata);
-            self.shared.send(Message::Hello(hello));
+            let early = self.peer.session.said_hello(hello.metadata);
+            self.turn.send(Message::Hello(hello));
             if let Some(early) = early {
                 self.peer_hello(early);
             }
@@ -54,8 +54,8 @@ impl Engine {
 
     /// What this node tells of itself now.
     pub(crate) fn hello(&self) -> Hello {
-        let b = &self.superblock;
-        let config = &self.shared.config;
+        let b = self.record.superblock();
+        let config = self.turn.config();
         let streaming = self.standing.streaming();
         let (clean, head, received, durable) = match (self.standing.primary(), streaming) {
             (Some(p), _) => (true, p.line.head, Sequence::ZERO, Sequence::ZERO),
@@ -66,16 +66,16 @@ impl Engine {
             _ => (false, b.head, Sequence::ZERO, Sequence::ZERO),
         };
         // What the record says is not about another disk.
-        let foreign = self.members.are_foreign();
+        let foreign = self.local.members().are_foreign();
         let of_this = |at: Sequence| if foreign { Sequence::ZERO } else { at };
         Hello {
             group: config.group.clone(),
             node: config.node.clone(),
-            incarnation: self.incarnation,
+            incarnation: self.record.incarnation(),
             role: b.role,
             serving: self.standing.serves(),
             clean,
-            consistent: self.is_consistent() && !self.keeping.is_disowned(),
+            consistent: self.is_consistent() && !self.record.keeping().is_disowned(),
             wrote: b.wrote,
             alone: b.alone,
             // While a disk is shipped the marks are those against it, and tell nothing of any other copy.
@@ -84,16 +84,16 @@ impl Engine {
             sure: b.sure && (self.standing.leads() || streaming.is_some()),
             doubts: self.doubts_peer(),
             discarded: b.discarded,
-            suspect: self.shared.suspect.any(),
+            suspect: self.local.suspect().any(),
             lineage: b.lineage,
             head,
             received: of_this(received),
             durable: of_this(durable),
             granularity: config.granularity.0 as u32,
-            metadata: self.keeping.ages().in_hello(),
-            remembers: self.keeping.ages().heard(),
+            metadata: self.record.keeping().ages().in_hello(),
+            remembers: self.record.keeping().ages().heard(),
             sizes: config.volumes.iter().map(|v| v.0).collect(),
-            blocks: self.shared.blocks.told(),
+            blocks: self.local.blocks().told(),
             report: self.report(self.state()),
         }
     }
@@ -101,40 +101,40 @@ impl Engine {
     /// What this node is, as old as it told on this connection, and with what it remembered of the peer then: of the peer's
     /// age that is to be compared with, its hello tells alone, and pings have told of later ones since.
     pub(crate) fn hello_as_met(&self) -> Hello {
-        let metadata = self.session.said();
+        let metadata = self.peer.session.said();
         // Less, where its count began anew since.
-        let remembers = self.session.remembered().min(self.keeping.ages().heard());
+        let remembers = self.peer.session.remembered().min(self.record.keeping().ages().heard());
         Hello { metadata, remembers, ..self.hello() }
     }
 
     pub(crate) fn disconnected(&mut self, end: End, why: String) {
-        if self.session.is_down() {
+        if self.peer.session.is_down() {
             return;
         }
-        let proof = Proof::of(&self.session, &self.superblock.lineage, end);
-        self.session.disconnected(why, self.shared.now);
-        self.update.await_nothing();
+        let proof = Proof::of(&self.peer.session, &self.record.superblock().lineage, end);
+        self.peer.session.disconnected(why, self.turn.now());
+        self.resync.update.await_nothing();
         self.peer_is_not_told();
         if let Some(follower) = self.standing.follower_mut() {
-            follower.disconnected(&mut self.shared);
+            follower.disconnected(&mut self.turn);
         }
-        self.teller.forget();
-        self.peer_reads.forget();
+        self.resync.teller.forget();
+        self.peer.reads.forget();
         if let Some(primary) = self.standing.primary_mut() {
-            primary.stream_broken(&mut self.shared);
+            primary.stream_broken(&mut self.local, &self.permit, &mut self.turn);
         }
-        let (began, timeout) = (self.session.began(), self.shared.config.peer_timeout);
-        let passed = self.shared.pause.connection_ended(proof, began, self.shared.now, timeout);
+        let (began, timeout) = (self.peer.session.began(), self.turn.config().peer_timeout);
+        let passed = self.permit.pause.connection_ended(proof, began, self.turn.now(), timeout);
         self.check_ends(passed);
         self.seed_stopped("the connection was lost");
-        self.seed.answers_lost();
+        self.resync.seed.answers_lost();
         self.asking_failed("the connection was lost before the peer responded");
         self.switch_unheard("the connection was lost before the primary responded");
     }
 
     /// Ends the conversation from this side.
     pub(crate) fn hang_up(&mut self, parting: Parting, why: String) {
-        if self.session.is_down() {
+        if self.peer.session.is_down() {
             return;
         }
         if parting == Parting::VolumeFailed {
@@ -142,17 +142,17 @@ impl Engine {
             self.report_to_peer(self.state());
         }
         let refused = parting == Parting::Refused;
-        self.shared.send(Message::Goodbye { parting, text: why.clone() });
-        self.shared.out.push(Effect::Hangup { why: why.clone(), refused });
+        self.turn.send(Message::Goodbye { parting, text: why.clone() });
+        self.turn.push(Effect::Hangup { why: why.clone(), refused });
         self.disconnected(parting.into(), why);
     }
 
     pub(crate) fn message(&mut self, message: Message) {
-        self.session.heard(self.shared.now);
-        let up = self.session.peer().is_some();
+        self.peer.session.heard(self.turn.now());
+        let up = self.peer.session.peer().is_some();
         let result = match message {
-            Message::Hello(hello) if self.session.is_greeting() => {
-                if let Some(hello) = self.session.take_hello(hello) {
+            Message::Hello(hello) if self.peer.session.is_greeting() => {
+                if let Some(hello) = self.peer.session.take_hello(hello) {
                     self.peer_hello(hello);
                 }
                 Ok(())
@@ -170,7 +170,7 @@ impl Engine {
             }
             Message::Pong { token, flushing, short, metadata } if up => {
                 self.peer_pong(token, flushing, short);
-                self.keeping.ages_mut().hear(metadata);
+                self.record.keeping_mut().ages_mut().hear(metadata);
                 Ok(())
             }
             Message::Copying(Copying::NoRoom { wanted, free }) if up => {
@@ -192,7 +192,7 @@ impl Engine {
             }
             Message::Reading(talk) if up => self.peer_reading(talk),
             Message::Report(report) if up => {
-                self.session.peer_reports(report, self.shared.now);
+                self.peer.session.peer_reports(report, self.turn.now());
                 Ok(())
             }
             Message::PromoteReply { granted, text } if up => {
@@ -202,20 +202,20 @@ impl Engine {
             other => {
                 self.release_stray(&other);
                 // What was on its way when the role changed is no offence.
-                if self.session.is_down() { Ok(()) } else { Err(out_of_turn(&other)) }
+                if self.peer.session.is_down() { Ok(()) } else { Err(out_of_turn(&other)) }
             }
         };
         if let Err(offence) = result {
-            let peer = &self.shared.config.peer;
+            let peer = &self.turn.config().peer;
             let why = format!("{peer} broke the protocol: {offence}");
-            self.shared.warn(why.clone());
+            self.turn.warn(why.clone());
             self.hang_up(Parting::Protocol, why);
         }
     }
 
     fn release_stray(&mut self, message: &Message) {
         if let Some(payload) = message.payload() {
-            self.shared.release(payload.id);
+            self.turn.release(payload.id);
         }
     }
 
@@ -232,7 +232,7 @@ impl Engine {
             self.release_stray(&Message::Item(item));
             return Ok(());
         }
-        let result = follower.receive(item, &mut self.shared);
+        let result = follower.receive(item, &self.local, &mut self.turn);
         if result.is_err() {
             self.release_stray(&Message::Item(item));
         }
@@ -240,9 +240,9 @@ impl Engine {
     }
 
     fn peer_ack(&mut self, ack: helio_format::message::Ack) -> Result<(), String> {
-        let incarnation = self.session.peer().map(|h| h.incarnation);
+        let incarnation = self.peer.session.peer().map(|h| h.incarnation);
         // One that had no history has a record by now: its metadata changed at least once since it sent its hello.
-        let began = self.session.peer().filter(|h| h.lineage.generation == Generation::NONE);
+        let began = self.peer.session.peer().filter(|h| h.lineage.generation == Generation::NONE);
         let recorded = began.map(|h| h.metadata + 1);
         let Some(primary) = self.standing.primary_mut() else {
             // What the one that was asked to take over says of the stream that just ended.
@@ -253,16 +253,16 @@ impl Engine {
         };
         if primary.flow.is_some() {
             primary.peer_incarnation = incarnation;
-            self.keeping.ages_mut().hear(recorded.unwrap_or_default());
+            self.record.keeping_mut().ages_mut().hear(recorded.unwrap_or_default());
         }
-        if primary.acknowledged(ack, &mut self.shared)? {
-            self.session.progressed(self.shared.now);
+        if primary.acknowledged(ack, &self.local, &self.permit, &mut self.turn)? {
+            self.peer.session.progressed(self.turn.now());
         }
         Ok(())
     }
 
     fn peer_start(&mut self, start: helio_format::message::Start) -> Result<(), String> {
-        let source_serves = self.session.peer().is_some_and(|h| h.serving);
+        let source_serves = self.peer.session.peer().is_some_and(|h| h.serving);
         if !source_serves || !self.standing.is(Following::Secondary) {
             return Err(String::from("a stream was started to a node that is not the secondary"));
         }
@@ -270,7 +270,7 @@ impl Engine {
         if start.from == Sequence::ZERO || start.from.0 >= COUNTED_BELOW {
             return Err(alloc::format!("a stream was begun at item {}", start.from));
         }
-        if self.members.are_foreign() && !start.whole {
+        if self.local.members().are_foreign() && !start.whole {
             return Err(String::from(
                 "a stream was begun as if this node's disk were the one it was",
             ));
@@ -279,29 +279,28 @@ impl Engine {
             self.meet_again_for_room();
             return Ok(());
         }
-        let b = &self.superblock;
-        let kept =
-            !self.shared.keeper.is_short() && (start.keep || self.shared.keeper.kept().is_none());
+        let b = self.record.superblock();
+        let kept = !self.keeper.is_short() && (start.keep || self.keeper.kept().is_none());
         let continues = b.lineage == start.lineage
             && b.consistent == start.consistent
             && !b.clean
             && !b.alone
             && (kept || b.consistent);
         let generation = start.lineage.generation;
-        let incarnation = self.session.peer().map(|source| source.incarnation);
-        self.leader = incarnation.map(|incarnation| Leader { incarnation, generation });
+        let incarnation = self.peer.session.peer().map(|source| source.incarnation);
+        self.peer.leader = incarnation.map(|incarnation| Leader { incarnation, generation });
         if let Some(follower) = self.standing.follower_mut() {
-            follower.start(start, continues, &mut self.shared);
+            follower.start(start, continues, &mut self.turn);
         }
         Ok(())
     }
 
     fn peer_ping(&mut self, ping: Ping) {
-        self.session.peer_pings(ping, self.shared.now);
+        self.peer.session.peer_pings(ping, self.turn.now());
         if let (Some(mode), None) = (ping.mode, self.standing.primary()) {
-            self.shared.config.mode = mode;
+            self.turn.set_mode(mode);
         }
-        self.keeping.ages_mut().hear(ping.metadata);
+        self.record.keeping_mut().ages_mut().hear(ping.metadata);
         if self.standing.follower().is_some_and(Follower::is_following) {
             self.primary_is_at(ping.completed, ping.accepted);
         }
@@ -309,9 +308,9 @@ impl Engine {
             self.hurry();
         }
         let flushing = self.standing.follower().is_some_and(Follower::is_flushing);
-        let short = !self.standing.leads() && self.shared.cover.is_short();
-        let metadata = self.keeping.ages_mut().tell();
-        self.shared.send(Message::Pong { token: ping.token, flushing, short, metadata });
+        let short = !self.standing.leads() && self.local.hot().is_short();
+        let metadata = self.record.keeping_mut().ages_mut().tell();
+        self.turn.send(Message::Pong { token: ping.token, flushing, short, metadata });
     }
 
     /// The primary requests that received items become durable at once.
@@ -322,38 +321,36 @@ impl Engine {
     }
 
     fn peer_pong(&mut self, token: u64, flushing: bool, short: bool) {
-        let now = self.shared.now;
-        if self.session.pong(token, flushing, short, now) {
+        let now = self.turn.now();
+        if self.peer.session.pong(token, flushing, short, now) {
             self.peer_proven();
         }
         if self.outstanding().is_none() {
-            self.session.progressed(now);
+            self.peer.session.progressed(now);
         }
     }
 
     fn parted(&mut self, parting: Parting, text: String) {
-        let peer = self.shared.config.peer.clone();
+        let peer = self.turn.config().peer.clone();
         let why = match parting {
             Parting::RoleChanged | Parting::Stopping => {
                 format!("{peer} closed the connection: {text}")
             }
             _ => {
-                self.shared.warn(format!("{peer} closed the connection: {text}"));
+                self.turn.warn(format!("{peer} closed the connection: {text}"));
                 format!("{peer} refused: {text}")
             }
         };
         if parting == Parting::VolumeFailed {
             let hint =
-                format!("`helio status {}` on {peer} shows what to do", self.shared.config.group);
-            self.session.peer_failed(text.clone(), hint);
+                format!("`helio status {}` on {peer} shows what to do", self.turn.config().group);
+            self.peer.session.peer_failed(text.clone(), hint);
         }
-        if parting == Parting::Refused && self.session.refused().is_none() {
+        if parting == Parting::Refused && self.peer.session.refused().is_none() {
             let hint = format!("`helio status` on {peer} and its log show what to do");
-            self.session.refuse("refused-by-peer", hint);
+            self.peer.session.refuse("refused-by-peer", hint);
         }
-        self.shared
-            .out
-            .push(Effect::Hangup { why: why.clone(), refused: parting == Parting::Refused });
+        self.turn.push(Effect::Hangup { why: why.clone(), refused: parting == Parting::Refused });
         self.disconnected(parting.into(), why);
     }
 
@@ -364,11 +361,11 @@ impl Engine {
 
     /// Gives a silent peer up. What follows from that must come after it in the same batch: nothing else may happen.
     pub(crate) fn watch_peer(&mut self) {
-        let (config, now) = (&self.shared.config, self.shared.now);
-        if let Some(silent) = self.session.silent(self.outstanding(), config, now) {
+        let (config, now) = (self.turn.config(), self.turn.now());
+        if let Some(silent) = self.peer.session.silent(self.outstanding(), config, now) {
             let why = format!("{} made no progress for {:.1} s", config.peer, silent.as_secs_f64());
-            self.shared.warn(why.clone());
-            self.shared.out.push(Effect::Hangup { why: why.clone(), refused: false });
+            self.turn.warn(why.clone());
+            self.turn.push(Effect::Hangup { why: why.clone(), refused: false });
             self.disconnected(End::Silent, why);
         }
     }
@@ -378,20 +375,20 @@ impl Engine {
         let primary = self.standing.primary();
         let waiting = primary.is_some_and(|p| p.queue.waiters() > 0) || self.standing.is_leaving();
         let undurable = primary.is_some_and(|p| p.cursors.completed > p.cursors.durable);
-        let hurry = waiting && undurable && self.session.may_hurry();
+        let hurry = waiting && undurable && self.peer.session.may_hurry();
         let state = primary.map(|_| self.state());
-        if hurry || self.session.is_ping_due(state, self.shared.now) {
+        if hurry || self.peer.session.is_ping_due(state, self.turn.now()) {
             self.ping(hurry, state);
         }
     }
 
     fn ping(&mut self, hurry: bool, state: Option<State>) {
-        let (config, now) = (&self.shared.config, self.shared.now);
-        let token = self.session.pinged(hurry, state, config.heartbeat(), now);
-        let metadata = self.keeping.ages_mut().tell();
+        let (config, now) = (self.turn.config(), self.turn.now());
+        let token = self.peer.session.pinged(hurry, state, config.heartbeat(), now);
+        let metadata = self.record.keeping_mut().ages_mut().tell();
         let mut ping = Ping { token, hurry, state, metadata, ..Ping::default() };
         if let Some(primary) = self.standing.primary() {
-            let lag = primary.lag(now, &self.shared);
+            let lag = primary.lag(now, &self.local);
             ping.mode = Some(config.mode);
             ping.accepted = primary.line.head;
             ping.completed = primary.covered();
@@ -399,7 +396,7 @@ impl Engine {
             ping.backlog_items = lag.writes;
             ping.backlog_age = u64::try_from(lag.oldest.as_millis()).unwrap_or(u64::MAX);
         }
-        self.shared.send(Message::Ping(ping));
+        self.turn.send(Message::Ping(ping));
     }
 }
 

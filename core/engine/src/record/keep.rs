@@ -18,11 +18,11 @@ use crate::event::{Kept, StoreOutcome};
 use crate::local::failure::Failed;
 use crate::local::suspect::bit;
 use crate::peer::invalid::Invalidity;
+use crate::purpose::Purpose;
 use crate::record::ages::Ages;
 use crate::record::save::Goal;
 use crate::refusal::StoreFault;
 use crate::role::Following;
-use crate::shared::{Purpose, Shared};
 use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -199,7 +199,7 @@ impl Keeping {
 impl Engine {
     /// The marks, whoever holds them now.
     pub(crate) fn marks(&self) -> &Bitmap {
-        match (self.standing.primary(), &self.keeping.resting) {
+        match (self.standing.primary(), &self.record.keeping.resting) {
             (Some(primary), _) => &primary.marks,
             (None, Some(marks)) => marks,
             (None, None) => panic!("no task holds the bitmap"),
@@ -208,7 +208,7 @@ impl Engine {
 
     /// The marks, to change them.
     pub(crate) fn marks_mut(&mut self) -> &mut Bitmap {
-        match (self.standing.primary_mut(), &mut self.keeping.resting) {
+        match (self.standing.primary_mut(), &mut self.record.keeping.resting) {
             (Some(primary), _) => &mut primary.marks,
             (None, Some(marks)) => marks,
             (None, None) => panic!("no task holds the bitmap"),
@@ -218,17 +218,18 @@ impl Engine {
     /// Where this node's image may hold what its peer's own records do not tell of, beside its marks: now, or once what
     /// was received is applied.
     pub(crate) fn unsettled(&self) -> Vec<(VolumeIndex, Extent)> {
-        let mut places = self.shared.cover.touched(|slot| self.keeping.followed.is_unsettled(slot));
+        let mut places =
+            self.local.hot().touched(|slot| self.record.keeping.followed.is_unsettled(slot));
         if let Some(follower) = self.standing.follower() {
-            places.extend(follower.waiting_behind(self.keeping.followed.here));
+            places.extend(follower.waiting_behind(self.record.keeping.followed.here));
         }
         places
     }
 
     /// Another line is followed: positions of the one before say nothing any more.
     pub(crate) fn line_changed(&mut self) {
-        self.shared.cover.forget_items();
-        self.keeping.followed = Followed::since(self.shared.now);
+        self.local.hot_mut().forget_items();
+        self.record.keeping.followed = Followed::since(self.turn.now());
     }
 
     /// What the primary's own record may not tell of is marked, until a copy ends or the primary tells that it does.
@@ -239,23 +240,23 @@ impl Engine {
             self.marks_mut().set(volume, extent);
         }
         if news {
-            self.shared.cover.bitmap_changed();
+            self.local.hot_mut().bitmap_changed();
         }
     }
 
     /// The primary told how far it is.
     pub(crate) fn primary_is_at(&mut self, completed: Sequence, accepted: Sequence) {
-        let followed = &mut self.keeping.followed;
-        followed.is_at(completed, self.shared.now);
-        if !self.superblock.consistent {
+        let followed = &mut self.record.keeping.followed;
+        followed.is_at(completed, self.turn.now());
+        if !self.record.superblock.consistent {
             return;
         }
         if mem::take(&mut followed.unremembered) {
-            self.shared.cover.remember_items(accepted);
+            self.local.hot_mut().remember_items(accepted);
         }
         // Everything here is in the primary's own record: what was marked meanwhile may end.
         let received = self.standing.follower().map(|follower| follower.received());
-        if received.is_some_and(|received| self.keeping.followed.covers(received)) {
+        if received.is_some_and(|received| self.record.keeping.followed.covers(received)) {
             self.marks_mut().clear();
         }
     }
@@ -265,30 +266,31 @@ impl Engine {
         if self.standing.is(Following::Stopped) {
             return;
         }
-        if self.shared.metadata_failed {
+        if self.local.metadata_failed() {
             self.go_on_uncovered();
             return;
         }
-        if self.shared.cover.is_short() {
+        if self.local.hot().is_short() {
             self.relieve(false);
         }
-        if self.shared.cover.is_stuck() {
+        if self.local.hot().is_stuck() {
             self.give_order_up();
         }
-        self.keeping.changes.extend(self.shared.keep_hot());
-        let urgent = self.shared.cover.is_short()
+        self.record.keeping.changes.extend(self.local.keep_hot(&mut self.turn));
+        let urgent = self.local.hot().is_short()
             || self.is_going_cold()
             || self.standing.primary().is_some_and(|p| p.is_recording_lack())
-            || self.seed.wants_marks_kept();
+            || self.resync.seed.wants_marks_kept();
         self.keep_pages(urgent);
         if let Some(primary) = self.standing.primary_mut()
             && primary.marks.is_saved()
         {
             primary.failed_at = None;
         }
-        let suspect = self.shared.suspect.any();
-        let void = self.superblock.marks_void && self.standing.leads() && !suspect;
-        let kept = void && !self.is_saving() && self.marks().is_saved() && !self.is_going_cold();
+        let suspect = self.local.suspect().any();
+        let void = self.record.superblock.marks_void && self.standing.leads() && !suspect;
+        let kept =
+            void && !self.record.is_saving() && self.marks().is_saved() && !self.is_going_cold();
         if kept && self.is_flushed_once() {
             self.save(Goal::MarksKept);
         }
@@ -297,7 +299,7 @@ impl Engine {
     /// All extents are hot for items that a peer lacks which is away. Their number is a bound like the queue's, and
     /// meets the same policy: where it says log, or this node leaves, marks take the place of order.
     fn give_order_up(&mut self) {
-        let logs = self.shared.config.queue.disconnected == WhenFull::Log
+        let logs = self.turn.config().queue.disconnected == WhenFull::Log
             || self.standing.is_leaving_for_good();
         if let Some(primary) = self.standing.primary_mut()
             && primary.flow.is_none()
@@ -305,29 +307,34 @@ impl Engine {
             && primary.owed.queues_in_order()
             && logs
         {
-            primary.drop_queue("every hot extent holds what the peer lacks", &mut self.shared);
+            primary.drop_queue(
+                "every hot extent holds what the peer lacks",
+                &mut self.local,
+                &self.permit,
+                &mut self.turn,
+            );
         }
     }
 
     fn keep_pages(&mut self, urgent: bool) {
-        let due = urgent || self.shared.now >= self.keeping.pages_due();
-        if !due || self.keeping.pages.under_way > 0 {
+        let due = urgent || self.turn.now() >= self.record.keeping.pages_due();
+        if !due || self.record.keeping.pages.under_way > 0 {
             return;
         }
-        let tick = self.shared.cover.next_tick();
+        let tick = self.local.hot_mut().next_tick();
         for _ in 0..PAGES_AT_ONCE {
             let Some(page) = self.marks_mut().take_unsaved(tick) else { return };
             let bits = self.marks().page_bits(page);
-            self.keeping.page_begins(self.shared.now);
-            self.shared.out.push(Effect::Keep(Keep::Marks { page, bits }));
+            self.record.keeping.page_begins(self.turn.now());
+            self.turn.push(Effect::Keep(Keep::Marks { page, bits }));
         }
     }
 
     /// Volumes that were not flushed since something in them was let go without; a store that was given up owes nothing.
     pub(crate) fn owed_flushes(&self) -> Vec<VolumeIndex> {
-        let all = (0..self.shared.config.volumes.len() as u16).map(VolumeIndex);
+        let all = self.turn.config().indices();
         let lost = |volume| self.standing.primary().is_some_and(|p| p.is_lost(volume));
-        let owed = |volume: &VolumeIndex| !self.shared.cover.was_flushed(*volume) && !lost(*volume);
+        let owed = |volume: &VolumeIndex| !self.local.hot().was_flushed(*volume) && !lost(*volume);
         all.filter(owed).collect()
     }
 
@@ -336,10 +343,15 @@ impl Engine {
     /// both nodes read the same would be missing once the power failed.
     fn is_flushed_once(&mut self) -> bool {
         let owed = self.owed_flushes();
-        if !owed.is_empty() && self.keeping.flushes_again(self.shared.now) {
+        if !owed.is_empty() && self.record.keeping.flushes_again(self.turn.now()) {
             for volume in &owed {
-                if !self.shared.cover.is_flushing(*volume) {
-                    self.shared.store(*volume, StoreOp::Flush, Purpose::Cover(*volume));
+                if !self.local.hot().is_flushing(*volume) {
+                    self.local.store(
+                        *volume,
+                        StoreOp::Flush,
+                        Purpose::Cover(*volume),
+                        &mut self.turn,
+                    );
                 }
             }
         }
@@ -349,36 +361,36 @@ impl Engine {
     /// When pages are due.
     pub(crate) fn keep_deadline(&self) -> Moment {
         let short = !self.standing.leads()
-            && self.shared.cover.is_short()
-            && self.shared.now < self.keeping.followed.stuck_at();
-        let stuck = if short { self.keeping.followed.stuck_at() } else { Moment::NEVER };
-        if self.keeping.pages.under_way > 0
-            || self.shared.metadata_failed
+            && self.local.hot().is_short()
+            && self.turn.now() < self.record.keeping.followed.stuck_at();
+        let stuck = if short { self.record.keeping.followed.stuck_at() } else { Moment::NEVER };
+        if self.record.keeping.pages.under_way > 0
+            || self.local.metadata_failed()
             || !self.marks().has_unsaved()
         {
             stuck
         } else {
-            stuck.min(self.keeping.pages_due())
+            stuck.min(self.record.keeping.pages_due())
         }
     }
 
     /// Begins what lets hot extents go, and lets go those that may; all of them, or until a quarter is free.
     pub(crate) fn relieve(&mut self, all: bool) {
         // Nobody tells how far the primary is, or it does not come forward: then what may differ is marked here.
-        let stuck = self.shared.now >= self.keeping.followed.stuck_at();
+        let stuck = self.turn.now() >= self.record.keeping.followed.stuck_at();
         if self.standing.follower().is_some_and(|follower| !follower.is_following() || stuck) {
             self.mark_unsettled();
         }
-        let volumes = (0..self.shared.config.volumes.len() as u16).map(VolumeIndex);
+        let volumes = self.turn.config().indices();
         let ways: Vec<Cooling> = volumes.clone().map(|volume| self.cooling(volume)).collect();
         for (volume, way) in volumes.zip(&ways) {
-            if *way == Cooling::Flushed && self.shared.cover.wants_flush(volume) {
-                self.shared.store(volume, StoreOp::Flush, Purpose::Cover(volume));
+            if *way == Cooling::Flushed && self.local.hot().wants_flush(volume) {
+                self.local.store(volume, StoreOp::Flush, Purpose::Cover(volume), &mut self.turn);
             }
         }
         // What the store does not hold yet makes no difference here; its extents turn hot again before it does.
-        let parked = self.shared.cover.parked_places();
-        let (cover, keeping) = (&mut self.shared.cover, &self.keeping);
+        let parked = self.local.hot().parked_places();
+        let (cover, keeping) = (self.local.hot_mut(), &self.record.keeping);
         match self.standing.primary() {
             Some(primary) => cover.evict(all, &ways, |_, since, volume, extent| {
                 if planted(Plant::ColdTooEarly) {
@@ -395,8 +407,8 @@ impl Engine {
 
     /// When a volume's hot extents may go. A flush of a suspect copy proves nothing; what a record says does.
     fn cooling(&self, volume: VolumeIndex) -> Cooling {
-        let Shared { suspect, .. } = &self.shared;
-        let void = self.superblock.marks_void || self.superblock.seeding != 0;
+        let suspect = self.local.suspect();
+        let void = self.record.superblock.marks_void || self.record.superblock.seeding != 0;
         let recorded = suspect.unrecorded() & bit(volume) == 0;
         match self.standing.primary() {
             Some(primary) if primary.is_lost(volume) => Cooling::Unflushed,
@@ -409,26 +421,28 @@ impl Engine {
 
     /// Something is durable in the metadata file, or could not be made so.
     pub(crate) fn kept(&mut self, kept: Kept, ok: bool, sequence: u64) {
-        self.keeping.ages.changed(sequence);
+        self.record.keeping.ages.changed(sequence);
         match kept {
             Kept::Hot { ticket } => {
-                let change = self.keeping.change_ended(ticket);
+                let change = self.record.keeping.change_ended(ticket);
                 if ok {
-                    self.shared.hot_kept(&change);
+                    self.local.hot_kept(&change, &mut self.turn);
                 }
             }
             Kept::Marks { page } => {
-                self.keeping.pages.under_way -= 1;
+                self.record.keeping.pages.under_way -= 1;
                 self.marks_mut().page_saved(page, ok);
-                if ok && self.keeping.pages.under_way == 0 && self.seed.cools(self.standing.leads())
+                if ok
+                    && self.record.keeping.pages.under_way == 0
+                    && self.resync.seed.cools(self.standing.leads())
                 {
                     self.relieve(true);
                 }
             }
         }
-        if !ok && !self.shared.metadata_failed {
+        if !ok && !self.local.metadata_failed() {
             self.lose_metadata();
-            self.shared.warn(String::from(
+            self.turn.warn(String::from(
                 "the metadata file cannot be written: on a primary, writes to extents that are not hot wait until \
                  the peer has recorded this failure, and fail if the peer is not connected; repair the file system and \
                  restart the daemon",
@@ -438,7 +452,7 @@ impl Engine {
 
     /// Nothing can be covered any more: what waits for it fails.
     pub(crate) fn fail_parked(&mut self) {
-        let parked = self.shared.cover.give_up();
+        let parked = self.local.hot_mut().give_up();
         self.are_unissued(true);
         for parked in parked {
             self.store_done(parked.io, StoreOutcome::Failed(StoreFault::Io));
@@ -458,7 +472,7 @@ impl Engine {
         let StoreOutcome::Failed(fault) = *outcome else { return };
         match self.standing.primary_mut() {
             Some(primary) => {
-                primary.store_failed(volume, Failed::Flush, fault, &mut self.shared);
+                primary.store_failed(volume, Failed::Flush, fault, &mut self.local, &mut self.turn);
             }
             None => self.own_flush_failed(volume, fault),
         }

@@ -106,39 +106,35 @@ fn give_up(b: &mut Superblock, lineage: Lineage) {
 }
 
 impl Engine {
-    pub(crate) fn is_saving(&self) -> bool {
-        self.saving.is_some() || !self.to_save.is_empty()
-    }
-
     /// A record is on its way with which this node follows.
     pub(crate) fn is_adopting(&self) -> bool {
-        let saving = self.saving.iter().map(|(goal, _)| goal);
-        saving.chain(&self.to_save).any(|goal| matches!(goal, Goal::Adopted(_)))
+        let saving = self.record.saving.iter().map(|(goal, _)| goal);
+        saving.chain(&self.record.to_save).any(|goal| matches!(goal, Goal::Adopted(_)))
     }
 
     pub(crate) fn save(&mut self, goal: Goal) {
-        self.to_save.push_back(goal);
+        self.record.to_save.push_back(goal);
         self.save_next();
     }
 
     fn save_next(&mut self) {
-        if self.saving.is_some() {
+        if self.record.saving.is_some() {
             return;
         }
-        let Some(goal) = self.to_save.pop_front() else { return };
-        let mut next = self.superblock.clone();
-        next.remembers = self.keeping.ages().heard();
-        self.shared.verify.shape(self.calendar, &mut next);
+        let Some(goal) = self.record.to_save.pop_front() else { return };
+        let mut next = self.record.superblock.clone();
+        next.remembers = self.record.keeping.ages().heard();
+        self.resync.verify.shape(self.turn.calendar(), &mut next);
         self.shape_suspect(&mut next);
         self.shape(&mut next, goal);
-        self.members.record(&mut next, goal);
-        self.shared.blocks.record(&mut next);
-        self.saving = Some((goal, next.clone()));
+        self.local.members().record(&mut next, goal);
+        self.local.blocks().record(&mut next);
+        self.record.saving = Some((goal, next.clone()));
         if goal == Goal::Promoted && planted(Plant::ServeUnrecorded) {
-            self.superblock = next.clone();
+            self.record.superblock = next.clone();
             self.promotion_saved();
         }
-        self.shared.out.push(Effect::SaveSuperblock(next));
+        self.turn.push(Effect::SaveSuperblock(next));
     }
 
     /// What the superblock says once the goal is reached.
@@ -146,7 +142,7 @@ impl Engine {
         match goal {
             Goal::Promoted => self.shape_promoted(b),
             Goal::Adopted(start) => {
-                self.keeping.invalid_mut().adopts(start.whole);
+                self.record.keeping.invalid_mut().adopts(start.whole);
                 shape_adopted(b, start);
             }
             Goal::Consistent => self.shape_consistent(b),
@@ -159,9 +155,11 @@ impl Engine {
             Goal::Alone => self.shape_alone(b),
             Goal::Together => {
                 b.alone = false;
-                let shared = &self.shared;
-                b.hold =
-                    shared.lease.on_record(b.hold, shared.now).max(shared.config.hold_millis());
+                b.hold = self
+                    .permit
+                    .lease
+                    .on_record(b.hold, self.turn.now())
+                    .max(self.turn.config().hold_millis());
             }
             Goal::Void => {
                 // Everything counts as marked from here on, against whatever copy.
@@ -174,15 +172,15 @@ impl Engine {
             Goal::MarksKept => b.marks_void = false,
             Goal::Yielded { lineage, .. } => {
                 if lineage.generation == Generation::NONE {
-                    self.keeping.ages_mut().begin_again(0);
+                    self.record.keeping.ages_mut().begin_again(0);
                 }
                 give_up(b, lineage);
             }
             // Every save does.
             Goal::Remember => {}
             Goal::Restoring => Keeper::shape_restoring(b),
-            Goal::Restored => self.shared.keeper.shape_restored(b),
-            Goal::Unpromoted => self.shared.lease.shape_unpromoted(b),
+            Goal::Restored => self.keeper.shape_restored(b),
+            Goal::Unpromoted => self.permit.lease.shape_unpromoted(b),
             Goal::SeedBegun { at, .. } => {
                 (b.seeding, b.marks_void, b.equal) = (at, false, false);
             }
@@ -211,7 +209,7 @@ impl Engine {
             let generation =
                 Generation { number: b.lineage.generation.number + 1, tag: self.roll() };
             b.lineage = b.lineage.fork(generation, head);
-            b.began = self.calendar.at(self.shared.now);
+            b.began = self.turn.calendar().at(self.turn.now());
             // Who was primary all along has the image he left; anybody else's may have been written by others.
             if b.role == Role::Secondary {
                 b.tenure = generation.tag;
@@ -231,10 +229,10 @@ impl Engine {
             b.role = Role::Secondary;
         }
         b.clean = true;
-        b.hold = self.shared.lease.on_record(b.hold, self.shared.now);
+        b.hold = self.permit.lease.on_record(b.hold, self.turn.now());
         if let Some(p) = self.standing.primary() {
             let proves = p.marks.is_saved() && self.owed_flushes().is_empty();
-            b.marks_void = self.shared.suspect.any() || (b.marks_void && !proves);
+            b.marks_void = self.local.suspect().any() || (b.marks_void && !proves);
             b.head = p.line.head;
             b.equal = p.owed.stays_consistent()
                 && p.marks.none_dirty()
@@ -252,7 +250,7 @@ impl Engine {
             b.head = p.line.head;
             b.lineage = b.lineage.fork(generation, b.head);
         }
-        b.began = self.calendar.at(self.shared.now);
+        b.began = self.turn.calendar().at(self.turn.now());
         b.alone = true;
         b.hold = 0;
     }
@@ -273,27 +271,27 @@ impl Engine {
     }
 
     pub(crate) fn superblock_saved(&mut self, ok: bool, sequence: u64) {
-        self.keeping.ages_mut().changed(sequence);
-        let Some((goal, saved)) = self.saving.take() else {
+        self.record.keeping.ages_mut().changed(sequence);
+        let Some((goal, saved)) = self.record.saving.take() else {
             panic!("a save ended that was not requested")
         };
         if !ok {
-            self.keeping.not_saved(saved.consistent);
+            self.record.keeping.not_saved(saved.consistent);
             self.metadata_failed(goal);
             // What waited for its turn is not going to be recorded either.
-            while let Some(goal) = self.to_save.pop_front() {
+            while let Some(goal) = self.record.to_save.pop_front() {
                 self.metadata_failed(goal);
             }
             return;
         }
-        self.superblock = saved;
+        self.record.superblock = saved;
         // Before the next record is made, which may follow at once.
         self.suspect_recorded();
-        self.members.recorded(goal);
+        self.local.members_mut().recorded(goal);
         match goal {
             Goal::Promoted => self.promotion_saved(),
             Goal::Adopted(start) => {
-                self.shared.lease.follows();
+                self.permit.lease.follows();
                 self.line_changed();
                 if !start.consistent {
                     self.mark_unsettled();
@@ -304,7 +302,7 @@ impl Engine {
             }
             Goal::Consistent => {
                 if let Some(follower) = self.standing.follower_mut() {
-                    follower.marker_saved(&mut self.shared);
+                    follower.marker_saved(&mut self.turn);
                 }
             }
             Goal::Left(to) => self.left(to),
@@ -317,7 +315,7 @@ impl Engine {
             Goal::Alone => self.alone_saved(),
             Goal::PeerInvalid(_) => self.peer_invalid_saved(),
             Goal::Void => {
-                if self.update.awaits_record() {
+                if self.resync.update.awaits_record() {
                     self.sync_as_wanted();
                 }
             }
@@ -345,20 +343,20 @@ impl Engine {
     fn metadata_failed(&mut self, goal: Goal) {
         let text =
             String::from("the metadata file cannot be written; repair it and restart the daemon");
-        if !self.shared.metadata_failed {
-            self.shared.warn(text.clone());
+        if !self.local.metadata_failed() {
+            self.turn.warn(text.clone());
         }
         self.lose_metadata();
         if matches!(goal, Goal::SeedBegun { .. }) {
-            self.seed.not_recorded();
+            self.resync.seed.not_recorded();
         }
         match (goal, self.standing.stage()) {
             (
                 Goal::Promoted | Goal::Restoring | Goal::Restored | Goal::Unpromoted,
                 Stage::Following(Following::Promoting { command, .. }),
             ) => {
-                self.shared.keeper.end_restore();
-                self.standing.stand(Following::resting(self.superblock.role));
+                self.keeper.end_restore();
+                self.standing.stand(Following::resting(self.record.superblock.role));
                 self.refuse_command(command, text);
             }
             (Goal::Left(to), Stage::Leading(Leading::Leaving { command, .. })) => {
@@ -387,7 +385,7 @@ impl Engine {
             }
             (Goal::Alone, Stage::Leading(Leading::Primary)) => {
                 if let Some(primary) = self.standing.primary_mut() {
-                    primary.refuse_alone(&mut self.shared);
+                    primary.refuse_alone(&self.local, &self.permit, &mut self.turn);
                 }
             }
             _ => self.hang_up(Parting::VolumeFailed, text),

@@ -9,8 +9,9 @@
 
 use crate::effect::StoreOp;
 use crate::event::StoreOutcome;
+use crate::local::Local;
 use crate::resync::survey::STRETCH_MAX;
-use crate::shared::Shared;
+use crate::turn::Turn;
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::string::String;
@@ -129,16 +130,16 @@ impl Teller {
     pub(crate) fn ask(
         &mut self,
         (volume, extent, pieces): (VolumeIndex, Extent, Pieces),
-        s: &Shared,
+        turn: &Turn,
     ) -> Result<(), String> {
-        let size = s.config.volumes.get(usize::from(volume.0)).map_or(0, |b| b.0);
+        let size = turn.config().volumes.get(usize::from(volume.0)).map_or(0, |b| b.0);
         let whole = extent.offset.is_multiple_of(BLOCK.0)
             && (extent.length.is_multiple_of(BLOCK.0) || extent.end() == size);
         let long = pieces == Pieces::Whole && Bytes(extent.length) > STRETCH_MAX;
         if extent.end() > size || !whole || long || pieces.count(extent) > DIGESTS_MAX as u64 {
             return Err(format!(
                 "it requested digests of {extent} of volume {}, which has {size} bytes",
-                s.config.name_of(volume)
+                turn.config().name_of(volume)
             ));
         }
         let bytes = self.open + pieces.read(extent);
@@ -154,13 +155,13 @@ impl Teller {
     }
 
     /// Reads as much as may be read at once. What is suspect is not read: whatever it reads as, it must be written again.
-    pub(crate) fn serve(&mut self, s: &mut Shared) {
+    pub(crate) fn serve(&mut self, local: &mut Local, turn: &mut Turn) {
         while let Some(asked) = self.asked.get_mut(self.begun) {
             let length = asked.pieces.read(asked.extent);
             if self.reading > Bytes::ZERO && self.reading + length > READING_MAX {
                 break;
             }
-            if s.suspect.touches(asked.volume, asked.extent) {
+            if local.suspect().touches(asked.volume, asked.extent) {
                 asked.answer = Some(asked.unknown());
                 self.begun += 1;
                 continue;
@@ -176,42 +177,42 @@ impl Teller {
                     (StoreOp::Digest { extent, coarse }, TellerIo::Digest { ask, length })
                 }
             };
-            s.store(asked.volume, op, purpose);
+            local.store(asked.volume, op, purpose, turn);
         }
-        self.tell(s);
+        self.tell(turn);
     }
 
     /// An operation of its own ended.
-    pub(crate) fn ended(&mut self, io: TellerIo, outcome: StoreOutcome, s: &mut Shared) {
+    pub(crate) fn ended(&mut self, io: TellerIo, outcome: StoreOutcome, turn: &mut Turn) {
         match io {
-            TellerIo::Empty(ask) => self.looked(ask, &outcome, s),
-            TellerIo::Digest { ask, length } => self.read(ask, length, outcome, s),
+            TellerIo::Empty(ask) => self.looked(ask, &outcome, turn),
+            TellerIo::Digest { ask, length } => self.read(ask, length, outcome, turn),
         }
     }
 
     /// A read for digests ended. What cannot be read is told as equal to nothing: to be written anew may mend it.
-    fn read(&mut self, ask: u64, length: Bytes, outcome: StoreOutcome, s: &mut Shared) {
+    fn read(&mut self, ask: u64, length: Bytes, outcome: StoreOutcome, turn: &mut Turn) {
         self.reading -= length;
         let Some(asked) = self.asked_mut(ask) else { return };
         match outcome {
             StoreOutcome::Digests(list) => asked.answer = Some(Answer::Digests(list)),
             StoreOutcome::Failed(fault) => {
-                s.warn(format!(
+                turn.warn(format!(
                     "volume {} cannot be read at {} for the resync: {fault}; the peer writes these blocks",
-                    s.config.name_of(asked.volume), asked.extent
+                    turn.config().name_of(asked.volume), asked.extent
                 ));
                 asked.answer = Some(asked.unknown());
             }
             other => panic!("digests were requested from the disk, which returned {other:?}"),
         }
-        self.tell(s);
+        self.tell(turn);
     }
 
     /// The store told whether it holds anything there.
-    fn looked(&mut self, ask: u64, outcome: &StoreOutcome, s: &mut Shared) {
+    fn looked(&mut self, ask: u64, outcome: &StoreOutcome, turn: &mut Turn) {
         let Some(asked) = self.asked_mut(ask) else { return };
         asked.answer = Some(Answer::Empty(matches!(outcome, StoreOutcome::Empty(true))));
-        self.tell(s);
+        self.tell(turn);
     }
 
     /// A question; whoever asked it may be gone.
@@ -222,16 +223,16 @@ impl Teller {
 
     /// The stream that these were asked for is not followed: every question gets its answer all the same, and a source
     /// that knows better ignores it.
-    pub(crate) fn decline(&mut self, s: &mut Shared) {
+    pub(crate) fn decline(&mut self, turn: &mut Turn) {
         for asked in self.asked.iter_mut().skip(self.begun) {
             asked.answer = Some(asked.unknown());
         }
         self.begun = self.asked.len();
-        self.tell(s);
+        self.tell(turn);
     }
 
     /// Tells what is known, in the order it was asked.
-    fn tell(&mut self, s: &mut Shared) {
+    fn tell(&mut self, turn: &mut Turn) {
         while let Some(Asked { answer: Some(_), .. }) = self.asked.front() {
             let Some(Asked { volume, extent, pieces, answer: Some(answer) }) =
                 self.asked.pop_front()
@@ -242,7 +243,7 @@ impl Teller {
             self.first += 1;
             self.begun -= 1;
             let coarse = pieces == Pieces::Regions;
-            s.send(Message::Copying(match answer {
+            turn.send(Message::Copying(match answer {
                 Answer::Digests(list) => Copying::Digests { volume, extent, coarse, list },
                 Answer::Empty(empty) => Copying::Empty { volume, extent, empty },
             }));

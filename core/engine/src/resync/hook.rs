@@ -15,50 +15,51 @@ const UNDER_WAY: &str = "the hook before-resync runs; the resync starts if the h
 impl Engine {
     /// Begins an update, or asks the hook. A command whose answer waits for the hook gets none yet.
     pub(crate) fn sync_or_ask(&mut self, command: Option<CommandId>) -> Option<String> {
-        if !self.shared.config.hook_before_sync {
+        if !self.turn.config().hook_before_sync {
             self.begin_update();
             return Some(String::from("the resync begins"));
         }
-        if !self.update.ask_hook(command) {
+        if !self.resync.update.ask_hook(command) {
             return Some(String::from(UNDER_WAY));
         }
-        self.shared.out.push(Effect::AskHook);
+        self.turn.push(Effect::AskHook);
         None
     }
 
     fn begin_update(&mut self) {
         if let Err(refusal) = self.refuse_while_suspect() {
-            return self.shared.warn(refusal.text);
+            return self.turn.warn(refusal.text);
         }
-        let lineage = self.superblock.lineage;
-        self.seed.forget_passed();
-        if let Some(primary) = self.standing.primary_mut().filter(|_| self.session.peer().is_some())
+        let lineage = self.record.superblock().lineage;
+        self.resync.seed.forget_passed();
+        if let Some(primary) =
+            self.standing.primary_mut().filter(|_| self.peer.session.peer().is_some())
         {
             // Not by what its hello said: an update of this conversation that did not end may have changed that.
             let consistent = primary.peer_consistent;
-            primary.begin_sync(lineage, consistent, &mut self.shared);
+            primary.begin_sync(lineage, consistent, &mut self.resync.verify, &mut self.turn);
         }
     }
 
     /// The hook answered.
     pub(crate) fn hook_answered(&mut self, refused: Option<String>) {
-        let Some(command) = self.update.hook_answered() else { return };
-        let seeding = self.seed.is_under_way(&self.superblock);
+        let Some(command) = self.resync.update.hook_answered() else { return };
+        let seeding = self.resync.seed.is_under_way(self.record.superblock());
         let unwanted = seeding || !self.standing.serves();
-        let connected = self.session.peer().is_some();
+        let connected = self.peer.session.peer().is_some();
         let primary = self.standing.primary_mut();
         let result = if let Some(why) = refused {
             if let Some(primary) = primary {
                 primary.owed.explain("the hook before-resync refused a resync");
             }
-            Err(hook_refused(&self.shared.config.group, &why))
+            Err(hook_refused(&self.turn.config().group, &why))
         } else {
             let source = primary.map(|primary| Facts {
                 streams: primary.flow.is_some(),
                 unwanted: unwanted || primary.owed.is_paused(),
                 connected,
             });
-            let begins = self.update.hook_agreed(source);
+            let begins = self.resync.update.hook_agreed(source);
             if begins.is_ok() {
                 self.begin_update();
             }
@@ -67,8 +68,8 @@ impl Engine {
         };
         match (command, result) {
             (Some(id), result) => self.done(id, result),
-            (None, Ok(text)) => self.shared.info(text),
-            (None, Err(refusal)) => self.shared.warn(refusal.text),
+            (None, Ok(text)) => self.turn.info(text),
+            (None, Err(refusal)) => self.turn.warn(refusal.text),
         }
     }
 }

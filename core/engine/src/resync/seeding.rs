@@ -24,7 +24,7 @@ use crate::refusal::Refusal;
 use crate::resync::digest::{ASKED_BYTES_MAX, digests_of};
 use crate::resync::seed::{SAMPLE, SeedIo, Told, is_blank};
 use crate::role::busy;
-use crate::stream::ack::Local;
+use crate::stream::ack::Leg;
 use alloc::format;
 use alloc::string::String;
 use helio_format::copying::{Copying, Digest};
@@ -39,27 +39,27 @@ impl Engine {
     /// Since when a disk is being shipped, in ms since 1970.
     #[must_use]
     pub fn seeding(&self) -> Option<u64> {
-        Some(self.superblock.seeding).filter(|at| *at != 0)
+        Some(self.record.superblock().seeding).filter(|at| *at != 0)
     }
 
     /// A node without a history tells what it holds to whoever leads: no stream changes it yet.
     pub(crate) fn is_blank(&self) -> bool {
-        self.superblock.lineage.generation == Generation::NONE && !self.is_adopting()
+        self.record.superblock().lineage.generation == Generation::NONE && !self.is_adopting()
     }
 
     pub(crate) fn seed_begin(&mut self, id: CommandId, at: u64) -> Result<Option<String>, Refusal> {
-        let (group, peer) = (self.shared.config.group.clone(), self.shared.config.peer.clone());
-        if self.standing.is_leaving() || self.seed.is_beginning() {
+        let (group, peer) = (self.turn.config().group.clone(), self.turn.config().peer.clone());
+        if self.standing.is_leaving() || self.resync.seed.is_beginning() {
             return Err(busy());
         }
-        if self.shared.metadata_failed {
-            return Err(self.shared.metadata_refusal());
+        if self.local.metadata_failed() {
+            return Err(self.turn.metadata_refusal());
         }
         // The marks say what is good at the peer alone, and a disk copied from here would be of the rest.
         if self.is_lacking() {
             return Err(self.lacks("seed begin"));
         }
-        let known = self.session.peer().is_some_and(|hello| !is_blank(hello));
+        let known = self.peer.session.peer().is_some_and(|hello| !is_blank(hello));
         let Some(primary) = self.standing.primary_mut() else {
             return Err(self.not_primary("seed begin"));
         };
@@ -72,17 +72,22 @@ impl Engine {
                 ),
             ));
         }
-        if self.shared.suspect.any() {
+        if self.local.suspect().any() {
             return Err(self.suspect_refusal());
         }
         if let Some((volume, fault)) = primary.faulted {
             return Err(self.volume_refusal(volume, fault));
         }
         primary.peer_keeping.forget_refusal();
-        primary.drop_queue("a disk is to be shipped", &mut self.shared);
+        primary.drop_queue(
+            "a disk is to be shipped",
+            &mut self.local,
+            &self.permit,
+            &mut self.turn,
+        );
         self.seed_stopped("the seed starts again");
-        self.update.forget_wish();
-        self.seed.record();
+        self.resync.update.forget_wish();
+        self.resync.seed.record();
         // What it said of itself when it connected may be old by now.
         self.hang_up(Parting::RoleChanged, format!("a disk is being shipped to {peer}"));
         self.save(Goal::SeedBegun { command: id, at: at.max(1) });
@@ -91,18 +96,18 @@ impl Engine {
 
     /// The record says seeding: from here on only what the disk may lack is marked.
     pub(crate) fn seed_begun(&mut self, id: CommandId) {
-        let volumes = self.shared.config.volumes.len() as u16;
-        self.seed.recorded(id, volumes, self.standing.leads());
+        let volumes = self.turn.config().volumes.len() as u16;
+        self.resync.seed.recorded(id, volumes, self.standing.leads());
         if let Some(primary) = self.standing.primary_mut() {
             // What failed meanwhile is marked, and nobody knows what the store holds there.
             if primary.faulted.is_none() && primary.lack.is_none() {
                 primary.mark_for_seed();
             }
-            self.shared.cover.bitmap_changed();
+            self.local.hot_mut().bitmap_changed();
             self.relieve(true);
         }
         for volume in (0..volumes).map(VolumeIndex) {
-            self.shared.store(volume, StoreOp::Flush, SeedIo::Flush(volume));
+            self.local.store(volume, StoreOp::Flush, SeedIo::Flush(volume), &mut self.turn);
         }
     }
 
@@ -111,14 +116,14 @@ impl Engine {
         match io {
             SeedIo::Look(look) => {
                 let roll = self.roll();
-                self.shared.let_go(&outcome);
+                self.turn.let_go(&outcome);
                 let Some(primary) = self.standing.primary() else { return };
-                match self.seed.looked(look, outcome, &primary.marks, roll) {
+                match self.resync.seed.looked(look, outcome, &primary.marks, roll) {
                     Ok(next) => next.into_iter().for_each(|(volume, op)| {
-                        self.shared.store(volume, op, SeedIo::Look(look));
+                        self.local.store(volume, op, SeedIo::Look(look), &mut self.turn);
                     }),
                     Err((volume, extent, fault)) => {
-                        let volume = self.shared.config.name_of(volume);
+                        let volume = self.turn.config().name_of(volume);
                         self.seed_stopped(&format!(
                             "this node cannot read {extent} of volume {volume}: {fault}"
                         ));
@@ -127,18 +132,21 @@ impl Engine {
             }
             SeedIo::Flush(volume) => {
                 self.cover_flushed(volume, &outcome);
-                let Some((command, failed)) = self.seed.flushed(volume, &outcome) else { return };
-                let goes_on = self.seed.is_under_way(&self.superblock) && self.standing.leads();
+                let Some((command, failed)) = self.resync.seed.flushed(volume, &outcome) else {
+                    return;
+                };
+                let goes_on = self.resync.seed.is_under_way(self.record.superblock())
+                    && self.standing.leads();
                 let result = match failed {
-                    Some(_) if self.shared.suspect.any() => Err(self.suspect_refusal()),
+                    Some(_) if self.local.suspect().any() => Err(self.suspect_refusal()),
                     Some((volume, fault)) => Err(self.volume_refusal(volume, fault)),
                     None if !goes_on => Err(busy()),
                     None => {
-                        let Config { group, peer, .. } = &self.shared.config;
+                        let Config { group, peer, .. } = self.turn.config();
                         let text = format!(
                             "copy the volumes of {group} now, put the copy in place on {peer}, then `helio seed end {group}`"
                         );
-                        self.shared.info(format!(
+                        self.turn.info(format!(
                             "a disk is being shipped to {peer}: changed regions are recorded"
                         ));
                         Ok(text)
@@ -150,25 +158,28 @@ impl Engine {
     }
 
     pub(crate) fn seed_end(&mut self, id: CommandId) -> Result<Option<String>, Refusal> {
-        let (group, peer) = (self.shared.config.group.clone(), self.shared.config.peer.clone());
-        if self.standing.is_leaving() || self.seed.is_being_recorded() || self.seed.is_comparing() {
+        let (group, peer) = (self.turn.config().group.clone(), self.turn.config().peer.clone());
+        if self.standing.is_leaving()
+            || self.resync.seed.is_being_recorded()
+            || self.resync.seed.is_comparing()
+        {
             return Err(busy());
         }
         self.refuse_while_suspect()?;
         let Some(primary) = self.standing.primary() else {
             return Err(self.not_primary("seed end"));
         };
-        if self.superblock.seeding == 0 {
+        if self.record.superblock().seeding == 0 {
             return Err(Refusal::new(
                 "not-seeding",
                 format!("no seeding of {group} was begun"),
                 format!("`helio seed begin {group}`, and copy the disk after that"),
             ));
         }
-        let Some(hello) = self.session.peer() else {
+        let Some(hello) = self.peer.session.peer() else {
             return Err(Refusal::later(
                 "peer-lost",
-                format!("{peer} is not connected ({})", self.session.why()),
+                format!("{peer} is not connected ({})", self.peer.session.why()),
                 format!("put the disk in place on {peer} and start its daemon, then repeat"),
             ));
         };
@@ -184,24 +195,24 @@ impl Engine {
                 ),
             ));
         }
-        self.seed.compare(id, &primary.marks);
+        self.resync.seed.compare(id, &primary.marks);
         Ok(None)
     }
 
     /// Everything is copied after all.
     pub(crate) fn seed_given_up(&mut self) -> Result<String, Refusal> {
         // What its record is about to clear must not be marked before.
-        if self.seed.is_being_recorded() {
+        if self.resync.seed.is_being_recorded() {
             return Err(busy());
         }
         self.seed_stopped("the seed is cancelled");
-        self.update.want();
+        self.resync.update.want();
         if let Some(primary) = self.standing.primary_mut() {
             primary.owed.end_pause();
             primary.faulted = None;
         }
-        if let Some(blank) = self.session.peer().filter(|hello| is_blank(hello)) {
-            self.keeping.ages_mut().begin_again(blank.metadata);
+        if let Some(blank) = self.peer.session.peer().filter(|hello| is_blank(hello)) {
+            self.record.keeping_mut().ages_mut().begin_again(blank.metadata);
         }
         self.copy_everything();
         let text = "the seed is cancelled: everything is copied when the peer is connected";
@@ -210,8 +221,8 @@ impl Engine {
 
     /// A comparison comes to nothing.
     pub(crate) fn seed_stopped(&mut self, why: &str) {
-        if let Some(command) = self.seed.stop_comparing() {
-            let hint = format!("repeat `helio seed end {}`", self.shared.config.group);
+        if let Some(command) = self.resync.seed.stop_comparing() {
+            let hint = format!("repeat `helio seed end {}`", self.turn.config().group);
             let text = format!("the comparison of the shipped disk was interrupted: {why}");
             self.done(command, Err(Refusal::later("busy", text, hint)));
         }
@@ -219,41 +230,46 @@ impl Engine {
 
     /// Looks at places here, and asks the peer about them.
     pub(crate) fn seed_step(&mut self) {
-        if self.seed.is_comparing() && !self.standing.serves() {
+        if self.resync.seed.is_comparing() && !self.standing.serves() {
             self.seed_stopped("this node is no longer primary");
         }
-        if !self.seed.is_comparing() {
+        if !self.resync.seed.is_comparing() {
             return;
         }
         let roll = self.roll();
-        let (Some(primary), s) = (self.standing.primary(), &mut self.shared) else { return };
-        while let Some((volume, op, look)) = self.seed.next_look(&primary.marks, roll) {
-            s.store(volume, op, SeedIo::Look(look));
+        let Some(primary) = self.standing.primary() else { return };
+        while let Some((volume, op, look)) = self.resync.seed.next_look(&primary.marks, roll) {
+            self.local.store(volume, op, SeedIo::Look(look), &mut self.turn);
         }
-        while let Some((volume, extent)) = self.seed.next_question(ASKED_MOST) {
+        while let Some((volume, extent)) = self.resync.seed.next_question(ASKED_MOST) {
             debug_assert_eq!(digests_of(extent, true), 1, "a sample has one digest");
-            s.send(Message::Copying(Copying::DigestsWanted { volume, extent, coarse: true }));
+            self.turn.send(Message::Copying(Copying::DigestsWanted {
+                volume,
+                extent,
+                coarse: true,
+            }));
         }
-        let next_tick = || s.cover.next_tick();
-        let Some(command) = self.seed.finish(&primary.marks, next_tick, s.metadata_failed) else {
+        let failed = self.local.metadata_failed();
+        let next_tick = || self.local.hot_mut().next_tick();
+        let Some(command) = self.resync.seed.finish(&primary.marks, next_tick, failed) else {
             return;
         };
-        let peer = self.session.peer().map(|hello| (hello.incarnation, hello.metadata));
+        let peer = self.peer.session.peer().map(|hello| (hello.incarnation, hello.metadata));
         let Some((incarnation, theirs)) = peer else { return };
         // From here on its count begins anew.
-        self.keeping.ages_mut().begin_again(theirs);
+        self.record.keeping_mut().ages_mut().begin_again(theirs);
         self.save(Goal::Seeded { command, incarnation });
     }
 
     /// The peer told what it holds at a place. Returns whether it was asked by the comparison.
     pub(crate) fn seed_told(&mut self, place: (VolumeIndex, Extent), list: &[Digest]) -> bool {
         let marks = self.standing.primary().map(|primary| &primary.marks);
-        match self.seed.told(place, list, marks) {
+        match self.resync.seed.told(place, list, marks) {
             Told::Unasked => false,
             Told::Noted => true,
             Told::Differs(command) => {
-                let refusal = not_the_disk(&self.shared.config, place);
-                self.shared.warn(refusal.text.clone());
+                let refusal = not_the_disk(self.turn.config(), place);
+                self.turn.warn(refusal.text.clone());
                 self.done(command, Err(refusal));
                 true
             }
@@ -262,15 +278,15 @@ impl Engine {
 
     /// The record says seeding no more: the two meet anew.
     pub(crate) fn seeded(&mut self, id: CommandId, incarnation: u64) {
-        let same = self.session.peer().is_some_and(|hello| hello.incarnation == incarnation);
+        let same = self.peer.session.peer().is_some_and(|hello| hello.incarnation == incarnation);
         let Some(primary) = self.standing.primary_mut().filter(|_| same) else {
             let text = "the connection was lost after the samples of the shipped disk were compared; all data will be compared";
             return self.done(id, Ok(String::from(text)));
         };
         primary.owed.end_pause();
         let left = primary.marks.dirty_bytes();
-        self.seed.pass(incarnation);
-        self.update.want();
+        self.resync.seed.pass(incarnation);
+        self.resync.update.want();
         self.done(
             id,
             Ok(format!("the disk is the shipped one: {left} that changed since then are copied")),
@@ -286,7 +302,7 @@ impl Engine {
                 primary.marks.clear();
             }
         }
-        self.update.want();
+        self.resync.update.want();
         self.sync_as_wanted();
     }
 }
@@ -311,7 +327,7 @@ impl Primary {
     /// Only what is under way may be missing from a copy that begins now.
     fn mark_for_seed(&mut self) {
         self.marks.clear();
-        let pending = self.line.iter().filter(|entry| entry.local == Local::Pending);
+        let pending = self.line.iter().filter(|entry| entry.local == Leg::Pending);
         for entry in pending.filter(|entry| entry.item.kind.changes_data()) {
             self.marks.set(entry.item.volume, entry.item.extent);
         }

@@ -15,10 +15,12 @@
 
 use crate::effect::StoreOp;
 use crate::event::StoreOutcome;
+use crate::local::Local;
+use crate::peer::permit::Permit;
 use crate::peer::primary::{Primary, PrimaryIo};
 use crate::resync::copier::Row;
-use crate::shared::Shared;
 use crate::stream::write::Ticket;
+use crate::turn::Turn;
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::string::String;
@@ -125,17 +127,24 @@ impl Survey {
 
 impl Primary {
     /// Takes up as many stretches as may be under way, unless the copier has enough to do.
-    pub(crate) fn survey_step(&mut self, s: &mut Shared) {
+    pub(crate) fn survey_step(&mut self, local: &mut Local, turn: &mut Turn) {
         if !self.copier.is_sure(self.cursors.completed) {
             return;
         }
         while let Some(id) = self.copier.next_stretch(&mut self.marks) {
-            self.survey_look(id, s);
+            self.survey_look(id, local, turn);
         }
     }
 
     /// The local store was asked whether it holds anything there.
-    pub(crate) fn surveyed(&mut self, id: StretchId, outcome: StoreOutcome, s: &mut Shared) {
+    pub(crate) fn surveyed(
+        &mut self,
+        id: StretchId,
+        outcome: StoreOutcome,
+        local: &mut Local,
+        permit: &Permit,
+        turn: &mut Turn,
+    ) {
         let stretch = self.copier.survey.get(id);
         self.copier.survey.looks -= 1;
         let of_this_round = self.copier.is_of_round(stretch.round);
@@ -145,24 +154,24 @@ impl Primary {
         let Row { volume, extent, .. } = stretch.row;
         if current && empty && !stretch.gated {
             self.copier.survey.asked.push_back(id);
-            s.send(Message::Copying(Copying::EmptyWanted { volume, extent }));
+            turn.send(Message::Copying(Copying::EmptyWanted { volume, extent }));
             return;
         }
         self.copier.survey.end(id);
         if current && empty {
-            self.land_empty(stretch.row, s);
+            self.land_empty(stretch.row, turn);
         } else if of_this_round {
             self.copier.survey.hand_over(&stretch);
         }
         if stretch.gated {
-            self.leave_gate(volume, extent, s);
+            self.leave_gate(volume, extent, local, permit, turn);
         }
     }
 
     /// Neither copy stores anything there.
-    fn land_empty(&mut self, row: Row, s: &Shared) {
+    fn land_empty(&mut self, row: Row, turn: &Turn) {
         let item = self.copier_item(ItemKind::Same, row.volume, row.extent);
-        self.push_copy(item, crate::stream::write::ITEM_COST, s);
+        self.push_copy(item, crate::stream::write::ITEM_COST, turn);
         self.copier.landed(row, self.line.head);
     }
 
@@ -174,7 +183,8 @@ impl Primary {
         &mut self,
         (volume, extent): (VolumeIndex, Extent),
         empty: bool,
-        s: &mut Shared,
+        local: &mut Local,
+        turn: &mut Turn,
     ) -> Result<(), String> {
         let survey = &mut self.copier.survey;
         let id = survey.asked.pop_front();
@@ -196,15 +206,15 @@ impl Primary {
             stretch.gated = true;
         }
         if self.gate.enter(Ticket::Survey(id), volume, extent) {
-            self.survey_look(id, s);
+            self.survey_look(id, local, turn);
         }
         Ok(())
     }
 
     /// Is it empty here? Before the target is asked, and again once the gate is ours.
-    pub(crate) fn survey_look(&mut self, id: StretchId, s: &mut Shared) {
+    pub(crate) fn survey_look(&mut self, id: StretchId, local: &mut Local, turn: &mut Turn) {
         let Row { volume, extent, .. } = self.copier.survey.get(id).row;
         self.copier.survey.looks += 1;
-        s.store(volume, StoreOp::IsEmpty { extent }, PrimaryIo::Survey(id));
+        local.store(volume, StoreOp::IsEmpty { extent }, PrimaryIo::Survey(id), turn);
     }
 }

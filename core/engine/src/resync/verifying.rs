@@ -17,14 +17,17 @@
 use crate::effect::StoreOp;
 use crate::engine::Engine;
 use crate::event::{StoreOutcome, VerifyWish};
+use crate::local::Local;
+use crate::peer::permit::Permit;
 use crate::peer::primary::{Primary, PrimaryIo};
 use crate::record::save::Goal;
 use crate::refusal::Refusal;
 use crate::resync::verified::Verified;
+use crate::resync::verify::Verify;
 use crate::resync::verify::{Check, VerifyStatus};
 use crate::role::busy;
-use crate::shared::Shared;
 use crate::stream::write::Ticket;
+use crate::turn::Turn;
 use alloc::format;
 use alloc::string::String;
 use helio_format::message::{Item, ItemKind};
@@ -49,45 +52,53 @@ impl Primary {
     }
 
     /// Counts what was compared, and asks for as much more as the bounds allow.
-    pub(crate) fn verify_step(&mut self, s: &mut Shared) {
+    pub(crate) fn verify_step(&mut self, verify: &mut Verify, local: &mut Local, turn: &mut Turn) {
         // What is lacking here would be found different, and is known.
-        if !s.verify.is_under_way() || self.lack.is_some() {
+        if !verify.is_under_way() || self.lack.is_some() {
             return;
         }
-        s.verify.wake(&s.config.volumes, s.now);
-        self.count_comparisons(s);
+        verify.wake(&turn.config().volumes, turn.now());
+        self.count_comparisons(verify, turn);
         if self.verify_waits().is_some() {
             return;
         }
-        while s.verify.in_flight() < IN_FLIGHT_MAX && s.now >= s.verify.not_before() {
-            let in_flight = s.verify.in_flight();
-            let room = self.queue.held().1.0 < s.config.queue.items.0 / 2;
+        while verify.in_flight() < IN_FLIGHT_MAX && turn.now() >= verify.not_before() {
+            let in_flight = verify.in_flight();
+            let room = self.queue.held().1.0 < turn.config().queue.items.0 / 2;
             let admitted = self.queue.admits_copy(COST, COST * in_flight as u64);
             if !(room || in_flight == 0) || !admitted {
                 return;
             }
-            let Some(check) = s.verify.ask(&s.config.volumes, s.now) else { return };
-            self.queue.enter(COST, s.now);
+            let Some(check) = verify.ask(&turn.config().volumes, turn.now()) else { return };
+            self.queue.enter(COST, turn.now());
             let (volume, extent) = check.place();
             if self.gate.enter(Ticket::Verify(check), volume, extent) {
-                Self::verify_read(check, s);
+                Self::verify_read(check, local, turn);
             }
         }
     }
 
     /// The gate is ours: read the region.
-    pub(crate) fn verify_read(check: Check, s: &mut Shared) {
+    pub(crate) fn verify_read(check: Check, local: &mut Local, turn: &mut Turn) {
         let (volume, extent) = check.place();
-        s.store(volume, StoreOp::DigestPayload { extent }, PrimaryIo::Verify(check));
+        local.store(volume, StoreOp::DigestPayload { extent }, PrimaryIo::Verify(check), turn);
     }
 
     /// The region was read: onto the line with its digests, and the gate back.
-    pub(crate) fn verify_done(&mut self, check: Check, outcome: StoreOutcome, s: &mut Shared) {
+    pub(crate) fn verify_done(
+        &mut self,
+        check: Check,
+        outcome: StoreOutcome,
+        verify: &mut Verify,
+        local: &mut Local,
+        permit: &Permit,
+        turn: &mut Turn,
+    ) {
         let (volume, extent) = check.place();
         match outcome {
             StoreOutcome::Read { payload, .. }
                 if self.verify_waits().is_none()
-                    && s.verify.take_place(check, self.line.head.next()) =>
+                    && verify.take_place(check, self.line.head.next()) =>
             {
                 let item = Item {
                     sequence: self.line.head.next(),
@@ -100,37 +111,37 @@ impl Primary {
                     extent,
                     payload: Some(payload),
                 };
-                self.push(item, None, COST, s);
+                self.push(item, None, COST, turn);
             }
             StoreOutcome::Read { payload, .. } => {
-                s.release(payload.id);
+                turn.release(payload.id);
                 self.queue.leave(COST);
-                s.verify.abandon(check);
+                verify.abandon(check);
             }
             StoreOutcome::Failed(fault) => {
                 self.queue.leave(COST);
-                let volume = s.config.name_of(volume);
+                let volume = turn.config().name_of(volume);
                 let why = format!("this node cannot read {extent} of volume {volume}: {fault}");
-                if s.verify.fail(check, why) {
-                    s.warn(format!("verify stopped: {fault} at {extent} of volume {volume}"));
+                if verify.fail(check, why) {
+                    turn.warn(format!("verify stopped: {fault} at {extent} of volume {volume}"));
                 }
             }
             other => panic!("a read for a verify ended as {other:?}"),
         }
-        self.leave_gate(volume, extent, s);
+        self.leave_gate(volume, extent, local, permit, turn);
     }
 
-    fn count_comparisons(&mut self, s: &mut Shared) {
-        while let Some((volume, at)) = s.verify.oldest() {
+    fn count_comparisons(&mut self, verify: &mut Verify, turn: &mut Turn) {
+        while let Some((volume, at)) = verify.oldest() {
             let here = self.line.get(at).is_some_and(|entry| entry.peer_completed);
             if !here && at > self.cursors.completed {
                 return;
             }
-            let size = s.config.volumes[usize::from(volume.0)];
-            if let Some(pass) = s.verify.count_oldest(size, s.now) {
-                s.info(format!(
+            let size = turn.config().volumes[usize::from(volume.0)];
+            if let Some(pass) = verify.count_oldest(size, turn.now()) {
+                turn.info(format!(
                     "volume {} is compared completely: {} differed",
-                    s.config.name_of(volume),
+                    turn.config().name_of(volume),
                     pass.differed
                 ));
             }
@@ -138,22 +149,22 @@ impl Primary {
     }
 
     /// Differences that were only listed become marks, for the copier.
-    pub(crate) fn mark_differing(&mut self, s: &mut Shared) {
-        for (volume, extent) in s.verify.take_listed() {
+    pub(crate) fn mark_differing(&mut self, verify: &mut Verify, local: &mut Local) {
+        for (volume, extent) in verify.take_listed() {
             self.marks.set(volume, extent);
-            s.cover.bitmap_changed();
+            local.hot_mut().bitmap_changed();
         }
     }
 
     /// A peer that lost its memory may hold items from behind `durable` already: comparisons there mean nothing.
-    pub(crate) fn forget_comparisons(&mut self, durable: Sequence, s: &mut Shared) {
+    pub(crate) fn forget_comparisons(&mut self, durable: Sequence, turn: &mut Turn) {
         if planted(Plant::CompareAgain) {
             return;
         }
         let compares = |item: &Item| item.kind == ItemKind::Verify && item.sequence > durable;
         for entry in self.line.iter_mut().filter(|entry| compares(&entry.item)) {
             entry.item.kind = ItemKind::Same;
-            entry.item.payload.take().into_iter().for_each(|payload| s.release(payload.id));
+            entry.item.payload.take().into_iter().for_each(|payload| turn.release(payload.id));
         }
     }
 
@@ -163,7 +174,9 @@ impl Primary {
         volume: VolumeIndex,
         extent: Extent,
         at: Sequence,
-        s: &mut Shared,
+        verify: &mut Verify,
+        local: &mut Local,
+        turn: &mut Turn,
     ) {
         let compares = |item: &Item| item.kind == ItemKind::Verify && item.volume == volume;
         if self.flow.is_none()
@@ -172,22 +185,22 @@ impl Primary {
         {
             return;
         }
-        if s.verify.is_worth_a_warning(volume) {
-            let (volume, peer) = (s.config.name_of(volume), &s.config.peer);
-            s.warn(format!("verify: {extent} of volume {volume} differs on {peer}"));
+        if verify.is_worth_a_warning(volume) {
+            let (volume, peer) = (turn.config().name_of(volume), &turn.config().peer);
+            turn.warn(format!("verify: {extent} of volume {volume} differs on {peer}"));
         }
-        if s.verify.found(volume, extent, at) {
+        if verify.found(volume, extent, at) {
             self.marks.set(volume, extent);
-            s.cover.bitmap_changed();
+            local.hot_mut().bitmap_changed();
         }
     }
 
     /// When a verify may go on that only its rate holds back.
-    pub(crate) fn verify_deadline(&self, s: &Shared) -> Moment {
-        let may = s.verify.is_under_way() && s.verify.in_flight() < IN_FLIGHT_MAX;
-        let limited = s.verify.not_before() > s.now;
+    pub(crate) fn verify_deadline(&self, verify: &Verify, turn: &Turn) -> Moment {
+        let may = verify.is_under_way() && verify.in_flight() < IN_FLIGHT_MAX;
+        let limited = verify.not_before() > turn.now();
         if may && limited && self.verify_waits().is_none() {
-            s.verify.not_before()
+            verify.not_before()
         } else {
             Moment::NEVER
         }
@@ -202,9 +215,8 @@ impl Engine {
         let Some(primary) = self.standing.primary_mut() else {
             return Err(self.not_primary("verify start"));
         };
-        let s = &mut self.shared;
-        let group = s.config.group.clone();
-        if s.verify.is_under_way() {
+        let group = self.turn.config().group.clone();
+        if self.resync.verify.is_under_way() {
             return Err(Refusal::later(
                 "verifying",
                 format!("a verify of {group} runs already"),
@@ -212,9 +224,9 @@ impl Engine {
             ));
         }
         if wish.repair {
-            primary.mark_differing(s);
+            primary.mark_differing(&mut self.resync.verify, &mut self.local);
         }
-        let resumed = s.verify.begin(wish, &s.config.volumes, s.now);
+        let resumed = self.resync.verify.begin(wish, &self.turn.config().volumes, self.turn.now());
         let what = if resumed { "continues at its position" } else { "begins" };
         Ok(Some(match primary.verify_waits() {
             Some(waits) => format!("the verify of {group} {what} later: {waits}"),
@@ -225,7 +237,7 @@ impl Engine {
     /// Moves on whenever something is worth a record.
     #[must_use]
     pub fn verify_revision(&self) -> u64 {
-        self.shared.verify.revision()
+        self.resync.verify.revision()
     }
 
     /// What is known of verifies.
@@ -235,19 +247,20 @@ impl Engine {
             None => Some("this node is not primary"),
             Some(primary) => primary.verify_waits(),
         };
-        self.shared.verify.status(waits)
+        self.resync.verify.status(waits)
     }
 
     /// When a volume was compared to its end last, by this process or one before.
     #[must_use]
     pub fn verified(&self, volume: VolumeIndex) -> Option<Verified> {
-        self.shared.verify.verified(self.calendar, &self.superblock, volume)
+        self.resync.verify.verified(self.turn.calendar(), self.record.superblock(), volume)
     }
 
     /// A volume was compared to its end: the record is to say so.
     pub(crate) fn record_verified(&mut self) {
-        let rests = self.standing.is_settled() && !self.shared.metadata_failed && !self.is_saving();
-        if rests && self.shared.verify.has_news(self.calendar, &self.superblock) {
+        let rests =
+            self.standing.is_settled() && !self.local.metadata_failed() && !self.record.is_saving();
+        if rests && self.resync.verify.has_news(self.turn.calendar(), self.record.superblock()) {
             self.save(Goal::Remember);
         }
     }

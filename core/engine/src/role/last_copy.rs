@@ -37,7 +37,7 @@ impl Engine {
     /// What would be lost if this node's queue were let go now, while the peer is away.
     fn last_copy(&self) -> Option<Bytes> {
         // A peer whose history went on without this queue will never take it.
-        let refused = self.session.refused().is_some();
+        let refused = self.peer.session.refused().is_some();
         let waits = |primary: &&Primary| primary.flow.is_none() && !refused;
         let primary = self.standing.primary().filter(waits)?;
         Some(primary.only_queued()).filter(|bytes| *bytes > Bytes::ZERO)
@@ -45,7 +45,7 @@ impl Engine {
 
     /// Why this primary does not leave.
     fn last_copy_refusal(&self, bytes: Bytes) -> Refusal {
-        let (node, peer) = (&self.shared.config.node, &self.shared.config.peer);
+        let (node, peer) = (&self.turn.config().node, &self.turn.config().peer);
         Refusal::later(
             "last-copy",
             format!(
@@ -79,7 +79,7 @@ impl Engine {
         };
         let Some(bytes) = self.last_copy() else { return };
         let refusal = self.last_copy_refusal(bytes);
-        self.shared.warn(format!("not demoted: {}", refusal.text));
+        self.turn.warn(format!("not demoted: {}", refusal.text));
         self.standing.stand(Leading::Primary);
         self.done(command, Err(refusal));
     }
@@ -87,17 +87,17 @@ impl Engine {
     /// Whether a stop waits for the peer; the first question sets until when.
     pub(crate) fn stop_waits(&mut self) -> bool {
         let Some(bytes) = self.last_copy() else { return false };
-        let now = self.shared.now;
+        let now = self.turn.now();
         if self.asked.stop_until().is_none() {
             let words = self.last_copy_refusal(bytes).text;
-            self.shared.warn(format!("the stop waits {} s: {words}", STOP_PATIENCE.as_secs()));
+            self.turn.warn(format!("the stop waits {} s: {words}", STOP_PATIENCE.as_secs()));
         }
         let until = self.asked.wait_for_peer(now + STOP_PATIENCE);
         if now < until {
             return true;
         }
-        let peer = &self.shared.config.peer;
-        self.shared.warn(format!(
+        let peer = &self.turn.config().peer;
+        self.turn.warn(format!(
             "stopping without {peer}: up to {bytes} of acknowledged writes may be lost"
         ));
         false

@@ -8,11 +8,11 @@ use crate::event::{CommandId, StoreOutcome};
 use crate::follow::follower::Follower;
 use crate::local::failure::Failed;
 use crate::peer::primary::Primary;
+use crate::purpose::Purpose;
 use crate::record::save::Goal;
 use crate::refusal::Refusal;
 use crate::role::switch::{ANSWER_PATIENCE, SWITCH_PATIENCE};
 use crate::role::{Following, Leading, Leave, LeaveStage, Stage, busy};
-use crate::shared::Purpose;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -32,7 +32,7 @@ impl Engine {
         match self.standing.stage() {
             Stage::Leading(Leading::Primary) => self.may_let_go(command, to)?,
             Stage::Following(Following::Secondary) if to == Leave::Secondary => {
-                return Ok(Some(format!("{} is secondary here already", self.shared.config.group)));
+                return Ok(Some(format!("{} is secondary here already", self.turn.config().group)));
             }
             Stage::Following(Following::Returning) if to == Leave::Secondary => {
                 self.standing.stand(Following::Secondary);
@@ -46,7 +46,7 @@ impl Engine {
             Leave::Hand => SWITCH_PATIENCE,
             Leave::Stop => STOP_PATIENCE,
         };
-        let until = self.shared.now + patience;
+        let until = self.turn.now() + patience;
         self.standing.stand(Leading::Leaving { command, to, until, stage: LeaveStage::Draining });
         if let Some(primary) = self.standing.primary_mut() {
             primary.copier.stop();
@@ -66,8 +66,8 @@ impl Engine {
             Stage::Following(Following::Secondary | Following::Returning)
             | Stage::Following(Following::Handing { .. }) => {
                 self.handed_unheard();
-                let up = self.session.peer().is_some();
-                self.shared.lease.is_not_needed(up, &mut self.shared.out);
+                let up = self.peer.session.peer().is_some();
+                self.permit.lease.is_not_needed(up, self.turn.effects());
                 self.hang_up(Parting::Stopping, String::from("the daemon stops"));
                 self.standing.stand(Following::Closing { command: id, saving: false });
                 self.hurry();
@@ -88,12 +88,12 @@ impl Engine {
         let Some(p) = self.standing.primary() else { return true };
         let owed =
             p.flow.is_some() && !p.owed.is_image_out_of_order() && p.cursors.durable < p.line.head;
-        p.is_quiet() && self.shared.pause.is_quiet() && (!owed || self.shared.now >= until)
+        p.is_quiet() && self.permit.pause.is_quiet() && (!owed || self.turn.now() >= until)
     }
 
     /// Everything is answered and delivered: what the stores hold is made durable, but for those that were given up.
     pub(crate) fn flush_last(&mut self, command: Option<CommandId>, to: Leave, until: Moment) {
-        let all = (0..self.shared.config.volumes.len() as u16).map(VolumeIndex);
+        let all = self.turn.config().indices();
         let lost =
             |volume: &VolumeIndex| self.standing.primary().is_some_and(|p| p.is_lost(*volume));
         let volumes: Vec<_> = all.filter(|volume| !lost(volume)).collect();
@@ -103,7 +103,7 @@ impl Engine {
         };
         self.standing.stand(Leading::Leaving { command, to, until, stage });
         for volume in volumes {
-            self.shared.store(volume, StoreOp::Flush, Purpose::Leave(volume));
+            self.local.store(volume, StoreOp::Flush, Purpose::Leave(volume), &mut self.turn);
         }
     }
 
@@ -119,9 +119,9 @@ impl Engine {
             panic!("a flush ended that was not requested")
         };
         if let StoreOutcome::Failed(fault) = *outcome {
-            self.shared.warn(format!("the last flush before leaving failed: {fault}"));
+            self.turn.warn(format!("the last flush before leaving failed: {fault}"));
             if let Some(primary) = self.standing.primary_mut() {
-                primary.store_failed(volume, Failed::Flush, fault, &mut self.shared);
+                primary.store_failed(volume, Failed::Flush, fault, &mut self.local, &mut self.turn);
             }
         }
         let stage = match left {
@@ -150,7 +150,7 @@ impl Engine {
         };
         if to == Leave::Hand {
             // The record would call this copy good, and the peer could not bring a suspect one level by its marks alone.
-            if self.cannot_hand(until) || self.shared.suspect.any() {
+            if self.cannot_hand(until) || self.local.suspect().any() {
                 return self.keep_primary(command);
             }
             if !self.is_delivered(Moment::NEVER) {
@@ -164,7 +164,7 @@ impl Engine {
             }
             // Whoever is to take over follows the newest generation first.
             let told = |p: &Primary| p.is_taken_up() && !p.tell_generation;
-            if self.is_saving() || !self.standing.primary().is_some_and(told) {
+            if self.record.is_saving() || !self.standing.primary().is_some_and(told) {
                 return;
             }
         }
@@ -172,16 +172,21 @@ impl Engine {
             && p.owed.queues_in_order()
             && (!p.owed.stays_consistent() || p.cursors.durable < p.line.head)
         {
-            p.drop_queue("this node leaves the primary role", &mut self.shared);
-            self.shared.cover.bitmap_changed();
+            p.drop_queue(
+                "this node leaves the primary role",
+                &mut self.local,
+                &self.permit,
+                &mut self.turn,
+            );
+            self.local.hot_mut().bitmap_changed();
         }
-        let failed = self.shared.metadata_failed || self.shared.suspect.any();
+        let failed = self.local.metadata_failed() || self.local.suspect().any();
         if !failed {
             self.relieve(true);
         }
         // What is hot on a store that was given up stays so: it counts as marked.
         let lost = self.standing.primary().is_some_and(|p| p.has_lost());
-        if failed || (self.marks().is_saved() && (lost || self.shared.cover.is_cold())) {
+        if failed || (self.marks().is_saved() && (lost || self.local.hot().is_cold())) {
             self.standing.stand(Leading::Leaving { command, to, until, stage: LeaveStage::Saving });
             self.save(Goal::Left(to));
         }
@@ -191,15 +196,17 @@ impl Engine {
         let Stage::Leading(Leading::Leaving { command, .. }) = self.standing.stage() else {
             return;
         };
-        let s = &self.shared;
-        let behind = self.standing.primary().map_or(Bytes::ZERO, |p| p.lag(s.now, s).bytes);
+        let behind = self
+            .standing
+            .primary()
+            .map_or(Bytes::ZERO, |p| p.lag(self.turn.now(), &self.local).bytes);
         self.lay_line_down(match to {
             Leave::Secondary => Following::Secondary,
-            Leave::Hand => Following::Handing { command, until: self.shared.now + ANSWER_PATIENCE },
+            Leave::Hand => Following::Handing { command, until: self.turn.now() + ANSWER_PATIENCE },
             Leave::Stop => Following::Stopped,
         });
-        let delivered = self.superblock.equal;
-        let peer = self.shared.config.peer.clone();
+        let delivered = self.record.superblock().equal;
+        let peer = self.turn.config().peer.clone();
         let text = if delivered {
             format!("{peer} has everything")
         } else if behind == Bytes::ZERO {
@@ -212,7 +219,7 @@ impl Engine {
                 if let Some(id) = command {
                     let text = format!("secondary now; {text}");
                     let result = Ok(Done { text, peer_behind: !delivered });
-                    self.shared.out.push(Effect::CommandDone { id, result });
+                    self.turn.push(Effect::CommandDone { id, result });
                 }
                 self.hang_up(Parting::RoleChanged, String::from("no longer primary"));
             }
@@ -226,22 +233,22 @@ impl Engine {
 
     /// What this node held as primary is let go.
     pub(crate) fn lay_line_down(&mut self, next: Following) {
-        let follower = Follower::new(self.shared.config.volumes.len(), self.superblock.head);
+        let follower =
+            Follower::new(self.turn.config().volumes.len(), self.record.superblock().head);
         if let Some(mut primary) = self.standing.lay_down(follower, next) {
             while let Some(entry) = primary.line.pop() {
-                entry.item.payload.into_iter().for_each(|p| self.shared.release(p.id));
+                entry.item.payload.into_iter().for_each(|p| self.turn.release(p.id));
             }
             // Positions of this line mean nothing to the next primary's.
-            self.shared.verify.rewind();
+            self.resync.verify.rewind();
             primary.marks.end_stream();
-            self.keeping.rest(primary.marks);
+            self.record.keeping_mut().rest(primary.marks);
             self.line_changed();
-            let s = &mut self.shared;
-            s.suspect.load(&self.superblock, &s.cover, &s.config);
+            self.local.reload_suspect(self.record.superblock(), self.turn.config());
         }
-        self.shared.pause.forget(&mut self.shared.out);
-        self.shared.lease.laid_down();
-        self.shared.keeper.forget_parked();
+        self.permit.pause.forget(self.turn.effects());
+        self.permit.lease.laid_down();
+        self.keeper.forget_parked();
     }
 
     /// A secondary has applied what it received.
@@ -255,13 +262,13 @@ impl Engine {
 
     /// Nothing more will be asked for.
     pub(crate) fn stop_now(&mut self, command: Option<CommandId>) {
-        self.to_save.clear();
-        let text = if self.shared.metadata_failed {
+        self.record.want_nothing();
+        let text = if self.local.metadata_failed() {
             "stopped; this could not be recorded, so the next start counts as a start after a crash"
         } else {
             "stopped cleanly"
         };
         self.finish(command, Ok(String::from(text)));
-        self.shared.out.push(Effect::Stopped);
+        self.turn.push(Effect::Stopped);
     }
 }

@@ -48,7 +48,7 @@ impl Engine {
             Command::Mode(mode) => self.change_mode(mode),
             Command::ResetQueueMarks => self.reset_queue_marks(),
             Command::Verify(wish) => self.verify(wish),
-            Command::StopVerify => Ok(Some(String::from(self.shared.verify.stop_wanted()))),
+            Command::StopVerify => Ok(Some(String::from(self.resync.verify.stop_wanted()))),
             Command::SeedBegin { at } => self.seed_begin(id, at),
             Command::SeedEnd => self.seed_end(id),
         };
@@ -60,7 +60,7 @@ impl Engine {
     }
 
     pub(crate) fn done(&mut self, id: CommandId, result: Result<String, Refusal>) {
-        self.shared.out.push(Effect::CommandDone { id, result: result.map(Done::from) });
+        self.turn.push(Effect::CommandDone { id, result: result.map(Done::from) });
     }
 
     fn pause(&mut self) -> Result<Option<String>, Refusal> {
@@ -74,10 +74,10 @@ impl Engine {
             return Err(self.not_primary("pause"));
         };
         primary.peer_keeping.forget_refusal();
-        primary.drop_queue("paused by an operator", &mut self.shared);
+        primary.drop_queue("paused by an operator", &mut self.local, &self.permit, &mut self.turn);
         primary.owed.pause();
-        self.shared.cover.bitmap_changed();
-        let group = &self.shared.config.group;
+        self.local.hot_mut().bitmap_changed();
+        let group = &self.turn.config().group;
         Ok(Some(format!(
             "{group} is paused: dirty regions are recorded and nothing is sent; `helio resume {group}` ends the pause"
         )))
@@ -87,7 +87,7 @@ impl Engine {
     fn resume(&mut self, id: CommandId) -> Result<Option<String>, Refusal> {
         let Some(primary) = self.standing.primary() else { return Err(self.not_primary("resume")) };
         if !primary.owed.is_paused() {
-            let group = &self.shared.config.group;
+            let group = &self.turn.config().group;
             return Err(Refusal::new(
                 "not-paused",
                 format!("{group} is not paused"),
@@ -108,34 +108,34 @@ impl Engine {
         }
         if let Some(primary) = self.standing.primary_mut() {
             primary.faulted = None;
-            self.seed.refuse_update(&self.superblock, &self.shared.config)?;
+            self.resync.seed.refuse_update(self.record.superblock(), self.turn.config())?;
         }
         self.refuse_while_suspect()?;
         let Some(primary) = self.standing.primary_mut() else {
             return Err(self.not_primary("resync"));
         };
         primary.owed.end_pause();
-        primary.mark_differing(&mut self.shared);
+        primary.mark_differing(&mut self.resync.verify, &mut self.local);
         if primary.flow.is_some() && primary.owed.is_image_out_of_order() {
             primary.copier.go_on();
             return Ok(Some(String::from("the resync is running")));
         }
         if primary.flow.is_some() {
-            primary.mend(&self.shared);
+            primary.mend(&self.local, &self.turn);
             return Ok(Some(String::from(if primary.marks.none_dirty() {
                 "nothing to resync: writes are sent in order"
             } else {
                 "dirty regions are copied, in order with new writes"
             })));
         }
-        if self.session.peer().is_none() {
-            self.update.want();
+        if self.peer.session.peer().is_none() {
+            self.resync.update.want();
             return Ok(Some(String::from(
                 "the peer is not connected; the resync starts when it is",
             )));
         }
-        if self.update.is_awaiting() {
-            self.update.want();
+        if self.resync.update.is_awaiting() {
+            self.resync.update.want();
             return Ok(Some(String::from(
                 "the resync starts when the nodes have exchanged their bitmaps",
             )));
@@ -152,20 +152,25 @@ impl Engine {
             return Err(self.lacks("resync"));
         }
         self.refuse_while_suspect()?;
-        if self.standing.leads() && self.seed.is_under_way(&self.superblock) {
+        if self.standing.leads() && self.resync.seed.is_under_way(self.record.superblock()) {
             return self.seed_given_up().map(Some);
         }
         let Some(primary) = self.standing.primary_mut() else {
             return Err(self.not_primary("resync --full"));
         };
-        primary.drop_queue("the operator requested a full resync", &mut self.shared);
+        primary.drop_queue(
+            "the operator requested a full resync",
+            &mut self.local,
+            &self.permit,
+            &mut self.turn,
+        );
         primary.marks.set_all();
-        self.shared.cover.bitmap_changed();
+        self.local.hot_mut().bitmap_changed();
         self.resync(id)
     }
 
     pub(crate) fn not_primary(&self, verb: &str) -> Refusal {
-        let (group, peer) = (&self.shared.config.group, &self.shared.config.peer);
+        let (group, peer) = (&self.turn.config().group, &self.turn.config().peer);
         Refusal::new(
             "not-primary",
             format!("{group} is {} on this node", self.standing.stage().name()),
@@ -175,21 +180,21 @@ impl Engine {
 
     /// The primary's mode is the mode of the group, and its secondary takes it over. A secondary without a primary may be promoted next.
     fn change_mode(&mut self, mode: Mode) -> Result<Option<String>, Refusal> {
-        let follows = self.session.peer().is_some_and(|peer| peer.serving);
+        let follows = self.peer.session.peer().is_some_and(|peer| peer.serving);
         if !self.standing.leads() && follows {
-            let (group, peer) = (&self.shared.config.group, &self.shared.config.peer);
+            let (group, peer) = (&self.turn.config().group, &self.turn.config().peer);
             return Err(Refusal::new(
                 "not-primary",
                 format!("{peer} is primary of {group}, and its mode is the mode of the group"),
                 format!("`helio mode {group} {mode}` on {peer}"),
             ));
         }
-        self.shared.config.mode = mode;
+        self.turn.set_mode(mode);
         if let Some(primary) = self.standing.primary_mut() {
-            primary.mode_changed(&mut self.shared);
+            primary.mode_changed(&self.local, &self.permit, &mut self.turn);
         }
-        self.session.ping_by(self.shared.lease.ping_at(self.shared.now));
-        let group = &self.shared.config.group;
+        self.peer.session.ping_by(self.permit.lease.ping_at(self.turn.now()));
+        let group = &self.turn.config().group;
         Ok(Some(if self.standing.leads() {
             format!("the mode of {group} is {mode} until a restart; to keep it, change the file")
         } else {
@@ -201,11 +206,11 @@ impl Engine {
         let Some(primary) = self.standing.primary_mut() else {
             return Err(self.not_primary("queue reset"));
         };
-        primary.queue.reset_marks(self.shared.now);
+        primary.queue.reset_marks(self.turn.now());
         primary.answers.clear();
         Ok(Some(format!(
             "the high-water marks, counters and latency histograms of {} are reset",
-            self.shared.config.group
+            self.turn.config().group
         )))
     }
 
@@ -223,17 +228,17 @@ impl Engine {
         match self.standing.stage() {
             // A beginning that was being recorded when the promotion began may have made the copy inconsistent.
             Stage::Following(Following::Promoting { saving: false, .. })
-                if !self.superblock.consistent && failed.is_none() =>
+                if !self.record.superblock().consistent && failed.is_none() =>
             {
                 self.promote_inconsistent();
             }
             Stage::Following(Following::Promoting { command, saving: false, .. })
-                if self.shared.lease.ran_out(self.shared.now) =>
+                if self.permit.lease.ran_out(self.turn.now()) =>
             {
                 self.lease_failed(command);
             }
             Stage::Following(Following::Promoting { command, equal, saving: false })
-                if self.can_leave_following() && self.shared.is_keeping_over() =>
+                if self.can_leave_following() && self.keeper.is_over(&self.local) =>
             {
                 self.standing.stand(Following::Promoting { command, equal, saving: true });
                 self.save(Goal::Promoted);
@@ -251,7 +256,7 @@ impl Engine {
             }) if self.cannot_hand(until) => {
                 self.keep_primary(command);
             }
-            Stage::Following(Following::Handing { until, .. }) if self.shared.now >= until => {
+            Stage::Following(Following::Handing { until, .. }) if self.turn.now() >= until => {
                 self.handed_unheard()
             }
             Stage::Leading(Leading::Leaving {
@@ -287,21 +292,21 @@ impl Engine {
         command: Option<CommandId>,
         (volume, fault): (VolumeIndex, StoreFault),
     ) {
-        self.standing.stand(Following::resting(self.superblock.role));
+        self.standing.stand(Following::resting(self.record.superblock().role));
         let refusal = self.volume_refusal(volume, fault);
         command.into_iter().for_each(|id| self.done(id, Err(refusal.clone())));
     }
 
     pub(crate) fn can_leave_following(&self) -> bool {
         let drained = |f: &Follower| f.is_drained() && f.failed().is_none();
-        self.standing.follower().is_some_and(drained) && !self.is_saving()
+        self.standing.follower().is_some_and(drained) && !self.record.is_saving()
     }
 
     pub(crate) fn role_deadline(&self) -> Moment {
         let due = match self.standing.stage() {
             // Behind that moment it is only what is under way that it waits for.
             Stage::Leading(Leading::Leaving { until, stage: LeaveStage::Draining, .. })
-                if until <= self.shared.now =>
+                if until <= self.turn.now() =>
             {
                 Moment::NEVER
             }
@@ -320,7 +325,7 @@ impl Engine {
 
     /// Whether the link is free for a new conversation.
     pub(crate) fn is_link_down(&self) -> bool {
-        self.session.is_down()
+        self.peer.session.is_down()
     }
 }
 

@@ -254,60 +254,59 @@ impl Pause {
 }
 
 impl Engine {
-    /// The clock shows `now`. Effects that were not performed yet lie in `shared.out`.
+    /// The clock shows `now`. Effects that were not performed yet lie in `turn`.
     pub(crate) fn advance(&mut self, now: Moment) {
         let paused = self.was_paused(now);
-        let gap = now - self.shared.now;
-        self.shared.now = self.shared.now.max(now);
+        let gap = now - self.turn.now();
+        self.turn.advance(now);
         if !paused || planted(Plant::PauseIgnored) {
             return;
         }
-        let peer = &self.shared.config.peer;
-        self.shared.info(format!(
+        let peer = &self.turn.config().peer;
+        self.turn.info(format!(
             "this process was suspended for {:.1} s: this node checks whether {peer} was promoted. Until then it \
              acknowledges only writes that are durable on {peer}",
             gap.as_secs_f64()
         ));
-        let s = &mut self.shared;
-        s.pause.hold(&mut s.out);
-        s.pause.needs_check(s.now);
-        self.session.prove_anew(s.now);
+        self.permit.pause.hold(self.turn.effects());
+        self.permit.pause.needs_check(self.turn.now());
+        self.peer.session.prove_anew(self.turn.now());
     }
 
     /// Whether this node is primary and its clock went on for longer than the peer timeout since the last event.
     /// Acknowledgements must not be sent then: put them back among the effects, and settle.
     #[must_use]
     pub fn was_paused(&self, now: Moment) -> bool {
-        self.standing.leads() && now - self.shared.now > self.shared.config.peer_timeout
+        self.standing.leads() && now - self.turn.now() > self.turn.config().peer_timeout
     }
 
     /// The moment from which this primary needs a check that its peer did not take over, if it needs one: an attempt to
     /// connect that begins then or later and fails is one.
     #[must_use]
     pub fn awaits_check(&self) -> Option<Moment> {
-        self.shared.pause.needed.map(|check| check.since)
+        self.permit.pause.needed.map(|check| check.since)
     }
 
     /// The peer serves, too. A primary that acknowledged nothing without it does not begin to.
     pub(crate) fn rival_seen(&mut self) {
         let together = |p: &Primary| !p.acknowledges_alone();
         if self.standing.primary().is_some_and(together) && !planted(Plant::PauseIgnored) {
-            self.shared.pause.needs_check(self.shared.now);
-            self.session.prove_anew(self.shared.now);
+            self.permit.pause.needs_check(self.turn.now());
+            self.peer.session.prove_anew(self.turn.now());
         }
     }
 
     /// Acknowledges again, if something passes the check.
     pub(crate) fn check_ends(&mut self, passed: Option<Proof>) {
         let Some(proof) = passed else { return };
-        let (peer, group) = (&self.shared.config.peer, &self.shared.config.group);
+        let (peer, group) = (&self.turn.config().peer, &self.turn.config().group);
         let why = match proof {
             Proof::Unreachable => format!("{peer} cannot be reached"),
             Proof::NotServed => format!("the daemon on {peer} does not serve {group}"),
             _ => format!("{peer} does not serve {group}"),
         };
-        self.shared.info(format!("{why}: writes are acknowledged again"));
-        self.shared.pause.end(&mut self.shared.out);
+        self.turn.info(format!("{why}: writes are acknowledged again"));
+        self.permit.pause.end(self.turn.effects());
         self.answer_withheld();
     }
 }

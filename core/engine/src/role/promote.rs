@@ -23,7 +23,7 @@ impl Engine {
         force: bool,
         restore: bool,
     ) -> Result<Option<String>, Refusal> {
-        let group = self.shared.config.group.clone();
+        let group = self.turn.config().group.clone();
         match self.standing.stage() {
             Stage::Leading(Leading::Primary) => {
                 return Ok(Some(format!("{group} is primary here already")));
@@ -33,23 +33,23 @@ impl Engine {
         }
         self.may_promote(force, restore)?;
         // What the peer agrees to is this image; only force may restore another one later.
-        let restores = restore && (force || !self.superblock.consistent);
+        let restores = restore && (force || !self.record.superblock().consistent);
         if force {
-            self.shared.keeper.want_restore(restores);
+            self.keeper.want_restore(restores);
             self.begin_promotion(Some(id), false);
             return Ok(None);
         }
-        if self.session.peer().is_none() {
+        if self.peer.session.peer().is_none() {
             if self.promote_by_lease(id) {
                 return Ok(None);
             }
             return Err(self.cannot_ask());
         }
-        self.shared.keeper.want_restore(restores);
+        self.keeper.want_restore(restores);
         let (generation, durable) = self.candidate_head();
         let request = Message::PromoteRequest { generation, durable };
         self.standing.stand(Following::Asking { command: id });
-        self.shared.send(request);
+        self.turn.send(request);
         Ok(None)
     }
 
@@ -61,14 +61,14 @@ impl Engine {
     pub fn may_promote(&self, force: bool, restore: bool) -> Result<(), Refusal> {
         self.may_lead()?;
         self.may_lead_from_suspect()?;
-        if !self.superblock.consistent {
+        if !self.record.superblock().consistent {
             if !restore {
                 return Err(self.needs_sync());
             }
-            self.shared.keeper.may_restore(&self.shared.config)?;
+            self.keeper.may_restore(self.turn.config())?;
         }
-        if self.shared.metadata_failed {
-            return Err(self.shared.metadata_refusal());
+        if self.local.metadata_failed() {
+            return Err(self.turn.metadata_refusal());
         }
         if let Some((volume, fault)) = self.standing.failed() {
             return Err(self.volume_refusal(volume, fault));
@@ -79,18 +79,18 @@ impl Engine {
     /// Whether a peer that serves and is connected is in the way. One of which nothing came for longer than its pings take
     /// is not, if the operator says so: the connection ends with the promotion.
     fn may_break_with(&self, force: bool) -> Result<(), Refusal> {
-        if self.session.peer().is_none_or(|peer| !peer.serving) {
+        if self.peer.session.peer().is_none_or(|peer| !peer.serving) {
             return Ok(());
         }
-        let (peer, group) = (&self.shared.config.peer, &self.shared.config.group);
-        let heard = self.session.last_heard().unwrap_or(self.session.began());
-        let silent = self.shared.now - heard;
-        let patience = self.shared.config.heartbeat() * 2;
+        let (peer, group) = (&self.turn.config().peer, &self.turn.config().group);
+        let heard = self.peer.session.last_heard().unwrap_or(self.peer.session.began());
+        let silent = self.turn.now() - heard;
+        let patience = self.turn.config().heartbeat() * 2;
         if silent >= patience {
             if force {
                 return Ok(());
             }
-            let left = self.shared.config.peer_timeout.saturating_sub(silent).as_secs_f64();
+            let left = self.turn.config().peer_timeout.saturating_sub(silent).as_secs_f64();
             return Err(Refusal::later(
                 "peer-is-primary",
                 format!(
@@ -125,30 +125,30 @@ impl Engine {
 
     /// The peer is not connected, or the table refused it.
     fn cannot_ask(&self) -> Refusal {
-        let (peer, group) = (&self.shared.config.peer, &self.shared.config.group);
+        let (peer, group) = (&self.turn.config().peer, &self.turn.config().group);
         // A refusal by the table names what is at stake; force is not the way out of it.
-        if let Some(label) = self.session.refused().filter(|label| recovery::is_lost(label)) {
-            return Refusal::new(label, self.session.why(), self.session.hint());
+        if let Some(label) = self.peer.session.refused().filter(|label| recovery::is_lost(label)) {
+            return Refusal::new(label, self.peer.session.why(), self.peer.session.hint());
         }
         Refusal::new(
             "needs-force",
             format!(
                 "{peer} is not connected ({}), so it cannot confirm that it is not primary{}",
-                self.session.why(),
-                self.shared.lease.absence_text(self.shared.config.hold, self.shared.now)
+                self.peer.session.why(),
+                self.permit.lease.absence_text(self.turn.config().hold, self.turn.now())
             ),
             format!("make sure {peer} is down or fenced, then `helio promote {group} --force`"),
         )
     }
 
     pub(crate) fn needs_sync(&self) -> Refusal {
-        let (peer, group) = (&self.shared.config.peer, &self.shared.config.group);
+        let (peer, group) = (&self.turn.config().peer, &self.turn.config().group);
         Refusal::new(
             "needs-sync",
             format!(
                 "the copy of {group} on this node is not consistent: a resync to it was interrupted"
             ),
-            match self.shared.keeper.kept() {
+            match self.keeper.kept() {
                 Some((image, true)) => format!(
                     "wait for the resync from {peer} to end; or go back to the consistent copy preserved here (generation {}, \
                      item {}): `helio promote {group} --restore`",
@@ -164,13 +164,13 @@ impl Engine {
     /// The last position in this node's image, while it is not primary; it may hold more after a crash.
     pub(crate) fn own_head(&self) -> Sequence {
         let streaming = self.standing.streaming();
-        streaming.map_or(self.superblock.head, |follower| follower.received())
+        streaming.map_or(self.record.superblock().head, |follower| follower.received())
     }
 
     pub(crate) fn peer_asks_promotion(&mut self, generation: Generation, durable: Sequence) {
         let ours = self.hello_as_met();
-        let Some(asker) = self.session.peer() else { return };
-        let config = &self.shared.config;
+        let Some(asker) = self.peer.session.peer() else { return };
+        let config = self.turn.config();
         let words = |label| meaning(label, &config.group, &config.peer, &config.node).meaning;
         let went_back = self.leader_went_back();
         let refused = match recovery::of_request(asker, (generation, durable), &ours, went_back) {
@@ -190,14 +190,14 @@ impl Engine {
         };
         let granted = text.is_none();
         if let Some(why) = &text {
-            self.shared.info(format!("{why}; the promotion of {} is refused", config.peer));
+            self.turn.info(format!("{why}; the promotion of {} is refused", config.peer));
         }
         if granted {
             // Who gave its word may not become primary unasked.
-            self.shared.lease.give_back(true, &mut self.shared.out);
-            self.session.agree();
+            self.permit.lease.give_back(true, self.turn.effects());
+            self.peer.session.agree();
         }
-        self.shared.send(Message::PromoteReply { granted, text: text.unwrap_or_default() });
+        self.turn.send(Message::PromoteReply { granted, text: text.unwrap_or_default() });
     }
 
     pub(crate) fn promotion_answered(&mut self, granted: bool, text: String) {
@@ -205,8 +205,8 @@ impl Engine {
             return self.switch_denied(&text);
         };
         if !granted {
-            let peer = self.shared.config.peer.clone();
-            self.standing.stand(Following::resting(self.superblock.role));
+            let peer = self.turn.config().peer.clone();
+            self.standing.stand(Following::resting(self.record.superblock().role));
             let hint = self.hint_for_refused();
             let text = format!("{peer} does not agree: {text}");
             self.done(command, Err(Refusal::new("peer-refuses", text, hint)));
@@ -214,26 +214,27 @@ impl Engine {
         }
         let ours = self.hello_as_met();
         // A primary that left something undelivered or marked is not known to hold what its line says.
-        let b = &self.superblock;
+        let b = self.record.superblock();
         let streaming = self.standing.streaming().is_some();
         let ours_is_proven = streaming || (b.clean && (!b.wrote || b.equal));
         let theirs_is = |peer| recovery::is_equal_at_fork(&ours, self.own_head(), peer);
-        let equal = ours_is_proven && b.consistent && self.session.peer().is_some_and(theirs_is);
+        let equal =
+            ours_is_proven && b.consistent && self.peer.session.peer().is_some_and(theirs_is);
         self.begin_promotion(Some(command), equal);
     }
 
     /// The peer does not agree to a promotion: what loses nothing, or least.
     fn hint_for_refused(&mut self) -> String {
-        let (peer, group) = (self.shared.config.peer.clone(), self.shared.config.group.clone());
+        let (peer, group) = (self.turn.config().peer.clone(), self.turn.config().group.clone());
         // Force would begin with a copy that never was one.
-        if self.superblock.lineage.generation == Generation::NONE {
+        if self.record.superblock().lineage.generation == Generation::NONE {
             return format!(
                 "this node has no copy yet: `helio promote {group}` on {peer}, which copies to it"
             );
         }
         let ours = self.hello_as_met();
         let asked = |other| recovery::of_promotion(&ours, self.candidate_head(), other);
-        let other = self.session.peer();
+        let other = self.peer.session.peer();
         let (Some(other), Some((facts, decision))) = (other, other.and_then(asked)) else {
             return format!(
                 "`helio explain {group}` on both nodes shows how the copies are related"
@@ -245,7 +246,7 @@ impl Engine {
             self.remember_row(facts, decision.label, true);
         }
         if follows {
-            let node = &self.shared.config.node;
+            let node = &self.turn.config().node;
             return format!(
                 "`helio promote {group}` on {peer} instead: it has newer writes and everything that {node} has, so nothing is \
                  lost"
@@ -265,8 +266,8 @@ impl Engine {
 
     pub(crate) fn asking_failed(&mut self, why: &str) {
         if let Stage::Following(Following::Asking { command }) = self.standing.stage() {
-            self.standing.stand(Following::resting(self.superblock.role));
-            let Config { peer, group, .. } = &self.shared.config;
+            self.standing.stand(Following::resting(self.record.superblock().role));
+            let Config { peer, group, .. } = self.turn.config();
             let hint = format!(
                 "repeat when {peer} is connected; if it is down or fenced, `helio promote {group} --force`"
             );
@@ -276,29 +277,29 @@ impl Engine {
 
     pub(crate) fn begin_promotion(&mut self, command: Option<CommandId>, equal: bool) {
         // What a shipped disk may lack stays marked, whatever is proven of another copy.
-        let equal = equal && !self.seed.is_under_way(&self.superblock);
+        let equal = equal && !self.resync.seed.is_under_way(self.record.superblock());
         self.standing.stand(Following::Promoting { command, equal, saving: false });
-        self.shared.lease.is_not_needed(self.session.peer().is_some(), &mut self.shared.out);
-        self.hang_up(Parting::RoleChanged, format!("{} becomes primary", self.shared.config.node));
+        self.permit.lease.is_not_needed(self.peer.session.peer().is_some(), self.turn.effects());
+        self.hang_up(Parting::RoleChanged, format!("{} becomes primary", self.turn.config().node));
         self.hurry();
     }
 
     /// The peer says that it did not go on: so we do, if that can be recorded.
     pub(crate) fn go_on(&mut self) {
         let suspect = self.may_lead_from_suspect().is_err();
-        if self.shared.metadata_failed || self.members.are_foreign() || suspect {
+        if self.local.metadata_failed() || self.local.members().are_foreign() || suspect {
             return;
         }
-        let equal = self.superblock.clean && self.superblock.equal;
-        let peer = self.shared.config.peer.clone();
-        self.shared.info(format!("primary again: {peer} reports that it was not promoted"));
+        let equal = self.record.superblock().clean && self.record.superblock().equal;
+        let peer = self.turn.config().peer.clone();
+        self.turn.info(format!("primary again: {peer} reports that it was not promoted"));
         self.begin_promotion(None, equal);
     }
 
     /// The peer went on: we were primary and are not any more.
     pub(crate) fn step_back(&mut self) {
-        let peer = self.shared.config.peer.clone();
-        self.shared.warn(format!(
+        let peer = self.turn.config().peer.clone();
+        self.turn.warn(format!(
             "{peer} was promoted while this node was away; this node is secondary now"
         ));
         self.standing.stand(Following::Secondary);
@@ -310,16 +311,16 @@ impl Engine {
         else {
             return;
         };
-        if self.shared.lease.ran_out(self.shared.now) {
+        if self.permit.lease.ran_out(self.turn.now()) {
             return self.save(Goal::Unpromoted);
         }
-        let by = self.shared.lease.promoted(self.shared.now);
-        self.shared.pause.forget(&mut self.shared.out);
-        let head = self.superblock.head;
-        let Some(mut marks) = self.keeping.take_resting() else {
+        let by = self.permit.lease.promoted(self.turn.now());
+        self.permit.pause.forget(self.turn.effects());
+        let head = self.record.superblock().head;
+        let Some(mut marks) = self.record.keeping_mut().take_resting() else {
             panic!("no task holds the bitmap")
         };
-        if self.superblock.marks_void {
+        if self.record.superblock().marks_void {
             marks.set_all();
         } else if equal {
             // Proven since: what was marked, or not heard to be settled, is on both.
@@ -330,15 +331,15 @@ impl Engine {
                 marks.set(volume, extent);
             }
         }
-        let config = &self.shared.config;
+        let config = self.turn.config();
         let equal = equal && marks.none_dirty();
-        self.standing.lead(Primary::new(config, head, marks, equal, self.shared.now));
-        self.shared.cover.bitmap_changed();
-        self.update.begin_leading(equal);
-        let generation = self.superblock.lineage.generation;
-        self.shared.info(format!("primary in generation {generation} after item {head}{by}"));
+        self.standing.lead(Primary::new(config, head, marks, equal, self.turn.now()));
+        self.local.hot_mut().bitmap_changed();
+        self.resync.update.begin_leading(equal);
+        let generation = self.record.superblock().lineage.generation;
+        self.turn.info(format!("primary in generation {generation} after item {head}{by}"));
         if let Some(id) = command {
-            let peer = &self.shared.config.peer;
+            let peer = &self.turn.config().peer;
             let text = format!(
                 "primary in generation {generation}{by}; until {peer} is in sync, new writes are only here"
             );

@@ -46,14 +46,16 @@ impl Engine {
     /// # Errors
     /// It is primary, or follows one: there is nothing to give up.
     pub fn stake(&self) -> Result<Stake, Refusal> {
-        let (node, group) = (&self.shared.config.node, &self.shared.config.group);
+        let (node, group) = (&self.turn.config().node, &self.turn.config().group);
         match self.standing.stage() {
-            Stage::Following(Following::Secondary | Following::Returning) if self.is_saving() => {
+            Stage::Following(Following::Secondary | Following::Returning)
+                if self.record.is_saving() =>
+            {
                 Err(busy())
             }
             Stage::Following(Following::Secondary | Following::Returning) => {
-                let follows = self.session.peer().is_some_and(|peer| peer.serving);
-                let generation = self.superblock.lineage.generation;
+                let follows = self.peer.session.peer().is_some_and(|peer| peer.serving);
+                let generation = self.record.superblock().lineage.generation;
                 if follows || generation == Generation::NONE {
                     return Err(Refusal::new(
                         "nothing-to-resolve",
@@ -63,11 +65,12 @@ impl Engine {
                         format!("`helio explain {group}` shows how the copies are related"),
                     ));
                 }
-                if self.session.peer().is_some_and(|peer| !peer.consistent) && self.is_consistent()
+                if self.peer.session.peer().is_some_and(|peer| !peer.consistent)
+                    && self.is_consistent()
                 {
                     return Err(self.only_complete_copy());
                 }
-                Ok(Stake::of(&self.superblock, self.differing()))
+                Ok(Stake::of(self.record.superblock(), self.differing()))
             }
             Stage::Leading(Leading::Primary) => Err(Refusal::new(
                 "is-primary",
@@ -79,7 +82,7 @@ impl Engine {
     }
 
     fn only_complete_copy(&self) -> Refusal {
-        let config = &self.shared.config;
+        let config = self.turn.config();
         let (node, peer, group) = (&config.node, &config.peer, &config.group);
         Refusal::new(
             "last-copy",
@@ -92,8 +95,8 @@ impl Engine {
 
     /// Where this node's image may differ from the other's.
     fn differing(&self) -> Vec<(VolumeIndex, Extent)> {
-        if self.superblock.marks_void {
-            let sizes = self.shared.config.volumes.iter().zip(0..);
+        if self.record.superblock().marks_void {
+            let sizes = self.turn.config().volumes.iter().zip(0..);
             return sizes.map(|(size, n)| (VolumeIndex(n), Extent::new(0, size.0))).collect();
         }
         self.own_marks().dirty_runs()
@@ -110,7 +113,7 @@ impl Engine {
             return Err(Refusal::later(
                 "busy",
                 "the group changed while its data was being saved",
-                format!("repeat; `helio explain {}` shows the state", self.shared.config.group),
+                format!("repeat; `helio explain {}` shows the state", self.turn.config().group),
             ));
         }
         if !self.can_leave_following() {
@@ -127,11 +130,13 @@ impl Engine {
     /// Where the record goes back to: what both know, if the other takes that; otherwise this node joins as new.
     fn yielded_lineage(&self) -> Lineage {
         let other = self
+            .show
             .last_decision
             .as_ref()
             .map(|last| if last.as_source { &last.target } else { &last.source });
-        let ours = if self.session.peer().is_some() { self.hello_as_met() } else { self.hello() };
-        let Some(other) = self.session.peer().or(other) else { return Lineage::default() };
+        let ours =
+            if self.peer.session.peer().is_some() { self.hello_as_met() } else { self.hello() };
+        let Some(other) = self.peer.session.peer().or(other) else { return Lineage::default() };
         let lineage = self.common(&other.lineage);
         let given_up = Hello { lineage, wrote: false, alone: true, clean: false, ..ours };
         let facts = recovery::facts_of(other, &given_up);
@@ -143,20 +148,20 @@ impl Engine {
 
     /// The record that gives up is durable: the two may meet anew.
     pub(crate) fn gave_up(&mut self, id: CommandId) {
-        let (node, peer) = (self.shared.config.node.clone(), self.shared.config.peer.clone());
-        self.session.admit();
+        let (node, peer) = (self.turn.config().node.clone(), self.turn.config().peer.clone());
+        self.peer.session.admit();
         self.line_changed();
         self.reset_follower();
         self.hang_up(Parting::RoleChanged, format!("{node} discarded its own writes"));
         let text =
             format!("{node} discarded its own writes; {peer} resyncs it when they are connected");
-        self.shared.info(text.clone());
+        self.turn.info(text.clone());
         self.done(id, Ok(text));
     }
 
     /// This node's lineage up to the newest generation that the other knows too.
     fn common(&self, other: &Lineage) -> Lineage {
-        let ours = &self.superblock.lineage;
+        let ours = &self.record.superblock().lineage;
         let known = |generation: Generation| {
             other.generation == generation
                 || other.ancestors().iter().any(|a| a.generation == generation)

@@ -38,16 +38,16 @@ const ASKED_PATIENCE: Duration = Duration::from_secs(25);
 
 impl Engine {
     pub(crate) fn switch(&mut self, id: CommandId) -> Result<Option<String>, Refusal> {
-        let (peer, group) = (self.shared.config.peer.clone(), self.shared.config.group.clone());
+        let (peer, group) = (self.turn.config().peer.clone(), self.turn.config().group.clone());
         match self.standing.stage() {
             Stage::Leading(Leading::Primary) => self.begin_switch(Some(id)).map(|()| None),
             Stage::Following(Following::Secondary) if self.asked.switches() => Err(busy()),
             Stage::Following(Following::Secondary)
-                if self.session.peer().is_some_and(|h| h.serving) =>
+                if self.peer.session.peer().is_some_and(|h| h.serving) =>
             {
                 self.may_take_over()?;
-                self.asked.switch_later(id, self.shared.now + ASKED_PATIENCE);
-                self.shared.send(Message::Roles(Roles::SwitchWanted));
+                self.asked.switch_later(id, self.turn.now() + ASKED_PATIENCE);
+                self.turn.send(Message::Roles(Roles::SwitchWanted));
                 Ok(None)
             }
             Stage::Following(Following::Secondary | Following::Returning) => Err(Refusal::new(
@@ -64,7 +64,7 @@ impl Engine {
 
     /// What this node's own copy and record must be before it may take a role that is handed to it.
     fn may_take_over(&self) -> Result<(), Refusal> {
-        let (node, group) = (&self.shared.config.node, &self.shared.config.group);
+        let (node, group) = (&self.turn.config().node, &self.turn.config().group);
         let streaming = self.standing.streaming().is_some();
         if !self.is_consistent() || !streaming {
             return Err(Refusal::later(
@@ -73,8 +73,8 @@ impl Engine {
                 format!("wait until `helio status {group}` shows OK"),
             ));
         }
-        if self.shared.metadata_failed {
-            return Err(self.shared.metadata_refusal());
+        if self.local.metadata_failed() {
+            return Err(self.turn.metadata_refusal());
         }
         if let Some((volume, fault)) = self.standing.failed() {
             return Err(self.volume_refusal(volume, fault));
@@ -83,12 +83,12 @@ impl Engine {
     }
 
     fn begin_switch(&mut self, command: Option<CommandId>) -> Result<(), Refusal> {
-        let (peer, group) = (self.shared.config.peer.clone(), self.shared.config.group.clone());
+        let (peer, group) = (self.turn.config().peer.clone(), self.turn.config().group.clone());
         let Some(p) = self.standing.primary() else { return Err(busy()) };
-        if self.session.peer().is_none() {
+        if self.peer.session.peer().is_none() {
             return Err(Refusal::later(
                 "peer-lost",
-                format!("{peer} is not connected ({})", self.session.why()),
+                format!("{peer} is not connected ({})", self.peer.session.why()),
                 format!("restore the link, then repeat; `helio status {group}` shows its state"),
             ));
         }
@@ -104,17 +104,17 @@ impl Engine {
             ));
         }
         if let Some((volume, fault)) = p.faulted {
-            let volume = self.shared.config.name_of(volume);
-            self.shared.info(format!("volume {volume} failed on this node ({fault}); switching"));
+            let volume = self.turn.config().name_of(volume);
+            self.turn.info(format!("volume {volume} failed on this node ({fault}); switching"));
         }
-        self.shared.out.push(crate::effect::Effect::DismissClients);
+        self.turn.push(crate::effect::Effect::DismissClients);
         self.leave(command, Leave::Hand).map(|_| ())
     }
 
     /// Whoever is served by this node's own machine would have errors: the peer's operator does not see him, so it is not
     /// his to decide.
     fn may_be_taken(&self) -> Result<(), String> {
-        let node = &self.shared.config.node;
+        let node = &self.turn.config().node;
         match self.asked.held() {
             Some(by) if self.standing.leads() => Err(format!(
                 "in use on {node}: {by}; `helio attach --list` on {node} shows where it is mounted. Unmount and detach it \
@@ -127,16 +127,16 @@ impl Engine {
     /// While it drains: whether it cannot come to a hand-over any more.
     pub(crate) fn cannot_hand(&self, until: Moment) -> bool {
         let Some(p) = self.standing.primary() else { return true };
-        p.flow.is_none() || p.owed.is_image_out_of_order() || self.shared.now >= until
+        p.flow.is_none() || p.owed.is_image_out_of_order() || self.turn.now() >= until
     }
 
     /// Nothing was recorded and nobody was asked yet: it just goes on.
     pub(crate) fn keep_primary(&mut self, command: Option<CommandId>) {
-        let (peer, node) = (&self.shared.config.peer, &self.shared.config.node);
+        let (peer, node) = (&self.turn.config().peer, &self.turn.config().node);
         let again = "repeat when the group is in sync and its queue is short";
         let code = "not-switched";
-        let mut refusal = if self.session.peer().is_none() {
-            let text = format!("the connection to {peer} was lost ({})", self.session.why());
+        let mut refusal = if self.peer.session.peer().is_none() {
+            let text = format!("the connection to {peer} was lost ({})", self.peer.session.why());
             Refusal::later(code, text, again)
         } else if let Err(suspect) = self.may_lead_from_suspect() {
             Refusal { code, ..suspect }
@@ -147,18 +147,18 @@ impl Engine {
         };
         refusal.text = format!("{}; {node} is still primary", refusal.text);
         self.standing.stand(Leading::Primary);
-        self.shared.warn(format!("no change of roles: {}", refusal.text));
+        self.turn.warn(format!("no change of roles: {}", refusal.text));
         self.finish(command, Err(refusal));
     }
 
     /// The record says secondary: the peer is asked to be primary, if it can be, and has everything.
     pub(crate) fn hand(&mut self) {
-        let b = &self.superblock;
-        if b.clean && b.equal && self.session.peer().is_some() {
+        let b = self.record.superblock();
+        if b.clean && b.equal && self.peer.session.peer().is_some() {
             let (generation, head) = (b.lineage.generation, b.head);
-            self.shared.send(Message::Roles(Roles::Invite { generation, head }));
+            self.turn.send(Message::Roles(Roles::Invite { generation, head }));
             // What it says from before that proves nothing of what it does then.
-            self.session.prove_anew(self.shared.now);
+            self.peer.session.prove_anew(self.turn.now());
         } else {
             self.take_back("it disconnected, or is not in sync");
         }
@@ -169,10 +169,10 @@ impl Engine {
         let Stage::Following(Following::Handing { command, .. }) = self.standing.stage() else {
             return;
         };
-        let (peer, node) = (&self.shared.config.peer, &self.shared.config.node);
+        let (peer, node) = (&self.turn.config().peer, &self.turn.config().node);
         let text = format!("{peer} did not become primary ({why})");
-        let unfit = if self.shared.metadata_failed {
-            Some(self.shared.metadata_refusal())
+        let unfit = if self.local.metadata_failed() {
+            Some(self.turn.metadata_refusal())
         } else {
             self.may_lead_from_suspect().err()
         };
@@ -199,10 +199,10 @@ impl Engine {
         let Stage::Following(Following::Handing { command, .. }) = self.standing.stage() else {
             return;
         };
-        let Some(hello) = self.session.peer() else { return };
-        let peer = self.shared.config.peer.clone();
+        let Some(hello) = self.peer.session.peer() else { return };
+        let peer = self.turn.config().peer.clone();
         let generation = hello.lineage.generation;
-        match self.superblock.lineage.relation_of(&hello.lineage) {
+        match self.record.superblock().lineage.relation_of(&hello.lineage) {
             _ if serving => {
                 self.standing.stand(Following::Secondary);
                 let text = format!("{peer} is primary now, in generation {generation}");
@@ -212,17 +212,17 @@ impl Engine {
                 self.standing.stand(Following::Secondary);
                 let text = format!("{peer} became primary, and is not primary any more");
                 let hint =
-                    format!("`helio status {}` on {peer} shows why", self.shared.config.group);
+                    format!("`helio status {}` on {peer} shows why", self.turn.config().group);
                 self.finish(command, Err(Refusal::new("not-switched", text, hint)));
             }
             Relation::Unrelated => {
                 self.standing.stand(Following::Secondary);
                 let text = format!("{peer} connected with an unrelated copy");
-                let hint = format!("`helio explain {}` on both nodes", self.shared.config.group);
+                let hint = format!("`helio explain {}` on both nodes", self.turn.config().group);
                 self.finish(command, Err(Refusal::new("not-switched", text, hint)));
             }
             // A hello may have waited in a connection that the peer gave up before it was invited.
-            Relation::Same if !self.session.is_proven() => {}
+            Relation::Same if !self.peer.session.is_proven() => {}
             Relation::Same => self.take_back("it is still secondary"),
             // It followed this generation to its end: a word from before comes late, and proves nothing.
             _ => {}
@@ -234,13 +234,13 @@ impl Engine {
         let Stage::Following(Following::Handing { command, .. }) = self.standing.stage() else {
             return;
         };
-        let (peer, group) = (self.shared.config.peer.clone(), self.shared.config.group.clone());
+        let (peer, group) = (self.turn.config().peer.clone(), self.turn.config().group.clone());
         self.standing.stand(Following::Secondary);
         self.hang_up(Parting::RoleChanged, String::from("no response to a change of roles"));
         let text = format!(
             "{peer} was requested to become primary and has not responded: it may be primary"
         );
-        self.shared.warn(text.clone());
+        self.turn.warn(text.clone());
         let hint = format!(
             "`helio status {group}` on {peer}: if it is not primary, `helio promote {group}` on either node"
         );
@@ -258,7 +258,7 @@ impl Engine {
                 Ok(())
             }
             Roles::Invite { generation, head } => {
-                let ours = self.superblock.lineage.generation;
+                let ours = self.record.superblock().lineage.generation;
                 if self.standing.leads() || generation != ours {
                     return Err(String::from(
                         "an invitation to a stream that this node does not receive",
@@ -276,15 +276,15 @@ impl Engine {
 
     /// The primary laid its role down behind `head` and asks this node to take it.
     fn invited(&mut self, head: helio_units::Sequence) {
-        let (node, peer) = (self.shared.config.node.clone(), self.shared.config.peer.clone());
+        let (node, peer) = (self.turn.config().node.clone(), self.turn.config().peer.clone());
         let wanted = self.asked.take_switch();
         let secondary = self.standing.is(Following::Secondary);
         let level = secondary && self.standing.follower().is_some_and(|f| f.received() == head);
         match self.may_take_over() {
             Ok(()) if level => {
-                self.shared
+                self.turn
                     .info(format!("{peer} passes the primary role to this node after item {head}"));
-                self.shared.keeper.end_restore();
+                self.keeper.end_restore();
                 self.begin_promotion(wanted, true);
             }
             refused => {
@@ -292,10 +292,10 @@ impl Engine {
                     || (format!("{node} is not in sync with {peer}"), true),
                     |refusal| (refusal.text, refusal.retry),
                 );
-                self.shared.warn(format!("the request to become primary is refused: {text}"));
+                self.turn.warn(format!("the request to become primary is refused: {text}"));
                 self.hang_up(Parting::RoleChanged, format!("cannot become primary: {text}"));
                 let hint =
-                    format!("`helio status {}` on both nodes shows why", self.shared.config.group);
+                    format!("`helio status {}` on both nodes shows why", self.turn.config().group);
                 let refusal = Refusal::new("not-switched", text, hint);
                 self.finish(wanted, Err(Refusal { retry, ..refusal }));
             }
@@ -305,10 +305,10 @@ impl Engine {
     /// The primary does not change roles, and says why.
     pub(crate) fn switch_denied(&mut self, text: &str) {
         if let Some(command) = self.asked.take_switch() {
-            let peer = &self.shared.config.peer;
+            let peer = &self.turn.config().peer;
             let text = format!("{peer} refused the switch: {text}");
             let hint =
-                format!("`helio status {}` on both nodes shows why", self.shared.config.group);
+                format!("`helio status {}` on both nodes shows why", self.turn.config().group);
             self.done(command, Err(Refusal::later("not-switched", text, hint)));
         }
     }
@@ -316,7 +316,7 @@ impl Engine {
     /// Nothing came of asking the primary.
     pub(crate) fn switch_unheard(&mut self, why: &str) {
         if let Some(command) = self.asked.take_switch() {
-            let (peer, group) = (&self.shared.config.peer, &self.shared.config.group);
+            let (peer, group) = (&self.turn.config().peer, &self.turn.config().group);
             let hint = format!("`helio status {group}` here and on {peer} shows which is primary");
             self.done(command, Err(Refusal::new("unsure", why.to_string(), hint)));
         }
@@ -324,7 +324,7 @@ impl Engine {
 
     /// Gives up waiting for the primary's word when it is time.
     pub(crate) fn switch_deadline(&mut self) {
-        if self.shared.now >= self.asked.switch_until() {
+        if self.turn.now() >= self.asked.switch_until() {
             self.switch_unheard("the primary did not complete the switch in time");
         }
     }
@@ -340,8 +340,8 @@ impl Engine {
 
     /// Refuses what the peer requested. Its operator gets the text alone: hints are for this node.
     fn decline(&mut self, text: String) {
-        if self.session.peer().is_some() {
-            self.shared.send(Message::PromoteReply { granted: false, text });
+        if self.peer.session.peer().is_some() {
+            self.turn.send(Message::PromoteReply { granted: false, text });
         }
     }
 }

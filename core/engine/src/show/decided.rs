@@ -14,19 +14,19 @@ impl Engine {
     /// What the recovery table decided when the peer connected last.
     #[must_use]
     pub fn last_decision(&self) -> Option<&LastDecision> {
-        self.last_decision.as_ref()
+        self.show.last_decision.as_ref()
     }
 
     /// Keeps the row that fired; a source tells it to the target.
     pub(crate) fn remember_row(&mut self, facts: Facts, label: &'static str, as_source: bool) {
         let ours = self.hello_as_met();
-        let Some(peer) = self.session.peer().cloned() else { return };
+        let Some(peer) = self.peer.session.peer().cloned() else { return };
         let (source, target) = if as_source { (ours, peer) } else { (peer, ours) };
-        let at = self.shared.now;
-        self.last_decision =
+        let at = self.turn.now();
+        self.show.last_decision =
             Some(LastDecision { at, label: label.to_string(), as_source, source, target, facts });
         if as_source {
-            self.shared.send(Message::Roles(Roles::Row { label: label.to_string() }));
+            self.turn.send(Message::Roles(Roles::Row { label: label.to_string() }));
         }
     }
 
@@ -36,13 +36,14 @@ impl Engine {
             return;
         }
         let ours = self.hello_as_met();
-        let Some(peer) = self.session.peer().cloned() else { return };
-        let began = self.session.since();
-        let known = self.last_decision.as_ref().filter(|last| !last.as_source && last.at >= began);
+        let Some(peer) = self.peer.session.peer().cloned() else { return };
+        let began = self.peer.session.since();
+        let known =
+            self.show.last_decision.as_ref().filter(|last| !last.as_source && last.at >= began);
         if known.is_none_or(|last| last.label != label) {
             let facts = helio_recovery::facts_of(&peer, &ours);
-            let (at, as_source) = (self.shared.now, false);
-            self.last_decision =
+            let (at, as_source) = (self.turn.now(), false);
+            self.show.last_decision =
                 Some(LastDecision { at, label, as_source, source: peer, target: ours, facts });
         }
     }
@@ -50,7 +51,7 @@ impl Engine {
     /// Two that do not serve met, and one of them must not go on.
     pub(crate) fn remember_refusal(&mut self, label: &'static str) {
         let ours = self.hello_as_met();
-        if let Some(peer) = self.session.peer() {
+        if let Some(peer) = self.peer.session.peer() {
             self.remember_row(helio_recovery::facts_of(&ours, peer), label, true);
         }
     }

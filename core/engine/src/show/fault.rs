@@ -22,7 +22,7 @@ impl Engine {
     /// The fault that limits this node most.
     #[must_use]
     pub fn fault(&self) -> Option<Fault> {
-        let metadata = self.shared.metadata_failed;
+        let metadata = self.local.metadata_failed();
         if let Some(lost) = self.lost().filter(|_| !metadata) {
             return Some(lost);
         }
@@ -45,7 +45,7 @@ impl Engine {
         match self.failed() {
             Some((volume, fault)) => Some(self.store_fault(volume, fault)),
             None if metadata => self.metadata_fault(),
-            None if self.shared.keeper.has_failed() => Some(Fault {
+            None if self.keeper.has_failed() => Some(Fault {
                 what: String::from("the before-image file failed"),
                 hint: format!("repair its file system, then restart the daemon of {}", self.node()),
             }),
@@ -55,14 +55,13 @@ impl Engine {
 
     /// Whether there is a fault: asked after every batch, so without its texts.
     pub(crate) fn has_failed(&self) -> bool {
-        let s = &self.shared;
         let accepts =
             matches!(self.standing.stage(), Stage::Following(Following::Accepting { .. }));
         let lost = self.standing.primary().is_some_and(|primary| primary.lost().is_some());
         // A suspect copy that is rebuilt is no fault any more.
-        let suspect = s.suspect.any() && !self.is_lacking();
-        let store = s.metadata_failed || s.keeper.has_failed() || suspect;
-        store || accepts || lost || self.failed().is_some() || self.members.are_foreign()
+        let suspect = self.local.suspect().any() && !self.is_lacking();
+        let store = self.local.metadata_failed() || self.keeper.has_failed() || suspect;
+        store || accepts || lost || self.failed().is_some() || self.local.members().are_foreign()
     }
 
     /// The volume that failed on this node.
@@ -71,16 +70,16 @@ impl Engine {
     }
 
     fn node(&self) -> &str {
-        &self.shared.config.node
+        &self.turn.config().node
     }
 
     /// A member that is not used any more: the peer's copy is served in its place.
     fn lost(&self) -> Option<Fault> {
         let lost = self.standing.primary()?.lost()?;
-        let (config, volume) = (&self.shared.config, self.shared.config.name_of(lost));
+        let (config, volume) = (self.turn.config(), self.turn.config().name_of(lost));
         let (group, peer, node) = (&config.group, &config.peer, self.node());
         // A disk that only failed a flush is written again as it is.
-        let hint = if self.shared.suspect.is(lost) {
+        let hint = if self.local.suspect().is(lost) {
             format!(
                 "`helio resync {group}` on {node} rewrites the disk from {peer}; or `helio member replace {group}/{volume}` on {node}"
             )
@@ -95,15 +94,15 @@ impl Engine {
 
     /// Refuses what needs that volume.
     pub(crate) fn volume_refusal(&self, volume: VolumeIndex, fault: StoreFault) -> Refusal {
-        let (group, node) = (&self.shared.config.group, self.node());
-        let name = self.shared.config.name_of(volume);
+        let (group, node) = (&self.turn.config().group, self.node());
+        let name = self.turn.config().name_of(volume);
         let text = format!("volume {name} of {group} failed on {node}: {fault}");
         Refusal::new("volume-failed", text, self.store_fault(volume, fault).hint)
     }
 
     fn store_fault(&self, volume: VolumeIndex, fault: StoreFault) -> Fault {
-        let (group, node) = (&self.shared.config.group, self.node());
-        let volume = self.shared.config.name_of(volume);
+        let (group, node) = (&self.turn.config().group, self.node());
+        let volume = self.turn.config().name_of(volume);
         let repair = match fault {
             StoreFault::NoSpace => "free space",
             _ => "repair the disk",
@@ -124,7 +123,7 @@ impl Engine {
     }
 
     fn metadata_fault(&self) -> Option<Fault> {
-        let group = &self.shared.config.group;
+        let group = &self.turn.config().group;
         self.metadata_text().map(|what| Fault {
             what,
             hint: format!(
@@ -136,7 +135,7 @@ impl Engine {
     }
 
     fn suspect_fault(&self) -> Option<Fault> {
-        let config = &self.shared.config;
+        let config = self.turn.config();
         let (group, peer, node) = (&config.group, &config.peer, self.node());
         let (volume, what) = self.suspect_text()?;
         let volume = config.name_of(volume);
@@ -152,8 +151,8 @@ impl Engine {
     }
 
     fn another_disk(&self) -> Option<Fault> {
-        let (group, peer) = (&self.shared.config.group, &self.shared.config.peer);
-        self.members.fault().map(|what| Fault {
+        let (group, peer) = (&self.turn.config().group, &self.turn.config().peer);
+        self.local.members().fault().map(|what| Fault {
             what,
             hint: format!(
                 "put the right disk back on {} and restart its daemon; or `helio promote {group}` on {peer}",

@@ -22,10 +22,10 @@ impl Engine {
             "a fault without a text, or unnoticed"
         );
         let Some(p) = self.standing.primary() else {
-            assert!(!self.shared.works_for(true), "a primary left with work under way");
+            assert!(!self.local.works_for(true), "a primary left with work under way");
             return;
         };
-        assert!(!self.shared.works_for(false), "a secondary was promoted with work under way");
+        assert!(!self.local.works_for(false), "a secondary was promoted with work under way");
         let c = &p.cursors;
         assert!(
             c.received >= c.completed && c.completed >= c.durable,

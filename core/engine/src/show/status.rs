@@ -6,10 +6,10 @@ use crate::follow::follower::Follower;
 use crate::peer::outgoing::Pace;
 use crate::peer::primary::{Lag, Primary};
 use crate::role::{Following, Leading, Stage, Standing};
-use crate::shared::Counters;
 use crate::show::fault::Fault;
 use crate::show::recorder::Record;
 use crate::stream::queue::BoundSource;
+use crate::turn::Counters;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -258,9 +258,14 @@ impl Engine {
     /// A secondary believes its primary, and its own superblock more.
     fn secondary_state(&self) -> State {
         // What was told on an earlier connection says nothing of this one.
-        let fresh = self.session.told().filter(|(_, at)| *at >= self.session.since());
-        let told =
-            self.session.peer().filter(|h| h.serving).and(fresh).and_then(|(ping, _)| ping.state);
+        let fresh = self.peer.session.told().filter(|(_, at)| *at >= self.peer.session.since());
+        let told = self
+            .peer
+            .session
+            .peer()
+            .filter(|h| h.serving)
+            .and(fresh)
+            .and_then(|(ping, _)| ping.state);
         match told {
             None if !self.is_consistent() => State::NeedsSync,
             None => State::Logging,
@@ -271,60 +276,34 @@ impl Engine {
 
     /// Why the state is what it is.
     pub(crate) fn reason(&self) -> String {
-        let peer = &self.shared.config.peer;
+        let peer = &self.turn.config().peer;
         let waits = self.standing.leads() && self.state() != State::Replicating;
-        if let Some(text) = self.shared.withheld_text().filter(|_| waits) {
-            return format!("{}; {text}", self.session.why());
+        if let Some(text) = self.permit.text(self.turn.config(), self.turn.now()).filter(|_| waits)
+        {
+            return format!("{}; {text}", self.peer.session.why());
         }
-        let Some(primary) = self.standing.primary() else {
-            return match (self.standing.stage(), self.session.peer()) {
-                (Stage::Following(Following::Returning), _) if self.members.are_foreign() => {
-                    String::from("was primary when it stopped; a volume is on another disk now")
-                }
-                (Stage::Following(Following::Returning), _) if self.shared.suspect.any() => {
-                    format!(
-                        "was primary when it stopped, and its copy is suspect; `helio promote {}` on {peer}, or accept the copy of this node",
-                        self.shared.config.group
-                    )
-                }
-                (Stage::Following(Following::Returning), _) if !self.superblock.consistent => {
-                    format!(
-                        "was primary when it stopped, and some regions exist only on {peer}; `helio promote {}` \
-                         on {peer}",
-                        self.shared.config.group
-                    )
-                }
-                (Stage::Following(Following::Returning), _) => {
-                    format!(
-                        "was primary when it stopped; waits for a report of {peer} before it becomes primary again"
-                    )
-                }
-                (_, Some(hello)) if hello.serving => format!("follows {peer}"),
-                (_, Some(_)) => format!("{peer} is connected and not primary either"),
-                _ => self.session.why().into(),
-            };
-        };
+        let Some(primary) = self.standing.primary() else { return self.reason_following() };
         match self.state() {
             State::Queuing if primary.peer_keeping.is_refused() => {
-                primary.peer_keeping.needs_room(&self.shared.config)
+                primary.peer_keeping.needs_room(self.turn.config())
             }
             State::Queuing => {
-                format!("{}; writes are kept in the queue, in order", self.session.why())
+                format!("{}; writes are kept in the queue, in order", self.peer.session.why())
             }
-            State::Logging if self.seed.is_under_way(&self.superblock) => {
-                let (changed, peer) = (primary.marks.dirty_bytes(), &self.shared.config.peer);
+            State::Logging if self.resync.seed.is_under_way(self.record.superblock()) => {
+                let (changed, peer) = (primary.marks.dirty_bytes(), &self.turn.config().peer);
                 format!("a disk is being shipped to {peer}: {changed} in changed regions since")
             }
             State::Logging if primary.owed.is_paused() => String::from("paused by an operator"),
-            State::Logging if self.session.peer().is_some() => {
+            State::Logging if self.peer.session.peer().is_some() => {
                 format!(
                     "{}; `helio resync {}` copies the dirty regions",
                     primary.owed.why(),
-                    self.shared.config.group
+                    self.turn.config().group
                 )
             }
-            State::Logging => format!("{}; {}", self.session.why(), primary.owed.why()),
-            State::NeedsRoom => primary.peer_keeping.needs_room(&self.shared.config),
+            State::Logging => format!("{}; {}", self.peer.session.why(), primary.owed.why()),
+            State::NeedsRoom => primary.peer_keeping.needs_room(self.turn.config()),
             State::Syncing if primary.lack.is_some() => {
                 format!("missing regions are served from {peer}, and copied from there")
             }
@@ -335,33 +314,63 @@ impl Engine {
                 format!("dirty regions are copied; {peer} is inconsistent until then")
             }
             State::CatchingUp => String::from("the queued writes are being sent in order"),
-            _ => self.session.why().into(),
+            _ => self.peer.session.why().into(),
+        }
+    }
+
+    fn reason_following(&self) -> String {
+        let (group, peer) = (&self.turn.config().group, &self.turn.config().peer);
+        match (self.standing.stage(), self.peer.session.peer()) {
+            (Stage::Following(Following::Returning), _) if self.local.members().are_foreign() => {
+                String::from("was primary when it stopped; a volume is on another disk now")
+            }
+            (Stage::Following(Following::Returning), _) if self.local.suspect().any() => {
+                format!(
+                    "was primary when it stopped, and its copy is suspect; `helio promote {}` on {peer}, or accept the copy of this node",
+                    group
+                )
+            }
+            (Stage::Following(Following::Returning), _) if !self.record.superblock().consistent => {
+                format!(
+                    "was primary when it stopped, and some regions exist only on {peer}; `helio promote {}` \
+                         on {peer}",
+                    group
+                )
+            }
+            (Stage::Following(Following::Returning), _) => {
+                format!(
+                    "was primary when it stopped; waits for a report of {peer} before it becomes primary again"
+                )
+            }
+            (_, Some(hello)) if hello.serving => format!("follows {peer}"),
+            (_, Some(_)) => format!("{peer} is connected and not primary either"),
+            _ => self.peer.session.why().into(),
         }
     }
 
     /// What the group is, without figures and texts.
     #[must_use]
     pub fn words(&self) -> Words {
-        let (config, primary) = (&self.shared.config, self.standing.primary());
+        let (config, primary) = (self.turn.config(), self.standing.primary());
         let state = self.state();
         Words {
             role: if primary.is_some() { Role::Primary } else { Role::Secondary },
             changing: self.changing(),
             state,
-            generation: self.superblock.lineage.generation,
+            generation: self.record.superblock().lineage.generation,
             // A copy that never was in sync is no copy of anything.
             consistent: primary.map_or(self.is_consistent() && !self.is_blank(), |p| {
-                p.lack.is_none() && !self.shared.suspect.any()
+                p.lack.is_none() && !self.local.suspect().any()
             }),
             mode: config.mode,
             effective: primary.map_or(config.mode, |p| p.effective(config.mode)),
             level: state == State::Replicating && self.level_since().is_some(),
             link: self.link_word(),
             peer_role: self.peer_role(),
-            peer_state: self.session.told().and_then(|(ping, _)| ping.state),
+            peer_state: self.peer.session.told().and_then(|(ping, _)| ping.state),
             failed: self.failed().map(|(volume, _)| volume),
-            metadata_failed: self.shared.metadata_failed,
-            differing: primary.map_or(0, |_| self.shared.verify.unmended()),
+            metadata_failed: self.local.metadata_failed(),
+            differing: primary.map_or(0, |_| self.resync.verify.unmended()),
             verdict: self.verdict(state),
         }
     }
@@ -390,21 +399,21 @@ impl Engine {
     #[must_use]
     pub fn status(&self, now: Moment) -> Status {
         let words = self.words();
-        let config = &self.shared.config;
+        let config = self.turn.config();
         let primary = self.standing.primary();
         let volumes = (0..config.volumes.len() as u16).map(VolumeIndex);
         Status {
             role: words.role,
             changing: words.changing,
             state: words.state,
-            state_since: self.seen.since,
+            state_since: self.show.seen.since,
             reason: self.reason(),
             verdict: words.verdict,
-            verdict_since: self.seen.verdict_since,
+            verdict_since: self.show.seen.verdict_since,
             generation: words.generation,
             consistent: words.consistent,
             mode: words.mode,
-            effective: match (primary, self.session.report()) {
+            effective: match (primary, self.peer.session.report()) {
                 (Some(_), _) => Some(words.effective).filter(|_| words.state.has_mode()),
                 (None, Some(report)) if self.peer_serves() => report.effective,
                 (None, _) => None,
@@ -421,23 +430,23 @@ impl Engine {
                 .collect(),
             fault: self.fault(),
             peer_fault: self.peer_fault(),
-            paused: self.is_paused() || self.session.report().is_some_and(|r| r.paused),
+            paused: self.is_paused() || self.peer.session.report().is_some_and(|r| r.paused),
             ahead: self.is_ahead(),
-            peer_ahead: self.session.report().is_some_and(|report| report.ahead),
-            only_at_peer: self.session.report().and_then(|report| report.only_here),
-            last_write: self.shared.last_write,
-            last_write_at_peer: self.session.peer_wrote(),
+            peer_ahead: self.peer.session.report().is_some_and(|report| report.ahead),
+            only_at_peer: self.peer.session.report().and_then(|report| report.only_here),
+            last_write: self.turn.last_write(),
+            last_write_at_peer: self.peer.session.peer_wrote(),
             safe_copy: self.safe_copy(),
             differing: self.unrepaired(),
             lease_held: self.lease_held(),
-            lease_granted: primary.and_then(|_| self.shared.lease.granted(self.shared.now)),
-            counters: self.shared.counters,
+            lease_granted: primary.and_then(|_| self.permit.lease.granted(self.turn.now())),
+            counters: self.turn.counters(),
         }
     }
 
     fn safe_copy(&self) -> Option<SafeCopyStatus> {
-        let keeper = &self.shared.keeper;
-        let (image, sound) = keeper.kept().filter(|_| !self.superblock.consistent)?;
+        let keeper = &self.keeper;
+        let (image, sound) = keeper.kept().filter(|_| !self.record.superblock().consistent)?;
         let generation = image.lineage.generation;
         Some(SafeCopyStatus { generation, head: image.head, bytes: keeper.bytes(), sound })
     }
@@ -455,7 +464,7 @@ impl Engine {
             items_high_at: figures.items_high.1,
             marks_since: figures.since,
             bound,
-            bound_items: self.shared.config.queue.items,
+            bound_items: self.turn.config().queue.items,
             source,
             chosen_by,
             waiting: q.waiters() as u64,
@@ -467,15 +476,15 @@ impl Engine {
     }
 
     fn lag_reported(&self) -> Option<Moment> {
-        let told = self.session.told().filter(|(ping, _)| ping.state.is_some());
+        let told = self.peer.session.told().filter(|(ping, _)| ping.state.is_some());
         told.filter(|_| !self.standing.leads()).map(|(_, at)| at)
     }
 
     /// On a primary counted from the line and the bitmap; on a secondary what the primary reported last, aged since. Only
     /// what is known to be here since counts no more: all of it, or nothing, since nothing tells how long each item was.
     fn lag(&self, now: Moment) -> Lag {
-        match (&self.standing, self.session.told()) {
-            (Standing::Leading { primary, .. }, _) => primary.lag(now, &self.shared),
+        match (&self.standing, self.peer.session.told()) {
+            (Standing::Leading { primary, .. }, _) => primary.lag(now, &self.local),
             (Standing::Following { follower, .. }, Some((told, at))) => {
                 let left = told.accepted.0.saturating_sub(follower.completed().0);
                 let whole = told.state == Some(State::Replicating) && follower.streams();
@@ -517,7 +526,7 @@ impl Engine {
     }
 
     fn link_word(&self) -> &'static str {
-        match (self.session.peer(), self.session.refused()) {
+        match (self.peer.session.peer(), self.peer.session.refused()) {
             (Some(_), _) => "connected",
             (_, Some(_)) => "refused",
             _ => "connecting",
@@ -525,12 +534,12 @@ impl Engine {
     }
 
     fn peer_role(&self) -> Option<Role> {
-        let peer = self.session.peer()?;
+        let peer = self.peer.session.peer()?;
         Some(if peer.serving { Role::Primary } else { Role::Secondary })
     }
 
     fn link_status(&self) -> LinkStatus {
-        let session = &self.session;
+        let session = &self.peer.session;
         let (round_trip, round_trip_least) = session.round_trips();
         LinkStatus {
             word: self.link_word(),
@@ -548,33 +557,33 @@ impl Engine {
     /// The flight recorder, oldest first.
     #[must_use]
     pub fn records(&self) -> Vec<Record> {
-        self.recorder.dump()
+        self.show.recorder.dump()
     }
 
     /// The last position in this node's images as its record has it, and whether the record says that everything up to
     /// there is durable. Of a node that has stopped.
     #[must_use]
     pub fn left_behind(&self) -> (Sequence, bool) {
-        (self.superblock.head, self.superblock.clean)
+        (self.record.superblock().head, self.record.superblock().clean)
     }
 
     /// When the peer's last message came.
     #[must_use]
     pub const fn last_heard(&self) -> Option<Moment> {
-        self.session.last_heard()
+        self.peer.session.last_heard()
     }
 
     /// The lag that this node reports: none as a secondary that heard of none.
     #[must_use]
     pub fn reported_lag(&self) -> Option<Lag> {
         let told = self.standing.leads() || self.lag_reported().is_some();
-        told.then(|| self.lag(self.shared.now))
+        told.then(|| self.lag(self.turn.now()))
     }
 
     /// The token of the last ping of the peer's: what it told is what a secondary reports.
     #[must_use]
     pub fn told(&self) -> Option<u64> {
-        self.session.told().map(|(ping, _)| ping.token)
+        self.peer.session.told().map(|(ping, _)| ping.token)
     }
 
     /// Whether this node is primary and lacks regions that its peer holds.
@@ -588,7 +597,7 @@ impl Engine {
     pub fn is_marked(&self, volume: VolumeIndex, offset: u64) -> bool {
         self.standing
             .primary()
-            .is_none_or(|p| self.shared.suspect.is(volume) || p.marks.may_differ(volume, offset))
+            .is_none_or(|p| self.local.suspect().is(volume) || p.marks.may_differ(volume, offset))
     }
 
     /// Where this node stands in the drawing of `role`, in a word; for tests and proofs.
@@ -600,7 +609,7 @@ impl Engine {
     /// Which of this node's times as primary this is, or was; another number whenever others may have written between.
     #[must_use]
     pub const fn tenure(&self) -> u64 {
-        self.superblock.tenure
+        self.record.superblock().tenure
     }
 
     /// Whether this node serves as primary now.
@@ -612,7 +621,7 @@ impl Engine {
     /// Whether the peer said in its handshake that it serves as primary.
     #[must_use]
     pub fn peer_serves(&self) -> bool {
-        self.session.peer().is_some_and(|peer| peer.serving)
+        self.peer.session.peer().is_some_and(|peer| peer.serving)
     }
 
     /// Whether this node holds the line: it serves as primary, or is on its way out of that role.
@@ -624,7 +633,7 @@ impl Engine {
     /// The mode in force for answers given now; none where this node holds no line.
     #[must_use]
     pub fn effective(&self) -> Option<Mode> {
-        self.standing.primary().map(|p| p.effective(self.shared.config.mode))
+        self.standing.primary().map(|p| p.effective(self.turn.config().mode))
     }
 
     /// Payload held for items not yet applied, on a secondary.

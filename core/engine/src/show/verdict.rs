@@ -51,15 +51,15 @@ pub(crate) const fn verdict(facts: Facts) -> Verdict {
 
 impl Engine {
     pub(crate) fn verdict(&self, state: State) -> Verdict {
-        let theirs = self.session.report();
-        let served = match (self.standing.primary(), self.session.peer()) {
+        let theirs = self.peer.session.report();
+        let served = match (self.standing.primary(), self.peer.session.peer()) {
             (Some(_), _) => Served::Yes,
             (None, Some(peer)) if peer.serving => Served::Yes,
             (None, Some(_)) => Served::No,
             (None, None) if self.standing.is(Following::Returning) => Served::No,
             // Neither was primary when they were connected last, and a primary cannot be made without this node or force.
-            (None, None) if self.session.role() == Some(Role::Secondary) => Served::No,
-            (None, None) if self.session.last_heard().is_some() => Served::Cut,
+            (None, None) if self.peer.session.role() == Some(Role::Secondary) => Served::No,
+            (None, None) if self.peer.session.last_heard().is_some() => Served::Cut,
             (None, None) => Served::Unheard,
         };
         verdict(Facts {
@@ -73,8 +73,8 @@ impl Engine {
 
     /// Differences that a verify found and that were not repaired, on a secondary as its primary reported.
     pub(crate) fn unrepaired(&self) -> u64 {
-        match (self.standing.primary(), self.session.report()) {
-            (Some(_), _) => self.shared.verify.unmended(),
+        match (self.standing.primary(), self.peer.session.report()) {
+            (Some(_), _) => self.resync.verify.unmended(),
             (None, report) => report.map_or(0, |report| report.differing),
         }
     }
@@ -82,13 +82,14 @@ impl Engine {
     /// The row of the recovery table by which both nodes acknowledged writes that the other does not have.
     #[must_use]
     pub fn clash(&self) -> Option<&'static str> {
-        let last = self.last_decision.as_ref().filter(|_| self.session.refused().is_some())?;
+        let last =
+            self.show.last_decision.as_ref().filter(|_| self.peer.session.refused().is_some())?;
         CLASHES.into_iter().find(|label| *label == last.label)
     }
 
     /// Whether this secondary was primary and left something that its peer may not have.
     pub(crate) fn is_ahead(&self) -> bool {
-        let b = &self.superblock;
+        let b = self.record.superblock();
         !self.standing.leads() && b.clean && b.wrote && !b.equal
     }
 
@@ -97,14 +98,14 @@ impl Engine {
         let (primary, fault) = (self.standing.primary(), self.fault().unwrap_or_default());
         let in_force = state.has_mode();
         // What waits in the queue or on the link of a connected peer changes with every write, and its pings tell.
-        let cut = self.session.peer().is_none();
+        let cut = self.peer.session.peer().is_none();
         Report {
-            effective: primary.map(|p| p.effective(self.shared.config.mode)).filter(|_| in_force),
+            effective: primary.map(|p| p.effective(self.turn.config().mode)).filter(|_| in_force),
             paused: self.is_paused(),
             ahead: self.is_ahead(),
-            differing: primary.map_or(0, |_| self.shared.verify.unmended()),
-            only_here: primary.filter(|_| cut).map(|p| p.lag(self.shared.now, &self.shared).bytes),
-            last_write: self.shared.last_write.map(|at| self.shared.now - at),
+            differing: primary.map_or(0, |_| self.resync.verify.unmended()),
+            only_here: primary.filter(|_| cut).map(|p| p.lag(self.turn.now(), &self.local).bytes),
+            last_write: self.turn.last_write().map(|at| self.turn.now() - at),
             fault: fault.what,
             hint: fault.hint,
         }
@@ -112,19 +113,19 @@ impl Engine {
 
     /// Sends the report where it changed since the hello or the last one.
     pub(crate) fn report_to_peer(&mut self, state: State) {
-        if self.session.peer().is_none() {
+        if self.peer.session.peer().is_none() {
             return;
         }
         let report = self.report(state);
         // The time of the last write is no news by itself: it changes with every write.
-        let same = self.session.reported().is_some_and(|last| {
+        let same = self.peer.session.reported().is_some_and(|last| {
             let figures = |r: &Report| (r.effective, r.paused, r.ahead, r.differing, r.only_here);
             let texts = last.fault == report.fault && last.hint == report.hint;
             figures(last) == figures(&report) && texts
         });
         if !same {
-            self.session.reports(report.clone());
-            self.shared.send(Message::Report(report));
+            self.peer.session.reports(report.clone());
+            self.turn.send(Message::Report(report));
         }
     }
 
@@ -134,13 +135,13 @@ impl Engine {
     }
 
     fn peer_failed(&self) -> bool {
-        let counts = self.standing.leads() || self.session.peer().is_some();
-        counts && self.session.report().is_some_and(|report| !report.fault.is_empty())
+        let counts = self.standing.leads() || self.peer.session.peer().is_some();
+        counts && self.peer.session.report().is_some_and(|report| !report.fault.is_empty())
     }
 
     /// What failed on the peer, as it reported last. For a secondary whose primary is away, that it is away counts.
     pub(crate) fn peer_fault(&self) -> Option<Fault> {
-        let report = self.session.report().filter(|_| self.peer_failed())?;
+        let report = self.peer.session.report().filter(|_| self.peer_failed())?;
         Some(Fault { what: report.fault.clone(), hint: report.hint.clone() })
     }
 }

@@ -17,7 +17,7 @@ pub(super) fn suspect() -> Desk {
     let mut desk = Desk::new(config());
     desk.engine = Engine::new(config(), durable(record), 2, 1, Moment::ZERO);
     let found = MemberFound { identity: 6, block: 512, shown: String::from("disk six") };
-    desk.engine.members = Members::look(&desk.engine.superblock, &[found]);
+    *desk.engine.local.members_mut() = Members::look(desk.engine.record.superblock(), &[found]);
     desk
 }
 
@@ -70,7 +70,7 @@ fn a_store_that_fails_again_leaves_it_suspect_and_a_repetition_may_succeed() {
         desk.tell(Event::StoreDone { io, outcome: FAILED });
         desk.store_all();
         assert_eq!(refused(&desk), Some("not-rewritten"), "operation {at}");
-        assert!(desk.saves.is_empty() && desk.engine.shared.suspect.is(V));
+        assert!(desk.saves.is_empty() && desk.engine.local.suspect().is(V));
         desk.command(Command::Accept { volume: V });
         desk.store_all();
         assert_eq!(desk.save(true).suspect, 0);
@@ -107,7 +107,7 @@ fn a_stop_ends_it_as_if_it_had_not_begun() {
     desk.store_all();
     assert!(desk.results.iter().any(|r| r.as_ref().is_err_and(|r| r.code == "not-rewritten")));
     assert_eq!(desk.engine.standing(), "stopped");
-    assert_eq!(desk.engine.superblock.suspect, 1);
+    assert_eq!(desk.engine.record.superblock().suspect, 1);
 }
 
 #[test]
@@ -127,9 +127,9 @@ fn a_copy_is_accepted_beside_a_primary_that_is_suspect_itself() {
 /// A follower whose flush failed and whose disk is replaced by one of that identity; the record behind that.
 fn replaced_by(identity: u128) -> Desk {
     let mut desk = follower(generation(1), true);
-    desk.engine.superblock.members[0] = 6;
+    desk.engine.record.superblock_mut().members[0] = 6;
     let found = MemberFound { identity: 6, block: 512, shown: String::from("disk six") };
-    desk.engine.members = Members::look(&desk.engine.superblock, &[found]);
+    *desk.engine.local.members_mut() = Members::look(desk.engine.record.superblock(), &[found]);
     desk.save_all();
     desk.hear(item(1));
     desk.store();
@@ -147,23 +147,22 @@ fn replaced_by(identity: u128) -> Desk {
 #[test]
 fn the_disk_that_failed_stays_suspect_in_its_own_place() {
     let desk = replaced_by(7);
-    assert_eq!(desk.engine.superblock.suspect, 0, "another disk");
-    assert!(!desk.engine.shared.suspect.touches(V, Extent::new(0, 4096)));
+    assert_eq!(desk.engine.record.superblock().suspect, 0, "another disk");
+    assert!(!desk.engine.local.suspect().touches(V, Extent::new(0, 4096)));
     let desk = replaced_by(6);
-    assert_eq!(desk.engine.superblock.suspect, 1, "the same one");
+    assert_eq!(desk.engine.record.superblock().suspect, 1, "the same one");
     let last = Extent::new(SIZE.0 - 4096, 4096);
-    assert!(desk.engine.shared.suspect.touches(V, last), "all of it is written again");
+    assert!(desk.engine.local.suspect().touches(V, last), "all of it is written again");
 }
 
 #[test]
 fn a_flush_that_fails_while_a_record_is_saved_outlives_that_record() {
     let mut desk = accepting();
     desk.store_all();
-    let Some((Goal::Accepted { .. }, _)) = desk.engine.saving else { panic!("it is saved") };
-    let s = &mut desk.engine.shared;
-    s.suspect.stopped(V, &s.cover);
+    let Some(Goal::Accepted { .. }) = desk.engine.record.saving() else { panic!("it is saved") };
+    desk.engine.local.doubt_hot(V);
     assert_eq!(desk.save(true).suspect, 0, "it was made before");
-    assert!(desk.engine.shared.suspect.is(V));
+    assert!(desk.engine.local.suspect().is(V));
     assert_eq!(desk.save(true).suspect, 1, "the next one tells");
 }
 
@@ -179,13 +178,13 @@ fn a_flush_that_fails_while_a_promotion_is_saved_leaves_a_primary_that_promises_
     desk.store_all();
     desk.command(Command::Promote { force: true });
     desk.store_all();
-    let Some((Goal::Promoted, _)) = desk.engine.saving else { panic!("it is saved") };
+    let Some(Goal::Promoted) = desk.engine.record.saving() else { panic!("it is saved") };
     // One of the engine's own, that let hot extents go.
     desk.engine.cover_flushed(V, &FAILED);
     desk.save(true);
     assert!(desk.engine.is_primary());
     desk.save_all();
-    assert_eq!(desk.engine.superblock.suspect, 1);
+    assert_eq!(desk.engine.record.superblock().suspect, 1);
     desk.ask(2, Operation::Flush);
     desk.store_all();
     assert_eq!(desk.answers, [(2, false)]);
@@ -195,7 +194,7 @@ fn a_flush_that_fails_while_a_promotion_is_saved_leaves_a_primary_that_promises_
 fn a_foreign_disk_is_not_accepted_in_the_place_of_the_suspect_one() {
     let mut desk = suspect();
     let found = MemberFound { identity: 7, block: 512, shown: String::from("disk seven") };
-    desk.engine.members = Members::look(&desk.engine.superblock, &[found]);
+    *desk.engine.local.members_mut() = Members::look(desk.engine.record.superblock(), &[found]);
     desk.command(Command::Accept { volume: V });
     assert_eq!(refused(&desk), Some("another-disk"));
     assert!(desk.ios.is_empty());
@@ -208,7 +207,7 @@ fn a_flush_of_the_engines_own_that_fails_meanwhile_is_not_forgiven() {
     desk.store_all();
     assert_eq!(refused(&desk), Some("not-rewritten"));
     desk.save_all();
-    assert_eq!(desk.engine.superblock.suspect, 1);
+    assert_eq!(desk.engine.record.superblock().suspect, 1);
 }
 
 #[test]
@@ -250,5 +249,5 @@ fn a_copy_stays_suspect_if_its_acceptance_cannot_be_recorded() {
     desk.store_all();
     assert_eq!(desk.save(false).suspect, 0);
     assert_eq!((refused(&desk), desk.engine.standing()), (Some("not-rewritten"), "secondary"));
-    assert!(desk.engine.shared.suspect.is(V));
+    assert!(desk.engine.local.suspect().is(V));
 }

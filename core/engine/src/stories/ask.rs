@@ -40,7 +40,7 @@ fn what_was_not_compared_when_order_was_given_up_is_not_counted() {
 #[test]
 fn a_difference_that_is_to_be_copied_lets_no_extent_go_on_older_marks() {
     let mut desk = Desk::replicating(Mode::Async);
-    let before = desk.engine.shared.cover.next_tick();
+    let before = desk.engine.local.hot_mut().next_tick();
     desk.command(Command::Verify(VerifyWish { repair: true, ..VerifyWish::default() }));
     desk.store_all();
     let asked = desk.said.iter().find_map(|message| match message {
@@ -51,7 +51,7 @@ fn a_difference_that_is_to_be_copied_lets_no_extent_go_on_older_marks() {
     let sequence = asked.expect("a comparison was sent");
     desk.hear(Message::Copying(Copying::Differs { volume, extent, sequence }));
     assert!(desk.engine.is_marked(volume, 0));
-    assert!(desk.engine.shared.cover.floor() > before);
+    assert!(desk.engine.local.hot().floor() > before);
 }
 
 #[test]

@@ -65,7 +65,7 @@ fn larger_blocks_of_the_peer_are_offered_and_stay_so_without_it() {
     assert_eq!(offered(&desk), 4096);
     write_sector(&mut desk, 8);
     assert_eq!(desk.answers, [(8, false)], "a sector is not written any more");
-    let record = desk.engine.superblock.clone();
+    let record = desk.engine.record.superblock().clone();
     assert_eq!(record.blocks, [4096]);
     let found = MemberFound { identity: 0, block: 512, shown: String::new() };
     let durable = Durable { members: [found].into(), ..durable(record) };
@@ -79,7 +79,7 @@ fn a_refused_peer_is_remembered_too() {
     in_use(&mut desk, true);
     desk.meet(large(Lineage::default()));
     assert!(refused(&desk).is_some());
-    assert_eq!(desk.engine.superblock.blocks, [4096]);
+    assert_eq!(desk.engine.record.superblock().blocks, [4096]);
 }
 
 #[test]

@@ -48,7 +48,7 @@ fn asked_to_read(desk: &Desk) -> bool {
 fn flushes_by_itself(mode: Mode) -> Desk {
     let mut desk = Desk::level(Config { mode, hot_extents: 1, ..config() });
     settle(&mut desk);
-    assert!(!desk.engine.superblock.marks_void);
+    assert!(!desk.engine.record.superblock().marks_void);
     desk.write(1);
     desk.store();
     desk
@@ -112,7 +112,7 @@ fn a_flush_of_the_engine_that_fails_hands_the_volume_to_the_level_peer_in_every_
         (Mode::Async, OnError::Pass),
     ] {
         let mut desk = flushes_by_itself(mode);
-        desk.engine.shared.config.on_error = policy;
+        desk.set_on_error(policy);
         own_flush_fails(&mut desk);
         let record = desk.save(true);
         assert_eq!((record.suspect, record.marks_void), (1, true), "{mode}: at once");
@@ -128,7 +128,7 @@ fn a_flush_of_the_engine_that_fails_hands_the_volume_to_the_level_peer_in_every_
         assert!(!desk.answers.contains(&(2, true)), "{mode}: the peer has not flushed yet");
         peer_has_all(&mut desk);
         assert!(desk.answers.contains(&(2, true)), "{mode}: {:?}", desk.answers);
-        assert!(!desk.engine.superblock.consistent);
+        assert!(!desk.engine.record.superblock().consistent);
         assert!(fault(&desk).contains("served from lyon"), "{}", fault(&desk));
     }
 }
@@ -213,7 +213,10 @@ fn any_operation_with_fua_that_fails_is_a_failed_flush() {
     }
     let plain = Operation::Zero { extent, punch: true, fua: false };
     let desk = suspect_by(plain);
-    assert_eq!((desk.engine.shared.suspect.volumes(), desk.answers.last()), (0, Some(&(2, false))));
+    assert_eq!(
+        (desk.engine.local.suspect().volumes(), desk.answers.last()),
+        (0, Some(&(2, false)))
+    );
 }
 
 #[test]
@@ -223,7 +226,10 @@ fn what_fails_for_want_of_metadata_says_nothing_of_the_store() {
     desk.unwritable = true;
     let (extent, payload) = (Extent::new(0, 4096), Payload { id: PayloadId(9), length: 4096 });
     desk.ask(1, Operation::Write { extent, payload, fua: true });
-    assert_eq!((desk.answers.last(), desk.engine.shared.suspect.volumes()), (Some(&(1, false)), 0));
+    assert_eq!(
+        (desk.answers.last(), desk.engine.local.suspect().volumes()),
+        (Some(&(1, false)), 0)
+    );
 }
 
 #[test]
@@ -284,12 +290,12 @@ fn an_update_rebuilds_a_suspect_copy_from_the_peer_without_reading_it_and_a_flus
     assert!(!desk.said.iter().any(reads), "what this store reads proves nothing");
     peer_tells(&mut desk);
     settle(&mut desk);
-    let record = &desk.engine.superblock;
+    let record = desk.engine.record.superblock();
     assert_eq!((record.suspect, record.consistent), (0, true));
     assert_eq!(desk.engine.state(), State::Replicating);
     assert_eq!(fault(&desk), "");
     settle(&mut desk);
-    assert!(!desk.engine.superblock.marks_void, "its marks prove something again");
+    assert!(!desk.engine.record.superblock().marks_void, "its marks prove something again");
     desk.ask(7, Operation::Flush);
     desk.store_all();
     peer_has_all(&mut desk);
@@ -299,7 +305,7 @@ fn an_update_rebuilds_a_suspect_copy_from_the_peer_without_reading_it_and_a_flus
 #[test]
 fn a_suspect_primary_that_restarted_waits_until_its_peer_is_promoted() {
     let desk = suspect();
-    let (record, peer) = (desk.engine.superblock.clone(), level_peer(&desk, 4));
+    let (record, peer) = (desk.engine.record.superblock().clone(), level_peer(&desk, 4));
     let mut desk = restarted(record);
     desk.meet(peer);
     desk.hear(Message::Pong { token: 1, flushing: false, short: false, metadata: 1 });
@@ -318,7 +324,7 @@ fn a_suspect_primary_that_restarted_waits_until_its_peer_is_promoted() {
 
 #[test]
 fn a_suspect_primary_without_its_peer_leads_again_once_its_copy_was_accepted() {
-    let mut desk = restarted(suspect().engine.superblock.clone());
+    let mut desk = restarted(suspect().engine.record.superblock().clone());
     desk.command(Command::Promote { force: true });
     assert_eq!(refused(&desk), Some("suspect"));
     desk.command(Command::Accept { volume: V });
@@ -384,7 +390,7 @@ fn a_suspect_primary_that_was_demoted_is_written_again_whatever_it_reads() {
     desk.save_all();
     desk.store_all();
     assert!(!desk.engine.holds_line());
-    assert!(desk.engine.shared.suspect.touches(V, Extent::new(SIZE.0 - 4096, 4096)));
+    assert!(desk.engine.local.suspect().touches(V, Extent::new(SIZE.0 - 4096, 4096)));
 }
 
 #[test]
@@ -412,7 +418,7 @@ fn a_read_beside_a_failed_flush_is_asked_of_the_peer() {
 
 #[test]
 fn a_secondary_is_suspect_until_a_stream_that_brings_everything_has_ended() {
-    let mut record = suspect().engine.superblock.clone();
+    let mut record = suspect().engine.record.superblock().clone();
     record.role = Role::Secondary;
     let mut desk = restarted(record);
     let theirs = desk.lineage_now().fork(Generation { number: 9, tag: 9 }, Sequence(4));
@@ -437,10 +443,10 @@ fn a_last_flush_that_fails_leaves_a_suspect_copy() {
         peer_has_all(&mut desk);
         desk.command(command);
         fail(&mut desk);
-        assert!(!desk.engine.shared.cover.was_flushed(V));
+        assert!(!desk.engine.local.hot().was_flushed(V));
         desk.store_all();
         desk.save_all();
-        let record = &desk.engine.superblock;
+        let record = desk.engine.record.superblock();
         assert!(record.marks_void && record.suspect == 1, "{command:?}");
     }
 }
@@ -459,7 +465,7 @@ fn a_write_with_fua_that_failed_does_not_keep_the_peer_from_taking_over() {
 fn a_failed_flush_is_answered_although_its_record_waits_behind_pages_that_cannot_be_written() {
     let mut desk = suspect_by(Operation::Flush);
     assert_eq!(desk.answers, [(1, true)], "no record says so yet");
-    desk.engine.keeping.page_begins(desk.now);
+    desk.engine.record.keeping_mut().page_begins(desk.now);
     desk.tell(Event::Kept { kept: Kept::Marks { page: 0 }, ok: false, sequence: 9 });
     assert_eq!(desk.saves.len(), 1, "the record is under way still");
     assert!(desk.answers.contains(&(2, false)), "{:?}", desk.answers);
@@ -473,7 +479,7 @@ fn what_could_not_be_recorded_is_known_as_long_as_the_process_runs() {
     desk.store_all();
     desk.save_all();
     assert!(!desk.engine.is_primary());
-    assert!(desk.engine.shared.suspect.touches(V, Extent::new(SIZE.0 - 4096, 4096)));
+    assert!(desk.engine.local.suspect().touches(V, Extent::new(SIZE.0 - 4096, 4096)));
     desk.command(Command::Promote { force: true });
     assert_eq!(refused(&desk), Some("suspect"));
 }
@@ -510,11 +516,14 @@ fn a_primary_whose_store_fails_every_flush_writes_on_and_stops() {
         assert_eq!(desk.answers.last(), Some(&(id, true)), "it needs no place that a flush frees");
     }
     assert_eq!(flushes, 1, "the first failure told all there is to know");
-    assert!(desk.engine.superblock.marks_void, "everything counts as marked");
+    assert!(desk.engine.record.superblock().marks_void, "everything counts as marked");
     desk.command(Command::Stop);
     store_without_flushes(&mut desk);
     assert!(matches!(desk.results.last(), Some(Ok(_))), "{:?}", desk.results);
-    assert_eq!((desk.engine.superblock.suspect, desk.engine.superblock.marks_void), (1, true));
+    assert_eq!(
+        (desk.engine.record.superblock().suspect, desk.engine.record.superblock().marks_void),
+        (1, true)
+    );
 }
 
 /// The store fails the first thing it was asked for. Returns how often the operator is warned that the copy is suspect.

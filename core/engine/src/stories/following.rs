@@ -48,10 +48,10 @@ fn what_completed_is_flushed_50_ms_later_although_nothing_else_happens() {
 #[test]
 fn a_secondary_without_its_primary_lets_hot_extents_go_once_their_marks_are_kept() {
     let mut desk = applied_with_one_hot_extent();
-    assert_eq!(desk.engine.shared.cover.hot(), 1);
+    assert_eq!(desk.engine.local.hot().hot(), 1);
     desk.lose_link();
     wait(&mut desk, Duration::from_secs(1));
-    assert_eq!(desk.engine.shared.cover.hot(), 0);
+    assert_eq!(desk.engine.local.hot().hot(), 0);
     assert!(!desk.engine.marks().none_dirty(), "what the primary may lack is marked");
 }
 
@@ -88,7 +88,7 @@ fn a_secondary_lets_hot_extents_go_without_a_mark_once_its_primary_completed_the
     let mut desk = applied_with_one_hot_extent();
     report(&mut desk, 1);
     wait(&mut desk, Duration::from_millis(300));
-    assert_eq!(desk.engine.shared.cover.hot(), 0);
+    assert_eq!(desk.engine.local.hot().hot(), 0);
     assert!(desk.engine.marks().none_dirty(), "the primary's own record covers them");
 }
 

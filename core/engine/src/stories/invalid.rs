@@ -91,7 +91,7 @@ fn a_record_that_proves_nothing_ends_behind_a_flush_of_what_a_process_before_wro
     desk.acked(9);
     kept(&mut desk);
     desk.save_all();
-    assert!(!desk.engine.superblock.marks_void);
+    assert!(!desk.engine.record.superblock().marks_void);
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn a_primary_that_cannot_record_that_it_goes_on_alone_denies_what_waits_for_that
     desk.store_all();
     desk.lose_link();
     assert!(desk.answers.is_empty() && !desk.saves.is_empty(), "the record is under way");
-    desk.engine.keeping.page_begins(desk.now);
+    desk.engine.record.keeping_mut().page_begins(desk.now);
     desk.tell(Event::Kept { kept: Kept::Marks { page: 0 }, ok: false, sequence: 1 });
     assert_eq!(desk.answers, [(1, false)]);
 }

@@ -367,7 +367,7 @@ fn a_peer_without_a_history_tells_nothing_before_it_took_the_stream_up() {
     }
     desk.store_all();
     let told = |m: &Message| matches!(m, Message::Reading(Reading::Told { .. }));
-    assert!(desk.said.iter().any(told), "{}", desk.engine.session.why());
+    assert!(desk.said.iter().any(told), "{}", desk.engine.peer.session.why());
 }
 
 /// The place of the first write in the metadata is taken until the peer has it: the second one must not wait for ever.
@@ -455,7 +455,7 @@ fn without_its_metadata_a_primary_still_pulls_what_becomes_lacking_behind_the_la
     desk.told(ticket, Told::Zeros);
     desk.store();
     assert!(matches!(desk.ios[0].1, StoreOp::Flush), "all regions are here");
-    desk.engine.keeping.page_begins(desk.now);
+    desk.engine.record.keeping_mut().page_begins(desk.now);
     desk.tell(Event::Kept { kept: Kept::Marks { page: 0 }, ok: false, sequence: 1 });
     desk.store();
     desk.write(2);

@@ -7,7 +7,7 @@ use helio_format::reading::Reading;
 
 fn level() -> Desk {
     let mut desk = Desk::replicating(Mode::Sync);
-    desk.engine.shared.config.on_error = OnError::ServeFromPeer;
+    desk.set_on_error(OnError::ServeFromPeer);
     desk
 }
 

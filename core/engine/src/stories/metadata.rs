@@ -52,7 +52,7 @@ fn a_node_without_metadata_cannot_confirm_that_it_did_not_take_over() {
 #[test]
 fn a_peer_that_never_had_metadata_is_believed() {
     let mut desk = restarted(Role::Primary);
-    let record = Superblock { remembers: 0, ..desk.engine.superblock.clone() };
+    let record = Superblock { remembers: 0, ..desk.engine.record.superblock().clone() };
     desk.engine = Engine::new(config(), durable(record), 1, 1, Moment::ZERO);
     desk.meet(blank());
     answer_ping(&mut desk);
@@ -103,7 +103,7 @@ fn a_primary_copies_nothing_over_a_peer_that_lost_its_metadata() {
 fn a_primary_records_that_its_peer_has_metadata_before_the_first_copy_ends() {
     let mut desk = Desk::primary(config());
     desk.meet(Hello { metadata: 0, ..hello(Lineage::default(), true) });
-    assert_eq!(desk.engine.superblock.remembers, 0);
+    assert_eq!(desk.engine.record.superblock().remembers, 0);
     desk.hear(ack(1, 1));
     assert_eq!(desk.save(true).remembers, 1, "the peer took up a stream: it has a record");
 }
@@ -187,7 +187,8 @@ fn a_target_that_followed_and_is_back_in_the_generation_that_it_led_is_compared_
         let durable = desk.engine.status(desk.now).cursors.peer_durable;
         let fork = Sequence(durable.0 - u64::from(followed));
         let led = generation(1);
-        desk.engine.superblock.lineage = led.fork(Generation { number: 2, tag: 9 }, fork);
+        desk.engine.record.superblock_mut().lineage =
+            led.fork(Generation { number: 2, tag: 9 }, fork);
         let peer =
             Hello { wrote: true, head: fork, durable: fork, metadata: 9, ..hello(led, true) };
         desk.meet(peer);
@@ -197,8 +198,10 @@ fn a_target_that_followed_and_is_back_in_the_generation_that_it_led_is_compared_
 
 /// A secondary that was killed, beside a primary that wrote alone and was demoted then.
 fn beside_a_demoted_primary(fork: bool) -> (Desk, Hello) {
-    let record =
-        Superblock { wrote: false, ..restarted(Role::Secondary).engine.superblock.clone() };
+    let record = Superblock {
+        wrote: false,
+        ..restarted(Role::Secondary).engine.record.superblock().clone()
+    };
     let mut desk = Desk::new(config());
     desk.engine = Engine::new(config(), durable(record), 1, 1, Moment::ZERO);
     let alone = generation(1).fork(Generation { number: 2, tag: 9 }, Sequence(4));
@@ -286,7 +289,7 @@ fn a_former_primary_whose_machine_went_back_is_doubted_before_its_follower_becom
         desk.store_all();
         desk.lose_link();
         desk.meet(peer.clone());
-        let recorded = desk.engine.superblock.peer_invalid;
+        let recorded = desk.engine.record.superblock().peer_invalid;
         assert_eq!(recorded != Generation::NONE, doubted, "{peer:?}");
         let (generation, durable) = (peer.lineage.generation, peer.head);
         desk.hear(Message::PromoteRequest { generation, durable });

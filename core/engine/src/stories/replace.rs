@@ -9,14 +9,14 @@ const DISK: VolumeIndex = VolumeIndex(0);
 
 pub(super) fn on_disk_six(mut desk: Desk) -> Desk {
     let found = MemberFound { identity: 6, block: 512, shown: String::from("disk six") };
-    desk.engine.members = Members::look(&desk.engine.superblock, &[found]);
+    *desk.engine.local.members_mut() = Members::look(desk.engine.record.superblock(), &[found]);
     desk
 }
 
 /// A primary that serves from its peer, which has everything; the record says so.
 pub(super) fn lost() -> Desk {
     let mut desk = on_disk_six(Desk::replicating(Mode::Sync));
-    desk.engine.shared.config.on_error = OnError::ServeFromPeer;
+    desk.set_on_error(OnError::ServeFromPeer);
     desk.write(1);
     fail(&mut desk);
     let head = desk.engine.status(desk.now).cursors.head.0;

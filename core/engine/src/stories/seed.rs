@@ -110,7 +110,7 @@ fn while_a_disk_is_shipped_nobody_is_updated_by_marks() {
     let mut desk = seeding();
     desk.command(Command::Resync);
     assert!(desk.results.last().is_some_and(Result::is_err));
-    let ours = desk.engine.superblock.lineage;
+    let ours = desk.engine.record.superblock().lineage;
     desk.meet(hello(ours, true));
     assert_eq!((label(&desk), began(&desk)), (Some("seeding"), false));
     desk.command(Command::SeedEnd);

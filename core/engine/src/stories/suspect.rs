@@ -124,7 +124,7 @@ fn restarted(consistent: bool) -> Desk {
     record.lineage = generation(1);
     (record.suspect, record.consistent, record.clean) = (1, consistent, false);
     let mut desk = Desk::new(Config { volumes: [Bytes::mib(16)].into(), ..config() });
-    let config = desk.engine.shared.config.clone();
+    let config = desk.engine.turn.config().clone();
     record.sizes = [config.volumes[0].0].into();
     let found = Durable { hot: [1].into(), ..durable(record) };
     desk.engine = Engine::new(config, found, 2, 1, Moment::ZERO);

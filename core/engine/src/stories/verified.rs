@@ -67,11 +67,11 @@ fn the_record_says_which_of_several_volumes_was_repaired() {
         peer_has_all(&mut desk);
     }
     desk.tell(Event::Tick);
-    let mut record = desk.engine.superblock.clone();
+    let mut record = desk.engine.record.superblock().clone();
     while !desk.saves.is_empty() {
         record = desk.save(true);
     }
-    let config = desk.engine.shared.config.clone();
+    let config = desk.engine.turn.config().clone();
     let again = Engine::new(config, durable(record), 2, 2, Moment::ZERO);
     assert_eq!(again.verified(second).map(|verified| verified.repaired), Some(true));
     assert_eq!(again.verified(VolumeIndex(0)), None);

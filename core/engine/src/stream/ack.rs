@@ -28,7 +28,7 @@ pub struct AckProof(());
 
 /// How far the local disk is with an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Local {
+pub(crate) enum Leg {
     /// Issued.
     Pending,
     /// Complete; durable if the item asked for it.

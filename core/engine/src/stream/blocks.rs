@@ -12,8 +12,9 @@
 
 use crate::engine::Engine;
 use crate::event::MemberFound;
+use crate::local::Local;
 use crate::record::save::Goal;
-use crate::shared::Shared;
+use crate::turn::Turn;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -125,13 +126,13 @@ impl Engine {
     /// ([`crate::Event::Used`]).
     #[must_use]
     pub fn block(&self, volume: VolumeIndex) -> Bytes {
-        Bytes(u64::from(self.shared.blocks.offered(volume)))
+        Bytes(u64::from(self.local.blocks().offered(volume)))
     }
 
     /// The peer's hello tells the blocks of its members.
     pub(crate) fn learn_blocks(&mut self, hello: &Hello) {
         if !planted(Plant::PeerBlockIgnored) {
-            self.shared.blocks.learn(&hello.blocks);
+            self.local.blocks_mut().learn(&hello.blocks);
         }
     }
 
@@ -139,8 +140,8 @@ impl Engine {
     pub(crate) fn record_blocks(&mut self) {
         let follows = self.standing.streaming().is_some_and(|f| f.is_begun());
         let may = self.standing.serves() || follows;
-        let news = may && self.shared.blocks.are_news(&self.superblock);
-        if news && !self.is_saving() && !self.shared.metadata_failed {
+        let news = may && self.local.blocks().are_news(self.record.superblock());
+        if news && !self.record.is_saving() && !self.local.metadata_failed() {
             self.save(Goal::Remember);
         }
     }
@@ -148,7 +149,8 @@ impl Engine {
     /// Whether something on the line does not fit the peer's members: it was written while their blocks were smaller, or
     /// not known.
     pub(crate) fn line_does_not_fit(&self) -> bool {
-        let (Some(primary), Some(hello)) = (self.standing.primary(), self.session.peer()) else {
+        let (Some(primary), Some(hello)) = (self.standing.primary(), self.peer.session.peer())
+        else {
             return false;
         };
         let unfit = |(volume, extent): (VolumeIndex, Extent)| {
@@ -162,17 +164,17 @@ impl Engine {
 
     /// Refuses a peer whose members need larger blocks than clients here were told. Returns whether it did.
     pub(crate) fn refuse_blocks(&mut self) -> bool {
-        let Some(peer) = self.session.peer() else { return false };
+        let Some(peer) = self.peer.session.peer() else { return false };
         let pairs = (0u16..).map(VolumeIndex).zip(&peer.blocks);
         let mut narrower = pairs
-            .map(|(volume, theirs)| (volume, theirs.member, self.shared.blocks.offered(volume)));
+            .map(|(volume, theirs)| (volume, theirs.member, self.local.blocks().offered(volume)));
         let Some((volume, theirs, ours)) = narrower.find(|(_, theirs, ours)| theirs > ours) else {
             return false;
         };
         if planted(Plant::PeerBlockIgnored) {
             return false;
         }
-        let config = &self.shared.config;
+        let config = self.turn.config();
         let (theirs, ours) = (Bytes(theirs.into()), Bytes(ours.into()));
         let why = format!(
             "block-size: {}'s member of volume {} has blocks of {theirs}, and clients on {} use the volume with blocks of \
@@ -186,8 +188,8 @@ impl Engine {
              and the clients can connect again",
             config.node, config.group
         );
-        self.shared.warn(format!("{why}; {hint}"));
-        self.session.refuse("block-size", hint);
+        self.turn.warn(format!("{why}; {hint}"));
+        self.peer.session.refuse("block-size", hint);
         self.hang_up(Parting::Refused, why);
         true
     }
@@ -197,15 +199,20 @@ impl Engine {
 ///
 /// # Errors
 /// It does not: the connection must end.
-pub(crate) fn check_member(s: &Shared, volume: VolumeIndex, extent: Extent) -> Result<(), String> {
-    let blocks = &s.blocks;
+pub(crate) fn check_member(
+    local: &Local,
+    turn: &Turn,
+    volume: VolumeIndex,
+    extent: Extent,
+) -> Result<(), String> {
+    let blocks = local.blocks();
     if blocks.fits_member(volume, extent) {
         return Ok(());
     }
     let block = blocks.volumes.get(usize::from(volume.0)).map_or(BLOCK_MIN, |block| block.member);
     Err(format!(
         "{extent} of volume {} is not aligned to this node's blocks of {}",
-        s.config.name_of(volume),
+        turn.config().name_of(volume),
         Bytes(block.into())
     ))
 }

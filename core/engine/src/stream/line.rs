@@ -5,7 +5,7 @@
 //! once the local store is done with it, its client has its answer, and the peer has it durable or is owed marks
 //! instead.
 
-use crate::stream::ack::Local;
+use crate::stream::ack::Leg;
 use crate::stream::write::SlotId;
 use alloc::collections::VecDeque;
 use helio_format::message::Item;
@@ -17,7 +17,7 @@ pub(crate) struct Entry {
     pub(crate) item: Item,
     /// The client's request it is part of.
     pub(crate) slot: Option<SlotId>,
-    pub(crate) local: Local,
+    pub(crate) local: Leg,
     pub(crate) peer_completed: bool,
     pub(crate) answered: bool,
     /// What it was part of failed for its client, whatever became of it.

@@ -17,11 +17,15 @@
 //! of a write that the peer did not receive.
 
 use crate::engine::Engine;
+use crate::local::Local;
+use crate::peer::outgoing::Opening;
 use crate::peer::outgoing::Pace;
+use crate::peer::permit::Permit;
 use crate::peer::primary::Primary;
 use crate::record::save::Goal;
+use crate::resync::verify::Verify;
 use crate::role::{Following, Leading, Stage};
-use crate::shared::Shared;
+use crate::turn::Turn;
 use alloc::format;
 use helio_format::lineage::Lineage;
 use helio_units::Mode;
@@ -52,47 +56,58 @@ impl Engine {
     /// Records how far the peer's metadata was heard to be, now and then while the two are level. Marks end by what the
     /// peer says it has durable; who forgets in a crash that it said so cannot tell a peer that went back since.
     pub(crate) fn record_heard(&mut self) {
-        let now = self.shared.now;
-        let due = self.keeping.ages().are_due(self.superblock.remembers, now);
-        if !due || self.is_saving() || self.shared.metadata_failed {
+        let now = self.turn.now();
+        let due = self.record.keeping().ages().are_due(self.record.superblock().remembers, now);
+        if !due || self.record.is_saving() || self.local.metadata_failed() {
             return;
         }
         let level = match (self.standing.primary(), self.standing.stage()) {
             // That there is a peer with a history at all: should its metadata be lost, it must not pass for a new one.
-            (Some(_), Stage::Leading(Leading::Primary)) if self.superblock.remembers == 0 => true,
+            (Some(_), Stage::Leading(Leading::Primary))
+                if self.record.superblock().remembers == 0 =>
+            {
+                true
+            }
             (Some(p), Stage::Leading(Leading::Primary)) => {
                 matches!(p.flow.as_ref().map(|f| f.pace), Some(Pace::Level { .. }))
                     && !p.owed.is_image_out_of_order()
             }
             (None, Stage::Following(Following::Secondary)) => {
                 let begun = self.standing.streaming().is_some_and(|f| f.is_begun());
-                self.superblock.consistent && begun
+                self.record.superblock().consistent && begun
             }
             _ => false,
         };
         if level {
-            self.keeping.ages_mut().remember(now);
+            self.record.keeping_mut().ages_mut().remember(now);
             self.save(Goal::Remember);
         }
     }
 
     /// Asks for the record that fits how answers are given now.
     pub(crate) fn record_company(&mut self) {
-        let lineage = self.superblock.lineage;
+        let lineage = self.record.superblock().lineage;
         let Some(primary) = self.standing.primary_mut() else { return };
-        if self.shared.metadata_failed && primary.unreplicated == Unreplicated::Wanted {
-            primary.refuse_alone(&mut self.shared);
+        if self.local.metadata_failed() && primary.unreplicated == Unreplicated::Wanted {
+            primary.refuse_alone(&self.local, &self.permit, &mut self.turn);
         }
         if primary.tell_generation {
-            primary.go_on_in(lineage, &mut self.shared);
+            primary.go_on_in(
+                lineage,
+                &mut self.resync.verify,
+                &self.local,
+                &self.permit,
+                &mut self.turn,
+            );
         }
-        if self.saving.is_some() || !self.to_save.is_empty() || self.shared.metadata_failed {
+        if self.record.is_saving() || self.local.metadata_failed() {
             return;
         }
         let level = matches!(primary.flow.as_ref().map(|f| f.pace), Some(Pace::Level { .. }));
-        let config = &self.shared.config;
+        let config = self.turn.config();
         let together = primary.wanted_mode(config.mode) == Mode::Sync || config.may_lease();
-        let raises = !self.superblock.alone && config.hold_millis() > self.superblock.hold;
+        let raises =
+            !self.record.superblock().alone && config.hold_millis() > self.record.superblock().hold;
         match primary.unreplicated {
             Unreplicated::Wanted | Unreplicated::Unrecordable => self.save(Goal::Alone),
             at if level && together && (at == Unreplicated::Recorded || raises) => {
@@ -105,16 +120,17 @@ impl Engine {
 
     /// The new generation is durable: what waited for it is answered, and a stream goes on in it.
     pub(crate) fn alone_saved(&mut self) {
-        let lineage = self.superblock.lineage;
+        let lineage = self.record.superblock().lineage;
         let Some(primary) = self.standing.primary_mut() else { return };
-        let s = &mut self.shared;
-        s.info(format!(
+        self.turn.info(format!(
             "writes are acknowledged without {} from item {} on, in generation {}",
-            s.config.peer, self.superblock.head, lineage.generation
+            self.turn.config().peer,
+            self.record.superblock().head,
+            lineage.generation
         ));
         primary.unreplicated = Unreplicated::Recorded;
         primary.tell_generation = primary.flow.is_some();
-        primary.consider_all(s);
+        primary.consider_all(&self.local, &self.permit, &mut self.turn);
     }
 }
 
@@ -126,7 +142,14 @@ impl Primary {
 
     /// Goes on in the generation that was recorded, once the peer has taken up the stream before it: a stream that
     /// begins twice would make it forget what came between.
-    fn go_on_in(&mut self, lineage: Lineage, s: &mut Shared) {
+    fn go_on_in(
+        &mut self,
+        lineage: Lineage,
+        verify: &mut Verify,
+        local: &Local,
+        permit: &Permit,
+        turn: &mut Turn,
+    ) {
         if !self.is_taken_up() {
             return;
         }
@@ -134,12 +157,18 @@ impl Primary {
         // A marker that is on its way ends the inconsistency before the peer takes up the new generation.
         let sent = self.cursors.sent;
         let consistent = self.owed.is_consistent_after(sent);
-        self.begin_stream(lineage, sent.next(), consistent, s);
+        self.begin_stream(
+            Opening { lineage, from: sent.next(), consistent },
+            verify,
+            local,
+            permit,
+            turn,
+        );
     }
 
     /// It cannot be recorded that writes are acknowledged without the peer: then none is.
-    pub(crate) fn refuse_alone(&mut self, s: &mut Shared) {
+    pub(crate) fn refuse_alone(&mut self, local: &Local, permit: &Permit, turn: &mut Turn) {
         self.unreplicated = Unreplicated::Unrecordable;
-        self.consider_all(s);
+        self.consider_all(local, permit, turn);
     }
 }

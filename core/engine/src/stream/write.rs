@@ -12,18 +12,19 @@
 use crate::config::{ITEM_BYTES_MAX, WhenFull};
 use crate::effect::{Answer, StoreOp};
 use crate::event::{Operation, Request, StoreOutcome};
+use crate::local::Local;
 use crate::local::failure::Failed;
 use crate::local::pulling::Pulled;
+use crate::peer::permit::Permit;
 use crate::peer::primary::{Primary, PrimaryIo};
 use crate::refusal::{Denial, StoreFault};
 use crate::resync::copier::JobId;
 use crate::resync::survey::StretchId;
 use crate::resync::verify::Check;
-use crate::shared::Shared;
-use crate::stream::ack::{self, Decision, Facts, Local, Remote};
+use crate::stream::ack::{self, Decision, Facts, Leg, Remote};
 use crate::stream::line::Entry;
+use crate::turn::Turn;
 use alloc::vec::Vec;
-use core::time::Duration;
 use helio_format::message::{Item, ItemKind};
 use helio_plant::{Plant, planted};
 use helio_units::{Bytes, Extent, Moment, Payload, RequestId, Sequence, VolumeIndex};
@@ -149,9 +150,15 @@ fn pieces(extent: Extent) -> impl Iterator<Item = Extent> {
 impl Primary {
     /// A client asks. Bounds were checked at the front end; here they are checked again, since this is the last
     /// place that can.
-    pub(crate) fn request(&mut self, request: Request, s: &mut Shared) {
+    pub(crate) fn request(
+        &mut self,
+        request: Request,
+        local: &mut Local,
+        permit: &Permit,
+        turn: &mut Turn,
+    ) {
         let Request { id, volume, operation } = request;
-        let size = s.config.volumes.get(usize::from(volume.0)).map_or(0, |b| b.0);
+        let size = turn.config().volumes.get(usize::from(volume.0)).map_or(0, |b| b.0);
         let (extent, payload) = match operation {
             Operation::Write { extent, payload, .. } => (extent, Some(payload)),
             Operation::Read(extent)
@@ -159,126 +166,104 @@ impl Primary {
             | Operation::Discard { extent, .. } => (extent, None),
             Operation::Flush => (Extent::new(0, size), None),
         };
-        if extent.end() > size || extent.length == 0 {
-            payload.into_iter().for_each(|p| s.release(p.id));
-            s.reply(id, Answer::Denied(Denial::OutOfBounds));
-            return;
-        }
-        if operation != Operation::Flush && !s.blocks.keeps_to(volume, extent) {
-            payload.into_iter().for_each(|p| s.release(p.id));
-            s.reply(id, Answer::Denied(Denial::Unaligned));
-            return;
-        }
-        s.counters.count(operation);
-        if !matches!(operation, Operation::Read(_) | Operation::Flush) {
-            s.last_write = Some(s.now);
-        }
-        let part = |slot, kind, extent, fua, punch| Part {
-            slot,
-            kind,
-            volume,
-            extent,
-            payload,
-            fua,
-            punch,
+        let denial = if extent.end() > size || extent.length == 0 {
+            Some(Denial::OutOfBounds)
+        } else if operation != Operation::Flush && !local.blocks().keeps_to(volume, extent) {
+            Some(Denial::Unaligned)
+        } else {
+            None
         };
-        match operation {
-            Operation::Read(extent) => {
-                self.read(id, volume, extent, s);
-            }
-            Operation::Write { fua, .. } => {
-                let slot = self.slots.open(id, ItemKind::Write, 1, s.now);
-                self.arrive(part(slot, ItemKind::Write, extent, fua, false), s);
-            }
-            Operation::Flush => {
-                let slot = self.slots.open(id, ItemKind::Flush, 1, s.now);
-                self.arrive(part(slot, ItemKind::Flush, Extent::default(), false, false), s);
-            }
-            Operation::Zero { punch, fua, .. } => {
-                let parts = pieces(extent).count() as u32;
-                let slot = self.slots.open(id, ItemKind::Zero, parts, s.now);
-                for piece in pieces(extent) {
-                    self.arrive(part(slot, ItemKind::Zero, piece, fua, punch), s);
-                }
-            }
-            Operation::Discard { fua, .. } => {
-                let parts = pieces(extent).count() as u32;
-                let slot = self.slots.open(id, ItemKind::Discard, parts, s.now);
-                for piece in pieces(extent) {
-                    self.arrive(part(slot, ItemKind::Discard, piece, fua, true), s);
-                }
-            }
+        if let Some(denial) = denial {
+            payload.into_iter().for_each(|p| turn.release(p.id));
+            return turn.reply(id, Answer::Denied(denial));
+        }
+        turn.count(operation);
+        let (kind, extent, fua, punch) = match operation {
+            Operation::Read(extent) => return self.read(id, volume, extent, local, turn),
+            Operation::Write { fua, .. } => (ItemKind::Write, extent, fua, false),
+            Operation::Flush => (ItemKind::Flush, Extent::default(), false, false),
+            Operation::Zero { punch, fua, .. } => (ItemKind::Zero, extent, fua, punch),
+            Operation::Discard { fua, .. } => (ItemKind::Discard, extent, fua, true),
+        };
+        let part = |slot, extent| Part { slot, kind, volume, extent, payload, fua, punch };
+        if matches!(kind, ItemKind::Write | ItemKind::Flush) {
+            let slot = self.slots.open(id, kind, 1, turn.now());
+            return self.arrive(part(slot, extent), local, permit, turn);
+        }
+        let slot = self.slots.open(id, kind, pieces(extent).count() as u32, turn.now());
+        for piece in pieces(extent) {
+            self.arrive(part(slot, piece), local, permit, turn);
         }
     }
 
     /// A part meets the queue's bound.
-    fn arrive(&mut self, part: Part, s: &mut Shared) {
+    fn arrive(&mut self, part: Part, local: &mut Local, permit: &Permit, turn: &mut Turn) {
         if self.queue.waiters() == 0 && self.queue.admits(part.cost()) {
-            self.admit(part, s);
+            self.admit(part, local, permit, turn);
             return;
         }
-        self.shed_completed(s);
+        self.shed_completed(turn);
         if self.queue.waiters() == 0 && self.queue.admits(part.cost()) {
-            self.admit(part, s);
+            self.admit(part, local, permit, turn);
             return;
         }
-        match self.when_full(s) {
-            WhenFull::Block => self.queue.wait(part, s.now),
+        match self.when_full(turn) {
+            WhenFull::Block => self.queue.wait(part, turn.now()),
             WhenFull::Fail => {
                 self.queue.count_refused();
-                self.deny(part, Denial::QueueFull, s);
+                self.deny(part, Denial::QueueFull, turn);
             }
             WhenFull::Log => {
                 self.queue.count_dropped();
-                self.drop_queue("the queue was full", s);
-                self.queue.wait(part, s.now);
+                self.drop_queue("the queue was full", local, permit, turn);
+                self.queue.wait(part, turn.now());
             }
         }
     }
 
     /// The policy in force. In logging nothing is queued but what the local store is busy with, so only waiting
     /// makes sense.
-    fn when_full(&self, s: &Shared) -> WhenFull {
+    fn when_full(&self, turn: &Turn) -> WhenFull {
         // What is lacking here has no other record than the queue's bytes.
         if !self.owed.queues_in_order() || self.lack.is_some() {
             WhenFull::Block
         } else if self.flow.is_some() {
-            s.config.queue.connected
+            turn.config().queue.connected
         } else {
-            s.config.queue.disconnected
+            turn.config().queue.disconnected
         }
     }
 
     /// Lets in what waits in front of the queue, as far as it fits now; applies a policy that changed meanwhile.
-    pub(crate) fn readmit(&mut self, s: &mut Shared) {
+    pub(crate) fn readmit(&mut self, local: &mut Local, permit: &Permit, turn: &mut Turn) {
         while let Some(cost) = self.queue.first_waiting() {
             if !self.queue.admits(cost) {
-                self.shed_completed(s);
+                self.shed_completed(turn);
             }
             let fits = self.queue.admits(cost);
-            match self.when_full(s) {
+            match self.when_full(turn) {
                 WhenFull::Block if !fits => return,
                 WhenFull::Log if !fits => {
                     self.queue.count_dropped();
-                    self.drop_queue("the queue was full", s);
+                    self.drop_queue("the queue was full", local, permit, turn);
                     if !self.queue.admits(cost) {
                         return;
                     }
                 }
                 _ => {}
             }
-            let Some(part) = self.queue.take_waiting(s.now) else { return };
+            let Some(part) = self.queue.take_waiting(turn.now()) else { return };
             if self.queue.admits(cost) {
-                self.admit(part, s)
+                self.admit(part, local, permit, turn)
             } else {
-                self.deny(part, Denial::QueueFull, s)
+                self.deny(part, Denial::QueueFull, turn)
             }
         }
     }
 
     /// At the bound, the payload of items the peer has completed may go, before they are durable there (rule 3):
     /// should the peer restart, marks take their place.
-    fn shed_completed(&mut self, s: &mut Shared) {
+    fn shed_completed(&mut self, turn: &mut Turn) {
         if self.flow.is_none() || self.lack.is_some() {
             return;
         }
@@ -286,9 +271,9 @@ impl Primary {
             if entry.item.sequence > self.cursors.completed {
                 break;
             }
-            let droppable = entry.local != Local::Pending && entry.peer_completed;
+            let droppable = entry.local != Leg::Pending && entry.peer_completed;
             if droppable && let Some(payload) = entry.item.payload.take() {
-                s.release(payload.id);
+                turn.release(payload.id);
                 self.queue.shrink(entry.cost, ITEM_COST);
                 self.copier.shrink(&entry.item, entry.cost, ITEM_COST);
                 entry.cost = ITEM_COST;
@@ -296,25 +281,25 @@ impl Primary {
         }
     }
 
-    fn admit(&mut self, part: Part, s: &mut Shared) {
-        if !s.blocks.keeps_to(part.volume, part.extent) {
-            return self.deny(part, Denial::Unaligned, s);
+    fn admit(&mut self, part: Part, local: &mut Local, permit: &Permit, turn: &mut Turn) {
+        if !local.blocks().keeps_to(part.volume, part.extent) {
+            return self.deny(part, Denial::Unaligned, turn);
         }
-        self.queue.enter(part.cost(), s.now);
+        self.queue.enter(part.cost(), turn.now());
         if part.kind == ItemKind::Flush
             || self.gate.enter(Ticket::Part(part), part.volume, part.extent)
         {
-            self.issue(part, s);
+            self.issue(part, local, permit, turn);
         }
     }
 
     /// Behind the gate: position, cover, line, local store. The peer's leg is pumped when the batch settles.
-    fn issue(&mut self, part: Part, s: &mut Shared) {
-        if !s.blocks.keeps_to(part.volume, part.extent) {
+    fn issue(&mut self, part: Part, local: &mut Local, permit: &Permit, turn: &mut Turn) {
+        if !local.blocks().keeps_to(part.volume, part.extent) {
             // Its client left while it waited, and the volume's blocks are larger now.
             self.queue.leave(part.cost());
             self.gate.leave(part.volume, part.extent);
-            return self.deny(part, Denial::Unaligned, s);
+            return self.deny(part, Denial::Unaligned, turn);
         }
         let item = Item {
             sequence: self.line.head.next(),
@@ -327,17 +312,17 @@ impl Primary {
             extent: part.extent,
             payload: part.payload,
         };
-        self.push(item, Some(part.slot), part.cost(), s);
+        self.push(item, Some(part.slot), part.cost(), turn);
         if self.is_lost(part.volume) {
             // Its region is lacking: the peer's copy alone gets it.
-            self.local_done(item.sequence, StoreOutcome::Done, s);
+            self.local_done(item.sequence, StoreOutcome::Done, local, permit, turn);
         } else {
-            s.store(part.volume, part.store_op(), PrimaryIo::Local(item.sequence));
+            local.store(part.volume, part.store_op(), PrimaryIo::Local(item.sequence), turn);
         }
     }
 
     /// Puts an item on the line, its regions marked first.
-    pub(crate) fn push(&mut self, item: Item, slot: Option<SlotId>, cost: Bytes, s: &Shared) {
+    pub(crate) fn push(&mut self, item: Item, slot: Option<SlotId>, cost: Bytes, turn: &Turn) {
         let pended = item.kind.changes_data() && self.owed.queues_in_order();
         if item.kind.changes_data() {
             self.touch(item.volume, item.extent);
@@ -350,12 +335,12 @@ impl Primary {
         self.line.push(Entry {
             item,
             slot,
-            local: if slot.is_some() { Local::Pending } else { Local::Done },
+            local: if slot.is_some() { Leg::Pending } else { Leg::Done },
             peer_completed: false,
             answered: slot.is_none(),
             denied: false,
             pended,
-            accepted_at: s.now,
+            accepted_at: turn.now(),
             cost,
         });
         self.advance_here();
@@ -363,32 +348,39 @@ impl Primary {
 
     /// Moves the prefix that is complete here over what is done; a copier's item is from the start.
     fn advance_here(&mut self) {
-        while self.line.get(self.here.next()).is_some_and(|e| e.local != Local::Pending) {
+        while self.line.get(self.here.next()).is_some_and(|e| e.local != Leg::Pending) {
             self.here = self.here.next();
         }
     }
 
     /// The local leg of an item ended.
-    pub(crate) fn local_done(&mut self, at: Sequence, outcome: StoreOutcome, s: &mut Shared) {
+    pub(crate) fn local_done(
+        &mut self,
+        at: Sequence,
+        outcome: StoreOutcome,
+        local: &mut Local,
+        permit: &Permit,
+        turn: &mut Turn,
+    ) {
         let Some(entry) = self.line.get_mut(at) else {
             panic!("item {at} left the line unfinished")
         };
-        entry.local = Local::Done;
+        entry.local = Leg::Done;
         let item = entry.item;
         let slot = entry.slot;
         if let StoreOutcome::Failed(fault) = outcome {
-            entry.local = Local::Failed;
-            self.local_failed(item, slot, fault, s);
-        } else if self.proves_nothing(&item, s) {
+            entry.local = Leg::Failed;
+            self.local_failed(item, slot, fault, local, turn);
+        } else if self.proves_nothing(&item, local) {
             self.flush_proves_nothing(at, slot);
         }
         self.advance_here();
         self.settle_late(at);
         if item.kind.changes_data() {
-            self.leave_gate(item.volume, item.extent, s);
+            self.leave_gate(item.volume, item.extent, local, permit, turn);
         }
-        self.consider(at, s);
-        self.release_front(s);
+        self.consider(at, local, permit, turn);
+        self.release_front(turn);
     }
 
     /// What the store holds there now is unknown, and the peer may hold something else: mark first, then tell.
@@ -397,12 +389,13 @@ impl Primary {
         item: Item,
         slot: Option<SlotId>,
         fault: StoreFault,
-        s: &mut Shared,
+        local: &mut Local,
+        turn: &mut Turn,
     ) {
-        self.store_failed(item.volume, Failed::of(&item), fault, s);
+        self.store_failed(item.volume, Failed::of(&item), fault, local, turn);
         if item.kind.changes_data() && !planted(Plant::FailedUnmarked) {
             self.marks.set(item.volume, item.extent);
-            s.cover.bitmap_changed();
+            local.hot_mut().bitmap_changed();
             self.failed_at.get_or_insert(item.sequence);
             self.copier.item_failed(item.sequence);
         }
@@ -414,7 +407,7 @@ impl Primary {
     /// A FLUSH or an operation with FUA succeeded on a suspect store: what it is to promise may have been dropped before.
     fn flush_proves_nothing(&mut self, at: Sequence, slot: Option<SlotId>) {
         if let Some(entry) = self.line.get_mut(at) {
-            entry.local = Local::Failed;
+            entry.local = Leg::Failed;
         }
         if let Some(SlotId(slot)) = slot {
             self.slots.slots[slot as usize].denied = Some(Denial::Store(StoreFault::Io));
@@ -422,25 +415,38 @@ impl Primary {
     }
 
     /// Gives an extent back to the gate and lets its next users through.
-    pub(crate) fn leave_gate(&mut self, volume: VolumeIndex, extent: Extent, s: &mut Shared) {
+    pub(crate) fn leave_gate(
+        &mut self,
+        volume: VolumeIndex,
+        extent: Extent,
+        local: &mut Local,
+        permit: &Permit,
+        turn: &mut Turn,
+    ) {
         self.gate.leave(volume, extent);
         if !self.gate.has_waiters() {
             return;
         }
         while let Some(ticket) = self.gate.next_ready() {
             match ticket {
-                Ticket::Part(part) => self.issue(part, s),
-                Ticket::Copy(job) => self.copy_read(job, s),
-                Ticket::Survey(stretch) => self.survey_look(stretch, s),
-                Ticket::Verify(check) => Self::verify_read(check, s),
-                Ticket::Pull(ticket) => self.pull_write(ticket, s),
+                Ticket::Part(part) => self.issue(part, local, permit, turn),
+                Ticket::Copy(job) => self.copy_read(job, local, turn),
+                Ticket::Survey(stretch) => self.survey_look(stretch, local, turn),
+                Ticket::Verify(check) => Self::verify_read(check, local, turn),
+                Ticket::Pull(ticket) => self.pull_write(ticket, local, permit, turn),
             }
         }
     }
 
     /// Answers the client of an item if `ack.rs` says so.
-    pub(crate) fn consider(&mut self, at: Sequence, s: &mut Shared) {
-        let effective = self.effective(s.config.mode);
+    pub(crate) fn consider(
+        &mut self,
+        at: Sequence,
+        local: &Local,
+        permit: &Permit,
+        turn: &mut Turn,
+    ) {
+        let effective = self.effective(turn.config().mode);
         let received = self.flow.is_some() && at <= self.cursors.received;
         let Some(entry) = self.line.get(at) else { return };
         if entry.answered {
@@ -453,17 +459,17 @@ impl Primary {
         };
         // Queued or dirty by `push`, and issued behind its hot extent.
         let decision = ack::decide(&Facts {
-            mode: s.config.mode,
+            mode: turn.config().mode,
             effective,
-            here: self.local_leg(&entry.item, entry.local, s),
+            here: self.local_leg(&entry.item, entry.local, local),
             remote,
             // What an update brings by the bitmap is there once that has ended, whatever the cursors say.
             in_order: !self.owed.is_image_out_of_order(),
             durable: at <= self.cursors.durable,
             unreplicated: self.unreplicated,
-            withholds: s.withholds(),
-            gives_up: s.lease.gives_up(),
-            unchecked: s.pause.withholds(),
+            withholds: permit.withholds(turn.now()),
+            gives_up: permit.lease.gives_up(),
+            unchecked: permit.pause.withholds(),
         });
         let answer = match decision {
             Decision::Acknowledge(proof) => Answer::Done(proof),
@@ -480,7 +486,7 @@ impl Primary {
             entry.answered = true;
         }
         if let Some(slot) = slot {
-            self.part_answered(slot, at, answer, s);
+            self.part_answered(slot, at, answer, turn);
         }
     }
 
@@ -489,7 +495,7 @@ impl Primary {
         SlotId(at): SlotId,
         sequence: Sequence,
         answer: Answer,
-        s: &mut Shared,
+        turn: &mut Turn,
     ) {
         let slot = &mut self.slots.slots[at as usize];
         slot.parts -= 1;
@@ -500,19 +506,19 @@ impl Primary {
         let slot = *slot;
         self.slots.free.push(at);
         self.answered = self.answered.max(slot.last);
-        let took = s.now - slot.since;
+        let took = turn.now() - slot.since;
         self.copier.pace.answered(took);
-        s.counters.took(took);
+        turn.took(took);
         let answer = slot.denied.map_or(answer, Answer::Denied);
         if matches!(answer, Answer::Done(_)) {
             self.answers.add(slot.kind, took);
         }
-        s.reply(slot.request, answer);
+        turn.reply(slot.request, answer);
     }
 
     /// Answers with an error a part that never got a position.
-    fn deny(&mut self, part: Part, denial: Denial, s: &mut Shared) {
-        part.payload.into_iter().for_each(|p| s.release(p.id));
+    fn deny(&mut self, part: Part, denial: Denial, turn: &mut Turn) {
+        part.payload.into_iter().for_each(|p| turn.release(p.id));
         let SlotId(at) = part.slot;
         let slot = &mut self.slots.slots[at as usize];
         slot.denied = Some(denial);
@@ -520,40 +526,40 @@ impl Primary {
         if slot.parts == 0 {
             let request = slot.request;
             self.slots.free.push(at);
-            s.reply(request, Answer::Denied(denial));
+            turn.reply(request, Answer::Denied(denial));
         }
     }
 
     /// Every request of a client's that waits for the peer fails; what this node's store is busy with waits for that
     /// first. Returns whether there was any.
-    pub(crate) fn deny_all(&mut self, s: &mut Shared) -> bool {
+    pub(crate) fn deny_all(&mut self, turn: &mut Turn) -> bool {
         let denial = Denial::Store(StoreFault::Io);
         let mut any = false;
-        while let Some(part) = self.queue.take_waiting(s.now) {
+        while let Some(part) = self.queue.take_waiting(turn.now()) {
             any = true;
-            self.deny(part, denial, s);
+            self.deny(part, denial, turn);
         }
         for at in (self.line.first().0..=self.line.head.0).map(Sequence) {
-            let waits = |entry: &&mut Entry| !entry.answered && entry.local != Local::Pending;
+            let waits = |entry: &&mut Entry| !entry.answered && entry.local != Leg::Pending;
             let Some(entry) = self.line.get_mut(at).filter(waits) else { continue };
             entry.answered = true;
             entry.denied = true;
             if let Some(SlotId(slot)) = entry.slot {
                 any = true;
                 self.slots.slots[slot as usize].denied = Some(denial);
-                self.part_answered(SlotId(slot), at, Answer::Denied(denial), s);
+                self.part_answered(SlotId(slot), at, Answer::Denied(denial), turn);
             }
         }
         any
     }
 
     /// Considers every answer again: the effective mode or the peer's cursors changed as a whole.
-    pub(crate) fn consider_all(&mut self, s: &mut Shared) {
+    pub(crate) fn consider_all(&mut self, local: &Local, permit: &Permit, turn: &mut Turn) {
         let (first, head) = (self.line.first(), self.line.head);
         for at in first.0..=head.0 {
-            self.consider(Sequence(at), s);
+            self.consider(Sequence(at), local, permit, turn);
         }
-        self.release_front(s);
+        self.release_front(turn);
     }
 
     /// The peer has items durable: their regions are not pending any more, though an item before them may still wait
@@ -564,7 +570,7 @@ impl Primary {
         while self.settled < safe {
             self.settled = self.settled.next();
             let Some(entry) = self.line.get_mut(self.settled) else { continue };
-            if entry.local != Local::Pending {
+            if entry.local != Leg::Pending {
                 let (item, pended) = (entry.item, core::mem::take(&mut entry.pended));
                 self.peer_durable(&item, pended);
             }
@@ -593,45 +599,22 @@ impl Primary {
     }
 
     /// Lets go of what nobody needs any more, at the front of the line.
-    pub(crate) fn release_front(&mut self, s: &mut Shared) {
+    pub(crate) fn release_front(&mut self, turn: &mut Turn) {
         while let Some(entry) = self.line.front() {
             let c = &self.cursors;
             let safe = if planted(Plant::ClearMarkEarly) { c.received } else { c.durable };
             let owed = self.owed.queues_in_order() && entry.item.sequence > safe;
-            if entry.local == Local::Pending || !entry.answered || owed {
+            if entry.local == Leg::Pending || !entry.answered || owed {
                 return;
             }
             let Some(entry) = self.line.pop() else { return };
             self.queue.leave(entry.cost);
             if let Some(payload) = entry.item.payload {
-                s.release(payload.id);
+                turn.release(payload.id);
             }
             self.peer_durable(&entry.item, entry.pended);
             self.copier.shrink(&entry.item, entry.cost, Bytes::ZERO);
         }
-    }
-}
-
-impl crate::shared::Counters {
-    fn count(&mut self, operation: Operation) {
-        match operation {
-            Operation::Read(extent) => {
-                self.reads += 1;
-                self.read_bytes += extent.length;
-            }
-            Operation::Write { extent, .. } => {
-                self.writes += 1;
-                self.write_bytes += extent.length;
-            }
-            Operation::Zero { .. } => self.zeroes += 1,
-            Operation::Discard { .. } => self.discards += 1,
-            Operation::Flush => self.flushes += 1,
-        }
-    }
-
-    fn took(&mut self, time: Duration) {
-        self.timed += 1;
-        self.time += time;
     }
 }
 

@@ -12,9 +12,11 @@
 //! their extents in the gate, so nothing that overlaps them passes before they are applied.
 
 use super::{Follower, Stage};
+use crate::follow::before::Keeper;
+use crate::local::Local;
 use crate::local::failure::{self, Facts, Failed, Meaning, Side};
 use crate::refusal::StoreFault;
-use crate::shared::Shared;
+use crate::turn::Turn;
 use alloc::format;
 use core::time::Duration;
 use helio_units::{Moment, Sequence, VolumeIndex};
@@ -59,37 +61,49 @@ impl Follower {
     }
 
     /// An item failed: it keeps its place.
-    pub(super) fn item_failed(&mut self, at: Sequence, fault: StoreFault, s: &mut Shared) {
+    pub(super) fn item_failed(
+        &mut self,
+        at: Sequence,
+        fault: StoreFault,
+        local: &mut Local,
+        turn: &mut Turn,
+    ) {
         let Some(slot) = self.slot_mut(at) else { panic!("item {at} is not held") };
         let (volume, failed) = (slot.item.volume, Failed::of(&slot.item));
         slot.stage = if failed == Failed::Flush { Stage::Waiting } else { Stage::Failed };
         if failed == Failed::Flush {
-            return self.flush_failed(volume, fault, s);
+            return self.flush_failed(volume, fault, local, turn);
         }
         let before = self.failed();
-        self.disk_failed(volume, failed, fault, s);
+        self.disk_failed(volume, failed, fault, local, turn);
         if before != self.failed() {
-            let name = s.config.name_of(volume);
+            let name = turn.config().name_of(volume);
             let then = if self.waits_for_space() {
                 "applying continues when there is space"
             } else {
                 "applying stops there"
             };
-            s.warn(format!("volume {name} failed on this node at item {at}: {fault}; {then}"));
+            turn.warn(format!("volume {name} failed on this node at item {at}: {fault}; {then}"));
         }
     }
 
     /// A flush, or an item with FUA, failed: what the disk holds of that volume is suspect from here on, and no later
     /// flush of it proves anything.
-    pub(crate) fn flush_failed(&mut self, volume: VolumeIndex, fault: StoreFault, s: &mut Shared) {
+    pub(crate) fn flush_failed(
+        &mut self,
+        volume: VolumeIndex,
+        fault: StoreFault,
+        local: &mut Local,
+        turn: &mut Turn,
+    ) {
         if self.failed().is_none_or(|(failed, _)| failed != volume) {
-            s.warn(format!(
+            turn.warn(format!(
                 "a flush of volume {} failed on this node: {fault}; applying stops, and after a restart of the daemon {} \
                  writes the copy again",
-                s.config.name_of(volume), s.config.peer
+                turn.config().name_of(volume), turn.config().peer
             ));
         }
-        self.disk_failed(volume, Failed::Flush, fault, s);
+        self.disk_failed(volume, Failed::Flush, fault, local, turn);
     }
 
     /// Does what the failure means. A disk that was stopped stays so.
@@ -98,18 +112,19 @@ impl Follower {
         volume: VolumeIndex,
         failed: Failed,
         fault: StoreFault,
-        s: &mut Shared,
+        local: &mut Local,
+        turn: &Turn,
     ) {
         let stopped = matches!(self.applying, Applying::Stopped { .. });
         let facts = Facts { failed, fault, side: Side::Secondary, issued: true };
         match failure::meaning(facts) {
             Meaning::Stopped { suspect: true } => {
                 self.stop_applying(volume, fault);
-                s.suspect.stopped(volume, &s.cover);
+                local.doubt_hot(volume);
             }
             _ if stopped => {}
             Meaning::WaitsForSpace => {
-                let due = s.now + RETRY_AFTER;
+                let due = turn.now() + RETRY_AFTER;
                 self.applying = Applying::Full { volume, retried: None, due };
             }
             _ => self.stop_applying(volume, fault),
@@ -117,29 +132,35 @@ impl Follower {
     }
 
     /// An item was applied: if it is the one that was tried again, there is space.
-    pub(super) fn item_applied(&mut self, at: Sequence, s: &mut Shared) {
+    pub(super) fn item_applied(
+        &mut self,
+        at: Sequence,
+        keeper: &mut Keeper,
+        local: &mut Local,
+        turn: &mut Turn,
+    ) {
         let Applying::Full { volume, retried: Some(retried), .. } = self.applying else { return };
         if retried != at {
             return;
         }
         self.applying = Applying::Running;
-        let name = s.config.name_of(volume);
-        s.info(format!("volume {name} has space again on this node: applying continues"));
+        let name = turn.config().name_of(volume);
+        turn.info(format!("volume {name} has space again on this node: applying continues"));
         let failed = self.slots.iter().filter(|slot| slot.stage == Stage::Failed);
         let failed: alloc::vec::Vec<_> = failed.map(|slot| slot.item.sequence).collect();
-        failed.into_iter().for_each(|at| self.issue(at, s));
+        failed.into_iter().for_each(|at| self.issue(at, keeper, local, turn));
     }
 
     /// Issues the first item that failed again, if it is time.
-    pub(super) fn retry_if_due(&mut self, s: &mut Shared) {
+    pub(super) fn retry_if_due(&mut self, keeper: &mut Keeper, local: &mut Local, turn: &mut Turn) {
         let Applying::Full { volume, retried: None, due } = self.applying else { return };
-        if s.now < due {
+        if turn.now() < due {
             return;
         }
         let first = self.slots.iter().find(|slot| slot.stage == Stage::Failed);
         let Some(at) = first.map(|slot| slot.item.sequence) else { return };
         self.applying = Applying::Full { volume, retried: Some(at), due };
-        self.issue(at, s);
+        self.issue(at, keeper, local, turn);
     }
 
     /// When a full store is tried again.

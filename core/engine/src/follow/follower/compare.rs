@@ -8,7 +8,9 @@
 use super::news::TELL_AFTER;
 use super::{Follower, Stage};
 use crate::event::StoreOutcome;
-use crate::shared::Shared;
+use crate::follow::before::Keeper;
+use crate::local::Local;
+use crate::turn::Turn;
 use alloc::format;
 use alloc::vec;
 use helio_format::copying::Copying;
@@ -28,40 +30,47 @@ pub(super) fn is_whole(item: &Item) -> bool {
 
 impl Follower {
     /// The store compared an extent with the digests of an item.
-    pub(super) fn compared(&mut self, at: Sequence, outcome: StoreOutcome, s: &mut Shared) {
+    pub(super) fn compared(
+        &mut self,
+        at: Sequence,
+        outcome: StoreOutcome,
+        keeper: &mut Keeper,
+        local: &mut Local,
+        turn: &mut Turn,
+    ) {
         let (completed, Some(slot)) = (self.completed(), self.slot_mut(at)) else {
             panic!("item {at} was compared twice")
         };
         slot.stage = Stage::Done;
         let item = slot.item;
         if let Some(payload) = slot.item.payload.take() {
-            s.release(payload.id);
+            turn.release(payload.id);
             self.memory.give_back(&item);
         }
         let differing = match outcome {
             StoreOutcome::Verified(runs) => runs,
             StoreOutcome::Failed(fault) => {
                 // What cannot be read is not what the primary holds; writing it again may mend it.
-                s.warn(format!(
+                turn.warn(format!(
                     "volume {} cannot be read on this node at {}: {fault}; a verify reports it as different",
-                    s.config.name_of(item.volume), item.extent
+                    turn.config().name_of(item.volume), item.extent
                 ));
                 vec![item.extent]
             }
             other => panic!("a comparison ended as {other:?}"),
         };
-        self.tell_differences(&item, &differing, s);
-        self.let_through(&item, s);
+        self.tell_differences(&item, &differing, turn);
+        self.let_through(&item, keeper, local, turn);
         self.news.ended(at);
-        let patient = s.config.mode == Mode::Async;
-        self.advance(completed, patient.then(|| s.now + TELL_AFTER), s);
+        let patient = turn.config().mode == Mode::Async;
+        self.advance(completed, patient.then(|| turn.now() + TELL_AFTER), turn);
     }
 
     /// Without a connection nothing is told: the primary compares again what it heard nothing of.
-    fn tell_differences(&self, item: &Item, differing: &[Extent], s: &mut Shared) {
+    fn tell_differences(&self, item: &Item, differing: &[Extent], turn: &mut Turn) {
         for extent in differing.iter().filter(|_| self.intake.is_begun()) {
             let (volume, sequence) = (item.volume, item.sequence);
-            s.send(Message::Copying(Copying::Differs { volume, extent: *extent, sequence }));
+            turn.send(Message::Copying(Copying::Differs { volume, extent: *extent, sequence }));
         }
     }
 }

@@ -68,26 +68,26 @@ impl Engine {
     /// # Errors
     /// It is not suspect, or a better copy takes its place already, or it is in use.
     pub fn may_accept(&self, volume: VolumeIndex) -> Result<String, Refusal> {
-        let (group, peer) = (&self.shared.config.group, &self.shared.config.peer);
-        if usize::from(volume.0) >= self.shared.config.volumes.len()
-            || !self.shared.suspect.is(volume)
+        let (group, peer) = (&self.turn.config().group, &self.turn.config().peer);
+        if usize::from(volume.0) >= self.turn.config().volumes.len()
+            || !self.local.suspect().is(volume)
         {
             return Err(Refusal::new(
                 "not-suspect",
                 format!(
                     "the copy of volume {} of {group} on this node is not suspect",
-                    self.shared.config.name_of(volume)
+                    self.turn.config().name_of(volume)
                 ),
                 format!("nothing; `helio status {group}` shows the state of each copy"),
             ));
         }
-        let follows = self.session.peer().is_some_and(|hello| hello.serving && !hello.suspect);
+        let follows = self.peer.session.peer().is_some_and(|hello| hello.serving && !hello.suspect);
         if self.is_lacking() || (!self.standing.leads() && follows) {
             return Err(Refusal::new(
                 "better-copy",
                 format!(
                     "{peer} serves volume {} of {group}, and this copy is rebuilt from there",
-                    self.shared.config.name_of(volume)
+                    self.turn.config().name_of(volume)
                 ),
                 format!("`helio resync {group}` on the primary continues that"),
             ));
@@ -98,28 +98,32 @@ impl Engine {
                 format!(
                     "{group} is primary on this node: all of volume {} must be rewritten before the copy is accepted, while no \
                      client uses it",
-                    self.shared.config.name_of(volume)
+                    self.turn.config().name_of(volume)
                 ),
                 format!(
                     "`helio demote {group}`, repeat this, then `helio promote {group} --force` if {peer} cannot agree"
                 ),
             ));
         }
-        if self.shared.metadata_failed {
-            return Err(self.shared.metadata_refusal());
+        if self.local.metadata_failed() {
+            return Err(self.turn.metadata_refusal());
         }
         self.may_lead()?;
         let rests = matches!(
             self.standing.stage(),
             Stage::Following(Following::Secondary | Following::Returning)
         );
-        if !rests || self.is_saving() || self.replacing.is_some() || self.shared.works_on(None) {
+        if !rests
+            || self.record.is_saving()
+            || self.local.replacing.is_some()
+            || self.local.works_on(None)
+        {
             return Err(busy());
         }
         Ok(format!(
             "writes of volume {} that were acknowledged before the flush failed and are missing from this copy; {peer} may \
              have them, and a resync from this node overwrites them there",
-            self.shared.config.name_of(volume)
+            self.turn.config().name_of(volume)
         ))
     }
 
@@ -149,12 +153,17 @@ impl Engine {
         let Rewriting::Copying { mut next, mut under_way, failed } = stage else { return };
         // If a flush of the engine's own fails during the copy, the store may drop what was written again.
         let failed = failed.or(self.apply_fault());
-        let size = self.shared.config.volumes[usize::from(volume.0)];
+        let size = self.turn.config().volumes[usize::from(volume.0)];
         let stops = self.asked.stops();
         while failed.is_none() && !stops && next < size.0 && under_way < AT_ONCE {
             let extent = Extent::new(next, PIECE.0.min(size.0 - next));
             let op = StoreOp::Read { extent, look_for_zeros: true };
-            self.shared.store(volume, op, AcceptIo::Piece(Piece { extent, payload: None }));
+            self.local.store(
+                volume,
+                op,
+                AcceptIo::Piece(Piece { extent, payload: None }),
+                &mut self.turn,
+            );
             (next, under_way) = (extent.end(), under_way + 1);
         }
         let stage = match (under_way, failed) {
@@ -163,7 +172,7 @@ impl Engine {
                 return self.not_accepted(command, String::from("the daemon stops"));
             }
             (0, None) => {
-                self.shared.store(volume, StoreOp::Flush, AcceptIo::Flush);
+                self.local.store(volume, StoreOp::Flush, AcceptIo::Flush, &mut self.turn);
                 Rewriting::Flushing
             }
             _ => Rewriting::Copying { next, under_way, failed },
@@ -190,9 +199,14 @@ impl Engine {
             panic!("a copy was flushed before all of it was written again")
         };
         let Piece { extent, payload } = piece;
-        payload.into_iter().for_each(|payload| self.shared.release(payload.id));
+        payload.into_iter().for_each(|payload| self.turn.release(payload.id));
         let mut again = |op, payload| {
-            self.shared.store(volume, op, AcceptIo::Piece(Piece { extent, payload }));
+            self.local.store(
+                volume,
+                op,
+                AcceptIo::Piece(Piece { extent, payload }),
+                &mut self.turn,
+            );
         };
         let now = match *outcome {
             StoreOutcome::Read { payload, zero: false } => {
@@ -200,7 +214,7 @@ impl Engine {
             }
             StoreOutcome::Read { payload, zero: true } => {
                 again(StoreOp::Zero { extent, punch: true, fua: false }, None);
-                return self.shared.release(payload.id);
+                return self.turn.release(payload.id);
             }
             StoreOutcome::Failed(fault) => failed.or(Some(fault)),
             _ => failed,
@@ -242,7 +256,7 @@ impl Engine {
     /// A flush of this node's own failed on a volume, and it does not lead.
     pub(crate) fn own_flush_failed(&mut self, volume: VolumeIndex, fault: StoreFault) {
         if let Some(follower) = self.standing.follower_mut() {
-            follower.flush_failed(volume, fault, &mut self.shared);
+            follower.flush_failed(volume, fault, &mut self.local, &mut self.turn);
         }
     }
 
@@ -253,9 +267,9 @@ impl Engine {
 
     /// The copy stays suspect.
     pub(crate) fn not_accepted(&mut self, command: CommandId, why: String) {
-        self.standing.stand(Following::resting(self.superblock.role));
+        self.standing.stand(Following::resting(self.record.superblock().role));
         let text = format!("the copy could not be rewritten, and is still suspect: {why}");
-        let group = &self.shared.config.group;
+        let group = &self.turn.config().group;
         let hint =
             format!("repeat, or put another disk in its place: `helio status {group}` shows how");
         self.done(command, Err(Refusal::new("not-rewritten", text, hint)));
@@ -273,17 +287,17 @@ impl Engine {
 
     /// The acceptance is durable.
     pub(crate) fn accepted(&mut self, command: CommandId, volume: VolumeIndex) {
-        let (group, peer) = (self.shared.config.group.clone(), self.shared.config.peer.clone());
+        let (group, peer) = (self.turn.config().group.clone(), self.turn.config().peer.clone());
         self.seed_stopped("a suspect copy was accepted");
         self.line_changed();
         self.standing.stand(Following::Secondary);
-        self.session.admit();
+        self.peer.session.admit();
         let text = format!(
             "the copy of volume {} of {group} is accepted as it is; {peer} is resynced from it when this node is \
              primary: `helio promote {group}`",
-            self.shared.config.name_of(volume)
+            self.turn.config().name_of(volume)
         );
-        self.shared.warn(text.clone());
+        self.turn.warn(text.clone());
         self.done(command, Ok(text));
     }
 
@@ -293,14 +307,14 @@ impl Engine {
         else {
             return None;
         };
-        let size = self.shared.config.volumes[usize::from(volume.0)];
+        let size = self.turn.config().volumes[usize::from(volume.0)];
         let next = match stage {
             Rewriting::Copying { next, .. } => Bytes(next),
             Rewriting::Flushing | Rewriting::Saving => size,
         };
         Some(format!(
             "the suspect copy of volume {} is being written again: {next} of {size}",
-            self.shared.config.name_of(volume)
+            self.turn.config().name_of(volume)
         ))
     }
 }

@@ -16,8 +16,10 @@
 //! nothing tells: all of the volume is suspect then.
 
 use super::{Suspect, bit};
+use crate::config::Config;
 use crate::effect::StoreOp;
 use crate::engine::Engine;
+use crate::local::Local;
 use alloc::format;
 use alloc::vec::Vec;
 use helio_bitmap::HotExtents;
@@ -33,25 +35,40 @@ pub(super) fn hot_on(cover: &HotExtents<StoreOp>, at: VolumeIndex) -> Vec<(Volum
 
 impl Suspect {
     /// A flush of a volume failed on a node that does not lead: what is hot there must be written again.
-    pub(crate) fn stopped(&mut self, at: VolumeIndex, cover: &HotExtents<StoreOp>) {
+    fn stopped(&mut self, at: VolumeIndex, cover: &HotExtents<StoreOp>) {
         self.flush_failed(at);
         self.put_places(at, hot_on(cover, at));
+    }
+}
+
+impl Local {
+    /// A flush of a volume failed on a node that does not lead: what is hot there must be written again.
+    pub(crate) fn doubt_hot(&mut self, volume: VolumeIndex) {
+        self.suspect.stopped(volume, &self.hot);
+    }
+
+    /// What the record says of suspect copies holds from now on.
+    pub(crate) fn reload_suspect(&mut self, record: &Superblock, config: &Config) {
+        self.suspect.load(record, &self.hot, config);
     }
 }
 
 impl Engine {
     /// Whether that volume's hot extents must stay hot: a flush failed, so a later flush does not prove that they are durable.
     pub(crate) fn keeps_hot(&self, volume: VolumeIndex) -> bool {
-        let Suspect { volumes, .. } = self.shared.suspect;
-        let kept =
-            if self.superblock.marks_void { volumes } else { self.shared.suspect.unrecorded() };
+        let Suspect { volumes, .. } = *self.local.suspect();
+        let kept = if self.record.superblock().marks_void {
+            volumes
+        } else {
+            self.local.suspect().unrecorded()
+        };
         !self.standing.leads() && kept & bit(volume) != 0
     }
 
     /// A copy is consistent: what was suspect was written again, if everything was copied since.
     pub(crate) fn shape_consistent(&self, b: &mut Superblock) {
         b.consistent = true;
-        if self.keeping.invalid().is_peer_proven() {
+        if self.record.keeping().invalid().is_peer_proven() {
             b.peer_invalid = Generation::NONE;
         }
         if !b.marks_void {
@@ -63,15 +80,14 @@ impl Engine {
 
     /// Reports that this copy is suspect, and what ends that.
     pub(crate) fn report_suspect(&mut self) {
-        let s = &mut self.shared;
-        for volume in (0..s.config.volumes.len() as u16).map(VolumeIndex) {
-            if !s.suspect.is(volume) {
+        for volume in self.turn.config().indices() {
+            if !self.local.suspect().is(volume) {
                 continue;
             }
-            s.warn(format!(
+            self.turn.warn(format!(
                 "volume {}: a flush failed on this node earlier. Blocks that can be read now may be missing on the disk; \
                  {} rewrites them",
-                s.config.name_of(volume), s.config.peer
+                self.turn.config().name_of(volume), self.turn.config().peer
             ));
         }
     }

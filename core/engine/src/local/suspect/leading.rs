@@ -8,11 +8,12 @@
 //!
 //! A suspect primary whose peer comes to hold everything serves from the peer, as one whose disk is lost does (`lose.rs`).
 
+use crate::local::Local;
 use crate::local::failure::{self, Facts, Failed, Meaning, Side};
 use crate::peer::primary::Primary;
 use crate::refusal::StoreFault;
-use crate::shared::Shared;
-use crate::stream::ack::Local;
+use crate::stream::ack::Leg;
+use crate::turn::Turn;
 use alloc::format;
 use helio_format::message::Item;
 use helio_plant::{Plant, planted};
@@ -25,30 +26,31 @@ impl Primary {
         volume: VolumeIndex,
         failed: Failed,
         fault: StoreFault,
-        s: &mut Shared,
+        local: &mut Local,
+        turn: &mut Turn,
     ) -> bool {
         let side = match () {
             () if self.is_lost(volume) => Side::Served,
-            () if !self.unissued && self.may_lose(volume, failed, s) => Side::Servable,
+            () if !self.unissued && self.may_lose(volume, failed, local, turn) => Side::Servable,
             () => Side::Alone,
         };
         let meaning = failure::meaning(Facts { failed, fault, side, issued: !self.unissued });
         match meaning {
             Meaning::Served { suspect } | Meaning::GivenUp { suspect } => {
                 if suspect {
-                    s.suspect.flush_failed(volume);
+                    local.suspect_mut().flush_failed(volume);
                 }
                 if meaning != (Meaning::Served { suspect }) {
-                    self.lose(volume, fault, s);
+                    self.lose(volume, fault, local, turn);
                 }
                 return true;
             }
             Meaning::Suspect => {
-                self.doubt(volume, s);
-                s.suspect.flush_failed(volume);
+                self.doubt(volume, local, turn);
+                local.suspect_mut().flush_failed(volume);
                 self.faulted = Some((volume, fault));
             }
-            Meaning::Shown => self.fault(volume, fault, s),
+            Meaning::Shown => self.fault(volume, fault, turn),
             Meaning::Told | Meaning::WaitsForSpace | Meaning::Stopped { .. } => {}
         }
         false
@@ -59,20 +61,21 @@ impl Primary {
         &mut self,
         at: VolumeIndex,
         fault: StoreFault,
-        s: &mut Shared,
+        local: &mut Local,
+        turn: &mut Turn,
     ) {
-        self.store_failed(at, Failed::CopierRead, fault, s);
+        self.store_failed(at, Failed::CopierRead, fault, local, turn);
     }
 
     /// The copy of a volume is about to be suspect, and no peer is known to hold everything.
-    fn doubt(&mut self, volume: VolumeIndex, s: &mut Shared) {
-        if !s.suspect.is(volume) {
-            let (group, peer) = (&s.config.group, &s.config.peer);
-            s.warn(format!(
+    fn doubt(&mut self, volume: VolumeIndex, local: &Local, turn: &mut Turn) {
+        if !local.suspect().is(volume) {
+            let (group, peer) = (&turn.config().group, &turn.config().peer);
+            turn.warn(format!(
                 "a flush of volume {0} of {group} failed on this node: acknowledged writes that were not durable may be \
                  missing from this copy. FLUSH and FUA fail until {peer} has everything and serves the volume, another \
                  disk is in place, or an operator accepts this copy: `helio member accept {group}/{0}`",
-                s.config.name_of(volume)
+                turn.config().name_of(volume)
             ));
         }
         // The copier reads this store.
@@ -80,57 +83,57 @@ impl Primary {
     }
 
     /// The store failed a flush and the peer serves in its place: what is read here may be what the store went back to.
-    pub(crate) fn is_dropped(&self, volume: VolumeIndex, s: &Shared) -> bool {
-        s.suspect.is(volume) && self.is_lost(volume)
+    pub(crate) fn is_dropped(&self, volume: VolumeIndex, local: &Local) -> bool {
+        local.suspect().is(volume) && self.is_lost(volume)
     }
 
     /// Something here is suspect and the peer's copy is not served in its place: nothing may be copied from here.
-    pub(crate) fn must_not_stream(&self, s: &Shared) -> bool {
-        s.suspect.any() && self.lack.is_none() && !planted(Plant::SuspectStreams)
+    pub(crate) fn must_not_stream(&self, local: &Local) -> bool {
+        local.suspect().any() && self.lack.is_none() && !planted(Plant::SuspectStreams)
     }
 
     /// A successful flush here proves nothing of that volume.
-    pub(crate) fn proves_nothing(&self, item: &Item, s: &Shared) -> bool {
+    pub(crate) fn proves_nothing(&self, item: &Item, local: &Local) -> bool {
         Failed::of(item) == Failed::Flush
-            && s.suspect.is(item.volume)
+            && local.suspect().is(item.volume)
             && self.lack.is_none()
             && !planted(Plant::FlushForgiven)
     }
 
     /// An answer about a failed flush waits for the record that says so.
-    pub(crate) fn awaits_suspect_record(item: &Item, local: Local, s: &Shared) -> bool {
-        local == Local::Failed
+    pub(crate) fn awaits_suspect_record(item: &Item, leg: Leg, local: &Local) -> bool {
+        leg == Leg::Failed
             && Failed::of(item) == Failed::Flush
-            && s.suspect.unrecorded() & super::bit(item.volume) != 0
-            && !s.metadata_failed
+            && local.suspect().unrecorded() & super::bit(item.volume) != 0
+            && !local.metadata_failed()
             && !planted(Plant::SuspectUnrecorded)
     }
 
     /// A peer that holds everything takes the place of what is suspect here.
-    pub(crate) fn suspect_step(&mut self, s: &mut Shared) {
-        for volume in (0..s.config.volumes.len() as u16).map(VolumeIndex) {
-            if s.suspect.is(volume)
+    pub(crate) fn suspect_step(&mut self, local: &mut Local, turn: &mut Turn) {
+        for volume in turn.config().indices() {
+            if local.suspect().is(volume)
                 && self.lack.is_none()
-                && self.may_lose(volume, Failed::Flush, s)
+                && self.may_lose(volume, Failed::Flush, local, turn)
             {
                 let (_, fault) = self.faulted.unwrap_or((volume, StoreFault::Io));
-                self.lose(volume, fault, s);
+                self.lose(volume, fault, local, turn);
             }
         }
         // The same holds for every other one: it is served from the peer, too.
-        for volume in (0..s.config.volumes.len() as u16).map(VolumeIndex) {
-            if s.suspect.is(volume) && self.lack.is_some() && !self.is_lost(volume) {
-                self.pull_anew(volume, s);
+        for volume in turn.config().indices() {
+            if local.suspect().is(volume) && self.lack.is_some() && !self.is_lost(volume) {
+                self.pull_anew(volume, local, turn);
             }
         }
     }
 
     /// All of a suspect volume is to be pulled, unless that is under way.
-    fn pull_anew(&mut self, volume: VolumeIndex, s: &mut Shared) {
+    fn pull_anew(&mut self, volume: VolumeIndex, local: &mut Local, turn: &Turn) {
         if self.distrusted.insert(volume) {
-            let size = s.config.volumes[usize::from(volume.0)];
+            let size = turn.config().volumes[usize::from(volume.0)];
             self.marks.set(volume, Extent::new(0, size.0));
-            s.cover.bitmap_changed();
+            local.hot_mut().bitmap_changed();
         }
     }
 
@@ -139,10 +142,10 @@ impl Primary {
         // A flush that failed on it is the peer's to answer still.
         let failed = self.line.iter_mut().filter(|entry| {
             entry.item.volume == volume
-                && entry.local == Local::Failed
+                && entry.local == Leg::Failed
                 && !entry.item.kind.changes_data()
         });
-        failed.for_each(|entry| entry.local = Local::Done);
+        failed.for_each(|entry| entry.local = Leg::Done);
         self.faulted = self.faulted.filter(|(failed, _)| *failed != volume);
         if let Some(lack) = &mut self.lack {
             lack.use_again(volume);

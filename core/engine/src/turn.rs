@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What one turn of the engine is given, and what it gives back: the configuration, the time, and the effects.
+
+use crate::config::Config;
+use crate::effect::{Answer, Effect, Loudness, Note};
+use crate::event::{Operation, StoreOutcome};
+use crate::follow::follower::ITEMS_MAX;
+use crate::refusal::{Denial, Refusal};
+use crate::resync::verified::Calendar;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::mem;
+use core::time::Duration;
+use helio_format::message::Message;
+use helio_units::{Mode, Moment, PayloadId, RequestId};
+
+/// Counters for status; they only grow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Reads asked for by clients.
+    pub reads: u64,
+    /// Writes accepted from clients.
+    pub writes: u64,
+    /// Flushes accepted from clients.
+    pub flushes: u64,
+    /// Discards accepted from clients.
+    pub discards: u64,
+    /// Write-zeroes accepted from clients.
+    pub zeroes: u64,
+    /// Bytes read by clients.
+    pub read_bytes: u64,
+    /// Bytes written by clients.
+    pub write_bytes: u64,
+    /// Requests answered.
+    pub answered: u64,
+    /// Of these, writes, zeroes, discards and flushes that took their way over the line.
+    pub timed: u64,
+    /// How long those took from acceptance to answer, added up.
+    pub time: Duration,
+}
+
+impl Counters {
+    /// Counts a request that was accepted.
+    fn count(&mut self, operation: Operation) {
+        match operation {
+            Operation::Read(extent) => {
+                self.reads += 1;
+                self.read_bytes += extent.length;
+            }
+            Operation::Write { extent, .. } => {
+                self.writes += 1;
+                self.write_bytes += extent.length;
+            }
+            Operation::Zero { .. } => self.zeroes += 1,
+            Operation::Discard { .. } => self.discards += 1,
+            Operation::Flush => self.flushes += 1,
+        }
+    }
+
+    /// Counts the time that one took.
+    fn took(&mut self, time: Duration) {
+        self.timed += 1;
+        self.time += time;
+    }
+}
+
+/// Rooms read the configuration and the time, and add effects. It holds no state of a room.
+#[derive(Clone, Debug)]
+pub(crate) struct Turn {
+    config: Config,
+    now: Moment,
+    /// What time it is for people.
+    calendar: Calendar,
+    effects: Vec<Effect>,
+    counters: Counters,
+    /// When a client changed data last.
+    last_write: Option<Moment>,
+    /// A follower holds this many items at most, and one more.
+    receive_items: usize,
+}
+
+impl Turn {
+    pub(crate) fn new(config: Config, now: Moment) -> Self {
+        Self {
+            config,
+            now,
+            calendar: Calendar::default(),
+            effects: Vec::new(),
+            counters: Counters::default(),
+            last_write: None,
+            receive_items: ITEMS_MAX,
+        }
+    }
+
+    #[inline]
+    pub(crate) const fn config(&self) -> &Config {
+        &self.config
+    }
+
+    #[inline]
+    pub(crate) const fn now(&self) -> Moment {
+        self.now
+    }
+
+    /// What time it is for people.
+    pub(crate) const fn calendar(&self) -> Calendar {
+        self.calendar
+    }
+
+    pub(crate) fn set_calendar(&mut self, calendar: Calendar) {
+        self.calendar = calendar;
+    }
+
+    pub(crate) const fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    pub(crate) const fn last_write(&self) -> Option<Moment> {
+        self.last_write
+    }
+
+    pub(crate) const fn receive_items(&self) -> usize {
+        self.receive_items
+    }
+
+    pub(crate) fn bound_received(&mut self, items: usize) {
+        self.receive_items = items;
+    }
+
+    /// The clock shows `now`.
+    pub(crate) fn advance(&mut self, now: Moment) {
+        self.now = self.now.max(now);
+    }
+
+    pub(crate) fn configure(&mut self, config: Config) {
+        self.config = config;
+    }
+
+    /// The primary's mode is the mode of the group.
+    pub(crate) fn set_mode(&mut self, mode: Mode) {
+        self.config.mode = mode;
+    }
+
+    /// Exchanges the effects that it collects with the caller's.
+    pub(crate) fn swap(&mut self, effects: &mut Vec<Effect>) {
+        mem::swap(&mut self.effects, effects);
+    }
+
+    /// The effects collected so far, to add to.
+    pub(crate) fn effects(&mut self) -> &mut Vec<Effect> {
+        &mut self.effects
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, effect: Effect) {
+        self.effects.push(effect);
+    }
+
+    /// A request was accepted.
+    #[inline]
+    pub(crate) fn count(&mut self, operation: Operation) {
+        self.counters.count(operation);
+        if !matches!(operation, Operation::Read(_) | Operation::Flush) {
+            self.last_write = Some(self.now);
+        }
+    }
+
+    /// A change or a flush was answered, so long after it was accepted.
+    #[inline]
+    pub(crate) fn took(&mut self, time: Duration) {
+        self.counters.took(time);
+    }
+
+    /// Nothing can be recorded.
+    pub(crate) fn metadata_refusal(&self) -> Refusal {
+        let (group, node) = (&self.config.group, &self.config.node);
+        Refusal::new(
+            "metadata-failed",
+            format!("the metadata file of {group} on {node} cannot be written"),
+            format!(
+                "the log shows the error; repair the file system of the state directory, then restart the daemon of {node}"
+            ),
+        )
+    }
+
+    pub(crate) fn send(&mut self, message: Message) {
+        self.push(Effect::Send(message));
+    }
+
+    pub(crate) fn release(&mut self, payload: PayloadId) {
+        self.push(Effect::Release(payload));
+    }
+
+    /// Answers a client with what its read of this node's store came to.
+    pub(crate) fn answer_read(&mut self, request: RequestId, outcome: StoreOutcome) {
+        let answer = match outcome {
+            StoreOutcome::Read { payload, .. } => Answer::Read(payload),
+            StoreOutcome::Failed(fault) => Answer::Denied(Denial::Store(fault)),
+            other => panic!("a read ended as {other:?}"),
+        };
+        self.reply(request, answer);
+    }
+
+    /// Nobody needs what an operation brought.
+    pub(crate) fn let_go(&mut self, outcome: &StoreOutcome) {
+        if let StoreOutcome::Read { payload, .. } = outcome {
+            self.release(payload.id);
+        }
+    }
+
+    pub(crate) fn reply(&mut self, request: RequestId, answer: Answer) {
+        self.counters.answered += 1;
+        self.push(Effect::Reply { request, answer });
+    }
+
+    pub(crate) fn info(&mut self, text: String) {
+        self.push(Effect::Note(Note { loudness: Loudness::Info, text }));
+    }
+
+    pub(crate) fn warn(&mut self, text: String) {
+        self.push(Effect::Note(Note { loudness: Loudness::Warning, text }));
+    }
+}
