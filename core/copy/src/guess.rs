@@ -19,11 +19,13 @@ const PROBE_EVERY: u32 = 128;
 pub struct Guess {
     /// Of 256 parts, how many differed lately.
     share: u32,
+    /// The same of the last region that was compared.
+    last: u32,
+    /// How many regions `share` looks back on.
     heard: u32,
-    raw: bool,
+    /// The share from which on regions are copied raw: the lower one while they are.
+    bound: u32,
     since_probe: u32,
-    /// The last region that was compared was mostly equal.
-    hopeful: bool,
 }
 
 impl Guess {
@@ -33,24 +35,22 @@ impl Guess {
         // The first ones count as much as there are of them; later ones a part of what is remembered.
         self.heard = (self.heard + 1).min(RECENT);
         self.share = (self.share * (self.heard - 1) + share) / self.heard;
-        self.hopeful = share < HALF;
-        if self.hopeful {
+        self.last = share;
+        if share < HALF {
             self.since_probe = PROBE_EVERY;
         }
-        if self.heard >= RECENT / 2 {
-            self.raw = if self.raw { self.share >= HALF } else { self.share >= MOST };
-        }
+        self.bound = if self.is_raw_mostly() { HALF } else { MOST };
     }
 
     /// Whether the next region is copied without a question.
     #[inline]
     pub fn is_raw(&self) -> bool {
-        self.raw && self.since_probe < PROBE_EVERY
+        self.is_raw_mostly() && self.since_probe < PROBE_EVERY
     }
 
-    /// Whether a question is a probe, and about one region only.
+    /// Whether a question is a probe, and about one region only: behind one that was mostly equal, it is about more.
     pub fn is_probing(&self) -> bool {
-        self.raw && !self.hopeful
+        self.is_raw_mostly() && self.last >= HALF
     }
 
     /// Nothing was ever compared.
@@ -68,9 +68,9 @@ impl Guess {
         self.since_probe = 0;
     }
 
-    /// For people.
+    /// Whether regions are copied raw, but for probes.
     pub fn is_raw_mostly(&self) -> bool {
-        self.raw
+        self.heard >= RECENT / 2 && self.share >= self.bound
     }
 }
 

@@ -4,8 +4,8 @@
 //! A region may be written, or become dirty again, while it is copied. Then its claim counts as touched: what was read
 //! lacks that write, so the owner must not clear the region's bit when the copy ends.
 
-use alloc::collections::BTreeMap;
 use alloc::collections::btree_map::Entry;
+use alloc::collections::{BTreeMap, BTreeSet};
 use core::ops::RangeBounds;
 use helio_bitmap::Region;
 
@@ -21,7 +21,6 @@ pub struct Claim {
 #[derive(Clone, Copy, Debug)]
 struct State<T> {
     number: u64,
-    touched: bool,
     data: T,
 }
 
@@ -30,6 +29,8 @@ struct State<T> {
 pub struct Walk<T> {
     next: Region,
     claims: BTreeMap<Region, State<T>>,
+    /// Regions of claims that are touched.
+    touched: BTreeSet<Region>,
 }
 
 impl<T> Walk<T> {
@@ -46,9 +47,11 @@ impl<T> Walk<T> {
             self.next = Region(region.0 + 1);
             match self.claims.entry(region) {
                 // It became dirty again while it is copied: what is under way does not end that.
-                Entry::Occupied(mut state) => state.get_mut().touched = true,
+                Entry::Occupied(_) => {
+                    self.touched.insert(region);
+                }
                 Entry::Vacant(free) => {
-                    free.insert(State { number, touched: false, data });
+                    free.insert(State { number, data });
                     return Some(Claim { region, number });
                 }
             }
@@ -57,13 +60,14 @@ impl<T> Walk<T> {
 
     /// Those regions were written: claims of them are touched.
     pub fn touch(&mut self, regions: impl RangeBounds<Region>) {
-        self.claims.range_mut(regions).for_each(|(_, state)| state.touched = true);
+        self.touched.extend(self.claims.range(regions).map(|(region, _)| *region));
     }
 
     /// Whether the region's bit must stay set: it was touched since, or the claim has ended.
     pub fn is_touched(&self, claim: Claim) -> bool {
         let state = self.claims.get(&claim.region);
-        state.is_none_or(|state| state.number != claim.number || state.touched)
+        state.is_none_or(|state| state.number != claim.number)
+            || self.touched.contains(&claim.region)
     }
 
     /// What the owner keeps of a claim, until it ends.
@@ -77,6 +81,7 @@ impl<T> Walk<T> {
         match self.claims.entry(claim.region) {
             Entry::Occupied(state) if state.get().number == claim.number => {
                 state.remove();
+                self.touched.remove(&claim.region);
                 true
             }
             _ => false,
@@ -86,6 +91,7 @@ impl<T> Walk<T> {
     /// Ends every claim. The walk goes on where it was.
     pub fn end_all(&mut self) {
         self.claims.clear();
+        self.touched.clear();
     }
 
     /// Every claim, in the order of the regions.

@@ -66,6 +66,17 @@ pub struct BeforeWrite {
     pub bytes: Vec<u8>,
 }
 
+/// How the newest header stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Newest {
+    /// It is durable.
+    Durable,
+    /// It is written, and only tells how many records there are: nothing waits for it.
+    Noted,
+    /// It is written, and begins or ends a keeping.
+    Pending,
+}
+
 /// See the drawing above.
 #[derive(Clone, Debug)]
 pub struct BeforeStore {
@@ -75,10 +86,7 @@ pub struct BeforeStore {
     chunk: u64,
     sequence: u64,
     next_slot: usize,
-    /// The header written and not yet known durable.
-    pending: bool,
-    /// That header only tells how many records there are; nobody waits for it.
-    noted: bool,
+    newest: Newest,
     image: KeptImage,
     /// What the newest header tells of them.
     told: u64,
@@ -109,8 +117,7 @@ impl BeforeStore {
             chunk: chunk.0,
             sequence: 0,
             next_slot: 0,
-            pending: false,
-            noted: false,
+            newest: Newest::Durable,
             image: KeptImage::default(),
             told: 0,
             keeping: 0,
@@ -239,29 +246,26 @@ impl BeforeStore {
     pub fn begin(&mut self, image: KeptImage) -> BeforeWrite {
         self.keeping = self.sequence + 1;
         (self.written, self.durable, self.image) = (0, 0, image);
-        self.pending = true;
-        self.header(Some((self.keeping, image)))
+        self.header(Newest::Pending, Some((self.keeping, image)))
     }
 
     /// Ends the keeping: write this, flush, say [`Self::flushed`]; then the records' room may be given back.
     pub fn end(&mut self) -> BeforeWrite {
         self.keeping = 0;
         (self.written, self.durable) = (0, 0);
-        self.pending = true;
-        self.header(None)
+        self.header(Newest::Pending, None)
     }
 
     /// Tells how many records are durable, where the newest header does not: write this behind [`Self::flushed`], before
     /// anything else is written. No flush is needed: it tells damage from what was never finished, and no more.
     pub fn note(&mut self) -> Option<BeforeWrite> {
-        let news = self.keeping != 0 && !self.pending && self.durable > self.told;
-        news.then(|| {
-            self.noted = true;
-            self.header(Some((self.keeping, self.image)))
-        })
+        let began = self.keeping != 0 && self.newest != Newest::Pending;
+        let news = began && self.durable > self.told;
+        news.then(|| self.header(Newest::Noted, Some((self.keeping, self.image))))
     }
 
-    fn header(&mut self, keeping: Option<(u64, KeptImage)>) -> BeforeWrite {
+    fn header(&mut self, newest: Newest, keeping: Option<(u64, KeptImage)>) -> BeforeWrite {
+        self.newest = newest;
         self.sequence += 1;
         self.told = self.durable;
         let header = Header { sequence: self.sequence, keeping, durable: self.durable };
@@ -275,7 +279,8 @@ impl BeforeStore {
     /// # Panics
     /// Where no keeping has begun, or the bytes are not as long as a chunk's: our own mistakes.
     pub fn record(&mut self, (volume, extent): Chunk, data: &[u8]) -> BeforeWrite {
-        assert!(self.keeping != 0 && !self.pending, "a chunk is kept before its keeping began");
+        let began = self.keeping != 0 && self.newest != Newest::Pending;
+        assert!(began, "a chunk is kept before its keeping began");
         assert_eq!(data.len() as u64, self.chunk, "bytes of a chunk");
         let number = self.written;
         self.written += 1;
@@ -291,10 +296,10 @@ impl BeforeStore {
     /// Everything written before the flush that just ended is durable.
     pub fn flushed(&mut self) {
         // A note that lies in the same slot as a header behind it was written over by that one.
-        let noted = core::mem::take(&mut self.noted);
-        if core::mem::take(&mut self.pending) || noted {
+        if self.newest != Newest::Durable {
             self.next_slot = 1 - self.next_slot;
         }
+        self.newest = Newest::Durable;
         self.durable = self.written;
     }
 }

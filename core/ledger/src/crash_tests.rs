@@ -179,7 +179,7 @@ fn fresh() -> Ledger {
 
 /// Opens what a crash left.
 fn reopen(paper: &mut Paper, twin: &mut Twin) -> Ledger {
-    match Ledger::open(&paper.bytes[..], OWNER, CHECKSUM) {
+    match Ledger::open(paper.bytes(), OWNER, CHECKSUM) {
         Ok(Opened::Found(found)) => {
             twin.compare(&found.1, &found.0);
             found.0
@@ -194,14 +194,14 @@ fn reopen(paper: &mut Paper, twin: &mut Twin) -> Ledger {
             let torn = matches!(error, LedgerError::Unreadable { page, copies: c } if page.kind == Kind::Superblock && c == copies);
             assert!(torn && twin.head.values[0] == 0, "{error}");
             *twin = Twin::new();
-            *paper = Paper::new(paper.bytes.len() as u64);
+            *paper = Paper::new(paper.bytes().len() as u64);
             fresh()
         }
     }
 }
 
 fn story(seed: u64, steps: usize) -> (Paper, Twin) {
-    let dice = &mut Dice(seed);
+    let dice = &mut Dice::new(seed);
     let mut paper = Paper::new(Layout::of(&superblock(0)).bytes());
     let mut twin = Twin::new();
     let mut ledger = reopen(&mut paper, &mut twin);
@@ -220,11 +220,11 @@ fn story(seed: u64, steps: usize) -> (Paper, Twin) {
             }
             _ => {
                 let ok = !dice.one_in(80);
-                if !paper.writes.is_empty() {
-                    let which = dice.below(paper.writes.len() as u64) as usize;
+                if !paper.writes().is_empty() {
+                    let which = dice.below(paper.writes().len() as u64) as usize;
                     paper.end_write(which, ok, dice);
                     twin.kept(ledger.written(ok), &ledger);
-                } else if paper.flushing {
+                } else if paper.is_flushing() {
                     paper.end_flush(ok);
                     twin.kept(ledger.flushed(ok), &ledger);
                 }
@@ -240,11 +240,11 @@ fn story(seed: u64, steps: usize) -> (Paper, Twin) {
     if twin.head.values.back() == Some(&0) {
         assert_eq!(ledger.keep(twin.superblock()), None);
     }
-    while !paper.writes.is_empty() {
+    while !paper.writes().is_empty() {
         paper.end_write(0, true, dice);
         twin.kept(ledger.written(true), &ledger);
     }
-    if paper.flushing {
+    if paper.is_flushing() {
         paper.end_flush(true);
         twin.kept(ledger.flushed(true), &ledger);
     }
@@ -256,7 +256,7 @@ fn story(seed: u64, steps: usize) -> (Paper, Twin) {
 #[test]
 fn an_extent_that_moved_to_another_page_is_gone_only_when_it_is_gone_from_both() {
     let (paper, mut twin) = story(16_307_260_542_473_103_149, 315);
-    let Ok(Opened::Found(found)) = Ledger::open(&paper.bytes[..], OWNER, CHECKSUM) else {
+    let Ok(Opened::Found(found)) = Ledger::open(paper.bytes(), OWNER, CHECKSUM) else {
         panic!("a file at rest opens");
     };
     twin.compare(&found.1, &found.0);
@@ -268,7 +268,7 @@ proptest! {
     #[test]
     fn what_reopens_is_never_older_than_what_was_told(seed: u64, steps in 1..400usize) {
         let (paper, mut twin) = story(seed, steps);
-        let Ok(Opened::Found(found)) = Ledger::open(&paper.bytes[..], OWNER, CHECKSUM) else {
+        let Ok(Opened::Found(found)) = Ledger::open(paper.bytes(), OWNER, CHECKSUM) else {
             panic!("a file at rest opens");
         };
         prop_assert!(found.1.repaired.is_empty() && found.0.is_idle());
@@ -280,19 +280,19 @@ proptest! {
         let (paper, mut twin) = story(seed, 60);
         let mut damaged = paper.clone();
         // Where something was written: zeros are nobody's state.
-        let written: Vec<usize> = (0..paper.bytes.len() / PAIR_BYTES)
-            .filter(|n| paper.bytes[n * PAIR_BYTES..][..4] != [0; 4])
+        let written: Vec<usize> = (0..paper.bytes().len() / PAIR_BYTES)
+            .filter(|n| paper.bytes()[n * PAIR_BYTES..][..4] != [0; 4])
             .collect();
         let at = at as usize % (written.len() * PAIR_BYTES);
         let at = written[at / PAIR_BYTES] * PAIR_BYTES + at % PAIR_BYTES;
-        damaged.bytes[at] ^= 1 << bit;
-        let Ok(Opened::Found(found)) = Ledger::open(&damaged.bytes[..], OWNER, CHECKSUM) else {
+        damaged.flip(at, 1 << bit);
+        let Ok(Opened::Found(found)) = Ledger::open(damaged.bytes(), OWNER, CHECKSUM) else {
             panic!("one copy is whole");
         };
         let (mut ledger, found) = *found;
         prop_assert_eq!(found.repaired.len(), 1);
         twin.compare(&found, &ledger);
         prop_assert_eq!(damaged.settle(&mut ledger), vec![]);
-        prop_assert!(damaged.bytes == paper.bytes, "it is as it was");
+        prop_assert!(damaged.bytes() == paper.bytes(), "it is as it was");
     }
 }

@@ -30,7 +30,7 @@ fn lines(found: &Description) -> Vec<String> {
 #[test]
 fn every_pair_is_shown_with_what_it_says() {
     let mut paper = paper();
-    let found = describe(&paper.bytes[..], CHECKSUM);
+    let found = describe(paper.bytes(), CHECKSUM);
     assert!(found.is_sound());
     assert_eq!((found.superblock.clone(), found.sequence), (Some(superblock(1)), 3));
     assert_eq!(
@@ -43,20 +43,20 @@ fn every_pair_is_shown_with_what_it_says() {
             "bitmap page 1 at 32768: level; A sequence 3; B sequence 3; 2 dirty",
         ]
     );
-    paper.bytes[32800] ^= 1;
-    let found = describe(&paper.bytes[..], CHECKSUM);
+    paper.flip(32800, 1);
+    let found = describe(paper.bytes(), CHECKSUM);
     assert!(!found.is_sound());
     assert_eq!(
         (found.pairs[4].state, &found.pairs[4].content),
         (PairState::Repairable, &Content::Marks(2))
     );
-    paper.bytes[40000] ^= 1;
-    assert_eq!(describe(&paper.bytes[..], CHECKSUM).pairs[4].state, PairState::Lost);
+    paper.flip(40000, 1);
+    assert_eq!(describe(paper.bytes(), CHECKSUM).pairs[4].state, PairState::Lost);
 }
 
 #[test]
 fn pages_behind_a_lost_superblock_say_what_they_are() {
-    let mut bytes = paper().bytes;
+    let mut bytes = paper().bytes().to_vec();
     bytes[40] ^= 1;
     bytes[4096 + 40] ^= 1;
     let found = describe(&bytes[..], CHECKSUM);
@@ -66,7 +66,8 @@ fn pages_behind_a_lost_superblock_say_what_they_are() {
 
 #[test]
 fn a_file_cut_off_is_shown_and_not_sound() {
-    let bytes = paper().bytes;
+    let paper = paper();
+    let bytes = paper.bytes();
     let found = describe(&bytes[..36864], CHECKSUM);
     assert_eq!((found.length, found.needed), (36864, Some(40960)));
     assert!(!found.is_sound());
@@ -75,7 +76,7 @@ fn a_file_cut_off_is_shown_and_not_sound() {
 
 #[test]
 fn copies_that_contradict_each_other_are_not_called_level() {
-    let mut bytes = paper().bytes;
+    let mut bytes = paper().bytes().to_vec();
     let (header, _) = page::decode(bytes[32768..].first_chunk().expect("a page"), CHECKSUM)
         .map(|(header, body)| (header, *body))
         .expect("whole");
@@ -113,7 +114,7 @@ fn what_a_verify_found_last_is_told_per_volume() {
 
 #[test]
 fn what_lies_behind_the_last_pair_is_not_shown() {
-    let mut bytes = paper().bytes;
+    let mut bytes = paper().bytes().to_vec();
     let expected = lines(&describe(&bytes[..], CHECKSUM));
     bytes.extend([7; 3 * PAGE_BYTES]);
     let found = describe(&bytes[..], CHECKSUM);
@@ -124,7 +125,7 @@ fn what_lies_behind_the_last_pair_is_not_shown() {
 #[test]
 fn a_first_copy_that_is_older_than_the_second_is_to_be_repaired() {
     for (older, state) in [(0, PairState::Repairable), (PAGE_BYTES, PairState::Lags)] {
-        let mut bytes = paper().bytes;
+        let mut bytes = paper().bytes().to_vec();
         let at = 32768 + older;
         let (header, body) = page::decode(bytes[at..].first_chunk().expect("a page"), CHECKSUM)
             .map(|(header, body)| (header, *body))

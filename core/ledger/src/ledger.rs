@@ -20,6 +20,7 @@
 
 use crate::hot::Hot;
 use crate::layout::Layout;
+use crate::tickets::Tickets;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -97,7 +98,7 @@ pub enum Kept {
 #[derive(Clone, Copy, Debug)]
 enum Waiter {
     Superblock,
-    /// Key in [`Ledger::tickets`].
+    /// A key of [`Tickets`].
     Hot(u64),
     Marks,
 }
@@ -151,21 +152,16 @@ pub struct Ledger {
     node: String,
     owner: u32,
     stage: Stage,
-    /// The file has a superblock: before that nothing else is written.
-    born: bool,
-    /// The last sequence given to a page, and the highest one that is durable.
+    /// The last sequence given to a page.
     issued: u64,
-    durable: u64,
+    /// The highest one that is durable. None in a file without a superblock: nothing else is written before that.
+    durable: Option<u64>,
     hot: Hot,
     /// Pages with something to do, by the number of their pair.
     pages: BTreeMap<u32, Page>,
     /// Where the next batch begins among the marks.
     turn: u32,
-    /// Changes of hot extents: the caller's name, and how many pages are not durable yet.
-    tickets: BTreeMap<u64, (u64, usize)>,
-    next_ticket: u64,
-    /// Changes that were durable already when they were asked for.
-    loose: Vec<Kept>,
+    tickets: Tickets,
 }
 
 impl Ledger {
@@ -178,15 +174,12 @@ impl Ledger {
             node: node.into(),
             owner: page::owner(group, node, checksum),
             stage: Stage::Idle,
-            born: false,
             issued: 0,
-            durable: 0,
+            durable: None,
             hot: Hot::new(layout.hot_pages()),
             pages: BTreeMap::new(),
             turn: 0,
-            tickets: BTreeMap::new(),
-            next_ticket: 0,
-            loose: Vec::new(),
+            tickets: Tickets::default(),
             layout,
         }
     }
@@ -200,7 +193,7 @@ impl Ledger {
     /// The *metadata sequence*: the highest one that is durable. It never goes back, unless the file was.
     #[must_use]
     pub fn sequence(&self) -> u64 {
-        self.durable
+        self.durable.unwrap_or(0)
     }
 
     /// Whether there is nothing to write and nobody waits.
@@ -210,7 +203,7 @@ impl Ledger {
             page.queued.is_none() && matches!(page.copies, Copies::Level | Copies::Twin)
         };
         matches!(self.stage, Stage::Idle | Stage::Poisoned)
-            && self.loose.is_empty()
+            && !self.tickets.has_loose()
             && self.pages.values().all(at_rest)
     }
 
@@ -266,7 +259,7 @@ impl Ledger {
                 assert!(marks::within(bits, regions), "a mark beyond the volumes' end");
             }
         }
-        let begun = self.born || self.is_poisoned() || self.pages.contains_key(&0);
+        let begun = self.durable.is_some() || self.is_poisoned() || self.pages.contains_key(&0);
         assert!(begun, "the first change of a new file is its superblock");
     }
 
@@ -309,8 +302,7 @@ impl Ledger {
     /// Takes over a sequence found in the file. A file with one has a superblock.
     pub(crate) fn found_sequence(&mut self, sequence: u64) {
         self.issued = self.issued.max(sequence);
-        self.durable = self.issued;
-        self.born = true;
+        self.durable = Some(self.issued);
     }
 
     fn keep_hot(&mut self, ticket: u64, add: &[u64], remove: &[u64]) {
@@ -338,8 +330,7 @@ impl Ledger {
         }
         touched.sort_unstable();
         touched.dedup();
-        let key = self.next_ticket;
-        self.next_ticket += 1;
+        let key = self.tickets.next_key();
         let mut waits = 0;
         for index in touched {
             let number = self.layout.number(Kind::Hot, index);
@@ -352,11 +343,7 @@ impl Ledger {
             waiting.push(Waiter::Hot(key));
             waits += 1;
         }
-        if waits == 0 {
-            self.loose.push(Kept::Hot { ticket, ok: true });
-        } else {
-            self.tickets.insert(key, (ticket, waits));
-        }
+        self.tickets.add(ticket, waits);
     }
 
     /// Appends what is to be done next; nothing while something is under way, or where there is nothing to do. Call it
@@ -376,13 +363,14 @@ impl Ledger {
     fn begin(&mut self, out: &mut Vec<MetadataEffect>) {
         let marks_at = self.layout.number(Kind::Marks, 0);
         let turn = self.turn.max(marks_at);
-        let first = if self.born { marks_at } else { 1 };
+        let born = self.durable.is_some();
+        let first = if born { marks_at } else { 1 };
         let mut order: Vec<u32> = self.pages.range(..first).map(|(n, _)| *n).collect();
-        if self.born {
+        if born {
             let marks = self.pages.range(turn..).chain(self.pages.range(marks_at..turn));
             order.extend(marks.map(|(n, _)| *n));
         }
-        let (mut left, mut flush) = (0, !self.loose.is_empty());
+        let (mut left, mut flush) = (0, self.tickets.has_loose());
         for number in order {
             if left == BATCH_MOST {
                 self.turn = number;
@@ -462,13 +450,13 @@ impl Ledger {
             return self.poison();
         }
         self.stage = Stage::Idle;
-        let mut kept = mem::take(&mut self.loose);
+        let loose = self.tickets.take_loose().into_iter();
+        let mut kept: Vec<Kept> = loose.map(|ticket| Kept::Hot { ticket, ok: true }).collect();
         let mut told = Vec::new();
         for (number, page) in &mut self.pages {
             match mem::take(&mut page.copies) {
                 Copies::First { sequence, bytes, waiting } => {
-                    self.durable = self.durable.max(sequence);
-                    self.born = true;
+                    self.durable = self.durable.max(Some(sequence));
                     told.extend(waiting.into_iter().map(|waiter| (*number, waiter)));
                     page.copies = Copies::Lags { copy: 1, bytes };
                     let (kind, index) = self.layout.page(*number);
@@ -493,13 +481,7 @@ impl Ledger {
             Waiter::Superblock => Some(Kept::Superblock { ok: true }),
             Waiter::Marks => Some(Kept::Marks { page: self.layout.page(number).1, ok: true }),
             Waiter::Hot(key) => {
-                let (ticket, waits) = self.tickets.get_mut(&key)?;
-                *waits -= 1;
-                if *waits > 0 {
-                    return None;
-                }
-                let ticket = *ticket;
-                self.tickets.remove(&key);
+                let ticket = self.tickets.count_durable(key)?;
                 Some(Kept::Hot { ticket, ok: true })
             }
         }
@@ -525,10 +507,11 @@ impl Ledger {
                 }
             }
         }
-        let tickets = mem::take(&mut self.tickets).into_values();
-        lost.extend(tickets.map(|(ticket, _)| Kept::Hot { ticket, ok: false }));
+        let waiting = self.tickets.take_waiting();
+        lost.extend(waiting.map(|ticket| Kept::Hot { ticket, ok: false }));
         // These were durable before; only that nobody had been told.
-        lost.append(&mut self.loose);
+        let loose = self.tickets.take_loose().into_iter();
+        lost.extend(loose.map(|ticket| Kept::Hot { ticket, ok: true }));
         lost
     }
 }

@@ -11,7 +11,7 @@ fn begun() -> (Paper, Ledger) {
     let mut ledger = Ledger::fresh(layout, OWNER, CHECKSUM);
     assert_eq!(ledger.keep(Change::Superblock(Box::new(superblock(1)))), None);
     assert_eq!(paper.settle(&mut ledger), vec![Kept::Superblock { ok: true }]);
-    (paper.written, paper.flushes) = (0, 0);
+    paper.reset_ended();
     (paper, ledger)
 }
 
@@ -34,15 +34,15 @@ fn an_extent_turns_hot_with_one_page_written_and_one_flush() {
     let (mut paper, mut ledger) = begun();
     queue(&mut ledger, add(7, [5]));
     paper.ask(&mut ledger);
-    assert_eq!(paper.writes.len(), 1);
-    paper.end_write(0, true, &mut Dice(0));
+    assert_eq!(paper.writes().len(), 1);
+    paper.end_write(0, true, &mut Dice::new(0));
     assert_eq!(ledger.written(true), vec![]);
     paper.ask(&mut ledger);
     paper.end_flush(true);
     assert_eq!(ledger.flushed(true), vec![Kept::Hot { ticket: 7, ok: true }]);
     // The twin follows without a flush of its own.
     paper.settle(&mut ledger);
-    assert_eq!((paper.written, paper.flushes), (2, 1));
+    assert_eq!(paper.ended(), (2, 1));
     assert!(ledger.is_idle());
 }
 
@@ -53,10 +53,10 @@ fn many_extents_queued_together_take_as_few_pages_as_they_need() {
         queue(&mut ledger, add(ticket, [ticket]));
     }
     assert_eq!(paper.settle(&mut ledger).len(), 300);
-    assert_eq!((paper.written, paper.flushes), (2, 1), "one page and its twin");
+    assert_eq!(paper.ended(), (2, 1), "one page and its twin");
     queue(&mut ledger, add(300, 300..700));
     assert_eq!(paper.settle(&mut ledger), vec![Kept::Hot { ticket: 300, ok: true }]);
-    assert_eq!((paper.written, paper.flushes), (4, 2), "another page and its twin");
+    assert_eq!(paper.ended(), (4, 2), "another page and its twin");
 }
 
 #[test]
@@ -66,8 +66,8 @@ fn one_extent_after_the_other_needs_one_flush_each() {
         queue(&mut ledger, add(n, [n]));
         loop {
             paper.ask(&mut ledger);
-            while !paper.writes.is_empty() {
-                paper.end_write(0, true, &mut Dice(0));
+            while !paper.writes().is_empty() {
+                paper.end_write(0, true, &mut Dice::new(0));
                 ledger.written(true);
             }
             paper.ask(&mut ledger);
@@ -77,7 +77,7 @@ fn one_extent_after_the_other_needs_one_flush_each() {
             }
         }
     }
-    assert_eq!(paper.flushes, 20, "it goes to the page whose twin is level");
+    assert_eq!(paper.ended().1, 20, "it goes to the page whose twin is level");
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn what_comes_while_a_batch_is_under_way_shares_the_next_one() {
     let second =
         [Kept::Superblock { ok }, Kept::Hot { ticket: 1, ok }, Kept::Marks { page: 1, ok }];
     assert_eq!(kept, [&[Kept::Marks { page: 0, ok }], &second[..]].concat());
-    assert_eq!(paper.flushes, 2);
+    assert_eq!(paper.ended().1, 2);
 }
 
 #[test]
@@ -101,11 +101,11 @@ fn a_page_is_written_again_only_behind_its_twin() {
     let (mut paper, mut ledger) = begun();
     queue(&mut ledger, marks(0, 1));
     paper.settle(&mut ledger);
-    assert_eq!((paper.written, paper.flushes), (2, 1));
+    assert_eq!(paper.ended(), (2, 1));
     // The twin is written but not durable: one flush for it, one for the change.
     queue(&mut ledger, marks(0, 3));
     paper.ask(&mut ledger);
-    assert!(paper.flushing && paper.writes.is_empty());
+    assert!(paper.is_flushing() && paper.writes().is_empty());
     paper.end_flush(true);
     assert_eq!(ledger.flushed(true), vec![]);
     assert_eq!(paper.settle(&mut ledger), vec![Kept::Marks { page: 0, ok: true }]);
@@ -118,7 +118,7 @@ fn changes_of_one_page_that_wait_together_are_one_write_and_all_are_told() {
         queue(&mut ledger, marks(1, word));
     }
     assert_eq!(paper.settle(&mut ledger), vec![Kept::Marks { page: 1, ok: true }; 3]);
-    assert_eq!(paper.written, 2);
+    assert_eq!(paper.ended().0, 2);
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn an_extent_that_is_hot_already_costs_no_write() {
     let (mut paper, mut ledger) = begun();
     queue(&mut ledger, add(1, [9]));
     paper.settle(&mut ledger);
-    let before = paper.written;
+    let before = paper.ended().0;
     queue(&mut ledger, add(2, [9]));
     queue(&mut ledger, Change::Hot { ticket: 3, add: vec![], remove: vec![10] });
     let ok = true;
@@ -134,7 +134,7 @@ fn an_extent_that_is_hot_already_costs_no_write() {
         paper.settle(&mut ledger),
         vec![Kept::Hot { ticket: 2, ok }, Kept::Hot { ticket: 3, ok }]
     );
-    assert_eq!(paper.written, before);
+    assert_eq!(paper.ended().0, before);
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn after_a_failed_flush_nothing_is_kept() {
     let before = ledger.sequence();
     queue(&mut ledger, add(1, [1]));
     paper.ask(&mut ledger);
-    paper.end_write(0, true, &mut Dice(0));
+    paper.end_write(0, true, &mut Dice::new(0));
     assert_eq!(ledger.written(true), vec![]);
     paper.ask(&mut ledger);
     assert_eq!(ledger.flushed(false), vec![Kept::Hot { ticket: 1, ok: false }]);
@@ -194,7 +194,7 @@ fn a_new_file_gets_its_superblock_before_anything_else() {
     queue(&mut ledger, Change::Superblock(Box::new(superblock(1))));
     queue(&mut ledger, marks(0, 1));
     paper.ask(&mut ledger);
-    assert_eq!(paper.writes.iter().map(|(at, _)| *at).collect::<Vec<_>>(), [0]);
+    assert_eq!(paper.writes().iter().map(|(at, _)| *at).collect::<Vec<_>>(), [0]);
     assert_eq!(paper.settle(&mut ledger).len(), 2);
 }
 

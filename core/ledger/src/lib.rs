@@ -18,6 +18,7 @@ mod hot;
 mod layout;
 mod ledger;
 mod open;
+mod tickets;
 
 #[cfg(test)]
 mod crash_tests;

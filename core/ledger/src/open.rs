@@ -133,30 +133,41 @@ impl Ledger {
 
 /// Hands a verdict to the ledger, and its content to the caller.
 fn take<T>(ledger: &mut Ledger, found: &mut Found, number: u32, verdict: Verdict<T>) -> Option<T> {
-    found.repaired.extend(verdict.note);
-    if let Some((copy, bytes)) = verdict.mend {
-        ledger.mend(number, copy, bytes);
-    }
-    if let Some(sequence) = verdict.sequence {
-        ledger.found_sequence(sequence);
-    } else if verdict.torn {
-        match ledger.layout().page(number) {
-            (Kind::Hot, index) => ledger.rewrite_hot(index),
-            (_, index) => ledger.rewrite_marks(index),
+    match verdict {
+        Verdict::Holds { content, sequence, mend, note } => {
+            found.repaired.extend(note);
+            if let Some((copy, bytes)) = mend {
+                ledger.mend(number, copy, bytes);
+            }
+            ledger.found_sequence(sequence);
+            Some(content)
         }
+        Verdict::Torn { note } => {
+            found.repaired.push(note);
+            match ledger.layout().page(number) {
+                (Kind::Hot, index) => ledger.rewrite_hot(index),
+                (_, index) => ledger.rewrite_marks(index),
+            }
+            None
+        }
+        Verdict::Empty => None,
     }
-    verdict.content
 }
 
 /// What a pair amounts to.
-struct Verdict<T> {
-    content: Option<T>,
-    sequence: Option<u64>,
-    /// The copy (0 A, 1 B) that is to be made like the other, and the other's bytes.
-    mend: Option<(u64, Vec<u8>)>,
+enum Verdict<T> {
+    /// The page is as a copy says.
+    Holds {
+        content: T,
+        sequence: u64,
+        /// The copy (0 A, 1 B) that is to be made like the other, and the other's bytes.
+        mend: Option<(u64, Vec<u8>)>,
+        note: Option<String>,
+    },
     /// Its first write of all tore.
-    torn: bool,
-    note: Option<String>,
+    Torn { note: String },
+    /// It was never written.
+    Empty,
 }
 
 /// Room for the two copies.
@@ -196,19 +207,17 @@ impl<F: MetadataFile + ?Sized> Reader<'_, F> {
             other => other,
         })?;
         let unreadable = |a, b| Err(LedgerError::Unreadable { page: name, copies: [a, b] });
-        if verdict.torn {
-            return unreadable(PageError::Damaged, PageError::Empty);
-        }
-        let Verdict { content, sequence, mend, torn, note } = verdict;
-        let Some(superblock) = content else {
-            let blank = self.is_blank();
-            return if blank { Ok(None) } else { unreadable(PageError::Empty, PageError::Empty) };
+        let (superblock, sequence, mend, note) = match verdict {
+            Verdict::Holds { content, sequence, mend, note } => (content, sequence, mend, note),
+            Verdict::Torn { .. } => return unreadable(PageError::Damaged, PageError::Empty),
+            Verdict::Empty if self.is_blank() => return Ok(None),
+            Verdict::Empty => return unreadable(PageError::Empty, PageError::Empty),
         };
         if (superblock.group.as_str(), superblock.node.as_str()) != (group, node) {
             let found = Some((superblock.group, superblock.node));
             return Err(LedgerError::Owner { page: name, found });
         }
-        Ok(Some((superblock, Verdict { content: None, sequence, mend, torn, note })))
+        Ok(Some((superblock, Verdict::Holds { content: (), sequence, mend, note })))
     }
 
     /// Whose superblock it is, where one of the copies says so.
@@ -268,15 +277,13 @@ fn judge<T>(
             _ => {}
         }
     }
-    let holds = |(sequence, content): (u64, T), mend: Option<u64>, note: Option<String>| Verdict {
-        content: Some(content),
-        sequence: Some(sequence),
+    let holds = |(sequence, content), mend: Option<u64>, note| Verdict::Holds {
+        content,
+        sequence,
         // What is mended is made like its neighbour.
         mend: mend.map(|copy| (copy, buffers.0[1 - copy as usize].to_vec())),
-        torn: false,
         note,
     };
-    let nothing = |torn, note| Verdict { content: None, sequence: None, mend: None, torn, note };
     let anew = |copy: &str, why: &dyn core::fmt::Display, from: &str| {
         Some(format!("copy {copy} of {name} was {why}; it is written again from copy {from}"))
     };
@@ -295,11 +302,11 @@ fn judge<T>(
         [Ok(a), Err(PageError::Empty)] => holds(a, Some(1), None),
         [Ok(a), Err(error)] => holds(a, Some(1), anew("B", &error, "A")),
         [Err(error), Ok(b)] => holds(b, Some(0), anew("A", &error, "B")),
-        [Err(PageError::Empty), Err(PageError::Empty)] => nothing(false, None),
+        [Err(PageError::Empty), Err(PageError::Empty)] => Verdict::Empty,
         [Err(PageError::Damaged), Err(PageError::Empty)] => {
             let note =
                 format!("copy A of {name} was damaged in its first write; it is written again");
-            nothing(true, Some(note))
+            Verdict::Torn { note }
         }
         [Err(a), Err(b)] => return Err(LedgerError::Unreadable { page: name, copies: [a, b] }),
     })

@@ -42,7 +42,7 @@ fn pair(number: usize) -> usize {
 
 #[test]
 fn what_was_kept_is_found() {
-    let (ledger, found) = open(&paper().bytes).expect("opens");
+    let (ledger, found) = open(paper().bytes()).expect("opens");
     assert_eq!(found.superblock, superblock(1));
     assert_eq!(found.hot, [3, 9]);
     assert_eq!(found.marks.len(), 1);
@@ -61,7 +61,7 @@ fn an_empty_file_is_fresh_and_so_is_one_of_zeros() {
 
 #[test]
 fn every_byte_of_a_file_flipped_once_is_named_and_repaired() {
-    let whole = paper().bytes;
+    let whole = paper().bytes().to_vec();
     let want = open(&whole).expect("opens").1;
     let mut bytes = whole.clone();
     // One byte in thirteen of all pages that were written; the format's own test flips every one of a page.
@@ -80,26 +80,25 @@ fn every_byte_of_a_file_flipped_once_is_named_and_repaired() {
 
 #[test]
 fn a_byte_in_a_page_never_written_is_named_too() {
-    let mut bytes = paper().bytes;
+    let mut bytes = paper().bytes().to_vec();
     bytes[pair(3) + 100] = 1;
     let (mut ledger, found) = open(&bytes).expect("nothing was ever told of it");
     assert_eq!(
         found.repaired,
         ["copy A of bitmap page 0 was damaged in its first write; it is written again"]
     );
-    let mut paper = Paper::new(0);
-    paper.bytes = bytes;
+    let mut paper = Paper::of(bytes);
     assert_eq!(paper.settle(&mut ledger), vec![]);
-    assert!(open(&paper.bytes).expect("opens").1.repaired.is_empty());
-    paper.bytes[pair(3)..pair(4)].fill(0);
-    paper.bytes[pair(3) + PAGE_BYTES] = 1;
-    assert!(matches!(refusal(&paper.bytes), LedgerError::Unreadable { .. }), "B comes second");
+    assert!(open(paper.bytes()).expect("opens").1.repaired.is_empty());
+    paper.overwrite(pair(3), &[0; PAIR_BYTES]);
+    paper.overwrite(pair(3) + PAGE_BYTES, &[1]);
+    assert!(matches!(refusal(paper.bytes()), LedgerError::Unreadable { .. }), "B comes second");
 }
 
 #[test]
 fn both_copies_bad_are_refused_by_name() {
     for (number, name) in [(0, "the superblock"), (4, "bitmap page 1")] {
-        let mut bytes = paper().bytes;
+        let mut bytes = paper().bytes().to_vec();
         bytes[pair(number) + 50] ^= 1;
         bytes[pair(number) + PAGE_BYTES + 50] ^= 1;
         let text = refusal(&bytes).to_string();
@@ -109,7 +108,7 @@ fn both_copies_bad_are_refused_by_name() {
 
 #[test]
 fn a_file_without_its_superblock_is_not_fresh() {
-    let mut bytes = paper().bytes;
+    let mut bytes = paper().bytes().to_vec();
     bytes[..PAIR_BYTES].fill(0);
     let LedgerError::Unreadable { copies, .. } = refusal(&bytes) else { panic!("unreadable") };
     assert_eq!(copies, [PageError::Empty; 2]);
@@ -117,15 +116,15 @@ fn a_file_without_its_superblock_is_not_fresh() {
 
 #[test]
 fn the_first_torn_superblock_is_damage_and_not_a_fresh_file() {
-    let mut bytes = vec![0; paper().bytes.len()];
-    bytes[..512].copy_from_slice(&paper().bytes[..512]);
+    let mut bytes = vec![0; paper().bytes().len()];
+    bytes[..512].copy_from_slice(&paper().bytes()[..512]);
     let LedgerError::Unreadable { copies, .. } = refusal(&bytes) else { panic!("unreadable") };
     assert_eq!(copies, [PageError::Damaged, PageError::Empty]);
 }
 
 #[test]
 fn a_file_cut_off_anywhere_is_refused() {
-    let bytes = paper().bytes;
+    let bytes = paper().bytes().to_vec();
     for length in [1, 4096, 8191, 8192, 20000, bytes.len() - 1] {
         assert!(
             matches!(refusal(&bytes[..length]), LedgerError::Truncated { found, .. } if found == length as u64)
@@ -135,7 +134,7 @@ fn a_file_cut_off_anywhere_is_refused() {
 
 #[test]
 fn another_nodes_file_and_another_nodes_page_are_named() {
-    let mut bytes = paper().bytes;
+    let mut bytes = paper().bytes().to_vec();
     let opened = Ledger::open(&bytes[..], ("db", "lyon"), CHECKSUM);
     let error = opened.map(|_| ()).expect_err("another's");
     assert_eq!(error.to_string(), "the superblock belongs to group db on node paris");
@@ -148,7 +147,7 @@ fn another_nodes_file_and_another_nodes_page_are_named() {
 
 #[test]
 fn a_later_version_is_refused_even_beside_a_copy_we_can_read() {
-    let mut bytes = paper().bytes;
+    let mut bytes = paper().bytes().to_vec();
     let copy = &mut bytes[PAGE_BYTES..PAIR_BYTES];
     copy[4] = 3;
     copy[28..32].fill(0);
@@ -168,7 +167,7 @@ fn the_metadata_of_version_one_is_named() {
 
 #[test]
 fn two_whole_copies_of_one_sequence_that_differ_are_refused() {
-    let mut bytes = paper().bytes;
+    let mut bytes = paper().bytes().to_vec();
     let owner = page::owner(OWNER.0, OWNER.1, CHECKSUM);
     let (header, _) = page::decode(bytes[pair(4)..].first_chunk().expect("a page"), CHECKSUM)
         .map(|(header, body)| (header, *body))
@@ -183,11 +182,11 @@ fn two_whole_copies_of_one_sequence_that_differ_are_refused() {
 fn a_copy_that_went_back_is_named_and_the_newer_one_holds() {
     let old = paper();
     let mut new = old.clone();
-    let (mut ledger, _) = open(&new.bytes).expect("opens");
+    let (mut ledger, _) = open(new.bytes()).expect("opens");
     assert_eq!(ledger.keep(Change::Superblock(Box::new(superblock(2)))), None);
     assert_eq!(new.settle(&mut ledger), vec![Kept::Superblock { ok: true }]);
-    new.bytes[..PAGE_BYTES].copy_from_slice(&old.bytes[..PAGE_BYTES]);
-    let (_, found) = open(&new.bytes).expect("copy B is whole");
+    new.overwrite(0, &old.bytes()[..PAGE_BYTES]);
+    let (_, found) = open(new.bytes()).expect("copy B is whole");
     assert_eq!(found.superblock, superblock(2));
     assert_eq!(
         found.repaired,
@@ -206,7 +205,7 @@ fn a_place_that_cannot_be_read_counts_as_damaged() {
             offset != PAIR_BYTES as u64 * 4 && self.0[..].page(offset, into)
         }
     }
-    let opened = Ledger::open(&Bad(paper().bytes), OWNER, CHECKSUM).expect("B is whole");
+    let opened = Ledger::open(&Bad(paper().bytes().to_vec()), OWNER, CHECKSUM).expect("B is whole");
     let Opened::Found(found) = opened else { panic!("it was written") };
     assert!(found.1.repaired[0].starts_with("copy A of bitmap page 1 was damaged"));
     assert_eq!(found.1.marks.len(), 1);
@@ -251,17 +250,17 @@ fn an_extent_found_in_two_pages_is_gone_only_when_it_is_gone_from_both() {
     let mut slots = [0; BODY_WORDS];
     slots[7] = 1 + 9;
     let page = page::encode(&header, &hot::encode(&slots), CHECKSUM);
-    paper.bytes[pair(1)..][..PAGE_BYTES].copy_from_slice(&page);
-    paper.bytes[pair(1) + PAGE_BYTES..][..PAGE_BYTES].copy_from_slice(&page);
+    paper.overwrite(pair(1), &page);
+    paper.overwrite(pair(1) + PAGE_BYTES, &page);
     // The other page cannot be written before its damaged copy is whole.
-    paper.bytes[pair(2) + PAGE_BYTES + 99] ^= 1;
-    let (mut ledger, found) = open(&paper.bytes).expect("opens");
+    paper.flip(pair(2) + PAGE_BYTES + 99, 1);
+    let (mut ledger, found) = open(paper.bytes()).expect("opens");
     assert_eq!(found.hot, [3, 9]);
     assert_eq!(ledger.keep(Change::Hot { ticket: 1, add: vec![], remove: vec![9] }), None);
     let kept = |paper: &mut Paper, ledger: &mut Ledger| {
         paper.ask(ledger);
-        while !paper.writes.is_empty() {
-            paper.end_write(0, true, &mut crate::paper::Dice(0));
+        while !paper.writes().is_empty() {
+            paper.end_write(0, true, &mut crate::paper::Dice::new(0));
             assert_eq!(ledger.written(true), vec![]);
         }
         paper.ask(ledger);
@@ -269,7 +268,7 @@ fn an_extent_found_in_two_pages_is_gone_only_when_it_is_gone_from_both() {
         ledger.flushed(true)
     };
     assert_eq!(kept(&mut paper, &mut ledger), vec![]);
-    assert_eq!(open(&paper.bytes).expect("opens").1.hot, [3, 9]);
+    assert_eq!(open(paper.bytes()).expect("opens").1.hot, [3, 9]);
     assert_eq!(kept(&mut paper, &mut ledger), vec![Kept::Hot { ticket: 1, ok: true }]);
-    assert_eq!(open(&paper.bytes).expect("opens").1.hot, [3]);
+    assert_eq!(open(paper.bytes()).expect("opens").1.hot, [3]);
 }

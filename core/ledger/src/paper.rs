@@ -5,6 +5,7 @@ use crate::ledger::{Kept, Ledger, MetadataEffect};
 use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::mem;
 use helio_format::superblock::Superblock;
 use helio_format::{Checksum, slow_crc32c};
 
@@ -21,9 +22,13 @@ pub(crate) fn superblock(head: u64) -> Superblock {
 }
 
 /// Chance from a seed (splitmix64).
-pub(crate) struct Dice(pub(crate) u64);
+pub(crate) struct Dice(u64);
 
 impl Dice {
+    pub(crate) const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
     pub(crate) fn below(&mut self, n: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
@@ -37,28 +42,70 @@ impl Dice {
     }
 }
 
+/// What is under way on the file: writes, each with its offset, or a flush.
+#[derive(Clone)]
+enum UnderWay {
+    Writes(Vec<(u64, Vec<u8>)>),
+    Flush,
+}
+
+impl UnderWay {
+    const NOTHING: Self = Self::Writes(Vec::new());
+}
+
 /// The file, and what is under way on it.
 #[derive(Clone)]
 pub(crate) struct Paper {
-    pub(crate) bytes: Vec<u8>,
+    bytes: Vec<u8>,
     /// What sectors held at the last flush, where they changed since.
     before: BTreeMap<usize, Vec<u8>>,
-    pub(crate) writes: Vec<(u64, Vec<u8>)>,
-    pub(crate) flushing: bool,
-    pub(crate) written: usize,
-    pub(crate) flushes: usize,
+    under_way: UnderWay,
+    /// Writes and flushes that ended.
+    ended: (usize, usize),
 }
 
 impl Paper {
     pub(crate) fn new(length: u64) -> Self {
-        Self {
-            bytes: vec![0; length as usize],
-            before: BTreeMap::new(),
-            writes: Vec::new(),
-            flushing: false,
-            written: 0,
-            flushes: 0,
+        Self::of(vec![0; length as usize])
+    }
+
+    pub(crate) const fn of(bytes: Vec<u8>) -> Self {
+        Self { bytes, before: BTreeMap::new(), under_way: UnderWay::NOTHING, ended: (0, 0) }
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Damage: bytes of the file change.
+    pub(crate) fn overwrite(&mut self, at: usize, bytes: &[u8]) {
+        self.bytes[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+
+    /// Damage: bits of one byte flip.
+    pub(crate) fn flip(&mut self, at: usize, bits: u8) {
+        self.bytes[at] ^= bits;
+    }
+
+    /// The writes under way.
+    pub(crate) fn writes(&self) -> &[(u64, Vec<u8>)] {
+        match &self.under_way {
+            UnderWay::Writes(writes) => writes,
+            UnderWay::Flush => &[],
         }
+    }
+
+    pub(crate) const fn is_flushing(&self) -> bool {
+        matches!(self.under_way, UnderWay::Flush)
+    }
+
+    /// How many writes and flushes ended.
+    pub(crate) const fn ended(&self) -> (usize, usize) {
+        self.ended
+    }
+
+    pub(crate) const fn reset_ended(&mut self) {
+        self.ended = (0, 0);
     }
 
     /// Takes what the ledger asks for.
@@ -66,14 +113,14 @@ impl Paper {
         let mut out = Vec::new();
         ledger.next(&mut out);
         for effect in out {
+            let UnderWay::Writes(writes) = &mut self.under_way else {
+                panic!("{effect:?} during a flush");
+            };
             match effect {
-                MetadataEffect::Write { offset, bytes } => {
-                    assert!(!self.flushing, "a write during a flush");
-                    self.writes.push((offset, bytes));
-                }
+                MetadataEffect::Write { offset, bytes } => writes.push((offset, bytes)),
                 MetadataEffect::Flush => {
-                    assert!(self.writes.is_empty() && !self.flushing, "a flush during a write");
-                    self.flushing = true;
+                    assert!(writes.is_empty(), "a flush during a write");
+                    self.under_way = UnderWay::Flush;
                 }
             }
         }
@@ -92,15 +139,17 @@ impl Paper {
 
     /// One of the writes under way ends.
     pub(crate) fn end_write(&mut self, which: usize, ok: bool, dice: &mut Dice) {
-        let (offset, bytes) = self.writes.swap_remove(which);
+        let UnderWay::Writes(writes) = &mut self.under_way else { panic!("no write is under way") };
+        let (offset, bytes) = writes.swap_remove(which);
         self.put(offset, &bytes, || ok || dice.one_in(2));
-        self.written += 1;
+        self.ended.0 += 1;
     }
 
     /// The flush ends.
     pub(crate) fn end_flush(&mut self, ok: bool) {
-        assert!(core::mem::take(&mut self.flushing));
-        self.flushes += 1;
+        assert!(self.is_flushing());
+        self.under_way = UnderWay::NOTHING;
+        self.ended.1 += 1;
         if ok {
             self.before.clear();
         }
@@ -109,15 +158,16 @@ impl Paper {
     /// The power is cut: of what was not flushed, every sector is the old or the new one.
     pub(crate) fn crash(&mut self, dice: &mut Dice) {
         let whole = dice.below(3);
-        for (offset, bytes) in core::mem::take(&mut self.writes) {
-            self.put(offset, &bytes, || whole == 0 || dice.one_in(2));
+        if let UnderWay::Writes(writes) = mem::replace(&mut self.under_way, UnderWay::NOTHING) {
+            for (offset, bytes) in writes {
+                self.put(offset, &bytes, || whole == 0 || dice.one_in(2));
+            }
         }
-        for (at, old) in core::mem::take(&mut self.before) {
+        for (at, old) in mem::take(&mut self.before) {
             if whole != 1 && dice.one_in(2) {
                 self.bytes[at..at + SECTOR].copy_from_slice(&old);
             }
         }
-        self.flushing = false;
     }
 
     /// Everything the ledger asks for succeeds, until it asks for nothing.
@@ -125,10 +175,10 @@ impl Paper {
         let mut kept = Vec::new();
         loop {
             self.ask(ledger);
-            if !self.writes.is_empty() {
-                self.end_write(0, true, &mut Dice(0));
+            if !self.writes().is_empty() {
+                self.end_write(0, true, &mut Dice::new(0));
                 kept.extend(ledger.written(true));
-            } else if self.flushing {
+            } else if self.is_flushing() {
                 self.end_flush(true);
                 kept.extend(ledger.flushed(true));
             } else {
