@@ -189,7 +189,7 @@ impl Primary {
     /// Gives up order: everything queued becomes marks, and nothing is kept for the peer but those.
     pub(crate) fn drop_queue(&mut self, because: &'static str, s: &mut Shared) {
         if self.owed.queues_in_order() {
-            let lost = self.line.head.0 - self.cursors.durable.0;
+            let lost = self.line.head.0 - self.cursors.durable().0;
             s.warn(format!(
                 "queue dropped: {because}; {lost} items are only recorded in the bitmap, and their order is lost"
             ));
@@ -259,7 +259,7 @@ impl Primary {
         }
         // Of a peer that is away only what was durable there is known to be there still.
         let connected = self.flow.is_some();
-        let there = if connected { self.cursors.completed } else { self.cursors.durable };
+        let there = if connected { self.cursors.completed() } else { self.cursors.durable() };
         let lacking = |e: &&Entry| {
             e.slot.is_some()
                 && e.item.sequence > there

@@ -115,7 +115,7 @@ impl Primary {
 
     /// Asks the peer what it holds, as far ahead as the window reaches.
     fn ask_ahead(&mut self, s: &mut Shared) {
-        let completed = self.cursors.completed;
+        let completed = self.cursors.completed();
         while let Some(Ask { row, coarse, .. }) = self.copier.next_ask(completed, &mut self.marks) {
             let Row { volume, extent, .. } = row;
             s.send(Message::Copying(Copying::DigestsWanted { volume, extent, coarse }));

@@ -123,7 +123,7 @@ impl Primary {
     fn count_comparisons(&mut self, s: &mut Shared) {
         while let Some((volume, at)) = s.verify.oldest() {
             let here = self.line.get(at).is_some_and(|entry| entry.peer_completed);
-            if !here && at > self.cursors.completed {
+            if !here && at > self.cursors.completed() {
                 return;
             }
             let size = s.config.volumes[usize::from(volume.0)];

@@ -17,7 +17,6 @@
 //! of a write that the peer did not receive.
 
 use crate::engine::Engine;
-use crate::peer::outgoing::Pace;
 use crate::peer::primary::Primary;
 use crate::record::save::Goal;
 use crate::role::{Following, Leading, Stage};
@@ -61,8 +60,7 @@ impl Engine {
             // That there is a peer with a history at all: should its metadata be lost, it must not pass for a new one.
             (Some(_), Stage::Leading(Leading::Primary)) if self.superblock.remembers == 0 => true,
             (Some(p), Stage::Leading(Leading::Primary)) => {
-                matches!(p.flow.as_ref().map(|f| f.pace), Some(Pace::Level { .. }))
-                    && !p.owed.is_image_out_of_order()
+                p.is_level() && !p.owed.is_image_out_of_order()
             }
             (None, Stage::Following(Following::Secondary)) => {
                 let begun = self.standing.streaming().is_some_and(|f| f.is_begun());
@@ -89,7 +87,7 @@ impl Engine {
         if self.saving.is_some() || !self.to_save.is_empty() || self.shared.metadata_failed {
             return;
         }
-        let level = matches!(primary.flow.as_ref().map(|f| f.pace), Some(Pace::Level { .. }));
+        let level = primary.is_level();
         let config = &self.shared.config;
         let together = primary.wanted_mode(config.mode) == Mode::Sync || config.may_lease();
         let raises = !self.superblock.alone && config.hold_millis() > self.superblock.hold;
@@ -132,7 +130,7 @@ impl Primary {
         }
         self.tell_generation = false;
         // A marker that is on its way ends the inconsistency before the peer takes up the new generation.
-        let sent = self.cursors.sent;
+        let sent = self.cursors.sent();
         let consistent = self.owed.is_consistent_after(sent);
         self.begin_stream(lineage, sent.next(), consistent, s);
     }
