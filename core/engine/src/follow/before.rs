@@ -21,6 +21,7 @@ use crate::follow::room::Shortage;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::mem;
 use core::ops::Range;
 use helio_format::before::{CHUNK_BYTES, KeptImage, PAGE_BYTES};
 use helio_format::message::Start;
@@ -72,6 +73,17 @@ enum Running {
     },
     Restore,
     End,
+}
+
+/// What is being done with the file.
+#[derive(Clone, Debug)]
+enum File {
+    Idle,
+    Busy(Running),
+    /// It failed, and is of no use until the daemon starts again.
+    Failed,
+    /// It failed earlier, and a restore tries it all the same.
+    FailedRestoring,
 }
 
 /// An item that waits until all its chunks are preserved.
@@ -178,7 +190,7 @@ pub(crate) struct Keeper {
     preserved: ChunkSet,
     /// Room reserved, in chunks.
     room: u64,
-    running: Option<Running>,
+    file: File,
     parked: VecDeque<Parked>,
     ahead: Ahead,
     /// The start that may be adopted, and whether the image was consistent when that was settled.
@@ -186,8 +198,6 @@ pub(crate) struct Keeper {
     /// An item waits for room that is not there.
     short: Option<Shortage>,
     restore: Restore,
-    /// The file failed, and is of no use until the daemon starts again. A restore may still try it.
-    failed: bool,
 }
 
 impl Keeper {
@@ -197,13 +207,12 @@ impl Keeper {
             kept: Held::Nothing,
             preserved: ChunkSet::default(),
             room: 0,
-            running: None,
+            file: File::Idle,
             parked: VecDeque::new(),
             ahead: Ahead::default(),
             ready: None,
             short: None,
             restore: Restore::No,
-            failed: false,
         }
     }
 
@@ -245,12 +254,12 @@ impl Keeper {
 
     /// The file failed, and is of no use until the daemon starts again.
     pub(crate) const fn has_failed(&self) -> bool {
-        self.failed
+        matches!(self.file, File::Failed | File::FailedRestoring)
     }
 
     /// Nothing is being done with the file.
     pub(crate) const fn is_idle(&self) -> bool {
-        self.running.is_none()
+        matches!(self.file, File::Idle | File::Failed)
     }
 
     /// Whether the follower may adopt that start.
@@ -321,7 +330,7 @@ impl Keeper {
 
     /// What the simulator must find: the keeping ends while the record still says that the image is not consistent.
     pub(crate) fn end_early(&mut self, out: &mut Vec<Effect>) {
-        if planted(Plant::EndKeepingEarly) && self.keeps() && self.is_idle() {
+        if planted(Plant::EndKeepingEarly) && self.keeps() && matches!(self.file, File::Idle) {
             self.run(Running::End, out);
         }
     }
@@ -336,9 +345,9 @@ impl Keeper {
     pub(crate) fn arrange(&mut self, facts: &Facts<'_>, out: &mut Vec<Effect>) -> Next {
         let consistent = facts.consistent;
         self.ready.take_if(|(_, then)| *then != consistent);
-        let held = self.keeps();
+        let (held, failed) = (self.keeps(), self.has_failed());
         let Some(start) = facts.start else {
-            if consistent && held && !self.failed {
+            if consistent && held && !failed {
                 self.end(out);
             }
             return Next::Nothing;
@@ -353,9 +362,9 @@ impl Keeper {
             (true, _) => self.ready = Some((start, consistent)),
             _ if !settled => {}
             // What is kept was overwritten on another disk.
-            _ if facts.foreign && held && !self.failed => self.run(Running::End, out),
-            (_, true) if self.failed && known && start.keep => return Next::StopForFailure,
-            _ if self.failed && held => return Next::StopForFailure,
+            _ if facts.foreign && held && !failed => self.run(Running::End, out),
+            (_, true) if failed && known && start.keep => return Next::StopForFailure,
+            _ if failed && held => return Next::StopForFailure,
             (_, false) if held && start.keep => {
                 return self.reserve(start.to_copy, None, facts.bound, out);
             }
@@ -415,7 +424,10 @@ impl Keeper {
             Running::Restore => BeforeOp::Restore,
             Running::End => BeforeOp::End,
         };
-        self.running = Some(running);
+        self.file = match self.file {
+            File::Failed => File::FailedRestoring,
+            _ => File::Busy(running),
+        };
         out.push(Effect::Before(op));
     }
 
@@ -441,7 +453,7 @@ impl Keeper {
 
     /// Preserves what parked items wait for, as much as one flush takes; if the room ran out, applying stops there.
     pub(crate) fn preserve(&mut self, bound: Option<Bytes>, out: &mut Vec<Effect>) -> Next {
-        if !self.is_idle() || self.is_short() || !self.keeps() || self.failed {
+        if !matches!(self.file, File::Idle) || self.is_short() || !self.keeps() {
             return Next::Nothing;
         }
         let mut batch = ChunkSet::default();
@@ -487,8 +499,15 @@ impl Keeper {
         consistent: bool,
         out: &mut Vec<Effect>,
     ) -> Next {
-        let Some(running) = self.running.take() else {
-            panic!("the before-image file ended an operation that was not requested")
+        let running = match mem::replace(&mut self.file, File::Idle) {
+            File::Busy(running) => running,
+            File::FailedRestoring => {
+                self.file = File::Failed;
+                Running::Restore
+            }
+            File::Idle | File::Failed => {
+                panic!("the before-image file ended an operation that was not requested")
+            }
         };
         match (running, outcome) {
             (running, BeforeOutcome::Done) => {
@@ -502,7 +521,7 @@ impl Keeper {
                 self.refused(running, free, start.is_some(), out)
             }
             (_, BeforeOutcome::Damaged | BeforeOutcome::Failed(_)) => {
-                self.failed = true;
+                self.file = File::Failed;
                 Next::FileFailed
             }
         }

@@ -12,7 +12,7 @@ use crate::config::OnError;
 use crate::local::Local;
 use crate::local::failure::Failed;
 use crate::local::lack::Lack;
-use crate::peer::outgoing::Pace;
+use crate::peer::outgoing::Flow;
 use crate::peer::primary::Primary;
 use crate::refusal::StoreFault;
 use crate::turn::Turn;
@@ -30,10 +30,8 @@ impl Primary {
         turn: &Turn,
     ) -> bool {
         let flush = failed == Failed::Flush;
-        let level = self.flow.as_ref().is_some_and(|flow| match flow.pace {
-            Pace::Level { .. } | Pace::Closing { .. } => true,
-            Pace::Behind { .. } => flush && flow.heard,
-        });
+        let follows = |flow: &Flow| flow.answers_count() || flush && flow.is_taken_up();
+        let level = self.flow.as_ref().is_some_and(follows);
         let in_order = level && self.owed.stays_consistent();
         let whole = in_order
             && self.peer_consistent
@@ -79,7 +77,7 @@ impl Primary {
         if self.lack.is_none() {
             self.copier.stop();
             if let Some(flow) = &mut self.flow {
-                flow.pace = Pace::Closing { until: head };
+                flow.close_from(head);
             }
         }
         self.lack.get_or_insert_with(|| Lack::new(None)).lose(volume);

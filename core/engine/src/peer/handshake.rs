@@ -25,8 +25,15 @@ use helio_units::{Bytes, Generation};
 /// A process that led, as this node followed it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Leader {
-    pub(crate) incarnation: u64,
-    pub(crate) generation: Generation,
+    incarnation: u64,
+    generation: Generation,
+}
+
+impl Leader {
+    /// The sender of that hello, which leads `generation`.
+    pub(crate) const fn new(hello: &Hello, generation: Generation) -> Self {
+        Self { incarnation: hello.incarnation, generation }
+    }
 }
 
 impl Primary {
@@ -41,11 +48,11 @@ impl Primary {
         let same_process = self.peer_incarnation == Some(peer.incarnation);
         let known = same_process || peer.lineage.generation == ours.generation;
         let followed = !(peer.wrote || peer.alone);
-        let holds_less = followed && known && peer.head.max(peer.received) < self.cursors.durable;
+        let holds_less = followed && known && peer.head.max(peer.received) < self.cursors.durable();
         // The same process acknowledged items of this generation, and is now in an earlier one, perhaps as its former primary.
         let fork = ours.fork_from(peer.lineage.generation);
         let before =
-            same_process && !peer.alone && fork.is_some_and(|fork| fork < self.cursors.durable);
+            same_process && !peer.alone && fork.is_some_and(|fork| fork < self.cursors.durable());
         self.peer_incarnation.is_some()
             && peer.trusted
             && peer.clean
@@ -67,11 +74,11 @@ impl Primary {
         facts.equal = !unfit && self.owed.queues_in_order();
         facts.line_from_received = !unfit
             && !reversed
-            && (self.cursors.durable..=self.cursors.sent).contains(&received)
+            && (self.cursors.durable()..=self.cursors.sent()).contains(&received)
             && self.can_resume_behind(received);
         facts.line_from_durable = !unfit
             && self.peer_incarnation.is_some()
-            && self.can_resume_behind(self.cursors.durable);
+            && self.can_resume_behind(self.cursors.durable());
     }
 }
 
@@ -224,7 +231,7 @@ impl Engine {
             }
             Verdict::ResumeDurable if reversed && primary.peer_consistent => {
                 primary.begin_stream(
-                    Opening { lineage, from: primary.cursors.durable.next(), consistent: true },
+                    Opening { lineage, from: primary.cursors.durable().next(), consistent: true },
                     verify,
                     local,
                     permit,
@@ -233,7 +240,7 @@ impl Engine {
             }
             Verdict::ResumeDurable | Verdict::ResumeEqual => {
                 let c = &primary.cursors;
-                let at = if planted(Plant::ResumeUnflushed) { c.received } else { c.durable };
+                let at = if planted(Plant::ResumeUnflushed) { c.received() } else { c.durable() };
                 primary.resume_durable(lineage, at, verify, local, permit, turn);
             }
             Verdict::UpdateMarks => {

@@ -23,31 +23,29 @@ use helio_format::invalid::Invalid;
 use helio_format::message::{Message, Parting};
 use helio_units::Generation;
 
-/// How far the peer is in recording that this node's metadata tells nothing any more.
+/// What was said in this conversation of metadata that cannot be written. Two nodes that both fail hang up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Told {
-    /// It was not told in this conversation.
+enum Said {
     Nothing,
-    /// It was.
+    /// The peer was told of this node's own.
     Sent,
-    /// It recorded that.
+    /// The peer recorded that.
     Recorded,
+    /// The peer said it of its own.
+    PeerFails,
 }
 
 /// What the two nodes record of metadata that cannot be written.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Invalidity {
-    /// What the peer was told of this node's own metadata.
-    told: Told,
-    /// The peer said in this conversation that its metadata cannot be written.
-    peer_fails: bool,
+    said: Said,
     /// The stream that was adopted last brings everything.
     compared: bool,
 }
 
 impl Invalidity {
     pub(crate) const fn new() -> Self {
-        Self { told: Told::Nothing, peer_fails: false, compared: false }
+        Self { said: Said::Nothing, compared: false }
     }
 
     /// A stream is adopted; a `whole` one brings everything.
@@ -57,30 +55,30 @@ impl Invalidity {
 
     /// Whether a stream that brings everything has done so, and its sender's metadata is as it should be.
     pub(crate) const fn is_peer_proven(&self) -> bool {
-        self.compared && !self.peer_fails
+        self.compared && !matches!(self.said, Said::PeerFails)
     }
 
     /// Whether the peer is to be told of this node's own metadata, as it now is.
     fn tells(&mut self) -> bool {
-        let tells = self.told == Told::Nothing;
-        self.told = if tells { Told::Sent } else { self.told };
+        let tells = matches!(self.said, Said::Nothing | Said::PeerFails);
+        self.said = if tells { Said::Sent } else { self.said };
         tells
     }
 
     /// The peer recorded what it was told. Returns whether that is news.
     fn recorded(&mut self) -> bool {
-        let news = self.told == Told::Sent;
-        self.told = if news { Told::Recorded } else { self.told };
+        let news = self.said == Said::Sent;
+        self.said = if news { Said::Recorded } else { self.said };
         news
     }
 
     /// The peer's metadata cannot be written.
     fn peer_fails(&mut self) {
-        self.peer_fails = true;
+        self.said = Said::PeerFails;
     }
 
     fn conversation_ended(&mut self) {
-        (self.told, self.peer_fails) = (Told::Nothing, false);
+        self.said = Said::Nothing;
     }
 }
 
@@ -95,7 +93,7 @@ impl Engine {
             let generation = self.record.superblock().lineage.generation;
             self.turn.send(Message::Invalid(Invalid::Failed { generation }));
         }
-        self.local.uncover(leads && self.record.keeping().invalid().told == Told::Recorded);
+        self.local.uncover(leads && self.record.keeping().invalid().said == Said::Recorded);
         if self.local.is_uncovered() {
             for parked in self.local.hot_mut().give_up() {
                 self.local.issue(parked.io, parked.volume, parked.op, &mut self.turn);

@@ -25,7 +25,6 @@ use crate::effect::Effect;
 use crate::engine::Engine;
 use crate::event::CommandId;
 use crate::follow::follower::Follower;
-use crate::peer::outgoing::Pace;
 use crate::peer::primary::Primary;
 use crate::refusal::Refusal;
 use crate::role::{Following, Leave};
@@ -350,7 +349,7 @@ impl Config {
 impl Primary {
     /// Whether no answer can be given without the peer, as far as this primary's stream shows.
     fn is_together(&self, mode: Mode) -> bool {
-        matches!(self.flow.as_ref().map(|flow| flow.pace), Some(Pace::Level { .. }))
+        self.is_level()
             && self.effective(mode) != Mode::Async
             && self.owed.marker().is_none()
             && self.lack.is_none()

@@ -33,50 +33,89 @@ const ITEM_BODY_BYTES: u64 = 36;
 /// How far the peer is, as it told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cursors {
-    pub(crate) sent: Sequence,
-    pub(crate) received: Sequence,
-    pub(crate) completed: Sequence,
-    pub(crate) durable: Sequence,
+    sent: Sequence,
+    received: Sequence,
+    completed: Sequence,
+    durable: Sequence,
 }
 
 impl Cursors {
     pub(crate) fn all_at(at: Sequence) -> Self {
         Self { sent: at, received: at, completed: at, durable: at }
     }
+
+    pub(crate) const fn sent(&self) -> Sequence {
+        self.sent
+    }
+
+    pub(crate) const fn received(&self) -> Sequence {
+        self.received
+    }
+
+    pub(crate) const fn completed(&self) -> Sequence {
+        self.completed
+    }
+
+    pub(crate) const fn durable(&self) -> Sequence {
+        self.durable
+    }
 }
 
 /// See the drawing above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pace {
+enum Pace {
     Behind { until: Sequence },
     Closing { until: Sequence },
     Level { since: Moment },
 }
 
+/// How far the peer is with a stream that it is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Uptake {
+    /// It did not acknowledge the stream yet.
+    Unheard,
+    /// It has taken it up, and its cursors are behind those of the stream before.
+    Repeating,
+    /// It has everything from before it, so its cursors count on from where the stream began.
+    CaughtUp,
+}
+
 /// A stream that flows.
 #[derive(Clone, Debug)]
 pub(crate) struct Flow {
-    pub(crate) pace: Pace,
+    pace: Pace,
     /// Handed to the link, not yet taken by its socket.
-    pub(crate) unsent: Bytes,
+    unsent: Bytes,
     /// Its number, as its start names it.
-    pub(crate) number: u32,
-    /// The peer has taken it up.
-    pub(crate) heard: bool,
-    /// The peer has everything from before it, so its cursors count on from where the stream began.
-    caught_up: bool,
+    number: u32,
+    uptake: Uptake,
 }
 
 impl Flow {
     /// A stream that begins while the line's head is `head`.
     pub(crate) fn behind(head: Sequence, number: u32) -> Self {
         let pace = Pace::Behind { until: head };
-        Self { pace, unsent: Bytes::ZERO, number, heard: false, caught_up: false }
+        Self { pace, unsent: Bytes::ZERO, number, uptake: Uptake::Unheard }
     }
 
     /// Whether answers ask the peer's word.
     pub(crate) fn answers_count(&self) -> bool {
         !matches!(self.pace, Pace::Behind { .. })
+    }
+
+    /// Since when the peer is level with the answers given, if it is.
+    pub(crate) const fn level_since(&self) -> Option<Moment> {
+        if let Pace::Level { since } = self.pace { Some(since) } else { None }
+    }
+
+    /// The peer follows the stream, in its generation.
+    pub(crate) fn is_taken_up(&self) -> bool {
+        self.uptake != Uptake::Unheard
+    }
+
+    /// From here on every new answer asks what its mode asks; `head` is the line's.
+    pub(crate) fn close_from(&mut self, head: Sequence) {
+        self.pace = Pace::Closing { until: head };
     }
 }
 
@@ -131,10 +170,10 @@ impl Primary {
     /// Sends what may be sent now.
     pub(crate) fn pump(&mut self, turn: &mut Turn) {
         while let Some(flow) = &mut self.flow {
-            if self.cursors.sent >= self.line.head || flow.unsent >= UNSENT_BYTES_MAX {
+            if self.cursors.sent() >= self.line.head || flow.unsent >= UNSENT_BYTES_MAX {
                 return;
             }
-            let next = self.cursors.sent.next();
+            let next = self.cursors.sent().next();
             let Some(entry) = self.line.get(next) else {
                 panic!("item {next} left the line unsent")
             };
@@ -145,9 +184,14 @@ impl Primary {
         }
     }
 
+    /// The peer is level with the answers given.
+    pub(crate) fn is_level(&self) -> bool {
+        self.flow.as_ref().is_some_and(|flow| flow.level_since().is_some())
+    }
+
     /// The peer follows the stream that flows, in its generation.
     pub(crate) fn is_taken_up(&self) -> bool {
-        self.flow.as_ref().is_some_and(|flow| flow.heard)
+        self.flow.as_ref().is_some_and(Flow::is_taken_up)
     }
 
     /// The socket took bytes.
@@ -186,14 +230,14 @@ impl Primary {
         let backwards = ack.received < old.received
             || ack.completed < old.completed
             || ack.durable < old.durable;
-        flow.heard = true;
-        if backwards && !flow.caught_up {
+        if backwards && flow.uptake != Uptake::CaughtUp {
+            flow.uptake = Uptake::Repeating;
             return Ok(false);
         }
         if backwards && !planted(Plant::RegressingCursor) {
             return Err(format!("the peer's cursors went backwards: {ack:?} after {old:?}"));
         }
-        flow.caught_up = true;
+        flow.uptake = Uptake::CaughtUp;
         self.cursors = Cursors {
             sent: old.sent,
             received: ack.received,
@@ -230,7 +274,7 @@ impl Primary {
     /// Moves the pace on where the cursors allow it.
     pub(crate) fn keep_pace(&mut self, local: &Local, permit: &Permit, turn: &mut Turn) {
         if let Some(at) = self.owed.marker()
-            && self.cursors.completed >= at
+            && self.cursors.completed() >= at
             && self.flow.is_some()
         {
             self.owed.restore_order();
@@ -249,16 +293,16 @@ impl Primary {
         let Some(flow) = &mut self.flow else { return };
         if let Pace::Behind { until } = flow.pace
             && settled
-            && cursors.received >= until
+            && cursors.received() >= until
         {
-            flow.pace = Pace::Closing { until: head };
+            flow.close_from(head);
             closes = true;
         }
         if let Pace::Closing { until } = flow.pace {
             let level = match mode {
                 _ if planted(Plant::LevelEarly) => true,
-                Mode::Sync => cursors.completed >= until,
-                Mode::NearSync => cursors.received >= until,
+                Mode::Sync => cursors.completed() >= until,
+                Mode::NearSync => cursors.received() >= until,
                 Mode::Async => true,
             };
             if level {
@@ -273,10 +317,8 @@ impl Primary {
     /// Another mode is asked for: a stricter one must close up first.
     pub(crate) fn mode_changed(&mut self, local: &Local, permit: &Permit, turn: &mut Turn) {
         let head = self.line.head;
-        if let Some(flow) = &mut self.flow
-            && let Pace::Level { .. } | Pace::Closing { .. } = flow.pace
-        {
-            flow.pace = Pace::Closing { until: head };
+        if let Some(flow) = self.flow.as_mut().filter(|flow| flow.answers_count()) {
+            flow.close_from(head);
         }
         self.keep_pace(local, permit, turn);
         self.consider_all(local, permit, turn);
@@ -320,7 +362,7 @@ impl Primary {
         permit: &Permit,
         turn: &mut Turn,
     ) {
-        self.cursors.received = received.max(self.cursors.received);
+        self.cursors.received = received.max(self.cursors.received());
         let skipped = planted(Plant::ResumePastGap) && received < self.line.head;
         let from = Sequence(received.0 + 1 + u64::from(skipped));
         // A marker that the peer received already ends its inconsistency there, whatever we heard of it.
@@ -344,7 +386,7 @@ impl Primary {
         permit: &Permit,
         turn: &mut Turn,
     ) {
-        let had_more = self.cursors.sent > durable;
+        let had_more = self.cursors.sent() > durable;
         self.forget_comparisons(durable, turn);
         self.cursors = Cursors::all_at(durable);
         for entry in self.line.iter_mut().filter(|e| e.item.sequence > durable) {

@@ -218,7 +218,7 @@ impl Primary {
         turn: &mut Turn,
     ) {
         if self.owed.queues_in_order() {
-            let lost = self.line.head.0 - self.cursors.durable.0;
+            let lost = self.line.head.0 - self.cursors.durable().0;
             turn.warn(format!(
                 "queue dropped: {because}; {lost} items are only recorded in the bitmap, and their order is lost"
             ));
@@ -294,7 +294,7 @@ impl Primary {
         }
         // Of a peer that is away only what was durable there is known to be there still.
         let connected = self.flow.is_some();
-        let there = if connected { self.cursors.completed } else { self.cursors.durable };
+        let there = if connected { self.cursors.completed() } else { self.cursors.durable() };
         let lacking = |e: &&Entry| {
             e.slot.is_some()
                 && e.item.sequence > there

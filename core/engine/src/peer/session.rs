@@ -14,7 +14,6 @@ use crate::effect::Effect;
 use crate::engine::Engine;
 use crate::follow::follower::Follower;
 use crate::peer::handshake::Leader;
-use crate::peer::outgoing::Cursors;
 use crate::peer::primary::Primary;
 use crate::role::pause::{End, Proof};
 use crate::role::{Following, Stage};
@@ -287,8 +286,7 @@ impl Engine {
             && !b.alone
             && (kept || b.consistent);
         let generation = start.lineage.generation;
-        let incarnation = self.peer.session.peer().map(|source| source.incarnation);
-        self.peer.leader = incarnation.map(|incarnation| Leader { incarnation, generation });
+        self.peer.leader = self.peer.session.peer().map(|source| Leader::new(source, generation));
         if let Some(follower) = self.standing.follower_mut() {
             follower.start(start, continues, &mut self.turn);
         }
@@ -374,7 +372,7 @@ impl Engine {
     pub(crate) fn keep_alive(&mut self) {
         let primary = self.standing.primary();
         let waiting = primary.is_some_and(|p| p.queue.waiters() > 0) || self.standing.is_leaving();
-        let undurable = primary.is_some_and(|p| p.cursors.completed > p.cursors.durable);
+        let undurable = primary.is_some_and(|p| p.cursors.completed() > p.cursors.durable());
         let hurry = waiting && undurable && self.peer.session.may_hurry();
         let state = primary.map(|_| self.state());
         if hurry || self.peer.session.is_ping_due(state, self.turn.now()) {
@@ -405,9 +403,9 @@ impl Primary {
     /// when an item has arrived whole: so the next one that has not gets its time on the slowest link. That the socket takes
     /// bytes proves nothing: a hung peer's kernel takes them too.
     fn outstanding(&self) -> Option<Duration> {
-        let Cursors { sent, received, durable, .. } = self.cursors;
-        self.flow.as_ref().filter(|_| sent > durable)?;
-        let next = self.line.get(received.next()).filter(|e| e.item.sequence <= sent);
+        let c = &self.cursors;
+        self.flow.as_ref().filter(|_| c.sent() > c.durable())?;
+        let next = self.line.get(c.received().next()).filter(|e| e.item.sequence <= c.sent());
         let payload = next.and_then(|e| e.item.payload);
         Some(SLOWEST_LINK.time_for(Bytes(payload.map_or(0, |payload| payload.length.into()))))
     }

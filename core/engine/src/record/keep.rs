@@ -26,7 +26,6 @@ use crate::role::Following;
 use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::mem;
 use core::time::Duration;
 use helio_bitmap::Bitmap;
 use helio_bitmap::{Change, Cooling, HotExtent};
@@ -73,13 +72,11 @@ struct Followed {
     here: Sequence,
     /// When it was heard to have come forward last.
     here_at: Moment,
-    /// Which items touched the hot extents is not known to their positions yet.
-    unremembered: bool,
 }
 
 impl Followed {
     const fn since(now: Moment) -> Self {
-        Self { here: Sequence::ZERO, here_at: now, unremembered: true }
+        Self { here: Sequence::ZERO, here_at: now }
     }
 
     /// The primary reported its completed position.
@@ -101,7 +98,7 @@ impl Followed {
 
     /// Whether its own record has everything up to there.
     fn covers(&self, at: Sequence) -> bool {
-        !self.unremembered && self.here >= at
+        self.here >= at
     }
 }
 
@@ -246,14 +243,12 @@ impl Engine {
 
     /// The primary told how far it is.
     pub(crate) fn primary_is_at(&mut self, completed: Sequence, accepted: Sequence) {
-        let followed = &mut self.record.keeping.followed;
-        followed.is_at(completed, self.turn.now());
+        self.record.keeping.followed.is_at(completed, self.turn.now());
         if !self.record.superblock.consistent {
             return;
         }
-        if mem::take(&mut followed.unremembered) {
-            self.local.hot_mut().remember_items(accepted);
-        }
+        // Extents from before this node followed that line. What it applies itself enters with its position.
+        self.local.hot_mut().remember_items(accepted);
         // Everything here is in the primary's own record: what was marked meanwhile may end.
         let received = self.standing.follower().map(|follower| follower.received());
         if received.is_some_and(|received| self.record.keeping.followed.covers(received)) {

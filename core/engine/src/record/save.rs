@@ -236,7 +236,7 @@ impl Engine {
             b.head = p.line.head;
             b.equal = p.owed.stays_consistent()
                 && p.marks.none_dirty()
-                && p.cursors.durable == p.line.head
+                && p.cursors.durable() == p.line.head
                 && p.peer_incarnation.is_some()
                 // Whoever is to take over must follow this generation first.
                 && (to != Leave::Hand || p.is_taken_up() && !p.tell_generation);

@@ -146,7 +146,7 @@ impl Primary {
 
     /// Asks the peer what it holds, as far ahead as the window reaches.
     fn ask_ahead(&mut self, turn: &mut Turn) {
-        let completed = self.cursors.completed;
+        let completed = self.cursors.completed();
         while let Some(Ask { row, coarse, .. }) = self.copier.next_ask(completed, &mut self.marks) {
             let Row { volume, extent, .. } = row;
             turn.send(Message::Copying(Copying::DigestsWanted { volume, extent, coarse }));

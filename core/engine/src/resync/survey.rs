@@ -128,7 +128,7 @@ impl Survey {
 impl Primary {
     /// Takes up as many stretches as may be under way, unless the copier has enough to do.
     pub(crate) fn survey_step(&mut self, local: &mut Local, turn: &mut Turn) {
-        if !self.copier.is_sure(self.cursors.completed) {
+        if !self.copier.is_sure(self.cursors.completed()) {
             return;
         }
         while let Some(id) = self.copier.next_stretch(&mut self.marks) {

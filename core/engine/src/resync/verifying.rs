@@ -134,7 +134,7 @@ impl Primary {
     fn count_comparisons(&mut self, verify: &mut Verify, turn: &mut Turn) {
         while let Some((volume, at)) = verify.oldest() {
             let here = self.line.get(at).is_some_and(|entry| entry.peer_completed);
-            if !here && at > self.cursors.completed {
+            if !here && at > self.cursors.completed() {
                 return;
             }
             let size = turn.config().volumes[usize::from(volume.0)];

@@ -18,10 +18,10 @@ use helio_units::{Bytes, Moment};
 impl Primary {
     /// Answered bytes that are durable nowhere: what is lacking here is not made whole by a write that reached the store.
     fn only_queued(&self) -> Bytes {
-        if self.lack.is_none() || self.cursors.durable >= self.line.head {
+        if self.lack.is_none() || self.cursors.durable() >= self.line.head {
             return Bytes::ZERO;
         }
-        let durable = self.cursors.durable;
+        let durable = self.cursors.durable();
         let only = self.line.iter().filter(|entry| {
             entry.item.sequence > durable
                 && entry.item.kind.changes_data()

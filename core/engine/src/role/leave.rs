@@ -86,8 +86,9 @@ impl Engine {
     /// Whether a leaving primary has nothing more to wait for.
     pub(crate) fn is_delivered(&self, until: Moment) -> bool {
         let Some(p) = self.standing.primary() else { return true };
-        let owed =
-            p.flow.is_some() && !p.owed.is_image_out_of_order() && p.cursors.durable < p.line.head;
+        let owed = p.flow.is_some()
+            && !p.owed.is_image_out_of_order()
+            && p.cursors.durable() < p.line.head;
         p.is_quiet() && self.permit.pause.is_quiet() && (!owed || self.turn.now() >= until)
     }
 
@@ -170,7 +171,7 @@ impl Engine {
         }
         if let Some(p) = self.standing.primary_mut()
             && p.owed.queues_in_order()
-            && (!p.owed.stays_consistent() || p.cursors.durable < p.line.head)
+            && (!p.owed.stays_consistent() || p.cursors.durable() < p.line.head)
         {
             p.drop_queue(
                 "this node leaves the primary role",

@@ -18,7 +18,7 @@
 
 use crate::engine::Engine;
 use crate::event::CommandId;
-use crate::peer::outgoing::Pace;
+use crate::peer::outgoing::Flow;
 use crate::refusal::Refusal;
 use crate::role::{Following, Leading, Leave, Stage, busy};
 use alloc::format;
@@ -93,7 +93,7 @@ impl Engine {
             ));
         }
         // A stream that the peer has not taken up yet is waited for while this node leaves.
-        let in_order = p.flow.as_ref().is_some_and(|f| !matches!(f.pace, Pace::Behind { .. }))
+        let in_order = p.flow.as_ref().is_some_and(Flow::answers_count)
             && p.owed.stays_consistent()
             && p.marks.none_dirty();
         if !in_order {

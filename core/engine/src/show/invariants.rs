@@ -28,12 +28,12 @@ impl Engine {
         assert!(!self.local.works_for(false), "a secondary was promoted with work under way");
         let c = &p.cursors;
         assert!(
-            c.received >= c.completed && c.completed >= c.durable,
+            c.received() >= c.completed() && c.completed() >= c.durable(),
             "the peer's cursors crossed"
         );
         if p.flow.is_some() {
             assert!(
-                c.sent >= c.received && p.line.head >= c.sent,
+                c.sent() >= c.received() && p.line.head >= c.sent(),
                 "sent more than accepted, or less than received"
             );
             assert!(p.owed.queues_in_order(), "a stream flows from a line that is not kept");

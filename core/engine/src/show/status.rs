@@ -3,7 +3,6 @@
 
 use crate::engine::Engine;
 use crate::follow::follower::Follower;
-use crate::peer::outgoing::Pace;
 use crate::peer::primary::{Lag, Primary};
 use crate::role::{Following, Leading, Stage, Standing};
 use crate::show::fault::Fault;
@@ -248,7 +247,7 @@ impl Engine {
             None if primary.peer_keeping.is_refused() => State::NeedsRoom,
             None => State::Logging,
             Some(_) if primary.owed.is_image_out_of_order() => State::Syncing,
-            Some(flow) if !matches!(flow.pace, Pace::Level { .. }) => State::CatchingUp,
+            Some(flow) if flow.level_since().is_none() => State::CatchingUp,
             Some(_) if primary.owed.marker().is_some() => State::CatchingUp,
             Some(_) if !primary.marks.none_dirty() => State::Syncing,
             Some(_) => State::Replicating,
@@ -376,10 +375,7 @@ impl Engine {
     }
 
     fn level_since(&self) -> Option<Moment> {
-        match self.standing.primary()?.flow.as_ref()?.pace {
-            Pace::Level { since } => Some(since),
-            _ => None,
-        }
+        self.standing.primary()?.flow.as_ref()?.level_since()
     }
 
     fn changing(&self) -> Option<&'static str> {
@@ -511,10 +507,10 @@ impl Engine {
                 head: p.line.head,
                 completed: p.line.head,
                 durable: p.line.head,
-                peer_sent: p.cursors.sent,
-                peer_received: p.cursors.received,
-                peer_completed: p.cursors.completed,
-                peer_durable: p.cursors.durable,
+                peer_sent: p.cursors.sent(),
+                peer_received: p.cursors.received(),
+                peer_completed: p.cursors.completed(),
+                peer_durable: p.cursors.durable(),
             },
             Standing::Following { follower, .. } => CursorStatus {
                 head: follower.received(),

@@ -19,7 +19,6 @@
 use crate::engine::Engine;
 use crate::local::Local;
 use crate::peer::outgoing::Opening;
-use crate::peer::outgoing::Pace;
 use crate::peer::permit::Permit;
 use crate::peer::primary::Primary;
 use crate::record::save::Goal;
@@ -69,8 +68,7 @@ impl Engine {
                 true
             }
             (Some(p), Stage::Leading(Leading::Primary)) => {
-                matches!(p.flow.as_ref().map(|f| f.pace), Some(Pace::Level { .. }))
-                    && !p.owed.is_image_out_of_order()
+                p.is_level() && !p.owed.is_image_out_of_order()
             }
             (None, Stage::Following(Following::Secondary)) => {
                 let begun = self.standing.streaming().is_some_and(|f| f.is_begun());
@@ -103,7 +101,7 @@ impl Engine {
         if self.record.is_saving() || self.local.metadata_failed() {
             return;
         }
-        let level = matches!(primary.flow.as_ref().map(|f| f.pace), Some(Pace::Level { .. }));
+        let level = primary.is_level();
         let config = self.turn.config();
         let together = primary.wanted_mode(config.mode) == Mode::Sync || config.may_lease();
         let raises =
@@ -155,7 +153,7 @@ impl Primary {
         }
         self.tell_generation = false;
         // A marker that is on its way ends the inconsistency before the peer takes up the new generation.
-        let sent = self.cursors.sent;
+        let sent = self.cursors.sent();
         let consistent = self.owed.is_consistent_after(sent);
         self.begin_stream(
             Opening { lineage, from: sent.next(), consistent },

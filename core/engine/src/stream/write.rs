@@ -268,7 +268,7 @@ impl Primary {
             return;
         }
         for entry in self.line.iter_mut() {
-            if entry.item.sequence > self.cursors.completed {
+            if entry.item.sequence > self.cursors.completed() {
                 break;
             }
             let droppable = entry.local != Leg::Pending && entry.peer_completed;
@@ -447,7 +447,7 @@ impl Primary {
         turn: &mut Turn,
     ) {
         let effective = self.effective(turn.config().mode);
-        let received = self.flow.is_some() && at <= self.cursors.received;
+        let received = self.flow.is_some() && at <= self.cursors.received();
         let Some(entry) = self.line.get(at) else { return };
         if entry.answered {
             return;
@@ -465,7 +465,7 @@ impl Primary {
             remote,
             // What an update brings by the bitmap is there once that has ended, whatever the cursors say.
             in_order: !self.owed.is_image_out_of_order(),
-            durable: at <= self.cursors.durable,
+            durable: at <= self.cursors.durable(),
             unreplicated: self.unreplicated,
             withholds: permit.withholds(turn.now()),
             gives_up: permit.lease.gives_up(),
@@ -566,7 +566,7 @@ impl Primary {
     /// for its extents to turn hot. Those extents may need these to turn cold.
     pub(crate) fn settle_durable(&mut self) {
         let c = &self.cursors;
-        let safe = if planted(Plant::ClearMarkEarly) { c.received } else { c.durable };
+        let safe = if planted(Plant::ClearMarkEarly) { c.received() } else { c.durable() };
         while self.settled < safe {
             self.settled = self.settled.next();
             let Some(entry) = self.line.get_mut(self.settled) else { continue };
@@ -602,7 +602,7 @@ impl Primary {
     pub(crate) fn release_front(&mut self, turn: &mut Turn) {
         while let Some(entry) = self.line.front() {
             let c = &self.cursors;
-            let safe = if planted(Plant::ClearMarkEarly) { c.received } else { c.durable };
+            let safe = if planted(Plant::ClearMarkEarly) { c.received() } else { c.durable() };
             let owed = self.owed.queues_in_order() && entry.item.sequence > safe;
             if entry.local == Leg::Pending || !entry.answered || owed {
                 return;
