@@ -32,7 +32,7 @@ use crate::refusal::{Denial, StoreFault};
 use crate::stream::ack::{Here, Leg};
 use crate::stream::unreplicated::Unreplicated;
 use crate::turn::Turn;
-use alloc::collections::BTreeSet;
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 use helio_bitmap::Bitmap;
@@ -116,15 +116,22 @@ impl Flushes {
     }
 }
 
+/// How the marks of a volume tell that its store is given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Marks {
+    /// In memory.
+    Set,
+    /// Every one of them is kept.
+    Kept,
+}
+
 /// What a primary holds while it lacks something.
 #[derive(Clone, Debug)]
 pub(crate) struct Lack {
     stage: Stage,
     cause: Cause,
     /// Volumes whose own store failed and is given up.
-    lost: BTreeSet<VolumeIndex>,
-    /// What became lacking last is not kept as marks yet.
-    unkept: bool,
+    lost: BTreeMap<VolumeIndex, Marks>,
     pub(super) questions: Questions,
     pub(super) pulling: Pulling,
     flushes: Flushes,
@@ -137,8 +144,7 @@ impl Lack {
         Self {
             stage: Stage::Recording(false),
             cause: reversal.map_or(Cause::Failure, Cause::Reversal),
-            lost: BTreeSet::new(),
-            unkept: false,
+            lost: BTreeMap::new(),
             questions: Questions::default(),
             pulling: Pulling::default(),
             flushes: Flushes::default(),
@@ -147,14 +153,30 @@ impl Lack {
     }
 
     /// Volumes whose own store failed and is given up.
-    pub(super) const fn lost(&self) -> &BTreeSet<VolumeIndex> {
-        &self.lost
+    pub(super) fn lost(&self) -> impl Iterator<Item = VolumeIndex> {
+        self.lost.keys().copied()
+    }
+
+    /// Whether the store of that volume is given up.
+    pub(super) fn has_lost(&self, volume: VolumeIndex) -> bool {
+        self.lost.contains_key(&volume)
+    }
+
+    /// What became lacking last is not kept as marks yet.
+    fn is_unkept(&self) -> bool {
+        self.lost.values().any(|marks| *marks == Marks::Set)
+    }
+
+    /// Every mark is kept. Returns whether that is news.
+    fn kept(&mut self) -> bool {
+        let news = self.is_unkept();
+        self.lost.values_mut().for_each(|marks| *marks = Marks::Kept);
+        news
     }
 
     /// Gives the store of a volume up.
     pub(super) fn lose(&mut self, volume: VolumeIndex) {
-        self.lost.insert(volume);
-        self.unkept = true;
+        self.lost.insert(volume, Marks::Set);
         if matches!(self.stage, Stage::Flushing(..) | Stage::Flushed) {
             self.stage = Stage::Serving;
         }
@@ -182,12 +204,13 @@ impl Lack {
 
     /// The superblock says that this node's image is not consistent.
     pub(crate) fn is_recorded(&self) -> bool {
-        matches!(self.stage, Stage::Serving | Stage::Flushing(..) | Stage::Flushed) && !self.unkept
+        matches!(self.stage, Stage::Serving | Stage::Flushing(..) | Stage::Flushed)
+            && !self.is_unkept()
     }
 
     /// A failed item's bytes are the peer's to give: its regions are lacking.
     fn absolves(&self, item: &Item) -> bool {
-        item.kind.changes_data() || self.lost.contains(&item.volume)
+        item.kind.changes_data() || self.has_lost(item.volume)
     }
 
     /// It is recorded. Returns the reversal that it began with, where that was not recorded before.
@@ -202,7 +225,7 @@ impl Lack {
 
     /// Every page of marks is to be kept at once: a record waits for them.
     pub(crate) fn is_recording(&self) -> bool {
-        self.stage == Stage::Recording(false) || self.unkept
+        self.stage == Stage::Recording(false) || self.is_unkept()
     }
 
     /// No client waits for the peer's word about a read, and nothing is being written here.
@@ -232,7 +255,7 @@ impl Lack {
     ) -> Option<Claim> {
         let (lost, fits) = (&self.lost, &fits);
         let volumes = (0..volumes as u16).map(VolumeIndex);
-        let volumes = volumes.filter(move |v| !lost.contains(v) && fits(*v));
+        let volumes = volumes.filter(move |v| !lost.contains_key(v) && fits(*v));
         let claim = self.pulling.claim(self.questions.next_ticket(), volumes, marks)?;
         self.questions.take_ticket(claim.number);
         Some(claim)
@@ -327,7 +350,7 @@ impl Primary {
         let failed = leg == Leg::Failed && lack.absolves(item);
         match leg {
             Leg::Pending => Here::Pending,
-            _ if failed || lack.lost.contains(&item.volume) => match (lack.is_recorded(), leg) {
+            _ if failed || lack.has_lost(item.volume) => match (lack.is_recorded(), leg) {
                 (false, _) => Here::Unrecorded,
                 (true, Leg::Failed) => Here::OnPeer,
                 (true, _) => Here::Done,
@@ -570,7 +593,7 @@ impl Engine {
         let Some(primary) = self.standing.primary_mut() else { return };
         let kept = primary.marks.is_saved();
         let Some(lack) = &mut primary.lack else { return };
-        let news = kept && core::mem::take(&mut lack.unkept);
+        let news = kept && lack.kept();
         let goal = match lack.stage {
             Stage::Recording(false) if self.local.metadata_failed() => {
                 return self.lack_unrecorded();

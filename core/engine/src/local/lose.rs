@@ -57,12 +57,12 @@ impl Primary {
 
     /// Nothing is issued to the store of that volume any more.
     pub(crate) fn is_lost(&self, volume: VolumeIndex) -> bool {
-        self.lack.as_ref().is_some_and(|lack| lack.lost().contains(&volume))
+        self.lack.as_ref().is_some_and(|lack| lack.has_lost(volume))
     }
 
     /// Any store is given up.
     pub(crate) fn has_lost(&self) -> bool {
-        self.lack.as_ref().is_some_and(|lack| !lack.lost().is_empty())
+        self.lack.as_ref().is_some_and(|lack| lack.lost().next().is_some())
     }
 
     /// Gives the store of a volume up.
@@ -94,6 +94,6 @@ impl Primary {
 
     /// The first store that was given up.
     pub(crate) fn lost(&self) -> Option<VolumeIndex> {
-        self.lack.as_ref()?.lost().first().copied()
+        self.lack.as_ref()?.lost().next()
     }
 }

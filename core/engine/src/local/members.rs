@@ -21,9 +21,27 @@ use helio_units::{Generation, VolumeIndex};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Members {
     found: Vec<u128>,
-    /// Which member is another one than the record says, and what both are.
-    foreign: Option<String>,
-    said: bool,
+    foreign: Foreign,
+}
+
+/// Which member is another one than the record says, and what both are.
+#[derive(Clone, Debug, Default)]
+enum Foreign {
+    #[default]
+    None,
+    /// The log does not say so yet.
+    Found(String),
+    /// It does, or an operator put it there.
+    Known(String),
+}
+
+impl Foreign {
+    const fn text(&self) -> Option<&String> {
+        match self {
+            Self::None => None,
+            Self::Found(text) | Self::Known(text) => Some(text),
+        }
+    }
 }
 
 impl Members {
@@ -40,12 +58,12 @@ impl Members {
             }
         }
         let found = found.iter().map(|found| found.identity).collect();
-        Self { found, foreign, said: false }
+        Self { found, foreign: foreign.map_or(Foreign::None, Foreign::Found) }
     }
 
     /// A member is another one than it was.
     pub(crate) fn are_foreign(&self) -> bool {
-        self.foreign.is_some()
+        self.foreign.text().is_some()
     }
 
     /// Another disk lies in a volume's place. One that follows is foreign to its record until that tells of it.
@@ -54,8 +72,7 @@ impl Members {
             *found = identity;
         }
         if !leads {
-            self.foreign = Some(format!("volume {name} moves to disk {identity:032x}"));
-            self.said = true;
+            self.foreign = Foreign::Known(format!("volume {name} moves to disk {identity:032x}"));
         }
     }
 
@@ -67,7 +84,7 @@ impl Members {
 
     /// What the next record says of them.
     pub(crate) fn record(&self, b: &mut Superblock, goal: Goal) {
-        if self.foreign.is_none() || takes_them(goal) {
+        if !self.are_foreign() || takes_them(goal) {
             for (recorded, found) in b.members.iter_mut().zip(&self.found) {
                 *recorded = *found;
             }
@@ -77,13 +94,13 @@ impl Members {
     /// A record is durable.
     pub(crate) fn recorded(&mut self, goal: Goal) {
         if takes_them(goal) {
-            self.foreign = None;
+            self.foreign = Foreign::None;
         }
     }
 
     /// What is wrong, for people.
     pub(crate) fn fault(&self) -> Option<String> {
-        self.foreign.as_ref().map(|text| format!("a volume is on another disk: {text}"))
+        self.foreign.text().map(|text| format!("a volume is on another disk: {text}"))
     }
 }
 
@@ -121,10 +138,8 @@ impl Engine {
 
     /// Says once what is wrong.
     pub(crate) fn tell_foreign(&mut self) {
-        if self.local.members.said {
-            return;
-        }
-        self.local.members.said = true;
+        let Foreign::Found(text) = &self.local.members.foreign else { return };
+        self.local.members.foreign = Foreign::Known(text.clone());
         if let Err(refusal) = self.may_lead() {
             self.turn.warn(format!("{}; {}", refusal.text, refusal.hint));
         }

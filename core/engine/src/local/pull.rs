@@ -354,8 +354,7 @@ impl Engine {
         let Some(primary) = self.standing.primary_mut() else { return Ok(None) };
         let Some(lack) = &mut primary.lack else { return Ok(None) };
         lack.pulling.go_on();
-        let again = lack.lost().iter().copied();
-        let again: Vec<VolumeIndex> = again.filter(|v| self.local.suspect().is(*v)).collect();
+        let again: Vec<VolumeIndex> = lack.lost().filter(|v| self.local.suspect().is(*v)).collect();
         if again.iter().any(|volume| self.local.works_on(Some(*volume))) || !lack.is_recorded() {
             return Err(Refusal::later(
                 "busy",

@@ -41,16 +41,28 @@ pub(crate) struct Pulling {
     fetched: BTreeMap<Pulled, Fetched>,
     /// Whether to compare at all.
     guess: Guess,
-    /// It stopped at an error, until an operator says update.
-    halted: bool,
+    rest: Rest,
+}
+
+/// When the next region may be asked for.
+#[derive(Clone, Copy, Debug)]
+enum Rest {
     /// The peer could not read what was asked: not before then again.
-    rests_until: Moment,
+    Until(Moment),
+    /// It stopped at an error, until an operator says update; and not before then.
+    Halted(Moment),
+}
+
+impl Default for Rest {
+    fn default() -> Self {
+        Self::Until(Moment::ZERO)
+    }
 }
 
 impl Pulling {
     /// Whether a region of that size may be claimed now.
     pub(super) fn may_claim(&self, grain: Bytes, now: Moment) -> bool {
-        !self.halted && now >= self.rests_until && self.bytes + grain <= PULLING_MAX
+        self.rests_until().is_some_and(|at| now >= at) && self.bytes + grain <= PULLING_MAX
     }
 
     /// Claims the next lacking region of these volumes.
@@ -180,22 +192,30 @@ impl Pulling {
 
     /// An error stops it.
     pub(super) const fn halt(&mut self) {
-        self.halted = true;
+        if let Rest::Until(at) = self.rest {
+            self.rest = Rest::Halted(at);
+        }
     }
 
     /// An operator lets it go on.
     pub(super) const fn go_on(&mut self) {
-        self.halted = false;
+        if let Rest::Halted(at) = self.rest {
+            self.rest = Rest::Until(at);
+        }
     }
 
     /// The peer could not read.
     pub(super) fn rest(&mut self, now: Moment) {
-        self.rests_until = now + REST;
+        let (Rest::Until(at) | Rest::Halted(at)) = &mut self.rest;
+        *at = now + REST;
     }
 
     /// When it may go on: none if it stopped at an error.
     pub(super) const fn rests_until(&self) -> Option<Moment> {
-        if self.halted { None } else { Some(self.rests_until) }
+        match self.rest {
+            Rest::Until(at) => Some(at),
+            Rest::Halted(_) => None,
+        }
     }
 
     /// Asks for no digests from here on, and for nothing that differs.

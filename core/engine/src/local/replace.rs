@@ -34,7 +34,6 @@ use helio_units::VolumeIndex;
 pub(crate) struct Replacing {
     command: CommandId,
     volume: VolumeIndex,
-    recording: bool,
 }
 
 impl Engine {
@@ -192,16 +191,17 @@ impl Engine {
         if !self.is_link_down() {
             self.hang_up(Parting::VolumeFailed, String::from("its disk is being replaced"));
         }
-        self.local.replacing = Some(Replacing { command, volume, recording: false });
+        self.local.replacing = Some(Replacing { command, volume });
         Ok(None)
     }
 
     /// Moves a secondary's replacement on as far as it can go now.
     pub(crate) fn replace_step(&mut self) {
-        let Some(Replacing { command, volume, recording }) = self.local.replacing else { return };
+        let Some(Replacing { command, volume }) = self.local.replacing else { return };
         let keeper = &mut self.keeper;
         let settled = self.standing.is(Following::Secondary) && keeper.is_idle();
-        if recording || !settled || self.record.is_saving() {
+        // Its own record is among those.
+        if !settled || self.record.is_saving() {
             return;
         }
         if keeper.kept().is_some() && !keeper.has_failed() {
@@ -214,7 +214,6 @@ impl Engine {
                 "repair the before-image file and the metadata file, then restart the daemon";
             return self.done(command, Err(Refusal::new("before-failed", text, hint)));
         }
-        self.local.replacing = Some(Replacing { command, volume, recording: true });
         self.save(Goal::Replaced { command, volume });
     }
 

@@ -44,8 +44,20 @@ pub(crate) struct StretchId(u32);
 struct Stretch {
     row: Row,
     round: u32,
-    /// Its extent holds the gate.
-    gated: bool,
+    stage: Stage,
+}
+
+/// How far a stretch is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// The local store is asked.
+    Looking,
+    /// The target is asked.
+    Asked,
+    /// Its extent waits for the gate.
+    Waiting,
+    /// Its extent holds the gate, and the local store is asked again.
+    LookingAgain,
 }
 
 /// See the drawing above.
@@ -53,8 +65,6 @@ struct Stretch {
 pub(crate) struct Survey {
     stretches: Vec<Option<Stretch>>,
     open: usize,
-    /// Looks at the local store under way.
-    looks: usize,
     /// Those the target was asked about, in order.
     asked: VecDeque<StretchId>,
     /// Claimed, and the stretch before it was full.
@@ -83,7 +93,7 @@ impl Survey {
             self.stretches.push(None);
             self.stretches.len() - 1
         });
-        self.stretches[free] = Some(Stretch { row, round, gated: false });
+        self.stretches[free] = Some(Stretch { row, round, stage: Stage::Looking });
         Some(StretchId(free as u32))
     }
 
@@ -107,6 +117,12 @@ impl Survey {
         self.stretches[at as usize].unwrap_or_else(|| panic!("stretch {at} has ended"))
     }
 
+    fn put(&mut self, StretchId(at): StretchId, stage: Stage) {
+        if let Some(stretch) = &mut self.stretches[at as usize] {
+            stretch.stage = stage;
+        }
+    }
+
     fn end(&mut self, StretchId(at): StretchId) {
         self.stretches[at as usize] = None;
         self.open -= 1;
@@ -114,7 +130,8 @@ impl Survey {
 
     /// Whether the local store is being asked.
     pub(crate) fn is_looking(&self) -> bool {
-        self.looks > 0
+        let mut stages = self.stretches.iter().flatten().map(|stretch| stretch.stage);
+        stages.any(|stage| matches!(stage, Stage::Looking | Stage::LookingAgain))
     }
 
     /// The connection is gone, and with it whoever was asked.
@@ -146,13 +163,13 @@ impl Primary {
         turn: &mut Turn,
     ) {
         let stretch = self.copier.survey.get(id);
-        self.copier.survey.looks -= 1;
         let of_this_round = self.copier.is_of_round(stretch.round);
         let current = of_this_round && self.copier.is_running() && self.flow.is_some();
         // What cannot be asked is read, and a fault comes to light there.
         let empty = matches!(outcome, StoreOutcome::Empty(true));
         let Row { volume, extent, .. } = stretch.row;
-        if current && empty && !stretch.gated {
+        if current && empty && stretch.stage == Stage::Looking {
+            self.copier.survey.put(id, Stage::Asked);
             self.copier.survey.asked.push_back(id);
             turn.send(Message::Copying(Copying::EmptyWanted { volume, extent }));
             return;
@@ -163,7 +180,7 @@ impl Primary {
         } else if of_this_round {
             self.copier.survey.hand_over(&stretch);
         }
-        if stretch.gated {
+        if stretch.stage == Stage::LookingAgain {
             self.leave_gate(volume, extent, local, permit, turn);
         }
     }
@@ -202,9 +219,7 @@ impl Primary {
             }
             return Ok(());
         }
-        if let Some(Some(stretch)) = self.copier.survey.stretches.get_mut(id.0 as usize) {
-            stretch.gated = true;
-        }
+        self.copier.survey.put(id, Stage::Waiting);
         if self.gate.enter(Ticket::Survey(id), volume, extent) {
             self.survey_look(id, local, turn);
         }
@@ -213,8 +228,10 @@ impl Primary {
 
     /// Is it empty here? Before the target is asked, and again once the gate is ours.
     pub(crate) fn survey_look(&mut self, id: StretchId, local: &mut Local, turn: &mut Turn) {
-        let Row { volume, extent, .. } = self.copier.survey.get(id).row;
-        self.copier.survey.looks += 1;
+        let Stretch { row: Row { volume, extent, .. }, stage, .. } = self.copier.survey.get(id);
+        if stage == Stage::Waiting {
+            self.copier.survey.put(id, Stage::LookingAgain);
+        }
         local.store(volume, StoreOp::IsEmpty { extent }, PrimaryIo::Survey(id), turn);
     }
 }

@@ -93,8 +93,27 @@ pub(crate) struct Check {
 #[derive(Clone, Debug)]
 struct Asked {
     check: Check,
-    at: Option<Sequence>,
-    differs: bool,
+    progress: Progress,
+}
+
+/// How far a comparison is.
+#[derive(Clone, Copy, Debug)]
+enum Progress {
+    /// It is at the gate, or being read.
+    Begun,
+    /// It has its place on the line.
+    Placed(Sequence),
+    /// The peer reported there that something differs.
+    Differs(Sequence),
+}
+
+impl Progress {
+    const fn place(self) -> Option<Sequence> {
+        match self {
+            Self::Begun => None,
+            Self::Placed(at) | Self::Differs(at) => Some(at),
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -169,7 +188,7 @@ impl Verify {
     /// The oldest comparison that does not count yet, once it has its place on the line.
     pub(crate) fn oldest(&self) -> Option<(VolumeIndex, Sequence)> {
         let asked = self.asked.front()?;
-        Some((asked.check.volume, asked.at?))
+        Some((asked.check.volume, asked.progress.place()?))
     }
 
     /// What the peer reports as different lies inside of its volume.
@@ -321,7 +340,7 @@ impl Verify {
     /// A comparison takes its place on the line. Returns false if nobody waits for it any more.
     pub(crate) fn take_place(&mut self, check: Check, at: Sequence) -> bool {
         let asked = self.asked.iter_mut().find(|asked| asked.check == check);
-        asked.map(|asked| asked.at = Some(at)).is_some()
+        asked.map(|asked| asked.progress = Progress::Placed(at)).is_some()
     }
 
     /// Takes the differences that were only listed.
@@ -350,7 +369,7 @@ impl Verify {
             self.not_before = self.not_before.max(now) + rate.time_for(Bytes(extent.length));
         }
         let check = Check { volume, extent, epoch: self.epoch };
-        self.asked.push_back(Asked { check, at: None, differs: false });
+        self.asked.push_back(Asked { check, progress: Progress::Begun });
         Some(check)
     }
 
@@ -376,7 +395,7 @@ impl Verify {
     pub(crate) fn count_oldest(&mut self, size: Bytes, now: Moment) -> Option<VerifyPass> {
         let asked = self.asked.pop_front()?;
         let Check { volume, extent, .. } = asked.check;
-        if !asked.differs {
+        if !matches!(asked.progress, Progress::Differs(_)) {
             self.forget(volume, extent);
         }
         self.seen.retain(|(v, at)| *v != volume || *at >= extent.end());
@@ -401,13 +420,11 @@ impl Verify {
 
     /// A run of blocks differs. Returns whether it is to be mended at once.
     pub(crate) fn found(&mut self, volume: VolumeIndex, extent: Extent, at: Sequence) -> bool {
-        let asked = self.asked.iter_mut().find(|asked| asked.at == Some(at));
-        if let Some(asked) = asked {
-            let first = !core::mem::replace(&mut asked.differs, true);
-            let region = asked.check.extent;
-            if first {
-                self.forget(volume, region);
-            }
+        let first = self.asked.iter_mut().find(|asked| asked.progress.place() == Some(at));
+        if let Some(Asked { check, progress: progress @ Progress::Placed(_) }) = first {
+            *progress = Progress::Differs(at);
+            let region = check.extent;
+            self.forget(volume, region);
         }
         if self.run.is_some() && self.seen.insert((volume, extent.offset)) {
             let blocks = extent.length.div_ceil(BLOCK);

@@ -78,7 +78,8 @@ pub(crate) struct Queue {
     chosen_by: Option<(Duration, Rate)>,
     bytes: Bytes,
     items: Items,
-    full: bool,
+    /// What it may hold, in percent of its bound, to let something in: less from when it was full.
+    mark_percent: u64,
     waiting: VecDeque<(Part, Moment)>,
     figures: Figures,
 }
@@ -91,7 +92,7 @@ impl Queue {
             chosen_by: None,
             bytes: Bytes::ZERO,
             items: Items(0),
-            full: false,
+            mark_percent: 100,
             waiting: VecDeque::new(),
             figures: Figures::new(Bytes::ZERO, Items(0), 0, now),
         }
@@ -137,15 +138,13 @@ impl Queue {
 
     /// Whether something of that cost would be let in now; remembers where not.
     pub(crate) fn admits(&mut self, cost: Bytes) -> bool {
-        let low = |n: u64| n * LOW_MARK_PERCENT / 100;
-        if self.full
-            && (self.bytes.0 > low(self.bound.0) || self.items.0 > low(self.config.items.0))
-        {
-            return false;
-        }
-        self.full = self.items.0 > 0
-            && (self.bytes + cost > self.bound || self.items.0 + 1 > self.config.items.0);
-        !self.full
+        let mark = |n: u64| n * self.mark_percent / 100;
+        let full = self.bytes.0 > mark(self.bound.0)
+            || self.items.0 > mark(self.config.items.0)
+            || self.items.0 > 0
+                && (self.bytes + cost > self.bound || self.items.0 + 1 > self.config.items.0);
+        self.mark_percent = if full { LOW_MARK_PERCENT } else { 100 };
+        !full
     }
 
     /// Whether the copier may add that much: it leaves half of the queue to the application, and always may have
