@@ -1,17 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The engine of one group on one node: one event at a time, then settle.
 
+mod accept;
+mod blocks;
+mod command;
+mod company;
+mod conversation;
+mod hook;
+mod invalid;
+mod keep;
+mod keeping;
+mod lack;
+mod last_copy;
+mod lease;
+mod leave;
+mod meet;
+mod members;
+mod pause;
+mod promote;
+mod replace;
+mod resolve;
+mod restore;
+mod reverse;
+mod save;
+mod seeding;
+mod suspect;
+mod suspect_following;
+mod switch;
+mod verifying;
+
 use crate::config::Config;
 use crate::effect::{Answer, Effect};
 use crate::event::{CommandId, Durable, Event, Operation, Request, StoreOutcome};
 use crate::follow::before::Keeper;
 use crate::follow::follower::{Follower, Wish};
+use crate::lead::Primary;
 use crate::local::Local;
 use crate::local::members::Members;
 use crate::peer::Peer;
 use crate::peer::lease::Lease;
 use crate::peer::permit::Permit;
-use crate::peer::primary::Primary;
 use crate::purpose::Purpose;
 use crate::record::Record;
 use crate::record::ages::Ages;

@@ -20,6 +20,7 @@ mod effect;
 mod engine;
 mod event;
 mod follow;
+mod lead;
 mod local;
 mod peer;
 mod purpose;
@@ -44,8 +45,8 @@ pub use event::{
     StoreOutcome, VerifyMemory, VerifyWish,
 };
 pub use helio_copy::ResyncConfig;
+pub use lead::Lag;
 pub use peer::lease::{HOLD_MAX, HOLD_MIN};
-pub use peer::primary::Lag;
 pub use refusal::{Denial, Refusal, StoreFault};
 pub use resync::digest::digest_piece;
 pub use resync::verified::Verified;

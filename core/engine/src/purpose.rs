@@ -2,9 +2,9 @@
 //! Who asked for an operation on the store, and what for.
 
 use crate::follow::follower::FollowerIo;
-use crate::local::lack::Reader;
+use crate::lead::PrimaryIo;
+use crate::lead::lack::Reader;
 use crate::local::suspect::AcceptIo;
-use crate::peer::primary::PrimaryIo;
 use crate::peer::read_server::PeerRead;
 use crate::resync::digest::TellerIo;
 use crate::resync::seed::SeedIo;

@@ -4,6 +4,5 @@
 pub(crate) mod before;
 mod chunks;
 pub(crate) mod follower;
-mod keeping;
 mod restore;
 pub(crate) mod room;

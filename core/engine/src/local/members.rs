@@ -6,10 +6,8 @@
 //! everything; with the beginning of that the record takes the new identity. Until then nothing is recorded, so whoever
 //! puts the right disk back finds everything as it was. A group that never took part has nothing to lose.
 
-use crate::engine::Engine;
 use crate::event::MemberFound;
 use crate::record::save::Goal;
-use crate::refusal::Refusal;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -26,7 +24,7 @@ pub(crate) struct Members {
 
 /// Which member is another one than the record says, and what both are.
 #[derive(Clone, Debug, Default)]
-enum Foreign {
+pub(crate) enum Foreign {
     #[default]
     None,
     /// The log does not say so yet.
@@ -45,6 +43,13 @@ impl Foreign {
 }
 
 impl Members {
+    /// Whether something is wrong that the log does not say yet; it is to say so now.
+    pub(crate) fn tell(&mut self) -> bool {
+        let Foreign::Found(text) = &self.foreign else { return false };
+        self.foreign = Foreign::Known(text.clone());
+        true
+    }
+
     /// Holds what was found against what the record says.
     pub(crate) fn look(record: &Superblock, found: &[MemberFound]) -> Self {
         let known = record.lineage.generation != Generation::NONE;
@@ -110,38 +115,5 @@ fn takes_them(goal: Goal) -> bool {
         Goal::Adopted(start) => start.whole,
         Goal::Replaced { .. } => true,
         _ => false,
-    }
-}
-
-impl Engine {
-    /// Whether this node's image keeps the order promise: its record says so, and is about this image, and no flush of it
-    /// failed.
-    pub(crate) fn is_consistent(&self) -> bool {
-        let suspect = self.may_lead_from_suspect().is_err();
-        self.record.superblock().consistent && !self.local.members.are_foreign() && !suspect
-    }
-
-    /// A node must not lead from a disk of which its record tells nothing.
-    pub(crate) fn may_lead(&self) -> Result<(), Refusal> {
-        let Some(fault) = self.local.members.fault() else { return Ok(()) };
-        let (group, peer) = (&self.turn.config().group, &self.turn.config().peer);
-        Err(Refusal::new(
-            "another-disk",
-            format!("{group}: {fault}"),
-            format!(
-                "put the right disk back and restart the daemon; or `helio promote {group}` on {peer}, which copies to this \
-                 disk; or, if this disk is an exact copy of the recorded one, stop the daemon and `helio metadata accept \
-                 {group}`"
-            ),
-        ))
-    }
-
-    /// Says once what is wrong.
-    pub(crate) fn tell_foreign(&mut self) {
-        let Foreign::Found(text) = &self.local.members.foreign else { return };
-        self.local.members.foreign = Foreign::Known(text.clone());
-        if let Err(refusal) = self.may_lead() {
-            self.turn.warn(format!("{}; {}", refusal.text, refusal.hint));
-        }
     }
 }

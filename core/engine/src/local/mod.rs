@@ -1,14 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! This node's copy: its disks, what a failed operation means, and how it is rebuilt.
 
-pub(crate) mod compare;
 pub(crate) mod failure;
-pub(crate) mod lack;
-pub(crate) mod lose;
 pub(crate) mod members;
-pub(crate) mod pull;
-pub(crate) mod pulling;
-pub(crate) mod questions;
 pub(crate) mod replace;
 pub(crate) mod store;
 pub(crate) mod suspect;
@@ -113,6 +107,19 @@ impl Local {
 
     pub(crate) fn members_mut(&mut self) -> &mut Members {
         &mut self.members
+    }
+
+    /// A secondary's disk that is being replaced.
+    pub(crate) const fn replacing(&self) -> Option<Replacing> {
+        self.replacing
+    }
+
+    pub(crate) fn replace(&mut self, replacing: Replacing) {
+        self.replacing = Some(replacing);
+    }
+
+    pub(crate) fn end_replacing(&mut self) {
+        self.replacing = None;
     }
 
     /// The metadata file cannot be written.

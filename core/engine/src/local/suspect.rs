@@ -15,17 +15,9 @@
 //! the copy was written again and flushed: from the peer ([`leading`], [`following`]) or from itself at an operator's word
 //! ([`accept`]); or once another disk took its place (`replace.rs`).
 
-mod accept;
-mod following;
-mod leading;
-
 use crate::config::Config;
 use crate::effect::StoreOp;
-use crate::engine::Engine;
-use crate::record::save::Goal;
-use crate::refusal::Refusal;
-use crate::role::Following;
-pub(crate) use accept::{AcceptIo, Rewriting};
+pub(crate) use accept::{AcceptIo, Piece, Rewriting};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -33,6 +25,9 @@ use helio_bitmap::HotExtents;
 use helio_format::superblock::Superblock;
 use helio_plant::{Plant, planted};
 use helio_units::{Extent, Role, VolumeIndex};
+
+mod accept;
+mod following;
 
 /// See the drawing above. Bit n of each set is volume n.
 #[derive(Clone, Debug, Default)]
@@ -90,7 +85,7 @@ impl Suspect {
     }
 
     /// The first one.
-    fn first(&self) -> VolumeIndex {
+    pub(crate) fn first(&self) -> VolumeIndex {
         VolumeIndex(self.volumes.trailing_zeros() as u16)
     }
 
@@ -100,7 +95,7 @@ impl Suspect {
     }
 
     /// A flush of a volume failed.
-    fn flush_failed(&mut self, volume: VolumeIndex) {
+    pub(crate) fn flush_failed(&mut self, volume: VolumeIndex) {
         self.volumes |= bit(volume);
         self.fresh |= bit(volume);
     }
@@ -135,7 +130,7 @@ impl Suspect {
     }
 
     /// A record is made that says what is known now; its goal may end some of it.
-    fn shape(&mut self, b: &mut Superblock, leads: bool) {
+    pub(crate) fn shape(&mut self, b: &mut Superblock, leads: bool) {
         self.fresh = 0;
         b.suspect |= self.volumes;
         if self.unrecorded() != 0 || (leads && self.any()) {
@@ -145,7 +140,7 @@ impl Suspect {
     }
 
     /// That record is durable. Returns whether it tells of a failure that none before it told of.
-    fn saved(&mut self, record: &Superblock) -> bool {
+    pub(crate) fn saved(&mut self, record: &Superblock) -> bool {
         let before = core::mem::replace(&mut self.recorded, record.suspect);
         self.volumes = record.suspect | self.fresh;
         let still = self.volumes;
@@ -154,7 +149,7 @@ impl Suspect {
     }
 
     /// What is suspect, for people.
-    fn text(&self, config: &Config) -> Option<(VolumeIndex, String)> {
+    pub(crate) fn text(&self, config: &Config) -> Option<(VolumeIndex, String)> {
         self.any().then(|| {
             let (volume, node) = (self.first(), &config.node);
             let text = format!(
@@ -164,85 +159,5 @@ impl Suspect {
             );
             (volume, text)
         })
-    }
-}
-
-impl Engine {
-    /// What the next record says of it, before its own goal changes that.
-    pub(crate) fn shape_suspect(&mut self, b: &mut Superblock) {
-        let leads = self.standing.leads();
-        if !leads || !planted(Plant::SuspectUnrecorded) {
-            self.local.suspect_mut().shape(b, leads);
-        }
-    }
-
-    /// A failure must be recorded, and can be.
-    pub(crate) fn owes_failed_flush(&self) -> bool {
-        let forgets = self.standing.leads() && planted(Plant::SuspectUnrecorded);
-        self.local.suspect().unrecorded() != 0 && !self.local.metadata_failed() && !forgets
-    }
-
-    /// Records it.
-    pub(crate) fn record_failed_flush(&mut self) {
-        let stands = !self.standing.is(Following::Stopped);
-        if stands && self.owes_failed_flush() && !self.record.is_saving() {
-            self.save(Goal::FlushFailed);
-        }
-    }
-
-    /// A record is durable: what waited for its word about flushes is answered.
-    pub(crate) fn suspect_recorded(&mut self) {
-        let news = self.local.suspect_mut().saved(self.record.superblock());
-        if let (true, Some(primary)) = (news, self.standing.primary_mut()) {
-            primary.consider_all(&self.local, &self.permit, &mut self.turn);
-        }
-    }
-
-    /// No record can be made any more: nothing waits for one.
-    pub(crate) fn lose_metadata(&mut self) {
-        self.local.fail_metadata();
-        if let Some(primary) = self.standing.primary_mut() {
-            primary.consider_all(&self.local, &self.permit, &mut self.turn);
-        }
-    }
-
-    /// A node must not lead from a copy that a failed flush left.
-    pub(crate) fn may_lead_from_suspect(&self) -> Result<(), Refusal> {
-        if !self.local.suspect().any() || planted(Plant::SuspectStreams) {
-            return Ok(());
-        }
-        Err(self.suspect_refusal())
-    }
-
-    /// Why nothing may be copied from here.
-    pub(crate) fn suspect_refusal(&self) -> Refusal {
-        let (config, suspect) = (self.turn.config(), self.local.suspect());
-        let (group, node, peer) = (&config.group, &config.node, &config.peer);
-        let volume = config.name_of(suspect.first());
-        Refusal::new(
-            "suspect",
-            format!(
-                "the copy of volume {volume} of {group} on {node} is suspect: a flush failed, and acknowledged writes may be \
-                 missing from it"
-            ),
-            format!(
-                "if {peer} has them: `helio demote {group}` on {node}, then `helio promote {group}` on {peer}, which rebuilds the \
-                 copy of {node} (with --force if {node} acknowledged writes without {peer}; those are lost). If this is the best \
-                 copy: `helio demote {group}` on {node}, `helio member accept {group}/{volume}` on {node}, `helio promote {group}` on \
-                 {node}"
-            ),
-        )
-    }
-
-    /// Refuses to begin a copy from a suspect store.
-    pub(crate) fn refuse_while_suspect(&self) -> Result<(), Refusal> {
-        let suspect = self.standing.primary().is_some_and(|p| p.must_not_stream(&self.local));
-        if suspect { Err(self.suspect_refusal()) } else { Ok(()) }
-    }
-
-    /// What is suspect, for people.
-    pub(crate) fn suspect_text(&self) -> Option<(VolumeIndex, String)> {
-        let text = self.local.suspect().text(self.turn.config());
-        text.filter(|_| !self.is_lacking())
     }
 }

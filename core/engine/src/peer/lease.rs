@@ -22,13 +22,6 @@
 
 use crate::config::Config;
 use crate::effect::Effect;
-use crate::engine::Engine;
-use crate::event::CommandId;
-use crate::follow::follower::Follower;
-use crate::peer::primary::Primary;
-use crate::refusal::Refusal;
-use crate::role::{Following, Leave};
-use crate::stream::unreplicated::Unreplicated;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
@@ -36,11 +29,10 @@ use alloc::vec::Vec;
 use core::mem;
 use core::time::Duration;
 use helio_format::lease::Lease as Talk;
-use helio_format::lineage::Relation;
 use helio_format::message::Message;
 use helio_format::superblock::Superblock;
 use helio_plant::{Plant, planted};
-use helio_units::{Mode, Moment, State};
+use helio_units::{Mode, Moment};
 
 /// The longest lease.
 pub const HOLD_MAX: Duration = Duration::from_secs(600);
@@ -54,7 +46,7 @@ const SLACK: Duration = Duration::from_secs(1);
 
 /// What this node granted to its peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-enum Granted {
+pub(crate) enum Granted {
     #[default]
     Nothing,
     /// A lease that may be out: nothing is acknowledged without the peer until then.
@@ -73,7 +65,7 @@ struct Held {
 
 /// How far this node's promotion by a lease is.
 #[derive(Clone, Debug, Default)]
-enum Takeover {
+pub(crate) enum Takeover {
     #[default]
     No,
     Begun {
@@ -121,7 +113,7 @@ fn millis(hold: Duration) -> u32 {
     u32::try_from(hold.as_millis()).unwrap_or(u32::MAX)
 }
 
-fn say(talk: Talk) -> Effect {
+pub(crate) fn say(talk: Talk) -> Effect {
     Effect::Send(Message::Lease(talk))
 }
 
@@ -137,6 +129,31 @@ impl Granted {
 
 /// Of a primary.
 impl Lease {
+    /// The peer took over by the lease that this node granted.
+    pub(crate) fn was_used(&self) -> bool {
+        self.granted == Granted::Used
+    }
+
+    /// So it did.
+    pub(crate) fn use_granted(&mut self) {
+        self.granted = Granted::Used;
+    }
+
+    /// Until when this node may take over by the lease that it was granted.
+    pub(crate) fn held_until(&self) -> Option<Moment> {
+        self.held.map(|held| held.until)
+    }
+
+    /// This node takes over by its lease. `before`: the record, should that not succeed in time.
+    pub(crate) fn begin_takeover(&mut self, until: Moment, before: Box<Superblock>) {
+        self.takeover = Takeover::Begun { until, before };
+    }
+
+    /// It did not succeed.
+    pub(crate) fn end_takeover(&mut self) {
+        self.takeover = Takeover::No;
+    }
+
     /// Of a process that starts with that record.
     pub(crate) fn starting(record: &Superblock, now: Moment) -> Self {
         let hold = Duration::from_millis(record.hold.into());
@@ -194,7 +211,7 @@ impl Lease {
     }
 
     /// The peer has no lease. One that it used is not taken back. Returns whether that ends the wait.
-    fn peer_returned(&mut self) -> bool {
+    pub(crate) fn peer_returned(&mut self) -> bool {
         let unused = self.granted != Granted::Used;
         if unused {
             self.granted = Granted::Nothing;
@@ -203,19 +220,19 @@ impl Lease {
     }
 
     /// Notes the end of the wait, if it is over. Returns since when the peer cannot use its lease.
-    fn end_wait(&mut self, now: Moment) -> Option<Moment> {
+    pub(crate) fn end_wait(&mut self, now: Moment) -> Option<Moment> {
         let until = self.granted.until().filter(|until| now >= *until)?;
         self.granted = Granted::Nothing;
         Some(Moment(until.0.saturating_sub(SLACK.as_nanos() as u64)))
     }
 
     /// The peer was granted a lease of `hold`.
-    fn grant(&mut self, hold: Duration, now: Moment) {
+    pub(crate) fn grant(&mut self, hold: Duration, now: Moment) {
         self.granted = self.granted.max(Granted::Until(now + wait_for(hold)));
     }
 
     /// Returns whether that changed.
-    fn set_gives_up(&mut self, gives_up: bool) -> bool {
+    pub(crate) fn set_gives_up(&mut self, gives_up: bool) -> bool {
         mem::replace(&mut self.gives_up, gives_up) != gives_up
     }
 
@@ -232,7 +249,14 @@ impl Lease {
 /// Of a secondary.
 impl Lease {
     /// Does what is due.
-    fn step(&mut self, it_may: Use, up: bool, hold: Duration, now: Moment, out: &mut Vec<Effect>) {
+    pub(crate) fn step(
+        &mut self,
+        it_may: Use,
+        up: bool,
+        hold: Duration,
+        now: Moment,
+        out: &mut Vec<Effect>,
+    ) {
         if let Some(held) = self.held.take_if(|held| now >= held.until) {
             self.ended = Some(held.until);
         }
@@ -251,7 +275,7 @@ impl Lease {
     }
 
     /// The primary granted `hold`, at most, to a request of this node's.
-    fn receive(&mut self, number: u64, by: u64, hold: Duration) {
+    pub(crate) fn receive(&mut self, number: u64, by: u64, hold: Duration) {
         let Some(asked) = self.asked.take_if(|_| number == self.number) else { return };
         self.held = Some(Held { by, until: asked + hold });
         self.ask_at = asked + hold / 2;
@@ -266,7 +290,7 @@ impl Lease {
     }
 
     /// The peer is met: a lease of another process of it is void. Returns whether this node holds none.
-    fn met(&mut self, by: u64, now: Moment) -> bool {
+    pub(crate) fn met(&mut self, by: u64, now: Moment) -> bool {
         self.asked = None;
         self.ask_at = now;
         self.held.take_if(|held| held.by != by);
@@ -294,7 +318,7 @@ impl Lease {
     }
 
     /// Whether this node is, or is about to be, primary by its lease.
-    fn is_used(&self) -> bool {
+    pub(crate) fn is_used(&self) -> bool {
         !matches!(self.takeover, Takeover::No)
     }
 
@@ -343,177 +367,5 @@ impl Config {
     /// What a primary's record says may be out.
     pub(crate) fn hold_millis(&self) -> u32 {
         if self.may_lease() { millis(self.hold) } else { 0 }
-    }
-}
-
-impl Primary {
-    /// Whether no answer can be given without the peer, as far as this primary's stream shows.
-    fn is_together(&self, mode: Mode) -> bool {
-        self.is_level()
-            && self.effective(mode) != Mode::Async
-            && self.owed.marker().is_none()
-            && self.lack.is_none()
-            && self.unreplicated == Unreplicated::Together
-    }
-}
-
-impl Engine {
-    /// Whether this node is, or is about to be, primary by its hold lease.
-    #[must_use]
-    pub fn leads_by_lease(&self) -> bool {
-        self.permit.lease.is_used()
-    }
-
-    /// Until when this node may become primary by its hold lease, if it has one.
-    #[must_use]
-    pub fn lease_held(&self) -> Option<Moment> {
-        let until = self.permit.lease.held?.until;
-        (self.turn.now() < until && self.lease_use() != Use::Nothing).then_some(until)
-    }
-
-    /// What this node may do with a lease.
-    pub(crate) fn lease_use(&self) -> Use {
-        let may_use = self.turn.config().may_lease()
-            && self.standing.is(Following::Secondary)
-            && !self.asked.switches()
-            && self.is_consistent()
-            && self.standing.streaming().is_some_and(|f| f.failed().is_none())
-            && !self.local.metadata_failed();
-        let told = self.peer.session.told().and_then(|(ping, _)| ping.state);
-        let granted = self.peer.session.peer().is_some_and(|hello| hello.serving)
-            && told == Some(State::Replicating)
-            && self.standing.follower().is_some_and(Follower::is_begun);
-        match (may_use, granted) {
-            (false, _) => Use::Nothing,
-            (true, false) => Use::Keeps,
-            (true, true) => Use::Asks,
-        }
-    }
-
-    /// Does what is due: at the end of a wait, for a primary that leaves, and for a secondary.
-    pub(crate) fn lease_step(&mut self) {
-        let now = self.turn.now();
-        if let Some(since) = self.permit.lease.end_wait(now) {
-            if self.standing.leads() && !planted(Plant::LeaseEndUnchecked) {
-                self.permit.pause.needs_check(since);
-                self.peer.session.prove_anew(now);
-            }
-            self.answer_withheld();
-        }
-        let Some(primary) = self.standing.primary() else {
-            let (it_may, up) = (self.lease_use(), self.peer.session.peer().is_some());
-            return self.permit.lease.step(
-                it_may,
-                up,
-                self.turn.config().hold,
-                now,
-                self.turn.effects(),
-            );
-        };
-        let gives_up = primary.flow.is_none() && self.standing.is_leaving_for_good();
-        if self.permit.lease.set_gives_up(gives_up) {
-            self.answer_withheld();
-        }
-        if gives_up {
-            self.permit.pause.give_up(self.turn.effects());
-        }
-        if self.permit.lease.granted == Granted::Used && self.standing.serves() {
-            let left = self.leave(None, Leave::Secondary);
-            assert!(left.is_ok(), "a primary cannot leave: {left:?}");
-        }
-    }
-
-    /// Answers what waited for a hold to end, or will never be answered otherwise.
-    pub(crate) fn answer_withheld(&mut self) {
-        if let Some(primary) = self.standing.primary_mut() {
-            primary.consider_all(&self.local, &self.permit, &mut self.turn);
-        }
-    }
-
-    /// The peer is met, and not refused: a secondary without a lease says so.
-    pub(crate) fn lease_met(&mut self) {
-        let Some(by) = self.peer.session.peer().map(|peer| peer.incarnation) else { return };
-        let none = self.permit.lease.met(by, self.turn.now());
-        if none && self.standing.is(Following::Secondary) && !self.turn.config().hold.is_zero() {
-            self.turn.push(say(Talk::Returned));
-        }
-    }
-
-    /// A primary grants if no answer can be given without the peer; it says nothing otherwise.
-    pub(crate) fn peer_talks_lease(&mut self, talk: Talk) {
-        let (b, config) = (self.record.superblock(), self.turn.config());
-        match talk {
-            Talk::Wanted { number, millis } => {
-                let together = self.standing.serves()
-                    && self.standing.primary().is_some_and(|p| p.is_together(config.mode))
-                    && !(b.alone || self.record.is_saving() || self.local.metadata_failed());
-                let millis = millis.min(b.hold).min(config.hold_millis());
-                if together && millis != 0 {
-                    self.permit.lease.grant(Duration::from_millis(millis.into()), self.turn.now());
-                    self.turn.push(say(Talk::Granted { number, millis }));
-                }
-            }
-            Talk::Granted { number, millis } => {
-                let hold = config.hold.min(Duration::from_millis(millis.into()));
-                if let Some(peer) = self.peer.session.peer() {
-                    self.permit.lease.receive(number, peer.incarnation, hold);
-                }
-            }
-            Talk::Returned => {
-                if self.permit.lease.peer_returned() {
-                    self.answer_withheld();
-                }
-            }
-        }
-    }
-
-    /// Becomes primary by the lease, if it has one.
-    pub(crate) fn promote_by_lease(&mut self, id: CommandId) -> bool {
-        let Some(until) = self.lease_held() else { return false };
-        let (peer, left) = (&self.turn.config().peer, until - self.turn.now());
-        self.turn.info(format!(
-            "{peer} is not connected; it acknowledges nothing without this node: the hold lease ends in {:.1} s",
-            left.as_secs_f64()
-        ));
-        let before = Box::new(self.record.superblock().clone());
-        self.permit.lease.takeover = Takeover::Begun { until, before };
-        self.begin_promotion(Some(id), false);
-        true
-    }
-
-    /// The promotion ends before anything was recorded, or when the record was put back.
-    pub(crate) fn lease_failed(&mut self, command: Option<CommandId>) {
-        self.permit.lease.takeover = Takeover::No;
-        self.standing.stand(Following::resting(self.record.superblock().role));
-        let (peer, group) = (&self.turn.config().peer, &self.turn.config().group);
-        let refusal = Refusal::new(
-            "needs-force",
-            format!(
-                "the hold lease ended before this node became primary; {peer} may continue as primary"
-            ),
-            format!("make sure {peer} is down or fenced, then `helio promote {group} --force`"),
-        );
-        command.into_iter().for_each(|id| self.done(id, Err(refusal.clone())));
-    }
-
-    /// The peer introduced itself while this primary waits for its lease to end: as primary, by that lease?
-    pub(crate) fn lease_taken(&mut self) {
-        let withholds = self.permit.withholds(self.turn.now());
-        let (Some(p), Some(peer)) = (self.standing.primary(), self.peer.session.peer()) else {
-            return;
-        };
-        let Relation::Descendant(fork) =
-            self.record.superblock().lineage.relation_of(&peer.lineage)
-        else {
-            return;
-        };
-        let same = p.peer_incarnation == Some(peer.incarnation) && peer.sure && fork >= p.answered;
-        if withholds && same && self.permit.lease.granted != Granted::Used {
-            let name = &self.turn.config().peer;
-            self.turn.warn(format!(
-                "{name} was promoted; this node has acknowledged nothing since, and becomes secondary"
-            ));
-            self.permit.lease.granted = Granted::Used;
-        }
     }
 }

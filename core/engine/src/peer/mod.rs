@@ -6,10 +6,8 @@ pub(crate) mod heartbeat;
 pub(crate) mod invalid;
 pub(crate) mod lease;
 pub(crate) mod link;
-pub(crate) mod outgoing;
 pub(crate) mod owed;
 pub(crate) mod permit;
-pub(crate) mod primary;
 pub(crate) mod read_server;
 pub(crate) mod session;
 

@@ -10,8 +10,8 @@
 
 use crate::effect::StoreOp;
 use crate::event::StoreOutcome;
+use crate::lead::lack::questions::{ASKED_BYTES_MAX, ASKED_MAX};
 use crate::local::Local;
-use crate::local::questions::{ASKED_BYTES_MAX, ASKED_MAX};
 use crate::purpose::Purpose;
 use crate::stream::blocks::check_member;
 use crate::turn::Turn;

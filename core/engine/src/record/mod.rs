@@ -57,6 +57,36 @@ impl Record {
         &mut self.keeping
     }
 
+    /// Asks for a record, behind those asked for before.
+    pub(crate) fn want(&mut self, goal: Goal) {
+        self.to_save.push_back(goal);
+    }
+
+    /// Whether such a record is on its way, or waits for its turn.
+    pub(crate) fn wants(&self, such: impl FnMut(&Goal) -> bool) -> bool {
+        self.saving.iter().map(|(goal, _)| goal).chain(&self.to_save).any(such)
+    }
+
+    /// The record that is to be made next, unless one is on its way.
+    pub(crate) fn next_goal(&mut self) -> Option<Goal> {
+        if self.saving.is_some() { None } else { self.to_save.pop_front() }
+    }
+
+    /// A superblock is on its way.
+    pub(crate) fn begin(&mut self, goal: Goal, superblock: Superblock) {
+        self.saving = Some((goal, superblock));
+    }
+
+    /// It has ended, either way.
+    pub(crate) fn end(&mut self) -> Option<(Goal, Superblock)> {
+        self.saving.take()
+    }
+
+    /// It is durable.
+    pub(crate) fn saved(&mut self, superblock: Superblock) {
+        self.superblock = superblock;
+    }
+
     /// What was not begun is not recorded any more.
     pub(crate) fn want_nothing(&mut self) {
         self.to_save.clear();

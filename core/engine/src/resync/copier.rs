@@ -48,7 +48,7 @@ pub(crate) struct Row {
 
 impl Row {
     /// Regions that `next` returns one by one. The first that is no neighbour goes to `spare`, for the next row.
-    pub(super) fn join(
+    pub(crate) fn join(
         marks: &mut Bitmap,
         spare: &mut Option<Region>,
         fits: impl Fn(Extent) -> bool,
@@ -78,8 +78,8 @@ impl Row {
 
 /// Regions that hold queue room: at the gate, or being read. What the peer told of is one region.
 #[derive(Clone, Debug)]
-pub(super) struct Job {
-    pub(super) row: Row,
+pub(crate) struct Job {
+    pub(crate) row: Row,
     round: u32,
     way: Way,
 }
@@ -96,16 +96,16 @@ enum Way {
 
 /// What the peer holds in a region, as it told.
 #[derive(Clone, Debug)]
-pub(super) struct Known {
-    pub(super) digests: Vec<Digest>,
-    pub(super) coarse: bool,
+pub(crate) struct Known {
+    pub(crate) digests: Vec<Digest>,
+    pub(crate) coarse: bool,
 }
 
 /// A question to the peer that is not answered.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ask {
-    pub(super) row: Row,
-    pub(super) coarse: bool,
+pub(crate) struct Ask {
+    pub(crate) row: Row,
+    pub(crate) coarse: bool,
     round: u32,
 }
 
@@ -241,7 +241,7 @@ pub(crate) struct Copier {
     round: u32,
     /// Claimed, and the run before it was full.
     spare: Option<Region>,
-    pub(super) survey: Survey,
+    pub(crate) survey: Survey,
     /// Everything taken up.
     walk: Walk<()>,
     questions: Questions,
@@ -258,8 +258,18 @@ fn claim_new(walk: &mut Walk<()>, marks: &mut Bitmap) -> Option<Region> {
 }
 
 impl Copier {
+    /// The stretches that may be holes.
+    pub(crate) const fn survey(&self) -> &Survey {
+        &self.survey
+    }
+
+    /// The same, to change them.
+    pub(crate) const fn survey_mut(&mut self) -> &mut Survey {
+        &mut self.survey
+    }
+
     /// Marked regions are copied from here on.
-    pub(super) fn start(&mut self, coarse: bool, to_copy: Bytes, now: Moment) {
+    pub(crate) fn start(&mut self, coarse: bool, to_copy: Bytes, now: Moment) {
         (self.running, self.coarse) = (true, coarse);
         self.progress.begin(to_copy, now);
     }
@@ -303,7 +313,7 @@ impl Copier {
         completed >= self.on_line.unsure_upto
     }
 
-    pub(super) const fn is_of_round(&self, round: u32) -> bool {
+    pub(crate) const fn is_of_round(&self, round: u32) -> bool {
         round == self.round
     }
 
@@ -317,7 +327,7 @@ impl Copier {
     }
 
     /// Claims the next stretch for the survey, which takes only new claims, unless the copier has enough to do.
-    pub(super) fn next_stretch(&mut self, marks: &mut Bitmap) -> Option<StretchId> {
+    pub(crate) fn next_stretch(&mut self, marks: &mut Bitmap) -> Option<StretchId> {
         if !self.coarse || !self.survey.may_begin() || !self.on_line.has_room() {
             return None;
         }
@@ -326,7 +336,7 @@ impl Copier {
     }
 
     /// The next question that may be asked ahead.
-    pub(super) fn next_ask(&mut self, completed: Sequence, marks: &mut Bitmap) -> Option<Ask> {
+    pub(crate) fn next_ask(&mut self, completed: Sequence, marks: &mut Bitmap) -> Option<Ask> {
         let blind = self.guess.is_blind();
         if !self.is_sure(completed) || self.guess.is_raw() || !self.questions.may_ask(blind) {
             return None;
@@ -378,7 +388,7 @@ impl Copier {
 
     /// How much may be copied next, if anything may. Where neighbours go together, there is room for nothing until
     /// there is room for a row: crumbs would cost as much each.
-    pub(super) fn room(
+    pub(crate) fn room(
         &self,
         region: Bytes,
         queue: &Queue,
@@ -395,7 +405,7 @@ impl Copier {
     }
 
     /// A region the peer told of, or else as many neighbours as there is room for, copied without a question.
-    pub(super) fn next_job(&mut self, room: Bytes, marks: &mut Bitmap) -> Option<Job> {
+    pub(crate) fn next_job(&mut self, room: Bytes, marks: &mut Bitmap) -> Option<Job> {
         let round = self.round;
         if let Some((row, known)) = self.questions.next_known(marks) {
             return Some(Job { row, round, way: Way::Compare(known) });
@@ -409,13 +419,13 @@ impl Copier {
     }
 
     /// It has queue room.
-    pub(super) fn take_up(&mut self, job: Job, config: &ResyncConfig) -> JobId {
+    pub(crate) fn take_up(&mut self, job: Job, config: &ResyncConfig) -> JobId {
         self.pace.took_up(Bytes(job.row.extent.length), config);
         self.jobs.open(job)
     }
 
     /// It is read: compared with what the peer told, if it was asked.
-    pub(super) fn begin_read(&mut self, id: JobId) -> (Row, Option<Known>) {
+    pub(crate) fn begin_read(&mut self, id: JobId) -> (Row, Option<Known>) {
         let job = self.jobs.get_mut(id);
         match core::mem::replace(&mut job.way, Way::Comparing) {
             Way::Compare(known) => (job.row, Some(known)),
@@ -427,7 +437,7 @@ impl Copier {
     }
 
     /// It was read, and this differs, if it could be. Returns its row, and whether it is of this round.
-    pub(super) fn end_read(&mut self, id: JobId, outcome: &StoreOutcome) -> (Row, bool) {
+    pub(crate) fn end_read(&mut self, id: JobId, outcome: &StoreOutcome) -> (Row, bool) {
         let Job { row, round, way } = self.jobs.close(id);
         if let (StoreOutcome::Differing(runs), Way::Comparing) = (outcome, way) {
             let differed: u64 = runs.iter().map(|run| run.extent.length).sum();
@@ -437,12 +447,12 @@ impl Copier {
     }
 
     /// An item goes onto the line.
-    pub(super) fn put(&mut self, cost: Bytes) {
+    pub(crate) fn put(&mut self, cost: Bytes) {
         self.on_line.cost += cost;
     }
 
     /// The items of a row are on the line up to `last`.
-    pub(super) fn landed(&mut self, row: Row, last: Sequence) {
+    pub(crate) fn landed(&mut self, row: Row, last: Sequence) {
         self.on_line.landing.push_back(Landing { row, last });
     }
 
@@ -458,7 +468,7 @@ impl Copier {
     }
 
     /// A claim ends: with its mark, where the peer holds what we hold and nobody marked it meanwhile.
-    pub(super) fn unclaim(&mut self, region: Region, equal: bool, marks: &mut Bitmap) {
+    pub(crate) fn unclaim(&mut self, region: Region, equal: bool, marks: &mut Bitmap) {
         let claim = Claim { region, number: 0 };
         let touched = self.walk.is_touched(claim);
         self.walk.end(claim);

@@ -13,22 +13,11 @@
 //! The gate is held for one look at the local store, never across a round trip (rule 6). What the target found stays
 //! true but for items of the line, as with its digests; a mark ends when the target has the Same durable.
 
-use crate::effect::StoreOp;
-use crate::event::StoreOutcome;
-use crate::local::Local;
-use crate::peer::permit::Permit;
-use crate::peer::primary::{Primary, PrimaryIo};
 use crate::resync::copier::Row;
-use crate::stream::write::Ticket;
-use crate::turn::Turn;
 use alloc::collections::VecDeque;
-use alloc::format;
-use alloc::string::String;
 use alloc::vec::Vec;
 use helio_bitmap::{Bitmap, Region};
-use helio_format::copying::Copying;
-use helio_format::message::{ItemKind, Message};
-use helio_units::{Bytes, Extent, VolumeIndex};
+use helio_units::{Bytes, Extent};
 
 /// Most bytes of one stretch: as long as an item may be.
 pub(crate) const STRETCH_MAX: Bytes = Bytes::mib(32);
@@ -41,15 +30,15 @@ pub(crate) struct StretchId(u32);
 
 /// A row that the survey looks at.
 #[derive(Clone, Copy, Debug)]
-struct Stretch {
-    row: Row,
-    round: u32,
-    stage: Stage,
+pub(crate) struct Stretch {
+    pub(crate) row: Row,
+    pub(crate) round: u32,
+    pub(crate) stage: Stage,
 }
 
 /// How far a stretch is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+pub(crate) enum Stage {
     /// The local store is asked.
     Looking,
     /// The target is asked.
@@ -97,8 +86,19 @@ impl Survey {
         Some(StretchId(free as u32))
     }
 
+    /// The target is asked about it.
+    pub(crate) fn ask(&mut self, id: StretchId) {
+        self.put(id, Stage::Asked);
+        self.asked.push_back(id);
+    }
+
+    /// The target answers. Returns what it was asked first.
+    pub(crate) fn answered(&mut self) -> Option<StretchId> {
+        self.asked.pop_front()
+    }
+
     /// Something is stored there: its regions are for the copier.
-    fn hand_over(&mut self, stretch: &Stretch) {
+    pub(crate) fn hand_over(&mut self, stretch: &Stretch) {
         self.found.extend(stretch.row.regions());
     }
 
@@ -113,17 +113,17 @@ impl Survey {
         self.found.clear();
     }
 
-    fn get(&self, StretchId(at): StretchId) -> Stretch {
+    pub(crate) fn get(&self, StretchId(at): StretchId) -> Stretch {
         self.stretches[at as usize].unwrap_or_else(|| panic!("stretch {at} has ended"))
     }
 
-    fn put(&mut self, StretchId(at): StretchId, stage: Stage) {
+    pub(crate) fn put(&mut self, StretchId(at): StretchId, stage: Stage) {
         if let Some(stretch) = &mut self.stretches[at as usize] {
             stretch.stage = stage;
         }
     }
 
-    fn end(&mut self, StretchId(at): StretchId) {
+    pub(crate) fn end(&mut self, StretchId(at): StretchId) {
         self.stretches[at as usize] = None;
         self.open -= 1;
     }
@@ -139,99 +139,5 @@ impl Survey {
         for id in core::mem::take(&mut self.asked) {
             self.end(id);
         }
-    }
-}
-
-impl Primary {
-    /// Takes up as many stretches as may be under way, unless the copier has enough to do.
-    pub(crate) fn survey_step(&mut self, local: &mut Local, turn: &mut Turn) {
-        if !self.copier.is_sure(self.cursors.completed()) {
-            return;
-        }
-        while let Some(id) = self.copier.next_stretch(&mut self.marks) {
-            self.survey_look(id, local, turn);
-        }
-    }
-
-    /// The local store was asked whether it holds anything there.
-    pub(crate) fn surveyed(
-        &mut self,
-        id: StretchId,
-        outcome: StoreOutcome,
-        local: &mut Local,
-        permit: &Permit,
-        turn: &mut Turn,
-    ) {
-        let stretch = self.copier.survey.get(id);
-        let of_this_round = self.copier.is_of_round(stretch.round);
-        let current = of_this_round && self.copier.is_running() && self.flow.is_some();
-        // What cannot be asked is read, and a fault comes to light there.
-        let empty = matches!(outcome, StoreOutcome::Empty(true));
-        let Row { volume, extent, .. } = stretch.row;
-        if current && empty && stretch.stage == Stage::Looking {
-            self.copier.survey.put(id, Stage::Asked);
-            self.copier.survey.asked.push_back(id);
-            turn.send(Message::Copying(Copying::EmptyWanted { volume, extent }));
-            return;
-        }
-        self.copier.survey.end(id);
-        if current && empty {
-            self.land_empty(stretch.row, turn);
-        } else if of_this_round {
-            self.copier.survey.hand_over(&stretch);
-        }
-        if stretch.stage == Stage::LookingAgain {
-            self.leave_gate(volume, extent, local, permit, turn);
-        }
-    }
-
-    /// Neither copy stores anything there.
-    fn land_empty(&mut self, row: Row, turn: &Turn) {
-        let item = self.copier_item(ItemKind::Same, row.volume, row.extent);
-        self.push_copy(item, crate::stream::write::ITEM_COST, turn);
-        self.copier.landed(row, self.line.head);
-    }
-
-    /// The target tells whether it holds anything there.
-    ///
-    /// # Errors
-    /// Nobody asked that; the connection must end.
-    pub(crate) fn emptiness_told(
-        &mut self,
-        (volume, extent): (VolumeIndex, Extent),
-        empty: bool,
-        local: &mut Local,
-        turn: &mut Turn,
-    ) -> Result<(), String> {
-        let survey = &mut self.copier.survey;
-        let id = survey.asked.pop_front();
-        let is_asked = |a: &Stretch| (a.row.volume, a.row.extent) == (volume, extent);
-        let asked = id.map(|id| survey.get(id)).filter(is_asked);
-        let (Some(id), Some(stretch)) = (id, asked) else {
-            return Err(format!("it reported whether {extent} is empty without a request"));
-        };
-        let of_this_round = self.copier.is_of_round(stretch.round);
-        // A primary that leaves begins nothing more: it has flushed, or is about to.
-        if !of_this_round || !empty || !self.copier.is_running() {
-            self.copier.survey.end(id);
-            if of_this_round {
-                self.copier.survey.hand_over(&stretch);
-            }
-            return Ok(());
-        }
-        self.copier.survey.put(id, Stage::Waiting);
-        if self.gate.enter(Ticket::Survey(id), volume, extent) {
-            self.survey_look(id, local, turn);
-        }
-        Ok(())
-    }
-
-    /// Is it empty here? Before the target is asked, and again once the gate is ours.
-    pub(crate) fn survey_look(&mut self, id: StretchId, local: &mut Local, turn: &mut Turn) {
-        let Stretch { row: Row { volume, extent, .. }, stage, .. } = self.copier.survey.get(id);
-        if stage == Stage::Waiting {
-            self.copier.survey.put(id, Stage::LookingAgain);
-        }
-        local.store(volume, StoreOp::IsEmpty { extent }, PrimaryIo::Survey(id), turn);
     }
 }

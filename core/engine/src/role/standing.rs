@@ -31,8 +31,8 @@
 
 use crate::event::CommandId;
 use crate::follow::follower::Follower;
+use crate::lead::Primary;
 use crate::local::suspect::Rewriting;
-use crate::peer::primary::Primary;
 use crate::refusal::StoreFault;
 use core::mem;
 use helio_units::{Moment, Role, VolumeIndex};

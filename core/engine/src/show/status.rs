@@ -3,7 +3,7 @@
 
 use crate::engine::Engine;
 use crate::follow::follower::Follower;
-use crate::peer::primary::{Lag, Primary};
+use crate::lead::Lag;
 use crate::role::{Following, Leading, Stage, Standing};
 use crate::show::fault::Fault;
 use crate::show::recorder::Record;
@@ -636,23 +636,5 @@ impl Engine {
     #[must_use]
     pub fn receive_memory(&self) -> Bytes {
         self.standing.follower().map_or(Bytes::ZERO, Follower::memory)
-    }
-}
-
-impl Primary {
-    fn sync_status(&self, now: Moment) -> Option<SyncStatus> {
-        let progress = &self.copier.progress;
-        ((self.copier.is_running() || self.lack.is_some()) && self.flow.is_some()).then(|| {
-            SyncStatus {
-                to_copy: progress.to_copy(),
-                copied: progress.copied(),
-                shipped: progress.shipped(),
-                running: progress.running(now),
-                rate: progress.rate(now),
-                eta: progress.eta(now),
-                converges: progress.converges(),
-                by_digests: self.copier.compares(),
-            }
-        })
     }
 }

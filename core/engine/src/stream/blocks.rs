@@ -10,17 +10,14 @@
 //!                └──────────────somebody does───────────> what is offered stays, and a peer that needs more is refused
 //! ```
 
-use crate::engine::Engine;
 use crate::event::MemberFound;
 use crate::local::Local;
-use crate::record::save::Goal;
 use crate::turn::Turn;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use helio_format::message::{self, BLOCK_MIN, Hello, Parting};
+use helio_format::message::{self, BLOCK_MIN};
 use helio_format::superblock::Superblock;
-use helio_plant::{Plant, planted};
 use helio_units::{Bytes, Extent, VolumeIndex};
 
 /// Of every volume of a group.
@@ -89,7 +86,7 @@ impl Blocks {
     }
 
     /// The peer tells of its own.
-    fn learn(&mut self, theirs: &[message::Blocks]) {
+    pub(crate) fn learn(&mut self, theirs: &[message::Blocks]) {
         for (block, theirs) in self.volumes.iter_mut().zip(theirs) {
             block.known = block.known.max(theirs.volume);
         }
@@ -110,89 +107,15 @@ impl Blocks {
     }
 
     /// Whether the peer told of a larger one than the record or this node's own member would tell after a restart.
-    fn are_news(&self, b: &Superblock) -> bool {
+    pub(crate) fn are_news(&self, b: &Superblock) -> bool {
         let mut both = self.volumes.iter().zip(&b.blocks);
         both.any(|(block, recorded)| block.known > block.member.max(*recorded))
     }
 }
 
-fn is_multiple(extent: Extent, block: u32) -> bool {
+pub(crate) fn is_multiple(extent: Extent, block: u32) -> bool {
     let block = u64::from(block);
     extent.offset.is_multiple_of(block) && extent.length.is_multiple_of(block)
-}
-
-impl Engine {
-    /// The block size that clients of a volume are to be told. It changes only while nobody uses the volume
-    /// ([`crate::Event::Used`]).
-    #[must_use]
-    pub fn block(&self, volume: VolumeIndex) -> Bytes {
-        Bytes(u64::from(self.local.blocks().offered(volume)))
-    }
-
-    /// The peer's hello tells the blocks of its members.
-    pub(crate) fn learn_blocks(&mut self, hello: &Hello) {
-        if !planted(Plant::PeerBlockIgnored) {
-            self.local.blocks_mut().learn(&hello.blocks);
-        }
-    }
-
-    /// Records what the peer told of its blocks, where no other record does soon.
-    pub(crate) fn record_blocks(&mut self) {
-        let follows = self.standing.streaming().is_some_and(|f| f.is_begun());
-        let may = self.standing.serves() || follows;
-        let news = may && self.local.blocks().are_news(self.record.superblock());
-        if news && !self.record.is_saving() && !self.local.metadata_failed() {
-            self.save(Goal::Remember);
-        }
-    }
-
-    /// Whether something on the line does not fit the peer's members: it was written while their blocks were smaller, or
-    /// not known.
-    pub(crate) fn line_does_not_fit(&self) -> bool {
-        let (Some(primary), Some(hello)) = (self.standing.primary(), self.peer.session.peer())
-        else {
-            return false;
-        };
-        let unfit = |(volume, extent): (VolumeIndex, Extent)| {
-            let theirs = hello.blocks.get(usize::from(volume.0));
-            theirs.is_some_and(|theirs| !is_multiple(extent, theirs.member))
-        };
-        // What everybody keeps to is not looked through.
-        let larger = hello.blocks.iter().any(|blocks| blocks.member > BLOCK_MIN);
-        larger && primary.line.iter().any(|e| unfit((e.item.volume, e.item.extent)))
-    }
-
-    /// Refuses a peer whose members need larger blocks than clients here were told. Returns whether it did.
-    pub(crate) fn refuse_blocks(&mut self) -> bool {
-        let Some(peer) = self.peer.session.peer() else { return false };
-        let pairs = (0u16..).map(VolumeIndex).zip(&peer.blocks);
-        let mut narrower = pairs
-            .map(|(volume, theirs)| (volume, theirs.member, self.local.blocks().offered(volume)));
-        let Some((volume, theirs, ours)) = narrower.find(|(_, theirs, ours)| theirs > ours) else {
-            return false;
-        };
-        if planted(Plant::PeerBlockIgnored) {
-            return false;
-        }
-        let config = self.turn.config();
-        let (theirs, ours) = (Bytes(theirs.into()), Bytes(ours.into()));
-        let why = format!(
-            "block-size: {}'s member of volume {} has blocks of {theirs}, and clients on {} use the volume with blocks of \
-             {ours}",
-            config.peer,
-            config.name_of(volume),
-            config.node
-        );
-        let hint = format!(
-            "on {}, disconnect the NBD clients of {} and detach its volumes; then blocks of {theirs} are offered, \
-             and the clients can connect again",
-            config.node, config.group
-        );
-        self.turn.warn(format!("{why}; {hint}"));
-        self.peer.session.refuse("block-size", hint);
-        self.hang_up(Parting::Refused, why);
-        true
-    }
 }
 
 /// Why an extent that the peer named cannot be: it does not keep to the blocks of this node's member.

@@ -6,7 +6,7 @@
 //! instead.
 
 use crate::stream::ack::Leg;
-use crate::stream::write::SlotId;
+use crate::stream::slots::SlotId;
 use alloc::collections::VecDeque;
 use helio_format::message::Item;
 use helio_units::{Bytes, Moment, Sequence};

@@ -7,5 +7,5 @@ pub(crate) mod flushes;
 pub(crate) mod gate;
 pub(crate) mod line;
 pub(crate) mod queue;
+pub(crate) mod slots;
 pub(crate) mod unreplicated;
-pub(crate) mod write;

@@ -6,7 +6,7 @@
 //! larger than the bound is admitted alone (rule 15).
 
 use crate::config::{QUEUE_BYTES_SNDR, QUEUE_ROUND_TRIP_MIN, QueueConfig, automatic_bound};
-use crate::stream::write::Part;
+use crate::stream::slots::Part;
 use alloc::collections::VecDeque;
 use core::time::Duration;
 use helio_units::{Bytes, Items, Moment, Rate};

@@ -15,16 +15,14 @@
 //! extents tell which blocks are suspect. Of a copy that was being written again, or that was written as a primary's,
 //! nothing tells: all of the volume is suspect then.
 
-use super::{Suspect, bit};
+use super::Suspect;
 use crate::config::Config;
 use crate::effect::StoreOp;
-use crate::engine::Engine;
 use crate::local::Local;
-use alloc::format;
 use alloc::vec::Vec;
 use helio_bitmap::HotExtents;
 use helio_format::superblock::Superblock;
-use helio_units::{Extent, Generation, VolumeIndex};
+use helio_units::{Extent, VolumeIndex};
 
 /// What is hot on a volume.
 pub(super) fn hot_on(cover: &HotExtents<StoreOp>, at: VolumeIndex) -> Vec<(VolumeIndex, Extent)> {
@@ -50,45 +48,5 @@ impl Local {
     /// What the record says of suspect copies holds from now on.
     pub(crate) fn reload_suspect(&mut self, record: &Superblock, config: &Config) {
         self.suspect.load(record, &self.hot, config);
-    }
-}
-
-impl Engine {
-    /// Whether that volume's hot extents must stay hot: a flush failed, so a later flush does not prove that they are durable.
-    pub(crate) fn keeps_hot(&self, volume: VolumeIndex) -> bool {
-        let Suspect { volumes, .. } = *self.local.suspect();
-        let kept = if self.record.superblock().marks_void {
-            volumes
-        } else {
-            self.local.suspect().unrecorded()
-        };
-        !self.standing.leads() && kept & bit(volume) != 0
-    }
-
-    /// A copy is consistent: what was suspect was written again, if everything was copied since.
-    pub(crate) fn shape_consistent(&self, b: &mut Superblock) {
-        b.consistent = true;
-        if self.record.keeping().invalid().is_peer_proven() {
-            b.peer_invalid = Generation::NONE;
-        }
-        if !b.marks_void {
-            b.suspect = 0;
-        }
-        b.marks_void = b.suspect != 0;
-        b.head = self.standing.follower().map_or(b.head, |f| f.completed().next());
-    }
-
-    /// Reports that this copy is suspect, and what ends that.
-    pub(crate) fn report_suspect(&mut self) {
-        for volume in self.turn.config().indices() {
-            if !self.local.suspect().is(volume) {
-                continue;
-            }
-            self.turn.warn(format!(
-                "volume {}: a flush failed on this node earlier. Blocks that can be read now may be missing on the disk; \
-                 {} rewrites them",
-                self.turn.config().name_of(volume), self.turn.config().peer
-            ));
-        }
     }
 }

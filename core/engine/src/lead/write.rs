@@ -9,143 +9,25 @@
 //! items that overlap have positions in the order their bytes reach the store. The gate is given back when the
 //! local store is done. Everything that moves a write stands in this file, but for the peer's leg (`peer/outgoing.rs`).
 
-use crate::config::{ITEM_BYTES_MAX, WhenFull};
-use crate::effect::{Answer, StoreOp};
+use crate::config::WhenFull;
+use crate::effect::Answer;
 use crate::event::{Operation, Request, StoreOutcome};
+use crate::lead::{Primary, PrimaryIo};
 use crate::local::Local;
 use crate::local::failure::Failed;
-use crate::local::pulling::Pulled;
 use crate::peer::permit::Permit;
-use crate::peer::primary::{Primary, PrimaryIo};
 use crate::refusal::{Denial, StoreFault};
-use crate::resync::copier::JobId;
-use crate::resync::survey::StretchId;
-use crate::resync::verify::Check;
 use crate::stream::ack::{self, Decision, Facts, Leg, Remote};
 use crate::stream::line::Entry;
+use crate::stream::slots::ITEM_COST;
+use crate::stream::slots::Part;
+use crate::stream::slots::SlotId;
+use crate::stream::slots::Ticket;
+use crate::stream::slots::pieces;
 use crate::turn::Turn;
-use alloc::vec::Vec;
 use helio_format::message::{Item, ItemKind};
 use helio_plant::{Plant, planted};
-use helio_units::{Bytes, Extent, Moment, Payload, RequestId, Sequence, VolumeIndex};
-
-/// The least an item costs the queue, whatever it carries: its entry is memory too.
-pub(crate) const ITEM_COST: Bytes = Bytes(512);
-/// What a zero or discard costs, work at the peer though no payload; and the least a write costs, since its payload
-/// takes a page however short it is.
-pub(crate) const WORK_COST: Bytes = Bytes(4096);
-
-/// A request under way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SlotId(u32);
-
-/// A request is answered once all its parts are.
-#[derive(Clone, Copy, Debug)]
-struct Slot {
-    request: RequestId,
-    kind: ItemKind,
-    parts: u32,
-    last: Sequence,
-    denied: Option<Denial>,
-    since: Moment,
-}
-
-/// Requests under way, in slots that are used again.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Slots {
-    slots: Vec<Slot>,
-    free: Vec<u32>,
-}
-
-impl Slots {
-    fn open(&mut self, request: RequestId, kind: ItemKind, parts: u32, since: Moment) -> SlotId {
-        let slot = Slot { request, kind, parts, last: Sequence::ZERO, denied: None, since };
-        if let Some(at) = self.free.pop() {
-            self.slots[at as usize] = slot;
-            return SlotId(at);
-        }
-        self.slots.push(slot);
-        SlotId((self.slots.len() - 1) as u32)
-    }
-
-    /// How many requests are under way.
-    pub(crate) fn under_way(&self) -> usize {
-        self.slots.len() - self.free.len()
-    }
-}
-
-/// A piece of a request that becomes one item.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Part {
-    slot: SlotId,
-    kind: ItemKind,
-    volume: VolumeIndex,
-    extent: Extent,
-    payload: Option<Payload>,
-    fua: bool,
-    punch: bool,
-}
-
-impl Part {
-    /// What it costs the queue.
-    pub(crate) fn cost(&self) -> Bytes {
-        match self.kind {
-            ItemKind::Write => Bytes(self.extent.length).max(WORK_COST),
-            ItemKind::Zero | ItemKind::Discard => WORK_COST,
-            ItemKind::Flush | ItemKind::Consistent | ItemKind::Same | ItemKind::Verify => ITEM_COST,
-        }
-    }
-
-    /// A part for stories of what parts wait in.
-    #[cfg(test)]
-    pub(crate) fn of_a_write(length: Bytes) -> Self {
-        let extent = Extent::new(0, length.0);
-        let (kind, volume, payload) = (ItemKind::Write, VolumeIndex(0), None);
-        Self { slot: SlotId(0), kind, volume, extent, payload, fua: false, punch: false }
-    }
-
-    fn store_op(&self) -> StoreOp {
-        let Self { extent, fua, punch, .. } = *self;
-        match (self.kind, self.payload) {
-            (ItemKind::Write, Some(payload)) => StoreOp::Write { extent, payload, fua },
-            (ItemKind::Zero, _) => StoreOp::Zero { extent, punch, fua },
-            (ItemKind::Discard, _) => StoreOp::Discard { extent, fua },
-            (ItemKind::Flush, _) => StoreOp::Flush,
-            (ItemKind::Write | ItemKind::Consistent | ItemKind::Same | ItemKind::Verify, _) => {
-                panic!("a client's {:?} without bytes", self.kind)
-            }
-        }
-    }
-}
-
-/// Who asks for the gate.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Ticket {
-    /// A part of a client's request.
-    Part(Part),
-    /// The copier.
-    Copy(JobId),
-    /// The copier's survey.
-    Survey(StretchId),
-    /// A verify.
-    Verify(Check),
-    /// The puller.
-    Pull(Pulled),
-}
-
-/// The pieces of a long extent: cut where [`ITEM_BYTES_MAX`] divides the volume.
-fn pieces(extent: Extent) -> impl Iterator<Item = Extent> {
-    let mut at = extent.offset;
-    core::iter::from_fn(move || {
-        if at >= extent.end() {
-            return None;
-        }
-        let end = ((at / ITEM_BYTES_MAX + 1) * ITEM_BYTES_MAX).min(extent.end());
-        let piece = Extent::new(at, end - at);
-        at = end;
-        Some(piece)
-    })
-}
+use helio_units::{Bytes, Extent, Sequence, VolumeIndex};
 
 impl Primary {
     /// A client asks. Bounds were checked at the front end; here they are checked again, since this is the last
@@ -399,8 +281,8 @@ impl Primary {
             self.failed_at.get_or_insert(item.sequence);
             self.copier.item_failed(item.sequence);
         }
-        if let (Some(SlotId(slot)), false) = (slot, self.absolves(&item)) {
-            self.slots.slots[slot as usize].denied = Some(Denial::Store(fault));
+        if let (Some(slot), false) = (slot, self.absolves(&item)) {
+            self.slots.deny(slot, Denial::Store(fault));
         }
     }
 
@@ -409,8 +291,8 @@ impl Primary {
         if let Some(entry) = self.line.get_mut(at) {
             entry.local = Leg::Failed;
         }
-        if let Some(SlotId(slot)) = slot {
-            self.slots.slots[slot as usize].denied = Some(Denial::Store(StoreFault::Io));
+        if let Some(slot) = slot {
+            self.slots.deny(slot, Denial::Store(StoreFault::Io));
         }
     }
 
@@ -490,21 +372,8 @@ impl Primary {
         }
     }
 
-    fn part_answered(
-        &mut self,
-        SlotId(at): SlotId,
-        sequence: Sequence,
-        answer: Answer,
-        turn: &mut Turn,
-    ) {
-        let slot = &mut self.slots.slots[at as usize];
-        slot.parts -= 1;
-        slot.last = slot.last.max(sequence);
-        if slot.parts > 0 {
-            return;
-        }
-        let slot = *slot;
-        self.slots.free.push(at);
+    fn part_answered(&mut self, slot: SlotId, sequence: Sequence, answer: Answer, turn: &mut Turn) {
+        let Some(slot) = self.slots.part_ended(slot, sequence, None) else { return };
         self.answered = self.answered.max(slot.last);
         let took = turn.now() - slot.since;
         self.copier.pace.answered(took);
@@ -519,14 +388,8 @@ impl Primary {
     /// Answers with an error a part that never got a position.
     fn deny(&mut self, part: Part, denial: Denial, turn: &mut Turn) {
         part.payload.into_iter().for_each(|p| turn.release(p.id));
-        let SlotId(at) = part.slot;
-        let slot = &mut self.slots.slots[at as usize];
-        slot.denied = Some(denial);
-        slot.parts -= 1;
-        if slot.parts == 0 {
-            let request = slot.request;
-            self.slots.free.push(at);
-            turn.reply(request, Answer::Denied(denial));
+        if let Some(slot) = self.slots.part_ended(part.slot, Sequence::ZERO, Some(denial)) {
+            turn.reply(slot.request, Answer::Denied(denial));
         }
     }
 
@@ -544,10 +407,10 @@ impl Primary {
             let Some(entry) = self.line.get_mut(at).filter(waits) else { continue };
             entry.answered = true;
             entry.denied = true;
-            if let Some(SlotId(slot)) = entry.slot {
+            if let Some(slot) = entry.slot {
                 any = true;
-                self.slots.slots[slot as usize].denied = Some(denial);
-                self.part_answered(SlotId(slot), at, Answer::Denied(denial), turn);
+                self.slots.deny(slot, denial);
+                self.part_answered(slot, at, Answer::Denied(denial), turn);
             }
         }
         any
@@ -615,20 +478,5 @@ impl Primary {
             self.peer_durable(&entry.item, entry.pended);
             self.copier.shrink(&entry.item, entry.cost, Bytes::ZERO);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_long_discard_is_cut_at_the_boundaries() {
-        let mib = 1 << 20;
-        let cut: Vec<_> = pieces(Extent::new(31 * mib, 40 * mib))
-            .map(|e| (e.offset / mib, e.length / mib))
-            .collect();
-        assert_eq!(cut, [(31, 1), (32, 32), (64, 7)]);
-        assert_eq!(pieces(Extent::new(0, 512)).count(), 1);
     }
 }

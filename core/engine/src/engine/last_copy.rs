@@ -8,30 +8,12 @@
 
 use crate::engine::Engine;
 use crate::event::CommandId;
-use crate::peer::primary::Primary;
+use crate::lead::Primary;
 use crate::refusal::Refusal;
 use crate::role::leave::STOP_PATIENCE;
 use crate::role::{Leading, Leave, LeaveStage, Stage};
 use alloc::format;
 use helio_units::{Bytes, Moment};
-
-impl Primary {
-    /// Answered bytes that are durable nowhere: what is lacking here is not made whole by a write that reached the store.
-    fn only_queued(&self) -> Bytes {
-        if self.lack.is_none() || self.cursors.durable() >= self.line.head {
-            return Bytes::ZERO;
-        }
-        let durable = self.cursors.durable();
-        let only = self.line.iter().filter(|entry| {
-            entry.item.sequence > durable
-                && entry.item.kind.changes_data()
-                && entry.answered
-                && !entry.denied
-                && self.marks.any_dirty(entry.item.volume, entry.item.extent)
-        });
-        only.fold(Bytes::ZERO, |sum, entry| sum + Bytes(entry.item.extent.length))
-    }
-}
 
 impl Engine {
     /// What would be lost if this node's queue were let go now, while the peer is away.

@@ -1,35 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Verify: compares the two copies, region by region, while they are written.
-//!
-//! ```text
-//!  region ─queue room─> gate ─read, digests─> position ─> line ─> peer compares behind its gate ─> Differs*, ack
-//! ```
-//! A comparison is an item on the line, so both sides look at the same moment of it: here the gate is held from the
-//! read until the position is taken, there the item passes the gate like a write. So a difference is a difference,
-//! whatever load there is.
-//!
-//! A comparison counts once its item is acknowledged on the stream it was asked on; what differs is told before. When
-//! a stream begins anew, everything that did not count is asked again, and what lies on the line for a peer that lost
-//! its memory compares no more: that peer's image may hold later items already.
-//!
-//! The place outlives the primary that runs it, and the daemon carries it over a restart.
+//! Comparing with the peer while items flow.
 
 use crate::effect::StoreOp;
-use crate::engine::Engine;
-use crate::event::{StoreOutcome, VerifyWish};
+use crate::event::StoreOutcome;
+use crate::lead::{Primary, PrimaryIo};
 use crate::local::Local;
 use crate::peer::permit::Permit;
-use crate::peer::primary::{Primary, PrimaryIo};
-use crate::record::save::Goal;
-use crate::refusal::Refusal;
-use crate::resync::verified::Verified;
+use crate::resync::verify::Check;
 use crate::resync::verify::Verify;
-use crate::resync::verify::{Check, VerifyStatus};
-use crate::role::busy;
-use crate::stream::write::Ticket;
+use crate::stream::slots::Ticket;
 use crate::turn::Turn;
 use alloc::format;
-use alloc::string::String;
 use helio_format::message::{Item, ItemKind};
 use helio_plant::{Plant, planted};
 use helio_units::{Bytes, Extent, Moment, Sequence, VolumeIndex};
@@ -41,7 +22,7 @@ const COST: Bytes = Bytes(1024);
 
 impl Primary {
     /// What a verify waits for, if it cannot go on.
-    fn verify_waits(&self) -> Option<&'static str> {
+    pub(crate) fn verify_waits(&self) -> Option<&'static str> {
         match self.flow {
             None => Some("items are not sent to the peer"),
             Some(_) if self.faulted.is_some() => Some("the local disk failed"),
@@ -203,65 +184,6 @@ impl Primary {
             verify.not_before()
         } else {
             Moment::NEVER
-        }
-    }
-}
-
-impl Engine {
-    pub(crate) fn verify(&mut self, wish: VerifyWish) -> Result<Option<String>, Refusal> {
-        if self.standing.is_leaving() {
-            return Err(busy());
-        }
-        let Some(primary) = self.standing.primary_mut() else {
-            return Err(self.not_primary("verify start"));
-        };
-        let group = self.turn.config().group.clone();
-        if self.resync.verify.is_under_way() {
-            return Err(Refusal::later(
-                "verifying",
-                format!("a verify of {group} runs already"),
-                format!("wait for its end, or `helio verify stop {group}`"),
-            ));
-        }
-        if wish.repair {
-            primary.mark_differing(&mut self.resync.verify, &mut self.local);
-        }
-        let resumed = self.resync.verify.begin(wish, &self.turn.config().volumes, self.turn.now());
-        let what = if resumed { "continues at its position" } else { "begins" };
-        Ok(Some(match primary.verify_waits() {
-            Some(waits) => format!("the verify of {group} {what} later: {waits}"),
-            None => format!("the verify of {group} {what}"),
-        }))
-    }
-
-    /// Moves on whenever something is worth a record.
-    #[must_use]
-    pub fn verify_revision(&self) -> u64 {
-        self.resync.verify.revision()
-    }
-
-    /// What is known of verifies.
-    #[must_use]
-    pub fn verify_status(&self) -> VerifyStatus {
-        let waits = match self.standing.primary() {
-            None => Some("this node is not primary"),
-            Some(primary) => primary.verify_waits(),
-        };
-        self.resync.verify.status(waits)
-    }
-
-    /// When a volume was compared to its end last, by this process or one before.
-    #[must_use]
-    pub fn verified(&self, volume: VolumeIndex) -> Option<Verified> {
-        self.resync.verify.verified(self.turn.calendar(), self.record.superblock(), volume)
-    }
-
-    /// A volume was compared to its end: the record is to say so.
-    pub(crate) fn record_verified(&mut self) {
-        let rests =
-            self.standing.is_settled() && !self.local.metadata_failed() && !self.record.is_saving();
-        if rests && self.resync.verify.has_news(self.turn.calendar(), self.record.superblock()) {
-            self.save(Goal::Remember);
         }
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The regions that the puller works on, and how far it is with each (`pull.rs`, `compare.rs`).
 
-use crate::local::questions::{Ask, PULLING_MAX};
+use crate::lead::lack::questions::{Ask, PULLING_MAX};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::ops::RangeBounds;

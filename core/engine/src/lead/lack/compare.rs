@@ -15,9 +15,9 @@
 
 use crate::effect::StoreOp;
 use crate::event::{Run, StoreOutcome};
+use crate::lead::lack::questions::{Ask, For};
+use crate::lead::{Primary, PrimaryIo};
 use crate::local::Local;
-use crate::local::questions::{Ask, For};
-use crate::peer::primary::{Primary, PrimaryIo};
 use crate::resync::digest::{ASKED_MAX, digests_of};
 use crate::turn::Turn;
 use alloc::format;
@@ -119,6 +119,6 @@ impl Primary {
 }
 
 fn let_go(run: Run, turn: &mut Turn) -> Extent {
-    crate::local::lack::let_go(run.payload, turn);
+    crate::lead::lack::let_go(run.payload, turn);
     run.extent
 }

@@ -10,9 +10,9 @@
 //! In `Behind` answers are given as in async. From `Closing` on every new answer asks what its mode asks, so the
 //! set of answers the peer lacks can only shrink; it is empty at `Level`, and only then is the mode in force.
 
+use crate::lead::Primary;
 use crate::local::Local;
 use crate::peer::permit::Permit;
-use crate::peer::primary::Primary;
 use crate::resync::verify::Verify;
 use crate::turn::Turn;
 use alloc::format;
@@ -23,12 +23,6 @@ use helio_format::lineage::Lineage;
 use helio_format::message::{Ack, ItemKind, Message, Start};
 use helio_plant::{Plant, planted};
 use helio_units::{Bytes, Mode, Moment, Sequence};
-
-/// Most bytes handed to the link and not yet taken by its socket (rule 8): enough to keep a socket busy between
-/// two turns of the loop, little enough that a lost link holds back little.
-const UNSENT_BYTES_MAX: Bytes = Bytes::mib(1);
-/// Body of an item on the wire, in bytes (format's table).
-const ITEM_BODY_BYTES: u64 = 36;
 
 /// How far the peer is, as it told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,7 +57,7 @@ impl Cursors {
 
 /// See the drawing above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Pace {
+pub(crate) enum Pace {
     Behind { until: Sequence },
     Closing { until: Sequence },
     Level { since: Moment },
@@ -71,7 +65,7 @@ enum Pace {
 
 /// How far the peer is with a stream that it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Uptake {
+pub(crate) enum Uptake {
     /// It did not acknowledge the stream yet.
     Unheard,
     /// It has taken it up, and its cursors are behind those of the stream before.
@@ -126,6 +120,12 @@ pub(crate) struct Opening {
     pub(crate) from: Sequence,
     pub(crate) consistent: bool,
 }
+
+/// Most bytes handed to the link and not yet taken by its socket (rule 8): enough to keep a socket busy between
+/// two turns of the loop, little enough that a lost link holds back little.
+const UNSENT_BYTES_MAX: Bytes = Bytes::mib(1);
+/// Body of an item on the wire, in bytes (format's table).
+const ITEM_BODY_BYTES: u64 = 36;
 
 impl Primary {
     /// Begins to stream.

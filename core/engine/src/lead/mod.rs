@@ -1,15 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a node holds while it is primary: the line, the gate, the queue, the marks, and the stream to its peer.
 
+mod conversation;
+mod copying;
+pub(crate) mod lack;
+mod last_copy;
+mod lease;
+mod meet;
+pub(crate) mod outgoing;
+mod seeding;
+mod status;
+mod survey;
+mod suspect;
+mod unreplicated;
+mod verifying;
+mod write;
+
 use crate::config::Config;
 use crate::event::StoreOutcome;
 use crate::follow::room::PeerKeeping;
+use crate::lead::lack::Lack;
+use crate::lead::lack::Reader;
+use crate::lead::lack::pulling::Pulled;
+use crate::lead::outgoing::{Cursors, Flow};
 use crate::local::Local;
 use crate::local::failure::Failed;
-use crate::local::lack::Lack;
-use crate::local::lack::Reader;
-use crate::local::pulling::Pulled;
-use crate::peer::outgoing::{Cursors, Flow};
 use crate::peer::owed::{Owed, PeerCopy};
 use crate::peer::permit::Permit;
 use crate::refusal::StoreFault;
@@ -22,8 +37,8 @@ use crate::show::times::Answers;
 use crate::stream::gate::Gate;
 use crate::stream::line::{Entry, Line};
 use crate::stream::queue::Queue;
+use crate::stream::slots::{Slots, Ticket};
 use crate::stream::unreplicated::Unreplicated;
-use crate::stream::write::{Slots, Ticket};
 use crate::turn::Turn;
 use alloc::collections::BTreeSet;
 use alloc::format;

@@ -1,30 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A first sync by a disk that is shipped: only what changed since travels.
-//!
-//! ```text
-//!   begin: record says seeding ──> marks cleared ──> flush ──> (the operator copies, ships, puts in place) ──> end: samples agree
-//!          (what is under way stays marked)              nothing travels, writes are marked             │
-//!                                                                                                       v
-//!                                              copy what is marked <──meet: seeded── record says it no more
-//! ```
-//! While the record says seeding, marks and hot extents tell what the disk may lack, and prove nothing against any other
-//! copy: so whoever is met waits, until `end` or until everything is marked again. The record comes before the marks are
-//! cleared, and goes before anything travels; a crash between leaves marks too many, or none that count: everything is
-//! compared then. The flush comes before the operator is told to copy: what was written under marks that are gone would
-//! be in the copy, and with a power cut not here. From the moment on in which the peer takes up the stream, its own record is as good as any.
+//! A seed among the other rooms: begun, compared, ended.
 
 use crate::config::Config;
 use crate::effect::StoreOp;
 use crate::engine::Engine;
 use crate::event::{CommandId, StoreOutcome};
 use crate::peer::owed::PeerCopy;
-use crate::peer::primary::Primary;
 use crate::record::save::Goal;
 use crate::refusal::Refusal;
 use crate::resync::digest::{ASKED_BYTES_MAX, digests_of};
 use crate::resync::seed::{SAMPLE, SeedIo, Told, is_blank};
 use crate::role::busy;
-use crate::stream::ack::Leg;
 use alloc::format;
 use alloc::string::String;
 use helio_format::copying::{Copying, Digest};
@@ -321,15 +307,4 @@ fn not_the_disk(config: &Config, (volume, extent): (VolumeIndex, Extent)) -> Ref
             "put the right disk in place on {peer} and repeat; or copy everything: `helio resync {group} --full`"
         ),
     )
-}
-
-impl Primary {
-    /// Only what is under way may be missing from a copy that begins now.
-    fn mark_for_seed(&mut self) {
-        self.marks.clear();
-        let pending = self.line.iter().filter(|entry| entry.local == Leg::Pending);
-        for entry in pending.filter(|entry| entry.item.kind.changes_data()) {
-            self.marks.set(entry.item.volume, entry.item.extent);
-        }
-    }
 }

@@ -5,7 +5,7 @@
 use crate::config::Config;
 use crate::engine::Engine;
 use crate::event::CommandId;
-use crate::peer::primary::Primary;
+use crate::lead::Primary;
 use crate::record::save::Goal;
 use crate::refusal::Refusal;
 use crate::role::{Following, Leading, Stage, busy};

@@ -8,9 +8,10 @@
 //!
 //! A suspect primary whose peer comes to hold everything serves from the peer, as one whose disk is lost does (`lose.rs`).
 
+use crate::lead::Primary;
 use crate::local::Local;
 use crate::local::failure::{self, Facts, Failed, Meaning, Side};
-use crate::peer::primary::Primary;
+use crate::local::suspect::bit;
 use crate::refusal::StoreFault;
 use crate::stream::ack::Leg;
 use crate::turn::Turn;
@@ -104,7 +105,7 @@ impl Primary {
     pub(crate) fn awaits_suspect_record(item: &Item, leg: Leg, local: &Local) -> bool {
         leg == Leg::Failed
             && Failed::of(item) == Failed::Flush
-            && local.suspect().unrecorded() & super::bit(item.volume) != 0
+            && local.suspect().unrecorded() & bit(item.volume) != 0
             && !local.metadata_failed()
             && !planted(Plant::SuspectUnrecorded)
     }

@@ -9,11 +9,11 @@
 //! pulled.
 
 use crate::config::OnError;
+use crate::lead::Primary;
+use crate::lead::lack::Lack;
+use crate::lead::outgoing::Flow;
 use crate::local::Local;
 use crate::local::failure::Failed;
-use crate::local::lack::Lack;
-use crate::peer::outgoing::Flow;
-use crate::peer::primary::Primary;
 use crate::refusal::StoreFault;
 use crate::turn::Turn;
 use alloc::format;

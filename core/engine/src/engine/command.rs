@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What an operator commands, and what a role waits for.
+
+use crate::effect::{Done, Effect};
+use crate::engine::Engine;
+use crate::event::{Command, CommandId};
+use crate::follow::follower::Follower;
+use crate::record::save::Goal;
+use crate::refusal::{Refusal, StoreFault};
+use crate::role::Following;
+use crate::role::Leading;
+use crate::role::Leave;
+use crate::role::LeaveStage;
+use crate::role::Stage;
+use crate::role::busy;
+use alloc::format;
+use alloc::string::String;
+use helio_units::{Mode, Moment, VolumeIndex};
+
+impl Engine {
+    pub(crate) fn command(&mut self, id: CommandId, command: Command) {
+        let result = match command {
+            Command::Promote { force } => self.promote(id, force, false),
+            Command::Restore { force } => self.promote(id, force, true),
+            Command::Demote => self.leave(Some(id), Leave::Secondary),
+            Command::Yield { generation } => self.give_up(id, generation),
+            Command::Switch => self.switch(id),
+            Command::Stop => self.stop(id),
+            Command::Pause => self.pause(),
+            Command::Resume => self.resume(id),
+            Command::Resync => self.resync(id),
+            Command::FullResync => self.full_resync(id),
+            Command::Reverse { full } => self.reverse(id, full),
+            Command::Replace { volume, identity, block } => {
+                self.replace(id, volume, (identity, block))
+            }
+            Command::Accept { volume } => self.accept(id, volume),
+            Command::GiveUpSafeCopy => {
+                self.give_up_safe_copy();
+                self.resync(id)
+            }
+            Command::Mode(mode) => self.change_mode(mode),
+            Command::ResetQueueMarks => self.reset_queue_marks(),
+            Command::Verify(wish) => self.verify(wish),
+            Command::StopVerify => Ok(Some(String::from(self.resync.verify.stop_wanted()))),
+            Command::SeedBegin { at } => self.seed_begin(id, at),
+            Command::SeedEnd => self.seed_end(id),
+        };
+        match result {
+            Ok(None) => {}
+            Ok(Some(text)) => self.done(id, Ok(text)),
+            Err(refusal) => self.done(id, Err(refusal)),
+        }
+    }
+
+    pub(crate) fn done(&mut self, id: CommandId, result: Result<String, Refusal>) {
+        self.turn.push(Effect::CommandDone { id, result: result.map(Done::from) });
+    }
+
+    fn pause(&mut self) -> Result<Option<String>, Refusal> {
+        if self.standing.is_leaving() {
+            return Err(busy());
+        }
+        if self.is_lacking() {
+            return Err(self.lacks("pause"));
+        }
+        let Some(primary) = self.standing.primary_mut() else {
+            return Err(self.not_primary("pause"));
+        };
+        primary.peer_keeping.forget_refusal();
+        primary.drop_queue("paused by an operator", &mut self.local, &self.permit, &mut self.turn);
+        primary.owed.pause();
+        self.local.hot_mut().bitmap_changed();
+        let group = &self.turn.config().group;
+        Ok(Some(format!(
+            "{group} is paused: dirty regions are recorded and nothing is sent; `helio resume {group}` ends the pause"
+        )))
+    }
+
+    /// Ends a pause as a resync does, and nothing else.
+    fn resume(&mut self, id: CommandId) -> Result<Option<String>, Refusal> {
+        let Some(primary) = self.standing.primary() else { return Err(self.not_primary("resume")) };
+        if !primary.owed.is_paused() {
+            let group = &self.turn.config().group;
+            return Err(Refusal::new(
+                "not-paused",
+                format!("{group} is not paused"),
+                format!(
+                    "`helio resync {group}` copies dirty regions; `helio status {group}` shows the state"
+                ),
+            ));
+        }
+        self.resync(id)
+    }
+
+    fn resync(&mut self, id: CommandId) -> Result<Option<String>, Refusal> {
+        if self.standing.is_leaving() {
+            return Err(busy());
+        }
+        if let Some(text) = self.pull_on()? {
+            return Ok(Some(text));
+        }
+        if let Some(primary) = self.standing.primary_mut() {
+            primary.faulted = None;
+            self.resync.seed.refuse_update(self.record.superblock(), self.turn.config())?;
+        }
+        self.refuse_while_suspect()?;
+        let Some(primary) = self.standing.primary_mut() else {
+            return Err(self.not_primary("resync"));
+        };
+        primary.owed.end_pause();
+        primary.mark_differing(&mut self.resync.verify, &mut self.local);
+        if primary.flow.is_some() && primary.owed.is_image_out_of_order() {
+            primary.copier.go_on();
+            return Ok(Some(String::from("the resync is running")));
+        }
+        if primary.flow.is_some() {
+            primary.mend(&self.local, &self.turn);
+            return Ok(Some(String::from(if primary.marks.none_dirty() {
+                "nothing to resync: writes are sent in order"
+            } else {
+                "dirty regions are copied, in order with new writes"
+            })));
+        }
+        if self.peer.session.peer().is_none() {
+            self.resync.update.want();
+            return Ok(Some(String::from(
+                "the peer is not connected; the resync starts when it is",
+            )));
+        }
+        if self.resync.update.is_awaiting() {
+            self.resync.update.want();
+            return Ok(Some(String::from(
+                "the resync starts when the nodes have exchanged their bitmaps",
+            )));
+        }
+        Ok(self.sync_or_ask(Some(id)))
+    }
+
+    /// Compares or copies everything, whatever is marked.
+    fn full_resync(&mut self, id: CommandId) -> Result<Option<String>, Refusal> {
+        if self.standing.is_leaving() {
+            return Err(busy());
+        }
+        if self.is_lacking() {
+            return Err(self.lacks("resync"));
+        }
+        self.refuse_while_suspect()?;
+        if self.standing.leads() && self.resync.seed.is_under_way(self.record.superblock()) {
+            return self.seed_given_up().map(Some);
+        }
+        let Some(primary) = self.standing.primary_mut() else {
+            return Err(self.not_primary("resync --full"));
+        };
+        primary.drop_queue(
+            "the operator requested a full resync",
+            &mut self.local,
+            &self.permit,
+            &mut self.turn,
+        );
+        primary.marks.set_all();
+        self.local.hot_mut().bitmap_changed();
+        self.resync(id)
+    }
+
+    pub(crate) fn not_primary(&self, verb: &str) -> Refusal {
+        let (group, peer) = (&self.turn.config().group, &self.turn.config().peer);
+        Refusal::new(
+            "not-primary",
+            format!("{group} is {} on this node", self.standing.stage().name()),
+            format!("`helio {verb} {group}` on the primary, which may be {peer}"),
+        )
+    }
+
+    /// The primary's mode is the mode of the group, and its secondary takes it over. A secondary without a primary may be promoted next.
+    fn change_mode(&mut self, mode: Mode) -> Result<Option<String>, Refusal> {
+        let follows = self.peer.session.peer().is_some_and(|peer| peer.serving);
+        if !self.standing.leads() && follows {
+            let (group, peer) = (&self.turn.config().group, &self.turn.config().peer);
+            return Err(Refusal::new(
+                "not-primary",
+                format!("{peer} is primary of {group}, and its mode is the mode of the group"),
+                format!("`helio mode {group} {mode}` on {peer}"),
+            ));
+        }
+        self.turn.set_mode(mode);
+        if let Some(primary) = self.standing.primary_mut() {
+            primary.mode_changed(&self.local, &self.permit, &mut self.turn);
+        }
+        self.peer.session.ping_by(self.permit.lease.ping_at(self.turn.now()));
+        let group = &self.turn.config().group;
+        Ok(Some(if self.standing.leads() {
+            format!("the mode of {group} is {mode} until a restart; to keep it, change the file")
+        } else {
+            format!("the mode of {group} is {mode} if this node is promoted next")
+        }))
+    }
+
+    fn reset_queue_marks(&mut self) -> Result<Option<String>, Refusal> {
+        let Some(primary) = self.standing.primary_mut() else {
+            return Err(self.not_primary("queue reset"));
+        };
+        primary.queue.reset_marks(self.turn.now());
+        primary.answers.clear();
+        Ok(Some(format!(
+            "the high-water marks, counters and latency histograms of {} are reset",
+            self.turn.config().group
+        )))
+    }
+
+    /// Moves a change of role on as far as it can go now.
+    pub(crate) fn change_role(&mut self) {
+        self.switch_deadline();
+        if self.standing.is_settled()
+            && !(self.asked.stops() && self.stop_waits())
+            && let Some(id) = self.asked.take_stop()
+        {
+            self.command(id, Command::Stop);
+        }
+        self.keep_last_copy();
+        let failed = self.standing.failed();
+        match self.standing.stage() {
+            // A beginning that was being recorded when the promotion began may have made the copy inconsistent.
+            Stage::Following(Following::Promoting { saving: false, .. })
+                if !self.record.superblock().consistent && failed.is_none() =>
+            {
+                self.promote_inconsistent();
+            }
+            Stage::Following(Following::Promoting { command, saving: false, .. })
+                if self.permit.lease.ran_out(self.turn.now()) =>
+            {
+                self.lease_failed(command);
+            }
+            Stage::Following(Following::Promoting { command, equal, saving: false })
+                if self.can_leave_following() && self.keeper.is_over(&self.local) =>
+            {
+                self.standing.stand(Following::Promoting { command, equal, saving: true });
+                self.save(Goal::Promoted);
+            }
+            Stage::Following(Following::Promoting { command, saving: false, .. })
+                if let Some(failed) = failed =>
+            {
+                self.promotion_failed(command, failed);
+            }
+            Stage::Leading(Leading::Leaving {
+                command,
+                to: Leave::Hand,
+                until,
+                stage: LeaveStage::Draining,
+            }) if self.cannot_hand(until) => {
+                self.keep_primary(command);
+            }
+            Stage::Following(Following::Handing { until, .. }) if self.turn.now() >= until => {
+                self.handed_unheard()
+            }
+            Stage::Leading(Leading::Leaving {
+                command,
+                to,
+                until,
+                stage: LeaveStage::Draining,
+            }) if self.is_delivered(until) => {
+                self.flush_last(command, to, until);
+            }
+            Stage::Following(Following::Closing { command, saving: false })
+                if self.can_leave_following() =>
+            {
+                if self.standing.streaming().is_some() {
+                    self.standing.stand(Following::Closing { command, saving: true });
+                    self.save(Goal::Closed);
+                } else {
+                    self.closed();
+                }
+            }
+            Stage::Following(Following::Closing { saving: false, .. })
+                if (failed.is_some() && !self.owes_failed_flush()) || self.is_stuck() =>
+            {
+                self.closed()
+            }
+            Stage::Leading(Leading::Leaving { stage: LeaveStage::Cooling, .. }) => self.cool_down(),
+            _ => {}
+        }
+    }
+
+    fn promotion_failed(
+        &mut self,
+        command: Option<CommandId>,
+        (volume, fault): (VolumeIndex, StoreFault),
+    ) {
+        self.standing.stand(Following::resting(self.record.superblock().role));
+        let refusal = self.volume_refusal(volume, fault);
+        command.into_iter().for_each(|id| self.done(id, Err(refusal.clone())));
+    }
+
+    pub(crate) fn can_leave_following(&self) -> bool {
+        let drained = |f: &Follower| f.is_drained() && f.failed().is_none();
+        self.standing.follower().is_some_and(drained) && !self.record.is_saving()
+    }
+
+    pub(crate) fn role_deadline(&self) -> Moment {
+        let due = match self.standing.stage() {
+            // Behind that moment it is only what is under way that it waits for.
+            Stage::Leading(Leading::Leaving { until, stage: LeaveStage::Draining, .. })
+                if until <= self.turn.now() =>
+            {
+                Moment::NEVER
+            }
+            Stage::Leading(Leading::Leaving { until, stage: LeaveStage::Draining, .. }) => until,
+            Stage::Leading(Leading::Leaving {
+                until,
+                to: Leave::Hand,
+                stage: LeaveStage::Cooling,
+                ..
+            }) => until,
+            Stage::Following(Following::Handing { until, .. }) => until,
+            _ => self.asked.switch_until(),
+        };
+        due.min(self.stop_deadline())
+    }
+
+    /// Whether the link is free for a new conversation.
+    pub(crate) fn is_link_down(&self) -> bool {
+        self.peer.session.is_down()
+    }
+}

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Leaving: a primary becomes secondary or stops, a secondary stops. Everything accepted is answered, what can be
+//! delivered is, and the record says how the copies stand before the line is laid down.
+
+use crate::effect::{Done, Effect, StoreOp};
+use crate::engine::Engine;
+use crate::event::{CommandId, StoreOutcome};
+use crate::follow::follower::Follower;
+use crate::lead::Primary;
+use crate::local::failure::Failed;
+use crate::purpose::Purpose;
+use crate::record::save::Goal;
+use crate::refusal::Refusal;
+use crate::role::leave::STOP_PATIENCE;
+use crate::role::switch::{ANSWER_PATIENCE, SWITCH_PATIENCE};
+use crate::role::{Following, Leading, Leave, LeaveStage, Stage, busy};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::time::Duration;
+use helio_format::message::Parting;
+use helio_units::{Bytes, Moment, VolumeIndex};
+
+impl Engine {
+    pub(crate) fn leave(
+        &mut self,
+        command: Option<CommandId>,
+        to: Leave,
+    ) -> Result<Option<String>, Refusal> {
+        match self.standing.stage() {
+            Stage::Leading(Leading::Primary) => self.may_let_go(command, to)?,
+            Stage::Following(Following::Secondary) if to == Leave::Secondary => {
+                return Ok(Some(format!("{} is secondary here already", self.turn.config().group)));
+            }
+            Stage::Following(Following::Returning) if to == Leave::Secondary => {
+                self.standing.stand(Following::Secondary);
+                self.save(Goal::SteppedBack);
+                return Ok(Some(String::from("no longer waiting to become primary again")));
+            }
+            _ => return Err(busy()),
+        }
+        let patience = match to {
+            Leave::Secondary => Duration::MAX,
+            Leave::Hand => SWITCH_PATIENCE,
+            Leave::Stop => STOP_PATIENCE,
+        };
+        let until = self.turn.now() + patience;
+        self.standing.stand(Leading::Leaving { command, to, until, stage: LeaveStage::Draining });
+        if let Some(primary) = self.standing.primary_mut() {
+            primary.copier.stop();
+        }
+        Ok(None)
+    }
+
+    pub(crate) fn stop(&mut self, id: CommandId) -> Result<Option<String>, Refusal> {
+        match self.standing.stage() {
+            Stage::Leading(Leading::Primary) => {
+                if self.stop_waits() {
+                    self.asked.stop_later(id);
+                    return Ok(None);
+                }
+                self.leave(Some(id), Leave::Stop)
+            }
+            Stage::Following(Following::Secondary | Following::Returning)
+            | Stage::Following(Following::Handing { .. }) => {
+                self.handed_unheard();
+                let up = self.peer.session.peer().is_some();
+                self.permit.lease.is_not_needed(up, self.turn.effects());
+                self.hang_up(Parting::Stopping, String::from("the daemon stops"));
+                self.standing.stand(Following::Closing { command: id, saving: false });
+                self.hurry();
+                Ok(None)
+            }
+            Stage::Following(Following::Stopped) => Ok(Some(String::from("stopped already"))),
+            Stage::Following(Following::Closing { .. }) => Err(busy()),
+            // A change of role under way ends first: a stop that was asked for happens.
+            _ => {
+                self.asked.stop_later(id);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Whether a leaving primary has nothing more to wait for.
+    pub(crate) fn is_delivered(&self, until: Moment) -> bool {
+        let Some(p) = self.standing.primary() else { return true };
+        let owed = p.flow.is_some()
+            && !p.owed.is_image_out_of_order()
+            && p.cursors.durable() < p.line.head;
+        p.is_quiet() && self.permit.pause.is_quiet() && (!owed || self.turn.now() >= until)
+    }
+
+    /// Everything is answered and delivered: what the stores hold is made durable, but for those that were given up.
+    pub(crate) fn flush_last(&mut self, command: Option<CommandId>, to: Leave, until: Moment) {
+        let all = self.turn.config().indices();
+        let lost =
+            |volume: &VolumeIndex| self.standing.primary().is_some_and(|p| p.is_lost(*volume));
+        let volumes: Vec<_> = all.filter(|volume| !lost(volume)).collect();
+        let stage = match volumes.len() as u16 {
+            0 => LeaveStage::Cooling,
+            left => LeaveStage::Flushing(left),
+        };
+        self.standing.stand(Leading::Leaving { command, to, until, stage });
+        for volume in volumes {
+            self.local.store(volume, StoreOp::Flush, Purpose::Leave(volume), &mut self.turn);
+        }
+    }
+
+    /// One of the local flushes before leaving ended.
+    pub(crate) fn leave_flushed(&mut self, volume: VolumeIndex, outcome: &StoreOutcome) {
+        let Stage::Leading(Leading::Leaving {
+            command,
+            to,
+            until,
+            stage: LeaveStage::Flushing(left),
+        }) = self.standing.stage()
+        else {
+            panic!("a flush ended that was not requested")
+        };
+        if let StoreOutcome::Failed(fault) = *outcome {
+            self.turn.warn(format!("the last flush before leaving failed: {fault}"));
+            if let Some(primary) = self.standing.primary_mut() {
+                primary.store_failed(volume, Failed::Flush, fault, &mut self.local, &mut self.turn);
+            }
+        }
+        let stage = match left {
+            2.. => LeaveStage::Flushing(left - 1),
+            // Something was asked just before the clients were let go: once more.
+            _ if to == Leave::Hand && !self.is_delivered(Moment::NEVER) => LeaveStage::Draining,
+            _ => LeaveStage::Cooling,
+        };
+        self.standing.stand(Leading::Leaving { command, to, until, stage });
+    }
+
+    /// Whether what the records hold is being brought down to what is really owed, before this node leaves.
+    pub(crate) fn is_going_cold(&self) -> bool {
+        matches!(
+            self.standing.stage(),
+            Stage::Leading(Leading::Leaving { stage: LeaveStage::Cooling, .. })
+        )
+    }
+
+    /// Every mark kept and no extent hot: what this node leaves behind tells exactly what its peer lacks.
+    pub(crate) fn cool_down(&mut self) {
+        let Stage::Leading(Leading::Leaving { command, to, until, stage: LeaveStage::Cooling }) =
+            self.standing.stage()
+        else {
+            return;
+        };
+        if to == Leave::Hand {
+            // The record would call this copy good, and the peer could not bring a suspect one level by its marks alone.
+            if self.cannot_hand(until) || self.local.suspect().any() {
+                return self.keep_primary(command);
+            }
+            if !self.is_delivered(Moment::NEVER) {
+                // Something was asked just before the clients were let go: once more.
+                return self.standing.stand(Leading::Leaving {
+                    command,
+                    to,
+                    until,
+                    stage: LeaveStage::Draining,
+                });
+            }
+            // Whoever is to take over follows the newest generation first.
+            let told = |p: &Primary| p.is_taken_up() && !p.tell_generation;
+            if self.record.is_saving() || !self.standing.primary().is_some_and(told) {
+                return;
+            }
+        }
+        if let Some(p) = self.standing.primary_mut()
+            && p.owed.queues_in_order()
+            && (!p.owed.stays_consistent() || p.cursors.durable() < p.line.head)
+        {
+            p.drop_queue(
+                "this node leaves the primary role",
+                &mut self.local,
+                &self.permit,
+                &mut self.turn,
+            );
+            self.local.hot_mut().bitmap_changed();
+        }
+        let failed = self.local.metadata_failed() || self.local.suspect().any();
+        if !failed {
+            self.relieve(true);
+        }
+        // What is hot on a store that was given up stays so: it counts as marked.
+        let lost = self.standing.primary().is_some_and(|p| p.has_lost());
+        if failed || (self.marks().is_saved() && (lost || self.local.hot().is_cold())) {
+            self.standing.stand(Leading::Leaving { command, to, until, stage: LeaveStage::Saving });
+            self.save(Goal::Left(to));
+        }
+    }
+
+    pub(crate) fn left(&mut self, to: Leave) {
+        let Stage::Leading(Leading::Leaving { command, .. }) = self.standing.stage() else {
+            return;
+        };
+        let behind = self
+            .standing
+            .primary()
+            .map_or(Bytes::ZERO, |p| p.lag(self.turn.now(), &self.local).bytes);
+        self.lay_line_down(match to {
+            Leave::Secondary => Following::Secondary,
+            Leave::Hand => Following::Handing { command, until: self.turn.now() + ANSWER_PATIENCE },
+            Leave::Stop => Following::Stopped,
+        });
+        let delivered = self.record.superblock().equal;
+        let peer = self.turn.config().peer.clone();
+        let text = if delivered {
+            format!("{peer} has everything")
+        } else if behind == Bytes::ZERO {
+            format!("{peer} does not have everything, as far as this node knows")
+        } else {
+            format!("{peer} does not have everything: up to {behind} exist only on this node")
+        };
+        match to {
+            Leave::Secondary => {
+                if let Some(id) = command {
+                    let text = format!("secondary now; {text}");
+                    let result = Ok(Done { text, peer_behind: !delivered });
+                    self.turn.push(Effect::CommandDone { id, result });
+                }
+                self.hang_up(Parting::RoleChanged, String::from("no longer primary"));
+            }
+            Leave::Hand => self.hand(),
+            Leave::Stop => {
+                self.hang_up(Parting::Stopping, String::from("the daemon stops"));
+                self.stop_now(command);
+            }
+        }
+    }
+
+    /// What this node held as primary is let go.
+    pub(crate) fn lay_line_down(&mut self, next: Following) {
+        let follower =
+            Follower::new(self.turn.config().volumes.len(), self.record.superblock().head);
+        if let Some(mut primary) = self.standing.lay_down(follower, next) {
+            while let Some(entry) = primary.line.pop() {
+                entry.item.payload.into_iter().for_each(|p| self.turn.release(p.id));
+            }
+            // Positions of this line mean nothing to the next primary's.
+            self.resync.verify.rewind();
+            primary.marks.end_stream();
+            self.record.keeping_mut().rest(primary.marks);
+            self.line_changed();
+            self.local.reload_suspect(self.record.superblock(), self.turn.config());
+        }
+        self.permit.pause.forget(self.turn.effects());
+        self.permit.lease.laid_down();
+        self.keeper.forget_parked();
+    }
+
+    /// A secondary has applied what it received.
+    pub(crate) fn closed(&mut self) {
+        let Stage::Following(Following::Closing { command, .. }) = self.standing.stage() else {
+            return;
+        };
+        self.standing.stand(Following::Stopped);
+        self.stop_now(Some(command));
+    }
+
+    /// Nothing more will be asked for.
+    pub(crate) fn stop_now(&mut self, command: Option<CommandId>) {
+        self.record.want_nothing();
+        let text = if self.local.metadata_failed() {
+            "stopped; this could not be recorded, so the next start counts as a start after a crash"
+        } else {
+            "stopped cleanly"
+        };
+        self.finish(command, Ok(String::from(text)));
+        self.turn.push(Effect::Stopped);
+    }
+}

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Another disk takes the place of one that is lost, while this node runs.
+//!
+//! ```text
+//!   the store failed ──> nothing is issued to it ──> another disk is put there ──> Replaced, recorded ──> filled
+//! ```
+//! That record says which disk it is and, in the same breath, that nothing on it counts. Before it is durable nothing is
+//! issued to the new disk; a start that finds it there and the old record finds a disk that is another one (`members.rs`).
+//!
+//! * A primary serves from its peer meanwhile (`lose.rs`): that the whole volume is lacking was durable before. Behind the
+//!   record its store is used again, and the puller fills it (`pull.rs`).
+//! * Where the very disk that was lost lies in its place again, and a flush of it had failed, its copy stays suspect: all of
+//!   it is written again, whatever it reads as (`suspect.rs`).
+//! * A secondary's marks prove nothing from then on, and its image is not consistent: everything is compared. What it
+//!   kept of its last consistent image (`before.rs`) was about the disk that is gone, and ends first.
+
+use crate::config::Config;
+use crate::effect::Effect;
+use crate::engine::Engine;
+use crate::event::CommandId;
+use crate::local::replace::Replacing;
+use crate::local::suspect::bit;
+use crate::record::save::Goal;
+use crate::refusal::Refusal;
+use crate::role::{Following, Leading, Stage, busy};
+use alloc::format;
+use alloc::string::String;
+use helio_format::message::Parting;
+use helio_format::superblock::Superblock;
+use helio_plant::{Plant, planted};
+use helio_units::VolumeIndex;
+
+impl Engine {
+    /// Whether another disk may take the place of that volume's now: nothing is issued to the one there, and nothing will
+    /// be until [`crate::Command::Replace`], told before anything else.
+    ///
+    /// # Errors
+    /// The disk is not lost, or nobody could fill another one now.
+    pub fn may_replace(&self, volume: VolumeIndex) -> Result<(), Refusal> {
+        if self.local.metadata_failed() {
+            return Err(self.turn.metadata_refusal());
+        }
+        if self.record.is_saving() || self.local.replacing().is_some() {
+            return Err(busy());
+        }
+        match self.standing.stage() {
+            Stage::Leading(Leading::Primary) => self.may_replace_leading(volume)?,
+            Stage::Following(Following::Secondary) => self.may_replace_following(volume)?,
+            _ => return Err(busy()),
+        }
+        // A follower begins anew as a whole, a primary's other volumes go on.
+        let on = self.standing.leads().then_some(volume);
+        if self.local.works_on(on) {
+            return Err(Refusal::later(
+                "busy",
+                "operations on the old disk are still in progress",
+                "repeat; if that disk never completes them, restart the daemon",
+            ));
+        }
+        Ok(())
+    }
+
+    fn may_replace_leading(&self, volume: VolumeIndex) -> Result<(), Refusal> {
+        let peer = &self.turn.config().peer;
+        let Some(primary) = self.standing.primary() else { return Err(busy()) };
+        let Some(lack) = primary.lack.as_ref().filter(|_| primary.is_lost(volume)) else {
+            return Err(self.not_lost(volume));
+        };
+        if !lack.is_recorded() {
+            return Err(busy());
+        }
+        if primary.flow.is_none() {
+            return Err(Refusal::later(
+                "peer-lost",
+                format!("{peer}, which has the data for the new disk, is not connected"),
+                format!(
+                    "repeat when `helio status {}` shows it connected",
+                    self.turn.config().group
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    fn may_replace_following(&self, volume: VolumeIndex) -> Result<(), Refusal> {
+        let failed = self.standing.failed();
+        if failed.is_none_or(|(failed, _)| failed != volume) {
+            return Err(self.not_lost(volume));
+        }
+        let Config { group, peer, node, .. } = self.turn.config();
+        if self.record.superblock().wrote || self.record.superblock().alone {
+            return Err(Refusal::new(
+                "diverged",
+                format!("this node may have writes of {group} that {peer} never received"),
+                format!(
+                    "`helio resolve {group} --discard {node}` first, which saves them in a file"
+                ),
+            ));
+        }
+        let last = self
+            .show
+            .last_decision
+            .as_ref()
+            .filter(|last| !last.as_source)
+            .map(|last| &last.source);
+        let source = self.peer.session.peer().filter(|hello| hello.serving).or(last);
+        if source.is_none_or(|hello| !hello.consistent) {
+            return Err(Refusal::new(
+                "no-whole-copy",
+                format!(
+                    "{peer} has not connected with a complete copy: this disk may hold the only one"
+                ),
+                format!(
+                    "start {peer} as primary with all of its disks, and connect it to this node"
+                ),
+            ));
+        }
+        if self.keeper.has_failed() && self.keeper.kept().is_some() {
+            return Err(Refusal::new(
+                "before-failed",
+                "the before-image file failed, and its content belongs to the old disk",
+                "repair its file system, then restart the daemon",
+            ));
+        }
+        Ok(())
+    }
+
+    /// The disk of a volume is in use.
+    fn not_lost(&self, volume: VolumeIndex) -> Refusal {
+        let (group, peer) = (&self.turn.config().group, &self.turn.config().peer);
+        let name = self.turn.config().name_of(volume);
+        let faulted = self.standing.primary().and_then(|p| p.faulted);
+        if self.is_lacking() {
+            return Refusal::new(
+                "disk-in-use",
+                format!(
+                    "the disk of volume {name} is in use; its data is being copied from {peer}"
+                ),
+                format!("nothing; `helio status {group}` shows the progress"),
+            );
+        }
+        match faulted {
+            Some((failed, fault)) if failed == volume => Refusal::new(
+                "disk-in-use",
+                format!(
+                    "the disk of volume {name} failed ({fault}), and is not served from {peer}"
+                ),
+                format!(
+                    "`helio switch {group}`, then repeat this here; the setting `on-error = \"serve-from-peer\"` makes that \
+                     unnecessary while {peer} is in sync"
+                ),
+            ),
+            _ => Refusal::new(
+                "disk-in-use",
+                format!("the disk of volume {name} did not fail"),
+                "to move the volume to another disk, stop the daemon of the secondary, change `members` in the configuration \
+                 and start it: everything is copied to the new disk",
+            ),
+        }
+    }
+
+    /// Another disk is there in the place of a volume's.
+    pub(crate) fn replace(
+        &mut self,
+        command: CommandId,
+        volume: VolumeIndex,
+        (identity, block): (u128, u32),
+    ) -> Result<Option<String>, Refusal> {
+        self.may_replace(volume)?;
+        let leads = self.standing.leads();
+        let name = self.turn.config().name_of(volume);
+        self.local.members_mut().put(volume, &name, identity, leads);
+        self.local.blocks_mut().put(volume, block);
+        if leads {
+            self.save(Goal::Replaced { command, volume });
+            return Ok(None);
+        }
+        // Nothing of the new disk goes to what was kept of the one before.
+        self.keeper.keep_ahead_no_more();
+        let failed = self.standing.failed();
+        self.reset_follower();
+        if let Some((volume, fault)) = failed {
+            self.stop_applying(volume, fault);
+        }
+        if !self.is_link_down() {
+            self.hang_up(Parting::VolumeFailed, String::from("its disk is being replaced"));
+        }
+        self.local.replace(Replacing { command, volume });
+        Ok(None)
+    }
+
+    /// Moves a secondary's replacement on as far as it can go now.
+    pub(crate) fn replace_step(&mut self) {
+        let Some(Replacing { command, volume }) = self.local.replacing() else { return };
+        let keeper = &mut self.keeper;
+        let settled = self.standing.is(Following::Secondary) && keeper.is_idle();
+        // Its own record is among those.
+        if !settled || self.record.is_saving() {
+            return;
+        }
+        if keeper.kept().is_some() && !keeper.has_failed() {
+            return keeper.end(self.turn.effects());
+        }
+        if keeper.kept().is_some() || self.local.metadata_failed() {
+            self.local.end_replacing();
+            let text = String::from("the preserved copy could not be dropped");
+            let hint =
+                "repair the before-image file and the metadata file, then restart the daemon";
+            return self.done(command, Err(Refusal::new("before-failed", text, hint)));
+        }
+        self.save(Goal::Replaced { command, volume });
+    }
+
+    /// The record of another disk: nothing on it counts.
+    pub(crate) fn shape_replaced(&self, b: &mut Superblock, volume: VolumeIndex) {
+        if !self.local.members().is_put_back(b, volume) {
+            b.suspect &= !bit(volume);
+        }
+        if self.standing.leads() {
+            b.consistent = false;
+        } else if !planted(Plant::TrustReplaced) {
+            (b.consistent, b.marks_void, b.sure) = (false, true, false);
+            (b.clean, b.equal) = (false, false);
+        }
+    }
+
+    /// The record is durable: the new disk is the volume's.
+    pub(crate) fn replaced(&mut self, command: CommandId, volume: VolumeIndex) {
+        let (group, peer) = (self.turn.config().group.clone(), self.turn.config().peer.clone());
+        let name = self.turn.config().name_of(volume);
+        self.local.end_replacing();
+        if self.local.suspect().is(volume) {
+            // It is the disk that failed: it may read as written what it does not hold.
+            self.local.suspect_mut().all_of(volume, self.turn.config());
+        }
+        let text = match self.standing.primary_mut() {
+            Some(primary) => {
+                let marked = primary.marks.dirty_bytes();
+                primary.use_again(volume);
+                primary.copier.progress.begin(marked, self.turn.now());
+                format!(
+                    "volume {name} of {group} has another disk; {marked} are copied from {peer}"
+                )
+            }
+            None => {
+                self.reset_follower();
+                self.line_changed();
+                format!("volume {name} of {group} has another disk; {peer} copies everything to it")
+            }
+        };
+        self.turn.warn(text.clone());
+        self.turn.push(Effect::CommandDone { id: command, result: Ok(text.into()) });
+    }
+
+    /// That record could not be made: the volume stays lost.
+    pub(crate) fn not_replaced(&mut self) {
+        self.local.end_replacing();
+    }
+}

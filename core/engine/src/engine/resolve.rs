@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Giving up one side of two that diverged: what would be lost, and the record that says it is given up.
+//!
+//! Whoever gives up has saved the regions first; the engine only sees that nothing changed meanwhile. What is given
+//! up is everything since the two had a history in common: so the record goes back to the newest generation that both
+//! know, without writes of its own, and unclean, since the image holds more than that. No source resumes a line there:
+//! the marks tell what is to be copied over. Where the other would still refuse (they share no history, or its metadata
+//! is older than what this node heard of), this node forgets the history and joins as new.
+
+use crate::engine::Engine;
+use crate::event::CommandId;
+use crate::record::save::Goal;
+use crate::refusal::Refusal;
+use crate::role::resolve::Stake;
+use crate::role::{Following, Leading, Stage, busy};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use helio_format::lineage::Lineage;
+use helio_format::message::{Hello, Parting};
+use helio_recovery::{self as recovery, Verdict};
+use helio_units::{Extent, Generation, VolumeIndex};
+
+impl Engine {
+    /// What would be lost if this node gave up its side.
+    ///
+    /// # Errors
+    /// It is primary, or follows one: there is nothing to give up.
+    pub fn stake(&self) -> Result<Stake, Refusal> {
+        let (node, group) = (&self.turn.config().node, &self.turn.config().group);
+        match self.standing.stage() {
+            Stage::Following(Following::Secondary | Following::Returning)
+                if self.record.is_saving() =>
+            {
+                Err(busy())
+            }
+            Stage::Following(Following::Secondary | Following::Returning) => {
+                let follows = self.peer.session.peer().is_some_and(|peer| peer.serving);
+                let generation = self.record.superblock().lineage.generation;
+                if follows || generation == Generation::NONE {
+                    return Err(Refusal::new(
+                        "nothing-to-resolve",
+                        format!(
+                            "there is no conflict: {node} has no writes of {group} that its peer refuses"
+                        ),
+                        format!("`helio explain {group}` shows how the copies are related"),
+                    ));
+                }
+                if self.peer.session.peer().is_some_and(|peer| !peer.consistent)
+                    && self.is_consistent()
+                {
+                    return Err(self.only_complete_copy());
+                }
+                Ok(Stake::of(self.record.superblock(), self.differing()))
+            }
+            Stage::Leading(Leading::Primary) => Err(Refusal::new(
+                "is-primary",
+                format!("{node} is primary for {group}"),
+                format!("`helio demote {group}` on {node} first"),
+            )),
+            _ => Err(busy()),
+        }
+    }
+
+    fn only_complete_copy(&self) -> Refusal {
+        let config = self.turn.config();
+        let (node, peer, group) = (&config.node, &config.peer, &config.group);
+        Refusal::new(
+            "last-copy",
+            format!(
+                "the copy of {peer} is inconsistent; the copy of {node} is the only complete one"
+            ),
+            format!("`helio promote {group}` on {node}, which completes the resync of {peer}"),
+        )
+    }
+
+    /// Where this node's image may differ from the other's.
+    fn differing(&self) -> Vec<(VolumeIndex, Extent)> {
+        if self.record.superblock().marks_void {
+            let sizes = self.turn.config().volumes.iter().zip(0..);
+            return sizes.map(|(size, n)| (VolumeIndex(n), Extent::new(0, size.0))).collect();
+        }
+        self.own_marks().dirty_runs()
+    }
+
+    /// Gives up this node's side, if it is still of that generation.
+    pub(crate) fn give_up(
+        &mut self,
+        id: CommandId,
+        generation: Generation,
+    ) -> Result<Option<String>, Refusal> {
+        let stake = self.stake()?;
+        if stake.generation != generation {
+            return Err(Refusal::later(
+                "busy",
+                "the group changed while its data was being saved",
+                format!("repeat; `helio explain {}` shows the state", self.turn.config().group),
+            ));
+        }
+        if !self.can_leave_following() {
+            return Err(busy());
+        }
+        if self.standing.is(Following::Returning) {
+            self.standing.stand(Following::Secondary);
+        }
+        let lineage = self.yielded_lineage();
+        self.save(Goal::Yielded { command: id, lineage });
+        Ok(None)
+    }
+
+    /// Where the record goes back to: what both know, if the other takes that; otherwise this node joins as new.
+    fn yielded_lineage(&self) -> Lineage {
+        let other = self
+            .show
+            .last_decision
+            .as_ref()
+            .map(|last| if last.as_source { &last.target } else { &last.source });
+        let ours =
+            if self.peer.session.peer().is_some() { self.hello_as_met() } else { self.hello() };
+        let Some(other) = self.peer.session.peer().or(other) else { return Lineage::default() };
+        let lineage = self.common(&other.lineage);
+        let given_up = Hello { lineage, wrote: false, alone: true, clean: false, ..ours };
+        let facts = recovery::facts_of(other, &given_up);
+        match recovery::decide(&facts).verdict {
+            Verdict::Refuse => Lineage::default(),
+            _ => lineage,
+        }
+    }
+
+    /// The record that gives up is durable: the two may meet anew.
+    pub(crate) fn gave_up(&mut self, id: CommandId) {
+        let (node, peer) = (self.turn.config().node.clone(), self.turn.config().peer.clone());
+        self.peer.session.admit();
+        self.line_changed();
+        self.reset_follower();
+        self.hang_up(Parting::RoleChanged, format!("{node} discarded its own writes"));
+        let text =
+            format!("{node} discarded its own writes; {peer} resyncs it when they are connected");
+        self.turn.info(text.clone());
+        self.done(id, Ok(text));
+    }
+
+    /// This node's lineage up to the newest generation that the other knows too.
+    fn common(&self, other: &Lineage) -> Lineage {
+        let ours = &self.record.superblock().lineage;
+        let known = |generation: Generation| {
+            other.generation == generation
+                || other.ancestors().iter().any(|a| a.generation == generation)
+        };
+        if known(ours.generation) {
+            return *ours;
+        }
+        let shared = ours.ancestors().iter().skip_while(|a| !known(a.generation));
+        let mut line: Vec<_> = shared.collect();
+        line.reverse();
+        let mut lineage = Lineage::default();
+        let mut fork = helio_units::Sequence::ZERO;
+        for ancestor in line {
+            lineage = lineage.fork(ancestor.generation, fork);
+            fork = ancestor.fork;
+        }
+        lineage
+    }
+}

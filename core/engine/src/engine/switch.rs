@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A planned change of roles, without loss, from either side.
+//!
+//! ```text
+//!   old primary                                              new primary
+//!       │ <──────────────── SwitchWanted ──────────────────────── │   only where the command was given there
+//!       │ clients are let go, everything is delivered, flushed,   │
+//!       │ and the record says secondary                           │
+//!       │ ───────────────────── Invite ─────────────────────────> │
+//!       │                                                         │ everything is durable: the record says primary
+//!       │ <───────────── connects anew, hello: it serves ──────── │
+//! ```
+//! Until the record says secondary the old primary just goes on if anything is in the way. From the invitation on,
+//! only the peer's next hello tells what became of it: a peer whose generation is still ours surely did not take over,
+//! for it says hello in a settled role, and an invitation dies with its connection; and it answers a ping, so that the
+//! hello is not one of before. Where no hello comes in time the
+//! old primary stays secondary, since a primary too many is worse than none, and says so.
+
+use crate::engine::Engine;
+use crate::event::CommandId;
+use crate::lead::outgoing::Flow;
+use crate::refusal::Refusal;
+use crate::role::switch::ASKED_PATIENCE;
+use crate::role::switch::SWITCH_PATIENCE;
+use crate::role::{Following, Leading, Leave, Stage, busy};
+use alloc::format;
+use alloc::string::{String, ToString};
+use helio_format::lineage::Relation;
+use helio_format::message::{Message, Parting};
+use helio_format::roles::Roles;
+use helio_units::Moment;
+
+impl Engine {
+    pub(crate) fn switch(&mut self, id: CommandId) -> Result<Option<String>, Refusal> {
+        let (peer, group) = (self.turn.config().peer.clone(), self.turn.config().group.clone());
+        match self.standing.stage() {
+            Stage::Leading(Leading::Primary) => self.begin_switch(Some(id)).map(|()| None),
+            Stage::Following(Following::Secondary) if self.asked.switches() => Err(busy()),
+            Stage::Following(Following::Secondary)
+                if self.peer.session.peer().is_some_and(|h| h.serving) =>
+            {
+                self.may_take_over()?;
+                self.asked.switch_later(id, self.turn.now() + ASKED_PATIENCE);
+                self.turn.send(Message::Roles(Roles::SwitchWanted));
+                Ok(None)
+            }
+            Stage::Following(Following::Secondary | Following::Returning) => Err(Refusal::new(
+                "no-primary",
+                format!("no connected node is primary for {group}, so there is no role to change"),
+                format!("`helio promote {group}` on the node that should be primary"),
+            )),
+            _ => {
+                let text = format!("a change of role of {group} with {peer} is in progress");
+                Err(Refusal { text, ..busy() })
+            }
+        }
+    }
+
+    /// What this node's own copy and record must be before it may take a role that is handed to it.
+    fn may_take_over(&self) -> Result<(), Refusal> {
+        let (node, group) = (&self.turn.config().node, &self.turn.config().group);
+        let streaming = self.standing.streaming().is_some();
+        if !self.is_consistent() || !streaming {
+            return Err(Refusal::later(
+                "not-level",
+                format!("{node} has no consistent copy of {group} yet"),
+                format!("wait until `helio status {group}` shows OK"),
+            ));
+        }
+        if self.local.metadata_failed() {
+            return Err(self.turn.metadata_refusal());
+        }
+        if let Some((volume, fault)) = self.standing.failed() {
+            return Err(self.volume_refusal(volume, fault));
+        }
+        Ok(())
+    }
+
+    fn begin_switch(&mut self, command: Option<CommandId>) -> Result<(), Refusal> {
+        let (peer, group) = (self.turn.config().peer.clone(), self.turn.config().group.clone());
+        let Some(p) = self.standing.primary() else { return Err(busy()) };
+        if self.peer.session.peer().is_none() {
+            return Err(Refusal::later(
+                "peer-lost",
+                format!("{peer} is not connected ({})", self.peer.session.why()),
+                format!("restore the link, then repeat; `helio status {group}` shows its state"),
+            ));
+        }
+        // A stream that the peer has not taken up yet is waited for while this node leaves.
+        let in_order = p.flow.as_ref().is_some_and(Flow::answers_count)
+            && p.owed.stays_consistent()
+            && p.marks.none_dirty();
+        if !in_order {
+            return Err(Refusal::later(
+                "not-level",
+                format!("{peer} is not in sync: {group} is {}", self.state()),
+                format!("`helio resync {group} --wait`, then switch"),
+            ));
+        }
+        if let Some((volume, fault)) = p.faulted {
+            let volume = self.turn.config().name_of(volume);
+            self.turn.info(format!("volume {volume} failed on this node ({fault}); switching"));
+        }
+        self.turn.push(crate::effect::Effect::DismissClients);
+        self.leave(command, Leave::Hand).map(|_| ())
+    }
+
+    /// Whoever is served by this node's own machine would have errors: the peer's operator does not see him, so it is not
+    /// his to decide.
+    fn may_be_taken(&self) -> Result<(), String> {
+        let node = &self.turn.config().node;
+        match self.asked.held() {
+            Some(by) if self.standing.leads() => Err(format!(
+                "in use on {node}: {by}; `helio attach --list` on {node} shows where it is mounted. Unmount and detach it \
+                 there, or switch there with --force"
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// While it drains: whether it cannot come to a hand-over any more.
+    pub(crate) fn cannot_hand(&self, until: Moment) -> bool {
+        let Some(p) = self.standing.primary() else { return true };
+        p.flow.is_none() || p.owed.is_image_out_of_order() || self.turn.now() >= until
+    }
+
+    /// Nothing was recorded and nobody was asked yet: it just goes on.
+    pub(crate) fn keep_primary(&mut self, command: Option<CommandId>) {
+        let (peer, node) = (&self.turn.config().peer, &self.turn.config().node);
+        let again = "repeat when the group is in sync and its queue is short";
+        let code = "not-switched";
+        let mut refusal = if self.peer.session.peer().is_none() {
+            let text = format!("the connection to {peer} was lost ({})", self.peer.session.why());
+            Refusal::later(code, text, again)
+        } else if let Err(suspect) = self.may_lead_from_suspect() {
+            Refusal { code, ..suspect }
+        } else {
+            let patience = SWITCH_PATIENCE.as_secs();
+            let text = format!("{peer} did not receive everything within {patience} s");
+            Refusal::later(code, text, again)
+        };
+        refusal.text = format!("{}; {node} is still primary", refusal.text);
+        self.standing.stand(Leading::Primary);
+        self.turn.warn(format!("no change of roles: {}", refusal.text));
+        self.finish(command, Err(refusal));
+    }
+
+    /// The record says secondary: the peer is asked to be primary, if it can be, and has everything.
+    pub(crate) fn hand(&mut self) {
+        let b = self.record.superblock();
+        if b.clean && b.equal && self.peer.session.peer().is_some() {
+            let (generation, head) = (b.lineage.generation, b.head);
+            self.turn.send(Message::Roles(Roles::Invite { generation, head }));
+            // What it says from before that proves nothing of what it does then.
+            self.peer.session.prove_anew(self.turn.now());
+        } else {
+            self.take_back("it disconnected, or is not in sync");
+        }
+    }
+
+    /// The peer did not take over: this node goes on as primary, if it can.
+    fn take_back(&mut self, why: &str) {
+        let Stage::Following(Following::Handing { command, .. }) = self.standing.stage() else {
+            return;
+        };
+        let (peer, node) = (&self.turn.config().peer, &self.turn.config().node);
+        let text = format!("{peer} did not become primary ({why})");
+        let unfit = if self.local.metadata_failed() {
+            Some(self.turn.metadata_refusal())
+        } else {
+            self.may_lead_from_suspect().err()
+        };
+        let (text, hint) = match &unfit {
+            None => {
+                let hint = format!("the log on {peer} gives the reason");
+                (format!("{text}; {node} is still primary"), hint)
+            }
+            Some(Refusal { text: unfit, hint, .. }) => {
+                (format!("{text}, and {node} cannot be primary: {unfit}"), hint.clone())
+            }
+        };
+        let retry = unfit.is_none();
+        self.finish(command, Err(Refusal { retry, ..Refusal::new("not-switched", text, hint) }));
+        if unfit.is_some() {
+            self.standing.stand(Following::Secondary);
+        } else {
+            self.go_on();
+        }
+    }
+
+    /// The peer introduced itself: while a role is being handed to it, that tells what became of it.
+    pub(crate) fn handed(&mut self, serving: bool) {
+        let Stage::Following(Following::Handing { command, .. }) = self.standing.stage() else {
+            return;
+        };
+        let Some(hello) = self.peer.session.peer() else { return };
+        let peer = self.turn.config().peer.clone();
+        let generation = hello.lineage.generation;
+        match self.record.superblock().lineage.relation_of(&hello.lineage) {
+            _ if serving => {
+                self.standing.stand(Following::Secondary);
+                let text = format!("{peer} is primary now, in generation {generation}");
+                self.finish(command, Ok(text));
+            }
+            Relation::Descendant(_) => {
+                self.standing.stand(Following::Secondary);
+                let text = format!("{peer} became primary, and is not primary any more");
+                let hint =
+                    format!("`helio status {}` on {peer} shows why", self.turn.config().group);
+                self.finish(command, Err(Refusal::new("not-switched", text, hint)));
+            }
+            Relation::Unrelated => {
+                self.standing.stand(Following::Secondary);
+                let text = format!("{peer} connected with an unrelated copy");
+                let hint = format!("`helio explain {}` on both nodes", self.turn.config().group);
+                self.finish(command, Err(Refusal::new("not-switched", text, hint)));
+            }
+            // A hello may have waited in a connection that the peer gave up before it was invited.
+            Relation::Same if !self.peer.session.is_proven() => {}
+            Relation::Same => self.take_back("it is still secondary"),
+            // It followed this generation to its end: a word from before comes late, and proves nothing.
+            _ => {}
+        }
+    }
+
+    /// Nothing was heard of the one that was asked to take over: it may be primary, so this node is not.
+    pub(crate) fn handed_unheard(&mut self) {
+        let Stage::Following(Following::Handing { command, .. }) = self.standing.stage() else {
+            return;
+        };
+        let (peer, group) = (self.turn.config().peer.clone(), self.turn.config().group.clone());
+        self.standing.stand(Following::Secondary);
+        self.hang_up(Parting::RoleChanged, String::from("no response to a change of roles"));
+        let text = format!(
+            "{peer} was requested to become primary and has not responded: it may be primary"
+        );
+        self.turn.warn(text.clone());
+        let hint = format!(
+            "`helio status {group}` on {peer}: if it is not primary, `helio promote {group}` on either node"
+        );
+        self.finish(command, Err(Refusal::new("unsure", text, hint)));
+    }
+
+    pub(crate) fn peer_talks_roles(&mut self, talk: Roles) -> Result<(), String> {
+        match talk {
+            Roles::SwitchWanted => {
+                let taken = self.may_be_taken();
+                let begun = |()| self.begin_switch(None).map_err(|refusal| refusal.text);
+                if let Err(text) = taken.and_then(begun) {
+                    self.decline(text);
+                }
+                Ok(())
+            }
+            Roles::Invite { generation, head } => {
+                let ours = self.record.superblock().lineage.generation;
+                if self.standing.leads() || generation != ours {
+                    return Err(String::from(
+                        "an invitation to a stream that this node does not receive",
+                    ));
+                }
+                self.invited(head);
+                Ok(())
+            }
+            Roles::Row { label } => {
+                self.row_told(label);
+                Ok(())
+            }
+        }
+    }
+
+    /// The primary laid its role down behind `head` and asks this node to take it.
+    fn invited(&mut self, head: helio_units::Sequence) {
+        let (node, peer) = (self.turn.config().node.clone(), self.turn.config().peer.clone());
+        let wanted = self.asked.take_switch();
+        let secondary = self.standing.is(Following::Secondary);
+        let level = secondary && self.standing.follower().is_some_and(|f| f.received() == head);
+        match self.may_take_over() {
+            Ok(()) if level => {
+                self.turn
+                    .info(format!("{peer} passes the primary role to this node after item {head}"));
+                self.keeper.end_restore();
+                self.begin_promotion(wanted, true);
+            }
+            refused => {
+                let (text, retry) = refused.err().map_or_else(
+                    || (format!("{node} is not in sync with {peer}"), true),
+                    |refusal| (refusal.text, refusal.retry),
+                );
+                self.turn.warn(format!("the request to become primary is refused: {text}"));
+                self.hang_up(Parting::RoleChanged, format!("cannot become primary: {text}"));
+                let hint =
+                    format!("`helio status {}` on both nodes shows why", self.turn.config().group);
+                let refusal = Refusal::new("not-switched", text, hint);
+                self.finish(wanted, Err(Refusal { retry, ..refusal }));
+            }
+        }
+    }
+
+    /// The primary does not change roles, and says why.
+    pub(crate) fn switch_denied(&mut self, text: &str) {
+        if let Some(command) = self.asked.take_switch() {
+            let peer = &self.turn.config().peer;
+            let text = format!("{peer} refused the switch: {text}");
+            let hint =
+                format!("`helio status {}` on both nodes shows why", self.turn.config().group);
+            self.done(command, Err(Refusal::later("not-switched", text, hint)));
+        }
+    }
+
+    /// Nothing came of asking the primary.
+    pub(crate) fn switch_unheard(&mut self, why: &str) {
+        if let Some(command) = self.asked.take_switch() {
+            let (peer, group) = (&self.turn.config().peer, &self.turn.config().group);
+            let hint = format!("`helio status {group}` here and on {peer} shows which is primary");
+            self.done(command, Err(Refusal::new("unsure", why.to_string(), hint)));
+        }
+    }
+
+    /// Gives up waiting for the primary's word when it is time.
+    pub(crate) fn switch_deadline(&mut self) {
+        if self.turn.now() >= self.asked.switch_until() {
+            self.switch_unheard("the primary did not complete the switch in time");
+        }
+    }
+
+    /// Tells whoever asked for a change of roles how it ended: an operator here, or the peer.
+    pub(crate) fn finish(&mut self, command: Option<CommandId>, result: Result<String, Refusal>) {
+        match (command, result) {
+            (Some(id), result) => self.done(id, result),
+            (None, Err(refusal)) => self.decline(refusal.text),
+            (None, Ok(_)) => {}
+        }
+    }
+
+    /// Refuses what the peer requested. Its operator gets the text alone: hints are for this node.
+    fn decline(&mut self, text: String) {
+        if self.peer.session.peer().is_some() {
+            self.turn.send(Message::PromoteReply { granted: false, text });
+        }
+    }
+}

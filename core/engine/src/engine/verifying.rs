@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A verify as an operator begins it.
+
+use crate::engine::Engine;
+use crate::event::VerifyWish;
+use crate::record::save::Goal;
+use crate::refusal::Refusal;
+use crate::resync::verified::Verified;
+use crate::resync::verify::VerifyStatus;
+use crate::role::busy;
+use alloc::format;
+use alloc::string::String;
+use helio_units::VolumeIndex;
+
+impl Engine {
+    pub(crate) fn verify(&mut self, wish: VerifyWish) -> Result<Option<String>, Refusal> {
+        if self.standing.is_leaving() {
+            return Err(busy());
+        }
+        let Some(primary) = self.standing.primary_mut() else {
+            return Err(self.not_primary("verify start"));
+        };
+        let group = self.turn.config().group.clone();
+        if self.resync.verify.is_under_way() {
+            return Err(Refusal::later(
+                "verifying",
+                format!("a verify of {group} runs already"),
+                format!("wait for its end, or `helio verify stop {group}`"),
+            ));
+        }
+        if wish.repair {
+            primary.mark_differing(&mut self.resync.verify, &mut self.local);
+        }
+        let resumed = self.resync.verify.begin(wish, &self.turn.config().volumes, self.turn.now());
+        let what = if resumed { "continues at its position" } else { "begins" };
+        Ok(Some(match primary.verify_waits() {
+            Some(waits) => format!("the verify of {group} {what} later: {waits}"),
+            None => format!("the verify of {group} {what}"),
+        }))
+    }
+
+    /// Moves on whenever something is worth a record.
+    #[must_use]
+    pub fn verify_revision(&self) -> u64 {
+        self.resync.verify.revision()
+    }
+
+    /// What is known of verifies.
+    #[must_use]
+    pub fn verify_status(&self) -> VerifyStatus {
+        let waits = match self.standing.primary() {
+            None => Some("this node is not primary"),
+            Some(primary) => primary.verify_waits(),
+        };
+        self.resync.verify.status(waits)
+    }
+
+    /// When a volume was compared to its end last, by this process or one before.
+    #[must_use]
+    pub fn verified(&self, volume: VolumeIndex) -> Option<Verified> {
+        self.resync.verify.verified(self.turn.calendar(), self.record.superblock(), volume)
+    }
+
+    /// A volume was compared to its end: the record is to say so.
+    pub(crate) fn record_verified(&mut self) {
+        let rests =
+            self.standing.is_settled() && !self.local.metadata_failed() && !self.record.is_saving();
+        if rests && self.resync.verify.has_news(self.turn.calendar(), self.record.superblock()) {
+            self.save(Goal::Remember);
+        }
+    }
+}

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Copying to the peer: what is dirty travels among items in order.
+
+use crate::effect::StoreOp;
+use crate::event::{Run, StoreOutcome};
+use crate::lead::outgoing::Cursors;
+use crate::lead::{Primary, PrimaryIo};
+use crate::local::Local;
+use crate::peer::owed::Owed;
+use crate::peer::permit::Permit;
+use crate::resync::copier::{Ask, Job, JobId, Known, Row};
+use crate::resync::verify::Verify;
+use crate::stream::slots::{ITEM_COST, Ticket, WORK_COST};
+use crate::turn::Turn;
+use alloc::format;
+use alloc::vec::Vec;
+use helio_format::copying::Copying;
+use helio_format::lineage::Lineage;
+use helio_format::message::{Item, ItemKind, Message, Start};
+use helio_units::{Bytes, Extent, Moment, Sequence, VolumeIndex};
+
+impl Primary {
+    /// Begins an update: from here on items are queued in order, while marked regions are copied among them.
+    /// Where nothing is marked and the peer's image is consistent, it stays so and there is nothing to copy.
+    pub(crate) fn begin_sync(
+        &mut self,
+        lineage: Lineage,
+        peer_consistent: bool,
+        verify: &mut Verify,
+        turn: &mut Turn,
+    ) {
+        let head = self.line.head;
+        let nothing_to_do = self.marks.none_dirty() && peer_consistent;
+        self.copier.begin_anew(head, &mut self.marks);
+        if nothing_to_do {
+            self.owed.restore_order();
+        } else {
+            self.owed.begin_copying();
+        }
+        self.peer_consistent = nothing_to_do;
+        self.cursors = Cursors::all_at(head);
+        let stream = self.next_stream(head);
+        verify.rewind();
+        // What the local store is still busy with reaches the peer by its marks: the peer owes no word about it.
+        self.line.iter_mut().for_each(|entry| entry.peer_completed = true);
+        let to_copy = self.marks.dirty_bytes();
+        let all = turn.config().volumes.iter().fold(Bytes::ZERO, |sum, size| sum + *size);
+        let coarse = to_copy >= all && !self.peer_copy.is_shipped();
+        self.copier.start(coarse, to_copy, turn.now());
+        if nothing_to_do {
+            self.copier.stop();
+        }
+        turn.info(format!("resync starts: {to_copy} in dirty regions"));
+        let keep = self.peer_keeping.ask(head.next(), nothing_to_do, turn.config().safe_copy);
+        turn.send(Message::Start(Start {
+            lineage,
+            from: head.next(),
+            consistent: nothing_to_do,
+            keep,
+            whole: self.peer_copy.needs_no_bitmap(),
+            to_copy: to_copy.0,
+            stream,
+        }));
+    }
+
+    /// Lets the copier run where order is kept and yet something is marked (a local write failed).
+    pub(crate) fn mend(&mut self, local: &Local, turn: &Turn) {
+        let wanted = self.flow.is_some()
+            && !self.owed.is_image_out_of_order()
+            && !self.marks.none_dirty()
+            && self.lack.is_none()
+            && !local.suspect().any()
+            && self.faulted.is_none();
+        if wanted && !self.copier.is_running() {
+            self.copier.start(false, self.marks.dirty_bytes(), turn.now());
+        }
+    }
+
+    /// Starts as many copies as the bounds allow, and ends the update when nothing is left.
+    pub(crate) fn copy_step(&mut self, local: &mut Local, turn: &mut Turn) {
+        self.copier.pace.judge(turn.now(), &turn.config().resync);
+        if !self.copier.is_running() || self.flow.is_none() {
+            return;
+        }
+        if self.copier.progress.is_due(turn.now()) {
+            let left = self.lag(turn.now(), local).bytes;
+            self.copier.progress.look(left, turn.now());
+        }
+        self.survey_step(local, turn);
+        self.ask_ahead(turn);
+        let (config, region) = (turn.config().resync, self.marks.grid().unit());
+        while let Some(room) = self.copier.room(region, &self.queue, &config)
+            && let Some(job) = self.copier.next_job(room, &mut self.marks)
+        {
+            self.take_up(job, local, turn);
+            self.ask_ahead(turn);
+        }
+        let done = self.marks.none_dirty() && self.copier.is_idle();
+        match self.owed {
+            Owed::Copying { consistent_at: None } if done => self.push_consistent_marker(turn),
+            Owed::InOrder { .. } if done => self.copier.stop(),
+            _ => {}
+        }
+    }
+
+    /// Asks the peer what it holds, as far ahead as the window reaches.
+    fn ask_ahead(&mut self, turn: &mut Turn) {
+        let completed = self.cursors.completed();
+        while let Some(Ask { row, coarse, .. }) = self.copier.next_ask(completed, &mut self.marks) {
+            let Row { volume, extent, .. } = row;
+            turn.send(Message::Copying(Copying::DigestsWanted { volume, extent, coarse }));
+        }
+    }
+
+    /// Queue room first, then the gate.
+    fn take_up(&mut self, job: Job, local: &mut Local, turn: &mut Turn) {
+        let Row { volume, extent, .. } = job.row;
+        self.queue.enter(Bytes(extent.length), turn.now());
+        let job = self.copier.take_up(job, &turn.config().resync);
+        if self.gate.enter(Ticket::Copy(job), volume, extent) {
+            self.copy_read(job, local, turn);
+        }
+    }
+
+    /// The gate is ours: read, and compare where the peer told what it holds.
+    pub(crate) fn copy_read(&mut self, id: JobId, local: &mut Local, turn: &mut Turn) {
+        let (Row { volume, extent, .. }, known) = self.copier.begin_read(id);
+        let op = match known {
+            Some(Known { digests, coarse }) => StoreOp::ReadDiffering { extent, digests, coarse },
+            None => StoreOp::ReadRuns { extent, piece: self.marks.grid().unit() },
+        };
+        local.store(volume, op, PrimaryIo::Copy(id), turn);
+    }
+
+    /// It was read: onto the line with what differs, and the gate back.
+    pub(crate) fn copy_done(
+        &mut self,
+        id: JobId,
+        outcome: StoreOutcome,
+        local: &mut Local,
+        permit: &Permit,
+        turn: &mut Turn,
+    ) {
+        let (row, of_this_round) = self.copier.end_read(id, &outcome);
+        let Row { volume, extent, .. } = row;
+        self.queue.leave(Bytes(extent.length));
+        let current = of_this_round && self.copier.is_running() && self.flow.is_some();
+        let runs = match outcome {
+            StoreOutcome::Differing(runs) => Some(runs),
+            StoreOutcome::Failed(fault) => {
+                self.copier.stop();
+                self.copier_read_failed(volume, fault, local, turn);
+                turn.warn(format!(
+                    "the resync stopped at {extent}: {fault}; repair the disk, then run `helio resync {}`",
+                    turn.config().group
+                ));
+                None
+            }
+            other => panic!("a copier's read ended as {other:?}"),
+        };
+        match runs {
+            Some(runs) if current => self.land(row, runs, turn),
+            runs => {
+                let payloads = runs.into_iter().flatten().filter_map(|run| run.payload);
+                payloads.for_each(|payload| turn.release(payload.id));
+                if of_this_round {
+                    row.regions().for_each(|r| self.copier.unclaim(r, false, &mut self.marks));
+                }
+            }
+        }
+        self.leave_gate(volume, extent, local, permit, turn);
+    }
+
+    /// Puts what differs in a row on the line, or the word that nothing does.
+    fn land(&mut self, row: Row, runs: Vec<Run>, turn: &Turn) {
+        let Row { volume, .. } = row;
+        let nothing = runs.is_empty();
+        for Run { extent, payload } in runs {
+            let kind = if payload.is_some() { ItemKind::Write } else { ItemKind::Zero };
+            let item = self.copier_item(kind, volume, extent);
+            let carried = payload.map_or(0, |p| u64::from(p.length));
+            self.copier.progress.count_shipped(Bytes(carried));
+            let cost = Bytes(carried).max(WORK_COST);
+            self.push_copy(Item { payload, punch: payload.is_none(), ..item }, cost, turn);
+        }
+        if nothing {
+            let item = self.copier_item(ItemKind::Same, volume, row.extent);
+            self.push_copy(item, ITEM_COST, turn);
+        }
+        self.copier.landed(row, self.line.head);
+    }
+
+    pub(crate) fn push_copy(&mut self, item: Item, cost: Bytes, turn: &Turn) {
+        self.queue.enter(cost, turn.now());
+        self.copier.put(cost);
+        self.push(item, None, cost, turn);
+    }
+
+    pub(crate) fn copier_item(&self, kind: ItemKind, volume: VolumeIndex, extent: Extent) -> Item {
+        Item {
+            sequence: self.line.head.next(),
+            after: self.answered,
+            kind,
+            fua: false,
+            punch: false,
+            resync: true,
+            volume,
+            extent,
+            payload: None,
+        }
+    }
+
+    /// The peer completed an item of the copier's. While order is lost, its bytes are of no more use: should the peer
+    /// restart, its region is still marked.
+    pub(crate) fn shed_copy(&mut self, at: Sequence, turn: &mut Turn) {
+        let Some(entry) = self.line.get_mut(at) else { return };
+        if !self.owed.is_image_out_of_order()
+            || self.lack.is_some()
+            || !self.copier.is_of_this_round(&entry.item)
+        {
+            return;
+        }
+        if let Some(payload) = entry.item.payload.take() {
+            turn.release(payload.id);
+            self.queue.shrink(entry.cost, ITEM_COST);
+            self.copier.shrink(&entry.item, entry.cost, ITEM_COST);
+            entry.cost = ITEM_COST;
+        }
+    }
+
+    /// When the copier has something to do although nothing happens.
+    pub(crate) fn copy_deadline(&self, turn: &Turn) -> Moment {
+        if self.copier.is_running() && self.flow.is_some() && !self.marks.none_dirty() {
+            self.copier.pace.next_at(turn.now(), &turn.config().resync)
+        } else {
+            Moment::NEVER
+        }
+    }
+
+    /// Behind this marker the peer's image is in order again.
+    pub(crate) fn push_consistent_marker(&mut self, turn: &Turn) {
+        let sequence = self.line.head.next();
+        let after = self.line.head;
+        let extent = Extent::default();
+        let item = self.copier_item(ItemKind::Consistent, VolumeIndex(0), extent);
+        self.queue.enter(ITEM_COST, turn.now());
+        self.push(Item { after, ..item }, None, ITEM_COST, turn);
+        self.owed.put_marker(sequence);
+    }
+}

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A seed, on a node that leads.
+
+use crate::lead::Primary;
+use crate::stream::ack::Leg;
+
+impl Primary {
+    /// Only what is under way may be missing from a copy that begins now.
+    pub(crate) fn mark_for_seed(&mut self) {
+        self.marks.clear();
+        let pending = self.line.iter().filter(|entry| entry.local == Leg::Pending);
+        for entry in pending.filter(|entry| entry.item.kind.changes_data()) {
+            self.marks.set(entry.item.volume, entry.item.extent);
+        }
+    }
+}

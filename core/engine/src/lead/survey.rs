@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The survey of holes, on a node that leads.
+
+use crate::effect::StoreOp;
+use crate::event::StoreOutcome;
+use crate::lead::{Primary, PrimaryIo};
+use crate::local::Local;
+use crate::peer::permit::Permit;
+use crate::resync::copier::Row;
+use crate::resync::survey::Stage;
+use crate::resync::survey::Stretch;
+use crate::resync::survey::StretchId;
+use crate::stream::slots::Ticket;
+use crate::turn::Turn;
+use alloc::format;
+use alloc::string::String;
+use helio_format::copying::Copying;
+use helio_format::message::{ItemKind, Message};
+use helio_units::{Extent, VolumeIndex};
+
+impl Primary {
+    /// Takes up as many stretches as may be under way, unless the copier has enough to do.
+    pub(crate) fn survey_step(&mut self, local: &mut Local, turn: &mut Turn) {
+        if !self.copier.is_sure(self.cursors.completed()) {
+            return;
+        }
+        while let Some(id) = self.copier.next_stretch(&mut self.marks) {
+            self.survey_look(id, local, turn);
+        }
+    }
+
+    /// The local store was asked whether it holds anything there.
+    pub(crate) fn surveyed(
+        &mut self,
+        id: StretchId,
+        outcome: StoreOutcome,
+        local: &mut Local,
+        permit: &Permit,
+        turn: &mut Turn,
+    ) {
+        let stretch = self.copier.survey().get(id);
+        let of_this_round = self.copier.is_of_round(stretch.round);
+        let current = of_this_round && self.copier.is_running() && self.flow.is_some();
+        // What cannot be asked is read, and a fault comes to light there.
+        let empty = matches!(outcome, StoreOutcome::Empty(true));
+        let Row { volume, extent, .. } = stretch.row;
+        if current && empty && stretch.stage == Stage::Looking {
+            self.copier.survey_mut().ask(id);
+            turn.send(Message::Copying(Copying::EmptyWanted { volume, extent }));
+            return;
+        }
+        self.copier.survey_mut().end(id);
+        if current && empty {
+            self.land_empty(stretch.row, turn);
+        } else if of_this_round {
+            self.copier.survey_mut().hand_over(&stretch);
+        }
+        if stretch.stage == Stage::LookingAgain {
+            self.leave_gate(volume, extent, local, permit, turn);
+        }
+    }
+
+    /// Neither copy stores anything there.
+    fn land_empty(&mut self, row: Row, turn: &Turn) {
+        let item = self.copier_item(ItemKind::Same, row.volume, row.extent);
+        self.push_copy(item, crate::stream::slots::ITEM_COST, turn);
+        self.copier.landed(row, self.line.head);
+    }
+
+    /// The target tells whether it holds anything there.
+    ///
+    /// # Errors
+    /// Nobody asked that; the connection must end.
+    pub(crate) fn emptiness_told(
+        &mut self,
+        (volume, extent): (VolumeIndex, Extent),
+        empty: bool,
+        local: &mut Local,
+        turn: &mut Turn,
+    ) -> Result<(), String> {
+        let survey = self.copier.survey_mut();
+        let id = survey.answered();
+        let is_asked = |a: &Stretch| (a.row.volume, a.row.extent) == (volume, extent);
+        let asked = id.map(|id| survey.get(id)).filter(is_asked);
+        let (Some(id), Some(stretch)) = (id, asked) else {
+            return Err(format!("it reported whether {extent} is empty without a request"));
+        };
+        let of_this_round = self.copier.is_of_round(stretch.round);
+        // A primary that leaves begins nothing more: it has flushed, or is about to.
+        if !of_this_round || !empty || !self.copier.is_running() {
+            self.copier.survey_mut().end(id);
+            if of_this_round {
+                self.copier.survey_mut().hand_over(&stretch);
+            }
+            return Ok(());
+        }
+        self.copier.survey_mut().put(id, Stage::Waiting);
+        if self.gate.enter(Ticket::Survey(id), volume, extent) {
+            self.survey_look(id, local, turn);
+        }
+        Ok(())
+    }
+
+    /// Is it empty here? Before the target is asked, and again once the gate is ours.
+    pub(crate) fn survey_look(&mut self, id: StretchId, local: &mut Local, turn: &mut Turn) {
+        let Stretch { row: Row { volume, extent, .. }, stage, .. } = self.copier.survey().get(id);
+        if stage == Stage::Waiting {
+            self.copier.survey_mut().put(id, Stage::LookingAgain);
+        }
+        local.store(volume, StoreOp::IsEmpty { extent }, PrimaryIo::Survey(id), turn);
+    }
+}
