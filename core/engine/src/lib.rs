@@ -15,6 +15,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod calendar;
 mod config;
 mod effect;
 mod engine;
@@ -46,6 +47,7 @@ pub use event::{
 };
 pub use helio_copy::ResyncConfig;
 pub use lead::Lag;
+pub use lead::status::SyncStatus;
 pub use peer::lease::{HOLD_MAX, HOLD_MIN};
 pub use refusal::{Denial, Refusal, StoreFault};
 pub use resync::digest::digest_piece;
@@ -54,10 +56,8 @@ pub use resync::verify::{LISTED_MAX, RunStatus, VerifyPass, VerifyStatus, Volume
 pub use role::resolve::Stake;
 pub use show::fault::Fault;
 pub use show::recorder::{RECORDS, Record};
-pub use show::status::{
-    CursorStatus, LinkStatus, QueueStatus, SafeCopyStatus, Status, SyncStatus, Words,
-};
-pub use show::times::{AnswerTimes, TimesStatus};
+pub use show::status::{CursorStatus, LinkStatus, QueueStatus, SafeCopyStatus, Status, Words};
 pub use stream::ack::AckProof;
 pub use stream::queue::BoundSource;
+pub use stream::times::{AnswerTimes, TimesStatus};
 pub use turn::Counters;

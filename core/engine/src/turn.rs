@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What one turn of the engine is given, and what it gives back: the configuration, the time, and the effects.
 
+use crate::calendar::Calendar;
 use crate::config::Config;
 use crate::effect::{Answer, Effect, Loudness, Note};
 use crate::event::{Operation, StoreOutcome};
-use crate::follow::follower::ITEMS_MAX;
 use crate::refusal::{Denial, Refusal};
-use crate::resync::verified::Calendar;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -14,6 +13,9 @@ use core::mem;
 use core::time::Duration;
 use helio_format::message::Message;
 use helio_units::{Mode, Moment, PayloadId, RequestId};
+
+/// The same in items, which take memory whether or not they carry payload: some 10 MiB.
+pub(crate) const ITEMS_MAX: usize = 65_536;
 
 /// Counters for status; they only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Structs that are plain data and not mutable state: the path, the names (none: all structs there), and the reason.
-const PLAIN: [(&str, &[&str], &str); 18] = [
+const PLAIN: [(&str, &[&str], &str); 19] = [
     ("core", &["Facts"], "facts of one decision: gathered, judged, dropped"),
     ("core/recovery/src/table.rs", &["Row"], "a row of the constant decision table"),
     ("core/recovery/src/words.rs", &["LastDecision"], "the facts of a decision, kept to be shown"),
@@ -23,10 +23,11 @@ const PLAIN: [(&str, &[&str], &str); 18] = [
     ("core/engine/src/resync/verified.rs", &["Verified"], "status of a verify that ended"),
     ("core/engine/src/show/status.rs", &[], "status"),
     ("core/engine/src/stream/slots.rs", &["Part"], "arguments of an operation (FUA, punch)"),
-    ("core/engine/src/local/suspect/accept.rs", &["Piece"], "arguments of an operation"),
     ("core/engine/src/local/replace.rs", &["Replacing"], "a command that waits"),
     ("core/engine/src/lead/outgoing.rs", &["Opening"], "arguments of an operation"),
-    ("core/engine/src/peer/read_server.rs", &["Asked", "PeerRead"], "arguments of the peer's read"),
+    ("core/engine/src/peer/read_server.rs", &["Asked"], "arguments of the peer's read"),
+    ("core/engine/src/purpose.rs", &[], "names of operations under way"),
+    ("core/engine/src/lead/status.rs", &[], "status"),
     ("core/ledger/src/before.rs", &["BeforeKept"], "what opening a file found, as a result"),
 ];
 

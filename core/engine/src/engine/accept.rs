@@ -15,10 +15,10 @@
 use crate::effect::StoreOp;
 use crate::engine::Engine;
 use crate::event::{CommandId, StoreOutcome};
-use crate::local::suspect::AcceptIo;
-use crate::local::suspect::Piece;
 use crate::local::suspect::Rewriting;
 use crate::local::suspect::bit;
+use crate::purpose::AcceptIo;
+use crate::purpose::Piece;
 use crate::record::save::Goal;
 use crate::refusal::{Refusal, StoreFault};
 use crate::role::{Following, Stage, busy};

@@ -2,8 +2,8 @@
 //! Block sizes as the peer tells them, and as they are recorded.
 
 use crate::engine::Engine;
+use crate::local::blocks::is_multiple;
 use crate::record::save::Goal;
-use crate::stream::blocks::is_multiple;
 use alloc::format;
 use helio_format::message::{BLOCK_MIN, Hello, Parting};
 use helio_plant::{Plant, planted};

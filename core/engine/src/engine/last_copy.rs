@@ -9,9 +9,10 @@
 use crate::engine::Engine;
 use crate::event::CommandId;
 use crate::lead::Primary;
+use crate::record::save::Leave;
 use crate::refusal::Refusal;
 use crate::role::leave::STOP_PATIENCE;
-use crate::role::{Leading, Leave, LeaveStage, Stage};
+use crate::role::{Leading, LeaveStage, Stage};
 use alloc::format;
 use helio_units::{Bytes, Moment};
 

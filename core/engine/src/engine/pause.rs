@@ -3,7 +3,7 @@
 
 use crate::engine::Engine;
 use crate::lead::Primary;
-use crate::role::pause::Proof;
+use crate::peer::pause::Proof;
 use alloc::format;
 use helio_plant::{Plant, planted};
 use helio_units::Moment;

@@ -8,7 +8,8 @@ use crate::effect::Effect;
 use crate::engine::Engine;
 use crate::follow::before::Keeper;
 use crate::record::save::Goal;
-use crate::role::{Following, Leading, Leave, Stage};
+use crate::record::save::Leave;
+use crate::role::{Following, Leading, Stage};
 use alloc::string::String;
 use helio_format::lineage::Lineage;
 use helio_format::message::{Parting, Start};
@@ -72,7 +73,7 @@ impl Engine {
         self.resync.verify.shape(self.turn.calendar(), &mut next);
         self.shape_suspect(&mut next);
         self.shape(&mut next, goal);
-        self.local.members().record(&mut next, goal);
+        self.local.members().record(&mut next, goal.takes_any_disk());
         self.local.blocks().record(&mut next);
         self.record.begin(goal, next.clone());
         if goal == Goal::Promoted && planted(Plant::ServeUnrecorded) {
@@ -232,7 +233,9 @@ impl Engine {
         self.record.saved(saved);
         // Before the next record is made, which may follow at once.
         self.suspect_recorded();
-        self.local.members_mut().recorded(goal);
+        if goal.takes_any_disk() {
+            self.local.members_mut().taken();
+        }
         match goal {
             Goal::Promoted => self.promotion_saved(),
             Goal::Adopted(start) => {

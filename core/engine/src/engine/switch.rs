@@ -19,10 +19,11 @@
 use crate::engine::Engine;
 use crate::event::CommandId;
 use crate::lead::outgoing::Flow;
+use crate::record::save::Leave;
 use crate::refusal::Refusal;
 use crate::role::switch::ASKED_PATIENCE;
 use crate::role::switch::SWITCH_PATIENCE;
-use crate::role::{Following, Leading, Leave, Stage, busy};
+use crate::role::{Following, Leading, Stage, busy};
 use alloc::format;
 use alloc::string::{String, ToString};
 use helio_format::lineage::Relation;

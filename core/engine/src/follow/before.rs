@@ -17,7 +17,7 @@
 use crate::effect::{BeforeOp, Effect};
 use crate::event::BeforeOutcome;
 use crate::follow::chunks::{ChunkSet, Chunks};
-use crate::follow::room::Shortage;
+use crate::peer::keeping::Shortage;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;

@@ -26,7 +26,7 @@ use crate::effect::{Effect, StoreOp};
 use crate::event::StoreOutcome;
 use crate::follow::before::Keeper;
 use crate::local::Local;
-use crate::stream::blocks::check_member;
+use crate::purpose::FollowerIo;
 use crate::stream::gate::Gate;
 use crate::turn::Turn;
 use alloc::collections::VecDeque;
@@ -47,8 +47,6 @@ const COPIED_SHARE: u64 = 16;
 /// Payload received and not yet applied, beyond which the socket is not read (rule 19). Large enough for the
 /// product of a long fast link; one item beyond it is always taken.
 const MEMORY_MAX: Bytes = Bytes::mib(64);
-/// The same in items, which take memory whether or not they carry payload: some 10 MiB.
-pub(crate) const ITEMS_MAX: usize = 65_536;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
@@ -63,15 +61,6 @@ enum Stage {
 struct Slot {
     item: Item,
     stage: Stage,
-}
-
-/// What the follower asks of the store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FollowerIo {
-    /// Apply an item.
-    Apply(Sequence),
-    /// A flush of its own on a volume.
-    Flush(VolumeIndex),
 }
 
 /// What the follower wants done that only the engine can do.
@@ -299,7 +288,9 @@ impl Follower {
                 turn.config().name_of(item.volume)
             ));
         }
-        check_member(local, turn, item.volume, item.extent)
+        local
+            .blocks()
+            .check_member(item.volume, item.extent, turn.config())
             .map_err(|why| format!("item {}: {why}", item.sequence))?;
         self.memory.take(&item);
         if self.intake.starting().is_some() {

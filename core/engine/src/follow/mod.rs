@@ -5,4 +5,3 @@ pub(crate) mod before;
 mod chunks;
 pub(crate) mod follower;
 mod restore;
-pub(crate) mod room;

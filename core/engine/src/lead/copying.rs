@@ -3,14 +3,17 @@
 
 use crate::effect::StoreOp;
 use crate::event::{Run, StoreOutcome};
+use crate::lead::Primary;
 use crate::lead::outgoing::Cursors;
-use crate::lead::{Primary, PrimaryIo};
+use crate::lead::ticket::Ticket;
 use crate::local::Local;
 use crate::peer::owed::Owed;
 use crate::peer::permit::Permit;
-use crate::resync::copier::{Ask, Job, JobId, Known, Row};
+use crate::purpose::JobId;
+use crate::purpose::PrimaryIo;
+use crate::resync::copier::{Ask, Job, Known, Row};
 use crate::resync::verify::Verify;
-use crate::stream::slots::{ITEM_COST, Ticket, WORK_COST};
+use crate::stream::slots::{ITEM_COST, WORK_COST};
 use crate::turn::Turn;
 use alloc::format;
 use alloc::vec::Vec;

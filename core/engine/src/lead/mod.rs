@@ -9,63 +9,42 @@ mod lease;
 mod meet;
 pub(crate) mod outgoing;
 mod seeding;
-mod status;
+pub(crate) mod status;
 mod survey;
 mod suspect;
+pub(crate) mod ticket;
 mod unreplicated;
 mod verifying;
 mod write;
 
 use crate::config::Config;
 use crate::event::StoreOutcome;
-use crate::follow::room::PeerKeeping;
 use crate::lead::lack::Lack;
-use crate::lead::lack::Reader;
-use crate::lead::lack::pulling::Pulled;
 use crate::lead::outgoing::{Cursors, Flow};
+use crate::lead::ticket::Ticket;
 use crate::local::Local;
 use crate::local::failure::Failed;
+use crate::peer::keeping::PeerKeeping;
 use crate::peer::owed::{Owed, PeerCopy};
 use crate::peer::permit::Permit;
+use crate::purpose::PrimaryIo;
+use crate::purpose::Reader;
 use crate::refusal::StoreFault;
 use crate::resync::copier::Copier;
-use crate::resync::copier::JobId;
-use crate::resync::survey::StretchId;
-use crate::resync::verify::Check;
 use crate::resync::verify::Verify;
-use crate::show::times::Answers;
 use crate::stream::gate::Gate;
 use crate::stream::line::{Entry, Line};
 use crate::stream::queue::Queue;
-use crate::stream::slots::{Slots, Ticket};
+use crate::stream::slots::Slots;
+use crate::stream::times::Answers;
 use crate::stream::unreplicated::Unreplicated;
 use crate::turn::Turn;
 use alloc::collections::BTreeSet;
 use alloc::format;
 use core::time::Duration;
 use helio_bitmap::Bitmap;
-use helio_copy::Claim;
 use helio_plant::{Plant, planted};
 use helio_units::{Bytes, Mode, Moment, Sequence, VolumeIndex};
-
-/// What a primary asks of its store for itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PrimaryIo {
-    /// The local leg of an item.
-    Local(Sequence),
-    /// The copier reads a region.
-    Copy(JobId),
-    /// The copier asks whether anything is stored.
-    Survey(StretchId),
-    /// A verify reads a region.
-    Verify(Check),
-    /// Bytes of a region that may be lacking here are read, to compare them with the peer's.
-    Compare(Claim),
-    /// A region that was lacking here is written.
-    Pull(Pulled),
-    /// A flush behind the last of those.
-    Pulled(VolumeIndex, u32),
-}
 
 /// What a node holds while it is primary.
 #[derive(Clone, Debug)]

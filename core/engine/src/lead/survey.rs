@@ -3,14 +3,15 @@
 
 use crate::effect::StoreOp;
 use crate::event::StoreOutcome;
-use crate::lead::{Primary, PrimaryIo};
+use crate::lead::Primary;
+use crate::lead::ticket::Ticket;
 use crate::local::Local;
 use crate::peer::permit::Permit;
+use crate::purpose::PrimaryIo;
+use crate::purpose::StretchId;
 use crate::resync::copier::Row;
 use crate::resync::survey::Stage;
 use crate::resync::survey::Stretch;
-use crate::resync::survey::StretchId;
-use crate::stream::slots::Ticket;
 use crate::turn::Turn;
 use alloc::format;
 use alloc::string::String;

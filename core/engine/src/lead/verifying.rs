@@ -3,12 +3,13 @@
 
 use crate::effect::StoreOp;
 use crate::event::StoreOutcome;
-use crate::lead::{Primary, PrimaryIo};
+use crate::lead::Primary;
+use crate::lead::ticket::Ticket;
 use crate::local::Local;
 use crate::peer::permit::Permit;
-use crate::resync::verify::Check;
+use crate::purpose::Check;
+use crate::purpose::PrimaryIo;
 use crate::resync::verify::Verify;
-use crate::stream::slots::Ticket;
 use crate::turn::Turn;
 use alloc::format;
 use helio_format::message::{Item, ItemKind};

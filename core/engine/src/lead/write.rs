@@ -7,22 +7,23 @@
 //! ```
 //! A part reserves its room in the queue before it asks for the gate, and gets its position only behind it; so
 //! items that overlap have positions in the order their bytes reach the store. The gate is given back when the
-//! local store is done. Everything that moves a write stands in this file, but for the peer's leg (`peer/outgoing.rs`).
+//! local store is done. Everything that moves a write stands in this file, but for the peer's leg (`lead/outgoing.rs`).
 
 use crate::config::WhenFull;
 use crate::effect::Answer;
 use crate::event::{Operation, Request, StoreOutcome};
-use crate::lead::{Primary, PrimaryIo};
+use crate::lead::Primary;
+use crate::lead::ticket::Ticket;
 use crate::local::Local;
 use crate::local::failure::Failed;
 use crate::peer::permit::Permit;
+use crate::purpose::PrimaryIo;
 use crate::refusal::{Denial, StoreFault};
 use crate::stream::ack::{self, Decision, Facts, Leg, Remote};
 use crate::stream::line::Entry;
 use crate::stream::slots::ITEM_COST;
 use crate::stream::slots::Part;
 use crate::stream::slots::SlotId;
-use crate::stream::slots::Ticket;
 use crate::stream::slots::pieces;
 use crate::turn::Turn;
 use helio_format::message::{Item, ItemKind};

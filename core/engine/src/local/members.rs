@@ -7,7 +7,6 @@
 //! puts the right disk back finds everything as it was. A group that never took part has nothing to lose.
 
 use crate::event::MemberFound;
-use crate::record::save::Goal;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -87,33 +86,22 @@ impl Members {
         record.members.get(at) == self.found.get(at)
     }
 
-    /// What the next record says of them.
-    pub(crate) fn record(&self, b: &mut Superblock, goal: Goal) {
-        if !self.are_foreign() || takes_them(goal) {
+    /// What the next record says of them. `takes`: any disk is the right one from then on.
+    pub(crate) fn record(&self, b: &mut Superblock, takes: bool) {
+        if !self.are_foreign() || takes {
             for (recorded, found) in b.members.iter_mut().zip(&self.found) {
                 *recorded = *found;
             }
         }
     }
 
-    /// A record is durable.
-    pub(crate) fn recorded(&mut self, goal: Goal) {
-        if takes_them(goal) {
-            self.foreign = Foreign::None;
-        }
+    /// A record is durable from which on any disk is the right one.
+    pub(crate) fn taken(&mut self) {
+        self.foreign = Foreign::None;
     }
 
     /// What is wrong, for people.
     pub(crate) fn fault(&self) -> Option<String> {
         self.foreign.text().map(|text| format!("a volume is on another disk: {text}"))
-    }
-}
-
-/// A stream that compares everything makes any disk the right one, and so does a record that nothing on it counts.
-fn takes_them(goal: Goal) -> bool {
-    match goal {
-        Goal::Adopted(start) => start.whole,
-        Goal::Replaced { .. } => true,
-        _ => false,
     }
 }

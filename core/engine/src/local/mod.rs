@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! This node's copy: its disks, what a failed operation means, and how it is rebuilt.
 
+pub(crate) mod blocks;
 pub(crate) mod failure;
+pub(crate) mod flushes;
 pub(crate) mod members;
 pub(crate) mod replace;
 pub(crate) mod store;
@@ -9,17 +11,18 @@ pub(crate) mod suspect;
 
 use crate::config::Config;
 use crate::effect::StoreOp;
-use crate::stream::blocks::Blocks;
-use crate::stream::flushes::Flushes;
+use crate::local::blocks::Blocks;
+use crate::local::flushes::Flushes;
 use alloc::vec::Vec;
 use helio_bitmap::HotExtents;
 use helio_format::superblock::Superblock;
+use helio_units::VolumeIndex;
 use members::Members;
 use replace::Replacing;
 use store::UnderWay;
 use suspect::Suspect;
 
-/// Whether this node's metadata file takes records (`peer/invalid.rs` has the drawing).
+/// Whether this node's metadata file takes records (`record/invalid.rs` has the drawing).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Metadata {
     Works,
@@ -144,5 +147,15 @@ impl Local {
         if self.metadata_failed() {
             self.metadata = if recorded { Metadata::Uncovered } else { Metadata::Failed };
         }
+    }
+
+    /// A flush of a volume failed on a node that does not lead: what is hot there must be written again.
+    pub(crate) fn doubt_hot(&mut self, volume: VolumeIndex) {
+        self.suspect.stopped(volume, &self.hot);
+    }
+
+    /// What the record says of suspect copies holds from now on.
+    pub(crate) fn reload_suspect(&mut self, record: &Superblock, config: &Config) {
+        self.suspect.load(record, &self.hot, config);
     }
 }

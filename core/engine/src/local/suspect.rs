@@ -17,7 +17,7 @@
 
 use crate::config::Config;
 use crate::effect::StoreOp;
-pub(crate) use accept::{AcceptIo, Piece, Rewriting};
+pub(crate) use accept::Rewriting;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;

@@ -3,10 +3,11 @@
 
 pub(crate) mod handshake;
 pub(crate) mod heartbeat;
-pub(crate) mod invalid;
+pub(crate) mod keeping;
 pub(crate) mod lease;
 pub(crate) mod link;
 pub(crate) mod owed;
+pub(crate) mod pause;
 pub(crate) mod permit;
 pub(crate) mod read_server;
 pub(crate) mod session;

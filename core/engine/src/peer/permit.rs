@@ -3,7 +3,7 @@
 
 use crate::config::Config;
 use crate::peer::lease::Lease;
-use crate::role::pause::Pause;
+use crate::peer::pause::Pause;
 use alloc::string::String;
 use helio_units::Moment;
 

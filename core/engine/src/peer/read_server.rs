@@ -10,10 +10,9 @@
 
 use crate::effect::StoreOp;
 use crate::event::StoreOutcome;
-use crate::lead::lack::questions::{ASKED_BYTES_MAX, ASKED_MAX};
 use crate::local::Local;
+use crate::purpose::PeerRead;
 use crate::purpose::Purpose;
-use crate::stream::blocks::check_member;
 use crate::turn::Turn;
 use alloc::collections::VecDeque;
 use alloc::format;
@@ -22,6 +21,11 @@ use helio_format::message::Message;
 use helio_format::reading::{Reading, Told};
 use helio_plant::{Plant, planted};
 use helio_units::{Bytes, Extent, Sequence, VolumeIndex};
+
+/// Most questions a primary may have open.
+pub(crate) const ASKED_MAX: usize = 1024;
+/// Most bytes it may have asked for without an answer, but for one question that is longer.
+pub(crate) const ASKED_BYTES_MAX: Bytes = Bytes::mib(64);
 
 /// Bytes read at once, or told and not taken by the socket.
 const READING_MAX: Bytes = Bytes::mib(8);
@@ -33,16 +37,6 @@ struct Asked {
     volume: VolumeIndex,
     extent: Extent,
     zeros: bool,
-}
-
-/// A question that is being read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PeerRead {
-    ticket: u64,
-    length: Bytes,
-    zeros: bool,
-    /// The connection it came by.
-    round: u32,
 }
 
 /// See the drawing above.
@@ -74,7 +68,7 @@ impl PeerReads {
                 turn.config().name_of(volume)
             ));
         }
-        check_member(local, turn, volume, extent)?;
+        local.blocks().check_member(volume, extent, turn.config())?;
         let bytes = self.open + Bytes(extent.length);
         let count = self.asked.len() + self.begun;
         let full = count >= ASKED_MAX && !planted(Plant::FreeQuestions);

@@ -11,8 +11,8 @@
 //! The second row is enough because the primary's own record covers the item from then on: whatever it may lose, or
 //! we may lose, one of the two records tells.
 
-use crate::peer::invalid::Invalidity;
 use crate::record::ages::Ages;
+use crate::record::invalid::Invalidity;
 use alloc::collections::VecDeque;
 use core::time::Duration;
 use helio_bitmap::Bitmap;

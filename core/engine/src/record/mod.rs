@@ -2,6 +2,7 @@
 //! What is durable before what: the superblock, pages of the bitmap, hot extents.
 
 pub(crate) mod ages;
+pub(crate) mod invalid;
 pub(crate) mod keep;
 pub(crate) mod save;
 

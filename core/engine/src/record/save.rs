@@ -5,10 +5,18 @@
 //! earlier.
 
 use crate::event::CommandId;
-use crate::role::Leave;
 use helio_format::lineage::Lineage;
 use helio_format::message::Start;
 use helio_units::{Generation, VolumeIndex};
+
+/// Where a leaving primary goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Leave {
+    Secondary,
+    /// Secondary, and the peer is to be primary.
+    Hand,
+    Stop,
+}
 
 /// What a save is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,4 +67,15 @@ pub(crate) enum Goal {
     Replaced { command: CommandId, volume: VolumeIndex },
     /// An operator takes such a copy for what it is.
     Accepted { command: CommandId, volume: VolumeIndex },
+}
+
+impl Goal {
+    /// A stream that compares everything makes any disk the right one, and so does a record that nothing on it counts.
+    pub(crate) const fn takes_any_disk(&self) -> bool {
+        match self {
+            Self::Adopted(start) => start.whole,
+            Self::Replaced { .. } => true,
+            _ => false,
+        }
+    }
 }

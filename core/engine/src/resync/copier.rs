@@ -13,10 +13,12 @@
 //! was dropped. What was taken up in an earlier round comes to its end and changes nothing.
 
 use crate::event::StoreOutcome;
+use crate::purpose::JobId;
+use crate::purpose::StretchId;
 use crate::resync::digest::{
     ASKED_BLINDLY_MAX, ASKED_BYTES_MAX, ASKED_MAX, RUN_BYTES_MAX, digest_piece, digests_of,
 };
-use crate::resync::survey::{StretchId, Survey};
+use crate::resync::survey::Survey;
 use crate::stream::queue::Queue;
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::format;
@@ -32,10 +34,6 @@ use helio_units::{Bytes, Extent, Moment, Sequence, VolumeIndex};
 const RUN_REGIONS_MAX: u64 = 16;
 /// Most regions on the line at once that are not durable at the peer: their entries are memory.
 const LANDING_MAX: usize = 2048;
-
-/// Names a region at the gate or being read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct JobId(u32);
 
 /// Claimed regions that lie one behind the other on one volume.
 #[derive(Clone, Copy, Debug)]

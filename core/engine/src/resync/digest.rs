@@ -10,6 +10,7 @@
 use crate::effect::StoreOp;
 use crate::event::StoreOutcome;
 use crate::local::Local;
+use crate::purpose::TellerIo;
 use crate::resync::survey::STRETCH_MAX;
 use crate::turn::Turn;
 use alloc::collections::VecDeque;
@@ -99,15 +100,6 @@ impl Asked {
             pieces => Answer::Digests(vec![UNREADABLE; pieces.count(self.extent) as usize]),
         }
     }
-}
-
-/// What is asked of the store to answer them; which question.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TellerIo {
-    /// Whether anything is stored there.
-    Empty(u64),
-    /// What is there, and how many bytes that is.
-    Digest { ask: u64, length: Bytes },
 }
 
 /// The target's side, drawn above.

@@ -7,6 +7,7 @@
 use crate::config::Config;
 use crate::effect::StoreOp;
 use crate::event::{CommandId, StoreOutcome};
+use crate::purpose::Look;
 use crate::refusal::{Refusal, StoreFault};
 use alloc::collections::VecDeque;
 use alloc::format;
@@ -28,22 +29,6 @@ const LOOKS: u32 = 6;
 const LOOKING_MAX: usize = 8;
 /// Hot extents are let go with so many keepings of marks behind the beginning.
 const COOLS: u32 = 5;
-
-/// Names a look at a sample.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Look {
-    round: u32,
-    sample: usize,
-}
-
-/// What is asked of the store for a seed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SeedIo {
-    /// A look at a sample of a disk that was shipped.
-    Look(Look),
-    /// A flush before the operator copies a disk.
-    Flush(VolumeIndex),
-}
 
 /// What digests from the peer mean to the comparison.
 #[derive(Clone, Copy, Debug)]

@@ -13,6 +13,7 @@
 //! The gate is held for one look at the local store, never across a round trip (rule 6). What the target found stays
 //! true but for items of the line, as with its digests; a mark ends when the target has the Same durable.
 
+use crate::purpose::StretchId;
 use crate::resync::copier::Row;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -23,10 +24,6 @@ use helio_units::{Bytes, Extent};
 pub(crate) const STRETCH_MAX: Bytes = Bytes::mib(32);
 /// Stretches under way at once.
 const STRETCHES_MAX: usize = 8;
-
-/// Names a stretch under way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct StretchId(u32);
 
 /// A row that the survey looks at.
 #[derive(Clone, Copy, Debug)]

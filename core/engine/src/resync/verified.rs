@@ -5,29 +5,10 @@
 //! The engine reads no clock. Its caller passes the wall-clock time at the start and whenever the clock was set; the engine
 //! counts from there. Without that, times are unknown. No decision depends on them.
 
+use crate::calendar::Calendar;
 use crate::resync::verify::{Verify, VerifyPass, VolumeVerify};
-use core::time::Duration;
 use helio_format::superblock::Superblock;
-use helio_units::{Bytes, Moment, VolumeIndex, WallTime};
-
-/// What the calendar showed, and when.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Calendar {
-    told: Option<(Moment, WallTime)>,
-}
-
-impl Calendar {
-    pub(crate) fn told(now: Moment, shows: WallTime) -> Self {
-        Self { told: Some((now, shows)) }
-    }
-
-    /// A moment in ms since 1970; 0 where that is unknown.
-    pub(crate) fn at(self, moment: Moment) -> u64 {
-        let Some((told, shows)) = self.told else { return 0 };
-        let millis = |span: Duration| span.as_millis() as u64;
-        (shows.0 + millis(moment - told)).saturating_sub(millis(told - moment))
-    }
-}
+use helio_units::{Bytes, VolumeIndex, WallTime};
 
 /// The last comparison of a volume to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,6 +8,7 @@
 
 use crate::config::Config;
 use crate::event::{VerifyMemory, VerifyWish};
+use crate::purpose::Check;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
 use alloc::string::String;
@@ -79,15 +80,6 @@ pub struct VerifyStatus {
     pub beyond: u64,
     /// Why the last one ended before its end.
     pub stopped: Option<String>,
-}
-
-/// A comparison that was begun.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Check {
-    volume: VolumeIndex,
-    extent: Extent,
-    /// Which stream it was begun on, counted.
-    epoch: u32,
 }
 
 #[derive(Clone, Debug)]

@@ -6,12 +6,11 @@ use crate::refusal::Refusal;
 
 pub(crate) mod asked;
 pub(crate) mod leave;
-pub(crate) mod pause;
 pub(crate) mod resolve;
 mod standing;
 pub(crate) mod switch;
 
-pub(crate) use standing::{Following, Leading, Leave, LeaveStage, Stage, Standing};
+pub(crate) use standing::{Following, Leading, LeaveStage, Stage, Standing};
 
 pub(crate) fn busy() -> Refusal {
     Refusal::later(

@@ -33,18 +33,10 @@ use crate::event::CommandId;
 use crate::follow::follower::Follower;
 use crate::lead::Primary;
 use crate::local::suspect::Rewriting;
+use crate::record::save::Leave;
 use crate::refusal::StoreFault;
 use core::mem;
 use helio_units::{Moment, Role, VolumeIndex};
-
-/// Where a leaving primary goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Leave {
-    Secondary,
-    /// Secondary, and the peer is to be primary.
-    Hand,
-    Stop,
-}
 
 /// How far a leaving primary is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,6 @@ pub(crate) mod fault;
 pub(crate) mod invariants;
 pub(crate) mod recorder;
 pub(crate) mod status;
-pub(crate) mod times;
 pub(crate) mod verdict;
 
 use helio_recovery::LastDecision;

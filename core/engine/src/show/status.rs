@@ -4,10 +4,12 @@
 use crate::engine::Engine;
 use crate::follow::follower::Follower;
 use crate::lead::Lag;
+use crate::lead::status::SyncStatus;
 use crate::role::{Following, Leading, Stage, Standing};
 use crate::show::fault::Fault;
 use crate::show::recorder::Record;
 use crate::stream::queue::BoundSource;
+use crate::stream::times::AnswerTimes;
 use crate::turn::Counters;
 use alloc::format;
 use alloc::string::String;
@@ -216,28 +218,13 @@ pub struct LinkStatus {
     pub peer_state: Option<State>,
 }
 
-/// An update under way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SyncStatus {
-    /// Bytes to copy when it began.
-    pub to_copy: Bytes,
-    /// Bytes compared or sent, and durable at the peer.
-    pub copied: Bytes,
-    /// Bytes that had to be sent for that.
-    pub shipped: Bytes,
-    /// For how long it runs.
-    pub running: Duration,
-    /// Bytes copied per second, over the last seconds.
-    pub rate: Rate,
-    /// When what is left now ends, at this rate.
-    pub eta: Option<Duration>,
-    /// What is left becomes less: at this rate of clients' writes it ends.
-    pub converges: bool,
-    /// The peer is asked for digests first; otherwise most differs, and regions are sent whole.
-    pub by_digests: bool,
-}
-
 impl Engine {
+    /// How long answers took since this node became primary, or its queue was reset; none on a secondary.
+    #[must_use]
+    pub fn answer_times(&self) -> Option<AnswerTimes> {
+        self.standing.primary().map(|primary| primary.answers.status())
+    }
+
     /// The state, in the vocabulary's words.
     #[must_use]
     pub fn state(&self) -> State {

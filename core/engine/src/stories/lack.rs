@@ -479,7 +479,7 @@ fn asked_about_everything(times: u64) -> Desk {
 
 #[test]
 fn a_primary_that_asks_for_more_bytes_at_once_than_its_peer_holds_breaks_the_protocol() {
-    let most = crate::lead::lack::questions::ASKED_BYTES_MAX.0 / SIZE.0;
+    let most = crate::peer::read_server::ASKED_BYTES_MAX.0 / SIZE.0;
     assert!(!asked_about_everything(most).accuses());
     assert!(asked_about_everything(most + 1).accuses());
 }

@@ -348,7 +348,7 @@ fn a_primary_whose_peer_took_over_says_what_ends_the_wait_and_that_does() {
 
 #[test]
 fn the_end_of_every_connection_has_its_row() {
-    use crate::role::pause::{End, Heard, Proof, proof};
+    use crate::peer::pause::{End, Heard, Proof, proof};
     let ends = [End::Broken, End::Silent, End::RoleChange, End::Goodbye];
     let rows = [
         (Heard::Nothing, [Proof::Unreachable; 4]),

@@ -8,7 +8,7 @@
 //! | async | complete here, in the queue or dirty in the bitmap | durable here |
 //!
 //! "Complete" of a FLUSH or FUA item means durable wherever it is complete, so the two columns are one rule. Sync and
-//! nearsync are effective only while the peer's stream is caught up (`peer/outgoing.rs`); otherwise what async asks is asked.
+//! nearsync are effective only while the peer's stream is caught up (`lead/outgoing.rs`); otherwise what async asks is asked.
 //!
 //! What async asks is acknowledged without the peer's word. That needs one of these besides:
 //! * the record of the generation says that there are such acknowledgements ([`Unreplicated`]); or

@@ -2,10 +2,9 @@
 //! The ordered stream: positions, overlap gate, queue, a write's life, and when it is acknowledged.
 
 pub(crate) mod ack;
-pub(crate) mod blocks;
-pub(crate) mod flushes;
 pub(crate) mod gate;
 pub(crate) mod line;
 pub(crate) mod queue;
 pub(crate) mod slots;
+pub(crate) mod times;
 pub(crate) mod unreplicated;

@@ -7,15 +7,11 @@
 //! ```
 //! A part reserves its room in the queue before it asks for the gate, and gets its position only behind it; so
 //! items that overlap have positions in the order their bytes reach the store. The gate is given back when the
-//! local store is done. Everything that moves a write stands in this file, but for the peer's leg (`peer/outgoing.rs`).
+//! local store is done. Everything that moves a write stands in this file, but for the peer's leg (`lead/outgoing.rs`).
 
 use crate::config::ITEM_BYTES_MAX;
 use crate::effect::StoreOp;
-use crate::lead::lack::pulling::Pulled;
 use crate::refusal::Denial;
-use crate::resync::copier::JobId;
-use crate::resync::survey::StretchId;
-use crate::resync::verify::Check;
 use alloc::vec::Vec;
 use helio_format::message::ItemKind;
 use helio_units::{Bytes, Extent, Moment, Payload, RequestId, Sequence, VolumeIndex};
@@ -137,21 +133,6 @@ impl Part {
             }
         }
     }
-}
-
-/// Who asks for the gate.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Ticket {
-    /// A part of a client's request.
-    Part(Part),
-    /// The copier.
-    Copy(JobId),
-    /// The copier's survey.
-    Survey(StretchId),
-    /// A verify.
-    Verify(Check),
-    /// The puller.
-    Pull(Pulled),
 }
 
 /// The pieces of a long extent: cut where [`ITEM_BYTES_MAX`] divides the volume.

@@ -15,9 +15,10 @@
 
 use crate::effect::StoreOp;
 use crate::event::{Run, StoreOutcome};
+use crate::lead::Primary;
 use crate::lead::lack::questions::{Ask, For};
-use crate::lead::{Primary, PrimaryIo};
 use crate::local::Local;
+use crate::purpose::PrimaryIo;
 use crate::resync::digest::{ASKED_MAX, digests_of};
 use crate::turn::Turn;
 use alloc::format;

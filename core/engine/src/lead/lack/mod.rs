@@ -350,14 +350,6 @@ impl Lack {
     }
 }
 
-/// A client's read of this node's own store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Reader {
-    pub(crate) id: RequestId,
-    pub(crate) volume: VolumeIndex,
-    pub(crate) extent: Extent,
-}
-
 /// Lets a payload go where there is one.
 pub(crate) fn let_go(payload: Option<Payload>, turn: &mut Turn) {
     let id: Option<PayloadId> = payload.map(|payload| payload.id);

@@ -3,14 +3,16 @@
 
 use crate::effect::StoreOp;
 use crate::event::StoreOutcome;
+use crate::lead::Primary;
 use crate::lead::lack::let_go;
-use crate::lead::lack::pulling::{Fetched, Pulled};
+use crate::lead::lack::pulling::Fetched;
 use crate::lead::lack::questions::{Ask, For};
-use crate::lead::{Primary, PrimaryIo};
+use crate::lead::ticket::Ticket;
 use crate::local::Local;
 use crate::local::failure::Failed;
 use crate::peer::permit::Permit;
-use crate::stream::slots::Ticket;
+use crate::purpose::PrimaryIo;
+use crate::purpose::Pulled;
 use crate::turn::Turn;
 use alloc::format;
 use helio_bitmap::Region;

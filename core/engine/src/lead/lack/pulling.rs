@@ -2,6 +2,7 @@
 //! The regions that the puller works on, and how far it is with each (`pull.rs`, `compare.rs`).
 
 use crate::lead::lack::questions::{Ask, PULLING_MAX};
+use crate::purpose::Pulled;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::ops::RangeBounds;
@@ -12,9 +13,6 @@ use helio_units::{Bytes, Extent, Moment, Payload, VolumeIndex};
 
 /// What the peer could not read is asked for again after that long.
 const REST: Duration = Duration::from_secs(1);
-
-/// Names a region that the peer told.
-pub(crate) type Pulled = u64;
 
 /// Bytes of a region that the peer told: at the gate, or being written here.
 #[derive(Clone, Copy, Debug)]

@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a primary that lacks regions asks its peer to read: for its clients, and for the puller.
 
+use crate::peer::read_server::{ASKED_BYTES_MAX, ASKED_MAX};
 use alloc::collections::{BTreeMap, VecDeque};
 use helio_copy::Claim;
 use helio_format::message::Message;
 use helio_format::reading::Reading;
 use helio_units::{Bytes, Extent, RequestId, Sequence, VolumeIndex};
 
-/// Most questions a primary may have open.
-pub(crate) const ASKED_MAX: usize = 1024;
-/// Most bytes it may have asked for without an answer, but for one question that is longer.
-pub(crate) const ASKED_BYTES_MAX: Bytes = Bytes::mib(64);
 /// Bytes asked for at which the puller asks no more: the rest of what may be open is the clients'.
 pub(super) const PULLING_MAX: Bytes = Bytes::mib(32);
 

@@ -3,17 +3,18 @@
 
 use crate::effect::{Answer, StoreOp};
 use crate::event::StoreOutcome;
+use crate::lead::Primary;
 use crate::lead::lack::Lack;
 use crate::lead::lack::Parting;
-use crate::lead::lack::Reader;
 use crate::lead::lack::Stage;
 use crate::lead::lack::pulling::Fetched;
 use crate::lead::lack::questions::{Ask, For};
-use crate::lead::{Primary, PrimaryIo};
 use crate::local::Local;
 use crate::local::failure::Failed;
 use crate::peer::permit::Permit;
+use crate::purpose::PrimaryIo;
 use crate::purpose::Purpose;
+use crate::purpose::Reader;
 use crate::refusal::{Denial, StoreFault};
 use crate::stream::ack::{Here, Leg};
 use crate::turn::Turn;

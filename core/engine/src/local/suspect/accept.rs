@@ -13,7 +13,6 @@
 //! The bytes do not change, so no extent turns hot for them.
 
 use crate::refusal::StoreFault;
-use helio_units::{Extent, Payload};
 
 /// How far a copy is that is being accepted. See the drawing above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,21 +27,4 @@ pub(crate) enum Rewriting {
     },
     Flushing,
     Saving,
-}
-
-/// A piece that is being read, or written again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Piece {
-    pub(crate) extent: Extent,
-    /// What is being written.
-    pub(crate) payload: Option<Payload>,
-}
-
-/// What is asked of the store for that.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AcceptIo {
-    /// A piece is read, or written again as it reads.
-    Piece(Piece),
-    /// The flush behind the last of those.
-    Flush,
 }

@@ -16,12 +16,9 @@
 //! nothing tells: all of the volume is suspect then.
 
 use super::Suspect;
-use crate::config::Config;
 use crate::effect::StoreOp;
-use crate::local::Local;
 use alloc::vec::Vec;
 use helio_bitmap::HotExtents;
-use helio_format::superblock::Superblock;
 use helio_units::{Extent, VolumeIndex};
 
 /// What is hot on a volume.
@@ -33,20 +30,8 @@ pub(super) fn hot_on(cover: &HotExtents<StoreOp>, at: VolumeIndex) -> Vec<(Volum
 
 impl Suspect {
     /// A flush of a volume failed on a node that does not lead: what is hot there must be written again.
-    fn stopped(&mut self, at: VolumeIndex, cover: &HotExtents<StoreOp>) {
+    pub(crate) fn stopped(&mut self, at: VolumeIndex, cover: &HotExtents<StoreOp>) {
         self.flush_failed(at);
         self.put_places(at, hot_on(cover, at));
-    }
-}
-
-impl Local {
-    /// A flush of a volume failed on a node that does not lead: what is hot there must be written again.
-    pub(crate) fn doubt_hot(&mut self, volume: VolumeIndex) {
-        self.suspect.stopped(volume, &self.hot);
-    }
-
-    /// What the record says of suspect copies holds from now on.
-    pub(crate) fn reload_suspect(&mut self, record: &Superblock, config: &Config) {
-        self.suspect.load(record, &self.hot, config);
     }
 }

@@ -10,9 +10,8 @@
 //!                └──────────────somebody does───────────> what is offered stays, and a peer that needs more is refused
 //! ```
 
+use crate::config::Config;
 use crate::event::MemberFound;
-use crate::local::Local;
-use crate::turn::Turn;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -111,31 +110,30 @@ impl Blocks {
         let mut both = self.volumes.iter().zip(&b.blocks);
         both.any(|(block, recorded)| block.known > block.member.max(*recorded))
     }
+
+    /// Why an extent that the peer named cannot be: it does not keep to the blocks of this node's member.
+    ///
+    /// # Errors
+    /// It does not: the connection must end.
+    pub(crate) fn check_member(
+        &self,
+        volume: VolumeIndex,
+        extent: Extent,
+        config: &Config,
+    ) -> Result<(), String> {
+        if self.fits_member(volume, extent) {
+            return Ok(());
+        }
+        let block = self.volumes.get(usize::from(volume.0)).map_or(BLOCK_MIN, |block| block.member);
+        Err(format!(
+            "{extent} of volume {} is not aligned to this node's blocks of {}",
+            config.name_of(volume),
+            Bytes(block.into())
+        ))
+    }
 }
 
 pub(crate) fn is_multiple(extent: Extent, block: u32) -> bool {
     let block = u64::from(block);
     extent.offset.is_multiple_of(block) && extent.length.is_multiple_of(block)
-}
-
-/// Why an extent that the peer named cannot be: it does not keep to the blocks of this node's member.
-///
-/// # Errors
-/// It does not: the connection must end.
-pub(crate) fn check_member(
-    local: &Local,
-    turn: &Turn,
-    volume: VolumeIndex,
-    extent: Extent,
-) -> Result<(), String> {
-    let blocks = local.blocks();
-    if blocks.fits_member(volume, extent) {
-        return Ok(());
-    }
-    let block = blocks.volumes.get(usize::from(volume.0)).map_or(BLOCK_MIN, |block| block.member);
-    Err(format!(
-        "{extent} of volume {} is not aligned to this node's blocks of {}",
-        turn.config().name_of(volume),
-        Bytes(block.into())
-    ))
 }

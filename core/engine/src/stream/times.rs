@@ -3,7 +3,6 @@
 //!
 //! Absent on purpose: what is done about it; `helio advise` holds it against a forecast.
 
-use crate::engine::Engine;
 use alloc::boxed::Box;
 use alloc::vec;
 use core::time::Duration;
@@ -60,19 +59,14 @@ impl Answers {
         of.add(took);
     }
 
+    pub(crate) fn status(&self) -> AnswerTimes {
+        AnswerTimes { writes: self.writes.status(), flushes: self.flushes.status() }
+    }
+
     /// Forgets them.
     pub(crate) fn clear(&mut self) {
         self.writes.clear();
         self.flushes.clear();
-    }
-}
-
-impl Engine {
-    /// How long answers took since this node became primary, or its queue was reset; none on a secondary.
-    #[must_use]
-    pub fn answer_times(&self) -> Option<AnswerTimes> {
-        let Answers { writes, flushes } = &self.standing.primary()?.answers;
-        Some(AnswerTimes { writes: writes.status(), flushes: flushes.status() })
     }
 }
 
