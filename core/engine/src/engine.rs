@@ -53,6 +53,7 @@ use crate::resync::Resync;
 use crate::role::asked::Asked;
 use crate::role::{Following, Standing};
 use crate::show::Show;
+use crate::show::View;
 use crate::turn::Turn;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -109,20 +110,24 @@ impl Engine {
             turn: Turn::new(config, now),
             dice: seed,
         };
-        engine.show.seen.state = engine.state();
-        engine.show.seen.verdict = engine.verdict(engine.show.seen.state);
+        engine.show.seen.state = engine.view().state();
+        engine.show.seen.verdict = engine.view().verdict(engine.show.seen.state);
         engine
+    }
+
+    /// What may be read of it.
+    #[inline]
+    #[must_use]
+    pub const fn view(&self) -> View<'_> {
+        let Self {
+            turn, local, permit, standing, peer, record, resync, keeper, asked, show, ..
+        } = self;
+        View { turn, local, permit, standing, peer, record, resync, keeper, asked, show }
     }
 
     /// Sets how many items this node holds as a follower before it stops reading from its peer. The default is 65,536.
     pub fn bound_received(&mut self, items: usize) {
         self.turn.bound_received(items);
-    }
-
-    /// Items that this node holds as a follower: received, and not complete in order.
-    #[must_use]
-    pub fn items_received(&self) -> usize {
-        self.standing.follower().map_or(0, Follower::holds)
     }
 
     /// The next number of the dice it was given (splitmix64, public domain).
@@ -293,7 +298,7 @@ impl Engine {
         self.keep_alive();
         self.look();
         #[cfg(debug_assertions)]
-        self.check_invariants();
+        self.view().check_invariants();
         self.turn.swap(effects);
     }
 
@@ -323,7 +328,7 @@ impl Engine {
             follower.acknowledge(&mut self.turn);
         }
         if let Some((volume, fault)) = follower.failed()
-            && !self.is_link_down()
+            && !self.view().is_link_down()
         {
             let volume = self.turn.config().name_of(volume);
             self.hang_up(Parting::VolumeFailed, alloc::format!("volume {volume}: {fault}"));
@@ -338,7 +343,7 @@ impl Engine {
 
     /// Serves the primary's digest and read requests about this node's copy.
     fn tell_held(&mut self) {
-        let blank = self.is_blank();
+        let blank = self.view().is_blank();
         let Some(follower) = self.standing.follower() else { return };
         if (follower.is_following() || blank) && follower.failed().is_none() {
             if follower.is_settled() {
@@ -355,17 +360,34 @@ impl Engine {
 
     /// Notices a change of state, of the verdict, and of what the peer shows of this node.
     fn look(&mut self) {
-        let state = self.state();
+        let state = self.view().state();
         if state != self.show.seen.state {
-            let (node, reason) = (self.turn.config().node.clone(), self.reason());
+            let (node, reason) = (self.turn.config().node.clone(), self.view().reason());
             self.turn.info(alloc::format!("{node}: {} -> {state}: {reason}", self.show.seen.state));
             (self.show.seen.state, self.show.seen.since) = (state, self.turn.now());
         }
-        let verdict = self.verdict(state);
+        let verdict = self.view().verdict(state);
         if verdict != self.show.seen.verdict {
             (self.show.seen.verdict, self.show.seen.verdict_since) = (verdict, self.turn.now());
         }
         self.report_to_peer(state);
+    }
+
+    /// The metadata could not be written, so a command is refused.
+    pub(crate) fn refuse_command(&mut self, command: Option<CommandId>, text: String) {
+        if let Some(id) = command {
+            let Refusal { code, hint, .. } = self.turn.metadata_refusal();
+            let refusal = Refusal::new(code, text, hint);
+            self.turn.push(Effect::CommandDone { id, result: Err(refusal) });
+        }
+    }
+}
+
+impl View<'_> {
+    /// Items that this node holds as a follower: received, and not complete in order.
+    #[must_use]
+    pub fn items_received(&self) -> usize {
+        self.standing.follower().map_or(0, Follower::holds)
     }
 
     /// The next moment at which [`Engine::settle`] has something to do even if nothing happens.
@@ -387,14 +409,5 @@ impl Engine {
         let own = self.role_deadline().min(verify).min(lease);
         let session = self.peer.session.deadline(self.outstanding(), self.turn.config());
         session.min(own).min(work).min(pause)
-    }
-
-    /// The metadata could not be written, so a command is refused.
-    pub(crate) fn refuse_command(&mut self, command: Option<CommandId>, text: String) {
-        if let Some(id) = command {
-            let Refusal { code, hint, .. } = self.turn.metadata_refusal();
-            let refusal = Refusal::new(code, text, hint);
-            self.turn.push(Effect::CommandDone { id, result: Err(refusal) });
-        }
     }
 }

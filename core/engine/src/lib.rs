@@ -54,6 +54,7 @@ pub use resync::digest::digest_piece;
 pub use resync::verified::Verified;
 pub use resync::verify::{LISTED_MAX, RunStatus, VerifyPass, VerifyStatus, VolumeVerify};
 pub use role::resolve::Stake;
+pub use show::View;
 pub use show::fault::Fault;
 pub use show::recorder::{RECORDS, Record};
 pub use show::status::{CursorStatus, LinkStatus, QueueStatus, SafeCopyStatus, Status, Words};

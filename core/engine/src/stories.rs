@@ -83,7 +83,7 @@ impl Desk {
             self.engine.handle(self.now, event, &mut effects);
         }
         self.engine.settle(self.now, &mut effects);
-        self.engine.check_invariants();
+        self.engine.view().check_invariants();
         for effect in effects {
             match effect {
                 Effect::Store { io, op: StoreOp::IsEmpty { .. }, .. } => self.looks.push_back(io),
@@ -216,7 +216,7 @@ impl Desk {
         desk.acked(2);
         desk.acked(3);
         desk.save_all();
-        assert_eq!(desk.engine.state(), State::Replicating);
+        assert_eq!(desk.engine.view().state(), State::Replicating);
         desk
     }
 
@@ -224,7 +224,7 @@ impl Desk {
         let mut desk = Self::new(config);
         desk.command(Command::Promote { force: true });
         desk.save(true);
-        assert!(desk.engine.is_primary());
+        assert!(desk.engine.view().is_primary());
         desk
     }
 
@@ -407,7 +407,7 @@ fn a_follower_tells_what_nobody_waits_for_a_little_later() {
     let before = acks(&desk);
     desk.hear(item(1));
     assert_eq!(acks(&desk), before, "in {:?} nobody waits for what was received", config().mode);
-    let due = desk.engine.deadline();
+    let due = desk.engine.view().deadline();
     assert!(due <= desk.now + Duration::from_millis(10), "it is told by {due:?}");
     (0..10).for_each(|_| desk.tell_together([]));
     assert_eq!(acks(&desk), before + 1);
@@ -433,10 +433,10 @@ fn a_flush_that_an_update_overtakes_is_answered() {
     desk.command(Command::Resync);
     desk.store_all();
     for at in 5..9 {
-        let head = desk.engine.status(desk.now).cursors.head;
+        let head = desk.engine.view().status(desk.now).cursors.head;
         desk.acked(head.0.min(at));
     }
-    assert_eq!(desk.engine.state(), State::Replicating);
+    assert_eq!(desk.engine.view().state(), State::Replicating);
     desk.tell(Event::StoreDone { io: flush, outcome: StoreOutcome::Done });
     assert_eq!(desk.answers, [(1, true)], "nobody owes a word about it any more");
 }
@@ -508,7 +508,7 @@ fn a_demotion_that_may_be_on_disk_is_not_taken_back() {
     desk.command(Command::Demote);
     desk.store_all();
     desk.save(false);
-    assert!(!desk.engine.is_primary(), "the file may say that it left, and it writes on");
+    assert!(!desk.engine.view().is_primary(), "the file may say that it left, and it writes on");
     desk.command(Command::Promote { force: true });
     let refused = desk.results.last().and_then(|r| r.as_ref().err()).map(|refusal| refusal.code);
     assert_eq!(refused, Some("metadata-failed"));
@@ -552,7 +552,7 @@ fn a_start_that_arrives_while_another_is_recorded_is_next() {
     assert_eq!(desk.save(true).head, Sequence(8));
     desk.hear(item(9));
     assert!(!desk.accuses());
-    assert_eq!(desk.engine.status(desk.now).cursors.head, Sequence(9));
+    assert_eq!(desk.engine.view().status(desk.now).cursors.head, Sequence(9));
 }
 
 #[test]
@@ -561,7 +561,7 @@ fn a_start_on_its_way_to_the_record_stops_a_promotion() {
     desk.lose_link();
     desk.command(Command::Promote { force: true });
     desk.save(true);
-    assert!(desk.saves.is_empty() && !desk.engine.is_primary());
+    assert!(desk.saves.is_empty() && !desk.engine.view().is_primary());
     let refused = desk.results.last().and_then(|r| r.as_ref().err()).map(|refusal| refusal.code);
     assert_eq!(refused, Some("needs-sync"));
 }
@@ -605,9 +605,9 @@ fn a_region_that_is_equal_is_told_so_and_its_mark_ends_when_that_is_durable() {
     let (received, completed, durable) = (Sequence(2), Sequence(2), Sequence(1));
     let ranges = Ranges::default();
     desk.hear(Message::Ack(Ack { stream: LATEST, received, completed, durable, ranges }));
-    assert_eq!(desk.engine.status(desk.now).marked, [Bytes::kib(64)]);
+    assert_eq!(desk.engine.view().status(desk.now).marked, [Bytes::kib(64)]);
     desk.acked(2);
-    assert_eq!(desk.engine.status(desk.now).marked, [Bytes::ZERO]);
+    assert_eq!(desk.engine.view().status(desk.now).marked, [Bytes::ZERO]);
 }
 
 #[test]
@@ -623,9 +623,9 @@ fn a_mark_ends_with_the_last_of_its_runs() {
     desk.tell(Event::StoreDone { io, outcome: StoreOutcome::Differing(runs.into()) });
     assert_eq!(kinds(&desk), [(ItemKind::Write, 4096), (ItemKind::Write, 4096)]);
     desk.acked(1);
-    assert_eq!(desk.engine.status(desk.now).marked, [Bytes::kib(128)]);
+    assert_eq!(desk.engine.view().status(desk.now).marked, [Bytes::kib(128)]);
     desk.acked(2);
-    assert_eq!(desk.engine.status(desk.now).marked, [Bytes::kib(64)]);
+    assert_eq!(desk.engine.view().status(desk.now).marked, [Bytes::kib(64)]);
 }
 
 #[test]

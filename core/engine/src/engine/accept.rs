@@ -22,6 +22,7 @@ use crate::purpose::Piece;
 use crate::record::save::Goal;
 use crate::refusal::{Refusal, StoreFault};
 use crate::role::{Following, Stage, busy};
+use crate::show::View;
 use alloc::format;
 use alloc::string::String;
 use helio_format::message::Parting;
@@ -34,78 +35,14 @@ const PIECE: Bytes = Bytes::mib(1);
 const AT_ONCE: u16 = 4;
 
 impl Engine {
-    /// Whether an operator may accept the copy of that volume as it is, and what is at stake.
-    ///
-    /// # Errors
-    /// It is not suspect, or a better copy takes its place already, or it is in use.
-    pub fn may_accept(&self, volume: VolumeIndex) -> Result<String, Refusal> {
-        let (group, peer) = (&self.turn.config().group, &self.turn.config().peer);
-        if usize::from(volume.0) >= self.turn.config().volumes.len()
-            || !self.local.suspect().is(volume)
-        {
-            return Err(Refusal::new(
-                "not-suspect",
-                format!(
-                    "the copy of volume {} of {group} on this node is not suspect",
-                    self.turn.config().name_of(volume)
-                ),
-                format!("nothing; `helio status {group}` shows the state of each copy"),
-            ));
-        }
-        let follows = self.peer.session.peer().is_some_and(|hello| hello.serving && !hello.suspect);
-        if self.is_lacking() || (!self.standing.leads() && follows) {
-            return Err(Refusal::new(
-                "better-copy",
-                format!(
-                    "{peer} serves volume {} of {group}, and this copy is rebuilt from there",
-                    self.turn.config().name_of(volume)
-                ),
-                format!("`helio resync {group}` on the primary continues that"),
-            ));
-        }
-        if self.standing.serves() {
-            return Err(Refusal::new(
-                "leads",
-                format!(
-                    "{group} is primary on this node: all of volume {} must be rewritten before the copy is accepted, while no \
-                     client uses it",
-                    self.turn.config().name_of(volume)
-                ),
-                format!(
-                    "`helio demote {group}`, repeat this, then `helio promote {group} --force` if {peer} cannot agree"
-                ),
-            ));
-        }
-        if self.local.metadata_failed() {
-            return Err(self.turn.metadata_refusal());
-        }
-        self.may_lead()?;
-        let rests = matches!(
-            self.standing.stage(),
-            Stage::Following(Following::Secondary | Following::Returning)
-        );
-        if !rests
-            || self.record.is_saving()
-            || self.local.replacing().is_some()
-            || self.local.works_on(None)
-        {
-            return Err(busy());
-        }
-        Ok(format!(
-            "writes of volume {} that were acknowledged before the flush failed and are missing from this copy; {peer} may \
-             have them, and a resync from this node overwrites them there",
-            self.turn.config().name_of(volume)
-        ))
-    }
-
     /// The operator takes a suspect copy for what it reads as.
     pub(crate) fn accept(
         &mut self,
         command: CommandId,
         volume: VolumeIndex,
     ) -> Result<Option<String>, Refusal> {
-        self.may_accept(volume)?;
-        if !self.is_link_down() {
+        self.view().may_accept(volume)?;
+        if !self.view().is_link_down() {
             self.hang_up(Parting::RoleChanged, String::from("a suspect copy is being accepted"));
         }
         self.reset_follower();
@@ -123,7 +60,7 @@ impl Engine {
         };
         let Rewriting::Copying { mut next, mut under_way, failed } = stage else { return };
         // If a flush of the engine's own fails during the copy, the store may drop what was written again.
-        let failed = failed.or(self.apply_fault());
+        let failed = failed.or(self.view().apply_fault());
         let size = self.turn.config().volumes[usize::from(volume.0)];
         let stops = self.asked.stops();
         while failed.is_none() && !stops && next < size.0 && under_way < AT_ONCE {
@@ -202,7 +139,7 @@ impl Engine {
         };
         let failed = match *outcome {
             StoreOutcome::Failed(fault) => Some(fault),
-            _ => self.apply_fault(),
+            _ => self.view().apply_fault(),
         };
         if let Some(fault) = failed {
             return self.rewrite_failed(command, volume, fault);
@@ -229,11 +166,6 @@ impl Engine {
         if let Some(follower) = self.standing.follower_mut() {
             follower.flush_failed(volume, fault, &mut self.local, &mut self.turn);
         }
-    }
-
-    /// How a disk failed that is written to no more.
-    fn apply_fault(&self) -> Option<StoreFault> {
-        self.standing.failed().map(|(_, fault)| fault)
     }
 
     /// The copy stays suspect.
@@ -270,6 +202,77 @@ impl Engine {
         );
         self.turn.warn(text.clone());
         self.done(command, Ok(text));
+    }
+}
+
+impl View<'_> {
+    /// Whether an operator may accept the copy of that volume as it is, and what is at stake.
+    ///
+    /// # Errors
+    /// It is not suspect, or a better copy takes its place already, or it is in use.
+    pub fn may_accept(&self, volume: VolumeIndex) -> Result<String, Refusal> {
+        let (group, peer) = (&self.turn.config().group, &self.turn.config().peer);
+        if usize::from(volume.0) >= self.turn.config().volumes.len()
+            || !self.local.suspect().is(volume)
+        {
+            return Err(Refusal::new(
+                "not-suspect",
+                format!(
+                    "the copy of volume {} of {group} on this node is not suspect",
+                    self.turn.config().name_of(volume)
+                ),
+                format!("nothing; `helio status {group}` shows the state of each copy"),
+            ));
+        }
+        let follows = self.peer.session.peer().is_some_and(|hello| hello.serving && !hello.suspect);
+        if self.is_lacking() || (!self.standing.leads() && follows) {
+            return Err(Refusal::new(
+                "better-copy",
+                format!(
+                    "{peer} serves volume {} of {group}, and this copy is rebuilt from there",
+                    self.turn.config().name_of(volume)
+                ),
+                format!("`helio resync {group}` on the primary continues that"),
+            ));
+        }
+        if self.standing.serves() {
+            return Err(Refusal::new(
+                "leads",
+                format!(
+                    "{group} is primary on this node: all of volume {} must be rewritten before the copy is accepted, while no \
+                     client uses it",
+                    self.turn.config().name_of(volume)
+                ),
+                format!(
+                    "`helio demote {group}`, repeat this, then `helio promote {group} --force` if {peer} cannot agree"
+                ),
+            ));
+        }
+        if self.local.metadata_failed() {
+            return Err(self.turn.metadata_refusal());
+        }
+        self.may_lead()?;
+        let rests = matches!(
+            self.standing.stage(),
+            Stage::Following(Following::Secondary | Following::Returning)
+        );
+        if !rests
+            || self.record.is_saving()
+            || self.local.replacing().is_some()
+            || self.local.works_on(None)
+        {
+            return Err(busy());
+        }
+        Ok(format!(
+            "writes of volume {} that were acknowledged before the flush failed and are missing from this copy; {peer} may \
+             have them, and a resync from this node overwrites them there",
+            self.turn.config().name_of(volume)
+        ))
+    }
+
+    /// How a disk failed that is written to no more.
+    fn apply_fault(&self) -> Option<StoreFault> {
+        self.standing.failed().map(|(_, fault)| fault)
     }
 
     /// How far the acceptance is, for people.

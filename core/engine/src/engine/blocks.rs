@@ -4,19 +4,13 @@
 use crate::engine::Engine;
 use crate::local::blocks::is_multiple;
 use crate::record::save::Goal;
+use crate::show::View;
 use alloc::format;
 use helio_format::message::{BLOCK_MIN, Hello, Parting};
 use helio_plant::{Plant, planted};
 use helio_units::{Bytes, Extent, VolumeIndex};
 
 impl Engine {
-    /// The block size that clients of a volume are to be told. It changes only while nobody uses the volume
-    /// ([`crate::Event::Used`]).
-    #[must_use]
-    pub fn block(&self, volume: VolumeIndex) -> Bytes {
-        Bytes(u64::from(self.local.blocks().offered(volume)))
-    }
-
     /// The peer's hello tells the blocks of its members.
     pub(crate) fn learn_blocks(&mut self, hello: &Hello) {
         if !planted(Plant::PeerBlockIgnored) {
@@ -32,22 +26,6 @@ impl Engine {
         if news && !self.record.is_saving() && !self.local.metadata_failed() {
             self.save(Goal::Remember);
         }
-    }
-
-    /// Whether something on the line does not fit the peer's members: it was written while their blocks were smaller, or
-    /// not known.
-    pub(crate) fn line_does_not_fit(&self) -> bool {
-        let (Some(primary), Some(hello)) = (self.standing.primary(), self.peer.session.peer())
-        else {
-            return false;
-        };
-        let unfit = |(volume, extent): (VolumeIndex, Extent)| {
-            let theirs = hello.blocks.get(usize::from(volume.0));
-            theirs.is_some_and(|theirs| !is_multiple(extent, theirs.member))
-        };
-        // What everybody keeps to is not looked through.
-        let larger = hello.blocks.iter().any(|blocks| blocks.member > BLOCK_MIN);
-        larger && primary.line.iter().any(|e| unfit((e.item.volume, e.item.extent)))
     }
 
     /// Refuses a peer whose members need larger blocks than clients here were told. Returns whether it did.
@@ -80,5 +58,30 @@ impl Engine {
         self.peer.session.refuse("block-size", hint);
         self.hang_up(Parting::Refused, why);
         true
+    }
+}
+
+impl View<'_> {
+    /// The block size that clients of a volume are to be told. It changes only while nobody uses the volume
+    /// ([`crate::Event::Used`]).
+    #[must_use]
+    pub fn block(&self, volume: VolumeIndex) -> Bytes {
+        Bytes(u64::from(self.local.blocks().offered(volume)))
+    }
+
+    /// Whether something on the line does not fit the peer's members: it was written while their blocks were smaller, or
+    /// not known.
+    pub(crate) fn line_does_not_fit(&self) -> bool {
+        let (Some(primary), Some(hello)) = (self.standing.primary(), self.peer.session.peer())
+        else {
+            return false;
+        };
+        let unfit = |(volume, extent): (VolumeIndex, Extent)| {
+            let theirs = hello.blocks.get(usize::from(volume.0));
+            theirs.is_some_and(|theirs| !is_multiple(extent, theirs.member))
+        };
+        // What everybody keeps to is not looked through.
+        let larger = hello.blocks.iter().any(|blocks| blocks.member > BLOCK_MIN);
+        larger && primary.line.iter().any(|e| unfit((e.item.volume, e.item.extent)))
     }
 }

@@ -13,6 +13,7 @@ use crate::role::Leading;
 use crate::role::LeaveStage;
 use crate::role::Stage;
 use crate::role::busy;
+use crate::show::View;
 use alloc::format;
 use alloc::string::String;
 use helio_units::{Mode, Moment, VolumeIndex};
@@ -61,11 +62,11 @@ impl Engine {
         if self.standing.is_leaving() {
             return Err(busy());
         }
-        if self.is_lacking() {
-            return Err(self.lacks("pause"));
+        if self.view().is_lacking() {
+            return Err(self.view().lacks("pause"));
         }
         let Some(primary) = self.standing.primary_mut() else {
-            return Err(self.not_primary("pause"));
+            return Err(self.view().not_primary("pause"));
         };
         primary.peer_keeping.forget_refusal();
         primary.drop_queue("paused by an operator", &mut self.local, &self.permit, &mut self.turn);
@@ -79,7 +80,9 @@ impl Engine {
 
     /// Ends a pause as a resync does, and nothing else.
     fn resume(&mut self, id: CommandId) -> Result<Option<String>, Refusal> {
-        let Some(primary) = self.standing.primary() else { return Err(self.not_primary("resume")) };
+        let Some(primary) = self.standing.primary() else {
+            return Err(self.view().not_primary("resume"));
+        };
         if !primary.owed.is_paused() {
             let group = &self.turn.config().group;
             return Err(Refusal::new(
@@ -104,9 +107,9 @@ impl Engine {
             primary.faulted = None;
             self.resync.seed.refuse_update(self.record.superblock(), self.turn.config())?;
         }
-        self.refuse_while_suspect()?;
+        self.view().refuse_while_suspect()?;
         let Some(primary) = self.standing.primary_mut() else {
-            return Err(self.not_primary("resync"));
+            return Err(self.view().not_primary("resync"));
         };
         primary.owed.end_pause();
         primary.mark_differing(&mut self.resync.verify, &mut self.local);
@@ -142,15 +145,15 @@ impl Engine {
         if self.standing.is_leaving() {
             return Err(busy());
         }
-        if self.is_lacking() {
-            return Err(self.lacks("resync"));
+        if self.view().is_lacking() {
+            return Err(self.view().lacks("resync"));
         }
-        self.refuse_while_suspect()?;
+        self.view().refuse_while_suspect()?;
         if self.standing.leads() && self.resync.seed.is_under_way(self.record.superblock()) {
             return self.seed_given_up().map(Some);
         }
         let Some(primary) = self.standing.primary_mut() else {
-            return Err(self.not_primary("resync --full"));
+            return Err(self.view().not_primary("resync --full"));
         };
         primary.drop_queue(
             "the operator requested a full resync",
@@ -161,15 +164,6 @@ impl Engine {
         primary.marks.set_all();
         self.local.hot_mut().bitmap_changed();
         self.resync(id)
-    }
-
-    pub(crate) fn not_primary(&self, verb: &str) -> Refusal {
-        let (group, peer) = (&self.turn.config().group, &self.turn.config().peer);
-        Refusal::new(
-            "not-primary",
-            format!("{group} is {} on this node", self.standing.stage().name()),
-            format!("`helio {verb} {group}` on the primary, which may be {peer}"),
-        )
     }
 
     /// The primary's mode is the mode of the group, and its secondary takes it over. A secondary without a primary may be promoted next.
@@ -198,7 +192,7 @@ impl Engine {
 
     fn reset_queue_marks(&mut self) -> Result<Option<String>, Refusal> {
         let Some(primary) = self.standing.primary_mut() else {
-            return Err(self.not_primary("queue reset"));
+            return Err(self.view().not_primary("queue reset"));
         };
         primary.queue.reset_marks(self.turn.now());
         primary.answers.clear();
@@ -232,7 +226,7 @@ impl Engine {
                 self.lease_failed(command);
             }
             Stage::Following(Following::Promoting { command, equal, saving: false })
-                if self.can_leave_following() && self.keeper.is_over(&self.local) =>
+                if self.view().can_leave_following() && self.keeper.is_over(&self.local) =>
             {
                 self.standing.stand(Following::Promoting { command, equal, saving: true });
                 self.save(Goal::Promoted);
@@ -247,7 +241,7 @@ impl Engine {
                 to: Leave::Hand,
                 until,
                 stage: LeaveStage::Draining,
-            }) if self.cannot_hand(until) => {
+            }) if self.view().cannot_hand(until) => {
                 self.keep_primary(command);
             }
             Stage::Following(Following::Handing { until, .. }) if self.turn.now() >= until => {
@@ -258,11 +252,11 @@ impl Engine {
                 to,
                 until,
                 stage: LeaveStage::Draining,
-            }) if self.is_delivered(until) => {
+            }) if self.view().is_delivered(until) => {
                 self.flush_last(command, to, until);
             }
             Stage::Following(Following::Closing { command, saving: false })
-                if self.can_leave_following() =>
+                if self.view().can_leave_following() =>
             {
                 if self.standing.streaming().is_some() {
                     self.standing.stand(Following::Closing { command, saving: true });
@@ -272,7 +266,8 @@ impl Engine {
                 }
             }
             Stage::Following(Following::Closing { saving: false, .. })
-                if (failed.is_some() && !self.owes_failed_flush()) || self.is_stuck() =>
+                if (failed.is_some() && !self.view().owes_failed_flush())
+                    || self.view().is_stuck() =>
             {
                 self.closed()
             }
@@ -287,8 +282,19 @@ impl Engine {
         (volume, fault): (VolumeIndex, StoreFault),
     ) {
         self.standing.stand(Following::resting(self.record.superblock().role));
-        let refusal = self.volume_refusal(volume, fault);
+        let refusal = self.view().volume_refusal(volume, fault);
         command.into_iter().for_each(|id| self.done(id, Err(refusal.clone())));
+    }
+}
+
+impl View<'_> {
+    pub(crate) fn not_primary(&self, verb: &str) -> Refusal {
+        let (group, peer) = (&self.turn.config().group, &self.turn.config().peer);
+        Refusal::new(
+            "not-primary",
+            format!("{group} is {} on this node", self.standing.stage().name()),
+            format!("`helio {verb} {group}` on the primary, which may be {peer}"),
+        )
     }
 
     pub(crate) fn can_leave_following(&self) -> bool {

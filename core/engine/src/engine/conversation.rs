@@ -18,6 +18,7 @@ use crate::peer::handshake::Leader;
 use crate::peer::pause::{End, Proof};
 use crate::peer::session::out_of_turn;
 use crate::role::{Following, Stage};
+use crate::show::View;
 use alloc::format;
 use alloc::string::String;
 use core::time::Duration;
@@ -31,77 +32,16 @@ impl Engine {
         self.greet();
     }
 
-    /// Whether a connection stands on which no hello of the peer was judged yet.
-    #[must_use]
-    pub fn is_greeting(&self) -> bool {
-        self.peer.session.is_greeting()
-    }
-
     /// Says hello as soon as the role is settled.
     pub(crate) fn greet(&mut self) {
         if self.peer.session.owes_hello() && self.standing.is_settled() {
-            let hello = self.hello();
+            let hello = self.view().hello();
             let early = self.peer.session.said_hello(hello.metadata);
             self.turn.send(Message::Hello(hello));
             if let Some(early) = early {
                 self.peer_hello(early);
             }
         }
-    }
-
-    /// What this node tells of itself now.
-    pub(crate) fn hello(&self) -> Hello {
-        let b = self.record.superblock();
-        let config = self.turn.config();
-        let streaming = self.standing.streaming();
-        let (clean, head, received, durable) = match (self.standing.primary(), streaming) {
-            (Some(p), _) => (true, p.line.head, Sequence::ZERO, Sequence::ZERO),
-            (_, Some(f)) => (true, f.received(), f.received(), f.durable()),
-            // A primary that left something undelivered or marked is not known to hold what its peer holds.
-            _ if b.clean && b.wrote && !b.equal => (true, b.head, Sequence::ZERO, Sequence::ZERO),
-            _ if b.clean => (true, b.head, Sequence::ZERO, b.head),
-            _ => (false, b.head, Sequence::ZERO, Sequence::ZERO),
-        };
-        // What the record says is not about another disk.
-        let foreign = self.local.members().are_foreign();
-        let of_this = |at: Sequence| if foreign { Sequence::ZERO } else { at };
-        Hello {
-            group: config.group.clone(),
-            node: config.node.clone(),
-            incarnation: self.record.incarnation(),
-            role: b.role,
-            serving: self.standing.serves(),
-            clean,
-            consistent: self.is_consistent() && !self.record.keeping().is_disowned(),
-            wrote: b.wrote,
-            alone: b.alone,
-            // While a disk is shipped the marks are those against it, and tell nothing of any other copy.
-            trusted: !b.marks_void && !foreign && b.seeding == 0,
-            // Of one that does not lead a generation begun from its image now would have to be so, too (`shape_promoted`).
-            sure: b.sure && (self.standing.leads() || streaming.is_some()),
-            doubts: self.doubts_peer(),
-            discarded: b.discarded,
-            suspect: self.local.suspect().any(),
-            lineage: b.lineage,
-            head,
-            received: of_this(received),
-            durable: of_this(durable),
-            granularity: config.granularity.0 as u32,
-            metadata: self.record.keeping().ages().in_hello(),
-            remembers: self.record.keeping().ages().heard(),
-            sizes: config.volumes.iter().map(|v| v.0).collect(),
-            blocks: self.local.blocks().told(),
-            report: self.report(self.state()),
-        }
-    }
-
-    /// What this node is, as old as it told on this connection, and with what it remembered of the peer then: of the peer's
-    /// age that is to be compared with, its hello tells alone, and pings have told of later ones since.
-    pub(crate) fn hello_as_met(&self) -> Hello {
-        let metadata = self.peer.session.said();
-        // Less, where its count began anew since.
-        let remembers = self.peer.session.remembered().min(self.record.keeping().ages().heard());
-        Hello { metadata, remembers, ..self.hello() }
     }
 
     pub(crate) fn disconnected(&mut self, end: End, why: String) {
@@ -136,7 +76,7 @@ impl Engine {
         }
         if parting == Parting::VolumeFailed {
             // The peer shows the fault, and what helps, as long as this connection is its last one.
-            self.report_to_peer(self.state());
+            self.report_to_peer(self.view().state());
         }
         let refused = parting == Parting::Refused;
         self.turn.send(Message::Goodbye { parting, text: why.clone() });
@@ -321,7 +261,7 @@ impl Engine {
         if self.peer.session.pong(token, flushing, short, now) {
             self.peer_proven();
         }
-        if self.outstanding().is_none() {
+        if self.view().outstanding().is_none() {
             self.peer.session.progressed(now);
         }
     }
@@ -350,15 +290,10 @@ impl Engine {
         self.disconnected(parting.into(), why);
     }
 
-    /// The time that an item on its way to the peer may take, if something sent is unacknowledged.
-    pub(crate) fn outstanding(&self) -> Option<Duration> {
-        self.standing.primary().and_then(Primary::outstanding)
-    }
-
     /// Gives a silent peer up. What follows from that must come after it in the same batch: nothing else may happen.
     pub(crate) fn watch_peer(&mut self) {
         let (config, now) = (self.turn.config(), self.turn.now());
-        if let Some(silent) = self.peer.session.silent(self.outstanding(), config, now) {
+        if let Some(silent) = self.peer.session.silent(self.view().outstanding(), config, now) {
             let why = format!("{} made no progress for {:.1} s", config.peer, silent.as_secs_f64());
             self.turn.warn(why.clone());
             self.turn.push(Effect::Hangup { why: why.clone(), refused: false });
@@ -372,7 +307,7 @@ impl Engine {
         let waiting = primary.is_some_and(|p| p.queue.waiters() > 0) || self.standing.is_leaving();
         let undurable = primary.is_some_and(|p| p.cursors.completed() > p.cursors.durable());
         let hurry = waiting && undurable && self.peer.session.may_hurry();
-        let state = primary.map(|_| self.state());
+        let state = primary.map(|_| self.view().state());
         if hurry || self.peer.session.is_ping_due(state, self.turn.now()) {
             self.ping(hurry, state);
         }
@@ -393,5 +328,73 @@ impl Engine {
             ping.backlog_age = u64::try_from(lag.oldest.as_millis()).unwrap_or(u64::MAX);
         }
         self.turn.send(Message::Ping(ping));
+    }
+}
+
+impl View<'_> {
+    /// Whether a connection stands on which no hello of the peer was judged yet.
+    #[must_use]
+    pub fn is_greeting(&self) -> bool {
+        self.peer.session.is_greeting()
+    }
+
+    /// What this node tells of itself now.
+    pub(crate) fn hello(&self) -> Hello {
+        let b = self.record.superblock();
+        let config = self.turn.config();
+        let streaming = self.standing.streaming();
+        let (clean, head, received, durable) = match (self.standing.primary(), streaming) {
+            (Some(p), _) => (true, p.line.head, Sequence::ZERO, Sequence::ZERO),
+            (_, Some(f)) => (true, f.received(), f.received(), f.durable()),
+            // A primary that left something undelivered or marked is not known to hold what its peer holds.
+            _ if b.clean && b.wrote && !b.equal => (true, b.head, Sequence::ZERO, Sequence::ZERO),
+            _ if b.clean => (true, b.head, Sequence::ZERO, b.head),
+            _ => (false, b.head, Sequence::ZERO, Sequence::ZERO),
+        };
+        // What the record says is not about another disk.
+        let foreign = self.local.members().are_foreign();
+        let of_this = |at: Sequence| if foreign { Sequence::ZERO } else { at };
+        Hello {
+            group: config.group.clone(),
+            node: config.node.clone(),
+            incarnation: self.record.incarnation(),
+            role: b.role,
+            serving: self.standing.serves(),
+            clean,
+            consistent: self.is_consistent() && !self.record.keeping().is_disowned(),
+            wrote: b.wrote,
+            alone: b.alone,
+            // While a disk is shipped the marks are those against it, and tell nothing of any other copy.
+            trusted: !b.marks_void && !foreign && b.seeding == 0,
+            // Of one that does not lead a generation begun from its image now would have to be so, too (`shape_promoted`).
+            sure: b.sure && (self.standing.leads() || streaming.is_some()),
+            doubts: self.doubts_peer(),
+            discarded: b.discarded,
+            suspect: self.local.suspect().any(),
+            lineage: b.lineage,
+            head,
+            received: of_this(received),
+            durable: of_this(durable),
+            granularity: config.granularity.0 as u32,
+            metadata: self.record.keeping().ages().in_hello(),
+            remembers: self.record.keeping().ages().heard(),
+            sizes: config.volumes.iter().map(|v| v.0).collect(),
+            blocks: self.local.blocks().told(),
+            report: self.report(self.state()),
+        }
+    }
+
+    /// What this node is, as old as it told on this connection, and with what it remembered of the peer then: of the peer's
+    /// age that is to be compared with, its hello tells alone, and pings have told of later ones since.
+    pub(crate) fn hello_as_met(&self) -> Hello {
+        let metadata = self.peer.session.said();
+        // Less, where its count began anew since.
+        let remembers = self.peer.session.remembered().min(self.record.keeping().ages().heard());
+        Hello { metadata, remembers, ..self.hello() }
+    }
+
+    /// The time that an item on its way to the peer may take, if something sent is unacknowledged.
+    pub(crate) fn outstanding(&self) -> Option<Duration> {
+        self.standing.primary().and_then(Primary::outstanding)
     }
 }

@@ -27,7 +27,7 @@ impl Engine {
     }
 
     fn begin_update(&mut self) {
-        if let Err(refusal) = self.refuse_while_suspect() {
+        if let Err(refusal) = self.view().refuse_while_suspect() {
             return self.turn.warn(refusal.text);
         }
         let lineage = self.record.superblock().lineage;

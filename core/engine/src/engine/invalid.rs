@@ -4,6 +4,7 @@
 use crate::engine::Engine;
 use crate::record::save::Goal;
 use crate::role::Following;
+use crate::show::View;
 use alloc::format;
 use alloc::string::String;
 use helio_format::invalid::Invalid;
@@ -79,7 +80,9 @@ impl Engine {
             self.turn.send(Message::Invalid(Invalid::Recorded));
         }
     }
+}
 
+impl View<'_> {
     /// Whether this node's record says that its peer's metadata tells nothing.
     pub(crate) fn doubts_peer(&self) -> bool {
         self.record.superblock().peer_invalid != Generation::NONE

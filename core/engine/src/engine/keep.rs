@@ -22,6 +22,7 @@ use crate::record::keep::PAGES_AT_ONCE;
 use crate::record::save::Goal;
 use crate::refusal::StoreFault;
 use crate::role::Following;
+use crate::show::View;
 use alloc::string::String;
 use alloc::vec::Vec;
 use helio_bitmap::Bitmap;
@@ -30,15 +31,6 @@ use helio_plant::{Plant, planted};
 use helio_units::{Extent, Moment, Sequence, VolumeIndex};
 
 impl Engine {
-    /// The marks, whoever holds them now.
-    pub(crate) fn marks(&self) -> &Bitmap {
-        match (self.standing.primary(), self.record.keeping().resting()) {
-            (Some(primary), _) => &primary.marks,
-            (None, Some(marks)) => marks,
-            (None, None) => panic!("no task holds the bitmap"),
-        }
-    }
-
     /// The marks, to change them.
     pub(crate) fn marks_mut(&mut self) -> &mut Bitmap {
         match (self.standing.primary_mut(), self.record.keeping_mut().resting_mut()) {
@@ -46,16 +38,6 @@ impl Engine {
             (None, Some(marks)) => marks,
             (None, None) => panic!("no task holds the bitmap"),
         }
-    }
-
-    /// Where this node's image may hold what its peer's own records do not tell of, beside its marks: now, or once what
-    /// was received is applied.
-    pub(crate) fn unsettled(&self) -> Vec<(VolumeIndex, Extent)> {
-        let mut places = self.local.hot().touched(|slot| self.record.keeping().is_unsettled(slot));
-        if let Some(follower) = self.standing.follower() {
-            places.extend(follower.waiting_behind(self.record.keeping().here()));
-        }
-        places
     }
 
     /// Another line is followed: positions of the one before say nothing any more.
@@ -67,8 +49,8 @@ impl Engine {
     /// What the primary's own record may not tell of is marked, until a copy ends or the primary tells that it does.
     pub(crate) fn mark_unsettled(&mut self) {
         let mut news = false;
-        for (volume, extent) in self.unsettled() {
-            news |= !self.marks().are_all_dirty(volume, extent);
+        for (volume, extent) in self.view().unsettled() {
+            news |= !self.view().marks().are_all_dirty(volume, extent);
             self.marks_mut().set(volume, extent);
         }
         if news {
@@ -109,7 +91,7 @@ impl Engine {
         let change = self.local.keep_hot(&mut self.turn);
         self.record.keeping_mut().change_begins(change);
         let urgent = self.local.hot().is_short()
-            || self.is_going_cold()
+            || self.view().is_going_cold()
             || self.standing.primary().is_some_and(|p| p.is_recording_lack())
             || self.resync.seed.wants_marks_kept();
         self.keep_pages(urgent);
@@ -120,8 +102,10 @@ impl Engine {
         }
         let suspect = self.local.suspect().any();
         let void = self.record.superblock().marks_void && self.standing.leads() && !suspect;
-        let kept =
-            void && !self.record.is_saving() && self.marks().is_saved() && !self.is_going_cold();
+        let kept = void
+            && !self.record.is_saving()
+            && self.view().marks().is_saved()
+            && !self.view().is_going_cold();
         if kept && self.is_flushed_once() {
             self.save(Goal::MarksKept);
         }
@@ -155,25 +139,17 @@ impl Engine {
         let tick = self.local.hot_mut().next_tick();
         for _ in 0..PAGES_AT_ONCE {
             let Some(page) = self.marks_mut().take_unsaved(tick) else { return };
-            let bits = self.marks().page_bits(page);
+            let bits = self.view().marks().page_bits(page);
             self.record.keeping_mut().page_begins(self.turn.now());
             self.turn.push(Effect::Keep(Keep::Marks { page, bits }));
         }
-    }
-
-    /// Volumes that were not flushed since something in them was let go without; a store that was given up owes nothing.
-    pub(crate) fn owed_flushes(&self) -> Vec<VolumeIndex> {
-        let all = self.turn.config().indices();
-        let lost = |volume| self.standing.primary().is_some_and(|p| p.is_lost(volume));
-        let owed = |volume: &VolumeIndex| !self.local.hot().was_flushed(*volume) && !lost(*volume);
-        all.filter(owed).collect()
     }
 
     /// Whether this process has flushed every store, as it now begins to where it has not. What a process before wrote
     /// may lie in a cache alone, and where the record is void no hot extent tells of that: a mark that ended because
     /// both nodes read the same would be missing once the power failed.
     fn is_flushed_once(&mut self) -> bool {
-        let owed = self.owed_flushes();
+        let owed = self.view().owed_flushes();
         if !owed.is_empty() && self.record.keeping_mut().flushes_again(self.turn.now()) {
             for volume in &owed {
                 if !self.local.hot().is_flushing(*volume) {
@@ -189,22 +165,6 @@ impl Engine {
         owed.is_empty()
     }
 
-    /// When pages are due.
-    pub(crate) fn keep_deadline(&self) -> Moment {
-        let short = !self.standing.leads()
-            && self.local.hot().is_short()
-            && self.turn.now() < self.record.keeping().stuck_at();
-        let stuck = if short { self.record.keeping().stuck_at() } else { Moment::NEVER };
-        if self.record.keeping().keeps_pages()
-            || self.local.metadata_failed()
-            || !self.marks().has_unsaved()
-        {
-            stuck
-        } else {
-            stuck.min(self.record.keeping().pages_due())
-        }
-    }
-
     /// Begins what lets hot extents go, and lets go those that may; all of them, or until a quarter is free.
     pub(crate) fn relieve(&mut self, all: bool) {
         // Nobody tells how far the primary is, or it does not come forward: then what may differ is marked here.
@@ -213,7 +173,8 @@ impl Engine {
             self.mark_unsettled();
         }
         let volumes = self.turn.config().indices();
-        let ways: Vec<Cooling> = volumes.clone().map(|volume| self.cooling(volume)).collect();
+        let ways: Vec<Cooling> =
+            volumes.clone().map(|volume| self.view().cooling(volume)).collect();
         for (volume, way) in volumes.zip(&ways) {
             if *way == Cooling::Flushed && self.local.hot().wants_flush(volume) {
                 self.local.store(volume, StoreOp::Flush, Purpose::Cover(volume), &mut self.turn);
@@ -233,20 +194,6 @@ impl Engine {
             None => cover.evict(all, &ways, |slot, since, volume, extent| {
                 keeping.lets_go(slot, since, volume, extent)
             }),
-        }
-    }
-
-    /// When a volume's hot extents may go. A flush of a suspect copy proves nothing; what a record says does.
-    fn cooling(&self, volume: VolumeIndex) -> Cooling {
-        let suspect = self.local.suspect();
-        let void = self.record.superblock().marks_void || self.record.superblock().seeding != 0;
-        let recorded = suspect.unrecorded() & bit(volume) == 0;
-        match self.standing.primary() {
-            Some(primary) if primary.is_lost(volume) => Cooling::Unflushed,
-            Some(_) if suspect.is(volume) && recorded && void => Cooling::Unflushed,
-            Some(_) if suspect.is(volume) => Cooling::Never,
-            None if self.keeps_hot(volume) => Cooling::Never,
-            _ => Cooling::Flushed,
         }
     }
 
@@ -306,6 +253,65 @@ impl Engine {
                 primary.store_failed(volume, Failed::Flush, fault, &mut self.local, &mut self.turn);
             }
             None => self.own_flush_failed(volume, fault),
+        }
+    }
+}
+
+impl<'a> View<'a> {
+    /// The marks, whoever holds them now.
+    pub(crate) fn marks(&self) -> &'a Bitmap {
+        match (self.standing.primary(), self.record.keeping().resting()) {
+            (Some(primary), _) => &primary.marks,
+            (None, Some(marks)) => marks,
+            (None, None) => panic!("no task holds the bitmap"),
+        }
+    }
+
+    /// Where this node's image may hold what its peer's own records do not tell of, beside its marks: now, or once what
+    /// was received is applied.
+    pub(crate) fn unsettled(&self) -> Vec<(VolumeIndex, Extent)> {
+        let mut places = self.local.hot().touched(|slot| self.record.keeping().is_unsettled(slot));
+        if let Some(follower) = self.standing.follower() {
+            places.extend(follower.waiting_behind(self.record.keeping().here()));
+        }
+        places
+    }
+
+    /// Volumes that were not flushed since something in them was let go without; a store that was given up owes nothing.
+    pub(crate) fn owed_flushes(&self) -> Vec<VolumeIndex> {
+        let all = self.turn.config().indices();
+        let lost = |volume| self.standing.primary().is_some_and(|p| p.is_lost(volume));
+        let owed = |volume: &VolumeIndex| !self.local.hot().was_flushed(*volume) && !lost(*volume);
+        all.filter(owed).collect()
+    }
+
+    /// When pages are due.
+    pub(crate) fn keep_deadline(&self) -> Moment {
+        let short = !self.standing.leads()
+            && self.local.hot().is_short()
+            && self.turn.now() < self.record.keeping().stuck_at();
+        let stuck = if short { self.record.keeping().stuck_at() } else { Moment::NEVER };
+        if self.record.keeping().keeps_pages()
+            || self.local.metadata_failed()
+            || !self.marks().has_unsaved()
+        {
+            stuck
+        } else {
+            stuck.min(self.record.keeping().pages_due())
+        }
+    }
+
+    /// When a volume's hot extents may go. A flush of a suspect copy proves nothing; what a record says does.
+    fn cooling(&self, volume: VolumeIndex) -> Cooling {
+        let suspect = self.local.suspect();
+        let void = self.record.superblock().marks_void || self.record.superblock().seeding != 0;
+        let recorded = suspect.unrecorded() & bit(volume) == 0;
+        match self.standing.primary() {
+            Some(primary) if primary.is_lost(volume) => Cooling::Unflushed,
+            Some(_) if suspect.is(volume) && recorded && void => Cooling::Unflushed,
+            Some(_) if suspect.is(volume) => Cooling::Never,
+            None if self.keeps_hot(volume) => Cooling::Never,
+            _ => Cooling::Flushed,
         }
     }
 }

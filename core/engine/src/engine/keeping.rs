@@ -28,7 +28,7 @@ impl Engine {
         }
         let facts = Facts {
             record: self.record.superblock(),
-            consistent: self.is_consistent(),
+            consistent: self.view().is_consistent(),
             foreign: self.local.members().are_foreign(),
             start,
             drained: follower.is_some_and(Follower::is_drained),
@@ -51,7 +51,7 @@ impl Engine {
     /// What was requested of the before-image file ended.
     pub(crate) fn before_done(&mut self, outcome: BeforeOutcome) {
         let start = self.standing.follower().and_then(Follower::starting);
-        let consistent = self.is_consistent();
+        let consistent = self.view().is_consistent();
         let next = self.keeper.done(outcome, start, consistent, self.turn.effects());
         self.follow_keeper(next);
     }

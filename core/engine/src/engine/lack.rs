@@ -7,6 +7,7 @@ use crate::lead::lack::Due;
 use crate::lead::lack::Reversal;
 use crate::lead::outgoing::Opening;
 use crate::refusal::{Denial, StoreFault};
+use crate::show::View;
 use crate::stream::unreplicated::Unreplicated;
 use alloc::format;
 use alloc::string::String;
@@ -131,14 +132,6 @@ impl Engine {
         self.fail_parked();
     }
 
-    /// Changes the record of a primary that has all regions again and no suspect copy. Changes nothing if a region was marked since
-    /// the save was requested.
-    pub(crate) fn shape_whole(&self, b: &mut Superblock) {
-        if self.standing.primary().is_some_and(|primary| primary.marks.none_dirty()) {
-            (b.consistent, b.suspect) = (true, 0);
-        }
-    }
-
     /// The record says that this node's image is consistent again.
     pub(crate) fn whole_saved(&mut self) {
         let Some(primary) = self.standing.primary_mut() else { return };
@@ -155,5 +148,15 @@ impl Engine {
             self.turn.config().peer
         ));
         primary.mode_changed(&self.local, &self.permit, &mut self.turn);
+    }
+}
+
+impl View<'_> {
+    /// Changes the record of a primary that has all regions again and no suspect copy. Changes nothing if a region was marked since
+    /// the save was requested.
+    pub(crate) fn shape_whole(&self, b: &mut Superblock) {
+        if self.standing.primary().is_some_and(|primary| primary.marks.none_dirty()) {
+            (b.consistent, b.suspect) = (true, 0);
+        }
     }
 }

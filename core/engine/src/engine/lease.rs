@@ -9,6 +9,7 @@ use crate::peer::lease::say;
 use crate::record::save::Leave;
 use crate::refusal::Refusal;
 use crate::role::Following;
+use crate::show::View;
 use alloc::boxed::Box;
 use alloc::format;
 use core::time::Duration;
@@ -18,38 +19,6 @@ use helio_plant::{Plant, planted};
 use helio_units::{Moment, State};
 
 impl Engine {
-    /// Whether this node is, or is about to be, primary by its hold lease.
-    #[must_use]
-    pub fn leads_by_lease(&self) -> bool {
-        self.permit.lease.is_used()
-    }
-
-    /// Until when this node may become primary by its hold lease, if it has one.
-    #[must_use]
-    pub fn lease_held(&self) -> Option<Moment> {
-        let until = self.permit.lease.held_until()?;
-        (self.turn.now() < until && self.lease_use() != Use::Nothing).then_some(until)
-    }
-
-    /// What this node may do with a lease.
-    pub(crate) fn lease_use(&self) -> Use {
-        let may_use = self.turn.config().may_lease()
-            && self.standing.is(Following::Secondary)
-            && !self.asked.switches()
-            && self.is_consistent()
-            && self.standing.streaming().is_some_and(|f| f.failed().is_none())
-            && !self.local.metadata_failed();
-        let told = self.peer.session.told().and_then(|(ping, _)| ping.state);
-        let granted = self.peer.session.peer().is_some_and(|hello| hello.serving)
-            && told == Some(State::Replicating)
-            && self.standing.follower().is_some_and(Follower::is_begun);
-        match (may_use, granted) {
-            (false, _) => Use::Nothing,
-            (true, false) => Use::Keeps,
-            (true, true) => Use::Asks,
-        }
-    }
-
     /// Does what is due: at the end of a wait, for a primary that leaves, and for a secondary.
     pub(crate) fn lease_step(&mut self) {
         let now = self.turn.now();
@@ -61,7 +30,7 @@ impl Engine {
             self.answer_withheld();
         }
         let Some(primary) = self.standing.primary() else {
-            let (it_may, up) = (self.lease_use(), self.peer.session.peer().is_some());
+            let (it_may, up) = (self.view().lease_use(), self.peer.session.peer().is_some());
             return self.permit.lease.step(
                 it_may,
                 up,
@@ -129,7 +98,7 @@ impl Engine {
 
     /// Becomes primary by the lease, if it has one.
     pub(crate) fn promote_by_lease(&mut self, id: CommandId) -> bool {
-        let Some(until) = self.lease_held() else { return false };
+        let Some(until) = self.view().lease_held() else { return false };
         let (peer, left) = (&self.turn.config().peer, until - self.turn.now());
         self.turn.info(format!(
             "{peer} is not connected; it acknowledges nothing without this node: the hold lease ends in {:.1} s",
@@ -174,6 +143,40 @@ impl Engine {
                 "{name} was promoted; this node has acknowledged nothing since, and becomes secondary"
             ));
             self.permit.lease.use_granted();
+        }
+    }
+}
+
+impl View<'_> {
+    /// Whether this node is, or is about to be, primary by its hold lease.
+    #[must_use]
+    pub fn leads_by_lease(&self) -> bool {
+        self.permit.lease.is_used()
+    }
+
+    /// Until when this node may become primary by its hold lease, if it has one.
+    #[must_use]
+    pub fn lease_held(&self) -> Option<Moment> {
+        let until = self.permit.lease.held_until()?;
+        (self.turn.now() < until && self.lease_use() != Use::Nothing).then_some(until)
+    }
+
+    /// What this node may do with a lease.
+    pub(crate) fn lease_use(&self) -> Use {
+        let may_use = self.turn.config().may_lease()
+            && self.standing.is(Following::Secondary)
+            && !self.asked.switches()
+            && self.is_consistent()
+            && self.standing.streaming().is_some_and(|f| f.failed().is_none())
+            && !self.local.metadata_failed();
+        let told = self.peer.session.told().and_then(|(ping, _)| ping.state);
+        let granted = self.peer.session.peer().is_some_and(|hello| hello.serving)
+            && told == Some(State::Replicating)
+            && self.standing.follower().is_some_and(Follower::is_begun);
+        match (may_use, granted) {
+            (false, _) => Use::Nothing,
+            (true, false) => Use::Keeps,
+            (true, true) => Use::Asks,
         }
     }
 }

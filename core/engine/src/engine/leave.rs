@@ -15,6 +15,7 @@ use crate::refusal::Refusal;
 use crate::role::leave::STOP_PATIENCE;
 use crate::role::switch::{ANSWER_PATIENCE, SWITCH_PATIENCE};
 use crate::role::{Following, Leading, LeaveStage, Stage, busy};
+use crate::show::View;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -29,7 +30,7 @@ impl Engine {
         to: Leave,
     ) -> Result<Option<String>, Refusal> {
         match self.standing.stage() {
-            Stage::Leading(Leading::Primary) => self.may_let_go(command, to)?,
+            Stage::Leading(Leading::Primary) => self.view().may_let_go(command, to)?,
             Stage::Following(Following::Secondary) if to == Leave::Secondary => {
                 return Ok(Some(format!("{} is secondary here already", self.turn.config().group)));
             }
@@ -82,15 +83,6 @@ impl Engine {
         }
     }
 
-    /// Whether a leaving primary has nothing more to wait for.
-    pub(crate) fn is_delivered(&self, until: Moment) -> bool {
-        let Some(p) = self.standing.primary() else { return true };
-        let owed = p.flow.is_some()
-            && !p.owed.is_image_out_of_order()
-            && p.cursors.durable() < p.line.head;
-        p.is_quiet() && self.permit.pause.is_quiet() && (!owed || self.turn.now() >= until)
-    }
-
     /// Everything is answered and delivered: what the stores hold is made durable, but for those that were given up.
     pub(crate) fn flush_last(&mut self, command: Option<CommandId>, to: Leave, until: Moment) {
         let all = self.turn.config().indices();
@@ -127,18 +119,12 @@ impl Engine {
         let stage = match left {
             2.. => LeaveStage::Flushing(left - 1),
             // Something was asked just before the clients were let go: once more.
-            _ if to == Leave::Hand && !self.is_delivered(Moment::NEVER) => LeaveStage::Draining,
+            _ if to == Leave::Hand && !self.view().is_delivered(Moment::NEVER) => {
+                LeaveStage::Draining
+            }
             _ => LeaveStage::Cooling,
         };
         self.standing.stand(Leading::Leaving { command, to, until, stage });
-    }
-
-    /// Whether what the records hold is being brought down to what is really owed, before this node leaves.
-    pub(crate) fn is_going_cold(&self) -> bool {
-        matches!(
-            self.standing.stage(),
-            Stage::Leading(Leading::Leaving { stage: LeaveStage::Cooling, .. })
-        )
     }
 
     /// Every mark kept and no extent hot: what this node leaves behind tells exactly what its peer lacks.
@@ -150,10 +136,10 @@ impl Engine {
         };
         if to == Leave::Hand {
             // The record would call this copy good, and the peer could not bring a suspect one level by its marks alone.
-            if self.cannot_hand(until) || self.local.suspect().any() {
+            if self.view().cannot_hand(until) || self.local.suspect().any() {
                 return self.keep_primary(command);
             }
-            if !self.is_delivered(Moment::NEVER) {
+            if !self.view().is_delivered(Moment::NEVER) {
                 // Something was asked just before the clients were let go: once more.
                 return self.standing.stand(Leading::Leaving {
                     command,
@@ -186,7 +172,7 @@ impl Engine {
         }
         // What is hot on a store that was given up stays so: it counts as marked.
         let lost = self.standing.primary().is_some_and(|p| p.has_lost());
-        if failed || (self.marks().is_saved() && (lost || self.local.hot().is_cold())) {
+        if failed || (self.view().marks().is_saved() && (lost || self.local.hot().is_cold())) {
             self.standing.stand(Leading::Leaving { command, to, until, stage: LeaveStage::Saving });
             self.save(Goal::Left(to));
         }
@@ -270,5 +256,24 @@ impl Engine {
         };
         self.finish(command, Ok(String::from(text)));
         self.turn.push(Effect::Stopped);
+    }
+}
+
+impl View<'_> {
+    /// Whether a leaving primary has nothing more to wait for.
+    pub(crate) fn is_delivered(&self, until: Moment) -> bool {
+        let Some(p) = self.standing.primary() else { return true };
+        let owed = p.flow.is_some()
+            && !p.owed.is_image_out_of_order()
+            && p.cursors.durable() < p.line.head;
+        p.is_quiet() && self.permit.pause.is_quiet() && (!owed || self.turn.now() >= until)
+    }
+
+    /// Whether what the records hold is being brought down to what is really owed, before this node leaves.
+    pub(crate) fn is_going_cold(&self) -> bool {
+        matches!(
+            self.standing.stage(),
+            Stage::Leading(Leading::Leaving { stage: LeaveStage::Cooling, .. })
+        )
     }
 }

@@ -9,6 +9,7 @@ use crate::record::save::Goal;
 use crate::resync::digest::Pieces;
 use crate::resync::verify::Verify;
 use crate::role::{Following, Stage};
+use crate::show::View;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -24,11 +25,11 @@ impl Engine {
     /// The peer's hello arrived: check that it is the peer of this group and configured alike, then ask the table.
     pub(crate) fn peer_hello(&mut self, hello: Hello) {
         self.peer.session.remember_age(self.record.keeping().ages().heard());
-        if let Some(why) = self.is_not_peer(&hello) {
+        if let Some(why) = self.view().is_not_peer(&hello) {
             return self.refuse_wrong_peer(why);
         }
         self.peer.session.introduced(&hello, self.turn.now());
-        if let Some(why) = self.is_configured_differently(&hello) {
+        if let Some(why) = self.view().is_configured_differently(&hello) {
             // What it says of its role counts all the same.
             let serving = hello.serving;
             self.peer.session.up(hello, self.turn.now());
@@ -54,35 +55,6 @@ impl Engine {
             self.meet_as_target();
         } else {
             self.meet_without_primary();
-        }
-    }
-
-    /// Why the sender of a hello is not this group's peer, if it is not.
-    fn is_not_peer(&self, hello: &Hello) -> Option<String> {
-        let config = self.turn.config();
-        if hello.group != config.group {
-            Some(format!("its group is {}, expected {}", hello.group, config.group))
-        } else if hello.node != config.peer {
-            Some(format!("its name is {}, expected {}", hello.node, config.peer))
-        } else {
-            None
-        }
-    }
-
-    /// What differs between the configurations of the two nodes, if they cannot mirror each other because of it.
-    fn is_configured_differently(&self, hello: &Hello) -> Option<String> {
-        let config = self.turn.config();
-        let sizes: Vec<u64> = config.volumes.iter().map(|v| v.0).collect();
-        let (theirs, ours) = (Bytes(u64::from(hello.granularity)), config.granularity);
-        let mut volumes = hello.sizes.iter().zip(&hello.blocks);
-        if hello.sizes != sizes {
-            Some(format!("its volumes are {:?} bytes, on {} {sizes:?}", hello.sizes, config.node))
-        } else if theirs != ours {
-            Some(format!("its dirty regions are {theirs} each, on {} {ours}", config.node))
-        } else if volumes.any(|(size, blocks)| !size.is_multiple_of(blocks.volume.into())) {
-            Some(String::from("the size of one of its volumes is not a multiple of its block size"))
-        } else {
-            None
         }
     }
 
@@ -122,12 +94,12 @@ impl Engine {
     }
 
     pub(crate) fn meet_as_source(&mut self) {
-        if self.is_reversing() {
+        if self.view().is_reversing() {
             // The generation that is met in is being recorded.
             return self.hang_up(Parting::RoleChanged, String::from("reverse resync starts"));
         }
-        let ours = self.hello_as_met();
-        let (unfit, went_back) = (self.line_does_not_fit(), self.leader_went_back());
+        let ours = self.view().hello_as_met();
+        let (unfit, went_back) = (self.view().line_does_not_fit(), self.view().leader_went_back());
         let met = (self.standing.primary_mut(), self.peer.session.peer());
         let (Some(primary), Some(peer)) = met else { return };
         let mut facts = recovery::facts_of(&ours, peer);
@@ -243,7 +215,7 @@ impl Engine {
         {
             return Ok(());
         }
-        let blank = self.is_blank();
+        let blank = self.view().is_blank();
         let listens = self.standing.follower().is_some_and(|f| f.is_begun() || f.is_deaf());
         let pulls = self.standing.serves();
         match (talk, self.standing.primary_mut()) {
@@ -297,24 +269,9 @@ impl Engine {
         }
     }
 
-    /// Where this node's image may differ, by its own records: what it marked, and what lies in extents its primary may
-    /// not know of.
-    pub(crate) fn own_marks(&self) -> Bitmap {
-        let mut marks = Bitmap::new(&self.turn.config().volumes, self.turn.config().granularity);
-        for (volume, extent) in self.unsettled() {
-            marks.set(volume, extent);
-        }
-        let own = self.marks();
-        for page in own.dirty_pages() {
-            let known = marks.join(page, Some(&own.page_bits(page)));
-            assert!(known, "two bitmaps of one group have different pages");
-        }
-        marks
-    }
-
     /// A source asks for this node's marks.
     fn tell_marks(&mut self) {
-        let marks = self.own_marks();
+        let marks = self.view().own_marks();
         for page in marks.dirty_pages() {
             let bits = Some(marks.page_bits(page));
             self.turn.send(Message::Copying(Copying::Marks { page, bits }));
@@ -335,11 +292,11 @@ impl Engine {
     }
 
     pub(crate) fn meet_as_target(&mut self) {
-        let ours = self.hello_as_met();
+        let ours = self.view().hello_as_met();
         let Some(peer) = self.peer.session.peer() else { return };
         let theirs = peer.metadata;
         let mut facts = recovery::facts_of(peer, &ours);
-        facts.source_old |= self.leader_went_back();
+        facts.source_old |= self.view().leader_went_back();
         let Decision { label, verdict } = recovery::decide(&facts);
         self.remember_row(facts, label, false);
         // The source alone knows whether it can resume; refusals need no memory.
@@ -354,41 +311,14 @@ impl Engine {
         self.lease_met();
     }
 
-    /// Whether the process that this node followed last is behind what it sent: its machine went back together with its memory.
-    /// As long as a process runs, it has the generation that it led in its lineage, and all that it sent of it. What an operator
-    /// discarded is on no line.
-    pub(crate) fn leader_went_back(&self) -> bool {
-        let (Some(leader), Some(peer)) = (self.peer.leader, self.peer.session.peer()) else {
-            return false;
-        };
-        let (ours, theirs) = (&self.record.superblock().lineage, &peer.lineage);
-        let sent = if ours.generation == leader.generation() {
-            self.standing.streaming().map(|f| f.received())
-        } else {
-            ours.fork_from(leader.generation())
-        };
-        let has = if theirs.generation == leader.generation() {
-            Some(peer.head.max(peer.received))
-        } else {
-            theirs.fork_from(leader.generation())
-        };
-        let on_line = peer.wrote || !peer.alone;
-        leader.incarnation() == peer.incarnation
-            && on_line
-            && sent.is_some()
-            && has < sent
-            && (has.is_some() || !theirs.is_full())
-            && !planted(Plant::TrustRewound)
-    }
-
     /// Records durably that the metadata of a machine that went back proves nothing, before one of the two becomes primary.
     fn doubt_leader(&mut self) {
-        let Some(peer) = self.peer.session.peer().filter(|_| self.leader_went_back()) else {
+        let Some(peer) = self.peer.session.peer().filter(|_| self.view().leader_went_back()) else {
             return;
         };
         let generation = peer.lineage.generation;
         if self.standing.is(Following::Secondary)
-            && !self.doubts_peer()
+            && !self.view().doubts_peer()
             && !self.local.metadata_failed()
         {
             self.turn.warn(format!(
@@ -418,11 +348,11 @@ impl Engine {
             Stage::Following(Following::Secondary) => false,
             _ => return self.lease_met(),
         };
-        let ours = self.hello_as_met();
+        let ours = self.view().hello_as_met();
         let Some(peer) = self.peer.session.peer() else { return };
         let Decision { label, verdict } = recovery::on_return(&Returning {
             returning,
-            consistent: self.is_consistent(),
+            consistent: self.view().is_consistent(),
             proven: self.peer.session.is_proven(),
             agreed: self.peer.session.has_agreed(),
             ..Returning::of(&ours, peer)
@@ -444,5 +374,78 @@ impl Engine {
             OnReturn::GoOn => self.go_on(),
             OnReturn::Wait => {}
         }
+    }
+}
+
+impl View<'_> {
+    /// Why the sender of a hello is not this group's peer, if it is not.
+    fn is_not_peer(&self, hello: &Hello) -> Option<String> {
+        let config = self.turn.config();
+        if hello.group != config.group {
+            Some(format!("its group is {}, expected {}", hello.group, config.group))
+        } else if hello.node != config.peer {
+            Some(format!("its name is {}, expected {}", hello.node, config.peer))
+        } else {
+            None
+        }
+    }
+
+    /// What differs between the configurations of the two nodes, if they cannot mirror each other because of it.
+    fn is_configured_differently(&self, hello: &Hello) -> Option<String> {
+        let config = self.turn.config();
+        let sizes: Vec<u64> = config.volumes.iter().map(|v| v.0).collect();
+        let (theirs, ours) = (Bytes(u64::from(hello.granularity)), config.granularity);
+        let mut volumes = hello.sizes.iter().zip(&hello.blocks);
+        if hello.sizes != sizes {
+            Some(format!("its volumes are {:?} bytes, on {} {sizes:?}", hello.sizes, config.node))
+        } else if theirs != ours {
+            Some(format!("its dirty regions are {theirs} each, on {} {ours}", config.node))
+        } else if volumes.any(|(size, blocks)| !size.is_multiple_of(blocks.volume.into())) {
+            Some(String::from("the size of one of its volumes is not a multiple of its block size"))
+        } else {
+            None
+        }
+    }
+
+    /// Where this node's image may differ, by its own records: what it marked, and what lies in extents its primary may
+    /// not know of.
+    pub(crate) fn own_marks(&self) -> Bitmap {
+        let mut marks = Bitmap::new(&self.turn.config().volumes, self.turn.config().granularity);
+        for (volume, extent) in self.unsettled() {
+            marks.set(volume, extent);
+        }
+        let own = self.marks();
+        for page in own.dirty_pages() {
+            let known = marks.join(page, Some(&own.page_bits(page)));
+            assert!(known, "two bitmaps of one group have different pages");
+        }
+        marks
+    }
+
+    /// Whether the process that this node followed last is behind what it sent: its machine went back together with its memory.
+    /// As long as a process runs, it has the generation that it led in its lineage, and all that it sent of it. What an operator
+    /// discarded is on no line.
+    pub(crate) fn leader_went_back(&self) -> bool {
+        let (Some(leader), Some(peer)) = (self.peer.leader, self.peer.session.peer()) else {
+            return false;
+        };
+        let (ours, theirs) = (&self.record.superblock().lineage, &peer.lineage);
+        let sent = if ours.generation == leader.generation() {
+            self.standing.streaming().map(|f| f.received())
+        } else {
+            ours.fork_from(leader.generation())
+        };
+        let has = if theirs.generation == leader.generation() {
+            Some(peer.head.max(peer.received))
+        } else {
+            theirs.fork_from(leader.generation())
+        };
+        let on_line = peer.wrote || !peer.alone;
+        leader.incarnation() == peer.incarnation
+            && on_line
+            && sent.is_some()
+            && has < sent
+            && (has.is_some() || !theirs.is_full())
+            && !planted(Plant::TrustRewound)
     }
 }

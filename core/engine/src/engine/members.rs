@@ -3,9 +3,22 @@
 
 use crate::engine::Engine;
 use crate::refusal::Refusal;
+use crate::show::View;
 use alloc::format;
 
 impl Engine {
+    /// Says once what is wrong.
+    pub(crate) fn tell_foreign(&mut self) {
+        if !self.local.members_mut().tell() {
+            return;
+        }
+        if let Err(refusal) = self.view().may_lead() {
+            self.turn.warn(format!("{}; {}", refusal.text, refusal.hint));
+        }
+    }
+}
+
+impl View<'_> {
     /// Whether this node's image keeps the order promise: its record says so, and is about this image, and no flush of it
     /// failed.
     pub(crate) fn is_consistent(&self) -> bool {
@@ -26,15 +39,5 @@ impl Engine {
                  {group}`"
             ),
         ))
-    }
-
-    /// Says once what is wrong.
-    pub(crate) fn tell_foreign(&mut self) {
-        if !self.local.members_mut().tell() {
-            return;
-        }
-        if let Err(refusal) = self.may_lead() {
-            self.turn.warn(format!("{}; {}", refusal.text, refusal.hint));
-        }
     }
 }

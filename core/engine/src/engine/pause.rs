@@ -4,6 +4,7 @@
 use crate::engine::Engine;
 use crate::lead::Primary;
 use crate::peer::pause::Proof;
+use crate::show::View;
 use alloc::format;
 use helio_plant::{Plant, planted};
 use helio_units::Moment;
@@ -11,7 +12,7 @@ use helio_units::Moment;
 impl Engine {
     /// The clock shows `now`. Effects that were not performed yet lie in `turn`.
     pub(crate) fn advance(&mut self, now: Moment) {
-        let paused = self.was_paused(now);
+        let paused = self.view().was_paused(now);
         let gap = now - self.turn.now();
         self.turn.advance(now);
         if !paused || planted(Plant::PauseIgnored) {
@@ -26,20 +27,6 @@ impl Engine {
         self.permit.pause.hold(self.turn.effects());
         self.permit.pause.needs_check(self.turn.now());
         self.peer.session.prove_anew(self.turn.now());
-    }
-
-    /// Whether this node is primary and its clock went on for longer than the peer timeout since the last event.
-    /// Acknowledgements must not be sent then: put them back among the effects, and settle.
-    #[must_use]
-    pub fn was_paused(&self, now: Moment) -> bool {
-        self.standing.leads() && now - self.turn.now() > self.turn.config().peer_timeout
-    }
-
-    /// The moment from which this primary needs a check that its peer did not take over, if it needs one: an attempt to
-    /// connect that begins then or later and fails is one.
-    #[must_use]
-    pub fn awaits_check(&self) -> Option<Moment> {
-        self.permit.pause.needed_since()
     }
 
     /// The peer serves, too. A primary that acknowledged nothing without it does not begin to.
@@ -63,5 +50,21 @@ impl Engine {
         self.turn.info(format!("{why}: writes are acknowledged again"));
         self.permit.pause.end(self.turn.effects());
         self.answer_withheld();
+    }
+}
+
+impl View<'_> {
+    /// Whether this node is primary and its clock went on for longer than the peer timeout since the last event.
+    /// Acknowledgements must not be sent then: put them back among the effects, and settle.
+    #[must_use]
+    pub fn was_paused(&self, now: Moment) -> bool {
+        self.standing.leads() && now - self.turn.now() > self.turn.config().peer_timeout
+    }
+
+    /// The moment from which this primary needs a check that its peer did not take over, if it needs one: an attempt to
+    /// connect that begins then or later and fails is one.
+    #[must_use]
+    pub fn awaits_check(&self) -> Option<Moment> {
+        self.permit.pause.needed_since()
     }
 }

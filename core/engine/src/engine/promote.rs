@@ -9,6 +9,7 @@ use crate::lead::Primary;
 use crate::record::save::Goal;
 use crate::refusal::Refusal;
 use crate::role::{Following, Leading, Stage, busy};
+use crate::show::View;
 use alloc::format;
 use alloc::string::{String, ToString};
 use helio_format::message::{Message, Parting};
@@ -31,7 +32,7 @@ impl Engine {
             Stage::Following(Following::Secondary | Following::Returning) => {}
             _ => return Err(busy()),
         }
-        self.may_promote(force, restore)?;
+        self.view().may_promote(force, restore)?;
         // What the peer agrees to is this image; only force may restore another one later.
         let restores = restore && (force || !self.record.superblock().consistent);
         if force {
@@ -43,16 +44,198 @@ impl Engine {
             if self.promote_by_lease(id) {
                 return Ok(None);
             }
-            return Err(self.cannot_ask());
+            return Err(self.view().cannot_ask());
         }
         self.keeper.want_restore(restores);
-        let (generation, durable) = self.candidate_head();
+        let (generation, durable) = self.view().candidate_head();
         let request = Message::PromoteRequest { generation, durable };
         self.standing.stand(Following::Asking { command: id });
         self.turn.send(request);
         Ok(None)
     }
 
+    pub(crate) fn peer_asks_promotion(&mut self, generation: Generation, durable: Sequence) {
+        let ours = self.view().hello_as_met();
+        let Some(asker) = self.peer.session.peer() else { return };
+        let config = self.turn.config();
+        let words = |label| meaning(label, &config.group, &config.peer, &config.node).meaning;
+        let went_back = self.view().leader_went_back();
+        let refused = match recovery::of_request(asker, (generation, durable), &ours, went_back) {
+            None => Some(format!("generation {generation} is not in the history of its copy")),
+            Some(Decision { label, verdict: Verdict::Refuse }) => {
+                Some(format!("{label}: {}", words(label)))
+            }
+            Some(_) => None,
+        };
+        let text = if !matches!(
+            self.standing.stage(),
+            Stage::Following(Following::Secondary | Following::Returning)
+        ) {
+            Some(format!("{} is {} itself", config.node, self.standing.stage().name()))
+        } else {
+            refused
+        };
+        let granted = text.is_none();
+        if let Some(why) = &text {
+            self.turn.info(format!("{why}; the promotion of {} is refused", config.peer));
+        }
+        if granted {
+            // Who gave its word may not become primary unasked.
+            self.permit.lease.give_back(true, self.turn.effects());
+            self.peer.session.agree();
+        }
+        self.turn.send(Message::PromoteReply { granted, text: text.unwrap_or_default() });
+    }
+
+    pub(crate) fn promotion_answered(&mut self, granted: bool, text: String) {
+        let Stage::Following(Following::Asking { command }) = self.standing.stage() else {
+            return self.switch_denied(&text);
+        };
+        if !granted {
+            let peer = self.turn.config().peer.clone();
+            self.standing.stand(Following::resting(self.record.superblock().role));
+            let hint = self.hint_for_refused();
+            let text = format!("{peer} does not agree: {text}");
+            self.done(command, Err(Refusal::new("peer-refuses", text, hint)));
+            return;
+        }
+        let ours = self.view().hello_as_met();
+        // A primary that left something undelivered or marked is not known to hold what its line says.
+        let b = self.record.superblock();
+        let streaming = self.standing.streaming().is_some();
+        let ours_is_proven = streaming || (b.clean && (!b.wrote || b.equal));
+        let theirs_is = |peer| recovery::is_equal_at_fork(&ours, self.view().own_head(), peer);
+        let equal =
+            ours_is_proven && b.consistent && self.peer.session.peer().is_some_and(theirs_is);
+        self.begin_promotion(Some(command), equal);
+    }
+
+    /// The peer does not agree to a promotion: what loses nothing, or least.
+    fn hint_for_refused(&mut self) -> String {
+        let (peer, group) = (self.turn.config().peer.clone(), self.turn.config().group.clone());
+        // Force would begin with a copy that never was one.
+        if self.record.superblock().lineage.generation == Generation::NONE {
+            return format!(
+                "this node has no copy yet: `helio promote {group}` on {peer}, which copies to it"
+            );
+        }
+        let ours = self.view().hello_as_met();
+        let asked = |other| recovery::of_promotion(&ours, self.view().candidate_head(), other);
+        let other = self.peer.session.peer();
+        let (Some(other), Some((facts, decision))) = (other, other.and_then(asked)) else {
+            return format!(
+                "`helio explain {group}` on both nodes shows how the copies are related"
+            );
+        };
+        let follows = recovery::only_followed(&ours, other);
+        let suspect = other.suspect;
+        if decision.verdict == Verdict::Refuse {
+            self.remember_row(facts, decision.label, true);
+        }
+        if follows {
+            let node = &self.turn.config().node;
+            return format!(
+                "`helio promote {group}` on {peer} instead: it has newer writes and everything that {node} has, so nothing is \
+                 lost"
+            );
+        }
+        if suspect {
+            return format!(
+                "the copy of {peer} is suspect since a flush failed. To use it, `helio status {group}` on {peer} shows how to \
+                 accept it; to discard the writes that only {peer} has, `helio promote {group} --force` here"
+            );
+        }
+        format!(
+            "to keep what {peer} wrote: `helio promote {group}` on {peer}; to discard it: `helio resolve {group} --discard \
+             {peer}` on {peer}, which saves it in a file first"
+        )
+    }
+
+    pub(crate) fn asking_failed(&mut self, why: &str) {
+        if let Stage::Following(Following::Asking { command }) = self.standing.stage() {
+            self.standing.stand(Following::resting(self.record.superblock().role));
+            let Config { peer, group, .. } = self.turn.config();
+            let hint = format!(
+                "repeat when {peer} is connected; if it is down or fenced, `helio promote {group} --force`"
+            );
+            self.done(command, Err(Refusal::later("peer-lost", why.to_string(), hint)));
+        }
+    }
+
+    pub(crate) fn begin_promotion(&mut self, command: Option<CommandId>, equal: bool) {
+        // What a shipped disk may lack stays marked, whatever is proven of another copy.
+        let equal = equal && !self.resync.seed.is_under_way(self.record.superblock());
+        self.standing.stand(Following::Promoting { command, equal, saving: false });
+        self.permit.lease.is_not_needed(self.peer.session.peer().is_some(), self.turn.effects());
+        self.hang_up(Parting::RoleChanged, format!("{} becomes primary", self.turn.config().node));
+        self.hurry();
+    }
+
+    /// The peer says that it did not go on: so we do, if that can be recorded.
+    pub(crate) fn go_on(&mut self) {
+        let suspect = self.view().may_lead_from_suspect().is_err();
+        if self.local.metadata_failed() || self.local.members().are_foreign() || suspect {
+            return;
+        }
+        let equal = self.record.superblock().clean && self.record.superblock().equal;
+        let peer = self.turn.config().peer.clone();
+        self.turn.info(format!("primary again: {peer} reports that it was not promoted"));
+        self.begin_promotion(None, equal);
+    }
+
+    /// The peer went on: we were primary and are not any more.
+    pub(crate) fn step_back(&mut self) {
+        let peer = self.turn.config().peer.clone();
+        self.turn.warn(format!(
+            "{peer} was promoted while this node was away; this node is secondary now"
+        ));
+        self.standing.stand(Following::Secondary);
+        self.save(Goal::SteppedBack);
+    }
+
+    pub(crate) fn promotion_saved(&mut self) {
+        let Stage::Following(Following::Promoting { command, equal, .. }) = self.standing.stage()
+        else {
+            return;
+        };
+        if self.permit.lease.ran_out(self.turn.now()) {
+            return self.save(Goal::Unpromoted);
+        }
+        let by = self.permit.lease.promoted(self.turn.now());
+        self.permit.pause.forget(self.turn.effects());
+        let head = self.record.superblock().head;
+        let Some(mut marks) = self.record.keeping_mut().take_resting() else {
+            panic!("no task holds the bitmap")
+        };
+        if self.record.superblock().marks_void {
+            marks.set_all();
+        } else if equal {
+            // Proven since: what was marked, or not heard to be settled, is on both.
+            marks.clear();
+        } else {
+            // What the peer's own records may not tell of is marked here from now on.
+            for (volume, extent) in self.view().unsettled() {
+                marks.set(volume, extent);
+            }
+        }
+        let config = self.turn.config();
+        let equal = equal && marks.none_dirty();
+        self.standing.lead(Primary::new(config, head, marks, equal, self.turn.now()));
+        self.local.hot_mut().bitmap_changed();
+        self.resync.update.begin_leading(equal);
+        let generation = self.record.superblock().lineage.generation;
+        self.turn.info(format!("primary in generation {generation} after item {head}{by}"));
+        if let Some(id) = command {
+            let peer = &self.turn.config().peer;
+            let text = format!(
+                "primary in generation {generation}{by}; until {peer} is in sync, new writes are only here"
+            );
+            self.done(id, Ok(text));
+        }
+    }
+}
+
+impl View<'_> {
     /// Whether this node, which is not primary, may ask its peer for the role, or take it by force. What the peer answers
     /// comes after that.
     ///
@@ -165,185 +348,5 @@ impl Engine {
     pub(crate) fn own_head(&self) -> Sequence {
         let streaming = self.standing.streaming();
         streaming.map_or(self.record.superblock().head, |follower| follower.received())
-    }
-
-    pub(crate) fn peer_asks_promotion(&mut self, generation: Generation, durable: Sequence) {
-        let ours = self.hello_as_met();
-        let Some(asker) = self.peer.session.peer() else { return };
-        let config = self.turn.config();
-        let words = |label| meaning(label, &config.group, &config.peer, &config.node).meaning;
-        let went_back = self.leader_went_back();
-        let refused = match recovery::of_request(asker, (generation, durable), &ours, went_back) {
-            None => Some(format!("generation {generation} is not in the history of its copy")),
-            Some(Decision { label, verdict: Verdict::Refuse }) => {
-                Some(format!("{label}: {}", words(label)))
-            }
-            Some(_) => None,
-        };
-        let text = if !matches!(
-            self.standing.stage(),
-            Stage::Following(Following::Secondary | Following::Returning)
-        ) {
-            Some(format!("{} is {} itself", config.node, self.standing.stage().name()))
-        } else {
-            refused
-        };
-        let granted = text.is_none();
-        if let Some(why) = &text {
-            self.turn.info(format!("{why}; the promotion of {} is refused", config.peer));
-        }
-        if granted {
-            // Who gave its word may not become primary unasked.
-            self.permit.lease.give_back(true, self.turn.effects());
-            self.peer.session.agree();
-        }
-        self.turn.send(Message::PromoteReply { granted, text: text.unwrap_or_default() });
-    }
-
-    pub(crate) fn promotion_answered(&mut self, granted: bool, text: String) {
-        let Stage::Following(Following::Asking { command }) = self.standing.stage() else {
-            return self.switch_denied(&text);
-        };
-        if !granted {
-            let peer = self.turn.config().peer.clone();
-            self.standing.stand(Following::resting(self.record.superblock().role));
-            let hint = self.hint_for_refused();
-            let text = format!("{peer} does not agree: {text}");
-            self.done(command, Err(Refusal::new("peer-refuses", text, hint)));
-            return;
-        }
-        let ours = self.hello_as_met();
-        // A primary that left something undelivered or marked is not known to hold what its line says.
-        let b = self.record.superblock();
-        let streaming = self.standing.streaming().is_some();
-        let ours_is_proven = streaming || (b.clean && (!b.wrote || b.equal));
-        let theirs_is = |peer| recovery::is_equal_at_fork(&ours, self.own_head(), peer);
-        let equal =
-            ours_is_proven && b.consistent && self.peer.session.peer().is_some_and(theirs_is);
-        self.begin_promotion(Some(command), equal);
-    }
-
-    /// The peer does not agree to a promotion: what loses nothing, or least.
-    fn hint_for_refused(&mut self) -> String {
-        let (peer, group) = (self.turn.config().peer.clone(), self.turn.config().group.clone());
-        // Force would begin with a copy that never was one.
-        if self.record.superblock().lineage.generation == Generation::NONE {
-            return format!(
-                "this node has no copy yet: `helio promote {group}` on {peer}, which copies to it"
-            );
-        }
-        let ours = self.hello_as_met();
-        let asked = |other| recovery::of_promotion(&ours, self.candidate_head(), other);
-        let other = self.peer.session.peer();
-        let (Some(other), Some((facts, decision))) = (other, other.and_then(asked)) else {
-            return format!(
-                "`helio explain {group}` on both nodes shows how the copies are related"
-            );
-        };
-        let follows = recovery::only_followed(&ours, other);
-        let suspect = other.suspect;
-        if decision.verdict == Verdict::Refuse {
-            self.remember_row(facts, decision.label, true);
-        }
-        if follows {
-            let node = &self.turn.config().node;
-            return format!(
-                "`helio promote {group}` on {peer} instead: it has newer writes and everything that {node} has, so nothing is \
-                 lost"
-            );
-        }
-        if suspect {
-            return format!(
-                "the copy of {peer} is suspect since a flush failed. To use it, `helio status {group}` on {peer} shows how to \
-                 accept it; to discard the writes that only {peer} has, `helio promote {group} --force` here"
-            );
-        }
-        format!(
-            "to keep what {peer} wrote: `helio promote {group}` on {peer}; to discard it: `helio resolve {group} --discard \
-             {peer}` on {peer}, which saves it in a file first"
-        )
-    }
-
-    pub(crate) fn asking_failed(&mut self, why: &str) {
-        if let Stage::Following(Following::Asking { command }) = self.standing.stage() {
-            self.standing.stand(Following::resting(self.record.superblock().role));
-            let Config { peer, group, .. } = self.turn.config();
-            let hint = format!(
-                "repeat when {peer} is connected; if it is down or fenced, `helio promote {group} --force`"
-            );
-            self.done(command, Err(Refusal::later("peer-lost", why.to_string(), hint)));
-        }
-    }
-
-    pub(crate) fn begin_promotion(&mut self, command: Option<CommandId>, equal: bool) {
-        // What a shipped disk may lack stays marked, whatever is proven of another copy.
-        let equal = equal && !self.resync.seed.is_under_way(self.record.superblock());
-        self.standing.stand(Following::Promoting { command, equal, saving: false });
-        self.permit.lease.is_not_needed(self.peer.session.peer().is_some(), self.turn.effects());
-        self.hang_up(Parting::RoleChanged, format!("{} becomes primary", self.turn.config().node));
-        self.hurry();
-    }
-
-    /// The peer says that it did not go on: so we do, if that can be recorded.
-    pub(crate) fn go_on(&mut self) {
-        let suspect = self.may_lead_from_suspect().is_err();
-        if self.local.metadata_failed() || self.local.members().are_foreign() || suspect {
-            return;
-        }
-        let equal = self.record.superblock().clean && self.record.superblock().equal;
-        let peer = self.turn.config().peer.clone();
-        self.turn.info(format!("primary again: {peer} reports that it was not promoted"));
-        self.begin_promotion(None, equal);
-    }
-
-    /// The peer went on: we were primary and are not any more.
-    pub(crate) fn step_back(&mut self) {
-        let peer = self.turn.config().peer.clone();
-        self.turn.warn(format!(
-            "{peer} was promoted while this node was away; this node is secondary now"
-        ));
-        self.standing.stand(Following::Secondary);
-        self.save(Goal::SteppedBack);
-    }
-
-    pub(crate) fn promotion_saved(&mut self) {
-        let Stage::Following(Following::Promoting { command, equal, .. }) = self.standing.stage()
-        else {
-            return;
-        };
-        if self.permit.lease.ran_out(self.turn.now()) {
-            return self.save(Goal::Unpromoted);
-        }
-        let by = self.permit.lease.promoted(self.turn.now());
-        self.permit.pause.forget(self.turn.effects());
-        let head = self.record.superblock().head;
-        let Some(mut marks) = self.record.keeping_mut().take_resting() else {
-            panic!("no task holds the bitmap")
-        };
-        if self.record.superblock().marks_void {
-            marks.set_all();
-        } else if equal {
-            // Proven since: what was marked, or not heard to be settled, is on both.
-            marks.clear();
-        } else {
-            // What the peer's own records may not tell of is marked here from now on.
-            for (volume, extent) in self.unsettled() {
-                marks.set(volume, extent);
-            }
-        }
-        let config = self.turn.config();
-        let equal = equal && marks.none_dirty();
-        self.standing.lead(Primary::new(config, head, marks, equal, self.turn.now()));
-        self.local.hot_mut().bitmap_changed();
-        self.resync.update.begin_leading(equal);
-        let generation = self.record.superblock().lineage.generation;
-        self.turn.info(format!("primary in generation {generation} after item {head}{by}"));
-        if let Some(id) = command {
-            let peer = &self.turn.config().peer;
-            let text = format!(
-                "primary in generation {generation}{by}; until {peer} is in sync, new writes are only here"
-            );
-            self.done(id, Ok(text));
-        }
     }
 }

@@ -23,6 +23,7 @@ use crate::local::suspect::bit;
 use crate::record::save::Goal;
 use crate::refusal::Refusal;
 use crate::role::{Following, Leading, Stage, busy};
+use crate::show::View;
 use alloc::format;
 use alloc::string::String;
 use helio_format::message::Parting;
@@ -31,6 +32,93 @@ use helio_plant::{Plant, planted};
 use helio_units::VolumeIndex;
 
 impl Engine {
+    /// Another disk is there in the place of a volume's.
+    pub(crate) fn replace(
+        &mut self,
+        command: CommandId,
+        volume: VolumeIndex,
+        (identity, block): (u128, u32),
+    ) -> Result<Option<String>, Refusal> {
+        self.view().may_replace(volume)?;
+        let leads = self.standing.leads();
+        let name = self.turn.config().name_of(volume);
+        self.local.members_mut().put(volume, &name, identity, leads);
+        self.local.blocks_mut().put(volume, block);
+        if leads {
+            self.save(Goal::Replaced { command, volume });
+            return Ok(None);
+        }
+        // Nothing of the new disk goes to what was kept of the one before.
+        self.keeper.keep_ahead_no_more();
+        let failed = self.standing.failed();
+        self.reset_follower();
+        if let Some((volume, fault)) = failed {
+            self.stop_applying(volume, fault);
+        }
+        if !self.view().is_link_down() {
+            self.hang_up(Parting::VolumeFailed, String::from("its disk is being replaced"));
+        }
+        self.local.replace(Replacing { command, volume });
+        Ok(None)
+    }
+
+    /// Moves a secondary's replacement on as far as it can go now.
+    pub(crate) fn replace_step(&mut self) {
+        let Some(Replacing { command, volume }) = self.local.replacing() else { return };
+        let keeper = &mut self.keeper;
+        let settled = self.standing.is(Following::Secondary) && keeper.is_idle();
+        // Its own record is among those.
+        if !settled || self.record.is_saving() {
+            return;
+        }
+        if keeper.kept().is_some() && !keeper.has_failed() {
+            return keeper.end(self.turn.effects());
+        }
+        if keeper.kept().is_some() || self.local.metadata_failed() {
+            self.local.end_replacing();
+            let text = String::from("the preserved copy could not be dropped");
+            let hint =
+                "repair the before-image file and the metadata file, then restart the daemon";
+            return self.done(command, Err(Refusal::new("before-failed", text, hint)));
+        }
+        self.save(Goal::Replaced { command, volume });
+    }
+
+    /// The record is durable: the new disk is the volume's.
+    pub(crate) fn replaced(&mut self, command: CommandId, volume: VolumeIndex) {
+        let (group, peer) = (self.turn.config().group.clone(), self.turn.config().peer.clone());
+        let name = self.turn.config().name_of(volume);
+        self.local.end_replacing();
+        if self.local.suspect().is(volume) {
+            // It is the disk that failed: it may read as written what it does not hold.
+            self.local.suspect_mut().all_of(volume, self.turn.config());
+        }
+        let text = match self.standing.primary_mut() {
+            Some(primary) => {
+                let marked = primary.marks.dirty_bytes();
+                primary.use_again(volume);
+                primary.copier.progress.begin(marked, self.turn.now());
+                format!(
+                    "volume {name} of {group} has another disk; {marked} are copied from {peer}"
+                )
+            }
+            None => {
+                self.reset_follower();
+                self.line_changed();
+                format!("volume {name} of {group} has another disk; {peer} copies everything to it")
+            }
+        };
+        self.turn.warn(text.clone());
+        self.turn.push(Effect::CommandDone { id: command, result: Ok(text.into()) });
+    }
+
+    /// That record could not be made: the volume stays lost.
+    pub(crate) fn not_replaced(&mut self) {
+        self.local.end_replacing();
+    }
+}
+
+impl View<'_> {
     /// Whether another disk may take the place of that volume's now: nothing is issued to the one there, and nothing will
     /// be until [`crate::Command::Replace`], told before anything else.
     ///
@@ -159,58 +247,6 @@ impl Engine {
         }
     }
 
-    /// Another disk is there in the place of a volume's.
-    pub(crate) fn replace(
-        &mut self,
-        command: CommandId,
-        volume: VolumeIndex,
-        (identity, block): (u128, u32),
-    ) -> Result<Option<String>, Refusal> {
-        self.may_replace(volume)?;
-        let leads = self.standing.leads();
-        let name = self.turn.config().name_of(volume);
-        self.local.members_mut().put(volume, &name, identity, leads);
-        self.local.blocks_mut().put(volume, block);
-        if leads {
-            self.save(Goal::Replaced { command, volume });
-            return Ok(None);
-        }
-        // Nothing of the new disk goes to what was kept of the one before.
-        self.keeper.keep_ahead_no_more();
-        let failed = self.standing.failed();
-        self.reset_follower();
-        if let Some((volume, fault)) = failed {
-            self.stop_applying(volume, fault);
-        }
-        if !self.is_link_down() {
-            self.hang_up(Parting::VolumeFailed, String::from("its disk is being replaced"));
-        }
-        self.local.replace(Replacing { command, volume });
-        Ok(None)
-    }
-
-    /// Moves a secondary's replacement on as far as it can go now.
-    pub(crate) fn replace_step(&mut self) {
-        let Some(Replacing { command, volume }) = self.local.replacing() else { return };
-        let keeper = &mut self.keeper;
-        let settled = self.standing.is(Following::Secondary) && keeper.is_idle();
-        // Its own record is among those.
-        if !settled || self.record.is_saving() {
-            return;
-        }
-        if keeper.kept().is_some() && !keeper.has_failed() {
-            return keeper.end(self.turn.effects());
-        }
-        if keeper.kept().is_some() || self.local.metadata_failed() {
-            self.local.end_replacing();
-            let text = String::from("the preserved copy could not be dropped");
-            let hint =
-                "repair the before-image file and the metadata file, then restart the daemon";
-            return self.done(command, Err(Refusal::new("before-failed", text, hint)));
-        }
-        self.save(Goal::Replaced { command, volume });
-    }
-
     /// The record of another disk: nothing on it counts.
     pub(crate) fn shape_replaced(&self, b: &mut Superblock, volume: VolumeIndex) {
         if !self.local.members().is_put_back(b, volume) {
@@ -222,38 +258,5 @@ impl Engine {
             (b.consistent, b.marks_void, b.sure) = (false, true, false);
             (b.clean, b.equal) = (false, false);
         }
-    }
-
-    /// The record is durable: the new disk is the volume's.
-    pub(crate) fn replaced(&mut self, command: CommandId, volume: VolumeIndex) {
-        let (group, peer) = (self.turn.config().group.clone(), self.turn.config().peer.clone());
-        let name = self.turn.config().name_of(volume);
-        self.local.end_replacing();
-        if self.local.suspect().is(volume) {
-            // It is the disk that failed: it may read as written what it does not hold.
-            self.local.suspect_mut().all_of(volume, self.turn.config());
-        }
-        let text = match self.standing.primary_mut() {
-            Some(primary) => {
-                let marked = primary.marks.dirty_bytes();
-                primary.use_again(volume);
-                primary.copier.progress.begin(marked, self.turn.now());
-                format!(
-                    "volume {name} of {group} has another disk; {marked} are copied from {peer}"
-                )
-            }
-            None => {
-                self.reset_follower();
-                self.line_changed();
-                format!("volume {name} of {group} has another disk; {peer} copies everything to it")
-            }
-        };
-        self.turn.warn(text.clone());
-        self.turn.push(Effect::CommandDone { id: command, result: Ok(text.into()) });
-    }
-
-    /// That record could not be made: the volume stays lost.
-    pub(crate) fn not_replaced(&mut self) {
-        self.local.end_replacing();
     }
 }

@@ -13,6 +13,7 @@ use crate::record::save::Goal;
 use crate::refusal::Refusal;
 use crate::role::resolve::Stake;
 use crate::role::{Following, Leading, Stage, busy};
+use crate::show::View;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -22,6 +23,46 @@ use helio_recovery::{self as recovery, Verdict};
 use helio_units::{Extent, Generation, VolumeIndex};
 
 impl Engine {
+    /// Gives up this node's side, if it is still of that generation.
+    pub(crate) fn give_up(
+        &mut self,
+        id: CommandId,
+        generation: Generation,
+    ) -> Result<Option<String>, Refusal> {
+        let stake = self.view().stake()?;
+        if stake.generation != generation {
+            return Err(Refusal::later(
+                "busy",
+                "the group changed while its data was being saved",
+                format!("repeat; `helio explain {}` shows the state", self.turn.config().group),
+            ));
+        }
+        if !self.view().can_leave_following() {
+            return Err(busy());
+        }
+        if self.standing.is(Following::Returning) {
+            self.standing.stand(Following::Secondary);
+        }
+        let lineage = self.view().yielded_lineage();
+        self.save(Goal::Yielded { command: id, lineage });
+        Ok(None)
+    }
+
+    /// The record that gives up is durable: the two may meet anew.
+    pub(crate) fn gave_up(&mut self, id: CommandId) {
+        let (node, peer) = (self.turn.config().node.clone(), self.turn.config().peer.clone());
+        self.peer.session.admit();
+        self.line_changed();
+        self.reset_follower();
+        self.hang_up(Parting::RoleChanged, format!("{node} discarded its own writes"));
+        let text =
+            format!("{node} discarded its own writes; {peer} resyncs it when they are connected");
+        self.turn.info(text.clone());
+        self.done(id, Ok(text));
+    }
+}
+
+impl View<'_> {
     /// What would be lost if this node gave up its side.
     ///
     /// # Errors
@@ -83,31 +124,6 @@ impl Engine {
         self.own_marks().dirty_runs()
     }
 
-    /// Gives up this node's side, if it is still of that generation.
-    pub(crate) fn give_up(
-        &mut self,
-        id: CommandId,
-        generation: Generation,
-    ) -> Result<Option<String>, Refusal> {
-        let stake = self.stake()?;
-        if stake.generation != generation {
-            return Err(Refusal::later(
-                "busy",
-                "the group changed while its data was being saved",
-                format!("repeat; `helio explain {}` shows the state", self.turn.config().group),
-            ));
-        }
-        if !self.can_leave_following() {
-            return Err(busy());
-        }
-        if self.standing.is(Following::Returning) {
-            self.standing.stand(Following::Secondary);
-        }
-        let lineage = self.yielded_lineage();
-        self.save(Goal::Yielded { command: id, lineage });
-        Ok(None)
-    }
-
     /// Where the record goes back to: what both know, if the other takes that; otherwise this node joins as new.
     fn yielded_lineage(&self) -> Lineage {
         let other = self
@@ -125,19 +141,6 @@ impl Engine {
             Verdict::Refuse => Lineage::default(),
             _ => lineage,
         }
-    }
-
-    /// The record that gives up is durable: the two may meet anew.
-    pub(crate) fn gave_up(&mut self, id: CommandId) {
-        let (node, peer) = (self.turn.config().node.clone(), self.turn.config().peer.clone());
-        self.peer.session.admit();
-        self.line_changed();
-        self.reset_follower();
-        self.hang_up(Parting::RoleChanged, format!("{node} discarded its own writes"));
-        let text =
-            format!("{node} discarded its own writes; {peer} resyncs it when they are connected");
-        self.turn.info(text.clone());
-        self.done(id, Ok(text));
     }
 
     /// This node's lineage up to the newest generation that the other knows too.

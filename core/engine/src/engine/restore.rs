@@ -7,30 +7,15 @@ use crate::follow::follower::Follower;
 use crate::record::save::Goal;
 use crate::refusal::Refusal;
 use crate::role::{Following, Stage};
+use crate::show::View;
 use alloc::format;
 use alloc::string::String;
 use helio_units::{Generation, Sequence, VolumeIndex};
 
 impl Engine {
-    /// Generation and head of the image that a promotion would begin from.
-    pub(crate) fn candidate_head(&self) -> (Generation, Sequence) {
-        match self.keeper.restores().filter(|_| !self.record.superblock().consistent) {
-            Some(image) => (image.lineage.generation, image.head),
-            None => (self.record.superblock().lineage.generation, self.own_head()),
-        }
-    }
-
-    /// Nothing that was received can be applied any more, and nothing is under way.
-    pub(crate) fn is_stuck(&self) -> bool {
-        self.keeper.is_short()
-            && self.keeper.is_idle()
-            && self.standing.follower().is_some_and(Follower::is_still)
-            && !self.record.is_saving()
-    }
-
     /// A promotion of an inconsistent copy: restores as far as it can now, or ends it.
     pub(crate) fn promote_inconsistent(&mut self) {
-        let still = self.can_leave_following() || self.is_stuck();
+        let still = self.view().can_leave_following() || self.view().is_stuck();
         let keeper = &self.keeper;
         if self.record.is_saving() || !still || !keeper.is_idle() || keeper.is_restoring() {
             return;
@@ -38,7 +23,7 @@ impl Engine {
         if self.keeper.begin_restore() {
             self.save(Goal::Restoring);
         } else {
-            let refusal = self.needs_sync();
+            let refusal = self.view().needs_sync();
             self.end_promotion(refusal);
         }
     }
@@ -93,5 +78,23 @@ impl Engine {
         self.turn.warn(text.clone());
         let hint = "repair the disk and repeat; or wait for a resync, which copies everything";
         self.end_promotion(Refusal::new("restore-failed", text, hint));
+    }
+}
+
+impl View<'_> {
+    /// Generation and head of the image that a promotion would begin from.
+    pub(crate) fn candidate_head(&self) -> (Generation, Sequence) {
+        match self.keeper.restores().filter(|_| !self.record.superblock().consistent) {
+            Some(image) => (image.lineage.generation, image.head),
+            None => (self.record.superblock().lineage.generation, self.own_head()),
+        }
+    }
+
+    /// Nothing that was received can be applied any more, and nothing is under way.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.keeper.is_short()
+            && self.keeper.is_idle()
+            && self.standing.follower().is_some_and(Follower::is_still)
+            && !self.record.is_saving()
     }
 }

@@ -9,12 +9,81 @@ use crate::lead::outgoing::Cursors;
 use crate::refusal::Refusal;
 use crate::role::busy;
 use crate::role::resolve::Stake;
+use crate::show::View;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use helio_units::{Extent, VolumeIndex};
 
 impl Engine {
+    /// Takes the peer's copy over this node's own, wherever the two may differ.
+    pub(crate) fn reverse(&mut self, id: CommandId, full: bool) -> Result<Option<String>, Refusal> {
+        self.view().reversal_stake(full)?;
+        let incarnation = self.peer.session.peer().map(|peer| peer.incarnation);
+        let Some(primary) = self.standing.primary_mut() else { return Err(busy()) };
+        if !primary.is_quiet() || self.local.reads_under_way() {
+            return Err(Refusal::later(
+                "in-use",
+                "requests of clients are in progress, and the data that they use is about to be replaced",
+                "stop the clients, then repeat",
+            ));
+        }
+        if self.local.metadata_failed() {
+            return Err(self.turn.metadata_refusal());
+        }
+        primary.drop_queue(
+            "the operator requested a reverse resync",
+            &mut self.local,
+            &self.permit,
+            &mut self.turn,
+        );
+        if full {
+            primary.marks.set_all();
+        }
+        self.local.hot_mut().bitmap_changed();
+        primary.release_front(&mut self.turn);
+        let peer = self.turn.config().peer.clone();
+        let head = primary.line.head;
+        primary.faulted = None;
+        primary.owed.restore_order();
+        primary.cursors = Cursors::all_at(head);
+        primary.peer_incarnation = incarnation;
+        primary.lack = Some(Lack::new(Some(Reversal { command: id, head })));
+        primary.suspect_step(&mut self.local, &mut self.turn);
+        self.resync.verify.rewind();
+        self.resync.update.give_up();
+        self.turn
+            .info(format!("the operator replaces the copy of this node by the copy of {peer}"));
+        Ok(None)
+    }
+
+    /// What is lacking is pulled on.
+    ///
+    /// # Errors
+    /// A store of which a flush failed cannot be used again yet.
+    pub(crate) fn pull_on(&mut self) -> Result<Option<String>, Refusal> {
+        let Some(primary) = self.standing.primary_mut() else { return Ok(None) };
+        let Some(lack) = &mut primary.lack else { return Ok(None) };
+        lack.go_on();
+        let again: Vec<VolumeIndex> = lack.lost().filter(|v| self.local.suspect().is(*v)).collect();
+        if again.iter().any(|volume| self.local.works_on(Some(*volume))) || !lack.is_recorded() {
+            return Err(Refusal::later(
+                "busy",
+                "operations on a disk whose flush failed have not ended",
+                "try again in a moment",
+            ));
+        }
+        again.into_iter().for_each(|volume| primary.use_again(volume));
+        primary.faulted = None;
+        let peer = &self.turn.config().peer;
+        Ok(Some(format!(
+            "{} are missing on this node and are copied from {peer}",
+            primary.marks.dirty_bytes()
+        )))
+    }
+}
+
+impl View<'_> {
     /// What the primary would throw away by taking its peer's copy over its own.
     ///
     /// # Errors
@@ -57,47 +126,6 @@ impl Engine {
         Ok(Stake::of(self.record.superblock(), differing))
     }
 
-    /// Takes the peer's copy over this node's own, wherever the two may differ.
-    pub(crate) fn reverse(&mut self, id: CommandId, full: bool) -> Result<Option<String>, Refusal> {
-        self.reversal_stake(full)?;
-        let incarnation = self.peer.session.peer().map(|peer| peer.incarnation);
-        let Some(primary) = self.standing.primary_mut() else { return Err(busy()) };
-        if !primary.is_quiet() || self.local.reads_under_way() {
-            return Err(Refusal::later(
-                "in-use",
-                "requests of clients are in progress, and the data that they use is about to be replaced",
-                "stop the clients, then repeat",
-            ));
-        }
-        if self.local.metadata_failed() {
-            return Err(self.turn.metadata_refusal());
-        }
-        primary.drop_queue(
-            "the operator requested a reverse resync",
-            &mut self.local,
-            &self.permit,
-            &mut self.turn,
-        );
-        if full {
-            primary.marks.set_all();
-        }
-        self.local.hot_mut().bitmap_changed();
-        primary.release_front(&mut self.turn);
-        let peer = self.turn.config().peer.clone();
-        let head = primary.line.head;
-        primary.faulted = None;
-        primary.owed.restore_order();
-        primary.cursors = Cursors::all_at(head);
-        primary.peer_incarnation = incarnation;
-        primary.lack = Some(Lack::new(Some(Reversal { command: id, head })));
-        primary.suspect_step(&mut self.local, &mut self.turn);
-        self.resync.verify.rewind();
-        self.resync.update.give_up();
-        self.turn
-            .info(format!("the operator replaces the copy of this node by the copy of {peer}"));
-        Ok(None)
-    }
-
     /// This node is primary and lacks regions.
     pub(crate) fn is_lacking(&self) -> bool {
         self.standing.primary().is_some_and(|primary| primary.lack.is_some())
@@ -126,30 +154,5 @@ impl Engine {
             ),
             format!("wait for its end; `helio status {group}` shows the progress"),
         )
-    }
-
-    /// What is lacking is pulled on.
-    ///
-    /// # Errors
-    /// A store of which a flush failed cannot be used again yet.
-    pub(crate) fn pull_on(&mut self) -> Result<Option<String>, Refusal> {
-        let Some(primary) = self.standing.primary_mut() else { return Ok(None) };
-        let Some(lack) = &mut primary.lack else { return Ok(None) };
-        lack.go_on();
-        let again: Vec<VolumeIndex> = lack.lost().filter(|v| self.local.suspect().is(*v)).collect();
-        if again.iter().any(|volume| self.local.works_on(Some(*volume))) || !lack.is_recorded() {
-            return Err(Refusal::later(
-                "busy",
-                "operations on a disk whose flush failed have not ended",
-                "try again in a moment",
-            ));
-        }
-        again.into_iter().for_each(|volume| primary.use_again(volume));
-        primary.faulted = None;
-        let peer = &self.turn.config().peer;
-        Ok(Some(format!(
-            "{} are missing on this node and are copied from {peer}",
-            primary.marks.dirty_bytes()
-        )))
     }
 }

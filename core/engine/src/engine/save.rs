@@ -10,6 +10,7 @@ use crate::follow::before::Keeper;
 use crate::record::save::Goal;
 use crate::record::save::Leave;
 use crate::role::{Following, Leading, Stage};
+use crate::show::View;
 use alloc::string::String;
 use helio_format::lineage::Lineage;
 use helio_format::message::{Parting, Start};
@@ -56,11 +57,6 @@ fn give_up(b: &mut Superblock, lineage: Lineage) {
 }
 
 impl Engine {
-    /// A record is on its way with which this node follows.
-    pub(crate) fn is_adopting(&self) -> bool {
-        self.record.wants(|goal| matches!(goal, Goal::Adopted(_)))
-    }
-
     pub(crate) fn save(&mut self, goal: Goal) {
         self.record.want(goal);
         self.save_next();
@@ -91,8 +87,8 @@ impl Engine {
                 self.record.keeping_mut().invalid_mut().adopts(start.whole);
                 shape_adopted(b, start);
             }
-            Goal::Consistent => self.shape_consistent(b),
-            Goal::Left(to) => self.shape_left(b, to),
+            Goal::Consistent => self.view().shape_consistent(b),
+            Goal::Left(to) => self.view().shape_left(b, to),
             Goal::Closed => {
                 b.clean = true;
                 b.head = self.standing.follower().map_or(b.head, |follower| follower.completed());
@@ -134,8 +130,8 @@ impl Engine {
                 (b.seeding, b.marks_void) = (0, b.marks_void || b.suspect != 0);
             }
             Goal::Lacking => self.shape_lacking(b),
-            Goal::Whole => self.shape_whole(b),
-            Goal::Replaced { volume, .. } => self.shape_replaced(b, volume),
+            Goal::Whole => self.view().shape_whole(b),
+            Goal::Replaced { volume, .. } => self.view().shape_replaced(b, volume),
             Goal::Accepted { volume, .. } => Self::shape_accepted(b, volume),
         }
     }
@@ -168,25 +164,6 @@ impl Engine {
         b.head = head;
         b.clean = false;
         b.equal = false;
-    }
-
-    fn shape_left(&self, b: &mut Superblock, to: Leave) {
-        if to != Leave::Stop {
-            b.role = Role::Secondary;
-        }
-        b.clean = true;
-        b.hold = self.permit.lease.on_record(b.hold, self.turn.now());
-        if let Some(p) = self.standing.primary() {
-            let proves = p.marks.is_saved() && self.owed_flushes().is_empty();
-            b.marks_void = self.local.suspect().any() || (b.marks_void && !proves);
-            b.head = p.line.head;
-            b.equal = p.owed.stays_consistent()
-                && p.marks.none_dirty()
-                && p.cursors.durable() == p.line.head
-                && p.peer_incarnation.is_some()
-                // Whoever is to take over must follow this generation first.
-                && (to != Leave::Hand || p.is_taken_up() && !p.tell_generation);
-        }
     }
 
     fn shape_alone(&mut self, b: &mut Superblock) {
@@ -337,6 +314,32 @@ impl Engine {
                 }
             }
             _ => self.hang_up(Parting::VolumeFailed, text),
+        }
+    }
+}
+
+impl View<'_> {
+    /// A record is on its way with which this node follows.
+    pub(crate) fn is_adopting(&self) -> bool {
+        self.record.wants(|goal| matches!(goal, Goal::Adopted(_)))
+    }
+
+    fn shape_left(&self, b: &mut Superblock, to: Leave) {
+        if to != Leave::Stop {
+            b.role = Role::Secondary;
+        }
+        b.clean = true;
+        b.hold = self.permit.lease.on_record(b.hold, self.turn.now());
+        if let Some(p) = self.standing.primary() {
+            let proves = p.marks.is_saved() && self.owed_flushes().is_empty();
+            b.marks_void = self.local.suspect().any() || (b.marks_void && !proves);
+            b.head = p.line.head;
+            b.equal = p.owed.stays_consistent()
+                && p.marks.none_dirty()
+                && p.cursors.durable() == p.line.head
+                && p.peer_incarnation.is_some()
+                // Whoever is to take over must follow this generation first.
+                && (to != Leave::Hand || p.is_taken_up() && !p.tell_generation);
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::refusal::Refusal;
 use crate::resync::digest::{ASKED_BYTES_MAX, digests_of};
 use crate::resync::seed::{SAMPLE, Told, is_blank};
 use crate::role::busy;
+use crate::show::View;
 use alloc::format;
 use alloc::string::String;
 use helio_format::copying::{Copying, Digest};
@@ -23,17 +24,6 @@ use helio_units::{Extent, Generation, VolumeIndex};
 const ASKED_MOST: usize = (ASKED_BYTES_MAX.0 / SAMPLE.0) as usize / 2;
 
 impl Engine {
-    /// Since when a disk is being shipped, in ms since 1970.
-    #[must_use]
-    pub fn seeding(&self) -> Option<u64> {
-        Some(self.record.superblock().seeding).filter(|at| *at != 0)
-    }
-
-    /// A node without a history tells what it holds to whoever leads: no stream changes it yet.
-    pub(crate) fn is_blank(&self) -> bool {
-        self.record.superblock().lineage.generation == Generation::NONE && !self.is_adopting()
-    }
-
     pub(crate) fn seed_begin(&mut self, id: CommandId, at: u64) -> Result<Option<String>, Refusal> {
         let (group, peer) = (self.turn.config().group.clone(), self.turn.config().peer.clone());
         if self.standing.is_leaving() || self.resync.seed.is_beginning() {
@@ -43,12 +33,12 @@ impl Engine {
             return Err(self.turn.metadata_refusal());
         }
         // The marks say what is good at the peer alone, and a disk copied from here would be of the rest.
-        if self.is_lacking() {
-            return Err(self.lacks("seed begin"));
+        if self.view().is_lacking() {
+            return Err(self.view().lacks("seed begin"));
         }
         let known = self.peer.session.peer().is_some_and(|hello| !is_blank(hello));
         let Some(primary) = self.standing.primary_mut() else {
-            return Err(self.not_primary("seed begin"));
+            return Err(self.view().not_primary("seed begin"));
         };
         if known || primary.flow.is_some() {
             return Err(Refusal::new(
@@ -60,10 +50,10 @@ impl Engine {
             ));
         }
         if self.local.suspect().any() {
-            return Err(self.suspect_refusal());
+            return Err(self.view().suspect_refusal());
         }
         if let Some((volume, fault)) = primary.faulted {
-            return Err(self.volume_refusal(volume, fault));
+            return Err(self.view().volume_refusal(volume, fault));
         }
         primary.peer_keeping.forget_refusal();
         primary.drop_queue(
@@ -125,8 +115,8 @@ impl Engine {
                 let goes_on = self.resync.seed.is_under_way(self.record.superblock())
                     && self.standing.leads();
                 let result = match failed {
-                    Some(_) if self.local.suspect().any() => Err(self.suspect_refusal()),
-                    Some((volume, fault)) => Err(self.volume_refusal(volume, fault)),
+                    Some(_) if self.local.suspect().any() => Err(self.view().suspect_refusal()),
+                    Some((volume, fault)) => Err(self.view().volume_refusal(volume, fault)),
                     None if !goes_on => Err(busy()),
                     None => {
                         let Config { group, peer, .. } = self.turn.config();
@@ -152,9 +142,9 @@ impl Engine {
         {
             return Err(busy());
         }
-        self.refuse_while_suspect()?;
+        self.view().refuse_while_suspect()?;
         let Some(primary) = self.standing.primary() else {
-            return Err(self.not_primary("seed end"));
+            return Err(self.view().not_primary("seed end"));
         };
         if self.record.superblock().seeding == 0 {
             return Err(Refusal::new(
@@ -291,6 +281,19 @@ impl Engine {
         }
         self.resync.update.want();
         self.sync_as_wanted();
+    }
+}
+
+impl View<'_> {
+    /// Since when a disk is being shipped, in ms since 1970.
+    #[must_use]
+    pub fn seeding(&self) -> Option<u64> {
+        Some(self.record.superblock().seeding).filter(|at| *at != 0)
+    }
+
+    /// A node without a history tells what it holds to whoever leads: no stream changes it yet.
+    pub(crate) fn is_blank(&self) -> bool {
+        self.record.superblock().lineage.generation == Generation::NONE && !self.is_adopting()
     }
 }
 

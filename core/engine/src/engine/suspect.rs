@@ -5,6 +5,7 @@ use crate::engine::Engine;
 use crate::record::save::Goal;
 use crate::refusal::Refusal;
 use crate::role::Following;
+use crate::show::View;
 use alloc::format;
 use alloc::string::String;
 use helio_format::superblock::Superblock;
@@ -20,16 +21,10 @@ impl Engine {
         }
     }
 
-    /// A failure must be recorded, and can be.
-    pub(crate) fn owes_failed_flush(&self) -> bool {
-        let forgets = self.standing.leads() && planted(Plant::SuspectUnrecorded);
-        self.local.suspect().unrecorded() != 0 && !self.local.metadata_failed() && !forgets
-    }
-
     /// Records it.
     pub(crate) fn record_failed_flush(&mut self) {
         let stands = !self.standing.is(Following::Stopped);
-        if stands && self.owes_failed_flush() && !self.record.is_saving() {
+        if stands && self.view().owes_failed_flush() && !self.record.is_saving() {
             self.save(Goal::FlushFailed);
         }
     }
@@ -48,6 +43,14 @@ impl Engine {
         if let Some(primary) = self.standing.primary_mut() {
             primary.consider_all(&self.local, &self.permit, &mut self.turn);
         }
+    }
+}
+
+impl View<'_> {
+    /// A failure must be recorded, and can be.
+    pub(crate) fn owes_failed_flush(&self) -> bool {
+        let forgets = self.standing.leads() && planted(Plant::SuspectUnrecorded);
+        self.local.suspect().unrecorded() != 0 && !self.local.metadata_failed() && !forgets
     }
 
     /// A node must not lead from a copy that a failed flush left.

@@ -3,11 +3,28 @@
 
 use crate::engine::Engine;
 use crate::local::suspect::bit;
+use crate::show::View;
 use alloc::format;
 use helio_format::superblock::Superblock;
 use helio_units::{Generation, VolumeIndex};
 
 impl Engine {
+    /// Reports that this copy is suspect, and what ends that.
+    pub(crate) fn report_suspect(&mut self) {
+        for volume in self.turn.config().indices() {
+            if !self.local.suspect().is(volume) {
+                continue;
+            }
+            self.turn.warn(format!(
+                "volume {}: a flush failed on this node earlier. Blocks that can be read now may be missing on the disk; \
+                 {} rewrites them",
+                self.turn.config().name_of(volume), self.turn.config().peer
+            ));
+        }
+    }
+}
+
+impl View<'_> {
     /// Whether that volume's hot extents must stay hot: a flush failed, so a later flush does not prove that they are durable.
     pub(crate) fn keeps_hot(&self, volume: VolumeIndex) -> bool {
         let volumes = self.local.suspect().volumes();
@@ -30,19 +47,5 @@ impl Engine {
         }
         b.marks_void = b.suspect != 0;
         b.head = self.standing.follower().map_or(b.head, |f| f.completed().next());
-    }
-
-    /// Reports that this copy is suspect, and what ends that.
-    pub(crate) fn report_suspect(&mut self) {
-        for volume in self.turn.config().indices() {
-            if !self.local.suspect().is(volume) {
-                continue;
-            }
-            self.turn.warn(format!(
-                "volume {}: a flush failed on this node earlier. Blocks that can be read now may be missing on the disk; \
-                 {} rewrites them",
-                self.turn.config().name_of(volume), self.turn.config().peer
-            ));
-        }
     }
 }

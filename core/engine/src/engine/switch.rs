@@ -24,6 +24,7 @@ use crate::refusal::Refusal;
 use crate::role::switch::ASKED_PATIENCE;
 use crate::role::switch::SWITCH_PATIENCE;
 use crate::role::{Following, Leading, Stage, busy};
+use crate::show::View;
 use alloc::format;
 use alloc::string::{String, ToString};
 use helio_format::lineage::Relation;
@@ -40,7 +41,7 @@ impl Engine {
             Stage::Following(Following::Secondary)
                 if self.peer.session.peer().is_some_and(|h| h.serving) =>
             {
-                self.may_take_over()?;
+                self.view().may_take_over()?;
                 self.asked.switch_later(id, self.turn.now() + ASKED_PATIENCE);
                 self.turn.send(Message::Roles(Roles::SwitchWanted));
                 Ok(None)
@@ -55,26 +56,6 @@ impl Engine {
                 Err(Refusal { text, ..busy() })
             }
         }
-    }
-
-    /// What this node's own copy and record must be before it may take a role that is handed to it.
-    fn may_take_over(&self) -> Result<(), Refusal> {
-        let (node, group) = (&self.turn.config().node, &self.turn.config().group);
-        let streaming = self.standing.streaming().is_some();
-        if !self.is_consistent() || !streaming {
-            return Err(Refusal::later(
-                "not-level",
-                format!("{node} has no consistent copy of {group} yet"),
-                format!("wait until `helio status {group}` shows OK"),
-            ));
-        }
-        if self.local.metadata_failed() {
-            return Err(self.turn.metadata_refusal());
-        }
-        if let Some((volume, fault)) = self.standing.failed() {
-            return Err(self.volume_refusal(volume, fault));
-        }
-        Ok(())
     }
 
     fn begin_switch(&mut self, command: Option<CommandId>) -> Result<(), Refusal> {
@@ -94,7 +75,7 @@ impl Engine {
         if !in_order {
             return Err(Refusal::later(
                 "not-level",
-                format!("{peer} is not in sync: {group} is {}", self.state()),
+                format!("{peer} is not in sync: {group} is {}", self.view().state()),
                 format!("`helio resync {group} --wait`, then switch"),
             ));
         }
@@ -106,25 +87,6 @@ impl Engine {
         self.leave(command, Leave::Hand).map(|_| ())
     }
 
-    /// Whoever is served by this node's own machine would have errors: the peer's operator does not see him, so it is not
-    /// his to decide.
-    fn may_be_taken(&self) -> Result<(), String> {
-        let node = &self.turn.config().node;
-        match self.asked.held() {
-            Some(by) if self.standing.leads() => Err(format!(
-                "in use on {node}: {by}; `helio attach --list` on {node} shows where it is mounted. Unmount and detach it \
-                 there, or switch there with --force"
-            )),
-            _ => Ok(()),
-        }
-    }
-
-    /// While it drains: whether it cannot come to a hand-over any more.
-    pub(crate) fn cannot_hand(&self, until: Moment) -> bool {
-        let Some(p) = self.standing.primary() else { return true };
-        p.flow.is_none() || p.owed.is_image_out_of_order() || self.turn.now() >= until
-    }
-
     /// Nothing was recorded and nobody was asked yet: it just goes on.
     pub(crate) fn keep_primary(&mut self, command: Option<CommandId>) {
         let (peer, node) = (&self.turn.config().peer, &self.turn.config().node);
@@ -133,7 +95,7 @@ impl Engine {
         let mut refusal = if self.peer.session.peer().is_none() {
             let text = format!("the connection to {peer} was lost ({})", self.peer.session.why());
             Refusal::later(code, text, again)
-        } else if let Err(suspect) = self.may_lead_from_suspect() {
+        } else if let Err(suspect) = self.view().may_lead_from_suspect() {
             Refusal { code, ..suspect }
         } else {
             let patience = SWITCH_PATIENCE.as_secs();
@@ -169,7 +131,7 @@ impl Engine {
         let unfit = if self.local.metadata_failed() {
             Some(self.turn.metadata_refusal())
         } else {
-            self.may_lead_from_suspect().err()
+            self.view().may_lead_from_suspect().err()
         };
         let (text, hint) = match &unfit {
             None => {
@@ -245,7 +207,7 @@ impl Engine {
     pub(crate) fn peer_talks_roles(&mut self, talk: Roles) -> Result<(), String> {
         match talk {
             Roles::SwitchWanted => {
-                let taken = self.may_be_taken();
+                let taken = self.view().may_be_taken();
                 let begun = |()| self.begin_switch(None).map_err(|refusal| refusal.text);
                 if let Err(text) = taken.and_then(begun) {
                     self.decline(text);
@@ -275,7 +237,7 @@ impl Engine {
         let wanted = self.asked.take_switch();
         let secondary = self.standing.is(Following::Secondary);
         let level = secondary && self.standing.follower().is_some_and(|f| f.received() == head);
-        match self.may_take_over() {
+        match self.view().may_take_over() {
             Ok(()) if level => {
                 self.turn
                     .info(format!("{peer} passes the primary role to this node after item {head}"));
@@ -338,5 +300,46 @@ impl Engine {
         if self.peer.session.peer().is_some() {
             self.turn.send(Message::PromoteReply { granted: false, text });
         }
+    }
+}
+
+impl View<'_> {
+    /// What this node's own copy and record must be before it may take a role that is handed to it.
+    fn may_take_over(&self) -> Result<(), Refusal> {
+        let (node, group) = (&self.turn.config().node, &self.turn.config().group);
+        let streaming = self.standing.streaming().is_some();
+        if !self.is_consistent() || !streaming {
+            return Err(Refusal::later(
+                "not-level",
+                format!("{node} has no consistent copy of {group} yet"),
+                format!("wait until `helio status {group}` shows OK"),
+            ));
+        }
+        if self.local.metadata_failed() {
+            return Err(self.turn.metadata_refusal());
+        }
+        if let Some((volume, fault)) = self.standing.failed() {
+            return Err(self.volume_refusal(volume, fault));
+        }
+        Ok(())
+    }
+
+    /// Whoever is served by this node's own machine would have errors: the peer's operator does not see him, so it is not
+    /// his to decide.
+    fn may_be_taken(&self) -> Result<(), String> {
+        let node = &self.turn.config().node;
+        match self.asked.held() {
+            Some(by) if self.standing.leads() => Err(format!(
+                "in use on {node}: {by}; `helio attach --list` on {node} shows where it is mounted. Unmount and detach it \
+                 there, or switch there with --force"
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// While it drains: whether it cannot come to a hand-over any more.
+    pub(crate) fn cannot_hand(&self, until: Moment) -> bool {
+        let Some(p) = self.standing.primary() else { return true };
+        p.flow.is_none() || p.owed.is_image_out_of_order() || self.turn.now() >= until
     }
 }

@@ -8,6 +8,7 @@ use crate::refusal::Refusal;
 use crate::resync::verified::Verified;
 use crate::resync::verify::VerifyStatus;
 use crate::role::busy;
+use crate::show::View;
 use alloc::format;
 use alloc::string::String;
 use helio_units::VolumeIndex;
@@ -18,7 +19,7 @@ impl Engine {
             return Err(busy());
         }
         let Some(primary) = self.standing.primary_mut() else {
-            return Err(self.not_primary("verify start"));
+            return Err(self.view().not_primary("verify start"));
         };
         let group = self.turn.config().group.clone();
         if self.resync.verify.is_under_way() {
@@ -39,6 +40,17 @@ impl Engine {
         }))
     }
 
+    /// A volume was compared to its end: the record is to say so.
+    pub(crate) fn record_verified(&mut self) {
+        let rests =
+            self.standing.is_settled() && !self.local.metadata_failed() && !self.record.is_saving();
+        if rests && self.resync.verify.has_news(self.turn.calendar(), self.record.superblock()) {
+            self.save(Goal::Remember);
+        }
+    }
+}
+
+impl View<'_> {
     /// Moves on whenever something is worth a record.
     #[must_use]
     pub fn verify_revision(&self) -> u64 {
@@ -59,14 +71,5 @@ impl Engine {
     #[must_use]
     pub fn verified(&self, volume: VolumeIndex) -> Option<Verified> {
         self.resync.verify.verified(self.turn.calendar(), self.record.superblock(), volume)
-    }
-
-    /// A volume was compared to its end: the record is to say so.
-    pub(crate) fn record_verified(&mut self) {
-        let rests =
-            self.standing.is_settled() && !self.local.metadata_failed() && !self.record.is_saving();
-        if rests && self.resync.verify.has_news(self.turn.calendar(), self.record.superblock()) {
-            self.save(Goal::Remember);
-        }
     }
 }

@@ -421,7 +421,7 @@ fn a_restore_says_first_that_the_image_is_neither_and_then_which_it_is() {
     let promoted = desk.save();
     assert_eq!((promoted.role, promoted.lineage.generation.number), (Role::Primary, 2));
     assert!(promoted.marks_void, "it stays so until marks of everything are kept");
-    assert!(desk.engine.marks().dirty_bytes() == SIZE);
+    assert!(desk.engine.view().marks().dirty_bytes() == SIZE);
 }
 
 #[test]
@@ -453,7 +453,7 @@ fn a_restore_discards_the_items_that_wait_for_room() {
     assert_eq!(desk.save().head, Sequence(7));
     assert_eq!(desk.before(BeforeOutcome::Done), BeforeOp::End);
     assert_eq!(desk.save().role, Role::Primary);
-    assert!(desk.engine.is_primary() && desk.ios.is_empty(), "{:?}", desk.ios);
+    assert!(desk.engine.view().is_primary() && desk.ios.is_empty(), "{:?}", desk.ios);
 }
 
 /// Else it would take up the new generation behind items that it let go, and call that image consistent.
@@ -509,7 +509,7 @@ fn a_restore_that_failed_is_met_as_unproven() {
     desk.save();
     desk.before(BeforeOutcome::Failed(StoreFault::Io));
     let source = Hello { metadata: 9, ..paris(true) };
-    let mut facts = helio_recovery::facts_of(&source, &desk.engine.hello());
+    let mut facts = helio_recovery::facts_of(&source, &desk.engine.view().hello());
     (facts.same_memory, facts.line_from_received, facts.line_from_durable) = (true, true, true);
     assert_eq!(helio_recovery::decide(&facts).label, "unproven");
 }
@@ -522,7 +522,7 @@ fn a_damaged_keeping_is_not_restored() {
     desk.save();
     desk.before(BeforeOutcome::Damaged);
     assert_eq!(desk.refused, ["restore-failed"]);
-    assert!(!desk.engine.is_primary());
+    assert!(!desk.engine.view().is_primary());
 }
 
 #[test]

@@ -5,21 +5,16 @@
 //! looked the same two hellos up in the same table.
 
 use crate::engine::Engine;
+use crate::show::View;
 use alloc::string::{String, ToString};
 use helio_format::message::Message;
 use helio_format::roles::Roles;
 use helio_recovery::{Facts, LastDecision};
 
 impl Engine {
-    /// What the recovery table decided when the peer connected last.
-    #[must_use]
-    pub fn last_decision(&self) -> Option<&LastDecision> {
-        self.show.last_decision.as_ref()
-    }
-
     /// Keeps the row that fired; a source tells it to the target.
     pub(crate) fn remember_row(&mut self, facts: Facts, label: &'static str, as_source: bool) {
-        let ours = self.hello_as_met();
+        let ours = self.view().hello_as_met();
         let Some(peer) = self.peer.session.peer().cloned() else { return };
         let (source, target) = if as_source { (ours, peer) } else { (peer, ours) };
         let at = self.turn.now();
@@ -35,7 +30,7 @@ impl Engine {
         if self.standing.leads() {
             return;
         }
-        let ours = self.hello_as_met();
+        let ours = self.view().hello_as_met();
         let Some(peer) = self.peer.session.peer().cloned() else { return };
         let began = self.peer.session.since();
         let known =
@@ -50,9 +45,17 @@ impl Engine {
 
     /// Two that do not serve met, and one of them must not go on.
     pub(crate) fn remember_refusal(&mut self, label: &'static str) {
-        let ours = self.hello_as_met();
+        let ours = self.view().hello_as_met();
         if let Some(peer) = self.peer.session.peer() {
             self.remember_row(helio_recovery::facts_of(&ours, peer), label, true);
         }
+    }
+}
+
+impl<'a> View<'a> {
+    /// What the recovery table decided when the peer connected last.
+    #[must_use]
+    pub fn last_decision(&self) -> Option<&'a LastDecision> {
+        self.show.last_decision.as_ref()
     }
 }

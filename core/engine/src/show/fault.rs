@@ -5,6 +5,7 @@ use crate::engine::Engine;
 use crate::follow::follower::Follower;
 use crate::refusal::{Refusal, StoreFault};
 use crate::role::{Following, Stage};
+use crate::show::View;
 use alloc::format;
 use alloc::string::String;
 use helio_units::VolumeIndex;
@@ -18,7 +19,7 @@ pub struct Fault {
     pub hint: String,
 }
 
-impl Engine {
+impl<'a> View<'a> {
     /// The fault that limits this node most.
     #[must_use]
     pub fn fault(&self) -> Option<Fault> {
@@ -69,7 +70,7 @@ impl Engine {
         self.standing.primary().and_then(|p| p.faulted).or(self.standing.failed())
     }
 
-    fn node(&self) -> &str {
+    fn node(&self) -> &'a str {
         &self.turn.config().node
     }
 

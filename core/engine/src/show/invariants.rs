@@ -2,9 +2,10 @@
 //! What must be true after every batch. Checked in debug builds and at every step of the simulator.
 
 use crate::engine::Engine;
+use crate::show::View;
 use helio_units::State;
 
-impl Engine {
+impl View<'_> {
     /// Asserts what must be true between batches.
     ///
     /// # Panics

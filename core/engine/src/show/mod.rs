@@ -8,6 +8,15 @@ pub(crate) mod recorder;
 pub(crate) mod status;
 pub(crate) mod verdict;
 
+use crate::follow::before::Keeper;
+use crate::local::Local;
+use crate::peer::Peer;
+use crate::peer::permit::Permit;
+use crate::record::Record;
+use crate::resync::Resync;
+use crate::role::Standing;
+use crate::role::asked::Asked;
+use crate::turn::Turn;
 use helio_recovery::LastDecision;
 use helio_units::{Moment, State, Verdict};
 use recorder::Recorder;
@@ -37,4 +46,19 @@ pub(crate) struct Seen {
     pub(crate) verdict: Verdict,
     /// Since when the verdict is what it is: a state that changes under it does not begin it again.
     pub(crate) verdict_since: Moment,
+}
+
+/// What may be read of the engine: its rooms, borrowed. It decides nothing and changes nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    pub(crate) turn: &'a Turn,
+    pub(crate) local: &'a Local,
+    pub(crate) permit: &'a Permit,
+    pub(crate) standing: &'a Standing,
+    pub(crate) peer: &'a Peer,
+    pub(crate) record: &'a Record,
+    pub(crate) resync: &'a Resync,
+    pub(crate) keeper: &'a Keeper,
+    pub(crate) asked: &'a Asked,
+    pub(crate) show: &'a Show,
 }

@@ -6,6 +6,7 @@ use crate::follow::follower::Follower;
 use crate::lead::Lag;
 use crate::lead::status::SyncStatus;
 use crate::role::{Following, Leading, Stage, Standing};
+use crate::show::View;
 use crate::show::fault::Fault;
 use crate::show::recorder::Record;
 use crate::stream::queue::BoundSource;
@@ -218,7 +219,7 @@ pub struct LinkStatus {
     pub peer_state: Option<State>,
 }
 
-impl Engine {
+impl View<'_> {
     /// How long answers took since this node became primary, or its queue was reset; none on a secondary.
     #[must_use]
     pub fn answer_times(&self) -> Option<AnswerTimes> {

@@ -4,6 +4,7 @@
 
 use crate::engine::Engine;
 use crate::role::Following;
+use crate::show::View;
 use crate::show::fault::Fault;
 use helio_format::message::Message;
 use helio_format::report::Report;
@@ -50,6 +51,26 @@ pub(crate) const fn verdict(facts: Facts) -> Verdict {
 }
 
 impl Engine {
+    /// Sends the report where it changed since the hello or the last one.
+    pub(crate) fn report_to_peer(&mut self, state: State) {
+        if self.peer.session.peer().is_none() {
+            return;
+        }
+        let report = self.view().report(state);
+        // The time of the last write is no news by itself: it changes with every write.
+        let same = self.peer.session.reported().is_some_and(|last| {
+            let figures = |r: &Report| (r.effective, r.paused, r.ahead, r.differing, r.only_here);
+            let texts = last.fault == report.fault && last.hint == report.hint;
+            figures(last) == figures(&report) && texts
+        });
+        if !same {
+            self.peer.session.reports(report.clone());
+            self.turn.send(Message::Report(report));
+        }
+    }
+}
+
+impl View<'_> {
     pub(crate) fn verdict(&self, state: State) -> Verdict {
         let theirs = self.peer.session.report();
         let served = match (self.standing.primary(), self.peer.session.peer()) {
@@ -108,24 +129,6 @@ impl Engine {
             last_write: self.turn.last_write().map(|at| self.turn.now() - at),
             fault: fault.what,
             hint: fault.hint,
-        }
-    }
-
-    /// Sends the report where it changed since the hello or the last one.
-    pub(crate) fn report_to_peer(&mut self, state: State) {
-        if self.peer.session.peer().is_none() {
-            return;
-        }
-        let report = self.report(state);
-        // The time of the last write is no news by itself: it changes with every write.
-        let same = self.peer.session.reported().is_some_and(|last| {
-            let figures = |r: &Report| (r.effective, r.paused, r.ahead, r.differing, r.only_here);
-            let texts = last.fault == report.fault && last.hint == report.hint;
-            figures(last) == figures(&report) && texts
-        });
-        if !same {
-            self.peer.session.reports(report.clone());
-            self.turn.send(Message::Report(report));
         }
     }
 

@@ -58,7 +58,7 @@ fn all_of_it_is_written_again_and_flushed_before_the_record_trusts_it() {
     assert!(desk.results.last().is_some_and(Result::is_ok));
     desk.command(Command::Promote { force: true });
     desk.save(true);
-    assert!(desk.engine.is_primary(), "no restart is needed");
+    assert!(desk.engine.view().is_primary(), "no restart is needed");
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn a_stop_ends_it_as_if_it_had_not_begun() {
     desk.command(Command::Stop);
     desk.store_all();
     assert!(desk.results.iter().any(|r| r.as_ref().is_err_and(|r| r.code == "not-rewritten")));
-    assert_eq!(desk.engine.standing(), "stopped");
+    assert_eq!(desk.engine.view().standing(), "stopped");
     assert_eq!(desk.engine.record.superblock().suspect, 1);
 }
 
@@ -117,11 +117,11 @@ fn a_copy_is_accepted_beside_a_primary_that_is_suspect_itself() {
     let peer = Hello { serving: true, role: Role::Primary, ..peer };
     desk.meet(peer.clone());
     desk.save_all();
-    assert_eq!(desk.engine.may_accept(V).map_err(|r| r.code), Err("better-copy"));
+    assert_eq!(desk.engine.view().may_accept(V).map_err(|r| r.code), Err("better-copy"));
     let mut desk = suspect();
     desk.meet(Hello { suspect: true, trusted: false, consistent: false, ..peer });
     desk.save_all();
-    assert_eq!(desk.engine.may_accept(V).map(|_| ()).map_err(|r| r.code), Ok(()));
+    assert_eq!(desk.engine.view().may_accept(V).map(|_| ()).map_err(|r| r.code), Ok(()));
 }
 
 /// A follower whose flush failed and whose disk is replaced by one of that identity; the record behind that.
@@ -182,7 +182,7 @@ fn a_flush_that_fails_while_a_promotion_is_saved_leaves_a_primary_that_promises_
     // One of the engine's own, that let hot extents go.
     desk.engine.cover_flushed(V, &FAILED);
     desk.save(true);
-    assert!(desk.engine.is_primary());
+    assert!(desk.engine.view().is_primary());
     desk.save_all();
     assert_eq!(desk.engine.record.superblock().suspect, 1);
     desk.ask(2, Operation::Flush);
@@ -221,7 +221,7 @@ fn a_stop_ends_although_the_record_of_a_failed_flush_cannot_be_made() {
     while !desk.saves.is_empty() {
         desk.save(false);
     }
-    assert_eq!(desk.engine.standing(), "stopped");
+    assert_eq!(desk.engine.view().standing(), "stopped");
     assert!(matches!(desk.results.last(), Some(Ok(text)) if text.starts_with("stopped")));
 }
 
@@ -248,6 +248,9 @@ fn a_copy_stays_suspect_if_its_acceptance_cannot_be_recorded() {
     let mut desk = accepting();
     desk.store_all();
     assert_eq!(desk.save(false).suspect, 0);
-    assert_eq!((refused(&desk), desk.engine.standing()), (Some("not-rewritten"), "secondary"));
+    assert_eq!(
+        (refused(&desk), desk.engine.view().standing()),
+        (Some("not-rewritten"), "secondary")
+    );
     assert!(desk.engine.local.suspect().is(V));
 }

@@ -32,7 +32,7 @@ fn what_was_not_compared_when_order_was_given_up_is_not_counted() {
     desk.store_all();
     desk.command(Command::Pause);
     desk.command(Command::Resync);
-    let status = desk.engine.verify_status();
+    let status = desk.engine.view().verify_status();
     let compared = status.run.map(|run| run.compared);
     assert_eq!((compared, status.volumes[0].last), (Some(Bytes::ZERO), None));
 }
@@ -50,7 +50,7 @@ fn a_difference_that_is_to_be_copied_lets_no_extent_go_on_older_marks() {
     let (volume, extent) = (VolumeIndex(0), Extent::new(0, 4096));
     let sequence = asked.expect("a comparison was sent");
     desk.hear(Message::Copying(Copying::Differs { volume, extent, sequence }));
-    assert!(desk.engine.is_marked(volume, 0));
+    assert!(desk.engine.view().is_marked(volume, 0));
     assert!(desk.engine.local.hot().floor() > before);
 }
 

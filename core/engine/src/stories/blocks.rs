@@ -9,7 +9,7 @@ fn large(lineage: Lineage) -> Hello {
 }
 
 fn offered(desk: &Desk) -> u64 {
-    desk.engine.block(VolumeIndex(0)).0
+    desk.engine.view().block(VolumeIndex(0)).0
 }
 
 fn in_use(desk: &mut Desk, used: bool) {
@@ -43,7 +43,7 @@ fn a_peer_with_larger_blocks_is_refused_while_clients_use_smaller_ones() {
     desk.meet(large(Lineage::default()));
     let text = refused(&desk).expect("the peer is refused");
     assert!(text.contains("block-size") && text.contains("blocks of 4 KiB"), "{text}");
-    let hint = desk.engine.status(desk.now).link.hint.expect("something helps");
+    let hint = desk.engine.view().status(desk.now).link.hint.expect("something helps");
     assert!(hint.contains("detach its volumes"), "{hint}");
     assert!(!follows(&desk));
     assert_eq!(offered(&desk), 512, "what clients were told stays");
@@ -70,7 +70,7 @@ fn larger_blocks_of_the_peer_are_offered_and_stay_so_without_it() {
     let found = MemberFound { identity: 0, block: 512, shown: String::new() };
     let durable = Durable { members: [found].into(), ..durable(record) };
     let restarted = Engine::new(config(), durable, 2, 2, Moment::ZERO);
-    assert_eq!(restarted.block(VolumeIndex(0)), Bytes(4096));
+    assert_eq!(restarted.view().block(VolumeIndex(0)), Bytes(4096));
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn writes_that_do_not_fit_the_peer_any_more_are_marks() {
     write_sector(&mut desk, 9);
     desk.store_all();
     desk.save_all();
-    assert_eq!(desk.engine.state(), State::Queuing);
+    assert_eq!(desk.engine.view().state(), State::Queuing);
     in_use(&mut desk, false);
     let level = Hello { received: Sequence(3), durable: Sequence(3), ..large(lineage) };
     desk.meet(level.clone());
@@ -164,5 +164,5 @@ fn an_item_that_does_not_keep_to_the_members_blocks_breaks_the_protocol_and_no_s
         payload: None,
     }));
     assert!(desk.accuses());
-    assert!(desk.engine.status(desk.now).fault.is_none(), "the store was not asked");
+    assert!(desk.engine.view().status(desk.now).fault.is_none(), "the store was not asked");
 }

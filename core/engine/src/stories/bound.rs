@@ -54,7 +54,10 @@ fn items_behind_a_start_that_is_not_adopted_count_to_the_bound() {
     assert_eq!(flood(&mut desk, 20, ItemKind::Zero), 21, "the record of the start is not durable");
     desk.save_all();
     desk.store_all();
-    assert!(!desk.paused && desk.engine.items_received() == 0, "they were taken and applied");
+    assert!(
+        !desk.paused && desk.engine.view().items_received() == 0,
+        "they were taken and applied"
+    );
 }
 
 #[test]
@@ -62,7 +65,7 @@ fn a_start_that_is_refused_frees_what_came_behind_it() {
     let mut desk = follower(generation(1), true);
     flood(&mut desk, 20, ItemKind::Flush);
     desk.lose_link();
-    assert_eq!(desk.engine.items_received(), 0);
+    assert_eq!(desk.engine.view().items_received(), 0);
 }
 
 /// What the peer completed it would receive again as a whole region only if it restarted: clients need not wait for it.
@@ -95,7 +98,7 @@ fn hurries(desk: &Desk) -> usize {
 
 /// The peer completed everything, and flushed nothing of it.
 fn complete_there(desk: &mut Desk) {
-    let head = desk.engine.status(desk.now).cursors.head;
+    let head = desk.engine.view().status(desk.now).cursors.head;
     desk.hear(Message::Ack(Ack {
         stream: LATEST,
         received: head,
@@ -133,7 +136,7 @@ fn a_policy_that_changes_to_log_while_a_write_waits_drops_the_queue_once_and_cou
         let queue = QueueConfig { memory, disconnected, ..QueueConfig::default() };
         desk.tell(Event::Reconfigure { config: Config { queue, ..config() } });
     };
-    let queue = |desk: &Desk| desk.engine.status(desk.now).queue.expect("it is a primary");
+    let queue = |desk: &Desk| desk.engine.view().status(desk.now).queue.expect("it is a primary");
     let mut desk = Desk::replicating(Mode::Async);
     set(&mut desk, WhenFull::Block);
     desk.lose_link();

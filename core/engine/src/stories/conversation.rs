@@ -51,13 +51,13 @@ fn an_update_begins_once_the_peer_has_told_its_marks() {
     assert!(
         desk.said.contains(&Message::Copying(Copying::MarksWanted)),
         "{:?}",
-        desk.engine.last_decision()
+        desk.engine.view().last_decision()
     );
     desk.command(Command::Resync);
     assert_eq!(starts(&desk), before, "it waits for the peer's marks");
     desk.hear(Message::Copying(Copying::MarksEnd { trusted: true }));
     assert!(!desk.accuses());
-    assert_eq!((starts(&desk), desk.engine.state()), (before + 1, State::Syncing));
+    assert_eq!((starts(&desk), desk.engine.view().state()), (before + 1, State::Syncing));
 }
 
 #[test]
@@ -84,7 +84,10 @@ fn without_autosync_only_a_copy_that_is_not_consistent_is_updated_unasked() {
         desk.lose_link();
         let before = starts(&desk);
         desk.meet(Hello { trusted: false, metadata: 9, ..hello(lineage, consistent) });
-        assert_eq!(desk.engine.last_decision().map(|met| met.label.as_str()), Some("unproven"));
+        assert_eq!(
+            desk.engine.view().last_decision().map(|met| met.label.as_str()),
+            Some("unproven")
+        );
         assert_eq!(starts(&desk) > before, !consistent);
         desk.command(Command::Resync);
         assert_eq!(starts(&desk), before + 1);
@@ -129,13 +132,16 @@ fn a_primary_that_was_told_to_log_sends_nothing_when_its_peer_connects_again() {
     let mut desk = Desk::replicating(Mode::Async);
     desk.command(Command::Pause);
     desk.lose_link();
-    let (before, at) = (starts(&desk), desk.engine.status(desk.now).cursors.head);
+    let (before, at) = (starts(&desk), desk.engine.view().status(desk.now).cursors.head);
     let known = hello(desk.lineage_now(), true);
     desk.meet(Hello { head: at, received: at, durable: at, ..known });
-    assert_eq!(desk.engine.last_decision().map(|met| met.label.as_str()), Some("update-marks"));
+    assert_eq!(
+        desk.engine.view().last_decision().map(|met| met.label.as_str()),
+        Some("update-marks")
+    );
     desk.hear(Message::Copying(Copying::MarksEnd { trusted: true }));
     desk.tell(Event::Tick);
-    assert_eq!((starts(&desk), desk.engine.state()), (before, State::Logging));
+    assert_eq!((starts(&desk), desk.engine.view().state()), (before, State::Logging));
 }
 
 #[test]

@@ -84,7 +84,7 @@ fn where_most_differs_neighbouring_regions_are_copied_together_without_a_questio
     assert_eq!(questions(&desk), [1 << 20; 4], "it does not know yet whether it pays to ask");
     assert!(desk.ios.is_empty(), "nothing is copied before an answer");
     let (mut rows, mut turns) = (Vec::new(), 0);
-    while desk.engine.state() != State::Replicating {
+    while desk.engine.view().state() != State::Replicating {
         rows.extend(desk.ios.iter().filter_map(|(_, op)| match op {
             StoreOp::ReadRuns { extent, .. } => Some(extent.length),
             _ => None,
@@ -93,7 +93,7 @@ fn where_most_differs_neighbouring_regions_are_copied_together_without_a_questio
         assert!(turns < 10_000, "the update does not end");
         if desk.ios.is_empty() && desk.asked.is_empty() {
             desk.tell(Event::LinkTook { bytes: u64::MAX });
-            let sent = desk.engine.status(desk.now).cursors.peer_sent.0;
+            let sent = desk.engine.view().status(desk.now).cursors.peer_sent.0;
             desk.acked(sent);
         } else if desk.ios.is_empty() {
             desk.tell_digests();
@@ -114,7 +114,8 @@ fn what_was_copied_takes_no_room_in_the_queue_once_the_peer_has_completed_it() {
     let payload = desk.payload(65536);
     let run = Run { extent: Extent::new(0, 65536), payload: Some(payload) };
     desk.tell(Event::StoreDone { io, outcome: StoreOutcome::Differing([run].into()) });
-    let queued = |desk: &Desk| desk.engine.status(desk.now).queue.expect("it is primary").bytes;
+    let queued =
+        |desk: &Desk| desk.engine.view().status(desk.now).queue.expect("it is primary").bytes;
     let before = queued(&desk);
     desk.hear(Message::Ack(Ack {
         stream: LATEST,
@@ -124,5 +125,5 @@ fn what_was_copied_takes_no_room_in_the_queue_once_the_peer_has_completed_it() {
         ranges: Ranges::default(),
     }));
     assert!(queued(&desk) + Bytes(60_000) < before, "{before} and now {}", queued(&desk));
-    assert_eq!(desk.engine.status(desk.now).marked, [SIZE], "it may be lost there yet");
+    assert_eq!(desk.engine.view().status(desk.now).marked, [SIZE], "it may be lost there yet");
 }

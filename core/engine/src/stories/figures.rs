@@ -35,7 +35,7 @@ fn heartbeat(desk: &mut Desk, later: Duration) {
 #[test]
 fn the_least_heartbeat_is_kept_for_as_long_as_its_connection() {
     let mut desk = Desk::replicating(Mode::Async);
-    let told = |desk: &Desk| desk.engine.status(desk.now).link;
+    let told = |desk: &Desk| desk.engine.view().status(desk.now).link;
     // The first answer proves the peer, which is told in a ping of its own.
     answer_pings(&mut desk, SECOND);
     answer_pings(&mut desk, SECOND);
@@ -55,19 +55,19 @@ fn the_least_heartbeat_is_kept_for_as_long_as_its_connection() {
 #[test]
 fn how_long_a_write_took_is_counted_once_it_is_answered() {
     let mut desk = Desk::replicating(Mode::Sync);
-    let counters = |desk: &Desk| desk.engine.status(desk.now).counters;
+    let counters = |desk: &Desk| desk.engine.view().status(desk.now).counters;
     let before = counters(&desk);
     desk.write(1);
     desk.store_all();
     assert_eq!(counters(&desk).timed, before.timed, "the peer has not said a word");
     desk.now = desk.now + SECOND;
-    let head = desk.engine.status(desk.now).cursors.head.0;
+    let head = desk.engine.view().status(desk.now).cursors.head.0;
     desk.acked(head);
     let after = counters(&desk);
     assert_eq!(after.timed, before.timed + 1);
     let took = after.time - before.time;
     assert!(took >= SECOND && took < SECOND * 2, "{took:?}");
-    let times = |desk: &Desk| desk.engine.answer_times().expect("it is a primary");
+    let times = |desk: &Desk| desk.engine.view().answer_times().expect("it is a primary");
     let told = times(&desk).writes;
     assert_eq!((told.count, told.median, told.p99), (1, took, took), "nothing took longer");
     assert_eq!(times(&desk).flushes.count, 0, "nobody flushed");
@@ -100,7 +100,7 @@ fn each_request_of_a_client_counts_to_the_operation_it_asks_for() {
         (0..times).for_each(|n| desk.ask(10 * times + n, operation));
         desk.store_all();
     }
-    let c = desk.engine.status(desk.now).counters;
+    let c = desk.engine.view().status(desk.now).counters;
     assert_eq!((c.reads, c.writes, c.zeroes, c.discards, c.flushes), (1, 2, 3, 4, 5));
     assert_eq!((c.read_bytes, c.write_bytes), (4096, 2 * 4096));
 }

@@ -24,7 +24,7 @@ fn tick(desk: &mut Desk) {
 }
 
 fn peer_has_all(desk: &mut Desk) {
-    let head = desk.engine.status(desk.now).cursors.head.0;
+    let head = desk.engine.view().status(desk.now).cursors.head.0;
     desk.acked(head);
 }
 
@@ -33,11 +33,11 @@ fn refused(desk: &Desk) -> Option<&str> {
 }
 
 fn fault(desk: &Desk) -> String {
-    desk.engine.fault().unwrap_or_default().what
+    desk.engine.view().fault().unwrap_or_default().what
 }
 
 fn label(desk: &Desk) -> Option<&str> {
-    desk.engine.last_decision().map(|met| met.label.as_str())
+    desk.engine.view().last_decision().map(|met| met.label.as_str())
 }
 
 fn asked_to_read(desk: &Desk) -> bool {
@@ -154,8 +154,8 @@ fn a_failed_flush_without_a_level_peer_is_recorded_before_its_client_is_told() {
     assert_eq!(desk.save(true).suspect, 1);
     assert_eq!(desk.answers.last(), Some(&(2, false)));
     assert!(fault(&desk).contains("suspect"), "{}", fault(&desk));
-    assert!(!desk.engine.status(desk.now).consistent);
-    assert!(desk.engine.is_marked(V, SIZE.0 - 1), "all of it counts as marked");
+    assert!(!desk.engine.view().status(desk.now).consistent);
+    assert!(desk.engine.view().is_marked(V, SIZE.0 - 1), "all of it counts as marked");
 }
 
 #[test]
@@ -246,7 +246,9 @@ fn a_suspect_copy_is_not_the_source_of_any_copy() {
     desk.meet(Hello { incarnation: PEER + 1, ..peer });
     assert_eq!(label(&desk), Some("source-suspect"));
     assert!(!desk.said.iter().any(|m| matches!(m, Message::Start(_))));
-    assert!(desk.engine.status(desk.now).link.hint.is_some_and(|r| r.contains("member accept")));
+    assert!(
+        desk.engine.view().status(desk.now).link.hint.is_some_and(|r| r.contains("member accept"))
+    );
 }
 
 #[test]
@@ -292,7 +294,7 @@ fn an_update_rebuilds_a_suspect_copy_from_the_peer_without_reading_it_and_a_flus
     settle(&mut desk);
     let record = desk.engine.record.superblock();
     assert_eq!((record.suspect, record.consistent), (0, true));
-    assert_eq!(desk.engine.state(), State::Replicating);
+    assert_eq!(desk.engine.view().state(), State::Replicating);
     assert_eq!(fault(&desk), "");
     settle(&mut desk);
     assert!(!desk.engine.record.superblock().marks_void, "its marks prove something again");
@@ -309,8 +311,8 @@ fn a_suspect_primary_that_restarted_waits_until_its_peer_is_promoted() {
     let mut desk = restarted(record);
     desk.meet(peer);
     desk.hear(Message::Pong { token: 1, flushing: false, short: false, metadata: 1 });
-    assert!(!desk.engine.is_primary(), "it does not go on");
-    assert!(desk.engine.status(desk.now).reason.contains("suspect"));
+    assert!(!desk.engine.view().is_primary(), "it does not go on");
+    assert!(desk.engine.view().status(desk.now).reason.contains("suspect"));
     let Some(Message::Hello(ours)) = desk.said.iter().find(|m| matches!(m, Message::Hello(_)))
     else {
         panic!("it introduced itself")
@@ -333,8 +335,11 @@ fn a_suspect_primary_without_its_peer_leads_again_once_its_copy_was_accepted() {
     assert_eq!((record.suspect, record.marks_void, record.clean), (0, true, false));
     desk.command(Command::Promote { force: true });
     desk.save(true);
-    assert!(desk.engine.is_primary());
-    assert!(desk.engine.is_marked(V, SIZE.0 - 1), "all of the peer's copy is to be compared");
+    assert!(desk.engine.view().is_primary());
+    assert!(
+        desk.engine.view().is_marked(V, SIZE.0 - 1),
+        "all of the peer's copy is to be compared"
+    );
 }
 
 #[test]
@@ -345,7 +350,7 @@ fn an_accepted_copy_is_copied_to_the_peer_as_any_other() {
     desk.command(Command::Demote);
     desk.store_all();
     desk.save_all();
-    assert!(desk.engine.may_accept(V).is_ok_and(|stake| stake.contains("acknowledged")));
+    assert!(desk.engine.view().may_accept(V).is_ok_and(|stake| stake.contains("acknowledged")));
     desk.command(Command::Accept { volume: V });
     desk.store_all();
     assert_eq!(desk.save(true).suspect, 0);
@@ -389,7 +394,7 @@ fn a_suspect_primary_that_was_demoted_is_written_again_whatever_it_reads() {
     desk.store_all();
     desk.save_all();
     desk.store_all();
-    assert!(!desk.engine.holds_line());
+    assert!(!desk.engine.view().holds_line());
     assert!(desk.engine.local.suspect().touches(V, Extent::new(SIZE.0 - 4096, 4096)));
 }
 
@@ -457,7 +462,7 @@ fn a_write_with_fua_that_failed_does_not_keep_the_peer_from_taking_over() {
     let operation = Operation::Write { extent: Extent::new(0, 4096), payload, fua: true };
     let mut desk = suspect_by(operation);
     desk.save_all();
-    let sent = desk.engine.status(desk.now).cursors.head.0 - 1;
+    let sent = desk.engine.view().status(desk.now).cursors.head.0 - 1;
     takes_the_place(&mut desk, sent);
 }
 
@@ -478,7 +483,7 @@ fn what_could_not_be_recorded_is_known_as_long_as_the_process_runs() {
     desk.command(Command::Demote);
     desk.store_all();
     desk.save_all();
-    assert!(!desk.engine.is_primary());
+    assert!(!desk.engine.view().is_primary());
     assert!(desk.engine.local.suspect().touches(V, Extent::new(SIZE.0 - 4096, 4096)));
     desk.command(Command::Promote { force: true });
     assert_eq!(refused(&desk), Some("suspect"));

@@ -5,7 +5,7 @@ use super::*;
 use helio_format::message::Ping;
 
 fn durable_here(desk: &Desk) -> Sequence {
-    desk.engine.status(desk.now).cursors.durable
+    desk.engine.view().status(desk.now).cursors.durable
 }
 
 /// A primary in sync answers a client's flush by this report: it must not wait for the secondary's own flush.
@@ -33,7 +33,7 @@ fn what_completed_is_flushed_50_ms_later_although_nothing_else_happens() {
     let flushes = |desk: &Desk| desk.ios.iter().any(|(_, op)| matches!(op, StoreOp::Flush));
     let completed_at = desk.now;
     while !flushes(&desk) {
-        let due = desk.engine.deadline();
+        let due = desk.engine.view().deadline();
         assert!(due <= completed_at + Duration::from_millis(60), "{due:?}");
         desk.now = desk.now.max(due);
         desk.tell(Event::Tick);
@@ -52,7 +52,7 @@ fn a_secondary_without_its_primary_lets_hot_extents_go_once_their_marks_are_kept
     desk.lose_link();
     wait(&mut desk, Duration::from_secs(1));
     assert_eq!(desk.engine.local.hot().hot(), 0);
-    assert!(!desk.engine.marks().none_dirty(), "what the primary may lack is marked");
+    assert!(!desk.engine.view().marks().none_dirty(), "what the primary may lack is marked");
 }
 
 /// A secondary that applied an item. A single extent may be hot.
@@ -89,7 +89,7 @@ fn a_secondary_lets_hot_extents_go_without_a_mark_once_its_primary_completed_the
     report(&mut desk, 1);
     wait(&mut desk, Duration::from_millis(300));
     assert_eq!(desk.engine.local.hot().hot(), 0);
-    assert!(desk.engine.marks().none_dirty(), "the primary's own record covers them");
+    assert!(desk.engine.view().marks().none_dirty(), "the primary's own record covers them");
 }
 
 #[test]
@@ -97,9 +97,9 @@ fn what_a_secondary_marked_ends_once_its_primary_completed_everything_it_sent() 
     let mut desk = applied_with_one_hot_extent();
     report(&mut desk, 0);
     wait(&mut desk, Duration::from_millis(300));
-    assert!(!desk.engine.marks().none_dirty(), "the primary did not come forward");
+    assert!(!desk.engine.view().marks().none_dirty(), "the primary did not come forward");
     report(&mut desk, 1);
-    assert!(desk.engine.marks().none_dirty());
+    assert!(desk.engine.view().marks().none_dirty());
 }
 
 /// A secondary that received two items, and whose store has no space for the first.
@@ -115,21 +115,21 @@ pub(super) fn full() -> Desk {
 }
 
 fn retry(desk: &mut Desk) {
-    desk.now = desk.now.max(desk.engine.deadline());
+    desk.now = desk.now.max(desk.engine.view().deadline());
     desk.tell(Event::Tick);
 }
 
 #[test]
 fn a_full_store_is_tried_again_until_there_is_space_and_then_everything_is_applied() {
     let mut desk = full();
-    let hint = desk.engine.status(desk.now).fault.expect("it is shown").hint;
+    let hint = desk.engine.view().status(desk.now).fault.expect("it is shown").hint;
     assert!(hint.contains("free space on paris (the resync then continues)"), "{hint}");
-    assert!(desk.engine.is_link_down(), "nothing more is received");
+    assert!(desk.engine.view().is_link_down(), "nothing more is received");
     retry(&mut desk);
     let (io, _) = desk.ios.pop_front().expect("it is tried again");
     desk.tell(Event::StoreDone { io, outcome: StoreOutcome::Failed(StoreFault::NoSpace) });
-    assert!(desk.ios.is_empty() && desk.engine.fault().is_some());
-    while desk.engine.fault().is_some() {
+    assert!(desk.ios.is_empty() && desk.engine.view().fault().is_some());
+    while desk.engine.view().fault().is_some() {
         retry(&mut desk);
         desk.store_all();
     }
@@ -144,7 +144,7 @@ fn a_full_store_that_fails_otherwise_is_not_tried_again() {
     retry(&mut desk);
     let (io, _) = desk.ios.pop_front().expect("it is tried again");
     desk.tell(Event::StoreDone { io, outcome: StoreOutcome::Failed(StoreFault::Io) });
-    let hint = desk.engine.fault().expect("it is shown").hint;
+    let hint = desk.engine.view().fault().expect("it is shown").hint;
     assert!(hint.contains("restart its daemon"), "{hint}");
     desk.now = desk.now + Duration::from_secs(60);
     desk.tell(Event::Tick);

@@ -18,7 +18,7 @@ fn a_primary_whose_metadata_fails_goes_on_once_its_peer_has_recorded_that_and_no
         desk.store_all();
         desk.acked(5);
         assert_eq!(desk.answers, [(1, true), (2, true)], "{mode}");
-        let fault = desk.engine.fault().unwrap_or_default().what;
+        let fault = desk.engine.view().fault().unwrap_or_default().what;
         assert!(fault.starts_with("bitmap failed") && fault.contains("lyon recorded"), "{fault}");
 
         desk.lose_link();
@@ -27,7 +27,7 @@ fn a_primary_whose_metadata_fails_goes_on_once_its_peer_has_recorded_that_and_no
         assert_eq!(desk.answers.last(), Some(&(3, false)), "{mode}: without a peer writes fail");
         let lineage = desk.lineage();
         desk.meet(Hello { doubts: true, received: Sequence(5), ..hello(lineage, true) });
-        let row = desk.engine.last_decision().map(|met| met.label.clone());
+        let row = desk.engine.view().last_decision().map(|met| met.label.clone());
         assert_eq!(row.as_deref(), Some("resume-received"), "its memory still tells all");
     }
 }
@@ -70,7 +70,7 @@ fn a_primary_that_restarted_compares_everything_where_its_peer_doubts_its_metada
     desk.lose_link();
     let lineage = desk.lineage();
     desk.meet_before_saving(Hello { doubts: true, ..hello(lineage, true) });
-    let row = desk.engine.last_decision().map(|met| met.label.clone());
+    let row = desk.engine.view().last_decision().map(|met| met.label.clone());
     assert_eq!(row.as_deref(), Some("metadata-failed"));
     let record = desk.save(true);
     assert!(record.marks_void, "that everything is to be copied is durable first");

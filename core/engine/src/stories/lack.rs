@@ -42,7 +42,7 @@ pub(super) fn reversed() -> Desk {
 fn reversed_whole(size: Bytes, config: Config, full: bool) -> Desk {
     let (mut desk, peer) = Desk::primary_of(&[size], config);
     desk.meet(peer);
-    while desk.engine.state() != State::Replicating {
+    while desk.engine.view().state() != State::Replicating {
         desk.settle_pages();
         desk.store_all();
         desk.acked(head(&desk));
@@ -58,7 +58,7 @@ fn reversed_whole(size: Bytes, config: Config, full: bool) -> Desk {
 }
 
 fn head(desk: &Desk) -> u64 {
-    desk.engine.status(desk.now).cursors.head.0
+    desk.engine.view().status(desk.now).cursors.head.0
 }
 
 impl Desk {
@@ -134,8 +134,8 @@ fn a_reversal_serves_the_peers_copy_once_the_record_says_so() {
     assert_eq!(wanted.len(), 2, "the client's read, and the region");
     assert_eq!((wanted[0].2, wanted[0].3), (Extent::new(0, 4096), false));
     assert_eq!((wanted[1].2, wanted[1].3), (Extent::new(0, 65536), true));
-    assert_eq!(desk.engine.effective(), Some(Mode::Sync));
-    assert!(!desk.engine.words().consistent);
+    assert_eq!(desk.engine.view().effective(), Some(Mode::Sync));
+    assert!(!desk.engine.view().words().consistent);
 }
 
 #[test]
@@ -145,16 +145,16 @@ fn what_was_pulled_is_written_flushed_and_recorded_and_then_the_mode_is_as_it_wa
     let payload = desk.payload(extent.length as u32);
     desk.told(ticket, Told::Bytes(payload));
     assert!(matches!(desk.ios[0].1, StoreOp::Write { extent: at, .. } if at == extent));
-    assert!(desk.engine.is_pulling(VolumeIndex(0), extent));
+    assert!(desk.engine.view().is_pulling(VolumeIndex(0), extent));
     desk.store();
-    assert!(!desk.engine.is_pulling(VolumeIndex(0), extent));
+    assert!(!desk.engine.view().is_pulling(VolumeIndex(0), extent));
     assert!(matches!(desk.ios[0].1, StoreOp::Flush), "flushed before the record");
-    assert!(!desk.engine.words().consistent);
+    assert!(!desk.engine.view().words().consistent);
     desk.store();
     let record = desk.save(true);
     assert!(record.consistent);
-    assert_eq!(desk.engine.effective(), Some(Mode::Async));
-    assert_eq!(desk.engine.state(), State::Replicating);
+    assert_eq!(desk.engine.view().effective(), Some(Mode::Async));
+    assert_eq!(desk.engine.view().state(), State::Replicating);
 }
 
 #[test]
@@ -241,7 +241,7 @@ fn no_answer_is_given_without_the_peer_while_regions_are_lacking() {
     desk.now = desk.now + Duration::from_secs(59);
     desk.tell(Event::Tick);
     assert!(desk.answers.iter().all(|(id, _)| *id != 4 && *id != 51), "the peer is waited for");
-    assert!(desk.engine.deadline() < Moment::NEVER);
+    assert!(desk.engine.view().deadline() < Moment::NEVER);
     desk.now = desk.now + Duration::from_secs(2);
     desk.tell(Event::Tick);
     assert!(desk.answers.contains(&(4, false)) && desk.answers.contains(&(51, false)));
@@ -257,7 +257,7 @@ fn a_lost_link_asks_anew_and_the_queue_is_never_dropped() {
     let refused = desk.results.len();
     desk.command(Command::Pause);
     assert!(desk.results[refused].is_err(), "marks could not take the queue's place");
-    assert_eq!(desk.engine.state(), State::Queuing);
+    assert_eq!(desk.engine.view().state(), State::Queuing);
     let (lineage, at) = (desk.lineage_now(), head(&desk));
     let known = Hello { received: Sequence(at), ..hello(lineage, true) };
     desk.meet(known);
@@ -286,7 +286,7 @@ fn a_primary_that_lacks_regions_does_not_go_on_alone_after_a_restart() {
     let mut desk = Desk::new(config());
     desk.engine = Engine::new(config(), durable(superblock), 1, 1, Moment::ZERO);
     desk.meet(Hello { received: Sequence(0), ..hello(generation(1), true) });
-    assert_eq!(desk.engine.standing(), "returning");
+    assert_eq!(desk.engine.view().standing(), "returning");
     desk.command(Command::Promote { force: true });
     assert!(matches!(&desk.results[..], [Err(refusal)] if refusal.code == "needs-sync"));
     desk.hear(Message::PromoteRequest {
@@ -418,8 +418,8 @@ fn a_primary_that_lacks_nothing_is_demoted_although_its_queue_holds_what_its_pee
     desk.write(1);
     desk.store_all();
     desk.save_all();
-    assert_eq!((&desk.answers[..], desk.engine.state()), (&[(1, true)][..], State::Queuing));
-    assert!(desk.engine.is_marked(volume, extent.offset));
+    assert_eq!((&desk.answers[..], desk.engine.view().state()), (&[(1, true)][..], State::Queuing));
+    assert!(desk.engine.view().is_marked(volume, extent.offset));
     desk.command(Command::Demote);
     desk.store_all();
     assert_eq!(desk.save(true).role, Role::Secondary);
@@ -444,7 +444,7 @@ fn a_reversal_whose_marks_cannot_be_kept_is_refused_and_nothing_is_served_from_t
     desk.command(Command::Reverse { full: true });
     let refused = desk.results.last().and_then(|r| r.as_ref().err()).map(|refusal| refusal.code);
     assert_eq!(refused, Some("metadata-failed"));
-    assert_eq!(desk.engine.state(), State::Logging);
+    assert_eq!(desk.engine.view().state(), State::Logging);
 }
 
 /// The primary cannot record that it has all regions, and must not wait for that record.
@@ -540,8 +540,11 @@ fn the_ceiling_of_the_resync_rate_holds_for_what_is_pulled() {
 fn a_primary_that_lacks_regions_waits_for_its_peer_without_waking_up_to_pull() {
     let mut desk = pulls_slowly();
     desk.settle_pages();
-    assert!(desk.engine.deadline() <= desk.now + Duration::from_millis(200), "the next region");
+    assert!(
+        desk.engine.view().deadline() <= desk.now + Duration::from_millis(200),
+        "the next region"
+    );
     desk.lose_link();
-    let due = desk.engine.deadline();
+    let due = desk.engine.view().deadline();
     assert!(due >= desk.now + Duration::from_millis(900), "{due:?} at {:?}", desk.now);
 }

@@ -115,7 +115,7 @@ fn a_secondary_takes_over_by_its_lease_and_not_a_moment_longer() {
     desk.pass(Duration::from_millis(3900));
     desk.command(Command::Promote { force: false });
     desk.save_all();
-    assert!(desk.engine.is_primary() && desk.engine.leads_by_lease());
+    assert!(desk.engine.view().is_primary() && desk.engine.view().leads_by_lease());
     let told = desk.results.pop().expect("it ended").expect("it is primary");
     assert!(told.contains("by the hold lease, which ends in 0.1 s"), "{told}");
 
@@ -151,7 +151,7 @@ fn a_promotion_whose_record_comes_after_the_lease_is_taken_back() {
     let back = desk.save(true);
     assert_eq!(back.role, Role::Secondary);
     assert!(back.lineage != before && back.lineage == generation(1), "it follows what it followed");
-    assert!(!desk.engine.is_primary() && desk.engine.standing() == "secondary");
+    assert!(!desk.engine.view().is_primary() && desk.engine.view().standing() == "secondary");
     assert_eq!(desk.results.pop().map(|r| r.map_err(|e| e.code)), Some(Err("needs-force")));
 }
 
@@ -251,7 +251,7 @@ fn a_primary_whose_peer_took_over_by_the_lease_becomes_secondary_by_itself() {
     desk.store_all();
     desk.save_all();
     assert_eq!(desk.answers, [(1, false)], "it was never done");
-    assert_eq!(desk.engine.standing(), "secondary");
+    assert_eq!(desk.engine.view().standing(), "secondary");
 }
 
 #[test]
@@ -265,14 +265,14 @@ fn a_primary_that_left_for_its_heir_serves_again_where_it_is_forced_to() {
     desk.tell(Event::Tick);
     desk.store_all();
     desk.save_all();
-    assert_eq!(desk.engine.standing(), "secondary");
+    assert_eq!(desk.engine.view().standing(), "secondary");
     desk.command(Command::Promote { force: true });
     desk.save_all();
     desk.pass(Duration::from_millis(1));
     desk.write(1);
     desk.store_all();
     desk.save_all();
-    assert_eq!(desk.engine.standing(), "primary", "the heir may be gone for good");
+    assert_eq!(desk.engine.view().standing(), "primary", "the heir may be gone for good");
     assert_eq!(desk.answers, [(1, true)]);
 }
 
@@ -370,7 +370,10 @@ fn a_write_that_the_peer_completed_before_it_restarted_waits_for_it_again_while_
     desk.lose_link();
     let (incarnation, lineage) = (PEER + 1, desk.lineage_now());
     desk.meet(Hello { incarnation, clean: false, ..hello(lineage, true) });
-    assert_eq!(desk.engine.last_decision().map(|met| met.label.as_str()), Some("resume-durable"));
+    assert_eq!(
+        desk.engine.view().last_decision().map(|met| met.label.as_str()),
+        Some("resume-durable")
+    );
     desk.store();
     assert_eq!(desk.answers, [], "the peer may have lost it");
     desk.acked(4);
@@ -387,7 +390,7 @@ fn a_secondary_that_starts_says_to_its_primary_that_it_has_no_lease() {
 #[test]
 fn a_lease_is_over_at_the_moment_until_which_it_is_held() {
     let mut desk = Desk::holding();
-    let until = desk.engine.lease_held().expect("it holds one");
+    let until = desk.engine.view().lease_held().expect("it holds one");
     desk.lose_link();
     desk.now = Moment(until.0 - 1_000_000);
     desk.command(Command::Promote { force: false });

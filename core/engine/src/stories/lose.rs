@@ -19,7 +19,7 @@ pub(super) fn fail(desk: &mut Desk) {
 
 /// Everything accepted so far is durable at the peer.
 fn peer_has_all(desk: &mut Desk) {
-    let head = desk.engine.status(desk.now).cursors.head.0;
+    let head = desk.engine.view().status(desk.now).cursors.head.0;
     desk.acked(head);
 }
 
@@ -40,7 +40,7 @@ fn a_write_that_the_own_store_refuses_is_answered_once_the_peer_has_it_and_the_r
     assert!(desk.ios.is_empty(), "nothing is issued to a store that is given up");
     peer_has_all(&mut desk);
     assert_eq!(desk.answers, [(1, true), (0, true)]);
-    let fault = desk.engine.fault().unwrap_or_default().what;
+    let fault = desk.engine.view().fault().unwrap_or_default().what;
     assert!(fault.contains("the disk of volume data failed; served from lyon"), "{fault}");
 }
 
@@ -89,7 +89,7 @@ pub(super) fn given_up() -> Desk {
 /// A write is answered that the peer completed and did not flush, and the own store is given up.
 pub(super) fn answered_at_the_peer_alone() -> Desk {
     let mut desk = given_up();
-    let head = desk.engine.status(desk.now).cursors.head;
+    let head = desk.engine.view().status(desk.now).cursors.head;
     desk.hear(Message::Ack(Ack {
         stream: LATEST,
         received: head,
@@ -114,7 +114,7 @@ fn a_queue_that_alone_holds_what_was_answered_is_not_let_go() {
     desk.lose_link();
     desk.command(Command::Demote);
     assert_eq!(refused(&desk), Some("last-copy"));
-    assert!(desk.engine.is_primary());
+    assert!(desk.engine.view().is_primary());
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn a_demotion_goes_back_where_the_peer_leaves_before_it_has_flushed() {
     assert_eq!(desk.results.len(), 0, "the peer is waited for");
     desk.lose_link();
     assert_eq!(refused(&desk), Some("last-copy"));
-    assert!(desk.engine.is_primary());
+    assert!(desk.engine.view().is_primary());
 }
 
 #[test]
@@ -132,19 +132,19 @@ fn a_stop_waits_for_the_peer_that_is_to_flush_the_last_copy_and_not_for_ever() {
     let mut desk = answered_at_the_peer_alone();
     desk.lose_link();
     desk.command(Command::Stop);
-    assert!(desk.results.is_empty() && desk.engine.is_primary());
-    let due = desk.engine.deadline();
+    assert!(desk.results.is_empty() && desk.engine.view().is_primary());
+    let due = desk.engine.view().deadline();
     assert!(due <= desk.now + STOP_PATIENCE, "it waits until {due:?}");
-    let until = desk.engine.stop_deadline();
+    let until = desk.engine.view().stop_deadline();
     desk.now = Moment(until.0 - 2_000_000);
     desk.tell(Event::Tick);
-    assert!(desk.engine.is_primary() && desk.engine.stop_wants_peer());
+    assert!(desk.engine.view().is_primary() && desk.engine.view().stop_wants_peer());
     desk.tell(Event::Tick);
     assert_eq!(desk.now, until);
-    assert!(!desk.engine.is_primary(), "it leaves what the peer may have");
+    assert!(!desk.engine.view().is_primary(), "it leaves what the peer may have");
     desk.command(Command::Stop);
     assert!(
-        desk.engine.stop_deadline() > desk.now,
+        desk.engine.view().stop_deadline() > desk.now,
         "the second stop waits for the end of the first"
     );
 }
@@ -179,7 +179,10 @@ fn lost_in_a_generation_the_peer_does_not_know() -> (Desk, Hello) {
 fn a_lost_store_takes_nothing_off_the_line_that_the_peer_knows_in_its_old_generation() {
     let (mut desk, known) = lost_in_a_generation_the_peer_does_not_know();
     desk.meet(known);
-    assert_eq!(desk.engine.last_decision().map(|met| met.label.as_str()), Some("resume-received"));
+    assert_eq!(
+        desk.engine.view().last_decision().map(|met| met.label.as_str()),
+        Some("resume-received")
+    );
     assert_eq!(desk.last_start().from, Sequence(5), "nothing is applied twice");
 }
 
@@ -202,7 +205,7 @@ fn a_queue_of_writes_that_were_not_answered_keeps_no_primary_from_being_demoted(
     desk.write(2);
     desk.results.clear();
     desk.command(Command::Demote);
-    assert_eq!((refused(&desk), desk.engine.standing()), (None, "leaving"));
+    assert_eq!((refused(&desk), desk.engine.view().standing()), (None, "leaving"));
     desk.now = desk.now + Duration::from_secs(61);
     desk.tell(Event::Tick);
     assert_eq!(desk.answers, [(1, true), (2, false)], "the peer stayed away");
@@ -218,8 +221,8 @@ fn a_region_that_could_not_be_written_is_copied_once_an_operator_says_update() {
     desk.command(Command::Resync);
     let text = desk.results.pop().expect("an answer").expect("the peer is connected");
     assert!(text.contains("dirty regions are copied"), "{text}");
-    assert_eq!((desk.asked.len(), desk.engine.state()), (1, State::Syncing));
+    assert_eq!((desk.asked.len(), desk.engine.view().state()), (1, State::Syncing));
     desk.store_all();
     peer_has_all(&mut desk);
-    assert_eq!(desk.engine.state(), State::Replicating);
+    assert_eq!(desk.engine.view().state(), State::Replicating);
 }

@@ -29,7 +29,7 @@ fn blank() -> Hello {
 }
 
 fn row(desk: &Desk) -> Option<&str> {
-    desk.engine.last_decision().map(|met| met.label.as_str())
+    desk.engine.view().last_decision().map(|met| met.label.as_str())
 }
 
 #[test]
@@ -37,9 +37,9 @@ fn a_node_without_metadata_cannot_confirm_that_it_did_not_take_over() {
     let mut desk = restarted(Role::Primary);
     desk.meet(blank());
     assert_eq!(row(&desk), Some("metadata-lost"));
-    assert!(desk.engine.is_link_down() && desk.saves.is_empty());
-    assert_eq!(desk.engine.standing(), "returning", "it does not become primary by itself");
-    let status = desk.engine.status(desk.now);
+    assert!(desk.engine.view().is_link_down() && desk.saves.is_empty());
+    assert_eq!(desk.engine.view().standing(), "returning", "it does not become primary by itself");
+    let status = desk.engine.view().status(desk.now);
     assert!(status.link.why.starts_with("metadata-lost: lyon"), "{}", status.link.why);
     let hint = status.link.hint.unwrap_or_default();
     assert!(hint.starts_with("restore the state directory of lyon"), "{hint}");
@@ -78,7 +78,7 @@ fn a_node_that_lost_its_metadata_does_not_recommend_its_peer_and_is_not_promoted
     let mut desk = Desk::new(config());
     desk.meet(Hello { remembers: 40, ..hello(generation(2), true) });
     assert_eq!(row(&desk), Some("metadata-lost"));
-    assert!(desk.engine.is_link_down());
+    assert!(desk.engine.view().is_link_down());
     desk.command(Command::Promote { force: false });
     let refusal = desk.results.pop().expect("an answer").expect_err("its history is lost");
     assert_eq!(refusal.code, "metadata-lost");
@@ -92,7 +92,7 @@ fn a_primary_copies_nothing_over_a_peer_that_lost_its_metadata() {
     let said = desk.said.len();
     desk.meet(Hello { incarnation: PEER + 1, ..blank() });
     assert_eq!(row(&desk), Some("metadata-lost"));
-    assert!(desk.engine.is_link_down() && desk.engine.is_primary());
+    assert!(desk.engine.view().is_link_down() && desk.engine.view().is_primary());
     assert!(!desk.said[said..].iter().any(|m| matches!(m, Message::Start(_))));
     let discarded = Hello { discarded: true, metadata: 1, incarnation: PEER + 2, ..blank() };
     desk.meet(discarded);
@@ -117,7 +117,7 @@ fn a_primary_with_new_metadata_is_no_source_for_a_peer_that_has_a_record_of_the_
     let forced = generation(7);
     desk.meet(Hello { serving: true, role: Role::Primary, metadata: 3, ..hello(forced, true) });
     assert_eq!(row(&desk), Some("source-metadata-lost"));
-    assert!(desk.engine.is_link_down());
+    assert!(desk.engine.view().is_link_down());
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn a_copy_that_was_given_up_whole_is_on_record_as_discarded() {
     let serving = Hello { serving, role: Role::Primary, metadata, ..peer };
     desk.meet(serving.clone());
     assert_eq!(row(&desk), Some("unrelated"));
-    let generation = desk.engine.stake().expect("it holds something").generation;
+    let generation = desk.engine.view().stake().expect("it holds something").generation;
     desk.command(Command::Yield { generation });
     assert!(desk.save(true).discarded);
     // Its peer has a record of metadata that may be younger than that: it is new all the same.
@@ -152,14 +152,14 @@ fn a_source_behind_what_its_target_received_in_the_same_generation_is_rolled_bac
     let source = Hello { serving: true, role: Role::Primary, ..hello(generation(1), true) };
     desk.meet(Hello { head: Sequence(2), ..source.clone() });
     assert_eq!(row(&desk), Some("source-rolled-back"));
-    assert!(desk.engine.is_link_down());
+    assert!(desk.engine.view().is_link_down());
     // It went on without its peer, in a generation that begins before what it had sent.
     let forked = generation(1).fork(Generation { number: 2, tag: 9 }, Sequence(2));
     desk.meet(Hello { head: Sequence(9), lineage: forked, ..source.clone() });
     assert_eq!(row(&desk), Some("source-rolled-back"));
     let forked = generation(1).fork(Generation { number: 2, tag: 9 }, Sequence(4));
     desk.meet(Hello { head: Sequence(9), lineage: forked, ..source });
-    assert!(!desk.engine.is_link_down(), "what went on behind it all is no older one");
+    assert!(!desk.engine.view().is_link_down(), "what went on behind it all is no older one");
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn a_target_that_followed_and_is_back_in_the_generation_that_it_led_is_compared_
     for (followed, label) in [(false, "update-marks"), (true, "target-rolled-back")] {
         let mut desk = Desk::replicating(Mode::Async);
         desk.lose_link();
-        let durable = desk.engine.status(desk.now).cursors.peer_durable;
+        let durable = desk.engine.view().status(desk.now).cursors.peer_durable;
         let fork = Sequence(durable.0 - u64::from(followed));
         let led = generation(1);
         desk.engine.record.superblock_mut().lineage =
@@ -321,18 +321,18 @@ fn a_node_that_gave_its_own_writes_up_follows_the_process_it_followed_before() {
     (1..9).for_each(|n| desk.write(n));
     desk.store_all();
     desk.save_all();
-    assert!(desk.engine.status(desk.now).cursors.head > head, "its writes are in the queue");
+    assert!(desk.engine.view().status(desk.now).cursors.head > head, "its writes are in the queue");
     desk.meet(again.clone());
     assert_eq!(row(&desk), Some("two-primaries"));
     desk.lose_link();
     desk.command(Command::Demote);
     desk.store_all();
     desk.save_all();
-    let generation = desk.engine.stake().expect("it wrote").generation;
+    let generation = desk.engine.view().stake().expect("it wrote").generation;
     desk.command(Command::Yield { generation });
     desk.save_all();
     desk.meet(again);
-    assert!(!desk.engine.is_link_down(), "{:?}", row(&desk));
+    assert!(!desk.engine.view().is_link_down(), "{:?}", row(&desk));
 }
 
 #[test]
@@ -346,8 +346,8 @@ fn a_node_more_forks_behind_than_a_lineage_remembers_is_refused_and_joins_as_new
     let serving = Hello { serving: true, role: Role::Primary, metadata, ..hello(far, true) };
     desk.meet(serving.clone());
     assert_eq!(row(&desk), Some("unrelated"));
-    assert!(desk.engine.is_link_down(), "nothing is copied over it by itself");
-    let generation = desk.engine.stake().expect("it holds something").generation;
+    assert!(desk.engine.view().is_link_down(), "nothing is copied over it by itself");
+    let generation = desk.engine.view().stake().expect("it holds something").generation;
     desk.command(Command::Yield { generation });
     desk.save_all();
     desk.meet(serving);
@@ -357,5 +357,5 @@ fn a_node_more_forks_behind_than_a_lineage_remembers_is_refused_and_joins_as_new
 #[test]
 fn a_copy_that_never_was_in_sync_is_not_called_consistent() {
     let desk = Desk::new(config());
-    assert!(!desk.engine.status(desk.now).consistent);
+    assert!(!desk.engine.view().status(desk.now).consistent);
 }

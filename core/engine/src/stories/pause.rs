@@ -60,7 +60,7 @@ fn a_paused_primary_whose_lease_was_used_meanwhile_acknowledges_nothing_and_beco
     desk.store_all();
     desk.save_all();
     assert_eq!(desk.answers, [(1, false)]);
-    assert_eq!(desk.engine.standing(), "secondary");
+    assert_eq!(desk.engine.view().standing(), "secondary");
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn after_a_pause_a_failed_dial_counts_only_where_it_began_since() {
     desk.store_all();
     desk.tell(Event::DialFailed { began: before });
     assert_eq!(desk.answers, [(1, true)]);
-    assert!(desk.engine.status(desk.now).reason.contains("was not promoted"));
+    assert!(desk.engine.view().status(desk.now).reason.contains("was not promoted"));
     desk.tell(Event::DialFailed { began: desk.now });
     assert_eq!(desk.answers, [(1, true), (2, true)]);
 }
@@ -81,7 +81,7 @@ fn after_a_pause_a_failed_dial_counts_only_where_it_began_since() {
 fn a_primary_that_was_idle_for_long_was_not_paused() {
     let mut desk = Desk::on_its_own();
     for _ in 0..10 {
-        let due = desk.engine.deadline();
+        let due = desk.engine.view().deadline();
         assert!(due <= desk.now + Duration::from_secs(3), "it asks to be told the time");
         desk.now = desk.now.max(due);
         desk.tell(Event::Tick);
@@ -119,7 +119,7 @@ fn what_a_peer_acknowledged_before_a_pause_ends_is_answered_only_where_it_is_dur
         desk.write(2);
         desk.store_all();
         desk.pause();
-        let head = desk.engine.status(desk.now).cursors.head.0;
+        let head = desk.engine.view().status(desk.now).cursors.head.0;
         let durable = Sequence(head - 1);
         let Message::Ack(there) = ack_of(desk.last_start().stream, head, head) else {
             panic!("an acknowledgement")
@@ -143,7 +143,7 @@ fn what_was_decided_before_a_pause_and_not_sent_is_held_back() {
     let replies =
         |effects: &[Effect]| effects.iter().filter(|e| matches!(e, Effect::Reply { .. })).count();
     assert_eq!(replies(&effects), 1, "decided");
-    assert!(desk.engine.was_paused(desk.now + PAUSE));
+    assert!(desk.engine.view().was_paused(desk.now + PAUSE));
     desk.pause();
     desk.engine.settle(desk.now, &mut effects);
     assert_eq!(replies(&effects), 0, "and taken back");
@@ -234,7 +234,7 @@ impl Desk {
     }
 
     fn reason(&self) -> String {
-        self.engine.status(self.now).reason
+        self.engine.view().status(self.now).reason
     }
 
     fn follower(&self) -> Hello {
@@ -342,7 +342,7 @@ fn a_primary_whose_peer_took_over_says_what_ends_the_wait_and_that_does() {
     desk.command(Command::Demote);
     desk.store_all();
     desk.save_all();
-    assert_eq!(desk.engine.standing(), "secondary");
+    assert_eq!(desk.engine.view().standing(), "secondary");
     assert!(desk.answers.contains(&(2, false)), "the write that waited failed");
 }
 
@@ -374,6 +374,6 @@ fn a_setting_that_is_applied_while_a_hello_is_awaited_makes_no_moment_due_that_h
     desk.tell(Event::Reconfigure { config: Config { mode: Mode::Async, hold, ..config() } });
     desk.now = desk.now + Duration::from_secs(1);
     desk.tell(Event::Tick);
-    let due = desk.engine.deadline();
+    let due = desk.engine.view().deadline();
     assert!(due > desk.now, "{due:?}");
 }

@@ -19,7 +19,7 @@ pub(super) fn lost() -> Desk {
     desk.set_on_error(OnError::ServeFromPeer);
     desk.write(1);
     fail(&mut desk);
-    let head = desk.engine.status(desk.now).cursors.head.0;
+    let head = desk.engine.view().status(desk.now).cursors.head.0;
     desk.acked(head);
     desk.now = desk.now + Duration::from_secs(2);
     desk.tell(Event::Tick);
@@ -42,7 +42,7 @@ fn pulls(desk: &Desk) -> usize {
 #[test]
 fn nothing_reaches_another_disk_before_the_record_names_it() {
     let mut desk = lost();
-    assert_eq!(desk.engine.may_replace(DISK), Ok(()));
+    assert_eq!(desk.engine.view().may_replace(DISK), Ok(()));
     desk.command(Command::Replace { volume: DISK, identity: 7, block: 512 });
     desk.write(2);
     assert!(desk.ios.is_empty() && pulls(&desk) == 0, "the record is on its way");
@@ -57,18 +57,18 @@ fn nothing_reaches_another_disk_before_the_record_names_it() {
 #[test]
 fn a_disk_that_is_not_lost_is_not_replaced() {
     let desk = Desk::replicating(Mode::Sync);
-    assert_eq!(desk.engine.may_replace(DISK).map_err(|r| r.code), Err("disk-in-use"));
+    assert_eq!(desk.engine.view().may_replace(DISK).map_err(|r| r.code), Err("disk-in-use"));
     let mut desk = lost();
     desk.command(Command::Replace { volume: DISK, identity: 7, block: 512 });
     desk.save_all();
-    assert_eq!(desk.engine.may_replace(DISK).map_err(|r| r.code), Err("disk-in-use"));
+    assert_eq!(desk.engine.view().may_replace(DISK).map_err(|r| r.code), Err("disk-in-use"));
 }
 
 #[test]
 fn without_the_peer_nobody_could_fill_another_disk() {
     let mut desk = lost();
     desk.lose_link();
-    assert_eq!(desk.engine.may_replace(DISK).map_err(|r| r.code), Err("peer-lost"));
+    assert_eq!(desk.engine.view().may_replace(DISK).map_err(|r| r.code), Err("peer-lost"));
 }
 
 #[test]
@@ -86,12 +86,12 @@ fn a_secondarys_marks_prove_nothing_of_another_disk() {
     let mut desk = on_disk_six(follower(generation(1), true));
     desk.save_all();
     desk.hear(item(1));
-    assert_eq!(desk.engine.may_replace(DISK).map_err(|r| r.code), Err("disk-in-use"));
+    assert_eq!(desk.engine.view().may_replace(DISK).map_err(|r| r.code), Err("disk-in-use"));
     fail(&mut desk);
     desk.tell(Event::Disconnected { why: String::from("hung up") });
-    assert_eq!(desk.engine.may_replace(DISK), Ok(()));
+    assert_eq!(desk.engine.view().may_replace(DISK), Ok(()));
     desk.command(Command::Replace { volume: DISK, identity: 7, block: 512 });
-    assert!(!desk.engine.is_consistent(), "whatever the record says still");
+    assert!(!desk.engine.view().is_consistent(), "whatever the record says still");
     let record = desk.save(true);
     assert!(!record.consistent && record.marks_void && record.members[0] == 7);
     desk.tell(Event::Connected);
@@ -100,7 +100,7 @@ fn a_secondarys_marks_prove_nothing_of_another_disk() {
         _ => None,
     });
     assert!(hello.is_some_and(|hello| !hello.trusted && !hello.consistent));
-    assert_eq!(desk.engine.status(desk.now).fault, None, "what failed is gone");
+    assert_eq!(desk.engine.view().status(desk.now).fault, None, "what failed is gone");
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn the_disk_of_a_secondary_that_may_hold_writes_of_its_own_is_not_replaced() {
         desk.hear(Message::Start(start(newer, 1, true)));
         fail(&mut desk);
         desk.save_all();
-        let refused = desk.engine.may_replace(DISK).err().map(|refusal| refusal.code);
+        let refused = desk.engine.view().may_replace(DISK).err().map(|refusal| refusal.code);
         let expected = (wrote || alone).then_some("diverged");
         assert_eq!(refused, expected, "wrote: {wrote}, alone: {alone}");
     }

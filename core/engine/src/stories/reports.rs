@@ -14,7 +14,7 @@ impl Desk {
     }
 
     fn lag(&self) -> Lag {
-        self.engine.status(self.now).lag
+        self.engine.view().status(self.now).lag
     }
 
     /// A secondary whose primary reports.
@@ -75,27 +75,27 @@ fn writes_that_the_peer_has_not_completed_count_as_lag_until_it_has() {
 #[test]
 fn a_status_says_since_when_its_state_is_what_it_is() {
     let mut desk = Desk::replicating(Mode::Async);
-    let since = |desk: &Desk| desk.engine.status(desk.now).state_since;
+    let since = |desk: &Desk| desk.engine.view().status(desk.now).state_since;
     let before = since(&desk);
     desk.now = desk.now + Duration::from_secs(3);
     desk.tell(Event::Tick);
     assert_eq!(since(&desk), before, "nothing changed");
     desk.lose_link();
-    assert_eq!((desk.engine.state(), since(&desk)), (State::Queuing, desk.now));
+    assert_eq!((desk.engine.view().state(), since(&desk)), (State::Queuing, desk.now));
 }
 
 #[test]
 fn that_a_connection_stands_is_no_news_of_the_peer() {
     let mut desk = Desk::replicating(Mode::Async);
     desk.lose_link();
-    let heard = desk.engine.status(desk.now).link.last_heard;
+    let heard = desk.engine.view().status(desk.now).link.last_heard;
     assert!(heard.is_some());
     for _ in 0..3 {
         desk.now = desk.now + Duration::from_secs(4);
         desk.tell(Event::Connected);
         desk.tell(Event::Disconnected { why: String::from("a relay gave up") });
     }
-    assert_eq!(desk.engine.status(desk.now).link.last_heard, heard);
+    assert_eq!(desk.engine.view().status(desk.now).link.last_heard, heard);
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn a_secondary_reports_what_its_primary_did_and_how_old_that_is() {
     let mut desk = Desk::following(ping);
     let at = desk.now;
     desk.now = desk.now + Duration::from_secs(2);
-    let status = desk.engine.status(desk.now);
+    let status = desk.engine.view().status(desk.now);
     assert_eq!(status.lag_reported, Some(at));
     assert_eq!((status.lag.bytes, status.lag.writes), (Bytes::mib(11), 2824));
     assert_eq!(status.lag.oldest, Duration::from_millis(2250), "the oldest write ages");
@@ -131,7 +131,7 @@ fn force_breaks_with_a_primary_of_which_nothing_comes_and_with_no_other() {
     let refusal = desk.results.pop().and_then(Result::err).expect("nobody was fenced");
     assert!(refusal.retry && refusal.text.contains("counts as lost in"), "{refusal:?}");
     assert_eq!(desk.force(), None, "its word is worth more than a silent line");
-    assert!(desk.engine.is_primary());
+    assert!(desk.engine.view().is_primary());
 }
 
 #[test]
@@ -141,7 +141,8 @@ fn a_peer_that_stopped_uncleanly_is_said_to_be_at_least_where_its_record_or_its_
     let (received, durable) = (Sequence(3), Sequence(2));
     let line = desk.lineage();
     desk.meet(Hello { clean: false, received, durable, ..hello(line, true) });
-    let facts = helio_recovery::facts_in_words(desk.engine.last_decision().expect("they met"));
+    let facts =
+        helio_recovery::facts_in_words(desk.engine.view().last_decision().expect("they met"));
     let peer = facts.iter().find(|fact| fact.starts_with("lyon was secondary, in generation"));
     assert!(peer.is_some_and(|fact| fact.contains("at position 3 or later")), "{facts:?}");
 }
@@ -149,14 +150,20 @@ fn a_peer_that_stopped_uncleanly_is_said_to_be_at_least_where_its_record_or_its_
 #[test]
 fn a_primary_reports_since_when_its_peer_is_level_and_a_secondary_whom_it_follows() {
     let mut desk = Desk::replicating(Mode::Sync);
-    assert!(desk.engine.status(desk.now).level_since.is_some() && desk.engine.words().level);
+    assert!(
+        desk.engine.view().status(desk.now).level_since.is_some()
+            && desk.engine.view().words().level
+    );
     desk.lose_link();
-    assert!(desk.engine.status(desk.now).level_since.is_none() && !desk.engine.words().level);
+    assert!(
+        desk.engine.view().status(desk.now).level_since.is_none()
+            && !desk.engine.view().words().level
+    );
     let follows = follower(generation(1), true);
-    assert_eq!(follows.engine.status(follows.now).reason, "follows lyon");
+    assert_eq!(follows.engine.view().status(follows.now).reason, "follows lyon");
     let mut desk = Desk::new(config());
     desk.meet(hello(generation(1), true));
-    let reason = desk.engine.status(desk.now).reason;
+    let reason = desk.engine.view().status(desk.now).reason;
     assert_eq!(reason, "lyon is connected and not primary either");
 }
 
@@ -176,7 +183,7 @@ fn a_peer_is_not_lost_while_it_reports_progress_of_any_kind() {
             let (stream, completed, durable) = (LATEST, rest, rest);
             desk.hear(Message::Ack(Ack { stream, received, completed, durable, ranges }));
         }
-        assert_eq!(desk.engine.is_link_down(), !progress);
+        assert_eq!(desk.engine.view().is_link_down(), !progress);
     }
 }
 

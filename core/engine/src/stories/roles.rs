@@ -22,11 +22,11 @@ fn a_node_that_waits_to_go_on_as_primary_is_demoted_at_once() {
     let record = Superblock { role: Role::Primary, lineage: generation(1), ..new };
     let mut desk = Desk::new(config());
     desk.engine = Engine::new(config(), durable(record), 1, 1, Moment::ZERO);
-    assert_eq!(desk.engine.standing(), "returning");
+    assert_eq!(desk.engine.view().standing(), "returning");
     desk.command(Command::Demote);
     assert!(answer(&mut desk).is_ok());
     assert_eq!(desk.save(true).role, Role::Secondary);
-    assert_eq!(desk.engine.standing(), "secondary");
+    assert_eq!(desk.engine.view().standing(), "secondary");
 }
 
 #[test]
@@ -39,13 +39,13 @@ fn a_node_whose_promotion_cannot_be_recorded_stays_what_it_was() {
         desk.command(Command::Promote { force: true });
         desk.save(false);
         assert_eq!(answer(&mut desk), Err("metadata-failed"));
-        assert_eq!(desk.engine.standing(), standing);
+        assert_eq!(desk.engine.view().standing(), standing);
     }
 }
 
 #[test]
 fn a_node_reports_whether_its_peer_serves_or_did_when_it_was_connected_last() {
-    let role = |desk: &Desk| desk.engine.status(desk.now).link.peer_role;
+    let role = |desk: &Desk| desk.engine.view().status(desk.now).link.peer_role;
     let mut desk = Desk::replicating(Mode::Sync);
     assert_eq!(role(&desk), Some(Role::Secondary));
     desk.lose_link();
@@ -56,15 +56,15 @@ fn a_node_reports_whether_its_peer_serves_or_did_when_it_was_connected_last() {
 #[test]
 fn a_node_holds_the_line_while_it_is_primary_and_until_it_has_left() {
     let mut desk = Desk::new(config());
-    assert!(!desk.engine.holds_line());
+    assert!(!desk.engine.view().holds_line());
     desk.command(Command::Promote { force: true });
     desk.save(true);
-    assert!(desk.engine.holds_line());
+    assert!(desk.engine.view().holds_line());
     desk.command(Command::Demote);
-    assert!(desk.engine.holds_line(), "it is leaving");
+    assert!(desk.engine.view().holds_line(), "it is leaving");
     desk.store_all();
     desk.save_all();
-    assert!(!desk.engine.holds_line());
+    assert!(!desk.engine.view().holds_line());
 }
 
 #[test]
@@ -83,10 +83,10 @@ fn a_promotion_ends_if_the_store_fails_what_was_received_before() {
     desk.hear(item(1));
     desk.lose_link();
     desk.command(Command::Promote { force: true });
-    assert_eq!((desk.engine.standing(), desk.results.len()), ("promoting", 0));
+    assert_eq!((desk.engine.view().standing(), desk.results.len()), ("promoting", 0));
     super::lose::fail(&mut desk);
     assert_eq!(answer(&mut desk), Err("volume-failed"));
-    assert_eq!(desk.engine.standing(), "secondary");
+    assert_eq!(desk.engine.view().standing(), "secondary");
 }
 
 #[test]
@@ -103,8 +103,8 @@ fn a_node_whose_metadata_fails_does_not_go_on_as_primary_by_its_peers_word() {
         desk.meet(hello(generation(1), true));
         let (flushing, short, metadata) = (false, false, 2);
         desk.hear(Message::Pong { token: 1, flushing, short, metadata });
-        let promotes = desk.engine.standing() == "promoting";
+        let promotes = desk.engine.view().standing() == "promoting";
         assert_eq!((promotes, desk.saves.len()), (ok, usize::from(ok)));
-        assert_eq!(desk.engine.is_link_down(), ok, "the connection is kept while it waits");
+        assert_eq!(desk.engine.view().is_link_down(), ok, "the connection is kept while it waits");
     }
 }

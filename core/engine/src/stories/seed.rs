@@ -11,7 +11,7 @@ pub(super) fn seeding() -> Desk {
     let mut desk = Desk::primary(config());
     desk.command(BEGIN);
     assert_eq!(desk.save(true).seeding, 7);
-    assert!(!desk.engine.is_marked(VolumeIndex(0), 0), "nothing has changed yet");
+    assert!(!desk.engine.view().is_marked(VolumeIndex(0), 0), "nothing has changed yet");
     desk
 }
 
@@ -20,7 +20,7 @@ fn began(desk: &Desk) -> bool {
 }
 
 fn label(desk: &Desk) -> Option<&str> {
-    desk.engine.last_decision().map(|met| met.label.as_str())
+    desk.engine.view().last_decision().map(|met| met.label.as_str())
 }
 
 fn blank() -> Hello {
@@ -62,7 +62,7 @@ fn a_disk_that_is_not_the_shipped_one_is_refused_and_nothing_changes() {
     tell_others(&mut desk);
     let refused = desk.results.last().and_then(|r| r.as_ref().err()).map(|r| r.code);
     assert_eq!((refused, began(&desk)), (Some("not-the-disk"), false));
-    assert!(desk.saves.is_empty() && desk.engine.seeding() == Some(7));
+    assert!(desk.saves.is_empty() && desk.engine.view().seeding() == Some(7));
     desk.command(Command::SeedEnd);
     desk.store_all();
     assert_eq!(desk.save(true).seeding, 0, "the right one was put in its place");
@@ -74,8 +74,8 @@ fn what_was_under_way_when_the_seeding_began_is_marked() {
     desk.write(0);
     desk.command(BEGIN);
     desk.save(true);
-    assert!(desk.engine.is_marked(VolumeIndex(0), 0), "the copy may miss it");
-    assert!(!desk.engine.is_marked(VolumeIndex(0), REGION.0));
+    assert!(desk.engine.view().is_marked(VolumeIndex(0), 0), "the copy may miss it");
+    assert!(!desk.engine.view().is_marked(VolumeIndex(0), REGION.0));
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn a_disk_of_which_a_flush_failed_is_not_shipped() {
     assert_eq!((record.seeding, record.suspect, record.marks_void), (0, 0, true));
     desk.command(Command::Promote { force: true });
     desk.save_all();
-    assert!(desk.engine.is_marked(VolumeIndex(0), REGION.0), "everything is copied instead");
+    assert!(desk.engine.view().is_marked(VolumeIndex(0), REGION.0), "everything is copied instead");
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn a_seeding_that_is_being_recorded_is_not_given_up_before_it_began() {
     desk.command(Command::FullResync);
     let record = desk.save(true);
     assert_eq!((record.seeding, record.marks_void), (0, true));
-    assert!(desk.engine.is_marked(VolumeIndex(0), REGION.0), "everything is marked again");
+    assert!(desk.engine.view().is_marked(VolumeIndex(0), REGION.0), "everything is marked again");
 }
 
 #[test]

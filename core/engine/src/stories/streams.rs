@@ -15,14 +15,15 @@ fn word_about_the_stream_before_is_no_offence() {
     assert!(!desk.accuses(), "an acknowledgement that was on its way ended the connection");
     desk.store_all();
     desk.acked(5);
-    assert_eq!(desk.engine.status(desk.now).cursors.peer_durable, Sequence(5));
+    assert_eq!(desk.engine.view().status(desk.now).cursors.peer_durable, Sequence(5));
 }
 
 #[test]
 fn a_generation_is_told_once_this_stream_is_taken_up_whatever_is_said_of_one_before() {
     let starts = |desk: &Desk| desk.said.iter().filter(|m| matches!(m, Message::Start(_))).count();
     let mut desk = Desk::replicating(Mode::Sync);
-    let (before, head) = (desk.last_start().stream, desk.engine.status(desk.now).cursors.head.0);
+    let (before, head) =
+        (desk.last_start().stream, desk.engine.view().status(desk.now).cursors.head.0);
     desk.command(Command::Pause);
     desk.command(Command::FullResync);
     desk.save_all();
@@ -34,7 +35,7 @@ fn a_generation_is_told_once_this_stream_is_taken_up_whatever_is_said_of_one_bef
     assert_eq!(starts(&desk), 2, "it would forget the write, which it holds behind a start");
     desk.acked(head);
     assert_eq!(starts(&desk), 3);
-    assert_eq!(desk.last_start().from, desk.engine.status(desk.now).cursors.head.next());
+    assert_eq!(desk.last_start().from, desk.engine.view().status(desk.now).cursors.head.next());
 }
 
 #[test]
@@ -45,10 +46,10 @@ fn a_follower_whose_volume_failed_asks_for_no_moment_that_has_passed() {
     desk.store();
     desk.hear(item(2));
     super::lose::fail(&mut desk);
-    assert!(desk.engine.status(desk.now).fault.is_some());
+    assert!(desk.engine.view().status(desk.now).fault.is_some());
     desk.now = desk.now + Duration::from_secs(1);
     desk.tell(Event::Tick);
-    let due = desk.engine.deadline();
+    let due = desk.engine.view().deadline();
     assert!(due > desk.now, "item 1 is complete and not durable: {due:?}");
 }
 
@@ -61,8 +62,8 @@ fn a_stop_that_waits_for_what_is_under_way_asks_for_no_moment_that_has_passed() 
     desk.tell(Event::Tick);
     desk.now = desk.now + Duration::from_millis(1);
     desk.tell(Event::Tick);
-    assert_eq!(desk.engine.standing(), "leaving", "the store has not ended the write");
-    assert!(desk.engine.deadline() > desk.now, "only that is waited for");
+    assert_eq!(desk.engine.view().standing(), "leaving", "the store has not ended the write");
+    assert!(desk.engine.view().deadline() > desk.now, "only that is waited for");
 }
 
 /// The peer restarted with what was durable there.
@@ -81,11 +82,14 @@ fn what_a_peer_completed_before_it_restarted_counts_as_lag_again() {
         durable: Sequence(3),
         ranges: Ranges::default(),
     }));
-    let writes = |desk: &Desk| desk.engine.status(desk.now).lag.writes;
+    let writes = |desk: &Desk| desk.engine.view().status(desk.now).lag.writes;
     assert_eq!(writes(&desk), 0);
     desk.lose_link();
     desk.meet(restarted(&desk));
-    assert_eq!(desk.engine.last_decision().map(|met| met.label.as_str()), Some("resume-durable"));
+    assert_eq!(
+        desk.engine.view().last_decision().map(|met| met.label.as_str()),
+        Some("resume-durable")
+    );
     assert_eq!(writes(&desk), 1, "the peer may have lost it");
 }
 
@@ -113,8 +117,8 @@ fn what_the_peer_has_durable_is_not_marked_although_an_earlier_write_has_not_end
     let (io, _) = desk.ios.pop_back().expect("the second write is issued");
     desk.tell(Event::StoreDone { io, outcome: StoreOutcome::Done });
     desk.acked(5);
-    assert!(!desk.engine.is_marked(VolumeIndex(0), REGION.0));
-    assert!(desk.engine.is_marked(VolumeIndex(0), 0), "the first may be missing here");
+    assert!(!desk.engine.view().is_marked(VolumeIndex(0), REGION.0));
+    assert!(desk.engine.view().is_marked(VolumeIndex(0), 0), "the first may be missing here");
     desk.store_all();
-    assert!(!desk.engine.is_marked(VolumeIndex(0), 0));
+    assert!(!desk.engine.view().is_marked(VolumeIndex(0), 0));
 }

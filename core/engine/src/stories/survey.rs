@@ -23,9 +23,9 @@ fn what_neither_copy_stores_is_told_in_one_item_and_its_marks_end_when_that_is_d
     assert!(desk.said.iter().any(asked), "the target was not asked");
     told_empty(&mut desk, true);
     assert_eq!(kinds(&desk), [(ItemKind::Same, SIZE.0)]);
-    assert_eq!(desk.engine.status(desk.now).marked, [SIZE]);
+    assert_eq!(desk.engine.view().status(desk.now).marked, [SIZE]);
     desk.acked(1);
-    assert_eq!(desk.engine.status(desk.now).marked, [Bytes::ZERO]);
+    assert_eq!(desk.engine.view().status(desk.now).marked, [Bytes::ZERO]);
     assert!(desk.ios.is_empty(), "nothing had to be read");
 }
 
@@ -65,7 +65,7 @@ fn an_answer_of_the_stream_before_ends_no_mark() {
 fn a_connection_lost_in_the_middle_of_a_survey_leaves_its_marks() {
     let mut desk = hollow(&[true]);
     desk.lose_link();
-    assert_eq!(desk.engine.status(desk.now).marked, [SIZE]);
+    assert_eq!(desk.engine.view().status(desk.now).marked, [SIZE]);
     desk.hollow = [true, true].into();
     desk.meet(hello(Lineage::default(), true));
     told_empty(&mut desk, true);
@@ -82,7 +82,7 @@ fn a_primary_that_leaves_looks_no_more_whatever_the_target_found() {
     assert!(desk.hollow.len() == 1, "the store is asked again");
     desk.store_all();
     desk.save_all();
-    assert!(!desk.engine.is_primary());
+    assert!(!desk.engine.view().is_primary());
 }
 
 #[test]

@@ -36,13 +36,13 @@ fn a_switch_is_over_when_the_peer_serves() {
     let next = lineage.fork(Generation { number: 9, tag: 9 }, Sequence(3));
     desk.meet(Hello { serving: true, role: Role::Primary, ..hello(next, true) });
     assert!(desk.results.last().is_some_and(Result::is_ok));
-    assert!(!desk.engine.is_primary());
+    assert!(!desk.engine.view().is_primary());
 }
 
 #[test]
 fn a_peer_that_did_not_take_over_gives_the_role_back() {
     let mut desk = handing();
-    let (lineage, tenure) = (desk.lineage(), desk.engine.tenure());
+    let (lineage, tenure) = (desk.lineage(), desk.engine.view().tenure());
     desk.lose_link();
     let head = Sequence(3);
     let level = Hello { head, received: head, durable: head, ..hello(lineage, true) };
@@ -54,7 +54,7 @@ fn a_peer_that_did_not_take_over_gives_the_role_back() {
     assert_eq!(record.role, Role::Primary);
     assert_eq!(record.lineage, lineage, "nothing forked: nobody else wrote");
     assert_eq!(record.tenure, tenure, "so what lies on the volumes may go on");
-    assert!(desk.engine.is_primary());
+    assert!(desk.engine.view().is_primary());
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn a_peer_that_is_not_heard_of_may_be_primary() {
     desk.now = desk.now + Duration::from_secs(11);
     desk.tell(Event::Tick);
     assert_eq!(last_refusal(&desk), Some("unsure"));
-    assert!(!desk.engine.is_primary() && desk.saves.is_empty());
+    assert!(!desk.engine.view().is_primary() && desk.saves.is_empty());
 }
 
 #[test]
@@ -115,13 +115,13 @@ fn a_switch_that_loses_its_peer_before_the_invitation_changes_nothing() {
     desk.command(Command::Switch);
     desk.lose_link();
     desk.tell(Event::Tick);
-    assert!(desk.engine.is_primary() || !desk.ios.is_empty());
+    assert!(desk.engine.view().is_primary() || !desk.ios.is_empty());
     desk.store_all();
     while !desk.saves.is_empty() {
         desk.save(true);
     }
     assert_eq!(last_refusal(&desk), Some("not-switched"));
-    assert!(desk.engine.is_primary());
+    assert!(desk.engine.view().is_primary());
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn a_switch_waits_for_a_peer_that_is_level() {
     desk.meet(hello(Lineage::default(), true));
     desk.command(Command::Switch);
     assert_eq!(last_refusal(&desk), Some("not-level"));
-    assert!(desk.engine.is_primary());
+    assert!(desk.engine.view().is_primary());
 }
 
 #[test]
@@ -149,8 +149,12 @@ fn an_invited_follower_becomes_primary_and_knows_the_copies_equal() {
     let record = desk.save(true);
     assert_eq!((record.role, record.lineage.generation.number), (Role::Primary, 2));
     assert_eq!(record.lineage.ancestors()[0].fork, Sequence(1));
-    assert!(desk.engine.is_primary() && desk.results.last().is_some_and(Result::is_ok));
-    assert_eq!(desk.engine.state(), State::Queuing, "the copies are equal, so order is kept");
+    assert!(desk.engine.view().is_primary() && desk.results.last().is_some_and(Result::is_ok));
+    assert_eq!(
+        desk.engine.view().state(),
+        State::Queuing,
+        "the copies are equal, so order is kept"
+    );
 }
 
 #[test]
@@ -160,7 +164,7 @@ fn a_follower_that_lacks_something_declines() {
     desk.hear(item(1));
     let invite = Roles::Invite { generation: generation(1).generation, head: Sequence(2) };
     desk.hear(Message::Roles(invite));
-    assert!(desk.engine.is_link_down(), "its next hello tells that it did not take over");
+    assert!(desk.engine.view().is_link_down(), "its next hello tells that it did not take over");
     desk.store_all();
     assert!(desk.saves.is_empty());
 }
@@ -175,7 +179,7 @@ fn a_stop_during_a_change_of_roles_comes_after_it() {
     desk.tell(Event::Tick);
     let ends: Vec<bool> = desk.results.iter().map(Result::is_ok).collect();
     assert_eq!(ends, [true, false, true], "promoted; switched, perhaps; stopped");
-    assert!(!desk.engine.is_primary());
+    assert!(!desk.engine.view().is_primary());
 }
 
 /// A primary whose peer went on without it, and which is secondary again.
@@ -196,12 +200,15 @@ pub(super) fn diverged() -> (Desk, Lineage) {
 #[test]
 fn both_nodes_name_the_row_that_fired() {
     let (desk, _) = diverged();
-    let met = desk.engine.last_decision().expect("they met");
+    let met = desk.engine.view().last_decision().expect("they met");
     assert_eq!((met.label.as_str(), met.as_source), ("diverged", false));
-    assert!(met.facts.own && desk.engine.is_link_down());
+    assert!(met.facts.own && desk.engine.view().is_link_down());
     let mut desk = follower(generation(1), true);
     desk.hear(Message::Roles(Roles::Row { label: "resume-durable".into() }));
-    assert_eq!(desk.engine.last_decision().map(|met| met.label.as_str()), Some("resume-durable"));
+    assert_eq!(
+        desk.engine.view().last_decision().map(|met| met.label.as_str()),
+        Some("resume-durable")
+    );
     let told =
         |m: &Message| matches!(m, Message::Roles(Roles::Row { label }) if label == "new-peer");
     let source = Desk::replicating(Mode::Async);
@@ -218,15 +225,18 @@ fn marks_of_the_peer(desk: &mut Desk) {
 #[test]
 fn a_side_that_is_given_up_may_follow() {
     let (mut desk, rival) = diverged();
-    let stake = desk.engine.stake().expect("it holds something of its own");
+    let stake = desk.engine.view().stake().expect("it holds something of its own");
     assert_eq!(stake.differing, [(VolumeIndex(0), Extent::new(0, REGION.0))], "what it marked");
     desk.command(Command::Yield { generation: stake.generation });
     let record = desk.save(true);
     assert_eq!((record.wrote, record.clean, record.role), (false, false, Role::Secondary));
     assert!(!record.marks_void, "its marks prove what they did");
     desk.meet(Hello { serving: true, role: Role::Primary, ..hello(rival, true) });
-    assert_eq!(desk.engine.last_decision().map(|met| met.label.as_str()), Some("update-marks"));
-    assert!(!desk.engine.is_link_down());
+    assert_eq!(
+        desk.engine.view().last_decision().map(|met| met.label.as_str()),
+        Some("update-marks")
+    );
+    assert!(!desk.engine.view().is_link_down());
 }
 
 #[test]
@@ -246,7 +256,7 @@ fn a_primary_that_comes_back_and_agrees_to_its_peer_does_not_go_on_before_that_w
     let agrees = |m: &Message| matches!(m, Message::PromoteReply { granted: true, .. });
     assert!(desk.said.iter().any(agrees));
     answer_ping(&mut desk);
-    assert_eq!((desk.engine.standing(), desk.saves.len()), ("returning", 0));
+    assert_eq!((desk.engine.view().standing(), desk.saves.len()), ("returning", 0));
     desk.lose_link();
     desk.meet(peer);
     answer_ping(&mut desk);
@@ -292,12 +302,18 @@ fn of_two_that_forked_the_one_given_up_goes_back_to_where_they_were_one() {
     desk.store_all();
     desk.save(true);
     desk.meet(Hello { serving: true, role: Role::Primary, ..hello(rival, true) });
-    assert_eq!(desk.engine.last_decision().map(|met| met.label.as_str()), Some("split-brain"));
-    let generation = desk.engine.stake().expect("it holds something").generation;
+    assert_eq!(
+        desk.engine.view().last_decision().map(|met| met.label.as_str()),
+        Some("split-brain")
+    );
+    let generation = desk.engine.view().stake().expect("it holds something").generation;
     desk.command(Command::Yield { generation });
     assert_eq!(desk.save(true).lineage, parent);
     desk.meet(Hello { serving: true, role: Role::Primary, ..hello(rival, true) });
-    assert_eq!(desk.engine.last_decision().map(|met| met.label.as_str()), Some("update-marks"));
+    assert_eq!(
+        desk.engine.view().last_decision().map(|met| met.label.as_str()),
+        Some("update-marks")
+    );
 }
 
 #[test]
@@ -311,8 +327,8 @@ fn of_two_that_share_no_history_the_one_given_up_joins_as_new() {
         ..hello(stranger, true)
     };
     desk.meet(serving(2));
-    assert_eq!(desk.engine.last_decision().map(|met| met.label.as_str()), Some("unrelated"));
-    let generation = desk.engine.stake().expect("it holds something").generation;
+    assert_eq!(desk.engine.view().last_decision().map(|met| met.label.as_str()), Some("unrelated"));
+    let generation = desk.engine.view().stake().expect("it holds something").generation;
     desk.command(Command::Yield { generation });
     let record = desk.save(true);
     assert_eq!(
@@ -320,7 +336,7 @@ fn of_two_that_share_no_history_the_one_given_up_joins_as_new() {
         (Lineage::default(), true, 0)
     );
     desk.meet(serving(2));
-    assert_eq!(desk.engine.last_decision().map(|met| met.label.as_str()), Some("new-peer"));
+    assert_eq!(desk.engine.view().last_decision().map(|met| met.label.as_str()), Some("new-peer"));
 }
 
 #[test]
@@ -331,14 +347,14 @@ fn a_primary_whose_record_is_older_than_its_peer_remembers_is_believed_once_that
     desk.hear(Message::Goodbye { parting: Parting::Stopping, text: String::new() });
     desk.meet_before_saving(serving(0));
     assert_eq!(
-        desk.engine.last_decision().map(|met| met.label.as_str()),
+        desk.engine.view().last_decision().map(|met| met.label.as_str()),
         Some("source-rolled-back")
     );
-    let generation = desk.engine.stake().expect("it holds something").generation;
+    let generation = desk.engine.view().stake().expect("it holds something").generation;
     desk.command(Command::Yield { generation });
     desk.save_all();
     desk.meet(serving(0));
-    assert_eq!(desk.engine.last_decision().map(|met| met.label.as_str()), Some("new-peer"));
+    assert_eq!(desk.engine.view().last_decision().map(|met| met.label.as_str()), Some("new-peer"));
 }
 
 #[test]
@@ -352,7 +368,7 @@ fn no_line_is_resumed_towards_a_side_that_was_given_up() {
         desk.store_all();
         let peer = Hello { incarnation: PEER + 1, clean: false, alone, ..hello(lineage, true) };
         desk.meet(peer);
-        assert_eq!(desk.engine.last_decision().map(|met| met.label.as_str()), Some(row));
+        assert_eq!(desk.engine.view().last_decision().map(|met| met.label.as_str()), Some(row));
         if alone {
             marks_of_the_peer(&mut desk);
             assert!(!desk.last_start().consistent, "order is not kept over what it holds");
@@ -376,7 +392,10 @@ fn a_hand_over_is_proven_equal_although_the_old_primary_told_not_how_far_it_was(
     desk.store_all();
     desk.save(true);
     desk.meet(left);
-    assert_eq!(desk.engine.last_decision().map(|met| met.label.as_str()), Some("equal-at-fork"));
+    assert_eq!(
+        desk.engine.view().last_decision().map(|met| met.label.as_str()),
+        Some("equal-at-fork")
+    );
     assert!(desk.last_start().consistent, "nothing is copied");
 }
 
@@ -409,7 +428,7 @@ fn a_peer_does_not_take_the_role_from_who_is_served_here() {
     let mut desk = Desk::replicating(Mode::Sync);
     desk.tell(Event::Held { by: Some("attached as /dev/x".into()) });
     desk.hear(Message::Roles(Roles::SwitchWanted));
-    assert!(desk.engine.is_primary() && desk.saves.is_empty());
+    assert!(desk.engine.view().is_primary() && desk.saves.is_empty());
     let denied = desk.said.iter().rev().find_map(|said| match said {
         Message::PromoteReply { granted, text } => Some((*granted, text.clone())),
         _ => None,
@@ -439,7 +458,7 @@ fn a_tenure_lasts_until_others_may_have_written() {
     let mut desk = Desk::new(config());
     let record = Superblock { role: Role::Secondary, ..next.clone() };
     desk.engine = Engine::new(config(), durable(record.clone()), 3, 3, Moment::ZERO);
-    assert_eq!(desk.engine.tenure(), first.tenure);
+    assert_eq!(desk.engine.view().tenure(), first.tenure);
     assert_ne!(promoted(record, 4).tenure, first.tenure);
 }
 
@@ -457,7 +476,7 @@ fn a_primary_whose_last_flush_before_a_switch_fails_stays_primary_and_says_so() 
     let refusal = desk.results.last().and_then(|r| r.as_ref().err()).expect("it was refused");
     assert!(refusal.text.contains("a flush failed"), "{}", refusal.text);
     assert!(refusal.text.contains("paris is still primary"), "{}", refusal.text);
-    assert!(desk.engine.is_primary());
+    assert!(desk.engine.view().is_primary());
     desk.write(1);
     desk.acked(4);
     assert!(desk.answers.contains(&(1, true)), "lyon serves in place of the store that failed");

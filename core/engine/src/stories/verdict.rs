@@ -7,7 +7,7 @@ use helio_format::report::Report;
 use helio_units::Verdict;
 
 fn verdict(desk: &Desk) -> Verdict {
-    desk.engine.status(desk.now).verdict
+    desk.engine.view().status(desk.now).verdict
 }
 
 fn reports(desk: &Desk) -> Vec<&Report> {
@@ -29,7 +29,7 @@ fn a_fault_that_the_peer_reports_makes_the_verdict_until_it_reports_none() {
         Report { fault: fault.what.clone(), hint: fault.hint.clone(), ..Report::default() };
     desk.hear(Message::Report(report));
     assert_eq!(verdict(&desk), Verdict::DiskFailed);
-    assert_eq!(desk.engine.status(desk.now).peer_fault, Some(fault));
+    assert_eq!(desk.engine.view().status(desk.now).peer_fault, Some(fault));
     desk.hear(Message::Report(Report::default()));
     assert_eq!(verdict(&desk), Verdict::Ok);
 }
@@ -57,10 +57,10 @@ fn a_report_is_sent_when_it_changed_and_not_again() {
 fn the_time_of_a_verdict_goes_on_while_the_state_changes_under_it() {
     let mut desk = Desk::replicating(Mode::Sync);
     desk.lose_link();
-    let since = desk.engine.status(desk.now).verdict_since;
+    let since = desk.engine.view().status(desk.now).verdict_since;
     assert_eq!(verdict(&desk), Verdict::AtRisk);
     desk.now = desk.now + Duration::from_secs(60);
     desk.command(Command::Pause);
-    assert_eq!(desk.engine.status(desk.now).state, State::Logging);
-    assert_eq!(desk.engine.status(desk.now).verdict_since, since);
+    assert_eq!(desk.engine.view().status(desk.now).state, State::Logging);
+    assert_eq!(desk.engine.view().status(desk.now).verdict_since, since);
 }

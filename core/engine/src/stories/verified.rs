@@ -15,7 +15,7 @@ fn the_record_says_when_a_generation_of_its_own_began() {
     assert!((NOON.0..NOON.0 + 100).contains(&record.began), "{}", record.began);
     // Whoever starts from it knows that still.
     let again = Engine::new(config(), durable(record.clone()), 2, 2, Moment::ZERO);
-    assert_eq!(again.stake().map(|stake| stake.since), Ok(Some(WallTime(record.began))));
+    assert_eq!(again.view().stake().map(|stake| stake.since), Ok(Some(WallTime(record.began))));
 }
 
 #[test]
@@ -31,10 +31,10 @@ fn the_record_says_when_a_volume_was_verified_last() {
     desk.tell(Event::Calendar(NOON));
     desk.command(Command::Verify(VerifyWish::default()));
     let mut upto = 3;
-    while desk.engine.verify_status().run.is_some() {
+    while desk.engine.view().verify_status().run.is_some() {
         desk.store_all();
         upto += 1;
-        desk.acked(upto.min(desk.engine.status(desk.now).cursors.head.0));
+        desk.acked(upto.min(desk.engine.view().status(desk.now).cursors.head.0));
     }
     desk.tell(Event::Tick);
     let records: Vec<Superblock> =
@@ -42,7 +42,7 @@ fn the_record_says_when_a_volume_was_verified_last() {
     let record = records.last().expect("a record of it");
     assert!(record.verified[0] >= NOON.0, "{record:?}");
     assert_eq!((record.differed[0], record.repaired), (0, 0));
-    let told = desk.engine.verified(VolumeIndex(0)).map(|verified| verified.at);
+    let told = desk.engine.view().verified(VolumeIndex(0)).map(|verified| verified.at);
     assert_eq!(told, Some(WallTime(record.verified[0])));
 }
 
@@ -54,16 +54,16 @@ fn the_record_says_which_of_several_volumes_was_repaired() {
     desk.meet(peer);
     let peer_has_all = |desk: &mut Desk| {
         desk.store_all();
-        let head = desk.engine.status(desk.now).cursors.head.0;
+        let head = desk.engine.view().status(desk.now).cursors.head.0;
         desk.acked(head);
     };
-    while desk.engine.state() != State::Replicating {
+    while desk.engine.view().state() != State::Replicating {
         peer_has_all(&mut desk);
         desk.save_all();
     }
     let wish = VerifyWish { volume: Some(second), repair: true, ..VerifyWish::default() };
     desk.command(Command::Verify(wish));
-    while desk.engine.verify_status().run.is_some() {
+    while desk.engine.view().verify_status().run.is_some() {
         peer_has_all(&mut desk);
     }
     desk.tell(Event::Tick);
@@ -73,6 +73,6 @@ fn the_record_says_which_of_several_volumes_was_repaired() {
     }
     let config = desk.engine.turn.config().clone();
     let again = Engine::new(config, durable(record), 2, 2, Moment::ZERO);
-    assert_eq!(again.verified(second).map(|verified| verified.repaired), Some(true));
-    assert_eq!(again.verified(VolumeIndex(0)), None);
+    assert_eq!(again.view().verified(second).map(|verified| verified.repaired), Some(true));
+    assert_eq!(again.view().verified(VolumeIndex(0)), None);
 }

@@ -24,7 +24,7 @@ impl Desk {
 
     /// The peer has completed everything.
     fn peer_has_it(&mut self) {
-        let head = self.engine.status(self.now).cursors.head.0;
+        let head = self.engine.view().status(self.now).cursors.head.0;
         self.acked(head);
     }
 }
@@ -33,7 +33,7 @@ impl Desk {
 fn replicating(size: Bytes) -> Desk {
     let (mut desk, peer) = Desk::primary_of(&[size], config());
     desk.meet(peer);
-    while desk.engine.state() != State::Replicating {
+    while desk.engine.view().state() != State::Replicating {
         desk.store_all();
         desk.peer_has_it();
         desk.save_all();
@@ -42,7 +42,7 @@ fn replicating(size: Bytes) -> Desk {
 }
 
 fn status(desk: &Desk) -> VerifyStatus {
-    desk.engine.verify_status()
+    desk.engine.view().verify_status()
 }
 
 #[test]
@@ -86,18 +86,18 @@ fn a_verify_that_was_stopped_goes_on_where_it_was_unless_it_is_to_begin_anew() {
 fn a_few_regions_that_are_equal_are_no_news_to_be_recorded() {
     let mut desk = replicating(Bytes(4 * STEP));
     desk.verify(VerifyWish::default());
-    let before = desk.engine.verify_revision();
+    let before = desk.engine.view().verify_revision();
     for _ in 0..3 {
         desk.store();
         desk.peer_has_it();
         desk.tell(Event::Tick);
     }
     assert_eq!(status(&desk).volumes[0].place, 3 * STEP);
-    assert_eq!(desk.engine.verify_revision(), before);
+    assert_eq!(desk.engine.view().verify_revision(), before);
     desk.store();
     desk.peer_has_it();
     desk.tell(Event::Tick);
-    assert!(desk.engine.verify_revision() > before, "the end of a volume is recorded");
+    assert!(desk.engine.view().verify_revision() > before, "the end of a volume is recorded");
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn a_rate_lets_one_region_through_at_a_time_and_the_next_when_it_is_due() {
         desk.store_all();
         desk.peer_has_it();
         while desk.compared().is_empty() && status(&desk).run.is_some() {
-            let due = desk.engine.deadline();
+            let due = desk.engine.view().deadline();
             assert!(due > desk.now && due < Moment::NEVER, "{due:?}");
             desk.now = due;
             desk.tell(Event::Tick);
@@ -164,15 +164,15 @@ fn differences_that_were_only_listed_count_until_an_update_copies_them() {
     let mut desk = replicating(Bytes(4 * STEP));
     desk.verify(VerifyWish::default());
     desk.store();
-    let sequence = desk.engine.status(desk.now).cursors.head;
+    let sequence = desk.engine.view().status(desk.now).cursors.head;
     let extent = Extent::new(8192, 4096);
     desk.hear(Message::Copying(Copying::Differs { volume: V, extent, sequence }));
-    assert_eq!((desk.engine.status(desk.now).differing, status(&desk).listed.len()), (1, 1));
-    assert!(!desk.engine.is_marked(V, extent.offset));
+    assert_eq!((desk.engine.view().status(desk.now).differing, status(&desk).listed.len()), (1, 1));
+    assert!(!desk.engine.view().is_marked(V, extent.offset));
     desk.command(Command::StopVerify);
     desk.command(Command::Resync);
-    assert_eq!(desk.engine.status(desk.now).differing, 0);
-    assert!(desk.engine.is_marked(V, extent.offset));
+    assert_eq!(desk.engine.view().status(desk.now).differing, 0);
+    assert!(desk.engine.view().is_marked(V, extent.offset));
 }
 
 #[test]
@@ -183,6 +183,6 @@ fn a_verify_that_waits_for_the_stream_asks_for_no_moment_that_has_passed() {
     for _ in 0..3 {
         desk.now = desk.now + Duration::from_millis(100);
         desk.tell(Event::Tick);
-        assert!(desk.engine.deadline() > desk.now, "only the stream is waited for");
+        assert!(desk.engine.view().deadline() > desk.now, "only the stream is waited for");
     }
 }

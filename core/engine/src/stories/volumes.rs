@@ -26,7 +26,7 @@ impl Desk {
     pub(super) fn of_two(config: Config) -> Self {
         let (mut desk, peer) = Self::primary_of(&[SIZE; 2], config);
         desk.meet(peer);
-        while desk.engine.state() != State::Replicating {
+        while desk.engine.view().state() != State::Replicating {
             desk.store_all();
             desk.peer_has_all();
             desk.save_all();
@@ -35,7 +35,7 @@ impl Desk {
     }
 
     fn peer_has_all(&mut self) {
-        let head = self.engine.status(self.now).cursors.head.0;
+        let head = self.engine.view().status(self.now).cursors.head.0;
         self.acked(head);
     }
 
@@ -53,10 +53,10 @@ fn behind_a_failed_flush_the_peer_serves_a_volume_only_if_it_holds_the_others() 
         fail(&mut desk);
         desk.peer_has_all();
         assert_eq!(desk.answers, [(1, false)]);
-        assert!(desk.engine.is_marked(FIRST, 4096));
+        assert!(desk.engine.view().is_marked(FIRST, 4096));
         desk.ask_of(volume, 2, Operation::Flush);
         fail(&mut desk);
-        let fault = desk.engine.fault().unwrap_or_default().what;
+        let fault = desk.engine.view().fault().unwrap_or_default().what;
         assert_eq!(fault.contains("served from lyon"), volume == FIRST, "{volume:?}: {fault}");
     }
 }
@@ -66,10 +66,10 @@ fn all_of_a_suspect_volume_counts_as_lag_and_nothing_of_the_other_one() {
     for volume in [FIRST, SECOND] {
         let mut desk = Desk::of_two(config());
         desk.lose_link();
-        assert_eq!(desk.engine.status(desk.now).lag.dirty, Bytes::ZERO);
+        assert_eq!(desk.engine.view().status(desk.now).lag.dirty, Bytes::ZERO);
         desk.ask_of(volume, 1, Operation::Flush);
         fail(&mut desk);
-        assert_eq!(desk.engine.status(desk.now).lag.dirty, SIZE, "{volume:?}");
+        assert_eq!(desk.engine.view().status(desk.now).lag.dirty, SIZE, "{volume:?}");
     }
 }
 
