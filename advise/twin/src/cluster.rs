@@ -305,15 +305,15 @@ impl Cluster {
         let Node { engine, clock, .. } = &mut self.nodes[side.index()];
         if let Some(engine) = engine {
             engine.settle(clock.read(self.now), &mut effects);
-            engine.check_invariants();
+            engine.view().check_invariants();
         }
         self.perform(side, &mut effects);
         self.effects = effects;
         let node = self.node(side);
         let Some(engine) = &node.engine else { return };
-        let holds_line = engine.holds_line();
+        let holds_line = engine.view().holds_line();
         // An engine that asks for the past is woken at once, but time must move.
-        let (now, due) = (self.now, node.clock.when(engine.deadline()));
+        let (now, due) = (self.now, node.clock.when(engine.view().deadline()));
         let wake = due.max(now + Duration::from_micros(1));
         let node = self.node_mut(side);
         node.overdue = if due <= now { node.overdue + 1 } else { 0 };

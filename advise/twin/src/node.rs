@@ -200,7 +200,7 @@ impl Node {
     /// Whether it serves as primary.
     #[must_use]
     pub fn serves(&self) -> bool {
-        self.engine.as_ref().is_some_and(Engine::is_primary)
+        self.engine.as_ref().is_some_and(|engine| engine.view().is_primary())
     }
 
     /// Whether it does nothing at that moment, though it runs.

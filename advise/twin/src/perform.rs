@@ -158,7 +158,8 @@ impl Cluster {
         let changed = changed_extent(&op);
         // What is pulled from the peer is no write of a client's.
         let leading = node.engine.as_ref().is_some_and(|engine| {
-            engine.holds_line() && !changed.is_some_and(|extent| engine.is_pulling(volume, extent))
+            engine.view().holds_line()
+                && !changed.is_some_and(|extent| engine.view().is_pulling(volume, extent))
         });
         let stamps = match &op {
             StoreOp::Write { payload, .. } | StoreOp::Verify { payload, .. } => {

@@ -91,7 +91,7 @@ impl Cluster {
         mut content: impl FnMut(Place) -> Stamp,
     ) -> bool {
         let engine = self.node(side).engine.as_ref();
-        let refuses = engine.is_none_or(|engine| engine.may_replace(volume).is_err());
+        let refuses = engine.is_none_or(|engine| engine.view().may_replace(volume).is_err());
         if refuses || self.node(side).hangs(self.now()) {
             return false;
         }

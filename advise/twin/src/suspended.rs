@@ -26,7 +26,7 @@ impl Suspended {
     /// The last item that it had received.
     #[must_use]
     pub fn head(&self) -> Sequence {
-        let status = |engine: &Engine| engine.status(Moment::ZERO).cursors.head;
+        let status = |engine: &Engine| engine.view().status(Moment::ZERO).cursors.head;
         self.node.engine.as_ref().map_or(Sequence::ZERO, status)
     }
 }

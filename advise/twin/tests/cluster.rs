@@ -67,7 +67,7 @@ fn pass(cluster: &mut Cluster, span: Duration) {
 }
 
 fn state(cluster: &Cluster) -> State {
-    cluster.node(Side::Paris).engine.as_ref().expect("paris runs").state()
+    cluster.node(Side::Paris).engine.as_ref().expect("paris runs").view().state()
 }
 
 fn write(cluster: &mut Cluster, id: u64) {
@@ -151,7 +151,8 @@ fn a_daemon_that_does_not_serve_the_group_turns_the_peer_away_until_it_is_starte
     cluster.take_journal(&mut journal);
     let refused = |h: &&Happening| matches!(h, Happening::TurnedAway { side: Side::Paris });
     assert_eq!(journal.iter().filter(refused).count(), 1, "a refused peer waits for longer");
-    let status = cluster.node(Side::Paris).engine.as_ref().expect("it runs").status(cluster.now());
+    let status =
+        cluster.node(Side::Paris).engine.as_ref().expect("it runs").view().status(cluster.now());
     assert!(status.link.why.contains("is not served"), "{:?}", status.link);
     cluster.start(Side::Lyon).expect("it starts");
     pass(&mut cluster, Duration::from_secs(10));

@@ -208,7 +208,7 @@ impl Pair {
         pair.nodes[0].run(pair.now, Some(promote));
         pair.quiesce();
         pair.connect();
-        while pair.nodes[0].engine.state() != State::Replicating {
+        while pair.nodes[0].engine.view().state() != State::Replicating {
             pair.now = pair.now + Duration::from_millis(10);
             pair.quiesce();
         }

@@ -122,7 +122,7 @@ impl Driver {
             let mut new = Config { node: names.0, peer: names.1, ..config.clone() };
             // `helio mode` may have changed it since; only an applied mode changes it back.
             if let (Some(engine), true) = (&cluster.node(side).engine, setting != Setting::Mode) {
-                new.mode = engine.words().mode;
+                new.mode = engine.view().words().mode;
             }
             if (old.safe_copy == SafeCopy::Off) != (config.safe_copy == SafeCopy::Off) {
                 oracle.safe_copy_given_up();
@@ -136,7 +136,7 @@ impl Driver {
                 self.coverage.struck("apply-one-node");
             }
             let now = cluster.node(side).clock.read(cluster.now());
-            let status = cluster.node(side).engine.as_ref().map(|engine| engine.status(now));
+            let status = cluster.node(side).engine.as_ref().map(|engine| engine.view().status(now));
             let Some((mode, queue)) = status.and_then(|s| s.queue.map(|queue| (s.mode, queue)))
             else {
                 continue;

@@ -84,7 +84,7 @@ impl Client {
             return false;
         };
         let volumes = (0..self.volumes.len() as u16).map(VolumeIndex);
-        *told = Some(volumes.map(|volume| engine.block(volume).0).collect());
+        *told = Some(volumes.map(|volume| engine.view().block(volume).0).collect());
         self.visits += 1;
         cluster.use_volumes(side, (1 << self.volumes.len()) - 1)
     }

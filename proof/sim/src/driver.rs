@@ -234,7 +234,8 @@ impl Driver {
         if let Some(force) = promotion {
             // Whoever puts an old file back forces nothing there before the two have met: a limit that
             // docs/reference/recovery.md names.
-            let status = node.engine.as_ref().map(|e| e.status(node.clock.read(cluster.now())));
+            let status =
+                node.engine.as_ref().map(|e| e.view().status(node.clock.read(cluster.now())));
             let met = status.is_some_and(|status| status.link.word != "connecting");
             let blind = force && oracle.is_restored(side) && !met;
             if blind || !node.is_up() || node.hangs(cluster.now()) {

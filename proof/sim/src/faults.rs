@@ -242,8 +242,9 @@ impl Fault {
 
 /// Who could take over by its hold lease now.
 fn lease_holder(cluster: &Cluster) -> Option<Side> {
-    let holds =
-        |side: &Side| cluster.node(*side).engine.as_ref().is_some_and(|e| e.lease_held().is_some());
+    let holds = |side: &Side| {
+        cluster.node(*side).engine.as_ref().is_some_and(|e| e.view().lease_held().is_some())
+    };
     Side::BOTH.into_iter().find(holds)
 }
 
@@ -419,7 +420,8 @@ impl Driver {
             Fault::Log | Fault::Update | Fault::Full | Fault::Mode(_) => {
                 let side = serving.unwrap_or(Side::Paris);
                 let engine = cluster.node(side).engine.as_ref();
-                let paused = engine.is_some_and(|engine| engine.status(cluster.now()).paused);
+                let paused =
+                    engine.is_some_and(|engine| engine.view().status(cluster.now()).paused);
                 let command = match fault {
                     Fault::Log => Command::Pause,
                     Fault::Full => Command::FullResync,
@@ -495,7 +497,7 @@ impl Driver {
         let engine = cluster.node(side).engine.as_ref();
         // Nobody throws his own away for a disk that is not there any more.
         let there = cluster.node(side.other()).has_its_disk();
-        if tries > 40 || !there || engine.is_none_or(|engine| engine.lacks_regions()) {
+        if tries > 40 || !there || engine.is_none_or(|engine| engine.view().lacks_regions()) {
             return;
         }
         let command = if tries == 0 { Command::Pause } else { Command::Reverse { full } };
@@ -666,6 +668,6 @@ fn gives_stores_up(cluster: &Cluster) -> bool {
 pub(crate) fn lacks(cluster: &Cluster, side: Side) -> bool {
     let node = cluster.node(side);
     let recorded = |record: &Superblock| record.role == Role::Primary && !record.consistent;
-    node.engine.as_ref().is_some_and(Engine::lacks_regions)
+    node.engine.as_ref().is_some_and(|engine| engine.view().lacks_regions())
         || node.superblock().is_some_and(recorded)
 }

@@ -129,7 +129,7 @@ impl Driver {
         // Its connections were reset when it went back, so one that there is now began with a handshake since.
         let met = |side: Side| {
             let engine = cluster.node(side).engine.as_ref();
-            engine.is_some_and(|engine| engine.status(now).link.word == "connected")
+            engine.is_some_and(|engine| engine.view().status(now).link.word == "connected")
         };
         self.resumed.take_if(|side| !oracle.is_restored(*side) || (self.healing && met(*side)));
         for side in Side::BOTH {
@@ -139,11 +139,11 @@ impl Driver {
             }
             let node = cluster.node(side);
             let Some(engine) = node.engine.as_ref().filter(|_| !node.hangs(now)) else { continue };
-            let status = engine.status(node.clock.read(now));
+            let status = engine.view().status(node.clock.read(now));
             let leading = status.role == Role::Primary;
-            let awaits = engine.is_primary() && engine.seeding().is_some();
+            let awaits = engine.view().is_primary() && engine.view().seeding().is_some();
             // Where a volume failed, too, that is the fault that is told.
-            let unrecorded = engine.words().metadata_failed;
+            let unrecorded = engine.view().words().metadata_failed;
             let waits = |fault: &Fault| {
                 let text = &fault.what;
                 let continues = fault.hint.contains("the resync then continues");
@@ -204,7 +204,9 @@ impl Driver {
         let why = |side: Side| {
             let node = cluster.node(side);
             let engine = node.engine.as_ref();
-            engine.map(|engine| engine.status(node.clock.read(now)).link.why).unwrap_or_default()
+            engine
+                .map(|engine| engine.view().status(node.clock.read(now)).link.why)
+                .unwrap_or_default()
         };
         let told = Side::BOTH.map(why);
         let heard = |label: &str| told.iter().any(|why| why.contains(label));
@@ -250,7 +252,7 @@ impl Driver {
             return;
         }
         let engine = cluster.node(side).engine.as_ref();
-        let stake = engine.and_then(|engine| engine.stake().ok());
+        let stake = engine.and_then(|engine| engine.view().stake().ok());
         match stake.filter(|_| self.dice.chance(2, 3)) {
             Some(stake) => {
                 self.tally.yields += 1;
@@ -310,7 +312,8 @@ impl Driver {
         let keeps = |side: &Side| {
             let node = cluster.node(*side);
             let engine = node.engine.as_ref().filter(|_| !node.hangs(now));
-            engine.is_some_and(|engine| engine.status(now).safe_copy.is_some_and(|c| c.sound))
+            engine
+                .is_some_and(|engine| engine.view().status(now).safe_copy.is_some_and(|c| c.sound))
         };
         if let Some(side) = Side::BOTH.into_iter().find(keeps) {
             let refused = self.healing && self.dice.chance(1, 3);

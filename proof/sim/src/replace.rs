@@ -56,9 +56,9 @@ impl Driver {
     fn put_another(&mut self, side: Side, cluster: &mut Cluster, oracle: &mut Oracle) -> bool {
         let leads = cluster.node(side).serves();
         let apart = |engine: &Engine| {
-            engine.is_primary()
-                && matches!(engine.state(), State::Queuing | State::Logging)
-                && !engine.is_greeting()
+            engine.view().is_primary()
+                && matches!(engine.view().state(), State::Queuing | State::Logging)
+                && !engine.view().is_greeting()
         };
         let others = cluster.node(side.other()).engine.as_ref().is_some_and(apart)
             && !lacks(cluster, side.other());

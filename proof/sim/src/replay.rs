@@ -232,7 +232,7 @@ mod tests {
         };
         let mut engine = Engine::new(config, durable, 1, 1, Moment::ZERO);
         engine.handle(Moment::ZERO, event, &mut Vec::new());
-        engine.records()[0].to_string()
+        engine.view().records()[0].to_string()
     }
 
     #[test]

@@ -299,7 +299,7 @@ impl Stage<'_> {
         }
         for side in Side::BOTH {
             let engine = self.cluster.node(side).engine.as_ref();
-            let shows = self.oracle.state(side).zip(engine.map(helio_engine::Engine::standing));
+            let shows = self.oracle.state(side).zip(engine.map(|engine| engine.view().standing()));
             let shown = core::mem::replace(&mut self.shown[side.index()], shows);
             let (Some((from, stood)), Some((to, stands))) = (shown, shows) else { continue };
             if from != to {
@@ -386,20 +386,21 @@ impl Stage<'_> {
     fn is_settled(&self) -> bool {
         let engine = |side: &Side| self.cluster.node(*side).engine.as_ref();
         // Of both: where a store fails at this very moment, its peer has not heard of it yet.
-        let replicates = |side| engine(side).is_some_and(|e| e.state() == State::Replicating);
+        let replicates =
+            |side| engine(side).is_some_and(|e| e.view().state() == State::Replicating);
         let quiet = |side: &Side| {
             let node = self.cluster.node(*side);
             node.pool.is_empty() && node.disk.under_way() == 0 && !node.hangs(self.cluster.now())
         };
         // In async it is answered before it is there; where images may differ, they are the same as long as it is not.
         let is_there = |e: &Engine| {
-            let cursors = e.status(self.cluster.now()).cursors;
+            let cursors = e.view().status(self.cluster.now()).cursors;
             cursors.peer_completed >= cursors.head
         };
-        let [here, there] = Side::BOTH.map(|side| engine(&side).map(|e| e.words().verdict));
+        let [here, there] = Side::BOTH.map(|side| engine(&side).map(|e| e.view().words().verdict));
         Side::BOTH.iter().all(replicates)
             && here == there
-            && Side::BOTH.iter().filter_map(engine).any(|e| e.is_primary() && is_there(e))
+            && Side::BOTH.iter().filter_map(engine).any(|e| e.view().is_primary() && is_there(e))
             && (self.oracle.images_equal() || self.oracle.expects_less())
             && self.oracle.waiting() == 0
             && Side::BOTH.iter().all(quiet)
@@ -413,7 +414,7 @@ impl Stage<'_> {
             match &node.engine {
                 None => words += &format!("; {side} is down"),
                 Some(engine) => {
-                    let status = engine.status(node.clock.read(self.cluster.now()));
+                    let status = engine.view().status(node.clock.read(self.cluster.now()));
                     let (payloads, ios) = (node.pool.len(), node.disk.under_way());
                     words += &format!(
                         "; {side}: {} {} ({}), fault {:?}, {payloads} payloads, {ios} operations, queue {:?}, {:?}, \

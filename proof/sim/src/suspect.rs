@@ -17,11 +17,11 @@ impl Driver {
         oracle: &mut Oracle,
     ) -> bool {
         let node = cluster.node(side);
-        let Some(engine) = node.engine.as_ref().filter(|engine| engine.is_primary()) else {
+        let Some(engine) = node.engine.as_ref().filter(|engine| engine.view().is_primary()) else {
             return false;
         };
-        let lacks = engine.lacks_regions();
-        let refused = engine.status(node.clock.read(cluster.now())).link.word == "refused";
+        let lacks = engine.view().lacks_regions();
+        let refused = engine.view().status(node.clock.read(cluster.now())).link.word == "refused";
         if suspect(cluster, side).is_none() || lacks {
             return false;
         }
@@ -43,7 +43,7 @@ impl Driver {
     ) -> bool {
         let Some(volume) = suspect(cluster, side) else { return false };
         let engine = cluster.node(side).engine.as_ref();
-        if engine.is_none_or(|engine| engine.may_accept(volume).is_err()) {
+        if engine.is_none_or(|engine| engine.view().may_accept(volume).is_err()) {
             return false;
         }
         self.coverage.struck("suspect-accepted");

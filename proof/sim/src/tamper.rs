@@ -144,7 +144,10 @@ impl Driver {
     fn copies(&self, cluster: &Cluster) -> bool {
         let serves_in = |state| {
             let engines = Side::BOTH.map(|side| cluster.node(side).engine.as_ref());
-            engines.into_iter().flatten().any(|e| e.is_primary() && e.state() == state)
+            engines
+                .into_iter()
+                .flatten()
+                .any(|e| e.view().is_primary() && e.view().state() == state)
         };
         serves_in(State::Syncing)
             || serves_in(State::CatchingUp)
@@ -194,7 +197,8 @@ impl Driver {
             return;
         }
         let Some(suspended) = self.suspended[side.index()].take() else {
-            let standing = cluster.node(side).engine.as_ref().map(Engine::standing);
+            let standing =
+                cluster.node(side).engine.as_ref().map(|engine| engine.view().standing());
             if standing != Some("secondary") || self.dice.chance(1, 8) {
                 return;
             }
@@ -207,8 +211,8 @@ impl Driver {
         // As with older metadata: only a primary that knows more than the snapshot can detect it.
         let other = cluster.node(side.other());
         let knows = other.engine.as_ref().is_some_and(|engine| {
-            let cursors = engine.status(other.clock.read(cluster.now())).cursors;
-            engine.is_primary() && cursors.peer_durable > suspended.head()
+            let cursors = engine.view().status(other.clock.read(cluster.now())).cursors;
+            engine.view().is_primary() && cursors.peer_durable > suspended.head()
         });
         let remembered = other.superblock().map_or(0, |record| record.remembers);
         let told = remembered > suspended.changes() && suspended.changes() > 0;
@@ -251,7 +255,8 @@ fn wears_out(cluster: &Cluster, side: Side) -> bool {
 /// save left in the file, nobody knows.
 fn is_sound(cluster: &Cluster, side: Side) -> bool {
     let node = cluster.node(side);
-    let failed = |engine: &Engine| engine.status(node.clock.read(cluster.now())).fault.is_some();
+    let failed =
+        |engine: &Engine| engine.view().status(node.clock.read(cluster.now())).fault.is_some();
     if node.engine.as_ref().is_none_or(failed) {
         return false;
     }

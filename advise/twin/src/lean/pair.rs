@@ -202,14 +202,14 @@ impl Pair {
     }
 
     fn stuck(&self) -> Stuck {
-        let Status { state, reason, .. } = self.nodes[0].engine.status(self.now);
+        let Status { state, reason, .. } = self.nodes[0].engine.view().status(self.now);
         Stuck { state, reason }
     }
 
     /// The copies are level and order is kept.
     #[must_use]
     pub fn is_level(&self) -> bool {
-        self.nodes[0].engine.state() == State::Replicating
+        self.nodes[0].engine.view().state() == State::Replicating
     }
 
     /// Payloads that the engines hold: none once everything is durable on both nodes.
@@ -301,7 +301,7 @@ impl Pair {
         let end = begun + run.end.since(run.begin);
         let until = end + run.patience;
         let mut sample = work.measured_from();
-        let before = self.nodes[0].engine.status(self.now).queue;
+        let before = self.nodes[0].engine.view().status(self.now).queue;
         loop {
             let due = self.next().min(work.next().max(self.now)).min(sample);
             if due > until || due == Moment::NEVER {
@@ -356,7 +356,7 @@ impl Pair {
             && self.now >= *at
             && work.figures.level_after.is_none()
         {
-            let cursors = self.nodes[0].engine.status(self.now).cursors;
+            let cursors = self.nodes[0].engine.view().status(self.now).cursors;
             let upto = *upto.get_or_insert(cursors.head);
             if self.is_level() && cursors.peer_completed >= upto {
                 work.figures.level_after = Some(self.now.since(*at));
@@ -366,7 +366,7 @@ impl Pair {
 
     /// Takes a sample.
     fn look(&mut self, work: &mut Work<'_>, begun: Moment) {
-        let status = self.nodes[0].engine.status(self.now);
+        let status = self.nodes[0].engine.view().status(self.now);
         let Some(queue) = status.queue else { return };
         // What dirty regions come to is no part of a forecast's lag.
         let lag = status.lag.bytes - status.lag.dirty;
@@ -398,7 +398,7 @@ impl Pair {
     fn sum_up(&self, work: Work<'_>, throttled: u64, carried: [u64; 2]) -> Figures {
         let over = work.is_over();
         let mut figures = work.figures;
-        if let Some(queue) = self.nodes[0].engine.status(self.now).queue {
+        if let Some(queue) = self.nodes[0].engine.view().status(self.now).queue {
             (figures.queue_high, figures.items_high) = (queue.bytes_high, queue.items_high);
             figures.bound = queue.bound;
             figures.throttled = Items(queue.throttled - throttled);

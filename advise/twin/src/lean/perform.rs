@@ -219,7 +219,7 @@ impl Pair {
         }
         let finish = now + node.turn_time(self.config.processor, count);
         node.busy = finish;
-        node.wake = node.engine.deadline().max(finish + LEAST);
+        node.wake = node.engine.view().deadline().max(finish + LEAST);
         if !node.inbox.is_empty() {
             node.stir(finish);
         }
@@ -235,7 +235,7 @@ impl Pair {
 
     /// Where marks take the place of the queue, what its items wrote differs from now on.
     fn mind_order(&mut self) {
-        let state = self.nodes[0].engine.state();
+        let state = self.nodes[0].engine.view().state();
         let lost = matches!(state, State::Logging | State::NeedsRoom | State::Syncing);
         if lost && !self.order_lost {
             for (volume, extent) in self.owed.drain(..) {

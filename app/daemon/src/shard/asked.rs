@@ -83,7 +83,7 @@ impl<D: Driver> Shard<D> {
         match ask {
             Ask::AtStake { group, reply } => self.look(&group, reply, show::at_stake),
             Ask::MayPromote { group, restore, reply } => {
-                self.look(&group, reply, |group, _| group.engine.may_promote(true, restore));
+                self.look(&group, reply, |group, _| group.engine.view().may_promote(true, restore));
             }
             Ask::Explain { group, reply } => self.look(&group, reply, explain::explanation),
             Ask::Recorder { group, reply } => self.look(&group, reply, show::recorder),
@@ -196,7 +196,7 @@ impl<D: Driver> Shard<D> {
             Ask::Offer { group, volume, read_only, reply } => {
                 let found = attached::open(&group, &volume, read_only, &self.groups);
                 let offer = |(shape, place): (_, Place)| {
-                    let tenure = self.groups[place.group].engine.tenure();
+                    let tenure = self.groups[place.group].engine.view().tenure();
                     Offer { shape, tenure }
                 };
                 let _gone = reply.send(found.map(offer));

@@ -49,7 +49,7 @@ impl Watch {
 
     /// Tells what changed since the last look; looks only, where nothing did.
     pub(crate) fn look(&mut self, index: usize, group: &Group, clients: &Clients, clock: &Clock) {
-        let words = group.engine.words();
+        let words = group.engine.view().words();
         let volumes = || (0..group.volumes.len() as u16).map(VolumeIndex);
         let count = |volume| clients.count(index, volume);
         if self.seen[index].as_ref().is_some_and(|seen| {

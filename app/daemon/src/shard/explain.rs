@@ -29,7 +29,7 @@ impl Losing {
 }
 
 pub(crate) fn explanation(group: &Group, clock: &Clock) -> Explanation {
-    let status = group.engine.status(clock.now());
+    let status = group.engine.view().status(clock.now());
     let changed = changed(&status, &group.peer);
     Explanation {
         group: group.name.clone(),
@@ -39,7 +39,7 @@ pub(crate) fn explanation(group: &Group, clock: &Clock) -> Explanation {
         state: status.state,
         reason: status.reason,
         at_ms: Clock::wall_now(),
-        row: group.engine.last_decision().map(|last| row(last, &group.name, clock)),
+        row: group.engine.view().last_decision().map(|last| row(last, &group.name, clock)),
         changed,
     }
 }
@@ -69,7 +69,7 @@ fn row(last: &LastDecision, group: &str, clock: &Clock) -> Row {
 }
 
 pub(crate) fn losing(group: &Group) -> Result<Losing, Refusal> {
-    let stake = group.engine.stake()?;
+    let stake = group.engine.view().stake()?;
     let intro = format!("{} may differ from {} in", group.config.node, group.peer);
     let began = began(stake.since);
     let outro = format!(

@@ -157,7 +157,7 @@ impl Group {
         }
         Self {
             index,
-            verify_revision: engine.verify_revision(),
+            verify_revision: engine.view().verify_revision(),
             used: [0; 2],
             engine,
             outbox,
@@ -245,7 +245,7 @@ impl Group {
     /// Changes a setting that may change while running.
     pub(crate) fn change(&mut self, now: Moment, setting: Setting) {
         // `helio mode` may have changed the mode since; only an applied mode changes it back.
-        self.config.mode = self.engine.words().mode;
+        self.config.mode = self.engine.view().words().mode;
         match setting {
             Setting::Mode(mode) => self.config.mode = mode,
             Setting::Queue(queue, source) => {
@@ -264,7 +264,7 @@ impl Group {
     /// What runs now, of all that can change while it runs.
     pub(crate) fn running(&self) -> Running {
         Running {
-            mode: self.engine.words().mode,
+            mode: self.engine.view().words().mode,
             queue: self.config.queue,
             queue_source: self.queue_source,
             peer_timeout: self.config.peer_timeout,
@@ -312,7 +312,7 @@ impl Group {
     /// Gives acknowledgements back to the engine if this process was paused since they were decided: it holds them until
     /// it has checked that the peer did not take over. Returns whether it was.
     fn take_back(&mut self, now: Moment, wanted: &mut Vec<Wanted>) -> bool {
-        if !self.engine.was_paused(now) {
+        if !self.engine.view().was_paused(now) {
             return false;
         }
         for one in std::mem::take(wanted) {
@@ -377,7 +377,7 @@ impl Group {
                     let _gone = reply.send(result);
                 }
             }
-            Effect::Note(note) => self.log.note(&note, self.engine.state(), clock.now()),
+            Effect::Note(note) => self.log.note(&note, self.engine.view().state(), clock.now()),
             Effect::AskHook => self.outbox.asks.send_modify(|asked| *asked += 1),
             Effect::Stopped => {
                 self.stopped = true;
@@ -568,12 +568,12 @@ impl Group {
 
     /// What verifies left is handed over to be kept, where there is something new.
     pub(crate) fn keep_verified(&mut self) {
-        let revision = self.engine.verify_revision();
+        let revision = self.engine.view().verify_revision();
         if revision == std::mem::replace(&mut self.verify_revision, revision) {
             return;
         }
         let names: Vec<&str> = self.volumes.iter().map(|v| v.name.as_str()).collect();
-        let status = self.engine.verify_status();
+        let status = self.engine.view().verify_status();
         self.outbox.verified.send_replace(Record::of(&names, &status));
     }
 
@@ -686,9 +686,9 @@ impl Group {
             return Moment::NEVER;
         }
         let timeout = self.config.peer_timeout;
-        let check = self.engine.awaits_check().map(|s| self.link.check_deadline(s, timeout));
+        let check = self.engine.view().awaits_check().map(|s| self.link.check_deadline(s, timeout));
         let link = self.link.deadline().min(check.unwrap_or(Moment::NEVER));
-        self.engine.deadline().min(link)
+        self.engine.view().deadline().min(link)
     }
 }
 

@@ -318,7 +318,7 @@ impl<D: Driver> Shard<D> {
     /// Notices what a turn changed about a group.
     fn look_at(&mut self, index: usize) {
         let group = &self.groups[index];
-        self.clients.role_seen(index, group.engine.is_primary(), &mut self.driver);
+        self.clients.role_seen(index, group.engine.view().is_primary(), &mut self.driver);
         self.attached.role_seen(index, &group.engine, &mut self.driver);
         let Self { groups, watch, clients, clock, .. } = self;
         groups[index].guarded(|group| {
@@ -353,12 +353,12 @@ impl<D: Driver> Shard<D> {
             return;
         }
         group.guarded(|group| {
-            if let Some(since) = group.engine.awaits_check()
+            if let Some(since) = group.engine.view().awaits_check()
                 && let Some(began) = group.link.check(since, now, group.config.peer_timeout)
             {
                 group.tell(now, helio_engine::Event::DialFailed { began });
             }
-            if !*stopping || group.engine.stop_wants_peer() {
+            if !*stopping || group.engine.view().stop_wants_peer() {
                 group.link.dial_if_due(now, driver);
             }
             if let Some(figures) = group.link.measure_if_due(now) {
@@ -634,7 +634,7 @@ impl<D: Driver> Shard<D> {
     fn command(&mut self, index: usize, command: Command, reply: CommandReply, now: Moment) {
         let group = &self.groups[index];
         let clients = self.nbd_clients(index);
-        if command == Command::Demote && clients > 0 && group.engine.is_primary() {
+        if command == Command::Demote && clients > 0 && group.engine.view().is_primary() {
             let text = format!("{clients} NBD connection(s) use {}", group.name);
             let hint = format!("unmount and disconnect them, then `helio demote {}`", group.name);
             let _gone = reply.send(Err(Refusal::new("in-use", text, hint)));
@@ -642,7 +642,7 @@ impl<D: Driver> Shard<D> {
         }
         let devices = self.attached.writers(index);
         let gives_up = matches!(command, Command::Demote | Command::Switch);
-        if gives_up && !devices.is_empty() && group.engine.is_primary() {
+        if gives_up && !devices.is_empty() && group.engine.view().is_primary() {
             let refusal = self.attached.refusal(index, &self.groups, &devices);
             let _gone = reply.send(Err(refusal));
             return;

@@ -61,7 +61,7 @@ impl<D: Driver> Shard<D> {
         }
         self.rota.stir(index);
         let group = &mut self.groups[index];
-        let role = group.engine.words().role;
+        let role = group.engine.view().words().role;
         group.releasing = Releasing::Stopping { role, reply };
         let (told, _nobody_waits) = oneshot::channel();
         group.guarded(|group| group.command(now, Command::Stop, told));
@@ -78,8 +78,8 @@ impl<D: Driver> Shard<D> {
         if !devices.is_empty() {
             return Err(self.attached.refusal(index, &self.groups, &devices));
         }
-        let words = group.engine.words();
-        if !force && (!words.consistent || group.engine.lacks_regions()) {
+        let words = group.engine.view().words();
+        if !force && (!words.consistent || group.engine.view().lacks_regions()) {
             return Err(Refusal::new(
                 "not-consistent",
                 format!("the copy of {name} on this node is not complete and consistent"),
@@ -110,8 +110,8 @@ impl<D: Driver> Shard<D> {
             return;
         };
         group.tap = None;
-        let words = group.engine.words();
-        let (head, flushed) = group.engine.left_behind();
+        let words = group.engine.view().words();
+        let (head, flushed) = group.engine.view().left_behind();
         let stores = std::mem::take(&mut group.volumes).into_iter();
         let released = Released {
             role,

@@ -27,7 +27,7 @@ impl<D: Driver> Shard<D> {
     pub(super) fn seat(&self, index: usize, volume: &str) -> Result<Seat, Refusal> {
         let at = self.volume(index, volume)?;
         let group = &self.groups[index];
-        group.engine.may_replace(at)?;
+        group.engine.view().may_replace(at)?;
         let member = &group.volumes[usize::from(at.0)].member;
         let held = member.held().map_err(|error| {
             let text = format!("the old disk cannot be closed: {error}");
@@ -43,7 +43,7 @@ impl<D: Driver> Shard<D> {
         });
         let own = format!("{}/{volume}", group.name);
         let others = all.filter(|(_, name)| *name != own).collect();
-        let alignment = group.engine.block(at);
+        let alignment = group.engine.view().block(at);
         Ok(Seat { held, alignment, others, peer: group.peer.clone() })
     }
 
@@ -54,7 +54,7 @@ impl<D: Driver> Shard<D> {
         volume: &str,
     ) -> Result<(VolumeIndex, String), Refusal> {
         let at = self.volume(index, volume)?;
-        Ok((at, self.groups[index].engine.may_accept(at)?))
+        Ok((at, self.groups[index].engine.view().may_accept(at)?))
     }
 
     fn volume(&self, index: usize, volume: &str) -> Result<VolumeIndex, Refusal> {
@@ -77,7 +77,7 @@ impl<D: Driver> Shard<D> {
         now: Moment,
     ) {
         let ready = self.volume(index, volume).and_then(|at| {
-            self.groups[index].engine.may_replace(at)?;
+            self.groups[index].engine.view().may_replace(at)?;
             Ok(at)
         });
         let at = match ready {

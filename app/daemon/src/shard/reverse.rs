@@ -11,7 +11,7 @@ impl<D: Driver> Shard<D> {
     /// What a reversal would throw away.
     pub(super) fn throwing_away(&self, index: usize, full: bool) -> Result<Losing, Refusal> {
         let group = &self.groups[index];
-        let stake = group.engine.reversal_stake(full)?;
+        let stake = group.engine.view().reversal_stake(full)?;
         let (node, peer) = (&group.config.node, &group.peer);
         let intro = format!("{node} would overwrite its copy with the copy of {peer} in");
         let outro = format!("writes there that exist only on {node} are discarded");

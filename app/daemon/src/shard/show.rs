@@ -24,7 +24,7 @@ pub(crate) fn group(
     clients: impl Fn(VolumeIndex) -> u64,
 ) -> GroupStatus {
     let now = clock.now();
-    let status = group.engine.status(now);
+    let status = group.engine.view().status(now);
     let volumes = group.volumes.iter().zip(0..).map(|(volume, n)| VolumeStatus {
         name: volume.name.clone(),
         size_bytes: volume.size,
@@ -100,11 +100,11 @@ fn lease(status: &Status, clock: &Clock) -> Option<LeaseStatus> {
 
 /// A seed disk on its way. A secondary has this from the decision that its primary reported.
 fn seeding(status: &Status, group: &Group, clock: &Clock) -> Option<SeedingStatus> {
-    if let Some(since) = group.engine.seeding() {
+    if let Some(since) = group.engine.view().seeding() {
         let changed_bytes = status.marked.iter().fold(Bytes::ZERO, |sum, marked| sum + *marked);
         return Some(SeedingStatus { since_ms: WallTime(since), changed_bytes });
     }
-    let met = group.engine.last_decision().filter(|met| met.label == "seeding")?;
+    let met = group.engine.view().last_decision().filter(|met| met.label == "seeding")?;
     let follows = status.role == Role::Secondary && status.link.word == "connected";
     follows.then(|| SeedingStatus { since_ms: clock.wall(met.at), changed_bytes: status.lag.bytes })
 }
@@ -126,7 +126,7 @@ fn answers(group: &Group, status: &Status, clock: &Clock) -> Option<AnswersStatu
         p99_us: of.p99,
         most_us: of.most,
     };
-    let told = group.engine.answer_times()?;
+    let told = group.engine.view().answer_times()?;
     let since_ms = clock.wall(status.queue?.marks_since);
     Some(AnswersStatus { since_ms, writes: times(told.writes), flushes: times(told.flushes) })
 }
@@ -301,7 +301,7 @@ fn counters(status: &Status, traffic: Traffic) -> CounterStatus {
 /// What a forced promotion would put at stake, as far as this node knows.
 pub(crate) fn at_stake(group: &Group, clock: &Clock) -> AtStake {
     let now = clock.now();
-    let status = group.engine.status(now);
+    let status = group.engine.view().status(now);
     let peer = &group.peer;
     let Some(heard) = status.link.last_heard else {
         return AtStake {
@@ -349,7 +349,7 @@ pub(crate) fn at_stake(group: &Group, clock: &Clock) -> AtStake {
 
 /// The flight recorder in words.
 pub(crate) fn recorder(group: &Group, clock: &Clock) -> Vec<RecorderEvent> {
-    let records = group.engine.records();
+    let records = group.engine.view().records();
     records
         .into_iter()
         .map(|r| RecorderEvent { at_ms: clock.wall(r.at), what: r.to_string() })

@@ -130,25 +130,25 @@ impl Desk {
     /// Whether a stream of its own flows: what is acknowledged of it counts.
     pub(super) fn streams(&self) -> bool {
         let flows = [State::Syncing, State::CatchingUp, State::Replicating];
-        self.engine.holds_line() && flows.contains(&self.engine.state())
+        self.engine.view().holds_line() && flows.contains(&self.engine.view().state())
     }
 
     /// For the report of a violation.
     pub(super) fn describe(&self) -> String {
-        let status = self.engine.status(self.now);
-        let (standing, cursors) = (self.engine.standing(), status.cursors);
+        let status = self.engine.view().status(self.now);
+        let (standing, cursors) = (self.engine.view().standing(), status.cursors);
         let open = (self.ios.len(), self.keeps.len(), self.saves, self.befores, self.hooks);
         format!("{standing}, {}, {cursors:?}, under way {open:?}", status.state)
     }
 
     /// Whether it holds a line itself.
     pub(super) fn leads(&self) -> bool {
-        self.engine.holds_line()
+        self.engine.view().holds_line()
     }
 
     /// Payloads that the peer sent and that were not given back. What a failed store stopped is held until the restart.
     pub(super) fn leftovers(&self) -> usize {
-        let status = self.engine.status(self.now);
+        let status = self.engine.view().status(self.now);
         if status.fault.is_some() {
             return 0;
         }
@@ -215,7 +215,7 @@ impl Desk {
         let mut effects = Vec::new();
         let heard = matches!(event, Event::Message(_));
         // A hello that the table refuses is no impossible one: of a peer that does not serve, it ends the wait behind a pause.
-        let checks = self.engine.awaits_check().is_some()
+        let checks = self.engine.view().awaits_check().is_some()
             && matches!(&event, Event::Message(Message::Hello(hello)) if !hello.serving);
         self.engine.handle(self.now, event, &mut effects);
         // An answer that such words bring about comes before anything else does.
@@ -226,7 +226,7 @@ impl Desk {
         let early = heard && hangs_up && matches!(first, Some(Effect::Reply { .. }));
         let refuses =
             effects.iter().any(|effect| matches!(effect, Effect::Hangup { refused: true, .. }));
-        let checked = checks && refuses && self.engine.awaits_check().is_none();
+        let checked = checks && refuses && self.engine.view().awaits_check().is_none();
         hold(!early || checked, Promise::ChecksPeer, || {
             String::from("a client is answered by words for which the connection is ended")
         })?;
@@ -237,7 +237,7 @@ impl Desk {
         hold(self.received <= RECEIVED_MAX, Promise::Bounded, || {
             format!("{} of a peer's payload are held", Bytes(self.received))
         })?;
-        let holds = self.engine.items_received();
+        let holds = self.engine.view().items_received();
         hold(holds <= self.bound + READ_AHEAD, Promise::Bounded, || {
             format!("{holds} items of a peer are held, of {} at most", self.bound)
         })

@@ -33,7 +33,8 @@ impl Oracle {
         let zeros = matches!(asked.operation, Operation::Zero { .. } | Operation::Discard { .. });
         if zeros && asked.at_store && !asked.sent {
             let engine = cluster.node(side).engine.as_ref();
-            let head = engine.map_or(Sequence::ZERO, |e| e.status(Moment::ZERO).cursors.head);
+            let head =
+                engine.map_or(Sequence::ZERO, |e| e.view().status(Moment::ZERO).cursors.head);
             self.unsent.push((head, asked.clone()));
         }
         let promised = Mode::ALL.into_iter().find(|m| before.promises(*m) && after.promises(*m));

@@ -112,7 +112,7 @@ impl Oracle {
             Operation::Read(_) => false,
         };
         let engine = cluster.node(asked.side).engine.as_ref();
-        let can_record = engine.is_some_and(|engine| !engine.words().metadata_failed);
+        let can_record = engine.is_some_and(|engine| !engine.view().words().metadata_failed);
         if !flushes || !can_record || !matches!(denial, Denial::Store(_)) {
             return Ok(());
         }

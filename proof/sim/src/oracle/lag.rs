@@ -29,7 +29,7 @@ impl Oracle {
     pub(super) fn pinged(&mut self, cluster: &Cluster, side: Side, token: u64) {
         let engine = cluster.node(side).engine.as_ref();
         // What it tells while a disk is shipped is about that disk.
-        let seeds = engine.is_some_and(|engine| engine.seeding().is_some());
+        let seeds = engine.is_some_and(|engine| engine.view().seeding().is_some());
         let at = if seeds { 0 } else { self.serial };
         self.pings[side.index()].sent.push_back((token, at));
     }
@@ -38,7 +38,7 @@ impl Oracle {
     pub(super) fn note_pings(&mut self, cluster: &Cluster) {
         for side in Side::BOTH {
             let engine = cluster.node(side).engine.as_ref();
-            let token = engine.and_then(helio_engine::Engine::told);
+            let token = engine.and_then(|engine| engine.view().told());
             let news = token.filter(|token| {
                 self.pings[side.index()].heard.is_none_or(|(heard, _)| heard != *token)
             });
@@ -57,10 +57,10 @@ impl Oracle {
     /// counts if an acknowledged write is newer than the peer's content.
     pub(super) fn judge_lag(&self, cluster: &Cluster, side: Side) -> Result<(), Violation> {
         let node = cluster.node(side);
-        let Some(engine) = node.engine.as_ref().filter(|e| !e.lacks_regions()) else {
+        let Some(engine) = node.engine.as_ref().filter(|e| !e.view().lacks_regions()) else {
             return Ok(());
         };
-        let streams = match engine.state() {
+        let streams = match engine.view().state() {
             State::Logging | State::NeedsRoom => false,
             // What a peer that died completed and lost is known when it comes back.
             State::Replicating | State::CatchingUp | State::Syncing if self.is_as_met(side) => true,
@@ -70,11 +70,12 @@ impl Oracle {
         if node.disk.under_way() > 0 || !self.lag_due || self.went_back(side) {
             return Ok(());
         }
-        let Some(lag) = engine.reported_lag() else { return Ok(()) };
+        let Some(lag) = engine.view().reported_lag() else { return Ok(()) };
         let mut lacking = 0;
         for (volume, regions) in (0u16..).map(VolumeIndex).zip(&self.differing) {
-            let marked =
-                |region: &usize| engine.is_marked(volume, (region * self.grain) as u64 * BLOCK.0);
+            let marked = |region: &usize| {
+                engine.view().is_marked(volume, (region * self.grain) as u64 * BLOCK.0)
+            };
             let counts = regions.iter().enumerate().filter(|(region, n)| **n > 0 && marked(region));
             lacking += counts
                 .map(
@@ -119,8 +120,9 @@ impl Oracle {
         cluster: &Cluster,
         side: Side,
     ) -> Result<(), Violation> {
-        let engine = cluster.node(side).engine.as_ref().filter(|engine| !engine.is_primary());
-        let lag = engine.and_then(helio_engine::Engine::reported_lag);
+        let engine =
+            cluster.node(side).engine.as_ref().filter(|engine| !engine.view().is_primary());
+        let lag = engine.and_then(|engine| engine.view().reported_lag());
         let (Some(lag), Some((_, told))) = (lag, self.pings[side.index()].heard) else {
             return Ok(());
         };

@@ -81,11 +81,12 @@ impl Oracle {
         }
         let LiedAbout { places, passes } = &mut self.lied_about;
         for (side, passes) in Side::BOTH.into_iter().zip(passes) {
-            let Some(engine) = cluster.node(side).engine.as_ref().filter(|e| e.is_primary()) else {
+            let Some(engine) = cluster.node(side).engine.as_ref().filter(|e| e.view().is_primary())
+            else {
                 *passes = Passes::default();
                 continue;
             };
-            let status = engine.verify_status();
+            let status = engine.view().verify_status();
             for (volume, since, pass) in passes.ended(&status, self.serial) {
                 let differed = |(place, differs): &(&Place, &Option<Serial>)| {
                     place.volume == volume && differs.is_some_and(|from| from <= since)
@@ -97,7 +98,7 @@ impl Oracle {
                             .listed
                             .iter()
                             .any(|(v, extent)| *v == volume && holds(*extent, place))
-                        || engine.is_marked(volume, place.offset());
+                        || engine.view().is_marked(volume, place.offset());
                     hold(told && pass.differed.0 > 0, Promise::FindsRot, || {
                         format!("{side} verified volume {}, {place:?} differs: {pass:?}", volume.0)
                     })?;

@@ -49,7 +49,8 @@ impl Oracle {
         }
         for side in Side::BOTH {
             let node = cluster.node(side);
-            let Some(engine) = node.engine.as_ref().filter(|engine| engine.is_primary()) else {
+            let Some(engine) = node.engine.as_ref().filter(|engine| engine.view().is_primary())
+            else {
                 continue;
             };
             let (own, peer) = (&self.copies[side.index()], &self.copies[side.other().index()]);
@@ -64,7 +65,7 @@ impl Oracle {
                 h.leader == side.other() && !known
             });
             // While a disk is shipped the marks are those against it, and nothing travels to any other copy.
-            if engine.seeding().is_some() {
+            if engine.view().seeding().is_some() {
                 continue;
             }
             // Of a peer whose own record proves nothing, everything counts as marked once the two meet.
@@ -77,7 +78,8 @@ impl Oracle {
             // Where it failed in this generation, in which this process leads, its memory tells.
             let since = |side: Side| cluster.node(side).superblock().map(|r| r.peer_invalid);
             let leads_in = cluster.node(side).superblock().map(|r| r.lineage.generation);
-            let remembers = engine.words().metadata_failed && since(side.other()) == leads_in;
+            let remembers =
+                engine.view().words().metadata_failed && since(side.other()) == leads_in;
             // Of one on another disk than its record is about, everything counts as marked as well.
             let foreign = !cluster.node(side.other()).has_its_disk();
             // What a metadata file that is lost told of is known once an operator decided.
@@ -102,7 +104,7 @@ impl Oracle {
             for (volume, regions) in (0u16..).map(VolumeIndex).zip(&self.differing) {
                 for (region, _) in regions.iter().enumerate().filter(|(_, n)| **n > 0) {
                     let offset = (region * self.grain) as u64 * BLOCK.0;
-                    let known = engine.is_marked(volume, offset)
+                    let known = engine.view().is_marked(volume, offset)
                         || is_recorded(cluster, side.other(), volume, offset);
                     hold(known, Promise::Marks, || {
                         format!(
@@ -120,7 +122,7 @@ impl Oracle {
     pub(super) fn judge_heard(&self, cluster: &Cluster) -> Result<(), Violation> {
         for side in Side::BOTH {
             let node = cluster.node(side);
-            let heard = node.engine.as_ref().and_then(helio_engine::Engine::last_heard);
+            let heard = node.engine.as_ref().and_then(|engine| engine.view().last_heard());
             hold(heard <= node.read_at, Promise::Reports, || {
                 format!("{side} says it heard its peer at {heard:?}, it read at {:?}", node.read_at)
             })?;

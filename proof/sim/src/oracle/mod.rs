@@ -98,8 +98,8 @@ impl View {
     fn of(cluster: &Cluster, side: Side) -> Self {
         let engine = cluster.node(side).engine.as_ref();
         Self {
-            state: engine.map(helio_engine::Engine::state),
-            effective: engine.and_then(helio_engine::Engine::effective),
+            state: engine.map(|engine| engine.view().state()),
+            effective: engine.and_then(|engine| engine.view().effective()),
         }
     }
 
@@ -248,7 +248,7 @@ impl Oracle {
         operation: Operation,
     ) {
         let engine = cluster.node(side).engine.as_ref();
-        let behind = engine.map_or(Sequence::ZERO, |e| e.status(Moment::ZERO).cursors.head);
+        let behind = engine.map_or(Sequence::ZERO, |e| e.view().status(Moment::ZERO).cursors.head);
         self.serial += 1;
         let submitted = self.serial;
         let asked = Asked {
@@ -497,7 +497,7 @@ fn judge_bounds(cluster: &Cluster) -> Result<(), Violation> {
     for side in Side::BOTH {
         let node = cluster.node(side);
         let (Some(bound), Some(engine)) = (node.receive_items, &node.engine) else { continue };
-        let holds = engine.items_received();
+        let holds = engine.view().items_received();
         hold(holds <= bound + 1, Promise::Bounded, || {
             format!("{side} holds {holds} items, of {bound} at most")
         })?;

@@ -66,7 +66,7 @@ impl Oracle {
         let Some(lost_at) = self.copies[side.other().index()].lost_at else { return Ok(()) };
         let engine = cluster.node(side).engine.as_ref();
         // Of a process that has ended since, nobody can tell.
-        let leased = engine.is_none_or(helio_engine::Engine::leads_by_lease);
+        let leased = engine.is_none_or(|engine| engine.view().leads_by_lease());
         let asked = commanded.map_or(self.copies[side.index()].connected_at, |(_, asked)| asked);
         let begins = leads && !self.copies[side.index()].serving;
         hold(!begins || forced || leased || asked < lost_at, Promise::LostMetadata, || {

@@ -44,8 +44,9 @@ impl Oracle {
                 return self.look_again(cluster, side);
             }
             let engine = cluster.node(side).engine.as_ref();
-            let (leased, begins) =
-                engine.map(|e| (e.leads_by_lease(), e.is_primary())).unwrap_or_default();
+            let (leased, begins) = engine
+                .map(|e| (e.view().leads_by_lease(), e.view().is_primary()))
+                .unwrap_or_default();
             if leased && !begins {
                 // It came too late: the record is put back.
                 return self.look_again(cluster, side);
@@ -167,9 +168,10 @@ impl Oracle {
         })?;
         let (own, peer) = (&self.copies[side.index()], &self.copies[side.other().index()]);
         let engine = cluster.node(side).engine.as_ref();
-        let leased = engine.is_some_and(|engine| engine.leads_by_lease());
+        let leased = engine.is_some_and(|engine| engine.view().leads_by_lease());
         let by_force = |at: &Key| self.histories.get(at).is_some_and(|history| history.forced);
-        let begins = cluster.node(side).engine.as_ref().is_some_and(|engine| engine.is_primary());
+        let begins =
+            cluster.node(side).engine.as_ref().is_some_and(|engine| engine.view().is_primary());
         let rival = begins && cluster.node(side.other()).serves() && !by_force(&peer.generation);
         hold(!rival || force == Some(true) || leased, Promise::OnePrimary, || {
             format!("{side} becomes primary without force while the other serves")

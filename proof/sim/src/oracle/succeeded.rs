@@ -18,7 +18,7 @@ impl Oracle {
         let (side, now) = (heir.other(), cluster.now());
         self.succeeded[heir.index()] = None;
         let node = cluster.node(side);
-        if !node.engine.as_ref().is_some_and(helio_engine::Engine::holds_line) {
+        if !node.engine.as_ref().is_some_and(|engine| engine.view().holds_line()) {
             return;
         }
         let paused = node.pause_counted(now).filter(|time| *time > node.peer_timeout);

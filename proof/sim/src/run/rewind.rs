@@ -66,7 +66,8 @@ impl Stage<'_> {
             let states = self.describe();
             format!("the machine of {side} went back, and {heir} lost writes ({lost:?}): {states}")
         })?;
-        let state = |side| self.cluster.node(side).engine.as_ref().map(helio_engine::Engine::state);
+        let state =
+            |side| self.cluster.node(side).engine.as_ref().map(|engine| engine.view().state());
         let level = Side::BOTH.into_iter().all(|side| state(side) == Some(State::Replicating));
         hold(!level || self.image(side) == now, Promise::Replicating, || {
             format!("the machine of {side} went back, and its copy is another: {}", self.describe())

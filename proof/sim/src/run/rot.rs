@@ -125,7 +125,7 @@ impl Stage<'_> {
     }
 
     fn verified(&self, side: Side) -> Option<VerifyStatus> {
-        self.cluster.node(side).engine.as_ref().map(helio_engine::Engine::verify_status)
+        self.cluster.node(side).engine.as_ref().map(|engine| engine.view().verify_status())
     }
 
     fn advance_until(&mut self, over: impl Fn(&Self) -> bool) -> Result<(), Violation> {

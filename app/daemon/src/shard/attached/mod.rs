@@ -257,7 +257,7 @@ impl Attached {
 
     /// How a group stands. Readers of what is another thing now are ended.
     pub(crate) fn role_seen(&mut self, group: usize, engine: &Engine, driver: &mut dyn Driver) {
-        let primary = engine.is_primary();
+        let primary = engine.view().is_primary();
         for slot in 0..self.slots.len() {
             let place = self.slots[slot].as_ref().map(|device| device.place);
             if place.is_some_and(|p| p.group == group && p.read_only && p.aside == primary) {
@@ -447,7 +447,7 @@ impl Attached {
         let group = &io.groups[device.place.group];
         match (outcome, work) {
             (Outcome::Read { buffer, result: Ok(()) }, Work::Read { skip, length, .. })
-                if group.engine.words().consistent =>
+                if group.engine.view().words().consistent =>
             {
                 device.line.done(unique, &work, &buffer[skip..skip + length]);
             }
@@ -475,12 +475,12 @@ impl Attached {
 
 /// Whether others may write the volumes: who is a secondary, or hands over, lets them.
 pub(crate) fn lets_others_write(engine: &Engine) -> bool {
-    matches!(engine.standing(), "secondary" | "handing" | "closing")
+    matches!(engine.view().standing(), "secondary" | "handing" | "closing")
 }
 
 /// A device remembers the volume as it was in the tenure it is of: it is not served to be written in another.
 fn is_of_tenure(place: Place, tenure: u64, groups: &[Group]) -> Result<(), Refusal> {
-    if place.read_only || groups[place.group].engine.tenure() == tenure {
+    if place.read_only || groups[place.group].engine.view().tenure() == tenure {
         return Ok(());
     }
     let text = "this node was secondary in between, and another node may have written the volume";

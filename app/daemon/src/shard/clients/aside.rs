@@ -61,14 +61,14 @@ impl Clients {
         let group = &io.groups[place.group];
         let request = &owner.request;
         match outcome {
-            Outcome::Read { buffer, result: Ok(()) } if group.engine.words().consistent => {
+            Outcome::Read { buffer, result: Ok(()) } if group.engine.view().words().consistent => {
                 answers::read(client, request, buffer.into_shared());
             }
             Outcome::Read { result: Ok(()), .. } => {
                 let text = "the copy on this node is inconsistent during the resync";
                 answers::refuse(client, request, ErrorCode::Io, text);
             }
-            Outcome::Map(runs) if runs.is_ok() || group.engine.lacks_regions() => {
+            Outcome::Map(runs) if runs.is_ok() || group.engine.view().lacks_regions() => {
                 let sparse = group.volumes[usize::from(place.volume.0)].sparse;
                 let marks = if request.contexts.has(Context::Marks) {
                     marks(group, place.volume, request.extent)
@@ -76,7 +76,7 @@ impl Clients {
                     Vec::new()
                 };
                 // Of what is lacking here, this node's own store tells nothing.
-                let known = runs.ok().filter(|_| !group.engine.lacks_regions());
+                let known = runs.ok().filter(|_| !group.engine.view().lacks_regions());
                 answers::block_status(client, request, known.as_deref(), sparse, &marks);
             }
             outcome => {
@@ -97,7 +97,7 @@ fn marks(group: &Group, volume: VolumeIndex, extent: Extent) -> Vec<StatusExtent
     let end = extent.end().min((at / grain + REGIONS_MAX) * grain);
     while at < end && told.len() < MAX_STATUS_EXTENTS {
         let next = ((at / grain + 1) * grain).min(end);
-        let flags = if group.engine.is_marked(volume, at) { status::MARKED } else { 0 };
+        let flags = if group.engine.view().is_marked(volume, at) { status::MARKED } else { 0 };
         match told.last_mut() {
             Some(last) if last.flags == flags => last.length += next - at,
             _ => told.push(StatusExtent { length: next - at, flags }),

@@ -46,7 +46,7 @@ pub(crate) struct Catalogue<'a>(pub(crate) &'a [Group]);
 impl Catalogue<'_> {
     fn info(group: &Group, place: Place) -> ExportInfo {
         let volume = &group.volumes[usize::from(place.volume.0)];
-        let minimum_block = group.engine.block(place.volume).0 as u32;
+        let minimum_block = group.engine.view().block(place.volume).0 as u32;
         let suffix = if place.read_only { READ_ONLY } else { "" };
         let contexts = Contexts::NONE.with(Context::Allocation);
         ExportInfo {
@@ -69,7 +69,7 @@ impl Catalogue<'_> {
 
 fn describe(group: &Group, volume: &str, place: Place) -> String {
     let (name, peer) = (&group.name, &group.peer);
-    match (group.engine.is_primary(), place.read_only) {
+    match (group.engine.view().is_primary(), place.read_only) {
         (true, false) => format!("{volume} of group {name}, mirrored to {peer}"),
         (true, true) => format!("{volume} of group {name}, read-only"),
         (false, true) => format!("the copy of {volume} of group {name} on a secondary"),
@@ -84,7 +84,7 @@ impl Exports for Catalogue<'_> {
         for (index, group) in self.0.iter().enumerate().filter(|(_, group)| group.is_served()) {
             for volume in (0..group.volumes.len() as u16).map(VolumeIndex) {
                 for read_only in [false, true] {
-                    let aside = read_only && !group.engine.is_primary();
+                    let aside = read_only && !group.engine.view().is_primary();
                     each(&Self::info(group, Place { group: index, volume, read_only, aside }));
                 }
             }
@@ -107,7 +107,7 @@ impl Exports for Catalogue<'_> {
         let group = &self.0[index];
         let volume =
             group.volumes.iter().position(|v| v.name == volume).ok_or(OpenRefusal::Unknown)?;
-        let aside = !group.engine.is_primary();
+        let aside = !group.engine.view().is_primary();
         if aside && !read_only {
             return Err(OpenRefusal::Policy(format!(
                 "group {} is not primary on this node; connect to {}, or `helio promote {}` here, or open the copy as \
@@ -115,7 +115,7 @@ impl Exports for Catalogue<'_> {
                 group.name, group.peer, group.name
             )));
         }
-        if aside && !group.engine.words().consistent {
+        if aside && !group.engine.view().words().consistent {
             return Err(OpenRefusal::Policy(format!(
                 "the copy of group {} on this node is inconsistent during the resync; try again when it is complete \
                  (`helio status`)",

@@ -95,7 +95,7 @@ impl Clients {
             uses: counts.clone(),
             left: Vec::new(),
             counts,
-            readers: groups.iter().map(|group| (0, group.engine.is_primary())).collect(),
+            readers: groups.iter().map(|group| (0, group.engine.view().is_primary())).collect(),
             told: Vec::new(),
             held: 0,
             next_expiry: Moment::NEVER,
@@ -108,7 +108,7 @@ impl Clients {
     pub(crate) fn add(&mut self, group: &Group) {
         self.counts.push(vec![0; group.volumes.len()]);
         self.uses.push(vec![0; group.volumes.len()]);
-        self.readers.push((0, group.engine.is_primary()));
+        self.readers.push((0, group.engine.view().is_primary()));
     }
 
     /// A client connected, over TCP or the Unix socket.

@@ -74,7 +74,8 @@ fn why(status: &Status, group: &Group, clock: &Clock) -> String {
             }
         }
         Verdict::SplitBrain => {
-            let label = group.engine.clash().map_or(String::new(), |label| format!(" ({label})"));
+            let label =
+                group.engine.view().clash().map_or(String::new(), |label| format!(" ({label})"));
             format!("each may have writes of its own{label}")
         }
         Verdict::AtRisk => reason(status),
@@ -148,7 +149,7 @@ pub(super) fn next(status: &Status, group: &Group, clock: &Clock) -> String {
     }
     let node = &group.config.node;
     match status.role {
-        Role::Primary if group.engine.seeding().is_some() => {
+        Role::Primary if group.engine.view().seeding().is_some() => {
             format!("when the shipped disk is in place on {peer}: `helio seed end {name}`")
         }
         Role::Secondary if ships(status, group, clock) => {
@@ -186,7 +187,7 @@ fn of_primary(status: &Status, group: &Group, connected: bool) -> String {
 
 fn of_secondary(status: &Status, group: &Group, connected: bool) -> String {
     let (name, peer, node) = (&group.name, &group.peer, &group.config.node);
-    let serves = connected && group.engine.peer_serves();
+    let serves = connected && group.engine.view().peer_serves();
     match status.state {
         State::NeedsRoom => format!(
             "enlarge the file system of the before-images or `safe-copy` on {node}, then `helio resync {name}` on {peer}"

@@ -11,7 +11,7 @@ use helio_units::{Bytes, Extent, Items, Role, VolumeIndex};
 const EXAMPLES: usize = 8;
 
 pub(super) fn last(group: &Group, volume: VolumeIndex) -> Option<Verified> {
-    group.engine.verified(volume).map(|pass| Verified {
+    group.engine.view().verified(volume).map(|pass| Verified {
         at_ms: pass.at,
         differed_bytes: pass.differed,
         repaired: pass.repaired,
@@ -19,7 +19,7 @@ pub(super) fn last(group: &Group, volume: VolumeIndex) -> Option<Verified> {
 }
 
 pub(super) fn status(group: &Group, clock: &Clock) -> VerifyStatus {
-    let known = group.engine.verify_status();
+    let known = group.engine.view().verify_status();
     let name = |volume: VolumeIndex| {
         group.volumes.get(usize::from(volume.0)).map_or("?", |volume| volume.name.as_str())
     };
