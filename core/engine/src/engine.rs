@@ -32,7 +32,7 @@ mod verifying;
 use crate::calendar::Calendar;
 use crate::config::Config;
 use crate::effect::{Answer, Effect};
-use crate::event::{CommandId, Durable, Event, Operation, Request, StoreOutcome};
+use crate::event::{Durable, Event, Operation, Request, StoreOutcome};
 use crate::follow::before::Keeper;
 use crate::follow::follower::{Follower, Wish};
 use crate::lead::Primary;
@@ -48,14 +48,13 @@ use crate::record::Record;
 use crate::record::ages::Ages;
 use crate::record::keep::Keeping;
 use crate::record::save::Goal;
-use crate::refusal::{Denial, Refusal};
+use crate::refusal::Denial;
 use crate::resync::Resync;
 use crate::role::asked::Asked;
 use crate::role::{Following, Standing};
 use crate::show::Show;
 use crate::show::View;
 use crate::turn::Turn;
-use alloc::string::String;
 use alloc::vec::Vec;
 use helio_bitmap::Bitmap;
 use helio_format::message::Parting;
@@ -145,6 +144,7 @@ impl Engine {
         self.turn.swap(effects);
         self.advance(now);
         self.take(event);
+        self.begin_record();
         self.turn.swap(effects);
     }
 
@@ -279,22 +279,32 @@ impl Engine {
         }
         self.watch_peer();
         self.lease_step();
+        self.begin_record();
         self.seed_step();
+        self.begin_record();
         self.record_company();
+        self.begin_record();
         self.record_lack();
+        self.begin_record();
         self.replace_step();
+        self.begin_record();
         self.accept_step();
         self.record_failed_flush();
         self.record_heard();
         self.record_blocks();
         self.record_verified();
+        self.begin_record();
         self.change_role();
+        self.begin_record();
         // Who has stopped begins nothing any more.
         if !self.standing.is(Following::Stopped) {
             self.arrange_keeping();
+            self.begin_record();
             self.keep_step();
+            self.begin_record();
         }
         self.greet();
+        self.begin_record();
         self.keep_alive();
         self.look();
         #[cfg(debug_assertions)]
@@ -313,13 +323,14 @@ impl Engine {
             match follower.and_then(|follower| {
                 follower.step(&mut self.keeper, &mut self.local, &mut self.turn)
             }) {
-                Some(Wish::Adopt(start)) => self.save(Goal::Adopted(start)),
+                Some(Wish::Adopt(start)) => self.record.want(Goal::Adopted(start)),
                 Some(Wish::RecordConsistent) => {
                     self.keeper.end_early(self.turn.effects());
-                    self.save(Goal::Consistent);
+                    self.record.want(Goal::Consistent);
                 }
                 None => {}
             }
+            self.begin_record();
         }
         self.tell_held();
         self.keep_preserving();
@@ -371,15 +382,6 @@ impl Engine {
             (self.show.seen.verdict, self.show.seen.verdict_since) = (verdict, self.turn.now());
         }
         self.report_to_peer(state);
-    }
-
-    /// The metadata could not be written, so a command is refused.
-    pub(crate) fn refuse_command(&mut self, command: Option<CommandId>, text: String) {
-        if let Some(id) = command {
-            let Refusal { code, hint, .. } = self.turn.metadata_refusal();
-            let refusal = Refusal::new(code, text, hint);
-            self.turn.push(Effect::CommandDone { id, result: Err(refusal) });
-        }
     }
 }
 

@@ -3,8 +3,8 @@
 
 use crate::calendar::Calendar;
 use crate::config::Config;
-use crate::effect::{Answer, Effect, Loudness, Note};
-use crate::event::{Operation, StoreOutcome};
+use crate::effect::{Answer, Done, Effect, Loudness, Note};
+use crate::event::{CommandId, Operation, StoreOutcome};
 use crate::refusal::{Denial, Refusal};
 use alloc::format;
 use alloc::string::String;
@@ -222,5 +222,18 @@ impl Turn {
 
     pub(crate) fn warn(&mut self, text: String) {
         self.push(Effect::Note(Note { loudness: Loudness::Warning, text }));
+    }
+
+    /// A command has come to its end.
+    pub(crate) fn done(&mut self, id: CommandId, result: Result<String, Refusal>) {
+        self.push(Effect::CommandDone { id, result: result.map(Done::from) });
+    }
+
+    /// The metadata could not be written, so a command is refused.
+    pub(crate) fn refuse_command(&mut self, command: Option<CommandId>, text: String) {
+        let Refusal { code, hint, .. } = self.metadata_refusal();
+        if let Some(id) = command {
+            self.done(id, Err(Refusal::new(code, text, hint)));
+        }
     }
 }

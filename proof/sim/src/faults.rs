@@ -7,7 +7,7 @@ use crate::kinds::Kind;
 use crate::oracle::Oracle;
 use crate::scenario::{pick, span, weather};
 use core::time::Duration;
-use helio_engine::{Command, Engine, OnError, StoreFault};
+use helio_engine::{Command, OnError, StoreFault};
 use helio_format::superblock::Superblock;
 use helio_twin::{Breakage, Cluster, Happening, Hook, Lie, MetadataFault, Side, StoreVerb};
 use helio_units::{Mode, Rate, Role};

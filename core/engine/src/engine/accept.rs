@@ -145,7 +145,7 @@ impl Engine {
             return self.rewrite_failed(command, volume, fault);
         }
         self.standing.stand(Following::Accepting { command, volume, stage: Rewriting::Saving });
-        self.save(Goal::Accepted { command, volume });
+        self.record.want(Goal::Accepted { command, volume });
     }
 
     /// The store failed again: it is used no more until the daemon starts again, or another disk is there.
@@ -175,7 +175,7 @@ impl Engine {
         let group = &self.turn.config().group;
         let hint =
             format!("repeat, or put another disk in its place: `helio status {group}` shows how");
-        self.done(command, Err(Refusal::new("not-rewritten", text, hint)));
+        self.turn.done(command, Err(Refusal::new("not-rewritten", text, hint)));
     }
 
     /// The record of an accepted copy: nothing proves what it holds, so its peer's is to be compared with all of it.
@@ -201,7 +201,7 @@ impl Engine {
             self.turn.config().name_of(volume)
         );
         self.turn.warn(text.clone());
-        self.done(command, Ok(text));
+        self.turn.done(command, Ok(text));
     }
 }
 

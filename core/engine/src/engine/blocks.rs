@@ -24,7 +24,7 @@ impl Engine {
         let may = self.standing.serves() || follows;
         let news = may && self.local.blocks().are_news(self.record.superblock());
         if news && !self.record.is_saving() && !self.local.metadata_failed() {
-            self.save(Goal::Remember);
+            self.record.want(Goal::Remember);
         }
     }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What an operator commands, and what a role waits for.
 
-use crate::effect::{Done, Effect};
 use crate::engine::Engine;
 use crate::event::{Command, CommandId};
 use crate::follow::follower::Follower;
@@ -47,15 +46,13 @@ impl Engine {
             Command::SeedBegin { at } => self.seed_begin(id, at),
             Command::SeedEnd => self.seed_end(id),
         };
+        // What it asks for is begun before it is answered.
+        self.begin_record();
         match result {
             Ok(None) => {}
-            Ok(Some(text)) => self.done(id, Ok(text)),
-            Err(refusal) => self.done(id, Err(refusal)),
+            Ok(Some(text)) => self.turn.done(id, Ok(text)),
+            Err(refusal) => self.turn.done(id, Err(refusal)),
         }
-    }
-
-    pub(crate) fn done(&mut self, id: CommandId, result: Result<String, Refusal>) {
-        self.turn.push(Effect::CommandDone { id, result: result.map(Done::from) });
     }
 
     fn pause(&mut self) -> Result<Option<String>, Refusal> {
@@ -229,7 +226,7 @@ impl Engine {
                 if self.view().can_leave_following() && self.keeper.is_over(&self.local) =>
             {
                 self.standing.stand(Following::Promoting { command, equal, saving: true });
-                self.save(Goal::Promoted);
+                self.record.want(Goal::Promoted);
             }
             Stage::Following(Following::Promoting { command, saving: false, .. })
                 if let Some(failed) = failed =>
@@ -260,7 +257,7 @@ impl Engine {
             {
                 if self.standing.streaming().is_some() {
                     self.standing.stand(Following::Closing { command, saving: true });
-                    self.save(Goal::Closed);
+                    self.record.want(Goal::Closed);
                 } else {
                     self.closed();
                 }
@@ -283,7 +280,7 @@ impl Engine {
     ) {
         self.standing.stand(Following::resting(self.record.superblock().role));
         let refusal = self.view().volume_refusal(volume, fault);
-        command.into_iter().for_each(|id| self.done(id, Err(refusal.clone())));
+        command.into_iter().for_each(|id| self.turn.done(id, Err(refusal.clone())));
     }
 }
 

@@ -35,7 +35,7 @@ impl Engine {
         };
         if level {
             self.record.keeping_mut().ages_mut().remember(now);
-            self.save(Goal::Remember);
+            self.record.want(Goal::Remember);
         }
     }
 
@@ -64,10 +64,10 @@ impl Engine {
         let raises =
             !self.record.superblock().alone && config.hold_millis() > self.record.superblock().hold;
         match primary.unreplicated {
-            Unreplicated::Wanted | Unreplicated::Unrecordable => self.save(Goal::Alone),
+            Unreplicated::Wanted | Unreplicated::Unrecordable => self.record.want(Goal::Alone),
             at if level && together && (at == Unreplicated::Recorded || raises) => {
                 primary.unreplicated = Unreplicated::Together;
-                self.save(Goal::Together);
+                self.record.want(Goal::Together);
             }
             Unreplicated::Recorded | Unreplicated::Together => {}
         }

@@ -67,7 +67,7 @@ impl Engine {
             Ok(String::from(begins.err().unwrap_or(text)))
         };
         match (command, result) {
-            (Some(id), result) => self.done(id, result),
+            (Some(id), result) => self.turn.done(id, result),
             (None, Ok(text)) => self.turn.info(text),
             (None, Err(refusal)) => self.turn.warn(refusal.text),
         }

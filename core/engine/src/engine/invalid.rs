@@ -59,7 +59,7 @@ impl Engine {
                      and everything is compared after the repair"
                 ));
                 self.record.keeping_mut().invalid_mut().peer_fails();
-                self.save(Goal::PeerInvalid(generation));
+                self.record.want(Goal::PeerInvalid(generation));
             }
             Invalid::Recorded
                 if self.local.metadata_failed()

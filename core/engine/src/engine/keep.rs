@@ -107,7 +107,7 @@ impl Engine {
             && self.view().marks().is_saved()
             && !self.view().is_going_cold();
         if kept && self.is_flushed_once() {
-            self.save(Goal::MarksKept);
+            self.record.want(Goal::MarksKept);
         }
     }
 

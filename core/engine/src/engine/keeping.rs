@@ -86,7 +86,7 @@ impl Engine {
             Next::FlushesFailed { volumes, restores } => {
                 self.member_flushes_failed(restores, volumes);
             }
-            Next::Restored => self.save(Goal::Restored),
+            Next::Restored => self.record.want(Goal::Restored),
             Next::RestoreFailed(outcome) => self.restore_failed(outcome),
         }
     }

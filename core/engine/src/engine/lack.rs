@@ -52,7 +52,7 @@ impl Engine {
         match lack.due(kept, self.local.metadata_failed()) {
             Due::Nothing => {}
             Due::News => primary.consider_all(&self.local, &self.permit, &mut self.turn),
-            Due::Record(goal) => self.save(goal),
+            Due::Record(goal) => self.record.want(goal),
             Due::Unrecordable => self.lack_unrecorded(),
         }
     }
@@ -84,7 +84,7 @@ impl Engine {
         ));
         primary.consider_all(&self.local, &self.permit, &mut self.turn);
         if let Some(Reversal { command, .. }) = reversal {
-            self.done(
+            self.turn.done(
                 command,
                 Ok(format!(
                     "the copy of {peer} is served from now on; {marked} are copied in the \
@@ -119,7 +119,7 @@ impl Engine {
             &mut self.turn,
         );
         self.local.hot_mut().bitmap_changed();
-        self.done(command, Err(self.turn.metadata_refusal()));
+        self.turn.done(command, Err(self.turn.metadata_refusal()));
     }
 
     /// What waits for a place in the metadata fails with everything else that waits for a peer that stays away.

@@ -33,7 +33,7 @@ impl Engine {
         let refusal = self.view().last_copy_refusal(bytes);
         self.turn.warn(format!("not demoted: {}", refusal.text));
         self.standing.stand(Leading::Primary);
-        self.done(command, Err(refusal));
+        self.turn.done(command, Err(refusal));
     }
 
     /// Whether a stop waits for the peer; the first question sets until when.

@@ -122,7 +122,7 @@ impl Engine {
             ),
             format!("make sure {peer} is down or fenced, then `helio promote {group} --force`"),
         );
-        command.into_iter().for_each(|id| self.done(id, Err(refusal.clone())));
+        command.into_iter().for_each(|id| self.turn.done(id, Err(refusal.clone())));
     }
 
     /// The peer introduced itself while this primary waits for its lease to end: as primary, by that lease?

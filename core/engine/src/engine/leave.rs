@@ -36,7 +36,7 @@ impl Engine {
             }
             Stage::Following(Following::Returning) if to == Leave::Secondary => {
                 self.standing.stand(Following::Secondary);
-                self.save(Goal::SteppedBack);
+                self.record.want(Goal::SteppedBack);
                 return Ok(Some(String::from("no longer waiting to become primary again")));
             }
             _ => return Err(busy()),
@@ -174,7 +174,7 @@ impl Engine {
         let lost = self.standing.primary().is_some_and(|p| p.has_lost());
         if failed || (self.view().marks().is_saved() && (lost || self.local.hot().is_cold())) {
             self.standing.stand(Leading::Leaving { command, to, until, stage: LeaveStage::Saving });
-            self.save(Goal::Left(to));
+            self.record.want(Goal::Left(to));
         }
     }
 
@@ -254,7 +254,7 @@ impl Engine {
         } else {
             "stopped cleanly"
         };
-        self.finish(command, Ok(String::from(text)));
+        self.peer.session.finish(command, Ok(String::from(text)), &mut self.turn);
         self.turn.push(Effect::Stopped);
     }
 }

@@ -77,7 +77,8 @@ impl Engine {
             && !self.record.superblock().marks_void
             && !self.local.metadata_failed()
         {
-            self.save(Goal::Void);
+            self.record.want(Goal::Void);
+            self.begin_record();
         }
     }
 
@@ -181,7 +182,7 @@ impl Engine {
         );
         self.local.hot_mut().bitmap_changed();
         self.resync.update.await_record();
-        self.save(Goal::Void);
+        self.record.want(Goal::Void);
     }
 
     /// What a source waited for is there: it copies, if that is wanted and the operator's hook agrees.
@@ -326,7 +327,7 @@ impl Engine {
                  {generation}, and everything is compared at the next resync",
                 self.turn.config().peer
             ));
-            self.save(Goal::PeerInvalid(generation));
+            self.record.want(Goal::PeerInvalid(generation));
         }
     }
 

@@ -96,7 +96,7 @@ impl Engine {
             self.standing.stand(Following::resting(self.record.superblock().role));
             let hint = self.hint_for_refused();
             let text = format!("{peer} does not agree: {text}");
-            self.done(command, Err(Refusal::new("peer-refuses", text, hint)));
+            self.turn.done(command, Err(Refusal::new("peer-refuses", text, hint)));
             return;
         }
         let ours = self.view().hello_as_met();
@@ -158,7 +158,7 @@ impl Engine {
             let hint = format!(
                 "repeat when {peer} is connected; if it is down or fenced, `helio promote {group} --force`"
             );
-            self.done(command, Err(Refusal::later("peer-lost", why.to_string(), hint)));
+            self.turn.done(command, Err(Refusal::later("peer-lost", why.to_string(), hint)));
         }
     }
 
@@ -190,7 +190,8 @@ impl Engine {
             "{peer} was promoted while this node was away; this node is secondary now"
         ));
         self.standing.stand(Following::Secondary);
-        self.save(Goal::SteppedBack);
+        self.record.want(Goal::SteppedBack);
+        self.begin_record();
     }
 
     pub(crate) fn promotion_saved(&mut self) {
@@ -199,7 +200,7 @@ impl Engine {
             return;
         };
         if self.permit.lease.ran_out(self.turn.now()) {
-            return self.save(Goal::Unpromoted);
+            return self.record.want(Goal::Unpromoted);
         }
         let by = self.permit.lease.promoted(self.turn.now());
         self.permit.pause.forget(self.turn.effects());
@@ -230,7 +231,7 @@ impl Engine {
             let text = format!(
                 "primary in generation {generation}{by}; until {peer} is in sync, new writes are only here"
             );
-            self.done(id, Ok(text));
+            self.turn.done(id, Ok(text));
         }
     }
 }

@@ -45,7 +45,7 @@ impl Engine {
         self.local.members_mut().put(volume, &name, identity, leads);
         self.local.blocks_mut().put(volume, block);
         if leads {
-            self.save(Goal::Replaced { command, volume });
+            self.record.want(Goal::Replaced { command, volume });
             return Ok(None);
         }
         // Nothing of the new disk goes to what was kept of the one before.
@@ -79,9 +79,9 @@ impl Engine {
             let text = String::from("the preserved copy could not be dropped");
             let hint =
                 "repair the before-image file and the metadata file, then restart the daemon";
-            return self.done(command, Err(Refusal::new("before-failed", text, hint)));
+            return self.turn.done(command, Err(Refusal::new("before-failed", text, hint)));
         }
-        self.save(Goal::Replaced { command, volume });
+        self.record.want(Goal::Replaced { command, volume });
     }
 
     /// The record is durable: the new disk is the volume's.

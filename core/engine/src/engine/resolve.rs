@@ -44,7 +44,7 @@ impl Engine {
             self.standing.stand(Following::Secondary);
         }
         let lineage = self.view().yielded_lineage();
-        self.save(Goal::Yielded { command: id, lineage });
+        self.record.want(Goal::Yielded { command: id, lineage });
         Ok(None)
     }
 
@@ -58,7 +58,7 @@ impl Engine {
         let text =
             format!("{node} discarded its own writes; {peer} resyncs it when they are connected");
         self.turn.info(text.clone());
-        self.done(id, Ok(text));
+        self.turn.done(id, Ok(text));
     }
 }
 

@@ -21,7 +21,7 @@ impl Engine {
             return;
         }
         if self.keeper.begin_restore() {
-            self.save(Goal::Restoring);
+            self.record.want(Goal::Restoring);
         } else {
             let refusal = self.view().needs_sync();
             self.end_promotion(refusal);
@@ -32,7 +32,7 @@ impl Engine {
         self.keeper.end_restore();
         if let Stage::Following(Following::Promoting { command, .. }) = self.standing.stage() {
             self.standing.stand(Following::resting(self.record.superblock().role));
-            command.into_iter().for_each(|id| self.done(id, Err(refusal.clone())));
+            command.into_iter().for_each(|id| self.turn.done(id, Err(refusal.clone())));
         }
     }
 

@@ -57,12 +57,8 @@ fn give_up(b: &mut Superblock, lineage: Lineage) {
 }
 
 impl Engine {
-    pub(crate) fn save(&mut self, goal: Goal) {
-        self.record.want(goal);
-        self.save_next();
-    }
-
-    fn save_next(&mut self) {
+    /// Begins the record that is asked for next, unless one is on its way.
+    pub(crate) fn begin_record(&mut self) {
         let Some(goal) = self.record.next_goal() else { return };
         let mut next = self.record.superblock().clone();
         next.remembers = self.record.keeping().ages().heard();
@@ -261,7 +257,7 @@ impl Engine {
             Goal::Replaced { command, volume } => self.replaced(command, volume),
             Goal::Accepted { command, volume } => self.accepted(command, volume),
         }
-        self.save_next();
+        self.begin_record();
     }
 
     /// The metadata cannot be written: nothing that needs it may happen, and nothing is pretended.
@@ -282,7 +278,7 @@ impl Engine {
             ) => {
                 self.keeper.end_restore();
                 self.standing.stand(Following::resting(self.record.superblock().role));
-                self.refuse_command(command, text);
+                self.turn.refuse_command(command, text);
             }
             (Goal::Left(to), Stage::Leading(Leading::Leaving { command, .. })) => {
                 // The file may say already that this node left: it must not write on.
@@ -291,7 +287,7 @@ impl Engine {
                     self.stop_now(command);
                 } else {
                     self.lay_line_down(Following::Returning);
-                    self.refuse_command(command, text.clone());
+                    self.turn.refuse_command(command, text.clone());
                     self.hang_up(Parting::RoleChanged, text);
                 }
             }
@@ -300,13 +296,13 @@ impl Engine {
                 | Goal::SeedBegun { command, .. }
                 | Goal::Seeded { command, .. },
                 _,
-            ) => self.refuse_command(Some(command), text),
+            ) => self.turn.refuse_command(Some(command), text),
             (Goal::Accepted { command, .. }, _) => self.not_accepted(command, text),
             (Goal::Closed, Stage::Following(Following::Closing { .. })) => self.closed(),
             (Goal::Lacking, _) => self.lack_unrecorded(),
             (Goal::Replaced { command, .. }, _) => {
                 self.not_replaced();
-                self.refuse_command(Some(command), text);
+                self.turn.refuse_command(Some(command), text);
             }
             (Goal::Alone, Stage::Leading(Leading::Primary)) => {
                 if let Some(primary) = self.standing.primary_mut() {

@@ -67,7 +67,7 @@ impl Engine {
         self.resync.seed.record();
         // What it said of itself when it connected may be old by now.
         self.hang_up(Parting::RoleChanged, format!("a disk is being shipped to {peer}"));
-        self.save(Goal::SeedBegun { command: id, at: at.max(1) });
+        self.record.want(Goal::SeedBegun { command: id, at: at.max(1) });
         Ok(None)
     }
 
@@ -129,7 +129,7 @@ impl Engine {
                         Ok(text)
                     }
                 };
-                self.done(command, result);
+                self.turn.done(command, result);
             }
         }
     }
@@ -201,7 +201,7 @@ impl Engine {
         if let Some(command) = self.resync.seed.stop_comparing() {
             let hint = format!("repeat `helio seed end {}`", self.turn.config().group);
             let text = format!("the comparison of the shipped disk was interrupted: {why}");
-            self.done(command, Err(Refusal::later("busy", text, hint)));
+            self.turn.done(command, Err(Refusal::later("busy", text, hint)));
         }
     }
 
@@ -235,7 +235,7 @@ impl Engine {
         let Some((incarnation, theirs)) = peer else { return };
         // From here on its count begins anew.
         self.record.keeping_mut().ages_mut().begin_again(theirs);
-        self.save(Goal::Seeded { command, incarnation });
+        self.record.want(Goal::Seeded { command, incarnation });
     }
 
     /// The peer told what it holds at a place. Returns whether it was asked by the comparison.
@@ -247,7 +247,7 @@ impl Engine {
             Told::Differs(command) => {
                 let refusal = not_the_disk(self.turn.config(), place);
                 self.turn.warn(refusal.text.clone());
-                self.done(command, Err(refusal));
+                self.turn.done(command, Err(refusal));
                 true
             }
         }
@@ -258,13 +258,13 @@ impl Engine {
         let same = self.peer.session.peer().is_some_and(|hello| hello.incarnation == incarnation);
         let Some(primary) = self.standing.primary_mut().filter(|_| same) else {
             let text = "the connection was lost after the samples of the shipped disk were compared; all data will be compared";
-            return self.done(id, Ok(String::from(text)));
+            return self.turn.done(id, Ok(String::from(text)));
         };
         primary.owed.end_pause();
         let left = primary.marks.dirty_bytes();
         self.resync.seed.pass(incarnation);
         self.resync.update.want();
-        self.done(
+        self.turn.done(
             id,
             Ok(format!("the disk is the shipped one: {left} that changed since then are copied")),
         );

@@ -25,7 +25,7 @@ impl Engine {
     pub(crate) fn record_failed_flush(&mut self) {
         let stands = !self.standing.is(Following::Stopped);
         if stands && self.view().owes_failed_flush() && !self.record.is_saving() {
-            self.save(Goal::FlushFailed);
+            self.record.want(Goal::FlushFailed);
         }
     }
 

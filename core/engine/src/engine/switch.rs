@@ -105,7 +105,7 @@ impl Engine {
         refusal.text = format!("{}; {node} is still primary", refusal.text);
         self.standing.stand(Leading::Primary);
         self.turn.warn(format!("no change of roles: {}", refusal.text));
-        self.finish(command, Err(refusal));
+        self.peer.session.finish(command, Err(refusal), &mut self.turn);
     }
 
     /// The record says secondary: the peer is asked to be primary, if it can be, and has everything.
@@ -143,7 +143,11 @@ impl Engine {
             }
         };
         let retry = unfit.is_none();
-        self.finish(command, Err(Refusal { retry, ..Refusal::new("not-switched", text, hint) }));
+        self.peer.session.finish(
+            command,
+            Err(Refusal { retry, ..Refusal::new("not-switched", text, hint) }),
+            &mut self.turn,
+        );
         if unfit.is_some() {
             self.standing.stand(Following::Secondary);
         } else {
@@ -163,20 +167,28 @@ impl Engine {
             _ if serving => {
                 self.standing.stand(Following::Secondary);
                 let text = format!("{peer} is primary now, in generation {generation}");
-                self.finish(command, Ok(text));
+                self.peer.session.finish(command, Ok(text), &mut self.turn);
             }
             Relation::Descendant(_) => {
                 self.standing.stand(Following::Secondary);
                 let text = format!("{peer} became primary, and is not primary any more");
                 let hint =
                     format!("`helio status {}` on {peer} shows why", self.turn.config().group);
-                self.finish(command, Err(Refusal::new("not-switched", text, hint)));
+                self.peer.session.finish(
+                    command,
+                    Err(Refusal::new("not-switched", text, hint)),
+                    &mut self.turn,
+                );
             }
             Relation::Unrelated => {
                 self.standing.stand(Following::Secondary);
                 let text = format!("{peer} connected with an unrelated copy");
                 let hint = format!("`helio explain {}` on both nodes", self.turn.config().group);
-                self.finish(command, Err(Refusal::new("not-switched", text, hint)));
+                self.peer.session.finish(
+                    command,
+                    Err(Refusal::new("not-switched", text, hint)),
+                    &mut self.turn,
+                );
             }
             // A hello may have waited in a connection that the peer gave up before it was invited.
             Relation::Same if !self.peer.session.is_proven() => {}
@@ -201,7 +213,7 @@ impl Engine {
         let hint = format!(
             "`helio status {group}` on {peer}: if it is not primary, `helio promote {group}` on either node"
         );
-        self.finish(command, Err(Refusal::new("unsure", text, hint)));
+        self.peer.session.finish(command, Err(Refusal::new("unsure", text, hint)), &mut self.turn);
     }
 
     pub(crate) fn peer_talks_roles(&mut self, talk: Roles) -> Result<(), String> {
@@ -210,7 +222,7 @@ impl Engine {
                 let taken = self.view().may_be_taken();
                 let begun = |()| self.begin_switch(None).map_err(|refusal| refusal.text);
                 if let Err(text) = taken.and_then(begun) {
-                    self.decline(text);
+                    self.peer.session.decline(text, &mut self.turn);
                 }
                 Ok(())
             }
@@ -254,7 +266,7 @@ impl Engine {
                 let hint =
                     format!("`helio status {}` on both nodes shows why", self.turn.config().group);
                 let refusal = Refusal::new("not-switched", text, hint);
-                self.finish(wanted, Err(Refusal { retry, ..refusal }));
+                self.peer.session.finish(wanted, Err(Refusal { retry, ..refusal }), &mut self.turn);
             }
         }
     }
@@ -266,7 +278,7 @@ impl Engine {
             let text = format!("{peer} refused the switch: {text}");
             let hint =
                 format!("`helio status {}` on both nodes shows why", self.turn.config().group);
-            self.done(command, Err(Refusal::later("not-switched", text, hint)));
+            self.turn.done(command, Err(Refusal::later("not-switched", text, hint)));
         }
     }
 
@@ -275,7 +287,7 @@ impl Engine {
         if let Some(command) = self.asked.take_switch() {
             let (peer, group) = (&self.turn.config().peer, &self.turn.config().group);
             let hint = format!("`helio status {group}` here and on {peer} shows which is primary");
-            self.done(command, Err(Refusal::new("unsure", why.to_string(), hint)));
+            self.turn.done(command, Err(Refusal::new("unsure", why.to_string(), hint)));
         }
     }
 
@@ -283,22 +295,6 @@ impl Engine {
     pub(crate) fn switch_deadline(&mut self) {
         if self.turn.now() >= self.asked.switch_until() {
             self.switch_unheard("the primary did not complete the switch in time");
-        }
-    }
-
-    /// Tells whoever asked for a change of roles how it ended: an operator here, or the peer.
-    pub(crate) fn finish(&mut self, command: Option<CommandId>, result: Result<String, Refusal>) {
-        match (command, result) {
-            (Some(id), result) => self.done(id, result),
-            (None, Err(refusal)) => self.decline(refusal.text),
-            (None, Ok(_)) => {}
-        }
-    }
-
-    /// Refuses what the peer requested. Its operator gets the text alone: hints are for this node.
-    fn decline(&mut self, text: String) {
-        if self.peer.session.peer().is_some() {
-            self.turn.send(Message::PromoteReply { granted: false, text });
         }
     }
 }

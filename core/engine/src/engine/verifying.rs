@@ -45,7 +45,7 @@ impl Engine {
         let rests =
             self.standing.is_settled() && !self.local.metadata_failed() && !self.record.is_saving();
         if rests && self.resync.verify.has_news(self.turn.calendar(), self.record.superblock()) {
-            self.save(Goal::Remember);
+            self.record.want(Goal::Remember);
         }
     }
 }

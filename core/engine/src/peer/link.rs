@@ -2,12 +2,15 @@
 //! What is known of the conversation with the peer: how far it is, what the peer told, and why it was refused.
 
 use crate::config::Config;
+use crate::event::CommandId;
 use crate::peer::heartbeat::Heartbeat;
+use crate::refusal::Refusal;
+use crate::turn::Turn;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use core::time::Duration;
-use helio_format::message::{Hello, Ping};
+use helio_format::message::{Hello, Message, Ping};
 use helio_format::report::Report;
 use helio_units::{Moment, Role, State};
 
@@ -395,6 +398,27 @@ impl Session {
             Link::Down => Moment::NEVER,
             Link::Waiting { .. } | Link::Greeting => lost_at,
             Link::Up(_) => self.heartbeat.next_ping().min(lost_at),
+        }
+    }
+
+    /// Refuses what the peer requested. Its operator gets the text alone: hints are for this node.
+    pub(crate) fn decline(&self, text: String, turn: &mut Turn) {
+        if self.peer().is_some() {
+            turn.send(Message::PromoteReply { granted: false, text });
+        }
+    }
+
+    /// Tells whoever asked for a change of roles how it ended: an operator here, or the peer.
+    pub(crate) fn finish(
+        &self,
+        command: Option<CommandId>,
+        result: Result<String, Refusal>,
+        turn: &mut Turn,
+    ) {
+        match (command, result) {
+            (Some(id), result) => turn.done(id, result),
+            (None, Err(refusal)) => self.decline(refusal.text, turn),
+            (None, Ok(_)) => {}
         }
     }
 }

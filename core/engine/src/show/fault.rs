@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What failed on a node and was not repaired, and what an operator does about it, for the status of both nodes.
 
-use crate::engine::Engine;
 use crate::follow::follower::Follower;
 use crate::refusal::{Refusal, StoreFault};
 use crate::role::{Following, Stage};

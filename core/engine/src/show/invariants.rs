@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What must be true after every batch. Checked in debug builds and at every step of the simulator.
 
-use crate::engine::Engine;
 use crate::show::View;
 use helio_units::State;
 

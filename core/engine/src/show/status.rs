@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the engine shows of itself. The state is derived here and nowhere else.
 
-use crate::engine::Engine;
 use crate::follow::follower::Follower;
 use crate::lead::Lag;
 use crate::lead::status::SyncStatus;
