@@ -47,7 +47,7 @@ impl Engine {
         };
         // What everybody keeps to is not looked through.
         let larger = hello.blocks.iter().any(|blocks| blocks.member > BLOCK_MIN);
-        larger && primary.line.iter().any(|e| unfit((e.item.volume, e.item.extent)))
+        larger && primary.line.iter().any(|e| unfit((e.item().volume, e.item().extent)))
     }
 
     /// Refuses a peer whose members need larger blocks than clients here were told. Returns whether it did.

@@ -55,7 +55,7 @@ impl Engine {
         let config = self.turn.config();
         let streaming = self.standing.streaming();
         let (clean, head, received, durable) = match (self.standing.primary(), streaming) {
-            (Some(p), _) => (true, p.line.head, Sequence::ZERO, Sequence::ZERO),
+            (Some(p), _) => (true, p.line.head(), Sequence::ZERO, Sequence::ZERO),
             (_, Some(f)) => (true, f.received(), f.received(), f.durable()),
             // A primary that left something undelivered or marked is not known to hold what its peer holds.
             _ if b.clean && b.wrote && !b.equal => (true, b.head, Sequence::ZERO, Sequence::ZERO),
@@ -386,7 +386,7 @@ impl Engine {
         if let Some(primary) = self.standing.primary() {
             let lag = primary.lag(now, &self.local);
             ping.mode = Some(config.mode);
-            ping.accepted = primary.line.head;
+            ping.accepted = primary.line.head();
             ping.completed = primary.covered();
             ping.backlog_bytes = lag.bytes.0;
             ping.backlog_items = lag.writes;

@@ -87,7 +87,7 @@ impl Engine {
         let Some(p) = self.standing.primary() else { return true };
         let owed = p.flow.is_some()
             && !p.owed.is_image_out_of_order()
-            && p.cursors.durable() < p.line.head;
+            && p.cursors.durable() < p.line.head();
         p.is_quiet() && self.permit.pause.is_quiet() && (!owed || self.turn.now() >= until)
     }
 
@@ -170,7 +170,7 @@ impl Engine {
         }
         if let Some(p) = self.standing.primary_mut()
             && p.owed.queues_in_order()
-            && (!p.owed.stays_consistent() || p.cursors.durable() < p.line.head)
+            && (!p.owed.stays_consistent() || p.cursors.durable() < p.line.head())
         {
             p.drop_queue(
                 "this node leaves the primary role",
@@ -237,7 +237,7 @@ impl Engine {
             Follower::new(self.turn.config().volumes.len(), self.record.superblock().head);
         if let Some(mut primary) = self.standing.lay_down(follower, next) {
             while let Some(entry) = primary.line.pop() {
-                entry.item.payload.into_iter().for_each(|p| self.turn.release(p.id));
+                entry.item().payload.into_iter().for_each(|p| self.turn.release(p.id));
             }
             // Positions of this line mean nothing to the next primary's.
             self.resync.verify.rewind();

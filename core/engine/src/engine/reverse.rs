@@ -84,7 +84,7 @@ impl Engine {
         self.local.hot_mut().bitmap_changed();
         primary.release_front(&mut self.turn);
         let peer = self.turn.config().peer.clone();
-        let head = primary.line.head;
+        let head = primary.line.head();
         primary.faulted = None;
         primary.owed.restore_order();
         primary.cursors = Cursors::all_at(head);

@@ -179,10 +179,10 @@ impl Engine {
         if let Some(p) = self.standing.primary() {
             let proves = p.marks.is_saved() && self.owed_flushes().is_empty();
             b.marks_void = self.local.suspect().any() || (b.marks_void && !proves);
-            b.head = p.line.head;
+            b.head = p.line.head();
             b.equal = p.owed.stays_consistent()
                 && p.marks.none_dirty()
-                && p.cursors.durable() == p.line.head
+                && p.cursors.durable() == p.line.head()
                 && p.peer_incarnation.is_some()
                 // Whoever is to take over must follow this generation first.
                 && (to != Leave::Hand || p.is_taken_up() && !p.tell_generation);
@@ -193,7 +193,7 @@ impl Engine {
         let number = b.lineage.generation.number + 1;
         let generation = Generation { number, tag: self.roll() };
         if let Some(p) = self.standing.primary() {
-            b.head = p.line.head;
+            b.head = p.line.head();
             b.lineage = b.lineage.fork(generation, b.head);
         }
         b.began = self.turn.calendar().at(self.turn.now());

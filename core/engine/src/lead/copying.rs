@@ -6,6 +6,7 @@ use crate::event::{Run, StoreOutcome};
 use crate::lead::Primary;
 use crate::lead::outgoing::Cursors;
 use crate::lead::ticket::Ticket;
+use crate::lead::write::shed;
 use crate::local::Local;
 use crate::peer::owed::Owed;
 use crate::peer::permit::Permit;
@@ -13,6 +14,7 @@ use crate::purpose::JobId;
 use crate::purpose::PrimaryIo;
 use crate::resync::copier::{Ask, Job, Known, Row};
 use crate::resync::verify::Verify;
+use crate::stream::line::Entry;
 use crate::stream::slots::{ITEM_COST, WORK_COST};
 use crate::turn::Turn;
 use alloc::format;
@@ -32,7 +34,7 @@ impl Primary {
         verify: &mut Verify,
         turn: &mut Turn,
     ) {
-        let head = self.line.head;
+        let head = self.line.head();
         let nothing_to_do = self.marks.none_dirty() && peer_consistent;
         self.copier.begin_anew(head, &mut self.marks);
         if nothing_to_do {
@@ -45,7 +47,7 @@ impl Primary {
         let stream = self.next_stream(head);
         verify.rewind();
         // What the local store is still busy with reaches the peer by its marks: the peer owes no word about it.
-        self.line.iter_mut().for_each(|entry| entry.peer_completed = true);
+        self.line.iter_mut().for_each(Entry::peer_completes);
         let to_copy = self.marks.dirty_bytes();
         let all = turn.config().volumes.iter().fold(Bytes::ZERO, |sum, size| sum + *size);
         let coarse = to_copy >= all && !self.peer_copy.is_shipped();
@@ -190,7 +192,7 @@ impl Primary {
             let item = self.copier_item(ItemKind::Same, volume, row.extent);
             self.push_copy(item, ITEM_COST, turn);
         }
-        self.copier.landed(row, self.line.head);
+        self.copier.landed(row, self.line.head());
     }
 
     pub(crate) fn push_copy(&mut self, item: Item, cost: Bytes, turn: &Turn) {
@@ -201,7 +203,7 @@ impl Primary {
 
     pub(crate) fn copier_item(&self, kind: ItemKind, volume: VolumeIndex, extent: Extent) -> Item {
         Item {
-            sequence: self.line.head.next(),
+            sequence: self.line.head().next(),
             after: self.answered,
             kind,
             fua: false,
@@ -219,16 +221,11 @@ impl Primary {
         let Some(entry) = self.line.get_mut(at) else { return };
         if !self.owed.is_image_out_of_order()
             || self.lack.is_some()
-            || !self.copier.is_of_this_round(&entry.item)
+            || !self.copier.is_of_this_round(entry.item())
         {
             return;
         }
-        if let Some(payload) = entry.item.payload.take() {
-            turn.release(payload.id);
-            self.queue.shrink(entry.cost, ITEM_COST);
-            self.copier.shrink(&entry.item, entry.cost, ITEM_COST);
-            entry.cost = ITEM_COST;
-        }
+        shed(entry, &mut self.queue, &mut self.copier, turn);
     }
 
     /// When the copier has something to do although nothing happens.
@@ -242,8 +239,8 @@ impl Primary {
 
     /// Behind this marker the peer's image is in order again.
     pub(crate) fn push_consistent_marker(&mut self, turn: &Turn) {
-        let sequence = self.line.head.next();
-        let after = self.line.head;
+        let sequence = self.line.head().next();
+        let after = self.line.head();
         let extent = Extent::default();
         let item = self.copier_item(ItemKind::Consistent, VolumeIndex(0), extent);
         self.queue.enter(ITEM_COST, turn.now());

@@ -65,7 +65,7 @@ impl Primary {
     fn land_empty(&mut self, row: Row, turn: &Turn) {
         let item = self.copier_item(ItemKind::Same, row.volume, row.extent);
         self.push_copy(item, crate::stream::slots::ITEM_COST, turn);
-        self.copier.landed(row, self.line.head);
+        self.copier.landed(row, self.line.head());
     }
 
     /// The target tells whether it holds anything there.

@@ -33,12 +33,12 @@ impl Engine {
         );
         if p.flow.is_some() {
             assert!(
-                c.sent() >= c.received() && p.line.head >= c.sent(),
+                c.sent() >= c.received() && p.line.head() >= c.sent(),
                 "sent more than accepted, or less than received"
             );
             assert!(p.owed.queues_in_order(), "a stream flows from a line that is not kept");
         }
-        assert!(p.answered <= p.line.head, "acknowledged what was never accepted");
+        assert!(p.answered <= p.line.head(), "acknowledged what was never accepted");
         if self.state() == State::Replicating {
             assert!(
                 p.marks.none_dirty() && !p.owed.is_image_out_of_order(),

@@ -491,9 +491,9 @@ impl Engine {
     fn cursor_status(&self) -> CursorStatus {
         match &self.standing {
             Standing::Leading { primary: p, .. } => CursorStatus {
-                head: p.line.head,
-                completed: p.line.head,
-                durable: p.line.head,
+                head: p.line.head(),
+                completed: p.line.head(),
+                durable: p.line.head(),
                 peer_sent: p.cursors.sent(),
                 peer_received: p.cursors.received(),
                 peer_completed: p.cursors.completed(),

@@ -31,7 +31,7 @@ impl Primary {
         self.ask_differing(turn);
         while let Some(claim) = self.claim_next(grain, turn) {
             let (volume, extent) = self.marks.place(claim.region);
-            let after = self.line.head;
+            let after = self.line.head();
             let Some(lack) = &mut self.lack else { return };
             if !lack.pulling.is_raw() && !self.distrusted.contains(&volume) {
                 self.compare(claim, turn);

@@ -37,7 +37,7 @@ impl Primary {
     ) {
         match &mut self.lack {
             Some(lack) if self.marks.any_dirty(volume, extent) => {
-                let (goal, after) = (For::Client(id), self.line.head);
+                let (goal, after) = (For::Client(id), self.line.head());
                 lack.questions.wait(Ask { goal, volume, extent, after });
             }
             _ => {
