@@ -109,8 +109,9 @@ impl Engine {
             turn: Turn::new(config, now),
             dice: seed,
         };
-        engine.show.seen.state = engine.state();
-        engine.show.seen.verdict = engine.verdict(engine.show.seen.state);
+        let state = engine.state();
+        engine.show.saw_state(state, now);
+        engine.show.saw_verdict(engine.verdict(state), now);
         engine
     }
 
@@ -136,7 +137,7 @@ impl Engine {
 
     /// Takes one event; appends what must be done to `effects`.
     pub fn handle(&mut self, now: Moment, event: Event, effects: &mut Vec<Effect>) {
-        self.show.recorder.record(now, &event);
+        self.show.record(now, &event);
         self.turn.swap(effects);
         self.advance(now);
         self.take(event);
@@ -154,7 +155,7 @@ impl Engine {
             Event::Connected => self.connected(),
             Event::Message(message) => self.message(message),
             Event::Disconnected { why } => self.disconnected(End::Broken, why),
-            Event::DialFailed { began } => self.check_ends(self.permit.pause.dial_failed(began)),
+            Event::DialFailed { began } => self.check_ends(self.permit.pause().dial_failed(began)),
             Event::LinkTook { bytes } => {
                 if let Some(primary) = self.standing.primary_mut() {
                     primary.link_took(bytes);
@@ -175,7 +176,7 @@ impl Engine {
                     primary.queue.reconfigure(self.turn.config().queue);
                     primary.mode_changed(&self.local, &self.permit, &mut self.turn);
                 }
-                self.peer.session.ping_by(self.permit.lease.ping_at(self.turn.now()));
+                self.peer.session.ping_by(self.permit.lease().ping_at(self.turn.now()));
             }
             Event::Calendar(shows) => {
                 self.turn.set_calendar(Calendar::told(self.turn.now(), shows))
@@ -356,15 +357,11 @@ impl Engine {
     /// Notices a change of state, of the verdict, and of what the peer shows of this node.
     fn look(&mut self) {
         let state = self.state();
-        if state != self.show.seen.state {
+        if let Some(before) = self.show.saw_state(state, self.turn.now()) {
             let (node, reason) = (self.turn.config().node.clone(), self.reason());
-            self.turn.info(alloc::format!("{node}: {} -> {state}: {reason}", self.show.seen.state));
-            (self.show.seen.state, self.show.seen.since) = (state, self.turn.now());
+            self.turn.info(alloc::format!("{node}: {before} -> {state}: {reason}"));
         }
-        let verdict = self.verdict(state);
-        if verdict != self.show.seen.verdict {
-            (self.show.seen.verdict, self.show.seen.verdict_since) = (verdict, self.turn.now());
-        }
+        self.show.saw_verdict(self.verdict(state), self.turn.now());
         self.report_to_peer(state);
     }
 
@@ -383,7 +380,7 @@ impl Engine {
             self.turn.now(),
             self.turn.config().peer_timeout,
         );
-        let lease = self.permit.lease.deadline(self.lease_use());
+        let lease = self.permit.lease().deadline(self.lease_use());
         let own = self.role_deadline().min(verify).min(lease);
         let session = self.peer.session.deadline(self.outstanding(), self.turn.config());
         session.min(own).min(work).min(pause)

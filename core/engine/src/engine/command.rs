@@ -187,7 +187,7 @@ impl Engine {
         if let Some(primary) = self.standing.primary_mut() {
             primary.mode_changed(&self.local, &self.permit, &mut self.turn);
         }
-        self.peer.session.ping_by(self.permit.lease.ping_at(self.turn.now()));
+        self.peer.session.ping_by(self.permit.lease().ping_at(self.turn.now()));
         let group = &self.turn.config().group;
         Ok(Some(if self.standing.leads() {
             format!("the mode of {group} is {mode} until a restart; to keep it, change the file")
@@ -227,7 +227,7 @@ impl Engine {
                 self.promote_inconsistent();
             }
             Stage::Following(Following::Promoting { command, saving: false, .. })
-                if self.permit.lease.ran_out(self.turn.now()) =>
+                if self.permit.lease().ran_out(self.turn.now()) =>
             {
                 self.lease_failed(command);
             }

@@ -121,7 +121,8 @@ impl Engine {
             primary.stream_broken(&mut self.local, &self.permit, &mut self.turn);
         }
         let (began, timeout) = (self.peer.session.began(), self.turn.config().peer_timeout);
-        let passed = self.permit.pause.connection_ended(proof, began, self.turn.now(), timeout);
+        let passed =
+            self.permit.pause_mut().connection_ended(proof, began, self.turn.now(), timeout);
         self.check_ends(passed);
         self.seed_stopped("the connection was lost");
         self.resync.seed.answers_lost();

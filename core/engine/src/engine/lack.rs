@@ -65,7 +65,7 @@ impl Engine {
         let Some(lack) = &mut primary.lack else { return };
         let reversal = lack.recorded();
         let peer = self.turn.config().peer.clone();
-        primary.copier.progress.begin(marked, self.turn.now());
+        primary.copier.progress_mut().begin(marked, self.turn.now());
         if let Some(Reversal { head, .. }) = reversal {
             primary.unreplicated = Unreplicated::Together;
             if connected {

@@ -66,7 +66,7 @@ impl Engine {
             | Stage::Following(Following::Handing { .. }) => {
                 self.handed_unheard();
                 let up = self.peer.session.peer().is_some();
-                self.permit.lease.is_not_needed(up, self.turn.effects());
+                self.permit.lease_mut().is_not_needed(up, self.turn.effects());
                 self.hang_up(Parting::Stopping, String::from("the daemon stops"));
                 self.standing.stand(Following::Closing { command: id, saving: false });
                 self.hurry();
@@ -88,7 +88,7 @@ impl Engine {
         let owed = p.flow.is_some()
             && !p.owed.is_image_out_of_order()
             && p.cursors.durable() < p.line.head();
-        p.is_quiet() && self.permit.pause.is_quiet() && (!owed || self.turn.now() >= until)
+        p.is_quiet() && self.permit.pause().is_quiet() && (!owed || self.turn.now() >= until)
     }
 
     /// Everything is answered and delivered: what the stores hold is made durable, but for those that were given up.
@@ -246,8 +246,8 @@ impl Engine {
             self.line_changed();
             self.local.reload_suspect(self.record.superblock(), self.turn.config());
         }
-        self.permit.pause.forget(self.turn.effects());
-        self.permit.lease.laid_down();
+        self.permit.pause_mut().forget(self.turn.effects());
+        self.permit.lease_mut().laid_down();
         self.keeper.forget_parked();
     }
 

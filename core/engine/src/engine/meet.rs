@@ -404,7 +404,7 @@ impl Engine {
     pub(crate) fn peer_proven(&mut self) {
         let Some(peer) = self.peer.session.peer() else { return };
         let serving = peer.serving;
-        self.check_ends(self.permit.pause.peer_answered(serving));
+        self.check_ends(self.permit.pause().peer_answered(serving));
         self.handed(serving);
         if !self.standing.leads() && !serving && self.standing.is(Following::Returning) {
             self.meet_without_primary();

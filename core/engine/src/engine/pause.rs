@@ -23,8 +23,8 @@ impl Engine {
              acknowledges only writes that are durable on {peer}",
             gap.as_secs_f64()
         ));
-        self.permit.pause.hold(self.turn.effects());
-        self.permit.pause.needs_check(self.turn.now());
+        self.permit.pause_mut().hold(self.turn.effects());
+        self.permit.pause_mut().needs_check(self.turn.now());
         self.peer.session.prove_anew(self.turn.now());
     }
 
@@ -39,14 +39,14 @@ impl Engine {
     /// connect that begins then or later and fails is one.
     #[must_use]
     pub fn awaits_check(&self) -> Option<Moment> {
-        self.permit.pause.needed_since()
+        self.permit.pause().needed_since()
     }
 
     /// The peer serves, too. A primary that acknowledged nothing without it does not begin to.
     pub(crate) fn rival_seen(&mut self) {
         let together = |p: &Primary| !p.acknowledges_alone();
         if self.standing.primary().is_some_and(together) && !planted(Plant::PauseIgnored) {
-            self.permit.pause.needs_check(self.turn.now());
+            self.permit.pause_mut().needs_check(self.turn.now());
             self.peer.session.prove_anew(self.turn.now());
         }
     }
@@ -61,7 +61,7 @@ impl Engine {
             _ => format!("{peer} does not serve {group}"),
         };
         self.turn.info(format!("{why}: writes are acknowledged again"));
-        self.permit.pause.end(self.turn.effects());
+        self.permit.pause_mut().end(self.turn.effects());
         self.answer_withheld();
     }
 }

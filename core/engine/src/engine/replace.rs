@@ -97,12 +97,8 @@ impl Engine {
                 ),
             ));
         }
-        let last = self
-            .show
-            .last_decision
-            .as_ref()
-            .filter(|last| !last.as_source)
-            .map(|last| &last.source);
+        let last =
+            self.show.last_decision().filter(|last| !last.as_source).map(|last| &last.source);
         let source = self.peer.session.peer().filter(|hello| hello.serving).or(last);
         if source.is_none_or(|hello| !hello.consistent) {
             return Err(Refusal::new(
@@ -237,7 +233,7 @@ impl Engine {
             Some(primary) => {
                 let marked = primary.marks.dirty_bytes();
                 primary.use_again(volume);
-                primary.copier.progress.begin(marked, self.turn.now());
+                primary.copier.progress_mut().begin(marked, self.turn.now());
                 format!(
                     "volume {name} of {group} has another disk; {marked} are copied from {peer}"
                 )

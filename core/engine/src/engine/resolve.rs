@@ -112,8 +112,7 @@ impl Engine {
     fn yielded_lineage(&self) -> Lineage {
         let other = self
             .show
-            .last_decision
-            .as_ref()
+            .last_decision()
             .map(|last| if last.as_source { &last.target } else { &last.source });
         let ours =
             if self.peer.session.peer().is_some() { self.hello_as_met() } else { self.hello() };

@@ -103,7 +103,7 @@ impl Engine {
                 b.alone = false;
                 b.hold = self
                     .permit
-                    .lease
+                    .lease()
                     .on_record(b.hold, self.turn.now())
                     .max(self.turn.config().hold_millis());
             }
@@ -126,7 +126,7 @@ impl Engine {
             Goal::Remember => {}
             Goal::Restoring => Keeper::shape_restoring(b),
             Goal::Restored => self.keeper.shape_restored(b),
-            Goal::Unpromoted => self.permit.lease.shape_unpromoted(b),
+            Goal::Unpromoted => self.permit.lease().shape_unpromoted(b),
             Goal::SeedBegun { at, .. } => {
                 (b.seeding, b.marks_void, b.equal) = (at, false, false);
             }
@@ -175,7 +175,7 @@ impl Engine {
             b.role = Role::Secondary;
         }
         b.clean = true;
-        b.hold = self.permit.lease.on_record(b.hold, self.turn.now());
+        b.hold = self.permit.lease().on_record(b.hold, self.turn.now());
         if let Some(p) = self.standing.primary() {
             let proves = p.marks.is_saved() && self.owed_flushes().is_empty();
             b.marks_void = self.local.suspect().any() || (b.marks_void && !proves);
@@ -239,7 +239,7 @@ impl Engine {
         match goal {
             Goal::Promoted => self.promotion_saved(),
             Goal::Adopted(start) => {
-                self.permit.lease.follows();
+                self.permit.lease_mut().follows();
                 self.line_changed();
                 if !start.consistent {
                     self.mark_unsettled();

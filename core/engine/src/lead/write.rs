@@ -338,8 +338,8 @@ impl Primary {
             durable: at <= self.cursors.durable(),
             unreplicated: self.unreplicated,
             withholds: permit.withholds(turn.now()),
-            gives_up: permit.lease.gives_up(),
-            unchecked: permit.pause.withholds(),
+            gives_up: permit.lease().gives_up(),
+            unchecked: permit.pause().withholds(),
         });
         let answer = match decision {
             Decision::Acknowledge(proof) => Answer::Done(proof),
@@ -364,7 +364,7 @@ impl Primary {
         let Some(slot) = self.slots.part_ended(slot, sequence, None) else { return };
         self.answered = self.answered.max(slot.last);
         let took = turn.now() - slot.since;
-        self.copier.pace.answered(took);
+        self.copier.pace_mut().answered(took);
         turn.took(took);
         let answer = slot.denied.map_or(answer, Answer::Denied);
         if matches!(answer, Answer::Done(_)) {

@@ -14,7 +14,7 @@ impl Engine {
     /// What the recovery table decided when the peer connected last.
     #[must_use]
     pub fn last_decision(&self) -> Option<&LastDecision> {
-        self.show.last_decision.as_ref()
+        self.show.last_decision()
     }
 
     /// Keeps the row that fired; a source tells it to the target.
@@ -23,8 +23,14 @@ impl Engine {
         let Some(peer) = self.peer.session.peer().cloned() else { return };
         let (source, target) = if as_source { (ours, peer) } else { (peer, ours) };
         let at = self.turn.now();
-        self.show.last_decision =
-            Some(LastDecision { at, label: label.to_string(), as_source, source, target, facts });
+        self.show.decided(LastDecision {
+            at,
+            label: label.to_string(),
+            as_source,
+            source,
+            target,
+            facts,
+        });
         if as_source {
             self.turn.send(Message::Roles(Roles::Row { label: label.to_string() }));
         }
@@ -38,13 +44,18 @@ impl Engine {
         let ours = self.hello_as_met();
         let Some(peer) = self.peer.session.peer().cloned() else { return };
         let began = self.peer.session.since();
-        let known =
-            self.show.last_decision.as_ref().filter(|last| !last.as_source && last.at >= began);
+        let known = self.show.last_decision().filter(|last| !last.as_source && last.at >= began);
         if known.is_none_or(|last| last.label != label) {
             let facts = helio_recovery::facts_of(&peer, &ours);
             let (at, as_source) = (self.turn.now(), false);
-            self.show.last_decision =
-                Some(LastDecision { at, label, as_source, source: peer, target: ours, facts });
+            self.show.decided(LastDecision {
+                at,
+                label,
+                as_source,
+                source: peer,
+                target: ours,
+                facts,
+            });
         }
     }
 

@@ -389,10 +389,10 @@ impl Engine {
             role: words.role,
             changing: words.changing,
             state: words.state,
-            state_since: self.show.seen.since,
+            state_since: self.show.state_since(),
             reason: self.reason(),
             verdict: words.verdict,
-            verdict_since: self.show.seen.verdict_since,
+            verdict_since: self.show.verdict_since(),
             generation: words.generation,
             consistent: words.consistent,
             mode: words.mode,
@@ -422,7 +422,7 @@ impl Engine {
             safe_copy: self.safe_copy(),
             differing: self.unrepaired(),
             lease_held: self.lease_held(),
-            lease_granted: primary.and_then(|_| self.permit.lease.granted(self.turn.now())),
+            lease_granted: primary.and_then(|_| self.permit.lease().granted(self.turn.now())),
             counters: self.turn.counters(),
         }
     }
@@ -540,7 +540,7 @@ impl Engine {
     /// The flight recorder, oldest first.
     #[must_use]
     pub fn records(&self) -> Vec<Record> {
-        self.show.recorder.dump()
+        self.show.records()
     }
 
     /// The last position in this node's images as its record has it, and whether the record says that everything up to

@@ -82,8 +82,7 @@ impl Engine {
     /// The row of the recovery table by which both nodes acknowledged writes that the other does not have.
     #[must_use]
     pub fn clash(&self) -> Option<&'static str> {
-        let last =
-            self.show.last_decision.as_ref().filter(|_| self.peer.session.refused().is_some())?;
+        let last = self.show.last_decision().filter(|_| self.peer.session.refused().is_some())?;
         CLASHES.into_iter().find(|label| *label == last.label)
     }
 

@@ -266,7 +266,7 @@ impl Primary {
         let pace = match lack.pulling.rests_until().filter(|_| pulls) {
             Some(rest) => {
                 let rest = Some(rest).filter(later).unwrap_or(Moment::NEVER);
-                self.copier.pace.next_at(turn.now(), &turn.config().resync).min(rest)
+                self.copier.pace().next_at(turn.now(), &turn.config().resync).min(rest)
             }
             None => Moment::NEVER,
         };
