@@ -468,7 +468,7 @@ impl Primary {
     }
 }
 
-/// The payload of an item goes before the item does, and its room in the queue.
+/// The payload of an item leaves the queue before the item does.
 pub(super) fn shed(entry: &mut Entry, queue: &mut Queue, copier: &mut Copier, turn: &mut Turn) {
     if let Some((payload, cost)) = entry.shed() {
         turn.release(payload.id);

@@ -271,7 +271,7 @@ impl Copier {
         &mut self.survey
     }
 
-    /// How fast it may go, and what is copied from the peer, too.
+    /// How fast regions may be copied, to the peer or from it.
     pub(crate) const fn pace(&self) -> &Pace {
         &self.pace
     }
@@ -282,7 +282,7 @@ impl Copier {
         &mut self.pace
     }
 
-    /// How far copying is, either way.
+    /// How far the copy is, to the peer or from it.
     pub(crate) const fn progress(&self) -> &Progress {
         &self.progress
     }
@@ -442,7 +442,7 @@ impl Copier {
         Some(Job { row, round, way: Way::Raw })
     }
 
-    /// The next copy that `room` is enough for is taken up, in the room that it is given in the queue. Returns its row.
+    /// Takes up the next copy that fits in `room` of the queue.
     pub(crate) fn take_up(
         &mut self,
         room: Bytes,
@@ -455,7 +455,7 @@ impl Copier {
         Some((self.jobs.open(job), row))
     }
 
-    /// It is read: compared with what the peer told, if it was asked. Otherwise `piece` divides what is read.
+    /// How it is read: compared with the digests of the peer, if it sent them, otherwise in runs of `piece`.
     pub(crate) fn begin_read(&mut self, id: JobId, piece: Bytes) -> (VolumeIndex, StoreOp) {
         let job = self.jobs.get_mut(id);
         let (volume, extent) = job.row.place();

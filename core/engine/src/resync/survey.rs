@@ -43,7 +43,7 @@ impl Stretch {
         self.round
     }
 
-    /// Both copies were asked before: this is the second look.
+    /// Its extent holds the gate: the local store is asked for the second time.
     pub(crate) fn holds_gate(&self) -> bool {
         self.stage == Stage::LookingAgain
     }
@@ -120,7 +120,7 @@ impl Survey {
         self.put(id, Stage::Waiting);
     }
 
-    /// The local store is asked: again, once its extent waited for the gate.
+    /// The local store is asked; for the second time if its extent waited for the gate. Returns the place.
     pub(crate) fn look(&mut self, id: StretchId) -> (VolumeIndex, Extent) {
         let stretch = self.get(id);
         if stretch.stage == Stage::Waiting {

@@ -19,7 +19,7 @@ pub(crate) struct Entry {
     slot: Option<SlotId>,
     local: Leg,
     peer_completed: bool,
-    answer: Given,
+    answer: Answer,
     /// Its regions are counted as pending.
     pended: bool,
     accepted_at: Moment,
@@ -27,13 +27,14 @@ pub(crate) struct Entry {
     cost: Bytes,
 }
 
-/// What its client was told.
+/// How its client's request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Given {
-    Nothing,
-    Answer,
-    /// The request failed, whatever became of the item.
-    Denial,
+enum Answer {
+    Owed,
+    /// As the item ended, or nothing was owed.
+    Given,
+    /// It failed, whatever becomes of the item.
+    Denied,
 }
 
 impl Entry {
@@ -47,8 +48,8 @@ impl Entry {
         cost: Bytes,
     ) -> Self {
         let (local, answer) = match slot {
-            Some(_) => (Leg::Pending, Given::Nothing),
-            None => (Leg::Done, Given::Answer),
+            Some(_) => (Leg::Pending, Answer::Owed),
+            None => (Leg::Done, Answer::Given),
         };
         Self { item, slot, local, peer_completed: false, answer, pended, accepted_at, cost }
     }
@@ -100,8 +101,8 @@ impl Entry {
         self.peer_completed = true;
     }
 
-    /// The peer lost its memory, and with it what was not durable. `in_part`: items behind this one may be in its image in
-    /// part, so a marker from before covers too little.
+    /// The peer lost its memory, and this item was not durable there. `in_part`: items behind it may be in the peer's image
+    /// in part, so a marker from before covers too little.
     pub(crate) fn peer_forgets(&mut self, in_part: bool) {
         self.peer_completed = false;
         if in_part && self.item.kind == ItemKind::Consistent {
@@ -112,22 +113,22 @@ impl Entry {
     /// Its client has its answer.
     #[inline]
     pub(crate) fn is_answered(&self) -> bool {
-        self.answer != Given::Nothing
+        self.answer != Answer::Owed
     }
 
-    /// Its client has its answer, and that is not that the request failed before.
+    /// Its client has its answer, and the item decided it.
     pub(crate) fn is_answered_for_itself(&self) -> bool {
-        self.answer == Given::Answer
+        self.answer == Answer::Given
     }
 
     #[inline]
     pub(crate) const fn answer(&mut self) {
-        self.answer = Given::Answer;
+        self.answer = Answer::Given;
     }
 
     /// What it is part of fails for its client, whatever becomes of it.
     pub(crate) const fn deny(&mut self) {
-        self.answer = Given::Denial;
+        self.answer = Answer::Denied;
     }
 
     /// Its regions are counted as pending.
@@ -142,7 +143,7 @@ impl Entry {
         core::mem::replace(&mut self.pended, false)
     }
 
-    /// Its payload goes before it does. Returns the payload and what it cost the queue.
+    /// Its payload leaves the queue before the item does. Returns the payload and what the item cost until now.
     pub(crate) fn shed(&mut self) -> Option<(Payload, Bytes)> {
         let payload = self.item.payload.take()?;
         Some((payload, core::mem::replace(&mut self.cost, ITEM_COST)))
