@@ -6,6 +6,7 @@ mod blocks;
 mod command;
 mod company;
 mod conversation;
+mod decided;
 mod hook;
 mod invalid;
 mod keep;
@@ -53,7 +54,7 @@ use crate::resync::Resync;
 use crate::role::asked::Asked;
 use crate::role::{Following, Standing};
 use crate::show::Show;
-use crate::show::View;
+use crate::show::view::View;
 use crate::turn::Turn;
 use alloc::vec::Vec;
 use helio_bitmap::Bitmap;
@@ -109,8 +110,10 @@ impl Engine {
             turn: Turn::new(config, now),
             dice: seed,
         };
-        engine.show.seen.state = engine.view().state();
-        engine.show.seen.verdict = engine.view().verdict(engine.show.seen.state);
+        let state = engine.view().state();
+        engine.show.saw_state(state, now);
+        let verdict = engine.view().verdict(state);
+        engine.show.saw_verdict(verdict, now);
         engine
     }
 
@@ -140,7 +143,7 @@ impl Engine {
 
     /// Takes one event; appends what must be done to `effects`.
     pub fn handle(&mut self, now: Moment, event: Event, effects: &mut Vec<Effect>) {
-        self.show.recorder.record(now, &event);
+        self.show.record(now, &event);
         self.turn.swap(effects);
         self.advance(now);
         self.take(event);
@@ -159,7 +162,7 @@ impl Engine {
             Event::Connected => self.connected(),
             Event::Message(message) => self.message(message),
             Event::Disconnected { why } => self.disconnected(End::Broken, why),
-            Event::DialFailed { began } => self.check_ends(self.permit.pause.dial_failed(began)),
+            Event::DialFailed { began } => self.check_ends(self.permit.pause().dial_failed(began)),
             Event::LinkTook { bytes } => {
                 if let Some(primary) = self.standing.primary_mut() {
                     primary.link_took(bytes);
@@ -180,7 +183,7 @@ impl Engine {
                     primary.queue.reconfigure(self.turn.config().queue);
                     primary.mode_changed(&self.local, &self.permit, &mut self.turn);
                 }
-                self.peer.session.ping_by(self.permit.lease.ping_at(self.turn.now()));
+                self.peer.session.ping_by(self.permit.lease().ping_at(self.turn.now()));
             }
             Event::Calendar(shows) => {
                 self.turn.set_calendar(Calendar::told(self.turn.now(), shows))
@@ -372,15 +375,12 @@ impl Engine {
     /// Notices a change of state, of the verdict, and of what the peer shows of this node.
     fn look(&mut self) {
         let state = self.view().state();
-        if state != self.show.seen.state {
+        if let Some(before) = self.show.saw_state(state, self.turn.now()) {
             let (node, reason) = (self.turn.config().node.clone(), self.view().reason());
-            self.turn.info(alloc::format!("{node}: {} -> {state}: {reason}", self.show.seen.state));
-            (self.show.seen.state, self.show.seen.since) = (state, self.turn.now());
+            self.turn.info(alloc::format!("{node}: {before} -> {state}: {reason}"));
         }
         let verdict = self.view().verdict(state);
-        if verdict != self.show.seen.verdict {
-            (self.show.seen.verdict, self.show.seen.verdict_since) = (verdict, self.turn.now());
-        }
+        self.show.saw_verdict(verdict, self.turn.now());
         self.report_to_peer(state);
     }
 }
@@ -396,10 +396,10 @@ impl View<'_> {
     #[must_use]
     pub fn deadline(&self) -> Moment {
         let follower = self.standing.follower().map_or(Moment::NEVER, Follower::deadline);
-        let copying = |p: &Primary| p.copy_deadline(&self.turn).min(p.lack_deadline(&self.turn));
+        let copying = |p: &Primary| p.copy_deadline(self.turn).min(p.lack_deadline(self.turn));
         let verify = self.standing.primary().filter(|_| self.standing.serves());
         let verify =
-            verify.map_or(Moment::NEVER, |p| p.verify_deadline(&self.resync.verify, &self.turn));
+            verify.map_or(Moment::NEVER, |p| p.verify_deadline(&self.resync.verify, self.turn));
         let copier = self.standing.primary().map_or(Moment::NEVER, copying);
         let work = follower.min(copier).min(self.keep_deadline());
         let pause = Pause::deadline(
@@ -407,7 +407,7 @@ impl View<'_> {
             self.turn.now(),
             self.turn.config().peer_timeout,
         );
-        let lease = self.permit.lease.deadline(self.lease_use());
+        let lease = self.permit.lease().deadline(self.lease_use());
         let own = self.role_deadline().min(verify).min(lease);
         let session = self.peer.session.deadline(self.outstanding(), self.turn.config());
         session.min(own).min(work).min(pause)

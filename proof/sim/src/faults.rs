@@ -420,8 +420,7 @@ impl Driver {
             Fault::Log | Fault::Update | Fault::Full | Fault::Mode(_) => {
                 let side = serving.unwrap_or(Side::Paris);
                 let engine = cluster.node(side).engine.as_ref();
-                let paused =
-                    engine.is_some_and(|engine| engine.view().status(cluster.now()).paused);
+                let paused = engine.is_some_and(|it| it.view().status(cluster.now()).paused);
                 let command = match fault {
                     Fault::Log => Command::Pause,
                     Fault::Full => Command::FullResync,

@@ -21,7 +21,7 @@ const ROOMS: [(&str, &[&str]); 9] = [
     ("follow", &["stream", "local", "peer"]),
     ("lead", &["stream", "local", "record", "peer", "resync"]),
     ("role", &["local", "record", "follow", "lead"]),
-    ("show", &["stream", "follow", "lead", "role"]),
+    ("show", &["stream", "local", "record", "peer", "resync", "follow", "lead", "role"]),
 ];
 
 /// The room that a file belongs to; stories are tests of all of them.

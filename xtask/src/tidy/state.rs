@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Structs that are plain data and not mutable state: the path, the names (none: all structs there), and the reason.
-const PLAIN: [(&str, &[&str], &str); 19] = [
+const PLAIN: [(&str, &[&str], &str); 24] = [
     ("core", &["Facts"], "facts of one decision: gathered, judged, dropped"),
     ("core/recovery/src/table.rs", &["Row"], "a row of the constant decision table"),
     ("core/recovery/src/words.rs", &["LastDecision"], "the facts of a decision, kept to be shown"),
@@ -22,8 +22,13 @@ const PLAIN: [(&str, &[&str], &str); 19] = [
     ("core/engine/src/resync/verify.rs", &["VerifyPass"], "status of a verify that ended"),
     ("core/engine/src/resync/verified.rs", &["Verified"], "status of a verify that ended"),
     ("core/engine/src/show/status.rs", &[], "status"),
+    ("core/engine/src/show/view.rs", &["View"], "borrows through which nothing can be changed"),
     ("core/engine/src/stream/slots.rs", &["Part"], "arguments of an operation (FUA, punch)"),
+    ("core/engine/src/stream/slots.rs", &["Slot"], "a copy is the result of a request that ended"),
+    ("core/engine/src/stream/queue.rs", &["Figures"], "status: a copy is handed out to be shown"),
     ("core/engine/src/local/replace.rs", &["Replacing"], "a command that waits"),
+    ("core/engine/src/lead/lack/mod.rs", &["Reversal"], "a command that waits"),
+    ("core/engine/src/lead/lack", &["Ask", "Fetched"], "a question and its result, as values"),
     ("core/engine/src/lead/outgoing.rs", &["Opening"], "arguments of an operation"),
     ("core/engine/src/peer/read_server.rs", &["Asked"], "arguments of the peer's read"),
     ("core/engine/src/purpose.rs", &[], "names of operations under way"),

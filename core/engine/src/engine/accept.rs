@@ -22,7 +22,7 @@ use crate::purpose::Piece;
 use crate::record::save::Goal;
 use crate::refusal::{Refusal, StoreFault};
 use crate::role::{Following, Stage, busy};
-use crate::show::View;
+use crate::show::view::View;
 use alloc::format;
 use alloc::string::String;
 use helio_format::message::Parting;

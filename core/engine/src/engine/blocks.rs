@@ -4,7 +4,7 @@
 use crate::engine::Engine;
 use crate::local::blocks::is_multiple;
 use crate::record::save::Goal;
-use crate::show::View;
+use crate::show::view::View;
 use alloc::format;
 use helio_format::message::{BLOCK_MIN, Hello, Parting};
 use helio_plant::{Plant, planted};
@@ -82,6 +82,6 @@ impl View<'_> {
         };
         // What everybody keeps to is not looked through.
         let larger = hello.blocks.iter().any(|blocks| blocks.member > BLOCK_MIN);
-        larger && primary.line.iter().any(|e| unfit((e.item.volume, e.item.extent)))
+        larger && primary.line.iter().any(|e| unfit((e.item().volume, e.item().extent)))
     }
 }

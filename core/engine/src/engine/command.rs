@@ -12,7 +12,7 @@ use crate::role::Leading;
 use crate::role::LeaveStage;
 use crate::role::Stage;
 use crate::role::busy;
-use crate::show::View;
+use crate::show::view::View;
 use alloc::format;
 use alloc::string::String;
 use helio_units::{Mode, Moment, VolumeIndex};
@@ -178,7 +178,7 @@ impl Engine {
         if let Some(primary) = self.standing.primary_mut() {
             primary.mode_changed(&self.local, &self.permit, &mut self.turn);
         }
-        self.peer.session.ping_by(self.permit.lease.ping_at(self.turn.now()));
+        self.peer.session.ping_by(self.permit.lease().ping_at(self.turn.now()));
         let group = &self.turn.config().group;
         Ok(Some(if self.standing.leads() {
             format!("the mode of {group} is {mode} until a restart; to keep it, change the file")
@@ -218,7 +218,7 @@ impl Engine {
                 self.promote_inconsistent();
             }
             Stage::Following(Following::Promoting { command, saving: false, .. })
-                if self.permit.lease.ran_out(self.turn.now()) =>
+                if self.permit.lease().ran_out(self.turn.now()) =>
             {
                 self.lease_failed(command);
             }
@@ -244,12 +244,9 @@ impl Engine {
             Stage::Following(Following::Handing { until, .. }) if self.turn.now() >= until => {
                 self.handed_unheard()
             }
-            Stage::Leading(Leading::Leaving {
-                command,
-                to,
-                until,
-                stage: LeaveStage::Draining,
-            }) if self.view().is_delivered(until) => {
+            Stage::Leading(Leading::Leaving { command, to, until, stage })
+                if stage == LeaveStage::Draining && self.view().is_delivered(until) =>
+            {
                 self.flush_last(command, to, until);
             }
             Stage::Following(Following::Closing { command, saving: false })

@@ -18,7 +18,7 @@ use crate::peer::handshake::Leader;
 use crate::peer::pause::{End, Proof};
 use crate::peer::session::out_of_turn;
 use crate::role::{Following, Stage};
-use crate::show::View;
+use crate::show::view::View;
 use alloc::format;
 use alloc::string::String;
 use core::time::Duration;
@@ -61,7 +61,8 @@ impl Engine {
             primary.stream_broken(&mut self.local, &self.permit, &mut self.turn);
         }
         let (began, timeout) = (self.peer.session.began(), self.turn.config().peer_timeout);
-        let passed = self.permit.pause.connection_ended(proof, began, self.turn.now(), timeout);
+        let passed =
+            self.permit.pause_mut().connection_ended(proof, began, self.turn.now(), timeout);
         self.check_ends(passed);
         self.seed_stopped("the connection was lost");
         self.resync.seed.answers_lost();
@@ -321,7 +322,7 @@ impl Engine {
         if let Some(primary) = self.standing.primary() {
             let lag = primary.lag(now, &self.local);
             ping.mode = Some(config.mode);
-            ping.accepted = primary.line.head;
+            ping.accepted = primary.line.head();
             ping.completed = primary.covered();
             ping.backlog_bytes = lag.bytes.0;
             ping.backlog_items = lag.writes;
@@ -344,7 +345,7 @@ impl View<'_> {
         let config = self.turn.config();
         let streaming = self.standing.streaming();
         let (clean, head, received, durable) = match (self.standing.primary(), streaming) {
-            (Some(p), _) => (true, p.line.head, Sequence::ZERO, Sequence::ZERO),
+            (Some(p), _) => (true, p.line.head(), Sequence::ZERO, Sequence::ZERO),
             (_, Some(f)) => (true, f.received(), f.received(), f.durable()),
             // A primary that left something undelivered or marked is not known to hold what its peer holds.
             _ if b.clean && b.wrote && !b.equal => (true, b.head, Sequence::ZERO, Sequence::ZERO),

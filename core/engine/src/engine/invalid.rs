@@ -4,7 +4,7 @@
 use crate::engine::Engine;
 use crate::record::save::Goal;
 use crate::role::Following;
-use crate::show::View;
+use crate::show::view::View;
 use alloc::format;
 use alloc::string::String;
 use helio_format::invalid::Invalid;

@@ -22,7 +22,7 @@ use crate::record::keep::PAGES_AT_ONCE;
 use crate::record::save::Goal;
 use crate::refusal::StoreFault;
 use crate::role::Following;
-use crate::show::View;
+use crate::show::view::View;
 use alloc::string::String;
 use alloc::vec::Vec;
 use helio_bitmap::Bitmap;

@@ -7,7 +7,7 @@ use crate::lead::lack::Due;
 use crate::lead::lack::Reversal;
 use crate::lead::outgoing::Opening;
 use crate::refusal::{Denial, StoreFault};
-use crate::show::View;
+use crate::show::view::View;
 use crate::stream::unreplicated::Unreplicated;
 use alloc::format;
 use alloc::string::String;
@@ -66,7 +66,7 @@ impl Engine {
         let Some(lack) = &mut primary.lack else { return };
         let reversal = lack.recorded();
         let peer = self.turn.config().peer.clone();
-        primary.copier.progress.begin(marked, self.turn.now());
+        primary.copier.progress_mut().begin(marked, self.turn.now());
         if let Some(Reversal { head, .. }) = reversal {
             primary.unreplicated = Unreplicated::Together;
             if connected {

@@ -13,7 +13,7 @@ use crate::record::save::Leave;
 use crate::refusal::Refusal;
 use crate::role::leave::STOP_PATIENCE;
 use crate::role::{Leading, LeaveStage, Stage};
-use crate::show::View;
+use crate::show::view::View;
 use alloc::format;
 use helio_units::{Bytes, Moment};
 

@@ -9,7 +9,7 @@ use crate::peer::lease::say;
 use crate::record::save::Leave;
 use crate::refusal::Refusal;
 use crate::role::Following;
-use crate::show::View;
+use crate::show::view::View;
 use alloc::boxed::Box;
 use alloc::format;
 use core::time::Duration;
@@ -22,16 +22,16 @@ impl Engine {
     /// Does what is due: at the end of a wait, for a primary that leaves, and for a secondary.
     pub(crate) fn lease_step(&mut self) {
         let now = self.turn.now();
-        if let Some(since) = self.permit.lease.end_wait(now) {
+        if let Some(since) = self.permit.lease_mut().end_wait(now) {
             if self.standing.leads() && !planted(Plant::LeaseEndUnchecked) {
-                self.permit.pause.needs_check(since);
+                self.permit.pause_mut().needs_check(since);
                 self.peer.session.prove_anew(now);
             }
             self.answer_withheld();
         }
         let Some(primary) = self.standing.primary() else {
             let (it_may, up) = (self.view().lease_use(), self.peer.session.peer().is_some());
-            return self.permit.lease.step(
+            return self.permit.lease_mut().step(
                 it_may,
                 up,
                 self.turn.config().hold,
@@ -40,13 +40,13 @@ impl Engine {
             );
         };
         let gives_up = primary.flow.is_none() && self.standing.is_leaving_for_good();
-        if self.permit.lease.set_gives_up(gives_up) {
+        if self.permit.lease_mut().set_gives_up(gives_up) {
             self.answer_withheld();
         }
         if gives_up {
-            self.permit.pause.give_up(self.turn.effects());
+            self.permit.pause_mut().give_up(self.turn.effects());
         }
-        if self.permit.lease.was_used() && self.standing.serves() {
+        if self.permit.lease().was_used() && self.standing.serves() {
             let left = self.leave(None, Leave::Secondary);
             assert!(left.is_ok(), "a primary cannot leave: {left:?}");
         }
@@ -62,7 +62,7 @@ impl Engine {
     /// The peer is met, and not refused: a secondary without a lease says so.
     pub(crate) fn lease_met(&mut self) {
         let Some(by) = self.peer.session.peer().map(|peer| peer.incarnation) else { return };
-        let none = self.permit.lease.met(by, self.turn.now());
+        let none = self.permit.lease_mut().met(by, self.turn.now());
         if none && self.standing.is(Following::Secondary) && !self.turn.config().hold.is_zero() {
             self.turn.push(say(Talk::Returned));
         }
@@ -78,18 +78,20 @@ impl Engine {
                     && !(b.alone || self.record.is_saving() || self.local.metadata_failed());
                 let millis = millis.min(b.hold).min(config.hold_millis());
                 if together && millis != 0 {
-                    self.permit.lease.grant(Duration::from_millis(millis.into()), self.turn.now());
+                    self.permit
+                        .lease_mut()
+                        .grant(Duration::from_millis(millis.into()), self.turn.now());
                     self.turn.push(say(Talk::Granted { number, millis }));
                 }
             }
             Talk::Granted { number, millis } => {
                 let hold = config.hold.min(Duration::from_millis(millis.into()));
                 if let Some(peer) = self.peer.session.peer() {
-                    self.permit.lease.receive(number, peer.incarnation, hold);
+                    self.permit.lease_mut().receive(number, peer.incarnation, hold);
                 }
             }
             Talk::Returned => {
-                if self.permit.lease.peer_returned() {
+                if self.permit.lease_mut().peer_returned() {
                     self.answer_withheld();
                 }
             }
@@ -105,14 +107,14 @@ impl Engine {
             left.as_secs_f64()
         ));
         let before = Box::new(self.record.superblock().clone());
-        self.permit.lease.begin_takeover(until, before);
+        self.permit.lease_mut().begin_takeover(until, before);
         self.begin_promotion(Some(id), false);
         true
     }
 
     /// The promotion ends before anything was recorded, or when the record was put back.
     pub(crate) fn lease_failed(&mut self, command: Option<CommandId>) {
-        self.permit.lease.end_takeover();
+        self.permit.lease_mut().end_takeover();
         self.standing.stand(Following::resting(self.record.superblock().role));
         let (peer, group) = (&self.turn.config().peer, &self.turn.config().group);
         let refusal = Refusal::new(
@@ -137,12 +139,12 @@ impl Engine {
             return;
         };
         let same = p.peer_incarnation == Some(peer.incarnation) && peer.sure && fork >= p.answered;
-        if withholds && same && !self.permit.lease.was_used() {
+        if withholds && same && !self.permit.lease().was_used() {
             let name = &self.turn.config().peer;
             self.turn.warn(format!(
                 "{name} was promoted; this node has acknowledged nothing since, and becomes secondary"
             ));
-            self.permit.lease.use_granted();
+            self.permit.lease_mut().use_granted();
         }
     }
 }
@@ -151,13 +153,13 @@ impl View<'_> {
     /// Whether this node is, or is about to be, primary by its hold lease.
     #[must_use]
     pub fn leads_by_lease(&self) -> bool {
-        self.permit.lease.is_used()
+        self.permit.lease().is_used()
     }
 
     /// Until when this node may become primary by its hold lease, if it has one.
     #[must_use]
     pub fn lease_held(&self) -> Option<Moment> {
-        let until = self.permit.lease.held_until()?;
+        let until = self.permit.lease().held_until()?;
         (self.turn.now() < until && self.lease_use() != Use::Nothing).then_some(until)
     }
 

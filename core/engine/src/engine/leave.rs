@@ -15,7 +15,7 @@ use crate::refusal::Refusal;
 use crate::role::leave::STOP_PATIENCE;
 use crate::role::switch::{ANSWER_PATIENCE, SWITCH_PATIENCE};
 use crate::role::{Following, Leading, LeaveStage, Stage, busy};
-use crate::show::View;
+use crate::show::view::View;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -67,7 +67,7 @@ impl Engine {
             | Stage::Following(Following::Handing { .. }) => {
                 self.handed_unheard();
                 let up = self.peer.session.peer().is_some();
-                self.permit.lease.is_not_needed(up, self.turn.effects());
+                self.permit.lease_mut().is_not_needed(up, self.turn.effects());
                 self.hang_up(Parting::Stopping, String::from("the daemon stops"));
                 self.standing.stand(Following::Closing { command: id, saving: false });
                 self.hurry();
@@ -156,7 +156,7 @@ impl Engine {
         }
         if let Some(p) = self.standing.primary_mut()
             && p.owed.queues_in_order()
-            && (!p.owed.stays_consistent() || p.cursors.durable() < p.line.head)
+            && (!p.owed.stays_consistent() || p.cursors.durable() < p.line.head())
         {
             p.drop_queue(
                 "this node leaves the primary role",
@@ -223,7 +223,7 @@ impl Engine {
             Follower::new(self.turn.config().volumes.len(), self.record.superblock().head);
         if let Some(mut primary) = self.standing.lay_down(follower, next) {
             while let Some(entry) = primary.line.pop() {
-                entry.item.payload.into_iter().for_each(|p| self.turn.release(p.id));
+                entry.item().payload.into_iter().for_each(|p| self.turn.release(p.id));
             }
             // Positions of this line mean nothing to the next primary's.
             self.resync.verify.rewind();
@@ -232,8 +232,8 @@ impl Engine {
             self.line_changed();
             self.local.reload_suspect(self.record.superblock(), self.turn.config());
         }
-        self.permit.pause.forget(self.turn.effects());
-        self.permit.lease.laid_down();
+        self.permit.pause_mut().forget(self.turn.effects());
+        self.permit.lease_mut().laid_down();
         self.keeper.forget_parked();
     }
 
@@ -265,8 +265,8 @@ impl View<'_> {
         let Some(p) = self.standing.primary() else { return true };
         let owed = p.flow.is_some()
             && !p.owed.is_image_out_of_order()
-            && p.cursors.durable() < p.line.head;
-        p.is_quiet() && self.permit.pause.is_quiet() && (!owed || self.turn.now() >= until)
+            && p.cursors.durable() < p.line.head();
+        p.is_quiet() && self.permit.pause().is_quiet() && (!owed || self.turn.now() >= until)
     }
 
     /// Whether what the records hold is being brought down to what is really owed, before this node leaves.

@@ -9,7 +9,7 @@ use crate::record::save::Goal;
 use crate::resync::digest::Pieces;
 use crate::resync::verify::Verify;
 use crate::role::{Following, Stage};
-use crate::show::View;
+use crate::show::view::View;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -335,7 +335,7 @@ impl Engine {
     pub(crate) fn peer_proven(&mut self) {
         let Some(peer) = self.peer.session.peer() else { return };
         let serving = peer.serving;
-        self.check_ends(self.permit.pause.peer_answered(serving));
+        self.check_ends(self.permit.pause().peer_answered(serving));
         self.handed(serving);
         if !self.standing.leads() && !serving && self.standing.is(Following::Returning) {
             self.meet_without_primary();

@@ -3,7 +3,7 @@
 
 use crate::engine::Engine;
 use crate::refusal::Refusal;
-use crate::show::View;
+use crate::show::view::View;
 use alloc::format;
 
 impl Engine {

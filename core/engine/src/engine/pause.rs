@@ -4,7 +4,7 @@
 use crate::engine::Engine;
 use crate::lead::Primary;
 use crate::peer::pause::Proof;
-use crate::show::View;
+use crate::show::view::View;
 use alloc::format;
 use helio_plant::{Plant, planted};
 use helio_units::Moment;
@@ -24,8 +24,8 @@ impl Engine {
              acknowledges only writes that are durable on {peer}",
             gap.as_secs_f64()
         ));
-        self.permit.pause.hold(self.turn.effects());
-        self.permit.pause.needs_check(self.turn.now());
+        self.permit.pause_mut().hold(self.turn.effects());
+        self.permit.pause_mut().needs_check(self.turn.now());
         self.peer.session.prove_anew(self.turn.now());
     }
 
@@ -33,7 +33,7 @@ impl Engine {
     pub(crate) fn rival_seen(&mut self) {
         let together = |p: &Primary| !p.acknowledges_alone();
         if self.standing.primary().is_some_and(together) && !planted(Plant::PauseIgnored) {
-            self.permit.pause.needs_check(self.turn.now());
+            self.permit.pause_mut().needs_check(self.turn.now());
             self.peer.session.prove_anew(self.turn.now());
         }
     }
@@ -48,7 +48,7 @@ impl Engine {
             _ => format!("{peer} does not serve {group}"),
         };
         self.turn.info(format!("{why}: writes are acknowledged again"));
-        self.permit.pause.end(self.turn.effects());
+        self.permit.pause_mut().end(self.turn.effects());
         self.answer_withheld();
     }
 }
@@ -65,6 +65,6 @@ impl View<'_> {
     /// connect that begins then or later and fails is one.
     #[must_use]
     pub fn awaits_check(&self) -> Option<Moment> {
-        self.permit.pause.needed_since()
+        self.permit.pause().needed_since()
     }
 }

@@ -9,7 +9,7 @@ use crate::lead::Primary;
 use crate::record::save::Goal;
 use crate::refusal::Refusal;
 use crate::role::{Following, Leading, Stage, busy};
-use crate::show::View;
+use crate::show::view::View;
 use alloc::format;
 use alloc::string::{String, ToString};
 use helio_format::message::{Message, Parting};
@@ -81,7 +81,7 @@ impl Engine {
         }
         if granted {
             // Who gave its word may not become primary unasked.
-            self.permit.lease.give_back(true, self.turn.effects());
+            self.permit.lease_mut().give_back(true, self.turn.effects());
             self.peer.session.agree();
         }
         self.turn.send(Message::PromoteReply { granted, text: text.unwrap_or_default() });
@@ -166,7 +166,9 @@ impl Engine {
         // What a shipped disk may lack stays marked, whatever is proven of another copy.
         let equal = equal && !self.resync.seed.is_under_way(self.record.superblock());
         self.standing.stand(Following::Promoting { command, equal, saving: false });
-        self.permit.lease.is_not_needed(self.peer.session.peer().is_some(), self.turn.effects());
+        self.permit
+            .lease_mut()
+            .is_not_needed(self.peer.session.peer().is_some(), self.turn.effects());
         self.hang_up(Parting::RoleChanged, format!("{} becomes primary", self.turn.config().node));
         self.hurry();
     }
@@ -199,11 +201,11 @@ impl Engine {
         else {
             return;
         };
-        if self.permit.lease.ran_out(self.turn.now()) {
+        if self.permit.lease().ran_out(self.turn.now()) {
             return self.record.want(Goal::Unpromoted);
         }
-        let by = self.permit.lease.promoted(self.turn.now());
-        self.permit.pause.forget(self.turn.effects());
+        let by = self.permit.lease_mut().promoted(self.turn.now());
+        self.permit.pause_mut().forget(self.turn.effects());
         let head = self.record.superblock().head;
         let Some(mut marks) = self.record.keeping_mut().take_resting() else {
             panic!("no task holds the bitmap")
@@ -319,7 +321,7 @@ impl View<'_> {
             format!(
                 "{peer} is not connected ({}), so it cannot confirm that it is not primary{}",
                 self.peer.session.why(),
-                self.permit.lease.absence_text(self.turn.config().hold, self.turn.now())
+                self.permit.lease().absence_text(self.turn.config().hold, self.turn.now())
             ),
             format!("make sure {peer} is down or fenced, then `helio promote {group} --force`"),
         )

@@ -23,7 +23,7 @@ use crate::local::suspect::bit;
 use crate::record::save::Goal;
 use crate::refusal::Refusal;
 use crate::role::{Following, Leading, Stage, busy};
-use crate::show::View;
+use crate::show::view::View;
 use alloc::format;
 use alloc::string::String;
 use helio_format::message::Parting;
@@ -97,7 +97,7 @@ impl Engine {
             Some(primary) => {
                 let marked = primary.marks.dirty_bytes();
                 primary.use_again(volume);
-                primary.copier.progress.begin(marked, self.turn.now());
+                primary.copier.progress_mut().begin(marked, self.turn.now());
                 format!(
                     "volume {name} of {group} has another disk; {marked} are copied from {peer}"
                 )
@@ -185,12 +185,8 @@ impl View<'_> {
                 ),
             ));
         }
-        let last = self
-            .show
-            .last_decision
-            .as_ref()
-            .filter(|last| !last.as_source)
-            .map(|last| &last.source);
+        let last =
+            self.show.last_decision().filter(|last| !last.as_source).map(|last| &last.source);
         let source = self.peer.session.peer().filter(|hello| hello.serving).or(last);
         if source.is_none_or(|hello| !hello.consistent) {
             return Err(Refusal::new(

@@ -13,7 +13,7 @@ use crate::record::save::Goal;
 use crate::refusal::Refusal;
 use crate::role::resolve::Stake;
 use crate::role::{Following, Leading, Stage, busy};
-use crate::show::View;
+use crate::show::view::View;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -128,8 +128,7 @@ impl View<'_> {
     fn yielded_lineage(&self) -> Lineage {
         let other = self
             .show
-            .last_decision
-            .as_ref()
+            .last_decision()
             .map(|last| if last.as_source { &last.target } else { &last.source });
         let ours =
             if self.peer.session.peer().is_some() { self.hello_as_met() } else { self.hello() };

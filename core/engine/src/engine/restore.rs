@@ -7,7 +7,7 @@ use crate::follow::follower::Follower;
 use crate::record::save::Goal;
 use crate::refusal::Refusal;
 use crate::role::{Following, Stage};
-use crate::show::View;
+use crate::show::view::View;
 use alloc::format;
 use alloc::string::String;
 use helio_units::{Generation, Sequence, VolumeIndex};

@@ -9,7 +9,7 @@ use crate::lead::outgoing::Cursors;
 use crate::refusal::Refusal;
 use crate::role::busy;
 use crate::role::resolve::Stake;
-use crate::show::View;
+use crate::show::view::View;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -43,7 +43,7 @@ impl Engine {
         self.local.hot_mut().bitmap_changed();
         primary.release_front(&mut self.turn);
         let peer = self.turn.config().peer.clone();
-        let head = primary.line.head;
+        let head = primary.line.head();
         primary.faulted = None;
         primary.owed.restore_order();
         primary.cursors = Cursors::all_at(head);

@@ -10,7 +10,7 @@ use crate::follow::before::Keeper;
 use crate::record::save::Goal;
 use crate::record::save::Leave;
 use crate::role::{Following, Leading, Stage};
-use crate::show::View;
+use crate::show::view::View;
 use alloc::string::String;
 use helio_format::lineage::Lineage;
 use helio_format::message::{Parting, Start};
@@ -95,7 +95,7 @@ impl Engine {
                 b.alone = false;
                 b.hold = self
                     .permit
-                    .lease
+                    .lease()
                     .on_record(b.hold, self.turn.now())
                     .max(self.turn.config().hold_millis());
             }
@@ -118,7 +118,7 @@ impl Engine {
             Goal::Remember => {}
             Goal::Restoring => Keeper::shape_restoring(b),
             Goal::Restored => self.keeper.shape_restored(b),
-            Goal::Unpromoted => self.permit.lease.shape_unpromoted(b),
+            Goal::Unpromoted => self.permit.lease().shape_unpromoted(b),
             Goal::SeedBegun { at, .. } => {
                 (b.seeding, b.marks_void, b.equal) = (at, false, false);
             }
@@ -166,7 +166,7 @@ impl Engine {
         let number = b.lineage.generation.number + 1;
         let generation = Generation { number, tag: self.roll() };
         if let Some(p) = self.standing.primary() {
-            b.head = p.line.head;
+            b.head = p.line.head();
             b.lineage = b.lineage.fork(generation, b.head);
         }
         b.began = self.turn.calendar().at(self.turn.now());
@@ -212,7 +212,7 @@ impl Engine {
         match goal {
             Goal::Promoted => self.promotion_saved(),
             Goal::Adopted(start) => {
-                self.permit.lease.follows();
+                self.permit.lease_mut().follows();
                 self.line_changed();
                 if !start.consistent {
                     self.mark_unsettled();
@@ -325,14 +325,14 @@ impl View<'_> {
             b.role = Role::Secondary;
         }
         b.clean = true;
-        b.hold = self.permit.lease.on_record(b.hold, self.turn.now());
+        b.hold = self.permit.lease().on_record(b.hold, self.turn.now());
         if let Some(p) = self.standing.primary() {
             let proves = p.marks.is_saved() && self.owed_flushes().is_empty();
             b.marks_void = self.local.suspect().any() || (b.marks_void && !proves);
-            b.head = p.line.head;
+            b.head = p.line.head();
             b.equal = p.owed.stays_consistent()
                 && p.marks.none_dirty()
-                && p.cursors.durable() == p.line.head
+                && p.cursors.durable() == p.line.head()
                 && p.peer_incarnation.is_some()
                 // Whoever is to take over must follow this generation first.
                 && (to != Leave::Hand || p.is_taken_up() && !p.tell_generation);

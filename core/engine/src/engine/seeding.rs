@@ -12,7 +12,7 @@ use crate::refusal::Refusal;
 use crate::resync::digest::{ASKED_BYTES_MAX, digests_of};
 use crate::resync::seed::{SAMPLE, Told, is_blank};
 use crate::role::busy;
-use crate::show::View;
+use crate::show::view::View;
 use alloc::format;
 use alloc::string::String;
 use helio_format::copying::{Copying, Digest};

@@ -5,7 +5,7 @@ use crate::engine::Engine;
 use crate::record::save::Goal;
 use crate::refusal::Refusal;
 use crate::role::Following;
-use crate::show::View;
+use crate::show::view::View;
 use alloc::format;
 use alloc::string::String;
 use helio_format::superblock::Superblock;
@@ -83,7 +83,7 @@ impl View<'_> {
 
     /// Refuses to begin a copy from a suspect store.
     pub(crate) fn refuse_while_suspect(&self) -> Result<(), Refusal> {
-        let suspect = self.standing.primary().is_some_and(|p| p.must_not_stream(&self.local));
+        let suspect = self.standing.primary().is_some_and(|p| p.must_not_stream(self.local));
         if suspect { Err(self.suspect_refusal()) } else { Ok(()) }
     }
 

@@ -3,7 +3,7 @@
 
 use crate::engine::Engine;
 use crate::local::suspect::bit;
-use crate::show::View;
+use crate::show::view::View;
 use alloc::format;
 use helio_format::superblock::Superblock;
 use helio_units::{Generation, VolumeIndex};

@@ -24,7 +24,7 @@ use crate::refusal::Refusal;
 use crate::role::switch::ASKED_PATIENCE;
 use crate::role::switch::SWITCH_PATIENCE;
 use crate::role::{Following, Leading, Stage, busy};
-use crate::show::View;
+use crate::show::view::View;
 use alloc::format;
 use alloc::string::{String, ToString};
 use helio_format::lineage::Relation;

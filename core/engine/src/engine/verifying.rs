@@ -8,7 +8,7 @@ use crate::refusal::Refusal;
 use crate::resync::verified::Verified;
 use crate::resync::verify::VerifyStatus;
 use crate::role::busy;
-use crate::show::View;
+use crate::show::view::View;
 use alloc::format;
 use alloc::string::String;
 use helio_units::VolumeIndex;

@@ -2,6 +2,7 @@
 //! How long the peer may take.
 
 use crate::lead::Primary;
+use crate::stream::line::Entry;
 use core::time::Duration;
 use helio_units::{Bytes, Rate};
 
@@ -15,8 +16,8 @@ impl Primary {
     pub(crate) fn outstanding(&self) -> Option<Duration> {
         let c = &self.cursors;
         self.flow.as_ref().filter(|_| c.sent() > c.durable())?;
-        let next = self.line.get(c.received().next()).filter(|e| e.item.sequence <= c.sent());
-        let payload = next.and_then(|e| e.item.payload);
+        let next = self.line.get(c.received().next()).map(Entry::item);
+        let payload = next.filter(|item| item.sequence <= c.sent()).and_then(|item| item.payload);
         Some(SLOWEST_LINK.time_for(Bytes(payload.map_or(0, |payload| payload.length.into()))))
     }
 }

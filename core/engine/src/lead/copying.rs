@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Copying to the peer: what is dirty travels among items in order.
 
-use crate::effect::StoreOp;
 use crate::event::{Run, StoreOutcome};
 use crate::lead::Primary;
 use crate::lead::outgoing::Cursors;
 use crate::lead::ticket::Ticket;
+use crate::lead::write::shed;
 use crate::local::Local;
 use crate::peer::owed::Owed;
 use crate::peer::permit::Permit;
 use crate::purpose::JobId;
 use crate::purpose::PrimaryIo;
-use crate::resync::copier::{Ask, Job, Known, Row};
+use crate::resync::copier::Row;
 use crate::resync::verify::Verify;
+use crate::stream::line::Entry;
 use crate::stream::slots::{ITEM_COST, WORK_COST};
 use crate::turn::Turn;
 use alloc::format;
 use alloc::vec::Vec;
-use helio_format::copying::Copying;
 use helio_format::lineage::Lineage;
 use helio_format::message::{Item, ItemKind, Message, Start};
 use helio_units::{Bytes, Extent, Moment, Sequence, VolumeIndex};
@@ -32,7 +32,7 @@ impl Primary {
         verify: &mut Verify,
         turn: &mut Turn,
     ) {
-        let head = self.line.head;
+        let head = self.line.head();
         let nothing_to_do = self.marks.none_dirty() && peer_consistent;
         self.copier.begin_anew(head, &mut self.marks);
         if nothing_to_do {
@@ -45,7 +45,7 @@ impl Primary {
         let stream = self.next_stream(head);
         verify.rewind();
         // What the local store is still busy with reaches the peer by its marks: the peer owes no word about it.
-        self.line.iter_mut().for_each(|entry| entry.peer_completed = true);
+        self.line.iter_mut().for_each(Entry::peer_completes);
         let to_copy = self.marks.dirty_bytes();
         let all = turn.config().volumes.iter().fold(Bytes::ZERO, |sum, size| sum + *size);
         let coarse = to_copy >= all && !self.peer_copy.is_shipped();
@@ -81,21 +81,21 @@ impl Primary {
 
     /// Starts as many copies as the bounds allow, and ends the update when nothing is left.
     pub(crate) fn copy_step(&mut self, local: &mut Local, turn: &mut Turn) {
-        self.copier.pace.judge(turn.now(), &turn.config().resync);
+        self.copier.pace_mut().judge(turn.now(), &turn.config().resync);
         if !self.copier.is_running() || self.flow.is_none() {
             return;
         }
-        if self.copier.progress.is_due(turn.now()) {
+        if self.copier.progress().is_due(turn.now()) {
             let left = self.lag(turn.now(), local).bytes;
-            self.copier.progress.look(left, turn.now());
+            self.copier.progress_mut().look(left, turn.now());
         }
         self.survey_step(local, turn);
         self.ask_ahead(turn);
         let (config, region) = (turn.config().resync, self.marks.grid().unit());
         while let Some(room) = self.copier.room(region, &self.queue, &config)
-            && let Some(job) = self.copier.next_job(room, &mut self.marks)
+            && let Some((id, row)) = self.copier.take_up(room, &config, &mut self.marks)
         {
-            self.take_up(job, local, turn);
+            self.enter_gate(id, row, local, turn);
             self.ask_ahead(turn);
         }
         let done = self.marks.none_dirty() && self.copier.is_idle();
@@ -109,29 +109,23 @@ impl Primary {
     /// Asks the peer what it holds, as far ahead as the window reaches.
     fn ask_ahead(&mut self, turn: &mut Turn) {
         let completed = self.cursors.completed();
-        while let Some(Ask { row, coarse, .. }) = self.copier.next_ask(completed, &mut self.marks) {
-            let Row { volume, extent, .. } = row;
-            turn.send(Message::Copying(Copying::DigestsWanted { volume, extent, coarse }));
+        while let Some(question) = self.copier.next_ask(completed, &mut self.marks) {
+            turn.send(Message::Copying(question));
         }
     }
 
     /// Queue room first, then the gate.
-    fn take_up(&mut self, job: Job, local: &mut Local, turn: &mut Turn) {
-        let Row { volume, extent, .. } = job.row;
+    fn enter_gate(&mut self, id: JobId, row: Row, local: &mut Local, turn: &mut Turn) {
+        let (volume, extent) = row.place();
         self.queue.enter(Bytes(extent.length), turn.now());
-        let job = self.copier.take_up(job, &turn.config().resync);
-        if self.gate.enter(Ticket::Copy(job), volume, extent) {
-            self.copy_read(job, local, turn);
+        if self.gate.enter(Ticket::Copy(id), volume, extent) {
+            self.copy_read(id, local, turn);
         }
     }
 
     /// The gate is ours: read, and compare where the peer told what it holds.
     pub(crate) fn copy_read(&mut self, id: JobId, local: &mut Local, turn: &mut Turn) {
-        let (Row { volume, extent, .. }, known) = self.copier.begin_read(id);
-        let op = match known {
-            Some(Known { digests, coarse }) => StoreOp::ReadDiffering { extent, digests, coarse },
-            None => StoreOp::ReadRuns { extent, piece: self.marks.grid().unit() },
-        };
+        let (volume, op) = self.copier.begin_read(id, self.marks.grid().unit());
         local.store(volume, op, PrimaryIo::Copy(id), turn);
     }
 
@@ -145,7 +139,7 @@ impl Primary {
         turn: &mut Turn,
     ) {
         let (row, of_this_round) = self.copier.end_read(id, &outcome);
-        let Row { volume, extent, .. } = row;
+        let (volume, extent) = row.place();
         self.queue.leave(Bytes(extent.length));
         let current = of_this_round && self.copier.is_running() && self.flow.is_some();
         let runs = match outcome {
@@ -176,21 +170,21 @@ impl Primary {
 
     /// Puts what differs in a row on the line, or the word that nothing does.
     fn land(&mut self, row: Row, runs: Vec<Run>, turn: &Turn) {
-        let Row { volume, .. } = row;
+        let (volume, whole) = row.place();
         let nothing = runs.is_empty();
         for Run { extent, payload } in runs {
             let kind = if payload.is_some() { ItemKind::Write } else { ItemKind::Zero };
             let item = self.copier_item(kind, volume, extent);
             let carried = payload.map_or(0, |p| u64::from(p.length));
-            self.copier.progress.count_shipped(Bytes(carried));
+            self.copier.progress_mut().count_shipped(Bytes(carried));
             let cost = Bytes(carried).max(WORK_COST);
             self.push_copy(Item { payload, punch: payload.is_none(), ..item }, cost, turn);
         }
         if nothing {
-            let item = self.copier_item(ItemKind::Same, volume, row.extent);
+            let item = self.copier_item(ItemKind::Same, volume, whole);
             self.push_copy(item, ITEM_COST, turn);
         }
-        self.copier.landed(row, self.line.head);
+        self.copier.landed(row, self.line.head());
     }
 
     pub(crate) fn push_copy(&mut self, item: Item, cost: Bytes, turn: &Turn) {
@@ -201,7 +195,7 @@ impl Primary {
 
     pub(crate) fn copier_item(&self, kind: ItemKind, volume: VolumeIndex, extent: Extent) -> Item {
         Item {
-            sequence: self.line.head.next(),
+            sequence: self.line.head().next(),
             after: self.answered,
             kind,
             fua: false,
@@ -219,22 +213,17 @@ impl Primary {
         let Some(entry) = self.line.get_mut(at) else { return };
         if !self.owed.is_image_out_of_order()
             || self.lack.is_some()
-            || !self.copier.is_of_this_round(&entry.item)
+            || !self.copier.is_of_this_round(entry.item())
         {
             return;
         }
-        if let Some(payload) = entry.item.payload.take() {
-            turn.release(payload.id);
-            self.queue.shrink(entry.cost, ITEM_COST);
-            self.copier.shrink(&entry.item, entry.cost, ITEM_COST);
-            entry.cost = ITEM_COST;
-        }
+        shed(entry, &mut self.queue, &mut self.copier, turn);
     }
 
     /// When the copier has something to do although nothing happens.
     pub(crate) fn copy_deadline(&self, turn: &Turn) -> Moment {
         if self.copier.is_running() && self.flow.is_some() && !self.marks.none_dirty() {
-            self.copier.pace.next_at(turn.now(), &turn.config().resync)
+            self.copier.pace().next_at(turn.now(), &turn.config().resync)
         } else {
             Moment::NEVER
         }
@@ -242,8 +231,8 @@ impl Primary {
 
     /// Behind this marker the peer's image is in order again.
     pub(crate) fn push_consistent_marker(&mut self, turn: &Turn) {
-        let sequence = self.line.head.next();
-        let after = self.line.head;
+        let sequence = self.line.head().next();
+        let after = self.line.head();
         let extent = Extent::default();
         let item = self.copier_item(ItemKind::Consistent, VolumeIndex(0), extent);
         self.queue.enter(ITEM_COST, turn.now());

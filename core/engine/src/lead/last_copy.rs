@@ -2,22 +2,22 @@
 //! Whether the queue is the last copy.
 
 use crate::lead::Primary;
+use crate::stream::line::Entry;
 use helio_units::Bytes;
 
 impl Primary {
     /// Answered bytes that are durable nowhere: what is lacking here is not made whole by a write that reached the store.
     pub(crate) fn only_queued(&self) -> Bytes {
-        if self.lack.is_none() || self.cursors.durable() >= self.line.head {
+        if self.lack.is_none() || self.cursors.durable() >= self.line.head() {
             return Bytes::ZERO;
         }
         let durable = self.cursors.durable();
-        let only = self.line.iter().filter(|entry| {
-            entry.item.sequence > durable
-                && entry.item.kind.changes_data()
-                && entry.answered
-                && !entry.denied
-                && self.marks.any_dirty(entry.item.volume, entry.item.extent)
+        let answered = self.line.iter().filter(|entry| entry.is_answered_for_itself());
+        let only = answered.map(Entry::item).filter(|item| {
+            item.sequence > durable
+                && item.kind.changes_data()
+                && self.marks.any_dirty(item.volume, item.extent)
         });
-        only.fold(Bytes::ZERO, |sum, entry| sum + Bytes(entry.item.extent.length))
+        only.fold(Bytes::ZERO, |sum, item| sum + Bytes(item.extent.length))
     }
 }

@@ -212,19 +212,18 @@ impl Primary {
         turn: &mut Turn,
     ) {
         if self.owed.queues_in_order() {
-            let lost = self.line.head.0 - self.cursors.durable().0;
+            let lost = self.line.head().0 - self.cursors.durable().0;
             turn.warn(format!(
                 "queue dropped: {because}; {lost} items are only recorded in the bitmap, and their order is lost"
             ));
         }
-        let oldest = self.line.iter().filter(|e| e.pended).map(|e| e.accepted_at).min();
-        self.dirty_since = self.dirty_since.or(oldest);
+        self.dirty_since = self.dirty_since.or(self.line.pended_since());
         if !planted(Plant::DropUnmarked) {
             self.marks.pending_to_dirty();
         }
         local.hot_mut().bitmap_changed();
-        self.copier.begin_anew(self.line.head, &mut self.marks);
-        self.line.iter_mut().for_each(|entry| entry.pended = false);
+        self.copier.begin_anew(self.line.head(), &mut self.marks);
+        self.line.iter_mut().for_each(|entry| _ = entry.unpend());
         self.owed.drop_order(because);
         self.copier.stop();
         self.flow = None;
@@ -290,15 +289,15 @@ impl Primary {
         let connected = self.flow.is_some();
         let there = if connected { self.cursors.completed() } else { self.cursors.durable() };
         let lacking = |e: &&Entry| {
-            e.slot.is_some()
-                && e.item.sequence > there
-                && !(connected && e.peer_completed)
+            e.slot().is_some()
+                && e.item().sequence > there
+                && !(connected && e.has_peer_completed())
                 && !planted(Plant::LagWithoutItems)
         };
         for entry in self.line.iter().filter(lacking) {
-            lag.oldest = lag.oldest.max(now - entry.accepted_at);
-            if entry.item.kind.changes_data() {
-                lag.bytes += Bytes(entry.item.extent.length);
+            lag.oldest = lag.oldest.max(now - entry.accepted_at());
+            if entry.item().kind.changes_data() {
+                lag.bytes += Bytes(entry.item().extent.length);
             }
             lag.writes += 1;
         }

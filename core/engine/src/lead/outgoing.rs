@@ -14,6 +14,7 @@ use crate::lead::Primary;
 use crate::local::Local;
 use crate::peer::permit::Permit;
 use crate::resync::verify::Verify;
+use crate::stream::line::Entry;
 use crate::turn::Turn;
 use alloc::format;
 use alloc::string::String;
@@ -138,7 +139,7 @@ impl Primary {
         turn: &mut Turn,
     ) {
         self.tell_generation = false;
-        let stream = self.next_stream(self.line.head);
+        let stream = self.next_stream(self.line.head());
         verify.rewind();
         self.cursors.sent = Sequence(from.0 - 1);
         self.peer_consistent = consistent;
@@ -160,7 +161,7 @@ impl Primary {
 
     /// Bytes in the chunks that items from there on touch, one by one.
     fn chunks_from(&self, from: Sequence) -> u64 {
-        let items = self.line.iter().map(|entry| entry.item);
+        let items = self.line.iter().map(Entry::item);
         let data = items.filter(|item| item.sequence >= from && item.kind.changes_data());
         let chunks = data
             .map(|item| item.extent.end().div_ceil(CHUNK_BYTES) - item.extent.offset / CHUNK_BYTES);
@@ -170,17 +171,17 @@ impl Primary {
     /// Sends what may be sent now.
     pub(crate) fn pump(&mut self, turn: &mut Turn) {
         while let Some(flow) = &mut self.flow {
-            if self.cursors.sent() >= self.line.head || flow.unsent >= UNSENT_BYTES_MAX {
+            if self.cursors.sent() >= self.line.head() || flow.unsent >= UNSENT_BYTES_MAX {
                 return;
             }
             let next = self.cursors.sent().next();
             let Some(entry) = self.line.get(next) else {
                 panic!("item {next} left the line unsent")
             };
-            let payload = entry.item.payload.map_or(0, |p| u64::from(p.length));
+            let payload = entry.item().payload.map_or(0, |p| u64::from(p.length));
             flow.unsent += Bytes(HEADER_BYTES as u64 + ITEM_BODY_BYTES + payload);
             self.cursors.sent = next;
-            turn.send(Message::Item(entry.item));
+            turn.send(Message::Item(*entry.item()));
         }
     }
 
@@ -265,7 +266,7 @@ impl Primary {
 
     fn peer_completed(&mut self, at: Sequence, local: &Local, permit: &Permit, turn: &mut Turn) {
         if let Some(entry) = self.line.get_mut(at) {
-            entry.peer_completed = true;
+            entry.peer_completes();
             self.consider(at, local, permit, turn);
             self.shed_copy(at, turn);
         }
@@ -287,7 +288,7 @@ impl Primary {
             }
         }
         let settled = self.owed.stays_consistent();
-        let (head, cursors) = (self.line.head, self.cursors);
+        let (head, cursors) = (self.line.head(), self.cursors);
         let mode = self.wanted_mode(turn.config().mode);
         let mut closes = false;
         let Some(flow) = &mut self.flow else { return };
@@ -316,7 +317,7 @@ impl Primary {
 
     /// Another mode is asked for: a stricter one must close up first.
     pub(crate) fn mode_changed(&mut self, local: &Local, permit: &Permit, turn: &mut Turn) {
-        let head = self.line.head;
+        let head = self.line.head();
         if let Some(flow) = self.flow.as_mut().filter(|flow| flow.answers_count()) {
             flow.close_from(head);
         }
@@ -343,13 +344,12 @@ impl Primary {
     /// Whether the line can be streamed in order from behind `at`: every item is still there with its payload.
     pub(crate) fn can_resume_behind(&self, at: Sequence) -> bool {
         let whole = |from: u64| {
-            (from..=self.line.head.0).all(|n| {
-                self.line
-                    .get(Sequence(n))
-                    .is_some_and(|e| e.item.payload.is_some() || e.item.kind != ItemKind::Write)
+            (from..=self.line.head().0).all(|n| {
+                let item = self.line.get(Sequence(n)).map(Entry::item);
+                item.is_some_and(|item| item.payload.is_some() || item.kind != ItemKind::Write)
             })
         };
-        self.owed.queues_in_order() && at <= self.line.head && whole(at.0 + 1)
+        self.owed.queues_in_order() && at <= self.line.head() && whole(at.0 + 1)
     }
 
     /// Streams again to a peer that kept its memory.
@@ -363,7 +363,7 @@ impl Primary {
         turn: &mut Turn,
     ) {
         self.cursors.received = received.max(self.cursors.received());
-        let skipped = planted(Plant::ResumePastGap) && received < self.line.head;
+        let skipped = planted(Plant::ResumePastGap) && received < self.line.head();
         let from = Sequence(received.0 + 1 + u64::from(skipped));
         // A marker that the peer received already ends its inconsistency there, whatever we heard of it.
         self.begin_stream(
@@ -389,13 +389,8 @@ impl Primary {
         let had_more = self.cursors.sent() > durable;
         self.forget_comparisons(durable, turn);
         self.cursors = Cursors::all_at(durable);
-        for entry in self.line.iter_mut().filter(|e| e.item.sequence > durable) {
-            entry.peer_completed = false;
-            // A marker from before covers too little if items behind it may be in the peer's image in part.
-            if had_more && entry.item.kind == ItemKind::Consistent {
-                entry.item.kind = ItemKind::Flush;
-            }
-        }
+        let behind = self.line.iter_mut().filter(|entry| entry.item().sequence > durable);
+        behind.for_each(|entry| entry.peer_forgets(had_more));
         if had_more {
             self.push_consistent_marker(turn);
         }

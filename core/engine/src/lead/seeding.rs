@@ -2,15 +2,15 @@
 //! A seed, on a node that leads.
 
 use crate::lead::Primary;
-use crate::stream::ack::Leg;
+use crate::stream::line::Entry;
 
 impl Primary {
     /// Only what is under way may be missing from a copy that begins now.
     pub(crate) fn mark_for_seed(&mut self) {
         self.marks.clear();
-        let pending = self.line.iter().filter(|entry| entry.local == Leg::Pending);
-        for entry in pending.filter(|entry| entry.item.kind.changes_data()) {
-            self.marks.set(entry.item.volume, entry.item.extent);
+        let pending = self.line.iter().filter(|entry| !entry.has_ended_here()).map(Entry::item);
+        for item in pending.filter(|item| item.kind.changes_data()) {
+            self.marks.set(item.volume, item.extent);
         }
     }
 }

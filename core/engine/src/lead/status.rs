@@ -30,7 +30,7 @@ pub struct SyncStatus {
 
 impl Primary {
     pub(crate) fn sync_status(&self, now: Moment) -> Option<SyncStatus> {
-        let progress = &self.copier.progress;
+        let progress = self.copier.progress();
         ((self.copier.is_running() || self.lack.is_some()) && self.flow.is_some()).then(|| {
             SyncStatus {
                 to_copy: progress.to_copy(),

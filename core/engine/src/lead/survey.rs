@@ -10,8 +10,6 @@ use crate::peer::permit::Permit;
 use crate::purpose::PrimaryIo;
 use crate::purpose::StretchId;
 use crate::resync::copier::Row;
-use crate::resync::survey::Stage;
-use crate::resync::survey::Stretch;
 use crate::turn::Turn;
 use alloc::format;
 use alloc::string::String;
@@ -40,32 +38,33 @@ impl Primary {
         turn: &mut Turn,
     ) {
         let stretch = self.copier.survey().get(id);
-        let of_this_round = self.copier.is_of_round(stretch.round);
+        let of_this_round = self.copier.is_of_round(stretch.round());
         let current = of_this_round && self.copier.is_running() && self.flow.is_some();
         // What cannot be asked is read, and a fault comes to light there.
         let empty = matches!(outcome, StoreOutcome::Empty(true));
-        let Row { volume, extent, .. } = stretch.row;
-        if current && empty && stretch.stage == Stage::Looking {
+        let (volume, extent) = stretch.row().place();
+        if current && empty && !stretch.holds_gate() {
             self.copier.survey_mut().ask(id);
             turn.send(Message::Copying(Copying::EmptyWanted { volume, extent }));
             return;
         }
         self.copier.survey_mut().end(id);
         if current && empty {
-            self.land_empty(stretch.row, turn);
+            self.land_empty(stretch.row(), turn);
         } else if of_this_round {
             self.copier.survey_mut().hand_over(&stretch);
         }
-        if stretch.stage == Stage::LookingAgain {
+        if stretch.holds_gate() {
             self.leave_gate(volume, extent, local, permit, turn);
         }
     }
 
     /// Neither copy stores anything there.
     fn land_empty(&mut self, row: Row, turn: &Turn) {
-        let item = self.copier_item(ItemKind::Same, row.volume, row.extent);
+        let (volume, extent) = row.place();
+        let item = self.copier_item(ItemKind::Same, volume, extent);
         self.push_copy(item, crate::stream::slots::ITEM_COST, turn);
-        self.copier.landed(row, self.line.head);
+        self.copier.landed(row, self.line.head());
     }
 
     /// The target tells whether it holds anything there.
@@ -79,14 +78,10 @@ impl Primary {
         local: &mut Local,
         turn: &mut Turn,
     ) -> Result<(), String> {
-        let survey = self.copier.survey_mut();
-        let id = survey.answered();
-        let is_asked = |a: &Stretch| (a.row.volume, a.row.extent) == (volume, extent);
-        let asked = id.map(|id| survey.get(id)).filter(is_asked);
-        let (Some(id), Some(stretch)) = (id, asked) else {
+        let Some((id, stretch)) = self.copier.survey_mut().answered((volume, extent)) else {
             return Err(format!("it reported whether {extent} is empty without a request"));
         };
-        let of_this_round = self.copier.is_of_round(stretch.round);
+        let of_this_round = self.copier.is_of_round(stretch.round());
         // A primary that leaves begins nothing more: it has flushed, or is about to.
         if !of_this_round || !empty || !self.copier.is_running() {
             self.copier.survey_mut().end(id);
@@ -95,7 +90,7 @@ impl Primary {
             }
             return Ok(());
         }
-        self.copier.survey_mut().put(id, Stage::Waiting);
+        self.copier.survey_mut().wait(id);
         if self.gate.enter(Ticket::Survey(id), volume, extent) {
             self.survey_look(id, local, turn);
         }
@@ -104,10 +99,7 @@ impl Primary {
 
     /// Is it empty here? Before the target is asked, and again once the gate is ours.
     pub(crate) fn survey_look(&mut self, id: StretchId, local: &mut Local, turn: &mut Turn) {
-        let Stretch { row: Row { volume, extent, .. }, stage, .. } = self.copier.survey().get(id);
-        if stage == Stage::Waiting {
-            self.copier.survey_mut().put(id, Stage::LookingAgain);
-        }
+        let (volume, extent) = self.copier.survey_mut().look(id);
         local.store(volume, StoreOp::IsEmpty { extent }, PrimaryIo::Survey(id), turn);
     }
 }

@@ -141,12 +141,7 @@ impl Primary {
     /// The store of a failed volume is used again. The whole volume is out of sync, and is copied from the peer.
     pub(crate) fn use_again(&mut self, volume: VolumeIndex) {
         // A flush that failed on it is the peer's to answer still.
-        let failed = self.line.iter_mut().filter(|entry| {
-            entry.item.volume == volume
-                && entry.local == Leg::Failed
-                && !entry.item.kind.changes_data()
-        });
-        failed.for_each(|entry| entry.local = Leg::Done);
+        self.line.leave_flushes_to_peer(volume);
         self.faulted = self.faulted.filter(|(failed, _)| *failed != volume);
         if let Some(lack) = &mut self.lack {
             lack.use_again(volume);

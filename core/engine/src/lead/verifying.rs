@@ -10,6 +10,7 @@ use crate::peer::permit::Permit;
 use crate::purpose::Check;
 use crate::purpose::PrimaryIo;
 use crate::resync::verify::Verify;
+use crate::stream::line::Entry;
 use crate::turn::Turn;
 use alloc::format;
 use helio_format::message::{Item, ItemKind};
@@ -80,10 +81,10 @@ impl Primary {
         match outcome {
             StoreOutcome::Read { payload, .. }
                 if self.verify_waits().is_none()
-                    && verify.take_place(check, self.line.head.next()) =>
+                    && verify.take_place(check, self.line.head().next()) =>
             {
                 let item = Item {
-                    sequence: self.line.head.next(),
+                    sequence: self.line.head().next(),
                     after: self.answered,
                     kind: ItemKind::Verify,
                     fua: false,
@@ -115,7 +116,7 @@ impl Primary {
 
     fn count_comparisons(&mut self, verify: &mut Verify, turn: &mut Turn) {
         while let Some((volume, at)) = verify.oldest() {
-            let here = self.line.get(at).is_some_and(|entry| entry.peer_completed);
+            let here = self.line.get(at).is_some_and(Entry::has_peer_completed);
             if !here && at > self.cursors.completed() {
                 return;
             }
@@ -144,9 +145,8 @@ impl Primary {
             return;
         }
         let compares = |item: &Item| item.kind == ItemKind::Verify && item.sequence > durable;
-        for entry in self.line.iter_mut().filter(|entry| compares(&entry.item)) {
-            entry.item.kind = ItemKind::Same;
-            entry.item.payload.take().into_iter().for_each(|payload| turn.release(payload.id));
+        for entry in self.line.iter_mut().filter(|entry| compares(entry.item())) {
+            entry.compare_nothing().into_iter().for_each(|payload| turn.release(payload.id));
         }
     }
 
@@ -163,7 +163,7 @@ impl Primary {
         let compares = |item: &Item| item.kind == ItemKind::Verify && item.volume == volume;
         if self.flow.is_none()
             || self.owed.is_image_out_of_order()
-            || !self.line.get(at).is_some_and(|entry| compares(&entry.item))
+            || !self.line.get(at).is_some_and(|entry| compares(entry.item()))
         {
             return;
         }

@@ -19,8 +19,10 @@ use crate::local::failure::Failed;
 use crate::peer::permit::Permit;
 use crate::purpose::PrimaryIo;
 use crate::refusal::{Denial, StoreFault};
+use crate::resync::copier::Copier;
 use crate::stream::ack::{self, Decision, Facts, Leg, Remote};
 use crate::stream::line::Entry;
+use crate::stream::queue::Queue;
 use crate::stream::slots::ITEM_COST;
 use crate::stream::slots::Part;
 use crate::stream::slots::SlotId;
@@ -151,15 +153,11 @@ impl Primary {
             return;
         }
         for entry in self.line.iter_mut() {
-            if entry.item.sequence > self.cursors.completed() {
+            if entry.item().sequence > self.cursors.completed() {
                 break;
             }
-            let droppable = entry.local != Leg::Pending && entry.peer_completed;
-            if droppable && let Some(payload) = entry.item.payload.take() {
-                turn.release(payload.id);
-                self.queue.shrink(entry.cost, ITEM_COST);
-                self.copier.shrink(&entry.item, entry.cost, ITEM_COST);
-                entry.cost = ITEM_COST;
+            if entry.has_ended_here() && entry.has_peer_completed() {
+                shed(entry, &mut self.queue, &mut self.copier, turn);
             }
         }
     }
@@ -185,7 +183,7 @@ impl Primary {
             return self.deny(part, Denial::Unaligned, turn);
         }
         let item = Item {
-            sequence: self.line.head.next(),
+            sequence: self.line.head().next(),
             after: if planted(Plant::DropAfter) { Sequence::ZERO } else { self.answered },
             kind: part.kind,
             fua: part.fua,
@@ -215,23 +213,13 @@ impl Primary {
         } else if item.kind.changes_data() {
             self.marks.set(item.volume, item.extent);
         }
-        self.line.push(Entry {
-            item,
-            slot,
-            local: if slot.is_some() { Leg::Pending } else { Leg::Done },
-            peer_completed: false,
-            answered: slot.is_none(),
-            denied: false,
-            pended,
-            accepted_at: turn.now(),
-            cost,
-        });
+        self.line.push(Entry::new(item, slot, pended, turn.now(), cost));
         self.advance_here();
     }
 
     /// Moves the prefix that is complete here over what is done; a copier's item is from the start.
     fn advance_here(&mut self) {
-        while self.line.get(self.here.next()).is_some_and(|e| e.local != Leg::Pending) {
+        while self.line.get(self.here.next()).is_some_and(Entry::has_ended_here) {
             self.here = self.here.next();
         }
     }
@@ -248,11 +236,10 @@ impl Primary {
         let Some(entry) = self.line.get_mut(at) else {
             panic!("item {at} left the line unfinished")
         };
-        entry.local = Leg::Done;
-        let item = entry.item;
-        let slot = entry.slot;
+        entry.end_here(Leg::Done);
+        let (item, slot) = (*entry.item(), entry.slot());
         if let StoreOutcome::Failed(fault) = outcome {
-            entry.local = Leg::Failed;
+            entry.end_here(Leg::Failed);
             self.local_failed(item, slot, fault, local, turn);
         } else if self.proves_nothing(&item, local) {
             self.flush_proves_nothing(at, slot);
@@ -290,7 +277,7 @@ impl Primary {
     /// A FLUSH or an operation with FUA succeeded on a suspect store: what it is to promise may have been dropped before.
     fn flush_proves_nothing(&mut self, at: Sequence, slot: Option<SlotId>) {
         if let Some(entry) = self.line.get_mut(at) {
-            entry.local = Leg::Failed;
+            entry.end_here(Leg::Failed);
         }
         if let Some(slot) = slot {
             self.slots.deny(slot, Denial::Store(StoreFault::Io));
@@ -332,10 +319,10 @@ impl Primary {
         let effective = self.effective(turn.config().mode);
         let received = self.flow.is_some() && at <= self.cursors.received();
         let Some(entry) = self.line.get(at) else { return };
-        if entry.answered {
+        if entry.is_answered() {
             return;
         }
-        let remote = match (entry.peer_completed, received) {
+        let remote = match (entry.has_peer_completed(), received) {
             (true, _) => Remote::Completed,
             (false, true) => Remote::Received,
             (false, false) => Remote::Unknown,
@@ -344,15 +331,15 @@ impl Primary {
         let decision = ack::decide(&Facts {
             mode: turn.config().mode,
             effective,
-            here: self.local_leg(&entry.item, entry.local, local),
+            here: self.local_leg(entry.item(), entry.local(), local),
             remote,
             // What an update brings by the bitmap is there once that has ended, whatever the cursors say.
             in_order: !self.owed.is_image_out_of_order(),
             durable: at <= self.cursors.durable(),
             unreplicated: self.unreplicated,
             withholds: permit.withholds(turn.now()),
-            gives_up: permit.lease.gives_up(),
-            unchecked: permit.pause.withholds(),
+            gives_up: permit.lease().gives_up(),
+            unchecked: permit.pause().withholds(),
         });
         let answer = match decision {
             Decision::Acknowledge(proof) => Answer::Done(proof),
@@ -364,9 +351,9 @@ impl Primary {
                 return;
             }
         };
-        let slot = entry.slot;
+        let slot = entry.slot();
         if let Some(entry) = self.line.get_mut(at) {
-            entry.answered = true;
+            entry.answer();
         }
         if let Some(slot) = slot {
             self.part_answered(slot, at, answer, turn);
@@ -377,7 +364,7 @@ impl Primary {
         let Some(slot) = self.slots.part_ended(slot, sequence, None) else { return };
         self.answered = self.answered.max(slot.last);
         let took = turn.now() - slot.since;
-        self.copier.pace.answered(took);
+        self.copier.pace_mut().answered(took);
         turn.took(took);
         let answer = slot.denied.map_or(answer, Answer::Denied);
         if matches!(answer, Answer::Done(_)) {
@@ -403,12 +390,11 @@ impl Primary {
             any = true;
             self.deny(part, denial, turn);
         }
-        for at in (self.line.first().0..=self.line.head.0).map(Sequence) {
-            let waits = |entry: &&mut Entry| !entry.answered && entry.local != Leg::Pending;
+        for at in (self.line.first().0..=self.line.head().0).map(Sequence) {
+            let waits = |entry: &&mut Entry| !entry.is_answered() && entry.has_ended_here();
             let Some(entry) = self.line.get_mut(at).filter(waits) else { continue };
-            entry.answered = true;
-            entry.denied = true;
-            if let Some(slot) = entry.slot {
+            entry.deny();
+            if let Some(slot) = entry.slot() {
                 any = true;
                 self.slots.deny(slot, denial);
                 self.part_answered(slot, at, Answer::Denied(denial), turn);
@@ -419,7 +405,7 @@ impl Primary {
 
     /// Considers every answer again: the effective mode or the peer's cursors changed as a whole.
     pub(crate) fn consider_all(&mut self, local: &Local, permit: &Permit, turn: &mut Turn) {
-        let (first, head) = (self.line.first(), self.line.head);
+        let (first, head) = (self.line.first(), self.line.head());
         for at in first.0..=head.0 {
             self.consider(Sequence(at), local, permit, turn);
         }
@@ -434,8 +420,8 @@ impl Primary {
         while self.settled < safe {
             self.settled = self.settled.next();
             let Some(entry) = self.line.get_mut(self.settled) else { continue };
-            if entry.local != Leg::Pending {
-                let (item, pended) = (entry.item, core::mem::take(&mut entry.pended));
+            if entry.has_ended_here() {
+                let (item, pended) = (*entry.item(), entry.unpend());
                 self.peer_durable(&item, pended);
             }
         }
@@ -447,9 +433,9 @@ impl Primary {
             return;
         }
         if let Some(entry) = self.line.get_mut(at)
-            && core::mem::take(&mut entry.pended)
+            && entry.unpend()
         {
-            let item = entry.item;
+            let item = *entry.item();
             self.peer_durable(&item, true);
         }
     }
@@ -467,17 +453,26 @@ impl Primary {
         while let Some(entry) = self.line.front() {
             let c = &self.cursors;
             let safe = if planted(Plant::ClearMarkEarly) { c.received() } else { c.durable() };
-            let owed = self.owed.queues_in_order() && entry.item.sequence > safe;
-            if entry.local == Leg::Pending || !entry.answered || owed {
+            let owed = self.owed.queues_in_order() && entry.item().sequence > safe;
+            if !entry.has_ended_here() || !entry.is_answered() || owed {
                 return;
             }
             let Some(entry) = self.line.pop() else { return };
-            self.queue.leave(entry.cost);
-            if let Some(payload) = entry.item.payload {
+            self.queue.leave(entry.cost());
+            if let Some(payload) = entry.item().payload {
                 turn.release(payload.id);
             }
-            self.peer_durable(&entry.item, entry.pended);
-            self.copier.shrink(&entry.item, entry.cost, Bytes::ZERO);
+            self.peer_durable(entry.item(), entry.is_pended());
+            self.copier.shrink(entry.item(), entry.cost(), Bytes::ZERO);
         }
+    }
+}
+
+/// The payload of an item leaves the queue before the item does.
+pub(super) fn shed(entry: &mut Entry, queue: &mut Queue, copier: &mut Copier, turn: &mut Turn) {
+    if let Some((payload, cost)) = entry.shed() {
+        turn.release(payload.id);
+        queue.shrink(cost, ITEM_COST);
+        copier.shrink(entry.item(), cost, ITEM_COST);
     }
 }

@@ -10,14 +10,32 @@ use helio_units::Moment;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Permit {
     /// What was granted, and who may take over without being asked.
-    pub(crate) lease: Lease,
+    lease: Lease,
     /// Whether this process must check that it was not succeeded while it was paused.
-    pub(crate) pause: Pause,
+    pause: Pause,
 }
 
 impl Permit {
     pub(crate) fn starting(lease: Lease) -> Self {
         Self { lease, pause: Pause::default() }
+    }
+
+    #[inline]
+    pub(crate) const fn lease(&self) -> &Lease {
+        &self.lease
+    }
+
+    pub(crate) const fn lease_mut(&mut self) -> &mut Lease {
+        &mut self.lease
+    }
+
+    #[inline]
+    pub(crate) const fn pause(&self) -> &Pause {
+        &self.pause
+    }
+
+    pub(crate) const fn pause_mut(&mut self) -> &mut Pause {
+        &mut self.pause
     }
 
     /// Whether an answer without the peer's word must wait.

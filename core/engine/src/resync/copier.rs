@@ -12,6 +12,7 @@
 //! A round ends where what the peer told of its copy may mean nothing any more: its connection is gone, or the queue
 //! was dropped. What was taken up in an earlier round comes to its end and changes nothing.
 
+use crate::effect::StoreOp;
 use crate::event::StoreOutcome;
 use crate::purpose::JobId;
 use crate::purpose::StretchId;
@@ -26,7 +27,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use helio_bitmap::{Bitmap, Region};
 use helio_copy::{Claim, Guess, Pace, Progress, ResyncConfig, Walk};
-use helio_format::copying::{DIGESTS_MAX, Digest};
+use helio_format::copying::{Copying, DIGESTS_MAX, Digest};
 use helio_format::message::Item;
 use helio_units::{Bytes, Extent, Moment, Sequence, VolumeIndex};
 
@@ -38,10 +39,10 @@ const LANDING_MAX: usize = 2048;
 /// Claimed regions that lie one behind the other on one volume.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Row {
-    pub(crate) volume: VolumeIndex,
-    pub(crate) extent: Extent,
-    pub(crate) first: Region,
-    pub(crate) count: u64,
+    volume: VolumeIndex,
+    extent: Extent,
+    first: Region,
+    count: u64,
 }
 
 impl Row {
@@ -69,6 +70,10 @@ impl Row {
         Some(Self { volume, extent, first, count })
     }
 
+    pub(crate) const fn place(&self) -> (VolumeIndex, Extent) {
+        (self.volume, self.extent)
+    }
+
     pub(crate) fn regions(&self) -> impl Iterator<Item = Region> + use<> {
         (self.first.0..self.first.0 + self.count).map(Region)
     }
@@ -76,8 +81,8 @@ impl Row {
 
 /// Regions that hold queue room: at the gate, or being read. What the peer told of is one region.
 #[derive(Clone, Debug)]
-pub(crate) struct Job {
-    pub(crate) row: Row,
+struct Job {
+    row: Row,
     round: u32,
     way: Way,
 }
@@ -94,16 +99,16 @@ enum Way {
 
 /// What the peer holds in a region, as it told.
 #[derive(Clone, Debug)]
-pub(crate) struct Known {
-    pub(crate) digests: Vec<Digest>,
-    pub(crate) coarse: bool,
+struct Known {
+    digests: Vec<Digest>,
+    coarse: bool,
 }
 
 /// A question to the peer that is not answered.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ask {
-    pub(crate) row: Row,
-    pub(crate) coarse: bool,
+struct Ask {
+    row: Row,
+    coarse: bool,
     round: u32,
 }
 
@@ -239,15 +244,15 @@ pub(crate) struct Copier {
     round: u32,
     /// Claimed, and the run before it was full.
     spare: Option<Region>,
-    pub(crate) survey: Survey,
+    survey: Survey,
     /// Everything taken up.
     walk: Walk<()>,
     questions: Questions,
     jobs: Jobs,
     on_line: OnLine,
     guess: Guess,
-    pub(crate) pace: Pace,
-    pub(crate) progress: Progress,
+    pace: Pace,
+    progress: Progress,
 }
 
 /// The next marked region that nobody took up.
@@ -264,6 +269,27 @@ impl Copier {
     /// The same, to change them.
     pub(crate) const fn survey_mut(&mut self) -> &mut Survey {
         &mut self.survey
+    }
+
+    /// How fast regions may be copied, to the peer or from it.
+    pub(crate) const fn pace(&self) -> &Pace {
+        &self.pace
+    }
+
+    /// The same, to change it.
+    #[inline]
+    pub(crate) const fn pace_mut(&mut self) -> &mut Pace {
+        &mut self.pace
+    }
+
+    /// How far the copy is, to the peer or from it.
+    pub(crate) const fn progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    /// The same, to change it.
+    pub(crate) const fn progress_mut(&mut self) -> &mut Progress {
+        &mut self.progress
     }
 
     /// Marked regions are copied from here on.
@@ -334,7 +360,7 @@ impl Copier {
     }
 
     /// The next question that may be asked ahead.
-    pub(crate) fn next_ask(&mut self, completed: Sequence, marks: &mut Bitmap) -> Option<Ask> {
+    pub(crate) fn next_ask(&mut self, completed: Sequence, marks: &mut Bitmap) -> Option<Copying> {
         let blind = self.guess.is_blind();
         if !self.is_sure(completed) || self.guess.is_raw() || !self.questions.may_ask(blind) {
             return None;
@@ -347,10 +373,10 @@ impl Copier {
             Bytes(extent.length) <= most && digests_of(extent, coarse) <= DIGESTS_MAX as u64
         };
         let row = self.claim_row(marks, fits)?;
-        let ask = Ask { row, coarse, round: self.round };
-        self.questions.ask(ask);
+        self.questions.ask(Ask { row, coarse, round: self.round });
         self.guess.count_asked();
-        Some(ask)
+        let (volume, extent) = row.place();
+        Some(Copying::DigestsWanted { volume, extent, coarse })
     }
 
     /// The peer tells what it holds.
@@ -403,7 +429,7 @@ impl Copier {
     }
 
     /// A region the peer told of, or else as many neighbours as there is room for, copied without a question.
-    pub(crate) fn next_job(&mut self, room: Bytes, marks: &mut Bitmap) -> Option<Job> {
+    fn next_job(&mut self, room: Bytes, marks: &mut Bitmap) -> Option<Job> {
         let round = self.round;
         if let Some((row, known)) = self.questions.next_known(marks) {
             return Some(Job { row, round, way: Way::Compare(known) });
@@ -416,22 +442,33 @@ impl Copier {
         Some(Job { row, round, way: Way::Raw })
     }
 
-    /// It has queue room.
-    pub(crate) fn take_up(&mut self, job: Job, config: &ResyncConfig) -> JobId {
-        self.pace.took_up(Bytes(job.row.extent.length), config);
-        self.jobs.open(job)
+    /// Takes up the next copy that fits in `room` of the queue.
+    pub(crate) fn take_up(
+        &mut self,
+        room: Bytes,
+        config: &ResyncConfig,
+        marks: &mut Bitmap,
+    ) -> Option<(JobId, Row)> {
+        let job = self.next_job(room, marks)?;
+        let row = job.row;
+        self.pace.took_up(Bytes(row.extent.length), config);
+        Some((self.jobs.open(job), row))
     }
 
-    /// It is read: compared with what the peer told, if it was asked.
-    pub(crate) fn begin_read(&mut self, id: JobId) -> (Row, Option<Known>) {
+    /// How it is read: compared with the digests of the peer, if it sent them, otherwise in runs of `piece`.
+    pub(crate) fn begin_read(&mut self, id: JobId, piece: Bytes) -> (VolumeIndex, StoreOp) {
         let job = self.jobs.get_mut(id);
-        match core::mem::replace(&mut job.way, Way::Comparing) {
-            Way::Compare(known) => (job.row, Some(known)),
+        let (volume, extent) = job.row.place();
+        let op = match core::mem::replace(&mut job.way, Way::Comparing) {
+            Way::Compare(Known { digests, coarse }) => {
+                StoreOp::ReadDiffering { extent, digests, coarse }
+            }
             other => {
                 job.way = other;
-                (job.row, None)
+                StoreOp::ReadRuns { extent, piece }
             }
-        }
+        };
+        (volume, op)
     }
 
     /// It was read, and this differs, if it could be. Returns its row, and whether it is of this round.

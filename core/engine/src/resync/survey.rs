@@ -18,7 +18,7 @@ use crate::resync::copier::Row;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use helio_bitmap::{Bitmap, Region};
-use helio_units::{Bytes, Extent};
+use helio_units::{Bytes, Extent, VolumeIndex};
 
 /// Most bytes of one stretch: as long as an item may be.
 pub(crate) const STRETCH_MAX: Bytes = Bytes::mib(32);
@@ -28,14 +28,30 @@ const STRETCHES_MAX: usize = 8;
 /// A row that the survey looks at.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stretch {
-    pub(crate) row: Row,
-    pub(crate) round: u32,
-    pub(crate) stage: Stage,
+    row: Row,
+    round: u32,
+    stage: Stage,
+}
+
+impl Stretch {
+    pub(crate) const fn row(&self) -> Row {
+        self.row
+    }
+
+    /// The copier's round that it was taken up in.
+    pub(crate) const fn round(&self) -> u32 {
+        self.round
+    }
+
+    /// Its extent holds the gate: the local store is asked for the second time.
+    pub(crate) fn holds_gate(&self) -> bool {
+        self.stage == Stage::LookingAgain
+    }
 }
 
 /// How far a stretch is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
+enum Stage {
     /// The local store is asked.
     Looking,
     /// The target is asked.
@@ -89,9 +105,28 @@ impl Survey {
         self.asked.push_back(id);
     }
 
-    /// The target answers. Returns what it was asked first.
-    pub(crate) fn answered(&mut self) -> Option<StretchId> {
-        self.asked.pop_front()
+    /// The target answers what it was asked first, if that is this place.
+    pub(crate) fn answered(
+        &mut self,
+        place: (VolumeIndex, Extent),
+    ) -> Option<(StretchId, Stretch)> {
+        let id = self.asked.pop_front()?;
+        let stretch = self.get(id);
+        (stretch.row.place() == place).then_some((id, stretch))
+    }
+
+    /// Its extent waits for the gate.
+    pub(crate) fn wait(&mut self, id: StretchId) {
+        self.put(id, Stage::Waiting);
+    }
+
+    /// The local store is asked; for the second time if its extent waited for the gate. Returns the place.
+    pub(crate) fn look(&mut self, id: StretchId) -> (VolumeIndex, Extent) {
+        let stretch = self.get(id);
+        if stretch.stage == Stage::Waiting {
+            self.put(id, Stage::LookingAgain);
+        }
+        stretch.row.place()
     }
 
     /// Something is stored there: its regions are for the copier.
@@ -114,7 +149,7 @@ impl Survey {
         self.stretches[at as usize].unwrap_or_else(|| panic!("stretch {at} has ended"))
     }
 
-    pub(crate) fn put(&mut self, StretchId(at): StretchId, stage: Stage) {
+    fn put(&mut self, StretchId(at): StretchId, stage: Stage) {
         if let Some(stretch) = &mut self.stretches[at as usize] {
             stretch.stage = stage;
         }

@@ -4,58 +4,13 @@
 //! The source alone has all the facts; it sends the row's label to the target. If it refused before it could, both nodes
 //! looked the same two hellos up in the same table.
 
-use crate::engine::Engine;
-use crate::show::View;
-use alloc::string::{String, ToString};
-use helio_format::message::Message;
-use helio_format::roles::Roles;
-use helio_recovery::{Facts, LastDecision};
-
-impl Engine {
-    /// Keeps the row that fired; a source tells it to the target.
-    pub(crate) fn remember_row(&mut self, facts: Facts, label: &'static str, as_source: bool) {
-        let ours = self.view().hello_as_met();
-        let Some(peer) = self.peer.session.peer().cloned() else { return };
-        let (source, target) = if as_source { (ours, peer) } else { (peer, ours) };
-        let at = self.turn.now();
-        self.show.last_decision =
-            Some(LastDecision { at, label: label.to_string(), as_source, source, target, facts });
-        if as_source {
-            self.turn.send(Message::Roles(Roles::Row { label: label.to_string() }));
-        }
-    }
-
-    /// The source tells by which row it went. Two that both serve are both sources, and went by the same one.
-    pub(crate) fn row_told(&mut self, label: String) {
-        if self.standing.leads() {
-            return;
-        }
-        let ours = self.view().hello_as_met();
-        let Some(peer) = self.peer.session.peer().cloned() else { return };
-        let began = self.peer.session.since();
-        let known =
-            self.show.last_decision.as_ref().filter(|last| !last.as_source && last.at >= began);
-        if known.is_none_or(|last| last.label != label) {
-            let facts = helio_recovery::facts_of(&peer, &ours);
-            let (at, as_source) = (self.turn.now(), false);
-            self.show.last_decision =
-                Some(LastDecision { at, label, as_source, source: peer, target: ours, facts });
-        }
-    }
-
-    /// Two that do not serve met, and one of them must not go on.
-    pub(crate) fn remember_refusal(&mut self, label: &'static str) {
-        let ours = self.view().hello_as_met();
-        if let Some(peer) = self.peer.session.peer() {
-            self.remember_row(helio_recovery::facts_of(&ours, peer), label, true);
-        }
-    }
-}
+use crate::show::view::View;
+use helio_recovery::LastDecision;
 
 impl<'a> View<'a> {
     /// What the recovery table decided when the peer connected last.
     #[must_use]
     pub fn last_decision(&self) -> Option<&'a LastDecision> {
-        self.show.last_decision.as_ref()
+        self.show.last_decision()
     }
 }

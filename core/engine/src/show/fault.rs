@@ -4,7 +4,7 @@
 use crate::follow::follower::Follower;
 use crate::refusal::{Refusal, StoreFault};
 use crate::role::{Following, Stage};
-use crate::show::View;
+use crate::show::view::View;
 use alloc::format;
 use alloc::string::String;
 use helio_units::VolumeIndex;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What must be true after every batch. Checked in debug builds and at every step of the simulator.
 
-use crate::show::View;
+use crate::show::view::View;
 use helio_units::State;
 
 impl View<'_> {
@@ -33,12 +33,12 @@ impl View<'_> {
         );
         if p.flow.is_some() {
             assert!(
-                c.sent() >= c.received() && p.line.head >= c.sent(),
+                c.sent() >= c.received() && p.line.head() >= c.sent(),
                 "sent more than accepted, or less than received"
             );
             assert!(p.owed.queues_in_order(), "a stream flows from a line that is not kept");
         }
-        assert!(p.answered <= p.line.head, "acknowledged what was never accepted");
+        assert!(p.answered <= p.line.head(), "acknowledged what was never accepted");
         if self.state() == State::Replicating {
             assert!(
                 p.marks.none_dirty() && !p.owed.is_image_out_of_order(),

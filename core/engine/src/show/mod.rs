@@ -7,58 +7,70 @@ pub(crate) mod invariants;
 pub(crate) mod recorder;
 pub(crate) mod status;
 pub(crate) mod verdict;
+pub(crate) mod view;
 
-use crate::follow::before::Keeper;
-use crate::local::Local;
-use crate::peer::Peer;
-use crate::peer::permit::Permit;
-use crate::record::Record;
-use crate::resync::Resync;
-use crate::role::Standing;
-use crate::role::asked::Asked;
-use crate::turn::Turn;
+use crate::event::Event;
+use alloc::vec::Vec;
 use helio_recovery::LastDecision;
 use helio_units::{Moment, State, Verdict};
-use recorder::Recorder;
+use recorder::{Record, Recorder};
 
 /// What was last seen, decided and recorded, to be shown.
 #[derive(Clone, Debug)]
 pub(crate) struct Show {
-    pub(crate) seen: Seen,
-    pub(crate) recorder: Recorder,
-    /// What the last meeting came to.
-    pub(crate) last_decision: Option<LastDecision>,
+    /// The state as last looked at, and since when.
+    state: (State, Moment),
+    /// The same of the verdict: a state that changes under it does not begin it again.
+    verdict: (Verdict, Moment),
+    recorder: Recorder,
+    last_decision: Option<LastDecision>,
 }
 
 impl Show {
     pub(crate) fn new(now: Moment) -> Self {
-        let (state, verdict) = (State::Logging, Verdict::Unknown);
-        let seen = Seen { state, since: now, verdict, verdict_since: now };
-        Self { seen, recorder: Recorder::default(), last_decision: None }
+        let (state, verdict) = ((State::Logging, now), (Verdict::Unknown, now));
+        Self { state, verdict, recorder: Recorder::default(), last_decision: None }
     }
-}
 
-/// The state as last looked at, and since when.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Seen {
-    pub(crate) state: State,
-    pub(crate) since: Moment,
-    pub(crate) verdict: Verdict,
-    /// Since when the verdict is what it is: a state that changes under it does not begin it again.
-    pub(crate) verdict_since: Moment,
-}
+    /// This is the state now. Returns the one before, if that was another.
+    pub(crate) fn saw_state(&mut self, state: State, now: Moment) -> Option<State> {
+        let before = self.state.0;
+        (state != before).then(|| {
+            self.state = (state, now);
+            before
+        })
+    }
 
-/// What may be read of the engine: its rooms, borrowed. It decides nothing and changes nothing.
-#[derive(Clone, Copy, Debug)]
-pub struct View<'a> {
-    pub(crate) turn: &'a Turn,
-    pub(crate) local: &'a Local,
-    pub(crate) permit: &'a Permit,
-    pub(crate) standing: &'a Standing,
-    pub(crate) peer: &'a Peer,
-    pub(crate) record: &'a Record,
-    pub(crate) resync: &'a Resync,
-    pub(crate) keeper: &'a Keeper,
-    pub(crate) asked: &'a Asked,
-    pub(crate) show: &'a Show,
+    /// This is the verdict now.
+    pub(crate) fn saw_verdict(&mut self, verdict: Verdict, now: Moment) {
+        if verdict != self.verdict.0 {
+            self.verdict = (verdict, now);
+        }
+    }
+
+    pub(crate) const fn state_since(&self) -> Moment {
+        self.state.1
+    }
+
+    pub(crate) const fn verdict_since(&self) -> Moment {
+        self.verdict.1
+    }
+
+    #[inline]
+    pub(crate) fn record(&mut self, now: Moment, event: &Event) {
+        self.recorder.record(now, event);
+    }
+
+    pub(crate) fn records(&self) -> Vec<Record> {
+        self.recorder.dump()
+    }
+
+    /// What the last meeting came to.
+    pub(crate) const fn last_decision(&self) -> Option<&LastDecision> {
+        self.last_decision.as_ref()
+    }
+
+    pub(crate) fn decided(&mut self, decision: LastDecision) {
+        self.last_decision = Some(decision);
+    }
 }

@@ -5,9 +5,9 @@ use crate::follow::follower::Follower;
 use crate::lead::Lag;
 use crate::lead::status::SyncStatus;
 use crate::role::{Following, Leading, Stage, Standing};
-use crate::show::View;
 use crate::show::fault::Fault;
 use crate::show::recorder::Record;
+use crate::show::view::View;
 use crate::stream::queue::BoundSource;
 use crate::stream::times::AnswerTimes;
 use crate::turn::Counters;
@@ -389,10 +389,10 @@ impl View<'_> {
             role: words.role,
             changing: words.changing,
             state: words.state,
-            state_since: self.show.seen.since,
+            state_since: self.show.state_since(),
             reason: self.reason(),
             verdict: words.verdict,
-            verdict_since: self.show.seen.verdict_since,
+            verdict_since: self.show.verdict_since(),
             generation: words.generation,
             consistent: words.consistent,
             mode: words.mode,
@@ -422,7 +422,7 @@ impl View<'_> {
             safe_copy: self.safe_copy(),
             differing: self.unrepaired(),
             lease_held: self.lease_held(),
-            lease_granted: primary.and_then(|_| self.permit.lease.granted(self.turn.now())),
+            lease_granted: primary.and_then(|_| self.permit.lease().granted(self.turn.now())),
             counters: self.turn.counters(),
         }
     }
@@ -467,7 +467,7 @@ impl View<'_> {
     /// what is known to be here since counts no more: all of it, or nothing, since nothing tells how long each item was.
     fn lag(&self, now: Moment) -> Lag {
         match (&self.standing, self.peer.session.told()) {
-            (Standing::Leading { primary, .. }, _) => primary.lag(now, &self.local),
+            (Standing::Leading { primary, .. }, _) => primary.lag(now, self.local),
             (Standing::Following { follower, .. }, Some((told, at))) => {
                 let left = told.accepted.0.saturating_sub(follower.completed().0);
                 let whole = told.state == Some(State::Replicating) && follower.streams();
@@ -491,9 +491,9 @@ impl View<'_> {
     fn cursor_status(&self) -> CursorStatus {
         match &self.standing {
             Standing::Leading { primary: p, .. } => CursorStatus {
-                head: p.line.head,
-                completed: p.line.head,
-                durable: p.line.head,
+                head: p.line.head(),
+                completed: p.line.head(),
+                durable: p.line.head(),
                 peer_sent: p.cursors.sent(),
                 peer_received: p.cursors.received(),
                 peer_completed: p.cursors.completed(),
@@ -540,7 +540,7 @@ impl View<'_> {
     /// The flight recorder, oldest first.
     #[must_use]
     pub fn records(&self) -> Vec<Record> {
-        self.show.recorder.dump()
+        self.show.records()
     }
 
     /// The last position in this node's images as its record has it, and whether the record says that everything up to

@@ -2,11 +2,9 @@
 //! The verdict on a group: whether its data is protected. Both nodes come to the same one while they are connected,
 //! since each decides by the same facts of both.
 
-use crate::engine::Engine;
 use crate::role::Following;
-use crate::show::View;
 use crate::show::fault::Fault;
-use helio_format::message::Message;
+use crate::show::view::View;
 use helio_format::report::Report;
 use helio_units::{Role, State, Verdict};
 
@@ -50,26 +48,6 @@ pub(crate) const fn verdict(facts: Facts) -> Verdict {
     }
 }
 
-impl Engine {
-    /// Sends the report where it changed since the hello or the last one.
-    pub(crate) fn report_to_peer(&mut self, state: State) {
-        if self.peer.session.peer().is_none() {
-            return;
-        }
-        let report = self.view().report(state);
-        // The time of the last write is no news by itself: it changes with every write.
-        let same = self.peer.session.reported().is_some_and(|last| {
-            let figures = |r: &Report| (r.effective, r.paused, r.ahead, r.differing, r.only_here);
-            let texts = last.fault == report.fault && last.hint == report.hint;
-            figures(last) == figures(&report) && texts
-        });
-        if !same {
-            self.peer.session.reports(report.clone());
-            self.turn.send(Message::Report(report));
-        }
-    }
-}
-
 impl View<'_> {
     pub(crate) fn verdict(&self, state: State) -> Verdict {
         let theirs = self.peer.session.report();
@@ -103,8 +81,7 @@ impl View<'_> {
     /// The row of the recovery table by which both nodes acknowledged writes that the other does not have.
     #[must_use]
     pub fn clash(&self) -> Option<&'static str> {
-        let last =
-            self.show.last_decision.as_ref().filter(|_| self.peer.session.refused().is_some())?;
+        let last = self.show.last_decision().filter(|_| self.peer.session.refused().is_some())?;
         CLASHES.into_iter().find(|label| *label == last.label)
     }
 
@@ -125,7 +102,7 @@ impl View<'_> {
             paused: self.is_paused(),
             ahead: self.is_ahead(),
             differing: primary.map_or(0, |_| self.resync.verify.unmended()),
-            only_here: primary.filter(|_| cut).map(|p| p.lag(self.turn.now(), &self.local).bytes),
+            only_here: primary.filter(|_| cut).map(|p| p.lag(self.turn.now(), self.local).bytes),
             last_write: self.turn.last_write().map(|at| self.turn.now() - at),
             fault: fault.what,
             hint: fault.hint,

@@ -6,27 +6,154 @@
 //! instead.
 
 use crate::stream::ack::Leg;
-use crate::stream::slots::SlotId;
+use crate::stream::slots::{ITEM_COST, SlotId};
 use alloc::collections::VecDeque;
-use helio_format::message::Item;
-use helio_units::{Bytes, Moment, Sequence};
+use helio_format::message::{Item, ItemKind};
+use helio_units::{Bytes, Moment, Payload, Sequence, VolumeIndex};
 
 /// An item and who still needs it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
-    pub(crate) item: Item,
+    item: Item,
     /// The client's request it is part of.
-    pub(crate) slot: Option<SlotId>,
-    pub(crate) local: Leg,
-    pub(crate) peer_completed: bool,
-    pub(crate) answered: bool,
-    /// What it was part of failed for its client, whatever became of it.
-    pub(crate) denied: bool,
+    slot: Option<SlotId>,
+    local: Leg,
+    peer_completed: bool,
+    answer: Answer,
     /// Its regions are counted as pending.
-    pub(crate) pended: bool,
-    pub(crate) accepted_at: Moment,
+    pended: bool,
+    accepted_at: Moment,
     /// What it costs the queue.
-    pub(crate) cost: Bytes,
+    cost: Bytes,
+}
+
+/// How its client's request ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answer {
+    Owed,
+    /// As the item ended, or nothing was owed.
+    Given,
+    /// It failed, whatever becomes of the item.
+    Denied,
+}
+
+impl Entry {
+    /// An item that was accepted: a client's, or one of this node's own, which is complete here and owes no answer.
+    #[inline]
+    pub(crate) const fn new(
+        item: Item,
+        slot: Option<SlotId>,
+        pended: bool,
+        accepted_at: Moment,
+        cost: Bytes,
+    ) -> Self {
+        let (local, answer) = match slot {
+            Some(_) => (Leg::Pending, Answer::Owed),
+            None => (Leg::Done, Answer::Given),
+        };
+        Self { item, slot, local, peer_completed: false, answer, pended, accepted_at, cost }
+    }
+
+    #[inline]
+    pub(crate) const fn item(&self) -> &Item {
+        &self.item
+    }
+
+    #[inline]
+    pub(crate) const fn slot(&self) -> Option<SlotId> {
+        self.slot
+    }
+
+    #[inline]
+    pub(crate) const fn local(&self) -> Leg {
+        self.local
+    }
+
+    #[inline]
+    pub(crate) const fn cost(&self) -> Bytes {
+        self.cost
+    }
+
+    pub(crate) const fn accepted_at(&self) -> Moment {
+        self.accepted_at
+    }
+
+    /// The local store is done with it.
+    #[inline]
+    pub(crate) fn has_ended_here(&self) -> bool {
+        self.local != Leg::Pending
+    }
+
+    /// The local store is done with it, in this way.
+    #[inline]
+    pub(crate) const fn end_here(&mut self, local: Leg) {
+        self.local = local;
+    }
+
+    #[inline]
+    pub(crate) const fn has_peer_completed(&self) -> bool {
+        self.peer_completed
+    }
+
+    /// The peer completed it, or owes no word about it.
+    #[inline]
+    pub(crate) const fn peer_completes(&mut self) {
+        self.peer_completed = true;
+    }
+
+    /// The peer lost its memory, and this item was not durable there. `in_part`: items behind it may be in the peer's image
+    /// in part, so a marker from before covers too little.
+    pub(crate) fn peer_forgets(&mut self, in_part: bool) {
+        self.peer_completed = false;
+        if in_part && self.item.kind == ItemKind::Consistent {
+            self.item.kind = ItemKind::Flush;
+        }
+    }
+
+    /// Its client has its answer.
+    #[inline]
+    pub(crate) fn is_answered(&self) -> bool {
+        self.answer != Answer::Owed
+    }
+
+    /// Its client has its answer, and the item decided it.
+    pub(crate) fn is_answered_for_itself(&self) -> bool {
+        self.answer == Answer::Given
+    }
+
+    #[inline]
+    pub(crate) const fn answer(&mut self) {
+        self.answer = Answer::Given;
+    }
+
+    /// What it is part of fails for its client, whatever becomes of it.
+    pub(crate) const fn deny(&mut self) {
+        self.answer = Answer::Denied;
+    }
+
+    /// Its regions are counted as pending.
+    #[inline]
+    pub(crate) const fn is_pended(&self) -> bool {
+        self.pended
+    }
+
+    /// They are counted no more. Returns whether they were.
+    #[inline]
+    pub(crate) const fn unpend(&mut self) -> bool {
+        core::mem::replace(&mut self.pended, false)
+    }
+
+    /// Its payload leaves the queue before the item does. Returns the payload and what the item cost until now.
+    pub(crate) fn shed(&mut self) -> Option<(Payload, Bytes)> {
+        let payload = self.item.payload.take()?;
+        Some((payload, core::mem::replace(&mut self.cost, ITEM_COST)))
+    }
+
+    /// A comparison means nothing any more. Returns its payload.
+    pub(crate) const fn compare_nothing(&mut self) -> Option<Payload> {
+        self.item.kind = ItemKind::Same;
+        self.item.payload.take()
+    }
 }
 
 /// The ring of entries.
@@ -34,12 +161,18 @@ pub(crate) struct Entry {
 pub(crate) struct Line {
     entries: VecDeque<Entry>,
     /// The last position given out.
-    pub(crate) head: Sequence,
+    head: Sequence,
 }
 
 impl Line {
     pub(crate) fn starting_after(head: Sequence) -> Self {
         Self { entries: VecDeque::new(), head }
+    }
+
+    /// The last position given out.
+    #[inline]
+    pub(crate) const fn head(&self) -> Sequence {
+        self.head
     }
 
     /// The first position still held, or the one behind the head.
@@ -80,5 +213,19 @@ impl Line {
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Entry> {
         self.entries.iter_mut()
+    }
+    /// Flushes of a volume that failed here are the peer's to answer: they count as done.
+    pub(crate) fn leave_flushes_to_peer(&mut self, volume: VolumeIndex) {
+        let failed = self.entries.iter_mut().filter(|entry| {
+            entry.item.volume == volume
+                && entry.local == Leg::Failed
+                && !entry.item.kind.changes_data()
+        });
+        failed.for_each(|entry| entry.local = Leg::Done);
+    }
+
+    /// Since when regions are pending.
+    pub(crate) fn pended_since(&self) -> Option<Moment> {
+        self.iter().filter(|entry| entry.pended).map(|entry| entry.accepted_at).min()
     }
 }

@@ -100,7 +100,7 @@ impl Primary {
             StoreOutcome::Failed(_) => [extent].into(),
             other => panic!("a read to compare ended as {other:?}"),
         };
-        let after = self.line.head;
+        let after = self.line.head();
         let touched = self.is_touched(claim);
         let Some(lack) = &mut self.lack else { return };
         lack.pulling.end_read();

@@ -73,7 +73,7 @@ impl Primary {
         local: &mut Local,
         turn: &mut Turn,
     ) {
-        let head = self.line.head;
+        let head = self.line.head();
         if self.lack.is_none() {
             self.copier.stop();
             if let Some(flow) = &mut self.flow {

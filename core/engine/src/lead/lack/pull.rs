@@ -25,13 +25,13 @@ impl Primary {
     pub(crate) fn pull_step(&mut self, turn: &mut Turn) {
         let grain = self.marks.grid().unit();
         let left = self.marks.dirty_bytes();
-        if self.copier.progress.is_due(turn.now()) {
-            self.copier.progress.look(left, turn.now());
+        if self.copier.progress().is_due(turn.now()) {
+            self.copier.progress_mut().look(left, turn.now());
         }
         self.ask_differing(turn);
         while let Some(claim) = self.claim_next(grain, turn) {
             let (volume, extent) = self.marks.place(claim.region);
-            let after = self.line.head;
+            let after = self.line.head();
             let Some(lack) = &mut self.lack else { return };
             if !lack.pulling.is_raw() && !self.distrusted.contains(&volume) {
                 self.compare(claim, turn);
@@ -62,7 +62,7 @@ impl Primary {
         let lack = self.lack.as_mut()?;
         let under_way = lack.pulling.under_way();
         let allowed = lack.may_claim(grain, turn.now())
-            && self.copier.pace.allows(grain, under_way, &turn.config().resync);
+            && self.copier.pace().allows(grain, under_way, &turn.config().resync);
         if !allowed {
             return None;
         }
@@ -70,7 +70,7 @@ impl Primary {
         let fits = |volume| any || self.distrusted.contains(&volume);
         let claim = lack.claim(fits, turn.config().volumes.len(), &mut self.marks)?;
         let (_, extent) = self.marks.place(claim.region);
-        self.copier.pace.took_up(Bytes(extent.length), &turn.config().resync);
+        self.copier.pace_mut().took_up(Bytes(extent.length), &turn.config().resync);
         Some(claim)
     }
 
@@ -97,7 +97,7 @@ impl Primary {
     pub(crate) fn is_good(&mut self, claim: Claim) {
         let (_, extent) = self.marks.place(claim.region);
         self.marks.end_copy(claim.region);
-        self.copier.progress.count_copied(Bytes(extent.length));
+        self.copier.progress_mut().count_copied(Bytes(extent.length));
     }
 
     /// The peer told bytes of a region: through the gate with it, unless it was touched since.
@@ -170,7 +170,7 @@ impl Primary {
         } else {
             self.piece_written(claim);
             let shipped = payload.map_or(0, |payload| u64::from(payload.length));
-            self.copier.progress.count_shipped(Bytes(shipped));
+            self.copier.progress_mut().count_shipped(Bytes(shipped));
         }
         self.pull_over(ticket, local, permit, turn);
     }

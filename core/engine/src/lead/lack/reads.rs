@@ -37,7 +37,7 @@ impl Primary {
     ) {
         match &mut self.lack {
             Some(lack) if self.marks.any_dirty(volume, extent) => {
-                let (goal, after) = (For::Client(id), self.line.head);
+                let (goal, after) = (For::Client(id), self.line.head());
                 lack.questions.wait(Ask { goal, volume, extent, after });
             }
             _ => {
@@ -266,7 +266,7 @@ impl Primary {
         let pace = match lack.pulling.rests_until().filter(|_| pulls) {
             Some(rest) => {
                 let rest = Some(rest).filter(later).unwrap_or(Moment::NEVER);
-                self.copier.pace.next_at(turn.now(), &turn.config().resync).min(rest)
+                self.copier.pace().next_at(turn.now(), &turn.config().resync).min(rest)
             }
             None => Moment::NEVER,
         };
