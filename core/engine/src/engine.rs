@@ -4,7 +4,6 @@
 mod accept;
 mod blocks;
 mod command;
-mod company;
 mod conversation;
 mod decided;
 mod hook;
@@ -285,7 +284,15 @@ impl Engine {
         self.begin_record();
         self.seed_step();
         self.begin_record();
-        self.record_company();
+        if let Some(primary) = self.standing.primary_mut() {
+            primary.record_company(
+                &mut self.resync.verify,
+                &mut self.record,
+                &self.local,
+                &self.permit,
+                &mut self.turn,
+            );
+        }
         self.begin_record();
         self.record_lack();
         self.begin_record();
@@ -293,7 +300,7 @@ impl Engine {
         self.begin_record();
         self.accept_step();
         self.record_failed_flush();
-        self.record_heard();
+        self.standing.record_heard(&self.local, &mut self.record, self.turn.now());
         self.record_blocks();
         self.record_verified();
         self.begin_record();

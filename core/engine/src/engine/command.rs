@@ -6,7 +6,7 @@ use crate::event::{Command, CommandId};
 use crate::follow::follower::Follower;
 use crate::record::save::Goal;
 use crate::record::save::Leave;
-use crate::refusal::{Refusal, StoreFault};
+use crate::refusal::Refusal;
 use crate::role::Following;
 use crate::role::Leading;
 use crate::role::LeaveStage;
@@ -15,14 +15,23 @@ use crate::role::busy;
 use crate::show::view::View;
 use alloc::format;
 use alloc::string::String;
-use helio_units::{Mode, Moment, VolumeIndex};
+use helio_units::{Mode, Moment};
 
 impl Engine {
     pub(crate) fn command(&mut self, id: CommandId, command: Command) {
         let result = match command {
             Command::Promote { force } => self.promote(id, force, false),
             Command::Restore { force } => self.promote(id, force, true),
-            Command::Demote => self.leave(Some(id), Leave::Secondary),
+            Command::Demote => {
+                let last_copy = self.view().last_copy();
+                self.standing.leave(
+                    Some(id),
+                    Leave::Secondary,
+                    last_copy,
+                    &mut self.record,
+                    &self.turn,
+                )
+            }
             Command::Yield { generation } => self.give_up(id, generation),
             Command::Switch => self.switch(id),
             Command::Stop => self.stop(id),
@@ -201,14 +210,19 @@ impl Engine {
 
     /// Moves a change of role on as far as it can go now.
     pub(crate) fn change_role(&mut self) {
-        self.switch_deadline();
+        self.asked.switch_deadline(&mut self.turn);
         if self.standing.is_settled()
-            && !(self.asked.stops() && self.stop_waits())
+            && !(self.asked.stops()
+                && self.asked.stop_waits(self.view().last_copy(), &mut self.turn))
             && let Some(id) = self.asked.take_stop()
         {
             self.command(id, Command::Stop);
         }
-        self.keep_last_copy();
+        if self.standing.is_draining()
+            && let Some(bytes) = self.view().last_copy()
+        {
+            self.standing.keep_last_copy(bytes, &mut self.turn);
+        }
         let failed = self.standing.failed();
         match self.standing.stage() {
             // A beginning that was being recorded when the promotion began may have made the copy inconsistent.
@@ -220,7 +234,8 @@ impl Engine {
             Stage::Following(Following::Promoting { command, saving: false, .. })
                 if self.permit.lease().ran_out(self.turn.now()) =>
             {
-                self.lease_failed(command);
+                let refusal = self.permit.lease_mut().end_takeover(self.turn.config());
+                self.standing.not_promoted(command, refusal, &self.record, &mut self.turn);
             }
             Stage::Following(Following::Promoting { command, equal, saving: false })
                 if self.view().can_leave_following() && self.keeper.is_over(&self.local) =>
@@ -231,7 +246,8 @@ impl Engine {
             Stage::Following(Following::Promoting { command, saving: false, .. })
                 if let Some(failed) = failed =>
             {
-                self.promotion_failed(command, failed);
+                let refusal = self.view().volume_refusal(failed.0, failed.1);
+                self.standing.not_promoted(command, refusal, &self.record, &mut self.turn);
             }
             Stage::Leading(Leading::Leaving {
                 command,
@@ -247,7 +263,7 @@ impl Engine {
             Stage::Leading(Leading::Leaving { command, to, until, stage })
                 if stage == LeaveStage::Draining && self.view().is_delivered(until) =>
             {
-                self.flush_last(command, to, until);
+                self.standing.flush_last(command, to, until, &mut self.local, &mut self.turn);
             }
             Stage::Following(Following::Closing { command, saving: false })
                 if self.view().can_leave_following() =>
@@ -268,16 +284,6 @@ impl Engine {
             Stage::Leading(Leading::Leaving { stage: LeaveStage::Cooling, .. }) => self.cool_down(),
             _ => {}
         }
-    }
-
-    fn promotion_failed(
-        &mut self,
-        command: Option<CommandId>,
-        (volume, fault): (VolumeIndex, StoreFault),
-    ) {
-        self.standing.stand(Following::resting(self.record.superblock().role));
-        let refusal = self.view().volume_refusal(volume, fault);
-        command.into_iter().for_each(|id| self.turn.done(id, Err(refusal.clone())));
     }
 }
 

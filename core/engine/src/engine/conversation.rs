@@ -66,8 +66,13 @@ impl Engine {
         self.check_ends(passed);
         self.seed_stopped("the connection was lost");
         self.resync.seed.answers_lost();
-        self.asking_failed("the connection was lost before the peer responded");
-        self.switch_unheard("the connection was lost before the primary responded");
+        self.standing.asking_failed(
+            "the connection was lost before the peer responded",
+            &self.record,
+            &mut self.turn,
+        );
+        self.asked
+            .switch_unheard("the connection was lost before the primary responded", &mut self.turn);
     }
 
     /// Ends the conversation from this side.

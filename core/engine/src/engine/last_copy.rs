@@ -6,87 +6,18 @@
 //! primary. A demotion is refused; one under way goes back. A stop waits for the peer as long as for a queue that
 //! drains, and says what it leaves behind.
 
-use crate::engine::Engine;
-use crate::event::CommandId;
 use crate::lead::Primary;
-use crate::record::save::Leave;
-use crate::refusal::Refusal;
-use crate::role::leave::STOP_PATIENCE;
-use crate::role::{Leading, LeaveStage, Stage};
 use crate::show::view::View;
-use alloc::format;
 use helio_units::{Bytes, Moment};
-
-impl Engine {
-    /// A demotion goes back where the peer left before it had flushed what only this queue holds.
-    pub(crate) fn keep_last_copy(&mut self) {
-        let Stage::Leading(Leading::Leaving {
-            command: Some(command),
-            to: Leave::Secondary,
-            stage: LeaveStage::Draining,
-            ..
-        }) = self.standing.stage()
-        else {
-            return;
-        };
-        let Some(bytes) = self.view().last_copy() else { return };
-        let refusal = self.view().last_copy_refusal(bytes);
-        self.turn.warn(format!("not demoted: {}", refusal.text));
-        self.standing.stand(Leading::Primary);
-        self.turn.done(command, Err(refusal));
-    }
-
-    /// Whether a stop waits for the peer; the first question sets until when.
-    pub(crate) fn stop_waits(&mut self) -> bool {
-        let Some(bytes) = self.view().last_copy() else { return false };
-        let now = self.turn.now();
-        if self.asked.stop_until().is_none() {
-            let words = self.view().last_copy_refusal(bytes).text;
-            self.turn.warn(format!("the stop waits {} s: {words}", STOP_PATIENCE.as_secs()));
-        }
-        let until = self.asked.wait_for_peer(now + STOP_PATIENCE);
-        if now < until {
-            return true;
-        }
-        let peer = &self.turn.config().peer;
-        self.turn.warn(format!(
-            "stopping without {peer}: up to {bytes} of acknowledged writes may be lost"
-        ));
-        false
-    }
-}
 
 impl View<'_> {
     /// What would be lost if this node's queue were let go now, while the peer is away.
-    fn last_copy(&self) -> Option<Bytes> {
+    pub(crate) fn last_copy(&self) -> Option<Bytes> {
         // A peer whose history went on without this queue will never take it.
         let refused = self.peer.session.refused().is_some();
         let waits = |primary: &&Primary| primary.flow.is_none() && !refused;
         let primary = self.standing.primary().filter(waits)?;
         Some(primary.only_queued()).filter(|bytes| *bytes > Bytes::ZERO)
-    }
-
-    /// Why this primary does not leave.
-    fn last_copy_refusal(&self, bytes: Bytes) -> Refusal {
-        let (node, peer) = (&self.turn.config().node, &self.turn.config().peer);
-        Refusal::later(
-            "last-copy",
-            format!(
-                "{bytes} of acknowledged writes may exist only in the queue of {node}: its disk failed, and {peer} disconnected \
-                 before it flushed them"
-            ),
-            format!("connect {peer} again; {node} then resends them"),
-        )
-    }
-
-    /// Whether an operator's demotion may begin.
-    pub(crate) fn may_let_go(&self, command: Option<CommandId>, to: Leave) -> Result<(), Refusal> {
-        match self.last_copy() {
-            Some(bytes) if command.is_some() && to == Leave::Secondary => {
-                Err(self.last_copy_refusal(bytes))
-            }
-            _ => Ok(()),
-        }
     }
 
     /// A stop waits for the peer, which is to be sought meanwhile.

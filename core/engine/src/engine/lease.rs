@@ -2,16 +2,12 @@
 //! The hold lease among the other rooms: when it is asked for, granted, and taken over by.
 
 use crate::engine::Engine;
-use crate::event::CommandId;
 use crate::follow::follower::Follower;
 use crate::peer::lease::Use;
 use crate::peer::lease::say;
 use crate::record::save::Leave;
-use crate::refusal::Refusal;
 use crate::role::Following;
 use crate::show::view::View;
-use alloc::boxed::Box;
-use alloc::format;
 use core::time::Duration;
 use helio_format::lease::Lease as Talk;
 use helio_format::lineage::Relation;
@@ -47,7 +43,14 @@ impl Engine {
             self.permit.pause_mut().give_up(self.turn.effects());
         }
         if self.permit.lease().was_used() && self.standing.serves() {
-            let left = self.leave(None, Leave::Secondary);
+            let last_copy = self.view().last_copy();
+            let left = self.standing.leave(
+                None,
+                Leave::Secondary,
+                last_copy,
+                &mut self.record,
+                &self.turn,
+            );
             assert!(left.is_ok(), "a primary cannot leave: {left:?}");
         }
     }
@@ -56,15 +59,6 @@ impl Engine {
     pub(crate) fn answer_withheld(&mut self) {
         if let Some(primary) = self.standing.primary_mut() {
             primary.consider_all(&self.local, &self.permit, &mut self.turn);
-        }
-    }
-
-    /// The peer is met, and not refused: a secondary without a lease says so.
-    pub(crate) fn lease_met(&mut self) {
-        let Some(by) = self.peer.session.peer().map(|peer| peer.incarnation) else { return };
-        let none = self.permit.lease_mut().met(by, self.turn.now());
-        if none && self.standing.is(Following::Secondary) && !self.turn.config().hold.is_zero() {
-            self.turn.push(say(Talk::Returned));
         }
     }
 
@@ -97,56 +91,6 @@ impl Engine {
             }
         }
     }
-
-    /// Becomes primary by the lease, if it has one.
-    pub(crate) fn promote_by_lease(&mut self, id: CommandId) -> bool {
-        let Some(until) = self.view().lease_held() else { return false };
-        let (peer, left) = (&self.turn.config().peer, until - self.turn.now());
-        self.turn.info(format!(
-            "{peer} is not connected; it acknowledges nothing without this node: the hold lease ends in {:.1} s",
-            left.as_secs_f64()
-        ));
-        let before = Box::new(self.record.superblock().clone());
-        self.permit.lease_mut().begin_takeover(until, before);
-        self.begin_promotion(Some(id), false);
-        true
-    }
-
-    /// The promotion ends before anything was recorded, or when the record was put back.
-    pub(crate) fn lease_failed(&mut self, command: Option<CommandId>) {
-        self.permit.lease_mut().end_takeover();
-        self.standing.stand(Following::resting(self.record.superblock().role));
-        let (peer, group) = (&self.turn.config().peer, &self.turn.config().group);
-        let refusal = Refusal::new(
-            "needs-force",
-            format!(
-                "the hold lease ended before this node became primary; {peer} may continue as primary"
-            ),
-            format!("make sure {peer} is down or fenced, then `helio promote {group} --force`"),
-        );
-        command.into_iter().for_each(|id| self.turn.done(id, Err(refusal.clone())));
-    }
-
-    /// The peer introduced itself while this primary waits for its lease to end: as primary, by that lease?
-    pub(crate) fn lease_taken(&mut self) {
-        let withholds = self.permit.withholds(self.turn.now());
-        let (Some(p), Some(peer)) = (self.standing.primary(), self.peer.session.peer()) else {
-            return;
-        };
-        let Relation::Descendant(fork) =
-            self.record.superblock().lineage.relation_of(&peer.lineage)
-        else {
-            return;
-        };
-        let same = p.peer_incarnation == Some(peer.incarnation) && peer.sure && fork >= p.answered;
-        if withholds && same && !self.permit.lease().was_used() {
-            let name = &self.turn.config().peer;
-            self.turn.warn(format!(
-                "{name} was promoted; this node has acknowledged nothing since, and becomes secondary"
-            ));
-            self.permit.lease_mut().use_granted();
-        }
-    }
 }
 
 impl View<'_> {
@@ -161,6 +105,20 @@ impl View<'_> {
     pub fn lease_held(&self) -> Option<Moment> {
         let until = self.permit.lease().held_until()?;
         (self.turn.now() < until && self.lease_use() != Use::Nothing).then_some(until)
+    }
+
+    /// The peer introduced itself while this primary waits for its lease to end: as primary, by that lease?
+    pub(crate) fn lease_was_taken(&self) -> bool {
+        let (Some(p), Some(peer)) = (self.standing.primary(), self.peer.session.peer()) else {
+            return false;
+        };
+        let Relation::Descendant(fork) =
+            self.record.superblock().lineage.relation_of(&peer.lineage)
+        else {
+            return false;
+        };
+        let same = p.peer_incarnation == Some(peer.incarnation) && peer.sure && fork >= p.answered;
+        same && self.permit.withholds(self.turn.now()) && !self.permit.lease().was_used()
     }
 
     /// What this node may do with a lease.

@@ -2,66 +2,33 @@
 //! Leaving: a primary becomes secondary or stops, a secondary stops. Everything accepted is answered, what can be
 //! delivered is, and the record says how the copies stand before the line is laid down.
 
-use crate::effect::{Done, Effect, StoreOp};
+use crate::effect::{Done, Effect};
 use crate::engine::Engine;
 use crate::event::{CommandId, StoreOutcome};
 use crate::follow::follower::Follower;
 use crate::lead::Primary;
 use crate::local::failure::Failed;
-use crate::purpose::Purpose;
 use crate::record::save::Goal;
 use crate::record::save::Leave;
 use crate::refusal::Refusal;
-use crate::role::leave::STOP_PATIENCE;
-use crate::role::switch::{ANSWER_PATIENCE, SWITCH_PATIENCE};
+use crate::role::switch::ANSWER_PATIENCE;
 use crate::role::{Following, Leading, LeaveStage, Stage, busy};
 use crate::show::view::View;
 use alloc::format;
 use alloc::string::String;
-use alloc::vec::Vec;
-use core::time::Duration;
 use helio_format::message::Parting;
 use helio_units::{Bytes, Moment, VolumeIndex};
 
 impl Engine {
-    pub(crate) fn leave(
-        &mut self,
-        command: Option<CommandId>,
-        to: Leave,
-    ) -> Result<Option<String>, Refusal> {
-        match self.standing.stage() {
-            Stage::Leading(Leading::Primary) => self.view().may_let_go(command, to)?,
-            Stage::Following(Following::Secondary) if to == Leave::Secondary => {
-                return Ok(Some(format!("{} is secondary here already", self.turn.config().group)));
-            }
-            Stage::Following(Following::Returning) if to == Leave::Secondary => {
-                self.standing.stand(Following::Secondary);
-                self.record.want(Goal::SteppedBack);
-                return Ok(Some(String::from("no longer waiting to become primary again")));
-            }
-            _ => return Err(busy()),
-        }
-        let patience = match to {
-            Leave::Secondary => Duration::MAX,
-            Leave::Hand => SWITCH_PATIENCE,
-            Leave::Stop => STOP_PATIENCE,
-        };
-        let until = self.turn.now() + patience;
-        self.standing.stand(Leading::Leaving { command, to, until, stage: LeaveStage::Draining });
-        if let Some(primary) = self.standing.primary_mut() {
-            primary.copier.stop();
-        }
-        Ok(None)
-    }
-
     pub(crate) fn stop(&mut self, id: CommandId) -> Result<Option<String>, Refusal> {
         match self.standing.stage() {
             Stage::Leading(Leading::Primary) => {
-                if self.stop_waits() {
+                if self.asked.stop_waits(self.view().last_copy(), &mut self.turn) {
                     self.asked.stop_later(id);
                     return Ok(None);
                 }
-                self.leave(Some(id), Leave::Stop)
+                let last_copy = self.view().last_copy();
+                self.standing.leave(Some(id), Leave::Stop, last_copy, &mut self.record, &self.turn)
             }
             Stage::Following(Following::Secondary | Following::Returning)
             | Stage::Following(Following::Handing { .. }) => {
@@ -80,22 +47,6 @@ impl Engine {
                 self.asked.stop_later(id);
                 Ok(None)
             }
-        }
-    }
-
-    /// Everything is answered and delivered: what the stores hold is made durable, but for those that were given up.
-    pub(crate) fn flush_last(&mut self, command: Option<CommandId>, to: Leave, until: Moment) {
-        let all = self.turn.config().indices();
-        let lost =
-            |volume: &VolumeIndex| self.standing.primary().is_some_and(|p| p.is_lost(*volume));
-        let volumes: Vec<_> = all.filter(|volume| !lost(volume)).collect();
-        let stage = match volumes.len() as u16 {
-            0 => LeaveStage::Cooling,
-            left => LeaveStage::Flushing(left),
-        };
-        self.standing.stand(Leading::Leaving { command, to, until, stage });
-        for volume in volumes {
-            self.local.store(volume, StoreOp::Flush, Purpose::Leave(volume), &mut self.turn);
         }
     }
 

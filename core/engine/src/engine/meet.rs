@@ -46,7 +46,9 @@ impl Engine {
         self.doubt_marks();
         self.handed(serving);
         if self.standing.leads() {
-            self.lease_taken();
+            if self.view().lease_was_taken() {
+                self.permit.lease_mut().use_granted(&mut self.turn);
+            }
             if serving {
                 self.rival_seen();
             }
@@ -307,9 +309,11 @@ impl Engine {
         self.report_suspect();
         self.record.keeping_mut().ages_mut().hear(theirs);
         if self.standing.is(Following::Returning) {
-            self.step_back();
+            self.standing.step_back(&mut self.record, &mut self.turn);
+            self.begin_record();
         }
-        self.lease_met();
+        let secondary = self.standing.is(Following::Secondary);
+        self.permit.lease_mut().met(&self.peer.session, secondary, &mut self.turn);
     }
 
     /// Records durably that the metadata of a machine that went back proves nothing, before one of the two becomes primary.
@@ -347,7 +351,9 @@ impl Engine {
         let returning = match self.standing.stage() {
             Stage::Following(Following::Returning) => true,
             Stage::Following(Following::Secondary) => false,
-            _ => return self.lease_met(),
+            _ => {
+                return self.permit.lease_mut().met(&self.peer.session, false, &mut self.turn);
+            }
         };
         let ours = self.view().hello_as_met();
         let Some(peer) = self.peer.session.peer() else { return };
@@ -369,9 +375,12 @@ impl Engine {
             }
             OnReturn::Stay => {
                 self.doubt_leader();
-                self.lease_met();
+                self.permit.lease_mut().met(&self.peer.session, !returning, &mut self.turn);
             }
-            OnReturn::StepBack => self.step_back(),
+            OnReturn::StepBack => {
+                self.standing.step_back(&mut self.record, &mut self.turn);
+                self.begin_record();
+            }
             OnReturn::GoOn => self.go_on(),
             OnReturn::Wait => {}
         }

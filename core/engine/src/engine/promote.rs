@@ -2,7 +2,6 @@
 //! Becoming primary: by an operator's word, with the peer's or by force, or because a primary comes back and its peer
 //! did not go on.
 
-use crate::config::Config;
 use crate::engine::Engine;
 use crate::event::CommandId;
 use crate::lead::Primary;
@@ -11,7 +10,7 @@ use crate::refusal::Refusal;
 use crate::role::{Following, Leading, Stage, busy};
 use crate::show::view::View;
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use helio_format::message::{Message, Parting};
 use helio_recovery::meaning;
 use helio_recovery::{self as recovery, Decision, Verdict};
@@ -41,10 +40,13 @@ impl Engine {
             return Ok(None);
         }
         if self.peer.session.peer().is_none() {
-            if self.promote_by_lease(id) {
-                return Ok(None);
-            }
-            return Err(self.view().cannot_ask());
+            let Some(until) = self.view().lease_held() else {
+                return Err(self.view().cannot_ask());
+            };
+            let record = self.record.superblock();
+            self.permit.lease_mut().begin_takeover(until, record, &mut self.turn);
+            self.begin_promotion(Some(id), false);
+            return Ok(None);
         }
         self.keeper.want_restore(restores);
         let (generation, durable) = self.view().candidate_head();
@@ -89,7 +91,7 @@ impl Engine {
 
     pub(crate) fn promotion_answered(&mut self, granted: bool, text: String) {
         let Stage::Following(Following::Asking { command }) = self.standing.stage() else {
-            return self.switch_denied(&text);
+            return self.asked.switch_denied(&text, &mut self.turn);
         };
         if !granted {
             let peer = self.turn.config().peer.clone();
@@ -151,17 +153,6 @@ impl Engine {
         )
     }
 
-    pub(crate) fn asking_failed(&mut self, why: &str) {
-        if let Stage::Following(Following::Asking { command }) = self.standing.stage() {
-            self.standing.stand(Following::resting(self.record.superblock().role));
-            let Config { peer, group, .. } = self.turn.config();
-            let hint = format!(
-                "repeat when {peer} is connected; if it is down or fenced, `helio promote {group} --force`"
-            );
-            self.turn.done(command, Err(Refusal::later("peer-lost", why.to_string(), hint)));
-        }
-    }
-
     pub(crate) fn begin_promotion(&mut self, command: Option<CommandId>, equal: bool) {
         // What a shipped disk may lack stays marked, whatever is proven of another copy.
         let equal = equal && !self.resync.seed.is_under_way(self.record.superblock());
@@ -183,17 +174,6 @@ impl Engine {
         let peer = self.turn.config().peer.clone();
         self.turn.info(format!("primary again: {peer} reports that it was not promoted"));
         self.begin_promotion(None, equal);
-    }
-
-    /// The peer went on: we were primary and are not any more.
-    pub(crate) fn step_back(&mut self) {
-        let peer = self.turn.config().peer.clone();
-        self.turn.warn(format!(
-            "{peer} was promoted while this node was away; this node is secondary now"
-        ));
-        self.standing.stand(Following::Secondary);
-        self.record.want(Goal::SteppedBack);
-        self.begin_record();
     }
 
     pub(crate) fn promotion_saved(&mut self) {

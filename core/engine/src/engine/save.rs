@@ -233,7 +233,11 @@ impl Engine {
             | Goal::MarksKept
             | Goal::Remember
             | Goal::FlushFailed => {}
-            Goal::Alone => self.alone_saved(),
+            Goal::Alone => {
+                if let Some(primary) = self.standing.primary_mut() {
+                    primary.alone_saved(&self.record, &self.local, &self.permit, &mut self.turn);
+                }
+            }
             Goal::PeerInvalid(_) => self.peer_invalid_saved(),
             Goal::Void => {
                 if self.resync.update.awaits_record() {
@@ -247,7 +251,8 @@ impl Engine {
                 if let Stage::Following(Following::Promoting { command, .. }) =
                     self.standing.stage()
                 {
-                    self.lease_failed(command);
+                    let refusal = self.permit.lease_mut().end_takeover(self.turn.config());
+                    self.standing.not_promoted(command, refusal, &self.record, &mut self.turn);
                 }
             }
             Goal::SeedBegun { command, .. } => self.seed_begun(command),

@@ -26,7 +26,7 @@ use crate::role::switch::SWITCH_PATIENCE;
 use crate::role::{Following, Leading, Stage, busy};
 use crate::show::view::View;
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use helio_format::lineage::Relation;
 use helio_format::message::{Message, Parting};
 use helio_format::roles::Roles;
@@ -84,7 +84,10 @@ impl Engine {
             self.turn.info(format!("volume {volume} failed on this node ({fault}); switching"));
         }
         self.turn.push(crate::effect::Effect::DismissClients);
-        self.leave(command, Leave::Hand).map(|_| ())
+        let last_copy = self.view().last_copy();
+        self.standing
+            .leave(command, Leave::Hand, last_copy, &mut self.record, &self.turn)
+            .map(|_| ())
     }
 
     /// Nothing was recorded and nobody was asked yet: it just goes on.
@@ -268,33 +271,6 @@ impl Engine {
                 let refusal = Refusal::new("not-switched", text, hint);
                 self.peer.session.finish(wanted, Err(Refusal { retry, ..refusal }), &mut self.turn);
             }
-        }
-    }
-
-    /// The primary does not change roles, and says why.
-    pub(crate) fn switch_denied(&mut self, text: &str) {
-        if let Some(command) = self.asked.take_switch() {
-            let peer = &self.turn.config().peer;
-            let text = format!("{peer} refused the switch: {text}");
-            let hint =
-                format!("`helio status {}` on both nodes shows why", self.turn.config().group);
-            self.turn.done(command, Err(Refusal::later("not-switched", text, hint)));
-        }
-    }
-
-    /// Nothing came of asking the primary.
-    pub(crate) fn switch_unheard(&mut self, why: &str) {
-        if let Some(command) = self.asked.take_switch() {
-            let (peer, group) = (&self.turn.config().peer, &self.turn.config().group);
-            let hint = format!("`helio status {group}` here and on {peer} shows which is primary");
-            self.turn.done(command, Err(Refusal::new("unsure", why.to_string(), hint)));
-        }
-    }
-
-    /// Gives up waiting for the primary's word when it is time.
-    pub(crate) fn switch_deadline(&mut self) {
-        if self.turn.now() >= self.asked.switch_until() {
-            self.switch_unheard("the primary did not complete the switch in time");
         }
     }
 }

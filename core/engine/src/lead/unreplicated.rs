@@ -5,10 +5,14 @@ use crate::lead::Primary;
 use crate::lead::outgoing::Opening;
 use crate::local::Local;
 use crate::peer::permit::Permit;
+use crate::record::Record;
+use crate::record::save::Goal;
 use crate::resync::verify::Verify;
 use crate::stream::unreplicated::Unreplicated;
 use crate::turn::Turn;
+use alloc::format;
 use helio_format::lineage::Lineage;
+use helio_units::Mode;
 
 impl Primary {
     /// Whether the record of the generation says that writes are acknowledged without the peer.
@@ -45,6 +49,59 @@ impl Primary {
     /// It cannot be recorded that writes are acknowledged without the peer: then none is.
     pub(crate) fn refuse_alone(&mut self, local: &Local, permit: &Permit, turn: &mut Turn) {
         self.unreplicated = Unreplicated::Unrecordable;
+        self.consider_all(local, permit, turn);
+    }
+
+    /// Asks for the record that fits how answers are given now.
+    pub(crate) fn record_company(
+        &mut self,
+        verify: &mut Verify,
+        record: &mut Record,
+        local: &Local,
+        permit: &Permit,
+        turn: &mut Turn,
+    ) {
+        let lineage = record.superblock().lineage;
+        if local.metadata_failed() && self.unreplicated == Unreplicated::Wanted {
+            self.refuse_alone(local, permit, turn);
+        }
+        if self.tell_generation {
+            self.go_on_in(lineage, verify, local, permit, turn);
+        }
+        if record.is_saving() || local.metadata_failed() {
+            return;
+        }
+        let level = self.is_level();
+        let config = turn.config();
+        let together = self.wanted_mode(config.mode) == Mode::Sync || config.may_lease();
+        let raises = !record.superblock().alone && config.hold_millis() > record.superblock().hold;
+        match self.unreplicated {
+            Unreplicated::Wanted | Unreplicated::Unrecordable => record.want(Goal::Alone),
+            at if level && together && (at == Unreplicated::Recorded || raises) => {
+                self.unreplicated = Unreplicated::Together;
+                record.want(Goal::Together);
+            }
+            Unreplicated::Recorded | Unreplicated::Together => {}
+        }
+    }
+
+    /// The new generation is durable: what waited for it is answered, and a stream goes on in it.
+    pub(crate) fn alone_saved(
+        &mut self,
+        record: &Record,
+        local: &Local,
+        permit: &Permit,
+        turn: &mut Turn,
+    ) {
+        let lineage = record.superblock().lineage;
+        turn.info(format!(
+            "writes are acknowledged without {} from item {} on, in generation {}",
+            turn.config().peer,
+            record.superblock().head,
+            lineage.generation
+        ));
+        self.unreplicated = Unreplicated::Recorded;
+        self.tell_generation = self.flow.is_some();
         self.consider_all(local, permit, turn);
     }
 }

@@ -22,6 +22,9 @@
 
 use crate::config::Config;
 use crate::effect::Effect;
+use crate::peer::link::Session;
+use crate::refusal::Refusal;
+use crate::turn::Turn;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
@@ -135,7 +138,11 @@ impl Lease {
     }
 
     /// So it did.
-    pub(crate) fn use_granted(&mut self) {
+    pub(crate) fn use_granted(&mut self, turn: &mut Turn) {
+        let peer = &turn.config().peer;
+        turn.warn(format!(
+            "{peer} was promoted; this node has acknowledged nothing since, and becomes secondary"
+        ));
         self.granted = Granted::Used;
     }
 
@@ -145,13 +152,26 @@ impl Lease {
     }
 
     /// This node takes over by its lease. `before`: the record, should that not succeed in time.
-    pub(crate) fn begin_takeover(&mut self, until: Moment, before: Box<Superblock>) {
-        self.takeover = Takeover::Begun { until, before };
+    pub(crate) fn begin_takeover(&mut self, until: Moment, before: &Superblock, turn: &mut Turn) {
+        let (peer, left) = (&turn.config().peer, until - turn.now());
+        turn.info(format!(
+            "{peer} is not connected; it acknowledges nothing without this node: the hold lease ends in {:.1} s",
+            left.as_secs_f64()
+        ));
+        self.takeover = Takeover::Begun { until, before: Box::new(before.clone()) };
     }
 
-    /// It did not succeed.
-    pub(crate) fn end_takeover(&mut self) {
+    /// It did not succeed: nothing was recorded, or the record was put back. Returns what is told of that.
+    pub(crate) fn end_takeover(&mut self, config: &Config) -> Refusal {
         self.takeover = Takeover::No;
+        let (peer, group) = (&config.peer, &config.group);
+        Refusal::new(
+            "needs-force",
+            format!(
+                "the hold lease ended before this node became primary; {peer} may continue as primary"
+            ),
+            format!("make sure {peer} is down or fenced, then `helio promote {group} --force`"),
+        )
     }
 
     /// Of a process that starts with that record.
@@ -289,12 +309,15 @@ impl Lease {
         }
     }
 
-    /// The peer is met: a lease of another process of it is void. Returns whether this node holds none.
-    pub(crate) fn met(&mut self, by: u64, now: Moment) -> bool {
+    /// The peer is met, and not refused: a lease of another process of it is void. A secondary without one says so.
+    pub(crate) fn met(&mut self, session: &Session, secondary: bool, turn: &mut Turn) {
+        let Some(by) = session.peer().map(|peer| peer.incarnation) else { return };
         self.asked = None;
-        self.ask_at = now;
+        self.ask_at = turn.now();
         self.held.take_if(|held| held.by != by);
-        self.held.is_none()
+        if self.held.is_none() && secondary && !turn.config().hold.is_zero() {
+            turn.push(say(Talk::Returned));
+        }
     }
 
     /// This node is about to become primary by other means, or stops.

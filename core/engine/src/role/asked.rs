@@ -3,8 +3,12 @@
 //! without the role.
 
 use crate::event::CommandId;
-use alloc::string::String;
-use helio_units::Moment;
+use crate::refusal::Refusal;
+use crate::role::leave::{STOP_PATIENCE, last_copy_refusal};
+use crate::turn::Turn;
+use alloc::format;
+use alloc::string::{String, ToString};
+use helio_units::{Bytes, Moment};
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Asked {
@@ -39,11 +43,6 @@ impl Asked {
         self.stop_until
     }
 
-    /// A stop waits for the peer, until `until` unless that was set before.
-    pub(crate) fn wait_for_peer(&mut self, until: Moment) -> Moment {
-        *self.stop_until.get_or_insert(until)
-    }
-
     /// The primary was asked to change roles.
     pub(crate) fn switch_later(&mut self, command: CommandId, until: Moment) {
         self.switch = Some((command, until));
@@ -71,5 +70,50 @@ impl Asked {
 
     pub(crate) fn held(&self) -> Option<&str> {
         self.held.as_deref()
+    }
+
+    /// Whether a stop waits for the peer, which lacks that much of what was answered; the first question sets until when.
+    pub(crate) fn stop_waits(&mut self, last_copy: Option<Bytes>, turn: &mut Turn) -> bool {
+        let Some(bytes) = last_copy else { return false };
+        let now = turn.now();
+        if self.stop_until.is_none() {
+            let words = last_copy_refusal(bytes, turn.config()).text;
+            turn.warn(format!("the stop waits {} s: {words}", STOP_PATIENCE.as_secs()));
+        }
+        let until = *self.stop_until.get_or_insert(now + STOP_PATIENCE);
+        if now < until {
+            return true;
+        }
+        let peer = &turn.config().peer;
+        turn.warn(format!(
+            "stopping without {peer}: up to {bytes} of acknowledged writes may be lost"
+        ));
+        false
+    }
+
+    /// The primary does not change roles, and says why.
+    pub(crate) fn switch_denied(&mut self, text: &str, turn: &mut Turn) {
+        if let Some(command) = self.take_switch() {
+            let peer = &turn.config().peer;
+            let text = format!("{peer} refused the switch: {text}");
+            let hint = format!("`helio status {}` on both nodes shows why", turn.config().group);
+            turn.done(command, Err(Refusal::later("not-switched", text, hint)));
+        }
+    }
+
+    /// Nothing came of asking the primary.
+    pub(crate) fn switch_unheard(&mut self, why: &str, turn: &mut Turn) {
+        if let Some(command) = self.take_switch() {
+            let (peer, group) = (&turn.config().peer, &turn.config().group);
+            let hint = format!("`helio status {group}` here and on {peer} shows which is primary");
+            turn.done(command, Err(Refusal::new("unsure", why.to_string(), hint)));
+        }
+    }
+
+    /// Gives up waiting for the primary's word when it is time.
+    pub(crate) fn switch_deadline(&mut self, turn: &mut Turn) {
+        if turn.now() >= self.switch_until() {
+            self.switch_unheard("the primary did not complete the switch in time", turn);
+        }
     }
 }

@@ -5,7 +5,9 @@
 use crate::refusal::Refusal;
 
 pub(crate) mod asked;
+mod heard;
 pub(crate) mod leave;
+mod promote;
 pub(crate) mod resolve;
 mod standing;
 pub(crate) mod switch;

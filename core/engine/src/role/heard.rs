@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The record of how far the peer's metadata was heard to be.
+
+use crate::local::Local;
+use crate::record::Record;
+use crate::record::save::Goal;
+use crate::role::{Following, Leading, Stage, Standing};
+use helio_units::Moment;
+
+impl Standing {
+    /// Records how far the peer's metadata was heard to be, now and then while the two are level. Marks end by what the
+    /// peer says it has durable; who forgets in a crash that it said so cannot tell a peer that went back since.
+    pub(crate) fn record_heard(&self, local: &Local, record: &mut Record, now: Moment) {
+        let due = record.keeping().ages().are_due(record.superblock().remembers, now);
+        if !due || record.is_saving() || local.metadata_failed() {
+            return;
+        }
+        let level = match (self.primary(), self.stage()) {
+            // That there is a peer with a history at all: should its metadata be lost, it must not pass for a new one.
+            (Some(_), Stage::Leading(Leading::Primary)) if record.superblock().remembers == 0 => {
+                true
+            }
+            (Some(p), Stage::Leading(Leading::Primary)) => {
+                p.is_level() && !p.owed.is_image_out_of_order()
+            }
+            (None, Stage::Following(Following::Secondary)) => {
+                let begun = self.streaming().is_some_and(|f| f.is_begun());
+                record.superblock().consistent && begun
+            }
+            _ => false,
+        };
+        if level {
+            record.keeping_mut().ages_mut().remember(now);
+            record.want(Goal::Remember);
+        }
+    }
+}
