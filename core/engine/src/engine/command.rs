@@ -218,11 +218,9 @@ impl Engine {
         {
             self.command(id, Command::Stop);
         }
-        if self.standing.is_draining()
-            && let Some(bytes) = self.view().last_copy()
-        {
-            self.standing.keep_last_copy(bytes, &mut self.turn);
-        }
+        let drains = self.standing.is_draining();
+        let last_copy = if drains { self.view().last_copy() } else { None };
+        self.standing.keep_last_copy(last_copy, &mut self.turn);
         let failed = self.standing.failed();
         match self.standing.stage() {
             // A beginning that was being recorded when the promotion began may have made the copy inconsistent.
@@ -231,11 +229,11 @@ impl Engine {
             {
                 self.promote_inconsistent();
             }
-            Stage::Following(Following::Promoting { command, saving: false, .. })
+            Stage::Following(Following::Promoting { saving: false, .. })
                 if self.permit.lease().ran_out(self.turn.now()) =>
             {
                 let refusal = self.permit.lease_mut().end_takeover(self.turn.config());
-                self.standing.not_promoted(command, refusal, &self.record, &mut self.turn);
+                self.standing.not_promoted(refusal, &self.record, &mut self.turn);
             }
             Stage::Following(Following::Promoting { command, equal, saving: false })
                 if self.view().can_leave_following() && self.keeper.is_over(&self.local) =>
@@ -243,18 +241,15 @@ impl Engine {
                 self.standing.stand(Following::Promoting { command, equal, saving: true });
                 self.record.want(Goal::Promoted);
             }
-            Stage::Following(Following::Promoting { command, saving: false, .. })
+            Stage::Following(Following::Promoting { saving: false, .. })
                 if let Some(failed) = failed =>
             {
                 let refusal = self.view().volume_refusal(failed.0, failed.1);
-                self.standing.not_promoted(command, refusal, &self.record, &mut self.turn);
+                self.standing.not_promoted(refusal, &self.record, &mut self.turn);
             }
-            Stage::Leading(Leading::Leaving {
-                command,
-                to: Leave::Hand,
-                until,
-                stage: LeaveStage::Draining,
-            }) if self.view().cannot_hand(until) => {
+            Stage::Leading(Leading::Leaving { command, to: Leave::Hand, until, stage })
+                if stage == LeaveStage::Draining && self.view().cannot_hand(until) =>
+            {
                 self.keep_primary(command);
             }
             Stage::Following(Following::Handing { until, .. }) if self.turn.now() >= until => {

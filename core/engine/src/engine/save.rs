@@ -247,14 +247,11 @@ impl Engine {
             Goal::Yielded { command, .. } => self.gave_up(command),
             Goal::Restoring => self.restoring_saved(),
             Goal::Restored => self.restored_saved(),
-            Goal::Unpromoted => {
-                if let Stage::Following(Following::Promoting { command, .. }) =
-                    self.standing.stage()
-                {
-                    let refusal = self.permit.lease_mut().end_takeover(self.turn.config());
-                    self.standing.not_promoted(command, refusal, &self.record, &mut self.turn);
-                }
+            Goal::Unpromoted if self.standing.is_promoting() => {
+                let refusal = self.permit.lease_mut().end_takeover(self.turn.config());
+                self.standing.not_promoted(refusal, &self.record, &mut self.turn);
             }
+            Goal::Unpromoted => {}
             Goal::SeedBegun { command, .. } => self.seed_begun(command),
             Goal::Seeded { command, incarnation } => self.seeded(command, incarnation),
             Goal::Lacking => self.lacking_saved(),

@@ -98,7 +98,7 @@ impl Standing {
     }
 
     /// A demotion goes back where the peer left before it had flushed what only this queue holds.
-    pub(crate) fn keep_last_copy(&mut self, bytes: Bytes, turn: &mut Turn) {
+    pub(crate) fn keep_last_copy(&mut self, last_copy: Option<Bytes>, turn: &mut Turn) {
         let Stage::Leading(Leading::Leaving {
             command: Some(command),
             to: Leave::Secondary,
@@ -108,6 +108,7 @@ impl Standing {
         else {
             return;
         };
+        let Some(bytes) = last_copy else { return };
         let refusal = last_copy_refusal(bytes, turn.config());
         turn.warn(format!("not demoted: {}", refusal.text));
         self.stand(Leading::Primary);

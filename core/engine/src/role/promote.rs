@@ -2,7 +2,6 @@
 //! What becomes of a node that was primary, or wants to be.
 
 use crate::config::Config;
-use crate::event::CommandId;
 use crate::record::Record;
 use crate::record::save::Goal;
 use crate::refusal::Refusal;
@@ -18,18 +17,18 @@ impl Standing {
             let hint = format!(
                 "repeat when {peer} is connected; if it is down or fenced, `helio promote {group} --force`"
             );
-            self.not_promoted(Some(command), Refusal::later("peer-lost", why, hint), record, turn);
+            self.stand(Following::resting(record.superblock().role));
+            turn.done(command, Err(Refusal::later("peer-lost", why, hint)));
         }
     }
 
-    /// It does not become primary, and is again what its record says.
-    pub(crate) fn not_promoted(
-        &mut self,
-        command: Option<CommandId>,
-        refusal: Refusal,
-        record: &Record,
-        turn: &mut Turn,
-    ) {
+    pub(crate) fn is_promoting(&self) -> bool {
+        matches!(self.stage(), Stage::Following(Following::Promoting { .. }))
+    }
+
+    /// The promotion ends: the node is again what its record says.
+    pub(crate) fn not_promoted(&mut self, refusal: Refusal, record: &Record, turn: &mut Turn) {
+        let Stage::Following(Following::Promoting { command, .. }) = self.stage() else { return };
         self.stand(Following::resting(record.superblock().role));
         if let Some(id) = command {
             turn.done(id, Err(refusal));
