@@ -4,8 +4,11 @@
 
 use crate::refusal::Refusal;
 
+mod accept;
 pub(crate) mod asked;
+mod kept;
 pub(crate) mod leave;
+pub(crate) mod record;
 pub(crate) mod resolve;
 mod standing;
 pub(crate) mod switch;
