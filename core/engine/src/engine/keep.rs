@@ -1,15 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What lies in the metadata file beside the superblock: hot extents and pages of marks. When they are kept, and when
-//! hot extents go.
-//!
-//! | an extent goes | when flushed here, and |
-//! |---|---|
-//! | on a primary | no item in it waits for the peer, and its marks as they were when it was entered last are kept |
-//! | on a primary, from a store that was given up, or that is suspect behind a record that says so | the same, unflushed: all of it counts as marked |
-//! | on a follower | the primary itself has completed the last item in it; or what was touched is marked here, and kept |
-//!
-//! The second row is enough because the primary's own record covers the item from then on: whatever it may lose, or
-//! we may lose, one of the two records tells.
+//! What lies in the metadata file beside the superblock: when it is kept (`record/keep.rs` has the rules).
 
 use crate::engine::Engine;
 use crate::event::{Kept, StoreOutcome};
