@@ -2,7 +2,6 @@
 //! The engine of one group on one node: one event at a time, then settle.
 
 mod accept;
-mod blocks;
 mod command;
 mod conversation;
 mod decided;
@@ -15,7 +14,6 @@ mod last_copy;
 mod lease;
 mod leave;
 mod meet;
-mod members;
 mod pause;
 mod promote;
 mod replace;
@@ -25,12 +23,12 @@ mod reverse;
 mod save;
 mod seeding;
 mod suspect;
-mod suspect_following;
 mod switch;
 mod verifying;
 
 use crate::calendar::Calendar;
 use crate::config::Config;
+use crate::dice::Dice;
 use crate::effect::{Answer, Effect};
 use crate::event::{Durable, Event, Operation, Request, StoreOutcome};
 use crate::follow::before::Keeper;
@@ -80,7 +78,7 @@ pub struct Engine {
     pub(crate) keeper: Keeper,
     pub(crate) asked: Asked,
     pub(crate) show: Show,
-    dice: u64,
+    dice: Dice,
 }
 
 impl Engine {
@@ -107,7 +105,7 @@ impl Engine {
             asked: Asked::default(),
             show: Show::new(now),
             turn: Turn::new(config, now),
-            dice: seed,
+            dice: Dice::new(seed),
         };
         let state = engine.view().state();
         engine.show.saw_state(state, now);
@@ -129,15 +127,6 @@ impl Engine {
     /// Sets how many items this node holds as a follower before it stops reading from its peer. The default is 65,536.
     pub fn bound_received(&mut self, items: usize) {
         self.turn.bound_received(items);
-    }
-
-    /// The next number of the dice it was given (splitmix64, public domain).
-    pub(crate) fn roll(&mut self) -> u64 {
-        self.dice = self.dice.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.dice;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
     }
 
     /// Takes one event; appends what must be done to `effects`.
@@ -246,8 +235,16 @@ impl Engine {
             (Purpose::Teller(io), _) => self.resync.teller.ended(io, outcome, &mut self.turn),
             (Purpose::PeerRead(read), _) => self.peer.reads.read(read, outcome, &mut self.turn),
             (Purpose::Seed(io), _) => self.seed_ended(io, outcome),
-            (Purpose::Accept(io), _) => self.accept_ended(io, &outcome),
-            (Purpose::Cover(volume), _) => self.cover_flushed(volume, &outcome),
+            (Purpose::Accept(io), _) => self.standing.accept_ended(
+                io,
+                &outcome,
+                &mut self.record,
+                &mut self.local,
+                &mut self.turn,
+            ),
+            (Purpose::Cover(volume), _) => {
+                self.standing.cover_flushed(volume, &outcome, &mut self.local, &mut self.turn)
+            }
         }
     }
 
@@ -255,7 +252,7 @@ impl Engine {
     pub fn settle(&mut self, now: Moment, effects: &mut Vec<Effect>) {
         self.turn.swap(effects);
         self.advance(now);
-        self.tell_foreign();
+        self.local.members_mut().tell_foreign(&mut self.turn);
         let serves = self.standing.serves();
         let leaves = self.standing.is_leaving_for_good();
         if let Some(primary) = self.standing.primary_mut() {
@@ -298,10 +295,15 @@ impl Engine {
         self.begin_record();
         self.replace_step();
         self.begin_record();
-        self.accept_step();
-        self.record_failed_flush();
+        self.standing.accept_step(
+            self.asked.stops(),
+            &self.record,
+            &mut self.local,
+            &mut self.turn,
+        );
+        self.standing.record_failed_flush(&self.local, &mut self.record);
         self.standing.record_heard(&self.local, &mut self.record, self.turn.now());
-        self.record_blocks();
+        self.standing.record_blocks(&self.local, &mut self.record);
         self.record_verified();
         self.begin_record();
         self.change_role();

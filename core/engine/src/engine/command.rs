@@ -106,10 +106,10 @@ impl Engine {
         if self.standing.is_leaving() {
             return Err(busy());
         }
-        if let Some(text) = self.pull_on()? {
-            return Ok(Some(text));
-        }
         if let Some(primary) = self.standing.primary_mut() {
+            if let Some(text) = primary.pull_on(&self.local, &self.turn)? {
+                return Ok(Some(text));
+            }
             primary.faulted = None;
             self.resync.seed.refuse_update(self.record.superblock(), self.turn.config())?;
         }
@@ -271,7 +271,7 @@ impl Engine {
                 }
             }
             Stage::Following(Following::Closing { saving: false, .. })
-                if (failed.is_some() && !self.view().owes_failed_flush())
+                if (failed.is_some() && !self.standing.owes_failed_flush(&self.local))
                     || self.view().is_stuck() =>
             {
                 self.closed()

@@ -51,7 +51,9 @@ impl Engine {
         let proof = Proof::of(&self.peer.session, &self.record.superblock().lineage, end);
         self.peer.session.disconnected(why, self.turn.now());
         self.resync.update.await_nothing();
-        self.peer_is_not_told();
+        // Nobody can be sure what the peer records of this node.
+        self.record.keeping_mut().invalid_mut().conversation_ended();
+        self.local.uncover(false);
         if let Some(follower) = self.standing.follower_mut() {
             follower.disconnected(&mut self.turn);
         }
@@ -244,7 +246,12 @@ impl Engine {
         }
         self.record.keeping_mut().ages_mut().hear(ping.metadata);
         if self.standing.follower().is_some_and(Follower::is_following) {
-            self.primary_is_at(ping.completed, ping.accepted);
+            self.standing.primary_is_at(
+                (ping.completed, ping.accepted),
+                &mut self.record,
+                &mut self.local,
+                &self.turn,
+            );
         }
         if ping.hurry {
             self.hurry();

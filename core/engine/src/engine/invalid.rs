@@ -32,12 +32,6 @@ impl Engine {
         }
     }
 
-    /// The conversation ended: nobody can be sure what the peer records of this node.
-    pub(crate) fn peer_is_not_told(&mut self) {
-        self.record.keeping_mut().invalid_mut().conversation_ended();
-        self.local.uncover(false);
-    }
-
     /// The two speak of metadata that cannot be written.
     pub(crate) fn peer_talks_invalid(&mut self, talk: Invalid) {
         let peer = self.turn.config().peer.clone();
@@ -51,7 +45,7 @@ impl Engine {
                     && !self.record.is_saving() =>
             {
                 self.record.keeping_mut().invalid_mut().peer_fails();
-                self.peer_invalid_saved();
+                self.peer.tell_recorded(&mut self.turn);
             }
             Invalid::Failed { generation } if self.standing.is(Following::Secondary) => {
                 self.turn.warn(format!(
@@ -71,13 +65,6 @@ impl Engine {
                 ));
             }
             Invalid::Failed { .. } | Invalid::Recorded => {}
-        }
-    }
-
-    /// The record stands: the primary may go on.
-    pub(crate) fn peer_invalid_saved(&mut self) {
-        if self.peer.session.peer().is_some() {
-            self.turn.send(Message::Invalid(Invalid::Recorded));
         }
     }
 }

@@ -116,7 +116,9 @@ impl Engine {
             if volumes & bit(volume) == 0 {
                 continue;
             }
-            self.own_flush_failed(volume, StoreFault::Io);
+            if let Some(follower) = self.standing.follower_mut() {
+                follower.flush_failed(volume, StoreFault::Io, &mut self.local, &mut self.turn);
+            }
             if restores {
                 // Chunks that were put back lie in no hot extent.
                 self.local.suspect_mut().all_of(volume, self.turn.config());

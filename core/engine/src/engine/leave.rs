@@ -119,7 +119,7 @@ impl Engine {
         }
         let failed = self.local.metadata_failed() || self.local.suspect().any();
         if !failed {
-            self.relieve(true);
+            self.standing.relieve(true, &mut self.record, &mut self.local, &mut self.turn);
         }
         // What is hot on a store that was given up stays so: it counts as marked.
         let lost = self.standing.primary().is_some_and(|p| p.has_lost());
@@ -180,7 +180,7 @@ impl Engine {
             self.resync.verify.rewind();
             primary.marks.end_stream();
             self.record.keeping_mut().rest(primary.marks);
-            self.line_changed();
+            self.record.keeping_mut().line_changed(self.local.hot_mut(), self.turn.now());
             self.local.reload_suspect(self.record.superblock(), self.turn.config());
         }
         self.permit.pause_mut().forget(self.turn.effects());

@@ -38,7 +38,7 @@ impl Engine {
             }
             return self.refuse_wrong_peer(why);
         }
-        self.learn_blocks(&hello);
+        self.local.blocks_mut().learn(&hello.blocks);
         let now = self.turn.now();
         let serving = hello.serving;
         self.peer.session.up(hello, now);
@@ -123,12 +123,13 @@ impl Engine {
         facts.seeded = self.resync.seed.has_passed(peer);
         let Decision { label, verdict } = recovery::decide(&facts);
         self.remember_row(facts, label, true);
-        if verdict != Verdict::Refuse && self.refuse_blocks() {
-            return;
+        if verdict != Verdict::Refuse
+            && let Some(why) = self.peer.refuse_blocks(self.local.blocks(), &mut self.turn)
+        {
+            return self.hang_up(Parting::Refused, why);
         }
-        let leaves = self.standing.is_leaving();
+        let (leaves, lineage) = (self.standing.is_leaving(), self.record.superblock().lineage);
         let Some(primary) = self.standing.primary_mut() else { return };
-        let lineage = self.record.superblock().lineage;
         self.turn.info(format!("{} connected as {label}", self.turn.config().peer));
         let (verify, local) = (&mut self.resync.verify, &self.local);
         let (permit, turn) = (&self.permit, &mut self.turn);
@@ -228,7 +229,7 @@ impl Engine {
             }
             (Copying::Marks { .. }, _) if planted(Plant::OwnMarksOnly) => Ok(()),
             (Copying::Marks { page, bits }, _) if self.resync.update.awaits_marks() => {
-                let known = self.marks_mut().join(page, bits.as_ref());
+                let known = self.standing.marks_mut(&mut self.record).join(page, bits.as_ref());
                 let beyond = || format!("page {page} of the bitmap, which no volume reaches");
                 known.then_some(()).ok_or_else(beyond)
             }
@@ -306,7 +307,7 @@ impl Engine {
         if verdict == Verdict::Refuse {
             return self.refuse(label, false);
         }
-        self.report_suspect();
+        self.local.suspect().report(&mut self.turn);
         self.record.keeping_mut().ages_mut().hear(theirs);
         if self.standing.is(Following::Returning) {
             self.standing.step_back(&mut self.record, &mut self.turn);
@@ -421,7 +422,7 @@ impl View<'_> {
     /// not know of.
     pub(crate) fn own_marks(&self) -> Bitmap {
         let mut marks = Bitmap::new(&self.turn.config().volumes, self.turn.config().granularity);
-        for (volume, extent) in self.unsettled() {
+        for (volume, extent) in self.standing.unsettled(self.record, self.local) {
             marks.set(volume, extent);
         }
         let own = self.marks();

@@ -197,7 +197,7 @@ impl Engine {
             marks.clear();
         } else {
             // What the peer's own records may not tell of is marked here from now on.
-            for (volume, extent) in self.view().unsettled() {
+            for (volume, extent) in self.standing.unsettled(&self.record, &self.local) {
                 marks.set(volume, extent);
             }
         }
@@ -225,7 +225,7 @@ impl View<'_> {
     /// # Errors
     /// What is in the way.
     pub fn may_promote(&self, force: bool, restore: bool) -> Result<(), Refusal> {
-        self.may_lead()?;
+        self.local.members().may_lead(self.turn.config())?;
         self.may_lead_from_suspect()?;
         if !self.record.superblock().consistent {
             if !restore {

@@ -1,25 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Another disk takes the place of one that is lost, while this node runs.
-//!
-//! ```text
-//!   the store failed ──> nothing is issued to it ──> another disk is put there ──> Replaced, recorded ──> filled
-//! ```
-//! That record says which disk it is and, in the same breath, that nothing on it counts. Before it is durable nothing is
-//! issued to the new disk; a start that finds it there and the old record finds a disk that is another one (`members.rs`).
-//!
-//! * A primary serves from its peer meanwhile (`lose.rs`): that the whole volume is lacking was durable before. Behind the
-//!   record its store is used again, and the puller fills it (`pull.rs`).
-//! * Where the very disk that was lost lies in its place again, and a flush of it had failed, its copy stays suspect: all of
-//!   it is written again, whatever it reads as (`suspect.rs`).
-//! * A secondary's marks prove nothing from then on, and its image is not consistent: everything is compared. What it
-//!   kept of its last consistent image (`before.rs`) was about the disk that is gone, and ends first.
+//! Another disk takes the place of one that is lost, while this node runs (`local/replace.rs` has the rules).
 
 use crate::config::Config;
 use crate::effect::Effect;
 use crate::engine::Engine;
 use crate::event::CommandId;
 use crate::local::replace::Replacing;
-use crate::local::suspect::bit;
 use crate::record::save::Goal;
 use crate::refusal::Refusal;
 use crate::role::{Following, Leading, Stage, busy};
@@ -27,8 +13,6 @@ use crate::show::view::View;
 use alloc::format;
 use alloc::string::String;
 use helio_format::message::Parting;
-use helio_format::superblock::Superblock;
-use helio_plant::{Plant, planted};
 use helio_units::VolumeIndex;
 
 impl Engine {
@@ -52,8 +36,8 @@ impl Engine {
         self.keeper.keep_ahead_no_more();
         let failed = self.standing.failed();
         self.reset_follower();
-        if let Some((volume, fault)) = failed {
-            self.stop_applying(volume, fault);
+        if let (Some((volume, fault)), Some(follower)) = (failed, self.standing.follower_mut()) {
+            follower.stop_applying(volume, fault);
         }
         if !self.view().is_link_down() {
             self.hang_up(Parting::VolumeFailed, String::from("its disk is being replaced"));
@@ -104,17 +88,12 @@ impl Engine {
             }
             None => {
                 self.reset_follower();
-                self.line_changed();
+                self.record.keeping_mut().line_changed(self.local.hot_mut(), self.turn.now());
                 format!("volume {name} of {group} has another disk; {peer} copies everything to it")
             }
         };
         self.turn.warn(text.clone());
         self.turn.push(Effect::CommandDone { id: command, result: Ok(text.into()) });
-    }
-
-    /// That record could not be made: the volume stays lost.
-    pub(crate) fn not_replaced(&mut self) {
-        self.local.end_replacing();
     }
 }
 
@@ -240,19 +219,6 @@ impl View<'_> {
                 "to move the volume to another disk, stop the daemon of the secondary, change `members` in the configuration \
                  and start it: everything is copied to the new disk",
             ),
-        }
-    }
-
-    /// The record of another disk: nothing on it counts.
-    pub(crate) fn shape_replaced(&self, b: &mut Superblock, volume: VolumeIndex) {
-        if !self.local.members().is_put_back(b, volume) {
-            b.suspect &= !bit(volume);
-        }
-        if self.standing.leads() {
-            b.consistent = false;
-        } else if !planted(Plant::TrustReplaced) {
-            (b.consistent, b.marks_void, b.sure) = (false, true, false);
-            (b.clean, b.equal) = (false, false);
         }
     }
 }

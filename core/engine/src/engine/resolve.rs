@@ -52,7 +52,7 @@ impl Engine {
     pub(crate) fn gave_up(&mut self, id: CommandId) {
         let (node, peer) = (self.turn.config().node.clone(), self.turn.config().peer.clone());
         self.peer.session.admit();
-        self.line_changed();
+        self.record.keeping_mut().line_changed(self.local.hot_mut(), self.turn.now());
         self.reset_follower();
         self.hang_up(Parting::RoleChanged, format!("{node} discarded its own writes"));
         let text =

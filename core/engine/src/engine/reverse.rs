@@ -12,7 +12,6 @@ use crate::role::resolve::Stake;
 use crate::show::view::View;
 use alloc::format;
 use alloc::string::String;
-use alloc::vec::Vec;
 use helio_units::{Extent, VolumeIndex};
 
 impl Engine {
@@ -55,31 +54,6 @@ impl Engine {
         self.turn
             .info(format!("the operator replaces the copy of this node by the copy of {peer}"));
         Ok(None)
-    }
-
-    /// What is lacking is pulled on.
-    ///
-    /// # Errors
-    /// A store of which a flush failed cannot be used again yet.
-    pub(crate) fn pull_on(&mut self) -> Result<Option<String>, Refusal> {
-        let Some(primary) = self.standing.primary_mut() else { return Ok(None) };
-        let Some(lack) = &mut primary.lack else { return Ok(None) };
-        lack.go_on();
-        let again: Vec<VolumeIndex> = lack.lost().filter(|v| self.local.suspect().is(*v)).collect();
-        if again.iter().any(|volume| self.local.works_on(Some(*volume))) || !lack.is_recorded() {
-            return Err(Refusal::later(
-                "busy",
-                "operations on a disk whose flush failed have not ended",
-                "try again in a moment",
-            ));
-        }
-        again.into_iter().for_each(|volume| primary.use_again(volume));
-        primary.faulted = None;
-        let peer = &self.turn.config().peer;
-        Ok(Some(format!(
-            "{} are missing on this node and are copied from {peer}",
-            primary.marks.dirty_bytes()
-        )))
     }
 }
 

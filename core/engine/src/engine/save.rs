@@ -9,52 +9,14 @@ use crate::engine::Engine;
 use crate::follow::before::Keeper;
 use crate::record::save::Goal;
 use crate::record::save::Leave;
+use crate::role::record::{give_up, shape_accepted, shape_adopted};
 use crate::role::{Following, Leading, Stage};
 use crate::show::view::View;
 use alloc::string::String;
-use helio_format::lineage::Lineage;
-use helio_format::message::{Parting, Start};
+use helio_format::message::Parting;
 use helio_format::superblock::Superblock;
 use helio_plant::{Plant, planted};
-use helio_units::{Generation, Role, Sequence};
-
-/// The record of a side that begins to follow.
-fn shape_adopted(b: &mut Superblock, start: Start) {
-    b.role = Role::Secondary;
-    b.lineage = start.lineage;
-    b.consistent = start.consistent;
-    // What the image surely holds, once it is consistent; it may hold more.
-    b.head = Sequence(start.from.0 - 1);
-    b.wrote = false;
-    b.alone = false;
-    b.marks_void &= !start.whole;
-    b.clean = false;
-    b.equal = false;
-    b.hold = 0;
-    b.seeding = 0;
-    b.began = 0;
-    b.discarded = false;
-}
-
-/// The record of a side that is given up.
-fn give_up(b: &mut Superblock, lineage: Lineage) {
-    b.role = Role::Secondary;
-    b.lineage = lineage;
-    b.wrote = false;
-    // It wrote nothing that counts, and still the image holds more than any line says.
-    b.alone = true;
-    b.clean = false;
-    b.equal = false;
-    // While a disk was shipped the marks were those against it, and prove nothing against any other copy.
-    b.marks_void |= b.seeding != 0;
-    b.seeding = 0;
-    b.began = 0;
-    if lineage.generation == Generation::NONE {
-        b.marks_void = true;
-        b.remembers = 0;
-        b.discarded = true;
-    }
-}
+use helio_units::{Generation, Role};
 
 impl Engine {
     /// Begins the record that is asked for next, unless one is on its way.
@@ -63,7 +25,10 @@ impl Engine {
         let mut next = self.record.superblock().clone();
         next.remembers = self.record.keeping().ages().heard();
         self.resync.verify.shape(self.turn.calendar(), &mut next);
-        self.shape_suspect(&mut next);
+        let leads = self.standing.leads();
+        if !leads || !planted(Plant::SuspectUnrecorded) {
+            self.local.suspect_mut().shape(&mut next, leads);
+        };
         self.shape(&mut next, goal);
         self.local.members().record(&mut next, goal.takes_any_disk());
         self.local.blocks().record(&mut next);
@@ -78,19 +43,22 @@ impl Engine {
     /// What the superblock says once the goal is reached.
     fn shape(&mut self, b: &mut Superblock, goal: Goal) {
         match goal {
-            Goal::Promoted => self.shape_promoted(b),
+            Goal::Promoted => self.standing.shape_promoted(b, &mut self.dice, &self.turn),
             Goal::Adopted(start) => {
                 self.record.keeping_mut().invalid_mut().adopts(start.whole);
                 shape_adopted(b, start);
             }
-            Goal::Consistent => self.view().shape_consistent(b),
-            Goal::Left(to) => self.view().shape_left(b, to),
+            Goal::Consistent => self.standing.shape_consistent(b, &self.record),
+            Goal::Left(to) => {
+                b.hold = self.permit.lease().on_record(b.hold, self.turn.now());
+                self.standing.shape_left(b, to, &self.local, self.turn.config());
+            }
             Goal::Closed => {
                 b.clean = true;
                 b.head = self.standing.follower().map_or(b.head, |follower| follower.completed());
             }
             Goal::SteppedBack => b.role = Role::Secondary,
-            Goal::Alone => self.shape_alone(b),
+            Goal::Alone => self.standing.shape_alone(b, &mut self.dice, &self.turn),
             Goal::Together => {
                 b.alone = false;
                 b.hold = self
@@ -125,67 +93,12 @@ impl Engine {
             Goal::Seeded { .. } => {
                 (b.seeding, b.marks_void) = (0, b.marks_void || b.suspect != 0);
             }
-            Goal::Lacking => self.shape_lacking(b),
-            Goal::Whole => self.view().shape_whole(b),
-            Goal::Replaced { volume, .. } => self.view().shape_replaced(b, volume),
-            Goal::Accepted { volume, .. } => Self::shape_accepted(b, volume),
-        }
-    }
-
-    fn shape_promoted(&mut self, b: &mut Superblock) {
-        let streaming = self.standing.streaming();
-        let (streams, head) = (streaming.is_some(), streaming.map_or(b.head, |f| f.completed()));
-        // Nobody commanded it: a primary goes on behind its own clean stop, and nothing forked. Anything else forks.
-        let goes_on = matches!(
-            self.standing.stage(),
-            Stage::Following(Following::Promoting { command: None, .. })
-        ) && b.clean;
-        if !goes_on {
-            // An image that was followed until now lacks nothing that was confirmed; one that its process left
-            // may have lost what was not flushed.
-            b.sure = streams;
-            let generation =
-                Generation { number: b.lineage.generation.number + 1, tag: self.roll() };
-            b.lineage = b.lineage.fork(generation, head);
-            b.began = self.turn.calendar().at(self.turn.now());
-            // Who was primary all along has the image he left; anybody else's may have been written by others.
-            if b.role == Role::Secondary {
-                b.tenure = generation.tag;
+            Goal::Lacking => self.standing.shape_lacking(b, &mut self.dice),
+            Goal::Whole => self.standing.shape_whole(b),
+            Goal::Replaced { volume, .. } => {
+                self.standing.shape_replaced(b, volume, self.local.members())
             }
-        }
-        b.role = Role::Primary;
-        b.discarded = false;
-        b.wrote = true;
-        b.alone = true;
-        b.head = head;
-        b.clean = false;
-        b.equal = false;
-    }
-
-    fn shape_alone(&mut self, b: &mut Superblock) {
-        let number = b.lineage.generation.number + 1;
-        let generation = Generation { number, tag: self.roll() };
-        if let Some(p) = self.standing.primary() {
-            b.head = p.line.head();
-            b.lineage = b.lineage.fork(generation, b.head);
-        }
-        b.began = self.turn.calendar().at(self.turn.now());
-        b.alone = true;
-        b.hold = 0;
-    }
-
-    fn shape_lacking(&mut self, b: &mut Superblock) {
-        b.consistent = false;
-        let reversal =
-            self.standing.primary().and_then(|p| p.lack.as_ref()).and_then(|l| l.reversal());
-        if let Some(reversal) = reversal {
-            // What this node answered until here is given up: a generation of its own begins, and nothing in it was
-            // answered without the peer.
-            let number = b.lineage.generation.number + 1;
-            b.head = reversal.head;
-            b.tenure = self.roll();
-            b.lineage = b.lineage.fork(Generation { number, tag: b.tenure }, b.head);
-            b.alone = false;
+            Goal::Accepted { volume, .. } => shape_accepted(b, volume),
         }
     }
 
@@ -205,7 +118,10 @@ impl Engine {
         }
         self.record.saved(saved);
         // Before the next record is made, which may follow at once.
-        self.suspect_recorded();
+        let news = self.local.suspect_mut().saved(self.record.superblock());
+        if let (true, Some(primary)) = (news, self.standing.primary_mut()) {
+            primary.consider_all(&self.local, &self.permit, &mut self.turn);
+        }
         if goal.takes_any_disk() {
             self.local.members_mut().taken();
         }
@@ -213,9 +129,9 @@ impl Engine {
             Goal::Promoted => self.promotion_saved(),
             Goal::Adopted(start) => {
                 self.permit.lease_mut().follows();
-                self.line_changed();
+                self.record.keeping_mut().line_changed(self.local.hot_mut(), self.turn.now());
                 if !start.consistent {
-                    self.mark_unsettled();
+                    self.standing.mark_unsettled(&mut self.record, &mut self.local);
                 }
                 if let Some(follower) = self.standing.follower_mut() {
                     follower.adopted(start);
@@ -238,7 +154,7 @@ impl Engine {
                     primary.alone_saved(&self.record, &self.local, &self.permit, &mut self.turn);
                 }
             }
-            Goal::PeerInvalid(_) => self.peer_invalid_saved(),
+            Goal::PeerInvalid(_) => self.peer.tell_recorded(&mut self.turn),
             Goal::Void => {
                 if self.resync.update.awaits_record() {
                     self.sync_as_wanted();
@@ -254,8 +170,7 @@ impl Engine {
             Goal::Unpromoted => {}
             Goal::SeedBegun { command, .. } => self.seed_begun(command),
             Goal::Seeded { command, incarnation } => self.seeded(command, incarnation),
-            Goal::Lacking => self.lacking_saved(),
-            Goal::Whole => self.whole_saved(),
+            Goal::Lacking | Goal::Whole => self.lack_saved(goal),
             Goal::Replaced { command, volume } => self.replaced(command, volume),
             Goal::Accepted { command, volume } => self.accepted(command, volume),
         }
@@ -299,11 +214,17 @@ impl Engine {
                 | Goal::Seeded { command, .. },
                 _,
             ) => self.turn.refuse_command(Some(command), text),
-            (Goal::Accepted { command, .. }, _) => self.not_accepted(command, text),
+            (Goal::Accepted { command, .. }, _) => {
+                self.standing.not_accepted(command, &text, &self.record, &mut self.turn)
+            }
             (Goal::Closed, Stage::Following(Following::Closing { .. })) => self.closed(),
-            (Goal::Lacking, _) => self.lack_unrecorded(),
+            (Goal::Lacking, _) => {
+                if let Some(primary) = self.standing.primary_mut() {
+                    primary.lack_unrecorded(&mut self.local, &self.permit, &mut self.turn);
+                }
+            }
             (Goal::Replaced { command, .. }, _) => {
-                self.not_replaced();
+                self.local.end_replacing();
                 self.turn.refuse_command(Some(command), text);
             }
             (Goal::Alone, Stage::Leading(Leading::Primary)) => {
@@ -320,24 +241,5 @@ impl View<'_> {
     /// A record is on its way with which this node follows.
     pub(crate) fn is_adopting(&self) -> bool {
         self.record.wants(|goal| matches!(goal, Goal::Adopted(_)))
-    }
-
-    fn shape_left(&self, b: &mut Superblock, to: Leave) {
-        if to != Leave::Stop {
-            b.role = Role::Secondary;
-        }
-        b.clean = true;
-        b.hold = self.permit.lease().on_record(b.hold, self.turn.now());
-        if let Some(p) = self.standing.primary() {
-            let proves = p.marks.is_saved() && self.owed_flushes().is_empty();
-            b.marks_void = self.local.suspect().any() || (b.marks_void && !proves);
-            b.head = p.line.head();
-            b.equal = p.owed.stays_consistent()
-                && p.marks.none_dirty()
-                && p.cursors.durable() == p.line.head()
-                && p.peer_incarnation.is_some()
-                // Whoever is to take over must follow this generation first.
-                && (to != Leave::Hand || p.is_taken_up() && !p.tell_generation);
-        }
     }
 }

@@ -81,7 +81,7 @@ impl Engine {
                 primary.mark_for_seed();
             }
             self.local.hot_mut().bitmap_changed();
-            self.relieve(true);
+            self.standing.relieve(true, &mut self.record, &mut self.local, &mut self.turn);
         }
         for volume in (0..volumes).map(VolumeIndex) {
             self.local.store(volume, StoreOp::Flush, SeedIo::Flush(volume), &mut self.turn);
@@ -92,7 +92,7 @@ impl Engine {
     pub(crate) fn seed_ended(&mut self, io: SeedIo, outcome: StoreOutcome) {
         match io {
             SeedIo::Look(look) => {
-                let roll = self.roll();
+                let roll = self.dice.roll();
                 self.turn.let_go(&outcome);
                 let Some(primary) = self.standing.primary() else { return };
                 match self.resync.seed.looked(look, outcome, &primary.marks, roll) {
@@ -108,7 +108,7 @@ impl Engine {
                 }
             }
             SeedIo::Flush(volume) => {
-                self.cover_flushed(volume, &outcome);
+                self.standing.cover_flushed(volume, &outcome, &mut self.local, &mut self.turn);
                 let Some((command, failed)) = self.resync.seed.flushed(volume, &outcome) else {
                     return;
                 };
@@ -213,7 +213,7 @@ impl Engine {
         if !self.resync.seed.is_comparing() {
             return;
         }
-        let roll = self.roll();
+        let roll = self.dice.roll();
         let Some(primary) = self.standing.primary() else { return };
         while let Some((volume, op, look)) = self.resync.seed.next_look(&primary.marks, roll) {
             self.local.store(volume, op, SeedIo::Look(look), &mut self.turn);

@@ -1,42 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The record of suspect copies, and what may not be done from one.
+//! What may not be done from a suspect copy.
 
 use crate::engine::Engine;
-use crate::record::save::Goal;
 use crate::refusal::Refusal;
-use crate::role::Following;
 use crate::show::view::View;
 use alloc::format;
 use alloc::string::String;
-use helio_format::superblock::Superblock;
 use helio_plant::{Plant, planted};
 use helio_units::VolumeIndex;
 
 impl Engine {
-    /// What the next record says of it, before its own goal changes that.
-    pub(crate) fn shape_suspect(&mut self, b: &mut Superblock) {
-        let leads = self.standing.leads();
-        if !leads || !planted(Plant::SuspectUnrecorded) {
-            self.local.suspect_mut().shape(b, leads);
-        }
-    }
-
-    /// Records it.
-    pub(crate) fn record_failed_flush(&mut self) {
-        let stands = !self.standing.is(Following::Stopped);
-        if stands && self.view().owes_failed_flush() && !self.record.is_saving() {
-            self.record.want(Goal::FlushFailed);
-        }
-    }
-
-    /// A record is durable: what waited for its word about flushes is answered.
-    pub(crate) fn suspect_recorded(&mut self) {
-        let news = self.local.suspect_mut().saved(self.record.superblock());
-        if let (true, Some(primary)) = (news, self.standing.primary_mut()) {
-            primary.consider_all(&self.local, &self.permit, &mut self.turn);
-        }
-    }
-
     /// No record can be made any more: nothing waits for one.
     pub(crate) fn lose_metadata(&mut self) {
         self.local.fail_metadata();
@@ -47,10 +20,11 @@ impl Engine {
 }
 
 impl View<'_> {
-    /// A failure must be recorded, and can be.
-    pub(crate) fn owes_failed_flush(&self) -> bool {
-        let forgets = self.standing.leads() && planted(Plant::SuspectUnrecorded);
-        self.local.suspect().unrecorded() != 0 && !self.local.metadata_failed() && !forgets
+    /// Whether this node's image keeps the order promise: its record says so, and is about this image, and no flush of it
+    /// failed.
+    pub(crate) fn is_consistent(&self) -> bool {
+        let suspect = self.may_lead_from_suspect().is_err();
+        self.record.superblock().consistent && !self.local.members().are_foreign() && !suspect
     }
 
     /// A node must not lead from a copy that a failed flush left.

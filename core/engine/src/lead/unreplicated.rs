@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A primary that goes on without its peer.
 
+use crate::config::WhenFull;
 use crate::lead::Primary;
 use crate::lead::outgoing::Opening;
 use crate::local::Local;
@@ -103,5 +104,20 @@ impl Primary {
         self.unreplicated = Unreplicated::Recorded;
         self.tell_generation = self.flow.is_some();
         self.consider_all(local, permit, turn);
+    }
+
+    /// All extents are hot for items that a peer lacks which is away. Their number is a bound like the queue's, and
+    /// meets the same policy: where it says log, or this node `leaves` for good, marks take the place of order.
+    pub(crate) fn give_order_up(
+        &mut self,
+        leaves: bool,
+        local: &mut Local,
+        permit: &Permit,
+        turn: &mut Turn,
+    ) {
+        let logs = turn.config().queue.disconnected == WhenFull::Log || leaves;
+        if self.flow.is_none() && self.lack.is_none() && self.owed.queues_in_order() && logs {
+            self.drop_queue("every hot extent holds what the peer lacks", local, permit, turn);
+        }
     }
 }

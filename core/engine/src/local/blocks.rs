@@ -17,6 +17,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use helio_format::message::{self, BLOCK_MIN};
 use helio_format::superblock::Superblock;
+use helio_plant::{Plant, planted};
 use helio_units::{Bytes, Extent, VolumeIndex};
 
 /// Of every volume of a group.
@@ -86,6 +87,9 @@ impl Blocks {
 
     /// The peer tells of its own.
     pub(crate) fn learn(&mut self, theirs: &[message::Blocks]) {
+        if planted(Plant::PeerBlockIgnored) {
+            return;
+        }
         for (block, theirs) in self.volumes.iter_mut().zip(theirs) {
             block.known = block.known.max(theirs.volume);
         }

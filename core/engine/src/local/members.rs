@@ -6,7 +6,10 @@
 //! everything; with the beginning of that the record takes the new identity. Until then nothing is recorded, so whoever
 //! puts the right disk back finds everything as it was. A group that never took part has nothing to lose.
 
+use crate::config::Config;
 use crate::event::MemberFound;
+use crate::refusal::Refusal;
+use crate::turn::Turn;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -42,13 +45,6 @@ impl Foreign {
 }
 
 impl Members {
-    /// Whether something is wrong that the log does not say yet; it is to say so now.
-    pub(crate) fn tell(&mut self) -> bool {
-        let Foreign::Found(text) = &self.foreign else { return false };
-        self.foreign = Foreign::Known(text.clone());
-        true
-    }
-
     /// Holds what was found against what the record says.
     pub(crate) fn look(record: &Superblock, found: &[MemberFound]) -> Self {
         let known = record.lineage.generation != Generation::NONE;
@@ -103,5 +99,29 @@ impl Members {
     /// What is wrong, for people.
     pub(crate) fn fault(&self) -> Option<String> {
         self.foreign.text().map(|text| format!("a volume is on another disk: {text}"))
+    }
+
+    /// Says once what is wrong.
+    pub(crate) fn tell_foreign(&mut self, turn: &mut Turn) {
+        let Foreign::Found(text) = &self.foreign else { return };
+        self.foreign = Foreign::Known(text.clone());
+        if let Err(refusal) = self.may_lead(turn.config()) {
+            turn.warn(format!("{}; {}", refusal.text, refusal.hint));
+        }
+    }
+
+    /// A node must not lead from a disk of which its record tells nothing.
+    pub(crate) fn may_lead(&self, config: &Config) -> Result<(), Refusal> {
+        let Some(fault) = self.fault() else { return Ok(()) };
+        let (group, peer) = (&config.group, &config.peer);
+        Err(Refusal::new(
+            "another-disk",
+            format!("{group}: {fault}"),
+            format!(
+                "put the right disk back and restart the daemon; or `helio promote {group}` on {peer}, which copies to this \
+                 disk; or, if this disk is an exact copy of the recorded one, stop the daemon and `helio metadata accept \
+                 {group}`"
+            ),
+        ))
     }
 }

@@ -17,6 +17,7 @@
 
 use crate::config::Config;
 use crate::effect::StoreOp;
+use crate::turn::Turn;
 pub(crate) use accept::Rewriting;
 use alloc::format;
 use alloc::string::String;
@@ -159,5 +160,16 @@ impl Suspect {
             );
             (volume, text)
         })
+    }
+
+    /// Reports on a node that follows that its copy is suspect, and what ends that.
+    pub(crate) fn report(&self, turn: &mut Turn) {
+        for volume in turn.config().indices().filter(|volume| self.is(*volume)) {
+            turn.warn(format!(
+                "volume {}: a flush failed on this node earlier. Blocks that can be read now may be missing on the disk; \
+                 {} rewrites them",
+                turn.config().name_of(volume), turn.config().peer
+            ));
+        }
     }
 }

@@ -12,8 +12,15 @@ pub(crate) mod permit;
 pub(crate) mod read_server;
 pub(crate) mod session;
 
+use crate::local::blocks::Blocks;
+use crate::turn::Turn;
+use alloc::format;
+use alloc::string::String;
 use handshake::Leader;
-use helio_units::Moment;
+use helio_format::invalid::Invalid;
+use helio_format::message::Message;
+use helio_plant::{Plant, planted};
+use helio_units::{Bytes, Moment, VolumeIndex};
 use link::Session;
 use read_server::PeerReads;
 
@@ -30,5 +37,40 @@ pub(crate) struct Peer {
 impl Peer {
     pub(crate) fn new(now: Moment) -> Self {
         Self { session: Session::new(now), leader: None, reads: PeerReads::default() }
+    }
+
+    /// Refuses a peer whose members need larger blocks than clients here were told. Returns why, if it did.
+    pub(crate) fn refuse_blocks(&mut self, blocks: &Blocks, turn: &mut Turn) -> Option<String> {
+        let pairs = (0u16..).map(VolumeIndex).zip(&self.session.peer()?.blocks);
+        let mut narrower =
+            pairs.map(|(volume, theirs)| (volume, theirs.member, blocks.offered(volume)));
+        let (volume, theirs, ours) = narrower.find(|(_, theirs, ours)| theirs > ours)?;
+        if planted(Plant::PeerBlockIgnored) {
+            return None;
+        }
+        let config = turn.config();
+        let (theirs, ours) = (Bytes(theirs.into()), Bytes(ours.into()));
+        let why = format!(
+            "block-size: {}'s member of volume {} has blocks of {theirs}, and clients on {} use the volume with blocks of \
+             {ours}",
+            config.peer,
+            config.name_of(volume),
+            config.node
+        );
+        let hint = format!(
+            "on {}, disconnect the NBD clients of {} and detach its volumes; then blocks of {theirs} are offered, \
+             and the clients can connect again",
+            config.node, config.group
+        );
+        turn.warn(format!("{why}; {hint}"));
+        self.session.refuse("block-size", hint);
+        Some(why)
+    }
+
+    /// This node's record says that the peer's metadata tells nothing: the primary may go on.
+    pub(crate) fn tell_recorded(&self, turn: &mut Turn) {
+        if self.session.peer().is_some() {
+            turn.send(Message::Invalid(Invalid::Recorded));
+        }
     }
 }

@@ -11,12 +11,13 @@
 //! The second row is enough because the primary's own record covers the item from then on: whatever it may lose, or
 //! we may lose, one of the two records tells.
 
+use crate::effect::StoreOp;
 use crate::record::ages::Ages;
 use crate::record::invalid::Invalidity;
 use alloc::collections::VecDeque;
 use core::time::Duration;
 use helio_bitmap::Bitmap;
-use helio_bitmap::{Change, HotExtent};
+use helio_bitmap::{Change, HotExtent, HotExtents};
 use helio_units::{Extent, Moment, Sequence, VolumeIndex};
 
 /// Changed pages are kept this often where nobody waits for them: a crash costs comparing what ended since.
@@ -134,7 +135,8 @@ impl Keeping {
     }
 
     /// Another line is followed: positions of the one before say nothing any more.
-    pub(crate) fn line_changed(&mut self, now: Moment) {
+    pub(crate) fn line_changed(&mut self, hot: &mut HotExtents<StoreOp>, now: Moment) {
+        hot.forget_items();
         self.followed = Followed::since(now);
     }
 

@@ -4,10 +4,13 @@
 
 use crate::refusal::Refusal;
 
+mod accept;
 pub(crate) mod asked;
 mod heard;
+mod kept;
 pub(crate) mod leave;
 mod promote;
+pub(crate) mod record;
 pub(crate) mod resolve;
 mod standing;
 pub(crate) mod switch;

@@ -18,7 +18,7 @@
 //!      └──it does not drain──> Primary
 //! ```
 //! A secondary whose copy is suspect, or a primary that came back with one, is neither while an operator accepts the copy
-//! (`suspect/accept.rs`): Secondary, Returning ──> Accepting ──> Secondary, or as before where that fails.
+//! (`accept.rs`): Secondary, Returning ──> Accepting ──> Secondary, or as before where that fails.
 //!
 //! A demotion goes back to Primary too, where the queue turns out to be the last copy (`last_copy.rs`). Not drawn: Returning goes to Asking
 //! as Secondary does, and back; by force or by a

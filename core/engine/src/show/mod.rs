@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is shown and checked: status, verdict, faults, the last decision, counters, the recorder.
 
+mod blocks;
 pub(crate) mod decided;
 pub(crate) mod fault;
 pub(crate) mod invariants;

@@ -180,7 +180,7 @@ fn a_flush_that_fails_while_a_promotion_is_saved_leaves_a_primary_that_promises_
     desk.store_all();
     let Some(Goal::Promoted) = desk.engine.record.saving() else { panic!("it is saved") };
     // One of the engine's own, that let hot extents go.
-    desk.engine.cover_flushed(V, &FAILED);
+    desk.engine.standing.cover_flushed(V, &FAILED, &mut desk.engine.local, &mut desk.engine.turn);
     desk.save(true);
     assert!(desk.engine.view().is_primary());
     desk.save_all();
@@ -203,7 +203,7 @@ fn a_foreign_disk_is_not_accepted_in_the_place_of_the_suspect_one() {
 #[test]
 fn a_flush_of_the_engines_own_that_fails_meanwhile_is_not_forgiven() {
     let mut desk = accepting();
-    desk.engine.cover_flushed(V, &FAILED);
+    desk.engine.standing.cover_flushed(V, &FAILED, &mut desk.engine.local, &mut desk.engine.turn);
     desk.store_all();
     assert_eq!(refused(&desk), Some("not-rewritten"));
     desk.save_all();

@@ -161,7 +161,12 @@ fn a_flush_that_fails_meanwhile_is_in_the_record_that_takes_the_promotion_back()
     desk.lose_link();
     desk.command(Command::Promote { force: false });
     let fault = StoreOutcome::Failed(StoreFault::Io);
-    desk.engine.cover_flushed(VolumeIndex(0), &fault);
+    desk.engine.standing.cover_flushed(
+        VolumeIndex(0),
+        &fault,
+        &mut desk.engine.local,
+        &mut desk.engine.turn,
+    );
     desk.now = desk.now + HOLD;
     assert_eq!(desk.save(true).suspect, 0, "it was made before");
     let back = desk.save(true);

@@ -22,6 +22,7 @@ pub(crate) mod pull;
 pub(crate) mod pulling;
 pub(crate) mod questions;
 mod reads;
+mod recorded;
 
 use crate::event::CommandId;
 use crate::lead::lack::pulling::Pulling;

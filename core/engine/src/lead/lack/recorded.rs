@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Regions that only the peer has: what follows once the record tells of them, or cannot.
+
+use crate::effect::Answer;
+use crate::lead::Primary;
+use crate::lead::lack::Reversal;
+use crate::lead::outgoing::Opening;
+use crate::local::Local;
+use crate::peer::permit::Permit;
+use crate::record::Record;
+use crate::refusal::{Denial, Refusal, StoreFault};
+use crate::resync::verify::Verify;
+use crate::stream::unreplicated::Unreplicated;
+use crate::turn::Turn;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use helio_units::VolumeIndex;
+
+impl Primary {
+    /// The record says that this node's image is not consistent: from here on the peer's is served.
+    pub(crate) fn lacking_saved(
+        &mut self,
+        connected: bool,
+        record: &Record,
+        verify: &mut Verify,
+        local: &Local,
+        permit: &Permit,
+        turn: &mut Turn,
+    ) {
+        let lineage = record.superblock().lineage;
+        let marked = self.marks.dirty_bytes();
+        let Some(lack) = &mut self.lack else { return };
+        let reversal = lack.recorded();
+        let peer = turn.config().peer.clone();
+        self.copier.progress_mut().begin(marked, turn.now());
+        if let Some(Reversal { head, .. }) = reversal {
+            self.unreplicated = Unreplicated::Together;
+            if connected {
+                self.begin_stream(
+                    Opening { lineage, from: head.next(), consistent: true },
+                    verify,
+                    local,
+                    permit,
+                    turn,
+                );
+            }
+        }
+        turn.info(format!(
+            "{marked} in dirty regions are served from {peer}, and copied from there"
+        ));
+        self.consider_all(local, permit, turn);
+        if let Some(Reversal { command, .. }) = reversal {
+            turn.done(
+                command,
+                Ok(format!(
+                    "the copy of {peer} is served from now on; {marked} are copied in the \
+                                           background"
+                )),
+            );
+        }
+    }
+
+    /// That record could not be made: a reversal does not begin, and where a store was lost nothing is answered that the
+    /// record would have to tell of.
+    pub(crate) fn lack_unrecorded(&mut self, local: &mut Local, permit: &Permit, turn: &mut Turn) {
+        if self.has_lost() {
+            // What ends later is denied as well.
+            if let Some(lack) = &mut self.lack {
+                lack.record_again();
+            }
+            self.deny_all(turn);
+            return self.release_front(turn);
+        }
+        let Some(lack) = self.lack.take() else { return };
+        for id in lack.reads() {
+            turn.reply(id, Answer::Denied(Denial::Store(StoreFault::Io)));
+        }
+        self.marks.abandon_copies();
+        let Some(Reversal { command, .. }) = lack.reversal() else { return };
+        self.drop_queue("the reverse resync could not be recorded", local, permit, turn);
+        local.hot_mut().bitmap_changed();
+        turn.done(command, Err(turn.metadata_refusal()));
+    }
+
+    /// The record says that this node's image is consistent again.
+    pub(crate) fn whole_saved(&mut self, local: &Local, permit: &Permit, turn: &mut Turn) {
+        if !self.marks.none_dirty() {
+            if let Some(lack) = &mut self.lack {
+                lack.record_again();
+            }
+            return;
+        }
+        self.lack = None;
+        self.distrusted.clear();
+        turn.info(format!(
+            "this node has everything again and no longer needs {}",
+            turn.config().peer
+        ));
+        self.mode_changed(local, permit, turn);
+    }
+
+    /// What is lacking is pulled on.
+    ///
+    /// # Errors
+    /// A store of which a flush failed cannot be used again yet.
+    pub(crate) fn pull_on(
+        &mut self,
+        local: &Local,
+        turn: &Turn,
+    ) -> Result<Option<String>, Refusal> {
+        let Some(lack) = &mut self.lack else { return Ok(None) };
+        lack.go_on();
+        let again: Vec<VolumeIndex> = lack.lost().filter(|v| local.suspect().is(*v)).collect();
+        if again.iter().any(|volume| local.works_on(Some(*volume))) || !lack.is_recorded() {
+            return Err(Refusal::later(
+                "busy",
+                "operations on a disk whose flush failed have not ended",
+                "try again in a moment",
+            ));
+        }
+        again.into_iter().for_each(|volume| self.use_again(volume));
+        self.faulted = None;
+        let peer = &turn.config().peer;
+        Ok(Some(format!(
+            "{} are missing on this node and are copied from {peer}",
+            self.marks.dirty_bytes()
+        )))
+    }
+}
