@@ -32,7 +32,7 @@ mod verifying;
 
 use crate::calendar::Calendar;
 use crate::config::Config;
-use crate::effect::{Answer, Effect};
+use crate::effect::Effect;
 use crate::event::{Durable, Event, Operation, Request, StoreOutcome};
 use crate::follow::before::Keeper;
 use crate::follow::follower::{Follower, Wish};
@@ -49,7 +49,6 @@ use crate::record::Record;
 use crate::record::ages::Ages;
 use crate::record::keep::Keeping;
 use crate::record::save::Goal;
-use crate::refusal::Denial;
 use crate::resync::Resync;
 use crate::role::asked::Asked;
 use crate::role::{Following, Standing};
@@ -153,7 +152,17 @@ impl Engine {
 
     fn take(&mut self, event: Event) {
         match event {
-            Event::Request(request) => self.request(request),
+            Event::Request(Request { operation: Operation::Discard { .. }, .. })
+                if planted(Plant::PanicAtDiscard) =>
+            {
+                panic!("planted: a client discards")
+            }
+            Event::Request(request) => match self.standing.taker() {
+                Some(primary) => {
+                    primary.request(request, &mut self.local, &self.permit, &mut self.turn);
+                }
+                None => self.turn.deny_not_primary(request),
+            },
             Event::StoreDone { io, outcome } => self.store_done(io, outcome),
             Event::SuperblockSaved { ok, sequence } => self.superblock_saved(ok, sequence),
             Event::Kept { kept, ok, sequence } => self.kept(kept, ok, sequence),
@@ -194,21 +203,6 @@ impl Engine {
             Event::Used { volumes } => self.local.blocks_mut().used(volumes),
             Event::Tick => {}
         }
-    }
-
-    fn request(&mut self, request: Request) {
-        if planted(Plant::PanicAtDiscard) && matches!(request.operation, Operation::Discard { .. })
-        {
-            panic!("planted: a client discards");
-        }
-        if let Some(primary) = self.standing.taker() {
-            primary.request(request, &mut self.local, &self.permit, &mut self.turn);
-            return;
-        }
-        if let Operation::Write { payload, .. } = request.operation {
-            self.turn.release(payload.id);
-        }
-        self.turn.reply(request.id, Answer::Denied(Denial::NotPrimary));
     }
 
     pub(crate) fn store_done(&mut self, io: IoId, outcome: StoreOutcome) {

@@ -64,7 +64,7 @@ impl Engine {
         let passed =
             self.permit.pause_mut().connection_ended(proof, began, self.turn.now(), timeout);
         self.check_ends(passed);
-        self.seed_stopped("the connection was lost");
+        self.resync.seed.interrupt("the connection was lost", &mut self.turn);
         self.resync.seed.answers_lost();
         self.asking_failed("the connection was lost before the peer responded");
         self.switch_unheard("the connection was lost before the primary responded");
@@ -99,7 +99,7 @@ impl Engine {
                 self.parted(parting, text);
                 Ok(())
             }
-            Message::Item(item) if up => self.peer_item(item),
+            Message::Item(item) if up => self.standing.peer_item(item, &self.local, &mut self.turn),
             Message::Ack(ack) if up => self.peer_ack(ack),
             Message::Start(start) if up => self.peer_start(start),
             Message::Ping(ping) if up => {
@@ -138,7 +138,7 @@ impl Engine {
                 Ok(())
             }
             other => {
-                self.release_stray(&other);
+                self.turn.release_stray(&other);
                 // What was on its way when the role changed is no offence.
                 if self.peer.session.is_down() { Ok(()) } else { Err(out_of_turn(&other)) }
             }
@@ -149,32 +149,6 @@ impl Engine {
             self.turn.warn(why.clone());
             self.hang_up(Parting::Protocol, why);
         }
-    }
-
-    fn release_stray(&mut self, message: &Message) {
-        if let Some(payload) = message.payload() {
-            self.turn.release(payload.id);
-        }
-    }
-
-    fn peer_item(&mut self, item: helio_format::message::Item) -> Result<(), String> {
-        let secondary = self.standing.is(Following::Secondary);
-        let Some(follower) = self.standing.follower_mut().filter(|_| secondary) else {
-            self.release_stray(&Message::Item(item));
-            return Err(format!(
-                "item {} arrived at a node that is not the secondary",
-                item.sequence
-            ));
-        };
-        if follower.failed().is_some() {
-            self.release_stray(&Message::Item(item));
-            return Ok(());
-        }
-        let result = follower.receive(item, &self.local, &mut self.turn);
-        if result.is_err() {
-            self.release_stray(&Message::Item(item));
-        }
-        result
     }
 
     fn peer_ack(&mut self, ack: helio_format::message::Ack) -> Result<(), String> {
@@ -242,19 +216,12 @@ impl Engine {
             self.primary_is_at(ping.completed, ping.accepted);
         }
         if ping.hurry {
-            self.hurry();
+            self.standing.hurry();
         }
         let flushing = self.standing.follower().is_some_and(Follower::is_flushing);
         let short = !self.standing.leads() && self.local.hot().is_short();
         let metadata = self.record.keeping_mut().ages_mut().tell();
         self.turn.send(Message::Pong { token: ping.token, flushing, short, metadata });
-    }
-
-    /// The primary requests that received items become durable at once.
-    pub(crate) fn hurry(&mut self) {
-        if let Some(follower) = self.standing.follower_mut() {
-            follower.hurry();
-        }
     }
 
     fn peer_pong(&mut self, token: u64, flushing: bool, short: bool) {

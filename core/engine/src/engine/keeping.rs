@@ -87,7 +87,14 @@ impl Engine {
                 self.member_flushes_failed(restores, volumes);
             }
             Next::Restored => self.record.want(Goal::Restored),
-            Next::RestoreFailed(outcome) => self.restore_failed(outcome),
+            Next::RestoreFailed(outcome) => {
+                self.standing.restore_failed(
+                    outcome,
+                    &mut self.keeper,
+                    &self.record,
+                    &mut self.turn,
+                );
+            }
         }
     }
 
@@ -123,7 +130,12 @@ impl Engine {
             }
         }
         if restores {
-            self.restore_failed(BeforeOutcome::FlushFailed { volumes });
+            self.standing.restore_failed(
+                BeforeOutcome::FlushFailed { volumes },
+                &mut self.keeper,
+                &self.record,
+                &mut self.turn,
+            );
         }
     }
 

@@ -211,10 +211,11 @@ impl Engine {
     /// # Errors
     /// What was said is out of turn, or about what does not exist: the connection must end.
     pub(crate) fn peer_copying(&mut self, talk: Copying) -> Result<(), String> {
-        if let Copying::Digests { volume, extent, list, .. } = &talk
-            && self.seed_told((*volume, *extent), list)
-        {
-            return Ok(());
+        if let Copying::Digests { volume, extent, list, .. } = &talk {
+            let marks = self.standing.primary().map(|primary| &primary.marks);
+            if self.resync.seed.told((*volume, *extent), list, marks, &mut self.turn) {
+                return Ok(());
+            }
         }
         let blank = self.view().is_blank();
         let listens = self.standing.follower().is_some_and(|f| f.is_begun() || f.is_deaf());

@@ -170,7 +170,7 @@ impl Engine {
             .lease_mut()
             .is_not_needed(self.peer.session.peer().is_some(), self.turn.effects());
         self.hang_up(Parting::RoleChanged, format!("{} becomes primary", self.turn.config().node));
-        self.hurry();
+        self.standing.hurry();
     }
 
     /// The peer says that it did not go on: so we do, if that can be recorded.

@@ -51,7 +51,7 @@ impl Engine {
         // Nothing of the new disk goes to what was kept of the one before.
         self.keeper.keep_ahead_no_more();
         let failed = self.standing.failed();
-        self.reset_follower();
+        self.standing.reset_follower(&mut self.keeper, &self.record, &mut self.turn);
         if let Some((volume, fault)) = failed {
             self.stop_applying(volume, fault);
         }
@@ -103,7 +103,7 @@ impl Engine {
                 )
             }
             None => {
-                self.reset_follower();
+                self.standing.reset_follower(&mut self.keeper, &self.record, &mut self.turn);
                 self.line_changed();
                 format!("volume {name} of {group} has another disk; {peer} copies everything to it")
             }

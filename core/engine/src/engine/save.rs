@@ -241,8 +241,13 @@ impl Engine {
                 }
             }
             Goal::Yielded { command, .. } => self.gave_up(command),
-            Goal::Restoring => self.restoring_saved(),
-            Goal::Restored => self.restored_saved(),
+            Goal::Restoring => {
+                self.standing.reset_follower(&mut self.keeper, &self.record, &mut self.turn);
+                self.keeper.put_back(self.turn.effects());
+            }
+            Goal::Restored => {
+                self.standing.restored(&mut self.keeper, &self.record, &mut self.turn);
+            }
             Goal::Unpromoted => {
                 if let Stage::Following(Following::Promoting { command, .. }) =
                     self.standing.stage()

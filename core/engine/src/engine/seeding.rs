@@ -10,15 +10,15 @@ use crate::purpose::SeedIo;
 use crate::record::save::Goal;
 use crate::refusal::Refusal;
 use crate::resync::digest::{ASKED_BYTES_MAX, digests_of};
-use crate::resync::seed::{SAMPLE, Told, is_blank};
+use crate::resync::seed::{SAMPLE, is_blank};
 use crate::role::busy;
 use crate::show::view::View;
 use alloc::format;
 use alloc::string::String;
-use helio_format::copying::{Copying, Digest};
+use helio_format::copying::Copying;
 use helio_format::message::{Message, Parting};
 use helio_plant::{Plant, planted};
-use helio_units::{Extent, Generation, VolumeIndex};
+use helio_units::{Generation, VolumeIndex};
 
 /// Questions open at the peer at once.
 const ASKED_MOST: usize = (ASKED_BYTES_MAX.0 / SAMPLE.0) as usize / 2;
@@ -62,7 +62,7 @@ impl Engine {
             &self.permit,
             &mut self.turn,
         );
-        self.seed_stopped("the seed starts again");
+        self.resync.seed.interrupt("the seed starts again", &mut self.turn);
         self.resync.update.forget_wish();
         self.resync.seed.record();
         // What it said of itself when it connected may be old by now.
@@ -101,9 +101,9 @@ impl Engine {
                     }),
                     Err((volume, extent, fault)) => {
                         let volume = self.turn.config().name_of(volume);
-                        self.seed_stopped(&format!(
-                            "this node cannot read {extent} of volume {volume}: {fault}"
-                        ));
+                        let why =
+                            format!("this node cannot read {extent} of volume {volume}: {fault}");
+                        self.resync.seed.interrupt(&why, &mut self.turn);
                     }
                 }
             }
@@ -182,7 +182,7 @@ impl Engine {
         if self.resync.seed.is_being_recorded() {
             return Err(busy());
         }
-        self.seed_stopped("the seed is cancelled");
+        self.resync.seed.interrupt("the seed is cancelled", &mut self.turn);
         self.resync.update.want();
         if let Some(primary) = self.standing.primary_mut() {
             primary.owed.end_pause();
@@ -196,19 +196,10 @@ impl Engine {
         Ok(String::from(text))
     }
 
-    /// A comparison comes to nothing.
-    pub(crate) fn seed_stopped(&mut self, why: &str) {
-        if let Some(command) = self.resync.seed.stop_comparing() {
-            let hint = format!("repeat `helio seed end {}`", self.turn.config().group);
-            let text = format!("the comparison of the shipped disk was interrupted: {why}");
-            self.turn.done(command, Err(Refusal::later("busy", text, hint)));
-        }
-    }
-
     /// Looks at places here, and asks the peer about them.
     pub(crate) fn seed_step(&mut self) {
         if self.resync.seed.is_comparing() && !self.standing.serves() {
-            self.seed_stopped("this node is no longer primary");
+            self.resync.seed.interrupt("this node is no longer primary", &mut self.turn);
         }
         if !self.resync.seed.is_comparing() {
             return;
@@ -236,21 +227,6 @@ impl Engine {
         // From here on its count begins anew.
         self.record.keeping_mut().ages_mut().begin_again(theirs);
         self.record.want(Goal::Seeded { command, incarnation });
-    }
-
-    /// The peer told what it holds at a place. Returns whether it was asked by the comparison.
-    pub(crate) fn seed_told(&mut self, place: (VolumeIndex, Extent), list: &[Digest]) -> bool {
-        let marks = self.standing.primary().map(|primary| &primary.marks);
-        match self.resync.seed.told(place, list, marks) {
-            Told::Unasked => false,
-            Told::Noted => true,
-            Told::Differs(command) => {
-                let refusal = not_the_disk(self.turn.config(), place);
-                self.turn.warn(refusal.text.clone());
-                self.turn.done(command, Err(refusal));
-                true
-            }
-        }
     }
 
     /// The record says seeding no more: the two meet anew.
@@ -295,20 +271,4 @@ impl View<'_> {
     pub(crate) fn is_blank(&self) -> bool {
         self.record.superblock().lineage.generation == Generation::NONE && !self.is_adopting()
     }
-}
-
-/// The samples tell that the peer's disk is another one.
-fn not_the_disk(config: &Config, (volume, extent): (VolumeIndex, Extent)) -> Refusal {
-    let Config { group, peer, .. } = config;
-    Refusal::new(
-        "not-the-disk",
-        format!(
-            "the disk of {group} on {peer} is not a copy made since `helio seed begin {group}`: volume {} differs at \
-             {extent}, which was not written since",
-            config.name_of(volume)
-        ),
-        format!(
-            "put the right disk in place on {peer} and repeat; or copy everything: `helio resync {group} --full`"
-        ),
-    )
 }

@@ -6,7 +6,9 @@ use crate::refusal::Refusal;
 
 pub(crate) mod asked;
 pub(crate) mod leave;
+mod received;
 pub(crate) mod resolve;
+mod restore;
 mod standing;
 pub(crate) mod switch;
 
