@@ -17,6 +17,7 @@ extern crate std;
 
 mod calendar;
 mod config;
+mod dice;
 mod effect;
 mod engine;
 mod event;

@@ -130,7 +130,14 @@ impl Engine {
         let follows = recovery::only_followed(&ours, other);
         let suspect = other.suspect;
         if decision.verdict == Verdict::Refuse {
-            self.remember_row(facts, decision.label, true);
+            self.show.remember_row(
+                facts,
+                decision.label,
+                true,
+                ours,
+                &self.peer.session,
+                &mut self.turn,
+            );
         }
         if follows {
             let node = &self.turn.config().node;

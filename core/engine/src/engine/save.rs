@@ -145,7 +145,7 @@ impl Engine {
             // may have lost what was not flushed.
             b.sure = streams;
             let generation =
-                Generation { number: b.lineage.generation.number + 1, tag: self.roll() };
+                Generation { number: b.lineage.generation.number + 1, tag: self.dice.roll() };
             b.lineage = b.lineage.fork(generation, head);
             b.began = self.turn.calendar().at(self.turn.now());
             // Who was primary all along has the image he left; anybody else's may have been written by others.
@@ -164,7 +164,7 @@ impl Engine {
 
     fn shape_alone(&mut self, b: &mut Superblock) {
         let number = b.lineage.generation.number + 1;
-        let generation = Generation { number, tag: self.roll() };
+        let generation = Generation { number, tag: self.dice.roll() };
         if let Some(p) = self.standing.primary() {
             b.head = p.line.head();
             b.lineage = b.lineage.fork(generation, b.head);
@@ -183,7 +183,7 @@ impl Engine {
             // answered without the peer.
             let number = b.lineage.generation.number + 1;
             b.head = reversal.head;
-            b.tenure = self.roll();
+            b.tenure = self.dice.roll();
             b.lineage = b.lineage.fork(Generation { number, tag: b.tenure }, b.head);
             b.alone = false;
         }
@@ -235,11 +235,8 @@ impl Engine {
             | Goal::FlushFailed => {}
             Goal::Alone => self.alone_saved(),
             Goal::PeerInvalid(_) => self.peer_invalid_saved(),
-            Goal::Void => {
-                if self.resync.update.awaits_record() {
-                    self.sync_as_wanted();
-                }
-            }
+            Goal::Void if self.resync.update.awaits_record() => self.sync_as_wanted(),
+            Goal::Void => {}
             Goal::Yielded { command, .. } => self.gave_up(command),
             Goal::Restoring => {
                 self.standing.reset_follower(&mut self.keeper, &self.record, &mut self.turn);

@@ -5,7 +5,6 @@ use crate::config::Config;
 use crate::effect::StoreOp;
 use crate::engine::Engine;
 use crate::event::{CommandId, StoreOutcome};
-use crate::peer::owed::PeerCopy;
 use crate::purpose::SeedIo;
 use crate::record::save::Goal;
 use crate::refusal::Refusal;
@@ -17,7 +16,6 @@ use alloc::format;
 use alloc::string::String;
 use helio_format::copying::Copying;
 use helio_format::message::{Message, Parting};
-use helio_plant::{Plant, planted};
 use helio_units::{Generation, VolumeIndex};
 
 /// Questions open at the peer at once.
@@ -92,7 +90,7 @@ impl Engine {
     pub(crate) fn seed_ended(&mut self, io: SeedIo, outcome: StoreOutcome) {
         match io {
             SeedIo::Look(look) => {
-                let roll = self.roll();
+                let roll = self.dice.roll();
                 self.turn.let_go(&outcome);
                 let Some(primary) = self.standing.primary() else { return };
                 match self.resync.seed.looked(look, outcome, &primary.marks, roll) {
@@ -191,7 +189,15 @@ impl Engine {
         if let Some(blank) = self.peer.session.peer().filter(|hello| is_blank(hello)) {
             self.record.keeping_mut().ages_mut().begin_again(blank.metadata);
         }
-        self.copy_everything();
+        if let Some(primary) = self.standing.primary_mut() {
+            primary.copy_everything(
+                &mut self.resync.update,
+                &mut self.record,
+                &mut self.local,
+                &self.permit,
+                &mut self.turn,
+            );
+        }
         let text = "the seed is cancelled: everything is copied when the peer is connected";
         Ok(String::from(text))
     }
@@ -204,7 +210,7 @@ impl Engine {
         if !self.resync.seed.is_comparing() {
             return;
         }
-        let roll = self.roll();
+        let roll = self.dice.roll();
         let Some(primary) = self.standing.primary() else { return };
         while let Some((volume, op, look)) = self.resync.seed.next_look(&primary.marks, roll) {
             self.local.store(volume, op, SeedIo::Look(look), &mut self.turn);
@@ -245,18 +251,6 @@ impl Engine {
             Ok(format!("the disk is the shipped one: {left} that changed since then are copied")),
         );
         self.meet_as_source();
-    }
-
-    /// The peer's image is the disk that was shipped: the marks tell what it lacks.
-    pub(crate) fn update_seeded(&mut self) {
-        if let Some(primary) = self.standing.primary_mut() {
-            primary.peer_copy = PeerCopy::Shipped { by_bitmaps: false };
-            if planted(Plant::SeedForgets) {
-                primary.marks.clear();
-            }
-        }
-        self.resync.update.want();
-        self.sync_as_wanted();
     }
 }
 

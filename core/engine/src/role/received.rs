@@ -2,7 +2,7 @@
 //! What a node does with what arrives, by its role.
 
 use crate::local::Local;
-use crate::role::{Following, Standing};
+use crate::role::{Following, Stage, Standing};
 use crate::turn::Turn;
 use alloc::format;
 use alloc::string::String;
@@ -36,6 +36,18 @@ impl Standing {
             turn.release_stray(&Message::Item(item));
         }
         result
+    }
+
+    /// An acknowledgement arrived at a node that leads no line.
+    ///
+    /// # Errors
+    /// None is to be sent here: the connection must end.
+    pub(crate) fn stray_ack(&self) -> Result<(), String> {
+        // What the one that was asked to take over says of the stream that just ended.
+        if matches!(self.stage(), Stage::Following(Following::Handing { .. })) {
+            return Ok(());
+        }
+        Err(String::from("an acknowledgement arrived at a node that sends nothing"))
     }
 
     /// Received items are to become durable at once.
