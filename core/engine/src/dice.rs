@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Numbers that look random, from a seed that the engine was given.
+//! The dice that the engine was given: the same seed, the same numbers.
 
+/// splitmix64, public domain.
 #[derive(Clone, Debug)]
 pub(crate) struct Dice(u64);
 
@@ -9,12 +10,25 @@ impl Dice {
         Self(seed)
     }
 
-    /// The next number (splitmix64, public domain).
-    pub(crate) fn roll(&mut self) -> u64 {
+    /// The next number.
+    pub(crate) const fn roll(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         z ^ (z >> 31)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The first numbers of splitmix64 from the seed 0, as its authors publish them.
+    #[test]
+    fn the_dice_are_splitmix64() {
+        let mut dice = Dice::new(0);
+        let rolled = [0; 3].map(|_| dice.roll());
+        assert_eq!(rolled, [0xE220_A839_7B1D_CDAF, 0x6E78_9E6A_A1B9_65F4, 0x06C4_5D18_8009_454F]);
     }
 }

@@ -4,7 +4,6 @@
 mod accept;
 mod command;
 mod conversation;
-mod decided;
 mod hook;
 mod invalid;
 mod keep;
@@ -29,7 +28,7 @@ mod verifying;
 use crate::calendar::Calendar;
 use crate::config::Config;
 use crate::dice::Dice;
-use crate::effect::{Answer, Effect};
+use crate::effect::Effect;
 use crate::event::{Durable, Event, Operation, Request, StoreOutcome};
 use crate::follow::before::Keeper;
 use crate::follow::follower::{Follower, Wish};
@@ -46,7 +45,6 @@ use crate::record::Record;
 use crate::record::ages::Ages;
 use crate::record::keep::Keeping;
 use crate::record::save::Goal;
-use crate::refusal::Denial;
 use crate::resync::Resync;
 use crate::role::asked::Asked;
 use crate::role::{Following, Standing};
@@ -141,13 +139,31 @@ impl Engine {
 
     fn take(&mut self, event: Event) {
         match event {
-            Event::Request(request) => self.request(request),
+            Event::Request(Request { operation: Operation::Discard { .. }, .. })
+                if planted(Plant::PanicAtDiscard) =>
+            {
+                panic!("planted: a client discards")
+            }
+            Event::Request(request) => match self.standing.taker() {
+                Some(primary) => {
+                    primary.request(request, &mut self.local, &self.permit, &mut self.turn);
+                }
+                None => self.turn.deny_not_primary(request),
+            },
             Event::StoreDone { io, outcome } => self.store_done(io, outcome),
             Event::SuperblockSaved { ok, sequence } => self.superblock_saved(ok, sequence),
             Event::Kept { kept, ok, sequence } => self.kept(kept, ok, sequence),
             Event::BeforeFound(kept) => self.keeper.found(&kept),
-            Event::BeforeDone(outcome) => self.before_done(outcome),
-            Event::Connected => self.connected(),
+            Event::BeforeDone(outcome) => {
+                let start = self.standing.follower().and_then(Follower::starting);
+                let consistent = self.view().is_consistent();
+                let next = self.keeper.done(outcome, start, consistent, self.turn.effects());
+                self.follow_keeper(next);
+            }
+            Event::Connected => {
+                self.peer.session.connected(self.turn.now());
+                self.greet();
+            }
             Event::Message(message) => self.message(message),
             Event::Disconnected { why } => self.disconnected(End::Broken, why),
             Event::DialFailed { began } => self.check_ends(self.permit.pause().dial_failed(began)),
@@ -184,66 +200,47 @@ impl Engine {
         }
     }
 
-    fn request(&mut self, request: Request) {
-        if planted(Plant::PanicAtDiscard) && matches!(request.operation, Operation::Discard { .. })
-        {
-            panic!("planted: a client discards");
-        }
-        if let Some(primary) = self.standing.taker() {
-            primary.request(request, &mut self.local, &self.permit, &mut self.turn);
-            return;
-        }
-        if let Operation::Write { payload, .. } = request.operation {
-            self.turn.release(payload.id);
-        }
-        self.turn.reply(request.id, Answer::Denied(Denial::NotPrimary));
-    }
-
     pub(crate) fn store_done(&mut self, io: IoId, outcome: StoreOutcome) {
         self.local.ended(io, outcome);
         while let Some((io, outcome)) = self.local.next_ended() {
-            self.store_ended(io, outcome);
-        }
-    }
-
-    fn store_ended(&mut self, io: IoId, outcome: StoreOutcome) {
-        let ok = !matches!(outcome, StoreOutcome::Failed(_));
-        match (self.local.finish_io(io, ok), &mut self.standing) {
-            (Purpose::Primary(io), Standing::Leading { primary, .. }) => {
-                primary.ended(
+            let ok = !matches!(outcome, StoreOutcome::Failed(_));
+            match (self.local.finish_io(io, ok), &mut self.standing) {
+                (Purpose::Primary(io), Standing::Leading { primary, .. }) => {
+                    primary.ended(
+                        io,
+                        outcome,
+                        &mut self.resync.verify,
+                        &mut self.local,
+                        &self.permit,
+                        &mut self.turn,
+                    );
+                }
+                (Purpose::Read(reader), Standing::Leading { primary, .. }) => {
+                    primary.read_ended(reader, outcome, &mut self.local, &mut self.turn);
+                }
+                (Purpose::Read(reader), Standing::Following { .. }) => {
+                    self.turn.answer_read(reader.id, outcome)
+                }
+                (Purpose::Follower(io), Standing::Following { follower, .. }) => {
+                    follower.ended(io, outcome, &mut self.keeper, &mut self.local, &mut self.turn);
+                }
+                // Neither role is left with work of its own under way (`check_invariants`).
+                (Purpose::Primary(_), Standing::Following { .. })
+                | (Purpose::Follower(_), Standing::Leading { .. }) => self.turn.let_go(&outcome),
+                (Purpose::Leave(volume), _) => self.leave_flushed(volume, &outcome),
+                (Purpose::Teller(io), _) => self.resync.teller.ended(io, outcome, &mut self.turn),
+                (Purpose::PeerRead(read), _) => self.peer.reads.read(read, outcome, &mut self.turn),
+                (Purpose::Seed(io), _) => self.seed_ended(io, outcome),
+                (Purpose::Accept(io), _) => self.standing.accept_ended(
                     io,
-                    outcome,
-                    &mut self.resync.verify,
+                    &outcome,
+                    &mut self.record,
                     &mut self.local,
-                    &self.permit,
                     &mut self.turn,
-                );
-            }
-            (Purpose::Read(reader), Standing::Leading { primary, .. }) => {
-                primary.read_ended(reader, outcome, &mut self.local, &mut self.turn);
-            }
-            (Purpose::Read(reader), Standing::Following { .. }) => {
-                self.turn.answer_read(reader.id, outcome)
-            }
-            (Purpose::Follower(io), Standing::Following { follower, .. }) => {
-                follower.ended(io, outcome, &mut self.keeper, &mut self.local, &mut self.turn);
-            }
-            // Neither role is left with work of its own under way (`check_invariants`).
-            (Purpose::Primary(_), Standing::Following { .. })
-            | (Purpose::Follower(_), Standing::Leading { .. }) => self.turn.let_go(&outcome),
-            (Purpose::Leave(volume), _) => self.leave_flushed(volume, &outcome),
-            (Purpose::Teller(io), _) => self.resync.teller.ended(io, outcome, &mut self.turn),
-            (Purpose::PeerRead(read), _) => self.peer.reads.read(read, outcome, &mut self.turn),
-            (Purpose::Seed(io), _) => self.seed_ended(io, outcome),
-            (Purpose::Accept(io), _) => self.standing.accept_ended(
-                io,
-                &outcome,
-                &mut self.record,
-                &mut self.local,
-                &mut self.turn,
-            ),
-            (Purpose::Cover(volume), _) => {
-                self.standing.cover_flushed(volume, &outcome, &mut self.local, &mut self.turn)
+                ),
+                (Purpose::Cover(volume), _) => {
+                    self.standing.cover_flushed(volume, &outcome, &mut self.local, &mut self.turn)
+                }
             }
         }
     }
@@ -253,6 +250,27 @@ impl Engine {
         self.turn.swap(effects);
         self.advance(now);
         self.local.members_mut().tell_foreign(&mut self.turn);
+        if self.standing.leads() {
+            self.lead();
+        } else {
+            self.follow();
+        }
+        // Nothing else may happen in a batch before what follows from giving the peer up.
+        if let Some(why) = self.peer.session.give_up(self.view().outstanding(), &mut self.turn) {
+            self.disconnected(End::Silent, why);
+        }
+        self.settle_records();
+        self.settle_role();
+        self.converse();
+        self.look();
+        #[cfg(debug_assertions)]
+        self.view().check_invariants();
+        self.turn.swap(effects);
+    }
+
+    /// What the line and the copier do. It comes first: what it sends is what a silent peer is given up for, and what it finds
+    /// is recorded by the steps behind it.
+    fn lead(&mut self) {
         let serves = self.standing.serves();
         let leaves = self.standing.is_leaving_for_good();
         if let Some(primary) = self.standing.primary_mut() {
@@ -269,14 +287,17 @@ impl Engine {
             primary.lack_step(serves, &mut self.local, &mut self.turn);
             self.deny_parked();
         }
+        // Behind all that adds items.
         if let Some(primary) = self.standing.primary_mut() {
             primary.pump(&mut self.turn);
             primary.keep_pace(&self.local, &self.permit, &mut self.turn);
             primary.date_dirty(&self.local, &self.turn);
-        } else {
-            self.follow();
         }
-        self.watch_peer();
+    }
+
+    /// What the record does not say yet. It comes behind the loss of the peer, which changes what is to be recorded, and before
+    /// the role changes, which waits for records. Each record is begun where it is asked for: the next may build on it.
+    fn settle_records(&mut self) {
         self.lease_step();
         self.begin_record();
         self.seed_step();
@@ -306,6 +327,10 @@ impl Engine {
         self.standing.record_blocks(&self.local, &mut self.record);
         self.record_verified();
         self.begin_record();
+    }
+
+    /// A change of role goes on as far as it can, and what is kept beside the record follows the new role.
+    fn settle_role(&mut self) {
         self.change_role();
         self.begin_record();
         // Who has stopped begins nothing any more.
@@ -315,26 +340,27 @@ impl Engine {
             self.keep_step();
             self.begin_record();
         }
+    }
+
+    /// The conversation comes last: a hello and a ping tell of what was settled before them.
+    fn converse(&mut self) {
         self.greet();
         self.begin_record();
         self.keep_alive();
-        self.look();
-        #[cfg(debug_assertions)]
-        self.view().check_invariants();
-        self.turn.swap(effects);
     }
 
+    /// What a follower does with what it received. It comes first, as what a primary does.
     fn follow(&mut self) {
-        self.keep_flowing();
+        if let Some(follower) = self.standing.follower_mut() {
+            follower.keep_flowing(&mut self.keeper, &mut self.local, &mut self.turn);
+        }
         self.arrange_keeping();
+        let Some(follower) = self.standing.follower_mut() else { return };
         if self.record.is_saving() {
             // Nothing to record can come out of a step while a save is under way, but items still flow.
-            self.keep_flowing();
+            follower.keep_flowing(&mut self.keeper, &mut self.local, &mut self.turn);
         } else {
-            let follower = self.standing.follower_mut();
-            match follower.and_then(|follower| {
-                follower.step(&mut self.keeper, &mut self.local, &mut self.turn)
-            }) {
+            match follower.step(&mut self.keeper, &mut self.local, &mut self.turn) {
                 Some(Wish::Adopt(start)) => self.record.want(Goal::Adopted(start)),
                 Some(Wish::RecordConsistent) => {
                     self.keeper.end_early(self.turn.effects());
@@ -345,7 +371,10 @@ impl Engine {
             self.begin_record();
         }
         self.tell_held();
-        self.keep_preserving();
+        // What items wait for is preserved.
+        let bound = self.turn.config().safe_copy.bound();
+        let next = self.keeper.preserve(bound, self.turn.effects());
+        self.follow_keeper(next);
         let Some(follower) = self.standing.follower_mut() else { return };
         if self.peer.session.peer().is_some() {
             follower.acknowledge(&mut self.turn);
@@ -355,12 +384,6 @@ impl Engine {
         {
             let volume = self.turn.config().name_of(volume);
             self.hang_up(Parting::VolumeFailed, alloc::format!("volume {volume}: {fault}"));
-        }
-    }
-
-    fn keep_flowing(&mut self) {
-        if let Some(follower) = self.standing.follower_mut() {
-            follower.keep_flowing(&mut self.keeper, &mut self.local, &mut self.turn);
         }
     }
 
@@ -390,7 +413,9 @@ impl Engine {
         }
         let verdict = self.view().verdict(state);
         self.show.saw_verdict(verdict, self.turn.now());
-        self.report_to_peer(state);
+        if let Some(report) = self.view().news_for_peer(state) {
+            self.peer.session.reports(report, &mut self.turn);
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 use crate::calendar::Calendar;
 use crate::config::Config;
 use crate::effect::{Answer, Done, Effect, Loudness, Note};
-use crate::event::{CommandId, Operation, StoreOutcome};
+use crate::event::{CommandId, Operation, Request, StoreOutcome};
 use crate::refusal::{Denial, Refusal};
 use alloc::format;
 use alloc::string::String;
@@ -194,6 +194,13 @@ impl Turn {
         self.push(Effect::Release(payload));
     }
 
+    /// Nobody needs what a message brought.
+    pub(crate) fn release_stray(&mut self, message: &Message) {
+        if let Some(payload) = message.payload() {
+            self.release(payload.id);
+        }
+    }
+
     /// Answers a client with what its read of this node's store came to.
     pub(crate) fn answer_read(&mut self, request: RequestId, outcome: StoreOutcome) {
         let answer = match outcome {
@@ -209,6 +216,14 @@ impl Turn {
         if let StoreOutcome::Read { payload, .. } = outcome {
             self.release(payload.id);
         }
+    }
+
+    /// Refuses a request to a node that serves nobody.
+    pub(crate) fn deny_not_primary(&mut self, request: Request) {
+        if let Operation::Write { payload, .. } = request.operation {
+            self.release(payload.id);
+        }
+        self.reply(request.id, Answer::Denied(Denial::NotPrimary));
     }
 
     pub(crate) fn reply(&mut self, request: RequestId, answer: Answer) {

@@ -23,7 +23,7 @@ impl Engine {
         if !self.view().is_link_down() {
             self.hang_up(Parting::RoleChanged, String::from("a suspect copy is being accepted"));
         }
-        self.reset_follower();
+        self.standing.reset_follower(&mut self.keeper, &self.record, &mut self.turn);
         let stage = Rewriting::Copying { next: 0, under_way: 0, failed: None };
         self.standing.stand(Following::Accepting { command, volume, stage });
         Ok(None)
@@ -32,7 +32,7 @@ impl Engine {
     /// The acceptance is durable.
     pub(crate) fn accepted(&mut self, command: CommandId, volume: VolumeIndex) {
         let (group, peer) = (self.turn.config().group.clone(), self.turn.config().peer.clone());
-        self.seed_stopped("a suspect copy was accepted");
+        self.resync.seed.interrupt("a suspect copy was accepted", &mut self.turn);
         self.record.keeping_mut().line_changed(self.local.hot_mut(), self.turn.now());
         self.standing.stand(Following::Secondary);
         self.peer.session.admit();

@@ -45,7 +45,9 @@ impl Engine {
             }
             Command::Accept { volume } => self.accept(id, volume),
             Command::GiveUpSafeCopy => {
-                self.give_up_safe_copy();
+                if let Some(primary) = self.standing.primary_mut() {
+                    primary.give_up_safe_copy(&mut self.local, &self.permit, &mut self.turn);
+                }
                 self.resync(id)
             }
             Command::Mode(mode) => self.change_mode(mode),

@@ -12,26 +12,23 @@
 
 use crate::effect::Effect;
 use crate::engine::Engine;
+use crate::engine::keeping::NO_SPACE;
 use crate::follow::follower::Follower;
 use crate::lead::Primary;
 use crate::peer::handshake::Leader;
+use crate::peer::keeping::Shortage;
 use crate::peer::pause::{End, Proof};
 use crate::peer::session::out_of_turn;
-use crate::role::{Following, Stage};
+use crate::role::Following;
 use crate::show::view::View;
 use alloc::format;
 use alloc::string::String;
 use core::time::Duration;
 use helio_format::copying::Copying;
 use helio_format::message::{COUNTED_BELOW, Hello, Message, Parting, Ping};
-use helio_units::{Bytes, Generation, Sequence, State};
+use helio_units::{Bytes, Sequence};
 
 impl Engine {
-    pub(crate) fn connected(&mut self) {
-        self.peer.session.connected(self.turn.now());
-        self.greet();
-    }
-
     /// Says hello as soon as the role is settled.
     pub(crate) fn greet(&mut self) {
         if self.peer.session.owes_hello() && self.standing.is_settled() {
@@ -66,7 +63,7 @@ impl Engine {
         let passed =
             self.permit.pause_mut().connection_ended(proof, began, self.turn.now(), timeout);
         self.check_ends(passed);
-        self.seed_stopped("the connection was lost");
+        self.resync.seed.interrupt("the connection was lost", &mut self.turn);
         self.resync.seed.answers_lost();
         self.standing.asking_failed(
             "the connection was lost before the peer responded",
@@ -84,7 +81,9 @@ impl Engine {
         }
         if parting == Parting::VolumeFailed {
             // The peer shows the fault, and what helps, as long as this connection is its last one.
-            self.report_to_peer(self.view().state());
+            if let Some(report) = self.view().news_for_peer(self.view().state()) {
+                self.peer.session.reports(report, &mut self.turn);
+            }
         }
         let refused = parting == Parting::Refused;
         self.turn.send(Message::Goodbye { parting, text: why.clone() });
@@ -100,52 +99,50 @@ impl Engine {
                 if let Some(hello) = self.peer.session.take_hello(hello) {
                     self.peer_hello(hello);
                 }
-                Ok(())
+                return;
             }
             Message::Goodbye { parting, text } => {
-                self.parted(parting, text);
-                Ok(())
+                let why = self.peer.session.parted(parting, text, &mut self.turn);
+                return self.disconnected(parting.into(), why);
             }
-            Message::Item(item) if up => self.peer_item(item),
-            Message::Ack(ack) if up => self.peer_ack(ack),
+            Message::Item(item) if up => self.standing.peer_item(item, &self.local, &mut self.turn),
+            Message::Ack(ack) if up => match self.standing.primary_mut() {
+                Some(primary) => primary.peer_acknowledges(
+                    ack,
+                    &mut self.peer.session,
+                    &mut self.record,
+                    &self.local,
+                    &self.permit,
+                    &mut self.turn,
+                ),
+                None => self.standing.stray_ack(),
+            },
             Message::Start(start) if up => self.peer_start(start),
-            Message::Ping(ping) if up => {
-                self.peer_ping(ping);
-                Ok(())
-            }
+            Message::Ping(ping) if up => return self.peer_ping(ping),
             Message::Pong { token, flushing, short, metadata } if up => {
                 self.peer_pong(token, flushing, short);
                 self.record.keeping_mut().ages_mut().hear(metadata);
-                Ok(())
+                return;
             }
             Message::Copying(Copying::NoRoom { wanted, free }) if up => {
-                self.peer_has_no_room(Bytes(wanted), Bytes(free))
+                self.peer_has_no_room(Shortage::new(Bytes(wanted), Bytes(free)))
             }
             Message::Copying(talk) if up => self.peer_copying(talk),
             Message::PromoteRequest { generation, durable } if up => {
-                self.peer_asks_promotion(generation, durable);
-                Ok(())
+                return self.peer_asks_promotion(generation, durable);
             }
             Message::Roles(talk) if up => self.peer_talks_roles(talk),
-            Message::Invalid(talk) if up => {
-                self.peer_talks_invalid(talk);
-                Ok(())
-            }
-            Message::Lease(talk) if up => {
-                self.peer_talks_lease(talk);
-                Ok(())
-            }
+            Message::Invalid(talk) if up => return self.peer_talks_invalid(talk),
+            Message::Lease(talk) if up => return self.peer_talks_lease(talk),
             Message::Reading(talk) if up => self.peer_reading(talk),
             Message::Report(report) if up => {
-                self.peer.session.peer_reports(report, self.turn.now());
-                Ok(())
+                return self.peer.session.peer_reports(report, self.turn.now());
             }
             Message::PromoteReply { granted, text } if up => {
-                self.promotion_answered(granted, text);
-                Ok(())
+                return self.promotion_answered(granted, text);
             }
             other => {
-                self.release_stray(&other);
+                self.turn.release_stray(&other);
                 // What was on its way when the role changed is no offence.
                 if self.peer.session.is_down() { Ok(()) } else { Err(out_of_turn(&other)) }
             }
@@ -156,54 +153,6 @@ impl Engine {
             self.turn.warn(why.clone());
             self.hang_up(Parting::Protocol, why);
         }
-    }
-
-    fn release_stray(&mut self, message: &Message) {
-        if let Some(payload) = message.payload() {
-            self.turn.release(payload.id);
-        }
-    }
-
-    fn peer_item(&mut self, item: helio_format::message::Item) -> Result<(), String> {
-        let secondary = self.standing.is(Following::Secondary);
-        let Some(follower) = self.standing.follower_mut().filter(|_| secondary) else {
-            self.release_stray(&Message::Item(item));
-            return Err(format!(
-                "item {} arrived at a node that is not the secondary",
-                item.sequence
-            ));
-        };
-        if follower.failed().is_some() {
-            self.release_stray(&Message::Item(item));
-            return Ok(());
-        }
-        let result = follower.receive(item, &self.local, &mut self.turn);
-        if result.is_err() {
-            self.release_stray(&Message::Item(item));
-        }
-        result
-    }
-
-    fn peer_ack(&mut self, ack: helio_format::message::Ack) -> Result<(), String> {
-        let incarnation = self.peer.session.peer().map(|h| h.incarnation);
-        // One that had no history has a record by now: its metadata changed at least once since it sent its hello.
-        let began = self.peer.session.peer().filter(|h| h.lineage.generation == Generation::NONE);
-        let recorded = began.map(|h| h.metadata + 1);
-        let Some(primary) = self.standing.primary_mut() else {
-            // What the one that was asked to take over says of the stream that just ended.
-            if matches!(self.standing.stage(), Stage::Following(Following::Handing { .. })) {
-                return Ok(());
-            }
-            return Err(String::from("an acknowledgement arrived at a node that sends nothing"));
-        };
-        if primary.flow.is_some() {
-            primary.peer_incarnation = incarnation;
-            self.record.keeping_mut().ages_mut().hear(recorded.unwrap_or_default());
-        }
-        if primary.acknowledged(ack, &self.local, &self.permit, &mut self.turn)? {
-            self.peer.session.progressed(self.turn.now());
-        }
-        Ok(())
     }
 
     fn peer_start(&mut self, start: helio_format::message::Start) -> Result<(), String> {
@@ -221,7 +170,7 @@ impl Engine {
             ));
         }
         if self.standing.follower().is_some_and(|f| f.missed_before(&start)) {
-            self.meet_again_for_room();
+            self.hang_up(Parting::RoleChanged, String::from(NO_SPACE));
             return Ok(());
         }
         let b = self.record.superblock();
@@ -254,19 +203,12 @@ impl Engine {
             );
         }
         if ping.hurry {
-            self.hurry();
+            self.standing.hurry();
         }
         let flushing = self.standing.follower().is_some_and(Follower::is_flushing);
         let short = !self.standing.leads() && self.local.hot().is_short();
         let metadata = self.record.keeping_mut().ages_mut().tell();
         self.turn.send(Message::Pong { token: ping.token, flushing, short, metadata });
-    }
-
-    /// The primary requests that received items become durable at once.
-    pub(crate) fn hurry(&mut self) {
-        if let Some(follower) = self.standing.follower_mut() {
-            follower.hurry();
-        }
     }
 
     fn peer_pong(&mut self, token: u64, flushing: bool, short: bool) {
@@ -279,38 +221,14 @@ impl Engine {
         }
     }
 
-    fn parted(&mut self, parting: Parting, text: String) {
-        let peer = self.turn.config().peer.clone();
-        let why = match parting {
-            Parting::RoleChanged | Parting::Stopping => {
-                format!("{peer} closed the connection: {text}")
-            }
-            _ => {
-                self.turn.warn(format!("{peer} closed the connection: {text}"));
-                format!("{peer} refused: {text}")
-            }
-        };
-        if parting == Parting::VolumeFailed {
-            let hint =
-                format!("`helio status {}` on {peer} shows what to do", self.turn.config().group);
-            self.peer.session.peer_failed(text.clone(), hint);
-        }
-        if parting == Parting::Refused && self.peer.session.refused().is_none() {
-            let hint = format!("`helio status` on {peer} and its log show what to do");
-            self.peer.session.refuse("refused-by-peer", hint);
-        }
-        self.turn.push(Effect::Hangup { why: why.clone(), refused: parting == Parting::Refused });
-        self.disconnected(parting.into(), why);
-    }
-
-    /// Gives a silent peer up. What follows from that must come after it in the same batch: nothing else may happen.
-    pub(crate) fn watch_peer(&mut self) {
-        let (config, now) = (self.turn.config(), self.turn.now());
-        if let Some(silent) = self.peer.session.silent(self.view().outstanding(), config, now) {
-            let why = format!("{} made no progress for {:.1} s", config.peer, silent.as_secs_f64());
-            self.turn.warn(why.clone());
-            self.turn.push(Effect::Hangup { why: why.clone(), refused: false });
-            self.disconnected(End::Silent, why);
+    /// What the peer said of itself is how it is now: this node may become primary by it.
+    fn peer_proven(&mut self) {
+        let Some(peer) = self.peer.session.peer() else { return };
+        let serving = peer.serving;
+        self.check_ends(self.permit.pause().peer_answered(serving));
+        self.handed(serving);
+        if !self.standing.leads() && !serving && self.standing.is(Following::Returning) {
+            self.meet_without_primary();
         }
     }
 
@@ -321,24 +239,15 @@ impl Engine {
         let undurable = primary.is_some_and(|p| p.cursors.completed() > p.cursors.durable());
         let hurry = waiting && undurable && self.peer.session.may_hurry();
         let state = primary.map(|_| self.view().state());
-        if hurry || self.peer.session.is_ping_due(state, self.turn.now()) {
-            self.ping(hurry, state);
-        }
-    }
-
-    fn ping(&mut self, hurry: bool, state: Option<State>) {
         let (config, now) = (self.turn.config(), self.turn.now());
+        if !hurry && !self.peer.session.is_ping_due(state, now) {
+            return;
+        }
         let token = self.peer.session.pinged(hurry, state, config.heartbeat(), now);
         let metadata = self.record.keeping_mut().ages_mut().tell();
         let mut ping = Ping { token, hurry, state, metadata, ..Ping::default() };
-        if let Some(primary) = self.standing.primary() {
-            let lag = primary.lag(now, &self.local);
-            ping.mode = Some(config.mode);
-            ping.accepted = primary.line.head();
-            ping.completed = primary.covered();
-            ping.backlog_bytes = lag.bytes.0;
-            ping.backlog_items = lag.writes;
-            ping.backlog_age = u64::try_from(lag.oldest.as_millis()).unwrap_or(u64::MAX);
+        if let Some(primary) = primary {
+            primary.describe(&mut ping, &self.local, &self.turn);
         }
         self.turn.send(Message::Ping(ping));
     }

@@ -11,9 +11,11 @@ use crate::record::save::Goal;
 use crate::refusal::StoreFault;
 use alloc::string::String;
 use helio_format::message::Parting;
-use helio_units::Bytes;
 
 const FILE_FAILED: &str = "the before-image file failed; repair it and restart the daemon";
+
+/// The source counts on items that were not taken: the two meet again, and settle from where to go on.
+pub(crate) const NO_SPACE: &str = "items were not accepted because there is no space";
 
 impl Engine {
     /// Settles what a start needs before it may be adopted, and ends a keeping that nothing needs.
@@ -39,25 +41,10 @@ impl Engine {
         self.follow_keeper(next);
     }
 
-    /// Preserves what items wait for.
-    pub(crate) fn keep_preserving(&mut self) {
-        if self.keeper.rests() {
-            return;
-        }
-        let next = self.keeper.preserve(self.turn.config().safe_copy.bound(), self.turn.effects());
-        self.follow_keeper(next);
-    }
-
-    /// What was requested of the before-image file ended.
-    pub(crate) fn before_done(&mut self, outcome: BeforeOutcome) {
-        let start = self.standing.follower().and_then(Follower::starting);
-        let consistent = self.view().is_consistent();
-        let next = self.keeper.done(outcome, start, consistent, self.turn.effects());
-        self.follow_keeper(next);
-    }
-
-    fn follow_keeper(&mut self, next: Next) {
+    /// Does what the keeper decided.
+    pub(crate) fn follow_keeper(&mut self, next: Next) {
         let starting = |engine: &Self| engine.standing.follower().and_then(Follower::starting);
+        let stops = matches!(next, Next::StopApplying(_));
         match next {
             Next::Nothing => {}
             Next::Issue(items) => {
@@ -67,13 +54,13 @@ impl Engine {
                     });
                 }
             }
-            Next::RefuseStart(shortage) => self.refuse_for_room(shortage),
-            Next::StopApplying(shortage) => {
+            Next::RefuseStart(shortage) | Next::StopApplying(shortage) => {
                 // A source that began in order again since asks for no keeping, and does not heed a want of room.
                 let in_order = starting(self).is_some_and(|start| start.consistent);
-                self.refuse_for_room(shortage);
-                if in_order {
-                    self.meet_again_for_room();
+                self.standing.refuse_items(&mut self.turn);
+                shortage.tell(&self.peer.session, &mut self.turn);
+                if stops && in_order {
+                    self.hang_up(Parting::RoleChanged, String::from(NO_SPACE));
                 }
             }
             Next::StopForFailure => self.stop_for_failed_file(),
@@ -87,27 +74,15 @@ impl Engine {
                 self.member_flushes_failed(restores, volumes);
             }
             Next::Restored => self.record.want(Goal::Restored),
-            Next::RestoreFailed(outcome) => self.restore_failed(outcome),
+            Next::RestoreFailed(outcome) => {
+                self.standing.restore_failed(
+                    outcome,
+                    &mut self.keeper,
+                    &self.record,
+                    &mut self.turn,
+                );
+            }
         }
-    }
-
-    /// The source's items are not accepted; the shortage is logged and reported to the source.
-    fn refuse_for_room(&mut self, shortage: Shortage) {
-        if let Some(follower) = self.standing.follower_mut() {
-            follower.refuse(&mut self.turn);
-        }
-        self.turn.warn(shortage.warning(&self.turn.config().group));
-        if self.peer.session.peer().is_some() {
-            self.turn.send(shortage.message());
-        }
-    }
-
-    /// The source counts on items that were not taken: the two meet again, and settle from where to go on.
-    pub(crate) fn meet_again_for_room(&mut self) {
-        self.hang_up(
-            Parting::RoleChanged,
-            String::from("items were not accepted because there is no space"),
-        );
     }
 
     /// What those stores hold of earlier writes is unknown, as behind any flush that fails.
@@ -125,56 +100,34 @@ impl Engine {
             }
         }
         if restores {
-            self.restore_failed(BeforeOutcome::FlushFailed { volumes });
+            self.standing.restore_failed(
+                BeforeOutcome::FlushFailed { volumes },
+                &mut self.keeper,
+                &self.record,
+                &mut self.turn,
+            );
         }
     }
 
     /// Without the file nothing that needs it may go on: applying stops, and the connection ends.
     fn stop_for_failed_file(&mut self) {
         self.keeper.stop_for_failure();
-        if let Some(follower) = self.standing.follower_mut() {
-            follower.refuse(&mut self.turn);
-        }
+        self.standing.refuse_items(&mut self.turn);
         self.hang_up(Parting::VolumeFailed, String::from(FILE_FAILED));
     }
 
-    /// The peer has no room to keep its image: the update does not go on.
-    pub(crate) fn peer_has_no_room(&mut self, wanted: Bytes, free: Bytes) -> Result<(), String> {
+    /// The peer has no room to keep its image.
+    ///
+    /// # Errors
+    /// It was not asked to: the connection must end.
+    pub(crate) fn peer_has_no_room(&mut self, shortage: Shortage) -> Result<(), String> {
         let Some(primary) = self.standing.primary_mut() else {
             return Err(String::from("a lack of space was reported to a node that copies nothing"));
         };
-        if primary.flow.is_none() || !primary.peer_keeping.is_asked() {
-            return Ok(());
-        }
-        primary.peer_keeping.refuse(Shortage::new(wanted, free));
-        if primary.lack.is_some() {
-            // Marks could not take the queue's place: the two meet again, until there is room or it is given up.
-            let why = primary.peer_keeping.needs_room(self.turn.config());
+        let (local, turn) = (&mut self.local, &mut self.turn);
+        if let Some(why) = primary.peer_has_no_room(shortage, local, &self.permit, turn) {
             self.hang_up(Parting::RoleChanged, why);
-        } else {
-            primary.drop_queue(
-                "the peer has no space to preserve its copy",
-                &mut self.local,
-                &self.permit,
-                &mut self.turn,
-            );
         }
         Ok(())
-    }
-
-    /// Updates without keeping the peer's last consistent image.
-    pub(crate) fn give_up_safe_copy(&mut self) {
-        if let Some(primary) = self.standing.primary_mut() {
-            primary.peer_keeping.give_up();
-            // An update under way begins anew, so that the peer hears of it.
-            if primary.flow.is_some() && primary.owed.is_image_out_of_order() {
-                primary.drop_queue(
-                    "the operator requested a resync without a safe copy",
-                    &mut self.local,
-                    &self.permit,
-                    &mut self.turn,
-                );
-            }
-        }
     }
 }

@@ -37,7 +37,7 @@ impl Engine {
                 self.permit.lease_mut().is_not_needed(up, self.turn.effects());
                 self.hang_up(Parting::Stopping, String::from("the daemon stops"));
                 self.standing.stand(Following::Closing { command: id, saving: false });
-                self.hurry();
+                self.standing.hurry();
                 Ok(None)
             }
             Stage::Following(Following::Stopped) => Ok(Some(String::from("stopped already"))),

@@ -3,7 +3,6 @@
 
 use crate::engine::Engine;
 use crate::lead::outgoing::Opening;
-use crate::peer::owed::PeerCopy;
 use crate::peer::session::out_of_turn;
 use crate::record::save::Goal;
 use crate::resync::digest::Pieces;
@@ -17,8 +16,7 @@ use helio_bitmap::Bitmap;
 use helio_format::copying::Copying;
 use helio_format::message::{Hello, Message, Parting};
 use helio_plant::{Plant, planted};
-use helio_recovery::{self as recovery, Decision, OnReturn, Returning, Verdict};
-use helio_recovery::{Meaning, meaning};
+use helio_recovery::{self as recovery, Decision, Facts, OnReturn, Returning, Verdict};
 use helio_units::{Bytes, Generation};
 
 impl Engine {
@@ -26,7 +24,8 @@ impl Engine {
     pub(crate) fn peer_hello(&mut self, hello: Hello) {
         self.peer.session.remember_age(self.record.keeping().ages().heard());
         if let Some(why) = self.view().is_not_peer(&hello) {
-            return self.refuse_wrong_peer(why);
+            let why = self.peer.session.refuse_wrong_peer(&why, &mut self.turn);
+            return self.hang_up(Parting::Refused, why);
         }
         self.peer.session.introduced(&hello, self.turn.now());
         if let Some(why) = self.view().is_configured_differently(&hello) {
@@ -36,14 +35,18 @@ impl Engine {
             if self.standing.leads() && serving {
                 self.rival_seen();
             }
-            return self.refuse_wrong_peer(why);
+            let why = self.peer.session.refuse_wrong_peer(&why, &mut self.turn);
+            return self.hang_up(Parting::Refused, why);
         }
         self.local.blocks_mut().learn(&hello.blocks);
         let now = self.turn.now();
         let serving = hello.serving;
         self.peer.session.up(hello, now);
         self.peer.session.begin(now);
-        self.doubt_marks();
+        if self.view().must_doubt_marks() {
+            self.record.want(Goal::Void);
+            self.begin_record();
+        }
         self.handed(serving);
         if self.standing.leads() {
             if self.view().lease_was_taken() {
@@ -60,40 +63,10 @@ impl Engine {
         }
     }
 
-    fn refuse_wrong_peer(&mut self, wrong: String) {
-        let peer = &self.turn.config().peer;
-        let why = format!("the node at the address of {peer} cannot be the peer: {wrong}");
-        self.turn.warn(why.clone());
-        let hint = String::from("use the same configuration file on both nodes");
-        self.peer.session.refuse("wrong-peer", hint);
-        self.hang_up(Parting::Refused, why);
-    }
-
-    /// The peer remembers more than our metadata is: what our marks prove has to be doubted durably, whatever comes of
-    /// this meeting. Refused, we would change it until it looks as young as what the peer remembers.
-    fn doubt_marks(&mut self) {
-        let Some(peer) = self.peer.session.peer() else { return };
-        let older = recovery::is_older(self.peer.session.said(), peer.remembers);
-        if older
-            && !self.standing.leads()
-            && !self.record.superblock().marks_void
-            && !self.local.metadata_failed()
-        {
-            self.record.want(Goal::Void);
-            self.begin_record();
-        }
-    }
-
     /// Refuses the peer by a row of the table, which was read with one of the two as its source.
-    pub(crate) fn refuse(&mut self, label: &'static str, we_are_source: bool) {
-        let config = self.turn.config();
-        let (source, target) =
-            if we_are_source { (&config.node, &config.peer) } else { (&config.peer, &config.node) };
-        let Meaning { meaning: text, hint, .. } = meaning(label, &config.group, source, target);
-        let hint = hint.unwrap_or_default();
-        self.turn.warn(format!("{label}: {text}; {hint}"));
-        self.peer.session.refuse(label, hint);
-        self.hang_up(Parting::Refused, format!("{label}: {text}"));
+    fn refuse(&mut self, label: &'static str, we_are_source: bool) {
+        let why = self.peer.session.refuse_by(label, we_are_source, &mut self.turn);
+        self.hang_up(Parting::Refused, why);
     }
 
     pub(crate) fn meet_as_source(&mut self) {
@@ -102,27 +75,16 @@ impl Engine {
             return self.hang_up(Parting::RoleChanged, String::from("reverse resync starts"));
         }
         let ours = self.view().hello_as_met();
-        let (unfit, went_back) = (self.view().line_does_not_fit(), self.view().leader_went_back());
         let met = (self.standing.primary_mut(), self.peer.session.peer());
         let (Some(primary), Some(peer)) = met else { return };
-        let mut facts = recovery::facts_of(&ours, peer);
-        facts.source_lacks = primary.lack.is_some();
-        facts.source_suspect = primary.must_not_stream(&self.local);
         let (received, theirs) = (peer.received, peer.metadata);
         primary.meets(peer);
-        // What a side that was given up holds lies on no line, and is in no proof: its marks alone tell it.
-        // A primary that could not record what it did remembers it, as long as it runs.
-        facts.invalid = ours.doubts || peer.doubts && !self.local.metadata_failed();
         let reversed = primary.is_reversed_for(peer, &ours);
-        facts.target_old |= went_back || !reversed && primary.peer_went_back(peer, &ours.lineage);
-        if peer.wrote || !peer.alone {
-            primary.recall(peer, reversed, unfit, &mut facts);
-            facts.equal &= self.resync.update.is_proven_needless();
-        }
-        facts.seeding = self.resync.seed.is_under_way(self.record.superblock());
-        facts.seeded = self.resync.seed.has_passed(peer);
+        let Some(facts) = self.view().facts_as_source(&ours, reversed) else { return };
         let Decision { label, verdict } = recovery::decide(&facts);
-        self.remember_row(facts, label, true);
+        // What it heard of the peer may have changed what it tells of itself.
+        let ours = self.view().hello_as_met();
+        self.show.remember_row(facts, label, true, ours, &self.peer.session, &mut self.turn);
         if verdict != Verdict::Refuse
             && let Some(why) = self.peer.refuse_blocks(self.local.blocks(), &mut self.turn)
         {
@@ -139,7 +101,11 @@ impl Engine {
             // A line that is about to be laid down begins no copy; its marks are kept for the next one.
             Verdict::UpdateMarks | Verdict::UpdateAll | Verdict::UpdateSeeded if leaves => {}
             Verdict::AwaitSeed => {}
-            Verdict::UpdateSeeded => self.update_seeded(),
+            Verdict::UpdateSeeded => {
+                primary.use_shipped();
+                self.resync.update.want();
+                self.sync_as_wanted();
+            }
             Verdict::ResumeReceived => {
                 primary.resume_received(lineage, received, verify, local, permit, turn);
             }
@@ -165,27 +131,17 @@ impl Engine {
             Verdict::UpdateAll => {
                 // From here on its count begins anew; that everything is marked is durable before anything is copied.
                 self.record.keeping_mut().ages_mut().begin_again(theirs);
-                self.copy_everything();
+                primary.copy_everything(
+                    &mut self.resync.update,
+                    &mut self.record,
+                    &mut self.local,
+                    permit,
+                    turn,
+                );
             }
         }
         self.record.keeping_mut().ages_mut().hear(theirs);
         self.resync.update.met();
-    }
-
-    /// Nothing is known of the peer's copy: everything is marked, durably, and then copied.
-    pub(crate) fn copy_everything(&mut self) {
-        let Some(primary) = self.standing.primary_mut() else { return };
-        primary.peer_copy = PeerCopy::Unknown;
-        primary.marks.set_all();
-        primary.drop_queue(
-            "the content of the peer's copy is unknown",
-            &mut self.local,
-            &self.permit,
-            &mut self.turn,
-        );
-        self.local.hot_mut().bitmap_changed();
-        self.resync.update.await_record();
-        self.record.want(Goal::Void);
     }
 
     /// What a source waited for is there: it copies, if that is wanted and the operator's hook agrees.
@@ -214,17 +170,20 @@ impl Engine {
     /// # Errors
     /// What was said is out of turn, or about what does not exist: the connection must end.
     pub(crate) fn peer_copying(&mut self, talk: Copying) -> Result<(), String> {
-        if let Copying::Digests { volume, extent, list, .. } = &talk
-            && self.seed_told((*volume, *extent), list)
-        {
-            return Ok(());
+        if let Copying::Digests { volume, extent, list, .. } = &talk {
+            let marks = self.standing.primary().map(|primary| &primary.marks);
+            if self.resync.seed.told((*volume, *extent), list, marks, &mut self.turn) {
+                return Ok(());
+            }
         }
         let blank = self.view().is_blank();
         let listens = self.standing.follower().is_some_and(|f| f.is_begun() || f.is_deaf());
         let pulls = self.standing.serves();
         match (talk, self.standing.primary_mut()) {
             (Copying::MarksWanted, None) => {
-                self.tell_marks();
+                for told in self.view().marks_told() {
+                    self.turn.send(Message::Copying(told));
+                }
                 Ok(())
             }
             (Copying::Marks { .. }, _) if planted(Plant::OwnMarksOnly) => Ok(()),
@@ -233,8 +192,14 @@ impl Engine {
                 let beyond = || format!("page {page} of the bitmap, which no volume reaches");
                 known.then_some(()).ok_or_else(beyond)
             }
-            (Copying::MarksEnd { trusted }, _) if self.resync.update.awaits_marks() => {
-                self.marks_ended(trusted);
+            (Copying::MarksEnd { trusted }, primary) if self.resync.update.awaits_marks() => {
+                let (update, record) = (&mut self.resync.update, &mut self.record);
+                let (local, permit, turn) = (&mut self.local, &self.permit, &mut self.turn);
+                if primary.is_some_and(|primary| {
+                    primary.marks_ended(trusted, update, record, local, permit, turn)
+                }) {
+                    self.sync_as_wanted();
+                }
                 Ok(())
             }
             (Copying::DigestsWanted { volume, extent, coarse }, None) if listens || blank => {
@@ -258,41 +223,13 @@ impl Engine {
             (Copying::Differs { volume, extent, sequence }, primary) => {
                 Verify::check_reported(self.turn.config(), volume, extent)?;
                 if let Some(primary) = primary {
-                    primary.peer_differs(
-                        volume,
-                        extent,
-                        sequence,
-                        &mut self.resync.verify,
-                        &mut self.local,
-                        &mut self.turn,
-                    );
+                    let (verify, local) = (&mut self.resync.verify, &mut self.local);
+                    primary.peer_differs(volume, extent, sequence, verify, local, &mut self.turn);
                 }
                 Ok(())
             }
             (other, _) => Err(out_of_turn(&Message::Copying(other))),
         }
-    }
-
-    /// A source asks for this node's marks.
-    fn tell_marks(&mut self) {
-        let marks = self.view().own_marks();
-        for page in marks.dirty_pages() {
-            let bits = Some(marks.page_bits(page));
-            self.turn.send(Message::Copying(Copying::Marks { page, bits }));
-        }
-        let b = self.record.superblock();
-        let trusted = !b.marks_void && !self.local.members().are_foreign() && b.seeding == 0;
-        self.turn.send(Message::Copying(Copying::MarksEnd { trusted }));
-    }
-
-    fn marks_ended(&mut self, trusted: bool) {
-        if !trusted {
-            return self.copy_everything();
-        }
-        let Some(primary) = self.standing.primary_mut() else { return };
-        primary.drop_queue("order was lost", &mut self.local, &self.permit, &mut self.turn);
-        self.local.hot_mut().bitmap_changed();
-        self.sync_as_wanted();
     }
 
     pub(crate) fn meet_as_target(&mut self) {
@@ -302,7 +239,7 @@ impl Engine {
         let mut facts = recovery::facts_of(peer, &ours);
         facts.source_old |= self.view().leader_went_back();
         let Decision { label, verdict } = recovery::decide(&facts);
-        self.remember_row(facts, label, false);
+        self.show.remember_row(facts, label, false, ours, &self.peer.session, &mut self.turn);
         // The source alone knows whether it can resume; refusals need no memory.
         if verdict == Verdict::Refuse {
             return self.refuse(label, false);
@@ -315,36 +252,6 @@ impl Engine {
         }
         let secondary = self.standing.is(Following::Secondary);
         self.permit.lease_mut().met(&self.peer.session, secondary, &mut self.turn);
-    }
-
-    /// Records durably that the metadata of a machine that went back proves nothing, before one of the two becomes primary.
-    fn doubt_leader(&mut self) {
-        let Some(peer) = self.peer.session.peer().filter(|_| self.view().leader_went_back()) else {
-            return;
-        };
-        let generation = peer.lineage.generation;
-        if self.standing.is(Following::Secondary)
-            && !self.view().doubts_peer()
-            && !self.local.metadata_failed()
-        {
-            self.turn.warn(format!(
-                "the machine of {} was reset to a snapshot with its memory: its metadata is invalid since generation \
-                 {generation}, and everything is compared at the next resync",
-                self.turn.config().peer
-            ));
-            self.record.want(Goal::PeerInvalid(generation));
-        }
-    }
-
-    /// What the peer said of itself is how it is now: this node may become primary by it.
-    pub(crate) fn peer_proven(&mut self) {
-        let Some(peer) = self.peer.session.peer() else { return };
-        let serving = peer.serving;
-        self.check_ends(self.permit.pause().peer_answered(serving));
-        self.handed(serving);
-        if !self.standing.leads() && !serving && self.standing.is(Following::Returning) {
-            self.meet_without_primary();
-        }
     }
 
     /// Neither serves. A node that was primary when it stopped goes on, if the peer did not go on without it.
@@ -366,16 +273,28 @@ impl Engine {
             ..Returning::of(&ours, peer)
         });
         match verdict {
-            OnReturn::Refuse { as_source: true } => {
-                self.remember_refusal(label);
-                self.refuse(label, true);
-            }
-            OnReturn::Refuse { as_source: false } => {
-                self.remember_row(recovery::facts_of(peer, &ours), label, false);
-                self.refuse(label, false);
+            OnReturn::Refuse { as_source } => {
+                let (source, target) = if as_source { (&ours, peer) } else { (peer, &ours) };
+                let facts = recovery::facts_of(source, target);
+                self.show.remember_row(
+                    facts,
+                    label,
+                    as_source,
+                    ours,
+                    &self.peer.session,
+                    &mut self.turn,
+                );
+                self.refuse(label, as_source);
             }
             OnReturn::Stay => {
-                self.doubt_leader();
+                if let Some(generation) = self.view().leader_to_doubt() {
+                    self.turn.warn(format!(
+                        "the machine of {} was reset to a snapshot with its memory: its metadata is invalid since \
+                         generation {generation}, and everything is compared at the next resync",
+                        self.turn.config().peer
+                    ));
+                    self.record.want(Goal::PeerInvalid(generation));
+                }
                 self.permit.lease_mut().met(&self.peer.session, !returning, &mut self.turn);
             }
             OnReturn::StepBack => {
@@ -431,6 +350,57 @@ impl View<'_> {
             assert!(known, "two bitmaps of one group have different pages");
         }
         marks
+    }
+
+    /// What the table is to look at where this node leads. `reversed`: the peer has not adopted the reverse resync's generation.
+    fn facts_as_source(&self, ours: &Hello, reversed: bool) -> Option<Facts> {
+        let (primary, peer) = (self.standing.primary()?, self.peer.session.peer()?);
+        let mut facts = recovery::facts_of(ours, peer);
+        facts.source_lacks = primary.lack.is_some();
+        facts.source_suspect = primary.must_not_stream(self.local);
+        // What a side that was given up holds lies on no line, and is in no proof: its marks alone tell it.
+        // A primary that could not record what it did remembers it, as long as it runs.
+        facts.invalid = ours.doubts || peer.doubts && !self.local.metadata_failed();
+        facts.target_old |=
+            self.leader_went_back() || !reversed && primary.peer_went_back(peer, &ours.lineage);
+        if peer.wrote || !peer.alone {
+            primary.recall(peer, reversed, self.line_does_not_fit(), &mut facts);
+            facts.equal &= self.resync.update.is_proven_needless();
+        }
+        facts.seeding = self.resync.seed.is_under_way(self.record.superblock());
+        facts.seeded = self.resync.seed.has_passed(peer);
+        Some(facts)
+    }
+
+    /// What a source is told that asks for this node's marks.
+    fn marks_told(&self) -> Vec<Copying> {
+        let marks = self.own_marks();
+        let page = |page| Copying::Marks { page, bits: Some(marks.page_bits(page)) };
+        let b = self.record.superblock();
+        let trusted = !b.marks_void && !self.local.members().are_foreign() && b.seeding == 0;
+        let end = Copying::MarksEnd { trusted };
+        marks.dirty_pages().map(page).chain([end]).collect()
+    }
+
+    /// The generation of a machine that went back. That its metadata proves nothing is recorded durably, before one of the two
+    /// becomes primary.
+    fn leader_to_doubt(&self) -> Option<Generation> {
+        let peer = self.peer.session.peer().filter(|_| self.leader_went_back())?;
+        let doubts = self.standing.is(Following::Secondary)
+            && !self.doubts_peer()
+            && !self.local.metadata_failed();
+        doubts.then_some(peer.lineage.generation)
+    }
+
+    /// The peer remembers more than our metadata is: what our marks prove has to be doubted durably, whatever comes of
+    /// this meeting. Refused, we would change it until it looks as young as what the peer remembers.
+    fn must_doubt_marks(&self) -> bool {
+        let said = self.peer.session.said();
+        let remembers = self.peer.session.peer().map(|peer| peer.remembers);
+        remembers.is_some_and(|remembers| recovery::is_older(said, remembers))
+            && !self.standing.leads()
+            && !self.record.superblock().marks_void
+            && !self.local.metadata_failed()
     }
 
     /// Whether the process that this node followed last is behind what it sent: its machine went back together with its memory.

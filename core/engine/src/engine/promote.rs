@@ -132,7 +132,14 @@ impl Engine {
         let follows = recovery::only_followed(&ours, other);
         let suspect = other.suspect;
         if decision.verdict == Verdict::Refuse {
-            self.remember_row(facts, decision.label, true);
+            self.show.remember_row(
+                facts,
+                decision.label,
+                true,
+                ours,
+                &self.peer.session,
+                &mut self.turn,
+            );
         }
         if follows {
             let node = &self.turn.config().node;
@@ -161,7 +168,7 @@ impl Engine {
             .lease_mut()
             .is_not_needed(self.peer.session.peer().is_some(), self.turn.effects());
         self.hang_up(Parting::RoleChanged, format!("{} becomes primary", self.turn.config().node));
-        self.hurry();
+        self.standing.hurry();
     }
 
     /// The peer says that it did not go on: so we do, if that can be recorded.

@@ -35,7 +35,7 @@ impl Engine {
         // Nothing of the new disk goes to what was kept of the one before.
         self.keeper.keep_ahead_no_more();
         let failed = self.standing.failed();
-        self.reset_follower();
+        self.standing.reset_follower(&mut self.keeper, &self.record, &mut self.turn);
         if let (Some((volume, fault)), Some(follower)) = (failed, self.standing.follower_mut()) {
             follower.stop_applying(volume, fault);
         }
@@ -87,7 +87,7 @@ impl Engine {
                 )
             }
             None => {
-                self.reset_follower();
+                self.standing.reset_follower(&mut self.keeper, &self.record, &mut self.turn);
                 self.record.keeping_mut().line_changed(self.local.hot_mut(), self.turn.now());
                 format!("volume {name} of {group} has another disk; {peer} copies everything to it")
             }

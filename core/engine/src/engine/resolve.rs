@@ -53,7 +53,7 @@ impl Engine {
         let (node, peer) = (self.turn.config().node.clone(), self.turn.config().peer.clone());
         self.peer.session.admit();
         self.record.keeping_mut().line_changed(self.local.hot_mut(), self.turn.now());
-        self.reset_follower();
+        self.standing.reset_follower(&mut self.keeper, &self.record, &mut self.turn);
         self.hang_up(Parting::RoleChanged, format!("{node} discarded its own writes"));
         let text =
             format!("{node} discarded its own writes; {peer} resyncs it when they are connected");

@@ -155,14 +155,16 @@ impl Engine {
                 }
             }
             Goal::PeerInvalid(_) => self.peer.tell_recorded(&mut self.turn),
-            Goal::Void => {
-                if self.resync.update.awaits_record() {
-                    self.sync_as_wanted();
-                }
-            }
+            Goal::Void if self.resync.update.awaits_record() => self.sync_as_wanted(),
+            Goal::Void => {}
             Goal::Yielded { command, .. } => self.gave_up(command),
-            Goal::Restoring => self.restoring_saved(),
-            Goal::Restored => self.restored_saved(),
+            Goal::Restoring => {
+                self.standing.reset_follower(&mut self.keeper, &self.record, &mut self.turn);
+                self.keeper.put_back(self.turn.effects());
+            }
+            Goal::Restored => {
+                self.standing.restored(&mut self.keeper, &self.record, &mut self.turn);
+            }
             Goal::Unpromoted if self.standing.is_promoting() => {
                 let refusal = self.permit.lease_mut().end_takeover(self.turn.config());
                 self.standing.not_promoted(refusal, &self.record, &mut self.turn);

@@ -5,20 +5,18 @@ use crate::config::Config;
 use crate::effect::StoreOp;
 use crate::engine::Engine;
 use crate::event::{CommandId, StoreOutcome};
-use crate::peer::owed::PeerCopy;
 use crate::purpose::SeedIo;
 use crate::record::save::Goal;
 use crate::refusal::Refusal;
 use crate::resync::digest::{ASKED_BYTES_MAX, digests_of};
-use crate::resync::seed::{SAMPLE, Told, is_blank};
+use crate::resync::seed::{SAMPLE, is_blank};
 use crate::role::busy;
 use crate::show::view::View;
 use alloc::format;
 use alloc::string::String;
-use helio_format::copying::{Copying, Digest};
+use helio_format::copying::Copying;
 use helio_format::message::{Message, Parting};
-use helio_plant::{Plant, planted};
-use helio_units::{Extent, Generation, VolumeIndex};
+use helio_units::{Generation, VolumeIndex};
 
 /// Questions open at the peer at once.
 const ASKED_MOST: usize = (ASKED_BYTES_MAX.0 / SAMPLE.0) as usize / 2;
@@ -62,7 +60,7 @@ impl Engine {
             &self.permit,
             &mut self.turn,
         );
-        self.seed_stopped("the seed starts again");
+        self.resync.seed.interrupt("the seed starts again", &mut self.turn);
         self.resync.update.forget_wish();
         self.resync.seed.record();
         // What it said of itself when it connected may be old by now.
@@ -101,9 +99,9 @@ impl Engine {
                     }),
                     Err((volume, extent, fault)) => {
                         let volume = self.turn.config().name_of(volume);
-                        self.seed_stopped(&format!(
-                            "this node cannot read {extent} of volume {volume}: {fault}"
-                        ));
+                        let why =
+                            format!("this node cannot read {extent} of volume {volume}: {fault}");
+                        self.resync.seed.interrupt(&why, &mut self.turn);
                     }
                 }
             }
@@ -182,7 +180,7 @@ impl Engine {
         if self.resync.seed.is_being_recorded() {
             return Err(busy());
         }
-        self.seed_stopped("the seed is cancelled");
+        self.resync.seed.interrupt("the seed is cancelled", &mut self.turn);
         self.resync.update.want();
         if let Some(primary) = self.standing.primary_mut() {
             primary.owed.end_pause();
@@ -191,24 +189,23 @@ impl Engine {
         if let Some(blank) = self.peer.session.peer().filter(|hello| is_blank(hello)) {
             self.record.keeping_mut().ages_mut().begin_again(blank.metadata);
         }
-        self.copy_everything();
+        if let Some(primary) = self.standing.primary_mut() {
+            primary.copy_everything(
+                &mut self.resync.update,
+                &mut self.record,
+                &mut self.local,
+                &self.permit,
+                &mut self.turn,
+            );
+        }
         let text = "the seed is cancelled: everything is copied when the peer is connected";
         Ok(String::from(text))
-    }
-
-    /// A comparison comes to nothing.
-    pub(crate) fn seed_stopped(&mut self, why: &str) {
-        if let Some(command) = self.resync.seed.stop_comparing() {
-            let hint = format!("repeat `helio seed end {}`", self.turn.config().group);
-            let text = format!("the comparison of the shipped disk was interrupted: {why}");
-            self.turn.done(command, Err(Refusal::later("busy", text, hint)));
-        }
     }
 
     /// Looks at places here, and asks the peer about them.
     pub(crate) fn seed_step(&mut self) {
         if self.resync.seed.is_comparing() && !self.standing.serves() {
-            self.seed_stopped("this node is no longer primary");
+            self.resync.seed.interrupt("this node is no longer primary", &mut self.turn);
         }
         if !self.resync.seed.is_comparing() {
             return;
@@ -238,21 +235,6 @@ impl Engine {
         self.record.want(Goal::Seeded { command, incarnation });
     }
 
-    /// The peer told what it holds at a place. Returns whether it was asked by the comparison.
-    pub(crate) fn seed_told(&mut self, place: (VolumeIndex, Extent), list: &[Digest]) -> bool {
-        let marks = self.standing.primary().map(|primary| &primary.marks);
-        match self.resync.seed.told(place, list, marks) {
-            Told::Unasked => false,
-            Told::Noted => true,
-            Told::Differs(command) => {
-                let refusal = not_the_disk(self.turn.config(), place);
-                self.turn.warn(refusal.text.clone());
-                self.turn.done(command, Err(refusal));
-                true
-            }
-        }
-    }
-
     /// The record says seeding no more: the two meet anew.
     pub(crate) fn seeded(&mut self, id: CommandId, incarnation: u64) {
         let same = self.peer.session.peer().is_some_and(|hello| hello.incarnation == incarnation);
@@ -270,18 +252,6 @@ impl Engine {
         );
         self.meet_as_source();
     }
-
-    /// The peer's image is the disk that was shipped: the marks tell what it lacks.
-    pub(crate) fn update_seeded(&mut self) {
-        if let Some(primary) = self.standing.primary_mut() {
-            primary.peer_copy = PeerCopy::Shipped { by_bitmaps: false };
-            if planted(Plant::SeedForgets) {
-                primary.marks.clear();
-            }
-        }
-        self.resync.update.want();
-        self.sync_as_wanted();
-    }
 }
 
 impl View<'_> {
@@ -295,20 +265,4 @@ impl View<'_> {
     pub(crate) fn is_blank(&self) -> bool {
         self.record.superblock().lineage.generation == Generation::NONE && !self.is_adopting()
     }
-}
-
-/// The samples tell that the peer's disk is another one.
-fn not_the_disk(config: &Config, (volume, extent): (VolumeIndex, Extent)) -> Refusal {
-    let Config { group, peer, .. } = config;
-    Refusal::new(
-        "not-the-disk",
-        format!(
-            "the disk of {group} on {peer} is not a copy made since `helio seed begin {group}`: volume {} differs at \
-             {extent}, which was not written since",
-            config.name_of(volume)
-        ),
-        format!(
-            "put the right disk in place on {peer} and repeat; or copy everything: `helio resync {group} --full`"
-        ),
-    )
 }

@@ -240,7 +240,11 @@ impl Engine {
                 Ok(())
             }
             Roles::Row { label } => {
-                self.row_told(label);
+                // Two that both serve are both sources, and went by the same row.
+                if !self.standing.leads() {
+                    let ours = self.view().hello_as_met();
+                    self.show.row_told(label, ours, &self.peer.session, &self.turn);
+                }
                 Ok(())
             }
         }

@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How long the peer may take.
+//! What the peer is told of the line and tells of it, and how long it may take.
 
 use crate::lead::Primary;
+use crate::local::Local;
+use crate::peer::link::Session;
+use crate::peer::permit::Permit;
+use crate::record::Record;
 use crate::stream::line::Entry;
+use crate::turn::Turn;
+use alloc::string::String;
 use core::time::Duration;
-use helio_units::{Bytes, Rate};
+use helio_format::message::{Ack, Ping};
+use helio_units::{Bytes, Generation, Rate};
 
 /// A link slower than this may lose its peer over one long write; a short one always gets through in time.
 const SLOWEST_LINK: Rate = Rate::mbit(1);
@@ -19,5 +26,42 @@ impl Primary {
         let next = self.line.get(c.received().next()).map(Entry::item);
         let payload = next.filter(|item| item.sequence <= c.sent()).and_then(|item| item.payload);
         Some(SLOWEST_LINK.time_for(Bytes(payload.map_or(0, |payload| payload.length.into()))))
+    }
+
+    /// The peer acknowledges items.
+    ///
+    /// # Errors
+    /// It cannot have what it says it has: the connection must end.
+    pub(crate) fn peer_acknowledges(
+        &mut self,
+        ack: Ack,
+        session: &mut Session,
+        record: &mut Record,
+        local: &Local,
+        permit: &Permit,
+        turn: &mut Turn,
+    ) -> Result<(), String> {
+        if self.flow.is_some() {
+            self.peer_incarnation = session.peer().map(|h| h.incarnation);
+            // One that had no history has a record by now: its metadata changed at least once since it sent its hello.
+            let began = session.peer().filter(|h| h.lineage.generation == Generation::NONE);
+            let recorded = began.map(|h| h.metadata + 1);
+            record.keeping_mut().ages_mut().hear(recorded.unwrap_or_default());
+        }
+        if self.acknowledged(ack, local, permit, turn)? {
+            session.progressed(turn.now());
+        }
+        Ok(())
+    }
+
+    /// What a ping tells of its sender's line.
+    pub(crate) fn describe(&self, ping: &mut Ping, local: &Local, turn: &Turn) {
+        let lag = self.lag(turn.now(), local);
+        ping.mode = Some(turn.config().mode);
+        ping.accepted = self.line.head();
+        ping.completed = self.covered();
+        ping.backlog_bytes = lag.bytes.0;
+        ping.backlog_items = lag.writes;
+        ping.backlog_age = u64::try_from(lag.oldest.as_millis()).unwrap_or(u64::MAX);
     }
 }

@@ -2,12 +2,55 @@
 //! What a primary takes of the peer's hello.
 
 use crate::lead::Primary;
+use crate::local::Local;
+use crate::peer::owed::PeerCopy;
+use crate::peer::permit::Permit;
+use crate::record::Record;
+use crate::record::save::Goal;
+use crate::resync::update::Update;
+use crate::turn::Turn;
 use helio_format::lineage::Lineage;
 use helio_format::message::Hello;
 use helio_plant::{Plant, planted};
 use helio_recovery::Facts;
 
 impl Primary {
+    /// Nothing is known of the peer's copy: everything is marked, durably, and then copied.
+    pub(crate) fn copy_everything(
+        &mut self,
+        update: &mut Update,
+        record: &mut Record,
+        local: &mut Local,
+        permit: &Permit,
+        turn: &mut Turn,
+    ) {
+        self.peer_copy = PeerCopy::Unknown;
+        self.marks.set_all();
+        self.drop_queue("the content of the peer's copy is unknown", local, permit, turn);
+        local.hot_mut().bitmap_changed();
+        update.await_record();
+        record.want(Goal::Void);
+    }
+
+    /// The peer told all its marks. Returns whether they tell what to copy.
+    pub(crate) fn marks_ended(
+        &mut self,
+        trusted: bool,
+        update: &mut Update,
+        record: &mut Record,
+        local: &mut Local,
+        permit: &Permit,
+        turn: &mut Turn,
+    ) -> bool {
+        if trusted {
+            self.drop_queue("order was lost", local, permit, turn);
+            local.hot_mut().bitmap_changed();
+        } else {
+            self.copy_everything(update, record, local, permit, turn);
+        }
+        trusted
+    }
+
     /// Takes note of what the peer's hello says of its image.
     pub(crate) fn meets(&mut self, peer: &Hello) {
         self.peer_keeping.met(peer.consistent, peer.head);

@@ -3,6 +3,7 @@
 
 mod conversation;
 mod copying;
+mod keeping;
 pub(crate) mod lack;
 mod last_copy;
 mod lease;

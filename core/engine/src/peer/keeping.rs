@@ -2,6 +2,8 @@
 //! Room for before-images that a secondary does not have, and what its primary knows of that.
 
 use crate::config::{Config, SafeCopy};
+use crate::peer::link::Session;
+use crate::turn::Turn;
 use alloc::format;
 use alloc::string::String;
 use helio_format::copying::Copying;
@@ -20,18 +22,17 @@ impl Shortage {
         Self { wanted, free }
     }
 
-    /// What the secondary's log says.
-    pub(crate) fn warning(self, group: &str) -> String {
+    /// The secondary logs it, and reports it to its primary.
+    pub(crate) fn tell(self, session: &Session, turn: &mut Turn) {
         let Self { wanted, free } = self;
-        format!(
+        let group = &turn.config().group;
+        turn.warn(format!(
             "no space to preserve the last consistent copy: {wanted} required, {free} available; enlarge the file \
              system or the limit, or run `helio resync {group} --give-up-safe-copy` on the primary"
-        )
-    }
-
-    /// What the secondary reports to its primary.
-    pub(crate) const fn message(self) -> Message {
-        Message::Copying(Copying::NoRoom { wanted: self.wanted.0, free: self.free.0 })
+        ));
+        if session.peer().is_some() {
+            turn.send(Message::Copying(Copying::NoRoom { wanted: wanted.0, free: free.0 }));
+        }
     }
 }
 

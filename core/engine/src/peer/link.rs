@@ -277,10 +277,12 @@ impl Session {
         self.meeting()?.reported.as_ref()
     }
 
-    pub(crate) fn reports(&mut self, report: Report) {
+    /// This node reports.
+    pub(crate) fn reports(&mut self, report: Report, turn: &mut Turn) {
         if let Some(meeting) = self.meeting_mut() {
-            meeting.reported = Some(report);
+            meeting.reported = Some(report.clone());
         }
+        turn.send(Message::Report(report));
     }
 
     /// The peer reported what follows from here on.

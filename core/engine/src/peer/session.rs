@@ -10,10 +10,77 @@
 //! A peer is lost when none of its cursors moved for T while something sent is unacknowledged; while it says that
 //! it is flushing, for the flush limit instead. A long item on its way adds the time it may take. With nothing outstanding, hearing nothing for T is loss (rule 8).
 
+use crate::effect::Effect;
+use crate::peer::link::Session;
+use crate::turn::Turn;
 use alloc::format;
 use alloc::string::String;
-use helio_format::message::Message;
+use core::time::Duration;
+use helio_format::message::{Message, Parting};
+use helio_recovery::{Meaning, meaning};
 
 pub(crate) fn out_of_turn(message: &Message) -> String {
     format!("an unexpected message of kind {}", message.code())
+}
+
+impl Session {
+    /// The sender of the hello is not this group's peer, or cannot be it. Returns why the conversation is to end.
+    pub(crate) fn refuse_wrong_peer(&mut self, wrong: &str, turn: &mut Turn) -> String {
+        let peer = &turn.config().peer;
+        let why = format!("the node at the address of {peer} cannot be the peer: {wrong}");
+        turn.warn(why.clone());
+        let hint = String::from("use the same configuration file on both nodes");
+        self.refuse("wrong-peer", hint);
+        why
+    }
+
+    /// Refuses the peer by a row of the table, which was read with one of the two as its source. Returns why the
+    /// conversation is to end.
+    pub(crate) fn refuse_by(
+        &mut self,
+        label: &'static str,
+        we_are_source: bool,
+        turn: &mut Turn,
+    ) -> String {
+        let config = turn.config();
+        let (source, target) =
+            if we_are_source { (&config.node, &config.peer) } else { (&config.peer, &config.node) };
+        let Meaning { meaning: text, hint, .. } = meaning(label, &config.group, source, target);
+        let hint = hint.unwrap_or_default();
+        turn.warn(format!("{label}: {text}; {hint}"));
+        self.refuse(label, hint);
+        format!("{label}: {text}")
+    }
+
+    /// The peer ends the conversation. Returns why.
+    pub(crate) fn parted(&mut self, parting: Parting, text: String, turn: &mut Turn) -> String {
+        let peer = turn.config().peer.clone();
+        let closed = format!("{peer} closed the connection: {text}");
+        let why = if matches!(parting, Parting::RoleChanged | Parting::Stopping) {
+            closed
+        } else {
+            turn.warn(closed);
+            format!("{peer} refused: {text}")
+        };
+        if parting == Parting::VolumeFailed {
+            let hint = format!("`helio status {}` on {peer} shows what to do", turn.config().group);
+            self.peer_failed(text, hint);
+        }
+        if parting == Parting::Refused && self.refused().is_none() {
+            let hint = format!("`helio status` on {peer} and its log show what to do");
+            self.refuse("refused-by-peer", hint);
+        }
+        turn.push(Effect::Hangup { why: why.clone(), refused: parting == Parting::Refused });
+        why
+    }
+
+    /// Gives a silent peer up. Returns why, if it is one. `outstanding`: see [`Session::silent`].
+    pub(crate) fn give_up(&self, outstanding: Option<Duration>, turn: &mut Turn) -> Option<String> {
+        let silent = self.silent(outstanding, turn.config(), turn.now())?;
+        let peer = &turn.config().peer;
+        let why = format!("{peer} made no progress for {:.1} s", silent.as_secs_f64());
+        turn.warn(why.clone());
+        turn.push(Effect::Hangup { why: why.clone(), refused: false });
+        Some(why)
+    }
 }

@@ -9,6 +9,7 @@ use crate::effect::StoreOp;
 use crate::event::{CommandId, StoreOutcome};
 use crate::purpose::Look;
 use crate::refusal::{Refusal, StoreFault};
+use crate::turn::Turn;
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::vec::Vec;
@@ -29,17 +30,6 @@ const LOOKS: u32 = 6;
 const LOOKING_MAX: usize = 8;
 /// Hot extents are let go with so many keepings of marks behind the beginning.
 const COOLS: u32 = 5;
-
-/// What digests from the peer mean to the comparison.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Told {
-    /// The comparison did not request them.
-    Unasked,
-    /// They are taken note of.
-    Noted,
-    /// The peer's disk is another one: the comparison that this command began is over.
-    Differs(CommandId),
-}
 
 /// One stretch of a volume in which one place is compared.
 #[derive(Clone, Debug)]
@@ -216,10 +206,19 @@ impl Seed {
     }
 
     /// Ends a comparison before its end. Returns the command that began it.
-    pub(crate) fn stop_comparing(&mut self) -> Option<CommandId> {
+    fn stop_comparing(&mut self) -> Option<CommandId> {
         let check = self.check.take()?;
         self.stale += check.asked.len();
         Some(check.command)
+    }
+
+    /// The comparison, if there is one, comes to nothing.
+    pub(crate) fn interrupt(&mut self, why: &str, turn: &mut Turn) {
+        if let Some(command) = self.stop_comparing() {
+            let hint = format!("repeat `helio seed end {}`", turn.config().group);
+            let text = format!("the comparison of the shipped disk was interrupted: {why}");
+            turn.done(command, Err(Refusal::later("busy", text, hint)));
+        }
     }
 
     /// The connection is gone, and with it all answers.
@@ -320,24 +319,28 @@ impl Seed {
         place: (VolumeIndex, Extent),
         list: &[Digest],
         marks: Option<&Bitmap>,
-    ) -> Told {
+        turn: &mut Turn,
+    ) -> bool {
         if self.stale > 0 {
             self.stale -= 1;
-            return Told::Noted;
+            return true;
         }
-        let (Some(check), Some(marks)) = (&mut self.check, marks) else { return Told::Unasked };
+        let (Some(check), Some(marks)) = (&mut self.check, marks) else { return false };
         let sample = check.asked.front().map(|n| &check.samples[*n]);
-        let Some(sample) = sample.filter(|sample| sample.place == place) else {
-            return Told::Unasked;
-        };
+        let Some(sample) = sample.filter(|sample| sample.place == place) else { return false };
         let same = sample.ours == list;
         check.asked.pop_front();
         let (volume, extent) = place;
         // What was written meanwhile is copied anyway.
         if same || marks.may_differ(volume, extent.offset) {
-            return Told::Noted;
+            return true;
         }
-        self.stop_comparing().map_or(Told::Noted, Told::Differs)
+        if let Some(command) = self.stop_comparing() {
+            let refusal = not_the_disk(turn.config(), place);
+            turn.warn(refusal.text.clone());
+            turn.done(command, Err(refusal));
+        }
+        true
     }
 }
 
@@ -384,4 +387,20 @@ impl Sample {
         let (volume, extent) = self.place;
         (volume, StoreOp::Read { extent, look_for_zeros: true })
     }
+}
+
+/// The samples tell that the peer's disk is another one.
+fn not_the_disk(config: &Config, (volume, extent): (VolumeIndex, Extent)) -> Refusal {
+    let Config { group, peer, .. } = config;
+    Refusal::new(
+        "not-the-disk",
+        format!(
+            "the disk of {group} on {peer} is not a copy made since `helio seed begin {group}`: volume {} differs at \
+             {extent}, which was not written since",
+            config.name_of(volume)
+        ),
+        format!(
+            "put the right disk in place on {peer} and repeat; or copy everything: `helio resync {group} --full`"
+        ),
+    )
 }

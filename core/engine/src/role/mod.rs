@@ -10,8 +10,10 @@ mod heard;
 mod kept;
 pub(crate) mod leave;
 mod promote;
+mod received;
 pub(crate) mod record;
 pub(crate) mod resolve;
+mod restore;
 mod standing;
 pub(crate) mod switch;
 

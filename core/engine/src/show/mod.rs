@@ -6,6 +6,7 @@ pub(crate) mod decided;
 pub(crate) mod fault;
 pub(crate) mod invariants;
 pub(crate) mod recorder;
+mod report;
 pub(crate) mod status;
 pub(crate) mod verdict;
 pub(crate) mod view;

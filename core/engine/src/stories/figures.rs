@@ -76,14 +76,6 @@ fn how_long_a_write_took_is_counted_once_it_is_answered() {
     assert_eq!(times(&desk), AnswerTimes::default());
 }
 
-/// The first numbers of splitmix64 from the seed 0, as its authors publish them.
-#[test]
-fn the_dice_are_splitmix64() {
-    let mut dice = crate::dice::Dice::new(0);
-    let rolled = [0; 3].map(|_| dice.roll());
-    assert_eq!(rolled, [0xE220_A839_7B1D_CDAF, 0x6E78_9E6A_A1B9_65F4, 0x06C4_5D18_8009_454F]);
-}
-
 #[test]
 fn each_request_of_a_client_counts_to_the_operation_it_asks_for() {
     let (extent, punch, fua) = (Extent::new(0, 4096), false, false);

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A promotion that goes back to the last consistent image: how it ends, and what becomes of what was received.
+
+use crate::event::BeforeOutcome;
+use crate::follow::before::Keeper;
+use crate::follow::follower::Follower;
+use crate::record::Record;
+use crate::refusal::Refusal;
+use crate::role::{Following, Stage, Standing};
+use crate::turn::Turn;
+use alloc::format;
+use alloc::string::String;
+use helio_units::VolumeIndex;
+
+impl Standing {
+    /// It does not take place, and the node is what it was before.
+    pub(crate) fn end_promotion(
+        &mut self,
+        refusal: Refusal,
+        keeper: &mut Keeper,
+        record: &Record,
+        turn: &mut Turn,
+    ) {
+        keeper.end_restore();
+        if let Stage::Following(Following::Promoting { command, .. }) = self.stage() {
+            self.stand(Following::resting(record.superblock().role));
+            if let Some(id) = command {
+                turn.done(id, Err(refusal));
+            }
+        }
+    }
+
+    /// The record says that the image is restored.
+    pub(crate) fn restored(&mut self, keeper: &mut Keeper, record: &Record, turn: &mut Turn) {
+        let b = record.superblock();
+        let text = format!(
+            "the preserved copy of {} is restored as of item {}",
+            b.lineage.generation, b.head
+        );
+        turn.warn(text);
+        self.reset_follower(keeper, record, turn);
+        keeper.end_restore();
+    }
+
+    /// The image could not be restored.
+    pub(crate) fn restore_failed(
+        &mut self,
+        outcome: BeforeOutcome,
+        keeper: &mut Keeper,
+        record: &Record,
+        turn: &mut Turn,
+    ) {
+        let why = match outcome {
+            BeforeOutcome::Damaged => String::from("it is damaged; nothing was restored"),
+            BeforeOutcome::Failed(fault) => format!("{fault}"),
+            BeforeOutcome::FlushFailed { volumes } => {
+                let first = VolumeIndex(volumes.trailing_zeros() as u16);
+                format!("a flush of volume {} failed", turn.config().name_of(first))
+            }
+            BeforeOutcome::NoRoom { .. } | BeforeOutcome::Done => String::from("no room"),
+        };
+        let text = format!("the preserved copy of {} was not restored: {why}", turn.config().group);
+        turn.warn(text.clone());
+        let hint = "repair the disk and repeat; or wait for a resync, which copies everything";
+        self.end_promotion(Refusal::new("restore-failed", text, hint), keeper, record, turn);
+    }
+
+    /// Discards what was received and not issued: slots, cursors, gate, and the items that wait for their chunks to be
+    /// preserved. An item that waits there and has no slot any more would be issued once the keeping ends. Nothing of
+    /// the follower's may be under way.
+    pub(crate) fn reset_follower(&mut self, keeper: &mut Keeper, record: &Record, turn: &mut Turn) {
+        let Some(follower) = self.follower_mut() else { return };
+        follower.lay_down(turn);
+        *follower = Follower::new(turn.config().volumes.len(), record.superblock().head);
+        keeper.forget_parked();
+    }
+}
