@@ -67,9 +67,9 @@ impl Engine {
         let Some(primary) = self.standing.primary_mut() else {
             return Err(self.not_primary("pause"));
         };
-        primary.peer_keeping.forget_refusal();
+        primary.forget_refusal();
         primary.drop_queue("paused by an operator", &mut self.local, &self.permit, &mut self.turn);
-        primary.owed.pause();
+        primary.pause();
         self.local.hot_mut().bitmap_changed();
         let group = &self.turn.config().group;
         Ok(Some(format!(
@@ -80,7 +80,7 @@ impl Engine {
     /// Ends a pause as a resync does, and nothing else.
     fn resume(&mut self, id: CommandId) -> Result<Option<String>, Refusal> {
         let Some(primary) = self.standing.primary() else { return Err(self.not_primary("resume")) };
-        if !primary.owed.is_paused() {
+        if !primary.owed().is_paused() {
             let group = &self.turn.config().group;
             return Err(Refusal::new(
                 "not-paused",
@@ -108,13 +108,13 @@ impl Engine {
         let Some(primary) = self.standing.primary_mut() else {
             return Err(self.not_primary("resync"));
         };
-        primary.owed.end_pause();
+        primary.end_pause();
         primary.mark_differing(&mut self.resync.verify, &mut self.local);
-        if primary.flow.is_some() && primary.owed.is_image_out_of_order() {
+        if primary.is_updating() {
             primary.copier.go_on();
             return Ok(Some(String::from("the resync is running")));
         }
-        if primary.flow.is_some() {
+        if primary.streams() {
             primary.mend(&self.local, &self.turn);
             return Ok(Some(String::from(if primary.marks.none_dirty() {
                 "nothing to resync: writes are sent in order"

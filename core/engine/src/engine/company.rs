@@ -25,7 +25,7 @@ impl Engine {
                 true
             }
             (Some(p), Stage::Leading(Leading::Primary)) => {
-                p.is_level() && !p.owed.is_image_out_of_order()
+                p.is_level() && !p.owed().is_image_out_of_order()
             }
             (None, Stage::Following(Following::Secondary)) => {
                 let begun = self.standing.streaming().is_some_and(|f| f.is_begun());
@@ -46,7 +46,7 @@ impl Engine {
         if self.local.metadata_failed() && primary.unreplicated == Unreplicated::Wanted {
             primary.refuse_alone(&self.local, &self.permit, &mut self.turn);
         }
-        if primary.tell_generation {
+        if primary.is_to_tell_generation() {
             primary.go_on_in(
                 lineage,
                 &mut self.resync.verify,
@@ -84,7 +84,7 @@ impl Engine {
             lineage.generation
         ));
         primary.unreplicated = Unreplicated::Recorded;
-        primary.tell_generation = primary.flow.is_some();
+        primary.generation_changed();
         primary.consider_all(&self.local, &self.permit, &mut self.turn);
     }
 }

@@ -248,8 +248,7 @@ impl Engine {
             }
             return Err(String::from("an acknowledgement arrived at a node that sends nothing"));
         };
-        if primary.flow.is_some() {
-            primary.peer_incarnation = incarnation;
+        if primary.hears(incarnation) {
             self.record.keeping_mut().ages_mut().hear(recorded.unwrap_or_default());
         }
         if primary.acknowledged(ack, &self.local, &self.permit, &mut self.turn)? {
@@ -370,7 +369,7 @@ impl Engine {
     pub(crate) fn keep_alive(&mut self) {
         let primary = self.standing.primary();
         let waiting = primary.is_some_and(|p| p.queue.waiters() > 0) || self.standing.is_leaving();
-        let undurable = primary.is_some_and(|p| p.cursors.completed() > p.cursors.durable());
+        let undurable = primary.is_some_and(|p| p.cursors().completed() > p.cursors().durable());
         let hurry = waiting && undurable && self.peer.session.may_hurry();
         let state = primary.map(|_| self.state());
         if hurry || self.peer.session.is_ping_due(state, self.turn.now()) {

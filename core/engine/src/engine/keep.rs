@@ -133,9 +133,9 @@ impl Engine {
         let logs = self.turn.config().queue.disconnected == WhenFull::Log
             || self.standing.is_leaving_for_good();
         if let Some(primary) = self.standing.primary_mut()
-            && primary.flow.is_none()
+            && !primary.streams()
             && primary.lack.is_none()
-            && primary.owed.queues_in_order()
+            && primary.owed().queues_in_order()
             && logs
         {
             primary.drop_queue(

@@ -141,13 +141,12 @@ impl Engine {
         let Some(primary) = self.standing.primary_mut() else {
             return Err(String::from("a lack of space was reported to a node that copies nothing"));
         };
-        if primary.flow.is_none() || !primary.peer_keeping.is_asked() {
+        if !primary.peer_has_no_room(Shortage::new(wanted, free)) {
             return Ok(());
         }
-        primary.peer_keeping.refuse(Shortage::new(wanted, free));
         if primary.lack.is_some() {
             // Marks could not take the queue's place: the two meet again, until there is room or it is given up.
-            let why = primary.peer_keeping.needs_room(self.turn.config());
+            let why = primary.keeping().needs_room(self.turn.config());
             self.hang_up(Parting::RoleChanged, why);
         } else {
             primary.drop_queue(
@@ -163,9 +162,9 @@ impl Engine {
     /// Updates without keeping the peer's last consistent image.
     pub(crate) fn give_up_safe_copy(&mut self) {
         if let Some(primary) = self.standing.primary_mut() {
-            primary.peer_keeping.give_up();
+            primary.give_up_safe_copy();
             // An update under way begins anew, so that the peer hears of it.
-            if primary.flow.is_some() && primary.owed.is_image_out_of_order() {
+            if primary.is_updating() {
                 primary.drop_queue(
                     "the operator requested a resync without a safe copy",
                     &mut self.local,

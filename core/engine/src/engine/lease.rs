@@ -70,7 +70,7 @@ impl Engine {
                 self.turn.effects(),
             );
         };
-        let gives_up = primary.flow.is_none() && self.standing.is_leaving_for_good();
+        let gives_up = !primary.streams() && self.standing.is_leaving_for_good();
         if self.permit.lease.set_gives_up(gives_up) {
             self.answer_withheld();
         }
@@ -167,7 +167,8 @@ impl Engine {
         else {
             return;
         };
-        let same = p.peer_incarnation == Some(peer.incarnation) && peer.sure && fork >= p.answered;
+        let same =
+            p.peer_incarnation() == Some(peer.incarnation) && peer.sure && fork >= p.answered;
         if withholds && same && !self.permit.lease.was_used() {
             let name = &self.turn.config().peer;
             self.turn.warn(format!(

@@ -167,9 +167,9 @@ impl Engine {
             Verdict::ResumeReceived => {
                 primary.resume_received(lineage, received, verify, local, permit, turn);
             }
-            Verdict::ResumeDurable if reversed && primary.peer_consistent => {
+            Verdict::ResumeDurable if reversed && primary.peer_is_consistent() => {
                 primary.begin_stream(
-                    Opening { lineage, from: primary.cursors.durable().next(), consistent: true },
+                    Opening { lineage, from: primary.cursors().durable().next(), consistent: true },
                     verify,
                     local,
                     permit,
@@ -177,12 +177,12 @@ impl Engine {
                 );
             }
             Verdict::ResumeDurable | Verdict::ResumeEqual => {
-                let c = &primary.cursors;
+                let c = primary.cursors();
                 let at = if planted(Plant::ResumeUnflushed) { c.received() } else { c.durable() };
                 primary.resume_durable(lineage, at, verify, local, permit, turn);
             }
             Verdict::UpdateMarks => {
-                primary.peer_copy.ask_bitmap();
+                primary.ask_bitmap();
                 self.resync.update.await_marks();
                 turn.send(Message::Copying(Copying::MarksWanted));
             }
@@ -199,7 +199,7 @@ impl Engine {
     /// Nothing is known of the peer's copy: everything is marked, durably, and then copied.
     pub(crate) fn copy_everything(&mut self) {
         let Some(primary) = self.standing.primary_mut() else { return };
-        primary.peer_copy = PeerCopy::Unknown;
+        primary.found(PeerCopy::Unknown);
         primary.marks.set_all();
         primary.drop_queue(
             "the content of the peer's copy is unknown",
@@ -227,7 +227,7 @@ impl Engine {
         }
         let keeps_nothing = !peer.consistent || peer.lineage.generation == Generation::NONE;
         let wanted = self.turn.config().autosync || self.resync.update.is_wanted() || keeps_nothing;
-        if wanted && !primary.owed.is_paused() {
+        if wanted && !primary.owed().is_paused() {
             self.resync.update.forget_wish();
             self.sync_or_ask(None);
         }

@@ -50,7 +50,7 @@ impl Engine {
         let Some(primary) = self.standing.primary_mut() else {
             return Err(self.not_primary("seed begin"));
         };
-        if known || primary.flow.is_some() {
+        if known || primary.streams() {
             return Err(Refusal::new(
                 "peer-has-a-copy",
                 format!("{peer} is connected and has a copy of {group}: there is nothing to seed"),
@@ -65,7 +65,7 @@ impl Engine {
         if let Some((volume, fault)) = primary.faulted {
             return Err(self.volume_refusal(volume, fault));
         }
-        primary.peer_keeping.forget_refusal();
+        primary.forget_refusal();
         primary.drop_queue(
             "a disk is to be shipped",
             &mut self.local,
@@ -195,7 +195,7 @@ impl Engine {
         self.seed_stopped("the seed is cancelled");
         self.resync.update.want();
         if let Some(primary) = self.standing.primary_mut() {
-            primary.owed.end_pause();
+            primary.end_pause();
             primary.faulted = None;
         }
         if let Some(blank) = self.peer.session.peer().filter(|hello| is_blank(hello)) {
@@ -270,7 +270,7 @@ impl Engine {
             let text = "the connection was lost after the samples of the shipped disk were compared; all data will be compared";
             return self.done(id, Ok(String::from(text)));
         };
-        primary.owed.end_pause();
+        primary.end_pause();
         let left = primary.marks.dirty_bytes();
         self.resync.seed.pass(incarnation);
         self.resync.update.want();
@@ -284,7 +284,7 @@ impl Engine {
     /// The peer's image is the disk that was shipped: the marks tell what it lacks.
     pub(crate) fn update_seeded(&mut self) {
         if let Some(primary) = self.standing.primary_mut() {
-            primary.peer_copy = PeerCopy::Shipped { by_bitmaps: false };
+            primary.found(PeerCopy::Shipped { by_bitmaps: false });
             if planted(Plant::SeedForgets) {
                 primary.marks.clear();
             }

@@ -18,7 +18,6 @@
 
 use crate::engine::Engine;
 use crate::event::CommandId;
-use crate::lead::outgoing::Flow;
 use crate::record::save::Leave;
 use crate::refusal::Refusal;
 use crate::role::switch::ASKED_PATIENCE;
@@ -88,9 +87,7 @@ impl Engine {
             ));
         }
         // A stream that the peer has not taken up yet is waited for while this node leaves.
-        let in_order = p.flow.as_ref().is_some_and(Flow::answers_count)
-            && p.owed.stays_consistent()
-            && p.marks.none_dirty();
+        let in_order = p.answers_count() && p.owed().stays_consistent() && p.marks.none_dirty();
         if !in_order {
             return Err(Refusal::later(
                 "not-level",
@@ -122,7 +119,7 @@ impl Engine {
     /// While it drains: whether it cannot come to a hand-over any more.
     pub(crate) fn cannot_hand(&self, until: Moment) -> bool {
         let Some(p) = self.standing.primary() else { return true };
-        p.flow.is_none() || p.owed.is_image_out_of_order() || self.turn.now() >= until
+        !p.streams() || p.owed().is_image_out_of_order() || self.turn.now() >= until
     }
 
     /// Nothing was recorded and nobody was asked yet: it just goes on.

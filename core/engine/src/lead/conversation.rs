@@ -13,8 +13,10 @@ impl Primary {
     /// when an item has arrived whole: so the next one that has not gets its time on the slowest link. That the socket takes
     /// bytes proves nothing: a hung peer's kernel takes them too.
     pub(crate) fn outstanding(&self) -> Option<Duration> {
-        let c = &self.cursors;
-        self.flow.as_ref().filter(|_| c.sent() > c.durable())?;
+        let c = self.target.cursors();
+        if !self.target.streams() || c.sent() <= c.durable() {
+            return None;
+        }
         let next = self.line.get(c.received().next()).filter(|e| e.item.sequence <= c.sent());
         let payload = next.and_then(|e| e.item.payload);
         Some(SLOWEST_LINK.time_for(Bytes(payload.map_or(0, |payload| payload.length.into()))))

@@ -29,10 +29,9 @@ impl Primary {
         if !self.is_taken_up() {
             return;
         }
-        self.tell_generation = false;
         // A marker that is on its way ends the inconsistency before the peer takes up the new generation.
-        let sent = self.cursors.sent();
-        let consistent = self.owed.is_consistent_after(sent);
+        let sent = self.target.cursors().sent();
+        let consistent = self.target.owed().is_consistent_after(sent);
         self.begin_stream(
             Opening { lineage, from: sent.next(), consistent },
             verify,
