@@ -4,7 +4,6 @@
 use crate::effect::StoreOp;
 use crate::event::{Run, StoreOutcome};
 use crate::lead::Primary;
-use crate::lead::target::Begun;
 use crate::lead::ticket::Ticket;
 use crate::local::Local;
 use crate::peer::owed::Owed;
@@ -36,7 +35,7 @@ impl Primary {
         let nothing_to_do = self.marks.none_dirty() && peer_consistent;
         self.copier.begin_anew(head, &mut self.marks);
         let safe_copy = turn.config().safe_copy;
-        let Begun { stream, keep } = self.target.begin_update(head, nothing_to_do, safe_copy);
+        let (stream, keep) = self.target.begin_update(head, nothing_to_do, safe_copy);
         verify.rewind();
         // What the local store is still busy with reaches the peer by its marks: the peer owes no word about it.
         self.line.iter_mut().for_each(|entry| entry.peer_completed = true);

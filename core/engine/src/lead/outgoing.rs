@@ -3,7 +3,6 @@
 //! for the peer, and the drawing of the pace, stand in `target.rs`.
 
 use crate::lead::Primary;
-use crate::lead::target::Begun;
 use crate::local::Local;
 use crate::peer::permit::Permit;
 use crate::resync::verify::Verify;
@@ -35,7 +34,7 @@ impl Primary {
         turn: &mut Turn,
     ) {
         let (head, safe_copy) = (self.line.head, turn.config().safe_copy);
-        let Begun { stream, keep } = self.target.begin_stream(head, from, consistent, safe_copy);
+        let (stream, keep) = self.target.begin_stream(head, from, consistent, safe_copy);
         verify.rewind();
         let marked = self.marks.dirty_bytes().0;
         let to_copy = if consistent { 0 } else { self.chunks_from(from) + marked };

@@ -89,14 +89,6 @@ struct Flow {
     uptake: Uptake,
 }
 
-/// A stream that begins, as its start tells the peer.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Begun {
-    pub(super) stream: u32,
-    /// The peer is to preserve its last consistent image.
-    pub(super) keep: bool,
-}
-
 /// What a primary keeps for one peer: what it owes it, how far that peer is, the stream to it, and what is known of its copy.
 ///
 /// Whatever belongs to one peer alone stands here and not in `Primary`, so that a primary of several peers holds several of
@@ -329,7 +321,7 @@ impl Target {
         from: Sequence,
         consistent: bool,
         safe_copy: SafeCopy,
-    ) -> Begun {
+    ) -> (u32, bool) {
         self.tell_generation = false;
         self.cursors.sent = Sequence(from.0 - 1);
         self.begin(head, from, consistent, safe_copy)
@@ -342,7 +334,7 @@ impl Target {
         head: Sequence,
         consistent: bool,
         safe_copy: SafeCopy,
-    ) -> Begun {
+    ) -> (u32, bool) {
         if consistent {
             self.owed.restore_order();
         } else {
@@ -352,20 +344,21 @@ impl Target {
         self.begin(head, head.next(), consistent, safe_copy)
     }
 
-    /// A stream flows from here on: the one before ends, and what the peer still says of it counts no more.
+    /// A stream flows from here on: the one before ends, and what the peer still says of it counts no more. Returns its
+    /// number, and whether the peer is to preserve its last consistent image.
     fn begin(
         &mut self,
         head: Sequence,
         from: Sequence,
         consistent: bool,
         safe_copy: SafeCopy,
-    ) -> Begun {
+    ) -> (u32, bool) {
         self.consistent = consistent;
         self.streams += 1;
         let pace = Pace::Behind { until: head };
         self.flow = Some(Flow { pace, unsent: Bytes::ZERO, uptake: Uptake::Unheard });
         let keep = self.keeping.ask(from, consistent, safe_copy);
-        Begun { stream: self.streams, keep }
+        (self.streams, keep)
     }
 
     /// Nothing is sent any more.
