@@ -76,9 +76,9 @@ impl Engine {
         let Some(primary) = self.standing.primary_mut() else {
             return Err(self.view().not_primary("pause"));
         };
-        primary.peer_keeping.forget_refusal();
+        primary.forget_refusal();
         primary.drop_queue("paused by an operator", &mut self.local, &self.permit, &mut self.turn);
-        primary.owed.pause();
+        primary.pause();
         self.local.hot_mut().bitmap_changed();
         let group = &self.turn.config().group;
         Ok(Some(format!(
@@ -91,7 +91,7 @@ impl Engine {
         let Some(primary) = self.standing.primary() else {
             return Err(self.view().not_primary("resume"));
         };
-        if !primary.owed.is_paused() {
+        if !primary.owed().is_paused() {
             let group = &self.turn.config().group;
             return Err(Refusal::new(
                 "not-paused",
@@ -119,13 +119,13 @@ impl Engine {
         let Some(primary) = self.standing.primary_mut() else {
             return Err(self.view().not_primary("resync"));
         };
-        primary.owed.end_pause();
+        primary.end_pause();
         primary.mark_differing(&mut self.resync.verify, &mut self.local);
-        if primary.flow.is_some() && primary.owed.is_image_out_of_order() {
+        if primary.is_updating() {
             primary.copier.go_on();
             return Ok(Some(String::from("the resync is running")));
         }
-        if primary.flow.is_some() {
+        if primary.streams() {
             primary.mend(&self.local, &self.turn);
             return Ok(Some(String::from(if primary.marks.none_dirty() {
                 "nothing to resync: writes are sent in order"

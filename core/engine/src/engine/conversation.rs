@@ -236,7 +236,7 @@ impl Engine {
     pub(crate) fn keep_alive(&mut self) {
         let primary = self.standing.primary();
         let waiting = primary.is_some_and(|p| p.queue.waiters() > 0) || self.standing.is_leaving();
-        let undurable = primary.is_some_and(|p| p.cursors.completed() > p.cursors.durable());
+        let undurable = primary.is_some_and(|p| p.cursors().completed() > p.cursors().durable());
         let hurry = waiting && undurable && self.peer.session.may_hurry();
         let state = primary.map(|_| self.view().state());
         let (config, now) = (self.turn.config(), self.turn.now());

@@ -36,7 +36,7 @@ impl Engine {
             self.standing.primary_mut().filter(|_| self.peer.session.peer().is_some())
         {
             // Not by what its hello said: an update of this conversation that did not end may have changed that.
-            let consistent = primary.peer_consistent;
+            let consistent = primary.peer_is_consistent();
             primary.begin_sync(lineage, consistent, &mut self.resync.verify, &mut self.turn);
         }
     }
@@ -50,13 +50,13 @@ impl Engine {
         let primary = self.standing.primary_mut();
         let result = if let Some(why) = refused {
             if let Some(primary) = primary {
-                primary.owed.explain("the hook before-resync refused a resync");
+                primary.explain("the hook before-resync refused a resync");
             }
             Err(hook_refused(&self.turn.config().group, &why))
         } else {
             let source = primary.map(|primary| Facts {
-                streams: primary.flow.is_some(),
-                unwanted: unwanted || primary.owed.is_paused(),
+                streams: primary.streams(),
+                unwanted: unwanted || primary.owed().is_paused(),
                 connected,
             });
             let begins = self.resync.update.hook_agreed(source);

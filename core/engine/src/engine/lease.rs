@@ -35,7 +35,7 @@ impl Engine {
                 self.turn.effects(),
             );
         };
-        let gives_up = primary.flow.is_none() && self.standing.is_leaving_for_good();
+        let gives_up = !primary.streams() && self.standing.is_leaving_for_good();
         if self.permit.lease_mut().set_gives_up(gives_up) {
             self.answer_withheld();
         }
@@ -117,7 +117,8 @@ impl View<'_> {
         else {
             return false;
         };
-        let same = p.peer_incarnation == Some(peer.incarnation) && peer.sure && fork >= p.answered;
+        let same =
+            p.peer_incarnation() == Some(peer.incarnation) && peer.sure && fork >= p.answered;
         same && self.permit.withholds(self.turn.now()) && !self.permit.lease().was_used()
     }
 

@@ -100,14 +100,14 @@ impl Engine {
                 });
             }
             // Whoever is to take over follows the newest generation first.
-            let told = |p: &Primary| p.is_taken_up() && !p.tell_generation;
+            let told = |p: &Primary| p.is_taken_up() && !p.is_to_tell_generation();
             if self.record.is_saving() || !self.standing.primary().is_some_and(told) {
                 return;
             }
         }
         if let Some(p) = self.standing.primary_mut()
-            && p.owed.queues_in_order()
-            && (!p.owed.stays_consistent() || p.cursors.durable() < p.line.head())
+            && p.owed().queues_in_order()
+            && (!p.owed().stays_consistent() || p.cursors().durable() < p.line.head())
         {
             p.drop_queue(
                 "this node leaves the primary role",
@@ -214,9 +214,9 @@ impl View<'_> {
     /// Whether a leaving primary has nothing more to wait for.
     pub(crate) fn is_delivered(&self, until: Moment) -> bool {
         let Some(p) = self.standing.primary() else { return true };
-        let owed = p.flow.is_some()
-            && !p.owed.is_image_out_of_order()
-            && p.cursors.durable() < p.line.head();
+        let owed = p.streams()
+            && !p.owed().is_image_out_of_order()
+            && p.cursors().durable() < p.line.head();
         p.is_quiet() && self.permit.pause().is_quiet() && (!owed || self.turn.now() >= until)
     }
 

@@ -109,9 +109,9 @@ impl Engine {
             Verdict::ResumeReceived => {
                 primary.resume_received(lineage, received, verify, local, permit, turn);
             }
-            Verdict::ResumeDurable if reversed && primary.peer_consistent => {
+            Verdict::ResumeDurable if reversed && primary.peer_is_consistent() => {
                 primary.begin_stream(
-                    Opening { lineage, from: primary.cursors.durable().next(), consistent: true },
+                    Opening { lineage, from: primary.cursors().durable().next(), consistent: true },
                     verify,
                     local,
                     permit,
@@ -119,12 +119,12 @@ impl Engine {
                 );
             }
             Verdict::ResumeDurable | Verdict::ResumeEqual => {
-                let c = &primary.cursors;
+                let c = primary.cursors();
                 let at = if planted(Plant::ResumeUnflushed) { c.received() } else { c.durable() };
                 primary.resume_durable(lineage, at, verify, local, permit, turn);
             }
             Verdict::UpdateMarks => {
-                primary.peer_copy.ask_bitmap();
+                primary.ask_bitmap();
                 self.resync.update.await_marks();
                 turn.send(Message::Copying(Copying::MarksWanted));
             }
@@ -159,7 +159,7 @@ impl Engine {
         }
         let keeps_nothing = !peer.consistent || peer.lineage.generation == Generation::NONE;
         let wanted = self.turn.config().autosync || self.resync.update.is_wanted() || keeps_nothing;
-        if wanted && !primary.owed.is_paused() {
+        if wanted && !primary.owed().is_paused() {
             self.resync.update.forget_wish();
             self.sync_or_ask(None);
         }

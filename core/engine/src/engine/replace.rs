@@ -136,7 +136,7 @@ impl View<'_> {
         if !lack.is_recorded() {
             return Err(busy());
         }
-        if primary.flow.is_none() {
+        if !primary.streams() {
             return Err(Refusal::later(
                 "peer-lost",
                 format!("{peer}, which has the data for the new disk, is not connected"),

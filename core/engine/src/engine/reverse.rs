@@ -5,7 +5,6 @@ use crate::config::Config;
 use crate::engine::Engine;
 use crate::event::CommandId;
 use crate::lead::lack::{Lack, Reversal};
-use crate::lead::outgoing::Cursors;
 use crate::refusal::Refusal;
 use crate::role::busy;
 use crate::role::resolve::Stake;
@@ -44,9 +43,7 @@ impl Engine {
         let peer = self.turn.config().peer.clone();
         let head = primary.line.head();
         primary.faulted = None;
-        primary.owed.restore_order();
-        primary.cursors = Cursors::all_at(head);
-        primary.peer_incarnation = incarnation;
+        primary.peer_leads_from(head, incarnation);
         primary.lack = Some(Lack::new(Some(Reversal { command: id, head })));
         primary.suspect_step(&mut self.local, &mut self.turn);
         self.resync.verify.rewind();
@@ -84,7 +81,7 @@ impl View<'_> {
                 format!("repeat when `helio status {}` shows it connected", config.group),
             ));
         }
-        if !primary.peer_consistent {
+        if !primary.peer_is_consistent() {
             return Err(Refusal::new(
                 "needs-sync",
                 format!("{peer}'s copy is not consistent: a copy to it was interrupted"),

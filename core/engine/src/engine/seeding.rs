@@ -38,7 +38,7 @@ impl Engine {
         let Some(primary) = self.standing.primary_mut() else {
             return Err(self.view().not_primary("seed begin"));
         };
-        if known || primary.flow.is_some() {
+        if known || primary.streams() {
             return Err(Refusal::new(
                 "peer-has-a-copy",
                 format!("{peer} is connected and has a copy of {group}: there is nothing to seed"),
@@ -53,7 +53,7 @@ impl Engine {
         if let Some((volume, fault)) = primary.faulted {
             return Err(self.view().volume_refusal(volume, fault));
         }
-        primary.peer_keeping.forget_refusal();
+        primary.forget_refusal();
         primary.drop_queue(
             "a disk is to be shipped",
             &mut self.local,
@@ -183,7 +183,7 @@ impl Engine {
         self.resync.seed.interrupt("the seed is cancelled", &mut self.turn);
         self.resync.update.want();
         if let Some(primary) = self.standing.primary_mut() {
-            primary.owed.end_pause();
+            primary.end_pause();
             primary.faulted = None;
         }
         if let Some(blank) = self.peer.session.peer().filter(|hello| is_blank(hello)) {
@@ -242,7 +242,7 @@ impl Engine {
             let text = "the connection was lost after the samples of the shipped disk were compared; all data will be compared";
             return self.turn.done(id, Ok(String::from(text)));
         };
-        primary.owed.end_pause();
+        primary.end_pause();
         let left = primary.marks.dirty_bytes();
         self.resync.seed.pass(incarnation);
         self.resync.update.want();

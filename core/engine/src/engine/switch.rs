@@ -18,7 +18,6 @@
 
 use crate::engine::Engine;
 use crate::event::CommandId;
-use crate::lead::outgoing::Flow;
 use crate::record::save::Leave;
 use crate::refusal::Refusal;
 use crate::role::switch::ASKED_PATIENCE;
@@ -69,9 +68,7 @@ impl Engine {
             ));
         }
         // A stream that the peer has not taken up yet is waited for while this node leaves.
-        let in_order = p.flow.as_ref().is_some_and(Flow::answers_count)
-            && p.owed.stays_consistent()
-            && p.marks.none_dirty();
+        let in_order = p.answers_count() && p.owed().stays_consistent() && p.marks.none_dirty();
         if !in_order {
             return Err(Refusal::later(
                 "not-level",
@@ -316,6 +313,6 @@ impl View<'_> {
     /// While it drains: whether it cannot come to a hand-over any more.
     pub(crate) fn cannot_hand(&self, until: Moment) -> bool {
         let Some(p) = self.standing.primary() else { return true };
-        p.flow.is_none() || p.owed.is_image_out_of_order() || self.turn.now() >= until
+        !p.streams() || p.owed().is_image_out_of_order() || self.turn.now() >= until
     }
 }

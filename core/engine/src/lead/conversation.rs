@@ -21,8 +21,10 @@ impl Primary {
     /// when an item has arrived whole: so the next one that has not gets its time on the slowest link. That the socket takes
     /// bytes proves nothing: a hung peer's kernel takes them too.
     pub(crate) fn outstanding(&self) -> Option<Duration> {
-        let c = &self.cursors;
-        self.flow.as_ref().filter(|_| c.sent() > c.durable())?;
+        let c = self.target.cursors();
+        if !self.target.streams() || c.sent() <= c.durable() {
+            return None;
+        }
         let next = self.line.get(c.received().next()).map(Entry::item);
         let payload = next.filter(|item| item.sequence <= c.sent()).and_then(|item| item.payload);
         Some(SLOWEST_LINK.time_for(Bytes(payload.map_or(0, |payload| payload.length.into()))))
@@ -41,8 +43,7 @@ impl Primary {
         permit: &Permit,
         turn: &mut Turn,
     ) -> Result<(), String> {
-        if self.flow.is_some() {
-            self.peer_incarnation = session.peer().map(|h| h.incarnation);
+        if self.target.heard(session.peer().map(|h| h.incarnation)) {
             // One that had no history has a record by now: its metadata changed at least once since it sent its hello.
             let began = session.peer().filter(|h| h.lineage.generation == Generation::NONE);
             let recorded = began.map(|h| h.metadata + 1);

@@ -3,7 +3,6 @@
 
 use crate::event::{Run, StoreOutcome};
 use crate::lead::Primary;
-use crate::lead::outgoing::Cursors;
 use crate::lead::ticket::Ticket;
 use crate::lead::write::shed;
 use crate::local::Local;
@@ -35,32 +34,25 @@ impl Primary {
         let head = self.line.head();
         let nothing_to_do = self.marks.none_dirty() && peer_consistent;
         self.copier.begin_anew(head, &mut self.marks);
-        if nothing_to_do {
-            self.owed.restore_order();
-        } else {
-            self.owed.begin_copying();
-        }
-        self.peer_consistent = nothing_to_do;
-        self.cursors = Cursors::all_at(head);
-        let stream = self.next_stream(head);
+        let safe_copy = turn.config().safe_copy;
+        let (stream, keep) = self.target.begin_update(head, nothing_to_do, safe_copy);
         verify.rewind();
         // What the local store is still busy with reaches the peer by its marks: the peer owes no word about it.
         self.line.iter_mut().for_each(Entry::peer_completes);
         let to_copy = self.marks.dirty_bytes();
         let all = turn.config().volumes.iter().fold(Bytes::ZERO, |sum, size| sum + *size);
-        let coarse = to_copy >= all && !self.peer_copy.is_shipped();
+        let coarse = to_copy >= all && !self.target.copy().is_shipped();
         self.copier.start(coarse, to_copy, turn.now());
         if nothing_to_do {
             self.copier.stop();
         }
         turn.info(format!("resync starts: {to_copy} in dirty regions"));
-        let keep = self.peer_keeping.ask(head.next(), nothing_to_do, turn.config().safe_copy);
         turn.send(Message::Start(Start {
             lineage,
             from: head.next(),
             consistent: nothing_to_do,
             keep,
-            whole: self.peer_copy.needs_no_bitmap(),
+            whole: self.target.copy().needs_no_bitmap(),
             to_copy: to_copy.0,
             stream,
         }));
@@ -68,8 +60,8 @@ impl Primary {
 
     /// Lets the copier run where order is kept and yet something is marked (a local write failed).
     pub(crate) fn mend(&mut self, local: &Local, turn: &Turn) {
-        let wanted = self.flow.is_some()
-            && !self.owed.is_image_out_of_order()
+        let wanted = self.target.streams()
+            && !self.target.owed().is_image_out_of_order()
             && !self.marks.none_dirty()
             && self.lack.is_none()
             && !local.suspect().any()
@@ -82,7 +74,7 @@ impl Primary {
     /// Starts as many copies as the bounds allow, and ends the update when nothing is left.
     pub(crate) fn copy_step(&mut self, local: &mut Local, turn: &mut Turn) {
         self.copier.pace_mut().judge(turn.now(), &turn.config().resync);
-        if !self.copier.is_running() || self.flow.is_none() {
+        if !self.copier.is_running() || !self.target.streams() {
             return;
         }
         if self.copier.progress().is_due(turn.now()) {
@@ -99,7 +91,7 @@ impl Primary {
             self.ask_ahead(turn);
         }
         let done = self.marks.none_dirty() && self.copier.is_idle();
-        match self.owed {
+        match *self.target.owed() {
             Owed::Copying { consistent_at: None } if done => self.push_consistent_marker(turn),
             Owed::InOrder { .. } if done => self.copier.stop(),
             _ => {}
@@ -108,7 +100,7 @@ impl Primary {
 
     /// Asks the peer what it holds, as far ahead as the window reaches.
     fn ask_ahead(&mut self, turn: &mut Turn) {
-        let completed = self.cursors.completed();
+        let completed = self.target.cursors().completed();
         while let Some(question) = self.copier.next_ask(completed, &mut self.marks) {
             turn.send(Message::Copying(question));
         }
@@ -141,7 +133,7 @@ impl Primary {
         let (row, of_this_round) = self.copier.end_read(id, &outcome);
         let (volume, extent) = row.place();
         self.queue.leave(Bytes(extent.length));
-        let current = of_this_round && self.copier.is_running() && self.flow.is_some();
+        let current = of_this_round && self.copier.is_running() && self.target.streams();
         let runs = match outcome {
             StoreOutcome::Differing(runs) => Some(runs),
             StoreOutcome::Failed(fault) => {
@@ -211,7 +203,7 @@ impl Primary {
     /// restart, its region is still marked.
     pub(crate) fn shed_copy(&mut self, at: Sequence, turn: &mut Turn) {
         let Some(entry) = self.line.get_mut(at) else { return };
-        if !self.owed.is_image_out_of_order()
+        if !self.target.owed().is_image_out_of_order()
             || self.lack.is_some()
             || !self.copier.is_of_this_round(entry.item())
         {
@@ -222,7 +214,7 @@ impl Primary {
 
     /// When the copier has something to do although nothing happens.
     pub(crate) fn copy_deadline(&self, turn: &Turn) -> Moment {
-        if self.copier.is_running() && self.flow.is_some() && !self.marks.none_dirty() {
+        if self.copier.is_running() && self.target.streams() && !self.marks.none_dirty() {
             self.copier.pace().next_at(turn.now(), &turn.config().resync)
         } else {
             Moment::NEVER
@@ -237,6 +229,6 @@ impl Primary {
         let item = self.copier_item(ItemKind::Consistent, VolumeIndex(0), extent);
         self.queue.enter(ITEM_COST, turn.now());
         self.push(Item { after, ..item }, None, ITEM_COST, turn);
-        self.owed.put_marker(sequence);
+        self.target.put_marker(sequence);
     }
 }

@@ -17,13 +17,12 @@ impl Primary {
         permit: &Permit,
         turn: &mut Turn,
     ) -> Option<String> {
-        if self.flow.is_none() || !self.peer_keeping.is_asked() {
+        if !self.target.has_no_room(shortage) {
             return None;
         }
-        self.peer_keeping.refuse(shortage);
         if self.lack.is_some() {
             // Marks could not take the queue's place: the two meet again, until there is room or it is given up.
-            return Some(self.peer_keeping.needs_room(turn.config()));
+            return Some(self.target.keeping().needs_room(turn.config()));
         }
         self.drop_queue("the peer has no space to preserve its copy", local, permit, turn);
         None
@@ -36,9 +35,9 @@ impl Primary {
         permit: &Permit,
         turn: &mut Turn,
     ) {
-        self.peer_keeping.give_up();
+        self.target.give_up_safe_copy();
         // An update under way begins anew, so that the peer hears of it.
-        if self.flow.is_some() && self.owed.is_image_out_of_order() {
+        if self.target.is_updating() {
             let because = "the operator requested a resync without a safe copy";
             self.drop_queue(because, local, permit, turn);
         }

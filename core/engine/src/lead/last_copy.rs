@@ -8,10 +8,10 @@ use helio_units::Bytes;
 impl Primary {
     /// Answered bytes that are durable nowhere: what is lacking here is not made whole by a write that reached the store.
     pub(crate) fn only_queued(&self) -> Bytes {
-        if self.lack.is_none() || self.cursors.durable() >= self.line.head() {
+        if self.lack.is_none() || self.target.cursors().durable() >= self.line.head() {
             return Bytes::ZERO;
         }
-        let durable = self.cursors.durable();
+        let durable = self.target.cursors().durable();
         let answered = self.line.iter().filter(|entry| entry.is_answered_for_itself());
         let only = answered.map(Entry::item).filter(|item| {
             item.sequence > durable

@@ -10,7 +10,7 @@ impl Primary {
     pub(crate) fn is_together(&self, mode: Mode) -> bool {
         self.is_level()
             && self.effective(mode) != Mode::Async
-            && self.owed.marker().is_none()
+            && self.target.owed().marker().is_none()
             && self.lack.is_none()
             && self.unreplicated == Unreplicated::Together
     }

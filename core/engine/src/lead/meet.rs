@@ -24,7 +24,7 @@ impl Primary {
         permit: &Permit,
         turn: &mut Turn,
     ) {
-        self.peer_copy = PeerCopy::Unknown;
+        self.target.found(PeerCopy::Unknown);
         self.marks.set_all();
         self.drop_queue("the content of the peer's copy is unknown", local, permit, turn);
         local.hot_mut().bitmap_changed();
@@ -53,21 +53,22 @@ impl Primary {
 
     /// Takes note of what the peer's hello says of its image.
     pub(crate) fn meets(&mut self, peer: &Hello) {
-        self.peer_keeping.met(peer.consistent, peer.head);
-        self.peer_consistent = peer.consistent;
+        self.target.met(peer.consistent, peer.head);
     }
 
     /// Whether the peer holds less than it reported as durable: its machine went back, and perhaps its memory with it.
     pub(crate) fn peer_went_back(&self, peer: &Hello, ours: &Lineage) -> bool {
-        let same_process = self.peer_incarnation == Some(peer.incarnation);
+        let same_process = self.target.incarnation() == Some(peer.incarnation);
         let known = same_process || peer.lineage.generation == ours.generation;
         let followed = !(peer.wrote || peer.alone);
-        let holds_less = followed && known && peer.head.max(peer.received) < self.cursors.durable();
+        let holds_less =
+            followed && known && peer.head.max(peer.received) < self.target.cursors().durable();
         // The same process acknowledged items of this generation, and is now in an earlier one, perhaps as its former primary.
         let fork = ours.fork_from(peer.lineage.generation);
-        let before =
-            same_process && !peer.alone && fork.is_some_and(|fork| fork < self.cursors.durable());
-        self.peer_incarnation.is_some()
+        let before = same_process
+            && !peer.alone
+            && fork.is_some_and(|fork| fork < self.target.cursors().durable());
+        self.target.incarnation().is_some()
             && peer.trusted
             && peer.clean
             && (holds_less || before)
@@ -84,14 +85,14 @@ impl Primary {
     /// What this primary remembers of a peer whose copy lies on its line. `unfit`: items on it are too narrow for the peer.
     pub(crate) fn recall(&self, peer: &Hello, reversed: bool, unfit: bool, facts: &mut Facts) {
         let received = peer.received;
-        facts.same_memory = !reversed && self.peer_incarnation == Some(peer.incarnation);
-        facts.equal = !unfit && self.owed.queues_in_order();
+        facts.same_memory = !reversed && self.target.incarnation() == Some(peer.incarnation);
+        facts.equal = !unfit && self.target.owed().queues_in_order();
         facts.line_from_received = !unfit
             && !reversed
-            && (self.cursors.durable()..=self.cursors.sent()).contains(&received)
+            && (self.target.cursors().durable()..=self.target.cursors().sent()).contains(&received)
             && self.can_resume_behind(received);
         facts.line_from_durable = !unfit
-            && self.peer_incarnation.is_some()
-            && self.can_resume_behind(self.cursors.durable());
+            && self.target.incarnation().is_some()
+            && self.can_resume_behind(self.target.cursors().durable());
     }
 }

@@ -9,10 +9,12 @@ mod last_copy;
 mod lease;
 mod meet;
 pub(crate) mod outgoing;
+mod peer;
 mod seeding;
 pub(crate) mod status;
 mod survey;
 mod suspect;
+mod target;
 pub(crate) mod ticket;
 mod unreplicated;
 mod verifying;
@@ -21,12 +23,10 @@ mod write;
 use crate::config::Config;
 use crate::event::StoreOutcome;
 use crate::lead::lack::Lack;
-use crate::lead::outgoing::{Cursors, Flow};
+use crate::lead::target::Target;
 use crate::lead::ticket::Ticket;
 use crate::local::Local;
 use crate::local::failure::Failed;
-use crate::peer::keeping::PeerKeeping;
-use crate::peer::owed::{Owed, PeerCopy};
 use crate::peer::permit::Permit;
 use crate::purpose::PrimaryIo;
 use crate::purpose::Reader;
@@ -59,43 +59,25 @@ pub(crate) struct Primary {
     pub(crate) answers: Answers,
     /// Every item up to here has ended on the local store.
     pub(crate) here: Sequence,
-    /// Up to here, what the peer has durable was taken note of.
-    pub(crate) settled: Sequence,
     /// The first item that failed there and whose mark is not kept yet.
     pub(crate) failed_at: Option<Sequence>,
     /// Whether writes may be acknowledged without the peer.
     pub(crate) unreplicated: Unreplicated,
-    /// The stream goes on in another generation, which the peer is yet to be told.
-    pub(crate) tell_generation: bool,
-    /// Streams begun by this primary.
-    pub(crate) streams: u32,
-    /// What is known of the peer's copy.
-    pub(crate) peer_copy: PeerCopy,
     /// The highest position answered.
     pub(crate) answered: Sequence,
     /// Since when regions are dirty, if any are; not later than the oldest write that they stand for.
     pub(crate) dirty_since: Option<Moment>,
-    /// What the peer is owed.
-    pub(crate) owed: Owed,
-    /// How far the peer is.
-    pub(crate) cursors: Cursors,
-    /// The peer's incarnation these cursors belong to.
-    pub(crate) peer_incarnation: Option<u64>,
-    /// The stream, while one flows.
-    pub(crate) flow: Option<Flow>,
+    /// The peer that everything is sent to.
+    target: Target,
     pub(crate) copier: Copier,
     /// Regions of this node's own store are not good, and the peer's are.
     pub(crate) lack: Option<Lack>,
     /// Volumes whose bytes prove nothing although they are read well: a flush failed, or the disk is another one.
     pub(crate) distrusted: BTreeSet<VolumeIndex>,
-    /// The peer's image is known to keep the order promise.
-    pub(crate) peer_consistent: bool,
     /// What fails now was never issued to the store.
     pub(crate) unissued: bool,
     /// The local store failed on a volume, and how.
     pub(crate) faulted: Option<(VolumeIndex, StoreFault)>,
-    /// Whether the peer keeps its last consistent image while it is updated.
-    pub(crate) peer_keeping: PeerKeeping,
 }
 
 impl Primary {
@@ -116,25 +98,16 @@ impl Primary {
             slots: Slots::default(),
             answers: Answers::default(),
             here: head,
-            settled: head,
             failed_at: None,
             unreplicated: Unreplicated::Recorded,
-            tell_generation: false,
-            streams: 0,
-            peer_copy: PeerCopy::ByBitmaps,
             answered: head,
             dirty_since: None,
-            owed: Owed::at_start(equal),
-            cursors: Cursors::all_at(head),
-            peer_incarnation: None,
-            flow: None,
+            target: Target::new(head, equal),
             copier: Copier::default(),
             lack: None,
             distrusted: BTreeSet::new(),
-            peer_consistent: false,
             unissued: false,
             faulted: None,
-            peer_keeping: PeerKeeping::default(),
         }
     }
 
@@ -197,10 +170,11 @@ impl Primary {
 
     /// The mode in force for answers given now.
     pub(crate) fn effective(&self, asked: Mode) -> Mode {
-        match &self.flow {
-            _ if self.lack.is_some() && !planted(Plant::LackAlone) => Mode::Sync,
-            Some(flow) if flow.answers_count() && !self.owed.is_image_out_of_order() => asked,
-            _ => Mode::Async,
+        let counts = || self.target.answers_count() && !self.target.owed().is_image_out_of_order();
+        match () {
+            () if self.lack.is_some() && !planted(Plant::LackAlone) => Mode::Sync,
+            () if counts() => asked,
+            () => Mode::Async,
         }
     }
 
@@ -212,8 +186,8 @@ impl Primary {
         permit: &Permit,
         turn: &mut Turn,
     ) {
-        if self.owed.queues_in_order() {
-            let lost = self.line.head().0 - self.cursors.durable().0;
+        if self.target.owed().queues_in_order() {
+            let lost = self.line.head().0 - self.target.cursors().durable().0;
             turn.warn(format!(
                 "queue dropped: {because}; {lost} items are only recorded in the bitmap, and their order is lost"
             ));
@@ -225,9 +199,8 @@ impl Primary {
         local.hot_mut().bitmap_changed();
         self.copier.begin_anew(self.line.head(), &mut self.marks);
         self.line.iter_mut().for_each(|entry| _ = entry.unpend());
-        self.owed.drop_order(because);
+        self.target.drop_order(because);
         self.copier.stop();
-        self.flow = None;
         self.consider_all(local, permit, turn);
     }
 
@@ -235,7 +208,7 @@ impl Primary {
     /// waits for an extent to turn cold in which that peer lacks something.
     pub(crate) fn wait_for_nobody(&mut self, local: &mut Local, permit: &Permit, turn: &mut Turn) {
         let waits = self.queue.waiters() > 0 || local.hot().is_full();
-        if waits && self.flow.is_none() && self.owed.queues_in_order() {
+        if waits && !self.target.streams() && self.target.owed().queues_in_order() {
             self.drop_queue(
                 "the peer is not connected, and this node leaves the primary role",
                 local,
@@ -287,8 +260,12 @@ impl Primary {
             lag.oldest = self.dirty_since.map_or(Duration::ZERO, |since| now - since);
         }
         // Of a peer that is away only what was durable there is known to be there still.
-        let connected = self.flow.is_some();
-        let there = if connected { self.cursors.completed() } else { self.cursors.durable() };
+        let connected = self.target.streams();
+        let there = if connected {
+            self.target.cursors().completed()
+        } else {
+            self.target.cursors().durable()
+        };
         let lacking = |e: &&Entry| {
             e.slot().is_some()
                 && e.item().sequence > there

@@ -9,7 +9,7 @@ use helio_plant::{Plant, planted};
 impl Primary {
     /// The peer's image is the disk that was shipped: the marks tell what it lacks.
     pub(crate) fn use_shipped(&mut self) {
-        self.peer_copy = PeerCopy::Shipped { by_bitmaps: false };
+        self.target.found(PeerCopy::Shipped { by_bitmaps: false });
         if planted(Plant::SeedForgets) {
             self.marks.clear();
         }

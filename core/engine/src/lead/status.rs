@@ -31,7 +31,7 @@ pub struct SyncStatus {
 impl Primary {
     pub(crate) fn sync_status(&self, now: Moment) -> Option<SyncStatus> {
         let progress = self.copier.progress();
-        ((self.copier.is_running() || self.lack.is_some()) && self.flow.is_some()).then(|| {
+        ((self.copier.is_running() || self.lack.is_some()) && self.target.streams()).then(|| {
             SyncStatus {
                 to_copy: progress.to_copy(),
                 copied: progress.copied(),

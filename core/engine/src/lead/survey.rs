@@ -20,7 +20,7 @@ use helio_units::{Extent, VolumeIndex};
 impl Primary {
     /// Takes up as many stretches as may be under way, unless the copier has enough to do.
     pub(crate) fn survey_step(&mut self, local: &mut Local, turn: &mut Turn) {
-        if !self.copier.is_sure(self.cursors.completed()) {
+        if !self.copier.is_sure(self.target.cursors().completed()) {
             return;
         }
         while let Some(id) = self.copier.next_stretch(&mut self.marks) {
@@ -39,7 +39,7 @@ impl Primary {
     ) {
         let stretch = self.copier.survey().get(id);
         let of_this_round = self.copier.is_of_round(stretch.round());
-        let current = of_this_round && self.copier.is_running() && self.flow.is_some();
+        let current = of_this_round && self.copier.is_running() && self.target.streams();
         // What cannot be asked is read, and a fault comes to light there.
         let empty = matches!(outcome, StoreOutcome::Empty(true));
         let (volume, extent) = stretch.row().place();

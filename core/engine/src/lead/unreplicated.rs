@@ -34,10 +34,9 @@ impl Primary {
         if !self.is_taken_up() {
             return;
         }
-        self.tell_generation = false;
         // A marker that is on its way ends the inconsistency before the peer takes up the new generation.
-        let sent = self.cursors.sent();
-        let consistent = self.owed.is_consistent_after(sent);
+        let sent = self.target.cursors().sent();
+        let consistent = self.target.owed().is_consistent_after(sent);
         self.begin_stream(
             Opening { lineage, from: sent.next(), consistent },
             verify,
@@ -66,7 +65,7 @@ impl Primary {
         if local.metadata_failed() && self.unreplicated == Unreplicated::Wanted {
             self.refuse_alone(local, permit, turn);
         }
-        if self.tell_generation {
+        if self.target.is_to_be_told() {
             self.go_on_in(lineage, verify, local, permit, turn);
         }
         if record.is_saving() || local.metadata_failed() {
@@ -102,7 +101,7 @@ impl Primary {
             lineage.generation
         ));
         self.unreplicated = Unreplicated::Recorded;
-        self.tell_generation = self.flow.is_some();
+        self.target.generation_changed();
         self.consider_all(local, permit, turn);
     }
 
@@ -116,7 +115,11 @@ impl Primary {
         turn: &mut Turn,
     ) {
         let logs = turn.config().queue.disconnected == WhenFull::Log || leaves;
-        if self.flow.is_none() && self.lack.is_none() && self.owed.queues_in_order() && logs {
+        if !self.target.streams()
+            && self.lack.is_none()
+            && self.target.owed().queues_in_order()
+            && logs
+        {
             self.drop_queue("every hot extent holds what the peer lacks", local, permit, turn);
         }
     }

@@ -25,12 +25,12 @@ const COST: Bytes = Bytes(1024);
 impl Primary {
     /// What a verify waits for, if it cannot go on.
     pub(crate) fn verify_waits(&self) -> Option<&'static str> {
-        match self.flow {
-            None => Some("items are not sent to the peer"),
-            Some(_) if self.faulted.is_some() => Some("the local disk failed"),
-            Some(_) if !self.owed.stays_consistent() => Some("a resync is running"),
-            Some(_) if !self.marks.none_dirty() => Some("dirty regions are being copied"),
-            Some(_) => None,
+        match () {
+            () if !self.target.streams() => Some("items are not sent to the peer"),
+            () if self.faulted.is_some() => Some("the local disk failed"),
+            () if !self.target.owed().stays_consistent() => Some("a resync is running"),
+            () if !self.marks.none_dirty() => Some("dirty regions are being copied"),
+            () => None,
         }
     }
 
@@ -117,7 +117,7 @@ impl Primary {
     fn count_comparisons(&mut self, verify: &mut Verify, turn: &mut Turn) {
         while let Some((volume, at)) = verify.oldest() {
             let here = self.line.get(at).is_some_and(Entry::has_peer_completed);
-            if !here && at > self.cursors.completed() {
+            if !here && at > self.target.cursors().completed() {
                 return;
             }
             let size = turn.config().volumes[usize::from(volume.0)];
@@ -161,8 +161,8 @@ impl Primary {
         turn: &mut Turn,
     ) {
         let compares = |item: &Item| item.kind == ItemKind::Verify && item.volume == volume;
-        if self.flow.is_none()
-            || self.owed.is_image_out_of_order()
+        if !self.target.streams()
+            || self.target.owed().is_image_out_of_order()
             || !self.line.get(at).is_some_and(|entry| compares(entry.item()))
         {
             return;

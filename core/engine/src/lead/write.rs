@@ -110,9 +110,9 @@ impl Primary {
     /// makes sense.
     fn when_full(&self, turn: &Turn) -> WhenFull {
         // What is lacking here has no other record than the queue's bytes.
-        if !self.owed.queues_in_order() || self.lack.is_some() {
+        if !self.target.owed().queues_in_order() || self.lack.is_some() {
             WhenFull::Block
-        } else if self.flow.is_some() {
+        } else if self.target.streams() {
             turn.config().queue.connected
         } else {
             turn.config().queue.disconnected
@@ -149,11 +149,11 @@ impl Primary {
     /// At the bound, the payload of items the peer has completed may go, before they are durable there (rule 3):
     /// should the peer restart, marks take their place.
     fn shed_completed(&mut self, turn: &mut Turn) {
-        if self.flow.is_none() || self.lack.is_some() {
+        if !self.target.streams() || self.lack.is_some() {
             return;
         }
         for entry in self.line.iter_mut() {
-            if entry.item().sequence > self.cursors.completed() {
+            if entry.item().sequence > self.target.cursors().completed() {
                 break;
             }
             if entry.has_ended_here() && entry.has_peer_completed() {
@@ -204,7 +204,7 @@ impl Primary {
 
     /// Puts an item on the line, its regions marked first.
     pub(crate) fn push(&mut self, item: Item, slot: Option<SlotId>, cost: Bytes, turn: &Turn) {
-        let pended = item.kind.changes_data() && self.owed.queues_in_order();
+        let pended = item.kind.changes_data() && self.target.owed().queues_in_order();
         if item.kind.changes_data() {
             self.touch(item.volume, item.extent);
         }
@@ -317,7 +317,7 @@ impl Primary {
         turn: &mut Turn,
     ) {
         let effective = self.effective(turn.config().mode);
-        let received = self.flow.is_some() && at <= self.cursors.received();
+        let received = self.target.streams() && at <= self.target.cursors().received();
         let Some(entry) = self.line.get(at) else { return };
         if entry.is_answered() {
             return;
@@ -334,8 +334,8 @@ impl Primary {
             here: self.local_leg(entry.item(), entry.local(), local),
             remote,
             // What an update brings by the bitmap is there once that has ended, whatever the cursors say.
-            in_order: !self.owed.is_image_out_of_order(),
-            durable: at <= self.cursors.durable(),
+            in_order: !self.target.owed().is_image_out_of_order(),
+            durable: at <= self.target.cursors().durable(),
             unreplicated: self.unreplicated,
             withholds: permit.withholds(turn.now()),
             gives_up: permit.lease().gives_up(),
@@ -415,11 +415,8 @@ impl Primary {
     /// The peer has items durable: their regions are not pending any more, though an item before them may still wait
     /// for its extents to turn hot. Those extents may need these to turn cold.
     pub(crate) fn settle_durable(&mut self) {
-        let c = &self.cursors;
-        let safe = if planted(Plant::ClearMarkEarly) { c.received() } else { c.durable() };
-        while self.settled < safe {
-            self.settled = self.settled.next();
-            let Some(entry) = self.line.get_mut(self.settled) else { continue };
+        while let Some(at) = self.target.settle() {
+            let Some(entry) = self.line.get_mut(at) else { continue };
             if entry.has_ended_here() {
                 let (item, pended) = (*entry.item(), entry.unpend());
                 self.peer_durable(&item, pended);
@@ -429,7 +426,7 @@ impl Primary {
 
     /// An item ended here only after the peer had it durable.
     fn settle_late(&mut self, at: Sequence) {
-        if at > self.settled {
+        if !self.target.is_settled(at) {
             return;
         }
         if let Some(entry) = self.line.get_mut(at)
@@ -451,9 +448,8 @@ impl Primary {
     /// Lets go of what nobody needs any more, at the front of the line.
     pub(crate) fn release_front(&mut self, turn: &mut Turn) {
         while let Some(entry) = self.line.front() {
-            let c = &self.cursors;
-            let safe = if planted(Plant::ClearMarkEarly) { c.received() } else { c.durable() };
-            let owed = self.owed.queues_in_order() && entry.item().sequence > safe;
+            let owed =
+                self.target.owed().queues_in_order() && entry.item().sequence > self.target.safe();
             if !entry.has_ended_here() || !entry.is_answered() || owed {
                 return;
             }

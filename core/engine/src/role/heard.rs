@@ -21,7 +21,7 @@ impl Standing {
                 true
             }
             (Some(p), Stage::Leading(Leading::Primary)) => {
-                p.is_level() && !p.owed.is_image_out_of_order()
+                p.is_level() && !p.owed().is_image_out_of_order()
             }
             (None, Stage::Following(Following::Secondary)) => {
                 let begun = self.streaming().is_some_and(|f| f.is_begun());

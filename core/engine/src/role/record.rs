@@ -174,12 +174,12 @@ impl Standing {
             let proves = p.marks.is_saved() && self.owed_flushes(local, config).is_empty();
             b.marks_void = local.suspect().any() || (b.marks_void && !proves);
             b.head = p.line.head();
-            b.equal = p.owed.stays_consistent()
+            b.equal = p.owed().stays_consistent()
                 && p.marks.none_dirty()
-                && p.cursors.durable() == p.line.head()
-                && p.peer_incarnation.is_some()
+                && p.cursors().durable() == p.line.head()
+                && p.peer_incarnation().is_some()
                 // Whoever is to take over must follow this generation first.
-                && (to != Leave::Hand || p.is_taken_up() && !p.tell_generation);
+                && (to != Leave::Hand || p.is_taken_up() && !p.is_to_tell_generation());
         }
     }
 

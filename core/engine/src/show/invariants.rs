@@ -26,22 +26,22 @@ impl View<'_> {
             return;
         };
         assert!(!self.local.works_for(false), "a secondary was promoted with work under way");
-        let c = &p.cursors;
+        let c = p.cursors();
         assert!(
             c.received() >= c.completed() && c.completed() >= c.durable(),
             "the peer's cursors crossed"
         );
-        if p.flow.is_some() {
+        if p.streams() {
             assert!(
                 c.sent() >= c.received() && p.line.head() >= c.sent(),
                 "sent more than accepted, or less than received"
             );
-            assert!(p.owed.queues_in_order(), "a stream flows from a line that is not kept");
+            assert!(p.owed().queues_in_order(), "a stream flows from a line that is not kept");
         }
         assert!(p.answered <= p.line.head(), "acknowledged what was never accepted");
         if self.state() == State::Replicating {
             assert!(
-                p.marks.none_dirty() && !p.owed.is_image_out_of_order(),
+                p.marks.none_dirty() && !p.owed().is_image_out_of_order(),
                 "replicating with dirty regions"
             );
         }

@@ -229,15 +229,15 @@ impl View<'_> {
     #[must_use]
     pub fn state(&self) -> State {
         let Some(primary) = self.standing.primary() else { return self.secondary_state() };
-        match &primary.flow {
-            None if primary.owed.queues_in_order() => State::Queuing,
-            None if primary.peer_keeping.is_refused() => State::NeedsRoom,
-            None => State::Logging,
-            Some(_) if primary.owed.is_image_out_of_order() => State::Syncing,
-            Some(flow) if flow.level_since().is_none() => State::CatchingUp,
-            Some(_) if primary.owed.marker().is_some() => State::CatchingUp,
-            Some(_) if !primary.marks.none_dirty() => State::Syncing,
-            Some(_) => State::Replicating,
+        match primary.streams() {
+            false if primary.owed().queues_in_order() => State::Queuing,
+            false if primary.keeping().is_refused() => State::NeedsRoom,
+            false => State::Logging,
+            true if primary.owed().is_image_out_of_order() => State::Syncing,
+            true if !primary.is_level() => State::CatchingUp,
+            true if primary.owed().marker().is_some() => State::CatchingUp,
+            true if !primary.marks.none_dirty() => State::Syncing,
+            true => State::Replicating,
         }
     }
 
@@ -270,8 +270,8 @@ impl View<'_> {
         }
         let Some(primary) = self.standing.primary() else { return self.reason_following() };
         match self.state() {
-            State::Queuing if primary.peer_keeping.is_refused() => {
-                primary.peer_keeping.needs_room(self.turn.config())
+            State::Queuing if primary.keeping().is_refused() => {
+                primary.keeping().needs_room(self.turn.config())
             }
             State::Queuing => {
                 format!("{}; writes are kept in the queue, in order", self.peer.session.why())
@@ -280,16 +280,16 @@ impl View<'_> {
                 let (changed, peer) = (primary.marks.dirty_bytes(), &self.turn.config().peer);
                 format!("a disk is being shipped to {peer}: {changed} in changed regions since")
             }
-            State::Logging if primary.owed.is_paused() => String::from("paused by an operator"),
+            State::Logging if primary.owed().is_paused() => String::from("paused by an operator"),
             State::Logging if self.peer.session.peer().is_some() => {
                 format!(
                     "{}; `helio resync {}` copies the dirty regions",
-                    primary.owed.why(),
+                    primary.owed().why(),
                     self.turn.config().group
                 )
             }
-            State::Logging => format!("{}; {}", self.peer.session.why(), primary.owed.why()),
-            State::NeedsRoom => primary.peer_keeping.needs_room(self.turn.config()),
+            State::Logging => format!("{}; {}", self.peer.session.why(), primary.owed().why()),
+            State::NeedsRoom => primary.keeping().needs_room(self.turn.config()),
             State::Syncing if primary.lack.is_some() => {
                 format!("missing regions are served from {peer}, and copied from there")
             }
@@ -362,7 +362,7 @@ impl View<'_> {
     }
 
     fn level_since(&self) -> Option<Moment> {
-        self.standing.primary()?.flow.as_ref()?.level_since()
+        self.standing.primary()?.level_since()
     }
 
     fn changing(&self) -> Option<&'static str> {
@@ -494,10 +494,10 @@ impl View<'_> {
                 head: p.line.head(),
                 completed: p.line.head(),
                 durable: p.line.head(),
-                peer_sent: p.cursors.sent(),
-                peer_received: p.cursors.received(),
-                peer_completed: p.cursors.completed(),
-                peer_durable: p.cursors.durable(),
+                peer_sent: p.cursors().sent(),
+                peer_received: p.cursors().received(),
+                peer_completed: p.cursors().completed(),
+                peer_durable: p.cursors().durable(),
             },
             Standing::Following { follower, .. } => CursorStatus {
                 head: follower.received(),

@@ -111,7 +111,7 @@ impl View<'_> {
 
     /// Whether an operator paused replication on this primary.
     pub(crate) fn is_paused(&self) -> bool {
-        self.standing.primary().is_some_and(|primary| primary.owed.is_paused())
+        self.standing.primary().is_some_and(|primary| primary.owed().is_paused())
     }
 
     fn peer_failed(&self) -> bool {

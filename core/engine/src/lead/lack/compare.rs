@@ -40,7 +40,7 @@ impl Primary {
         // peer, the two may read the same and differ.
         open < OPEN_MAX
             && !self.copier.awaits_digests()
-            && self.copier.is_sure(self.cursors.completed())
+            && self.copier.is_sure(self.target.cursors().completed())
     }
 
     /// Asks what the peer holds there.

@@ -11,7 +11,6 @@
 use crate::config::OnError;
 use crate::lead::Primary;
 use crate::lead::lack::Lack;
-use crate::lead::outgoing::Flow;
 use crate::local::Local;
 use crate::local::failure::Failed;
 use crate::refusal::StoreFault;
@@ -30,11 +29,10 @@ impl Primary {
         turn: &Turn,
     ) -> bool {
         let flush = failed == Failed::Flush;
-        let follows = |flow: &Flow| flow.answers_count() || flush && flow.is_taken_up();
-        let level = self.flow.as_ref().is_some_and(follows);
-        let in_order = level && self.owed.stays_consistent();
+        let level = self.target.answers_count() || flush && self.target.is_taken_up();
+        let in_order = level && self.target.owed().stays_consistent();
         let whole = in_order
-            && self.peer_consistent
+            && self.target.is_consistent()
             && (self.marks.none_dirty() || flush && self.is_whole_but_for(volume, local, turn));
         (flush || turn.config().on_error == OnError::ServeFromPeer)
             && !local.metadata_failed()
@@ -76,9 +74,7 @@ impl Primary {
         let head = self.line.head();
         if self.lack.is_none() {
             self.copier.stop();
-            if let Some(flow) = &mut self.flow {
-                flow.close_from(head);
-            }
+            self.target.close_from(head);
         }
         self.lack.get_or_insert_with(|| Lack::new(None)).lose(volume);
         let size = turn.config().volumes[usize::from(volume.0)];

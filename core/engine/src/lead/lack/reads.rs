@@ -59,7 +59,7 @@ impl Primary {
             return if waits { Here::Unrecorded } else { as_it_is };
         };
         // The peer's image is the only one there is: while it is out of order, nothing is promised of it.
-        if self.owed.marker().is_some() {
+        if self.target.owed().marker().is_some() {
             return Here::Unrecorded;
         }
         let failed = leg == Leg::Failed && lack.absolves(item);
@@ -81,7 +81,7 @@ impl Primary {
 
     /// Asks the peer, pulls, and ends where nothing is lacking any more. `pulls`: this node stays primary.
     pub(crate) fn lack_step(&mut self, pulls: bool, local: &mut Local, turn: &mut Turn) {
-        let streams = self.flow.is_some();
+        let streams = self.target.streams();
         let Some(lack) = &mut self.lack else { return };
         if !streams {
             lack.part(turn.now());
@@ -262,7 +262,7 @@ impl Primary {
     pub(crate) fn lack_deadline(&self, turn: &Turn) -> Moment {
         let Some(lack) = &self.lack else { return Moment::NEVER };
         let later = |at: &Moment| *at > turn.now();
-        let pulls = self.flow.is_some() && lack.stage == Stage::Serving;
+        let pulls = self.target.streams() && lack.stage == Stage::Serving;
         let pace = match lack.pulling.rests_until().filter(|_| pulls) {
             Some(rest) => {
                 let rest = Some(rest).filter(later).unwrap_or(Moment::NEVER);

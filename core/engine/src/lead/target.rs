@@ -1,0 +1,487 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a primary keeps for one peer that it sends to.
+//!
+//! The peer's cursors are contiguous prefixes of the line: `sent ≥ received ≥ completed ≥ durable`. Pace says
+//! whether the peer is level with the answers given:
+//! ```text
+//!            received ≥ until              completed (sync) or received (nearsync) ≥ until
+//!   Behind ────────────────────> Closing ─────────────────────────────────────────────────> Level
+//! ```
+//! In `Behind` answers are given as in async. From `Closing` on every new answer asks what its mode asks, so the
+//! set of answers the peer lacks can only shrink; it is empty at `Level`, and only then is the mode in force.
+
+use crate::config::SafeCopy;
+use crate::peer::keeping::{PeerKeeping, Shortage};
+use crate::peer::owed::{Owed, PeerCopy};
+use alloc::format;
+use alloc::string::String;
+use helio_format::frame::HEADER_BYTES;
+use helio_format::message::Ack;
+use helio_plant::{Plant, planted};
+use helio_units::{Bytes, Mode, Moment, Sequence};
+
+/// Most bytes handed to the link and not yet taken by its socket (rule 8): enough to keep a socket busy between
+/// two turns of the loop, little enough that a lost link holds back little.
+const UNSENT_BYTES_MAX: Bytes = Bytes::mib(1);
+/// Body of an item on the wire, in bytes (format's table).
+const ITEM_BODY_BYTES: u64 = 36;
+
+/// How far the peer is, as it told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Cursors {
+    sent: Sequence,
+    received: Sequence,
+    completed: Sequence,
+    durable: Sequence,
+}
+
+impl Cursors {
+    const fn all_at(at: Sequence) -> Self {
+        Self { sent: at, received: at, completed: at, durable: at }
+    }
+
+    #[inline]
+    pub(crate) const fn sent(&self) -> Sequence {
+        self.sent
+    }
+
+    #[inline]
+    pub(crate) const fn received(&self) -> Sequence {
+        self.received
+    }
+
+    #[inline]
+    pub(crate) const fn completed(&self) -> Sequence {
+        self.completed
+    }
+
+    #[inline]
+    pub(crate) const fn durable(&self) -> Sequence {
+        self.durable
+    }
+}
+
+/// See the drawing above.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pace {
+    Behind { until: Sequence },
+    Closing { until: Sequence },
+    Level { since: Moment },
+}
+
+/// How far the peer is with a stream that it is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Uptake {
+    /// It did not acknowledge the stream yet.
+    Unheard,
+    /// It has taken it up, and its cursors are behind those of the stream before.
+    Repeating,
+    /// It has everything from before it, so its cursors count on from where the stream began.
+    CaughtUp,
+}
+
+/// A stream that flows.
+#[derive(Clone, Debug)]
+struct Flow {
+    pace: Pace,
+    /// Handed to the link, not yet taken by its socket.
+    unsent: Bytes,
+    uptake: Uptake,
+}
+
+/// What a primary keeps for one peer: what it owes it, how far that peer is, the stream to it, and what is known of its copy.
+///
+/// Whatever belongs to one peer alone stands here and not in `Primary`, so that a primary of several peers holds several of
+/// these. Two things of one peer still stand elsewhere: the copier, and in each entry of the line whether the peer completed it.
+#[derive(Clone, Debug)]
+pub(super) struct Target {
+    /// What the peer is owed.
+    owed: Owed,
+    /// How far the peer is.
+    cursors: Cursors,
+    /// Up to here, what the peer has durable was taken note of.
+    settled: Sequence,
+    /// The stream, while one flows.
+    flow: Option<Flow>,
+    /// Streams begun by this primary; the number of the last one.
+    streams: u32,
+    /// The stream goes on in another generation, which the peer is yet to be told.
+    tell_generation: bool,
+    /// The peer's incarnation these cursors belong to.
+    incarnation: Option<u64>,
+    /// What is known of the peer's copy.
+    copy: PeerCopy,
+    /// The peer's image is known to keep the order promise.
+    consistent: bool,
+    /// Whether the peer keeps its last consistent image while it is updated.
+    keeping: PeerKeeping,
+}
+
+impl Target {
+    /// A peer of which nothing was heard yet. `equal`: its copy is proven equal up to `head`.
+    pub(super) fn new(head: Sequence, equal: bool) -> Self {
+        Self {
+            owed: Owed::at_start(equal),
+            cursors: Cursors::all_at(head),
+            settled: head,
+            flow: None,
+            streams: 0,
+            tell_generation: false,
+            incarnation: None,
+            copy: PeerCopy::ByBitmaps,
+            consistent: false,
+            keeping: PeerKeeping::default(),
+        }
+    }
+
+    /// What the peer is owed.
+    #[inline]
+    pub(super) const fn owed(&self) -> &Owed {
+        &self.owed
+    }
+
+    /// How far the peer is.
+    #[inline]
+    pub(super) const fn cursors(&self) -> &Cursors {
+        &self.cursors
+    }
+
+    /// A stream flows.
+    #[inline]
+    pub(super) const fn streams(&self) -> bool {
+        self.flow.is_some()
+    }
+
+    /// Dirty regions travel on a stream that flows.
+    pub(super) const fn is_updating(&self) -> bool {
+        self.streams() && self.owed.is_image_out_of_order()
+    }
+
+    /// Answers ask the peer's word.
+    #[inline]
+    pub(super) fn answers_count(&self) -> bool {
+        self.flow.as_ref().is_some_and(Flow::answers_count)
+    }
+
+    /// Since when the peer is level with the answers given, if it is.
+    pub(super) fn level_since(&self) -> Option<Moment> {
+        match self.flow.as_ref()?.pace {
+            Pace::Level { since } => Some(since),
+            Pace::Behind { .. } | Pace::Closing { .. } => None,
+        }
+    }
+
+    /// The peer follows the stream that flows, in its generation.
+    pub(super) fn is_taken_up(&self) -> bool {
+        self.flow.as_ref().is_some_and(|flow| flow.uptake != Uptake::Unheard)
+    }
+
+    /// The peer is to be told another generation.
+    pub(super) const fn is_to_be_told(&self) -> bool {
+        self.tell_generation
+    }
+
+    /// What was sent may be durable at the peer up to here, as it told.
+    #[inline]
+    pub(super) fn safe(&self) -> Sequence {
+        let c = &self.cursors;
+        if planted(Plant::ClearMarkEarly) { c.received } else { c.durable }
+    }
+
+    /// The next position that the peer has durable, and that was not taken note of.
+    #[inline]
+    pub(super) fn settle(&mut self) -> Option<Sequence> {
+        if self.settled >= self.safe() {
+            return None;
+        }
+        self.settled = self.settled.next();
+        Some(self.settled)
+    }
+
+    /// That the peer has it durable was taken note of.
+    #[inline]
+    pub(super) fn is_settled(&self, at: Sequence) -> bool {
+        at <= self.settled
+    }
+
+    /// The position to send now, if any may be sent; `head` is the line's.
+    #[inline]
+    pub(super) fn next_to_send(&self, head: Sequence) -> Option<Sequence> {
+        let flow = self.flow.as_ref()?;
+        let may = self.cursors.sent < head && flow.unsent < UNSENT_BYTES_MAX;
+        may.then(|| self.cursors.sent.next())
+    }
+
+    /// An item with so much payload is handed to the link.
+    #[inline]
+    pub(super) fn send(&mut self, at: Sequence, payload: u64) {
+        self.cursors.sent = at;
+        if let Some(flow) = &mut self.flow {
+            flow.unsent += Bytes(HEADER_BYTES as u64 + ITEM_BODY_BYTES + payload);
+        }
+    }
+
+    /// The socket took bytes.
+    pub(super) fn link_took(&mut self, bytes: u64) {
+        if let Some(flow) = &mut self.flow {
+            flow.unsent = flow.unsent.saturating_sub(Bytes(bytes));
+        }
+    }
+
+    /// The peer says how far it is. Returns its cursors from before, if it speaks of the stream that flows.
+    ///
+    /// # Errors
+    /// It claims what cannot be; the connection must end.
+    pub(super) fn acknowledged(&mut self, ack: &Ack) -> Result<Option<Cursors>, String> {
+        let Some(flow) = &mut self.flow else { return Ok(None) };
+        if ack.stream > self.streams {
+            return Err(format!("the peer acknowledges stream {} of {}", ack.stream, self.streams));
+        }
+        // Of one before, on the same connection: its items are on the way again, or marked.
+        if ack.stream < self.streams {
+            return Ok(None);
+        }
+        let old = self.cursors;
+        if ack.received > old.sent && !planted(Plant::AckUnsent) {
+            return Err(format!(
+                "the peer acknowledges item {}, but only {} were sent",
+                ack.received, old.sent
+            ));
+        }
+        let backwards = ack.received < old.received
+            || ack.completed < old.completed
+            || ack.durable < old.durable;
+        if backwards && flow.uptake != Uptake::CaughtUp {
+            flow.uptake = Uptake::Repeating;
+            return Ok(None);
+        }
+        if backwards && !planted(Plant::RegressingCursor) {
+            return Err(format!("the peer's cursors went backwards: {ack:?} after {old:?}"));
+        }
+        flow.uptake = Uptake::CaughtUp;
+        self.cursors = Cursors {
+            sent: old.sent,
+            received: ack.received,
+            completed: ack.completed,
+            durable: ack.durable,
+        };
+        Ok(Some(old))
+    }
+
+    /// The marker that the peer completed: its image is consistent again, and items follow in order.
+    pub(super) fn pass_marker(&mut self) -> Option<Sequence> {
+        let completed = self.cursors.completed;
+        let at = self.owed.marker().filter(|at| completed >= *at && self.streams())?;
+        self.owed.restore_order();
+        self.keeping.is_over();
+        self.consistent = true;
+        Some(at)
+    }
+
+    /// Moves the pace on where the cursors allow it; `head` is the line's. Returns whether answers ask the peer's word now
+    /// and did not before.
+    pub(super) fn keep_pace(&mut self, head: Sequence, mode: Mode, now: Moment) -> bool {
+        let settled = self.owed.stays_consistent();
+        let cursors = self.cursors;
+        let mut closes = false;
+        let Some(flow) = &mut self.flow else { return false };
+        if let Pace::Behind { until } = flow.pace
+            && settled
+            && cursors.received >= until
+        {
+            flow.pace = Pace::Closing { until: head };
+            closes = true;
+        }
+        if let Pace::Closing { until } = flow.pace {
+            let level = match mode {
+                _ if planted(Plant::LevelEarly) => true,
+                Mode::Sync => cursors.completed >= until,
+                Mode::NearSync => cursors.received >= until,
+                Mode::Async => true,
+            };
+            if level {
+                flow.pace = Pace::Level { since: now };
+            }
+        }
+        closes
+    }
+
+    /// From here on every new answer asks what its mode asks; `head` is the line's.
+    pub(super) fn close_from(&mut self, head: Sequence) {
+        if let Some(flow) = &mut self.flow {
+            flow.pace = Pace::Closing { until: head };
+        }
+    }
+
+    /// A stream begins in order at `from`, while the line's head is `head`. `consistent`: the peer's image keeps the order
+    /// promise all the while.
+    pub(super) fn begin_stream(
+        &mut self,
+        head: Sequence,
+        from: Sequence,
+        consistent: bool,
+        safe_copy: SafeCopy,
+    ) -> (u32, bool) {
+        self.tell_generation = false;
+        self.cursors.sent = Sequence(from.0 - 1);
+        self.begin(head, from, consistent, safe_copy)
+    }
+
+    /// An update begins behind `head`: from there on items are queued in order. `consistent`: there is nothing to copy, and
+    /// the peer's image stays consistent.
+    pub(super) fn begin_update(
+        &mut self,
+        head: Sequence,
+        consistent: bool,
+        safe_copy: SafeCopy,
+    ) -> (u32, bool) {
+        if consistent {
+            self.owed.restore_order();
+        } else {
+            self.owed.begin_copying();
+        }
+        self.cursors = Cursors::all_at(head);
+        self.begin(head, head.next(), consistent, safe_copy)
+    }
+
+    /// A stream flows from here on: the one before ends, and what the peer still says of it counts no more. Returns its
+    /// number, and whether the peer is to preserve its last consistent image.
+    fn begin(
+        &mut self,
+        head: Sequence,
+        from: Sequence,
+        consistent: bool,
+        safe_copy: SafeCopy,
+    ) -> (u32, bool) {
+        self.consistent = consistent;
+        self.streams += 1;
+        let pace = Pace::Behind { until: head };
+        self.flow = Some(Flow { pace, unsent: Bytes::ZERO, uptake: Uptake::Unheard });
+        let keep = self.keeping.ask(from, consistent, safe_copy);
+        (self.streams, keep)
+    }
+
+    /// Nothing is sent any more.
+    pub(super) fn end_stream(&mut self) {
+        self.flow = None;
+    }
+
+    /// Order is given up, and the stream with it.
+    pub(super) fn drop_order(&mut self, because: &'static str) {
+        self.owed.drop_order(because);
+        self.end_stream();
+    }
+
+    /// Behind this marker the peer's image is in order again.
+    pub(super) fn put_marker(&mut self, at: Sequence) {
+        self.owed.put_marker(at);
+    }
+
+    /// An operator pauses replication.
+    pub(super) const fn pause(&mut self) {
+        self.owed.pause();
+    }
+
+    /// An update is wanted again.
+    pub(super) const fn end_pause(&mut self) {
+        self.owed.end_pause();
+    }
+
+    /// There is another reason why no update begins.
+    pub(super) const fn explain(&mut self, why: &'static str) {
+        self.owed.explain(why);
+    }
+
+    /// The stream goes on in another generation.
+    pub(super) const fn generation_changed(&mut self) {
+        self.tell_generation = self.streams();
+    }
+
+    /// The peer kept its memory, and received items up to there.
+    pub(super) fn kept(&mut self, received: Sequence) {
+        self.cursors.received = received.max(self.cursors.received);
+    }
+
+    /// The peer lost its memory: what it has is what is durable there. Returns whether it may have more in part.
+    pub(super) fn lost_memory(&mut self, durable: Sequence) -> bool {
+        let had_more = self.cursors.sent > durable;
+        self.cursors = Cursors::all_at(durable);
+        had_more
+    }
+
+    /// Its image takes the place of this node's, in order from `head` on.
+    pub(super) const fn lead_from(&mut self, head: Sequence, incarnation: Option<u64>) {
+        self.owed.restore_order();
+        self.cursors = Cursors::all_at(head);
+        self.incarnation = incarnation;
+    }
+
+    /// The peer connected, with an image as of that item.
+    pub(super) fn met(&mut self, consistent: bool, head: Sequence) {
+        self.keeping.met(consistent, head);
+        self.consistent = consistent;
+    }
+
+    /// An acknowledgement came from that incarnation. Returns whether a stream flows that it may be of.
+    pub(super) const fn heard(&mut self, incarnation: Option<u64>) -> bool {
+        if self.streams() {
+            self.incarnation = incarnation;
+        }
+        self.streams()
+    }
+
+    /// The incarnation these cursors belong to.
+    pub(super) const fn incarnation(&self) -> Option<u64> {
+        self.incarnation
+    }
+
+    /// The peer's image is known to keep the order promise.
+    pub(super) const fn is_consistent(&self) -> bool {
+        self.consistent
+    }
+
+    /// What is known of its copy.
+    pub(super) const fn copy(&self) -> PeerCopy {
+        self.copy
+    }
+
+    /// Its copy was found to be another one.
+    pub(super) const fn found(&mut self, copy: PeerCopy) {
+        self.copy = copy;
+    }
+
+    /// It is asked for its bitmap.
+    pub(super) const fn ask_bitmap(&mut self) {
+        self.copy.ask_bitmap();
+    }
+
+    /// Whether it keeps its last consistent image while it is updated.
+    pub(super) const fn keeping(&self) -> &PeerKeeping {
+        &self.keeping
+    }
+
+    /// It has no room to keep its image. Returns whether it was asked to on the stream that flows.
+    pub(super) fn has_no_room(&mut self, shortage: Shortage) -> bool {
+        let asked = self.streams() && self.keeping.is_asked();
+        if asked {
+            self.keeping.refuse(shortage);
+        }
+        asked
+    }
+
+    /// Another reason than a shortage keeps the update from starting.
+    pub(super) fn forget_refusal(&mut self) {
+        self.keeping.forget_refusal();
+    }
+
+    /// The operator wants an update that preserves nothing on the peer.
+    pub(super) fn give_up_safe_copy(&mut self) {
+        self.keeping.give_up();
+    }
+}
+
+impl Flow {
+    fn answers_count(&self) -> bool {
+        !matches!(self.pace, Pace::Behind { .. })
+    }
+}
