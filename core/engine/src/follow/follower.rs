@@ -556,13 +556,12 @@ impl Follower {
         }
         let first = self.owes_first_flush();
         let full = turn.config().flush_bytes();
-        let Some(volumes) = self.durability.begin(self.cursors, turn.now(), full, first) else {
-            return;
-        };
-        for volume in &volumes {
-            local.store(*volume, StoreOp::Flush, FollowerIo::Flush(*volume), turn);
+        let begun = self.durability.begin(self.cursors, turn.now(), full, first);
+        let Some(running) = begun else { return };
+        for volume in turn.config().indices().filter(|at| self.durability.covers(*at, first)) {
+            local.store(volume, StoreOp::Flush, FollowerIo::Flush(volume), turn);
         }
-        if volumes.is_empty() {
+        if running == 0 {
             self.count_durable();
         }
     }

@@ -122,14 +122,15 @@ impl Durability {
         pairs.filter_map(constraint).min().unwrap_or(completed).min(completed)
     }
 
-    /// Begins a flush if one is due, and says of which volumes; of all of them if it is the `first`.
+    /// Begins a flush if one is due, and says of how many volumes; of all of them if it is the `first`. [`Self::covers`]
+    /// tells which.
     pub(super) fn begin(
         &mut self,
         at: Cursors,
         now: Moment,
         full: Bytes,
         first: bool,
-    ) -> Option<Vec<VolumeIndex>> {
+    ) -> Option<u32> {
         let SelfFlush { running, bytes, since, hurry, .. } = self.flush;
         let old = since.is_some_and(|since| now - since >= FLUSH_AFTER);
         let due = at.are_apart() && (bytes >= full || old || hurry);
@@ -137,12 +138,16 @@ impl Durability {
             return None;
         }
         self.unsure &= !first;
-        let owed = |volume: &usize| first || self.written[*volume] > self.flushed[*volume];
-        let volumes = (0..self.written.len()).filter(owed);
-        let volumes: Vec<_> = volumes.map(|volume| VolumeIndex(volume as u16)).collect();
-        let running = volumes.len() as u32;
+        let volumes = (0..self.written.len() as u16).map(VolumeIndex);
+        let running = volumes.filter(|volume| self.covers(*volume, first)).count() as u32;
         self.flush = SelfFlush { running, upto: at.completed(), ..SelfFlush::default() };
-        Some(volumes)
+        Some(running)
+    }
+
+    /// Whether a flush that begins now is of that volume: it was written since its last one, or this is the `first`.
+    pub(super) fn covers(&self, volume: VolumeIndex, first: bool) -> bool {
+        let at = usize::from(volume.0);
+        first || self.written[at] > self.flushed[at]
     }
 
     /// A flush of one volume ended. Returns up to where it was, or nothing if it was begun before this node began to follow
