@@ -22,7 +22,7 @@ const ROOMS: [(&str, &[&str]); 10] = [
     ("lead", &["stream", "local", "record", "peer", "resync"]),
     ("role", &["local", "record", "follow", "lead"]),
     ("show", &["stream", "local", "record", "peer", "resync", "follow", "lead", "role"]),
-    ("engine", &["stream", "local", "record", "peer", "resync", "follow", "lead", "role", "show"]),
+    ("engine", &["local", "record", "peer", "resync", "follow", "lead", "role", "show"]),
 ];
 
 /// The room that a file belongs to; stories are tests of all of them.
