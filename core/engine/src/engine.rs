@@ -131,7 +131,8 @@ impl Engine {
     pub fn handle(&mut self, now: Moment, event: Event, effects: &mut Vec<Effect>) {
         self.show.record(now, &event);
         self.turn.swap(effects);
-        self.advance(now);
+        let paused = self.view().was_paused(now);
+        self.permit.advance(now, paused, &mut self.peer.session, &mut self.turn);
         self.take(event);
         self.begin_record();
         self.turn.swap(effects);
@@ -166,7 +167,12 @@ impl Engine {
             }
             Event::Message(message) => self.message(message),
             Event::Disconnected { why } => self.disconnected(End::Broken, why),
-            Event::DialFailed { began } => self.check_ends(self.permit.pause().dial_failed(began)),
+            Event::DialFailed { began } => {
+                let passed = self.permit.pause().dial_failed(began);
+                if let Some(primary) = self.standing.primary_mut() {
+                    primary.check_ends(passed, &self.local, &mut self.permit, &mut self.turn);
+                }
+            }
             Event::LinkTook { bytes } => {
                 if let Some(primary) = self.standing.primary_mut() {
                     primary.link_took(bytes);
@@ -248,7 +254,8 @@ impl Engine {
     /// Does what depends on the whole batch: sends, copies, flushes, acknowledges, keeps time.
     pub fn settle(&mut self, now: Moment, effects: &mut Vec<Effect>) {
         self.turn.swap(effects);
-        self.advance(now);
+        let paused = self.view().was_paused(now);
+        self.permit.advance(now, paused, &mut self.peer.session, &mut self.turn);
         self.local.members_mut().tell_foreign(&mut self.turn);
         if self.standing.leads() {
             self.lead();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a node holds while it is primary: the line, the gate, the queue, the marks, and the stream to its peer.
 
+mod check;
 mod conversation;
 mod copying;
 mod keeping;
