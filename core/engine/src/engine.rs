@@ -233,7 +233,11 @@ impl Engine {
                 // Neither role is left with work of its own under way (`check_invariants`).
                 (Purpose::Primary(_), Standing::Following { .. })
                 | (Purpose::Follower(_), Standing::Leading { .. }) => self.turn.let_go(&outcome),
-                (Purpose::Leave(volume), _) => self.leave_flushed(volume, &outcome),
+                (Purpose::Leave(volume), _) => {
+                    let released = self.permit.pause().is_quiet();
+                    let (local, turn) = (&mut self.local, &mut self.turn);
+                    self.standing.leave_flushed(volume, &outcome, released, local, turn);
+                }
                 (Purpose::Teller(io), _) => self.resync.teller.ended(io, outcome, &mut self.turn),
                 (Purpose::PeerRead(read), _) => self.peer.reads.read(read, outcome, &mut self.turn),
                 (Purpose::Seed(io), _) => self.seed_ended(io, outcome),

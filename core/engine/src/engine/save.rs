@@ -143,7 +143,12 @@ impl Engine {
                 }
             }
             Goal::Left(to) => self.left(to),
-            Goal::Closed => self.closed(),
+            Goal::Closed => {
+                if let Stage::Following(Following::Closing { command, .. }) = self.standing.stage()
+                {
+                    self.stop_now(Some(command));
+                }
+            }
             Goal::SteppedBack
             | Goal::Together
             | Goal::MarksKept
@@ -219,7 +224,9 @@ impl Engine {
             (Goal::Accepted { command, .. }, _) => {
                 self.standing.not_accepted(command, &text, &self.record, &mut self.turn)
             }
-            (Goal::Closed, Stage::Following(Following::Closing { .. })) => self.closed(),
+            (Goal::Closed, Stage::Following(Following::Closing { command, .. })) => {
+                self.stop_now(Some(command))
+            }
             (Goal::Lacking, _) => {
                 if let Some(primary) = self.standing.primary_mut() {
                     primary.lack_unrecorded(&mut self.local, &self.permit, &mut self.turn);
