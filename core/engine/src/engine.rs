@@ -29,7 +29,7 @@ use crate::calendar::Calendar;
 use crate::config::Config;
 use crate::dice::Dice;
 use crate::effect::Effect;
-use crate::event::{Durable, Event, Operation, Request, StoreOutcome};
+use crate::event::{Command, Durable, Event, Operation, Request, StoreOutcome};
 use crate::follow::before::Keeper;
 use crate::follow::follower::{Follower, Wish};
 use crate::lead::Primary;
@@ -342,6 +342,14 @@ impl Engine {
 
     /// A change of role goes on as far as it can, and what is kept beside the record follows the new role.
     fn settle_role(&mut self) {
+        self.asked.switch_deadline(&mut self.turn);
+        if self.standing.is_settled()
+            && !(self.asked.stops()
+                && self.asked.stop_waits(self.view().last_copy(), &mut self.turn))
+            && let Some(id) = self.asked.take_stop()
+        {
+            self.command(id, Command::Stop);
+        }
         self.change_role();
         self.begin_record();
         // Who has stopped begins nothing any more.

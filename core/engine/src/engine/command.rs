@@ -155,14 +155,6 @@ impl Engine {
 
     /// Moves a change of role on as far as it can go now.
     pub(crate) fn change_role(&mut self) {
-        self.asked.switch_deadline(&mut self.turn);
-        if self.standing.is_settled()
-            && !(self.asked.stops()
-                && self.asked.stop_waits(self.view().last_copy(), &mut self.turn))
-            && let Some(id) = self.asked.take_stop()
-        {
-            self.command(id, Command::Stop);
-        }
         let drains = self.standing.is_draining();
         let last_copy = if drains { self.view().last_copy() } else { None };
         self.standing.keep_last_copy(last_copy, &mut self.turn);
@@ -172,8 +164,8 @@ impl Engine {
             Stage::Following(Following::Promoting { saving: false, .. })
                 if !self.record.superblock().consistent && failed.is_none() =>
             {
+                let refusal = self.view().needs_sync();
                 if self.view().may_restore_now() {
-                    let refusal = self.view().needs_sync();
                     let (keeper, record) = (&mut self.keeper, &mut self.record);
                     self.standing.restore_or_end(refusal, keeper, record, &mut self.turn);
                 }
@@ -212,20 +204,17 @@ impl Engine {
                 self.standing.flush_last(command, to, until, &mut self.local, &mut self.turn);
             }
             Stage::Following(Following::Closing { command, saving: false })
-                if self.view().can_leave_following() =>
+                if self.view().can_leave_following() && self.standing.streaming().is_some() =>
             {
-                if self.standing.streaming().is_some() {
-                    self.standing.stand(Following::Closing { command, saving: true });
-                    self.record.want(Goal::Closed);
-                } else {
-                    self.stop_now(Some(command));
-                }
+                self.standing.stand(Following::Closing { command, saving: true });
+                self.record.want(Goal::Closed);
             }
-            Stage::Following(Following::Closing { command, saving: false })
-                if (failed.is_some() && !self.standing.owes_failed_flush(&self.local))
+            Stage::Following(Following::Closing { saving: false, .. })
+                if self.view().can_leave_following()
+                    || (failed.is_some() && !self.standing.owes_failed_flush(&self.local))
                     || self.view().is_stuck() =>
             {
-                self.stop_now(Some(command))
+                self.stop_now(None)
             }
             Stage::Leading(Leading::Leaving { stage: LeaveStage::Cooling, .. }) => self.cool_down(),
             _ => {}

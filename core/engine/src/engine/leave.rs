@@ -169,9 +169,7 @@ impl Engine {
 
     /// A primary has left, or a secondary has applied what it received: nothing more will be asked for.
     pub(crate) fn stop_now(&mut self, command: Option<CommandId>) {
-        if !self.standing.is(Following::Stopped) {
-            self.standing.stand(Following::Stopped);
-        }
+        let command = self.standing.stop().or(command);
         self.record.want_nothing();
         let text = if self.local.metadata_failed() {
             "stopped; this could not be recorded, so the next start counts as a start after a crash"

@@ -130,6 +130,15 @@ impl Standing {
         };
     }
 
+    /// A secondary that closes has stopped, as a primary that left has already. Returns what commanded it to close.
+    pub(crate) fn stop(&mut self) -> Option<CommandId> {
+        let Stage::Following(Following::Closing { command, .. }) = self.stage() else {
+            return None;
+        };
+        self.stand(Following::Stopped);
+        Some(command)
+    }
+
     /// Nothing was recorded and nobody was asked yet to take over: it just goes on.
     pub(crate) fn keep_primary(&mut self, refusal: &Refusal, turn: &mut Turn) {
         self.stand(Leading::Primary);
