@@ -29,7 +29,7 @@ use crate::calendar::Calendar;
 use crate::config::Config;
 use crate::dice::Dice;
 use crate::effect::Effect;
-use crate::event::{Durable, Event, Operation, Request, StoreOutcome};
+use crate::event::{Command, Durable, Event, Operation, Request, StoreOutcome};
 use crate::follow::before::Keeper;
 use crate::follow::follower::{Follower, Wish};
 use crate::lead::Primary;
@@ -131,7 +131,8 @@ impl Engine {
     pub fn handle(&mut self, now: Moment, event: Event, effects: &mut Vec<Effect>) {
         self.show.record(now, &event);
         self.turn.swap(effects);
-        self.advance(now);
+        let paused = self.view().was_paused(now);
+        self.permit.advance(now, paused, &mut self.peer.session, &mut self.turn);
         self.take(event);
         self.begin_record();
         self.turn.swap(effects);
@@ -166,7 +167,12 @@ impl Engine {
             }
             Event::Message(message) => self.message(message),
             Event::Disconnected { why } => self.disconnected(End::Broken, why),
-            Event::DialFailed { began } => self.check_ends(self.permit.pause().dial_failed(began)),
+            Event::DialFailed { began } => {
+                let passed = self.permit.pause().dial_failed(began);
+                if let Some(primary) = self.standing.primary_mut() {
+                    primary.check_ends(passed, &self.local, &mut self.permit, &mut self.turn);
+                }
+            }
             Event::LinkTook { bytes } => {
                 if let Some(primary) = self.standing.primary_mut() {
                     primary.link_took(bytes);
@@ -227,7 +233,11 @@ impl Engine {
                 // Neither role is left with work of its own under way (`check_invariants`).
                 (Purpose::Primary(_), Standing::Following { .. })
                 | (Purpose::Follower(_), Standing::Leading { .. }) => self.turn.let_go(&outcome),
-                (Purpose::Leave(volume), _) => self.leave_flushed(volume, &outcome),
+                (Purpose::Leave(volume), _) => {
+                    let released = self.permit.pause().is_quiet();
+                    let (local, turn) = (&mut self.local, &mut self.turn);
+                    self.standing.leave_flushed(volume, &outcome, released, local, turn);
+                }
                 (Purpose::Teller(io), _) => self.resync.teller.ended(io, outcome, &mut self.turn),
                 (Purpose::PeerRead(read), _) => self.peer.reads.read(read, outcome, &mut self.turn),
                 (Purpose::Seed(io), _) => self.seed_ended(io, outcome),
@@ -248,7 +258,8 @@ impl Engine {
     /// Does what depends on the whole batch: sends, copies, flushes, acknowledges, keeps time.
     pub fn settle(&mut self, now: Moment, effects: &mut Vec<Effect>) {
         self.turn.swap(effects);
-        self.advance(now);
+        let paused = self.view().was_paused(now);
+        self.permit.advance(now, paused, &mut self.peer.session, &mut self.turn);
         self.local.members_mut().tell_foreign(&mut self.turn);
         if self.standing.leads() {
             self.lead();
@@ -331,6 +342,14 @@ impl Engine {
 
     /// A change of role goes on as far as it can, and what is kept beside the record follows the new role.
     fn settle_role(&mut self) {
+        self.asked.switch_deadline(&mut self.turn);
+        if self.standing.is_settled()
+            && !(self.asked.stops()
+                && self.asked.stop_waits(self.view().last_copy(), &mut self.turn))
+            && let Some(id) = self.asked.take_stop()
+        {
+            self.command(id, Command::Stop);
+        }
         self.change_role();
         self.begin_record();
         // Who has stopped begins nothing any more.

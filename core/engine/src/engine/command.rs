@@ -32,11 +32,18 @@ impl Engine {
                     &self.turn,
                 )
             }
-            Command::Yield { generation } => self.give_up(id, generation),
+            Command::Yield { generation } => self.view().may_give_up(generation).map(|lineage| {
+                self.standing.give_up(id, lineage, &mut self.record);
+                None
+            }),
             Command::Switch => self.switch(id),
             Command::Stop => self.stop(id),
-            Command::Pause => self.pause(),
-            Command::Resume => self.resume(id),
+            Command::Pause => self.view().may_pause().map(|()| {
+                let primary = self.standing.primary_mut()?;
+                Some(primary.pause_commanded(&mut self.local, &self.permit, &mut self.turn))
+            }),
+            // Ends a pause as a resync does, and nothing else.
+            Command::Resume => self.view().may_resume().and_then(|()| self.resync(id)),
             Command::Resync => self.resync(id),
             Command::FullResync => self.full_resync(id),
             Command::Reverse { full } => self.reverse(id, full),
@@ -50,8 +57,18 @@ impl Engine {
                 }
                 self.resync(id)
             }
-            Command::Mode(mode) => self.change_mode(mode),
-            Command::ResetQueueMarks => self.reset_queue_marks(),
+            Command::Mode(mode) => self.view().may_change_mode(mode).map(|text| {
+                self.turn.set_mode(mode);
+                if let Some(primary) = self.standing.primary_mut() {
+                    primary.mode_changed(&self.local, &self.permit, &mut self.turn);
+                }
+                self.peer.session.ping_by(self.permit.lease().ping_at(self.turn.now()));
+                Some(text)
+            }),
+            Command::ResetQueueMarks => match self.standing.primary_mut() {
+                Some(primary) => Ok(Some(primary.reset_queue_marks(&self.turn))),
+                None => Err(self.view().not_primary("queue reset")),
+            },
             Command::Verify(wish) => self.verify(wish),
             Command::StopVerify => Ok(Some(String::from(self.resync.verify.stop_wanted()))),
             Command::SeedBegin { at } => self.seed_begin(id, at),
@@ -64,44 +81,6 @@ impl Engine {
             Ok(Some(text)) => self.turn.done(id, Ok(text)),
             Err(refusal) => self.turn.done(id, Err(refusal)),
         }
-    }
-
-    fn pause(&mut self) -> Result<Option<String>, Refusal> {
-        if self.standing.is_leaving() {
-            return Err(busy());
-        }
-        if self.view().is_lacking() {
-            return Err(self.view().lacks("pause"));
-        }
-        let Some(primary) = self.standing.primary_mut() else {
-            return Err(self.view().not_primary("pause"));
-        };
-        primary.forget_refusal();
-        primary.drop_queue("paused by an operator", &mut self.local, &self.permit, &mut self.turn);
-        primary.pause();
-        self.local.hot_mut().bitmap_changed();
-        let group = &self.turn.config().group;
-        Ok(Some(format!(
-            "{group} is paused: dirty regions are recorded and nothing is sent; `helio resume {group}` ends the pause"
-        )))
-    }
-
-    /// Ends a pause as a resync does, and nothing else.
-    fn resume(&mut self, id: CommandId) -> Result<Option<String>, Refusal> {
-        let Some(primary) = self.standing.primary() else {
-            return Err(self.view().not_primary("resume"));
-        };
-        if !primary.owed().is_paused() {
-            let group = &self.turn.config().group;
-            return Err(Refusal::new(
-                "not-paused",
-                format!("{group} is not paused"),
-                format!(
-                    "`helio resync {group}` copies dirty regions; `helio status {group}` shows the state"
-                ),
-            ));
-        }
-        self.resync(id)
     }
 
     fn resync(&mut self, id: CommandId) -> Result<Option<String>, Refusal> {
@@ -174,52 +153,8 @@ impl Engine {
         self.resync(id)
     }
 
-    /// The primary's mode is the mode of the group, and its secondary takes it over. A secondary without a primary may be promoted next.
-    fn change_mode(&mut self, mode: Mode) -> Result<Option<String>, Refusal> {
-        let follows = self.peer.session.peer().is_some_and(|peer| peer.serving);
-        if !self.standing.leads() && follows {
-            let (group, peer) = (&self.turn.config().group, &self.turn.config().peer);
-            return Err(Refusal::new(
-                "not-primary",
-                format!("{peer} is primary of {group}, and its mode is the mode of the group"),
-                format!("`helio mode {group} {mode}` on {peer}"),
-            ));
-        }
-        self.turn.set_mode(mode);
-        if let Some(primary) = self.standing.primary_mut() {
-            primary.mode_changed(&self.local, &self.permit, &mut self.turn);
-        }
-        self.peer.session.ping_by(self.permit.lease().ping_at(self.turn.now()));
-        let group = &self.turn.config().group;
-        Ok(Some(if self.standing.leads() {
-            format!("the mode of {group} is {mode} until a restart; to keep it, change the file")
-        } else {
-            format!("the mode of {group} is {mode} if this node is promoted next")
-        }))
-    }
-
-    fn reset_queue_marks(&mut self) -> Result<Option<String>, Refusal> {
-        let Some(primary) = self.standing.primary_mut() else {
-            return Err(self.view().not_primary("queue reset"));
-        };
-        primary.queue.reset_marks(self.turn.now());
-        primary.answers.clear();
-        Ok(Some(format!(
-            "the high-water marks, counters and latency histograms of {} are reset",
-            self.turn.config().group
-        )))
-    }
-
     /// Moves a change of role on as far as it can go now.
     pub(crate) fn change_role(&mut self) {
-        self.asked.switch_deadline(&mut self.turn);
-        if self.standing.is_settled()
-            && !(self.asked.stops()
-                && self.asked.stop_waits(self.view().last_copy(), &mut self.turn))
-            && let Some(id) = self.asked.take_stop()
-        {
-            self.command(id, Command::Stop);
-        }
         let drains = self.standing.is_draining();
         let last_copy = if drains { self.view().last_copy() } else { None };
         self.standing.keep_last_copy(last_copy, &mut self.turn);
@@ -229,7 +164,11 @@ impl Engine {
             Stage::Following(Following::Promoting { saving: false, .. })
                 if !self.record.superblock().consistent && failed.is_none() =>
             {
-                self.promote_inconsistent();
+                let refusal = self.view().needs_sync();
+                if self.view().may_restore_now() {
+                    let (keeper, record) = (&mut self.keeper, &mut self.record);
+                    self.standing.restore_or_end(refusal, keeper, record, &mut self.turn);
+                }
             }
             Stage::Following(Following::Promoting { saving: false, .. })
                 if self.permit.lease().ran_out(self.turn.now()) =>
@@ -250,9 +189,11 @@ impl Engine {
                 self.standing.not_promoted(refusal, &self.record, &mut self.turn);
             }
             Stage::Leading(Leading::Leaving { command, to: Leave::Hand, until, stage })
-                if stage == LeaveStage::Draining && self.view().cannot_hand(until) =>
+                if self.view().cannot_hand(until, stage) =>
             {
-                self.keep_primary(command);
+                let refusal = self.view().why_not_handed();
+                self.standing.keep_primary(&refusal, &mut self.turn);
+                self.peer.session.finish(command, Err(refusal), &mut self.turn);
             }
             Stage::Following(Following::Handing { until, .. }) if self.turn.now() >= until => {
                 self.handed_unheard()
@@ -263,20 +204,17 @@ impl Engine {
                 self.standing.flush_last(command, to, until, &mut self.local, &mut self.turn);
             }
             Stage::Following(Following::Closing { command, saving: false })
-                if self.view().can_leave_following() =>
+                if self.view().can_leave_following() && self.standing.streaming().is_some() =>
             {
-                if self.standing.streaming().is_some() {
-                    self.standing.stand(Following::Closing { command, saving: true });
-                    self.record.want(Goal::Closed);
-                } else {
-                    self.closed();
-                }
+                self.standing.stand(Following::Closing { command, saving: true });
+                self.record.want(Goal::Closed);
             }
             Stage::Following(Following::Closing { saving: false, .. })
-                if (failed.is_some() && !self.standing.owes_failed_flush(&self.local))
+                if self.view().can_leave_following()
+                    || (failed.is_some() && !self.standing.owes_failed_flush(&self.local))
                     || self.view().is_stuck() =>
             {
-                self.closed()
+                self.stop_now(None)
             }
             Stage::Leading(Leading::Leaving { stage: LeaveStage::Cooling, .. }) => self.cool_down(),
             _ => {}
@@ -285,6 +223,52 @@ impl Engine {
 }
 
 impl View<'_> {
+    fn may_pause(&self) -> Result<(), Refusal> {
+        if self.standing.is_leaving() {
+            return Err(busy());
+        }
+        if self.is_lacking() {
+            return Err(self.lacks("pause"));
+        }
+        if self.standing.leads() { Ok(()) } else { Err(self.not_primary("pause")) }
+    }
+
+    fn may_resume(&self) -> Result<(), Refusal> {
+        let Some(primary) = self.standing.primary() else {
+            return Err(self.not_primary("resume"));
+        };
+        if primary.owed().is_paused() {
+            return Ok(());
+        }
+        let group = &self.turn.config().group;
+        Err(Refusal::new(
+            "not-paused",
+            format!("{group} is not paused"),
+            format!(
+                "`helio resync {group}` copies dirty regions; `helio status {group}` shows the state"
+            ),
+        ))
+    }
+
+    /// The primary's mode is the mode of the group, and its secondary takes it over. A secondary without a primary may be promoted next.
+    /// Returns what the change means.
+    fn may_change_mode(&self, mode: Mode) -> Result<String, Refusal> {
+        let (group, peer) = (&self.turn.config().group, &self.turn.config().peer);
+        if self.standing.leads() {
+            return Ok(format!(
+                "the mode of {group} is {mode} until a restart; to keep it, change the file"
+            ));
+        }
+        if self.peer.session.peer().is_some_and(|peer| peer.serving) {
+            return Err(Refusal::new(
+                "not-primary",
+                format!("{peer} is primary of {group}, and its mode is the mode of the group"),
+                format!("`helio mode {group} {mode}` on {peer}"),
+            ));
+        }
+        Ok(format!("the mode of {group} is {mode} if this node is promoted next"))
+    }
+
     pub(crate) fn not_primary(&self, verb: &str) -> Refusal {
         let (group, peer) = (&self.turn.config().group, &self.turn.config().peer);
         Refusal::new(

@@ -58,11 +58,11 @@ impl Engine {
         self.peer.reads.forget();
         if let Some(primary) = self.standing.primary_mut() {
             primary.stream_broken(&mut self.local, &self.permit, &mut self.turn);
+            let (began, timeout) = (self.peer.session.began(), self.turn.config().peer_timeout);
+            let pause = self.permit.pause_mut();
+            let passed = pause.connection_ended(proof, began, self.turn.now(), timeout);
+            primary.check_ends(passed, &self.local, &mut self.permit, &mut self.turn);
         }
-        let (began, timeout) = (self.peer.session.began(), self.turn.config().peer_timeout);
-        let passed =
-            self.permit.pause_mut().connection_ended(proof, began, self.turn.now(), timeout);
-        self.check_ends(passed);
         self.resync.seed.interrupt("the connection was lost", &mut self.turn);
         self.resync.seed.answers_lost();
         self.standing.asking_failed(
@@ -225,7 +225,10 @@ impl Engine {
     fn peer_proven(&mut self) {
         let Some(peer) = self.peer.session.peer() else { return };
         let serving = peer.serving;
-        self.check_ends(self.permit.pause().peer_answered(serving));
+        if let Some(primary) = self.standing.primary_mut() {
+            let passed = self.permit.pause().peer_answered(serving);
+            primary.check_ends(passed, &self.local, &mut self.permit, &mut self.turn);
+        }
         self.handed(serving);
         if !self.standing.leads() && !serving && self.standing.is(Following::Returning) {
             self.meet_without_primary();

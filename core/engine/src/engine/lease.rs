@@ -20,12 +20,14 @@ impl Engine {
         let now = self.turn.now();
         if let Some(since) = self.permit.lease_mut().end_wait(now) {
             if self.standing.leads() && !planted(Plant::LeaseEndUnchecked) {
-                self.permit.pause_mut().needs_check(since);
-                self.peer.session.prove_anew(now);
+                self.permit.needs_check(since, &mut self.peer.session, now);
             }
-            self.answer_withheld();
+            if let Some(primary) = self.standing.primary_mut() {
+                primary.consider_all(&self.local, &self.permit, &mut self.turn);
+            }
         }
-        let Some(primary) = self.standing.primary() else {
+        let leaves = self.standing.is_leaving_for_good();
+        let Some(primary) = self.standing.primary_mut() else {
             let (it_may, up) = (self.view().lease_use(), self.peer.session.peer().is_some());
             return self.permit.lease_mut().step(
                 it_may,
@@ -35,9 +37,9 @@ impl Engine {
                 self.turn.effects(),
             );
         };
-        let gives_up = !primary.streams() && self.standing.is_leaving_for_good();
+        let gives_up = !primary.streams() && leaves;
         if self.permit.lease_mut().set_gives_up(gives_up) {
-            self.answer_withheld();
+            primary.consider_all(&self.local, &self.permit, &mut self.turn);
         }
         if gives_up {
             self.permit.pause_mut().give_up(self.turn.effects());
@@ -52,13 +54,6 @@ impl Engine {
                 &self.turn,
             );
             assert!(left.is_ok(), "a primary cannot leave: {left:?}");
-        }
-    }
-
-    /// Answers what waited for a hold to end, or will never be answered otherwise.
-    pub(crate) fn answer_withheld(&mut self) {
-        if let Some(primary) = self.standing.primary_mut() {
-            primary.consider_all(&self.local, &self.permit, &mut self.turn);
         }
     }
 
@@ -85,8 +80,10 @@ impl Engine {
                 }
             }
             Talk::Returned => {
-                if self.permit.lease_mut().peer_returned() {
-                    self.answer_withheld();
+                if self.permit.lease_mut().peer_returned()
+                    && let Some(primary) = self.standing.primary_mut()
+                {
+                    primary.consider_all(&self.local, &self.permit, &mut self.turn);
                 }
             }
         }

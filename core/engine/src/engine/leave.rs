@@ -4,10 +4,9 @@
 
 use crate::effect::{Done, Effect};
 use crate::engine::Engine;
-use crate::event::{CommandId, StoreOutcome};
+use crate::event::CommandId;
 use crate::follow::follower::Follower;
 use crate::lead::Primary;
-use crate::local::failure::Failed;
 use crate::record::save::Goal;
 use crate::record::save::Leave;
 use crate::refusal::Refusal;
@@ -16,8 +15,9 @@ use crate::role::{Following, Leading, LeaveStage, Stage, busy};
 use crate::show::view::View;
 use alloc::format;
 use alloc::string::String;
-use helio_format::message::Parting;
-use helio_units::{Bytes, Moment, VolumeIndex};
+use helio_format::message::{Message, Parting};
+use helio_format::roles::Roles;
+use helio_units::{Bytes, Moment};
 
 impl Engine {
     pub(crate) fn stop(&mut self, id: CommandId) -> Result<Option<String>, Refusal> {
@@ -50,34 +50,6 @@ impl Engine {
         }
     }
 
-    /// One of the local flushes before leaving ended.
-    pub(crate) fn leave_flushed(&mut self, volume: VolumeIndex, outcome: &StoreOutcome) {
-        let Stage::Leading(Leading::Leaving {
-            command,
-            to,
-            until,
-            stage: LeaveStage::Flushing(left),
-        }) = self.standing.stage()
-        else {
-            panic!("a flush ended that was not requested")
-        };
-        if let StoreOutcome::Failed(fault) = *outcome {
-            self.turn.warn(format!("the last flush before leaving failed: {fault}"));
-            if let Some(primary) = self.standing.primary_mut() {
-                primary.store_failed(volume, Failed::Flush, fault, &mut self.local, &mut self.turn);
-            }
-        }
-        let stage = match left {
-            2.. => LeaveStage::Flushing(left - 1),
-            // Something was asked just before the clients were let go: once more.
-            _ if to == Leave::Hand && !self.view().is_delivered(Moment::NEVER) => {
-                LeaveStage::Draining
-            }
-            _ => LeaveStage::Cooling,
-        };
-        self.standing.stand(Leading::Leaving { command, to, until, stage });
-    }
-
     /// Every mark kept and no extent hot: what this node leaves behind tells exactly what its peer lacks.
     pub(crate) fn cool_down(&mut self) {
         let Stage::Leading(Leading::Leaving { command, to, until, stage: LeaveStage::Cooling }) =
@@ -86,10 +58,6 @@ impl Engine {
             return;
         };
         if to == Leave::Hand {
-            // The record would call this copy good, and the peer could not bring a suspect one level by its marks alone.
-            if self.view().cannot_hand(until) || self.local.suspect().any() {
-                return self.keep_primary(command);
-            }
             if !self.view().is_delivered(Moment::NEVER) {
                 // Something was asked just before the clients were let go: once more.
                 return self.standing.stand(Leading::Leaving {
@@ -160,7 +128,18 @@ impl Engine {
                 }
                 self.hang_up(Parting::RoleChanged, String::from("no longer primary"));
             }
-            Leave::Hand => self.hand(),
+            Leave::Hand => {
+                let b = self.record.superblock();
+                if b.clean && b.equal && self.peer.session.peer().is_some() {
+                    // The record says secondary, and the peer has everything: it is asked to be primary.
+                    let (generation, head) = (b.lineage.generation, b.head);
+                    self.turn.send(Message::Roles(Roles::Invite { generation, head }));
+                    // What it says from before that proves nothing of what it does then.
+                    self.peer.session.prove_anew(self.turn.now());
+                } else {
+                    self.take_back("it disconnected, or is not in sync");
+                }
+            }
             Leave::Stop => {
                 self.hang_up(Parting::Stopping, String::from("the daemon stops"));
                 self.stop_now(command);
@@ -188,17 +167,9 @@ impl Engine {
         self.keeper.forget_parked();
     }
 
-    /// A secondary has applied what it received.
-    pub(crate) fn closed(&mut self) {
-        let Stage::Following(Following::Closing { command, .. }) = self.standing.stage() else {
-            return;
-        };
-        self.standing.stand(Following::Stopped);
-        self.stop_now(Some(command));
-    }
-
-    /// Nothing more will be asked for.
+    /// A primary has left, or a secondary has applied what it received: nothing more will be asked for.
     pub(crate) fn stop_now(&mut self, command: Option<CommandId>) {
+        let command = self.standing.stop().or(command);
         self.record.want_nothing();
         let text = if self.local.metadata_failed() {
             "stopped; this could not be recorded, so the next start counts as a start after a crash"
@@ -214,10 +185,8 @@ impl View<'_> {
     /// Whether a leaving primary has nothing more to wait for.
     pub(crate) fn is_delivered(&self, until: Moment) -> bool {
         let Some(p) = self.standing.primary() else { return true };
-        let owed = p.streams()
-            && !p.owed().is_image_out_of_order()
-            && p.cursors().durable() < p.line.head();
-        p.is_quiet() && self.permit.pause().is_quiet() && (!owed || self.turn.now() >= until)
+        let owed = p.owes_items() && self.turn.now() < until;
+        p.is_quiet() && self.permit.pause().is_quiet() && !owed
     }
 
     /// Whether what the records hold is being brought down to what is really owed, before this node leaves.

@@ -32,8 +32,8 @@ impl Engine {
             // What it says of its role counts all the same.
             let serving = hello.serving;
             self.peer.session.up(hello, self.turn.now());
-            if self.standing.leads() && serving {
-                self.rival_seen();
+            if let (true, Some(primary)) = (serving, self.standing.primary()) {
+                primary.rival_seen(&mut self.permit, &mut self.peer.session, self.turn.now());
             }
             let why = self.peer.session.refuse_wrong_peer(&why, &mut self.turn);
             return self.hang_up(Parting::Refused, why);
@@ -52,8 +52,8 @@ impl Engine {
             if self.view().lease_was_taken() {
                 self.permit.lease_mut().use_granted(&mut self.turn);
             }
-            if serving {
-                self.rival_seen();
+            if let (true, Some(primary)) = (serving, self.standing.primary()) {
+                primary.rival_seen(&mut self.permit, &mut self.peer.session, self.turn.now());
             }
             self.meet_as_source();
         } else if serving {

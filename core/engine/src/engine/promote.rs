@@ -13,7 +13,7 @@ use alloc::format;
 use alloc::string::String;
 use helio_format::message::{Message, Parting};
 use helio_recovery::meaning;
-use helio_recovery::{self as recovery, Decision, Verdict};
+use helio_recovery::{self as recovery, Decision, Facts, Verdict};
 use helio_units::{Generation, Sequence};
 
 impl Engine {
@@ -96,7 +96,13 @@ impl Engine {
         if !granted {
             let peer = self.turn.config().peer.clone();
             self.standing.stand(Following::resting(self.record.superblock().role));
-            let hint = self.hint_for_refused();
+            let copied = self.record.superblock().lineage.generation != Generation::NONE;
+            let row = if copied { self.view().promotion_row() } else { None };
+            let hint = self.view().hint_for_refused(row.is_some());
+            if let Some((facts, Decision { label, verdict: Verdict::Refuse })) = row {
+                let (ours, session) = (self.view().hello_as_met(), &self.peer.session);
+                self.show.remember_row(facts, label, true, ours, session, &mut self.turn);
+            }
             let text = format!("{peer} does not agree: {text}");
             self.turn.done(command, Err(Refusal::new("peer-refuses", text, hint)));
             return;
@@ -110,54 +116,6 @@ impl Engine {
         let equal =
             ours_is_proven && b.consistent && self.peer.session.peer().is_some_and(theirs_is);
         self.begin_promotion(Some(command), equal);
-    }
-
-    /// The peer does not agree to a promotion: what loses nothing, or least.
-    fn hint_for_refused(&mut self) -> String {
-        let (peer, group) = (self.turn.config().peer.clone(), self.turn.config().group.clone());
-        // Force would begin with a copy that never was one.
-        if self.record.superblock().lineage.generation == Generation::NONE {
-            return format!(
-                "this node has no copy yet: `helio promote {group}` on {peer}, which copies to it"
-            );
-        }
-        let ours = self.view().hello_as_met();
-        let asked = |other| recovery::of_promotion(&ours, self.view().candidate_head(), other);
-        let other = self.peer.session.peer();
-        let (Some(other), Some((facts, decision))) = (other, other.and_then(asked)) else {
-            return format!(
-                "`helio explain {group}` on both nodes shows how the copies are related"
-            );
-        };
-        let follows = recovery::only_followed(&ours, other);
-        let suspect = other.suspect;
-        if decision.verdict == Verdict::Refuse {
-            self.show.remember_row(
-                facts,
-                decision.label,
-                true,
-                ours,
-                &self.peer.session,
-                &mut self.turn,
-            );
-        }
-        if follows {
-            let node = &self.turn.config().node;
-            return format!(
-                "`helio promote {group}` on {peer} instead: it has newer writes and everything that {node} has, so nothing is \
-                 lost"
-            );
-        }
-        if suspect {
-            return format!(
-                "the copy of {peer} is suspect since a flush failed. To use it, `helio status {group}` on {peer} shows how to \
-                 accept it; to discard the writes that only {peer} has, `helio promote {group} --force` here"
-            );
-        }
-        format!(
-            "to keep what {peer} wrote: `helio promote {group}` on {peer}; to discard it: `helio resolve {group} --discard \
-             {peer}` on {peer}, which saves it in a file first"
-        )
     }
 
     pub(crate) fn begin_promotion(&mut self, command: Option<CommandId>, equal: bool) {
@@ -311,6 +269,46 @@ impl View<'_> {
                 self.permit.lease().absence_text(self.turn.config().hold, self.turn.now())
             ),
             format!("make sure {peer} is down or fenced, then `helio promote {group} --force`"),
+        )
+    }
+
+    /// By which row of the table the two copies are related, if this node is promoted.
+    fn promotion_row(&self) -> Option<(Facts, Decision)> {
+        let (ours, other) = (self.hello_as_met(), self.peer.session.peer()?);
+        recovery::of_promotion(&ours, self.candidate_head(), other)
+    }
+
+    /// The peer does not agree to a promotion: what loses nothing, or least. `related`: a row tells how the
+    /// two copies are.
+    fn hint_for_refused(&self, related: bool) -> String {
+        let (peer, group) = (&self.turn.config().peer, &self.turn.config().group);
+        // Force would begin with a copy that never was one.
+        if self.record.superblock().lineage.generation == Generation::NONE {
+            return format!(
+                "this node has no copy yet: `helio promote {group}` on {peer}, which copies to it"
+            );
+        }
+        let Some(other) = self.peer.session.peer().filter(|_| related) else {
+            return format!(
+                "`helio explain {group}` on both nodes shows how the copies are related"
+            );
+        };
+        if recovery::only_followed(&self.hello_as_met(), other) {
+            let node = &self.turn.config().node;
+            return format!(
+                "`helio promote {group}` on {peer} instead: it has newer writes and everything that {node} has, so nothing is \
+                 lost"
+            );
+        }
+        if other.suspect {
+            return format!(
+                "the copy of {peer} is suspect since a flush failed. To use it, `helio status {group}` on {peer} shows how to \
+                 accept it; to discard the writes that only {peer} has, `helio promote {group} --force` here"
+            );
+        }
+        format!(
+            "to keep what {peer} wrote: `helio promote {group}` on {peer}; to discard it: `helio resolve {group} --discard \
+             {peer}` on {peer}, which saves it in a file first"
         )
     }
 

@@ -9,13 +9,11 @@
 
 use crate::engine::Engine;
 use crate::event::CommandId;
-use crate::record::save::Goal;
 use crate::refusal::Refusal;
 use crate::role::resolve::Stake;
 use crate::role::{Following, Leading, Stage, busy};
 use crate::show::view::View;
 use alloc::format;
-use alloc::string::String;
 use alloc::vec::Vec;
 use helio_format::lineage::Lineage;
 use helio_format::message::{Hello, Parting};
@@ -23,31 +21,6 @@ use helio_recovery::{self as recovery, Verdict};
 use helio_units::{Extent, Generation, VolumeIndex};
 
 impl Engine {
-    /// Gives up this node's side, if it is still of that generation.
-    pub(crate) fn give_up(
-        &mut self,
-        id: CommandId,
-        generation: Generation,
-    ) -> Result<Option<String>, Refusal> {
-        let stake = self.view().stake()?;
-        if stake.generation != generation {
-            return Err(Refusal::later(
-                "busy",
-                "the group changed while its data was being saved",
-                format!("repeat; `helio explain {}` shows the state", self.turn.config().group),
-            ));
-        }
-        if !self.view().can_leave_following() {
-            return Err(busy());
-        }
-        if self.standing.is(Following::Returning) {
-            self.standing.stand(Following::Secondary);
-        }
-        let lineage = self.view().yielded_lineage();
-        self.record.want(Goal::Yielded { command: id, lineage });
-        Ok(None)
-    }
-
     /// The record that gives up is durable: the two may meet anew.
     pub(crate) fn gave_up(&mut self, id: CommandId) {
         let (node, peer) = (self.turn.config().node.clone(), self.turn.config().peer.clone());
@@ -101,6 +74,18 @@ impl View<'_> {
             )),
             _ => Err(busy()),
         }
+    }
+
+    /// Whether this node's side, still of that generation, can be given up now. Returns what its lineage is then.
+    pub(crate) fn may_give_up(&self, generation: Generation) -> Result<Lineage, Refusal> {
+        if self.stake()?.generation != generation {
+            return Err(Refusal::later(
+                "busy",
+                "the group changed while its data was being saved",
+                format!("repeat; `helio explain {}` shows the state", self.turn.config().group),
+            ));
+        }
+        if self.can_leave_following() { Ok(self.yielded_lineage()) } else { Err(busy()) }
     }
 
     fn only_complete_copy(&self) -> Refusal {

@@ -1,30 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A promotion that goes back to the last consistent image.
 
-use crate::engine::Engine;
 use crate::follow::follower::Follower;
-use crate::record::save::Goal;
 use crate::show::view::View;
 use helio_units::{Generation, Sequence};
 
-impl Engine {
-    /// A promotion of an inconsistent copy: restores as far as it can now, or ends it.
-    pub(crate) fn promote_inconsistent(&mut self) {
-        let still = self.view().can_leave_following() || self.view().is_stuck();
-        let keeper = &self.keeper;
-        if self.record.is_saving() || !still || !keeper.is_idle() || keeper.is_restoring() {
-            return;
-        }
-        if self.keeper.begin_restore() {
-            self.record.want(Goal::Restoring);
-        } else {
-            let refusal = self.view().needs_sync();
-            self.standing.end_promotion(refusal, &mut self.keeper, &self.record, &mut self.turn);
-        }
-    }
-}
-
 impl View<'_> {
+    /// Whether a promotion of an inconsistent copy restores now, or ends.
+    pub(crate) fn may_restore_now(&self) -> bool {
+        (self.can_leave_following() || self.is_stuck())
+            && !self.record.is_saving()
+            && self.keeper.is_idle()
+            && !self.keeper.is_restoring()
+    }
+
     /// Generation and head of the image that a promotion would begin from.
     pub(crate) fn candidate_head(&self) -> (Generation, Sequence) {
         match self.keeper.restores().filter(|_| !self.record.superblock().consistent) {

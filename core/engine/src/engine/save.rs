@@ -143,7 +143,7 @@ impl Engine {
                 }
             }
             Goal::Left(to) => self.left(to),
-            Goal::Closed => self.closed(),
+            Goal::Closed => self.stop_now(None),
             Goal::SteppedBack
             | Goal::Together
             | Goal::MarksKept
@@ -219,7 +219,7 @@ impl Engine {
             (Goal::Accepted { command, .. }, _) => {
                 self.standing.not_accepted(command, &text, &self.record, &mut self.turn)
             }
-            (Goal::Closed, Stage::Following(Following::Closing { .. })) => self.closed(),
+            (Goal::Closed, Stage::Following(Following::Closing { .. })) => self.stop_now(None),
             (Goal::Lacking, _) => {
                 if let Some(primary) = self.standing.primary_mut() {
                     primary.lack_unrecorded(&mut self.local, &self.permit, &mut self.turn);

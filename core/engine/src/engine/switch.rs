@@ -22,14 +22,14 @@ use crate::record::save::Leave;
 use crate::refusal::Refusal;
 use crate::role::switch::ASKED_PATIENCE;
 use crate::role::switch::SWITCH_PATIENCE;
-use crate::role::{Following, Leading, Stage, busy};
+use crate::role::{Following, Leading, LeaveStage, Stage, busy};
 use crate::show::view::View;
 use alloc::format;
 use alloc::string::String;
 use helio_format::lineage::Relation;
 use helio_format::message::{Message, Parting};
 use helio_format::roles::Roles;
-use helio_units::Moment;
+use helio_units::{Moment, Sequence};
 
 impl Engine {
     pub(crate) fn switch(&mut self, id: CommandId) -> Result<Option<String>, Refusal> {
@@ -87,42 +87,8 @@ impl Engine {
             .map(|_| ())
     }
 
-    /// Nothing was recorded and nobody was asked yet: it just goes on.
-    pub(crate) fn keep_primary(&mut self, command: Option<CommandId>) {
-        let (peer, node) = (&self.turn.config().peer, &self.turn.config().node);
-        let again = "repeat when the group is in sync and its queue is short";
-        let code = "not-switched";
-        let mut refusal = if self.peer.session.peer().is_none() {
-            let text = format!("the connection to {peer} was lost ({})", self.peer.session.why());
-            Refusal::later(code, text, again)
-        } else if let Err(suspect) = self.view().may_lead_from_suspect() {
-            Refusal { code, ..suspect }
-        } else {
-            let patience = SWITCH_PATIENCE.as_secs();
-            let text = format!("{peer} did not receive everything within {patience} s");
-            Refusal::later(code, text, again)
-        };
-        refusal.text = format!("{}; {node} is still primary", refusal.text);
-        self.standing.stand(Leading::Primary);
-        self.turn.warn(format!("no change of roles: {}", refusal.text));
-        self.peer.session.finish(command, Err(refusal), &mut self.turn);
-    }
-
-    /// The record says secondary: the peer is asked to be primary, if it can be, and has everything.
-    pub(crate) fn hand(&mut self) {
-        let b = self.record.superblock();
-        if b.clean && b.equal && self.peer.session.peer().is_some() {
-            let (generation, head) = (b.lineage.generation, b.head);
-            self.turn.send(Message::Roles(Roles::Invite { generation, head }));
-            // What it says from before that proves nothing of what it does then.
-            self.peer.session.prove_anew(self.turn.now());
-        } else {
-            self.take_back("it disconnected, or is not in sync");
-        }
-    }
-
     /// The peer did not take over: this node goes on as primary, if it can.
-    fn take_back(&mut self, why: &str) {
+    pub(crate) fn take_back(&mut self, why: &str) {
         let Stage::Following(Following::Handing { command, .. }) = self.standing.stage() else {
             return;
         };
@@ -233,7 +199,20 @@ impl Engine {
                         "an invitation to a stream that this node does not receive",
                     ));
                 }
-                self.invited(head);
+                let wanted = self.asked.take_switch();
+                let peer = self.turn.config().peer.clone();
+                if let Err(refusal) = self.view().may_follow_invitation(head) {
+                    let text = &refusal.text;
+                    self.turn.warn(format!("the request to become primary is refused: {text}"));
+                    self.hang_up(Parting::RoleChanged, format!("cannot become primary: {text}"));
+                    self.peer.session.finish(wanted, Err(refusal), &mut self.turn);
+                } else {
+                    self.turn.info(format!(
+                        "{peer} passes the primary role to this node after item {head}"
+                    ));
+                    self.keeper.end_restore();
+                    self.begin_promotion(wanted, true);
+                }
                 Ok(())
             }
             Roles::Row { label } => {
@@ -243,34 +222,6 @@ impl Engine {
                     self.show.row_told(label, ours, &self.peer.session, &self.turn);
                 }
                 Ok(())
-            }
-        }
-    }
-
-    /// The primary laid its role down behind `head` and asks this node to take it.
-    fn invited(&mut self, head: helio_units::Sequence) {
-        let (node, peer) = (self.turn.config().node.clone(), self.turn.config().peer.clone());
-        let wanted = self.asked.take_switch();
-        let secondary = self.standing.is(Following::Secondary);
-        let level = secondary && self.standing.follower().is_some_and(|f| f.received() == head);
-        match self.view().may_take_over() {
-            Ok(()) if level => {
-                self.turn
-                    .info(format!("{peer} passes the primary role to this node after item {head}"));
-                self.keeper.end_restore();
-                self.begin_promotion(wanted, true);
-            }
-            refused => {
-                let (text, retry) = refused.err().map_or_else(
-                    || (format!("{node} is not in sync with {peer}"), true),
-                    |refusal| (refusal.text, refusal.retry),
-                );
-                self.turn.warn(format!("the request to become primary is refused: {text}"));
-                self.hang_up(Parting::RoleChanged, format!("cannot become primary: {text}"));
-                let hint =
-                    format!("`helio status {}` on both nodes shows why", self.turn.config().group);
-                let refusal = Refusal::new("not-switched", text, hint);
-                self.peer.session.finish(wanted, Err(Refusal { retry, ..refusal }), &mut self.turn);
             }
         }
     }
@@ -297,6 +248,21 @@ impl View<'_> {
         Ok(())
     }
 
+    /// Whether this node takes the role that its primary laid down behind `head`.
+    fn may_follow_invitation(&self, head: Sequence) -> Result<(), Refusal> {
+        let (node, peer, group) =
+            (&self.turn.config().node, &self.turn.config().peer, &self.turn.config().group);
+        let secondary = self.standing.is(Following::Secondary);
+        let level = secondary && self.standing.follower().is_some_and(|f| f.received() == head);
+        let (text, retry) = match self.may_take_over() {
+            Ok(()) if level => return Ok(()),
+            Ok(()) => (format!("{node} is not in sync with {peer}"), true),
+            Err(refusal) => (refusal.text, refusal.retry),
+        };
+        let hint = format!("`helio status {group}` on both nodes shows why");
+        Err(Refusal { retry, ..Refusal::new("not-switched", text, hint) })
+    }
+
     /// Whoever is served by this node's own machine would have errors: the peer's operator does not see him, so it is not
     /// his to decide.
     fn may_be_taken(&self) -> Result<(), String> {
@@ -310,9 +276,34 @@ impl View<'_> {
         }
     }
 
-    /// While it drains: whether it cannot come to a hand-over any more.
-    pub(crate) fn cannot_hand(&self, until: Moment) -> bool {
+    /// While it drains or cools down: whether it cannot come to a hand-over any more.
+    pub(crate) fn cannot_hand(&self, until: Moment, stage: LeaveStage) -> bool {
         let Some(p) = self.standing.primary() else { return true };
-        !p.streams() || p.owed().is_image_out_of_order() || self.turn.now() >= until
+        let late = !p.streams() || p.owed().is_image_out_of_order() || self.turn.now() >= until;
+        match stage {
+            LeaveStage::Draining => late,
+            // The record would call this copy good, and the peer could not bring a suspect one level by its marks alone.
+            LeaveStage::Cooling => late || self.local.suspect().any(),
+            LeaveStage::Flushing(_) | LeaveStage::Saving => false,
+        }
+    }
+
+    /// Why it does not come to a hand-over, and this node is still primary.
+    pub(crate) fn why_not_handed(&self) -> Refusal {
+        let (peer, node) = (&self.turn.config().peer, &self.turn.config().node);
+        let again = "repeat when the group is in sync and its queue is short";
+        let code = "not-switched";
+        let mut refusal = if self.peer.session.peer().is_none() {
+            let text = format!("the connection to {peer} was lost ({})", self.peer.session.why());
+            Refusal::later(code, text, again)
+        } else if let Err(suspect) = self.may_lead_from_suspect() {
+            Refusal { code, ..suspect }
+        } else {
+            let patience = SWITCH_PATIENCE.as_secs();
+            let text = format!("{peer} did not receive everything within {patience} s");
+            Refusal::later(code, text, again)
+        };
+        refusal.text = format!("{}; {node} is still primary", refusal.text);
+        refusal
     }
 }

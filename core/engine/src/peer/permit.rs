@@ -3,8 +3,12 @@
 
 use crate::config::Config;
 use crate::peer::lease::Lease;
-use crate::peer::pause::Pause;
+use crate::peer::link::Session;
+use crate::peer::pause::{Pause, Proof};
+use crate::turn::Turn;
+use alloc::format;
 use alloc::string::String;
+use helio_plant::{Plant, planted};
 use helio_units::Moment;
 
 #[derive(Clone, Debug, Default)]
@@ -36,6 +40,47 @@ impl Permit {
 
     pub(crate) const fn pause_mut(&mut self) -> &mut Pause {
         &mut self.pause
+    }
+
+    /// The clock shows `now`, and this process was `paused` until then. Effects that were not performed yet lie in `turn`.
+    pub(crate) fn advance(
+        &mut self,
+        now: Moment,
+        paused: bool,
+        session: &mut Session,
+        turn: &mut Turn,
+    ) {
+        let gap = now - turn.now();
+        turn.advance(now);
+        if !paused || planted(Plant::PauseIgnored) {
+            return;
+        }
+        let peer = &turn.config().peer;
+        turn.info(format!(
+            "this process was suspended for {:.1} s: this node checks whether {peer} was promoted. Until then it \
+             acknowledges only writes that are durable on {peer}",
+            gap.as_secs_f64()
+        ));
+        self.pause.hold(turn.effects());
+        self.needs_check(now, session, now);
+    }
+
+    /// A check is needed that began at `since` or later: what the peer answered so far proves nothing.
+    pub(crate) fn needs_check(&mut self, since: Moment, session: &mut Session, now: Moment) {
+        self.pause.needs_check(since);
+        session.prove_anew(now);
+    }
+
+    /// Something passed the check.
+    pub(crate) fn check_passed(&mut self, proof: Proof, turn: &mut Turn) {
+        let Config { peer, group, .. } = turn.config();
+        let why = match proof {
+            Proof::Unreachable => format!("{peer} cannot be reached"),
+            Proof::NotServed => format!("the daemon on {peer} does not serve {group}"),
+            _ => format!("{peer} does not serve {group}"),
+        };
+        turn.info(format!("{why}: writes are acknowledged again"));
+        self.pause.end(turn.effects());
     }
 
     /// Whether an answer without the peer's word must wait.

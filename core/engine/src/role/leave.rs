@@ -4,8 +4,9 @@
 
 use crate::config::Config;
 use crate::effect::StoreOp;
-use crate::event::CommandId;
+use crate::event::{CommandId, StoreOutcome};
 use crate::local::Local;
+use crate::local::failure::Failed;
 use crate::purpose::Purpose;
 use crate::record::Record;
 use crate::record::save::{Goal, Leave};
@@ -95,6 +96,53 @@ impl Standing {
         for volume in volumes {
             local.store(volume, StoreOp::Flush, Purpose::Leave(volume), turn);
         }
+    }
+
+    /// One of the local flushes before leaving ended. `released`: nothing that was answered is held back.
+    pub(crate) fn leave_flushed(
+        &mut self,
+        volume: VolumeIndex,
+        outcome: &StoreOutcome,
+        released: bool,
+        local: &mut Local,
+        turn: &mut Turn,
+    ) {
+        let Self::Leading {
+            primary,
+            stage: Leading::Leaving { to, stage: stage @ LeaveStage::Flushing(_), .. },
+        } = self
+        else {
+            panic!("a flush ended that was not requested")
+        };
+        if let StoreOutcome::Failed(fault) = *outcome {
+            turn.warn(format!("the last flush before leaving failed: {fault}"));
+            primary.store_failed(volume, Failed::Flush, fault, local, turn);
+        }
+        *stage = match *stage {
+            LeaveStage::Flushing(left @ 2..) => LeaveStage::Flushing(left - 1),
+            // Something was asked just before the clients were let go: once more.
+            _ if *to == Leave::Hand
+                && !(released && primary.is_quiet() && !primary.owes_items()) =>
+            {
+                LeaveStage::Draining
+            }
+            _ => LeaveStage::Cooling,
+        };
+    }
+
+    /// A secondary that closes has stopped, as a primary that left has already. Returns what commanded it to close.
+    pub(crate) fn stop(&mut self) -> Option<CommandId> {
+        let Stage::Following(Following::Closing { command, .. }) = self.stage() else {
+            return None;
+        };
+        self.stand(Following::Stopped);
+        Some(command)
+    }
+
+    /// Nothing was recorded and nobody was asked yet to take over: it just goes on.
+    pub(crate) fn keep_primary(&mut self, refusal: &Refusal, turn: &mut Turn) {
+        self.stand(Leading::Primary);
+        turn.warn(format!("no change of roles: {}", refusal.text));
     }
 
     /// A demotion goes back where the peer left before it had flushed what only this queue holds.

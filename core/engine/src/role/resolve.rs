@@ -7,7 +7,12 @@
 //! the marks tell what is to be copied over. Where the other would still refuse (they share no history, or its metadata
 //! is older than what this node heard of), this node forgets the history and joins as new.
 
+use crate::event::CommandId;
+use crate::record::Record;
+use crate::record::save::Goal;
+use crate::role::{Following, Standing};
 use alloc::vec::Vec;
+use helio_format::lineage::Lineage;
 use helio_format::superblock::Superblock;
 use helio_units::{Extent, Generation, VolumeIndex, WallTime};
 
@@ -27,5 +32,15 @@ impl Stake {
     pub(crate) fn of(record: &Superblock, differing: Vec<(VolumeIndex, Extent)>) -> Self {
         let since = Some(WallTime(record.began)).filter(|at| at.0 != 0);
         Self { generation: record.lineage.generation, since, differing }
+    }
+}
+
+impl Standing {
+    /// Gives up this node's side: its lineage is the given one from then on.
+    pub(crate) fn give_up(&mut self, command: CommandId, lineage: Lineage, record: &mut Record) {
+        if self.is(Following::Returning) {
+            self.stand(Following::Secondary);
+        }
+        record.want(Goal::Yielded { command, lineage });
     }
 }

@@ -5,6 +5,7 @@ use crate::event::BeforeOutcome;
 use crate::follow::before::Keeper;
 use crate::follow::follower::Follower;
 use crate::record::Record;
+use crate::record::save::Goal;
 use crate::refusal::Refusal;
 use crate::role::{Following, Stage, Standing};
 use crate::turn::Turn;
@@ -13,6 +14,21 @@ use alloc::string::String;
 use helio_units::VolumeIndex;
 
 impl Standing {
+    /// A promotion of an inconsistent copy restores the image that was kept, or ends.
+    pub(crate) fn restore_or_end(
+        &mut self,
+        refusal: Refusal,
+        keeper: &mut Keeper,
+        record: &mut Record,
+        turn: &mut Turn,
+    ) {
+        if keeper.begin_restore() {
+            record.want(Goal::Restoring);
+        } else {
+            self.end_promotion(refusal, keeper, record, turn);
+        }
+    }
+
     /// It does not take place, and the node is what it was before.
     pub(crate) fn end_promotion(
         &mut self,
