@@ -296,7 +296,12 @@ impl Engine {
                 primary.verify_step(&mut self.resync.verify, &mut self.local, &mut self.turn);
             }
             primary.lack_step(serves, &mut self.local, &mut self.turn);
-            self.deny_parked();
+            let denies = primary.is_denying(&self.turn);
+            // What waits for a place in the metadata fails with everything else that waits for a peer that stays away.
+            // That is no fault of the store's.
+            if denies && self.local.hot().is_stuck() {
+                self.fail_parked();
+            }
         }
         // Behind all that adds items.
         if let Some(primary) = self.standing.primary_mut() {
@@ -311,7 +316,22 @@ impl Engine {
     fn settle_records(&mut self) {
         self.lease_step();
         self.begin_record();
-        self.seed_step();
+        let serves = self.standing.serves();
+        if self.resync.seed.is_comparing() {
+            match self.standing.primary().filter(|_| serves) {
+                Some(primary) => primary.compare_seed(
+                    self.dice.roll(),
+                    &self.peer.session,
+                    &mut self.resync.seed,
+                    &mut self.record,
+                    &mut self.local,
+                    &mut self.turn,
+                ),
+                None => {
+                    self.resync.seed.interrupt("this node is no longer primary", &mut self.turn);
+                }
+            }
+        }
         self.begin_record();
         if let Some(primary) = self.standing.primary_mut() {
             primary.record_company(
@@ -323,9 +343,18 @@ impl Engine {
             );
         }
         self.begin_record();
-        self.record_lack();
+        // A store may be given up while the last requests before a demotion are answered: they wait for the record too.
+        let leads = self.standing.serves() || self.standing.is_draining();
+        if let Some(primary) = self.standing.primary_mut().filter(|_| leads) {
+            primary.record_lack(&mut self.record, &mut self.local, &self.permit, &mut self.turn);
+        }
         self.begin_record();
-        self.replace_step();
+        self.standing.replace_step(
+            &mut self.keeper,
+            &mut self.record,
+            &mut self.local,
+            &mut self.turn,
+        );
         self.begin_record();
         self.standing.accept_step(
             self.asked.stops(),
@@ -336,7 +365,14 @@ impl Engine {
         self.standing.record_failed_flush(&self.local, &mut self.record);
         self.standing.record_heard(&self.local, &mut self.record, self.turn.now());
         self.standing.record_blocks(&self.local, &mut self.record);
-        self.record_verified();
+        let rests = self.standing.is_settled() && !self.local.metadata_failed();
+        // A volume was compared to its end: the record is to say so.
+        if rests
+            && !self.record.is_saving()
+            && self.resync.verify.has_news(self.turn.calendar(), self.record.superblock())
+        {
+            self.record.want(Goal::Remember);
+        }
         self.begin_record();
     }
 

@@ -124,7 +124,13 @@ impl Engine {
                 "the resync starts when the nodes have exchanged their bitmaps",
             )));
         }
-        Ok(self.sync_or_ask(Some(id)))
+        Ok(primary.sync_or_ask(
+            Some(id),
+            &self.record,
+            &mut self.resync,
+            &self.local,
+            &mut self.turn,
+        ))
     }
 
     /// Compares or copies everything, whatever is marked.

@@ -213,25 +213,21 @@ impl Engine {
 
     fn peer_pong(&mut self, token: u64, flushing: bool, short: bool) {
         let now = self.turn.now();
-        if self.peer.session.pong(token, flushing, short, now) {
-            self.peer_proven();
+        let proven = self.peer.session.pong(token, flushing, short, now);
+        // What the peer said of itself is how it is now: this node may become primary by it.
+        if let Some(peer) = self.peer.session.peer().filter(|_| proven) {
+            let serving = peer.serving;
+            if let Some(primary) = self.standing.primary_mut() {
+                let passed = self.permit.pause().peer_answered(serving);
+                primary.check_ends(passed, &self.local, &mut self.permit, &mut self.turn);
+            }
+            self.handed(serving);
+            if !self.standing.leads() && !serving && self.standing.is(Following::Returning) {
+                self.meet_without_primary();
+            }
         }
         if self.view().outstanding().is_none() {
             self.peer.session.progressed(now);
-        }
-    }
-
-    /// What the peer said of itself is how it is now: this node may become primary by it.
-    fn peer_proven(&mut self) {
-        let Some(peer) = self.peer.session.peer() else { return };
-        let serving = peer.serving;
-        if let Some(primary) = self.standing.primary_mut() {
-            let passed = self.permit.pause().peer_answered(serving);
-            primary.check_ends(passed, &self.local, &mut self.permit, &mut self.turn);
-        }
-        self.handed(serving);
-        if !self.standing.leads() && !serving && self.standing.is(Following::Returning) {
-            self.meet_without_primary();
         }
     }
 

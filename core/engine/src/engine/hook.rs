@@ -2,45 +2,13 @@
 //! An update asks first, where the operator has a hook for it: the copier must not begin before the hook said yes.
 //! Without one nothing is asked, and an update begins where it is wanted.
 
-use crate::effect::Effect;
 use crate::engine::Engine;
-use crate::event::CommandId;
 use crate::refusal::Refusal;
 use crate::resync::update::Facts;
 use alloc::format;
 use alloc::string::String;
 
-const UNDER_WAY: &str = "the hook before-resync runs; the resync starts if the hook permits it";
-
 impl Engine {
-    /// Begins an update, or asks the hook. A command whose answer waits for the hook gets none yet.
-    pub(crate) fn sync_or_ask(&mut self, command: Option<CommandId>) -> Option<String> {
-        if !self.turn.config().hook_before_sync {
-            self.begin_update();
-            return Some(String::from("the resync begins"));
-        }
-        if !self.resync.update.ask_hook(command) {
-            return Some(String::from(UNDER_WAY));
-        }
-        self.turn.push(Effect::AskHook);
-        None
-    }
-
-    fn begin_update(&mut self) {
-        if let Err(refusal) = self.view().refuse_while_suspect() {
-            return self.turn.warn(refusal.text);
-        }
-        let lineage = self.record.superblock().lineage;
-        self.resync.seed.forget_passed();
-        if let Some(primary) =
-            self.standing.primary_mut().filter(|_| self.peer.session.peer().is_some())
-        {
-            // Not by what its hello said: an update of this conversation that did not end may have changed that.
-            let consistent = primary.peer_is_consistent();
-            primary.begin_sync(lineage, consistent, &mut self.resync.verify, &mut self.turn);
-        }
-    }
-
     /// The hook answered.
     pub(crate) fn hook_answered(&mut self, refused: Option<String>) {
         let Some(command) = self.resync.update.hook_answered() else { return };
@@ -60,8 +28,8 @@ impl Engine {
                 connected,
             });
             let begins = self.resync.update.hook_agreed(source);
-            if begins.is_ok() {
-                self.begin_update();
+            if let (Ok(_), Some(primary)) = (&begins, self.standing.primary_mut()) {
+                primary.begin_update(&self.record, &mut self.resync, &self.local, &mut self.turn);
             }
             let text = "the hook before-resync permitted the resync; it starts";
             Ok(String::from(begins.err().unwrap_or(text)))

@@ -2,13 +2,10 @@
 //! What follows in the engine from what the [`Keeper`](crate::follow::before::Keeper) decides, on both nodes.
 
 use crate::engine::Engine;
-use crate::event::BeforeOutcome;
 use crate::follow::before::{Facts, Next};
 use crate::follow::follower::Follower;
-use crate::local::suspect::bit;
 use crate::peer::keeping::Shortage;
 use crate::record::save::Goal;
-use crate::refusal::StoreFault;
 use alloc::string::String;
 use helio_format::message::Parting;
 
@@ -63,16 +60,25 @@ impl Engine {
                     self.hang_up(Parting::RoleChanged, String::from(NO_SPACE));
                 }
             }
-            Next::StopForFailure => self.stop_for_failed_file(),
-            Next::FileFailed => {
-                self.turn.warn(String::from(FILE_FAILED));
-                if !self.record.superblock().consistent || starting(self).is_some() {
-                    self.stop_for_failed_file();
+            Next::StopForFailure | Next::FileFailed => {
+                let needed = matches!(next, Next::StopForFailure);
+                if !needed {
+                    self.turn.warn(String::from(FILE_FAILED));
+                }
+                // Without the file nothing that needs it may go on: applying stops, and the connection ends.
+                if needed || !self.record.superblock().consistent || starting(self).is_some() {
+                    self.keeper.stop_for_failure();
+                    self.standing.refuse_items(&mut self.turn);
+                    self.hang_up(Parting::VolumeFailed, String::from(FILE_FAILED));
                 }
             }
-            Next::FlushesFailed { volumes, restores } => {
-                self.member_flushes_failed(restores, volumes);
-            }
+            Next::FlushesFailed { volumes, restores } => self.standing.member_flushes_failed(
+                (restores, volumes),
+                &mut self.keeper,
+                &self.record,
+                &mut self.local,
+                &mut self.turn,
+            ),
             Next::Restored => self.record.want(Goal::Restored),
             Next::RestoreFailed(outcome) => {
                 self.standing.restore_failed(
@@ -83,37 +89,6 @@ impl Engine {
                 );
             }
         }
-    }
-
-    /// What those stores hold of earlier writes is unknown, as behind any flush that fails.
-    fn member_flushes_failed(&mut self, restores: bool, volumes: u64) {
-        for volume in self.turn.config().indices() {
-            if volumes & bit(volume) == 0 {
-                continue;
-            }
-            if let Some(follower) = self.standing.follower_mut() {
-                follower.flush_failed(volume, StoreFault::Io, &mut self.local, &mut self.turn);
-            }
-            if restores {
-                // Chunks that were put back lie in no hot extent.
-                self.local.suspect_mut().all_of(volume, self.turn.config());
-            }
-        }
-        if restores {
-            self.standing.restore_failed(
-                BeforeOutcome::FlushFailed { volumes },
-                &mut self.keeper,
-                &self.record,
-                &mut self.turn,
-            );
-        }
-    }
-
-    /// Without the file nothing that needs it may go on: applying stops, and the connection ends.
-    fn stop_for_failed_file(&mut self) {
-        self.keeper.stop_for_failure();
-        self.standing.refuse_items(&mut self.turn);
-        self.hang_up(Parting::VolumeFailed, String::from(FILE_FAILED));
     }
 
     /// The peer has no room to keep its image.

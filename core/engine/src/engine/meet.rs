@@ -63,12 +63,6 @@ impl Engine {
         }
     }
 
-    /// Refuses the peer by a row of the table, which was read with one of the two as its source.
-    fn refuse(&mut self, label: &'static str, we_are_source: bool) {
-        let why = self.peer.session.refuse_by(label, we_are_source, &mut self.turn);
-        self.hang_up(Parting::Refused, why);
-    }
-
     pub(crate) fn meet_as_source(&mut self) {
         if self.view().is_reversing() {
             // The generation that is met in is being recorded.
@@ -97,7 +91,10 @@ impl Engine {
         let (permit, turn) = (&self.permit, &mut self.turn);
         self.peer.session.connected_as(label);
         match verdict {
-            Verdict::Refuse => return self.refuse(label, true),
+            Verdict::Refuse => {
+                let why = self.peer.session.refuse_by(label, true, turn);
+                return self.hang_up(Parting::Refused, why);
+            }
             // A line that is about to be laid down begins no copy; its marks are kept for the next one.
             Verdict::UpdateMarks | Verdict::UpdateAll | Verdict::UpdateSeeded if leaves => {}
             Verdict::AwaitSeed => {}
@@ -110,13 +107,9 @@ impl Engine {
                 primary.resume_received(lineage, received, verify, local, permit, turn);
             }
             Verdict::ResumeDurable if reversed && primary.peer_is_consistent() => {
-                primary.begin_stream(
-                    Opening { lineage, from: primary.cursors().durable().next(), consistent: true },
-                    verify,
-                    local,
-                    permit,
-                    turn,
-                );
+                let from = primary.cursors().durable().next();
+                let opening = Opening { lineage, from, consistent: true };
+                primary.begin_stream(opening, verify, local, permit, turn);
             }
             Verdict::ResumeDurable | Verdict::ResumeEqual => {
                 let c = primary.cursors();
@@ -150,7 +143,7 @@ impl Engine {
         if self.standing.is_leaving() {
             return;
         }
-        let (Some(primary), Some(peer)) = (self.standing.primary(), self.peer.session.peer())
+        let (Some(primary), Some(peer)) = (self.standing.primary_mut(), self.peer.session.peer())
         else {
             return;
         };
@@ -161,7 +154,7 @@ impl Engine {
         let wanted = self.turn.config().autosync || self.resync.update.is_wanted() || keeps_nothing;
         if wanted && !primary.owed().is_paused() {
             self.resync.update.forget_wish();
-            self.sync_or_ask(None);
+            primary.sync_or_ask(None, &self.record, &mut self.resync, &self.local, &mut self.turn);
         }
     }
 
@@ -242,7 +235,8 @@ impl Engine {
         self.show.remember_row(facts, label, false, ours, &self.peer.session, &mut self.turn);
         // The source alone knows whether it can resume; refusals need no memory.
         if verdict == Verdict::Refuse {
-            return self.refuse(label, false);
+            let why = self.peer.session.refuse_by(label, false, &mut self.turn);
+            return self.hang_up(Parting::Refused, why);
         }
         self.local.suspect().report(&mut self.turn);
         self.record.keeping_mut().ages_mut().hear(theirs);
@@ -284,7 +278,8 @@ impl Engine {
                     &self.peer.session,
                     &mut self.turn,
                 );
-                self.refuse(label, as_source);
+                let why = self.peer.session.refuse_by(label, as_source, &mut self.turn);
+                self.hang_up(Parting::Refused, why);
             }
             OnReturn::Stay => {
                 if let Some(generation) = self.view().leader_to_doubt() {

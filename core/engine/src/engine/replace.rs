@@ -2,7 +2,6 @@
 //! Another disk takes the place of one that is lost, while this node runs (`local/replace.rs` has the rules).
 
 use crate::config::Config;
-use crate::effect::Effect;
 use crate::engine::Engine;
 use crate::event::CommandId;
 use crate::local::replace::Replacing;
@@ -44,56 +43,6 @@ impl Engine {
         }
         self.local.replace(Replacing { command, volume });
         Ok(None)
-    }
-
-    /// Moves a secondary's replacement on as far as it can go now.
-    pub(crate) fn replace_step(&mut self) {
-        let Some(Replacing { command, volume }) = self.local.replacing() else { return };
-        let keeper = &mut self.keeper;
-        let settled = self.standing.is(Following::Secondary) && keeper.is_idle();
-        // Its own record is among those.
-        if !settled || self.record.is_saving() {
-            return;
-        }
-        if keeper.kept().is_some() && !keeper.has_failed() {
-            return keeper.end(self.turn.effects());
-        }
-        if keeper.kept().is_some() || self.local.metadata_failed() {
-            self.local.end_replacing();
-            let text = String::from("the preserved copy could not be dropped");
-            let hint =
-                "repair the before-image file and the metadata file, then restart the daemon";
-            return self.turn.done(command, Err(Refusal::new("before-failed", text, hint)));
-        }
-        self.record.want(Goal::Replaced { command, volume });
-    }
-
-    /// The record is durable: the new disk is the volume's.
-    pub(crate) fn replaced(&mut self, command: CommandId, volume: VolumeIndex) {
-        let (group, peer) = (self.turn.config().group.clone(), self.turn.config().peer.clone());
-        let name = self.turn.config().name_of(volume);
-        self.local.end_replacing();
-        if self.local.suspect().is(volume) {
-            // It is the disk that failed: it may read as written what it does not hold.
-            self.local.suspect_mut().all_of(volume, self.turn.config());
-        }
-        let text = match self.standing.primary_mut() {
-            Some(primary) => {
-                let marked = primary.marks.dirty_bytes();
-                primary.use_again(volume);
-                primary.copier.progress_mut().begin(marked, self.turn.now());
-                format!(
-                    "volume {name} of {group} has another disk; {marked} are copied from {peer}"
-                )
-            }
-            None => {
-                self.standing.reset_follower(&mut self.keeper, &self.record, &mut self.turn);
-                self.record.keeping_mut().line_changed(self.local.hot_mut(), self.turn.now());
-                format!("volume {name} of {group} has another disk; {peer} copies everything to it")
-            }
-        };
-        self.turn.warn(text.clone());
-        self.turn.push(Effect::CommandDone { id: command, result: Ok(text.into()) });
     }
 }
 

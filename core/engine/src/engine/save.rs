@@ -125,23 +125,19 @@ impl Engine {
         if goal.takes_any_disk() {
             self.local.members_mut().taken();
         }
+        self.reached(goal);
+        self.begin_record();
+    }
+
+    /// What follows once a goal is durable.
+    fn reached(&mut self, goal: Goal) {
         match goal {
             Goal::Promoted => self.promotion_saved(),
             Goal::Adopted(start) => {
                 self.permit.lease_mut().follows();
-                self.record.keeping_mut().line_changed(self.local.hot_mut(), self.turn.now());
-                if !start.consistent {
-                    self.standing.mark_unsettled(&mut self.record, &mut self.local);
-                }
-                if let Some(follower) = self.standing.follower_mut() {
-                    follower.adopted(start);
-                }
+                self.standing.adopted(start, &mut self.record, &mut self.local, &self.turn);
             }
-            Goal::Consistent => {
-                if let Some(follower) = self.standing.follower_mut() {
-                    follower.marker_saved(&mut self.turn);
-                }
-            }
+            Goal::Consistent => self.standing.marker_saved(&mut self.turn),
             Goal::Left(to) => self.left(to),
             Goal::Closed => self.stop_now(None),
             Goal::SteppedBack
@@ -170,13 +166,38 @@ impl Engine {
                 self.standing.not_promoted(refusal, &self.record, &mut self.turn);
             }
             Goal::Unpromoted => {}
-            Goal::SeedBegun { command, .. } => self.seed_begun(command),
+            Goal::SeedBegun { command, .. } => {
+                let volumes = self.turn.config().volumes.len() as u16;
+                self.resync.seed.recorded(command, volumes, self.standing.leads());
+                self.standing.seed_begun(&mut self.record, &mut self.local, &mut self.turn);
+            }
             Goal::Seeded { command, incarnation } => self.seeded(command, incarnation),
-            Goal::Lacking | Goal::Whole => self.lack_saved(goal),
-            Goal::Replaced { command, volume } => self.replaced(command, volume),
+            Goal::Lacking => {
+                if let Some(primary) = self.standing.primary_mut() {
+                    primary.lacking_saved(
+                        self.peer.session.peer().is_some(),
+                        &self.record,
+                        &mut self.resync.verify,
+                        &self.local,
+                        &self.permit,
+                        &mut self.turn,
+                    );
+                }
+            }
+            Goal::Whole => {
+                if let Some(primary) = self.standing.primary_mut() {
+                    primary.whole_saved(&self.local, &self.permit, &mut self.turn);
+                }
+            }
+            Goal::Replaced { command, volume } => self.standing.replaced(
+                (command, volume),
+                &mut self.keeper,
+                &mut self.record,
+                &mut self.local,
+                &mut self.turn,
+            ),
             Goal::Accepted { command, volume } => self.accepted(command, volume),
         }
-        self.begin_record();
     }
 
     /// The metadata cannot be written: nothing that needs it may happen, and nothing is pretended.

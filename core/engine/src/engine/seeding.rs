@@ -2,24 +2,18 @@
 //! A seed among the other rooms: begun, compared, ended.
 
 use crate::config::Config;
-use crate::effect::StoreOp;
 use crate::engine::Engine;
 use crate::event::{CommandId, StoreOutcome};
 use crate::purpose::SeedIo;
 use crate::record::save::Goal;
 use crate::refusal::Refusal;
-use crate::resync::digest::{ASKED_BYTES_MAX, digests_of};
-use crate::resync::seed::{SAMPLE, is_blank};
+use crate::resync::seed::is_blank;
 use crate::role::busy;
 use crate::show::view::View;
 use alloc::format;
 use alloc::string::String;
-use helio_format::copying::Copying;
-use helio_format::message::{Message, Parting};
-use helio_units::{Generation, VolumeIndex};
-
-/// Questions open at the peer at once.
-const ASKED_MOST: usize = (ASKED_BYTES_MAX.0 / SAMPLE.0) as usize / 2;
+use helio_format::message::Parting;
+use helio_units::Generation;
 
 impl Engine {
     pub(crate) fn seed_begin(&mut self, id: CommandId, at: u64) -> Result<Option<String>, Refusal> {
@@ -67,23 +61,6 @@ impl Engine {
         self.hang_up(Parting::RoleChanged, format!("a disk is being shipped to {peer}"));
         self.record.want(Goal::SeedBegun { command: id, at: at.max(1) });
         Ok(None)
-    }
-
-    /// The record says seeding: from here on only what the disk may lack is marked.
-    pub(crate) fn seed_begun(&mut self, id: CommandId) {
-        let volumes = self.turn.config().volumes.len() as u16;
-        self.resync.seed.recorded(id, volumes, self.standing.leads());
-        if let Some(primary) = self.standing.primary_mut() {
-            // What failed meanwhile is marked, and nobody knows what the store holds there.
-            if primary.faulted.is_none() && primary.lack.is_none() {
-                primary.mark_for_seed();
-            }
-            self.local.hot_mut().bitmap_changed();
-            self.standing.relieve(true, &mut self.record, &mut self.local, &mut self.turn);
-        }
-        for volume in (0..volumes).map(VolumeIndex) {
-            self.local.store(volume, StoreOp::Flush, SeedIo::Flush(volume), &mut self.turn);
-        }
     }
 
     /// An operation of a seed's own ended.
@@ -200,39 +177,6 @@ impl Engine {
         }
         let text = "the seed is cancelled: everything is copied when the peer is connected";
         Ok(String::from(text))
-    }
-
-    /// Looks at places here, and asks the peer about them.
-    pub(crate) fn seed_step(&mut self) {
-        if self.resync.seed.is_comparing() && !self.standing.serves() {
-            self.resync.seed.interrupt("this node is no longer primary", &mut self.turn);
-        }
-        if !self.resync.seed.is_comparing() {
-            return;
-        }
-        let roll = self.dice.roll();
-        let Some(primary) = self.standing.primary() else { return };
-        while let Some((volume, op, look)) = self.resync.seed.next_look(&primary.marks, roll) {
-            self.local.store(volume, op, SeedIo::Look(look), &mut self.turn);
-        }
-        while let Some((volume, extent)) = self.resync.seed.next_question(ASKED_MOST) {
-            debug_assert_eq!(digests_of(extent, true), 1, "a sample has one digest");
-            self.turn.send(Message::Copying(Copying::DigestsWanted {
-                volume,
-                extent,
-                coarse: true,
-            }));
-        }
-        let failed = self.local.metadata_failed();
-        let next_tick = || self.local.hot_mut().next_tick();
-        let Some(command) = self.resync.seed.finish(&primary.marks, next_tick, failed) else {
-            return;
-        };
-        let peer = self.peer.session.peer().map(|hello| (hello.incarnation, hello.metadata));
-        let Some((incarnation, theirs)) = peer else { return };
-        // From here on its count begins anew.
-        self.record.keeping_mut().ages_mut().begin_again(theirs);
-        self.record.want(Goal::Seeded { command, incarnation });
     }
 
     /// The record says seeding no more: the two meet anew.

@@ -4,7 +4,6 @@
 use crate::engine::Engine;
 use crate::refusal::Refusal;
 use crate::show::view::View;
-use alloc::format;
 use alloc::string::String;
 use helio_plant::{Plant, planted};
 use helio_units::VolumeIndex;
@@ -37,22 +36,7 @@ impl View<'_> {
 
     /// Why nothing may be copied from here.
     pub(crate) fn suspect_refusal(&self) -> Refusal {
-        let (config, suspect) = (self.turn.config(), self.local.suspect());
-        let (group, node, peer) = (&config.group, &config.node, &config.peer);
-        let volume = config.name_of(suspect.first());
-        Refusal::new(
-            "suspect",
-            format!(
-                "the copy of volume {volume} of {group} on {node} is suspect: a flush failed, and acknowledged writes may be \
-                 missing from it"
-            ),
-            format!(
-                "if {peer} has them: `helio demote {group}` on {node}, then `helio promote {group}` on {peer}, which rebuilds the \
-                 copy of {node} (with --force if {node} acknowledged writes without {peer}; those are lost). If this is the best \
-                 copy: `helio demote {group}` on {node}, `helio member accept {group}/{volume}` on {node}, `helio promote {group}` on \
-                 {node}"
-            ),
-        )
+        self.local.suspect().refusal(self.turn.config())
     }
 
     /// Refuses to begin a copy from a suspect store.

@@ -3,7 +3,6 @@
 
 use crate::engine::Engine;
 use crate::event::VerifyWish;
-use crate::record::save::Goal;
 use crate::refusal::Refusal;
 use crate::resync::verified::Verified;
 use crate::resync::verify::VerifyStatus;
@@ -38,15 +37,6 @@ impl Engine {
             Some(waits) => format!("the verify of {group} {what} later: {waits}"),
             None => format!("the verify of {group} {what}"),
         }))
-    }
-
-    /// A volume was compared to its end: the record is to say so.
-    pub(crate) fn record_verified(&mut self) {
-        let rests =
-            self.standing.is_settled() && !self.local.metadata_failed() && !self.record.is_saving();
-        if rests && self.resync.verify.has_news(self.turn.calendar(), self.record.superblock()) {
-            self.record.want(Goal::Remember);
-        }
     }
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Copying to the peer: what is dirty travels among items in order.
 
-use crate::event::{Run, StoreOutcome};
+use crate::effect::Effect;
+use crate::event::{CommandId, Run, StoreOutcome};
 use crate::lead::Primary;
 use crate::lead::ticket::Ticket;
 use crate::lead::write::shed;
@@ -10,21 +11,63 @@ use crate::peer::owed::Owed;
 use crate::peer::permit::Permit;
 use crate::purpose::JobId;
 use crate::purpose::PrimaryIo;
+use crate::record::Record;
+use crate::resync::Resync;
 use crate::resync::copier::Row;
 use crate::resync::verify::Verify;
 use crate::stream::line::Entry;
 use crate::stream::slots::{ITEM_COST, WORK_COST};
 use crate::turn::Turn;
 use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 use helio_format::lineage::Lineage;
 use helio_format::message::{Item, ItemKind, Message, Start};
 use helio_units::{Bytes, Extent, Moment, Sequence, VolumeIndex};
 
+const HOOK_RUNS: &str = "the hook before-resync runs; the resync starts if the hook permits it";
+
 impl Primary {
+    /// Begins an update, or asks the hook. A command whose answer waits for the hook gets none yet.
+    pub(crate) fn sync_or_ask(
+        &mut self,
+        command: Option<CommandId>,
+        record: &Record,
+        resync: &mut Resync,
+        local: &Local,
+        turn: &mut Turn,
+    ) -> Option<String> {
+        if !turn.config().hook_before_sync {
+            self.begin_update(record, resync, local, turn);
+            return Some(String::from("the resync begins"));
+        }
+        if !resync.update.ask_hook(command) {
+            return Some(String::from(HOOK_RUNS));
+        }
+        turn.push(Effect::AskHook);
+        None
+    }
+
+    /// Begins an update, unless this node's copy is suspect.
+    pub(crate) fn begin_update(
+        &mut self,
+        record: &Record,
+        resync: &mut Resync,
+        local: &Local,
+        turn: &mut Turn,
+    ) {
+        if self.must_not_stream(local) {
+            return turn.warn(local.suspect().refusal(turn.config()).text);
+        }
+        resync.seed.forget_passed();
+        // Not by what its hello said: an update of this conversation that did not end may have changed that.
+        let consistent = self.peer_is_consistent();
+        self.begin_sync(record.superblock().lineage, consistent, &mut resync.verify, turn);
+    }
+
     /// Begins an update: from here on items are queued in order, while marked regions are copied among them.
     /// Where nothing is marked and the peer's image is consistent, it stays so and there is nothing to copy.
-    pub(crate) fn begin_sync(
+    fn begin_sync(
         &mut self,
         lineage: Lineage,
         peer_consistent: bool,

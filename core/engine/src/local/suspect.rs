@@ -17,6 +17,7 @@
 
 use crate::config::Config;
 use crate::effect::StoreOp;
+use crate::refusal::Refusal;
 use crate::turn::Turn;
 pub(crate) use accept::Rewriting;
 use alloc::format;
@@ -147,6 +148,25 @@ impl Suspect {
         let still = self.volumes;
         self.places.retain(|(volume, _)| still & bit(*volume) != 0);
         record.suspect & !before != 0
+    }
+
+    /// Why nothing may be copied from here.
+    pub(crate) fn refusal(&self, config: &Config) -> Refusal {
+        let (group, node, peer) = (&config.group, &config.node, &config.peer);
+        let volume = config.name_of(self.first());
+        Refusal::new(
+            "suspect",
+            format!(
+                "the copy of volume {volume} of {group} on {node} is suspect: a flush failed, and acknowledged writes may be \
+                 missing from it"
+            ),
+            format!(
+                "if {peer} has them: `helio demote {group}` on {node}, then `helio promote {group}` on {peer}, which rebuilds the \
+                 copy of {node} (with --force if {node} acknowledged writes without {peer}; those are lost). If this is the best \
+                 copy: `helio demote {group}` on {node}, `helio member accept {group}/{volume}` on {node}, `helio promote {group}` on \
+                 {node}"
+            ),
+        )
     }
 
     /// What is suspect, for people.

@@ -12,8 +12,10 @@ pub(crate) mod leave;
 mod promote;
 mod received;
 pub(crate) mod record;
+mod replace;
 pub(crate) mod resolve;
 mod restore;
+mod seeding;
 mod standing;
 pub(crate) mod switch;
 

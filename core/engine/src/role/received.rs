@@ -2,11 +2,12 @@
 //! What a node does with what arrives, by its role.
 
 use crate::local::Local;
+use crate::record::Record;
 use crate::role::{Following, Stage, Standing};
 use crate::turn::Turn;
 use alloc::format;
 use alloc::string::String;
-use helio_format::message::{Item, Message};
+use helio_format::message::{Item, Message, Start};
 
 impl Standing {
     /// The peer sent an item.
@@ -61,6 +62,30 @@ impl Standing {
     pub(crate) fn refuse_items(&mut self, turn: &mut Turn) {
         if let Some(follower) = self.follower_mut() {
             follower.refuse(turn);
+        }
+    }
+
+    /// The record says that this node follows.
+    pub(crate) fn adopted(
+        &mut self,
+        start: Start,
+        record: &mut Record,
+        local: &mut Local,
+        turn: &Turn,
+    ) {
+        record.keeping_mut().line_changed(local.hot_mut(), turn.now());
+        if !start.consistent {
+            self.mark_unsettled(record, local);
+        }
+        if let Some(follower) = self.follower_mut() {
+            follower.adopted(start);
+        }
+    }
+
+    /// The record says that this node's image is consistent again.
+    pub(crate) fn marker_saved(&mut self, turn: &mut Turn) {
+        if let Some(follower) = self.follower_mut() {
+            follower.marker_saved(turn);
         }
     }
 }

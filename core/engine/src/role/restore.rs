@@ -4,9 +4,11 @@
 use crate::event::BeforeOutcome;
 use crate::follow::before::Keeper;
 use crate::follow::follower::Follower;
+use crate::local::Local;
+use crate::local::suspect::bit;
 use crate::record::Record;
 use crate::record::save::Goal;
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, StoreFault};
 use crate::role::{Following, Stage, Standing};
 use crate::turn::Turn;
 use alloc::format;
@@ -89,5 +91,31 @@ impl Standing {
         follower.lay_down(turn);
         *follower = Follower::new(turn.config().volumes.len(), record.superblock().head);
         keeper.forget_parked();
+    }
+
+    /// What those stores hold of earlier writes is unknown, as behind any flush that fails.
+    pub(crate) fn member_flushes_failed(
+        &mut self,
+        (restores, volumes): (bool, u64),
+        keeper: &mut Keeper,
+        record: &Record,
+        local: &mut Local,
+        turn: &mut Turn,
+    ) {
+        for volume in turn.config().indices() {
+            if volumes & bit(volume) == 0 {
+                continue;
+            }
+            if let Some(follower) = self.follower_mut() {
+                follower.flush_failed(volume, StoreFault::Io, local, turn);
+            }
+            if restores {
+                // Chunks that were put back lie in no hot extent.
+                local.suspect_mut().all_of(volume, turn.config());
+            }
+        }
+        if restores {
+            self.restore_failed(BeforeOutcome::FlushFailed { volumes }, keeper, record, turn);
+        }
     }
 }

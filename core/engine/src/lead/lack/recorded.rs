@@ -3,6 +3,7 @@
 
 use crate::effect::Answer;
 use crate::lead::Primary;
+use crate::lead::lack::Due;
 use crate::lead::lack::Reversal;
 use crate::lead::outgoing::Opening;
 use crate::local::Local;
@@ -18,6 +19,24 @@ use alloc::vec::Vec;
 use helio_units::VolumeIndex;
 
 impl Primary {
+    /// Asks for the records that go with lacking regions.
+    pub(crate) fn record_lack(
+        &mut self,
+        record: &mut Record,
+        local: &mut Local,
+        permit: &Permit,
+        turn: &mut Turn,
+    ) {
+        let kept = self.marks.is_saved();
+        let Some(lack) = self.lack.as_mut().filter(|_| !record.is_saving()) else { return };
+        match lack.due(kept, local.metadata_failed()) {
+            Due::Nothing => {}
+            Due::News => self.consider_all(local, permit, turn),
+            Due::Record(goal) => record.want(goal),
+            Due::Unrecordable => self.lack_unrecorded(local, permit, turn),
+        }
+    }
+
     /// The record says that this node's image is not consistent: from here on the peer's is served.
     pub(crate) fn lacking_saved(
         &mut self,
