@@ -202,8 +202,7 @@ impl Engine {
         let Some(primary) = self.standing.primary_mut() else {
             return Err(self.view().not_primary("queue reset"));
         };
-        primary.queue.reset_marks(self.turn.now());
-        primary.answers.clear();
+        primary.reset_figures(self.turn.now());
         Ok(Some(format!(
             "the high-water marks, counters and latency histograms of {} are reset",
             self.turn.config().group

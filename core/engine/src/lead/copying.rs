@@ -188,7 +188,7 @@ impl Primary {
     pub(crate) fn copier_item(&self, kind: ItemKind, volume: VolumeIndex, extent: Extent) -> Item {
         Item {
             sequence: self.line.head().next(),
-            after: self.answered,
+            after: self.requests.answered(),
             kind,
             fua: false,
             punch: false,

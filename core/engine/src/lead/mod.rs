@@ -36,8 +36,8 @@ use crate::resync::verify::Verify;
 use crate::stream::gate::Gate;
 use crate::stream::line::{Entry, Line};
 use crate::stream::queue::Queue;
-use crate::stream::slots::Slots;
-use crate::stream::times::Answers;
+use crate::stream::requests::Requests;
+use crate::stream::times::AnswerTimes;
 use crate::stream::unreplicated::Unreplicated;
 use crate::turn::Turn;
 use alloc::collections::BTreeSet;
@@ -54,17 +54,13 @@ pub(crate) struct Primary {
     pub(crate) gate: Gate<Ticket>,
     pub(crate) queue: Queue,
     pub(crate) marks: Bitmap,
-    pub(crate) slots: Slots,
-    /// How long they took.
-    pub(crate) answers: Answers,
+    requests: Requests,
     /// Every item up to here has ended on the local store.
     pub(crate) here: Sequence,
     /// The first item that failed there and whose mark is not kept yet.
     pub(crate) failed_at: Option<Sequence>,
     /// Whether writes may be acknowledged without the peer.
     pub(crate) unreplicated: Unreplicated,
-    /// The highest position answered.
-    pub(crate) answered: Sequence,
     /// Since when regions are dirty, if any are; not later than the oldest write that they stand for.
     pub(crate) dirty_since: Option<Moment>,
     /// The peer that everything is sent to.
@@ -95,12 +91,10 @@ impl Primary {
             gate: Gate::new(config.volumes.len()),
             queue: Queue::new(config.queue, now),
             marks,
-            slots: Slots::default(),
-            answers: Answers::default(),
+            requests: Requests::starting_after(head),
             here: head,
             failed_at: None,
             unreplicated: Unreplicated::Recorded,
-            answered: head,
             dirty_since: None,
             target: Target::new(head, equal),
             copier: Copier::default(),
@@ -282,10 +276,26 @@ impl Primary {
         lag
     }
 
+    /// How long answers took.
+    pub(crate) fn answer_times(&self) -> AnswerTimes {
+        self.requests.times()
+    }
+
+    /// Whether everything that was answered is up to there.
+    pub(crate) fn has_answered_only(&self, up_to: Sequence) -> bool {
+        self.requests.answered() <= up_to
+    }
+
+    /// The high-water marks and counters of its queue, and the times of its answers, begin anew.
+    pub(crate) fn reset_figures(&mut self, now: Moment) {
+        self.queue.reset_marks(now);
+        self.requests.forget_times();
+    }
+
     /// Nothing is under way: every request answered, nobody waiting.
     pub(crate) fn is_quiet(&self) -> bool {
         let lack = self.lack.as_ref().is_none_or(Lack::is_quiet);
-        self.slots.under_way() == 0 && self.gate.is_empty() && !self.copier.is_surveying() && lack
+        self.requests.is_empty() && self.gate.is_empty() && !self.copier.is_surveying() && lack
     }
 }
 

@@ -85,7 +85,7 @@ impl Primary {
             {
                 let item = Item {
                     sequence: self.line.head().next(),
-                    after: self.answered,
+                    after: self.requests.answered(),
                     kind: ItemKind::Verify,
                     fua: false,
                     punch: false,

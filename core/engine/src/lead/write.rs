@@ -72,10 +72,10 @@ impl Primary {
         };
         let part = |slot, extent| Part { slot, kind, volume, extent, payload, fua, punch };
         if matches!(kind, ItemKind::Write | ItemKind::Flush) {
-            let slot = self.slots.open(id, kind, 1, turn.now());
+            let slot = self.requests.open(id, kind, 1, turn);
             return self.arrive(part(slot, extent), local, permit, turn);
         }
-        let slot = self.slots.open(id, kind, pieces(extent).count() as u32, turn.now());
+        let slot = self.requests.open(id, kind, pieces(extent).count() as u32, turn);
         for piece in pieces(extent) {
             self.arrive(part(slot, piece), local, permit, turn);
         }
@@ -184,7 +184,11 @@ impl Primary {
         }
         let item = Item {
             sequence: self.line.head().next(),
-            after: if planted(Plant::DropAfter) { Sequence::ZERO } else { self.answered },
+            after: if planted(Plant::DropAfter) {
+                Sequence::ZERO
+            } else {
+                self.requests.answered()
+            },
             kind: part.kind,
             fua: part.fua,
             punch: part.punch,
@@ -270,7 +274,7 @@ impl Primary {
             self.copier.item_failed(item.sequence);
         }
         if let (Some(slot), false) = (slot, self.absolves(&item)) {
-            self.slots.deny(slot, Denial::Store(fault));
+            self.requests.deny(slot, Denial::Store(fault));
         }
     }
 
@@ -280,7 +284,7 @@ impl Primary {
             entry.end_here(Leg::Failed);
         }
         if let Some(slot) = slot {
-            self.slots.deny(slot, Denial::Store(StoreFault::Io));
+            self.requests.deny(slot, Denial::Store(StoreFault::Io));
         }
     }
 
@@ -361,24 +365,15 @@ impl Primary {
     }
 
     fn part_answered(&mut self, slot: SlotId, sequence: Sequence, answer: Answer, turn: &mut Turn) {
-        let Some(slot) = self.slots.part_ended(slot, sequence, None) else { return };
-        self.answered = self.answered.max(slot.last);
-        let took = turn.now() - slot.since;
-        self.copier.pace_mut().answered(took);
-        turn.took(took);
-        let answer = slot.denied.map_or(answer, Answer::Denied);
-        if matches!(answer, Answer::Done(_)) {
-            self.answers.add(slot.kind, took);
+        if let Some(took) = self.requests.part_answered(slot, sequence, answer, turn) {
+            self.copier.pace_mut().answered(took);
         }
-        turn.reply(slot.request, answer);
     }
 
     /// Answers with an error a part that never got a position.
     fn deny(&mut self, part: Part, denial: Denial, turn: &mut Turn) {
         part.payload.into_iter().for_each(|p| turn.release(p.id));
-        if let Some(slot) = self.slots.part_ended(part.slot, Sequence::ZERO, Some(denial)) {
-            turn.reply(slot.request, Answer::Denied(denial));
-        }
+        self.requests.part_denied(part.slot, denial, turn);
     }
 
     /// Every request of a client's that waits for the peer fails; what this node's store is busy with waits for that
@@ -396,7 +391,7 @@ impl Primary {
             entry.deny();
             if let Some(slot) = entry.slot() {
                 any = true;
-                self.slots.deny(slot, denial);
+                self.requests.deny(slot, denial);
                 self.part_answered(slot, at, Answer::Denied(denial), turn);
             }
         }

@@ -38,7 +38,7 @@ impl View<'_> {
             );
             assert!(p.owed().queues_in_order(), "a stream flows from a line that is not kept");
         }
-        assert!(p.answered <= p.line.head(), "acknowledged what was never accepted");
+        assert!(p.has_answered_only(p.line.head()), "acknowledged what was never accepted");
         if self.state() == State::Replicating {
             assert!(
                 p.marks.none_dirty() && !p.owed().is_image_out_of_order(),

@@ -222,7 +222,7 @@ impl View<'_> {
     /// How long answers took since this node became primary, or its queue was reset; none on a secondary.
     #[must_use]
     pub fn answer_times(&self) -> Option<AnswerTimes> {
-        self.standing.primary().map(|primary| primary.answers.status())
+        self.standing.primary().map(|primary| primary.answer_times())
     }
 
     /// The state, in the vocabulary's words.
