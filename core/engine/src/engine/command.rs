@@ -112,7 +112,7 @@ impl Engine {
             if let Some(text) = primary.pull_on(&self.local, &self.turn)? {
                 return Ok(Some(text));
             }
-            primary.faulted = None;
+            primary.forgive();
             self.resync.seed.refuse_update(self.record.superblock(), self.turn.config())?;
         }
         self.view().refuse_while_suspect()?;

@@ -5,6 +5,7 @@ use crate::config::Config;
 use crate::effect::Effect;
 use crate::engine::Engine;
 use crate::event::CommandId;
+use crate::lead::Primary;
 use crate::local::replace::Replacing;
 use crate::record::save::Goal;
 use crate::refusal::Refusal;
@@ -192,7 +193,7 @@ impl View<'_> {
     fn not_lost(&self, volume: VolumeIndex) -> Refusal {
         let (group, peer) = (&self.turn.config().group, &self.turn.config().peer);
         let name = self.turn.config().name_of(volume);
-        let faulted = self.standing.primary().and_then(|p| p.faulted);
+        let faulted = self.standing.primary().and_then(Primary::fault);
         if self.is_lacking() {
             return Refusal::new(
                 "disk-in-use",

@@ -42,7 +42,7 @@ impl Engine {
         primary.release_front(&mut self.turn);
         let peer = self.turn.config().peer.clone();
         let head = primary.line.head();
-        primary.faulted = None;
+        primary.forgive();
         primary.peer_leads_from(head, incarnation);
         primary.lack = Some(Lack::new(Some(Reversal { command: id, head })));
         primary.suspect_step(&mut self.local, &mut self.turn);

@@ -50,7 +50,7 @@ impl Engine {
         if self.local.suspect().any() {
             return Err(self.view().suspect_refusal());
         }
-        if let Some((volume, fault)) = primary.faulted {
+        if let Some((volume, fault)) = primary.fault() {
             return Err(self.view().volume_refusal(volume, fault));
         }
         primary.forget_refusal();
@@ -75,7 +75,7 @@ impl Engine {
         self.resync.seed.recorded(id, volumes, self.standing.leads());
         if let Some(primary) = self.standing.primary_mut() {
             // What failed meanwhile is marked, and nobody knows what the store holds there.
-            if primary.faulted.is_none() && primary.lack.is_none() {
+            if primary.fault().is_none() && primary.lack.is_none() {
                 primary.mark_for_seed();
             }
             self.local.hot_mut().bitmap_changed();
@@ -184,7 +184,7 @@ impl Engine {
         self.resync.update.want();
         if let Some(primary) = self.standing.primary_mut() {
             primary.end_pause();
-            primary.faulted = None;
+            primary.forgive();
         }
         if let Some(blank) = self.peer.session.peer().filter(|hello| is_blank(hello)) {
             self.record.keeping_mut().ages_mut().begin_again(blank.metadata);

@@ -76,7 +76,7 @@ impl Engine {
                 format!("`helio resync {group} --wait`, then switch"),
             ));
         }
-        if let Some((volume, fault)) = p.faulted {
+        if let Some((volume, fault)) = p.fault() {
             let volume = self.turn.config().name_of(volume);
             self.turn.info(format!("volume {volume} failed on this node ({fault}); switching"));
         }

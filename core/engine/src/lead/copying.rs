@@ -65,7 +65,7 @@ impl Primary {
             && !self.marks.none_dirty()
             && self.lack.is_none()
             && !local.suspect().any()
-            && self.faulted.is_none();
+            && self.own.fault().is_none();
         if wanted && !self.copier.is_running() {
             self.copier.start(false, self.marks.dirty_bytes(), turn.now());
         }

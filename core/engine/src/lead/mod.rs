@@ -9,6 +9,7 @@ mod last_copy;
 mod lease;
 mod meet;
 pub(crate) mod outgoing;
+mod own;
 mod peer;
 mod seeding;
 pub(crate) mod status;
@@ -23,6 +24,7 @@ mod write;
 use crate::config::Config;
 use crate::event::StoreOutcome;
 use crate::lead::lack::Lack;
+use crate::lead::own::OwnStore;
 use crate::lead::target::Target;
 use crate::lead::ticket::Ticket;
 use crate::local::Local;
@@ -40,7 +42,6 @@ use crate::stream::requests::Requests;
 use crate::stream::times::AnswerTimes;
 use crate::stream::unreplicated::Unreplicated;
 use crate::turn::Turn;
-use alloc::collections::BTreeSet;
 use alloc::format;
 use core::time::Duration;
 use helio_bitmap::Bitmap;
@@ -55,10 +56,7 @@ pub(crate) struct Primary {
     pub(crate) queue: Queue,
     pub(crate) marks: Bitmap,
     requests: Requests,
-    /// Every item up to here has ended on the local store.
-    pub(crate) here: Sequence,
-    /// The first item that failed there and whose mark is not kept yet.
-    pub(crate) failed_at: Option<Sequence>,
+    own: OwnStore,
     /// Whether writes may be acknowledged without the peer.
     pub(crate) unreplicated: Unreplicated,
     /// Since when regions are dirty, if any are; not later than the oldest write that they stand for.
@@ -68,12 +66,6 @@ pub(crate) struct Primary {
     pub(crate) copier: Copier,
     /// Regions of this node's own store are not good, and the peer's are.
     pub(crate) lack: Option<Lack>,
-    /// Volumes whose bytes prove nothing although they are read well: a flush failed, or the disk is another one.
-    pub(crate) distrusted: BTreeSet<VolumeIndex>,
-    /// What fails now was never issued to the store.
-    pub(crate) unissued: bool,
-    /// The local store failed on a volume, and how.
-    pub(crate) faulted: Option<(VolumeIndex, StoreFault)>,
 }
 
 impl Primary {
@@ -92,16 +84,12 @@ impl Primary {
             queue: Queue::new(config.queue, now),
             marks,
             requests: Requests::starting_after(head),
-            here: head,
-            failed_at: None,
+            own: OwnStore::starting_after(head),
             unreplicated: Unreplicated::Recorded,
             dirty_since: None,
             target: Target::new(head, equal),
             copier: Copier::default(),
             lack: None,
-            distrusted: BTreeSet::new(),
-            unissued: false,
-            faulted: None,
         }
     }
 
@@ -214,18 +202,27 @@ impl Primary {
 
     /// Up to here this node's own records cover what its line did.
     pub(crate) fn covered(&self) -> Sequence {
-        self.failed_at.map_or(self.here, |at| self.here.min(Sequence(at.0.saturating_sub(1))))
+        self.own.covered()
     }
 
-    /// Remembers that the local store failed.
-    pub(crate) fn fault(&mut self, volume: VolumeIndex, fault: StoreFault, turn: &mut Turn) {
-        if self.faulted.is_none() {
-            turn.warn(format!(
-                "volume {} failed on this node: {fault}; its region is dirty",
-                turn.config().name_of(volume)
-            ));
-        }
-        self.faulted = Some((volume, fault));
+    /// The marks are kept: of what failed on its own store, too.
+    pub(crate) fn marks_kept(&mut self) {
+        self.own.marks_kept();
+    }
+
+    /// Its own store failed on a volume, and how.
+    pub(crate) const fn fault(&self) -> Option<(VolumeIndex, StoreFault)> {
+        self.own.fault()
+    }
+
+    /// What failed on its own store does not count any more: an operator lets it go on.
+    pub(crate) const fn forgive(&mut self) {
+        self.own.forgive();
+    }
+
+    /// Whether what ends from now on was never issued to its own store.
+    pub(crate) const fn ends_unissued(&mut self, unissued: bool) {
+        self.own.ends_unissued(unissued);
     }
 
     /// Takes note since when regions are dirty.

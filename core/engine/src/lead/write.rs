@@ -218,14 +218,7 @@ impl Primary {
             self.marks.set(item.volume, item.extent);
         }
         self.line.push(Entry::new(item, slot, pended, turn.now(), cost));
-        self.advance_here();
-    }
-
-    /// Moves the prefix that is complete here over what is done; a copier's item is from the start.
-    fn advance_here(&mut self) {
-        while self.line.get(self.here.next()).is_some_and(Entry::has_ended_here) {
-            self.here = self.here.next();
-        }
+        self.own.advance(&self.line);
     }
 
     /// The local leg of an item ended.
@@ -248,7 +241,7 @@ impl Primary {
         } else if self.proves_nothing(&item, local) {
             self.flush_proves_nothing(at, slot);
         }
-        self.advance_here();
+        self.own.advance(&self.line);
         self.settle_late(at);
         if item.kind.changes_data() {
             self.leave_gate(item.volume, item.extent, local, permit, turn);
@@ -270,7 +263,7 @@ impl Primary {
         if item.kind.changes_data() && !planted(Plant::FailedUnmarked) {
             self.marks.set(item.volume, item.extent);
             local.hot_mut().bitmap_changed();
-            self.failed_at.get_or_insert(item.sequence);
+            self.own.item_failed(item.sequence);
             self.copier.item_failed(item.sequence);
         }
         if let (Some(slot), false) = (slot, self.absolves(&item)) {

@@ -293,7 +293,7 @@ impl View<'_> {
             State::Syncing if primary.lack.is_some() => {
                 format!("missing regions are served from {peer}, and copied from there")
             }
-            State::Syncing if primary.faulted.is_some() => {
+            State::Syncing if primary.fault().is_some() => {
                 String::from("a local write or read failed; see the fault")
             }
             State::Syncing => {

@@ -92,7 +92,7 @@ impl Primary {
             return;
         }
         self.lack = None;
-        self.distrusted.clear();
+        self.own.trust_all();
         turn.info(format!(
             "this node has everything again and no longer needs {}",
             turn.config().peer
@@ -120,7 +120,7 @@ impl Primary {
             ));
         }
         again.into_iter().for_each(|volume| self.use_again(volume));
-        self.faulted = None;
+        self.own.forgive();
         let peer = &turn.config().peer;
         Ok(Some(format!(
             "{} are missing on this node and are copied from {peer}",
