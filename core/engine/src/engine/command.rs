@@ -122,12 +122,12 @@ impl Engine {
         primary.end_pause();
         primary.mark_differing(&mut self.resync.verify, &mut self.local);
         if primary.is_updating() {
-            primary.copier.go_on();
+            primary.copier_mut().go_on();
             return Ok(Some(String::from("the resync is running")));
         }
         if primary.streams() {
             primary.mend(&self.local, &self.turn);
-            return Ok(Some(String::from(if primary.marks.none_dirty() {
+            return Ok(Some(String::from(if primary.marks().none_dirty() {
                 "nothing to resync: writes are sent in order"
             } else {
                 "dirty regions are copied, in order with new writes"
@@ -169,7 +169,7 @@ impl Engine {
             &self.permit,
             &mut self.turn,
         );
-        primary.marks.set_all();
+        primary.marks_mut().set_all();
         self.local.hot_mut().bitmap_changed();
         self.resync(id)
     }

@@ -38,7 +38,7 @@ impl Engine {
             || self.resync.seed.wants_marks_kept();
         self.standing.keep_pages(urgent, &mut self.record, &mut self.local, &mut self.turn);
         if let Some(primary) = self.standing.primary_mut()
-            && primary.marks.is_saved()
+            && primary.marks().is_saved()
         {
             primary.marks_kept();
         }

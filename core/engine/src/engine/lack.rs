@@ -40,9 +40,7 @@ impl Engine {
             return;
         }
         let Some(primary) = self.standing.primary_mut() else { return };
-        let kept = primary.marks.is_saved();
-        let Some(lack) = &mut primary.lack else { return };
-        match lack.due(kept, self.local.metadata_failed()) {
+        match primary.lack_due(self.local.metadata_failed()) {
             Due::Nothing => {}
             Due::News => primary.consider_all(&self.local, &self.permit, &mut self.turn),
             Due::Record(goal) => self.record.want(goal),

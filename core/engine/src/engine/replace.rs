@@ -80,9 +80,9 @@ impl Engine {
         }
         let text = match self.standing.primary_mut() {
             Some(primary) => {
-                let marked = primary.marks.dirty_bytes();
+                let marked = primary.marks().dirty_bytes();
                 primary.use_again(volume);
-                primary.copier.progress_mut().begin(marked, self.turn.now());
+                primary.copier_mut().progress_mut().begin(marked, self.turn.now());
                 format!(
                     "volume {name} of {group} has another disk; {marked} are copied from {peer}"
                 )
@@ -131,10 +131,10 @@ impl View<'_> {
     fn may_replace_leading(&self, volume: VolumeIndex) -> Result<(), Refusal> {
         let peer = &self.turn.config().peer;
         let Some(primary) = self.standing.primary() else { return Err(busy()) };
-        let Some(lack) = primary.lack.as_ref().filter(|_| primary.is_lost(volume)) else {
+        if !primary.is_lost(volume) {
             return Err(self.not_lost(volume));
-        };
-        if !lack.is_recorded() {
+        }
+        if !primary.is_lack_recorded() {
             return Err(busy());
         }
         if !primary.streams() {

@@ -75,7 +75,7 @@ impl Engine {
         self.resync.seed.recorded(id, volumes, self.standing.leads());
         if let Some(primary) = self.standing.primary_mut() {
             // What failed meanwhile is marked, and nobody knows what the store holds there.
-            if primary.fault().is_none() && primary.lack.is_none() {
+            if primary.fault().is_none() && !primary.is_lacking() {
                 primary.mark_for_seed();
             }
             self.local.hot_mut().bitmap_changed();
@@ -93,7 +93,7 @@ impl Engine {
                 let roll = self.dice.roll();
                 self.turn.let_go(&outcome);
                 let Some(primary) = self.standing.primary() else { return };
-                match self.resync.seed.looked(look, outcome, &primary.marks, roll) {
+                match self.resync.seed.looked(look, outcome, primary.marks(), roll) {
                     Ok(next) => next.into_iter().for_each(|(volume, op)| {
                         self.local.store(volume, op, SeedIo::Look(look), &mut self.turn);
                     }),
@@ -170,7 +170,7 @@ impl Engine {
                 ),
             ));
         }
-        self.resync.seed.compare(id, &primary.marks);
+        self.resync.seed.compare(id, primary.marks());
         Ok(None)
     }
 
@@ -212,7 +212,7 @@ impl Engine {
         }
         let roll = self.dice.roll();
         let Some(primary) = self.standing.primary() else { return };
-        while let Some((volume, op, look)) = self.resync.seed.next_look(&primary.marks, roll) {
+        while let Some((volume, op, look)) = self.resync.seed.next_look(primary.marks(), roll) {
             self.local.store(volume, op, SeedIo::Look(look), &mut self.turn);
         }
         while let Some((volume, extent)) = self.resync.seed.next_question(ASKED_MOST) {
@@ -225,7 +225,7 @@ impl Engine {
         }
         let failed = self.local.metadata_failed();
         let next_tick = || self.local.hot_mut().next_tick();
-        let Some(command) = self.resync.seed.finish(&primary.marks, next_tick, failed) else {
+        let Some(command) = self.resync.seed.finish(primary.marks(), next_tick, failed) else {
             return;
         };
         let peer = self.peer.session.peer().map(|hello| (hello.incarnation, hello.metadata));
@@ -243,7 +243,7 @@ impl Engine {
             return self.turn.done(id, Ok(String::from(text)));
         };
         primary.end_pause();
-        let left = primary.marks.dirty_bytes();
+        let left = primary.marks().dirty_bytes();
         self.resync.seed.pass(incarnation);
         self.resync.update.want();
         self.turn.done(

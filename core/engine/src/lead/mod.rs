@@ -45,27 +45,28 @@ use crate::turn::Turn;
 use alloc::format;
 use core::time::Duration;
 use helio_bitmap::Bitmap;
+use helio_format::message::Item;
 use helio_plant::{Plant, planted};
 use helio_units::{Bytes, Mode, Moment, Sequence, VolumeIndex};
 
 /// What a node holds while it is primary.
 #[derive(Clone, Debug)]
 pub(crate) struct Primary {
-    pub(crate) line: Line,
-    pub(crate) gate: Gate<Ticket>,
-    pub(crate) queue: Queue,
-    pub(crate) marks: Bitmap,
+    line: Line,
+    gate: Gate<Ticket>,
+    queue: Queue,
+    marks: Bitmap,
     requests: Requests,
     own: OwnStore,
     /// Whether writes may be acknowledged without the peer.
-    pub(crate) unreplicated: Unreplicated,
+    unreplicated: Unreplicated,
     /// Since when regions are dirty, if any are; not later than the oldest write that they stand for.
-    pub(crate) dirty_since: Option<Moment>,
+    dirty_since: Option<Moment>,
     /// The peer that everything is sent to.
     target: Target,
-    pub(crate) copier: Copier,
+    copier: Copier,
     /// Regions of this node's own store are not good, and the peer's are.
-    pub(crate) lack: Option<Lack>,
+    lack: Option<Lack>,
 }
 
 impl Primary {
@@ -271,6 +272,53 @@ impl Primary {
             lag.writes += 1;
         }
         lag
+    }
+
+    /// What may differ at the peer.
+    #[inline]
+    pub(crate) const fn marks(&self) -> &Bitmap {
+        &self.marks
+    }
+
+    /// What may differ at the peer, to change it.
+    #[inline]
+    pub(crate) const fn marks_mut(&mut self) -> &mut Bitmap {
+        &mut self.marks
+    }
+
+    /// The queue.
+    pub(crate) const fn queue(&self) -> &Queue {
+        &self.queue
+    }
+
+    /// The queue, to change its bounds.
+    pub(crate) const fn queue_mut(&mut self) -> &mut Queue {
+        &mut self.queue
+    }
+
+    /// The copier, to start and stop it.
+    pub(crate) const fn copier_mut(&mut self) -> &mut Copier {
+        &mut self.copier
+    }
+
+    /// The position accepted last.
+    #[inline]
+    pub(crate) fn head(&self) -> Sequence {
+        self.line.head()
+    }
+
+    /// Whether any item on its line is like that.
+    pub(crate) fn holds(&self, is_it: impl Fn(&Item) -> bool) -> bool {
+        self.line.iter().any(|entry| is_it(entry.item()))
+    }
+
+    /// Lets go of everything that it holds, but for the marks: positions of its line mean nothing to the next primary's.
+    pub(crate) fn lay_down(mut self, turn: &mut Turn) -> Bitmap {
+        while let Some(entry) = self.line.pop() {
+            entry.item().payload.into_iter().for_each(|p| turn.release(p.id));
+        }
+        self.marks.end_stream();
+        self.marks
     }
 
     /// How long answers took.

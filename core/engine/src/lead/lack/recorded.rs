@@ -2,8 +2,9 @@
 //! Regions that only the peer has: what follows once the record tells of them, or cannot.
 
 use crate::effect::Answer;
+use crate::event::CommandId;
 use crate::lead::Primary;
-use crate::lead::lack::Reversal;
+use crate::lead::lack::{Due, Lack, Reversal};
 use crate::lead::outgoing::Opening;
 use crate::local::Local;
 use crate::peer::permit::Permit;
@@ -15,9 +16,43 @@ use crate::turn::Turn;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use helio_units::VolumeIndex;
+use helio_units::{Extent, VolumeIndex};
 
 impl Primary {
+    /// Regions are missing here, and the peer's copy is served.
+    pub(crate) const fn is_lacking(&self) -> bool {
+        self.lack.is_some()
+    }
+
+    /// The record says which regions are missing here.
+    pub(crate) fn is_lack_recorded(&self) -> bool {
+        self.lack.as_ref().is_some_and(Lack::is_recorded)
+    }
+
+    /// A reversal that is being recorded.
+    pub(crate) fn reversal(&self) -> Option<Reversal> {
+        self.lack.as_ref()?.reversal()
+    }
+
+    /// Whether that extent is being written with what was pulled from the peer.
+    pub(crate) fn is_pulling(&self, volume: VolumeIndex, extent: Extent) -> bool {
+        self.lack.as_ref().is_some_and(|lack| lack.is_pulling(volume, extent))
+    }
+
+    /// The copy of the peer takes the place of this node's own, wherever the two may differ.
+    pub(crate) fn reverse(&mut self, command: CommandId, incarnation: Option<u64>) {
+        let head = self.line.head();
+        self.own.forgive();
+        self.target.lead_from(head, incarnation);
+        self.lack = Some(Lack::new(Some(Reversal { command, head })));
+    }
+
+    /// What is to be done about the record of what is missing here. `failed`: nothing can be recorded.
+    pub(crate) fn lack_due(&mut self, failed: bool) -> Due {
+        let kept = self.marks.is_saved();
+        self.lack.as_mut().map_or(Due::Nothing, |lack| lack.due(kept, failed))
+    }
+
     /// The record says that this node's image is not consistent: from here on the peer's is served.
     pub(crate) fn lacking_saved(
         &mut self,
