@@ -182,7 +182,7 @@ impl Engine {
             }
             Event::LinkMeasured { round_trip, rate } => {
                 if let Some(primary) = self.standing.primary_mut() {
-                    primary.queue.measured(round_trip, rate);
+                    primary.queue_mut().measured(round_trip, rate);
                 }
             }
             Event::Command { id, command } => self.command(id, command),
@@ -190,7 +190,7 @@ impl Engine {
             Event::Reconfigure { config } => {
                 self.turn.configure(config);
                 if let Some(primary) = self.standing.primary_mut() {
-                    primary.queue.reconfigure(self.turn.config().queue);
+                    primary.queue_mut().reconfigure(self.turn.config().queue);
                     primary.mode_changed(&self.local, &self.permit, &mut self.turn);
                 }
                 self.peer.session.ping_by(self.permit.lease().ping_at(self.turn.now()));
@@ -285,7 +285,7 @@ impl Engine {
         let serves = self.standing.serves();
         let leaves = self.standing.is_leaving_for_good();
         if let Some(primary) = self.standing.primary_mut() {
-            if leaves && primary.lack.is_none() {
+            if leaves && !primary.is_lacking() {
                 primary.wait_for_nobody(&mut self.local, &self.permit, &mut self.turn);
             }
             primary.suspect_step(&mut self.local, &mut self.turn);

@@ -25,7 +25,7 @@ const RATCHETS: [Ratchet; 7] = [
         rule: "engine-methods",
         free: 0,
         limits: &[
-            ("methods of Engine outside engine.rs", 177),
+            ("methods of Engine outside engine.rs", 64),
             ("methods of Engine in engine.rs", 14),
         ],
         hint: "make it a method of the room whose state it changes",
@@ -41,7 +41,7 @@ const RATCHETS: [Ratchet; 7] = [
     Ratchet {
         rule: "crate-fields",
         free: 0,
-        limits: &[("fields that other files can change", 43)],
+        limits: &[("fields that other files can change", 17)],
         hint: "make the field private and give its struct a method that says what is done",
         measure: state::open_fields,
     },
@@ -55,7 +55,7 @@ const RATCHETS: [Ratchet; 7] = [
     Ratchet {
         rule: "large-state",
         free: 12,
-        limits: &[("fields of Primary", 26)],
+        limits: &[],
         hint: "split the struct by what changes together",
         measure: state::large,
     },

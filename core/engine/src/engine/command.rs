@@ -91,7 +91,7 @@ impl Engine {
             if let Some(text) = primary.pull_on(&self.local, &self.turn)? {
                 return Ok(Some(text));
             }
-            primary.faulted = None;
+            primary.forgive();
             self.resync.seed.refuse_update(self.record.superblock(), self.turn.config())?;
         }
         self.view().refuse_while_suspect()?;
@@ -101,12 +101,12 @@ impl Engine {
         primary.end_pause();
         primary.mark_differing(&mut self.resync.verify, &mut self.local);
         if primary.is_updating() {
-            primary.copier.go_on();
+            primary.copier_mut().go_on();
             return Ok(Some(String::from("the resync is running")));
         }
         if primary.streams() {
             primary.mend(&self.local, &self.turn);
-            return Ok(Some(String::from(if primary.marks.none_dirty() {
+            return Ok(Some(String::from(if primary.marks().none_dirty() {
                 "nothing to resync: writes are sent in order"
             } else {
                 "dirty regions are copied, in order with new writes"
@@ -154,7 +154,7 @@ impl Engine {
             &self.permit,
             &mut self.turn,
         );
-        primary.marks.set_all();
+        primary.marks_mut().set_all();
         self.local.hot_mut().bitmap_changed();
         self.resync(id)
     }

@@ -234,7 +234,8 @@ impl Engine {
     /// Pings when due.
     pub(crate) fn keep_alive(&mut self) {
         let primary = self.standing.primary();
-        let waiting = primary.is_some_and(|p| p.queue.waiters() > 0) || self.standing.is_leaving();
+        let waiting =
+            primary.is_some_and(|p| p.queue().waiters() > 0) || self.standing.is_leaving();
         let undurable = primary.is_some_and(|p| p.cursors().completed() > p.cursors().durable());
         let hurry = waiting && undurable && self.peer.session.may_hurry();
         let state = primary.map(|_| self.view().state());
@@ -265,7 +266,7 @@ impl View<'_> {
         let config = self.turn.config();
         let streaming = self.standing.streaming();
         let (clean, head, received, durable) = match (self.standing.primary(), streaming) {
-            (Some(p), _) => (true, p.line.head(), Sequence::ZERO, Sequence::ZERO),
+            (Some(p), _) => (true, p.head(), Sequence::ZERO, Sequence::ZERO),
             (_, Some(f)) => (true, f.received(), f.received(), f.durable()),
             // A primary that left something undelivered or marked is not known to hold what its peer holds.
             _ if b.clean && b.wrote && !b.equal => (true, b.head, Sequence::ZERO, Sequence::ZERO),

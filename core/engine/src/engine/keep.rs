@@ -38,9 +38,9 @@ impl Engine {
             || self.resync.seed.wants_marks_kept();
         self.standing.keep_pages(urgent, &mut self.record, &mut self.local, &mut self.turn);
         if let Some(primary) = self.standing.primary_mut()
-            && primary.marks.is_saved()
+            && primary.marks().is_saved()
         {
-            primary.failed_at = None;
+            primary.marks_kept();
         }
         let suspect = self.local.suspect().any();
         let void = self.record.superblock().marks_void && self.standing.leads() && !suspect;
@@ -90,13 +90,13 @@ impl Engine {
         let parked = self.local.hot_mut().give_up();
         // What ends now was never issued to the store.
         if let Some(primary) = self.standing.primary_mut() {
-            primary.unissued = true;
+            primary.ends_unissued(true);
         }
         for parked in parked {
             self.store_done(parked.io, StoreOutcome::Failed(StoreFault::Io));
         }
         if let Some(primary) = self.standing.primary_mut() {
-            primary.unissued = false;
+            primary.ends_unissued(false);
         }
     }
 }

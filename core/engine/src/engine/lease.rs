@@ -114,8 +114,9 @@ impl View<'_> {
         else {
             return false;
         };
-        let same =
-            p.peer_incarnation() == Some(peer.incarnation) && peer.sure && fork >= p.answered;
+        let same = p.peer_incarnation() == Some(peer.incarnation)
+            && peer.sure
+            && p.has_answered_only(fork);
         same && self.permit.withholds(self.turn.now()) && !self.permit.lease().was_used()
     }
 

@@ -75,7 +75,7 @@ impl Engine {
         }
         if let Some(p) = self.standing.primary_mut()
             && p.owed().queues_in_order()
-            && (!p.owed().stays_consistent() || p.cursors().durable() < p.line.head())
+            && (!p.owed().stays_consistent() || p.cursors().durable() < p.head())
         {
             p.drop_queue(
                 "this node leaves the primary role",
@@ -151,14 +151,9 @@ impl Engine {
     pub(crate) fn lay_line_down(&mut self, next: Following) {
         let follower =
             Follower::new(self.turn.config().volumes.len(), self.record.superblock().head);
-        if let Some(mut primary) = self.standing.lay_down(follower, next) {
-            while let Some(entry) = primary.line.pop() {
-                entry.item().payload.into_iter().for_each(|p| self.turn.release(p.id));
-            }
-            // Positions of this line mean nothing to the next primary's.
+        if let Some(primary) = self.standing.lay_down(follower, next) {
             self.resync.verify.rewind();
-            primary.marks.end_stream();
-            self.record.keeping_mut().rest(primary.marks);
+            self.record.keeping_mut().rest(primary.lay_down(&mut self.turn));
             self.record.keeping_mut().line_changed(self.local.hot_mut(), self.turn.now());
             self.local.reload_suspect(self.record.superblock(), self.turn.config());
         }

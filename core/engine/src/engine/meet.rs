@@ -2,6 +2,7 @@
 //! Two nodes meet: is it the right one, and what does the table say of the two?
 
 use crate::engine::Engine;
+use crate::lead::Primary;
 use crate::lead::outgoing::Opening;
 use crate::peer::session::out_of_turn;
 use crate::record::save::Goal;
@@ -164,7 +165,7 @@ impl Engine {
     /// What was said is out of turn, or about what does not exist: the connection must end.
     pub(crate) fn peer_copying(&mut self, talk: Copying) -> Result<(), String> {
         if let Copying::Digests { volume, extent, list, .. } = &talk {
-            let marks = self.standing.primary().map(|primary| &primary.marks);
+            let marks = self.standing.primary().map(Primary::marks);
             if self.resync.seed.told((*volume, *extent), list, marks, &mut self.turn) {
                 return Ok(());
             }
@@ -208,7 +209,7 @@ impl Engine {
                 primary.compare_told((volume, extent), list, pulls, &mut self.local, &mut self.turn)
             }
             (Copying::Digests { volume, extent, coarse, list }, Some(primary)) => {
-                primary.copier.digests_told((volume, extent, coarse), &list, &primary.marks)
+                primary.digests_told((volume, extent, coarse), &list)
             }
             (Copying::Empty { volume, extent, empty }, Some(primary)) => {
                 primary.emptiness_told((volume, extent), empty, &mut self.local, &mut self.turn)
@@ -351,7 +352,7 @@ impl View<'_> {
     fn facts_as_source(&self, ours: &Hello, reversed: bool) -> Option<Facts> {
         let (primary, peer) = (self.standing.primary()?, self.peer.session.peer()?);
         let mut facts = recovery::facts_of(ours, peer);
-        facts.source_lacks = primary.lack.is_some();
+        facts.source_lacks = primary.is_lacking();
         facts.source_suspect = primary.must_not_stream(self.local);
         // What a side that was given up holds lies on no line, and is in no proof: its marks alone tell it.
         // A primary that could not record what it did remembers it, as long as it runs.

@@ -4,6 +4,7 @@
 use crate::config::Config;
 use crate::engine::Engine;
 use crate::event::CommandId;
+use crate::lead::Primary;
 use crate::local::replace::Replacing;
 use crate::record::save::Goal;
 use crate::refusal::Refusal;
@@ -79,10 +80,10 @@ impl View<'_> {
     fn may_replace_leading(&self, volume: VolumeIndex) -> Result<(), Refusal> {
         let peer = &self.turn.config().peer;
         let Some(primary) = self.standing.primary() else { return Err(busy()) };
-        let Some(lack) = primary.lack.as_ref().filter(|_| primary.is_lost(volume)) else {
+        if !primary.is_lost(volume) {
             return Err(self.not_lost(volume));
-        };
-        if !lack.is_recorded() {
+        }
+        if !primary.is_lack_recorded() {
             return Err(busy());
         }
         if !primary.streams() {
@@ -141,7 +142,7 @@ impl View<'_> {
     fn not_lost(&self, volume: VolumeIndex) -> Refusal {
         let (group, peer) = (&self.turn.config().group, &self.turn.config().peer);
         let name = self.turn.config().name_of(volume);
-        let faulted = self.standing.primary().and_then(|p| p.faulted);
+        let faulted = self.standing.primary().and_then(Primary::fault);
         if self.is_lacking() {
             return Refusal::new(
                 "disk-in-use",

@@ -4,7 +4,7 @@
 use crate::config::Config;
 use crate::engine::Engine;
 use crate::event::CommandId;
-use crate::lead::lack::{Lack, Reversal};
+use crate::lead::Primary;
 use crate::refusal::Refusal;
 use crate::role::busy;
 use crate::role::resolve::Stake;
@@ -36,15 +36,12 @@ impl Engine {
             &mut self.turn,
         );
         if full {
-            primary.marks.set_all();
+            primary.marks_mut().set_all();
         }
         self.local.hot_mut().bitmap_changed();
         primary.release_front(&mut self.turn);
         let peer = self.turn.config().peer.clone();
-        let head = primary.line.head();
-        primary.faulted = None;
-        primary.peer_leads_from(head, incarnation);
-        primary.lack = Some(Lack::new(Some(Reversal { command: id, head })));
+        primary.reverse(id, incarnation);
         primary.suspect_step(&mut self.local, &mut self.turn);
         self.resync.verify.rewind();
         self.resync.update.give_up();
@@ -66,7 +63,7 @@ impl View<'_> {
         if !self.standing.serves() || self.record.is_saving() {
             return Err(busy());
         }
-        if primary.lack.is_some() {
+        if primary.is_lacking() {
             return Err(Refusal::later(
                 "lacking",
                 format!("the copy of {} is being rebuilt from {peer}", config.node),
@@ -92,27 +89,25 @@ impl View<'_> {
             let sizes = config.volumes.iter().zip(0..);
             sizes.map(|(size, n)| (VolumeIndex(n), Extent::new(0, size.0))).collect()
         } else {
-            primary.marks.differing_runs()
+            primary.marks().differing_runs()
         };
         Ok(Stake::of(self.record.superblock(), differing))
     }
 
     /// This node is primary and lacks regions.
     pub(crate) fn is_lacking(&self) -> bool {
-        self.standing.primary().is_some_and(|primary| primary.lack.is_some())
+        self.standing.primary().is_some_and(Primary::is_lacking)
     }
 
     /// A reversal is being recorded.
     pub(crate) fn is_reversing(&self) -> bool {
-        let lack = self.standing.primary().and_then(|primary| primary.lack.as_ref());
-        lack.is_some_and(|lack| lack.reversal().is_some())
+        self.standing.primary().and_then(Primary::reversal).is_some()
     }
 
     /// Whether that extent is being written with what was pulled from the peer; for tests and proofs.
     #[must_use]
     pub fn is_pulling(&self, volume: VolumeIndex, extent: Extent) -> bool {
-        let Some(primary) = self.standing.primary() else { return false };
-        primary.lack.as_ref().is_some_and(|lack| lack.is_pulling(volume, extent))
+        self.standing.primary().is_some_and(|primary| primary.is_pulling(volume, extent))
     }
 
     /// What cannot be done meanwhile.

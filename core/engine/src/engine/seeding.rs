@@ -44,7 +44,7 @@ impl Engine {
         if self.local.suspect().any() {
             return Err(self.view().suspect_refusal());
         }
-        if let Some((volume, fault)) = primary.faulted {
+        if let Some((volume, fault)) = primary.fault() {
             return Err(self.view().volume_refusal(volume, fault));
         }
         primary.forget_refusal();
@@ -70,7 +70,7 @@ impl Engine {
                 let roll = self.dice.roll();
                 self.turn.let_go(&outcome);
                 let Some(primary) = self.standing.primary() else { return };
-                match self.resync.seed.looked(look, outcome, &primary.marks, roll) {
+                match self.resync.seed.looked(look, outcome, primary.marks(), roll) {
                     Ok(next) => next.into_iter().for_each(|(volume, op)| {
                         self.local.store(volume, op, SeedIo::Look(look), &mut self.turn);
                     }),
@@ -147,7 +147,7 @@ impl Engine {
                 ),
             ));
         }
-        self.resync.seed.compare(id, &primary.marks);
+        self.resync.seed.compare(id, primary.marks());
         Ok(None)
     }
 
@@ -161,7 +161,7 @@ impl Engine {
         self.resync.update.want();
         if let Some(primary) = self.standing.primary_mut() {
             primary.end_pause();
-            primary.faulted = None;
+            primary.forgive();
         }
         if let Some(blank) = self.peer.session.peer().filter(|hello| is_blank(hello)) {
             self.record.keeping_mut().ages_mut().begin_again(blank.metadata);
@@ -187,7 +187,7 @@ impl Engine {
             return self.turn.done(id, Ok(String::from(text)));
         };
         primary.end_pause();
-        let left = primary.marks.dirty_bytes();
+        let left = primary.marks().dirty_bytes();
         self.resync.seed.pass(incarnation);
         self.resync.update.want();
         self.turn.done(

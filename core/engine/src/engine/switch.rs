@@ -68,7 +68,7 @@ impl Engine {
             ));
         }
         // A stream that the peer has not taken up yet is waited for while this node leaves.
-        let in_order = p.answers_count() && p.owed().stays_consistent() && p.marks.none_dirty();
+        let in_order = p.answers_count() && p.owed().stays_consistent() && p.marks().none_dirty();
         if !in_order {
             return Err(Refusal::later(
                 "not-level",
@@ -76,7 +76,7 @@ impl Engine {
                 format!("`helio resync {group} --wait`, then switch"),
             ));
         }
-        if let Some((volume, fault)) = p.faulted {
+        if let Some((volume, fault)) = p.fault() {
             let volume = self.turn.config().name_of(volume);
             self.turn.info(format!("volume {volume} failed on this node ({fault}); switching"));
         }

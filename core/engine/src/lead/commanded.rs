@@ -35,7 +35,7 @@ impl Primary {
 
     pub(crate) fn reset_queue_marks(&mut self, turn: &Turn) -> String {
         self.queue.reset_marks(turn.now());
-        self.answers.clear();
+        self.requests.forget_times();
         format!(
             "the high-water marks, counters and latency histograms of {} are reset",
             turn.config().group

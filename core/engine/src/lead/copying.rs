@@ -108,7 +108,7 @@ impl Primary {
             && !self.marks.none_dirty()
             && self.lack.is_none()
             && !local.suspect().any()
-            && self.faulted.is_none();
+            && self.own.fault().is_none();
         if wanted && !self.copier.is_running() {
             self.copier.start(false, self.marks.dirty_bytes(), turn.now());
         }
@@ -231,7 +231,7 @@ impl Primary {
     pub(crate) fn copier_item(&self, kind: ItemKind, volume: VolumeIndex, extent: Extent) -> Item {
         Item {
             sequence: self.line.head().next(),
-            after: self.answered,
+            after: self.requests.answered(),
             kind,
             fua: false,
             punch: false,

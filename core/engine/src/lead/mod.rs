@@ -11,6 +11,7 @@ mod last_copy;
 mod lease;
 mod meet;
 pub(crate) mod outgoing;
+mod own;
 mod peer;
 mod seeding;
 pub(crate) mod status;
@@ -25,6 +26,7 @@ mod write;
 use crate::config::Config;
 use crate::event::StoreOutcome;
 use crate::lead::lack::Lack;
+use crate::lead::own::OwnStore;
 use crate::lead::target::Target;
 use crate::lead::ticket::Ticket;
 use crate::local::Local;
@@ -38,48 +40,35 @@ use crate::resync::verify::Verify;
 use crate::stream::gate::Gate;
 use crate::stream::line::{Entry, Line};
 use crate::stream::queue::Queue;
-use crate::stream::slots::Slots;
-use crate::stream::times::Answers;
+use crate::stream::requests::Requests;
+use crate::stream::times::AnswerTimes;
 use crate::stream::unreplicated::Unreplicated;
 use crate::turn::Turn;
-use alloc::collections::BTreeSet;
 use alloc::format;
 use core::time::Duration;
 use helio_bitmap::Bitmap;
+use helio_format::message::Item;
 use helio_plant::{Plant, planted};
 use helio_units::{Bytes, Mode, Moment, Sequence, VolumeIndex};
 
 /// What a node holds while it is primary.
 #[derive(Clone, Debug)]
 pub(crate) struct Primary {
-    pub(crate) line: Line,
-    pub(crate) gate: Gate<Ticket>,
-    pub(crate) queue: Queue,
-    pub(crate) marks: Bitmap,
-    pub(crate) slots: Slots,
-    /// How long they took.
-    pub(crate) answers: Answers,
-    /// Every item up to here has ended on the local store.
-    pub(crate) here: Sequence,
-    /// The first item that failed there and whose mark is not kept yet.
-    pub(crate) failed_at: Option<Sequence>,
+    line: Line,
+    gate: Gate<Ticket>,
+    queue: Queue,
+    marks: Bitmap,
+    requests: Requests,
+    own: OwnStore,
     /// Whether writes may be acknowledged without the peer.
-    pub(crate) unreplicated: Unreplicated,
-    /// The highest position answered.
-    pub(crate) answered: Sequence,
+    unreplicated: Unreplicated,
     /// Since when regions are dirty, if any are; not later than the oldest write that they stand for.
-    pub(crate) dirty_since: Option<Moment>,
+    dirty_since: Option<Moment>,
     /// The peer that everything is sent to.
     target: Target,
-    pub(crate) copier: Copier,
+    copier: Copier,
     /// Regions of this node's own store are not good, and the peer's are.
-    pub(crate) lack: Option<Lack>,
-    /// Volumes whose bytes prove nothing although they are read well: a flush failed, or the disk is another one.
-    pub(crate) distrusted: BTreeSet<VolumeIndex>,
-    /// What fails now was never issued to the store.
-    pub(crate) unissued: bool,
-    /// The local store failed on a volume, and how.
-    pub(crate) faulted: Option<(VolumeIndex, StoreFault)>,
+    lack: Option<Lack>,
 }
 
 impl Primary {
@@ -97,19 +86,13 @@ impl Primary {
             gate: Gate::new(config.volumes.len()),
             queue: Queue::new(config.queue, now),
             marks,
-            slots: Slots::default(),
-            answers: Answers::default(),
-            here: head,
-            failed_at: None,
+            requests: Requests::starting_after(head),
+            own: OwnStore::starting_after(head),
             unreplicated: Unreplicated::Recorded,
-            answered: head,
             dirty_since: None,
             target: Target::new(head, equal),
             copier: Copier::default(),
             lack: None,
-            distrusted: BTreeSet::new(),
-            unissued: false,
-            faulted: None,
         }
     }
 
@@ -222,18 +205,27 @@ impl Primary {
 
     /// Up to here this node's own records cover what its line did.
     pub(crate) fn covered(&self) -> Sequence {
-        self.failed_at.map_or(self.here, |at| self.here.min(Sequence(at.0.saturating_sub(1))))
+        self.own.covered()
     }
 
-    /// Remembers that the local store failed.
-    pub(crate) fn fault(&mut self, volume: VolumeIndex, fault: StoreFault, turn: &mut Turn) {
-        if self.faulted.is_none() {
-            turn.warn(format!(
-                "volume {} failed on this node: {fault}; its region is dirty",
-                turn.config().name_of(volume)
-            ));
-        }
-        self.faulted = Some((volume, fault));
+    /// The marks are kept: of what failed on its own store, too.
+    pub(crate) fn marks_kept(&mut self) {
+        self.own.marks_kept();
+    }
+
+    /// Its own store failed on a volume, and how.
+    pub(crate) const fn fault(&self) -> Option<(VolumeIndex, StoreFault)> {
+        self.own.fault()
+    }
+
+    /// What failed on its own store does not count any more: an operator lets it go on.
+    pub(crate) const fn forgive(&mut self) {
+        self.own.forgive();
+    }
+
+    /// Whether what ends from now on was never issued to its own store.
+    pub(crate) const fn ends_unissued(&mut self, unissued: bool) {
+        self.own.ends_unissued(unissued);
     }
 
     /// Takes note since when regions are dirty.
@@ -284,10 +276,67 @@ impl Primary {
         lag
     }
 
+    /// What may differ at the peer.
+    #[inline]
+    pub(crate) const fn marks(&self) -> &Bitmap {
+        &self.marks
+    }
+
+    /// What may differ at the peer, to change it.
+    #[inline]
+    pub(crate) const fn marks_mut(&mut self) -> &mut Bitmap {
+        &mut self.marks
+    }
+
+    /// The queue.
+    pub(crate) const fn queue(&self) -> &Queue {
+        &self.queue
+    }
+
+    /// The queue, to change its bounds.
+    pub(crate) const fn queue_mut(&mut self) -> &mut Queue {
+        &mut self.queue
+    }
+
+    /// The copier, to start and stop it.
+    pub(crate) const fn copier_mut(&mut self) -> &mut Copier {
+        &mut self.copier
+    }
+
+    /// The position accepted last.
+    #[inline]
+    pub(crate) fn head(&self) -> Sequence {
+        self.line.head()
+    }
+
+    /// Whether any item on its line is like that.
+    pub(crate) fn holds(&self, is_it: impl Fn(&Item) -> bool) -> bool {
+        self.line.iter().any(|entry| is_it(entry.item()))
+    }
+
+    /// Lets go of everything that it holds, but for the marks: positions of its line mean nothing to the next primary's.
+    pub(crate) fn lay_down(mut self, turn: &mut Turn) -> Bitmap {
+        while let Some(entry) = self.line.pop() {
+            entry.item().payload.into_iter().for_each(|p| turn.release(p.id));
+        }
+        self.marks.end_stream();
+        self.marks
+    }
+
+    /// How long answers took.
+    pub(crate) fn answer_times(&self) -> AnswerTimes {
+        self.requests.times()
+    }
+
+    /// Whether everything that was answered is up to there.
+    pub(crate) fn has_answered_only(&self, up_to: Sequence) -> bool {
+        self.requests.answered() <= up_to
+    }
+
     /// Nothing is under way: every request answered, nobody waiting.
     pub(crate) fn is_quiet(&self) -> bool {
         let lack = self.lack.as_ref().is_none_or(Lack::is_quiet);
-        self.slots.under_way() == 0 && self.gate.is_empty() && !self.copier.is_surveying() && lack
+        self.requests.is_empty() && self.gate.is_empty() && !self.copier.is_surveying() && lack
     }
 }
 

@@ -5,7 +5,7 @@ use crate::lead::Primary;
 use crate::lead::target::Cursors;
 use crate::peer::keeping::PeerKeeping;
 use crate::peer::owed::Owed;
-use helio_units::{Moment, Sequence};
+use helio_units::Moment;
 
 impl Primary {
     /// What the peer is owed.
@@ -56,11 +56,6 @@ impl Primary {
     /// The incarnation of the peer that was heard last.
     pub(crate) const fn peer_incarnation(&self) -> Option<u64> {
         self.target.incarnation()
-    }
-
-    /// The peer's image takes the place of this node's, in order from `head` on.
-    pub(crate) const fn peer_leads_from(&mut self, head: Sequence, incarnation: Option<u64>) {
-        self.target.lead_from(head, incarnation);
     }
 
     /// Another reason than a shortage keeps the update from starting.

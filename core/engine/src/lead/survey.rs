@@ -13,7 +13,7 @@ use crate::resync::copier::Row;
 use crate::turn::Turn;
 use alloc::format;
 use alloc::string::String;
-use helio_format::copying::Copying;
+use helio_format::copying::{Copying, Digest};
 use helio_format::message::{ItemKind, Message};
 use helio_units::{Extent, VolumeIndex};
 
@@ -65,6 +65,18 @@ impl Primary {
         let item = self.copier_item(ItemKind::Same, volume, extent);
         self.push_copy(item, crate::stream::slots::ITEM_COST, turn);
         self.copier.landed(row, self.line.head());
+    }
+
+    /// The peer tells what it holds.
+    ///
+    /// # Errors
+    /// Nobody asked that; the connection must end.
+    pub(crate) fn digests_told(
+        &mut self,
+        place: (VolumeIndex, Extent, bool),
+        list: &[Digest],
+    ) -> Result<(), String> {
+        self.copier.digests_told(place, list, &self.marks)
     }
 
     /// The target tells whether it holds anything there.

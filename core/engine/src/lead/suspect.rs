@@ -32,10 +32,12 @@ impl Primary {
     ) -> bool {
         let side = match () {
             () if self.is_lost(volume) => Side::Served,
-            () if !self.unissued && self.may_lose(volume, failed, local, turn) => Side::Servable,
+            () if self.own.is_issued() && self.may_lose(volume, failed, local, turn) => {
+                Side::Servable
+            }
             () => Side::Alone,
         };
-        let meaning = failure::meaning(Facts { failed, fault, side, issued: !self.unissued });
+        let meaning = failure::meaning(Facts { failed, fault, side, issued: self.own.is_issued() });
         match meaning {
             Meaning::Served { suspect } | Meaning::GivenUp { suspect } => {
                 if suspect {
@@ -49,9 +51,9 @@ impl Primary {
             Meaning::Suspect => {
                 self.doubt(volume, local, turn);
                 local.suspect_mut().flush_failed(volume);
-                self.faulted = Some((volume, fault));
+                self.own.failed(volume, fault);
             }
-            Meaning::Shown => self.fault(volume, fault, turn),
+            Meaning::Shown => self.own.failed_dirty(volume, fault, turn),
             Meaning::Told | Meaning::WaitsForSpace | Meaning::Stopped { .. } => {}
         }
         false
@@ -117,7 +119,7 @@ impl Primary {
                 && self.lack.is_none()
                 && self.may_lose(volume, Failed::Flush, local, turn)
             {
-                let (_, fault) = self.faulted.unwrap_or((volume, StoreFault::Io));
+                let (_, fault) = self.own.fault().unwrap_or((volume, StoreFault::Io));
                 self.lose(volume, fault, local, turn);
             }
         }
@@ -131,7 +133,7 @@ impl Primary {
 
     /// All of a suspect volume is to be pulled, unless that is under way.
     fn pull_anew(&mut self, volume: VolumeIndex, local: &mut Local, turn: &Turn) {
-        if self.distrusted.insert(volume) {
+        if self.own.distrust(volume) {
             let size = turn.config().volumes[usize::from(volume.0)];
             self.marks.set(volume, Extent::new(0, size.0));
             local.hot_mut().bitmap_changed();
@@ -142,10 +144,10 @@ impl Primary {
     pub(crate) fn use_again(&mut self, volume: VolumeIndex) {
         // A flush that failed on it is the peer's to answer still.
         self.line.leave_flushes_to_peer(volume);
-        self.faulted = self.faulted.filter(|(failed, _)| *failed != volume);
+        self.own.forgive_volume(volume);
         if let Some(lack) = &mut self.lack {
             lack.use_again(volume);
         }
-        self.distrusted.insert(volume);
+        self.own.distrust(volume);
     }
 }

@@ -27,7 +27,7 @@ impl Primary {
     pub(crate) fn verify_waits(&self) -> Option<&'static str> {
         match () {
             () if !self.target.streams() => Some("items are not sent to the peer"),
-            () if self.faulted.is_some() => Some("the local disk failed"),
+            () if self.own.fault().is_some() => Some("the local disk failed"),
             () if !self.target.owed().stays_consistent() => Some("a resync is running"),
             () if !self.marks.none_dirty() => Some("dirty regions are being copied"),
             () => None,
@@ -85,7 +85,7 @@ impl Primary {
             {
                 let item = Item {
                     sequence: self.line.head().next(),
-                    after: self.answered,
+                    after: self.requests.answered(),
                     kind: ItemKind::Verify,
                     fua: false,
                     punch: false,

@@ -72,10 +72,10 @@ impl Primary {
         };
         let part = |slot, extent| Part { slot, kind, volume, extent, payload, fua, punch };
         if matches!(kind, ItemKind::Write | ItemKind::Flush) {
-            let slot = self.slots.open(id, kind, 1, turn.now());
+            let slot = self.requests.open(id, kind, 1, turn);
             return self.arrive(part(slot, extent), local, permit, turn);
         }
-        let slot = self.slots.open(id, kind, pieces(extent).count() as u32, turn.now());
+        let slot = self.requests.open(id, kind, pieces(extent).count() as u32, turn);
         for piece in pieces(extent) {
             self.arrive(part(slot, piece), local, permit, turn);
         }
@@ -184,7 +184,11 @@ impl Primary {
         }
         let item = Item {
             sequence: self.line.head().next(),
-            after: if planted(Plant::DropAfter) { Sequence::ZERO } else { self.answered },
+            after: if planted(Plant::DropAfter) {
+                Sequence::ZERO
+            } else {
+                self.requests.answered()
+            },
             kind: part.kind,
             fua: part.fua,
             punch: part.punch,
@@ -214,14 +218,7 @@ impl Primary {
             self.marks.set(item.volume, item.extent);
         }
         self.line.push(Entry::new(item, slot, pended, turn.now(), cost));
-        self.advance_here();
-    }
-
-    /// Moves the prefix that is complete here over what is done; a copier's item is from the start.
-    fn advance_here(&mut self) {
-        while self.line.get(self.here.next()).is_some_and(Entry::has_ended_here) {
-            self.here = self.here.next();
-        }
+        self.own.advance(&self.line);
     }
 
     /// The local leg of an item ended.
@@ -244,7 +241,7 @@ impl Primary {
         } else if self.proves_nothing(&item, local) {
             self.flush_proves_nothing(at, slot);
         }
-        self.advance_here();
+        self.own.advance(&self.line);
         self.settle_late(at);
         if item.kind.changes_data() {
             self.leave_gate(item.volume, item.extent, local, permit, turn);
@@ -266,11 +263,11 @@ impl Primary {
         if item.kind.changes_data() && !planted(Plant::FailedUnmarked) {
             self.marks.set(item.volume, item.extent);
             local.hot_mut().bitmap_changed();
-            self.failed_at.get_or_insert(item.sequence);
+            self.own.item_failed(item.sequence);
             self.copier.item_failed(item.sequence);
         }
         if let (Some(slot), false) = (slot, self.absolves(&item)) {
-            self.slots.deny(slot, Denial::Store(fault));
+            self.requests.deny(slot, Denial::Store(fault));
         }
     }
 
@@ -280,7 +277,7 @@ impl Primary {
             entry.end_here(Leg::Failed);
         }
         if let Some(slot) = slot {
-            self.slots.deny(slot, Denial::Store(StoreFault::Io));
+            self.requests.deny(slot, Denial::Store(StoreFault::Io));
         }
     }
 
@@ -361,24 +358,15 @@ impl Primary {
     }
 
     fn part_answered(&mut self, slot: SlotId, sequence: Sequence, answer: Answer, turn: &mut Turn) {
-        let Some(slot) = self.slots.part_ended(slot, sequence, None) else { return };
-        self.answered = self.answered.max(slot.last);
-        let took = turn.now() - slot.since;
-        self.copier.pace_mut().answered(took);
-        turn.took(took);
-        let answer = slot.denied.map_or(answer, Answer::Denied);
-        if matches!(answer, Answer::Done(_)) {
-            self.answers.add(slot.kind, took);
+        if let Some(took) = self.requests.part_answered(slot, sequence, answer, turn) {
+            self.copier.pace_mut().answered(took);
         }
-        turn.reply(slot.request, answer);
     }
 
     /// Answers with an error a part that never got a position.
     fn deny(&mut self, part: Part, denial: Denial, turn: &mut Turn) {
         part.payload.into_iter().for_each(|p| turn.release(p.id));
-        if let Some(slot) = self.slots.part_ended(part.slot, Sequence::ZERO, Some(denial)) {
-            turn.reply(slot.request, Answer::Denied(denial));
-        }
+        self.requests.part_denied(part.slot, denial, turn);
     }
 
     /// Every request of a client's that waits for the peer fails; what this node's store is busy with waits for that
@@ -396,7 +384,7 @@ impl Primary {
             entry.deny();
             if let Some(slot) = entry.slot() {
                 any = true;
-                self.slots.deny(slot, denial);
+                self.requests.deny(slot, denial);
                 self.part_answered(slot, at, Answer::Denied(denial), turn);
             }
         }

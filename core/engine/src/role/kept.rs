@@ -21,7 +21,7 @@ impl Standing {
     /// The marks, whoever holds them now.
     pub(crate) fn marks<'a>(&'a self, record: &'a Record) -> &'a Bitmap {
         match (self.primary(), record.keeping().resting()) {
-            (Some(primary), _) => &primary.marks,
+            (Some(primary), _) => primary.marks(),
             (None, Some(marks)) => marks,
             (None, None) => panic!("no task holds the bitmap"),
         }
@@ -30,7 +30,7 @@ impl Standing {
     /// The marks, to change them.
     pub(crate) fn marks_mut<'a>(&'a mut self, record: &'a mut Record) -> &'a mut Bitmap {
         match (self.primary_mut(), record.keeping_mut().resting_mut()) {
-            (Some(primary), _) => &mut primary.marks,
+            (Some(primary), _) => primary.marks_mut(),
             (None, Some(marks)) => marks,
             (None, None) => panic!("no task holds the bitmap"),
         }
@@ -158,8 +158,8 @@ impl Standing {
                 if planted(Plant::ColdTooEarly) {
                     return true;
                 }
-                !primary.marks.is_pending(volume, extent, &parked)
-                    && primary.marks.is_saved_since(since, volume, extent)
+                !primary.marks().is_pending(volume, extent, &parked)
+                    && primary.marks().is_saved_since(since, volume, extent)
             }),
             None => cover.evict(all, &ways, |slot, since, volume, extent| {
                 keeping.lets_go(slot, since, volume, extent)

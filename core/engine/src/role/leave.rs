@@ -71,7 +71,7 @@ impl Standing {
         let until = turn.now() + patience;
         self.stand(Leading::Leaving { command, to, until, stage: LeaveStage::Draining });
         if let Some(primary) = self.primary_mut() {
-            primary.copier.stop();
+            primary.copier_mut().stop();
         }
         Ok(None)
     }

@@ -3,6 +3,7 @@
 
 use crate::config::Config;
 use crate::dice::Dice;
+use crate::lead::Primary;
 use crate::local::Local;
 use crate::local::members::Members;
 use crate::local::suspect::bit;
@@ -122,7 +123,7 @@ impl Standing {
         let number = b.lineage.generation.number + 1;
         let generation = Generation { number, tag: dice.roll() };
         if let Some(p) = self.primary() {
-            b.head = p.line.head();
+            b.head = p.head();
             b.lineage = b.lineage.fork(generation, b.head);
         }
         b.began = turn.calendar().at(turn.now());
@@ -132,8 +133,7 @@ impl Standing {
 
     pub(crate) fn shape_lacking(&self, b: &mut Superblock, dice: &mut Dice) {
         b.consistent = false;
-        let lack = self.primary().and_then(|p| p.lack.as_ref());
-        if let Some(reversal) = lack.and_then(|lack| lack.reversal()) {
+        if let Some(reversal) = self.primary().and_then(Primary::reversal) {
             // What this node answered until here is given up: a generation of its own begins, and nothing in it was
             // answered without the peer.
             let number = b.lineage.generation.number + 1;
@@ -147,7 +147,7 @@ impl Standing {
     /// Changes the record of a primary that has all regions again and no suspect copy. Changes nothing if a region was
     /// marked since the save was requested.
     pub(crate) fn shape_whole(&self, b: &mut Superblock) {
-        if self.primary().is_some_and(|primary| primary.marks.none_dirty()) {
+        if self.primary().is_some_and(|primary| primary.marks().none_dirty()) {
             (b.consistent, b.suspect) = (true, 0);
         }
     }
@@ -171,12 +171,12 @@ impl Standing {
         }
         b.clean = true;
         if let Some(p) = self.primary() {
-            let proves = p.marks.is_saved() && self.owed_flushes(local, config).is_empty();
+            let proves = p.marks().is_saved() && self.owed_flushes(local, config).is_empty();
             b.marks_void = local.suspect().any() || (b.marks_void && !proves);
-            b.head = p.line.head();
+            b.head = p.head();
             b.equal = p.owed().stays_consistent()
-                && p.marks.none_dirty()
-                && p.cursors().durable() == p.line.head()
+                && p.marks().none_dirty()
+                && p.cursors().durable() == p.head()
                 && p.peer_incarnation().is_some()
                 // Whoever is to take over must follow this generation first.
                 && (to != Leave::Hand || p.is_taken_up() && !p.is_to_tell_generation());

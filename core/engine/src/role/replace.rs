@@ -60,9 +60,9 @@ impl Standing {
         }
         let text = match self.primary_mut() {
             Some(primary) => {
-                let marked = primary.marks.dirty_bytes();
+                let marked = primary.marks().dirty_bytes();
                 primary.use_again(volume);
-                primary.copier.progress_mut().begin(marked, turn.now());
+                primary.copier_mut().progress_mut().begin(marked, turn.now());
                 format!(
                     "volume {name} of {group} has another disk; {marked} are copied from {peer}"
                 )

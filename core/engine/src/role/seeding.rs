@@ -13,7 +13,7 @@ impl Standing {
     pub(crate) fn seed_begun(&mut self, record: &mut Record, local: &mut Local, turn: &mut Turn) {
         if let Some(primary) = self.primary_mut() {
             // What failed meanwhile is marked, and nobody knows what the store holds there.
-            if primary.faulted.is_none() && primary.lack.is_none() {
+            if primary.fault().is_none() && !primary.is_lacking() {
                 primary.mark_for_seed();
             }
             local.hot_mut().bitmap_changed();

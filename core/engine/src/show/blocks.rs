@@ -27,6 +27,6 @@ impl View<'_> {
         };
         // What everybody keeps to is not looked through.
         let larger = hello.blocks.iter().any(|blocks| blocks.member > BLOCK_MIN);
-        larger && primary.line.iter().any(|e| unfit((e.item().volume, e.item().extent)))
+        larger && primary.holds(|item| unfit((item.volume, item.extent)))
     }
 }

@@ -2,6 +2,7 @@
 //! What failed on a node and was not repaired, and what an operator does about it, for the status of both nodes.
 
 use crate::follow::follower::Follower;
+use crate::lead::Primary;
 use crate::refusal::{Refusal, StoreFault};
 use crate::role::{Following, Stage};
 use crate::show::view::View;
@@ -66,7 +67,7 @@ impl<'a> View<'a> {
 
     /// The volume that failed on this node.
     pub(crate) fn failed(&self) -> Option<(VolumeIndex, StoreFault)> {
-        self.standing.primary().and_then(|p| p.faulted).or(self.standing.failed())
+        self.standing.primary().and_then(Primary::fault).or(self.standing.failed())
     }
 
     fn node(&self) -> &'a str {

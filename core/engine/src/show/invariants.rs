@@ -33,15 +33,15 @@ impl View<'_> {
         );
         if p.streams() {
             assert!(
-                c.sent() >= c.received() && p.line.head() >= c.sent(),
+                c.sent() >= c.received() && p.head() >= c.sent(),
                 "sent more than accepted, or less than received"
             );
             assert!(p.owed().queues_in_order(), "a stream flows from a line that is not kept");
         }
-        assert!(p.answered <= p.line.head(), "acknowledged what was never accepted");
+        assert!(p.has_answered_only(p.head()), "acknowledged what was never accepted");
         if self.state() == State::Replicating {
             assert!(
-                p.marks.none_dirty() && !p.owed().is_image_out_of_order(),
+                p.marks().none_dirty() && !p.owed().is_image_out_of_order(),
                 "replicating with dirty regions"
             );
         }

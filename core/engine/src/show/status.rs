@@ -222,7 +222,7 @@ impl View<'_> {
     /// How long answers took since this node became primary, or its queue was reset; none on a secondary.
     #[must_use]
     pub fn answer_times(&self) -> Option<AnswerTimes> {
-        self.standing.primary().map(|primary| primary.answers.status())
+        self.standing.primary().map(|primary| primary.answer_times())
     }
 
     /// The state, in the vocabulary's words.
@@ -236,7 +236,7 @@ impl View<'_> {
             true if primary.owed().is_image_out_of_order() => State::Syncing,
             true if !primary.is_level() => State::CatchingUp,
             true if primary.owed().marker().is_some() => State::CatchingUp,
-            true if !primary.marks.none_dirty() => State::Syncing,
+            true if !primary.marks().none_dirty() => State::Syncing,
             true => State::Replicating,
         }
     }
@@ -277,7 +277,7 @@ impl View<'_> {
                 format!("{}; writes are kept in the queue, in order", self.peer.session.why())
             }
             State::Logging if self.resync.seed.is_under_way(self.record.superblock()) => {
-                let (changed, peer) = (primary.marks.dirty_bytes(), &self.turn.config().peer);
+                let (changed, peer) = (primary.marks().dirty_bytes(), &self.turn.config().peer);
                 format!("a disk is being shipped to {peer}: {changed} in changed regions since")
             }
             State::Logging if primary.owed().is_paused() => String::from("paused by an operator"),
@@ -290,10 +290,10 @@ impl View<'_> {
             }
             State::Logging => format!("{}; {}", self.peer.session.why(), primary.owed().why()),
             State::NeedsRoom => primary.keeping().needs_room(self.turn.config()),
-            State::Syncing if primary.lack.is_some() => {
+            State::Syncing if primary.is_lacking() => {
                 format!("missing regions are served from {peer}, and copied from there")
             }
-            State::Syncing if primary.faulted.is_some() => {
+            State::Syncing if primary.fault().is_some() => {
                 String::from("a local write or read failed; see the fault")
             }
             State::Syncing => {
@@ -346,7 +346,7 @@ impl View<'_> {
             generation: self.record.superblock().lineage.generation,
             // A copy that never was in sync is no copy of anything.
             consistent: primary.map_or(self.is_consistent() && !self.is_blank(), |p| {
-                p.lack.is_none() && !self.local.suspect().any()
+                !p.is_lacking() && !self.local.suspect().any()
             }),
             mode: config.mode,
             effective: primary.map_or(config.mode, |p| p.effective(config.mode)),
@@ -409,7 +409,7 @@ impl View<'_> {
             link: self.link_status(),
             sync: primary.and_then(|p| p.sync_status(now)),
             marked: volumes
-                .map(|v| primary.map_or(Bytes::ZERO, |p| p.marks.differing_bytes(v)))
+                .map(|v| primary.map_or(Bytes::ZERO, |p| p.marks().differing_bytes(v)))
                 .collect(),
             fault: self.fault(),
             peer_fault: self.peer_fault(),
@@ -435,7 +435,7 @@ impl View<'_> {
     }
 
     fn queue_status(&self) -> Option<QueueStatus> {
-        let q = &self.standing.primary()?.queue;
+        let q = self.standing.primary()?.queue();
         let (figures, (bytes, items)) = (q.figures(), q.held());
         let (bound, source, chosen_by) = q.bound();
         Some(QueueStatus {
@@ -491,9 +491,9 @@ impl View<'_> {
     fn cursor_status(&self) -> CursorStatus {
         match &self.standing {
             Standing::Leading { primary: p, .. } => CursorStatus {
-                head: p.line.head(),
-                completed: p.line.head(),
-                durable: p.line.head(),
+                head: p.head(),
+                completed: p.head(),
+                durable: p.head(),
                 peer_sent: p.cursors().sent(),
                 peer_received: p.cursors().received(),
                 peer_completed: p.cursors().completed(),
@@ -580,7 +580,7 @@ impl View<'_> {
     pub fn is_marked(&self, volume: VolumeIndex, offset: u64) -> bool {
         self.standing
             .primary()
-            .is_none_or(|p| self.local.suspect().is(volume) || p.marks.may_differ(volume, offset))
+            .is_none_or(|p| self.local.suspect().is(volume) || p.marks().may_differ(volume, offset))
     }
 
     /// Where this node stands in the drawing of `role`, in a word; for tests and proofs.

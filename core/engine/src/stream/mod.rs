@@ -5,6 +5,7 @@ pub(crate) mod ack;
 pub(crate) mod gate;
 pub(crate) mod line;
 pub(crate) mod queue;
+pub(crate) mod requests;
 pub(crate) mod slots;
 pub(crate) mod times;
 pub(crate) mod unreplicated;

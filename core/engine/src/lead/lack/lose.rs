@@ -80,7 +80,7 @@ impl Primary {
         let size = turn.config().volumes[usize::from(volume.0)];
         self.marks.set(volume, Extent::new(0, size.0));
         local.hot_mut().bitmap_changed();
-        self.faulted = Some((volume, fault));
+        self.own.failed(volume, fault);
         turn.warn(format!(
             "the disk of volume {} failed: {fault}; the volume is served from {} from now on",
             turn.config().name_of(volume),

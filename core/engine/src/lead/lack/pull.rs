@@ -33,7 +33,7 @@ impl Primary {
             let (volume, extent) = self.marks.place(claim.region);
             let after = self.line.head();
             let Some(lack) = &mut self.lack else { return };
-            if !lack.pulling.is_raw() && !self.distrusted.contains(&volume) {
+            if !lack.pulling.is_raw() && self.own.trusts(volume) {
                 self.compare(claim, turn);
                 continue;
             }
@@ -67,7 +67,7 @@ impl Primary {
             return None;
         }
         let any = compares || lack.pulling.is_raw();
-        let fits = |volume| any || self.distrusted.contains(&volume);
+        let fits = |volume| any || !self.own.trusts(volume);
         let claim = lack.claim(fits, turn.config().volumes.len(), &mut self.marks)?;
         let (_, extent) = self.marks.place(claim.region);
         self.copier.pace_mut().took_up(Bytes(extent.length), &turn.config().resync);

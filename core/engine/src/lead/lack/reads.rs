@@ -131,7 +131,7 @@ impl Primary {
             // What the store holds of it is unknown from here on.
             let size = turn.config().volumes[usize::from(volume.0)];
             self.marks.set(volume, Extent::new(0, size.0));
-            self.distrusted.insert(volume);
+            self.own.distrust(volume);
             local.hot_mut().bitmap_changed();
         }
         let failed = matches!(outcome, StoreOutcome::Failed(_));

@@ -2,9 +2,9 @@
 //! Regions that only the peer has: what follows once the record tells of them, or cannot.
 
 use crate::effect::Answer;
+use crate::event::CommandId;
 use crate::lead::Primary;
-use crate::lead::lack::Due;
-use crate::lead::lack::Reversal;
+use crate::lead::lack::{Due, Lack, Reversal};
 use crate::lead::outgoing::Opening;
 use crate::local::Local;
 use crate::peer::permit::Permit;
@@ -16,9 +16,37 @@ use crate::turn::Turn;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use helio_units::VolumeIndex;
+use helio_units::{Extent, VolumeIndex};
 
 impl Primary {
+    /// Regions are missing here, and the peer's copy is served.
+    pub(crate) const fn is_lacking(&self) -> bool {
+        self.lack.is_some()
+    }
+
+    /// The record says which regions are missing here.
+    pub(crate) fn is_lack_recorded(&self) -> bool {
+        self.lack.as_ref().is_some_and(Lack::is_recorded)
+    }
+
+    /// A reversal that is being recorded.
+    pub(crate) fn reversal(&self) -> Option<Reversal> {
+        self.lack.as_ref()?.reversal()
+    }
+
+    /// Whether that extent is being written with what was pulled from the peer.
+    pub(crate) fn is_pulling(&self, volume: VolumeIndex, extent: Extent) -> bool {
+        self.lack.as_ref().is_some_and(|lack| lack.is_pulling(volume, extent))
+    }
+
+    /// The copy of the peer takes the place of this node's own, wherever the two may differ.
+    pub(crate) fn reverse(&mut self, command: CommandId, incarnation: Option<u64>) {
+        let head = self.line.head();
+        self.own.forgive();
+        self.target.lead_from(head, incarnation);
+        self.lack = Some(Lack::new(Some(Reversal { command, head })));
+    }
+
     /// Asks for the records that go with lacking regions.
     pub(crate) fn record_lack(
         &mut self,
@@ -111,7 +139,7 @@ impl Primary {
             return;
         }
         self.lack = None;
-        self.distrusted.clear();
+        self.own.trust_all();
         turn.info(format!(
             "this node has everything again and no longer needs {}",
             turn.config().peer
@@ -139,7 +167,7 @@ impl Primary {
             ));
         }
         again.into_iter().for_each(|volume| self.use_again(volume));
-        self.faulted = None;
+        self.own.forgive();
         let peer = &turn.config().peer;
         Ok(Some(format!(
             "{} are missing on this node and are copied from {peer}",
