@@ -19,7 +19,9 @@ impl Engine {
         self.view().reversal_stake(full)?;
         let incarnation = self.peer.session.peer().map(|peer| peer.incarnation);
         let Some(primary) = self.standing.primary_mut() else { return Err(busy()) };
-        if !primary.is_quiet() || self.local.reads_under_way() {
+        // An answer that is held back is about what is replaced, too.
+        let quiet = primary.is_quiet() && self.permit.pause().is_quiet();
+        if !quiet || self.local.reads_under_way() {
             return Err(Refusal::later(
                 "in-use",
                 "requests of clients are in progress, and the data that they use is about to be replaced",

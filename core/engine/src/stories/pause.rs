@@ -151,6 +151,29 @@ fn what_was_decided_before_a_pause_and_not_sent_is_held_back() {
     assert_eq!(desk.answers, [(1, true), (2, true)]);
 }
 
+/// What a reversal replaces, nobody may be told to have.
+#[test]
+fn a_reversal_waits_for_an_answer_that_is_held_back() {
+    let mut desk = lack::logging();
+    desk.write(2);
+    let (io, _) = desk.ios.pop_front().expect("the store has something to do");
+    let mut effects = Vec::new();
+    desk.engine.handle(
+        desk.now,
+        Event::StoreDone { io, outcome: StoreOutcome::Done },
+        &mut effects,
+    );
+    assert!(effects.iter().any(|e| matches!(e, Effect::Reply { .. })), "decided");
+    desk.pause();
+    // The peer is still there.
+    let heard = Event::Message(Message::Report(Report::default()));
+    desk.engine.handle(desk.now, heard, &mut effects);
+    desk.engine.settle(desk.now, &mut effects);
+    desk.command(Command::Reverse { full: false });
+    let last = desk.results.last().expect("it has a result");
+    assert_eq!(last.as_ref().map_err(|refusal| refusal.code), Err("in-use"));
+}
+
 #[test]
 fn a_connection_of_which_nothing_came_is_a_failed_dial() {
     let mut desk = Desk::on_its_own();
