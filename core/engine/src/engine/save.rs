@@ -20,8 +20,14 @@ use helio_units::{Generation, Role};
 
 impl Engine {
     /// Begins the record that is asked for next, unless one is on its way.
+    #[inline]
     pub(crate) fn begin_record(&mut self) {
-        let Some(goal) = self.record.next_goal() else { return };
+        if let Some(goal) = self.record.next_goal() {
+            self.make_record(goal);
+        }
+    }
+
+    fn make_record(&mut self, goal: Goal) {
         let mut next = self.record.superblock().clone();
         next.remembers = self.record.keeping().ages().heard();
         self.resync.verify.shape(self.turn.calendar(), &mut next);
