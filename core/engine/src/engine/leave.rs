@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Leaving: a primary becomes secondary or stops, a secondary stops. Everything accepted is answered, what can be
-//! delivered is, and the record says how the copies stand before the line is laid down.
+//! A primary or secondary that leaves, among the other rooms: what follows once it is drained, flushed and recorded.
 
 use crate::effect::{Done, Effect};
 use crate::engine::Engine;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Saving the superblock, one save at a time, and what each save is for.
+//! Saving the superblock, one save at a time.
 //!
-//! A goal says what must be durable before something else may happen; what follows happens in `saved`, and nowhere
+//! A goal says what must be durable before something else may happen; what follows happens in `reached`, and nowhere
 //! earlier.
 
 use crate::effect::Effect;
@@ -14,7 +14,6 @@ use crate::role::{Following, Leading, Stage};
 use crate::show::view::View;
 use alloc::string::String;
 use helio_format::message::Parting;
-use helio_format::superblock::Superblock;
 use helio_plant::{Plant, planted};
 use helio_units::{Generation, Role};
 
@@ -27,6 +26,7 @@ impl Engine {
         }
     }
 
+    /// Asks for a superblock that says what holds once the goal is reached.
     fn make_record(&mut self, goal: Goal) {
         let mut next = self.record.superblock().clone();
         next.remembers = self.record.keeping().ages().heard();
@@ -34,20 +34,8 @@ impl Engine {
         let leads = self.standing.leads();
         if !leads || !planted(Plant::SuspectUnrecorded) {
             self.local.suspect_mut().shape(&mut next, leads);
-        };
-        self.shape(&mut next, goal);
-        self.local.members().record(&mut next, goal.takes_any_disk());
-        self.local.blocks().record(&mut next);
-        self.record.begin(goal, next.clone());
-        if goal == Goal::Promoted && planted(Plant::ServeUnrecorded) {
-            self.record.saved(next.clone());
-            self.promotion_saved();
         }
-        self.turn.push(Effect::SaveSuperblock(next));
-    }
-
-    /// What the superblock says once the goal is reached.
-    fn shape(&mut self, b: &mut Superblock, goal: Goal) {
+        let b = &mut next;
         match goal {
             Goal::Promoted => self.standing.shape_promoted(b, &mut self.dice, &self.turn),
             Goal::Adopted(start) => {
@@ -66,21 +54,12 @@ impl Engine {
             Goal::SteppedBack => b.role = Role::Secondary,
             Goal::Alone => self.standing.shape_alone(b, &mut self.dice, &self.turn),
             Goal::Together => {
-                b.alone = false;
-                b.hold = self
-                    .permit
-                    .lease()
-                    .on_record(b.hold, self.turn.now())
-                    .max(self.turn.config().hold_millis());
+                let hold = self.permit.lease().on_record(b.hold, self.turn.now());
+                (b.alone, b.hold) = (false, hold.max(self.turn.config().hold_millis()));
             }
-            Goal::Void => {
-                // Everything counts as marked from here on, against whatever copy.
-                (b.marks_void, b.seeding) = (true, 0);
-                b.peer_invalid = Generation::NONE;
-            }
+            // Everything counts as marked from here on, against whatever copy.
+            Goal::Void => (b.marks_void, b.seeding, b.peer_invalid) = (true, 0, Generation::NONE),
             Goal::PeerInvalid(generation) => b.peer_invalid = generation,
-            // What is suspect is in every record.
-            Goal::FlushFailed => {}
             Goal::MarksKept => b.marks_void = false,
             Goal::Yielded { lineage, .. } => {
                 if lineage.generation == Generation::NONE {
@@ -88,14 +67,12 @@ impl Engine {
                 }
                 give_up(b, lineage);
             }
-            // Every save does.
-            Goal::Remember => {}
+            // Every record says what is suspect, and what is remembered.
+            Goal::FlushFailed | Goal::Remember => {}
             Goal::Restoring => Keeper::shape_restoring(b),
             Goal::Restored => self.keeper.shape_restored(b),
             Goal::Unpromoted => self.permit.lease().shape_unpromoted(b),
-            Goal::SeedBegun { at, .. } => {
-                (b.seeding, b.marks_void, b.equal) = (at, false, false);
-            }
+            Goal::SeedBegun { at, .. } => (b.seeding, b.marks_void, b.equal) = (at, false, false),
             Goal::Seeded { .. } => {
                 (b.seeding, b.marks_void) = (0, b.marks_void || b.suspect != 0);
             }
@@ -106,6 +83,14 @@ impl Engine {
             }
             Goal::Accepted { volume, .. } => shape_accepted(b, volume),
         }
+        self.local.members().record(b, goal.takes_any_disk());
+        self.local.blocks().record(b);
+        self.record.begin(goal, next.clone());
+        if goal == Goal::Promoted && planted(Plant::ServeUnrecorded) {
+            self.record.saved(next.clone());
+            self.promotion_saved();
+        }
+        self.turn.push(Effect::SaveSuperblock(next));
     }
 
     pub(crate) fn superblock_saved(&mut self, ok: bool, sequence: u64) {

@@ -92,7 +92,8 @@ struct Flow {
 /// What a primary keeps for one peer: what it owes it, how far that peer is, the stream to it, and what is known of its copy.
 ///
 /// Whatever belongs to one peer alone stands here and not in `Primary`, so that a primary of several peers holds several of
-/// these. Two things of one peer still stand elsewhere: the copier, and in each entry of the line whether the peer completed it.
+/// these. Of one peer are also, and still stand elsewhere: the bitmap, the copier, what is lacking here, and in each entry of the
+/// line whether the peer completed it.
 #[derive(Clone, Debug)]
 pub(super) struct Target {
     /// What the peer is owed.

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The border to this node's store: nothing that changes bytes passes before its extents are hot, and each operation ends once.
+//! Two pass without: what writes a copy again as it reads, and every write of a node whose peer recorded that its metadata
+//! tells nothing.
 
 use crate::effect::{Effect, Keep, StoreOp};
 use crate::event::StoreOutcome;

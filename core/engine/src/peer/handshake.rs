@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Two nodes meet: is it the right one, and what does the table say of the two?
+//! The process that this node follows, by its hello.
 
 use helio_format::message::Hello;
 use helio_units::Generation;

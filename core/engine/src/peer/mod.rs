@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a primary keeps for its peer, the conversation with it, and what it is owed.
+//! The conversation with the peer, leases and the check after a pause, and the type of what a peer can be owed.
 
 pub(crate) mod handshake;
 pub(crate) mod heartbeat;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The conversation with the peer: greeting, keeping alive, noticing its loss.
+//! How the conversation with the peer ends: refused, parted, given up (`link.rs` has its state).
 //!
 //! ```text
 //!   Down ──connected──> Waiting ──role settled, hello sent──> Greeting ──the peer's hello──> Up

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Saving the superblock, one save at a time, and what each save is for.
-//!
-//! A goal says what must be durable before something else may happen; what follows happens in `saved`, and nowhere
-//! earlier.
+//! What a record is made for: a goal says what must be durable before something else may happen (`engine/save.rs`).
 
 use crate::event::CommandId;
 use helio_format::lineage::Lineage;

@@ -8,6 +8,7 @@
 //! an item of kind Same stands for the region, so that every mark ends in one way: when the last of the region's items
 //! is durable at the peer. When no mark is left, a Consistent marker follows: once the peer completed it, its image is
 //! in order again. How much is under way at once, [`Pace`](helio_copy::Pace) says.
+//! What it keeps stands here; its steps are the primary's (`lead/copying.rs`).
 
 use crate::resync::digest::Teller;
 use crate::resync::seed::Seed;

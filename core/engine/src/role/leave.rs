@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Leaving: a primary becomes secondary or stops, a secondary stops. Everything accepted is answered, what can be
 //! delivered is, and the record says how the copies stand before the line is laid down.
+//! How far it is, `LeaveStage` says (`standing.rs`).
 
 use crate::config::Config;
 use crate::effect::StoreOp;

@@ -1,13 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One write's life on a primary.
-//!
-//! ```text
-//!  request ─split─> parts ─queue bound─> overlap gate ─position, cover─> line ─┬─> local store ─┐
-//!                     └──full: block, log or fail──┘                           └─> peer ────────┴─ack.rs─> answer
-//! ```
-//! A part reserves its room in the queue before it asks for the gate, and gets its position only behind it; so
-//! items that overlap have positions in the order their bytes reach the store. The gate is given back when the
-//! local store is done. Everything that moves a write stands in this file, but for the peer's leg (`lead/outgoing.rs`).
+//! Requests under way, the parts they are cut into, and what a part costs the queue.
 
 use crate::config::ITEM_BYTES_MAX;
 use crate::effect::StoreOp;
