@@ -61,7 +61,7 @@ use helio_units::{IoId, Moment};
 ///
 /// Receives the time and every event ([`Engine::handle`]), draws random numbers from a given seed, and returns effects. After a
 /// batch of events [`Engine::settle`] does what depends on the whole: sending, copying, records, timers. It wants to be settled
-/// again no later than [`Engine::deadline`].
+/// again no later than [`View::deadline`].
 #[derive(Clone, Debug)]
 pub struct Engine {
     pub(crate) turn: Turn,

@@ -174,7 +174,7 @@ pub enum Command {
         /// Everywhere.
         full: bool,
     },
-    /// Another disk lies in the place of a volume's, which is lost ([`crate::Engine::may_replace`]).
+    /// Another disk lies in the place of a volume's, which is lost ([`crate::View::may_replace`]).
     Replace {
         /// Which volume.
         volume: VolumeIndex,
@@ -183,7 +183,7 @@ pub enum Command {
         /// The smallest unit of its requests in bytes.
         block: u32,
     },
-    /// The copy of a volume is taken for what it is although a flush of it failed ([`crate::Engine::may_accept`]).
+    /// The copy of a volume is taken for what it is although a flush of it failed ([`crate::View::may_accept`]).
     Accept {
         /// Which volume.
         volume: VolumeIndex,
@@ -346,6 +346,6 @@ pub enum Event {
         /// None where it is zero.
         volumes: u64,
     },
-    /// The time asked for by [`crate::Engine::deadline`] has come.
+    /// The time asked for by [`crate::View::deadline`] has come.
     Tick,
 }

@@ -12,7 +12,7 @@
 //! nothing of those. FUA is often a write plus a flush of everything, so its failure means the same.
 //!
 //! Only a durable record ends it, and only for failures from before that record was made. A record may say so once all of
-//! the copy was written again and flushed: from the peer ([`leading`], [`following`]) or from itself at an operator's word
+//! the copy was written again and flushed: from the peer (`lead/suspect.rs`, [`following`]) or from itself at an operator's word
 //! ([`accept`]); or once another disk took its place (`replace.rs`).
 
 use crate::config::Config;
