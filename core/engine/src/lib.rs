@@ -5,10 +5,10 @@
 //! and the bytes of writes (a [`helio_units::Payload`] says where the daemon keeps them). So the same engine runs in
 //! the daemon, in the simulator and in the planner.
 //!
-//! The rooms, each a folder: `stream` (items in order, the gate, the queue, one write's life, its acknowledgement), `peer`
-//! (what is kept for the peer), `follow` (the receiving side), `resync` (copying, comparing, seeding), `role` (every change
-//! of role), `record` (what is durable before what), `local` (this node's copy), `show` (what is shown and checked). `engine`
-//! composes them.
+//! The rooms, each a folder: `stream` (items in order, the gate, the queue, requests, the decision to acknowledge), `local`
+//! (this node's store), `record` (what is durable before what), `peer` (the conversation, leases), `resync` (what copying,
+//! comparing and seeding keep), `follow` (the receiving side), `lead` (the sending side: one write's life, what is kept for
+//! the peer), `role` (every change of role), `show` (what is shown and checked). `engine` composes them.
 #![no_std]
 
 extern crate alloc;

@@ -82,6 +82,11 @@ impl Desk {
         for event in events {
             self.engine.handle(self.now, event, &mut effects);
         }
+        self.settle(effects);
+    }
+
+    /// Settles a batch whose events brought those effects, and performs all of them.
+    fn settle(&mut self, mut effects: Vec<Effect>) {
         self.engine.settle(self.now, &mut effects);
         self.engine.view().check_invariants();
         for effect in effects {

@@ -14,7 +14,7 @@ use core::time::Duration;
 use helio_format::message::Message;
 use helio_units::{Mode, Moment, PayloadId, RequestId};
 
-/// The same in items, which take memory whether or not they carry payload: some 10 MiB.
+/// Items that a follower holds at most; they take memory whether or not they carry payload: some 10 MiB.
 pub(crate) const ITEMS_MAX: usize = 65_536;
 
 /// Counters for status; they only grow.

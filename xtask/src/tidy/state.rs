@@ -32,7 +32,7 @@ const PLAIN: [(&str, &[&str], &str); 24] = [
     ("core/engine/src/lead/outgoing.rs", &["Opening"], "arguments of an operation"),
     ("core/engine/src/peer/read_server.rs", &["Asked"], "arguments of the peer's read"),
     ("core/engine/src/purpose.rs", &[], "names of operations under way"),
-    ("core/engine/src/lead/status.rs", &[], "status"),
+    ("core/engine/src/lead/status.rs", &["SyncStatus"], "status"),
     ("core/ledger/src/before.rs", &["BeforeKept"], "what opening a file found, as a result"),
 ];
 

@@ -1,5 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A seed among the other rooms: begun, compared, ended.
+//! A first sync by a disk that is shipped: only what changed since travels.
+//!
+//! ```text
+//!   begin: record says seeding ──> marks cleared ──> flush ──> (the operator copies, ships, puts in place) ──> end: samples agree
+//!          (what is under way stays marked)              nothing travels, writes are marked             │
+//!                                                                                                       v
+//!                                              copy what is marked <──meet: seeded── record says it no more
+//! ```
+//! While the record says seeding, marks and hot extents tell what the disk may lack, and prove nothing against any other
+//! copy: so whoever is met waits, until `end` or until everything is marked again. The record comes before the marks are
+//! cleared, and goes before anything travels; a crash between leaves marks too many, or none that count: everything is
+//! compared then. The flush comes before the operator is told to copy: what was written under marks that are gone would
+//! be in the copy, and with a power cut not here. From the moment on in which the peer takes up the stream, its own record is as good as any.
 
 use crate::config::Config;
 use crate::engine::Engine;

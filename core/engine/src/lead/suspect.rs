@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A primary whose disk failed (`failure.rs` decides what that means).
+//! A primary whose disk failed (`local/failure.rs` decides what that means).
 //!
 //! While a copy is suspect and the peer does not serve in its place:
 //! * The superblock records it before the client that asked for the flush gets its error, if the superblock can be written.
 //! * No FLUSH and no FUA of the volume succeeds from this copy. Reads and plain writes go on.
 //! * Nothing is copied from it to the peer, and no restart and no promotion serves it again.
 //!
-//! A suspect primary whose peer comes to hold everything serves from the peer, as one whose disk is lost does (`lose.rs`).
+//! A suspect primary whose peer comes to hold everything serves from the peer, as one whose disk is lost does (`lack/lose.rs`).
 
 use crate::lead::Primary;
 use crate::local::Local;

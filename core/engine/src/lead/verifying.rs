@@ -1,5 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Comparing with the peer while items flow.
+//! Verify: compares the two copies, region by region, while they are written.
+//!
+//! ```text
+//!  region ─queue room─> gate ─read, digests─> position ─> line ─> peer compares behind its gate ─> Differs*, ack
+//! ```
+//! A comparison is an item on the line, so both sides look at the same moment of it: here the gate is held from the
+//! read until the position is taken, there the item passes the gate like a write. So a difference is a difference,
+//! whatever load there is.
+//!
+//! A comparison counts once its item is acknowledged on the stream it was asked on; what differs is told before. When
+//! a stream begins anew, everything that did not count is asked again, and what lies on the line for a peer that lost
+//! its memory compares no more: that peer's image may hold later items already.
+//!
+//! The place outlives the primary that runs it, and the daemon carries it over a restart.
 
 use crate::effect::StoreOp;
 use crate::event::StoreOutcome;

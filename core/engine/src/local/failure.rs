@@ -9,7 +9,7 @@
 //! | a flush, or any operation with FUA | given up, whatever the policy | suspect | stopped, and suspect |
 //!
 //! On a primary, what was never issued to the disk says nothing of it: it is shown. A disk that was given up before fails no more: the
-//! peer serves. Whether the peer can serve is asked of the primary (`lose.rs`), since it depends on the stream.
+//! peer serves. Whether the peer can serve is asked of the primary (`lead/lack/lose.rs`), since it depends on the stream.
 
 use crate::refusal::StoreFault;
 use helio_format::message::{Item, ItemKind};

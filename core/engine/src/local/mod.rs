@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! This node's copy: its disks, what a failed operation means, and how it is rebuilt.
+//! This node's copy: the border to its store, what it lies on, and what a failed operation means.
 
 pub(crate) mod blocks;
 pub(crate) mod failure;

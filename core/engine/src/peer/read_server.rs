@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A follower reads for its primary, which lacks regions of its own store (`lack.rs`).
+//! A follower reads for its primary, which lacks regions of its own store (`lead/lack`).
 //!
 //! ```text
 //!   asked ──everything up to `after` completed here──> read ──> told

@@ -20,7 +20,7 @@
 //! A secondary whose copy is suspect, or a primary that came back with one, is neither while an operator accepts the copy
 //! (`accept.rs`): Secondary, Returning ──> Accepting ──> Secondary, or as before where that fails.
 //!
-//! A demotion goes back to Primary too, where the queue turns out to be the last copy (`last_copy.rs`). Not drawn: Returning goes to Asking
+//! A demotion goes back to Primary too, where the queue turns out to be the last copy (`leave.rs`). Not drawn: Returning goes to Asking
 //! as Secondary does, and back; by force or by a
 //! hold lease Secondary and Returning go to Promoting without asking; a promotion that fails, and a record of leaving that cannot be
 //! saved, lead back to what the last record says; Secondary and Returning ──> Closing ──> Stopped.

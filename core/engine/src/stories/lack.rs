@@ -63,7 +63,7 @@ fn head(desk: &Desk) -> u64 {
 
 impl Desk {
     /// Pages of marks are kept when it is their time.
-    fn settle_pages(&mut self) {
+    pub(super) fn settle_pages(&mut self) {
         self.now = self.now + Duration::from_secs(2);
         self.tell(Event::Tick);
     }

@@ -174,6 +174,35 @@ fn a_reversal_waits_for_an_answer_that_is_held_back() {
     assert_eq!(last.as_ref().map_err(|refusal| refusal.code), Err("in-use"));
 }
 
+/// The same, where the pause is noticed behind the command.
+#[test]
+fn a_reversal_is_recorded_behind_answers_that_are_held_back() {
+    let mut desk = lack::logging();
+    desk.write(2);
+    let (io, _) = desk.ios.pop_front().expect("the store has something to do");
+    let mut effects = Vec::new();
+    desk.engine.handle(
+        desk.now,
+        Event::StoreDone { io, outcome: StoreOutcome::Done },
+        &mut effects,
+    );
+    let reverse = Event::Command { id: CommandId(99), command: Command::Reverse { full: false } };
+    desk.engine.handle(desk.now, reverse, &mut effects);
+    desk.pause();
+    let heard = Event::Message(Message::Report(Report::default()));
+    desk.engine.handle(desk.now, heard, &mut effects);
+    assert!(!effects.iter().any(|e| matches!(e, Effect::Reply { .. })), "it is held back");
+    let answered = desk.answers.len();
+    desk.settle(effects);
+    let token = desk.last_ping().token;
+    desk.settle_pages();
+    assert!(desk.saves.is_empty(), "nothing is recorded before it is sent");
+    desk.hear(Message::Pong { token, flushing: false, short: false, metadata: 1 });
+    assert_eq!(desk.answers.len(), answered + 1);
+    desk.settle_pages();
+    assert!(!desk.saves.is_empty(), "and then the reversal is");
+}
+
 #[test]
 fn a_connection_of_which_nothing_came_is_a_failed_dial() {
     let mut desk = Desk::on_its_own();

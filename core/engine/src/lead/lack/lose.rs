@@ -2,7 +2,7 @@
 //! The store of a primary's volume fails, and its level peer takes its place: the policy `serve-from-peer`, and whatever
 //! the policy, where a flush failed (`suspect.rs`).
 //!
-//! The whole volume counts as lacking (`lack.rs`), durably before anything is answered that the store does not hold, and
+//! The whole volume counts as lacking (`mod.rs`), durably before anything is answered that the store does not hold, and
 //! nothing more is issued to it. What hit the fault is not an error any more: a write is answered once the peer has it, a
 //! read is asked of the peer. Once this node was demoted and its peer promoted, another store may be put in its place; then
 //! all of it is copied, since its marks say so. Where a flush failed, `helio resync` uses the same store again: all of it is

@@ -1,5 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Copying lacking regions from the peer.
+//! The puller: brings regions that a primary lacks from its peer, in the background.
+//!
+//! ```text
+//!   lacking ──claimed──> compared ──asked──> told ──gate──> written here ──> good
+//!      ^                 (compare.rs)          └─ a write touched it since it was claimed: dropped ─┐
+//!      └────────────────────────────────────────────────────────────────────────────────────────┘
+//! ```
+//! The peer reads a region once it has completed everything that was accepted when it was asked. A write that was
+//! accepted since counts the region as touched, behind the gate and before it is issued; so what is written here holds
+//! every write the region ever saw. The gate is held for the local write alone, never across a round trip (rule 6). A good region's
+//! record ends like any other mark: its extent stays hot until it was flushed and its page was kept. How much is under way at
+//! once is the copier's pace to say.
 
 use crate::effect::StoreOp;
 use crate::event::StoreOutcome;

@@ -55,8 +55,10 @@ impl Primary {
         permit: &Permit,
         turn: &mut Turn,
     ) {
-        let kept = self.marks.is_saved();
         let Some(lack) = self.lack.as_mut().filter(|_| !record.is_saving()) else { return };
+        // What a reversal replaces, nobody is told to have behind its record: answers that are held back go first.
+        let held = lack.reversal().is_some() && !permit.pause().is_quiet();
+        let kept = self.marks.is_saved() && !held;
         match lack.due(kept, local.metadata_failed()) {
             Due::Nothing => {}
             Due::News => self.consider_all(local, permit, turn),
