@@ -47,7 +47,7 @@ use crate::record::keep::Keeping;
 use crate::record::save::Goal;
 use crate::resync::Resync;
 use crate::role::asked::Asked;
-use crate::role::{Following, Standing};
+use crate::role::Standing;
 use crate::show::Show;
 use crate::show::view::View;
 use crate::turn::Turn;
@@ -207,8 +207,8 @@ impl Engine {
     }
 
     pub(crate) fn store_done(&mut self, io: IoId, outcome: StoreOutcome) {
-        self.local.ended(io, outcome);
-        while let Some((io, outcome)) = self.local.next_ended() {
+        let mut first = self.local.ended(io, outcome);
+        while let Some((io, outcome)) = first.take().or_else(|| self.local.next_ended()) {
             let ok = !matches!(outcome, StoreOutcome::Failed(_));
             match (self.local.finish_io(io, ok), &mut self.standing) {
                 (Purpose::Primary(io), Standing::Leading { primary, .. }) => {
@@ -389,7 +389,7 @@ impl Engine {
         self.change_role();
         self.begin_record();
         // Who has stopped begins nothing any more.
-        if !self.standing.is(Following::Stopped) {
+        if !self.standing.has_stopped() {
             self.arrange_keeping();
             self.begin_record();
             self.keep_step();

@@ -5,7 +5,6 @@ use crate::engine::Engine;
 use crate::event::{Kept, StoreOutcome};
 use crate::record::save::Goal;
 use crate::refusal::StoreFault;
-use crate::role::Following;
 use crate::show::view::View;
 use alloc::string::String;
 use helio_bitmap::Bitmap;
@@ -14,9 +13,6 @@ use helio_units::Moment;
 impl Engine {
     /// Asks for what should be kept now.
     pub(crate) fn keep_step(&mut self) {
-        if self.standing.is(Following::Stopped) {
-            return;
-        }
         if self.local.metadata_failed() {
             self.go_on_uncovered();
             return;

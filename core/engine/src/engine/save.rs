@@ -27,6 +27,7 @@ impl Engine {
     }
 
     /// Asks for a superblock that says what holds once the goal is reached.
+    #[cold]
     fn make_record(&mut self, goal: Goal) {
         let mut next = self.record.superblock().clone();
         next.remembers = self.record.keeping().ages().heard();

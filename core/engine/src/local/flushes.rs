@@ -94,12 +94,8 @@ impl Flushes {
         self.ended.extend(ready.map(|held| (held.io, held.outcome)));
     }
 
-    /// Any other operation has ended.
-    pub(crate) fn pass(&mut self, io: IoId, outcome: StoreOutcome) {
-        self.ended.push_back((io, outcome));
-    }
-
-    /// The next operation that has ended.
+    /// The next one that has ended.
+    #[inline]
     pub(crate) fn next_ended(&mut self) -> Option<(IoId, StoreOutcome)> {
         self.ended.pop_front()
     }

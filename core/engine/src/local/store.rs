@@ -78,16 +78,21 @@ impl Local {
         turn.push(Effect::Store { io, volume, op });
     }
 
-    /// The store reports the end of an operation. What the engine may take as ended now, [`Self::next_ended`] tells.
-    pub(crate) fn ended(&mut self, io: IoId, outcome: StoreOutcome) {
+    /// The store reports the end of an operation. A flush may have to wait, or ends others with it: [`Self::next_ended`] tells.
+    #[inline]
+    pub(crate) fn ended(&mut self, io: IoId, outcome: StoreOutcome) -> Option<(IoId, StoreOutcome)> {
         let under_way = self.ios.get(io.0 as usize).and_then(Option::as_ref);
         match under_way.and_then(|under_way| Some((under_way.volume, under_way.flush?))) {
-            Some(flush) => self.flushes.end(flush, io, outcome),
-            None => self.flushes.pass(io, outcome),
+            Some(flush) => {
+                self.flushes.end(flush, io, outcome);
+                None
+            }
+            None => Some((io, outcome)),
         }
     }
 
-    /// The next operation that has ended.
+    /// The next flush that has ended.
+    #[inline]
     pub(crate) fn next_ended(&mut self) -> Option<(IoId, StoreOutcome)> {
         self.flushes.next_ended()
     }

@@ -8,6 +8,7 @@ use crate::peer::pause::{Pause, Proof};
 use crate::turn::Turn;
 use alloc::format;
 use alloc::string::String;
+use core::time::Duration;
 use helio_plant::{Plant, planted};
 use helio_units::Moment;
 
@@ -43,6 +44,7 @@ impl Permit {
     }
 
     /// The clock shows `now`, and this process was `paused` until then. Effects that were not performed yet lie in `turn`.
+    #[inline]
     pub(crate) fn advance(
         &mut self,
         now: Moment,
@@ -52,10 +54,15 @@ impl Permit {
     ) {
         let gap = now - turn.now();
         turn.advance(now);
-        if !paused || planted(Plant::PauseIgnored) {
-            return;
+        if paused && !planted(Plant::PauseIgnored) {
+            self.woke_up(gap, session, turn);
         }
-        let peer = &turn.config().peer;
+    }
+
+    /// This process was suspended for so long.
+    #[cold]
+    fn woke_up(&mut self, gap: Duration, session: &mut Session, turn: &mut Turn) {
+        let (now, peer) = (turn.now(), &turn.config().peer);
         turn.info(format!(
             "this process was suspended for {:.1} s: this node checks whether {peer} was promoted. Until then it \
              acknowledges only writes that are durable on {peer}",

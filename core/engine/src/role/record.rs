@@ -84,7 +84,7 @@ impl Standing {
 
     /// Records it.
     pub(crate) fn record_failed_flush(&self, local: &Local, record: &mut Record) {
-        let stands = !self.is(Following::Stopped);
+        let stands = !self.has_stopped();
         if stands && self.owes_failed_flush(local) && !record.is_saving() {
             record.want(Goal::FlushFailed);
         }

@@ -225,11 +225,13 @@ impl Standing {
     }
 
     /// The follower, where it knows what of its source's stream it has.
+    #[inline]
     pub(crate) fn streaming(&self) -> Option<&Follower> {
         self.follower().filter(|follower| follower.streams())
     }
 
     /// The volume whose disk failed, so that this node applies nothing.
+    #[inline]
     pub(crate) fn failed(&self) -> Option<(VolumeIndex, StoreFault)> {
         self.follower().and_then(Follower::failed)
     }
@@ -248,16 +250,25 @@ impl Standing {
         }
     }
 
+    #[inline]
     pub(crate) fn is(&self, stage: Following) -> bool {
         matches!(self, Self::Following { stage: now, .. } if *now == stage)
     }
 
+    /// Nothing is begun any more.
+    #[inline]
+    pub(crate) fn has_stopped(&self) -> bool {
+        matches!(self, Self::Following { stage: Following::Stopped, .. })
+    }
+
     /// Primary, and not on its way out.
+    #[inline]
     pub(crate) fn serves(&self) -> bool {
         matches!(self, Self::Leading { stage: Leading::Primary, .. })
     }
 
     /// Whether the node may introduce itself.
+    #[inline]
     pub(crate) fn is_settled(&self) -> bool {
         match self {
             Self::Leading { stage, .. } => *stage == Leading::Primary,
@@ -268,17 +279,20 @@ impl Standing {
         }
     }
 
+    #[inline]
     pub(crate) fn is_leaving(&self) -> bool {
         matches!(self, Self::Leading { stage: Leading::Leaving { .. }, .. })
     }
 
     /// Leaving, with requests or items still under way.
+    #[inline]
     pub(crate) fn is_draining(&self) -> bool {
         let Self::Leading { stage, .. } = self else { return false };
         matches!(stage, Leading::Leaving { stage: LeaveStage::Draining, .. })
     }
 
     /// Leaving, and not to hand the role over: whether or not the peer has everything.
+    #[inline]
     pub(crate) fn is_leaving_for_good(&self) -> bool {
         let Self::Leading { stage, .. } = self else { return false };
         matches!(stage, Leading::Leaving { to: Leave::Secondary | Leave::Stop, .. })

@@ -93,7 +93,9 @@ impl View<'_> {
 
     /// What this node reports of itself to its peer.
     pub(crate) fn report(&self, state: State) -> Report {
-        let (primary, fault) = (self.standing.primary(), self.fault().unwrap_or_default());
+        // Its texts are long to look for, and mostly there are none.
+        let fault = if self.has_failed() { self.fault() } else { None }.unwrap_or_default();
+        let primary = self.standing.primary();
         let in_force = state.has_mode();
         // What waits in the queue or on the link of a connected peer changes with every write, and its pings tell.
         let cut = self.peer.session.peer().is_none();
