@@ -40,6 +40,13 @@ impl Cursors {
         Self { sent: at, received: at, completed: at, durable: at }
     }
 
+    /// Whether one of what the peer tells is less than before.
+    fn is_behind(&self, before: &Self) -> bool {
+        self.received < before.received
+            || self.completed < before.completed
+            || self.durable < before.durable
+    }
+
     #[inline]
     pub(crate) const fn sent(&self) -> Sequence {
         self.sent
@@ -75,7 +82,7 @@ enum Uptake {
     /// It did not acknowledge the stream yet.
     Unheard,
     /// It has taken it up, and its cursors are behind those of the stream before.
-    Repeating,
+    Repeating(Cursors),
     /// It has everything from before it, so its cursors count on from where the stream began.
     CaughtUp,
 }
@@ -249,23 +256,27 @@ impl Target {
                 ack.received, old.sent
             ));
         }
-        let backwards = ack.received < old.received
-            || ack.completed < old.completed
-            || ack.durable < old.durable;
-        if backwards && flow.uptake != Uptake::CaughtUp {
-            flow.uptake = Uptake::Repeating;
-            return Ok(None);
-        }
-        if backwards && !planted(Plant::RegressingCursor) {
-            return Err(format!("the peer's cursors went backwards: {ack:?} after {old:?}"));
-        }
-        flow.uptake = Uptake::CaughtUp;
-        self.cursors = Cursors {
+        let told = Cursors {
             sent: old.sent,
             received: ack.received,
             completed: ack.completed,
             durable: ack.durable,
         };
+        let before = match flow.uptake {
+            Uptake::Repeating(before) => Some(before),
+            Uptake::CaughtUp => Some(old),
+            Uptake::Unheard => None,
+        };
+        if before.is_some_and(|before| told.is_behind(&before)) && !planted(Plant::RegressingCursor)
+        {
+            return Err(format!("the peer's cursors went backwards: {ack:?} after {old:?}"));
+        }
+        if flow.uptake != Uptake::CaughtUp && told.is_behind(&old) {
+            flow.uptake = Uptake::Repeating(told);
+            return Ok(None);
+        }
+        flow.uptake = Uptake::CaughtUp;
+        self.cursors = told;
         Ok(Some(old))
     }
 

@@ -80,7 +80,11 @@ impl Local {
 
     /// The store reports the end of an operation. A flush may have to wait, or ends others with it: [`Self::next_ended`] tells.
     #[inline]
-    pub(crate) fn ended(&mut self, io: IoId, outcome: StoreOutcome) -> Option<(IoId, StoreOutcome)> {
+    pub(crate) fn ended(
+        &mut self,
+        io: IoId,
+        outcome: StoreOutcome,
+    ) -> Option<(IoId, StoreOutcome)> {
         let under_way = self.ios.get(io.0 as usize).and_then(Option::as_ref);
         match under_way.and_then(|under_way| Some((under_way.volume, under_way.flush?))) {
             Some(flush) => {

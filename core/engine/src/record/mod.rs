@@ -71,7 +71,11 @@ impl Record {
     /// The record that is to be made next, unless one is on its way.
     #[inline]
     pub(crate) fn next_goal(&mut self) -> Option<Goal> {
-        if self.to_save.is_empty() || self.saving.is_some() { None } else { self.to_save.pop_front() }
+        if self.to_save.is_empty() || self.saving.is_some() {
+            None
+        } else {
+            self.to_save.pop_front()
+        }
     }
 
     /// A superblock is on its way.

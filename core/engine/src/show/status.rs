@@ -475,7 +475,9 @@ impl View<'_> {
                     return Lag::default();
                 }
                 let age = Duration::from_millis(told.backlog_age) + (now - at);
-                let bytes = Bytes(told.backlog_bytes);
+                // What this node wrote as primary is what it lacks, too: its primary learns of it before a stream begins.
+                let own = if follower.streams() { Bytes::ZERO } else { self.marks().dirty_bytes() };
+                let bytes = Bytes(told.backlog_bytes) + own;
                 let some = bytes > Bytes::ZERO || told.backlog_items > 0;
                 Lag {
                     bytes,

@@ -140,8 +140,6 @@ fn what_was_decided_before_a_pause_and_not_sent_is_held_back() {
     // The clock was read before the pause, and the event is handled after it.
     let done = Event::StoreDone { io, outcome: StoreOutcome::Done };
     desk.engine.handle(desk.now, done, &mut effects);
-    let replies =
-        |effects: &[Effect]| effects.iter().filter(|e| matches!(e, Effect::Reply { .. })).count();
     assert_eq!(replies(&effects), 1, "decided");
     assert!(desk.engine.view().was_paused(desk.now + PAUSE));
     desk.pause();
@@ -151,24 +149,35 @@ fn what_was_decided_before_a_pause_and_not_sent_is_held_back() {
     assert_eq!(desk.answers, [(1, true), (2, true)]);
 }
 
-/// What a reversal replaces, nobody may be told to have.
-#[test]
-fn a_reversal_waits_for_an_answer_that_is_held_back() {
+fn replies(effects: &[Effect]) -> usize {
+    effects.iter().filter(|e| matches!(e, Effect::Reply { .. })).count()
+}
+
+/// A primary that keeps only its bitmap, with an answer that is decided and not sent.
+fn answer_decided() -> (Desk, Vec<Effect>) {
     let mut desk = lack::logging();
     desk.write(2);
     let (io, _) = desk.ios.pop_front().expect("the store has something to do");
     let mut effects = Vec::new();
-    desk.engine.handle(
-        desk.now,
-        Event::StoreDone { io, outcome: StoreOutcome::Done },
-        &mut effects,
-    );
-    assert!(effects.iter().any(|e| matches!(e, Effect::Reply { .. })), "decided");
+    let done = Event::StoreDone { io, outcome: StoreOutcome::Done };
+    desk.engine.handle(desk.now, done, &mut effects);
+    assert_eq!(replies(&effects), 1, "decided");
+    (desk, effects)
+}
+
+/// The pause is noticed: the peer is still there, and says so.
+fn wake_up(desk: &mut Desk, effects: &mut Vec<Effect>) {
     desk.pause();
-    // The peer is still there.
-    let heard = Event::Message(Message::Report(Report::default()));
-    desk.engine.handle(desk.now, heard, &mut effects);
-    desk.engine.settle(desk.now, &mut effects);
+    desk.engine.handle(desk.now, Event::Message(Message::Report(Report::default())), effects);
+    assert_eq!(replies(effects), 0, "it is held back");
+}
+
+/// What a reversal replaces, nobody may be told to have.
+#[test]
+fn a_reversal_waits_for_an_answer_that_is_held_back() {
+    let (mut desk, mut effects) = answer_decided();
+    wake_up(&mut desk, &mut effects);
+    desk.settle(effects);
     desk.command(Command::Reverse { full: false });
     let last = desk.results.last().expect("it has a result");
     assert_eq!(last.as_ref().map_err(|refusal| refusal.code), Err("in-use"));
@@ -177,21 +186,10 @@ fn a_reversal_waits_for_an_answer_that_is_held_back() {
 /// The same, where the pause is noticed behind the command.
 #[test]
 fn a_reversal_is_recorded_behind_answers_that_are_held_back() {
-    let mut desk = lack::logging();
-    desk.write(2);
-    let (io, _) = desk.ios.pop_front().expect("the store has something to do");
-    let mut effects = Vec::new();
-    desk.engine.handle(
-        desk.now,
-        Event::StoreDone { io, outcome: StoreOutcome::Done },
-        &mut effects,
-    );
+    let (mut desk, mut effects) = answer_decided();
     let reverse = Event::Command { id: CommandId(99), command: Command::Reverse { full: false } };
     desk.engine.handle(desk.now, reverse, &mut effects);
-    desk.pause();
-    let heard = Event::Message(Message::Report(Report::default()));
-    desk.engine.handle(desk.now, heard, &mut effects);
-    assert!(!effects.iter().any(|e| matches!(e, Effect::Reply { .. })), "it is held back");
+    wake_up(&mut desk, &mut effects);
     let answered = desk.answers.len();
     desk.settle(effects);
     let token = desk.last_ping().token;

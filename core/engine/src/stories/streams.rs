@@ -93,6 +93,27 @@ fn what_a_peer_completed_before_it_restarted_counts_as_lag_again() {
     assert_eq!(writes(&desk), 1, "the peer may have lost it");
 }
 
+/// Its cursors count from where the stream began, and are behind what was known of it.
+#[test]
+fn a_peer_that_takes_a_stream_up_may_begin_behind_what_it_had_and_only_goes_on_from_there() {
+    let told = |received, completed| {
+        let (received, completed) = (Sequence(received), Sequence(completed));
+        let (stream, durable, ranges) = (LATEST, Sequence(3), Ranges::default());
+        Message::Ack(Ack { stream, received, completed, durable, ranges })
+    };
+    let mut desk = Desk::replicating(Mode::Async);
+    desk.write(1);
+    desk.write(17);
+    desk.hear(told(5, 5));
+    desk.lose_link();
+    let (received, durable) = (Sequence(5), Sequence(3));
+    desk.meet(Hello { head: received, received, durable, ..hello(desk.lineage_now(), true) });
+    desk.hear(told(4, 4));
+    assert!(!desk.accuses(), "it takes the stream up");
+    desk.hear(told(4, 3));
+    assert!(desk.accuses(), "it cannot complete less than before on the same stream");
+}
+
 #[test]
 fn a_stream_that_is_sent_again_says_how_much_it_may_overwrite() {
     let mut desk = Desk::replicating(Mode::Async);

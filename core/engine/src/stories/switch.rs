@@ -314,6 +314,17 @@ fn of_two_that_forked_the_one_given_up_goes_back_to_where_they_were_one() {
         desk.engine.view().last_decision().map(|met| met.label.as_str()),
         Some("update-marks")
     );
+    // Its primary has not been told yet what this node wrote.
+    let (state, mode) = (Some(State::Queuing), Some(Mode::Async));
+    desk.hear(Message::Ping(Ping {
+        token: 1,
+        backlog_bytes: 4096,
+        state,
+        mode,
+        ..Ping::default()
+    }));
+    let lag = desk.engine.view().status(desk.now).lag;
+    assert_eq!(lag.bytes, REGION + Bytes(4096), "what it wrote is what it lacks");
 }
 
 #[test]
