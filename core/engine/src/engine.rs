@@ -21,6 +21,8 @@ mod restore;
 mod reverse;
 mod save;
 mod seeding;
+#[cfg(test)]
+mod stories;
 mod suspect;
 mod switch;
 mod verifying;
@@ -64,18 +66,18 @@ use helio_units::{IoId, Moment};
 /// again no later than [`View::deadline`].
 #[derive(Clone, Debug)]
 pub struct Engine {
-    pub(crate) turn: Turn,
-    pub(crate) local: Local,
+    turn: Turn,
+    local: Local,
     /// What may be answered without the peer.
-    pub(crate) permit: Permit,
-    pub(crate) standing: Standing,
-    pub(crate) peer: Peer,
-    pub(crate) record: Record,
-    pub(crate) resync: Resync,
+    permit: Permit,
+    standing: Standing,
+    peer: Peer,
+    record: Record,
+    resync: Resync,
     /// What a follower keeps of its last consistent image.
-    pub(crate) keeper: Keeper,
-    pub(crate) asked: Asked,
-    pub(crate) show: Show,
+    keeper: Keeper,
+    asked: Asked,
+    show: Show,
     dice: Dice,
 }
 
@@ -132,7 +134,7 @@ impl Engine {
         self.show.record(now, &event);
         self.turn.swap(effects);
         let paused = self.view().was_paused(now);
-        self.permit.advance(now, paused, &mut self.peer.session, &mut self.turn);
+        self.permit.advance(now, paused, self.peer.session_mut(), &mut self.turn);
         self.take(event);
         self.begin_record();
         self.turn.swap(effects);
@@ -162,7 +164,7 @@ impl Engine {
                 self.follow_keeper(next);
             }
             Event::Connected => {
-                self.peer.session.connected(self.turn.now());
+                self.peer.session_mut().connected(self.turn.now());
                 self.greet();
             }
             Event::Message(message) => self.message(message),
@@ -177,7 +179,7 @@ impl Engine {
                 if let Some(primary) = self.standing.primary_mut() {
                     primary.link_took(bytes);
                 } else {
-                    self.peer.reads.link_took(bytes);
+                    self.peer.reads_mut().link_took(bytes);
                 }
             }
             Event::LinkMeasured { round_trip, rate } => {
@@ -193,12 +195,12 @@ impl Engine {
                     primary.queue_mut().reconfigure(self.turn.config().queue);
                     primary.mode_changed(&self.local, &self.permit, &mut self.turn);
                 }
-                self.peer.session.ping_by(self.permit.lease().ping_at(self.turn.now()));
+                self.peer.session_mut().ping_by(self.permit.lease().ping_at(self.turn.now()));
             }
             Event::Calendar(shows) => {
                 self.turn.set_calendar(Calendar::told(self.turn.now(), shows))
             }
-            Event::VerifyRemembered(memory) => self.resync.verify.remember(memory),
+            Event::VerifyRemembered(memory) => self.resync.verify_mut().remember(memory),
             Event::HookAnswered { refused } => self.hook_answered(refused),
             Event::Held { by } => self.asked.hold(by),
             Event::Used { volumes } => self.local.blocks_mut().used(volumes),
@@ -215,7 +217,7 @@ impl Engine {
                     primary.ended(
                         io,
                         outcome,
-                        &mut self.resync.verify,
+                        self.resync.verify_mut(),
                         &mut self.local,
                         &self.permit,
                         &mut self.turn,
@@ -238,8 +240,12 @@ impl Engine {
                     let (local, turn) = (&mut self.local, &mut self.turn);
                     self.standing.leave_flushed(volume, &outcome, released, local, turn);
                 }
-                (Purpose::Teller(io), _) => self.resync.teller.ended(io, outcome, &mut self.turn),
-                (Purpose::PeerRead(read), _) => self.peer.reads.read(read, outcome, &mut self.turn),
+                (Purpose::Teller(io), _) => {
+                    self.resync.teller_mut().ended(io, outcome, &mut self.turn)
+                }
+                (Purpose::PeerRead(read), _) => {
+                    self.peer.reads_mut().read(read, outcome, &mut self.turn)
+                }
                 (Purpose::Seed(io), _) => self.seed_ended(io, outcome),
                 (Purpose::Accept(io), _) => self.standing.accept_ended(
                     io,
@@ -259,7 +265,7 @@ impl Engine {
     pub fn settle(&mut self, now: Moment, effects: &mut Vec<Effect>) {
         self.turn.swap(effects);
         let paused = self.view().was_paused(now);
-        self.permit.advance(now, paused, &mut self.peer.session, &mut self.turn);
+        self.permit.advance(now, paused, self.peer.session_mut(), &mut self.turn);
         self.local.members_mut().tell_foreign(&mut self.turn);
         if self.standing.leads() {
             self.lead();
@@ -267,7 +273,7 @@ impl Engine {
             self.follow();
         }
         // Nothing else may happen in a batch before what follows from giving the peer up.
-        if let Some(why) = self.peer.session.give_up(self.view().outstanding(), &mut self.turn) {
+        if let Some(why) = self.peer.session().give_up(self.view().outstanding(), &mut self.turn) {
             self.disconnected(End::Silent, why);
         }
         self.settle_records();
@@ -293,7 +299,7 @@ impl Engine {
             if serves {
                 primary.mend(&self.local, &self.turn);
                 primary.copy_step(&mut self.local, &mut self.turn);
-                primary.verify_step(&mut self.resync.verify, &mut self.local, &mut self.turn);
+                primary.verify_step(self.resync.verify_mut(), &mut self.local, &mut self.turn);
             }
             primary.lack_step(serves, &mut self.local, &mut self.turn);
             let denies = primary.is_denying(&self.turn);
@@ -317,25 +323,27 @@ impl Engine {
         self.lease_step();
         self.begin_record();
         let serves = self.standing.serves();
-        if self.resync.seed.is_comparing() {
+        if self.resync.seed().is_comparing() {
             match self.standing.primary().filter(|_| serves) {
                 Some(primary) => primary.compare_seed(
                     self.dice.roll(),
-                    &self.peer.session,
-                    &mut self.resync.seed,
+                    self.peer.session(),
+                    self.resync.seed_mut(),
                     &mut self.record,
                     &mut self.local,
                     &mut self.turn,
                 ),
                 None => {
-                    self.resync.seed.interrupt("this node is no longer primary", &mut self.turn);
+                    self.resync
+                        .seed_mut()
+                        .interrupt("this node is no longer primary", &mut self.turn);
                 }
             }
         }
         self.begin_record();
         if let Some(primary) = self.standing.primary_mut() {
             primary.record_company(
-                &mut self.resync.verify,
+                self.resync.verify_mut(),
                 &mut self.record,
                 &self.local,
                 &self.permit,
@@ -369,7 +377,7 @@ impl Engine {
         // A volume was compared to its end: the record is to say so.
         if rests
             && !self.record.is_saving()
-            && self.resync.verify.has_news(self.turn.calendar(), self.record.superblock())
+            && self.resync.verify().has_news(self.turn.calendar(), self.record.superblock())
         {
             self.record.want(Goal::Remember);
         }
@@ -431,7 +439,7 @@ impl Engine {
         let next = self.keeper.preserve(bound, self.turn.effects());
         self.follow_keeper(next);
         let Some(follower) = self.standing.follower_mut() else { return };
-        if self.peer.session.peer().is_some() {
+        if self.peer.session().peer().is_some() {
             follower.acknowledge(&mut self.turn);
         }
         if let Some((volume, fault)) = follower.failed()
@@ -448,14 +456,14 @@ impl Engine {
         let Some(follower) = self.standing.follower() else { return };
         if (follower.is_following() || blank) && follower.failed().is_none() {
             if follower.is_settled() {
-                self.resync.teller.serve(&mut self.local, &mut self.turn);
+                self.resync.teller_mut().serve(&mut self.local, &mut self.turn);
             }
             // Before a stream is taken up the cursors are another line's, and say nothing of what is asked behind an item.
             if follower.is_following() {
-                self.peer.reads.serve(follower.completed(), &mut self.local, &mut self.turn);
+                self.peer.reads_mut().serve(follower.completed(), &mut self.local, &mut self.turn);
             }
         } else if follower.is_deaf() {
-            self.resync.teller.decline(&mut self.turn);
+            self.resync.teller_mut().decline(&mut self.turn);
         }
     }
 
@@ -469,7 +477,7 @@ impl Engine {
         let verdict = self.view().verdict(state);
         self.show.saw_verdict(verdict, self.turn.now());
         if let Some(report) = self.view().news_for_peer(state) {
-            self.peer.session.reports(report, &mut self.turn);
+            self.peer.session_mut().reports(report, &mut self.turn);
         }
     }
 }
@@ -488,7 +496,7 @@ impl View<'_> {
         let copying = |p: &Primary| p.copy_deadline(self.turn).min(p.lack_deadline(self.turn));
         let verify = self.standing.primary().filter(|_| self.standing.serves());
         let verify =
-            verify.map_or(Moment::NEVER, |p| p.verify_deadline(&self.resync.verify, self.turn));
+            verify.map_or(Moment::NEVER, |p| p.verify_deadline(self.resync.verify(), self.turn));
         let copier = self.standing.primary().map_or(Moment::NEVER, copying);
         let work = follower.min(copier).min(self.keep_deadline());
         let pause = Pause::deadline(
@@ -498,7 +506,7 @@ impl View<'_> {
         );
         let lease = self.permit.lease().deadline(self.lease_use());
         let own = self.role_deadline().min(verify).min(lease);
-        let session = self.peer.session.deadline(self.outstanding(), self.turn.config());
+        let session = self.peer.session().deadline(self.outstanding(), self.turn.config());
         session.min(own).min(work).min(pause)
     }
 }

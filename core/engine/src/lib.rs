@@ -31,8 +31,6 @@ mod refusal;
 mod resync;
 mod role;
 mod show;
-#[cfg(test)]
-mod stories;
 mod stream;
 mod turn;
 

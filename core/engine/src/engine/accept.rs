@@ -32,10 +32,10 @@ impl Engine {
     /// The acceptance is durable.
     pub(crate) fn accepted(&mut self, command: CommandId, volume: VolumeIndex) {
         let (group, peer) = (self.turn.config().group.clone(), self.turn.config().peer.clone());
-        self.resync.seed.interrupt("a suspect copy was accepted", &mut self.turn);
+        self.resync.seed_mut().interrupt("a suspect copy was accepted", &mut self.turn);
         self.record.keeping_mut().line_changed(self.local.hot_mut(), self.turn.now());
         self.standing.stand(Following::Secondary);
-        self.peer.session.admit();
+        self.peer.session_mut().admit();
         let text = format!(
             "the copy of volume {} of {group} is accepted as it is; {peer} is resynced from it when this node is \
              primary: `helio promote {group}`",
@@ -65,7 +65,8 @@ impl View<'_> {
                 format!("nothing; `helio status {group}` shows the state of each copy"),
             ));
         }
-        let follows = self.peer.session.peer().is_some_and(|hello| hello.serving && !hello.suspect);
+        let follows =
+            self.peer.session().peer().is_some_and(|hello| hello.serving && !hello.suspect);
         if self.is_lacking() || (!self.standing.leads() && follows) {
             return Err(Refusal::new(
                 "better-copy",

@@ -62,7 +62,7 @@ impl Engine {
                 if let Some(primary) = self.standing.primary_mut() {
                     primary.mode_changed(&self.local, &self.permit, &mut self.turn);
                 }
-                self.peer.session.ping_by(self.permit.lease().ping_at(self.turn.now()));
+                self.peer.session_mut().ping_by(self.permit.lease().ping_at(self.turn.now()));
                 Some(text)
             }),
             Command::ResetQueueMarks => match self.standing.primary_mut() {
@@ -70,7 +70,7 @@ impl Engine {
                 None => Err(self.view().not_primary("queue reset")),
             },
             Command::Verify(wish) => self.verify(wish),
-            Command::StopVerify => Ok(Some(String::from(self.resync.verify.stop_wanted()))),
+            Command::StopVerify => Ok(Some(String::from(self.resync.verify_mut().stop_wanted()))),
             Command::SeedBegin { at } => self.seed_begin(id, at),
             Command::SeedEnd => self.seed_end(id),
         };
@@ -92,14 +92,14 @@ impl Engine {
                 return Ok(Some(text));
             }
             primary.forgive();
-            self.resync.seed.refuse_update(self.record.superblock(), self.turn.config())?;
+            self.resync.seed().refuse_update(self.record.superblock(), self.turn.config())?;
         }
         self.view().refuse_while_suspect()?;
         let Some(primary) = self.standing.primary_mut() else {
             return Err(self.view().not_primary("resync"));
         };
         primary.end_pause();
-        primary.mark_differing(&mut self.resync.verify, &mut self.local);
+        primary.mark_differing(self.resync.verify_mut(), &mut self.local);
         if primary.is_updating() {
             primary.copier_mut().go_on();
             return Ok(Some(String::from("the resync is running")));
@@ -112,14 +112,14 @@ impl Engine {
                 "dirty regions are copied, in order with new writes"
             })));
         }
-        if self.peer.session.peer().is_none() {
-            self.resync.update.want();
+        if self.peer.session().peer().is_none() {
+            self.resync.update_mut().want();
             return Ok(Some(String::from(
                 "the peer is not connected; the resync starts when it is",
             )));
         }
-        if self.resync.update.is_awaiting() {
-            self.resync.update.want();
+        if self.resync.update().is_awaiting() {
+            self.resync.update_mut().want();
             return Ok(Some(String::from(
                 "the resync starts when the nodes have exchanged their bitmaps",
             )));
@@ -142,7 +142,7 @@ impl Engine {
             return Err(self.view().lacks("resync"));
         }
         self.view().refuse_while_suspect()?;
-        if self.standing.leads() && self.resync.seed.is_under_way(self.record.superblock()) {
+        if self.standing.leads() && self.resync.seed().is_under_way(self.record.superblock()) {
             return self.seed_given_up().map(Some);
         }
         let Some(primary) = self.standing.primary_mut() else {
@@ -199,7 +199,7 @@ impl Engine {
             {
                 let refusal = self.view().why_not_handed();
                 self.standing.keep_primary(&refusal, &mut self.turn);
-                self.peer.session.finish(command, Err(refusal), &mut self.turn);
+                self.peer.session().finish(command, Err(refusal), &mut self.turn);
             }
             Stage::Following(Following::Handing { until, .. }) if self.turn.now() >= until => {
                 self.handed_unheard()
@@ -265,7 +265,7 @@ impl View<'_> {
                 "the mode of {group} is {mode} until a restart; to keep it, change the file"
             ));
         }
-        if self.peer.session.peer().is_some_and(|peer| peer.serving) {
+        if self.peer.session().peer().is_some_and(|peer| peer.serving) {
             return Err(Refusal::new(
                 "not-primary",
                 format!("{peer} is primary of {group}, and its mode is the mode of the group"),
@@ -312,6 +312,6 @@ impl View<'_> {
 
     /// Whether the link is free for a new conversation.
     pub(crate) fn is_link_down(&self) -> bool {
-        self.peer.session.is_down()
+        self.peer.session().is_down()
     }
 }

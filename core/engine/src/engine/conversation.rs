@@ -15,7 +15,6 @@ use crate::engine::Engine;
 use crate::engine::keeping::NO_SPACE;
 use crate::follow::follower::Follower;
 use crate::lead::Primary;
-use crate::peer::handshake::Leader;
 use crate::peer::keeping::Shortage;
 use crate::peer::pause::{End, Proof};
 use crate::peer::session::out_of_turn;
@@ -31,9 +30,9 @@ use helio_units::{Bytes, Sequence};
 impl Engine {
     /// Says hello as soon as the role is settled.
     pub(crate) fn greet(&mut self) {
-        if self.peer.session.owes_hello() && self.standing.is_settled() {
+        if self.peer.session().owes_hello() && self.standing.is_settled() {
             let hello = self.view().hello();
-            let early = self.peer.session.said_hello(hello.metadata);
+            let early = self.peer.session_mut().said_hello(hello.metadata);
             self.turn.send(Message::Hello(hello));
             if let Some(early) = early {
                 self.peer_hello(early);
@@ -42,29 +41,29 @@ impl Engine {
     }
 
     pub(crate) fn disconnected(&mut self, end: End, why: String) {
-        if self.peer.session.is_down() {
+        if self.peer.session().is_down() {
             return;
         }
-        let proof = Proof::of(&self.peer.session, &self.record.superblock().lineage, end);
-        self.peer.session.disconnected(why, self.turn.now());
-        self.resync.update.await_nothing();
+        let proof = Proof::of(self.peer.session(), &self.record.superblock().lineage, end);
+        self.peer.session_mut().disconnected(why, self.turn.now());
+        self.resync.update_mut().await_nothing();
         // Nobody can be sure what the peer records of this node.
         self.record.keeping_mut().invalid_mut().conversation_ended();
         self.local.uncover(false);
         if let Some(follower) = self.standing.follower_mut() {
             follower.disconnected(&mut self.turn);
         }
-        self.resync.teller.forget();
-        self.peer.reads.forget();
+        self.resync.teller_mut().forget();
+        self.peer.reads_mut().forget();
         if let Some(primary) = self.standing.primary_mut() {
             primary.stream_broken(&mut self.local, &self.permit, &mut self.turn);
-            let (began, timeout) = (self.peer.session.began(), self.turn.config().peer_timeout);
+            let (began, timeout) = (self.peer.session().began(), self.turn.config().peer_timeout);
             let pause = self.permit.pause_mut();
             let passed = pause.connection_ended(proof, began, self.turn.now(), timeout);
             primary.check_ends(passed, &self.local, &mut self.permit, &mut self.turn);
         }
-        self.resync.seed.interrupt("the connection was lost", &mut self.turn);
-        self.resync.seed.answers_lost();
+        self.resync.seed_mut().interrupt("the connection was lost", &mut self.turn);
+        self.resync.seed_mut().answers_lost();
         self.standing.asking_failed(
             "the connection was lost before the peer responded",
             &self.record,
@@ -76,13 +75,13 @@ impl Engine {
 
     /// Ends the conversation from this side.
     pub(crate) fn hang_up(&mut self, parting: Parting, why: String) {
-        if self.peer.session.is_down() {
+        if self.peer.session().is_down() {
             return;
         }
         if parting == Parting::VolumeFailed {
             // The peer shows the fault, and what helps, as long as this connection is its last one.
             if let Some(report) = self.view().news_for_peer(self.view().state()) {
-                self.peer.session.reports(report, &mut self.turn);
+                self.peer.session_mut().reports(report, &mut self.turn);
             }
         }
         let refused = parting == Parting::Refused;
@@ -92,24 +91,24 @@ impl Engine {
     }
 
     pub(crate) fn message(&mut self, message: Message) {
-        self.peer.session.heard(self.turn.now());
-        let up = self.peer.session.peer().is_some();
+        self.peer.session_mut().heard(self.turn.now());
+        let up = self.peer.session().peer().is_some();
         let result = match message {
-            Message::Hello(hello) if self.peer.session.is_greeting() => {
-                if let Some(hello) = self.peer.session.take_hello(hello) {
+            Message::Hello(hello) if self.peer.session().is_greeting() => {
+                if let Some(hello) = self.peer.session_mut().take_hello(hello) {
                     self.peer_hello(hello);
                 }
                 return;
             }
             Message::Goodbye { parting, text } => {
-                let why = self.peer.session.parted(parting, text, &mut self.turn);
+                let why = self.peer.session_mut().parted(parting, text, &mut self.turn);
                 return self.disconnected(parting.into(), why);
             }
             Message::Item(item) if up => self.standing.peer_item(item, &self.local, &mut self.turn),
             Message::Ack(ack) if up => match self.standing.primary_mut() {
                 Some(primary) => primary.peer_acknowledges(
                     ack,
-                    &mut self.peer.session,
+                    self.peer.session_mut(),
                     &mut self.record,
                     &self.local,
                     &self.permit,
@@ -136,7 +135,7 @@ impl Engine {
             Message::Lease(talk) if up => return self.peer_talks_lease(talk),
             Message::Reading(talk) if up => self.peer_reading(talk),
             Message::Report(report) if up => {
-                return self.peer.session.peer_reports(report, self.turn.now());
+                return self.peer.session_mut().peer_reports(report, self.turn.now());
             }
             Message::PromoteReply { granted, text } if up => {
                 return self.promotion_answered(granted, text);
@@ -144,7 +143,7 @@ impl Engine {
             other => {
                 self.turn.release_stray(&other);
                 // What was on its way when the role changed is no offence.
-                if self.peer.session.is_down() { Ok(()) } else { Err(out_of_turn(&other)) }
+                if self.peer.session().is_down() { Ok(()) } else { Err(out_of_turn(&other)) }
             }
         };
         if let Err(offence) = result {
@@ -156,7 +155,7 @@ impl Engine {
     }
 
     fn peer_start(&mut self, start: helio_format::message::Start) -> Result<(), String> {
-        let source_serves = self.peer.session.peer().is_some_and(|h| h.serving);
+        let source_serves = self.peer.session().peer().is_some_and(|h| h.serving);
         if !source_serves || !self.standing.is(Following::Secondary) {
             return Err(String::from("a stream was started to a node that is not the secondary"));
         }
@@ -181,7 +180,7 @@ impl Engine {
             && !b.alone
             && (kept || b.consistent);
         let generation = start.lineage.generation;
-        self.peer.leader = self.peer.session.peer().map(|source| Leader::new(source, generation));
+        self.peer.is_followed(generation);
         if let Some(follower) = self.standing.follower_mut() {
             follower.start(start, continues, &mut self.turn);
         }
@@ -189,7 +188,7 @@ impl Engine {
     }
 
     fn peer_ping(&mut self, ping: Ping) {
-        self.peer.session.peer_pings(ping, self.turn.now());
+        self.peer.session_mut().peer_pings(ping, self.turn.now());
         if let (Some(mode), None) = (ping.mode, self.standing.primary()) {
             self.turn.set_mode(mode);
         }
@@ -213,9 +212,9 @@ impl Engine {
 
     fn peer_pong(&mut self, token: u64, flushing: bool, short: bool) {
         let now = self.turn.now();
-        let proven = self.peer.session.pong(token, flushing, short, now);
+        let proven = self.peer.session_mut().pong(token, flushing, short, now);
         // What the peer said of itself is how it is now: this node may become primary by it.
-        if let Some(peer) = self.peer.session.peer().filter(|_| proven) {
+        if let Some(peer) = self.peer.session().peer().filter(|_| proven) {
             let serving = peer.serving;
             if let Some(primary) = self.standing.primary_mut() {
                 let passed = self.permit.pause().peer_answered(serving);
@@ -227,7 +226,7 @@ impl Engine {
             }
         }
         if self.view().outstanding().is_none() {
-            self.peer.session.progressed(now);
+            self.peer.session_mut().progressed(now);
         }
     }
 
@@ -237,13 +236,13 @@ impl Engine {
         let waiting =
             primary.is_some_and(|p| p.queue().waiters() > 0) || self.standing.is_leaving();
         let undurable = primary.is_some_and(|p| p.cursors().completed() > p.cursors().durable());
-        let hurry = waiting && undurable && self.peer.session.may_hurry();
+        let hurry = waiting && undurable && self.peer.session().may_hurry();
         let state = primary.map(|_| self.view().state());
         let (config, now) = (self.turn.config(), self.turn.now());
-        if !hurry && !self.peer.session.is_ping_due(state, now) {
+        if !hurry && !self.peer.session().is_ping_due(state, now) {
             return;
         }
-        let token = self.peer.session.pinged(hurry, state, config.heartbeat(), now);
+        let token = self.peer.session_mut().pinged(hurry, state, config.heartbeat(), now);
         let metadata = self.record.keeping_mut().ages_mut().tell();
         let mut ping = Ping { token, hurry, state, metadata, ..Ping::default() };
         if let Some(primary) = primary {
@@ -257,7 +256,7 @@ impl View<'_> {
     /// Whether a connection stands on which no hello of the peer was judged yet.
     #[must_use]
     pub fn is_greeting(&self) -> bool {
-        self.peer.session.is_greeting()
+        self.peer.session().is_greeting()
     }
 
     /// What this node tells of itself now.
@@ -309,9 +308,9 @@ impl View<'_> {
     /// What this node is, as old as it told on this connection, and with what it remembered of the peer then: of the peer's
     /// age that is to be compared with, its hello tells alone, and pings have told of later ones since.
     pub(crate) fn hello_as_met(&self) -> Hello {
-        let metadata = self.peer.session.said();
+        let metadata = self.peer.session().said();
         // Less, where its count began anew since.
-        let remembers = self.peer.session.remembered().min(self.record.keeping().ages().heard());
+        let remembers = self.peer.session().remembered().min(self.record.keeping().ages().heard());
         Hello { metadata, remembers, ..self.hello() }
     }
 

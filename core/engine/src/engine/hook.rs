@@ -11,10 +11,10 @@ use alloc::string::String;
 impl Engine {
     /// The hook answered.
     pub(crate) fn hook_answered(&mut self, refused: Option<String>) {
-        let Some(command) = self.resync.update.hook_answered() else { return };
-        let seeding = self.resync.seed.is_under_way(self.record.superblock());
+        let Some(command) = self.resync.update_mut().hook_answered() else { return };
+        let seeding = self.resync.seed().is_under_way(self.record.superblock());
         let unwanted = seeding || !self.standing.serves();
-        let connected = self.peer.session.peer().is_some();
+        let connected = self.peer.session().peer().is_some();
         let primary = self.standing.primary_mut();
         let result = if let Some(why) = refused {
             if let Some(primary) = primary {
@@ -27,7 +27,7 @@ impl Engine {
                 unwanted: unwanted || primary.owed().is_paused(),
                 connected,
             });
-            let begins = self.resync.update.hook_agreed(source);
+            let begins = self.resync.update_mut().hook_agreed(source);
             if let (Ok(_), Some(primary)) = (&begins, self.standing.primary_mut()) {
                 primary.begin_update(&self.record, &mut self.resync, &self.local, &mut self.turn);
             }

@@ -16,8 +16,8 @@ impl Engine {
     pub(crate) fn go_on_uncovered(&mut self) {
         // The record of a node whose disk is on its way ends when that is put in place.
         let leads = self.standing.leads()
-            && self.peer.session.peer().is_some()
-            && !self.resync.seed.is_under_way(self.record.superblock());
+            && self.peer.session().peer().is_some()
+            && !self.resync.seed().is_under_way(self.record.superblock());
         if leads && self.record.keeping_mut().invalid_mut().tells() {
             let generation = self.record.superblock().lineage.generation;
             self.turn.send(Message::Invalid(Invalid::Failed { generation }));

@@ -31,7 +31,7 @@ impl Engine {
         let urgent = self.local.hot().is_short()
             || self.view().is_going_cold()
             || self.standing.primary().is_some_and(|p| p.is_recording_lack())
-            || self.resync.seed.wants_marks_kept();
+            || self.resync.seed().wants_marks_kept();
         self.standing.keep_pages(urgent, &mut self.record, &mut self.local, &mut self.turn);
         if let Some(primary) = self.standing.primary_mut()
             && primary.marks().is_saved()
@@ -65,7 +65,7 @@ impl Engine {
                 self.standing.marks_mut(&mut self.record).page_saved(page, ok);
                 if ok
                     && !self.record.keeping().keeps_pages()
-                    && self.resync.seed.cools(self.standing.leads())
+                    && self.resync.seed_mut().cools(self.standing.leads())
                 {
                     self.standing.relieve(true, &mut self.record, &mut self.local, &mut self.turn);
                 }

@@ -55,7 +55,7 @@ impl Engine {
                 // A source that began in order again since asks for no keeping, and does not heed a want of room.
                 let in_order = starting(self).is_some_and(|start| start.consistent);
                 self.standing.refuse_items(&mut self.turn);
-                shortage.tell(&self.peer.session, &mut self.turn);
+                shortage.tell(self.peer.session(), &mut self.turn);
                 if stops && in_order {
                     self.hang_up(Parting::RoleChanged, String::from(NO_SPACE));
                 }

@@ -21,7 +21,7 @@ impl Engine {
                 &self.permit,
                 &mut self.turn,
             ),
-            (talk, None) => self.peer.reads.ask(talk, &self.local, &self.turn),
+            (talk, None) => self.peer.reads_mut().ask(talk, &self.local, &self.turn),
             (talk, Some(_)) => Err(crate::peer::session::out_of_turn(&Message::Reading(talk))),
         };
         if let (Err(_), Some(payload)) = (&result, talk.payload()) {

@@ -14,7 +14,7 @@ impl View<'_> {
     /// What would be lost if this node's queue were let go now, while the peer is away.
     pub(crate) fn last_copy(&self) -> Option<Bytes> {
         // A peer whose history went on without this queue will never take it.
-        let refused = self.peer.session.refused().is_some();
+        let refused = self.peer.session().refused().is_some();
         let waits = |primary: &&Primary| !primary.streams() && !refused;
         let primary = self.standing.primary().filter(waits)?;
         Some(primary.only_queued()).filter(|bytes| *bytes > Bytes::ZERO)

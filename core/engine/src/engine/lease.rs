@@ -20,7 +20,7 @@ impl Engine {
         let now = self.turn.now();
         if let Some(since) = self.permit.lease_mut().end_wait(now) {
             if self.standing.leads() && !planted(Plant::LeaseEndUnchecked) {
-                self.permit.needs_check(since, &mut self.peer.session, now);
+                self.permit.needs_check(since, self.peer.session_mut(), now);
             }
             if let Some(primary) = self.standing.primary_mut() {
                 primary.consider_all(&self.local, &self.permit, &mut self.turn);
@@ -28,7 +28,7 @@ impl Engine {
         }
         let leaves = self.standing.is_leaving_for_good();
         let Some(primary) = self.standing.primary_mut() else {
-            let (it_may, up) = (self.view().lease_use(), self.peer.session.peer().is_some());
+            let (it_may, up) = (self.view().lease_use(), self.peer.session().peer().is_some());
             return self.permit.lease_mut().step(
                 it_may,
                 up,
@@ -75,7 +75,7 @@ impl Engine {
             }
             Talk::Granted { number, millis } => {
                 let hold = config.hold.min(Duration::from_millis(millis.into()));
-                if let Some(peer) = self.peer.session.peer() {
+                if let Some(peer) = self.peer.session().peer() {
                     self.permit.lease_mut().receive(number, peer.incarnation, hold);
                 }
             }
@@ -106,7 +106,7 @@ impl View<'_> {
 
     /// The peer introduced itself while this primary waits for its lease to end: as primary, by that lease?
     pub(crate) fn lease_was_taken(&self) -> bool {
-        let (Some(p), Some(peer)) = (self.standing.primary(), self.peer.session.peer()) else {
+        let (Some(p), Some(peer)) = (self.standing.primary(), self.peer.session().peer()) else {
             return false;
         };
         let Relation::Descendant(fork) =
@@ -128,8 +128,8 @@ impl View<'_> {
             && self.is_consistent()
             && self.standing.streaming().is_some_and(|f| f.failed().is_none())
             && !self.local.metadata_failed();
-        let told = self.peer.session.told().and_then(|(ping, _)| ping.state);
-        let granted = self.peer.session.peer().is_some_and(|hello| hello.serving)
+        let told = self.peer.session().told().and_then(|(ping, _)| ping.state);
+        let granted = self.peer.session().peer().is_some_and(|hello| hello.serving)
             && told == Some(State::Replicating)
             && self.standing.follower().is_some_and(Follower::is_begun);
         match (may_use, granted) {

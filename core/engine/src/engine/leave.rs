@@ -32,7 +32,7 @@ impl Engine {
             Stage::Following(Following::Secondary | Following::Returning)
             | Stage::Following(Following::Handing { .. }) => {
                 self.handed_unheard();
-                let up = self.peer.session.peer().is_some();
+                let up = self.peer.session().peer().is_some();
                 self.permit.lease_mut().is_not_needed(up, self.turn.effects());
                 self.hang_up(Parting::Stopping, String::from("the daemon stops"));
                 self.standing.stand(Following::Closing { command: id, saving: false });
@@ -129,12 +129,12 @@ impl Engine {
             }
             Leave::Hand => {
                 let b = self.record.superblock();
-                if b.clean && b.equal && self.peer.session.peer().is_some() {
+                if b.clean && b.equal && self.peer.session().peer().is_some() {
                     // The record says secondary, and the peer has everything: it is asked to be primary.
                     let (generation, head) = (b.lineage.generation, b.head);
                     self.turn.send(Message::Roles(Roles::Invite { generation, head }));
                     // What it says from before that proves nothing of what it does then.
-                    self.peer.session.prove_anew(self.turn.now());
+                    self.peer.session_mut().prove_anew(self.turn.now());
                 } else {
                     self.take_back("it disconnected, or is not in sync");
                 }
@@ -151,7 +151,7 @@ impl Engine {
         let follower =
             Follower::new(self.turn.config().volumes.len(), self.record.superblock().head);
         if let Some(primary) = self.standing.lay_down(follower, next) {
-            self.resync.verify.rewind();
+            self.resync.verify_mut().rewind();
             self.record.keeping_mut().rest(primary.lay_down(&mut self.turn));
             self.record.keeping_mut().line_changed(self.local.hot_mut(), self.turn.now());
             self.local.reload_suspect(self.record.superblock(), self.turn.config());
@@ -170,7 +170,7 @@ impl Engine {
         } else {
             "stopped cleanly"
         };
-        self.peer.session.finish(command, Ok(String::from(text)), &mut self.turn);
+        self.peer.session().finish(command, Ok(String::from(text)), &mut self.turn);
         self.turn.push(Effect::Stopped);
     }
 }

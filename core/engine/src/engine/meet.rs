@@ -23,27 +23,27 @@ use helio_units::{Bytes, Generation};
 impl Engine {
     /// The peer's hello arrived: check that it is the peer of this group and configured alike, then ask the table.
     pub(crate) fn peer_hello(&mut self, hello: Hello) {
-        self.peer.session.remember_age(self.record.keeping().ages().heard());
+        self.peer.session_mut().remember_age(self.record.keeping().ages().heard());
         if let Some(why) = self.view().is_not_peer(&hello) {
-            let why = self.peer.session.refuse_wrong_peer(&why, &mut self.turn);
+            let why = self.peer.session_mut().refuse_wrong_peer(&why, &mut self.turn);
             return self.hang_up(Parting::Refused, why);
         }
-        self.peer.session.introduced(&hello, self.turn.now());
+        self.peer.session_mut().introduced(&hello, self.turn.now());
         if let Some(why) = self.view().is_configured_differently(&hello) {
             // What it says of its role counts all the same.
             let serving = hello.serving;
-            self.peer.session.up(hello, self.turn.now());
+            self.peer.session_mut().up(hello, self.turn.now());
             if let (true, Some(primary)) = (serving, self.standing.primary()) {
-                primary.rival_seen(&mut self.permit, &mut self.peer.session, self.turn.now());
+                primary.rival_seen(&mut self.permit, self.peer.session_mut(), self.turn.now());
             }
-            let why = self.peer.session.refuse_wrong_peer(&why, &mut self.turn);
+            let why = self.peer.session_mut().refuse_wrong_peer(&why, &mut self.turn);
             return self.hang_up(Parting::Refused, why);
         }
         self.local.blocks_mut().learn(&hello.blocks);
         let now = self.turn.now();
         let serving = hello.serving;
-        self.peer.session.up(hello, now);
-        self.peer.session.begin(now);
+        self.peer.session_mut().up(hello, now);
+        self.peer.session_mut().begin(now);
         if self.view().must_doubt_marks() {
             self.record.want(Goal::Void);
             self.begin_record();
@@ -54,7 +54,7 @@ impl Engine {
                 self.permit.lease_mut().use_granted(&mut self.turn);
             }
             if let (true, Some(primary)) = (serving, self.standing.primary()) {
-                primary.rival_seen(&mut self.permit, &mut self.peer.session, self.turn.now());
+                primary.rival_seen(&mut self.permit, self.peer.session_mut(), self.turn.now());
             }
             self.meet_as_source();
         } else if serving {
@@ -70,7 +70,7 @@ impl Engine {
             return self.hang_up(Parting::RoleChanged, String::from("reverse resync starts"));
         }
         let ours = self.view().hello_as_met();
-        let met = (self.standing.primary_mut(), self.peer.session.peer());
+        let met = (self.standing.primary_mut(), self.peer.session().peer());
         let (Some(primary), Some(peer)) = met else { return };
         let (received, theirs) = (peer.received, peer.metadata);
         primary.meets(peer);
@@ -79,7 +79,7 @@ impl Engine {
         let Decision { label, verdict } = recovery::decide(&facts);
         // What it heard of the peer may have changed what it tells of itself.
         let ours = self.view().hello_as_met();
-        self.show.remember_row(facts, label, true, ours, &self.peer.session, &mut self.turn);
+        self.show.remember_row(facts, label, true, ours, self.peer.session(), &mut self.turn);
         if verdict != Verdict::Refuse
             && let Some(why) = self.peer.refuse_blocks(self.local.blocks(), &mut self.turn)
         {
@@ -88,12 +88,12 @@ impl Engine {
         let (leaves, lineage) = (self.standing.is_leaving(), self.record.superblock().lineage);
         let Some(primary) = self.standing.primary_mut() else { return };
         self.turn.info(format!("{} connected as {label}", self.turn.config().peer));
-        let (verify, local) = (&mut self.resync.verify, &self.local);
+        let (verify, local) = (self.resync.verify_mut(), &self.local);
         let (permit, turn) = (&self.permit, &mut self.turn);
-        self.peer.session.connected_as(label);
+        self.peer.session_mut().connected_as(label);
         match verdict {
             Verdict::Refuse => {
-                let why = self.peer.session.refuse_by(label, true, turn);
+                let why = self.peer.session_mut().refuse_by(label, true, turn);
                 return self.hang_up(Parting::Refused, why);
             }
             // A line that is about to be laid down begins no copy; its marks are kept for the next one.
@@ -101,7 +101,7 @@ impl Engine {
             Verdict::AwaitSeed => {}
             Verdict::UpdateSeeded => {
                 primary.use_shipped();
-                self.resync.update.want();
+                self.resync.update_mut().want();
                 self.sync_as_wanted();
             }
             Verdict::ResumeReceived => {
@@ -119,14 +119,14 @@ impl Engine {
             }
             Verdict::UpdateMarks => {
                 primary.ask_bitmap();
-                self.resync.update.await_marks();
+                self.resync.update_mut().await_marks();
                 turn.send(Message::Copying(Copying::MarksWanted));
             }
             Verdict::UpdateAll => {
                 // From here on its count begins anew; that everything is marked is durable before anything is copied.
                 self.record.keeping_mut().ages_mut().begin_again(theirs);
                 primary.copy_everything(
-                    &mut self.resync.update,
+                    self.resync.update_mut(),
                     &mut self.record,
                     &mut self.local,
                     permit,
@@ -135,16 +135,16 @@ impl Engine {
             }
         }
         self.record.keeping_mut().ages_mut().hear(theirs);
-        self.resync.update.met();
+        self.resync.update_mut().met();
     }
 
     /// What a source waited for is there: it copies, if that is wanted and the operator's hook agrees.
     pub(crate) fn sync_as_wanted(&mut self) {
-        self.resync.update.await_nothing();
+        self.resync.update_mut().await_nothing();
         if self.standing.is_leaving() {
             return;
         }
-        let (Some(primary), Some(peer)) = (self.standing.primary_mut(), self.peer.session.peer())
+        let (Some(primary), Some(peer)) = (self.standing.primary_mut(), self.peer.session().peer())
         else {
             return;
         };
@@ -152,9 +152,10 @@ impl Engine {
             return;
         }
         let keeps_nothing = !peer.consistent || peer.lineage.generation == Generation::NONE;
-        let wanted = self.turn.config().autosync || self.resync.update.is_wanted() || keeps_nothing;
+        let wanted =
+            self.turn.config().autosync || self.resync.update().is_wanted() || keeps_nothing;
         if wanted && !primary.owed().is_paused() {
-            self.resync.update.forget_wish();
+            self.resync.update_mut().forget_wish();
             primary.sync_or_ask(None, &self.record, &mut self.resync, &self.local, &mut self.turn);
         }
     }
@@ -166,7 +167,7 @@ impl Engine {
     pub(crate) fn peer_copying(&mut self, talk: Copying) -> Result<(), String> {
         if let Copying::Digests { volume, extent, list, .. } = &talk {
             let marks = self.standing.primary().map(Primary::marks);
-            if self.resync.seed.told((*volume, *extent), list, marks, &mut self.turn) {
+            if self.resync.seed_mut().told((*volume, *extent), list, marks, &mut self.turn) {
                 return Ok(());
             }
         }
@@ -181,13 +182,13 @@ impl Engine {
                 Ok(())
             }
             (Copying::Marks { .. }, _) if planted(Plant::OwnMarksOnly) => Ok(()),
-            (Copying::Marks { page, bits }, _) if self.resync.update.awaits_marks() => {
+            (Copying::Marks { page, bits }, _) if self.resync.update().awaits_marks() => {
                 let known = self.standing.marks_mut(&mut self.record).join(page, bits.as_ref());
                 let beyond = || format!("page {page} of the bitmap, which no volume reaches");
                 known.then_some(()).ok_or_else(beyond)
             }
-            (Copying::MarksEnd { trusted }, primary) if self.resync.update.awaits_marks() => {
-                let (update, record) = (&mut self.resync.update, &mut self.record);
+            (Copying::MarksEnd { trusted }, primary) if self.resync.update().awaits_marks() => {
+                let (update, record) = (self.resync.update_mut(), &mut self.record);
                 let (local, permit, turn) = (&mut self.local, &self.permit, &mut self.turn);
                 if primary.is_some_and(|primary| {
                     primary.marks_ended(trusted, update, record, local, permit, turn)
@@ -198,10 +199,10 @@ impl Engine {
             }
             (Copying::DigestsWanted { volume, extent, coarse }, None) if listens || blank => {
                 let pieces = if coarse { Pieces::Regions } else { Pieces::Blocks };
-                self.resync.teller.ask((volume, extent, pieces), &self.turn)
+                self.resync.teller_mut().ask((volume, extent, pieces), &self.turn)
             }
             (Copying::EmptyWanted { volume, extent }, None) if listens => {
-                self.resync.teller.ask((volume, extent, Pieces::Whole), &self.turn)
+                self.resync.teller_mut().ask((volume, extent, Pieces::Whole), &self.turn)
             }
             (Copying::Digests { volume, extent, coarse: false, list }, Some(primary))
                 if primary.is_comparing() =>
@@ -217,7 +218,7 @@ impl Engine {
             (Copying::Differs { volume, extent, sequence }, primary) => {
                 Verify::check_reported(self.turn.config(), volume, extent)?;
                 if let Some(primary) = primary {
-                    let (verify, local) = (&mut self.resync.verify, &mut self.local);
+                    let (verify, local) = (self.resync.verify_mut(), &mut self.local);
                     primary.peer_differs(volume, extent, sequence, verify, local, &mut self.turn);
                 }
                 Ok(())
@@ -228,15 +229,15 @@ impl Engine {
 
     pub(crate) fn meet_as_target(&mut self) {
         let ours = self.view().hello_as_met();
-        let Some(peer) = self.peer.session.peer() else { return };
+        let Some(peer) = self.peer.session().peer() else { return };
         let theirs = peer.metadata;
         let mut facts = recovery::facts_of(peer, &ours);
         facts.source_old |= self.view().leader_went_back();
         let Decision { label, verdict } = recovery::decide(&facts);
-        self.show.remember_row(facts, label, false, ours, &self.peer.session, &mut self.turn);
+        self.show.remember_row(facts, label, false, ours, self.peer.session(), &mut self.turn);
         // The source alone knows whether it can resume; refusals need no memory.
         if verdict == Verdict::Refuse {
-            let why = self.peer.session.refuse_by(label, false, &mut self.turn);
+            let why = self.peer.session_mut().refuse_by(label, false, &mut self.turn);
             return self.hang_up(Parting::Refused, why);
         }
         self.local.suspect().report(&mut self.turn);
@@ -246,7 +247,7 @@ impl Engine {
             self.begin_record();
         }
         let secondary = self.standing.is(Following::Secondary);
-        self.permit.lease_mut().met(&self.peer.session, secondary, &mut self.turn);
+        self.permit.lease_mut().met(self.peer.session(), secondary, &mut self.turn);
     }
 
     /// Neither serves. A node that was primary when it stopped goes on, if the peer did not go on without it.
@@ -255,16 +256,16 @@ impl Engine {
             Stage::Following(Following::Returning) => true,
             Stage::Following(Following::Secondary) => false,
             _ => {
-                return self.permit.lease_mut().met(&self.peer.session, false, &mut self.turn);
+                return self.permit.lease_mut().met(self.peer.session(), false, &mut self.turn);
             }
         };
         let ours = self.view().hello_as_met();
-        let Some(peer) = self.peer.session.peer() else { return };
+        let Some(peer) = self.peer.session().peer() else { return };
         let Decision { label, verdict } = recovery::on_return(&Returning {
             returning,
             consistent: self.view().is_consistent(),
-            proven: self.peer.session.is_proven(),
-            agreed: self.peer.session.has_agreed(),
+            proven: self.peer.session().is_proven(),
+            agreed: self.peer.session().has_agreed(),
             ..Returning::of(&ours, peer)
         });
         match verdict {
@@ -276,10 +277,10 @@ impl Engine {
                     label,
                     as_source,
                     ours,
-                    &self.peer.session,
+                    self.peer.session(),
                     &mut self.turn,
                 );
-                let why = self.peer.session.refuse_by(label, as_source, &mut self.turn);
+                let why = self.peer.session_mut().refuse_by(label, as_source, &mut self.turn);
                 self.hang_up(Parting::Refused, why);
             }
             OnReturn::Stay => {
@@ -291,7 +292,7 @@ impl Engine {
                     ));
                     self.record.want(Goal::PeerInvalid(generation));
                 }
-                self.permit.lease_mut().met(&self.peer.session, !returning, &mut self.turn);
+                self.permit.lease_mut().met(self.peer.session(), !returning, &mut self.turn);
             }
             OnReturn::StepBack => {
                 self.standing.step_back(&mut self.record, &mut self.turn);
@@ -350,7 +351,7 @@ impl View<'_> {
 
     /// What the table is to look at where this node leads. `reversed`: the peer has not adopted the reverse resync's generation.
     fn facts_as_source(&self, ours: &Hello, reversed: bool) -> Option<Facts> {
-        let (primary, peer) = (self.standing.primary()?, self.peer.session.peer()?);
+        let (primary, peer) = (self.standing.primary()?, self.peer.session().peer()?);
         let mut facts = recovery::facts_of(ours, peer);
         facts.source_lacks = primary.is_lacking();
         facts.source_suspect = primary.must_not_stream(self.local);
@@ -361,10 +362,10 @@ impl View<'_> {
             self.leader_went_back() || !reversed && primary.peer_went_back(peer, &ours.lineage);
         if peer.wrote || !peer.alone {
             primary.recall(peer, reversed, self.line_does_not_fit(), &mut facts);
-            facts.equal &= self.resync.update.is_proven_needless();
+            facts.equal &= self.resync.update().is_proven_needless();
         }
-        facts.seeding = self.resync.seed.is_under_way(self.record.superblock());
-        facts.seeded = self.resync.seed.has_passed(peer);
+        facts.seeding = self.resync.seed().is_under_way(self.record.superblock());
+        facts.seeded = self.resync.seed().has_passed(peer);
         Some(facts)
     }
 
@@ -381,7 +382,7 @@ impl View<'_> {
     /// The generation of a machine that went back. That its metadata proves nothing is recorded durably, before one of the two
     /// becomes primary.
     fn leader_to_doubt(&self) -> Option<Generation> {
-        let peer = self.peer.session.peer().filter(|_| self.leader_went_back())?;
+        let peer = self.peer.session().peer().filter(|_| self.leader_went_back())?;
         let doubts = self.standing.is(Following::Secondary)
             && !self.doubts_peer()
             && !self.local.metadata_failed();
@@ -391,8 +392,8 @@ impl View<'_> {
     /// The peer remembers more than our metadata is: what our marks prove has to be doubted durably, whatever comes of
     /// this meeting. Refused, we would change it until it looks as young as what the peer remembers.
     fn must_doubt_marks(&self) -> bool {
-        let said = self.peer.session.said();
-        let remembers = self.peer.session.peer().map(|peer| peer.remembers);
+        let said = self.peer.session().said();
+        let remembers = self.peer.session().peer().map(|peer| peer.remembers);
         remembers.is_some_and(|remembers| recovery::is_older(said, remembers))
             && !self.standing.leads()
             && !self.record.superblock().marks_void
@@ -403,7 +404,7 @@ impl View<'_> {
     /// As long as a process runs, it has the generation that it led in its lineage, and all that it sent of it. What an operator
     /// discarded is on no line.
     pub(crate) fn leader_went_back(&self) -> bool {
-        let (Some(leader), Some(peer)) = (self.peer.leader, self.peer.session.peer()) else {
+        let (Some(leader), Some(peer)) = (self.peer.leader(), self.peer.session().peer()) else {
             return false;
         };
         let (ours, theirs) = (&self.record.superblock().lineage, &peer.lineage);

@@ -39,7 +39,7 @@ impl Engine {
             self.begin_promotion(Some(id), false);
             return Ok(None);
         }
-        if self.peer.session.peer().is_none() {
+        if self.peer.session().peer().is_none() {
             let Some(until) = self.view().lease_held() else {
                 return Err(self.view().cannot_ask());
             };
@@ -58,7 +58,7 @@ impl Engine {
 
     pub(crate) fn peer_asks_promotion(&mut self, generation: Generation, durable: Sequence) {
         let ours = self.view().hello_as_met();
-        let Some(asker) = self.peer.session.peer() else { return };
+        let Some(asker) = self.peer.session().peer() else { return };
         let config = self.turn.config();
         let words = |label| meaning(label, &config.group, &config.peer, &config.node).meaning;
         let went_back = self.view().leader_went_back();
@@ -84,7 +84,7 @@ impl Engine {
         if granted {
             // Who gave its word may not become primary unasked.
             self.permit.lease_mut().give_back(true, self.turn.effects());
-            self.peer.session.agree();
+            self.peer.session_mut().agree();
         }
         self.turn.send(Message::PromoteReply { granted, text: text.unwrap_or_default() });
     }
@@ -100,7 +100,7 @@ impl Engine {
             let row = if copied { self.view().promotion_row() } else { None };
             let hint = self.view().hint_for_refused(row.is_some());
             if let Some((facts, Decision { label, verdict: Verdict::Refuse })) = row {
-                let (ours, session) = (self.view().hello_as_met(), &self.peer.session);
+                let (ours, session) = (self.view().hello_as_met(), self.peer.session());
                 self.show.remember_row(facts, label, true, ours, session, &mut self.turn);
             }
             let text = format!("{peer} does not agree: {text}");
@@ -114,17 +114,17 @@ impl Engine {
         let ours_is_proven = streaming || (b.clean && (!b.wrote || b.equal));
         let theirs_is = |peer| recovery::is_equal_at_fork(&ours, self.view().own_head(), peer);
         let equal =
-            ours_is_proven && b.consistent && self.peer.session.peer().is_some_and(theirs_is);
+            ours_is_proven && b.consistent && self.peer.session().peer().is_some_and(theirs_is);
         self.begin_promotion(Some(command), equal);
     }
 
     pub(crate) fn begin_promotion(&mut self, command: Option<CommandId>, equal: bool) {
         // What a shipped disk may lack stays marked, whatever is proven of another copy.
-        let equal = equal && !self.resync.seed.is_under_way(self.record.superblock());
+        let equal = equal && !self.resync.seed().is_under_way(self.record.superblock());
         self.standing.stand(Following::Promoting { command, equal, saving: false });
         self.permit
             .lease_mut()
-            .is_not_needed(self.peer.session.peer().is_some(), self.turn.effects());
+            .is_not_needed(self.peer.session().peer().is_some(), self.turn.effects());
         self.hang_up(Parting::RoleChanged, format!("{} becomes primary", self.turn.config().node));
         self.standing.hurry();
     }
@@ -170,7 +170,7 @@ impl Engine {
         let equal = equal && marks.none_dirty();
         self.standing.lead(Primary::new(config, head, marks, equal, self.turn.now()));
         self.local.hot_mut().bitmap_changed();
-        self.resync.update.begin_leading(equal);
+        self.resync.update_mut().begin_leading(equal);
         let generation = self.record.superblock().lineage.generation;
         self.turn.info(format!("primary in generation {generation} after item {head}{by}"));
         if let Some(id) = command {
@@ -210,11 +210,11 @@ impl View<'_> {
     /// Whether a peer that serves and is connected is in the way. One of which nothing came for longer than its pings take
     /// is not, if the operator says so: the connection ends with the promotion.
     fn may_break_with(&self, force: bool) -> Result<(), Refusal> {
-        if self.peer.session.peer().is_none_or(|peer| !peer.serving) {
+        if self.peer.session().peer().is_none_or(|peer| !peer.serving) {
             return Ok(());
         }
         let (peer, group) = (&self.turn.config().peer, &self.turn.config().group);
-        let heard = self.peer.session.last_heard().unwrap_or(self.peer.session.began());
+        let heard = self.peer.session().last_heard().unwrap_or(self.peer.session().began());
         let silent = self.turn.now() - heard;
         let patience = self.turn.config().heartbeat() * 2;
         if silent >= patience {
@@ -258,14 +258,15 @@ impl View<'_> {
     fn cannot_ask(&self) -> Refusal {
         let (peer, group) = (&self.turn.config().peer, &self.turn.config().group);
         // A refusal by the table names what is at stake; force is not the way out of it.
-        if let Some(label) = self.peer.session.refused().filter(|label| recovery::is_lost(label)) {
-            return Refusal::new(label, self.peer.session.why(), self.peer.session.hint());
+        if let Some(label) = self.peer.session().refused().filter(|label| recovery::is_lost(label))
+        {
+            return Refusal::new(label, self.peer.session().why(), self.peer.session().hint());
         }
         Refusal::new(
             "needs-force",
             format!(
                 "{peer} is not connected ({}), so it cannot confirm that it is not primary{}",
-                self.peer.session.why(),
+                self.peer.session().why(),
                 self.permit.lease().absence_text(self.turn.config().hold, self.turn.now())
             ),
             format!("make sure {peer} is down or fenced, then `helio promote {group} --force`"),
@@ -274,7 +275,7 @@ impl View<'_> {
 
     /// By which row of the table the two copies are related, if this node is promoted.
     fn promotion_row(&self) -> Option<(Facts, Decision)> {
-        let (ours, other) = (self.hello_as_met(), self.peer.session.peer()?);
+        let (ours, other) = (self.hello_as_met(), self.peer.session().peer()?);
         recovery::of_promotion(&ours, self.candidate_head(), other)
     }
 
@@ -288,7 +289,7 @@ impl View<'_> {
                 "this node has no copy yet: `helio promote {group}` on {peer}, which copies to it"
             );
         }
-        let Some(other) = self.peer.session.peer().filter(|_| related) else {
+        let Some(other) = self.peer.session().peer().filter(|_| related) else {
             return format!(
                 "`helio explain {group}` on both nodes shows how the copies are related"
             );

@@ -116,7 +116,7 @@ impl View<'_> {
         }
         let last =
             self.show.last_decision().filter(|last| !last.as_source).map(|last| &last.source);
-        let source = self.peer.session.peer().filter(|hello| hello.serving).or(last);
+        let source = self.peer.session().peer().filter(|hello| hello.serving).or(last);
         if source.is_none_or(|hello| !hello.consistent) {
             return Err(Refusal::new(
                 "no-whole-copy",

@@ -24,7 +24,7 @@ impl Engine {
     /// The record that gives up is durable: the two may meet anew.
     pub(crate) fn gave_up(&mut self, id: CommandId) {
         let (node, peer) = (self.turn.config().node.clone(), self.turn.config().peer.clone());
-        self.peer.session.admit();
+        self.peer.session_mut().admit();
         self.record.keeping_mut().line_changed(self.local.hot_mut(), self.turn.now());
         self.standing.reset_follower(&mut self.keeper, &self.record, &mut self.turn);
         self.hang_up(Parting::RoleChanged, format!("{node} discarded its own writes"));
@@ -49,7 +49,7 @@ impl View<'_> {
                 Err(busy())
             }
             Stage::Following(Following::Secondary | Following::Returning) => {
-                let follows = self.peer.session.peer().is_some_and(|peer| peer.serving);
+                let follows = self.peer.session().peer().is_some_and(|peer| peer.serving);
                 let generation = self.record.superblock().lineage.generation;
                 if follows || generation == Generation::NONE {
                     return Err(Refusal::new(
@@ -60,7 +60,7 @@ impl View<'_> {
                         format!("`helio explain {group}` shows how the copies are related"),
                     ));
                 }
-                if self.peer.session.peer().is_some_and(|peer| !peer.consistent)
+                if self.peer.session().peer().is_some_and(|peer| !peer.consistent)
                     && self.is_consistent()
                 {
                     return Err(self.only_complete_copy());
@@ -116,8 +116,8 @@ impl View<'_> {
             .last_decision()
             .map(|last| if last.as_source { &last.target } else { &last.source });
         let ours =
-            if self.peer.session.peer().is_some() { self.hello_as_met() } else { self.hello() };
-        let Some(other) = self.peer.session.peer().or(other) else { return Lineage::default() };
+            if self.peer.session().peer().is_some() { self.hello_as_met() } else { self.hello() };
+        let Some(other) = self.peer.session().peer().or(other) else { return Lineage::default() };
         let lineage = self.common(&other.lineage);
         let given_up = Hello { lineage, wrote: false, alone: true, clean: false, ..ours };
         let facts = recovery::facts_of(other, &given_up);

@@ -17,7 +17,7 @@ impl Engine {
     /// Takes the peer's copy over this node's own, wherever the two may differ.
     pub(crate) fn reverse(&mut self, id: CommandId, full: bool) -> Result<Option<String>, Refusal> {
         self.view().reversal_stake(full)?;
-        let incarnation = self.peer.session.peer().map(|peer| peer.incarnation);
+        let incarnation = self.peer.session().peer().map(|peer| peer.incarnation);
         let Some(primary) = self.standing.primary_mut() else { return Err(busy()) };
         // An answer that is held back is about what is replaced, too.
         let quiet = primary.is_quiet() && self.permit.pause().is_quiet();
@@ -45,8 +45,8 @@ impl Engine {
         let peer = self.turn.config().peer.clone();
         primary.reverse(id, incarnation);
         primary.suspect_step(&mut self.local, &mut self.turn);
-        self.resync.verify.rewind();
-        self.resync.update.give_up();
+        self.resync.verify_mut().rewind();
+        self.resync.update_mut().give_up();
         self.turn
             .info(format!("the operator replaces the copy of this node by the copy of {peer}"));
         Ok(None)
@@ -72,8 +72,8 @@ impl View<'_> {
                 format!("wait for its end; `helio status {}` shows the progress", config.group),
             ));
         }
-        self.resync.seed.refuse_update(self.record.superblock(), config)?;
-        if self.peer.session.peer().is_none() || self.resync.update.is_awaiting() {
+        self.resync.seed().refuse_update(self.record.superblock(), config)?;
+        if self.peer.session().peer().is_none() || self.resync.update().is_awaiting() {
             return Err(Refusal::later(
                 "peer-lost",
                 format!("{peer} is not connected, or has not reported yet what may differ"),

@@ -31,7 +31,7 @@ impl Engine {
     fn make_record(&mut self, goal: Goal) {
         let mut next = self.record.superblock().clone();
         next.remembers = self.record.keeping().ages().heard();
-        self.resync.verify.shape(self.turn.calendar(), &mut next);
+        self.resync.verify().shape(self.turn.calendar(), &mut next);
         let leads = self.standing.leads();
         if !leads || !planted(Plant::SuspectUnrecorded) {
             self.local.suspect_mut().shape(&mut next, leads);
@@ -143,7 +143,7 @@ impl Engine {
                 }
             }
             Goal::PeerInvalid(_) => self.peer.tell_recorded(&mut self.turn),
-            Goal::Void if self.resync.update.awaits_record() => self.sync_as_wanted(),
+            Goal::Void if self.resync.update().awaits_record() => self.sync_as_wanted(),
             Goal::Void => {}
             Goal::Yielded { command, .. } => self.gave_up(command),
             Goal::Restoring => {
@@ -160,16 +160,16 @@ impl Engine {
             Goal::Unpromoted => {}
             Goal::SeedBegun { command, .. } => {
                 let volumes = self.turn.config().volumes.len() as u16;
-                self.resync.seed.recorded(command, volumes, self.standing.leads());
+                self.resync.seed_mut().recorded(command, volumes, self.standing.leads());
                 self.standing.seed_begun(&mut self.record, &mut self.local, &mut self.turn);
             }
             Goal::Seeded { command, incarnation } => self.seeded(command, incarnation),
             Goal::Lacking => {
                 if let Some(primary) = self.standing.primary_mut() {
                     primary.lacking_saved(
-                        self.peer.session.peer().is_some(),
+                        self.peer.session().peer().is_some(),
                         &self.record,
-                        &mut self.resync.verify,
+                        self.resync.verify_mut(),
                         &self.local,
                         &self.permit,
                         &mut self.turn,
@@ -201,7 +201,7 @@ impl Engine {
         }
         self.lose_metadata();
         if matches!(goal, Goal::SeedBegun { .. }) {
-            self.resync.seed.not_recorded();
+            self.resync.seed_mut().not_recorded();
         }
         match (goal, self.standing.stage()) {
             (

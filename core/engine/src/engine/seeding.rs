@@ -30,7 +30,7 @@ use helio_units::Generation;
 impl Engine {
     pub(crate) fn seed_begin(&mut self, id: CommandId, at: u64) -> Result<Option<String>, Refusal> {
         let (group, peer) = (self.turn.config().group.clone(), self.turn.config().peer.clone());
-        if self.standing.is_leaving() || self.resync.seed.is_beginning() {
+        if self.standing.is_leaving() || self.resync.seed().is_beginning() {
             return Err(busy());
         }
         if self.local.metadata_failed() {
@@ -40,7 +40,7 @@ impl Engine {
         if self.view().is_lacking() {
             return Err(self.view().lacks("seed begin"));
         }
-        let known = self.peer.session.peer().is_some_and(|hello| !is_blank(hello));
+        let known = self.peer.session().peer().is_some_and(|hello| !is_blank(hello));
         let Some(primary) = self.standing.primary_mut() else {
             return Err(self.view().not_primary("seed begin"));
         };
@@ -66,9 +66,9 @@ impl Engine {
             &self.permit,
             &mut self.turn,
         );
-        self.resync.seed.interrupt("the seed starts again", &mut self.turn);
-        self.resync.update.forget_wish();
-        self.resync.seed.record();
+        self.resync.seed_mut().interrupt("the seed starts again", &mut self.turn);
+        self.resync.update_mut().forget_wish();
+        self.resync.seed_mut().record();
         // What it said of itself when it connected may be old by now.
         self.hang_up(Parting::RoleChanged, format!("a disk is being shipped to {peer}"));
         self.record.want(Goal::SeedBegun { command: id, at: at.max(1) });
@@ -82,7 +82,7 @@ impl Engine {
                 let roll = self.dice.roll();
                 self.turn.let_go(&outcome);
                 let Some(primary) = self.standing.primary() else { return };
-                match self.resync.seed.looked(look, outcome, primary.marks(), roll) {
+                match self.resync.seed_mut().looked(look, outcome, primary.marks(), roll) {
                     Ok(next) => next.into_iter().for_each(|(volume, op)| {
                         self.local.store(volume, op, SeedIo::Look(look), &mut self.turn);
                     }),
@@ -90,16 +90,17 @@ impl Engine {
                         let volume = self.turn.config().name_of(volume);
                         let why =
                             format!("this node cannot read {extent} of volume {volume}: {fault}");
-                        self.resync.seed.interrupt(&why, &mut self.turn);
+                        self.resync.seed_mut().interrupt(&why, &mut self.turn);
                     }
                 }
             }
             SeedIo::Flush(volume) => {
                 self.standing.cover_flushed(volume, &outcome, &mut self.local, &mut self.turn);
-                let Some((command, failed)) = self.resync.seed.flushed(volume, &outcome) else {
+                let Some((command, failed)) = self.resync.seed_mut().flushed(volume, &outcome)
+                else {
                     return;
                 };
-                let goes_on = self.resync.seed.is_under_way(self.record.superblock())
+                let goes_on = self.resync.seed().is_under_way(self.record.superblock())
                     && self.standing.leads();
                 let result = match failed {
                     Some(_) if self.local.suspect().any() => Err(self.view().suspect_refusal()),
@@ -124,8 +125,8 @@ impl Engine {
     pub(crate) fn seed_end(&mut self, id: CommandId) -> Result<Option<String>, Refusal> {
         let (group, peer) = (self.turn.config().group.clone(), self.turn.config().peer.clone());
         if self.standing.is_leaving()
-            || self.resync.seed.is_being_recorded()
-            || self.resync.seed.is_comparing()
+            || self.resync.seed().is_being_recorded()
+            || self.resync.seed().is_comparing()
         {
             return Err(busy());
         }
@@ -140,10 +141,10 @@ impl Engine {
                 format!("`helio seed begin {group}`, and copy the disk after that"),
             ));
         }
-        let Some(hello) = self.peer.session.peer() else {
+        let Some(hello) = self.peer.session().peer() else {
             return Err(Refusal::later(
                 "peer-lost",
-                format!("{peer} is not connected ({})", self.peer.session.why()),
+                format!("{peer} is not connected ({})", self.peer.session().why()),
                 format!("put the disk in place on {peer} and start its daemon, then repeat"),
             ));
         };
@@ -159,28 +160,28 @@ impl Engine {
                 ),
             ));
         }
-        self.resync.seed.compare(id, primary.marks());
+        self.resync.seed_mut().compare(id, primary.marks());
         Ok(None)
     }
 
     /// Everything is copied after all.
     pub(crate) fn seed_given_up(&mut self) -> Result<String, Refusal> {
         // What its record is about to clear must not be marked before.
-        if self.resync.seed.is_being_recorded() {
+        if self.resync.seed().is_being_recorded() {
             return Err(busy());
         }
-        self.resync.seed.interrupt("the seed is cancelled", &mut self.turn);
-        self.resync.update.want();
+        self.resync.seed_mut().interrupt("the seed is cancelled", &mut self.turn);
+        self.resync.update_mut().want();
         if let Some(primary) = self.standing.primary_mut() {
             primary.end_pause();
             primary.forgive();
         }
-        if let Some(blank) = self.peer.session.peer().filter(|hello| is_blank(hello)) {
+        if let Some(blank) = self.peer.session().peer().filter(|hello| is_blank(hello)) {
             self.record.keeping_mut().ages_mut().begin_again(blank.metadata);
         }
         if let Some(primary) = self.standing.primary_mut() {
             primary.copy_everything(
-                &mut self.resync.update,
+                self.resync.update_mut(),
                 &mut self.record,
                 &mut self.local,
                 &self.permit,
@@ -193,15 +194,15 @@ impl Engine {
 
     /// The record says seeding no more: the two meet anew.
     pub(crate) fn seeded(&mut self, id: CommandId, incarnation: u64) {
-        let same = self.peer.session.peer().is_some_and(|hello| hello.incarnation == incarnation);
+        let same = self.peer.session().peer().is_some_and(|hello| hello.incarnation == incarnation);
         let Some(primary) = self.standing.primary_mut().filter(|_| same) else {
             let text = "the connection was lost after the samples of the shipped disk were compared; all data will be compared";
             return self.turn.done(id, Ok(String::from(text)));
         };
         primary.end_pause();
         let left = primary.marks().dirty_bytes();
-        self.resync.seed.pass(incarnation);
-        self.resync.update.want();
+        self.resync.seed_mut().pass(incarnation);
+        self.resync.update_mut().want();
         self.turn.done(
             id,
             Ok(format!("the disk is the shipped one: {left} that changed since then are copied")),

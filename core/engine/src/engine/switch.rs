@@ -38,7 +38,7 @@ impl Engine {
             Stage::Leading(Leading::Primary) => self.begin_switch(Some(id)).map(|()| None),
             Stage::Following(Following::Secondary) if self.asked.switches() => Err(busy()),
             Stage::Following(Following::Secondary)
-                if self.peer.session.peer().is_some_and(|h| h.serving) =>
+                if self.peer.session().peer().is_some_and(|h| h.serving) =>
             {
                 self.view().may_take_over()?;
                 self.asked.switch_later(id, self.turn.now() + ASKED_PATIENCE);
@@ -60,10 +60,10 @@ impl Engine {
     fn begin_switch(&mut self, command: Option<CommandId>) -> Result<(), Refusal> {
         let (peer, group) = (self.turn.config().peer.clone(), self.turn.config().group.clone());
         let Some(p) = self.standing.primary() else { return Err(busy()) };
-        if self.peer.session.peer().is_none() {
+        if self.peer.session().peer().is_none() {
             return Err(Refusal::later(
                 "peer-lost",
-                format!("{peer} is not connected ({})", self.peer.session.why()),
+                format!("{peer} is not connected ({})", self.peer.session().why()),
                 format!("restore the link, then repeat; `helio status {group}` shows its state"),
             ));
         }
@@ -109,7 +109,7 @@ impl Engine {
             }
         };
         let retry = unfit.is_none();
-        self.peer.session.finish(
+        self.peer.session().finish(
             command,
             Err(Refusal { retry, ..Refusal::new("not-switched", text, hint) }),
             &mut self.turn,
@@ -126,21 +126,21 @@ impl Engine {
         let Stage::Following(Following::Handing { command, .. }) = self.standing.stage() else {
             return;
         };
-        let Some(hello) = self.peer.session.peer() else { return };
+        let Some(hello) = self.peer.session().peer() else { return };
         let peer = self.turn.config().peer.clone();
         let generation = hello.lineage.generation;
         match self.record.superblock().lineage.relation_of(&hello.lineage) {
             _ if serving => {
                 self.standing.stand(Following::Secondary);
                 let text = format!("{peer} is primary now, in generation {generation}");
-                self.peer.session.finish(command, Ok(text), &mut self.turn);
+                self.peer.session().finish(command, Ok(text), &mut self.turn);
             }
             Relation::Descendant(_) => {
                 self.standing.stand(Following::Secondary);
                 let text = format!("{peer} became primary, and is not primary any more");
                 let hint =
                     format!("`helio status {}` on {peer} shows why", self.turn.config().group);
-                self.peer.session.finish(
+                self.peer.session().finish(
                     command,
                     Err(Refusal::new("not-switched", text, hint)),
                     &mut self.turn,
@@ -150,14 +150,14 @@ impl Engine {
                 self.standing.stand(Following::Secondary);
                 let text = format!("{peer} connected with an unrelated copy");
                 let hint = format!("`helio explain {}` on both nodes", self.turn.config().group);
-                self.peer.session.finish(
+                self.peer.session().finish(
                     command,
                     Err(Refusal::new("not-switched", text, hint)),
                     &mut self.turn,
                 );
             }
             // A hello may have waited in a connection that the peer gave up before it was invited.
-            Relation::Same if !self.peer.session.is_proven() => {}
+            Relation::Same if !self.peer.session().is_proven() => {}
             Relation::Same => self.take_back("it is still secondary"),
             // It followed this generation to its end: a word from before comes late, and proves nothing.
             _ => {}
@@ -179,7 +179,11 @@ impl Engine {
         let hint = format!(
             "`helio status {group}` on {peer}: if it is not primary, `helio promote {group}` on either node"
         );
-        self.peer.session.finish(command, Err(Refusal::new("unsure", text, hint)), &mut self.turn);
+        self.peer.session().finish(
+            command,
+            Err(Refusal::new("unsure", text, hint)),
+            &mut self.turn,
+        );
     }
 
     pub(crate) fn peer_talks_roles(&mut self, talk: Roles) -> Result<(), String> {
@@ -188,7 +192,7 @@ impl Engine {
                 let taken = self.view().may_be_taken();
                 let begun = |()| self.begin_switch(None).map_err(|refusal| refusal.text);
                 if let Err(text) = taken.and_then(begun) {
-                    self.peer.session.decline(text, &mut self.turn);
+                    self.peer.session().decline(text, &mut self.turn);
                 }
                 Ok(())
             }
@@ -205,7 +209,7 @@ impl Engine {
                     let text = &refusal.text;
                     self.turn.warn(format!("the request to become primary is refused: {text}"));
                     self.hang_up(Parting::RoleChanged, format!("cannot become primary: {text}"));
-                    self.peer.session.finish(wanted, Err(refusal), &mut self.turn);
+                    self.peer.session().finish(wanted, Err(refusal), &mut self.turn);
                 } else {
                     self.turn.info(format!(
                         "{peer} passes the primary role to this node after item {head}"
@@ -219,7 +223,7 @@ impl Engine {
                 // Two that both serve are both sources, and went by the same row.
                 if !self.standing.leads() {
                     let ours = self.view().hello_as_met();
-                    self.show.row_told(label, ours, &self.peer.session, &self.turn);
+                    self.show.row_told(label, ours, self.peer.session(), &self.turn);
                 }
                 Ok(())
             }
@@ -293,8 +297,8 @@ impl View<'_> {
         let (peer, node) = (&self.turn.config().peer, &self.turn.config().node);
         let again = "repeat when the group is in sync and its queue is short";
         let code = "not-switched";
-        let mut refusal = if self.peer.session.peer().is_none() {
-            let text = format!("the connection to {peer} was lost ({})", self.peer.session.why());
+        let mut refusal = if self.peer.session().peer().is_none() {
+            let text = format!("the connection to {peer} was lost ({})", self.peer.session().why());
             Refusal::later(code, text, again)
         } else if let Err(suspect) = self.may_lead_from_suspect() {
             Refusal { code, ..suspect }

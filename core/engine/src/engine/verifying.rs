@@ -21,7 +21,7 @@ impl Engine {
             return Err(self.view().not_primary("verify start"));
         };
         let group = self.turn.config().group.clone();
-        if self.resync.verify.is_under_way() {
+        if self.resync.verify().is_under_way() {
             return Err(Refusal::later(
                 "verifying",
                 format!("a verify of {group} runs already"),
@@ -29,9 +29,10 @@ impl Engine {
             ));
         }
         if wish.repair {
-            primary.mark_differing(&mut self.resync.verify, &mut self.local);
+            primary.mark_differing(self.resync.verify_mut(), &mut self.local);
         }
-        let resumed = self.resync.verify.begin(wish, &self.turn.config().volumes, self.turn.now());
+        let resumed =
+            self.resync.verify_mut().begin(wish, &self.turn.config().volumes, self.turn.now());
         let what = if resumed { "continues at its position" } else { "begins" };
         Ok(Some(match primary.verify_waits() {
             Some(waits) => format!("the verify of {group} {what} later: {waits}"),
@@ -44,7 +45,7 @@ impl View<'_> {
     /// Moves on whenever something is worth a record.
     #[must_use]
     pub fn verify_revision(&self) -> u64 {
-        self.resync.verify.revision()
+        self.resync.verify().revision()
     }
 
     /// What is known of verifies.
@@ -54,12 +55,12 @@ impl View<'_> {
             None => Some("this node is not primary"),
             Some(primary) => primary.verify_waits(),
         };
-        self.resync.verify.status(waits)
+        self.resync.verify().status(waits)
     }
 
     /// When a volume was compared to its end last, by this process or one before.
     #[must_use]
     pub fn verified(&self, volume: VolumeIndex) -> Option<Verified> {
-        self.resync.verify.verified(self.turn.calendar(), self.record.superblock(), volume)
+        self.resync.verify().verified(self.turn.calendar(), self.record.superblock(), volume)
     }
 }

@@ -622,5 +622,35 @@ fn room_bytes(chunks: u64) -> Bytes {
 }
 
 #[cfg(test)]
-#[path = "before_tests.rs"]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_are_preserved_ahead_as_far_as_four_flushes_go_and_no_further() {
+        let mut keeper = Keeper::new(&[Bytes(CHUNK_BYTES * 10 * AHEAD_CHUNKS)]);
+        keeper.ahead = Ahead { most: AHEAD_CHUNKS, reached: 3, done: 0 };
+        keeper.room = u64::MAX;
+        let mut last = 0;
+        for _ in 0..2 * AHEAD_CHUNKS as usize / BATCH_CHUNKS {
+            let (mut batch, mut chunks) = (ChunkSet::default(), Vec::new());
+            keeper.add_ahead(&mut batch, &mut chunks);
+            assert!(chunks.len() <= BATCH_CHUNKS);
+            last = chunks.last().copied().unwrap_or(last);
+        }
+        assert_eq!(last, 3 + AHEAD_CHUNKS - 1);
+    }
+
+    /// Otherwise a long run of clients' writes would wait for the file system again every few chunks.
+    #[test]
+    fn the_file_grows_by_an_eighth_of_its_room_at_a_time() {
+        const ROOM: u64 = 80_000;
+        let mut keeper = Keeper::new(&[Bytes(CHUNK_BYTES * 100 * ROOM)]);
+        (keeper.kept, keeper.room) = (Held::Sound(KeptImage::default()), ROOM);
+        (0..ROOM).for_each(|chunk| assert!(keeper.preserved.insert(chunk)));
+        assert!(!keeper.admits(Sequence(1), VolumeIndex(0), Extent::new(ROOM * CHUNK_BYTES, 4096)));
+        let mut out = Vec::new();
+        assert_eq!(keeper.preserve(None, &mut out), Next::Nothing);
+        let [Effect::Before(BeforeOp::Extend { room })] = out[..] else { panic!("{out:?}") };
+        assert!((ROOM + ROOM / 8..ROOM + ROOM / 4).contains(&room), "{room}");
+    }
+}

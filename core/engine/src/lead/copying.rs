@@ -41,7 +41,7 @@ impl Primary {
             self.begin_update(record, resync, local, turn);
             return Some(String::from("the resync begins"));
         }
-        if !resync.update.ask_hook(command) {
+        if !resync.update_mut().ask_hook(command) {
             return Some(String::from(HOOK_RUNS));
         }
         turn.push(Effect::AskHook);
@@ -59,10 +59,10 @@ impl Primary {
         if self.must_not_stream(local) {
             return turn.warn(local.suspect().refusal(turn.config()).text);
         }
-        resync.seed.forget_passed();
+        resync.seed_mut().forget_passed();
         // Not by what its hello said: an update of this conversation that did not end may have changed that.
         let consistent = self.peer_is_consistent();
-        self.begin_sync(record.superblock().lineage, consistent, &mut resync.verify, turn);
+        self.begin_sync(record.superblock().lineage, consistent, resync.verify_mut(), turn);
     }
 
     /// Begins an update: from here on items are queued in order, while marked regions are copied among them.

@@ -20,23 +20,48 @@ use handshake::Leader;
 use helio_format::invalid::Invalid;
 use helio_format::message::Message;
 use helio_plant::{Plant, planted};
-use helio_units::{Bytes, Moment, VolumeIndex};
+use helio_units::{Bytes, Generation, Moment, VolumeIndex};
 use link::Session;
 use read_server::PeerReads;
 
 /// The conversation with the peer.
 #[derive(Clone, Debug)]
 pub(crate) struct Peer {
-    pub(crate) session: Session,
+    session: Session,
     /// The process that this node follows, or followed last.
-    pub(crate) leader: Option<Leader>,
-    /// Reads for a primary that lacks regions.
-    pub(crate) reads: PeerReads,
+    leader: Option<Leader>,
+    reads: PeerReads,
 }
 
 impl Peer {
     pub(crate) fn new(now: Moment) -> Self {
         Self { session: Session::new(now), leader: None, reads: PeerReads::default() }
+    }
+
+    #[inline]
+    pub(crate) const fn session(&self) -> &Session {
+        &self.session
+    }
+
+    #[inline]
+    pub(crate) const fn session_mut(&mut self) -> &mut Session {
+        &mut self.session
+    }
+
+    /// Reads for a primary that lacks regions.
+    #[inline]
+    pub(crate) const fn reads_mut(&mut self) -> &mut PeerReads {
+        &mut self.reads
+    }
+
+    /// The process that this node follows, or followed last.
+    pub(crate) const fn leader(&self) -> Option<Leader> {
+        self.leader
+    }
+
+    /// This node follows the peer that is connected, in that generation.
+    pub(crate) fn is_followed(&mut self, generation: Generation) {
+        self.leader = self.session.peer().map(|source| Leader::new(source, generation));
     }
 
     /// Refuses a peer whose members need larger blocks than clients here were told. Returns why, if it did.

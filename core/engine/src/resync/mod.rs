@@ -27,17 +27,52 @@ pub(crate) mod verify;
 #[derive(Clone, Debug)]
 pub(crate) struct Resync {
     /// Where a verify is; it outlives the primary that runs it.
-    pub(crate) verify: Verify,
+    verify: Verify,
     /// Whether an update is wanted, and what it waits for.
-    pub(crate) update: Update,
-    pub(crate) seed: Seed,
+    update: Update,
+    seed: Seed,
     /// Tells the source what this node holds.
-    pub(crate) teller: Teller,
+    teller: Teller,
 }
 
 impl Resync {
     pub(crate) fn new(volumes: usize) -> Self {
         let (update, seed, teller) = (Update::default(), Seed::default(), Teller::default());
         Self { verify: Verify::new(volumes), update, seed, teller }
+    }
+
+    #[inline]
+    pub(crate) const fn verify(&self) -> &Verify {
+        &self.verify
+    }
+
+    #[inline]
+    pub(crate) const fn verify_mut(&mut self) -> &mut Verify {
+        &mut self.verify
+    }
+
+    #[inline]
+    pub(crate) const fn update(&self) -> &Update {
+        &self.update
+    }
+
+    #[inline]
+    pub(crate) const fn update_mut(&mut self) -> &mut Update {
+        &mut self.update
+    }
+
+    #[inline]
+    pub(crate) const fn seed(&self) -> &Seed {
+        &self.seed
+    }
+
+    #[inline]
+    pub(crate) const fn seed_mut(&mut self) -> &mut Seed {
+        &mut self.seed
+    }
+
+    #[inline]
+    pub(crate) const fn teller_mut(&mut self) -> &mut Teller {
+        &mut self.teller
     }
 }

@@ -17,7 +17,7 @@ impl View<'_> {
     /// Whether something on the line does not fit the peer's members: it was written while their blocks were smaller, or
     /// not known.
     pub(crate) fn line_does_not_fit(&self) -> bool {
-        let (Some(primary), Some(hello)) = (self.standing.primary(), self.peer.session.peer())
+        let (Some(primary), Some(hello)) = (self.standing.primary(), self.peer.session().peer())
         else {
             return false;
         };

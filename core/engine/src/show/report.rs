@@ -8,10 +8,10 @@ use helio_units::State;
 impl View<'_> {
     /// The report, where it changed since the hello or the last one.
     pub(crate) fn news_for_peer(&self, state: State) -> Option<Report> {
-        self.peer.session.peer()?;
+        self.peer.session().peer()?;
         let report = self.report(state);
         // The time of the last write is no news by itself: it changes with every write.
-        let same = self.peer.session.reported().is_some_and(|last| {
+        let same = self.peer.session().reported().is_some_and(|last| {
             let figures = |r: &Report| (r.effective, r.paused, r.ahead, r.differing, r.only_here);
             let texts = last.fault == report.fault && last.hint == report.hint;
             figures(last) == figures(&report) && texts

@@ -244,10 +244,10 @@ impl View<'_> {
     /// A secondary believes its primary, and its own superblock more.
     fn secondary_state(&self) -> State {
         // What was told on an earlier connection says nothing of this one.
-        let fresh = self.peer.session.told().filter(|(_, at)| *at >= self.peer.session.since());
+        let fresh = self.peer.session().told().filter(|(_, at)| *at >= self.peer.session().since());
         let told = self
             .peer
-            .session
+            .session()
             .peer()
             .filter(|h| h.serving)
             .and(fresh)
@@ -266,7 +266,7 @@ impl View<'_> {
         let waits = self.standing.leads() && self.state() != State::Replicating;
         if let Some(text) = self.permit.text(self.turn.config(), self.turn.now()).filter(|_| waits)
         {
-            return format!("{}; {text}", self.peer.session.why());
+            return format!("{}; {text}", self.peer.session().why());
         }
         let Some(primary) = self.standing.primary() else { return self.reason_following() };
         match self.state() {
@@ -274,21 +274,21 @@ impl View<'_> {
                 primary.keeping().needs_room(self.turn.config())
             }
             State::Queuing => {
-                format!("{}; writes are kept in the queue, in order", self.peer.session.why())
+                format!("{}; writes are kept in the queue, in order", self.peer.session().why())
             }
-            State::Logging if self.resync.seed.is_under_way(self.record.superblock()) => {
+            State::Logging if self.resync.seed().is_under_way(self.record.superblock()) => {
                 let (changed, peer) = (primary.marks().dirty_bytes(), &self.turn.config().peer);
                 format!("a disk is being shipped to {peer}: {changed} in changed regions since")
             }
             State::Logging if primary.owed().is_paused() => String::from("paused by an operator"),
-            State::Logging if self.peer.session.peer().is_some() => {
+            State::Logging if self.peer.session().peer().is_some() => {
                 format!(
                     "{}; `helio resync {}` copies the dirty regions",
                     primary.owed().why(),
                     self.turn.config().group
                 )
             }
-            State::Logging => format!("{}; {}", self.peer.session.why(), primary.owed().why()),
+            State::Logging => format!("{}; {}", self.peer.session().why(), primary.owed().why()),
             State::NeedsRoom => primary.keeping().needs_room(self.turn.config()),
             State::Syncing if primary.is_lacking() => {
                 format!("missing regions are served from {peer}, and copied from there")
@@ -300,13 +300,13 @@ impl View<'_> {
                 format!("dirty regions are copied; {peer} is inconsistent until then")
             }
             State::CatchingUp => String::from("the queued writes are being sent in order"),
-            _ => self.peer.session.why().into(),
+            _ => self.peer.session().why().into(),
         }
     }
 
     fn reason_following(&self) -> String {
         let (group, peer) = (&self.turn.config().group, &self.turn.config().peer);
-        match (self.standing.stage(), self.peer.session.peer()) {
+        match (self.standing.stage(), self.peer.session().peer()) {
             (Stage::Following(Following::Returning), _) if self.local.members().are_foreign() => {
                 String::from("was primary when it stopped; a volume is on another disk now")
             }
@@ -330,7 +330,7 @@ impl View<'_> {
             }
             (_, Some(hello)) if hello.serving => format!("follows {peer}"),
             (_, Some(_)) => format!("{peer} is connected and not primary either"),
-            _ => self.peer.session.why().into(),
+            _ => self.peer.session().why().into(),
         }
     }
 
@@ -353,10 +353,10 @@ impl View<'_> {
             level: state == State::Replicating && self.level_since().is_some(),
             link: self.link_word(),
             peer_role: self.peer_role(),
-            peer_state: self.peer.session.told().and_then(|(ping, _)| ping.state),
+            peer_state: self.peer.session().told().and_then(|(ping, _)| ping.state),
             failed: self.failed().map(|(volume, _)| volume),
             metadata_failed: self.local.metadata_failed(),
-            differing: primary.map_or(0, |_| self.resync.verify.unmended()),
+            differing: primary.map_or(0, |_| self.resync.verify().unmended()),
             verdict: self.verdict(state),
         }
     }
@@ -396,7 +396,7 @@ impl View<'_> {
             generation: words.generation,
             consistent: words.consistent,
             mode: words.mode,
-            effective: match (primary, self.peer.session.report()) {
+            effective: match (primary, self.peer.session().report()) {
                 (Some(_), _) => Some(words.effective).filter(|_| words.state.has_mode()),
                 (None, Some(report)) if self.peer_serves() => report.effective,
                 (None, _) => None,
@@ -413,12 +413,12 @@ impl View<'_> {
                 .collect(),
             fault: self.fault(),
             peer_fault: self.peer_fault(),
-            paused: self.is_paused() || self.peer.session.report().is_some_and(|r| r.paused),
+            paused: self.is_paused() || self.peer.session().report().is_some_and(|r| r.paused),
             ahead: self.is_ahead(),
-            peer_ahead: self.peer.session.report().is_some_and(|report| report.ahead),
-            only_at_peer: self.peer.session.report().and_then(|report| report.only_here),
+            peer_ahead: self.peer.session().report().is_some_and(|report| report.ahead),
+            only_at_peer: self.peer.session().report().and_then(|report| report.only_here),
             last_write: self.turn.last_write(),
-            last_write_at_peer: self.peer.session.peer_wrote(),
+            last_write_at_peer: self.peer.session().peer_wrote(),
             safe_copy: self.safe_copy(),
             differing: self.unrepaired(),
             lease_held: self.lease_held(),
@@ -459,14 +459,14 @@ impl View<'_> {
     }
 
     fn lag_reported(&self) -> Option<Moment> {
-        let told = self.peer.session.told().filter(|(ping, _)| ping.state.is_some());
+        let told = self.peer.session().told().filter(|(ping, _)| ping.state.is_some());
         told.filter(|_| !self.standing.leads()).map(|(_, at)| at)
     }
 
     /// On a primary counted from the line and the bitmap; on a secondary what the primary reported last, aged since. Only
     /// what is known to be here since counts no more: all of it, or nothing, since nothing tells how long each item was.
     fn lag(&self, now: Moment) -> Lag {
-        match (&self.standing, self.peer.session.told()) {
+        match (&self.standing, self.peer.session().told()) {
             (Standing::Leading { primary, .. }, _) => primary.lag(now, self.local),
             (Standing::Following { follower, .. }, Some((told, at))) => {
                 let left = told.accepted.0.saturating_sub(follower.completed().0);
@@ -511,7 +511,7 @@ impl View<'_> {
     }
 
     fn link_word(&self) -> &'static str {
-        match (self.peer.session.peer(), self.peer.session.refused()) {
+        match (self.peer.session().peer(), self.peer.session().refused()) {
             (Some(_), _) => "connected",
             (_, Some(_)) => "refused",
             _ => "connecting",
@@ -519,12 +519,12 @@ impl View<'_> {
     }
 
     fn peer_role(&self) -> Option<Role> {
-        let peer = self.peer.session.peer()?;
+        let peer = self.peer.session().peer()?;
         Some(if peer.serving { Role::Primary } else { Role::Secondary })
     }
 
     fn link_status(&self) -> LinkStatus {
-        let session = &self.peer.session;
+        let session = self.peer.session();
         let (round_trip, round_trip_least) = session.round_trips();
         LinkStatus {
             word: self.link_word(),
@@ -555,7 +555,7 @@ impl View<'_> {
     /// When the peer's last message came.
     #[must_use]
     pub const fn last_heard(&self) -> Option<Moment> {
-        self.peer.session.last_heard()
+        self.peer.session().last_heard()
     }
 
     /// The lag that this node reports: none as a secondary that heard of none.
@@ -568,7 +568,7 @@ impl View<'_> {
     /// The token of the last ping of the peer's: what it told is what a secondary reports.
     #[must_use]
     pub fn told(&self) -> Option<u64> {
-        self.peer.session.told().map(|(ping, _)| ping.token)
+        self.peer.session().told().map(|(ping, _)| ping.token)
     }
 
     /// Whether this node is primary and lacks regions that its peer holds.
@@ -606,7 +606,7 @@ impl View<'_> {
     /// Whether the peer said in its handshake that it serves as primary.
     #[must_use]
     pub fn peer_serves(&self) -> bool {
-        self.peer.session.peer().is_some_and(|peer| peer.serving)
+        self.peer.session().peer().is_some_and(|peer| peer.serving)
     }
 
     /// Whether this node holds the line: it serves as primary, or is on its way out of that role.

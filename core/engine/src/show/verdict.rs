@@ -50,15 +50,15 @@ pub(crate) const fn verdict(facts: Facts) -> Verdict {
 
 impl View<'_> {
     pub(crate) fn verdict(&self, state: State) -> Verdict {
-        let theirs = self.peer.session.report();
-        let served = match (self.standing.primary(), self.peer.session.peer()) {
+        let theirs = self.peer.session().report();
+        let served = match (self.standing.primary(), self.peer.session().peer()) {
             (Some(_), _) => Served::Yes,
             (None, Some(peer)) if peer.serving => Served::Yes,
             (None, Some(_)) => Served::No,
             (None, None) if self.standing.is(Following::Returning) => Served::No,
             // Neither was primary when they were connected last, and a primary cannot be made without this node or force.
-            (None, None) if self.peer.session.role() == Some(Role::Secondary) => Served::No,
-            (None, None) if self.peer.session.last_heard().is_some() => Served::Cut,
+            (None, None) if self.peer.session().role() == Some(Role::Secondary) => Served::No,
+            (None, None) if self.peer.session().last_heard().is_some() => Served::Cut,
             (None, None) => Served::Unheard,
         };
         verdict(Facts {
@@ -72,8 +72,8 @@ impl View<'_> {
 
     /// Differences that a verify found and that were not repaired, on a secondary as its primary reported.
     pub(crate) fn unrepaired(&self) -> u64 {
-        match (self.standing.primary(), self.peer.session.report()) {
-            (Some(_), _) => self.resync.verify.unmended(),
+        match (self.standing.primary(), self.peer.session().report()) {
+            (Some(_), _) => self.resync.verify().unmended(),
             (None, report) => report.map_or(0, |report| report.differing),
         }
     }
@@ -81,7 +81,7 @@ impl View<'_> {
     /// The row of the recovery table by which both nodes acknowledged writes that the other does not have.
     #[must_use]
     pub fn clash(&self) -> Option<&'static str> {
-        let last = self.show.last_decision().filter(|_| self.peer.session.refused().is_some())?;
+        let last = self.show.last_decision().filter(|_| self.peer.session().refused().is_some())?;
         CLASHES.into_iter().find(|label| *label == last.label)
     }
 
@@ -98,12 +98,12 @@ impl View<'_> {
         let primary = self.standing.primary();
         let in_force = state.has_mode();
         // What waits in the queue or on the link of a connected peer changes with every write, and its pings tell.
-        let cut = self.peer.session.peer().is_none();
+        let cut = self.peer.session().peer().is_none();
         Report {
             effective: primary.map(|p| p.effective(self.turn.config().mode)).filter(|_| in_force),
             paused: self.is_paused(),
             ahead: self.is_ahead(),
-            differing: primary.map_or(0, |_| self.resync.verify.unmended()),
+            differing: primary.map_or(0, |_| self.resync.verify().unmended()),
             only_here: primary.filter(|_| cut).map(|p| p.lag(self.turn.now(), self.local).bytes),
             last_write: self.turn.last_write().map(|at| self.turn.now() - at),
             fault: fault.what,
@@ -117,13 +117,13 @@ impl View<'_> {
     }
 
     fn peer_failed(&self) -> bool {
-        let counts = self.standing.leads() || self.peer.session.peer().is_some();
-        counts && self.peer.session.report().is_some_and(|report| !report.fault.is_empty())
+        let counts = self.standing.leads() || self.peer.session().peer().is_some();
+        counts && self.peer.session().report().is_some_and(|report| !report.fault.is_empty())
     }
 
     /// What failed on the peer, as it reported last. For a secondary whose primary is away, that it is away counts.
     pub(crate) fn peer_fault(&self) -> Option<Fault> {
-        let report = self.peer.session.report().filter(|_| self.peer_failed())?;
+        let report = self.peer.session().report().filter(|_| self.peer_failed())?;
         Some(Fault { what: report.fault.clone(), hint: report.hint.clone() })
     }
 }

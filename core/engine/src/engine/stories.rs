@@ -657,6 +657,7 @@ fn an_answer_to_a_question_of_the_stream_before_is_no_offence_and_used_for_nothi
 
 mod accept;
 mod ask;
+mod before;
 mod blocks;
 mod bound;
 mod conversation;

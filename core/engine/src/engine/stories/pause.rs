@@ -343,7 +343,7 @@ fn a_peer_with_larger_blocks_that_is_refused_ends_the_wait() {
     desk.wait();
     let blocks = [Blocks { member: 4096, volume: 4096 }].into();
     desk.meet(Hello { blocks, ..desk.follower() });
-    assert_eq!(desk.engine.peer.session.refused(), Some("block-size"));
+    assert_eq!(desk.engine.peer.session().refused(), Some("block-size"));
     assert!(desk.acknowledges(), "{}", desk.reason());
 }
 
@@ -353,7 +353,7 @@ fn a_peer_that_is_configured_differently_ends_the_wait_unless_it_serves() {
         let mut desk = Desk::paused_on_its_own();
         desk.wait();
         desk.meet(Hello { sizes: [2 * SIZE.0].into(), serving, ..desk.follower() });
-        assert_eq!(desk.engine.peer.session.refused(), Some("wrong-peer"));
+        assert_eq!(desk.engine.peer.session().refused(), Some("wrong-peer"));
         assert_eq!(desk.acknowledges(), !serving);
         assert_eq!(desk.reason().contains("helio demote db"), serving, "{}", desk.reason());
     }

@@ -1,19 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Stories of a follower that keeps its last consistent image.
 
-use super::*;
 use crate::*;
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec;
+use alloc::vec::Vec;
 use core::time::Duration;
+use helio_format::before::{CHUNK_BYTES, KeptImage, PAGE_BYTES};
 use helio_format::copying::Copying;
 use helio_format::lineage::Lineage;
-use helio_format::message::{Hello, Item, ItemKind, Message};
+use helio_format::message::{Hello, Item, ItemKind, Message, Start};
 use helio_format::report::Report;
 use helio_format::superblock::Superblock;
-use helio_units::{IoId, Mode, Moment, Role};
+use helio_ledger::BeforeKept;
+use helio_units::{Bytes, Extent, Generation, IoId, Mode, Moment, Role, Sequence, VolumeIndex};
 
 const SIZE: Bytes = Bytes::mib(1);
+/// A kept chunk and its page in the file.
+const RECORD_BYTES: u64 = CHUNK_BYTES + PAGE_BYTES as u64;
 
 /// A secondary on a desk: what it asks for lies in trays.
 struct Desk {
@@ -547,33 +552,4 @@ fn a_flush_that_fails_behind_a_restore_makes_all_of_the_copy_suspect() {
     assert_eq!(desk.save().suspect, 1);
     let last = Extent::new(SIZE.0 - 4096, 4096);
     assert!(desk.engine.local.suspect().touches(VolumeIndex(0), last));
-}
-
-#[test]
-fn chunks_are_preserved_ahead_as_far_as_four_flushes_go_and_no_further() {
-    let mut keeper = Keeper::new(&[Bytes(CHUNK_BYTES * 10 * AHEAD_CHUNKS)]);
-    keeper.ahead = Ahead { most: AHEAD_CHUNKS, reached: 3, done: 0 };
-    keeper.room = u64::MAX;
-    let mut last = 0;
-    for _ in 0..2 * AHEAD_CHUNKS as usize / BATCH_CHUNKS {
-        let (mut batch, mut chunks) = (ChunkSet::default(), Vec::new());
-        keeper.add_ahead(&mut batch, &mut chunks);
-        assert!(chunks.len() <= BATCH_CHUNKS);
-        last = chunks.last().copied().unwrap_or(last);
-    }
-    assert_eq!(last, 3 + AHEAD_CHUNKS - 1);
-}
-
-/// Otherwise a long run of clients' writes would wait for the file system again every few chunks.
-#[test]
-fn the_file_grows_by_an_eighth_of_its_room_at_a_time() {
-    const ROOM: u64 = 80_000;
-    let mut keeper = Keeper::new(&[Bytes(CHUNK_BYTES * 100 * ROOM)]);
-    (keeper.kept, keeper.room) = (Held::Sound(KeptImage::default()), ROOM);
-    (0..ROOM).for_each(|chunk| assert!(keeper.preserved.insert(chunk)));
-    assert!(!keeper.admits(Sequence(1), VolumeIndex(0), Extent::new(ROOM * CHUNK_BYTES, 4096)));
-    let mut out = Vec::new();
-    assert_eq!(keeper.preserve(None, &mut out), Next::Nothing);
-    let [Effect::Before(BeforeOp::Extend { room })] = out[..] else { panic!("{out:?}") };
-    assert!((ROOM + ROOM / 8..ROOM + ROOM / 4).contains(&room), "{room}");
 }

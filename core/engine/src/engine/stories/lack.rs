@@ -367,7 +367,7 @@ fn a_peer_without_a_history_tells_nothing_before_it_took_the_stream_up() {
     }
     desk.store_all();
     let told = |m: &Message| matches!(m, Message::Reading(Reading::Told { .. }));
-    assert!(desk.said.iter().any(told), "{}", desk.engine.peer.session.why());
+    assert!(desk.said.iter().any(told), "{}", desk.engine.peer.session().why());
 }
 
 /// The place of the first write in the metadata is taken until the peer has it: the second one must not wait for ever.
