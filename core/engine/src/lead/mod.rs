@@ -238,7 +238,7 @@ impl Primary {
     }
 
     /// Something here is suspect, and the peer's copy is not served in its place: its regions may all differ.
-    const fn may_differ_anywhere(&self, local: &Local) -> bool {
+    fn may_differ_anywhere(&self, local: &Local) -> bool {
         local.suspect().any() && self.lack.is_none()
     }
 

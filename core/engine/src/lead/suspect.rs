@@ -11,7 +11,6 @@
 use crate::lead::Primary;
 use crate::local::Local;
 use crate::local::failure::{self, Facts, Failed, Meaning, Side};
-use crate::local::suspect::bit;
 use crate::refusal::StoreFault;
 use crate::stream::ack::Leg;
 use crate::turn::Turn;
@@ -107,7 +106,7 @@ impl Primary {
     pub(crate) fn awaits_suspect_record(item: &Item, leg: Leg, local: &Local) -> bool {
         leg == Leg::Failed
             && Failed::of(item) == Failed::Flush
-            && local.suspect().unrecorded() & bit(item.volume) != 0
+            && local.suspect().is_unrecorded(item.volume)
             && !local.metadata_failed()
             && !planted(Plant::SuspectUnrecorded)
     }

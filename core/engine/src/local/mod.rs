@@ -4,6 +4,7 @@
 pub(crate) mod blocks;
 pub(crate) mod failure;
 pub(crate) mod flushes;
+pub(crate) mod health;
 pub(crate) mod members;
 pub(crate) mod replace;
 pub(crate) mod store;
@@ -39,7 +40,7 @@ pub(crate) struct Local {
     ios: Vec<Option<UnderWay>>,
     free: Vec<u32>,
     metadata: Metadata,
-    /// What flushes that failed left of this node's copies.
+    /// What flushes that failed left of this node's copies: the health of each.
     suspect: Suspect,
     blocks: Blocks,
     /// What the volumes lie on.
@@ -59,7 +60,7 @@ impl Local {
     ) -> Self {
         let mut extents = HotExtents::new(&config.volumes, config.hot_extents as usize);
         hot.into_iter().for_each(|number| extents.load(number));
-        let mut suspect = Suspect::default();
+        let mut suspect = Suspect::new(config.volumes.len());
         suspect.load(record, &extents, config);
         Self {
             hot: extents,

@@ -1,13 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What this node's own copies are worth after a failed flush (rule 14), whatever its role. Per volume:
+//! Which of this node's own copies are suspect after a failed flush (rule 14), and what of them must be written again. What one
+//! copy is worth, [`Health`] says.
 //!
-//! ```text
-//!             a flush or FUA fails                 a record says so
-//!   trusted ───────────────────────> unrecorded ───────────────────> suspect
-//!      ^                                  ^                             │
-//!      │                                  └──a flush fails meanwhile────┤
-//!      └──a record says that it is not suspect any more─────────────────┘
-//! ```
 //! A store that fails a flush may have dropped any write that was not durable, and a later flush that succeeds says
 //! nothing of those. FUA is often a write plus a flush of everything, so its failure means the same.
 //!
@@ -17,11 +11,13 @@
 
 use crate::config::Config;
 use crate::effect::StoreOp;
+use crate::local::health::{Happens, Health};
 use crate::refusal::Refusal;
 use crate::turn::Turn;
 pub(crate) use accept::Rewriting;
 use alloc::format;
 use alloc::string::String;
+use alloc::vec;
 use alloc::vec::Vec;
 use helio_bitmap::HotExtents;
 use helio_format::superblock::Superblock;
@@ -31,15 +27,11 @@ use helio_units::{Extent, Role, VolumeIndex};
 mod accept;
 mod following;
 
-/// See the drawing above. Bit n of each set is volume n.
-#[derive(Clone, Debug, Default)]
+/// The copies of the group's volumes.
+#[derive(Clone, Debug)]
 pub(crate) struct Suspect {
-    /// What is suspect, recorded or not.
-    volumes: u64,
-    /// What the record says of it.
-    recorded: u64,
-    /// Of which a flush failed since the record that is being saved was made.
-    fresh: u64,
+    /// By volume.
+    copies: Vec<Health>,
     /// What must be written again on a node that follows, in order, without overlaps.
     places: Vec<(VolumeIndex, Extent)>,
 }
@@ -50,6 +42,18 @@ pub(crate) const fn bit(volume: VolumeIndex) -> u64 {
 }
 
 impl Suspect {
+    /// Of that many volumes.
+    pub(crate) fn new(volumes: usize) -> Self {
+        Self { copies: vec![Health::Trusted; volumes], places: Vec::new() }
+    }
+
+    /// The same happens to every copy, but for what a record says of each: a bit each.
+    fn all(&mut self, happens: impl Fn(bool) -> Happens, suspect: u64) {
+        for (volume, copy) in (0u16..).zip(&mut self.copies) {
+            *copy = copy.then(happens(suspect & bit(VolumeIndex(volume)) != 0));
+        }
+    }
+
     /// Takes what the record says, when the node starts or stops being primary.
     pub(crate) fn load(
         &mut self,
@@ -57,8 +61,7 @@ impl Suspect {
         cover: &HotExtents<StoreOp>,
         config: &Config,
     ) {
-        self.recorded = record.suspect;
-        self.volumes |= record.suspect;
+        self.all(|suspect| Happens::RecordTaken { suspect }, record.suspect);
         let followed = record.role == Role::Secondary && !record.wrote && !record.alone;
         // Of one that an operator discarded the hot extents are lost with the rest.
         let hot_tells = followed && record.consistent && !record.discarded;
@@ -72,34 +75,42 @@ impl Suspect {
     }
 
     /// Whether the copy of that volume is suspect.
-    pub(crate) const fn is(&self, volume: VolumeIndex) -> bool {
-        self.volumes & bit(volume) != 0
+    #[inline]
+    pub(crate) fn is(&self, volume: VolumeIndex) -> bool {
+        self.copies[usize::from(volume.0)].is_suspect()
     }
 
     /// Whether any copy is.
-    pub(crate) const fn any(&self) -> bool {
-        self.volumes != 0
+    #[inline]
+    pub(crate) fn any(&self) -> bool {
+        self.copies.iter().any(|copy| copy.is_suspect())
     }
 
     /// Which are: a bit each.
-    pub(crate) const fn volumes(&self) -> u64 {
-        self.volumes
+    pub(crate) fn volumes(&self) -> u64 {
+        let all = (0u16..).map(VolumeIndex).zip(&self.copies);
+        all.filter(|(_, copy)| copy.is_suspect()).fold(0, |set, (volume, _)| set | bit(volume))
     }
 
     /// The first one.
     pub(crate) fn first(&self) -> VolumeIndex {
-        VolumeIndex(self.volumes.trailing_zeros() as u16)
+        VolumeIndex(self.volumes().trailing_zeros() as u16)
     }
 
-    /// What no durable record says yet.
-    pub(crate) const fn unrecorded(&self) -> u64 {
-        self.volumes & !self.recorded
+    /// Whether that copy is suspect, and no durable record says so.
+    pub(crate) fn is_unrecorded(&self, volume: VolumeIndex) -> bool {
+        self.copies[usize::from(volume.0)].is_unrecorded()
+    }
+
+    /// Whether any copy is.
+    pub(crate) fn any_unrecorded(&self) -> bool {
+        self.copies.iter().any(|copy| copy.is_unrecorded())
     }
 
     /// A flush of a volume failed.
     pub(crate) fn flush_failed(&mut self, volume: VolumeIndex) {
-        self.volumes |= bit(volume);
-        self.fresh |= bit(volume);
+        let copy = &mut self.copies[usize::from(volume.0)];
+        *copy = copy.then(Happens::FlushFails);
     }
 
     /// All of a volume must be written again.
@@ -133,9 +144,9 @@ impl Suspect {
 
     /// A record is made that says what is known now; its goal may end some of it.
     pub(crate) fn shape(&mut self, b: &mut Superblock, leads: bool) {
-        self.fresh = 0;
-        b.suspect |= self.volumes;
-        if self.unrecorded() != 0 || (leads && self.any()) {
+        self.all(|_| Happens::RecordMade, 0);
+        b.suspect |= self.volumes();
+        if self.any_unrecorded() || (leads && self.any()) {
             // Everything counts as marked from here on; a record that says seeding proves nothing either.
             b.marks_void |= b.seeding == 0;
         }
@@ -143,11 +154,14 @@ impl Suspect {
 
     /// That record is durable. Returns whether it tells of a failure that none before it told of.
     pub(crate) fn saved(&mut self, record: &Superblock) -> bool {
-        let before = core::mem::replace(&mut self.recorded, record.suspect);
-        self.volumes = record.suspect | self.fresh;
-        let still = self.volumes;
-        self.places.retain(|(volume, _)| still & bit(*volume) != 0);
-        record.suspect & !before != 0
+        let all = (0u16..).map(VolumeIndex).zip(&self.copies);
+        let news = all
+            .into_iter()
+            .any(|(volume, copy)| record.suspect & bit(volume) != 0 && !copy.is_recorded());
+        self.all(|suspect| Happens::RecordDurable { suspect }, record.suspect);
+        let copies = &self.copies;
+        self.places.retain(|(volume, _)| copies[usize::from(volume.0)].is_suspect());
+        news
     }
 
     /// Why nothing may be copied from here.

@@ -6,7 +6,6 @@ use crate::effect::{Effect, Keep, StoreOp};
 use crate::event::StoreOutcome;
 use crate::local::Local;
 use crate::local::failure::Failed;
-use crate::local::suspect::bit;
 use crate::purpose::Purpose;
 use crate::record::Record;
 use crate::record::keep::PAGES_AT_ONCE;
@@ -171,14 +170,12 @@ impl Standing {
     fn cooling(&self, volume: VolumeIndex, record: &Record, local: &Local) -> Cooling {
         let (suspect, b) = (local.suspect(), record.superblock());
         let void = b.marks_void || b.seeding != 0;
-        let recorded = suspect.unrecorded() & bit(volume) == 0;
-        // On a node that does not lead.
-        let kept = if b.marks_void { suspect.volumes() } else { suspect.unrecorded() };
+        let recorded = !suspect.is_unrecorded(volume);
         match self.primary() {
             Some(primary) if primary.is_lost(volume) => Cooling::Unflushed,
             Some(_) if suspect.is(volume) && recorded && void => Cooling::Unflushed,
             Some(_) if suspect.is(volume) => Cooling::Never,
-            None if kept & bit(volume) != 0 => Cooling::Never,
+            None if suspect.is(volume) && (b.marks_void || !recorded) => Cooling::Never,
             _ => Cooling::Flushed,
         }
     }

@@ -79,7 +79,7 @@ impl Standing {
     /// A failed flush must be recorded, and can be.
     pub(crate) fn owes_failed_flush(&self, local: &Local) -> bool {
         let forgets = self.leads() && planted(Plant::SuspectUnrecorded);
-        local.suspect().unrecorded() != 0 && !local.metadata_failed() && !forgets
+        local.suspect().any_unrecorded() && !local.metadata_failed() && !forgets
     }
 
     /// Records it.

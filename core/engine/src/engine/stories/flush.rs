@@ -403,7 +403,7 @@ fn a_copy_that_was_discarded_with_its_metadata_is_written_again_whatever_it_read
     let config = config();
     let mut record = Superblock::new(&config.group, &config.node, [SIZE.0].into());
     (record.discarded, record.suspect) = (true, 1);
-    let mut suspect = crate::local::suspect::Suspect::default();
+    let mut suspect = crate::local::suspect::Suspect::new(1);
     suspect.load(&record, &helio_bitmap::HotExtents::new(&[SIZE], 4), &config);
     assert!(suspect.touches(V, Extent::new(0, 4096)), "no hot extent tells of it any more");
 }

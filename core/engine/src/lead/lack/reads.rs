@@ -226,7 +226,7 @@ impl Primary {
     fn deny_lacking(&mut self, local: &Local, turn: &mut Turn) {
         // The record being saved may end a suspicion, and a flush may have failed since that record was made.
         let ending = self.lack.as_ref().is_some_and(|lack| lack.stage == Stage::Ending);
-        let recording = local.suspect().unrecorded() != 0 && !planted(Plant::SuspectUnrecorded);
+        let recording = local.suspect().any_unrecorded() && !planted(Plant::SuspectUnrecorded);
         if (ending || recording) && !local.metadata_failed() {
             return;
         }
