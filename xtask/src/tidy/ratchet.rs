@@ -54,7 +54,7 @@ const RATCHETS: [Ratchet; 7] = [
     },
     Ratchet {
         rule: "large-state",
-        free: 12,
+        free: state::LARGE,
         limits: &[],
         hint: "split the struct by what changes together",
         measure: state::large,
