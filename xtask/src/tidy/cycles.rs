@@ -5,23 +5,16 @@
 //! name that the file there only imports or re-exports is followed to the file that defines it. Globs are not followed, and
 //! a call of a method on a value is not seen.
 
-use super::items::{pieces, visibility};
+use super::imports::{Import, imports, in_code, inside, module};
 use super::methods::engine;
 use super::ratchet::{Count, Place};
-use super::source::{Source, is_word};
+use super::source::Source;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 /// Most files of a cycle that is small.
 const FEW: usize = 4;
 /// Most re-exports that one path is followed through.
 const STEPS: usize = 8;
-
-/// A name in a file, and the path that it stands for.
-struct Import {
-    name: String,
-    path: Vec<String>,
-}
 
 /// A file of the engine.
 struct Module<'a> {
@@ -54,9 +47,10 @@ fn cycles(core: &[Source]) -> Vec<Vec<Place>> {
     };
     let sets: BTreeSet<BTreeSet<usize>> = (0..uses.len()).map(both).collect();
     let place = |set: &BTreeSet<usize>, at: usize| {
-        let inside = (&uses[at] & set).into_iter().filter(|to| *to != at);
-        let inside: Vec<_> = inside.map(|to| modules[to].inside().display().to_string()).collect();
-        Place::new(&modules[at].source.path, 1, 1, &format!("uses {}", inside.join(", ")))
+        let used = (&uses[at] & set).into_iter().filter(|to| *to != at);
+        let used: Vec<_> =
+            used.map(|to| inside(&modules[to].source.path).display().to_string()).collect();
+        Place::new(&modules[at].source.path, 1, 1, &format!("uses {}", used.join(", ")))
     };
     let large = sets.into_iter().filter(|set| set.len() > 1);
     large.map(|set| set.iter().map(|at| place(&set, *at)).collect()).collect()
@@ -68,7 +62,7 @@ fn graph(modules: &[Module<'_>]) -> Vec<BTreeSet<usize>> {
         modules.iter().enumerate().map(|(at, module)| (module.path.as_slice(), at)).collect();
     let used = modules.iter().enumerate().map(|(at, module)| {
         let imported = module.imports.iter().map(|import| import.path.clone());
-        let paths = imported.chain(module.in_code());
+        let paths = imported.chain(in_code(module.source).map(|it| it.1));
         paths.filter_map(|path| resolve(modules, &by_path, at, &path, STEPS)).collect()
     });
     used.collect()
@@ -131,64 +125,14 @@ impl<'a> Module<'a> {
         if source.test.iter().all(|test| *test) {
             return None;
         }
-        let mut module = Self { source, path: Vec::new(), imports: imports(source) };
-        let inside = module.inside().with_extension("");
-        module.path = inside.iter().map(|part| part.to_string_lossy().into_owned()).collect();
-        module.path.pop_if(|last| last == "mod" || last == "lib");
-        Some(module)
+        Some(Self { source, path: module(&source.path), imports: imports(source) })
     }
-
-    /// Its path from the engine's folder.
-    fn inside(&self) -> &'a Path {
-        let path = &self.source.path;
-        path.strip_prefix("core/engine/src").unwrap_or(path)
-    }
-
-    /// The paths in a file's code, its `use` items included.
-    fn in_code(&self) -> Vec<Vec<String>> {
-        let lines = self.source.lines().filter(|(.., test)| !test);
-        let words = lines.flat_map(|(_, code, _)| code.split(|c| !(is_word(c) || c == ':')));
-        let paths = words
-            .filter(|word| word.contains("::") && !word.starts_with(':') && !word.ends_with(':'));
-        paths.map(segments).filter(|path| path.len() > 1).collect()
-    }
-}
-
-fn segments(path: &str) -> Vec<String> {
-    let parts = path.split("::").map(str::trim).filter(|part| !part.is_empty());
-    parts.map(str::to_owned).collect()
-}
-
-/// The names that a file imports, tests apart.
-fn imports(source: &Source) -> Vec<Import> {
-    let begun =
-        source.lines().filter(|(_, code, test)| !test && visibility(code).1.starts_with("use "));
-    let trees = begun.flat_map(|(line, ..)| {
-        let text = source.code[line - 1..].join(" ");
-        let tree = text.split(';').next().unwrap_or_default();
-        let tree = visibility(tree).1.strip_prefix("use ").unwrap_or_default();
-        leaves(&[], tree)
-    });
-    trees.collect()
-}
-
-/// The imports of a tree such as `a::{b, c as d}`, behind the path so far.
-fn leaves(before: &[String], tree: &str) -> Vec<Import> {
-    if let Some((head, list)) = tree.split_once('{') {
-        let list = list.trim_end().strip_suffix('}').unwrap_or(list);
-        let before = [before, &segments(head)].concat();
-        return pieces(list).into_iter().flat_map(|tree| leaves(&before, tree)).collect();
-    }
-    let (path, renamed) = tree.split_once(" as ").map_or((tree, None), |it| (it.0, Some(it.1)));
-    let mut path = [before, &segments(path)].concat();
-    path.pop_if(|last| last == "self");
-    let name = renamed.map_or(path.last().map_or("", String::as_str), str::trim).to_owned();
-    vec![Import { name, path }]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
 
     fn sets(files: &[(&str, &str)]) -> Vec<Vec<String>> {
         let read = |(path, text): &(&str, &str)| {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Rules `engine-methods` and `shared-bag`: how much of the engine's code can change all of its state.
+//! Rules `engine-methods` and `engine-borrow`: how much of the engine's code can change all of its state.
 
 use super::length::function;
 use super::ratchet::{Count, Place};
 use super::source::{Source, end_of_item, is_word};
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 const ENGINE: &str = "core/engine/src/engine.rs";
@@ -28,20 +29,24 @@ pub(super) fn of_engine(core: &[Source]) -> Vec<Count> {
     ]
 }
 
+/// The lines of each `impl` block of `Engine`, counted from 0, tests apart.
+fn blocks(source: &Source) -> impl Iterator<Item = RangeInclusive<usize>> + '_ {
+    let begun =
+        source.lines().filter(|(_, code, test)| !test && code.trim_start().starts_with("impl"));
+    let blocks = begun.map(|(line, ..)| line - 1..=end_of_item(&source.code, line - 1, 0));
+    blocks.filter(|block| {
+        let text = source.code[block.clone()].join("\n");
+        let head = text.split('{').next().unwrap_or_default().trim_end();
+        head.rsplit(|c| !is_word(c)).next() == Some("Engine")
+    })
+}
+
 /// How many functions stand in the `impl` blocks of `Engine`, tests apart.
 fn methods(source: &Source) -> usize {
-    let blocks =
-        source.lines().filter(|(_, code, test)| !test && code.trim_start().starts_with("impl"));
-    let counted = blocks.map(|(line, ..)| {
-        let last = end_of_item(&source.code, line - 1, 0);
-        let block = &source.code[line - 1..=last];
-        let text = block.join("\n");
-        let head = text.split('{').next().unwrap_or_default().trim_end();
-        if head.rsplit(|c| !is_word(c)).next() != Some("Engine") {
-            return 0;
-        }
+    let counted = blocks(source).map(|block| {
         let mut depth = 0_usize;
-        let direct = block.iter().zip(&source.test[line - 1..]).filter(|(code, test)| {
+        let lines = source.code[block.clone()].iter().zip(&source.test[block]);
+        let direct = lines.filter(|(code, test)| {
             let within = depth;
             depth = depth + code.matches('{').count() - code.matches('}').count();
             within == 1 && !**test && function(code).is_some()
@@ -51,27 +56,38 @@ fn methods(source: &Source) -> usize {
     counted.sum()
 }
 
-/// Every `&mut Shared`: with it a function can change the state of all rooms.
-pub(super) fn that_borrow_shared(core: &[Source]) -> Vec<Count> {
+/// Every `&mut Engine` other than as `self` or as a result: with it a function can change the state of all rooms.
+pub(super) fn that_borrow_engine(core: &[Source]) -> Vec<Count> {
     let places = engine(core).map(|source| {
+        let blocks: Vec<_> = blocks(source).collect();
         let lines = source.lines().filter(|(.., test)| !test);
-        let uses: Vec<usize> =
-            lines.flat_map(|(line, code, _)| vec![line; borrows(code)]).collect();
+        let uses = lines.flat_map(|(line, code, _)| {
+            let own = blocks.iter().any(|block| block.contains(&(line - 1)));
+            let number = borrows(code, "Engine") + if own { borrows(code, "Self") } else { 0 };
+            vec![line; number]
+        });
+        let uses: Vec<usize> = uses.collect();
         Place::new(&source.path, uses.first().copied().unwrap_or(1), uses.len(), "")
     });
-    vec![Count::new("uses of `&mut Shared`", places)]
+    vec![Count::new("uses of `&mut Engine`", places)]
 }
 
-/// How often a line borrows `Shared` to change it, under a lifetime or by a path too.
-fn borrows(code: &str) -> usize {
-    let found = code.match_indices("Shared").filter(|(at, name)| {
-        let whole = !code[at + name.len()..].starts_with(is_word);
+/// How often a line borrows a type to change it, under a lifetime or by a path too. Results and `self` do not count.
+fn borrows(code: &str, kind: &str) -> usize {
+    let found = code.match_indices(kind).filter(|(at, name)| {
+        let behind = &code[at + name.len()..];
+        // Before `::` it is part of an expression.
+        let whole = !behind.starts_with(is_word) && !behind.starts_with("::");
         let path = code[..*at].trim_end_matches(|c| is_word(c) || c == ':');
         // What stands between is the path of the type, and not the end of another name.
         let own = path.len() == *at || code[..*at].ends_with("::");
         let borrowed = path.trim_end().strip_suffix("mut").unwrap_or_default().trim_end();
         let behind_lifetime = borrowed.trim_end_matches(is_word).trim_end_matches('\'');
-        whole && own && (borrowed.ends_with('&') || behind_lifetime.ends_with('&'))
+        let before = borrowed.strip_suffix('&').or_else(|| behind_lifetime.strip_suffix('&'));
+        let is_self =
+            |before: &str| before.strip_suffix("self:").is_some_and(|it| !it.ends_with(is_word));
+        let counts = |before: &str| !before.ends_with("->") && !is_self(before);
+        whole && own && before.is_some_and(|before| counts(before.trim_end()))
     });
     found.count()
 }
@@ -109,11 +125,32 @@ mod tests {
     }
 
     #[test]
-    fn borrows_of_shared_are_counted_and_other_names_are_not() {
-        assert_eq!(borrows("fn a(s: &mut Shared, t: &'a mut Shared) {"), 2);
-        assert_eq!(borrows("fn a(s: &mut crate::shared::Shared)"), 1);
-        assert_eq!(borrows("fn a(s: &Shared, t: &mut SharedBytes, u: &mut NotShared)"), 0);
-        assert_eq!(borrows("let mut s = Shared::new();"), 0);
-        assert_eq!(borrows("impl Shared {"), 0);
+    fn borrows_of_a_type_are_counted_and_other_names_are_not() {
+        let of_engine = |code| borrows(code, "Engine");
+        assert_eq!(of_engine("fn a(e: &mut Engine, f: &'a mut Engine) {"), 2);
+        assert_eq!(of_engine("fn a(e: &mut crate::engine::Engine)"), 1);
+        assert_eq!(of_engine("    engine: &'a mut Engine,"), 1);
+        assert_eq!(of_engine("fn a(f: impl FnOnce(&mut Engine))"), 1);
+        assert_eq!(of_engine("fn a(e: &Engine, f: &mut EngineId, g: &mut NotEngine)"), 0);
+        assert_eq!(of_engine("fn a(self: &mut Engine, b: u8) -> &mut Engine {"), 0);
+        assert_eq!(of_engine("fn a(itself: &mut Engine)"), 1);
+        assert_eq!(of_engine("let mut e = Engine::new();"), 0);
+        assert_eq!(of_engine("let e = &mut Engine::new();"), 0);
+        assert_eq!(of_engine("impl Engine {"), 0);
+    }
+
+    #[test]
+    fn an_engine_that_is_handed_on_is_found_and_self_and_stories_are_not() {
+        let found = |path: &str, text: &str| {
+            that_borrow_engine(&[Source::read(Path::new(path), text)])[0].number()
+        };
+        let bag = "fn a(\n    engine: &mut Engine,\n) {\n}\n";
+        assert_eq!(found("core/engine/src/role/mod.rs", bag), 1);
+        assert_eq!(found("core/engine/src/engine.rs", bag), 1);
+        assert_eq!(found("core/engine/src/stories/roles.rs", bag), 0);
+        assert_eq!(found("core/engine/src/role/mod.rs", &format!("#[cfg(test)]\n{bag}")), 0);
+        let methods = "{\n    fn a(&mut self) -> &mut Self {}\n    fn b(other: &mut Self) {}\n}\n";
+        assert_eq!(found("core/engine/src/role/mod.rs", &format!("impl Engine {methods}")), 1);
+        assert_eq!(found("core/engine/src/role/mod.rs", &format!("impl Role {methods}")), 0);
     }
 }

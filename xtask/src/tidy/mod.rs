@@ -7,6 +7,7 @@ mod cycles;
 mod errors;
 mod floors;
 mod header;
+mod imports;
 mod items;
 mod length;
 mod links;

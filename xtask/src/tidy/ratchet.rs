@@ -32,11 +32,11 @@ const RATCHETS: [Ratchet; 7] = [
         measure: methods::of_engine,
     },
     Ratchet {
-        rule: "shared-bag",
+        rule: "engine-borrow",
         free: 0,
         limits: &[],
         hint: "pass the one thing that is needed, or return an effect",
-        measure: methods::that_borrow_shared,
+        measure: methods::that_borrow_engine,
     },
     Ratchet {
         rule: "crate-fields",
@@ -54,7 +54,7 @@ const RATCHETS: [Ratchet; 7] = [
     },
     Ratchet {
         rule: "large-state",
-        free: 12,
+        free: state::LARGE,
         limits: &[],
         hint: "split the struct by what changes together",
         measure: state::large,
