@@ -180,7 +180,8 @@ mod tests {
         assert!(sets(&[("a.rs", "use crate::b::B;"), ("b.rs", "use alloc::vec;")]).is_empty());
         let tests = "#[cfg(test)]\nmod tests {\n    use crate::a::A;\n}\nfn b() {}";
         assert!(sets(&[("a.rs", "use crate::b::B;"), ("b.rs", tests)]).is_empty());
-        let story = [("a.rs", "use crate::stories;"), ("stories.rs", "use crate::a::A;")];
+        let story =
+            [("a.rs", "use crate::engine::stories;"), ("engine/stories.rs", "use crate::a::A;")];
         assert!(sets(&story).is_empty());
     }
 

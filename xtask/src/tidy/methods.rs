@@ -11,10 +11,13 @@ const ENGINE: &str = "core/engine/src/engine.rs";
 
 /// The engine's sources; its stories are tests.
 pub(super) fn engine(core: &[Source]) -> impl Iterator<Item = &Source> {
-    core.iter().filter(|source| {
-        let inside = source.path.strip_prefix("core/engine/src");
-        inside.is_ok_and(|path| !path.starts_with("stories") && path != Path::new("stories.rs"))
-    })
+    core.iter().filter(|it| it.path.starts_with("core/engine/src") && !is_story(&it.path))
+}
+
+/// Whether a file is of the engine's stories.
+pub(super) fn is_story(path: &Path) -> bool {
+    let stories = Path::new("core/engine/src/engine/stories");
+    path.starts_with(stories) || path == stories.with_extension("rs")
 }
 
 /// The methods of `Engine`, inside and outside the file that composes the rooms.
@@ -118,7 +121,13 @@ mod tests {
     #[test]
     fn the_engine_has_its_own_count_and_stories_have_none() {
         let text = "impl Engine {\n    fn a() {}\n}\n";
-        let paths = ["engine.rs", "role/mod.rs", "local/lack.rs", "stories.rs", "stories/roles.rs"];
+        let paths = [
+            "engine.rs",
+            "role/mod.rs",
+            "local/lack.rs",
+            "engine/stories.rs",
+            "engine/stories/roles.rs",
+        ];
         let core = paths.map(|at| Source::read(&Path::new("core/engine/src").join(at), text));
         let places: Vec<usize> = of_engine(&core).iter().map(|it| it.places.len()).collect();
         assert_eq!(places, [2, 1]);
@@ -147,7 +156,7 @@ mod tests {
         let bag = "fn a(\n    engine: &mut Engine,\n) {\n}\n";
         assert_eq!(found("core/engine/src/role/mod.rs", bag), 1);
         assert_eq!(found("core/engine/src/engine.rs", bag), 1);
-        assert_eq!(found("core/engine/src/stories/roles.rs", bag), 0);
+        assert_eq!(found("core/engine/src/engine/stories/roles.rs", bag), 0);
         assert_eq!(found("core/engine/src/role/mod.rs", &format!("#[cfg(test)]\n{bag}")), 0);
         let methods = "{\n    fn a(&mut self) -> &mut Self {}\n    fn b(other: &mut Self) {}\n}\n";
         assert_eq!(found("core/engine/src/role/mod.rs", &format!("impl Engine {methods}")), 1);

@@ -144,7 +144,7 @@ mod tests {
         let text = "pub struct A {\n    pub(crate) a: u8,\n    pub(super) b: u8,\n    pub c: u8,\n    d: u8,\n}\n\
                     pub(crate) struct B(pub u8, pub(crate) u8, u8);\n";
         assert_eq!(found(open_fields, "core/ledger/src/a.rs", text), [4]);
-        assert_eq!(found(open_fields, "core/engine/src/stories/a.rs", text), [0]);
+        assert_eq!(found(open_fields, "core/engine/src/engine/stories/a.rs", text), [0]);
         assert_eq!(found(open_fields, "core/ledger/src/a_tests.rs", text), [0]);
     }
 
