@@ -364,7 +364,9 @@ impl View<'_> {
             primary.recall(peer, reversed, self.line_does_not_fit(), &mut facts);
             facts.equal &= self.resync.update().is_proven_needless();
         }
-        facts.seeding = self.resync.seed().is_under_way(self.record.superblock());
+        // A record that is on its way says that everything is copied after all.
+        facts.seeding = self.resync.seed().is_under_way(self.record.superblock())
+            && !self.record.wants(|goal| *goal == Goal::Void);
         facts.seeded = self.resync.seed().has_passed(peer);
         Some(facts)
     }

@@ -61,16 +61,14 @@ impl Primary {
         let same_process = self.target.incarnation() == Some(peer.incarnation);
         let known = same_process || peer.lineage.generation == ours.generation;
         let followed = !(peer.wrote || peer.alone);
-        let holds_less =
-            followed && known && peer.head.max(peer.received) < self.target.cursors().durable();
-        // The same process acknowledged items of this generation, and is now in an earlier one, perhaps as its former primary.
+        let durable = self.target.cursors().durable();
+        let holds_less = followed && known && peer.clean && peer.head.max(peer.received) < durable;
+        // It recorded the generation of an item before it told that item to be durable, and is now in an earlier one, perhaps as
+        // its former primary. Which process says so does not matter: an earlier one may come back, with its machine.
         let fork = ours.fork_from(peer.lineage.generation);
-        let before = same_process
-            && !peer.alone
-            && fork.is_some_and(|fork| fork < self.target.cursors().durable());
+        let before = !peer.alone && fork.is_some_and(|fork| fork < self.target.told_durable());
         self.target.incarnation().is_some()
             && peer.trusted
-            && peer.clean
             && (holds_less || before)
             && !planted(Plant::TrustSnapshot)
     }

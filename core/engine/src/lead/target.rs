@@ -107,6 +107,8 @@ pub(super) struct Target {
     owed: Owed,
     /// How far the peer is.
     cursors: Cursors,
+    /// The last position that it told to be durable; an update begins behind positions of which it told nothing.
+    told_durable: Sequence,
     /// Up to here, what the peer has durable was taken note of.
     settled: Sequence,
     /// The stream, while one flows.
@@ -131,6 +133,7 @@ impl Target {
         Self {
             owed: Owed::at_start(equal),
             cursors: Cursors::all_at(head),
+            told_durable: Sequence::ZERO,
             settled: head,
             flow: None,
             streams: 0,
@@ -152,6 +155,11 @@ impl Target {
     #[inline]
     pub(super) const fn cursors(&self) -> &Cursors {
         &self.cursors
+    }
+
+    /// The last position that the peer told to be durable.
+    pub(super) const fn told_durable(&self) -> Sequence {
+        self.told_durable
     }
 
     /// A stream flows.
@@ -277,6 +285,7 @@ impl Target {
         }
         flow.uptake = Uptake::CaughtUp;
         self.cursors = told;
+        self.told_durable = told.durable;
         Ok(Some(old))
     }
 

@@ -123,7 +123,8 @@ impl Oracle {
         })
     }
 
-    /// A node writes what its primary sends: not an older version over one that was answered.
+    /// A node writes what its primary sends: not an older version over one that was answered. A client's write that is sent again
+    /// to a peer that restarted is no such thing: the later one follows it, and neither is read from the copy.
     pub(super) fn judge_overwrite(
         &self,
         side: Side,
@@ -136,6 +137,9 @@ impl Oracle {
         else {
             return Ok(());
         };
+        if history.is_whole_write(volume, first, stamps) {
+            return Ok(());
+        }
         let left = &self.left[side.other().index()].gone_back;
         for (block, stamp) in (first..).zip(stamps) {
             let place = Place { volume, block };

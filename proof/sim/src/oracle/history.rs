@@ -129,6 +129,14 @@ impl History {
         (write.volume, write.first, vec![write.stamp; write.indices.len()])
     }
 
+    /// Whether these are the bytes of one write of a client, from its first block to its last.
+    pub(crate) fn is_whole_write(&self, volume: VolumeIndex, first: u32, stamps: &[Stamp]) -> bool {
+        self.writes.iter().any(|write| {
+            (write.volume, write.first, write.indices.len()) == (volume, first, stamps.len())
+                && stamps.iter().all(|stamp| *stamp == write.stamp)
+        })
+    }
+
     /// What was answered counts no more: the operator gave it up.
     pub(crate) fn give_up(&mut self) {
         self.answered.clear();

@@ -181,7 +181,13 @@ fn a_target_behind_what_it_reported_as_durable_is_compared_whole() {
 
 #[test]
 fn a_target_that_followed_and_is_back_in_the_generation_that_it_led_is_compared_whole() {
-    for (followed, label) in [(false, "update-marks"), (true, "target-rolled-back")] {
+    let rows = [
+        (false, PEER, "update-marks"),
+        (false, PEER + 1, "resume-durable"),
+        (true, PEER, "target-rolled-back"),
+        (true, PEER + 1, "target-rolled-back"),
+    ];
+    for (followed, incarnation, label) in rows {
         let mut desk = Desk::replicating(Mode::Async);
         desk.lose_link();
         let durable = desk.engine.view().status(desk.now).cursors.peer_durable;
@@ -189,10 +195,10 @@ fn a_target_that_followed_and_is_back_in_the_generation_that_it_led_is_compared_
         let led = generation(1);
         desk.engine.record.superblock_mut().lineage =
             led.fork(Generation { number: 2, tag: 9 }, fork);
-        let peer =
+        let back =
             Hello { wrote: true, head: fork, durable: fork, metadata: 9, ..hello(led, true) };
-        desk.meet(peer);
-        assert_eq!(row(&desk), Some(label));
+        desk.meet(Hello { incarnation, ..back });
+        assert_eq!(row(&desk), Some(label), "an earlier process comes back with its machine");
     }
 }
 

@@ -51,6 +51,33 @@ fn only_what_was_written_since_is_copied_to_the_shipped_disk() {
     assert_eq!((start.whole, start.consistent, start.to_copy), (true, false, REGION.0));
 }
 
+/// Another copy of the peer had counted further.
+#[test]
+fn the_metadata_of_a_peer_that_begins_while_a_disk_is_shipped_counts_from_its_own_beginning() {
+    for given_up in [false, true] {
+        let mut desk = seeding();
+        desk.engine.record.keeping_mut().ages_mut().hear(500);
+        if given_up {
+            desk.command(Command::FullResync);
+        }
+        desk.meet_before_saving(Hello { metadata: 3, discarded: true, ..blank() });
+        assert_eq!(label(&desk), Some(if given_up { "new-peer" } else { "seeding" }));
+        if !given_up {
+            desk.command(Command::SeedEnd);
+        }
+        desk.store_all();
+        desk.save_all();
+        desk.store_all();
+        desk.acked(2);
+        desk.lose_link();
+        let head = desk.engine.view().status(desk.now).cursors.peer_durable;
+        let again =
+            Hello { head, received: head, durable: head, ..hello(desk.lineage_now(), true) };
+        desk.meet(Hello { metadata: 4, ..again });
+        assert_ne!(label(&desk), Some("target-rolled-back"), "given up: {given_up}");
+    }
+}
+
 #[test]
 fn a_disk_that_is_not_the_shipped_one_is_refused_and_nothing_changes() {
     let mut desk = seeding();
