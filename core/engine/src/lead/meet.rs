@@ -66,7 +66,7 @@ impl Primary {
         // It recorded the generation of an item before it told that item to be durable, and is now in an earlier one, perhaps as
         // its former primary. Which process says so does not matter: an earlier one may come back, with its machine.
         let fork = ours.fork_from(peer.lineage.generation);
-        let before = !peer.alone && fork.is_some_and(|fork| fork < self.target.told_durable());
+        let before = fork.is_some_and(|fork| fork < self.target.told_durable());
         self.target.incarnation().is_some()
             && peer.trusted
             && (holds_less || before)

@@ -182,12 +182,13 @@ fn a_target_behind_what_it_reported_as_durable_is_compared_whole() {
 #[test]
 fn a_target_that_followed_and_is_back_in_the_generation_that_it_led_is_compared_whole() {
     let rows = [
-        (false, PEER, "update-marks"),
-        (false, PEER + 1, "resume-durable"),
-        (true, PEER, "target-rolled-back"),
-        (true, PEER + 1, "target-rolled-back"),
+        (false, PEER, false, "update-marks"),
+        (false, PEER + 1, false, "resume-durable"),
+        (true, PEER, false, "target-rolled-back"),
+        (true, PEER + 1, false, "target-rolled-back"),
+        (true, PEER + 1, true, "target-rolled-back"),
     ];
-    for (followed, incarnation, label) in rows {
+    for (followed, incarnation, alone, label) in rows {
         let mut desk = Desk::replicating(Mode::Async);
         desk.lose_link();
         let durable = desk.engine.view().status(desk.now).cursors.peer_durable;
@@ -197,7 +198,7 @@ fn a_target_that_followed_and_is_back_in_the_generation_that_it_led_is_compared_
             led.fork(Generation { number: 2, tag: 9 }, fork);
         let back =
             Hello { wrote: true, head: fork, durable: fork, metadata: 9, ..hello(led, true) };
-        desk.meet(Hello { incarnation, ..back });
+        desk.meet(Hello { incarnation, alone, ..back });
         assert_eq!(row(&desk), Some(label), "an earlier process comes back with its machine");
     }
 }
