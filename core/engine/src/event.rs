@@ -323,7 +323,7 @@ pub enum Event {
     /// Configuration that can change while running.
     Reconfigure {
         /// The new one; names and volumes are unchanged.
-        config: crate::Config,
+        config: crate::config::Config,
     },
     /// What the calendar shows now; told before anything else, where anybody knows, and again when it was set.
     Calendar(WallTime),

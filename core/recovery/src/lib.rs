@@ -7,10 +7,12 @@
 
 extern crate alloc;
 
+mod handing;
 mod returning;
 mod table;
 mod words;
 
+pub use handing::{Handing, OnHanding, on_handing};
 pub use returning::{OnReturn, Returning, on_return};
 pub use table::{
     Decision, Facts, Kinship, Verdict, decide, facts_of, is_equal_at_fork, is_lost, is_older,

@@ -220,7 +220,7 @@ impl Engine {
                 let passed = self.permit.pause().peer_answered(serving);
                 primary.check_ends(passed, &self.local, &mut self.permit, &mut self.turn);
             }
-            self.handed(serving);
+            self.handed();
             if !self.standing.leads() && !serving && self.standing.is(Following::Returning) {
                 self.meet_without_primary();
             }

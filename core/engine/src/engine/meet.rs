@@ -48,7 +48,7 @@ impl Engine {
             self.record.want(Goal::Void);
             self.begin_record();
         }
-        self.handed(serving);
+        self.handed();
         if self.standing.leads() {
             if self.view().lease_was_taken() {
                 self.permit.lease_mut().use_granted(&mut self.turn);

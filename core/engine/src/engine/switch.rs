@@ -26,9 +26,9 @@ use crate::role::{Following, Leading, LeaveStage, Stage, busy};
 use crate::show::view::View;
 use alloc::format;
 use alloc::string::String;
-use helio_format::lineage::Relation;
 use helio_format::message::{Message, Parting};
 use helio_format::roles::Roles;
+use helio_recovery::{self as recovery, Handing, OnHanding};
 use helio_units::{Moment, Sequence};
 
 impl Engine {
@@ -122,46 +122,33 @@ impl Engine {
     }
 
     /// The peer introduced itself: while a role is being handed to it, that tells what became of it.
-    pub(crate) fn handed(&mut self, serving: bool) {
+    pub(crate) fn handed(&mut self) {
         let Stage::Following(Following::Handing { command, .. }) = self.standing.stage() else {
             return;
         };
-        let Some(hello) = self.peer.session().peer() else { return };
-        let peer = self.turn.config().peer.clone();
-        let generation = hello.lineage.generation;
-        match self.record.superblock().lineage.relation_of(&hello.lineage) {
-            _ if serving => {
-                self.standing.stand(Following::Secondary);
-                let text = format!("{peer} is primary now, in generation {generation}");
-                self.peer.session().finish(command, Ok(text), &mut self.turn);
+        let (session, ours) = (self.peer.session(), self.view().hello());
+        let Some(hello) = session.peer() else { return };
+        let (peer, group) = (&self.turn.config().peer, &self.turn.config().group);
+        let handing = Handing::of(&ours, hello, session.is_proven());
+        let not_switched = |text, hint| Err(Refusal::new("not-switched", text, hint));
+        let result = match recovery::on_handing(&handing).verdict {
+            OnHanding::Wait => return,
+            OnHanding::TakeBack => return self.take_back("it is still secondary"),
+            OnHanding::Done => {
+                let generation = hello.lineage.generation;
+                Ok(format!("{peer} is primary now, in generation {generation}"))
             }
-            Relation::Descendant(_) => {
-                self.standing.stand(Following::Secondary);
-                let text = format!("{peer} became primary, and is not primary any more");
-                let hint =
-                    format!("`helio status {}` on {peer} shows why", self.turn.config().group);
-                self.peer.session().finish(
-                    command,
-                    Err(Refusal::new("not-switched", text, hint)),
-                    &mut self.turn,
-                );
-            }
-            Relation::Unrelated => {
-                self.standing.stand(Following::Secondary);
-                let text = format!("{peer} connected with an unrelated copy");
-                let hint = format!("`helio explain {}` on both nodes", self.turn.config().group);
-                self.peer.session().finish(
-                    command,
-                    Err(Refusal::new("not-switched", text, hint)),
-                    &mut self.turn,
-                );
-            }
-            // A hello may have waited in a connection that the peer gave up before it was invited.
-            Relation::Same if !self.peer.session().is_proven() => {}
-            Relation::Same => self.take_back("it is still secondary"),
-            // It followed this generation to its end: a word from before comes late, and proves nothing.
-            _ => {}
-        }
+            OnHanding::DoneAndLeft => not_switched(
+                format!("{peer} became primary, and is not primary any more"),
+                format!("`helio status {group}` on {peer} shows why"),
+            ),
+            OnHanding::Lost => not_switched(
+                format!("{peer} connected with an unrelated copy"),
+                format!("`helio explain {group}` on both nodes"),
+            ),
+        };
+        self.standing.stand(Following::Secondary);
+        self.peer.session_mut().finish(command, result, &mut self.turn);
     }
 
     /// Nothing was heard of the one that was asked to take over: it may be primary, so this node is not.
