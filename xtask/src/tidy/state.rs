@@ -20,7 +20,7 @@ const PLAIN: [(&str, &[&str], &str); 24] = [
     ("core/engine/src/event.rs", &[], "messages to the engine"),
     ("core/engine/src/effect.rs", &[], "messages from the engine"),
     ("core/engine/src/refusal.rs", &["Refusal"], "the result of a command"),
-    ("core/recovery/src/returning.rs", &["Returning"], "facts of one decision"),
+    ("core/recovery/src/returning.rs", &["Returning", "Handing"], "facts of one decision"),
     ("core/copy/src/pace.rs", &["ResyncConfig"], "configuration, replaced as a whole"),
     ("core/engine/src/resync/verify.rs", &["VerifyPass"], "status of a verify that ended"),
     ("core/engine/src/resync/verified.rs", &["Verified"], "status of a verify that ended"),
