@@ -12,7 +12,7 @@ use std::path::Path;
 pub(super) const LARGE: usize = 12;
 
 /// Structs that are plain data and not mutable state: the path, the names (none: all structs there), and the reason.
-const PLAIN: [(&str, &[&str], &str); 24] = [
+const PLAIN: [(&str, &[&str], &str); 25] = [
     ("core", &["Facts"], "facts of one decision: gathered, judged, dropped"),
     ("core/recovery/src/table.rs", &["Row"], "a row of the constant decision table"),
     ("core/recovery/src/words.rs", &["LastDecision"], "the facts of a decision, kept to be shown"),
