@@ -2,6 +2,7 @@
 //! The engine of one group on one node: one event at a time, then settle.
 
 mod accept;
+mod change;
 mod command;
 mod conversation;
 mod hook;

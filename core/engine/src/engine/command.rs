@@ -1,21 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What an operator commands, and what a role waits for.
+//! What an operator commands.
 
 use crate::engine::Engine;
 use crate::event::{Command, CommandId};
-use crate::follow::follower::Follower;
-use crate::record::save::Goal;
 use crate::record::save::Leave;
 use crate::refusal::Refusal;
-use crate::role::Following;
-use crate::role::Leading;
-use crate::role::LeaveStage;
-use crate::role::Stage;
 use crate::role::busy;
 use crate::show::view::View;
 use alloc::format;
 use alloc::string::String;
-use helio_units::{Mode, Moment};
+use helio_units::Mode;
 
 impl Engine {
     pub(crate) fn command(&mut self, id: CommandId, command: Command) {
@@ -158,74 +152,6 @@ impl Engine {
         self.local.hot_mut().bitmap_changed();
         self.resync(id)
     }
-
-    /// Moves a change of role on as far as it can go now.
-    pub(crate) fn change_role(&mut self) {
-        let drains = self.standing.is_draining();
-        let last_copy = if drains { self.view().last_copy() } else { None };
-        self.standing.keep_last_copy(last_copy, &mut self.turn);
-        let failed = self.standing.failed();
-        match self.standing.stage() {
-            // A beginning that was being recorded when the promotion began may have made the copy inconsistent.
-            Stage::Following(Following::Promoting { saving: false, .. })
-                if !self.record.superblock().consistent && failed.is_none() =>
-            {
-                let refusal = self.view().needs_sync();
-                if self.view().may_restore_now() {
-                    let (keeper, record) = (&mut self.keeper, &mut self.record);
-                    self.standing.restore_or_end(refusal, keeper, record, &mut self.turn);
-                }
-            }
-            Stage::Following(Following::Promoting { saving: false, .. })
-                if self.permit.lease().ran_out(self.turn.now()) =>
-            {
-                let refusal = self.permit.lease_mut().end_takeover(self.turn.config());
-                self.standing.not_promoted(refusal, &self.record, &mut self.turn);
-            }
-            Stage::Following(Following::Promoting { command, equal, saving: false })
-                if self.view().can_leave_following() && self.keeper.is_over(&self.local) =>
-            {
-                self.standing.stand(Following::Promoting { command, equal, saving: true });
-                self.record.want(Goal::Promoted);
-            }
-            Stage::Following(Following::Promoting { saving: false, .. })
-                if let Some(failed) = failed =>
-            {
-                let refusal = self.view().volume_refusal(failed.0, failed.1);
-                self.standing.not_promoted(refusal, &self.record, &mut self.turn);
-            }
-            Stage::Leading(Leading::Leaving { command, to: Leave::Hand, until, stage })
-                if self.view().cannot_hand(until, stage) =>
-            {
-                let refusal = self.view().why_not_handed();
-                self.standing.keep_primary(&refusal, &mut self.turn);
-                self.peer.session().finish(command, Err(refusal), &mut self.turn);
-            }
-            Stage::Following(Following::Handing { until, .. }) if self.turn.now() >= until => {
-                self.handed_unheard()
-            }
-            Stage::Leading(Leading::Leaving { command, to, until, stage })
-                if stage == LeaveStage::Draining && self.view().is_delivered(until) =>
-            {
-                self.standing.flush_last(command, to, until, &mut self.local, &mut self.turn);
-            }
-            Stage::Following(Following::Closing { command, saving: false })
-                if self.view().can_leave_following() && self.standing.streaming().is_some() =>
-            {
-                self.standing.stand(Following::Closing { command, saving: true });
-                self.record.want(Goal::Closed);
-            }
-            Stage::Following(Following::Closing { saving: false, .. })
-                if self.view().can_leave_following()
-                    || (failed.is_some() && !self.standing.owes_failed_flush(&self.local))
-                    || self.view().is_stuck() =>
-            {
-                self.stop_now(None)
-            }
-            Stage::Leading(Leading::Leaving { stage: LeaveStage::Cooling, .. }) => self.cool_down(),
-            _ => {}
-        }
-    }
 }
 
 impl View<'_> {
@@ -282,32 +208,6 @@ impl View<'_> {
             format!("{group} is {} on this node", self.standing.stage().name()),
             format!("`helio {verb} {group}` on the primary, which may be {peer}"),
         )
-    }
-
-    pub(crate) fn can_leave_following(&self) -> bool {
-        let drained = |f: &Follower| f.is_drained() && f.failed().is_none();
-        self.standing.follower().is_some_and(drained) && !self.record.is_saving()
-    }
-
-    pub(crate) fn role_deadline(&self) -> Moment {
-        let due = match self.standing.stage() {
-            // Behind that moment it is only what is under way that it waits for.
-            Stage::Leading(Leading::Leaving { until, stage: LeaveStage::Draining, .. })
-                if until <= self.turn.now() =>
-            {
-                Moment::NEVER
-            }
-            Stage::Leading(Leading::Leaving { until, stage: LeaveStage::Draining, .. }) => until,
-            Stage::Leading(Leading::Leaving {
-                until,
-                to: Leave::Hand,
-                stage: LeaveStage::Cooling,
-                ..
-            }) => until,
-            Stage::Following(Following::Handing { until, .. }) => until,
-            _ => self.asked.switch_until(),
-        };
-        due.min(self.stop_deadline())
     }
 
     /// Whether the link is free for a new conversation.
