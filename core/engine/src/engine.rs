@@ -5,11 +5,9 @@ mod accept;
 mod change;
 mod command;
 mod conversation;
-mod hook;
 mod invalid;
 mod keep;
 mod keeping;
-mod lack;
 mod last_copy;
 mod lease;
 mod leave;
@@ -40,6 +38,7 @@ use crate::local::Local;
 use crate::local::blocks::Blocks;
 use crate::local::members::Members;
 use crate::peer::Peer;
+use crate::peer::hang_up::HangUp;
 use crate::peer::lease::Lease;
 use crate::peer::pause::{End, Pause};
 use crate::peer::permit::Permit;
@@ -142,21 +141,23 @@ impl Engine {
     }
 
     fn take(&mut self, event: Event) {
+        let Self { standing, record, resync, local, permit, turn, .. } = self;
         match event {
             Event::Request(Request { operation: Operation::Discard { .. }, .. })
                 if planted(Plant::PanicAtDiscard) =>
             {
                 panic!("planted: a client discards")
             }
-            Event::Request(request) => match self.standing.taker() {
-                Some(primary) => {
-                    primary.request(request, &mut self.local, &self.permit, &mut self.turn);
-                }
-                None => self.turn.deny_not_primary(request),
+            Event::Request(request) => match standing.taker() {
+                Some(primary) => primary.request(request, local, permit, turn),
+                None => turn.deny_not_primary(request),
             },
             Event::StoreDone { io, outcome } => self.store_done(io, outcome),
             Event::SuperblockSaved { ok, sequence } => self.superblock_saved(ok, sequence),
-            Event::Kept { kept, ok, sequence } => self.kept(kept, ok, sequence),
+            Event::Kept { kept, ok, sequence } => {
+                record.keeping_mut().ages_mut().changed(sequence);
+                standing.kept((kept, ok), resync.seed_mut(), record, local, permit, turn);
+            }
             Event::BeforeFound(kept) => self.keeper.found(&kept),
             Event::BeforeDone(outcome) => {
                 let start = self.standing.follower().and_then(Follower::starting);
@@ -198,11 +199,12 @@ impl Engine {
                 }
                 self.peer.session_mut().ping_by(self.permit.lease().ping_at(self.turn.now()));
             }
-            Event::Calendar(shows) => {
-                self.turn.set_calendar(Calendar::told(self.turn.now(), shows))
-            }
+            Event::Calendar(shows) => turn.set_calendar(Calendar::told(turn.now(), shows)),
             Event::VerifyRemembered(memory) => self.resync.verify_mut().remember(memory),
-            Event::HookAnswered { refused } => self.hook_answered(refused),
+            Event::HookAnswered { refused } => {
+                let connected = self.peer.session().peer().is_some();
+                standing.hook_answered(refused, connected, record, resync, local, turn);
+            }
             Event::Held { by } => self.asked.hold(by),
             Event::Used { volumes } => self.local.blocks_mut().used(volumes),
             Event::Tick => {}
@@ -321,7 +323,12 @@ impl Engine {
     /// What the record does not say yet. It comes behind the loss of the peer, which changes what is to be recorded, and before
     /// the role changes, which waits for records. Each record is begun where it is asked for: the next may build on it.
     fn settle_records(&mut self) {
-        self.lease_step();
+        let Self { standing, peer, permit, record, local, turn, .. } = self;
+        standing.lease_step(permit, peer.session_mut(), record, local, turn);
+        if !self.standing.leads() {
+            let (it_may, up) = (self.view().lease_use(), self.peer.session().peer().is_some());
+            self.permit.lease_mut().step(it_may, up, &mut self.turn);
+        }
         self.begin_record();
         let serves = self.standing.serves();
         if self.resync.seed().is_comparing() {
@@ -401,7 +408,10 @@ impl Engine {
         if !self.standing.has_stopped() {
             self.arrange_keeping();
             self.begin_record();
-            self.keep_step();
+            let Self { standing, peer, resync, record, local, permit, turn, .. } = self;
+            if standing.keep_step(peer.session(), resync.seed(), record, local, permit, turn) {
+                self.fail_parked();
+            }
             self.begin_record();
         }
     }
@@ -447,7 +457,10 @@ impl Engine {
             && !self.view().is_link_down()
         {
             let volume = self.turn.config().name_of(volume);
-            self.hang_up(Parting::VolumeFailed, alloc::format!("volume {volume}: {fault}"));
+            self.hang_up(HangUp::new(
+                Parting::VolumeFailed,
+                alloc::format!("volume {volume}: {fault}"),
+            ));
         }
     }
 

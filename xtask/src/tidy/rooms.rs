@@ -27,7 +27,7 @@ const ROOMS: [(&str, &[&str]); 11] = [
     ("resync", &["stream", "local"]),
     ("follow", &["stream", "local", "peer"]),
     ("lead", &["stream", "local", "record", "peer", "resync"]),
-    ("role", &["local", "record", "follow", "lead"]),
+    ("role", &["local", "record", "peer", "resync", "follow", "lead"]),
     ("show", &["stream", "local", "record", "peer", "resync", "follow", "lead", "role"]),
     ("engine", &["local", "record", "peer", "resync", "follow", "lead", "role", "show"]),
 ];

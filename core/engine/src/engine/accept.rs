@@ -4,6 +4,7 @@
 use crate::engine::Engine;
 use crate::event::CommandId;
 use crate::local::suspect::Rewriting;
+use crate::peer::hang_up::HangUp;
 use crate::refusal::Refusal;
 use crate::role::{Following, Stage, busy};
 use crate::show::view::View;
@@ -21,7 +22,7 @@ impl Engine {
     ) -> Result<Option<String>, Refusal> {
         self.view().may_accept(volume)?;
         if !self.view().is_link_down() {
-            self.hang_up(Parting::RoleChanged, String::from("a suspect copy is being accepted"));
+            self.hang_up(HangUp::new(Parting::RoleChanged, "a suspect copy is being accepted"));
         }
         self.standing.reset_follower(&mut self.keeper, &self.record, &mut self.turn);
         let stage = Rewriting::Copying { next: 0, under_way: 0, failed: None };

@@ -52,10 +52,11 @@ impl Engine {
                 self.peer.session().finish(command, Err(refusal), &mut self.turn);
             }
             Stage::Following(Following::Handing { until, .. }) if self.turn.now() >= until => {
-                self.handed_unheard()
+                self.end_handing(self.view().handed_unheard());
             }
             Stage::Leading(Leading::Leaving { command, to, until, stage })
-                if stage == LeaveStage::Draining && self.view().is_delivered(until) =>
+                if stage == LeaveStage::Draining
+                    && self.standing.is_delivered(until, &self.permit, &self.turn) =>
             {
                 self.standing.flush_last(command, to, until, &mut self.local, &mut self.turn);
             }
@@ -70,9 +71,12 @@ impl Engine {
                     || (failed.is_some() && !self.standing.owes_failed_flush(&self.local))
                     || self.view().is_stuck() =>
             {
-                self.stop_now(None)
+                self.standing.stop_now(None, &mut self.record, &self.local, &mut self.turn);
             }
-            Stage::Leading(Leading::Leaving { stage: LeaveStage::Cooling, .. }) => self.cool_down(),
+            Stage::Leading(Leading::Leaving { stage: LeaveStage::Cooling, .. }) => {
+                let (local, turn) = (&mut self.local, &mut self.turn);
+                self.standing.cool_down(&self.permit, &mut self.record, local, turn);
+            }
             _ => {}
         }
     }

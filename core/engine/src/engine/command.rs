@@ -30,7 +30,10 @@ impl Engine {
                 self.standing.give_up(id, lineage, &mut self.record);
                 None
             }),
-            Command::Switch => self.switch(id),
+            Command::Switch => self.view().may_switch().and_then(|way| {
+                let (asked, record) = (&mut self.asked, &mut self.record);
+                self.standing.switch(id, way, asked, record, &mut self.turn)
+            }),
             Command::Stop => self.stop(id),
             Command::Pause => self.view().may_pause().map(|()| {
                 let primary = self.standing.primary_mut()?;

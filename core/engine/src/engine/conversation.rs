@@ -15,6 +15,7 @@ use crate::engine::Engine;
 use crate::engine::keeping::NO_SPACE;
 use crate::follow::follower::Follower;
 use crate::lead::Primary;
+use crate::peer::hang_up::HangUp;
 use crate::peer::keeping::Shortage;
 use crate::peer::pause::{End, Proof};
 use crate::peer::session::out_of_turn;
@@ -74,7 +75,8 @@ impl Engine {
     }
 
     /// Ends the conversation from this side.
-    pub(crate) fn hang_up(&mut self, parting: Parting, why: String) {
+    pub(crate) fn hang_up(&mut self, wish: HangUp) {
+        let (parting, why) = wish.into_parts();
         if self.peer.session().is_down() {
             return;
         }
@@ -93,8 +95,9 @@ impl Engine {
     pub(crate) fn message(&mut self, message: Message) {
         self.peer.session_mut().heard(self.turn.now());
         let up = self.peer.session().peer().is_some();
+        let Self { standing, peer, record, local, permit, turn, .. } = self;
         let result = match message {
-            Message::Hello(hello) if self.peer.session().is_greeting() => {
+            Message::Hello(hello) if peer.session().is_greeting() => {
                 if let Some(hello) = self.peer.session_mut().take_hello(hello) {
                     self.peer_hello(hello);
                 }
@@ -104,17 +107,13 @@ impl Engine {
                 let why = self.peer.session_mut().parted(parting, text, &mut self.turn);
                 return self.disconnected(parting.into(), why);
             }
-            Message::Item(item) if up => self.standing.peer_item(item, &self.local, &mut self.turn),
-            Message::Ack(ack) if up => match self.standing.primary_mut() {
-                Some(primary) => primary.peer_acknowledges(
-                    ack,
-                    self.peer.session_mut(),
-                    &mut self.record,
-                    &self.local,
-                    &self.permit,
-                    &mut self.turn,
-                ),
-                None => self.standing.stray_ack(),
+            Message::Item(item) if up => standing.peer_item(item, local, turn),
+            Message::Ack(ack) if up => match standing.primary_mut() {
+                Some(primary) => {
+                    let session = peer.session_mut();
+                    primary.peer_acknowledges(ack, session, record, local, permit, turn)
+                }
+                None => standing.stray_ack(),
             },
             Message::Start(start) if up => self.peer_start(start),
             Message::Ping(ping) if up => return self.peer_ping(ping),
@@ -124,16 +123,27 @@ impl Engine {
                 return;
             }
             Message::Copying(Copying::NoRoom { wanted, free }) if up => {
-                self.peer_has_no_room(Shortage::new(Bytes(wanted), Bytes(free)))
+                let shortage = Shortage::new(Bytes(wanted), Bytes(free));
+                let wish = standing.peer_has_no_room(shortage, local, permit, turn);
+                wish.map(|wish| wish.into_iter().for_each(|wish| self.hang_up(wish)))
             }
             Message::Copying(talk) if up => self.peer_copying(talk),
             Message::PromoteRequest { generation, durable } if up => {
-                return self.peer_asks_promotion(generation, durable);
+                let why = self.view().why_not_agreed(generation, durable);
+                return self.peer.answer_request(why, &mut self.permit, &mut self.turn);
             }
             Message::Roles(talk) if up => self.peer_talks_roles(talk),
-            Message::Invalid(talk) if up => return self.peer_talks_invalid(talk),
-            Message::Lease(talk) if up => return self.peer_talks_lease(talk),
-            Message::Reading(talk) if up => self.peer_reading(talk),
+            Message::Invalid(talk) if up => {
+                let wish = standing.peer_talks_invalid(talk, peer, record, local, turn);
+                return wish.into_iter().for_each(|wish| self.hang_up(wish));
+            }
+            Message::Lease(talk) if up => {
+                let session = peer.session();
+                return standing.peer_talks_lease(talk, session, permit, record, local, turn);
+            }
+            Message::Reading(talk) if up => {
+                standing.peer_reading(talk, peer.reads_mut(), local, permit, turn)
+            }
             Message::Report(report) if up => {
                 return self.peer.session_mut().peer_reports(report, self.turn.now());
             }
@@ -150,7 +160,7 @@ impl Engine {
             let peer = &self.turn.config().peer;
             let why = format!("{peer} broke the protocol: {offence}");
             self.turn.warn(why.clone());
-            self.hang_up(Parting::Protocol, why);
+            self.hang_up(HangUp::new(Parting::Protocol, why));
         }
     }
 
@@ -169,7 +179,7 @@ impl Engine {
             ));
         }
         if self.standing.follower().is_some_and(|f| f.missed_before(&start)) {
-            self.hang_up(Parting::RoleChanged, String::from(NO_SPACE));
+            self.hang_up(HangUp::new(Parting::RoleChanged, NO_SPACE));
             return Ok(());
         }
         let b = self.record.superblock();
@@ -220,7 +230,9 @@ impl Engine {
                 let passed = self.permit.pause().peer_answered(serving);
                 primary.check_ends(passed, &self.local, &mut self.permit, &mut self.turn);
             }
-            self.handed();
+            if let Some(end) = self.view().handed() {
+                self.end_handing(end);
+            }
             if !self.standing.leads() && !serving && self.standing.is(Following::Returning) {
                 self.meet_without_primary();
             }

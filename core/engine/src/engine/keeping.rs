@@ -4,7 +4,7 @@
 use crate::engine::Engine;
 use crate::follow::before::{Facts, Next};
 use crate::follow::follower::Follower;
-use crate::peer::keeping::Shortage;
+use crate::peer::hang_up::HangUp;
 use crate::record::save::Goal;
 use alloc::string::String;
 use helio_format::message::Parting;
@@ -57,7 +57,7 @@ impl Engine {
                 self.standing.refuse_items(&mut self.turn);
                 shortage.tell(self.peer.session(), &mut self.turn);
                 if stops && in_order {
-                    self.hang_up(Parting::RoleChanged, String::from(NO_SPACE));
+                    self.hang_up(HangUp::new(Parting::RoleChanged, NO_SPACE));
                 }
             }
             Next::StopForFailure | Next::FileFailed => {
@@ -69,7 +69,7 @@ impl Engine {
                 if needed || !self.record.superblock().consistent || starting(self).is_some() {
                     self.keeper.stop_for_failure();
                     self.standing.refuse_items(&mut self.turn);
-                    self.hang_up(Parting::VolumeFailed, String::from(FILE_FAILED));
+                    self.hang_up(HangUp::new(Parting::VolumeFailed, FILE_FAILED));
                 }
             }
             Next::FlushesFailed { volumes, restores } => self.standing.member_flushes_failed(
@@ -89,20 +89,5 @@ impl Engine {
                 );
             }
         }
-    }
-
-    /// The peer has no room to keep its image.
-    ///
-    /// # Errors
-    /// It was not asked to: the connection must end.
-    pub(crate) fn peer_has_no_room(&mut self, shortage: Shortage) -> Result<(), String> {
-        let Some(primary) = self.standing.primary_mut() else {
-            return Err(String::from("a lack of space was reported to a node that copies nothing"));
-        };
-        let (local, turn) = (&mut self.local, &mut self.turn);
-        if let Some(why) = primary.peer_has_no_room(shortage, local, &self.permit, turn) {
-            self.hang_up(Parting::RoleChanged, why);
-        }
-        Ok(())
     }
 }

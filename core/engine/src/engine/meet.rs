@@ -4,6 +4,7 @@
 use crate::engine::Engine;
 use crate::lead::Primary;
 use crate::lead::outgoing::Opening;
+use crate::peer::hang_up::HangUp;
 use crate::peer::session::out_of_turn;
 use crate::record::save::Goal;
 use crate::resync::digest::Pieces;
@@ -26,7 +27,7 @@ impl Engine {
         self.peer.session_mut().remember_age(self.record.keeping().ages().heard());
         if let Some(why) = self.view().is_not_peer(&hello) {
             let why = self.peer.session_mut().refuse_wrong_peer(&why, &mut self.turn);
-            return self.hang_up(Parting::Refused, why);
+            return self.hang_up(HangUp::new(Parting::Refused, why));
         }
         self.peer.session_mut().introduced(&hello, self.turn.now());
         if let Some(why) = self.view().is_configured_differently(&hello) {
@@ -37,7 +38,7 @@ impl Engine {
                 primary.rival_seen(&mut self.permit, self.peer.session_mut(), self.turn.now());
             }
             let why = self.peer.session_mut().refuse_wrong_peer(&why, &mut self.turn);
-            return self.hang_up(Parting::Refused, why);
+            return self.hang_up(HangUp::new(Parting::Refused, why));
         }
         self.local.blocks_mut().learn(&hello.blocks);
         let now = self.turn.now();
@@ -48,7 +49,9 @@ impl Engine {
             self.record.want(Goal::Void);
             self.begin_record();
         }
-        self.handed();
+        if let Some(end) = self.view().handed() {
+            self.end_handing(end);
+        }
         if self.standing.leads() {
             if self.view().lease_was_taken() {
                 self.permit.lease_mut().use_granted(&mut self.turn);
@@ -67,7 +70,7 @@ impl Engine {
     pub(crate) fn meet_as_source(&mut self) {
         if self.view().is_reversing() {
             // The generation that is met in is being recorded.
-            return self.hang_up(Parting::RoleChanged, String::from("reverse resync starts"));
+            return self.hang_up(HangUp::new(Parting::RoleChanged, "reverse resync starts"));
         }
         let ours = self.view().hello_as_met();
         let met = (self.standing.primary_mut(), self.peer.session().peer());
@@ -83,7 +86,7 @@ impl Engine {
         if verdict != Verdict::Refuse
             && let Some(why) = self.peer.refuse_blocks(self.local.blocks(), &mut self.turn)
         {
-            return self.hang_up(Parting::Refused, why);
+            return self.hang_up(HangUp::new(Parting::Refused, why));
         }
         let (leaves, lineage) = (self.standing.is_leaving(), self.record.superblock().lineage);
         let Some(primary) = self.standing.primary_mut() else { return };
@@ -94,7 +97,7 @@ impl Engine {
         match verdict {
             Verdict::Refuse => {
                 let why = self.peer.session_mut().refuse_by(label, true, turn);
-                return self.hang_up(Parting::Refused, why);
+                return self.hang_up(HangUp::new(Parting::Refused, why));
             }
             // A line that is about to be laid down begins no copy; its marks are kept for the next one.
             Verdict::UpdateMarks | Verdict::UpdateAll | Verdict::UpdateSeeded if leaves => {}
@@ -238,7 +241,7 @@ impl Engine {
         // The source alone knows whether it can resume; refusals need no memory.
         if verdict == Verdict::Refuse {
             let why = self.peer.session_mut().refuse_by(label, false, &mut self.turn);
-            return self.hang_up(Parting::Refused, why);
+            return self.hang_up(HangUp::new(Parting::Refused, why));
         }
         self.local.suspect().report(&mut self.turn);
         self.record.keeping_mut().ages_mut().hear(theirs);
@@ -281,7 +284,7 @@ impl Engine {
                     &mut self.turn,
                 );
                 let why = self.peer.session_mut().refuse_by(label, as_source, &mut self.turn);
-                self.hang_up(Parting::Refused, why);
+                self.hang_up(HangUp::new(Parting::Refused, why));
             }
             OnReturn::Stay => {
                 if let Some(generation) = self.view().leader_to_doubt() {
@@ -298,7 +301,11 @@ impl Engine {
                 self.standing.step_back(&mut self.record, &mut self.turn);
                 self.begin_record();
             }
-            OnReturn::GoOn => self.go_on(),
+            OnReturn::GoOn => {
+                if let Some(equal) = self.view().may_go_on() {
+                    self.begin_promotion(None, equal);
+                }
+            }
             OnReturn::Wait => {}
         }
     }

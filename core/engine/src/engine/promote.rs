@@ -2,10 +2,10 @@
 //! Becoming primary: by an operator's word, with the peer's or by force, or because a primary comes back and its peer
 //! did not go on.
 
+use crate::config::Config;
 use crate::engine::Engine;
 use crate::event::CommandId;
-use crate::lead::Primary;
-use crate::record::save::Goal;
+use crate::peer::hang_up::HangUp;
 use crate::refusal::Refusal;
 use crate::role::{Following, Leading, Stage, busy};
 use crate::show::view::View;
@@ -56,39 +56,6 @@ impl Engine {
         Ok(None)
     }
 
-    pub(crate) fn peer_asks_promotion(&mut self, generation: Generation, durable: Sequence) {
-        let ours = self.view().hello_as_met();
-        let Some(asker) = self.peer.session().peer() else { return };
-        let config = self.turn.config();
-        let words = |label| meaning(label, &config.group, &config.peer, &config.node).meaning;
-        let went_back = self.view().leader_went_back();
-        let refused = match recovery::of_request(asker, (generation, durable), &ours, went_back) {
-            None => Some(format!("generation {generation} is not in the history of its copy")),
-            Some(Decision { label, verdict: Verdict::Refuse }) => {
-                Some(format!("{label}: {}", words(label)))
-            }
-            Some(_) => None,
-        };
-        let text = if !matches!(
-            self.standing.stage(),
-            Stage::Following(Following::Secondary | Following::Returning)
-        ) {
-            Some(format!("{} is {} itself", config.node, self.standing.stage().name()))
-        } else {
-            refused
-        };
-        let granted = text.is_none();
-        if let Some(why) = &text {
-            self.turn.info(format!("{why}; the promotion of {} is refused", config.peer));
-        }
-        if granted {
-            // Who gave its word may not become primary unasked.
-            self.permit.lease_mut().give_back(true, self.turn.effects());
-            self.peer.session_mut().agree();
-        }
-        self.turn.send(Message::PromoteReply { granted, text: text.unwrap_or_default() });
-    }
-
     pub(crate) fn promotion_answered(&mut self, granted: bool, text: String) {
         let Stage::Following(Following::Asking { command }) = self.standing.stage() else {
             return self.asked.switch_denied(&text, &mut self.turn);
@@ -119,71 +86,57 @@ impl Engine {
     }
 
     pub(crate) fn begin_promotion(&mut self, command: Option<CommandId>, equal: bool) {
+        let Config { node, peer, .. } = self.turn.config();
+        let becomes = format!("{node} becomes primary");
+        // Without a command, a secondary was invited, and a former primary was not succeeded.
+        if command.is_none() && !self.standing.is(Following::Secondary) {
+            let again = format!("primary again: {peer} reports that it was not promoted");
+            self.turn.info(again);
+        }
         // What a shipped disk may lack stays marked, whatever is proven of another copy.
         let equal = equal && !self.resync.seed().is_under_way(self.record.superblock());
         self.standing.stand(Following::Promoting { command, equal, saving: false });
         self.permit
             .lease_mut()
             .is_not_needed(self.peer.session().peer().is_some(), self.turn.effects());
-        self.hang_up(Parting::RoleChanged, format!("{} becomes primary", self.turn.config().node));
+        self.hang_up(HangUp::new(Parting::RoleChanged, becomes));
         self.standing.hurry();
-    }
-
-    /// The peer says that it did not go on: so we do, if that can be recorded.
-    pub(crate) fn go_on(&mut self) {
-        let suspect = self.view().may_lead_from_suspect().is_err();
-        if self.local.metadata_failed() || self.local.members().are_foreign() || suspect {
-            return;
-        }
-        let equal = self.record.superblock().clean && self.record.superblock().equal;
-        let peer = self.turn.config().peer.clone();
-        self.turn.info(format!("primary again: {peer} reports that it was not promoted"));
-        self.begin_promotion(None, equal);
-    }
-
-    pub(crate) fn promotion_saved(&mut self) {
-        let Stage::Following(Following::Promoting { command, equal, .. }) = self.standing.stage()
-        else {
-            return;
-        };
-        if self.permit.lease().ran_out(self.turn.now()) {
-            return self.record.want(Goal::Unpromoted);
-        }
-        let by = self.permit.lease_mut().promoted(self.turn.now());
-        self.permit.pause_mut().forget(self.turn.effects());
-        let head = self.record.superblock().head;
-        let Some(mut marks) = self.record.keeping_mut().take_resting() else {
-            panic!("no task holds the bitmap")
-        };
-        if self.record.superblock().marks_void {
-            marks.set_all();
-        } else if equal {
-            // Proven since: what was marked, or not heard to be settled, is on both.
-            marks.clear();
-        } else {
-            // What the peer's own records may not tell of is marked here from now on.
-            for (volume, extent) in self.standing.unsettled(&self.record, &self.local) {
-                marks.set(volume, extent);
-            }
-        }
-        let config = self.turn.config();
-        let equal = equal && marks.none_dirty();
-        self.standing.lead(Primary::new(config, head, marks, equal, self.turn.now()));
-        self.local.hot_mut().bitmap_changed();
-        self.resync.update_mut().begin_leading(equal);
-        let generation = self.record.superblock().lineage.generation;
-        self.turn.info(format!("primary in generation {generation} after item {head}{by}"));
-        if let Some(id) = command {
-            let peer = &self.turn.config().peer;
-            let text = format!(
-                "primary in generation {generation}{by}; until {peer} is in sync, new writes are only here"
-            );
-            self.turn.done(id, Ok(text));
-        }
     }
 }
 
 impl View<'_> {
+    /// Why this node does not agree that its peer becomes primary with that copy, if it does not.
+    pub(crate) fn why_not_agreed(
+        &self,
+        generation: Generation,
+        durable: Sequence,
+    ) -> Option<String> {
+        let config = self.turn.config();
+        let stage = self.standing.stage();
+        if !matches!(stage, Stage::Following(Following::Secondary | Following::Returning)) {
+            return Some(format!("{} is {} itself", config.node, stage.name()));
+        }
+        let ours = self.hello_as_met();
+        let asker = self.peer.session().peer()?;
+        match recovery::of_request(asker, (generation, durable), &ours, self.leader_went_back()) {
+            None => Some(format!("generation {generation} is not in the history of its copy")),
+            Some(Decision { label, verdict: Verdict::Refuse }) => {
+                let row = meaning(label, &config.group, &config.peer, &config.node);
+                Some(format!("{label}: {}", row.meaning))
+            }
+            Some(_) => None,
+        }
+    }
+
+    /// Whether this former primary may become primary again, its peer not having been promoted; if so, whether the peer's copy is
+    /// equal.
+    pub(crate) fn may_go_on(&self) -> Option<bool> {
+        let suspect = self.may_lead_from_suspect().is_err();
+        let unfit = self.local.metadata_failed() || self.local.members().are_foreign() || suspect;
+        let b = self.record.superblock();
+        (!unfit).then_some(b.clean && b.equal)
+    }
+
     /// Whether this node, which is not primary, may ask its peer for the role, or take it by force. What the peer answers
     /// comes after that.
     ///

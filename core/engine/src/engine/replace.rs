@@ -6,6 +6,7 @@ use crate::engine::Engine;
 use crate::event::CommandId;
 use crate::lead::Primary;
 use crate::local::replace::Replacing;
+use crate::peer::hang_up::HangUp;
 use crate::record::save::Goal;
 use crate::refusal::Refusal;
 use crate::role::{Following, Leading, Stage, busy};
@@ -40,7 +41,7 @@ impl Engine {
             follower.stop_applying(volume, fault);
         }
         if !self.view().is_link_down() {
-            self.hang_up(Parting::VolumeFailed, String::from("its disk is being replaced"));
+            self.hang_up(HangUp::new(Parting::VolumeFailed, "its disk is being replaced"));
         }
         self.local.replace(Replacing { command, volume });
         Ok(None)

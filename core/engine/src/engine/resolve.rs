@@ -9,6 +9,7 @@
 
 use crate::engine::Engine;
 use crate::event::CommandId;
+use crate::peer::hang_up::HangUp;
 use crate::refusal::Refusal;
 use crate::role::resolve::Stake;
 use crate::role::{Following, Leading, Stage, busy};
@@ -27,7 +28,7 @@ impl Engine {
         self.peer.session_mut().admit();
         self.record.keeping_mut().line_changed(self.local.hot_mut(), self.turn.now());
         self.standing.reset_follower(&mut self.keeper, &self.record, &mut self.turn);
-        self.hang_up(Parting::RoleChanged, format!("{node} discarded its own writes"));
+        self.hang_up(HangUp::new(Parting::RoleChanged, format!("{node} discarded its own writes")));
         let text =
             format!("{node} discarded its own writes; {peer} resyncs it when they are connected");
         self.turn.info(text.clone());

@@ -7,6 +7,7 @@
 use crate::effect::Effect;
 use crate::engine::Engine;
 use crate::follow::before::Keeper;
+use crate::peer::hang_up::HangUp;
 use crate::record::save::Goal;
 use crate::record::save::Leave;
 use crate::role::record::{give_up, shape_accepted, shape_adopted};
@@ -89,7 +90,13 @@ impl Engine {
         self.record.begin(goal, next.clone());
         if goal == Goal::Promoted && planted(Plant::ServeUnrecorded) {
             self.record.saved(next.clone());
-            self.promotion_saved();
+            self.standing.promotion_saved(
+                &mut self.permit,
+                &mut self.record,
+                &mut self.local,
+                self.resync.update_mut(),
+                &mut self.turn,
+            );
         }
         self.turn.push(Effect::SaveSuperblock(next));
     }
@@ -123,15 +130,20 @@ impl Engine {
 
     /// What follows once a goal is durable.
     fn reached(&mut self, goal: Goal) {
+        let Self { standing, peer, permit, record, resync, keeper, local, turn, .. } = self;
         match goal {
-            Goal::Promoted => self.promotion_saved(),
+            Goal::Promoted => {
+                standing.promotion_saved(permit, record, local, resync.update_mut(), turn);
+            }
             Goal::Adopted(start) => {
-                self.permit.lease_mut().follows();
-                self.standing.adopted(start, &mut self.record, &mut self.local, &self.turn);
+                permit.lease_mut().follows();
+                standing.adopted(start, record, local, turn);
             }
             Goal::Consistent => self.standing.marker_saved(&mut self.turn),
             Goal::Left(to) => self.left(to),
-            Goal::Closed => self.stop_now(None),
+            Goal::Closed => {
+                self.standing.stop_now(None, &mut self.record, &self.local, &mut self.turn);
+            }
             Goal::SteppedBack
             | Goal::Together
             | Goal::MarksKept
@@ -143,7 +155,7 @@ impl Engine {
                 }
             }
             Goal::PeerInvalid(_) => self.peer.tell_recorded(&mut self.turn),
-            Goal::Void if self.resync.update().awaits_record() => self.sync_as_wanted(),
+            Goal::Void if resync.update().awaits_record() => self.sync_as_wanted(),
             Goal::Void => {}
             Goal::Yielded { command, .. } => self.gave_up(command),
             Goal::Restoring => {
@@ -153,7 +165,7 @@ impl Engine {
             Goal::Restored => {
                 self.standing.restored(&mut self.keeper, &self.record, &mut self.turn);
             }
-            Goal::Unpromoted if self.standing.is_promoting() => {
+            Goal::Unpromoted if standing.is_promoting() => {
                 let refusal = self.permit.lease_mut().end_takeover(self.turn.config());
                 self.standing.not_promoted(refusal, &self.record, &mut self.turn);
             }
@@ -165,15 +177,9 @@ impl Engine {
             }
             Goal::Seeded { command, incarnation } => self.seeded(command, incarnation),
             Goal::Lacking => {
-                if let Some(primary) = self.standing.primary_mut() {
-                    primary.lacking_saved(
-                        self.peer.session().peer().is_some(),
-                        &self.record,
-                        self.resync.verify_mut(),
-                        &self.local,
-                        &self.permit,
-                        &mut self.turn,
-                    );
+                let (verify, up) = (resync.verify_mut(), peer.session().peer().is_some());
+                if let Some(primary) = standing.primary_mut() {
+                    primary.lacking_saved(up, record, verify, local, permit, turn);
                 }
             }
             Goal::Whole => {
@@ -181,13 +187,9 @@ impl Engine {
                     primary.whole_saved(&self.local, &self.permit, &mut self.turn);
                 }
             }
-            Goal::Replaced { command, volume } => self.standing.replaced(
-                (command, volume),
-                &mut self.keeper,
-                &mut self.record,
-                &mut self.local,
-                &mut self.turn,
-            ),
+            Goal::Replaced { command, volume } => {
+                standing.replaced((command, volume), keeper, record, local, turn);
+            }
             Goal::Accepted { command, volume } => self.accepted(command, volume),
         }
     }
@@ -199,7 +201,7 @@ impl Engine {
         if !self.local.metadata_failed() {
             self.turn.warn(text.clone());
         }
-        self.lose_metadata();
+        self.standing.lose_metadata(&mut self.local, &self.permit, &mut self.turn);
         if matches!(goal, Goal::SeedBegun { .. }) {
             self.resync.seed_mut().not_recorded();
         }
@@ -214,13 +216,21 @@ impl Engine {
             }
             (Goal::Left(to), Stage::Leading(Leading::Leaving { command, .. })) => {
                 // The file may say already that this node left: it must not write on.
-                if to == Leave::Stop {
-                    self.lay_line_down(Following::Stopped);
-                    self.stop_now(command);
+                let stops = to == Leave::Stop;
+                self.standing.lay_line_down(
+                    if stops { Following::Stopped } else { Following::Returning },
+                    self.resync.verify_mut(),
+                    &mut self.record,
+                    &mut self.local,
+                    &mut self.keeper,
+                    &mut self.turn,
+                );
+                self.permit.laid_down(&mut self.turn);
+                if stops {
+                    self.standing.stop_now(command, &mut self.record, &self.local, &mut self.turn);
                 } else {
-                    self.lay_line_down(Following::Returning);
                     self.turn.refuse_command(command, text.clone());
-                    self.hang_up(Parting::RoleChanged, text);
+                    self.hang_up(HangUp::new(Parting::RoleChanged, text));
                 }
             }
             (
@@ -232,7 +242,9 @@ impl Engine {
             (Goal::Accepted { command, .. }, _) => {
                 self.standing.not_accepted(command, &text, &self.record, &mut self.turn)
             }
-            (Goal::Closed, Stage::Following(Following::Closing { .. })) => self.stop_now(None),
+            (Goal::Closed, Stage::Following(Following::Closing { .. })) => {
+                self.standing.stop_now(None, &mut self.record, &self.local, &mut self.turn);
+            }
             (Goal::Lacking, _) => {
                 if let Some(primary) = self.standing.primary_mut() {
                     primary.lack_unrecorded(&mut self.local, &self.permit, &mut self.turn);
@@ -247,7 +259,7 @@ impl Engine {
                     primary.refuse_alone(&self.local, &self.permit, &mut self.turn);
                 }
             }
-            _ => self.hang_up(Parting::VolumeFailed, text),
+            _ => self.hang_up(HangUp::new(Parting::VolumeFailed, text)),
         }
     }
 }

@@ -16,6 +16,7 @@
 use crate::config::Config;
 use crate::engine::Engine;
 use crate::event::{CommandId, StoreOutcome};
+use crate::peer::hang_up::HangUp;
 use crate::purpose::SeedIo;
 use crate::record::save::Goal;
 use crate::refusal::Refusal;
@@ -70,7 +71,10 @@ impl Engine {
         self.resync.update_mut().forget_wish();
         self.resync.seed_mut().record();
         // What it said of itself when it connected may be old by now.
-        self.hang_up(Parting::RoleChanged, format!("a disk is being shipped to {peer}"));
+        self.hang_up(HangUp::new(
+            Parting::RoleChanged,
+            format!("a disk is being shipped to {peer}"),
+        ));
         self.record.want(Goal::SeedBegun { command: id, at: at.max(1) });
         Ok(None)
     }

@@ -1,22 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What may not be done from a suspect copy.
 
-use crate::engine::Engine;
 use crate::refusal::Refusal;
 use crate::show::view::View;
 use alloc::string::String;
 use helio_plant::{Plant, planted};
 use helio_units::VolumeIndex;
-
-impl Engine {
-    /// No record can be made any more: nothing waits for one.
-    pub(crate) fn lose_metadata(&mut self) {
-        self.local.fail_metadata();
-        if let Some(primary) = self.standing.primary_mut() {
-            primary.consider_all(&self.local, &self.permit, &mut self.turn);
-        }
-    }
-}
 
 impl View<'_> {
     /// Whether this node's image keeps the order promise: its record says so, and is about this image, and no flush of it

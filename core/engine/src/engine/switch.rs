@@ -17,168 +17,60 @@
 //! old primary stays secondary, since a primary too many is worse than none, and says so.
 
 use crate::engine::Engine;
-use crate::event::CommandId;
-use crate::record::save::Leave;
+use crate::peer::hang_up::HangUp;
 use crate::refusal::Refusal;
-use crate::role::switch::ASKED_PATIENCE;
-use crate::role::switch::SWITCH_PATIENCE;
+use crate::role::switch::{Handed, SWITCH_PATIENCE, Switch};
 use crate::role::{Following, Leading, LeaveStage, Stage, busy};
 use crate::show::view::View;
 use alloc::format;
 use alloc::string::String;
-use helio_format::message::{Message, Parting};
+use helio_format::message::Parting;
 use helio_format::roles::Roles;
 use helio_recovery::{self as recovery, Handing, OnHanding};
 use helio_units::{Moment, Sequence};
 
 impl Engine {
-    pub(crate) fn switch(&mut self, id: CommandId) -> Result<Option<String>, Refusal> {
-        let (peer, group) = (self.turn.config().peer.clone(), self.turn.config().group.clone());
-        match self.standing.stage() {
-            Stage::Leading(Leading::Primary) => self.begin_switch(Some(id)).map(|()| None),
-            Stage::Following(Following::Secondary) if self.asked.switches() => Err(busy()),
-            Stage::Following(Following::Secondary)
-                if self.peer.session().peer().is_some_and(|h| h.serving) =>
-            {
-                self.view().may_take_over()?;
-                self.asked.switch_later(id, self.turn.now() + ASKED_PATIENCE);
-                self.turn.send(Message::Roles(Roles::SwitchWanted));
-                Ok(None)
-            }
-            Stage::Following(Following::Secondary | Following::Returning) => Err(Refusal::new(
-                "no-primary",
-                format!("no connected node is primary for {group}, so there is no role to change"),
-                format!("`helio promote {group}` on the node that should be primary"),
-            )),
-            _ => {
-                let text = format!("a change of role of {group} with {peer} is in progress");
-                Err(Refusal { text, ..busy() })
-            }
-        }
-    }
-
-    fn begin_switch(&mut self, command: Option<CommandId>) -> Result<(), Refusal> {
-        let (peer, group) = (self.turn.config().peer.clone(), self.turn.config().group.clone());
-        let Some(p) = self.standing.primary() else { return Err(busy()) };
-        if self.peer.session().peer().is_none() {
-            return Err(Refusal::later(
-                "peer-lost",
-                format!("{peer} is not connected ({})", self.peer.session().why()),
-                format!("restore the link, then repeat; `helio status {group}` shows its state"),
-            ));
-        }
-        // A stream that the peer has not taken up yet is waited for while this node leaves.
-        let in_order = p.answers_count() && p.owed().stays_consistent() && p.marks().none_dirty();
-        if !in_order {
-            return Err(Refusal::later(
-                "not-level",
-                format!("{peer} is not in sync: {group} is {}", self.view().state()),
-                format!("`helio resync {group} --wait`, then switch"),
-            ));
-        }
-        if let Some((volume, fault)) = p.fault() {
-            let volume = self.turn.config().name_of(volume);
-            self.turn.info(format!("volume {volume} failed on this node ({fault}); switching"));
-        }
-        self.turn.push(crate::effect::Effect::DismissClients);
-        let last_copy = self.view().last_copy();
-        self.standing
-            .leave(command, Leave::Hand, last_copy, &mut self.record, &self.turn)
-            .map(|_| ())
-    }
-
-    /// The peer did not take over: this node goes on as primary, if it can.
-    pub(crate) fn take_back(&mut self, why: &str) {
+    /// A role that was handed over has its end.
+    pub(crate) fn end_handing(&mut self, end: Handed) {
         let Stage::Following(Following::Handing { command, .. }) = self.standing.stage() else {
             return;
         };
-        let (peer, node) = (&self.turn.config().peer, &self.turn.config().node);
-        let text = format!("{peer} did not become primary ({why})");
-        let unfit = if self.local.metadata_failed() {
-            Some(self.turn.metadata_refusal())
-        } else {
-            self.view().may_lead_from_suspect().err()
-        };
-        let (text, hint) = match &unfit {
-            None => {
-                let hint = format!("the log on {peer} gives the reason");
-                (format!("{text}; {node} is still primary"), hint)
+        let result = match end {
+            Handed::Over(result) => {
+                self.standing.stand(Following::Secondary);
+                result
             }
-            Some(Refusal { text: unfit, hint, .. }) => {
-                (format!("{text}, and {node} cannot be primary: {unfit}"), hint.clone())
+            // It may be primary, so this node is not.
+            Handed::Unheard(refusal) => {
+                self.standing.stand(Following::Secondary);
+                let why = "no response to a change of roles";
+                self.hang_up(HangUp::new(Parting::RoleChanged, why));
+                self.turn.warn(refusal.text.clone());
+                Err(refusal)
+            }
+            Handed::Back { refusal, unfit: true } => {
+                self.standing.stand(Following::Secondary);
+                Err(refusal)
+            }
+            Handed::Back { refusal, unfit: false } => {
+                self.peer.session().finish(command, Err(refusal), &mut self.turn);
+                if let Some(equal) = self.view().may_go_on() {
+                    self.begin_promotion(None, equal);
+                }
+                return;
             }
         };
-        let retry = unfit.is_none();
-        self.peer.session().finish(
-            command,
-            Err(Refusal { retry, ..Refusal::new("not-switched", text, hint) }),
-            &mut self.turn,
-        );
-        if unfit.is_some() {
-            self.standing.stand(Following::Secondary);
-        } else {
-            self.go_on();
-        }
-    }
-
-    /// The peer introduced itself: while a role is being handed to it, that tells what became of it.
-    pub(crate) fn handed(&mut self) {
-        let Stage::Following(Following::Handing { command, .. }) = self.standing.stage() else {
-            return;
-        };
-        let (session, ours) = (self.peer.session(), self.view().hello());
-        let Some(hello) = session.peer() else { return };
-        let (peer, group) = (&self.turn.config().peer, &self.turn.config().group);
-        let handing = Handing::of(&ours, hello, session.is_proven());
-        let not_switched = |text, hint| Err(Refusal::new("not-switched", text, hint));
-        let result = match recovery::on_handing(&handing).verdict {
-            OnHanding::Wait => return,
-            OnHanding::TakeBack => return self.take_back("it is still secondary"),
-            OnHanding::Done => {
-                let generation = hello.lineage.generation;
-                Ok(format!("{peer} is primary now, in generation {generation}"))
-            }
-            OnHanding::DoneAndLeft => not_switched(
-                format!("{peer} became primary, and is not primary any more"),
-                format!("`helio status {group}` on {peer} shows why"),
-            ),
-            OnHanding::Lost => not_switched(
-                format!("{peer} connected with an unrelated copy"),
-                format!("`helio explain {group}` on both nodes"),
-            ),
-        };
-        self.standing.stand(Following::Secondary);
-        self.peer.session_mut().finish(command, result, &mut self.turn);
-    }
-
-    /// Nothing was heard of the one that was asked to take over: it may be primary, so this node is not.
-    pub(crate) fn handed_unheard(&mut self) {
-        let Stage::Following(Following::Handing { command, .. }) = self.standing.stage() else {
-            return;
-        };
-        let (peer, group) = (self.turn.config().peer.clone(), self.turn.config().group.clone());
-        self.standing.stand(Following::Secondary);
-        self.hang_up(Parting::RoleChanged, String::from("no response to a change of roles"));
-        let text = format!(
-            "{peer} was requested to become primary and has not responded: it may be primary"
-        );
-        self.turn.warn(text.clone());
-        let hint = format!(
-            "`helio status {group}` on {peer}: if it is not primary, `helio promote {group}` on either node"
-        );
-        self.peer.session().finish(
-            command,
-            Err(Refusal::new("unsure", text, hint)),
-            &mut self.turn,
-        );
+        self.peer.session().finish(command, result, &mut self.turn);
     }
 
     pub(crate) fn peer_talks_roles(&mut self, talk: Roles) -> Result<(), String> {
         match talk {
             Roles::SwitchWanted => {
-                let taken = self.view().may_be_taken();
-                let begun = |()| self.begin_switch(None).map_err(|refusal| refusal.text);
-                if let Err(text) = taken.and_then(begun) {
+                let free = self.view().may_be_taken();
+                let may = free.and_then(|()| self.view().may_hand_over().map_err(|it| it.text));
+                let (record, turn) = (&mut self.record, &mut self.turn);
+                let begin = |()| self.standing.hand_over(None, record, turn).map_err(|it| it.text);
+                if let Err(text) = may.and_then(begin) {
                     self.peer.session().decline(text, &mut self.turn);
                 }
                 Ok(())
@@ -195,7 +87,10 @@ impl Engine {
                 if let Err(refusal) = self.view().may_follow_invitation(head) {
                     let text = &refusal.text;
                     self.turn.warn(format!("the request to become primary is refused: {text}"));
-                    self.hang_up(Parting::RoleChanged, format!("cannot become primary: {text}"));
+                    self.hang_up(HangUp::new(
+                        Parting::RoleChanged,
+                        format!("cannot become primary: {text}"),
+                    ));
                     self.peer.session().finish(wanted, Err(refusal), &mut self.turn);
                 } else {
                     self.turn.info(format!(
@@ -219,6 +114,115 @@ impl Engine {
 }
 
 impl View<'_> {
+    /// Whether this node may begin a planned change of roles, and from which side.
+    pub(crate) fn may_switch(&self) -> Result<Switch, Refusal> {
+        let (peer, group) = (&self.turn.config().peer, &self.turn.config().group);
+        match self.standing.stage() {
+            Stage::Leading(Leading::Primary) => self.may_hand_over().map(|()| Switch::HandOver),
+            Stage::Following(Following::Secondary) if self.asked.switches() => Err(busy()),
+            Stage::Following(Following::Secondary)
+                if self.peer.session().peer().is_some_and(|h| h.serving) =>
+            {
+                self.may_take_over().map(|()| Switch::Ask)
+            }
+            Stage::Following(Following::Secondary | Following::Returning) => Err(Refusal::new(
+                "no-primary",
+                format!("no connected node is primary for {group}, so there is no role to change"),
+                format!("`helio promote {group}` on the node that should be primary"),
+            )),
+            _ => {
+                let text = format!("a change of role of {group} with {peer} is in progress");
+                Err(Refusal { text, ..busy() })
+            }
+        }
+    }
+
+    /// Whether this primary may hand its role over: its peer follows in order.
+    fn may_hand_over(&self) -> Result<(), Refusal> {
+        let (peer, group) = (&self.turn.config().peer, &self.turn.config().group);
+        let Some(p) = self.standing.primary() else { return Err(busy()) };
+        if self.peer.session().peer().is_none() {
+            return Err(Refusal::later(
+                "peer-lost",
+                format!("{peer} is not connected ({})", self.peer.session().why()),
+                format!("restore the link, then repeat; `helio status {group}` shows its state"),
+            ));
+        }
+        // A stream that the peer has not taken up yet is waited for while this node leaves.
+        let in_order = p.answers_count() && p.owed().stays_consistent() && p.marks().none_dirty();
+        if !in_order {
+            return Err(Refusal::later(
+                "not-level",
+                format!("{peer} is not in sync: {group} is {}", self.state()),
+                format!("`helio resync {group} --wait`, then switch"),
+            ));
+        }
+        Ok(())
+    }
+
+    /// What became of a role that was handed over, if the hello of the peer that is connected shows it.
+    pub(crate) fn handed(&self) -> Option<Handed> {
+        if !matches!(self.standing.stage(), Stage::Following(Following::Handing { .. })) {
+            return None;
+        }
+        let (session, ours) = (self.peer.session(), self.hello());
+        let hello = session.peer()?;
+        let (peer, group) = (&self.turn.config().peer, &self.turn.config().group);
+        let handing = Handing::of(&ours, hello, session.is_proven());
+        let not_switched = |text, hint| Err(Refusal::new("not-switched", text, hint));
+        Some(Handed::Over(match recovery::on_handing(&handing).verdict {
+            OnHanding::Wait => return None,
+            OnHanding::TakeBack => return Some(self.handed_back("it is still secondary")),
+            OnHanding::Done => {
+                let generation = hello.lineage.generation;
+                Ok(format!("{peer} is primary now, in generation {generation}"))
+            }
+            OnHanding::DoneAndLeft => not_switched(
+                format!("{peer} became primary, and is not primary any more"),
+                format!("`helio status {group}` on {peer} shows why"),
+            ),
+            OnHanding::Lost => not_switched(
+                format!("{peer} connected with an unrelated copy"),
+                format!("`helio explain {group}` on both nodes"),
+            ),
+        }))
+    }
+
+    /// The peer did not take over: this node goes on as primary, if it can.
+    pub(crate) fn handed_back(&self, why: &str) -> Handed {
+        let (peer, node) = (&self.turn.config().peer, &self.turn.config().node);
+        let text = format!("{peer} did not become primary ({why})");
+        let unfit = if self.local.metadata_failed() {
+            Some(self.turn.metadata_refusal())
+        } else {
+            self.may_lead_from_suspect().err()
+        };
+        let (text, hint) = match &unfit {
+            None => {
+                let hint = format!("the log on {peer} gives the reason");
+                (format!("{text}; {node} is still primary"), hint)
+            }
+            Some(Refusal { text: unfit, hint, .. }) => {
+                (format!("{text}, and {node} cannot be primary: {unfit}"), hint.clone())
+            }
+        };
+        let unfit = unfit.is_some();
+        let refusal = Refusal::new("not-switched", text, hint);
+        Handed::Back { refusal: Refusal { retry: !unfit, ..refusal }, unfit }
+    }
+
+    /// The peer was requested to take over and has not responded.
+    pub(crate) fn handed_unheard(&self) -> Handed {
+        let (peer, group) = (&self.turn.config().peer, &self.turn.config().group);
+        let text = format!(
+            "{peer} was requested to become primary and has not responded: it may be primary"
+        );
+        let hint = format!(
+            "`helio status {group}` on {peer}: if it is not primary, `helio promote {group}` on either node"
+        );
+        Handed::Unheard(Refusal::new("unsure", text, hint))
+    }
+
     /// What this node's own copy and record must be before it may take a role that is handed to it.
     fn may_take_over(&self) -> Result<(), Refusal> {
         let (node, group) = (&self.turn.config().node, &self.turn.config().group);

@@ -269,14 +269,8 @@ impl Lease {
 /// Of a secondary.
 impl Lease {
     /// Does what is due.
-    pub(crate) fn step(
-        &mut self,
-        it_may: Use,
-        up: bool,
-        hold: Duration,
-        now: Moment,
-        out: &mut Vec<Effect>,
-    ) {
+    pub(crate) fn step(&mut self, it_may: Use, up: bool, turn: &mut Turn) {
+        let (now, hold) = (turn.now(), turn.config().hold);
         if let Some(held) = self.held.take_if(|held| now >= held.until) {
             self.ended = Some(held.until);
         }
@@ -286,11 +280,11 @@ impl Lease {
                 self.number += 1;
                 self.asked = Some(now);
                 self.ask_at = now + (hold / 4).max(ASK_AGAIN);
-                out.push(say(Talk::Wanted { number: self.number, millis: millis(hold) }));
+                turn.push(say(Talk::Wanted { number: self.number, millis: millis(hold) }));
             }
             Use::Keeps if !up => {}
             _ if self.is_used() => {}
-            _ => self.give_back(up, out),
+            _ => self.give_back(up, turn.effects()),
         }
     }
 

@@ -2,6 +2,7 @@
 //! The conversation with the peer, leases and the check after a pause, and the type of what a peer can be owed.
 
 pub(crate) mod handshake;
+pub(crate) mod hang_up;
 pub(crate) mod heartbeat;
 pub(crate) mod keeping;
 pub(crate) mod lease;
@@ -22,6 +23,7 @@ use helio_format::message::Message;
 use helio_plant::{Plant, planted};
 use helio_units::{Bytes, Generation, Moment, VolumeIndex};
 use link::Session;
+use permit::Permit;
 use read_server::PeerReads;
 
 /// The conversation with the peer.
@@ -90,6 +92,25 @@ impl Peer {
         turn.warn(format!("{why}; {hint}"));
         self.session.refuse("block-size", hint);
         Some(why)
+    }
+
+    /// The peer asks to become primary, and this node does not agree, or agrees if it has no reason not to.
+    pub(crate) fn answer_request(
+        &mut self,
+        refused: Option<String>,
+        permit: &mut Permit,
+        turn: &mut Turn,
+    ) {
+        if let Some(why) = &refused {
+            let peer = &turn.config().peer;
+            turn.info(format!("{why}; the promotion of {peer} is refused"));
+        } else {
+            // Who gave its word may not become primary unasked.
+            permit.lease_mut().give_back(true, turn.effects());
+            self.session.agree();
+        }
+        let granted = refused.is_none();
+        turn.send(Message::PromoteReply { granted, text: refused.unwrap_or_default() });
     }
 
     /// This node's record says that the peer's metadata tells nothing: the primary may go on.

@@ -78,6 +78,12 @@ impl Permit {
         session.prove_anew(now);
     }
 
+    /// This node is primary no more.
+    pub(crate) fn laid_down(&mut self, turn: &mut Turn) {
+        self.pause.forget(turn.effects());
+        self.lease.laid_down();
+    }
+
     /// Something passed the check.
     pub(crate) fn check_passed(&mut self, proof: Proof, turn: &mut Turn) {
         let Config { peer, group, .. } = turn.config();

@@ -4,14 +4,19 @@
 //! How far it is, `LeaveStage` says (`standing.rs`).
 
 use crate::config::Config;
-use crate::effect::StoreOp;
+use crate::effect::{Effect, StoreOp};
 use crate::event::{CommandId, StoreOutcome};
+use crate::follow::before::Keeper;
+use crate::follow::follower::Follower;
+use crate::lead::Primary;
 use crate::local::Local;
 use crate::local::failure::Failed;
+use crate::peer::permit::Permit;
 use crate::purpose::Purpose;
 use crate::record::Record;
 use crate::record::save::{Goal, Leave};
 use crate::refusal::Refusal;
+use crate::resync::verify::Verify;
 use crate::role::switch::SWITCH_PATIENCE;
 use crate::role::{Following, Leading, LeaveStage, Stage, Standing, busy};
 use crate::turn::Turn;
@@ -131,13 +136,107 @@ impl Standing {
         };
     }
 
-    /// A secondary that closes has stopped, as a primary that left has already. Returns what commanded it to close.
-    pub(crate) fn stop(&mut self) -> Option<CommandId> {
-        let Stage::Following(Following::Closing { command, .. }) = self.stage() else {
-            return None;
+    /// Every mark kept and no extent hot: what this node leaves behind tells exactly what its peer lacks.
+    pub(crate) fn cool_down(
+        &mut self,
+        permit: &Permit,
+        record: &mut Record,
+        local: &mut Local,
+        turn: &mut Turn,
+    ) {
+        let Stage::Leading(Leading::Leaving { command, to, until, stage: LeaveStage::Cooling }) =
+            self.stage()
+        else {
+            return;
         };
-        self.stand(Following::Stopped);
-        Some(command)
+        if to == Leave::Hand {
+            if !self.is_delivered(Moment::NEVER, permit, turn) {
+                // Something was asked just before the clients were let go: once more.
+                return self.stand(Leading::Leaving {
+                    command,
+                    to,
+                    until,
+                    stage: LeaveStage::Draining,
+                });
+            }
+            // Whoever is to take over follows the newest generation first.
+            let told = |p: &Primary| p.is_taken_up() && !p.is_to_tell_generation();
+            if record.is_saving() || !self.primary().is_some_and(told) {
+                return;
+            }
+        }
+        if let Some(p) = self.primary_mut()
+            && p.owed().queues_in_order()
+            && (!p.owed().stays_consistent() || p.cursors().durable() < p.head())
+        {
+            p.drop_queue("this node leaves the primary role", local, permit, turn);
+            local.hot_mut().bitmap_changed();
+        }
+        let failed = local.metadata_failed() || local.suspect().any();
+        if !failed {
+            self.relieve(true, record, local, turn);
+        }
+        // What is hot on a store that was given up stays so: it counts as marked.
+        let lost = self.primary().is_some_and(|p| p.has_lost());
+        if failed || (self.marks(record).is_saved() && (lost || local.hot().is_cold())) {
+            self.stand(Leading::Leaving { command, to, until, stage: LeaveStage::Saving });
+            record.want(Goal::Left(to));
+        }
+    }
+
+    /// Whether a leaving primary has nothing more to wait for.
+    pub(crate) fn is_delivered(&self, until: Moment, permit: &Permit, turn: &Turn) -> bool {
+        let Some(p) = self.primary() else { return true };
+        let owed = p.owes_items() && turn.now() < until;
+        p.is_quiet() && permit.pause().is_quiet() && !owed
+    }
+
+    /// What this node held as primary is let go.
+    pub(crate) fn lay_line_down(
+        &mut self,
+        next: Following,
+        verify: &mut Verify,
+        record: &mut Record,
+        local: &mut Local,
+        keeper: &mut Keeper,
+        turn: &mut Turn,
+    ) {
+        let follower = Follower::new(turn.config().volumes.len(), record.superblock().head);
+        if let Some(primary) = self.lay_down(follower, next) {
+            verify.rewind();
+            record.keeping_mut().rest(primary.lay_down(turn));
+            record.keeping_mut().line_changed(local.hot_mut(), turn.now());
+            local.reload_suspect(record.superblock(), turn.config());
+        }
+        keeper.forget_parked();
+    }
+
+    /// A primary has left, or a secondary has applied what it received: nothing more will be asked for.
+    pub(crate) fn stop_now(
+        &mut self,
+        command: Option<CommandId>,
+        record: &mut Record,
+        local: &Local,
+        turn: &mut Turn,
+    ) {
+        let command = match self.stage() {
+            Stage::Following(Following::Closing { command, .. }) => {
+                self.stand(Following::Stopped);
+                Some(command)
+            }
+            // A primary that left has stopped already.
+            _ => command,
+        };
+        record.want_nothing();
+        let text = if local.metadata_failed() {
+            "stopped; this could not be recorded, so the next start counts as a start after a crash"
+        } else {
+            "stopped cleanly"
+        };
+        if let Some(id) = command {
+            turn.done(id, Ok(String::from(text)));
+        }
+        turn.push(Effect::Stopped);
     }
 
     /// Nothing was recorded and nobody was asked yet to take over: it just goes on.

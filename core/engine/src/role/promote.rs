@@ -2,9 +2,13 @@
 //! What becomes of a node that was primary, or wants to be.
 
 use crate::config::Config;
+use crate::lead::Primary;
+use crate::local::Local;
+use crate::peer::permit::Permit;
 use crate::record::Record;
 use crate::record::save::Goal;
 use crate::refusal::Refusal;
+use crate::resync::update::Update;
 use crate::role::{Following, Stage, Standing};
 use crate::turn::Turn;
 use alloc::format;
@@ -32,6 +36,53 @@ impl Standing {
         self.stand(Following::resting(record.superblock().role));
         if let Some(id) = command {
             turn.done(id, Err(refusal));
+        }
+    }
+
+    /// The record says that this node is primary: it leads from now on.
+    pub(crate) fn promotion_saved(
+        &mut self,
+        permit: &mut Permit,
+        record: &mut Record,
+        local: &mut Local,
+        update: &mut Update,
+        turn: &mut Turn,
+    ) {
+        let Stage::Following(Following::Promoting { command, equal, .. }) = self.stage() else {
+            return;
+        };
+        if permit.lease().ran_out(turn.now()) {
+            return record.want(Goal::Unpromoted);
+        }
+        let by = permit.lease_mut().promoted(turn.now());
+        permit.pause_mut().forget(turn.effects());
+        let head = record.superblock().head;
+        let Some(mut marks) = record.keeping_mut().take_resting() else {
+            panic!("no task holds the bitmap")
+        };
+        if record.superblock().marks_void {
+            marks.set_all();
+        } else if equal {
+            // Proven since: what was marked, or not heard to be settled, is on both.
+            marks.clear();
+        } else {
+            // What the peer's own records may not tell of is marked here from now on.
+            for (volume, extent) in self.unsettled(record, local) {
+                marks.set(volume, extent);
+            }
+        }
+        let equal = equal && marks.none_dirty();
+        self.lead(Primary::new(turn.config(), head, marks, equal, turn.now()));
+        local.hot_mut().bitmap_changed();
+        update.begin_leading(equal);
+        let generation = record.superblock().lineage.generation;
+        turn.info(format!("primary in generation {generation} after item {head}{by}"));
+        if let Some(id) = command {
+            let peer = &turn.config().peer;
+            let text = format!(
+                "primary in generation {generation}{by}; until {peer} is in sync, new writes are only here"
+            );
+            turn.done(id, Ok(text));
         }
     }
 

@@ -2,12 +2,18 @@
 //! What a node does with what arrives, by its role.
 
 use crate::local::Local;
+use crate::peer::hang_up::HangUp;
+use crate::peer::keeping::Shortage;
+use crate::peer::permit::Permit;
+use crate::peer::read_server::PeerReads;
+use crate::peer::session::out_of_turn;
 use crate::record::Record;
 use crate::role::{Following, Stage, Standing};
 use crate::turn::Turn;
 use alloc::format;
 use alloc::string::String;
-use helio_format::message::{Item, Message, Start};
+use helio_format::message::{Item, Message, Parting, Start};
+use helio_format::reading::Reading;
 
 impl Standing {
     /// The peer sent an item.
@@ -37,6 +43,50 @@ impl Standing {
             turn.release_stray(&Message::Item(item));
         }
         result
+    }
+
+    /// The two speak about regions that only the peer of a primary has.
+    ///
+    /// # Errors
+    /// What was said is out of turn, or about what does not exist: the connection must end.
+    pub(crate) fn peer_reading(
+        &mut self,
+        talk: Reading,
+        reads: &mut PeerReads,
+        local: &mut Local,
+        permit: &Permit,
+        turn: &mut Turn,
+    ) -> Result<(), String> {
+        let pulls = self.serves();
+        let result = match (talk, self.primary_mut()) {
+            (Reading::Told { ticket, what }, Some(primary)) => {
+                primary.read_told((ticket, what), pulls, local, permit, turn)
+            }
+            (talk, None) => reads.ask(talk, local, turn),
+            (talk, Some(_)) => Err(out_of_turn(&Message::Reading(talk))),
+        };
+        if let (Err(_), Some(payload)) = (&result, talk.payload()) {
+            turn.release(payload.id);
+        }
+        result
+    }
+
+    /// The peer has no room to keep its image.
+    ///
+    /// # Errors
+    /// It was not asked to: the connection must end.
+    pub(crate) fn peer_has_no_room(
+        &mut self,
+        shortage: Shortage,
+        local: &mut Local,
+        permit: &Permit,
+        turn: &mut Turn,
+    ) -> Result<Option<HangUp>, String> {
+        let Some(primary) = self.primary_mut() else {
+            return Err(String::from("a lack of space was reported to a node that copies nothing"));
+        };
+        let why = primary.peer_has_no_room(shortage, local, permit, turn);
+        Ok(why.map(|why| HangUp::new(Parting::RoleChanged, why)))
     }
 
     /// An acknowledgement arrived at a node that leads no line.

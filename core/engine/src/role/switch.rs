@@ -16,7 +16,19 @@
 //! hello is not one of before. Where no hello comes in time the
 //! old primary stays secondary, since a primary too many is worse than none, and says so.
 
+use crate::effect::Effect;
+use crate::event::CommandId;
+use crate::record::Record;
+use crate::record::save::Leave;
+use crate::refusal::Refusal;
+use crate::role::Standing;
+use crate::role::asked::Asked;
+use crate::turn::Turn;
+use alloc::format;
+use alloc::string::String;
 use core::time::Duration;
+use helio_format::message::Message;
+use helio_format::roles::Roles;
 
 /// How long the queue may take to drain; writers wait for that long at most.
 pub(crate) const SWITCH_PATIENCE: Duration = Duration::from_secs(10);
@@ -24,3 +36,60 @@ pub(crate) const SWITCH_PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
 /// How long the side that asked waits for the whole of it.
 pub(crate) const ASKED_PATIENCE: Duration = Duration::from_secs(25);
+
+/// From which side a change of roles begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Switch {
+    /// This node is primary, and hands the role over.
+    HandOver,
+    /// This node is secondary, and asks its primary.
+    Ask,
+}
+
+/// What became of a role that was handed over.
+#[derive(Clone, Debug)]
+pub(crate) enum Handed {
+    /// This node is secondary, and its command ends with that result.
+    Over(Result<String, Refusal>),
+    /// The peer did not become primary. `unfit`: neither can this node.
+    Back { refusal: Refusal, unfit: bool },
+    /// The peer has not responded.
+    Unheard(Refusal),
+}
+
+impl Standing {
+    /// Begins a change of roles.
+    pub(crate) fn switch(
+        &mut self,
+        command: CommandId,
+        way: Switch,
+        asked: &mut Asked,
+        record: &mut Record,
+        turn: &mut Turn,
+    ) -> Result<Option<String>, Refusal> {
+        match way {
+            Switch::HandOver => self.hand_over(Some(command), record, turn),
+            Switch::Ask => {
+                asked.switch_later(command, turn.now() + ASKED_PATIENCE);
+                turn.send(Message::Roles(Roles::SwitchWanted));
+                Ok(None)
+            }
+        }
+    }
+
+    /// This primary begins to hand its role over.
+    pub(crate) fn hand_over(
+        &mut self,
+        command: Option<CommandId>,
+        record: &mut Record,
+        turn: &mut Turn,
+    ) -> Result<Option<String>, Refusal> {
+        if let Some((volume, fault)) = self.primary().and_then(|p| p.fault()) {
+            let volume = turn.config().name_of(volume);
+            turn.info(format!("volume {volume} failed on this node ({fault}); switching"));
+        }
+        turn.push(Effect::DismissClients);
+        // The last copy goes to the peer: only a demotion is refused for it.
+        self.leave(command, Leave::Hand, None, record, turn)
+    }
+}
