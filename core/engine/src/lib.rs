@@ -55,7 +55,9 @@ pub use resync::verify::{LISTED_MAX, RunStatus, VerifyPass, VerifyStatus, Volume
 pub use role::resolve::Stake;
 pub use show::fault::Fault;
 pub use show::recorder::{RECORDS, Record};
-pub use show::status::{CursorStatus, LinkStatus, QueueStatus, SafeCopyStatus, Status, Words};
+pub use show::status::{
+    CursorStatus, LinkState, LinkStatus, QueueStatus, SafeCopyStatus, Status, Words,
+};
 pub use show::view::View;
 pub use stream::ack::AckProof;
 pub use stream::queue::BoundSource;

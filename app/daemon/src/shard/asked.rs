@@ -204,7 +204,7 @@ impl<D: Driver> Shard<D> {
             Ask::Overtaken { group, reply } => {
                 // A group that is not served here, or not yet, tells nothing: who waits for it goes on waiting.
                 let found = self.find(&group);
-                let others_write = |at: usize| attached::lets_others_write(&self.groups[at].engine);
+                let others_write = |at: usize| self.groups[at].engine.view().lets_peer_write();
                 let _gone = reply.send(found.is_some_and(others_write));
             }
             Ask::Hold { hold, reply } => {

@@ -5,7 +5,7 @@ use crate::saved::Part;
 use crate::shard::clock::Clock;
 use crate::shard::group::Group;
 use helio_api::{AtStake, Explanation, Row};
-use helio_engine::{Refusal, Stake, Status};
+use helio_engine::{LinkState, Refusal, Stake, Status};
 use helio_recovery::{LastDecision, Meaning, facts_in_words, meaning};
 use helio_units::{Bytes, Generation, VolumeIndex, WallTime};
 use std::path::PathBuf;
@@ -46,10 +46,12 @@ pub(crate) fn explanation(group: &Group, clock: &Clock) -> Explanation {
 
 /// What ended the state that the last decision led to.
 fn changed(status: &Status, peer: &str) -> Option<String> {
-    match status.link.word {
-        "connected" if status.paused => Some(String::from("replication is paused by an operator")),
-        "connected" | "refused" => None,
-        _ => Some(format!("{peer} is not connected")),
+    match status.link.state {
+        LinkState::Connected if status.paused => {
+            Some(String::from("replication is paused by an operator"))
+        }
+        LinkState::Connected | LinkState::Refused => None,
+        LinkState::Connecting => Some(format!("{peer} is not connected")),
     }
 }
 

@@ -14,7 +14,7 @@ use helio_api::{
     LagStatus, LeaseStatus, LinkStatus, ModeStatus, PeerStatus, QueueStatus, RecorderEvent,
     SafeCopyStatus, SeedingStatus, SyncStatus, ThrottleStatus, TimesStatus, VolumeStatus, WrongKey,
 };
-use helio_engine::{BoundSource, QUEUE_BYTES_MOST, QUEUE_PRODUCTS, Status, WhenFull};
+use helio_engine::{BoundSource, LinkState, QUEUE_BYTES_MOST, QUEUE_PRODUCTS, Status, WhenFull};
 use helio_units::{Bandwidth, Bytes, Items, Moment, Role, VolumeIndex, WallTime};
 
 /// One group.
@@ -105,7 +105,7 @@ fn seeding(status: &Status, group: &Group, clock: &Clock) -> Option<SeedingStatu
         return Some(SeedingStatus { since_ms: WallTime(since), changed_bytes });
     }
     let met = group.engine.view().last_decision().filter(|met| met.label == "seeding")?;
-    let follows = status.role == Role::Secondary && status.link.word == "connected";
+    let follows = status.role == Role::Secondary && status.link.state == LinkState::Connected;
     follows.then(|| SeedingStatus { since_ms: clock.wall(met.at), changed_bytes: status.lag.bytes })
 }
 
@@ -218,10 +218,10 @@ fn peer(status: &Status, group: &Group, clock: &Clock) -> PeerStatus {
     PeerStatus {
         name: group.peer.clone(),
         address: group.link.route().peer().to_string(),
-        connection: match link.word {
-            "connected" => Connection::Connected,
-            "refused" => Connection::Refused,
-            _ => Connection::Connecting,
+        connection: match link.state {
+            LinkState::Connected => Connection::Connected,
+            LinkState::Refused => Connection::Refused,
+            LinkState::Connecting => Connection::Connecting,
         },
         connection_since_ms: clock.wall(link.since),
         reason: unresolved(status, group).map_or_else(|| link.why.clone(), |name| name.why.clone()),
@@ -263,7 +263,7 @@ fn peer(status: &Status, group: &Group, clock: &Clock) -> PeerStatus {
 
 /// Why the peer's name leads nowhere, while there is no connection for that.
 fn unresolved<'a>(status: &Status, group: &'a Group) -> Option<&'a Unresolved> {
-    group.link.route().unresolved().filter(|_| status.link.word == "connecting")
+    group.link.route().unresolved().filter(|_| status.link.state == LinkState::Connecting)
 }
 
 fn sync(sync: &helio_engine::SyncStatus, status: &Status) -> SyncStatus {

@@ -148,6 +148,23 @@ impl Stage {
         }
     }
 
+    /// Whether the peer may write the volumes by this node's record. Elsewhere it may not, or it is not decided yet.
+    pub(crate) const fn lets_peer_write(self) -> bool {
+        match self {
+            Self::Leading(Leading::Primary | Leading::Leaving { .. }) => false,
+            Self::Following(stage) => match stage {
+                Following::Secondary | Following::Handing { .. } | Following::Closing { .. } => {
+                    true
+                }
+                Following::Returning
+                | Following::Asking { .. }
+                | Following::Promoting { .. }
+                | Following::Accepting { .. }
+                | Following::Stopped => false,
+            },
+        }
+    }
+
     /// The arrows of the drawing, and those named below it.
     fn may_become(self, next: Self) -> bool {
         use Following as F;
@@ -339,5 +356,37 @@ impl Standing {
     fn check(&self, next: Stage) {
         let (now, then) = (self.stage().name(), next.name());
         assert!(self.stage().may_become(next), "a node cannot go from {now} to {then}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_secondary_and_a_node_that_hands_over_let_the_peer_write() {
+        let (command, until) = (CommandId(1), Moment::NEVER);
+        let leaving = |to| Leading::Leaving { command: None, to, until, stage: LeaveStage::Saving };
+        let accepting = Rewriting::Flushing;
+        let stages: [(Stage, bool); 12] = [
+            (Leading::Primary.into(), false),
+            (leaving(Leave::Secondary).into(), false),
+            (leaving(Leave::Hand).into(), false),
+            (leaving(Leave::Stop).into(), false),
+            (Following::Secondary.into(), true),
+            (Following::Returning.into(), false),
+            (Following::Asking { command }.into(), false),
+            (Following::Promoting { command: None, equal: false, saving: true }.into(), false),
+            (Following::Handing { command: None, until }.into(), true),
+            (Following::Closing { command, saving: false }.into(), true),
+            (Following::Stopped.into(), false),
+            (
+                Following::Accepting { command, volume: VolumeIndex(0), stage: accepting }.into(),
+                false,
+            ),
+        ];
+        for (stage, lets) in stages {
+            assert_eq!(stage.lets_peer_write(), lets, "{}", stage.name());
+        }
     }
 }

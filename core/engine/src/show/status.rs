@@ -123,8 +123,8 @@ pub struct Words {
     pub effective: Mode,
     /// The peer is level with the answers given, as far as a primary knows.
     pub level: bool,
-    /// The conversation: `connected`, `connecting` or `refused`.
-    pub link: &'static str,
+    /// Whether the peer is connected.
+    pub link: LinkState,
     /// The peer's role, as it said.
     pub peer_role: Option<Role>,
     /// The group's state, as the peer said.
@@ -195,11 +195,22 @@ pub struct CursorStatus {
     pub peer_durable: Sequence,
 }
 
+/// Whether the peer is connected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkState {
+    /// There is no connection yet, or none any more.
+    Connecting,
+    /// Both nodes completed the handshake.
+    Connected,
+    /// One of the nodes refused the handshake.
+    Refused,
+}
+
 /// The conversation with the peer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkStatus {
-    /// `connected`, `connecting` or `refused`.
-    pub word: &'static str,
+    /// Whether the peer is connected.
+    pub state: LinkState,
     /// Since when.
     pub since: Moment,
     /// Why.
@@ -351,7 +362,7 @@ impl View<'_> {
             mode: config.mode,
             effective: primary.map_or(config.mode, |p| p.effective(config.mode)),
             level: state == State::Replicating && self.level_since().is_some(),
-            link: self.link_word(),
+            link: self.link_state(),
             peer_role: self.peer_role(),
             peer_state: self.peer.session().told().and_then(|(ping, _)| ping.state),
             failed: self.failed().map(|(volume, _)| volume),
@@ -510,11 +521,11 @@ impl View<'_> {
         }
     }
 
-    fn link_word(&self) -> &'static str {
+    fn link_state(&self) -> LinkState {
         match (self.peer.session().peer(), self.peer.session().refused()) {
-            (Some(_), _) => "connected",
-            (_, Some(_)) => "refused",
-            _ => "connecting",
+            (Some(_), _) => LinkState::Connected,
+            (_, Some(_)) => LinkState::Refused,
+            _ => LinkState::Connecting,
         }
     }
 
@@ -527,7 +538,7 @@ impl View<'_> {
         let session = self.peer.session();
         let (round_trip, round_trip_least) = session.round_trips();
         LinkStatus {
-            word: self.link_word(),
+            state: self.link_state(),
             since: session.since(),
             why: session.why().into(),
             hint: Some(session.hint()).filter(|hint| !hint.is_empty()).map(String::from),
@@ -589,6 +600,12 @@ impl View<'_> {
     #[must_use]
     pub fn standing(&self) -> &'static str {
         self.standing.stage().name()
+    }
+
+    /// Whether this node's role lets its peer write the volumes: it is secondary, or hands the primary role over.
+    #[must_use]
+    pub fn lets_peer_write(&self) -> bool {
+        self.standing.stage().lets_peer_write()
     }
 
     /// Which of this node's times as primary this is, or was; another number whenever others may have written between.

@@ -473,11 +473,6 @@ impl Attached {
     }
 }
 
-/// Whether others may write the volumes: who is a secondary, or hands over, lets them.
-pub(crate) fn lets_others_write(engine: &Engine) -> bool {
-    matches!(engine.view().standing(), "secondary" | "handing" | "closing")
-}
-
 /// A device remembers the volume as it was in the tenure it is of: it is not served to be written in another.
 fn is_of_tenure(place: Place, tenure: u64, groups: &[Group]) -> Result<(), Refusal> {
     if place.read_only || groups[place.group].engine.view().tenure() == tenure {

@@ -5,7 +5,7 @@ use crate::shard::clock::Clock;
 use crate::shard::group::Group;
 use crate::shard::show::{reason, seeding, unresolved, verify};
 use helio_api::VerdictStatus;
-use helio_engine::{Fault, Status};
+use helio_engine::{Fault, LinkState, Status};
 use helio_units::{Bytes, Mode, Role, State, Verdict};
 
 /// The verdict with its reason.
@@ -19,7 +19,7 @@ pub(super) fn of(status: &Status, group: &Group, clock: &Clock) -> VerdictStatus
 
 fn why(status: &Status, group: &Group, clock: &Clock) -> String {
     let (node, peer, link) = (&group.config.node, &group.peer, &status.link);
-    let cut = link.word == "connecting";
+    let cut = link.state == LinkState::Connecting;
     let stranger = group.link.wrong_key(clock.now());
     if let (Verdict::Unknown | Verdict::AtRisk, Some(call)) = (status.verdict, stranger) {
         return format!("{} connects with a key that is not {peer}'s: {}", call.from, call.key);
@@ -138,7 +138,7 @@ pub(super) fn next(status: &Status, group: &Group, clock: &Clock) -> String {
     if let Some((_, fault)) = fault(status, group) {
         return fault.hint.clone();
     }
-    let connected = status.link.word == "connected";
+    let connected = status.link.state == LinkState::Connected;
     if status.verdict == Verdict::SplitBrain {
         return format!(
             "choose the node to discard: `helio demote {name}` on it, then `helio resolve {name} --discard NODE` on it"
