@@ -3,13 +3,14 @@
 
 use crate::happening::{Died, Happening};
 use crate::node::{Node, Pause, Side};
+use crate::perform::Io;
 use crate::wire::{Breakage, Cargo, Parcel, Wire};
 use core::cmp::Reverse;
 use core::time::Duration;
 use helio_engine::{Answer, Command, CommandId, Effect, Event, Request};
 use helio_ledger::LedgerError;
 use helio_netmodel::{Dice, Profile};
-use helio_units::{IoId, Moment, Sequence};
+use helio_units::{Moment, Sequence};
 use std::collections::BinaryHeap;
 
 /// A shard takes several events before it settles, but not for longer than this.
@@ -47,7 +48,7 @@ pub(crate) enum NodeDue {
     Request(Request),
     Used(u64),
     Hook(Option<String>),
-    StoreEnd(IoId),
+    StoreEnd(Io),
     MetadataStep,
     BeforeStep,
     Wake,

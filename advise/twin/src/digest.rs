@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Digests of stamps: what the copier compares in virtual time.
 
-use crate::{BLOCK, Stamp};
+use crate::{BLOCK, Stamp, places};
 use helio_engine::digest_piece;
 use helio_format::copying::Digest;
-use helio_units::{Bytes, Extent};
+use helio_units::{Bytes, Extent, VolumeIndex};
 
 /// Of that many stamps each, in order.
 pub(crate) fn of(stamps: &[Stamp], coarse: bool) -> Vec<Digest> {
@@ -43,6 +43,27 @@ pub(crate) fn stretches(
     piece: Bytes,
 ) -> Vec<(Extent, Vec<Stamp>)> {
     joined(pieces(extent, stamps, piece))
+}
+
+/// The blocks that do not hold what the digests say, neighbours together.
+pub(crate) fn unequal(
+    volume: VolumeIndex,
+    extent: Extent,
+    digests: &[Stamp],
+    stamps: &[Stamp],
+) -> Vec<Extent> {
+    let mut runs: Vec<Extent> = Vec::new();
+    for (place, (digest, stamp)) in places(volume, extent).zip(digests.iter().zip(stamps)) {
+        if stamp == digest {
+            continue;
+        }
+        let at = u64::from(place.block) * BLOCK.0;
+        match runs.last_mut() {
+            Some(run) if run.end() == at => run.length += BLOCK.0,
+            _ => runs.push(Extent::new(at, BLOCK.0)),
+        }
+    }
+    runs
 }
 
 fn pieces(extent: Extent, stamps: &[Stamp], piece: Bytes) -> impl Iterator<Item = (u64, &[Stamp])> {

@@ -16,10 +16,9 @@ pub use lie::Lie;
 pub(crate) use lie::Lied;
 use lie::Lies;
 
-use crate::{Place, Stamp, digest, places};
+use crate::{Place, Stamp, places};
 use core::time::Duration;
 use helio_engine::{MemberFound, StoreFault, StoreOp};
-use helio_format::copying::Digest;
 use helio_netmodel::Dice;
 use helio_units::{Bytes, Extent, IoId, Moment, VolumeIndex};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -61,12 +60,7 @@ struct Image {
 #[derive(Clone, Debug)]
 enum Work {
     Read { extent: Extent },
-    Runs { extent: Extent, piece: Bytes },
-    Digest { extent: Extent, coarse: bool },
-    Compare { extent: Extent, digests: Vec<Digest>, coarse: bool },
-    DigestPayload { extent: Extent },
-    Verify { extent: Extent, digests: Vec<Stamp> },
-    IsEmpty { extent: Extent },
+    Map { extent: Extent },
     Change { extent: Extent, stamps: Vec<Stamp>, fua: bool, upto: u64 },
     Flush { upto: u64 },
 }
@@ -84,10 +78,6 @@ struct UnderWay {
 pub(crate) enum Ended {
     Done,
     Read(Vec<Stamp>),
-    Digests(Vec<Digest>),
-    Differing(Vec<(Extent, Vec<Stamp>)>),
-    DigestPayload(Vec<Stamp>),
-    Verified(VolumeIndex, Vec<Extent>),
     Empty(bool),
     Failed(StoreFault),
 }
@@ -207,19 +197,8 @@ impl Disk {
     }
 
     /// Whether an operation keeps to its blocks.
-    pub(crate) fn fits(&self, op: &StoreOp) -> bool {
-        let extent = match op {
-            StoreOp::Read { extent, .. }
-            | StoreOp::ReadRuns { extent, .. }
-            | StoreOp::ReadDiffering { extent, .. }
-            | StoreOp::Digest { extent, .. }
-            | StoreOp::DigestPayload { extent }
-            | StoreOp::Verify { extent, .. }
-            | StoreOp::Write { extent, .. }
-            | StoreOp::Zero { extent, .. }
-            | StoreOp::Discard { extent, .. } => *extent,
-            StoreOp::IsEmpty { .. } | StoreOp::Flush => return true,
-        };
+    pub(crate) fn fits(&self, op: StoreOp) -> bool {
+        let Some(extent) = op.reads().or(op.changes()) else { return true };
         let block = u64::from(self.block);
         extent.offset.is_multiple_of(block) && extent.length.is_multiple_of(block)
     }
@@ -355,28 +334,8 @@ impl Disk {
         let flushes = op.is_flush() && (self.fua_flushes || matches!(op, StoreOp::Flush));
         let blocks = |extent| places(volume, extent).count();
         let (verb, base, work) = match op {
-            StoreOp::Read { extent, .. } => {
-                (StoreVerb::Read, self.latency.read, Work::Read { extent })
-            }
-            StoreOp::Digest { extent, coarse } => {
-                (StoreVerb::Read, self.latency.read, Work::Digest { extent, coarse })
-            }
-            StoreOp::ReadDiffering { extent, digests, coarse } => {
-                (StoreVerb::Read, self.latency.read, Work::Compare { extent, digests, coarse })
-            }
-            StoreOp::ReadRuns { extent, piece } => {
-                (StoreVerb::Read, self.latency.read, Work::Runs { extent, piece })
-            }
-            StoreOp::DigestPayload { extent } => {
-                (StoreVerb::Read, self.latency.read, Work::DigestPayload { extent })
-            }
-            StoreOp::IsEmpty { extent } => {
-                (StoreVerb::Read, self.latency.read, Work::IsEmpty { extent })
-            }
-            StoreOp::Verify { extent, .. } => {
-                let digests = payload.unwrap_or_default().to_vec();
-                (StoreVerb::Read, self.latency.read, Work::Verify { extent, digests })
-            }
+            StoreOp::Read { extent } => (StoreVerb::Read, self.latency.read, Work::Read { extent }),
+            StoreOp::Map { extent } => (StoreVerb::Read, self.latency.read, Work::Map { extent }),
             StoreOp::Write { extent, fua, .. } => {
                 let stamps = payload.unwrap_or_default().to_vec();
                 assert_eq!(stamps.len(), blocks(extent), "a write without all of its bytes");
@@ -416,38 +375,14 @@ impl Disk {
             panic!("store operation {} ends and never began", io.0)
         };
         match work {
-            Work::Read { .. }
-            | Work::Runs { .. }
-            | Work::Digest { .. }
-            | Work::Compare { .. }
-            | Work::DigestPayload { .. }
-            | Work::IsEmpty { .. }
-            | Work::Verify { .. }
-                if fault.is_some() =>
-            {
+            Work::Read { .. } | Work::Map { .. } if fault.is_some() => {
                 fault.map_or(Ended::Done, Ended::Failed)
             }
             Work::Read { extent } => Ended::Read(self.seen(volume, extent)),
-            Work::Digest { extent, coarse } => {
-                Ended::Digests(digest::of(&self.seen(volume, extent), coarse))
-            }
-            Work::Compare { extent, digests, coarse } => {
-                let stamps = self.seen(volume, extent);
-                Ended::Differing(digest::differing(extent, &stamps, &digests, coarse))
-            }
-            Work::Runs { extent, piece } => {
-                let stamps = self.seen(volume, extent);
-                Ended::Differing(digest::stretches(extent, &stamps, piece))
-            }
-            Work::DigestPayload { extent } => Ended::DigestPayload(self.seen(volume, extent)),
             // Zeros that were written are stored; here they always count as a hole.
-            Work::IsEmpty { extent } => {
+            Work::Map { extent } => {
                 let stamps = self.seen(volume, extent);
                 Ended::Empty(stamps.iter().all(|stamp| *stamp == Stamp::ZEROS))
-            }
-            Work::Verify { extent, digests } => {
-                let stamps = self.seen(volume, extent);
-                Ended::Verified(volume, differing(volume, extent, &digests, &stamps))
             }
             Work::Change { extent, stamps, fua, upto } => {
                 let asked = places(volume, extent).zip(stamps).collect();
@@ -576,27 +511,6 @@ impl Disk {
             }
         }
     }
-}
-
-/// The blocks that do not hold what the digests say, neighbours together.
-fn differing(
-    volume: VolumeIndex,
-    extent: Extent,
-    digests: &[Stamp],
-    stamps: &[Stamp],
-) -> Vec<Extent> {
-    let mut runs: Vec<Extent> = Vec::new();
-    for (place, (digest, stamp)) in places(volume, extent).zip(digests.iter().zip(stamps)) {
-        if stamp == digest {
-            continue;
-        }
-        let at = u64::from(place.block) * crate::BLOCK.0;
-        match runs.last_mut() {
-            Some(run) if run.end() == at => run.length += crate::BLOCK.0,
-            _ => runs.push(Extent::new(at, crate::BLOCK.0)),
-        }
-    }
-    runs
 }
 
 impl Image {

@@ -7,9 +7,11 @@ use crate::disk::{Change, Dropped, Ended, Lied};
 use crate::happening::{Died, Happening, Replied};
 use crate::node::{Hook, Side};
 use crate::wire::{Cargo, Parcel};
-use crate::{Place, Stamp, places, words};
+use crate::{Place, Stamp, digest, places, words};
 use core::time::Duration;
-use helio_engine::{Answer, Effect, Event, Keep, Operation, Request, Run, StoreOp, StoreOutcome};
+use helio_engine::{
+    Answer, Effect, Event, Keep, Operation, ReadAs, Request, Run, StoreOp, StoreOutcome,
+};
 use helio_format::frame::HEADER_BYTES;
 use helio_format::message::{Item, ItemKind, Message, Parting, Ping};
 use helio_ledger::{self as ledger, Kept};
@@ -17,6 +19,15 @@ use helio_units::{Bytes, Extent, IoId, Payload, Rate, RequestId, VolumeIndex};
 
 /// What a daemon sends to a peer whose group it does not serve, as `app/daemon/src/shard/mod.rs` words it.
 const NOT_SERVED: &str = "group db is not served on this node: it failed";
+
+/// An operation under way on a node's disk.
+#[derive(Debug)]
+pub(crate) struct Io {
+    pub(crate) io: IoId,
+    pub(crate) volume: VolumeIndex,
+    pub(crate) op: StoreOp,
+    pub(crate) read_as: ReadAs,
+}
 
 impl Cluster {
     /// A client asks; every block of a write holds `stamp`. Returns false where no process listens.
@@ -86,7 +97,9 @@ impl Cluster {
             self.tell_effect(side, &effect);
             match effect {
                 Effect::Reply { request, answer } => self.reply(side, request, answer),
-                Effect::Store { io, volume, op } => self.store(side, io, volume, op),
+                Effect::Store { io, volume, op, read_as } => {
+                    self.store(side, Io { io, volume, op, read_as });
+                }
                 Effect::Send(message) => {
                     if let Message::Goodbye { parting: Parting::Protocol, text } = &message {
                         self.journal.push(Happening::Accused { side, words: text.clone() });
@@ -152,22 +165,21 @@ impl Cluster {
         self.journal.push(Happening::Replied { side, request, answer });
     }
 
-    fn store(&mut self, side: Side, io: IoId, volume: VolumeIndex, op: StoreOp) {
+    fn store(&mut self, side: Side, asked: Io) {
         let now = self.now;
+        let Io { io, volume, op, .. } = asked;
         let node = &mut self.nodes[side.index()];
-        let changed = changed_extent(&op);
+        let changed = op.changes();
         // What is pulled from the peer is no write of a client's.
         let leading = node.engine.as_ref().is_some_and(|engine| {
             engine.view().holds_line()
                 && !changed.is_some_and(|extent| engine.view().is_pulling(volume, extent))
         });
-        let stamps = match &op {
-            StoreOp::Write { payload, .. } | StoreOp::Verify { payload, .. } => {
-                Some(node.pool.stamps(*payload))
-            }
+        let stamps = match op {
+            StoreOp::Write { payload, .. } => Some(node.pool.stamps(payload)),
             _ => None,
         };
-        if !node.disk.fits(&op) {
+        if !node.disk.fits(op) {
             let words = format!("{op:?} of volume {}", volume.0);
             self.journal.push(Happening::Misfit { side, words });
         }
@@ -183,45 +195,62 @@ impl Cluster {
             self.journal.push(Happening::Issued { side, volume, first, stamps, leading });
         }
         self.damaged(side);
-        self.push_node(at, side, NodeDue::StoreEnd(io));
+        self.push_node(at, side, NodeDue::StoreEnd(asked));
     }
 
-    pub(crate) fn store_end(&mut self, side: Side, io: IoId) {
+    pub(crate) fn store_end(&mut self, side: Side, asked: Io) {
         let mut changes = Vec::new();
         let node = &mut self.nodes[side.index()];
-        let ended = node.disk.end(io, &mut changes);
+        let ended = node.disk.end(asked.io, &mut changes);
         if let Some(Lied { lie, places }) = node.disk.take_lied() {
             self.journal.push(Happening::Lied { side, lie, places });
         }
+        let io = asked.io;
         let outcome = match ended {
             Ended::Done => StoreOutcome::Done,
             Ended::Failed(fault) => StoreOutcome::Failed(fault),
-            Ended::Read(stamps) => {
-                let zero = stamps.iter().all(|stamp| *stamp == Stamp::ZEROS);
-                StoreOutcome::Read { payload: node.pool.take(stamps), zero }
-            }
-            Ended::Digests(list) => StoreOutcome::Digests(list),
             Ended::Empty(empty) => StoreOutcome::Empty(empty),
-            Ended::Differing(runs) => {
-                let run = |(extent, stamps): (Extent, Vec<Stamp>)| {
-                    let zero = stamps.iter().all(|stamp| *stamp == Stamp::ZEROS);
-                    Run { extent, payload: (!zero).then(|| node.pool.take(stamps)) }
-                };
-                StoreOutcome::Differing(runs.into_iter().map(run).collect())
+            Ended::Read(stamps) => self.report(side, asked, stamps),
+        };
+        self.damaged(side);
+        self.changed(side, changes);
+        self.handle(side, Event::StoreDone { io, outcome });
+    }
+
+    /// What the engine is to get of the blocks that were read.
+    fn report(&mut self, side: Side, asked: Io, stamps: Vec<Stamp>) -> StoreOutcome {
+        let Io { volume, op, read_as, .. } = asked;
+        let extent = op.reads().unwrap_or_default();
+        let pool = &mut self.nodes[side.index()].pool;
+        let is_zero = |stamps: &[Stamp]| stamps.iter().all(|stamp| *stamp == Stamp::ZEROS);
+        let mut runs = |runs: Vec<(Extent, Vec<Stamp>)>| {
+            let run = |(extent, stamps): (Extent, Vec<Stamp>)| Run {
+                extent,
+                payload: (!is_zero(&stamps)).then(|| pool.take(stamps)),
+            };
+            StoreOutcome::Differing(runs.into_iter().map(run).collect())
+        };
+        match read_as {
+            ReadAs::Bytes | ReadAs::BytesOrZero => {
+                let zero = is_zero(&stamps);
+                StoreOutcome::Read { payload: pool.take(stamps), zero }
             }
-            Ended::DigestPayload(stamps) => {
-                StoreOutcome::Read { payload: node.pool.take_digests(stamps), zero: false }
+            ReadAs::Runs { piece } => runs(digest::stretches(extent, &stamps, piece)),
+            ReadAs::Digests { coarse } => StoreOutcome::Digests(digest::of(&stamps, coarse)),
+            ReadAs::Differing { digests, coarse } => {
+                runs(digest::differing(extent, &stamps, &digests, coarse))
             }
-            Ended::Verified(volume, runs) => {
+            ReadAs::DigestPayload => {
+                StoreOutcome::Read { payload: pool.take_digests(stamps), zero: false }
+            }
+            ReadAs::Unequal { payload } => {
+                let runs = digest::unequal(volume, extent, pool.stamps(payload), &stamps);
                 let blocks = runs.iter().flat_map(|run| places(volume, *run));
                 let differ = blocks.map(|place| Happening::Differs { side, place });
                 self.journal.extend(differ);
                 StoreOutcome::Verified(runs)
             }
-        };
-        self.damaged(side);
-        self.changed(side, changes);
-        self.handle(side, Event::StoreDone { io, outcome });
+        }
     }
 
     /// What failures left on a node's disk since this was asked last.
@@ -443,20 +472,4 @@ fn is_turning_away(message: &Message) -> bool {
 
 fn is_opening(cargo: &Cargo) -> bool {
     matches!(cargo, Cargo::Opened)
-}
-
-fn changed_extent(op: &StoreOp) -> Option<Extent> {
-    match op {
-        StoreOp::Write { extent, .. }
-        | StoreOp::Zero { extent, .. }
-        | StoreOp::Discard { extent, .. } => Some(*extent),
-        StoreOp::Read { .. }
-        | StoreOp::Digest { .. }
-        | StoreOp::ReadRuns { .. }
-        | StoreOp::ReadDiffering { .. }
-        | StoreOp::DigestPayload { .. }
-        | StoreOp::Verify { .. }
-        | StoreOp::IsEmpty { .. }
-        | StoreOp::Flush => None,
-    }
 }

@@ -2,12 +2,12 @@
 //! Events and effects in a few words each, for the story of a run.
 
 use helio_engine::{
-    Answer, BeforeOp, Command, Effect, Event, Keep, Operation, StoreOp, StoreOutcome,
+    Answer, BeforeOp, Command, Effect, Event, Keep, Operation, ReadAs, StoreOp, StoreOutcome,
 };
 use helio_format::lineage::Lineage;
 use helio_format::message::{Hello, Item, ItemKind, Message};
 use helio_format::superblock::Superblock;
-use helio_units::{Extent, Payload, VolumeIndex};
+use helio_units::{Extent, Payload};
 
 /// What an engine is told; nothing where it is not worth a line.
 pub(crate) fn of_event(event: &Event) -> Option<String> {
@@ -66,8 +66,8 @@ pub(crate) fn of_effect(effect: &Effect) -> Option<String> {
             Answer::Read(_) => format!("-> answer {}: read", request.0),
             Answer::Denied(denial) => format!("-> answer {}: DENIED, {denial:?}", request.0),
         },
-        Effect::Store { io, volume, op } => {
-            format!("-> io {}: {}", io.0, of_store_op(op, *volume))
+        Effect::Store { io, volume, op, read_as } => {
+            format!("-> io {}: {} of volume {}", io.0, of_store_op(*op, read_as), volume.0)
         }
         Effect::Send(message) => format!("-> {}", of_message(message)),
         Effect::Hangup { why, refused } => format!("-> hang up, refused {refused}: {why}"),
@@ -166,13 +166,20 @@ fn of_operation(operation: Operation) -> String {
     }
 }
 
-fn of_store_op(op: &StoreOp, volume: VolumeIndex) -> String {
-    let what = match *op {
-        StoreOp::Read { extent, .. } => of_operation(Operation::Read(extent)),
-        StoreOp::ReadRuns { extent, .. } => of_operation(Operation::Read(extent)),
-        StoreOp::IsEmpty { extent } => format!("is {} empty", blocks(extent)),
-        StoreOp::Digest { extent, .. } => format!("digests of {}", blocks(extent)),
-        StoreOp::ReadDiffering { extent, .. } => format!("compare {}", blocks(extent)),
+fn of_store_op(op: StoreOp, read_as: &ReadAs) -> String {
+    match op {
+        StoreOp::Read { extent } => match read_as {
+            ReadAs::Bytes | ReadAs::BytesOrZero | ReadAs::Runs { .. } => {
+                of_operation(Operation::Read(extent))
+            }
+            ReadAs::Digests { .. } | ReadAs::DigestPayload => {
+                format!("digests of {}", blocks(extent))
+            }
+            ReadAs::Differing { .. } | ReadAs::Unequal { .. } => {
+                format!("compare {}", blocks(extent))
+            }
+        },
+        StoreOp::Map { extent } => format!("is {} empty", blocks(extent)),
         StoreOp::Write { extent, payload, fua } => {
             of_operation(Operation::Write { extent, payload, fua })
         }
@@ -181,10 +188,7 @@ fn of_store_op(op: &StoreOp, volume: VolumeIndex) -> String {
         }
         StoreOp::Discard { extent, fua } => of_operation(Operation::Discard { extent, fua }),
         StoreOp::Flush => of_operation(Operation::Flush),
-        StoreOp::DigestPayload { extent } => format!("digests of {}", blocks(extent)),
-        StoreOp::Verify { extent, .. } => format!("compare {}", blocks(extent)),
-    };
-    format!("{what} of volume {}", volume.0)
+    }
 }
 
 fn of_message(message: &Message) -> String {

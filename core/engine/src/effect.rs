@@ -14,22 +14,13 @@ use helio_format::superblock::Superblock;
 use helio_ledger::Chunk;
 use helio_units::{Bytes, Extent, IoId, Payload, PayloadId, RequestId, VolumeIndex};
 
-/// One operation on this node's store of a volume.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// One operation on this node's store of a volume: all that a store can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreOp {
-    /// Read into a buffer the daemon provides; `look_for_zeros` for the copier.
+    /// Read into a buffer that the host provides.
     Read {
         /// Where.
         extent: Extent,
-        /// Tell whether all bytes are zero.
-        look_for_zeros: bool,
-    },
-    /// Read, and tell zeros and other bytes apart, piece by piece.
-    ReadRuns {
-        /// Where.
-        extent: Extent,
-        /// How long a piece is, counted from where the extent begins; the last one may be shorter.
-        piece: Bytes,
     },
     /// Write the payload.
     Write {
@@ -58,38 +49,10 @@ pub enum StoreOp {
     },
     /// Make everything that is done durable.
     Flush,
-    /// Tell whether nothing is stored there, so that it reads as zero. What cannot be told is not empty.
-    IsEmpty {
+    /// Report what is allocated: whether nothing is, so that all of it reads as zero. What a store cannot report is allocated.
+    Map {
         /// Where.
         extent: Extent,
-    },
-    /// Read, and tell the digest of every [`digest_piece`](crate::digest_piece).
-    Digest {
-        /// Where.
-        extent: Extent,
-        /// One per region, not per block.
-        coarse: bool,
-    },
-    /// Read, and tell what differs from these digests of the peer's.
-    ReadDiffering {
-        /// Where.
-        extent: Extent,
-        /// One for every [`digest_piece`](crate::digest_piece).
-        digests: Vec<Digest>,
-        /// One per region, not per block.
-        coarse: bool,
-    },
-    /// Read, and hand over digests in place of the bytes: 16 bytes for every block of 4 KiB, the last one short.
-    DigestPayload {
-        /// Where.
-        extent: Extent,
-    },
-    /// Read, and compare with such digests.
-    Verify {
-        /// Where.
-        extent: Extent,
-        /// The digests.
-        payload: Payload,
     },
 }
 
@@ -103,6 +66,57 @@ impl StoreOp {
             _ => false,
         }
     }
+
+    /// The bytes that it reads.
+    #[must_use]
+    pub const fn reads(&self) -> Option<Extent> {
+        if let Self::Read { extent } = *self { Some(extent) } else { None }
+    }
+
+    /// The bytes that it changes.
+    #[must_use]
+    pub const fn changes(&self) -> Option<Extent> {
+        match *self {
+            Self::Write { extent, .. }
+            | Self::Zero { extent, .. }
+            | Self::Discard { extent, .. } => Some(extent),
+            Self::Read { .. } | Self::Flush | Self::Map { .. } => None,
+        }
+    }
+}
+
+/// What the host reports of the bytes that were read. The store does not get this: the host derives it from a finished read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ReadAs {
+    /// The bytes.
+    #[default]
+    Bytes,
+    /// The bytes, and whether all of them are zero.
+    BytesOrZero,
+    /// Zeros and other bytes apart, piece by piece.
+    Runs {
+        /// The length of a piece, counted from where the extent begins; the last one may be shorter.
+        piece: Bytes,
+    },
+    /// The digest of every [`digest_piece`](crate::digest_piece).
+    Digests {
+        /// One per region, not per block.
+        coarse: bool,
+    },
+    /// The bytes that differ from these digests of the peer's.
+    Differing {
+        /// One for every [`digest_piece`](crate::digest_piece).
+        digests: Vec<Digest>,
+        /// One per region, not per block.
+        coarse: bool,
+    },
+    /// Digests in place of the bytes: 16 bytes for every block of 4 KiB, the last one short.
+    DigestPayload,
+    /// The blocks that differ from such digests.
+    Unequal {
+        /// The digests.
+        payload: Payload,
+    },
 }
 
 /// A client's answer.
@@ -196,6 +210,8 @@ pub enum Effect {
         volume: VolumeIndex,
         /// What.
         op: StoreOp,
+        /// What to report of the bytes, if it is a read.
+        read_as: ReadAs,
     },
     /// Say this to the peer, in the order of the effects; payload of items goes with it.
     Send(Message),

@@ -64,16 +64,16 @@ pub struct Request {
 pub enum StoreOutcome {
     /// It is done.
     Done,
-    /// The bytes read, or their digests; whether they are all zero is told for the copier's reads only.
+    /// The bytes read, or their digests.
     Read {
         /// Where they are.
         payload: Payload,
-        /// All bytes are zero.
+        /// All bytes are zero; reported for [`ReadAs::BytesOrZero`](crate::ReadAs::BytesOrZero) only.
         zero: bool,
     },
     /// The digests asked for, in order.
     Digests(Vec<Digest>),
-    /// Whether nothing is stored there.
+    /// Whether nothing is allocated there.
     Empty(bool),
     /// What differs from the digests given, or everything where none were given, in order.
     Differing(Vec<Run>),

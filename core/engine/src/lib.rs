@@ -38,7 +38,7 @@ pub use config::{
     Config, HOT_EXTENTS, ITEM_BYTES_MAX, OnError, QUEUE_BYTES_MOST, QUEUE_BYTES_SNDR,
     QUEUE_ITEMS_SNDR, QUEUE_PRODUCTS, QueueConfig, REGION, SafeCopy, WhenFull, automatic_bound,
 };
-pub use effect::{Answer, BeforeOp, Done, Effect, Keep, Loudness, Note, StoreOp};
+pub use effect::{Answer, BeforeOp, Done, Effect, Keep, Loudness, Note, ReadAs, StoreOp};
 pub use engine::Engine;
 pub use event::{
     BeforeOutcome, Command, CommandId, Durable, Event, Kept, MemberFound, Operation, Request, Run,

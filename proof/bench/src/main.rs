@@ -8,7 +8,7 @@
 
 use helio_engine::{
     Command, CommandId, Config, Durable, Effect, Engine, Event, Keep, Kept, Operation, QueueConfig,
-    Request, ResyncConfig, Run, StoreOutcome, digest_piece,
+    ReadAs, Request, ResyncConfig, Run, StoreOutcome, digest_piece,
 };
 use helio_format::message::Message;
 use helio_format::superblock::Superblock;
@@ -146,26 +146,9 @@ impl Pair {
 
     fn perform(&mut self, n: usize, effect: Effect) {
         match effect {
-            Effect::Store { io, op, .. } => {
-                let outcome = match op {
-                    helio_engine::StoreOp::Read { extent, .. } => {
-                        self.next_payload += 1;
-                        let payload = Payload {
-                            id: PayloadId(self.next_payload),
-                            length: extent.length as u32,
-                        };
-                        StoreOutcome::Read { payload, zero: true }
-                    }
-                    helio_engine::StoreOp::Digest { extent, coarse } => {
-                        let count = extent.length.div_ceil(digest_piece(coarse).0) as usize;
-                        StoreOutcome::Digests(vec![[0; 16]; count])
-                    }
-                    helio_engine::StoreOp::ReadRuns { extent, .. }
-                    | helio_engine::StoreOp::ReadDiffering { extent, .. } => {
-                        StoreOutcome::Differing(vec![Run { extent, payload: None }])
-                    }
-                    _ => StoreOutcome::Done,
-                };
+            Effect::Store { io, op, read_as, .. } => {
+                let outcome =
+                    op.reads().map_or(StoreOutcome::Done, |extent| self.read(extent, &read_as));
                 self.moved.push((n, Event::StoreDone { io, outcome }));
             }
             Effect::Send(message) => {
@@ -189,6 +172,26 @@ impl Pair {
             }
             Effect::Reply { .. } => self.answered += 1,
             _ => {}
+        }
+    }
+
+    /// What is reported of a read: all zeros.
+    fn read(&mut self, extent: Extent, read_as: &ReadAs) -> StoreOutcome {
+        match *read_as {
+            ReadAs::Bytes | ReadAs::BytesOrZero => {
+                self.next_payload += 1;
+                let id = PayloadId(self.next_payload);
+                let payload = Payload { id, length: extent.length as u32 };
+                StoreOutcome::Read { payload, zero: true }
+            }
+            ReadAs::Digests { coarse } => {
+                let count = extent.length.div_ceil(digest_piece(coarse).0) as usize;
+                StoreOutcome::Digests(vec![[0; 16]; count])
+            }
+            ReadAs::Runs { .. } | ReadAs::Differing { .. } => {
+                StoreOutcome::Differing(vec![Run { extent, payload: None }])
+            }
+            ReadAs::DigestPayload | ReadAs::Unequal { .. } => StoreOutcome::Done,
         }
     }
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A disk as service times, lanes and a bandwidth.
 
+use crate::perform::Io;
 use core::cmp::Reverse;
 use core::num::NonZeroU32;
 use core::time::Duration;
 use helio_engine::StoreOp;
 use helio_netmodel::Dice;
-use helio_units::{Bytes, IoId, Moment, Rate, VolumeIndex};
+use helio_units::{Bytes, Moment, Rate};
 use std::collections::BinaryHeap;
 
 /// The 99th percentile of the standard normal distribution.
@@ -60,14 +61,12 @@ pub struct DiskModel {
 #[derive(Debug)]
 struct UnderWay {
     at: Moment,
-    io: IoId,
-    volume: VolumeIndex,
-    op: StoreOp,
+    io: Io,
 }
 
 impl PartialEq for UnderWay {
     fn eq(&self, other: &Self) -> bool {
-        (self.at, self.io) == (other.at, other.io)
+        (self.at, self.io.io) == (other.at, other.io.io)
     }
 }
 
@@ -81,7 +80,7 @@ impl PartialOrd for UnderWay {
 
 impl Ord for UnderWay {
     fn cmp(&self, other: &Self) -> core::cmp::Ordering {
-        (self.at, self.io).cmp(&(other.at, other.io))
+        (self.at, self.io.io).cmp(&(other.at, other.io.io))
     }
 }
 
@@ -109,17 +108,16 @@ impl Disk {
     }
 
     /// Takes the operation that ends first.
-    pub(super) fn end(&mut self) -> Option<(IoId, VolumeIndex, StoreOp)> {
-        let Reverse(UnderWay { io, volume, op, .. }) = self.under_way.pop()?;
-        Some((io, volume, op))
+    pub(super) fn end(&mut self) -> Option<Io> {
+        self.under_way.pop().map(|Reverse(first)| first.io)
     }
 
-    pub(super) fn begin(&mut self, now: Moment, io: IoId, volume: VolumeIndex, op: StoreOp) {
-        let at = self.busy(now, &op);
-        self.under_way.push(Reverse(UnderWay { at, io, volume, op }));
+    pub(super) fn begin(&mut self, now: Moment, io: Io) {
+        let at = self.busy(now, io.op);
+        self.under_way.push(Reverse(UnderWay { at, io }));
     }
 
-    fn busy(&mut self, now: Moment, op: &StoreOp) -> Moment {
+    fn busy(&mut self, now: Moment, op: StoreOp) -> Moment {
         let DiskModel { read, write, flush, .. } = self.model;
         let (first, also, bytes) = match op {
             StoreOp::Write { extent, fua, .. } => (write, fua.then_some(flush), extent.length),
@@ -127,13 +125,8 @@ impl Disk {
                 (write, fua.then_some(flush), 0)
             }
             StoreOp::Flush => (flush, None, 0),
-            StoreOp::IsEmpty { .. } => (read, None, 0),
-            StoreOp::Read { extent, .. }
-            | StoreOp::ReadRuns { extent, .. }
-            | StoreOp::Digest { extent, .. }
-            | StoreOp::ReadDiffering { extent, .. }
-            | StoreOp::DigestPayload { extent }
-            | StoreOp::Verify { extent, .. } => (read, None, extent.length),
+            StoreOp::Map { .. } => (read, None, 0),
+            StoreOp::Read { extent } => (read, None, extent.length),
         };
         let time = first.draw(&mut self.dice)
             + also.map_or(Duration::ZERO, |also| also.draw(&mut self.dice));
@@ -168,6 +161,8 @@ impl Disk {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use helio_engine::ReadAs;
+    use helio_units::{IoId, VolumeIndex};
 
     const MS: Duration = Duration::from_millis(1);
 
@@ -192,11 +187,16 @@ mod tests {
         }
     }
 
+    fn flush(io: u64) -> Io {
+        let (volume, op, read_as) = (VolumeIndex(0), StoreOp::Flush, ReadAs::Bytes);
+        Io { io: IoId(io), volume, op, read_as }
+    }
+
     #[test]
     fn lanes_work_at_once_and_what_is_too_much_waits() {
         let mut disk = Disk::new(model(2, None), Dice::new(1));
         for io in 0..4 {
-            disk.begin(Moment::ZERO, IoId(io), VolumeIndex(0), StoreOp::Flush);
+            disk.begin(Moment::ZERO, flush(io));
         }
         let mut ends = Vec::new();
         while disk.next() < Moment::NEVER {

@@ -5,15 +5,16 @@ use super::pair::{MEASURE_EVERY, Pair};
 use super::records::Record;
 use super::socket::Transport;
 use crate::Side;
+use crate::perform::Io;
 use core::time::Duration;
 use helio_engine::{
-    Answer, BeforeOp, BeforeOutcome, Effect, Event, Keep, Kept, Run, StoreOp, StoreOutcome,
+    Answer, BeforeOp, BeforeOutcome, Effect, Event, Keep, Kept, ReadAs, Run, StoreOp, StoreOutcome,
     digest_piece,
 };
 use helio_format::before::CHUNK_BYTES;
 use helio_format::frame::HEADER_BYTES;
 use helio_format::message::Message;
-use helio_units::{Bytes, Extent, IoId, Moment, Payload, PayloadId, State, VolumeIndex};
+use helio_units::{Bytes, Extent, Moment, Payload, PayloadId, State, VolumeIndex};
 
 /// Pauses between attempts to connect, as `edge/link` has them.
 const DIAL_AFTER: Duration = Duration::from_millis(100);
@@ -172,8 +173,9 @@ impl Pair {
     pub(super) fn node_due(&mut self, side: Side) {
         let now = self.now;
         while self.nodes[side.index()].disk.next() <= now {
-            let Some((io, volume, op)) = self.nodes[side.index()].disk.end() else { break };
-            let outcome = self.outcome(side, volume, op);
+            let Some(ended) = self.nodes[side.index()].disk.end() else { break };
+            let io = ended.io;
+            let outcome = self.outcome(side, ended);
             self.nodes[side.index()].tell(now, Event::StoreDone { io, outcome });
         }
         let node = &mut self.nodes[side.index()];
@@ -252,7 +254,9 @@ impl Pair {
                 self.held -= i64::from(matches!(answer, Answer::Read(_)));
                 self.replies.push((request, matches!(answer, Answer::Denied(_))));
             }
-            Effect::Store { io, volume, op } => self.store(side, (io, volume, op), at),
+            Effect::Store { io, volume, op, read_as } => {
+                self.store(side, Io { io, volume, op, read_as }, at);
+            }
             Effect::Send(message) => self.send(side, message),
             Effect::Hangup { .. } => self.hang_up(side, at),
             Effect::SaveSuperblock(_) => node.records.keep(at, Record::Superblock, &mut node.disk),
@@ -305,53 +309,61 @@ impl Pair {
         self.ways[side.index()].send(message, size);
     }
 
-    fn store(&mut self, side: Side, (io, volume, op): (IoId, VolumeIndex, StoreOp), at: Moment) {
+    fn store(&mut self, side: Side, io: Io, at: Moment) {
         if side == Side::BOTH[0]
             && !self.young
-            && let Some(extent) = changed(&op)
+            && let Some(extent) = io.op.changes()
         {
             if self.order_lost {
-                self.differing.set(volume, extent);
+                self.differing.set(io.volume, extent);
             } else {
-                self.owed.push_back((volume, extent));
+                self.owed.push_back((io.volume, extent));
             }
         }
-        self.nodes[side.index()].disk.begin(at, io, volume, op);
+        self.nodes[side.index()].disk.begin(at, io);
     }
 
     /// How an operation ended.
-    fn outcome(&mut self, side: Side, volume: VolumeIndex, op: StoreOp) -> StoreOutcome {
+    fn outcome(&mut self, side: Side, ended: Io) -> StoreOutcome {
+        let Io { volume, op, read_as, .. } = ended;
         match op {
-            StoreOp::Write { .. } | StoreOp::Zero { .. } | StoreOp::Discard { .. } => {
-                if side != Side::BOTH[0]
-                    && let Some(extent) = changed(&op)
-                {
+            StoreOp::Write { extent, .. }
+            | StoreOp::Zero { extent, .. }
+            | StoreOp::Discard { extent, .. } => {
+                if side != Side::BOTH[0] {
                     self.owed.pop_front();
                     self.differing.clear(volume, extent);
                 }
                 StoreOutcome::Done
             }
             StoreOp::Flush => StoreOutcome::Done,
-            StoreOp::Read { extent, .. } => {
+            StoreOp::Map { .. } => StoreOutcome::Empty(self.young),
+            StoreOp::Read { extent } => self.report(volume, extent, &read_as),
+        }
+    }
+
+    /// What the engine is to get of the bytes that were read.
+    fn report(&mut self, volume: VolumeIndex, extent: Extent, read_as: &ReadAs) -> StoreOutcome {
+        match *read_as {
+            ReadAs::Bytes | ReadAs::BytesOrZero => {
                 StoreOutcome::Read { payload: self.payload(extent.length), zero: false }
             }
-            StoreOp::DigestPayload { extent } => {
+            ReadAs::DigestPayload => {
                 let length = extent.length.div_ceil(crate::BLOCK.0) * DIGEST_BYTES;
                 StoreOutcome::Read { payload: self.payload(length), zero: false }
             }
-            StoreOp::ReadRuns { extent, .. } => {
+            ReadAs::Runs { .. } => {
                 let payload = Some(self.payload(extent.length));
                 StoreOutcome::Differing(vec![Run { extent, payload }])
             }
-            StoreOp::Digest { extent, coarse } => {
+            ReadAs::Digests { coarse } => {
                 let count = extent.length.div_ceil(digest_piece(coarse).0);
                 StoreOutcome::Digests(vec![[0; 16]; count as usize])
             }
-            StoreOp::ReadDiffering { extent, coarse, .. } => {
+            ReadAs::Differing { coarse, .. } => {
                 StoreOutcome::Differing(self.runs(volume, extent, digest_piece(coarse)))
             }
-            StoreOp::Verify { .. } => StoreOutcome::Verified(Vec::new()),
-            StoreOp::IsEmpty { .. } => StoreOutcome::Empty(self.young),
+            ReadAs::Unequal { .. } => StoreOutcome::Verified(Vec::new()),
         }
     }
 
@@ -378,14 +390,5 @@ impl Pair {
         }
         let run = |extent: Extent| Run { extent, payload: Some(self.payload(extent.length)) };
         found.into_iter().map(run).collect()
-    }
-}
-
-fn changed(op: &StoreOp) -> Option<Extent> {
-    match op {
-        StoreOp::Write { extent, .. }
-        | StoreOp::Zero { extent, .. }
-        | StoreOp::Discard { extent, .. } => Some(*extent),
-        _ => None,
     }
 }

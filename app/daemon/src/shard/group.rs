@@ -23,14 +23,13 @@ use helio_api::MetadataStatus;
 use helio_disk::StoreError;
 use helio_driver::{Buffer, Driver, Op, Outcome, Pool, Shared, Socket};
 use helio_engine::{
-    Answer, Command, CommandId, Done, Effect, Engine, Event, Keep, Refusal, Request, Run,
+    Answer, Command, CommandId, Done, Effect, Engine, Event, Keep, ReadAs, Refusal, Request, Run,
     StoreFault, StoreOp, StoreOutcome,
 };
-use helio_format::copying::Digest;
 use helio_format::message::Message;
 use helio_format::trace::Volume;
 use helio_ledger::{Change, Kept};
-use helio_units::{Bytes, Extent, IoId, Moment, Payload, RequestId, VolumeIndex, WallTime};
+use helio_units::{Extent, IoId, Moment, RequestId, VolumeIndex, WallTime};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use tokio::sync::oneshot;
@@ -38,34 +37,12 @@ use tokio::sync::oneshot;
 /// How a command's end is told.
 pub(crate) type CommandReply = oneshot::Sender<Result<Done, Refusal>>;
 
-/// What is remembered of an operation under way on a member.
+/// An operation under way on a member.
 #[derive(Debug)]
 struct Io {
     volume: VolumeIndex,
-    then: Then,
-}
-
-/// What happens where an operation on a member ended.
-#[derive(Debug)]
-enum Then {
-    /// The engine is told.
-    Tell,
-    /// What was read is looked through for zeros.
-    LookForZeros,
-    /// The same piece by piece.
-    Runs { extent: Extent, piece: Bytes },
-    /// What was done is made durable first.
-    Flush,
-    /// What was read becomes digests, for the copier's source.
-    Digest { coarse: bool },
-    /// What was read is compared with digests of the copier's target.
-    Compare { extent: Extent, digests: Vec<Digest>, coarse: bool },
-    /// What was read becomes digests that travel as an item's bytes, for a verify.
-    DigestPayload,
-    /// What was read is compared with such digests.
-    Verify { extent: Extent, with: Payload },
-    /// The map is looked through for data.
-    IsEmpty { extent: Extent },
+    op: StoreOp,
+    read_as: ReadAs,
 }
 
 /// What a group wants of the shard beyond its own means.
@@ -346,7 +323,9 @@ impl Group {
                 };
                 wanted.push(Wanted::Answer { request, answer, data });
             }
-            Effect::Store { io, volume, op } => self.store(io, volume, op, clock, (pool, driver)),
+            Effect::Store { io, volume, op, read_as } => {
+                self.store(io, Io { volume, op, read_as }, clock, (pool, driver));
+            }
             Effect::Send(message) => self.send(&message),
             Effect::Hangup { why, refused } => {
                 self.log.connection_ended(&why, clock.now());
@@ -391,32 +370,13 @@ impl Group {
         self.link.queue(message, payload);
     }
 
-    fn store(
-        &mut self,
-        io: IoId,
-        volume: VolumeIndex,
-        op: StoreOp,
-        clock: &Clock,
-        io_with: (&Pool, &mut dyn Driver),
-    ) {
+    fn store(&mut self, name: IoId, io: Io, clock: &Clock, io_with: (&Pool, &mut dyn Driver)) {
         let (pool, driver) = io_with;
+        let volume = io.volume;
         let member = &self.volumes[usize::from(volume.0)].member;
-        let mut then = Then::Tell;
-        let mut read = |extent: Extent, and| {
-            then = and;
-            member.read(extent, read_buffer(pool, extent.length as usize))
-        };
-        let op = match op {
-            StoreOp::Read { extent, look_for_zeros: true } => read(extent, Then::LookForZeros),
-            StoreOp::Read { extent, .. } => read(extent, Then::Tell),
-            StoreOp::ReadRuns { extent, piece } => read(extent, Then::Runs { extent, piece }),
-            StoreOp::Digest { extent, coarse } => read(extent, Then::Digest { coarse }),
-            StoreOp::ReadDiffering { extent, digests, coarse } => {
-                read(extent, Then::Compare { extent, digests, coarse })
-            }
-            StoreOp::DigestPayload { extent } => read(extent, Then::DigestPayload),
-            StoreOp::Verify { extent, payload } => {
-                read(extent, Then::Verify { extent, with: payload })
+        let op = match io.op {
+            StoreOp::Read { extent } => {
+                member.read(extent, read_buffer(pool, extent.length as usize))
             }
             StoreOp::Write { extent, payload, fua } => member.write(
                 extent,
@@ -424,36 +384,23 @@ impl Group {
                 0..payload.length as usize,
                 fua,
             ),
-            StoreOp::Zero { extent, punch, fua } => {
-                if fua {
-                    then = Then::Flush;
-                }
-                member.zero(extent, punch)
-            }
-            StoreOp::Discard { extent, fua } => {
-                if fua {
-                    then = Then::Flush;
-                }
-                member.discard(extent)
-            }
+            StoreOp::Zero { extent, punch, .. } => member.zero(extent, punch),
+            StoreOp::Discard { extent, .. } => member.discard(extent),
             StoreOp::Flush => Ok(member.flush()),
-            StoreOp::IsEmpty { extent } => {
-                then = Then::IsEmpty { extent };
-                member.map(extent)
-            }
+            StoreOp::Map { extent } => member.map(extent),
         };
-        let slot = io.0 as usize;
+        let slot = name.0 as usize;
         if self.ios.len() <= slot {
             self.ios.resize_with(slot + 1, || None);
         }
         match op {
             Ok(op) => {
-                self.ios[slot] = Some(Io { volume, then });
+                self.ios[slot] = Some(io);
                 driver.submit(token(Kind::Store, self.index, slot as u32), op);
             }
             Err(error) => {
-                let failed = StoreOutcome::Failed(self.store_failed(volume, &error));
-                self.tell(clock.now(), Event::StoreDone { io, outcome: failed });
+                let outcome = StoreOutcome::Failed(self.store_failed(volume, &error));
+                self.tell(clock.now(), Event::StoreDone { io: name, outcome });
             }
         }
     }
@@ -481,23 +428,25 @@ impl Group {
         io_with: (&Pool, &mut dyn Driver),
     ) {
         let (pool, driver) = io_with;
-        let Some(Io { volume, then }) = self.ios[slot as usize].take() else {
+        let Some(Io { volume, op, read_as }) = self.ios[slot as usize].take() else {
             panic!("store operation {slot} ended twice")
         };
-        let outcome = match (outcome.error(), outcome, then) {
-            // A store that cannot tell is read; what ails it comes to light there.
-            (Some(_), _, Then::IsEmpty { .. }) => StoreOutcome::Empty(false),
-            (None, Outcome::Map(Ok(runs)), Then::IsEmpty { extent }) => {
+        let outcome = match (outcome.error(), outcome, op) {
+            // A store that cannot report what is allocated is read, and its failure shows there.
+            (Some(_), _, StoreOp::Map { .. }) => StoreOutcome::Empty(false),
+            (None, Outcome::Map(Ok(runs)), StoreOp::Map { extent }) => {
                 StoreOutcome::Empty(is_hole(&runs, extent))
             }
             (Some(error), ..) => StoreOutcome::Failed(self.store_failed(volume, &error.into())),
-            (None, _, Then::Flush) => {
-                self.ios[slot as usize] = Some(Io { volume, then: Then::Tell });
+            (None, _, StoreOp::Zero { fua: true, .. } | StoreOp::Discard { fua: true, .. }) => {
+                self.ios[slot as usize] = Some(Io { volume, op: StoreOp::Flush, read_as });
                 let flush = self.volumes[usize::from(volume.0)].member.flush();
                 driver.submit(token(Kind::StoreSync, self.index, slot), flush);
                 return;
             }
-            (None, Outcome::Read { buffer, .. }, then) => self.read(buffer, then, pool),
+            (None, Outcome::Read { buffer, .. }, StoreOp::Read { extent }) => {
+                self.report(extent, buffer, read_as, pool)
+            }
             (None, ..) => StoreOutcome::Done,
         };
         self.tell(now, Event::StoreDone { io: IoId(u64::from(slot)), outcome });
@@ -540,28 +489,36 @@ impl Group {
         self.health != Health::Sound || self.stopped && self.metadata.ledger.is_idle()
     }
 
-    /// What comes of bytes that were read.
-    fn read(&mut self, buffer: Buffer, then: Then, pool: &Pool) -> StoreOutcome {
-        let zero = match then {
-            Then::Digest { coarse } => return StoreOutcome::Digests(digest::of(&buffer, coarse)),
-            Then::Compare { extent, digests, coarse } => {
+    /// What the engine is to get of the bytes that were read.
+    fn report(
+        &mut self,
+        extent: Extent,
+        buffer: Buffer,
+        read_as: ReadAs,
+        pool: &Pool,
+    ) -> StoreOutcome {
+        let (buffer, zero) = match read_as {
+            ReadAs::Digests { coarse } => {
+                return StoreOutcome::Digests(digest::of(&buffer, coarse));
+            }
+            ReadAs::Differing { digests, coarse } => {
                 let stretches = digest::differing(extent, &buffer, &digests, coarse);
                 return StoreOutcome::Differing(self.runs(extent, buffer, &stretches, pool));
             }
-            Then::Runs { extent, piece } => {
+            ReadAs::Runs { piece } => {
                 let stretches = digest::stretches(extent, &buffer, piece);
                 return StoreOutcome::Differing(self.runs(extent, buffer, &stretches, pool));
             }
-            Then::Verify { extent, with } => {
-                let theirs = self.payloads.get(with.id).as_ref();
+            ReadAs::Unequal { payload } => {
+                let theirs = self.payloads.get(payload.id).as_ref();
                 return StoreOutcome::Verified(digest::unequal(extent, &buffer, theirs));
             }
-            Then::DigestPayload => {
-                let payload = self.payloads.insert(digest::payload(&buffer));
-                return StoreOutcome::Read { payload, zero: false };
+            ReadAs::DigestPayload => (digest::payload(&buffer), false),
+            ReadAs::BytesOrZero => {
+                let zero = digest::is_zero(&buffer);
+                (buffer, zero)
             }
-            Then::LookForZeros => digest::is_zero(&buffer),
-            Then::Tell | Then::Flush | Then::IsEmpty { .. } => false,
+            ReadAs::Bytes => (buffer, false),
         };
         StoreOutcome::Read { payload: self.payloads.insert(buffer), zero }
     }

@@ -87,10 +87,10 @@ impl Engine {
                 self.turn.let_go(&outcome);
                 let Some(primary) = self.standing.primary() else { return };
                 match self.resync.seed_mut().looked(look, outcome, primary.marks(), roll) {
-                    Ok(next) => next.into_iter().for_each(|(volume, op)| {
-                        self.local.store(volume, op, SeedIo::Look(look), &mut self.turn);
+                    Ok(next) => next.into_iter().for_each(|(place, read_as)| {
+                        self.local.read(place, read_as, SeedIo::Look(look), &mut self.turn);
                     }),
-                    Err((volume, extent, fault)) => {
+                    Err(((volume, extent), fault)) => {
                         let volume = self.turn.config().name_of(volume);
                         let why =
                             format!("this node cannot read {extent} of volume {volume}: {fault}");

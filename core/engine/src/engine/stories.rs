@@ -29,7 +29,7 @@ fn durable(superblock: Superblock) -> Durable {
 struct Desk {
     engine: Engine,
     now: Moment,
-    ios: VecDeque<(IoId, StoreOp)>,
+    ios: VecDeque<(IoId, StoreOp, ReadAs)>,
     saves: VecDeque<Superblock>,
     keeps: VecDeque<Keep>,
     said: Vec<Message>,
@@ -91,8 +91,8 @@ impl Desk {
         self.engine.view().check_invariants();
         for effect in effects {
             match effect {
-                Effect::Store { io, op: StoreOp::IsEmpty { .. }, .. } => self.looks.push_back(io),
-                Effect::Store { io, op, .. } => self.ios.push_back((io, op)),
+                Effect::Store { io, op: StoreOp::Map { .. }, .. } => self.looks.push_back(io),
+                Effect::Store { io, op, read_as, .. } => self.ios.push_back((io, op, read_as)),
                 Effect::SaveSuperblock(record) => self.saves.push_back(record),
                 Effect::Send(message) => {
                     if let Message::Copying(talk @ Copying::DigestsWanted { .. }) = &message {
@@ -168,17 +168,19 @@ impl Desk {
 
     /// The store does the first thing it was asked for.
     fn store(&mut self) {
-        let (io, op) = self.ios.pop_front().expect("the store has something to do");
-        let outcome = match op {
-            StoreOp::Read { extent, .. } | StoreOp::DigestPayload { extent } => {
+        let (io, op, read_as) = self.ios.pop_front().expect("the store has something to do");
+        let outcome = match (op.reads(), read_as) {
+            (None, _) | (_, ReadAs::Unequal { .. }) => StoreOutcome::Done,
+            (Some(extent), ReadAs::Digests { coarse }) => {
+                StoreOutcome::Digests(digests(extent, coarse))
+            }
+            (Some(extent), ReadAs::Runs { .. } | ReadAs::Differing { .. }) => {
+                StoreOutcome::Differing([Run { extent, payload: None }].into())
+            }
+            (Some(extent), ReadAs::Bytes | ReadAs::BytesOrZero | ReadAs::DigestPayload) => {
                 let payload = self.payload(extent.length as u32);
                 StoreOutcome::Read { payload, zero: true }
             }
-            StoreOp::Digest { extent, coarse } => StoreOutcome::Digests(digests(extent, coarse)),
-            StoreOp::ReadRuns { extent, .. } | StoreOp::ReadDiffering { extent, .. } => {
-                StoreOutcome::Differing([Run { extent, payload: None }].into())
-            }
-            _ => StoreOutcome::Done,
         };
         self.tell(Event::StoreDone { io, outcome });
     }
@@ -434,7 +436,7 @@ fn a_flush_that_an_update_overtakes_is_answered() {
     let mut desk = Desk::replicating(Mode::Sync);
     desk.command(Command::Pause);
     desk.ask(1, Operation::Flush);
-    let (flush, _) = desk.ios.pop_front().expect("the flush is under way");
+    let (flush, ..) = desk.ios.pop_front().expect("the flush is under way");
     desk.command(Command::Resync);
     desk.store_all();
     for at in 5..9 {
@@ -523,7 +525,7 @@ fn a_demotion_that_may_be_on_disk_is_not_taken_back() {
 fn a_stop_whose_last_flush_failed_is_not_clean() {
     let mut desk = Desk::replicating(Mode::Async);
     desk.command(Command::Stop);
-    let (io, op) = desk.ios.pop_front().expect("it flushes before it stops");
+    let (io, op, _) = desk.ios.pop_front().expect("it flushes before it stops");
     assert_eq!(op, StoreOp::Flush);
     desk.tell(Event::StoreDone { io, outcome: StoreOutcome::Failed(StoreFault::Io) });
     assert!(!desk.save(true).clean);
@@ -602,8 +604,8 @@ fn a_region_that_is_equal_is_told_so_and_its_mark_ends_when_that_is_durable() {
     let mut desk = updating();
     desk.tell_digests();
     for _ in 0..2 {
-        let (io, op) = desk.ios.pop_front().expect("a region is compared");
-        assert!(matches!(op, StoreOp::ReadDiffering { .. }), "{op:?}");
+        let (io, _, read_as) = desk.ios.pop_front().expect("a region is compared");
+        assert!(matches!(read_as, ReadAs::Differing { .. }), "{read_as:?}");
         desk.tell(Event::StoreDone { io, outcome: StoreOutcome::Differing(Vec::new()) });
     }
     assert_eq!(kinds(&desk), [(ItemKind::Same, 65536), (ItemKind::Same, 65536)]);
@@ -619,7 +621,7 @@ fn a_region_that_is_equal_is_told_so_and_its_mark_ends_when_that_is_durable() {
 fn a_mark_ends_with_the_last_of_its_runs() {
     let mut desk = updating();
     desk.tell_digests();
-    let (io, _) = desk.ios.pop_front().expect("a region is compared");
+    let (io, ..) = desk.ios.pop_front().expect("a region is compared");
     let run = |desk: &mut Desk, at| Run {
         extent: Extent::new(at, 4096),
         payload: Some(desk.payload(4096)),

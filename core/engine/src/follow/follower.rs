@@ -22,7 +22,7 @@ mod flush;
 mod intake;
 mod news;
 
-use crate::effect::{Effect, StoreOp};
+use crate::effect::{Effect, ReadAs, StoreOp};
 use crate::event::StoreOutcome;
 use crate::follow::before::Keeper;
 use crate::local::Local;
@@ -434,7 +434,10 @@ impl Follower {
             (ItemKind::Zero, _) => StoreOp::Zero { extent, punch, fua },
             (ItemKind::Discard, _) => StoreOp::Discard { extent, fua },
             (ItemKind::Flush, _) => StoreOp::Flush,
-            (ItemKind::Verify, Some(payload)) => StoreOp::Verify { extent, payload },
+            (ItemKind::Verify, Some(payload)) => {
+                let read_as = ReadAs::Unequal { payload };
+                return local.read((volume, extent), read_as, FollowerIo::Apply(at), turn);
+            }
             (ItemKind::Write | ItemKind::Consistent | ItemKind::Same | ItemKind::Verify, _) => {
                 panic!("item {at} ({kind:?}) cannot be issued")
             }

@@ -160,8 +160,8 @@ impl Primary {
 
     /// The gate is ours: read, and compare where the peer told what it holds.
     pub(crate) fn copy_read(&mut self, id: JobId, local: &mut Local, turn: &mut Turn) {
-        let (volume, op) = self.copier.begin_read(id, self.marks.grid().unit());
-        local.store(volume, op, PrimaryIo::Copy(id), turn);
+        let (place, read_as) = self.copier.begin_read(id, self.marks.grid().unit());
+        local.read(place, read_as, PrimaryIo::Copy(id), turn);
     }
 
     /// It was read: onto the line with what differs, and the gate back.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A seed, on a node that leads.
 
+use crate::effect::ReadAs;
 use crate::lead::Primary;
 use crate::local::Local;
 use crate::peer::link::Session;
@@ -47,8 +48,8 @@ impl Primary {
         local: &mut Local,
         turn: &mut Turn,
     ) {
-        while let Some((volume, op, look)) = seed.next_look(&self.marks, roll) {
-            local.store(volume, op, SeedIo::Look(look), turn);
+        while let Some((place, look)) = seed.next_look(&self.marks, roll) {
+            local.read(place, ReadAs::BytesOrZero, SeedIo::Look(look), turn);
         }
         while let Some((volume, extent)) = seed.next_question(ASKED_MOST) {
             debug_assert_eq!(digests_of(extent, true), 1, "a sample has one digest");

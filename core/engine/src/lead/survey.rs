@@ -112,6 +112,6 @@ impl Primary {
     /// Is it empty here? Before the target is asked, and again once the gate is ours.
     pub(crate) fn survey_look(&mut self, id: StretchId, local: &mut Local, turn: &mut Turn) {
         let (volume, extent) = self.copier.survey_mut().look(id);
-        local.store(volume, StoreOp::IsEmpty { extent }, PrimaryIo::Survey(id), turn);
+        local.store(volume, StoreOp::Map { extent }, PrimaryIo::Survey(id), turn);
     }
 }

@@ -14,7 +14,7 @@
 //!
 //! The place outlives the primary that runs it, and the daemon carries it over a restart.
 
-use crate::effect::StoreOp;
+use crate::effect::ReadAs;
 use crate::event::StoreOutcome;
 use crate::lead::Primary;
 use crate::lead::ticket::Ticket;
@@ -76,8 +76,7 @@ impl Primary {
 
     /// The gate is ours: read the region.
     pub(crate) fn verify_read(check: Check, local: &mut Local, turn: &mut Turn) {
-        let (volume, extent) = check.place();
-        local.store(volume, StoreOp::DigestPayload { extent }, PrimaryIo::Verify(check), turn);
+        local.read(check.place(), ReadAs::DigestPayload, PrimaryIo::Verify(check), turn);
     }
 
     /// The region was read: onto the line with its digests, and the gate back.

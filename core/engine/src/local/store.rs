@@ -3,7 +3,7 @@
 //! Two pass without: what writes a copy again as it reads, and every write of a node whose peer recorded that its metadata
 //! tells nothing.
 
-use crate::effect::{Effect, Keep, StoreOp};
+use crate::effect::{Effect, Keep, ReadAs, StoreOp};
 use crate::event::StoreOutcome;
 use crate::local::{Local, Metadata};
 use crate::purpose::Purpose;
@@ -40,10 +40,6 @@ impl Local {
         turn: &mut Turn,
     ) {
         let purpose = purpose.into();
-        let slot = self.free.pop().unwrap_or_else(|| {
-            self.ios.push(None);
-            (self.ios.len() - 1) as u32
-        });
         let what = match op {
             StoreOp::Write { extent, .. }
             | StoreOp::Zero { extent, .. }
@@ -56,8 +52,7 @@ impl Local {
             StoreOp::Flush => What::Flushes(self.hot.flush_begins(volume)),
             _ => What::Looks,
         };
-        self.ios[slot as usize] = Some(UnderWay { purpose, volume, what, flush: None });
-        let io = IoId(u64::from(slot));
+        let io = self.begin(UnderWay { purpose, volume, what, flush: None });
         if let What::Changes(extent) = what
             && !self.hot.enter(volume, extent, purpose.item())
             && !planted(Plant::CoverAfterIssue)
@@ -68,6 +63,29 @@ impl Local {
         self.issue(io, volume, op, turn);
     }
 
+    /// Reads, and has the host report that of the bytes.
+    pub(crate) fn read(
+        &mut self,
+        (volume, extent): (VolumeIndex, Extent),
+        read_as: ReadAs,
+        purpose: impl Into<Purpose>,
+        turn: &mut Turn,
+    ) {
+        let purpose = purpose.into();
+        let io = self.begin(UnderWay { purpose, volume, what: What::Looks, flush: None });
+        turn.push(Effect::Store { io, volume, op: StoreOp::Read { extent }, read_as });
+    }
+
+    /// Names an operation.
+    fn begin(&mut self, under_way: UnderWay) -> IoId {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.ios.push(None);
+            (self.ios.len() - 1) as u32
+        });
+        self.ios[slot as usize] = Some(under_way);
+        IoId(u64::from(slot))
+    }
+
     /// Hands an operation to the store.
     pub(crate) fn issue(&mut self, io: IoId, volume: VolumeIndex, op: StoreOp, turn: &mut Turn) {
         if op.is_flush()
@@ -75,7 +93,7 @@ impl Local {
         {
             under_way.flush = Some(self.flushes.begin(volume));
         }
-        turn.push(Effect::Store { io, volume, op });
+        turn.push(Effect::Store { io, volume, op, read_as: ReadAs::Bytes });
     }
 
     /// The store reports the end of an operation. A flush may have to wait, or ends others with it: [`Self::next_ended`] tells.

@@ -8,7 +8,7 @@
 //! read at once, and so is what was told and the socket has not taken. Nothing is read before the stream of this connection is
 //! adopted: before that our image is not the one the primary means.
 
-use crate::effect::StoreOp;
+use crate::effect::ReadAs;
 use crate::event::StoreOutcome;
 use crate::local::Local;
 use crate::purpose::PeerRead;
@@ -94,8 +94,8 @@ impl PeerReads {
             self.begun += 1;
             self.reading += length;
             let read = PeerRead { ticket, length, zeros, round: self.round };
-            let op = StoreOp::Read { extent, look_for_zeros: zeros };
-            local.store(volume, op, Purpose::PeerRead(read), turn);
+            let read_as = if zeros { ReadAs::BytesOrZero } else { ReadAs::Bytes };
+            local.read((volume, extent), read_as, Purpose::PeerRead(read), turn);
         }
     }
 

@@ -12,7 +12,7 @@
 //! A round ends where what the peer told of its copy may mean nothing any more: its connection is gone, or the queue
 //! was dropped. What was taken up in an earlier round comes to its end and changes nothing.
 
-use crate::effect::StoreOp;
+use crate::effect::ReadAs;
 use crate::event::StoreOutcome;
 use crate::purpose::JobId;
 use crate::purpose::StretchId;
@@ -456,19 +456,20 @@ impl Copier {
     }
 
     /// How it is read: compared with the digests of the peer, if it sent them, otherwise in runs of `piece`.
-    pub(crate) fn begin_read(&mut self, id: JobId, piece: Bytes) -> (VolumeIndex, StoreOp) {
+    pub(crate) fn begin_read(
+        &mut self,
+        id: JobId,
+        piece: Bytes,
+    ) -> ((VolumeIndex, Extent), ReadAs) {
         let job = self.jobs.get_mut(id);
-        let (volume, extent) = job.row.place();
-        let op = match core::mem::replace(&mut job.way, Way::Comparing) {
-            Way::Compare(Known { digests, coarse }) => {
-                StoreOp::ReadDiffering { extent, digests, coarse }
-            }
+        let read_as = match core::mem::replace(&mut job.way, Way::Comparing) {
+            Way::Compare(Known { digests, coarse }) => ReadAs::Differing { digests, coarse },
             other => {
                 job.way = other;
-                StoreOp::ReadRuns { extent, piece }
+                ReadAs::Runs { piece }
             }
         };
-        (volume, op)
+        (job.row.place(), read_as)
     }
 
     /// It was read, and this differs, if it could be. Returns its row, and whether it is of this round.

@@ -7,7 +7,7 @@
 //! applied: from then on only its own items change the image, so that a digest that went stale can only make the source
 //! ship too much. (An item of before may have failed at the source: its image is the one without it.)
 
-use crate::effect::StoreOp;
+use crate::effect::{ReadAs, StoreOp};
 use crate::event::StoreOutcome;
 use crate::local::Local;
 use crate::purpose::TellerIo;
@@ -160,16 +160,14 @@ impl Teller {
             }
             self.reading += length;
             let ask = self.first + self.begun as u64;
-            let extent = asked.extent;
+            let (volume, extent) = (asked.volume, asked.extent);
             self.begun += 1;
-            let (op, purpose) = match asked.pieces {
-                Pieces::Whole => (StoreOp::IsEmpty { extent }, TellerIo::Empty(ask)),
-                pieces => {
-                    let coarse = pieces == Pieces::Regions;
-                    (StoreOp::Digest { extent, coarse }, TellerIo::Digest { ask, length })
-                }
-            };
-            local.store(asked.volume, op, purpose, turn);
+            if asked.pieces == Pieces::Whole {
+                local.store(volume, StoreOp::Map { extent }, TellerIo::Empty(ask), turn);
+            } else {
+                let read_as = ReadAs::Digests { coarse: asked.pieces == Pieces::Regions };
+                local.read((volume, extent), read_as, TellerIo::Digest { ask, length }, turn);
+            }
         }
         self.tell(turn);
     }

@@ -5,7 +5,7 @@
 //! equal to the empty parts of every volume.
 
 use crate::config::Config;
-use crate::effect::StoreOp;
+use crate::effect::ReadAs;
 use crate::event::{CommandId, StoreOutcome};
 use crate::purpose::Look;
 use crate::refusal::{Refusal, StoreFault};
@@ -19,6 +19,9 @@ use helio_format::copying::Digest;
 use helio_format::message::Hello;
 use helio_format::superblock::Superblock;
 use helio_units::{Bytes, Extent, Generation, VolumeIndex};
+
+/// A part of a volume.
+type Place = (VolumeIndex, Extent);
 
 /// Places compared on each volume.
 const SAMPLES: u64 = 64;
@@ -35,7 +38,7 @@ const COOLS: u32 = 5;
 #[derive(Clone, Debug)]
 struct Sample {
     regions: Range<u64>,
-    place: (VolumeIndex, Extent),
+    place: Place,
     looks: u32,
     ours: Vec<Digest>,
 }
@@ -237,11 +240,7 @@ impl Seed {
     }
 
     /// The next place to read here, by that roll of the dice.
-    pub(crate) fn next_look(
-        &mut self,
-        marks: &Bitmap,
-        roll: u64,
-    ) -> Option<(VolumeIndex, StoreOp, Look)> {
+    pub(crate) fn next_look(&mut self, marks: &Bitmap, roll: u64) -> Option<(Place, Look)> {
         let check = self.check.as_mut()?;
         while check.looking < LOOKING_MAX && check.next < check.samples.len() {
             let number = check.next;
@@ -249,15 +248,15 @@ impl Seed {
             let sample = &mut check.samples[number];
             if sample.choose(marks, roll.wrapping_mul(2 * number as u64 + 1) >> 16) {
                 check.looking += 1;
-                let (volume, op) = sample.look();
-                return Some((volume, op, Look { round: self.round, sample: number }));
+                sample.looks += 1;
+                return Some((sample.place, Look { round: self.round, sample: number }));
             }
         }
         None
     }
 
     /// The next place to ask the peer about, while less than `most` questions are open.
-    pub(crate) fn next_question(&mut self, most: usize) -> Option<(VolumeIndex, Extent)> {
+    pub(crate) fn next_question(&mut self, most: usize) -> Option<Place> {
         let check = self.check.as_mut().filter(|check| check.asked.len() < most)?;
         let sample = check.ready.pop_front()?;
         check.asked.push_back(sample);
@@ -289,7 +288,7 @@ impl Seed {
         outcome: StoreOutcome,
         marks: &Bitmap,
         roll: u64,
-    ) -> Result<Option<(VolumeIndex, StoreOp)>, (VolumeIndex, Extent, StoreFault)> {
+    ) -> Result<Option<(Place, ReadAs)>, (Place, StoreFault)> {
         let Some(check) = self.check.as_mut().filter(|_| look.round == self.round) else {
             return Ok(None);
         };
@@ -297,10 +296,10 @@ impl Seed {
         match outcome {
             StoreOutcome::Read { zero, .. } => {
                 if zero && sample.looks < LOOKS && sample.choose(marks, roll) {
-                    return Ok(Some(sample.look()));
+                    sample.looks += 1;
+                    return Ok(Some((sample.place, ReadAs::BytesOrZero)));
                 }
-                let (volume, extent) = sample.place;
-                Ok(Some((volume, StoreOp::Digest { extent, coarse: true })))
+                Ok(Some((sample.place, ReadAs::Digests { coarse: true })))
             }
             StoreOutcome::Digests(list) => {
                 sample.ours = list;
@@ -308,7 +307,7 @@ impl Seed {
                 check.ready.push_back(look.sample);
                 Ok(None)
             }
-            StoreOutcome::Failed(fault) => Err((sample.place.0, sample.place.1, fault)),
+            StoreOutcome::Failed(fault) => Err((sample.place, fault)),
             other => panic!("a look at a sample ended as {other:?}"),
         }
     }
@@ -316,7 +315,7 @@ impl Seed {
     /// The peer told what it holds at a place. `marks`: a primary's.
     pub(crate) fn told(
         &mut self,
-        place: (VolumeIndex, Extent),
+        place: Place,
         list: &[Digest],
         marks: Option<&Bitmap>,
         turn: &mut Turn,
@@ -380,17 +379,10 @@ impl Sample {
         self.place = (volume, Extent::new(extent.offset, extent.length.min(SAMPLE.0)));
         true
     }
-
-    /// How to read the place.
-    fn look(&mut self) -> (VolumeIndex, StoreOp) {
-        self.looks += 1;
-        let (volume, extent) = self.place;
-        (volume, StoreOp::Read { extent, look_for_zeros: true })
-    }
 }
 
 /// The samples tell that the peer's disk is another one.
-fn not_the_disk(config: &Config, (volume, extent): (VolumeIndex, Extent)) -> Refusal {
+fn not_the_disk(config: &Config, (volume, extent): Place) -> Refusal {
     let Config { group, peer, .. } = config;
     Refusal::new(
         "not-the-disk",

@@ -12,7 +12,7 @@
 //!
 //! The bytes do not change, so no extent turns hot for them.
 
-use crate::effect::StoreOp;
+use crate::effect::{ReadAs, StoreOp};
 use crate::event::{CommandId, StoreOutcome};
 use crate::local::Local;
 use crate::local::suspect::Rewriting;
@@ -48,8 +48,8 @@ impl Standing {
         let size = turn.config().volumes[usize::from(volume.0)];
         while failed.is_none() && !stops && next < size.0 && under_way < AT_ONCE {
             let extent = Extent::new(next, PIECE.0.min(size.0 - next));
-            let op = StoreOp::Read { extent, look_for_zeros: true };
-            local.store(volume, op, AcceptIo::Piece(Piece { extent, payload: None }), turn);
+            let piece = AcceptIo::Piece(Piece { extent, payload: None });
+            local.read((volume, extent), ReadAs::BytesOrZero, piece, turn);
             (next, under_way) = (extent.end(), under_way + 1);
         }
         let stage = match (under_way, failed) {

@@ -7,8 +7,8 @@ use crate::scenario::pick;
 use core::time::Duration;
 use helio_engine::{
     Answer, BeforeOutcome, Config, Durable, Effect, Engine, Event, HOT_EXTENTS, Keep, Kept,
-    OnError, QUEUE_ITEMS_SNDR, QueueConfig, ResyncConfig, Run, SafeCopy, StoreFault, StoreOp,
-    StoreOutcome, WhenFull, digest_piece,
+    OnError, QUEUE_ITEMS_SNDR, QueueConfig, ReadAs, ResyncConfig, Run, SafeCopy, StoreFault,
+    StoreOp, StoreOutcome, WhenFull, digest_piece,
 };
 use helio_format::copying::Copying;
 use helio_format::message::{Hello, Message, Start};
@@ -39,7 +39,7 @@ pub(super) struct Desk {
     engine: Engine,
     config: Config,
     now: Moment,
-    ios: Vec<(IoId, VolumeIndex, StoreOp)>,
+    ios: Vec<(IoId, StoreOp, ReadAs)>,
     saves: u64,
     keeps: VecDeque<Keep>,
     befores: u64,
@@ -245,9 +245,9 @@ impl Desk {
 
     fn take_down(&mut self, effect: Effect) -> Result<(), Violation> {
         match effect {
-            Effect::Store { io, volume, op } => {
-                self.judge(volume, &op)?;
-                self.ios.push((io, volume, op));
+            Effect::Store { io, volume, op, read_as } => {
+                self.judge(volume, op, &read_as)?;
+                self.ios.push((io, op, read_as));
             }
             Effect::SaveSuperblock(_) => self.saves += 1,
             Effect::Keep(keep) => self.keeps.push_back(keep),
@@ -293,21 +293,20 @@ impl Desk {
     }
 
     /// Whether the store can be asked that.
-    fn judge(&self, volume: VolumeIndex, op: &StoreOp) -> Result<(), Violation> {
+    fn judge(&self, volume: VolumeIndex, op: StoreOp, read_as: &ReadAs) -> Result<(), Violation> {
         let size = self.config.volumes.get(usize::from(volume.0)).map_or(0, |size| size.0);
-        let (extent, payload) = match op {
-            StoreOp::Write { extent, payload, .. } | StoreOp::Verify { extent, payload } => {
-                (*extent, Some(payload))
-            }
-            StoreOp::Read { extent, .. }
-            | StoreOp::ReadRuns { extent, .. }
+        let extent = match op {
+            StoreOp::Read { extent }
+            | StoreOp::Write { extent, .. }
             | StoreOp::Zero { extent, .. }
             | StoreOp::Discard { extent, .. }
-            | StoreOp::IsEmpty { extent }
-            | StoreOp::Digest { extent, .. }
-            | StoreOp::ReadDiffering { extent, .. }
-            | StoreOp::DigestPayload { extent } => (*extent, None),
-            StoreOp::Flush => (Extent::new(0, 512), None),
+            | StoreOp::Map { extent } => extent,
+            StoreOp::Flush => Extent::new(0, 512),
+        };
+        let payload = match (op, read_as) {
+            (StoreOp::Write { payload, .. }, _) => Some(payload),
+            (StoreOp::Read { .. }, ReadAs::Unequal { payload }) => Some(*payload),
+            _ => None,
         };
         let whole = extent.offset.is_multiple_of(512) && extent.length.is_multiple_of(512);
         let fits = extent.length > 0 && extent.end() <= size && whole;
@@ -372,42 +371,46 @@ impl Desk {
             return Ok(());
         }
         let at = dice.below(self.ios.len() as u64) as usize;
-        let (io, _, op) = self.ios.swap_remove(at);
-        let outcome = self.outcome(op, dice);
+        let (io, op, read_as) = self.ios.swap_remove(at);
+        let outcome = self.outcome(op, &read_as, dice);
         self.tell(Event::StoreDone { io, outcome })
     }
 
-    fn outcome(&mut self, op: StoreOp, dice: &mut Dice) -> StoreOutcome {
+    fn outcome(&mut self, op: StoreOp, read_as: &ReadAs, dice: &mut Dice) -> StoreOutcome {
         if dice.chance(1, 400) {
             return StoreOutcome::Failed(StoreFault::Io);
         }
-        let of = |extent: Extent, coarse| extent.length.div_ceil(digest_piece(coarse).0) as usize;
         match op {
-            StoreOp::Read { extent, .. } => StoreOutcome::Read {
-                payload: self.payload(extent.length as u32, false),
-                zero: dice.chance(1, 2),
-            },
-            StoreOp::DigestPayload { extent } => StoreOutcome::Read {
-                payload: self.payload(16 * of(extent, false) as u32, false),
-                zero: false,
-            },
-            StoreOp::Digest { extent, coarse } => {
-                StoreOutcome::Digests(vec![[1; 16]; of(extent, coarse)])
-            }
-            StoreOp::ReadRuns { extent, .. } | StoreOp::ReadDiffering { extent, .. } => {
-                let length = extent.length as u32;
-                let payload = dice.chance(1, 2).then(|| self.payload(length, false));
-                StoreOutcome::Differing(vec![Run { extent, payload }])
-            }
-            StoreOp::IsEmpty { .. } => StoreOutcome::Empty(dice.chance(1, 2)),
-            StoreOp::Verify { extent, .. } => {
-                let some = Extent::new(extent.offset, extent.length.min(4096));
-                StoreOutcome::Verified(if dice.chance(1, 2) { vec![some] } else { Vec::new() })
-            }
+            StoreOp::Read { extent } => self.read(extent, read_as, dice),
+            StoreOp::Map { .. } => StoreOutcome::Empty(dice.chance(1, 2)),
             StoreOp::Write { .. }
             | StoreOp::Zero { .. }
             | StoreOp::Discard { .. }
             | StoreOp::Flush => StoreOutcome::Done,
+        }
+    }
+
+    fn read(&mut self, extent: Extent, read_as: &ReadAs, dice: &mut Dice) -> StoreOutcome {
+        let of = |coarse| extent.length.div_ceil(digest_piece(coarse).0) as usize;
+        match *read_as {
+            ReadAs::Bytes | ReadAs::BytesOrZero => StoreOutcome::Read {
+                payload: self.payload(extent.length as u32, false),
+                zero: dice.chance(1, 2),
+            },
+            ReadAs::DigestPayload => StoreOutcome::Read {
+                payload: self.payload(16 * of(false) as u32, false),
+                zero: false,
+            },
+            ReadAs::Digests { coarse } => StoreOutcome::Digests(vec![[1; 16]; of(coarse)]),
+            ReadAs::Runs { .. } | ReadAs::Differing { .. } => {
+                let length = extent.length as u32;
+                let payload = dice.chance(1, 2).then(|| self.payload(length, false));
+                StoreOutcome::Differing(vec![Run { extent, payload }])
+            }
+            ReadAs::Unequal { .. } => {
+                let some = Extent::new(extent.offset, extent.length.min(4096));
+                StoreOutcome::Verified(if dice.chance(1, 2) { vec![some] } else { Vec::new() })
+            }
         }
     }
 

@@ -35,7 +35,7 @@ fn refused(desk: &Desk) -> Option<&str> {
 fn all_of_it_is_written_again_and_flushed_before_the_record_trusts_it() {
     let mut desk = accepting();
     let mut written = 0;
-    while let Some((io, op)) = desk.ios.pop_front() {
+    while let Some((io, op, _)) = desk.ios.pop_front() {
         assert!(desk.saves.is_empty() && desk.results.is_empty(), "not before the flush: {op:?}");
         let outcome = match op {
             StoreOp::Read { extent, .. } => {
@@ -66,7 +66,7 @@ fn a_store_that_fails_again_leaves_it_suspect_and_a_repetition_may_succeed() {
     for at in 0..2 {
         let mut desk = accepting();
         (0..at).for_each(|_| desk.store());
-        let (io, _) = desk.ios.pop_front().expect("the copy is read or written");
+        let (io, ..) = desk.ios.pop_front().expect("the copy is read or written");
         desk.tell(Event::StoreDone { io, outcome: FAILED });
         desk.store_all();
         assert_eq!(refused(&desk), Some("not-rewritten"), "operation {at}");
@@ -80,10 +80,10 @@ fn a_store_that_fails_again_leaves_it_suspect_and_a_repetition_may_succeed() {
 #[test]
 fn the_last_flush_must_succeed() {
     let mut desk = accepting();
-    while desk.ios.front().is_some_and(|(_, op)| !matches!(op, StoreOp::Flush)) {
+    while desk.ios.front().is_some_and(|(_, op, _)| !matches!(op, StoreOp::Flush)) {
         desk.store();
     }
-    let (io, _) = desk.ios.pop_front().expect("the flush");
+    let (io, ..) = desk.ios.pop_front().expect("the flush");
     desk.tell(Event::StoreDone { io, outcome: FAILED });
     assert_eq!(refused(&desk), Some("not-rewritten"));
     assert!(desk.saves.is_empty());
@@ -135,7 +135,7 @@ fn replaced_by(identity: u128) -> Desk {
     desk.store();
     desk.now = desk.now + Duration::from_millis(60);
     desk.tell(Event::Tick);
-    let (io, op) = desk.ios.pop_front().expect("its own flush");
+    let (io, op, _) = desk.ios.pop_front().expect("its own flush");
     assert_eq!(op, StoreOp::Flush);
     desk.tell(Event::StoreDone { io, outcome: FAILED });
     desk.save_all();
@@ -214,8 +214,8 @@ fn a_flush_of_the_engines_own_that_fails_meanwhile_is_not_forgiven() {
 fn a_stop_ends_although_the_record_of_a_failed_flush_cannot_be_made() {
     let mut desk = Desk::replicating(Mode::Sync);
     desk.command(Command::Stop);
-    let flush = desk.ios.iter().position(|(_, op)| matches!(op, StoreOp::Flush));
-    let (io, _) = desk.ios.remove(flush.expect("the last flush")).expect("it is there");
+    let flush = desk.ios.iter().position(|(_, op, _)| matches!(op, StoreOp::Flush));
+    let (io, ..) = desk.ios.remove(flush.expect("the last flush")).expect("it is there");
     desk.tell(Event::StoreDone { io, outcome: FAILED });
     desk.store_all();
     while !desk.saves.is_empty() {

@@ -34,8 +34,8 @@ fn a_follower_reads_on_once_half_of_its_items_are_left() {
     desk.save_all();
     assert_eq!(flood(&mut desk, 20, ItemKind::Zero), 21);
     for left in (0..21).rev() {
-        let zero = desk.ios.iter().position(|(_, op)| matches!(op, StoreOp::Zero { .. }));
-        let (io, _) = desk.ios.remove(zero.expect("an item is applied")).expect("it is there");
+        let zero = desk.ios.iter().position(|(_, op, _)| matches!(op, StoreOp::Zero { .. }));
+        let (io, ..) = desk.ios.remove(zero.expect("an item is applied")).expect("it is there");
         desk.tell(Event::StoreDone { io, outcome: StoreOutcome::Done });
         assert_eq!(desk.paused, left > 10, "{left} items are left");
     }

@@ -33,7 +33,7 @@ fn digests_are_read_once_what_was_received_before_a_stream_that_goes_on_is_appli
         "item 1 may have failed at the source, which does not know it of us"
     );
     desk.store();
-    assert!(matches!(desk.ios[0].1, StoreOp::Digest { .. }));
+    assert!(matches!(desk.ios[0].2, ReadAs::Digests { .. }));
 }
 
 #[test]
@@ -67,12 +67,12 @@ fn questions(desk: &Desk) -> Vec<u64> {
 /// The store reads what the copier asks for first. All of it differs, and none of it is zeros.
 fn differ(desk: &mut Desk) {
     let extent = match desk.ios.front() {
-        Some((_, StoreOp::ReadRuns { extent, .. } | StoreOp::ReadDiffering { extent, .. })) => {
+        Some((_, StoreOp::Read { extent }, ReadAs::Runs { .. } | ReadAs::Differing { .. })) => {
             *extent
         }
         _ => return desk.store(),
     };
-    let (io, _) = desk.ios.pop_front().expect("it is there");
+    let (io, ..) = desk.ios.pop_front().expect("it is there");
     let run = Run { extent, payload: Some(desk.payload(extent.length as u32)) };
     desk.tell(Event::StoreDone { io, outcome: StoreOutcome::Differing([run].into()) });
 }
@@ -85,10 +85,10 @@ fn where_most_differs_neighbouring_regions_are_copied_together_without_a_questio
     assert!(desk.ios.is_empty(), "nothing is copied before an answer");
     let (mut rows, mut turns) = (Vec::new(), 0);
     while desk.engine.view().state() != State::Replicating {
-        rows.extend(desk.ios.iter().filter_map(|(_, op)| match op {
-            StoreOp::ReadRuns { extent, .. } => Some(extent.length),
-            _ => None,
-        }));
+        let row = |(_, op, read_as): &(IoId, StoreOp, ReadAs)| {
+            op.reads().filter(|_| matches!(read_as, ReadAs::Runs { .. })).map(|row| row.length)
+        };
+        rows.extend(desk.ios.iter().filter_map(row));
         turns += 1;
         assert!(turns < 10_000, "the update does not end");
         if desk.ios.is_empty() && desk.asked.is_empty() {
@@ -110,7 +110,7 @@ fn where_most_differs_neighbouring_regions_are_copied_together_without_a_questio
 fn what_was_copied_takes_no_room_in_the_queue_once_the_peer_has_completed_it() {
     let mut desk = updating();
     desk.tell_digests();
-    let (io, _) = desk.ios.pop_front().expect("a region is compared");
+    let (io, ..) = desk.ios.pop_front().expect("a region is compared");
     let payload = desk.payload(65536);
     let run = Run { extent: Extent::new(0, 65536), payload: Some(payload) };
     desk.tell(Event::StoreDone { io, outcome: StoreOutcome::Differing([run].into()) });

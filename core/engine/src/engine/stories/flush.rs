@@ -56,7 +56,7 @@ fn flushes_by_itself(mode: Mode) -> Desk {
 
 /// The engine's own flush fails.
 fn own_flush_fails(desk: &mut Desk) {
-    assert!(matches!(desk.ios.front(), Some((_, StoreOp::Flush))), "{:?}", desk.ios);
+    assert!(matches!(desk.ios.front(), Some((_, StoreOp::Flush, _))), "{:?}", desk.ios);
     fail(desk);
 }
 
@@ -118,7 +118,7 @@ fn a_flush_of_the_engine_that_fails_hands_the_volume_to_the_level_peer_in_every_
         assert_eq!((record.suspect, record.marks_void), (1, true), "{mode}: at once");
         desk.ask(2, Operation::Flush);
         desk.ask(3, Operation::Read(Extent::new(0, 4096)));
-        assert!(!desk.ios.iter().any(|(_, op)| matches!(op, StoreOp::Flush)));
+        assert!(!desk.ios.iter().any(|(_, op, _)| matches!(op, StoreOp::Flush)));
         assert!(
             asked_to_read(&desk),
             "{mode}: the peer is asked for what the store may have dropped"
@@ -494,7 +494,7 @@ fn store_without_flushes(desk: &mut Desk) -> usize {
     let mut flushes = 0;
     for _ in 0..100 {
         match desk.ios.front() {
-            Some((_, StoreOp::Flush)) => {
+            Some((_, StoreOp::Flush, _)) => {
                 flushes += 1;
                 fail(desk);
             }
@@ -533,7 +533,7 @@ fn a_primary_whose_store_fails_every_flush_writes_on_and_stops() {
 
 /// The store fails the first thing it was asked for. Returns how often the operator is warned that the copy is suspect.
 fn warnings_at_failure(desk: &mut Desk) -> usize {
-    let (io, _) = desk.ios.pop_front().expect("the store has something to do");
+    let (io, ..) = desk.ios.pop_front().expect("the store has something to do");
     let failed = Event::StoreDone { io, outcome: StoreOutcome::Failed(StoreFault::Io) };
     let mut effects = Vec::new();
     desk.engine.handle(desk.now, failed, &mut effects);

@@ -19,7 +19,7 @@ fn a_flush_of_a_client_is_reported_as_durable_once_the_store_has_done_it() {
     let Message::Item(write) = item(2) else { panic!("an item is an item") };
     let extent = Extent::default();
     desk.hear(Message::Item(Item { kind: ItemKind::Flush, extent, ..write }));
-    assert!(matches!(desk.ios.front(), Some((_, StoreOp::Flush))), "{:?}", desk.ios);
+    assert!(matches!(desk.ios.front(), Some((_, StoreOp::Flush, _))), "{:?}", desk.ios);
     desk.store();
     assert_eq!(durable_here(&desk), Sequence(2));
 }
@@ -30,7 +30,7 @@ fn what_completed_is_flushed_50_ms_later_although_nothing_else_happens() {
     desk.save(true);
     desk.hear(item(1));
     desk.store();
-    let flushes = |desk: &Desk| desk.ios.iter().any(|(_, op)| matches!(op, StoreOp::Flush));
+    let flushes = |desk: &Desk| desk.ios.iter().any(|(_, op, _)| matches!(op, StoreOp::Flush));
     let completed_at = desk.now;
     while !flushes(&desk) {
         let due = desk.engine.view().deadline();
@@ -108,7 +108,7 @@ pub(super) fn full() -> Desk {
     desk.save(true);
     desk.hear(item(1));
     desk.hear(item(2));
-    let (io, _) = desk.ios.pop_front().expect("the first item is issued");
+    let (io, ..) = desk.ios.pop_front().expect("the first item is issued");
     let outcome = StoreOutcome::Failed(StoreFault::NoSpace);
     desk.tell(Event::StoreDone { io, outcome });
     desk
@@ -126,7 +126,7 @@ fn a_full_store_is_tried_again_until_there_is_space_and_then_everything_is_appli
     assert!(hint.contains("free space on paris (the resync then continues)"), "{hint}");
     assert!(desk.engine.view().is_link_down(), "nothing more is received");
     retry(&mut desk);
-    let (io, _) = desk.ios.pop_front().expect("it is tried again");
+    let (io, ..) = desk.ios.pop_front().expect("it is tried again");
     desk.tell(Event::StoreDone { io, outcome: StoreOutcome::Failed(StoreFault::NoSpace) });
     assert!(desk.ios.is_empty() && desk.engine.view().fault().is_some());
     while desk.engine.view().fault().is_some() {
@@ -142,7 +142,7 @@ fn a_full_store_is_tried_again_until_there_is_space_and_then_everything_is_appli
 fn a_full_store_that_fails_otherwise_is_not_tried_again() {
     let mut desk = full();
     retry(&mut desk);
-    let (io, _) = desk.ios.pop_front().expect("it is tried again");
+    let (io, ..) = desk.ios.pop_front().expect("it is tried again");
     desk.tell(Event::StoreDone { io, outcome: StoreOutcome::Failed(StoreFault::Io) });
     let hint = desk.engine.view().fault().expect("it is shown").hint;
     assert!(hint.contains("restart its daemon"), "{hint}");

@@ -86,7 +86,7 @@ fn a_record_that_proves_nothing_ends_behind_a_flush_of_what_a_process_before_wro
     };
     kept(&mut desk);
     assert!(desk.saves.is_empty(), "what both read the same may lie in a cache alone");
-    assert!(matches!(desk.ios.front(), Some((_, StoreOp::Flush))), "{:?}", desk.ios);
+    assert!(matches!(desk.ios.front(), Some((_, StoreOp::Flush, _))), "{:?}", desk.ios);
     desk.store_all();
     desk.acked(9);
     kept(&mut desk);

@@ -72,9 +72,11 @@ impl Desk {
     fn all_differ(&mut self) {
         while let Some((volume, extent)) = self.digests_wanted() {
             self.tell_lacking(volume, extent);
-            let read =
-                self.ios.iter().rposition(|(_, op)| matches!(op, StoreOp::ReadDiffering { .. }));
-            let (io, _) = self.ios.remove(read.expect("compared")).expect("it is there");
+            let read = self
+                .ios
+                .iter()
+                .rposition(|(.., read_as)| matches!(read_as, ReadAs::Differing { .. }));
+            let (io, ..) = self.ios.remove(read.expect("compared")).expect("it is there");
             let runs = [Run { extent, payload: None }].into();
             self.tell(Event::StoreDone { io, outcome: StoreOutcome::Differing(runs) });
         }
@@ -162,8 +164,9 @@ fn only_what_differs_is_asked_for_and_the_region_is_good_with_the_last_piece() {
     let mut desk = reversed();
     let (volume, region) = desk.digests_wanted().expect("it compares first");
     desk.tell_lacking(volume, region);
-    let (io, op) = desk.ios.pop_front().expect("its own bytes are read");
-    assert!(matches!(op, StoreOp::ReadDiffering { extent, coarse: false, .. } if extent == region));
+    let (io, op, read_as) = desk.ios.pop_front().expect("its own bytes are read");
+    assert_eq!(op.reads(), Some(region));
+    assert!(matches!(read_as, ReadAs::Differing { coarse: false, .. }));
     let pieces = [Extent::new(0, 4096), Extent::new(8192, 8192)];
     let payload = desk.payload(4096);
     let runs = [
@@ -186,7 +189,7 @@ fn a_region_that_is_as_the_peers_is_good_without_a_byte_of_it() {
     let mut desk = reversed();
     let (volume, region) = desk.digests_wanted().expect("it compares first");
     desk.tell_lacking(volume, region);
-    let (io, _) = desk.ios.pop_front().expect("its own bytes are read");
+    let (io, ..) = desk.ios.pop_front().expect("its own bytes are read");
     desk.tell(Event::StoreDone { io, outcome: StoreOutcome::Differing(Vec::new()) });
     assert!(matches!(desk.ios[0].1, StoreOp::Flush), "all regions are here");
     assert!(desk.reads_wanted().is_empty());
@@ -218,7 +221,10 @@ fn a_region_that_a_write_touched_meanwhile_is_asked_for_again_behind_it() {
     desk.write(2);
     let at = head(&desk);
     desk.told(ticket, Told::Zeros);
-    assert!(desk.ios.iter().all(|(_, op)| !matches!(op, StoreOp::Zero { .. })), "the gate is held");
+    assert!(
+        desk.ios.iter().all(|(_, op, _)| !matches!(op, StoreOp::Zero { .. })),
+        "the gate is held"
+    );
     desk.store();
     assert!(desk.ios.is_empty(), "what was fetched lacks the write, and is dropped");
     let again = desk.reads_wanted();
@@ -322,13 +328,13 @@ fn a_follower_reads_for_its_primary_once_everything_before_has_completed() {
         Message::Reading(Reading::Wanted { ticket, after, volume, extent, zeros: true })
     };
     desk.hear(wanted(1, 0));
-    assert!(matches!(desk.ios.pop_front(), Some((_, StoreOp::Read { .. }))));
+    assert!(matches!(desk.ios.pop_front(), Some((_, StoreOp::Read { .. }, _))));
     desk.hear(wanted(2, 1));
     assert!(desk.ios.is_empty(), "item 1 has not come yet");
     desk.hear(item(1));
     assert_eq!(desk.ios.len(), 1, "it is being applied");
     desk.store();
-    assert!(desk.ios.iter().any(|(_, op)| matches!(op, StoreOp::Read { .. })));
+    assert!(desk.ios.iter().any(|(_, op, _)| matches!(op, StoreOp::Read { .. })));
     desk.store_all();
     let told =
         |m: &Message| matches!(m, Message::Reading(Reading::Told { ticket: 2, what: Told::Zeros }));
@@ -355,9 +361,9 @@ fn a_peer_without_a_history_tells_nothing_before_it_took_the_stream_up() {
     let (volume, extent) = (VolumeIndex(0), Extent::new(0, 4096));
     let wanted = Reading::Wanted { ticket: 1, after: Sequence(1), volume, extent, zeros: true };
     desk.hear(Message::Reading(wanted));
-    let reads = |desk: &Desk| desk.ios.iter().any(|(_, op)| matches!(op, StoreOp::Read { .. }));
+    let reads = |desk: &Desk| desk.ios.iter().any(|(_, op, _)| matches!(op, StoreOp::Read { .. }));
     assert!(!reads(&desk), "the item is not applied, whatever line its own cursors were of");
-    while !desk.saves.is_empty() || desk.ios.iter().any(|(_, op)| matches!(op, StoreOp::Flush)) {
+    while !desk.saves.is_empty() || desk.ios.iter().any(|(_, op, _)| matches!(op, StoreOp::Flush)) {
         desk.save_all();
         assert!(
             !reads(&desk)
@@ -395,7 +401,7 @@ fn a_primary_that_stops_waits_for_the_reads_that_its_peer_was_asked_about() {
     let (ticket, ..) = wanted.iter().find(|(.., zeros)| !zeros).expect("the client's read");
     desk.command(Command::Stop);
     desk.tell(Event::Tick);
-    assert!(!desk.ios.iter().any(|(_, op)| matches!(op, StoreOp::Flush)), "it is not done yet");
+    assert!(!desk.ios.iter().any(|(_, op, _)| matches!(op, StoreOp::Flush)), "it is not done yet");
     assert!(desk.answers.iter().all(|(id, _)| *id != 50));
     let payload = desk.payload(4096);
     desk.told(*ticket, Told::Bytes(payload));
@@ -459,7 +465,7 @@ fn without_its_metadata_a_primary_still_pulls_what_becomes_lacking_behind_the_la
     desk.tell(Event::Kept { kept: Kept::Marks { page: 0 }, ok: false, sequence: 1 });
     desk.store();
     desk.write(2);
-    let (io, _) = desk.ios.pop_front().expect("the write is issued");
+    let (io, ..) = desk.ios.pop_front().expect("the write is issued");
     desk.tell(Event::StoreDone { io, outcome: StoreOutcome::Failed(StoreFault::Io) });
     desk.acked(head(&desk));
     assert_eq!(desk.reads_wanted().len(), 1, "its region is pulled");
@@ -492,7 +498,7 @@ fn a_primary_that_lacks_regions_verifies_nothing_before_a_record_says_that_it_is
     desk.store();
     desk.command(Command::Verify(VerifyWish::default()));
     let verifies =
-        |desk: &Desk| desk.ios.iter().any(|(_, op)| matches!(op, StoreOp::DigestPayload { .. }));
+        |desk: &Desk| desk.ios.iter().any(|(.., read_as)| *read_as == ReadAs::DigestPayload);
     assert!(!verifies(&desk), "the last flush is under way");
     desk.store();
     assert!(!verifies(&desk), "the record is under way");

@@ -13,7 +13,7 @@ fn level() -> Desk {
 
 /// The store fails at the first thing it was asked for.
 pub(super) fn fail(desk: &mut Desk) {
-    let (io, _) = desk.ios.pop_front().expect("the store has something to do");
+    let (io, ..) = desk.ios.pop_front().expect("the store has something to do");
     desk.tell(Event::StoreDone { io, outcome: StoreOutcome::Failed(StoreFault::Io) });
 }
 

@@ -135,7 +135,7 @@ fn what_a_peer_acknowledged_before_a_pause_ends_is_answered_only_where_it_is_dur
 fn what_was_decided_before_a_pause_and_not_sent_is_held_back() {
     let mut desk = Desk::on_its_own();
     desk.write(2);
-    let (io, _) = desk.ios.pop_front().expect("the store has something to do");
+    let (io, ..) = desk.ios.pop_front().expect("the store has something to do");
     let mut effects = Vec::new();
     // The clock was read before the pause, and the event is handled after it.
     let done = Event::StoreDone { io, outcome: StoreOutcome::Done };
@@ -157,7 +157,7 @@ fn replies(effects: &[Effect]) -> usize {
 fn answer_decided() -> (Desk, Vec<Effect>) {
     let mut desk = lack::logging();
     desk.write(2);
-    let (io, _) = desk.ios.pop_front().expect("the store has something to do");
+    let (io, ..) = desk.ios.pop_front().expect("the store has something to do");
     let mut effects = Vec::new();
     let done = Event::StoreDone { io, outcome: StoreOutcome::Done };
     desk.engine.handle(desk.now, done, &mut effects);

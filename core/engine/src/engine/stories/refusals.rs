@@ -103,7 +103,7 @@ const SITUATIONS: &[Situation] = &[
         desk.store_all();
         desk.save_all();
         desk.hear(item(1));
-        let (io, _) = desk.ios.pop_front().expect("the item is issued");
+        let (io, ..) = desk.ios.pop_front().expect("the item is issued");
         desk.tell(Event::StoreDone { io, outcome: StoreOutcome::Failed(StoreFault::Io) });
         desk
     }),

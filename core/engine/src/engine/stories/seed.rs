@@ -112,7 +112,7 @@ fn a_disk_of_which_a_flush_failed_is_not_shipped() {
     desk.store_all();
     desk.now = desk.now + Duration::from_secs(2);
     desk.tell(Event::Tick);
-    assert!(matches!(desk.ios.front(), Some((_, StoreOp::Flush))), "{:?}", desk.ios);
+    assert!(matches!(desk.ios.front(), Some((_, StoreOp::Flush, _))), "{:?}", desk.ios);
     fail(&mut desk);
     let record = desk.save(true);
     assert_eq!((record.seeding, record.suspect), (7, 1));
@@ -225,5 +225,5 @@ fn few_samples_of_a_shipped_disk_are_read_at_once() {
     desk.meet(peer);
     desk.command(Command::SeedEnd);
     assert_eq!(desk.ios.len(), 8);
-    assert!(desk.ios.iter().all(|(_, op)| matches!(op, StoreOp::Read { .. })), "{:?}", desk.ios);
+    assert!(desk.ios.iter().all(|(_, op, _)| matches!(op, StoreOp::Read { .. })), "{:?}", desk.ios);
 }

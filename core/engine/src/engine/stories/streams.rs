@@ -135,7 +135,7 @@ fn what_the_peer_has_durable_is_not_marked_although_an_earlier_write_has_not_end
     let mut desk = Desk::replicating(Mode::Async);
     desk.write(1);
     desk.write(17);
-    let (io, _) = desk.ios.pop_back().expect("the second write is issued");
+    let (io, ..) = desk.ios.pop_back().expect("the second write is issued");
     desk.tell(Event::StoreDone { io, outcome: StoreOutcome::Done });
     desk.acked(5);
     assert!(!desk.engine.view().is_marked(VolumeIndex(0), REGION.0));

@@ -76,7 +76,7 @@ fn a_connection_lost_in_the_middle_of_a_survey_leaves_its_marks() {
 fn a_primary_that_leaves_looks_no_more_whatever_the_target_found() {
     let mut desk = hollow(&[true, true]);
     desk.command(Command::Demote);
-    let flushing = desk.ios.iter().any(|(_, op)| matches!(op, StoreOp::Flush));
+    let flushing = desk.ios.iter().any(|(_, op, _)| matches!(op, StoreOp::Flush));
     assert!(flushing, "it begins to leave");
     told_empty(&mut desk, true);
     assert!(desk.hollow.len() == 1, "the store is asked again");

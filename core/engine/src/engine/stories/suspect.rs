@@ -33,7 +33,7 @@ fn two_flushes() -> (Desk, IoId, IoId) {
     desk.now = desk.now + Duration::from_millis(60);
     desk.tell(Event::Tick);
     desk.hear(flush_item(2));
-    let flushes: Vec<IoId> = desk.ios.drain(..).map(|(io, _)| io).collect();
+    let flushes: Vec<IoId> = desk.ios.drain(..).map(|(io, ..)| io).collect();
     let [own, asked] = flushes[..] else { panic!("two flushes are under way: {flushes:?}") };
     (desk, own, asked)
 }
@@ -90,7 +90,7 @@ fn a_failed_flush_is_recorded_by_whichever_flush_or_item_it_fails() {
     let mut desk = follower(generation(1), true);
     desk.save_all();
     desk.hear(fua_item(1));
-    let (io, _) = desk.ios.pop_front().expect("the item is issued");
+    let (io, ..) = desk.ios.pop_front().expect("the item is issued");
     end(&mut desk, io, FAILED);
     record(&mut desk);
 }
@@ -100,7 +100,7 @@ fn a_write_that_fails_without_fua_leaves_the_copy_as_good_as_its_last_flush() {
     let mut desk = follower(generation(1), true);
     desk.save_all();
     desk.hear(item(1));
-    let (io, _) = desk.ios.pop_front().expect("the item is issued");
+    let (io, ..) = desk.ios.pop_front().expect("the item is issued");
     end(&mut desk, io, FAILED);
     assert!(
         desk.saves.is_empty()
@@ -147,7 +147,7 @@ fn trusts(desk: &Desk) -> bool {
 fn is_read(desk: &mut Desk, extent: Extent) -> bool {
     let wanted = Copying::DigestsWanted { volume: V, extent, coarse: false };
     desk.hear(Message::Copying(wanted));
-    let read = desk.ios.iter().any(|(_, op)| matches!(op, StoreOp::Digest { .. }));
+    let read = desk.ios.iter().any(|(.., read_as)| matches!(read_as, ReadAs::Digests { .. }));
     desk.store_all();
     read
 }
@@ -204,7 +204,7 @@ fn a_follower_whose_flush_failed_waits_for_no_flush_of_its_own() {
     applied(&mut desk, 1, 1);
     desk.now = desk.now + Duration::from_millis(60);
     desk.tell(Event::Tick);
-    let (own, _) = desk.ios.pop_front().expect("a flush of its own is under way");
+    let (own, ..) = desk.ios.pop_front().expect("a flush of its own is under way");
     applied(&mut desk, 2, 2);
     end(&mut desk, own, FAILED);
     desk.save_all();

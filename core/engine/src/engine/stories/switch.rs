@@ -477,8 +477,8 @@ fn a_tenure_lasts_until_others_may_have_written() {
 fn a_primary_whose_last_flush_before_a_switch_fails_stays_primary_and_says_so() {
     let mut desk = Desk::replicating(Mode::Sync);
     desk.command(Command::Switch);
-    assert!(matches!(desk.ios.front(), Some((_, StoreOp::Flush))), "{:?}", desk.ios);
-    let (io, _) = desk.ios.pop_front().expect("it flushes before it hands its role over");
+    assert!(matches!(desk.ios.front(), Some((_, StoreOp::Flush, _))), "{:?}", desk.ios);
+    let (io, ..) = desk.ios.pop_front().expect("it flushes before it hands its role over");
     desk.tell(Event::StoreDone { io, outcome: StoreOutcome::Failed(StoreFault::Io) });
     desk.store_all();
     desk.save_all();

@@ -15,9 +15,8 @@ impl Desk {
 
     /// The places that are being read to be compared.
     fn compared(&self) -> Vec<Extent> {
-        let place = |(_, op): &(IoId, StoreOp)| match op {
-            StoreOp::DigestPayload { extent } => Some(*extent),
-            _ => None,
+        let place = |(_, op, read_as): &(IoId, StoreOp, ReadAs)| {
+            op.reads().filter(|_| *read_as == ReadAs::DigestPayload)
         };
         self.ios.iter().filter_map(place).collect()
     }

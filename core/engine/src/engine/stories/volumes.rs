@@ -82,8 +82,9 @@ fn a_write_of_a_good_volume_does_not_wait_for_the_record_that_another_one_is_giv
     let payload = Payload { id: PayloadId(2000), length: 4096 };
     let extent = Extent::new(0, 4096);
     desk.ask_of(SECOND, 2, Operation::Write { extent, payload, fua: false });
-    while let Some(at) = desk.ios.iter().position(|(_, op)| matches!(op, StoreOp::Write { .. })) {
-        let (io, _) = desk.ios.remove(at).expect("it is there");
+    while let Some(at) = desk.ios.iter().position(|(_, op, _)| matches!(op, StoreOp::Write { .. }))
+    {
+        let (io, ..) = desk.ios.remove(at).expect("it is there");
         desk.tell(Event::StoreDone { io, outcome: StoreOutcome::Done });
     }
     desk.peer_has_all();

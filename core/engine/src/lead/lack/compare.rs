@@ -13,7 +13,7 @@
 //! holds there is durable, or its extent is hot (rule 1). That needs a store whose flushes went well, and that this node
 //! wrote: of any other the bytes prove nothing (`distrusted`), and its regions are asked for whole.
 
-use crate::effect::StoreOp;
+use crate::effect::ReadAs;
 use crate::event::{Run, StoreOutcome};
 use crate::lead::Primary;
 use crate::lead::lack::questions::{Ask, For};
@@ -84,8 +84,8 @@ impl Primary {
         if let Some(lack) = &mut self.lack {
             lack.pulling.begin_read();
         }
-        let op = StoreOp::ReadDiffering { extent: place.1, digests, coarse: false };
-        local.store(place.0, op, PrimaryIo::Compare(claim), turn);
+        let read_as = ReadAs::Differing { digests, coarse: false };
+        local.read(place, read_as, PrimaryIo::Compare(claim), turn);
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Regions that only the peer has: reads of them, and writes to them.
 
-use crate::effect::{Answer, StoreOp};
+use crate::effect::{Answer, ReadAs, StoreOp};
 use crate::event::StoreOutcome;
 use crate::lead::Primary;
 use crate::lead::lack::Lack;
@@ -41,8 +41,8 @@ impl Primary {
                 lack.questions.wait(Ask { goal, volume, extent, after });
             }
             _ => {
-                let op = StoreOp::Read { extent, look_for_zeros: false };
-                local.store(volume, op, Purpose::Read(Reader { id, volume, extent }), turn);
+                let purpose = Purpose::Read(Reader { id, volume, extent });
+                local.read((volume, extent), ReadAs::Bytes, purpose, turn);
             }
         }
     }
