@@ -23,6 +23,8 @@ mod tickets;
 #[cfg(test)]
 mod crash_tests;
 #[cfg(test)]
+mod older_tests;
+#[cfg(test)]
 mod paper;
 
 pub use before::{
