@@ -11,7 +11,7 @@ use crate::retry::Given;
 use crate::scenario::pick;
 use crate::seed::Shipping;
 use crate::telling::Telling;
-use helio_engine::{Command, CommandId};
+use helio_engine::{Command, CommandId, LinkState};
 use helio_netmodel::Dice;
 use helio_twin::{Cluster, MetadataBytes, Side, Snapshot, Suspended};
 use helio_units::{Moment, RequestId};
@@ -236,7 +236,7 @@ impl Driver {
             // docs/reference/recovery.md names.
             let status =
                 node.engine.as_ref().map(|e| e.view().status(node.clock.read(cluster.now())));
-            let met = status.is_some_and(|status| status.link.word != "connecting");
+            let met = status.is_some_and(|status| status.link.state != LinkState::Connecting);
             let blind = force && oracle.is_restored(side) && !met;
             if blind || !node.is_up() || node.hangs(cluster.now()) {
                 return id;

@@ -4,7 +4,7 @@
 use crate::driver::{Act, Driver};
 use crate::oracle::Oracle;
 use core::time::Duration;
-use helio_engine::{Command, Fault};
+use helio_engine::{Command, Fault, LinkState};
 use helio_format::superblock::Superblock;
 use helio_twin::{Cluster, Happening, Side};
 use helio_units::{Generation, Role, State};
@@ -129,7 +129,8 @@ impl Driver {
         // Its connections were reset when it went back, so one that there is now began with a handshake since.
         let met = |side: Side| {
             let engine = cluster.node(side).engine.as_ref();
-            engine.is_some_and(|engine| engine.view().status(now).link.word == "connected")
+            engine
+                .is_some_and(|engine| engine.view().status(now).link.state == LinkState::Connected)
         };
         self.resumed.take_if(|side| !oracle.is_restored(*side) || (self.healing && met(*side)));
         for side in Side::BOTH {
@@ -181,10 +182,10 @@ impl Driver {
                 continue;
             }
             let idle = matches!(status.state, State::Logging | State::NeedsRoom)
-                && status.link.word == "connected";
+                && status.link.state == LinkState::Connected;
             let wants = idle || status.fault.is_some();
             if awaits {
-                if status.link.word == "connected" || self.healing {
+                if status.link.state == LinkState::Connected || self.healing {
                     self.await_disk(side, cluster, oracle);
                 }
             } else if leading && wants && (self.healing || self.dice.chance(1, 3)) {

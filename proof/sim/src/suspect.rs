@@ -4,7 +4,7 @@
 
 use crate::driver::Driver;
 use crate::oracle::Oracle;
-use helio_engine::Command;
+use helio_engine::{Command, LinkState};
 use helio_twin::{Cluster, Side};
 use helio_units::VolumeIndex;
 
@@ -21,7 +21,8 @@ impl Driver {
             return false;
         };
         let lacks = engine.view().lacks_regions();
-        let refused = engine.view().status(node.clock.read(cluster.now())).link.word == "refused";
+        let refused =
+            engine.view().status(node.clock.read(cluster.now())).link.state == LinkState::Refused;
         if suspect(cluster, side).is_none() || lacks {
             return false;
         }
