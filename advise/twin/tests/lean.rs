@@ -4,13 +4,14 @@
 use core::num::NonZeroU32;
 use core::time::Duration;
 use helio_engine::{Config, OnError, QueueConfig, ResyncConfig, SafeCopy};
-use helio_netmodel::{Outage, Profile};
+use helio_netmodel::{Outage, Ppm, Profile, WayWeather, Weather, WeatherRow, WeatherWriter};
 use helio_twin::{
-    DiskModel, Figures, LinkModel, Outcome, Pair, PairConfig, Processor, Run, ServiceTime,
-    Transport,
+    Course, DiskModel, Figures, LinkModel, Outcome, Pair, PairConfig, Processor, Run, ServiceTime,
+    Transport, crc32c,
 };
 use helio_units::{Bytes, Items, Mode, Moment, Rate, State};
 use helio_workload::{Arrivals, RequestRate, SizeShare, Synthetic, Workload};
+use std::sync::Arc;
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -186,4 +187,111 @@ fn a_window_rules_where_it_is_less_than_what_the_line_holds() {
     let wanted = Bytes::kib(64).0 * 20;
     let found = figures.throughput().0;
     assert!(found.abs_diff(wanted) < wanted / 10, "{found} against {wanted}");
+}
+
+/// Everything that a run came to, in one line; samples as a sum of them all.
+fn line_of(figures: &Figures) -> String {
+    let of = |spread: &helio_twin::Spread| {
+        format!("{}/{}/{}/{}", spread.count(), spread.at(50.0), spread.at(99.0), spread.most())
+    };
+    let samples = figures.samples.iter().flat_map(|sample| format!("{sample:?}").into_bytes());
+    let sum = samples.fold(0xCBF2_9CE4_8422_2325u64, |sum, byte| {
+        (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3)
+    });
+    format!(
+        "events {} writes {} responses {} flushes {} reads {} sent {} received {} dropped {} throttled {} level {:?} {:?} \
+         samples {sum:016x}",
+        figures.events.0,
+        of(&figures.writes),
+        of(&figures.responses),
+        of(&figures.flushes),
+        of(&figures.reads),
+        figures.sent.0,
+        figures.received.0,
+        figures.dropped.0,
+        figures.throttled.0,
+        figures.level_after,
+        figures.outcome,
+    )
+}
+
+/// A link that is recorded: 40 ms, then nothing for 300 ms, then 10 ms at 20 Mbit/s.
+fn recorded() -> Course {
+    let way = |rate, loss| WayWeather { jitter: MS, loss: Ppm(loss), rate };
+    let row = |at, round_trip, way| WeatherRow { at, round_trip, there: way, back: way };
+    let (mut writer, mut text) = WeatherWriter::begin(crc32c);
+    for row in [
+        row(Duration::ZERO, MS * 40, way(None, 1000)),
+        row(MS * 1500, MS * 40, way(None, 900_000)),
+        row(MS * 1800, MS * 10, way(Some(Rate::mbit(20)), 0)),
+    ] {
+        text += &writer.row(&row);
+    }
+    text += &writer.end(MS * 2500);
+    let weather = Weather::read(text.as_bytes(), crc32c).expect("it is what was written");
+    Course { weather: Arc::new(weather), repeat: true, queue: None }
+}
+
+/// Runs of every kind: modes, transports, FUA, reads, a pause in receiving, outages with and without a resync, a safe copy.
+fn varied() -> Vec<(&'static str, PairConfig)> {
+    let at = |millis| Moment::ZERO + MS * millis;
+    let outage = |to| vec![Outage { from: at(1000), to: at(to) }];
+    let lossy = Profile { jitter: MS, loss: Ppm(5000), ..Profile::wan(MS * 8, Rate::mbit(100)) };
+    let cut = Profile { outages: outage(3500), ..lossy.clone() };
+    let long = Profile { outages: outage(9000), ..lossy.clone() };
+    let busy = |mode, queue, line: &Profile| {
+        let mut config = config(mode, queue, line);
+        for disk in &mut config.disks {
+            let time = |median| ServiceTime { median, p99: median * 4 };
+            (disk.read, disk.write, disk.flush) = (time(MS / 4), time(MS / 5), time(MS * 2));
+            disk.lanes = NonZeroU32::new(8).expect("lanes");
+            disk.bandwidth = Some(Rate(50_000_000));
+        }
+        let of = Duration::from_nanos;
+        config.processor = Processor { turn: of(10_000), event: of(2000), kib: of(150) };
+        (config.link.transport, config.client) =
+            (Transport::Tcp { window: Bytes::kib(256) }, MS / 20);
+        config
+    };
+    let mut slow_peer = busy(Mode::Async, Bytes::mib(64), &Profile::ideal());
+    slow_peer.disks[1].bandwidth = Some(Rate(3_000_000));
+    let mut safe = busy(Mode::Async, Bytes::mib(1), &long);
+    safe.settings.safe_copy = SafeCopy::On { bound: None };
+    let mut weather = busy(Mode::NearSync, Bytes::mib(8), &lossy);
+    weather.link.course = Some(recorded());
+    let mut relay = busy(Mode::Async, Bytes::mib(1), &long);
+    relay.link.transport = Transport::Relay;
+    vec![
+        ("sync", busy(Mode::Sync, Bytes::mib(8), &lossy)),
+        ("nearsync", busy(Mode::NearSync, Bytes::mib(8), &lossy)),
+        ("async", busy(Mode::Async, Bytes::mib(8), &lossy)),
+        ("async, outage", busy(Mode::Async, Bytes::mib(64), &cut)),
+        ("sync, outage", busy(Mode::Sync, Bytes::mib(8), &cut)),
+        ("relay, outage, small queue", relay),
+        ("safe copy, outage, small queue", safe),
+        ("slow peer", slow_peer),
+        ("recorded link", weather),
+    ]
+}
+
+#[test]
+fn a_seed_gives_the_figures_that_it_always_gave() {
+    let of = Synthetic {
+        rate: RequestRate(400),
+        sizes: vec![
+            SizeShare { size: Bytes::kib(4), weight: 3 },
+            SizeShare { size: Bytes::kib(64), weight: 1 },
+        ],
+        reads: Ppm(200_000),
+        fua: Ppm(50_000),
+        flush_every: Items(50),
+        duration: Duration::from_secs(12),
+        ..Synthetic::default()
+    };
+    let work = of.draw().expect("it is sound");
+    let found: Vec<String> = varied()
+        .into_iter()
+        .map(|(name, config)| format!("{name}: {}", line_of(&run(config, &work).0)))
+        .collect();
+    assert_eq!(found, include_str!("figures.txt").lines().collect::<Vec<_>>(), "{found:#?}");
 }
