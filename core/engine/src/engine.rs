@@ -7,7 +7,6 @@ mod command;
 mod conversation;
 mod invalid;
 mod keep;
-mod keeping;
 mod last_copy;
 mod lease;
 mod leave;
@@ -42,7 +41,7 @@ use crate::peer::hang_up::HangUp;
 use crate::peer::lease::Lease;
 use crate::peer::pause::{End, Pause};
 use crate::peer::permit::Permit;
-use crate::purpose::Purpose;
+use crate::purpose::{Purpose, SeedIo};
 use crate::record::Record;
 use crate::record::ages::Ages;
 use crate::record::keep::Keeping;
@@ -141,7 +140,7 @@ impl Engine {
     }
 
     fn take(&mut self, event: Event) {
-        let Self { standing, record, resync, local, permit, turn, .. } = self;
+        let Self { standing, peer, record, resync, keeper, local, permit, turn, .. } = self;
         match event {
             Event::Request(Request { operation: Operation::Discard { .. }, .. })
                 if planted(Plant::PanicAtDiscard) =>
@@ -160,10 +159,9 @@ impl Engine {
             }
             Event::BeforeFound(kept) => self.keeper.found(&kept),
             Event::BeforeDone(outcome) => {
-                let start = self.standing.follower().and_then(Follower::starting);
-                let consistent = self.view().is_consistent();
-                let next = self.keeper.done(outcome, start, consistent, self.turn.effects());
-                self.follow_keeper(next);
+                let session = peer.session();
+                let wish = standing.before_done(outcome, session, keeper, record, local, turn);
+                self.hang_up(wish);
             }
             Event::Connected => {
                 self.peer.session_mut().connected(self.turn.now());
@@ -202,7 +200,7 @@ impl Engine {
             Event::Calendar(shows) => turn.set_calendar(Calendar::told(turn.now(), shows)),
             Event::VerifyRemembered(memory) => self.resync.verify_mut().remember(memory),
             Event::HookAnswered { refused } => {
-                let connected = self.peer.session().peer().is_some();
+                let connected = peer.session().peer().is_some();
                 standing.hook_answered(refused, connected, record, resync, local, turn);
             }
             Event::Held { by } => self.asked.hold(by),
@@ -249,7 +247,16 @@ impl Engine {
                 (Purpose::PeerRead(read), _) => {
                     self.peer.reads_mut().read(read, outcome, &mut self.turn)
                 }
-                (Purpose::Seed(io), _) => self.seed_ended(io, outcome),
+                (Purpose::Seed(SeedIo::Look(look)), _) => {
+                    let (roll, seed) = (self.dice.roll(), self.resync.seed_mut());
+                    let (local, turn) = (&mut self.local, &mut self.turn);
+                    self.standing.seed_looked((look, roll), outcome, seed, local, turn);
+                }
+                (Purpose::Seed(SeedIo::Flush(volume)), _) => {
+                    let Self { standing, record, resync, local, turn, .. } = self;
+                    let seed = resync.seed_mut();
+                    standing.seed_flushed(volume, &outcome, seed, record, local, turn);
+                }
                 (Purpose::Accept(io), _) => self.standing.accept_ended(
                     io,
                     &outcome,
@@ -281,7 +288,10 @@ impl Engine {
         }
         self.settle_records();
         self.settle_role();
-        self.converse();
+        // The conversation comes last: a hello and a ping tell of what was settled before them.
+        self.greet();
+        self.begin_record();
+        self.keep_alive();
         self.look();
         #[cfg(debug_assertions)]
         self.view().check_invariants();
@@ -406,7 +416,9 @@ impl Engine {
         self.begin_record();
         // Who has stopped begins nothing any more.
         if !self.standing.has_stopped() {
-            self.arrange_keeping();
+            let Self { standing, peer, record, keeper, local, turn, .. } = self;
+            let wish = standing.arrange_keeping(peer.session(), keeper, record, local, turn);
+            self.hang_up(wish);
             self.begin_record();
             let Self { standing, peer, resync, record, local, permit, turn, .. } = self;
             if standing.keep_step(peer.session(), resync.seed(), record, local, permit, turn) {
@@ -416,19 +428,14 @@ impl Engine {
         }
     }
 
-    /// The conversation comes last: a hello and a ping tell of what was settled before them.
-    fn converse(&mut self) {
-        self.greet();
-        self.begin_record();
-        self.keep_alive();
-    }
-
     /// What a follower does with what it received. It comes first, as what a primary does.
     fn follow(&mut self) {
         if let Some(follower) = self.standing.follower_mut() {
             follower.keep_flowing(&mut self.keeper, &mut self.local, &mut self.turn);
         }
-        self.arrange_keeping();
+        let Self { standing, peer, record, keeper, local, turn, .. } = self;
+        let wish = standing.arrange_keeping(peer.session(), keeper, record, local, turn);
+        self.hang_up(wish);
         let Some(follower) = self.standing.follower_mut() else { return };
         if self.record.is_saving() {
             // Nothing to record can come out of a step while a save is under way, but items still flow.
@@ -444,11 +451,12 @@ impl Engine {
             }
             self.begin_record();
         }
-        self.tell_held();
-        // What items wait for is preserved.
-        let bound = self.turn.config().safe_copy.bound();
-        let next = self.keeper.preserve(bound, self.turn.effects());
-        self.follow_keeper(next);
+        let (blank, teller) = (self.view().is_blank(), self.resync.teller_mut());
+        let (reads, local) = (self.peer.reads_mut(), &mut self.local);
+        self.standing.serve_held(blank, teller, reads, local, &mut self.turn);
+        let Self { standing, peer, record, keeper, local, turn, .. } = self;
+        let wish = standing.preserve(peer.session(), keeper, record, local, turn);
+        self.hang_up(wish);
         let Some(follower) = self.standing.follower_mut() else { return };
         if self.peer.session().peer().is_some() {
             follower.acknowledge(&mut self.turn);
@@ -461,23 +469,6 @@ impl Engine {
                 Parting::VolumeFailed,
                 alloc::format!("volume {volume}: {fault}"),
             ));
-        }
-    }
-
-    /// Serves the primary's digest and read requests about this node's copy.
-    fn tell_held(&mut self) {
-        let blank = self.view().is_blank();
-        let Some(follower) = self.standing.follower() else { return };
-        if (follower.is_following() || blank) && follower.failed().is_none() {
-            if follower.is_settled() {
-                self.resync.teller_mut().serve(&mut self.local, &mut self.turn);
-            }
-            // Before a stream is taken up the cursors are another line's, and say nothing of what is asked behind an item.
-            if follower.is_following() {
-                self.peer.reads_mut().serve(follower.completed(), &mut self.local, &mut self.turn);
-            }
-        } else if follower.is_deaf() {
-            self.resync.teller_mut().decline(&mut self.turn);
         }
     }
 

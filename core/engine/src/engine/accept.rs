@@ -1,51 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! An operator takes a suspect copy for what it reads as (`role/accept.rs` has the drawing).
+//! Whether an operator may take a suspect copy for what it reads as (`role/accept.rs` has the drawing).
 
-use crate::engine::Engine;
-use crate::event::CommandId;
 use crate::local::suspect::Rewriting;
-use crate::peer::hang_up::HangUp;
 use crate::refusal::Refusal;
 use crate::role::{Following, Stage, busy};
 use crate::show::view::View;
 use alloc::format;
 use alloc::string::String;
-use helio_format::message::Parting;
 use helio_units::{Bytes, VolumeIndex};
-
-impl Engine {
-    /// The operator takes a suspect copy for what it reads as.
-    pub(crate) fn accept(
-        &mut self,
-        command: CommandId,
-        volume: VolumeIndex,
-    ) -> Result<Option<String>, Refusal> {
-        self.view().may_accept(volume)?;
-        if !self.view().is_link_down() {
-            self.hang_up(HangUp::new(Parting::RoleChanged, "a suspect copy is being accepted"));
-        }
-        self.standing.reset_follower(&mut self.keeper, &self.record, &mut self.turn);
-        let stage = Rewriting::Copying { next: 0, under_way: 0, failed: None };
-        self.standing.stand(Following::Accepting { command, volume, stage });
-        Ok(None)
-    }
-
-    /// The acceptance is durable.
-    pub(crate) fn accepted(&mut self, command: CommandId, volume: VolumeIndex) {
-        let (group, peer) = (self.turn.config().group.clone(), self.turn.config().peer.clone());
-        self.resync.seed_mut().interrupt("a suspect copy was accepted", &mut self.turn);
-        self.record.keeping_mut().line_changed(self.local.hot_mut(), self.turn.now());
-        self.standing.stand(Following::Secondary);
-        self.peer.session_mut().admit();
-        let text = format!(
-            "the copy of volume {} of {group} is accepted as it is; {peer} is resynced from it when this node is \
-             primary: `helio promote {group}`",
-            self.turn.config().name_of(volume)
-        );
-        self.turn.warn(text.clone());
-        self.turn.done(command, Ok(text));
-    }
-}
 
 impl View<'_> {
     /// Whether an operator may accept the copy of that volume as it is, and what is at stake.

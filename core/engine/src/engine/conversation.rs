@@ -12,11 +12,10 @@
 
 use crate::effect::Effect;
 use crate::engine::Engine;
-use crate::engine::keeping::NO_SPACE;
 use crate::follow::follower::Follower;
 use crate::lead::Primary;
 use crate::peer::hang_up::HangUp;
-use crate::peer::keeping::Shortage;
+use crate::peer::keeping::{NO_SPACE, Shortage};
 use crate::peer::pause::{End, Proof};
 use crate::peer::session::out_of_turn;
 use crate::role::Following;
@@ -74,9 +73,9 @@ impl Engine {
             .switch_unheard("the connection was lost before the primary responded", &mut self.turn);
     }
 
-    /// Ends the conversation from this side.
-    pub(crate) fn hang_up(&mut self, wish: HangUp) {
-        let (parting, why) = wish.into_parts();
+    /// Ends the conversation from this side, if that is wished.
+    pub(crate) fn hang_up(&mut self, wish: impl Into<Option<HangUp>>) {
+        let Some((parting, why)) = wish.into().map(HangUp::into_parts) else { return };
         if self.peer.session().is_down() {
             return;
         }
@@ -125,7 +124,7 @@ impl Engine {
             Message::Copying(Copying::NoRoom { wanted, free }) if up => {
                 let shortage = Shortage::new(Bytes(wanted), Bytes(free));
                 let wish = standing.peer_has_no_room(shortage, local, permit, turn);
-                wish.map(|wish| wish.into_iter().for_each(|wish| self.hang_up(wish)))
+                wish.map(|wish| self.hang_up(wish))
             }
             Message::Copying(talk) if up => self.peer_copying(talk),
             Message::PromoteRequest { generation, durable } if up => {
@@ -135,7 +134,7 @@ impl Engine {
             Message::Roles(talk) if up => self.peer_talks_roles(talk),
             Message::Invalid(talk) if up => {
                 let wish = standing.peer_talks_invalid(talk, peer, record, local, turn);
-                return wish.into_iter().for_each(|wish| self.hang_up(wish));
+                return self.hang_up(wish);
             }
             Message::Lease(talk) if up => {
                 let session = peer.session();

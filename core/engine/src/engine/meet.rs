@@ -105,7 +105,8 @@ impl Engine {
             Verdict::UpdateSeeded => {
                 primary.use_shipped();
                 self.resync.update_mut().want();
-                self.sync_as_wanted();
+                let (session, resync) = (self.peer.session(), &mut self.resync);
+                self.standing.sync_as_wanted(session, &self.record, resync, local, turn);
             }
             Verdict::ResumeReceived => {
                 primary.resume_received(lineage, received, verify, local, permit, turn);
@@ -141,28 +142,6 @@ impl Engine {
         self.resync.update_mut().met();
     }
 
-    /// What a source waited for is there: it copies, if that is wanted and the operator's hook agrees.
-    pub(crate) fn sync_as_wanted(&mut self) {
-        self.resync.update_mut().await_nothing();
-        if self.standing.is_leaving() {
-            return;
-        }
-        let (Some(primary), Some(peer)) = (self.standing.primary_mut(), self.peer.session().peer())
-        else {
-            return;
-        };
-        if primary.must_not_stream(&self.local) {
-            return;
-        }
-        let keeps_nothing = !peer.consistent || peer.lineage.generation == Generation::NONE;
-        let wanted =
-            self.turn.config().autosync || self.resync.update().is_wanted() || keeps_nothing;
-        if wanted && !primary.owed().is_paused() {
-            self.resync.update_mut().forget_wish();
-            primary.sync_or_ask(None, &self.record, &mut self.resync, &self.local, &mut self.turn);
-        }
-    }
-
     /// The two speak about what may differ.
     ///
     /// # Errors
@@ -196,7 +175,8 @@ impl Engine {
                 if primary.is_some_and(|primary| {
                     primary.marks_ended(trusted, update, record, local, permit, turn)
                 }) {
-                    self.sync_as_wanted();
+                    let (session, resync) = (self.peer.session(), &mut self.resync);
+                    self.standing.sync_as_wanted(session, record, resync, local, turn);
                 }
                 Ok(())
             }

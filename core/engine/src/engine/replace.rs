@@ -1,52 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Another disk takes the place of one that is lost, while this node runs (`local/replace.rs` has the rules).
+//! Whether another disk may take the place of one that is lost, while this node runs (`local/replace.rs` has the rules).
 
 use crate::config::Config;
-use crate::engine::Engine;
-use crate::event::CommandId;
 use crate::lead::Primary;
-use crate::local::replace::Replacing;
-use crate::peer::hang_up::HangUp;
-use crate::record::save::Goal;
 use crate::refusal::Refusal;
 use crate::role::{Following, Leading, Stage, busy};
 use crate::show::view::View;
 use alloc::format;
-use alloc::string::String;
-use helio_format::message::Parting;
 use helio_units::VolumeIndex;
-
-impl Engine {
-    /// Another disk is there in the place of a volume's.
-    pub(crate) fn replace(
-        &mut self,
-        command: CommandId,
-        volume: VolumeIndex,
-        (identity, block): (u128, u32),
-    ) -> Result<Option<String>, Refusal> {
-        self.view().may_replace(volume)?;
-        let leads = self.standing.leads();
-        let name = self.turn.config().name_of(volume);
-        self.local.members_mut().put(volume, &name, identity, leads);
-        self.local.blocks_mut().put(volume, block);
-        if leads {
-            self.record.want(Goal::Replaced { command, volume });
-            return Ok(None);
-        }
-        // Nothing of the new disk goes to what was kept of the one before.
-        self.keeper.keep_ahead_no_more();
-        let failed = self.standing.failed();
-        self.standing.reset_follower(&mut self.keeper, &self.record, &mut self.turn);
-        if let (Some((volume, fault)), Some(follower)) = (failed, self.standing.follower_mut()) {
-            follower.stop_applying(volume, fault);
-        }
-        if !self.view().is_link_down() {
-            self.hang_up(HangUp::new(Parting::VolumeFailed, "its disk is being replaced"));
-        }
-        self.local.replace(Replacing { command, volume });
-        Ok(None)
-    }
-}
 
 impl View<'_> {
     /// Whether another disk may take the place of that volume's now: nothing is issued to the one there, and nothing will

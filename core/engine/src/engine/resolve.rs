@@ -1,15 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Giving up one side of two that diverged: what would be lost, and the record that says it is given up.
-//!
-//! Whoever gives up has saved the regions first; the engine only sees that nothing changed meanwhile. What is given
-//! up is everything since the two had a history in common: so the record goes back to the newest generation that both
-//! know, without writes of its own, and unclean, since the image holds more than that. No source resumes a line there:
-//! the marks tell what is to be copied over. Where the other would still refuse (they share no history, or its metadata
-//! is older than what this node heard of), this node forgets the history and joins as new.
+//! Whether one side of two that diverged may be given up, and what would be lost (`role/resolve.rs` has the rules).
 
-use crate::engine::Engine;
-use crate::event::CommandId;
-use crate::peer::hang_up::HangUp;
 use crate::refusal::Refusal;
 use crate::role::resolve::Stake;
 use crate::role::{Following, Leading, Stage, busy};
@@ -17,24 +8,9 @@ use crate::show::view::View;
 use alloc::format;
 use alloc::vec::Vec;
 use helio_format::lineage::Lineage;
-use helio_format::message::{Hello, Parting};
+use helio_format::message::Hello;
 use helio_recovery::{self as recovery, Verdict};
 use helio_units::{Extent, Generation, VolumeIndex};
-
-impl Engine {
-    /// The record that gives up is durable: the two may meet anew.
-    pub(crate) fn gave_up(&mut self, id: CommandId) {
-        let (node, peer) = (self.turn.config().node.clone(), self.turn.config().peer.clone());
-        self.peer.session_mut().admit();
-        self.record.keeping_mut().line_changed(self.local.hot_mut(), self.turn.now());
-        self.standing.reset_follower(&mut self.keeper, &self.record, &mut self.turn);
-        self.hang_up(HangUp::new(Parting::RoleChanged, format!("{node} discarded its own writes")));
-        let text =
-            format!("{node} discarded its own writes; {peer} resyncs it when they are connected");
-        self.turn.info(text.clone());
-        self.turn.done(id, Ok(text));
-    }
-}
 
 impl View<'_> {
     /// What would be lost if this node gave up its side.

@@ -11,6 +11,7 @@ use crate::peer::hang_up::HangUp;
 use crate::record::save::Goal;
 use crate::record::save::Leave;
 use crate::role::record::{give_up, shape_accepted, shape_adopted};
+use crate::role::resolve::report_given_up;
 use crate::role::{Following, Leading, Stage};
 use crate::show::view::View;
 use alloc::string::String;
@@ -141,9 +142,7 @@ impl Engine {
             }
             Goal::Consistent => self.standing.marker_saved(&mut self.turn),
             Goal::Left(to) => self.left(to),
-            Goal::Closed => {
-                self.standing.stop_now(None, &mut self.record, &self.local, &mut self.turn);
-            }
+            Goal::Closed => standing.stop_now(None, record, local, turn),
             Goal::SteppedBack
             | Goal::Together
             | Goal::MarksKept
@@ -155,27 +154,33 @@ impl Engine {
                 }
             }
             Goal::PeerInvalid(_) => self.peer.tell_recorded(&mut self.turn),
-            Goal::Void if resync.update().awaits_record() => self.sync_as_wanted(),
+            Goal::Void if resync.update().awaits_record() => {
+                standing.sync_as_wanted(peer.session(), record, resync, local, turn);
+            }
             Goal::Void => {}
-            Goal::Yielded { command, .. } => self.gave_up(command),
+            Goal::Yielded { command, .. } => {
+                let wish = standing.gave_up(peer.session_mut(), keeper, record, local, turn);
+                self.hang_up(wish);
+                report_given_up(command, &mut self.turn);
+            }
             Goal::Restoring => {
                 self.standing.reset_follower(&mut self.keeper, &self.record, &mut self.turn);
                 self.keeper.put_back(self.turn.effects());
             }
-            Goal::Restored => {
-                self.standing.restored(&mut self.keeper, &self.record, &mut self.turn);
-            }
+            Goal::Restored => standing.restored(keeper, record, turn),
             Goal::Unpromoted if standing.is_promoting() => {
                 let refusal = self.permit.lease_mut().end_takeover(self.turn.config());
                 self.standing.not_promoted(refusal, &self.record, &mut self.turn);
             }
             Goal::Unpromoted => {}
             Goal::SeedBegun { command, .. } => {
-                let volumes = self.turn.config().volumes.len() as u16;
-                self.resync.seed_mut().recorded(command, volumes, self.standing.leads());
-                self.standing.seed_begun(&mut self.record, &mut self.local, &mut self.turn);
+                standing.seed_begun(command, resync.seed_mut(), record, local, turn);
             }
-            Goal::Seeded { command, incarnation } => self.seeded(command, incarnation),
+            Goal::Seeded { command, incarnation } => {
+                if standing.seeded((command, incarnation), peer.session(), resync, turn) {
+                    self.meet_as_source();
+                }
+            }
             Goal::Lacking => {
                 let (verify, up) = (resync.verify_mut(), peer.session().peer().is_some());
                 if let Some(primary) = standing.primary_mut() {
@@ -190,7 +195,9 @@ impl Engine {
             Goal::Replaced { command, volume } => {
                 standing.replaced((command, volume), keeper, record, local, turn);
             }
-            Goal::Accepted { command, volume } => self.accepted(command, volume),
+            Goal::Accepted { command, volume } => {
+                standing.accepted((command, volume), peer, resync, record, local, turn);
+            }
         }
     }
 

@@ -4,34 +4,22 @@
 use crate::refusal::Refusal;
 use crate::show::view::View;
 use alloc::string::String;
-use helio_plant::{Plant, planted};
 use helio_units::VolumeIndex;
 
 impl View<'_> {
-    /// Whether this node's image keeps the order promise: its record says so, and is about this image, and no flush of it
-    /// failed.
+    /// Whether this node's image keeps the order promise.
     pub(crate) fn is_consistent(&self) -> bool {
-        let suspect = self.may_lead_from_suspect().is_err();
-        self.record.superblock().consistent && !self.local.members().are_foreign() && !suspect
+        self.local.is_consistent(self.record.superblock())
     }
 
     /// A node must not lead from a copy that a failed flush left.
     pub(crate) fn may_lead_from_suspect(&self) -> Result<(), Refusal> {
-        if !self.local.suspect().any() || planted(Plant::SuspectStreams) {
-            return Ok(());
-        }
-        Err(self.suspect_refusal())
+        if self.local.must_not_lead() { Err(self.suspect_refusal()) } else { Ok(()) }
     }
 
     /// Why nothing may be copied from here.
     pub(crate) fn suspect_refusal(&self) -> Refusal {
         self.local.suspect().refusal(self.turn.config())
-    }
-
-    /// Refuses to begin a copy from a suspect store.
-    pub(crate) fn refuse_while_suspect(&self) -> Result<(), Refusal> {
-        let suspect = self.standing.primary().is_some_and(|p| p.must_not_stream(self.local));
-        if suspect { Err(self.suspect_refusal()) } else { Ok(()) }
     }
 
     /// What is suspect, for people.

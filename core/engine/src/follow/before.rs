@@ -12,7 +12,7 @@
 //! inconsistent already keeps what is kept of it; one that never was consistent keeps nothing. The keeping ends once the
 //! record says consistent, and not before.
 //!
-//! The [`Keeper`] decides by facts and requests operations on the file; `engine/keeping.rs` does what must follow elsewhere.
+//! The [`Keeper`] decides by facts and requests operations on the file; `role/keeping.rs` does what must follow elsewhere.
 
 use crate::effect::{BeforeOp, Effect};
 use crate::event::BeforeOutcome;

@@ -1,14 +1,138 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What an operator commands of a primary alone, and whether it may leave.
 
+use crate::config::Config;
+use crate::event::CommandId;
 use crate::lead::Primary;
 use crate::local::Local;
+use crate::peer::link::Session;
 use crate::peer::permit::Permit;
+use crate::record::Record;
+use crate::refusal::Refusal;
+use crate::resync::Resync;
 use crate::turn::Turn;
 use alloc::format;
 use alloc::string::String;
 
 impl Primary {
+    /// What cannot be done while regions are lacking here.
+    pub(crate) fn refuse_lacking(&self, verb: &str, config: &Config) -> Result<(), Refusal> {
+        if !self.is_lacking() {
+            return Ok(());
+        }
+        let Config { node, peer, group, .. } = config;
+        Err(Refusal::later(
+            "lacking",
+            format!(
+                "`helio {verb} {group}` must wait: the copy of {node} is being rebuilt from {peer}"
+            ),
+            format!("wait for its end; `helio status {group}` shows the progress"),
+        ))
+    }
+
+    /// Everything is to be compared or copied, whatever is marked. Cancels a seed that is under way; then it returns what that
+    /// means, and nothing else is to be done.
+    pub(crate) fn copy_all(
+        &mut self,
+        session: &Session,
+        resync: &mut Resync,
+        record: &mut Record,
+        local: &mut Local,
+        permit: &Permit,
+        turn: &mut Turn,
+    ) -> Option<String> {
+        if resync.seed().is_under_way(record.superblock()) {
+            return Some(self.cancel_seed(session, resync, record, local, permit, turn));
+        }
+        self.drop_queue("the operator requested a full resync", local, permit, turn);
+        self.marks.set_all();
+        local.hot_mut().bitmap_changed();
+        None
+    }
+
+    /// Copies what may differ at the peer, or what is lacking here. A command that is answered later has no result yet.
+    pub(crate) fn resync(
+        &mut self,
+        command: CommandId,
+        session: &Session,
+        record: &Record,
+        resync: &mut Resync,
+        local: &mut Local,
+        turn: &mut Turn,
+    ) -> Result<Option<String>, Refusal> {
+        if let Some(text) = self.pull_on(local, turn)? {
+            return Ok(Some(text));
+        }
+        self.forgive();
+        resync.seed().refuse_update(record.superblock(), turn.config())?;
+        self.refuse_while_suspect(local, turn.config())?;
+        self.end_pause();
+        self.mark_differing(resync.verify_mut(), local);
+        if self.is_updating() {
+            self.copier.go_on();
+            return Ok(Some(String::from("the resync is running")));
+        }
+        if self.streams() {
+            self.mend(local, turn);
+            return Ok(Some(String::from(if self.marks.none_dirty() {
+                "nothing to resync: writes are sent in order"
+            } else {
+                "dirty regions are copied, in order with new writes"
+            })));
+        }
+        if session.peer().is_none() {
+            resync.update_mut().want();
+            return Ok(Some(String::from(
+                "the peer is not connected; the resync starts when it is",
+            )));
+        }
+        if resync.update().is_awaiting() {
+            resync.update_mut().want();
+            return Ok(Some(String::from(
+                "the resync starts when the nodes have exchanged their bitmaps",
+            )));
+        }
+        Ok(self.sync_or_ask(Some(command), record, resync, local, turn))
+    }
+
+    /// Takes the peer's copy over this node's own: wherever the two may differ, or everywhere (`full`). The command is answered
+    /// once that is recorded.
+    pub(crate) fn reverse(
+        &mut self,
+        (command, full): (CommandId, bool),
+        session: &Session,
+        resync: &mut Resync,
+        local: &mut Local,
+        permit: &Permit,
+        turn: &mut Turn,
+    ) -> Result<Option<String>, Refusal> {
+        // An answer that is held back is about what is replaced, too.
+        let quiet = self.is_quiet() && permit.pause().is_quiet();
+        if !quiet || local.reads_under_way() {
+            return Err(Refusal::later(
+                "in-use",
+                "requests of clients are in progress, and the data that they use is about to be replaced",
+                "stop the clients, then repeat",
+            ));
+        }
+        if local.metadata_failed() {
+            return Err(turn.metadata_refusal());
+        }
+        self.drop_queue("the operator requested a reverse resync", local, permit, turn);
+        if full {
+            self.marks.set_all();
+        }
+        local.hot_mut().bitmap_changed();
+        self.release_front(turn);
+        self.lack_all(command, session.peer().map(|peer| peer.incarnation));
+        self.suspect_step(local, turn);
+        resync.verify_mut().rewind();
+        resync.update_mut().give_up();
+        let peer = &turn.config().peer;
+        turn.info(format!("the operator replaces the copy of this node by the copy of {peer}"));
+        Ok(None)
+    }
+
     /// Nothing is sent until the operator resumes.
     pub(crate) fn pause_commanded(
         &mut self,

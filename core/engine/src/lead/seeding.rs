@@ -2,25 +2,73 @@
 //! A seed, on a node that leads.
 
 use crate::effect::ReadAs;
+use crate::event::CommandId;
 use crate::lead::Primary;
 use crate::local::Local;
+use crate::peer::hang_up::HangUp;
 use crate::peer::link::Session;
 use crate::peer::owed::PeerCopy;
+use crate::peer::permit::Permit;
 use crate::purpose::SeedIo;
 use crate::record::Record;
 use crate::record::save::Goal;
+use crate::resync::Resync;
 use crate::resync::digest::{ASKED_BYTES_MAX, digests_of};
-use crate::resync::seed::{SAMPLE, Seed};
+use crate::resync::seed::{SAMPLE, Seed, is_blank};
 use crate::stream::line::Entry;
 use crate::turn::Turn;
+use alloc::format;
+use alloc::string::String;
 use helio_format::copying::Copying;
-use helio_format::message::Message;
+use helio_format::message::{Message, Parting};
 use helio_plant::{Plant, planted};
 
 /// Questions open at the peer at once.
 const ASKED_MOST: usize = (ASKED_BYTES_MAX.0 / SAMPLE.0) as usize / 2;
 
 impl Primary {
+    /// A disk is about to be copied for the peer: order is given up, and a record says so.
+    pub(crate) fn ship_disk(
+        &mut self,
+        (command, at): (CommandId, u64),
+        record: &mut Record,
+        resync: &mut Resync,
+        local: &mut Local,
+        permit: &Permit,
+        turn: &mut Turn,
+    ) -> HangUp {
+        self.forget_refusal();
+        self.drop_queue("a disk is to be shipped", local, permit, turn);
+        resync.seed_mut().interrupt("the seed starts again", turn);
+        resync.update_mut().forget_wish();
+        resync.seed_mut().record();
+        record.want(Goal::SeedBegun { command, at: at.max(1) });
+        // What the peer said of itself when it connected may be old by now.
+        let peer = &turn.config().peer;
+        HangUp::new(Parting::RoleChanged, format!("a disk is being shipped to {peer}"))
+    }
+
+    /// Everything is copied after all.
+    pub(super) fn cancel_seed(
+        &mut self,
+        session: &Session,
+        resync: &mut Resync,
+        record: &mut Record,
+        local: &mut Local,
+        permit: &Permit,
+        turn: &mut Turn,
+    ) -> String {
+        resync.seed_mut().interrupt("the seed is cancelled", turn);
+        resync.update_mut().want();
+        self.end_pause();
+        self.forgive();
+        if let Some(blank) = session.peer().filter(|hello| is_blank(hello)) {
+            record.keeping_mut().ages_mut().begin_again(blank.metadata);
+        }
+        self.copy_everything(resync.update_mut(), record, local, permit, turn);
+        String::from("the seed is cancelled: everything is copied when the peer is connected")
+    }
+
     /// The peer's image is the disk that was shipped: the marks tell what it lacks.
     pub(crate) fn use_shipped(&mut self) {
         self.target.found(PeerCopy::Shipped { by_bitmaps: false });

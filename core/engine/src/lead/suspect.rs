@@ -8,10 +8,11 @@
 //!
 //! A suspect primary whose peer comes to hold everything serves from the peer, as one whose disk is lost does (`lack/lose.rs`).
 
+use crate::config::Config;
 use crate::lead::Primary;
 use crate::local::Local;
 use crate::local::failure::{self, Facts, Failed, Meaning, Side};
-use crate::refusal::StoreFault;
+use crate::refusal::{Refusal, StoreFault};
 use crate::stream::ack::Leg;
 use crate::turn::Turn;
 use alloc::format;
@@ -92,6 +93,15 @@ impl Primary {
     /// Something here is suspect and the peer's copy is not served in its place: nothing may be copied from here.
     pub(crate) fn must_not_stream(&self, local: &Local) -> bool {
         local.suspect().any() && self.lack.is_none() && !planted(Plant::SuspectStreams)
+    }
+
+    /// Refuses to begin a copy from a suspect store.
+    pub(crate) fn refuse_while_suspect(
+        &self,
+        local: &Local,
+        config: &Config,
+    ) -> Result<(), Refusal> {
+        if self.must_not_stream(local) { Err(local.suspect().refusal(config)) } else { Ok(()) }
     }
 
     /// A successful flush here proves nothing of that volume.

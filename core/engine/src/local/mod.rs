@@ -17,6 +17,7 @@ use crate::local::flushes::Flushes;
 use alloc::vec::Vec;
 use helio_bitmap::HotExtents;
 use helio_format::superblock::Superblock;
+use helio_plant::{Plant, planted};
 use helio_units::VolumeIndex;
 use members::Members;
 use replace::Replacing;
@@ -148,6 +149,17 @@ impl Local {
         if self.metadata_failed() {
             self.metadata = if recorded { Metadata::Uncovered } else { Metadata::Failed };
         }
+    }
+
+    /// Whether this node's image keeps the order promise: its record says so, and is about this image, and no flush of it
+    /// failed.
+    pub(crate) fn is_consistent(&self, record: &Superblock) -> bool {
+        record.consistent && !self.members.are_foreign() && !self.must_not_lead()
+    }
+
+    /// A node must not lead from a copy that a failed flush left.
+    pub(crate) fn must_not_lead(&self) -> bool {
+        self.suspect.any() && !planted(Plant::SuspectStreams)
     }
 
     /// A flush of a volume failed on a node that does not lead: what is hot there must be written again.

@@ -10,6 +10,9 @@ use helio_format::copying::Copying;
 use helio_format::message::Message;
 use helio_units::{Bytes, Sequence};
 
+/// The source counts on items that were not taken: the two meet again, and settle from where to go on.
+pub(crate) const NO_SPACE: &str = "items were not accepted because there is no space";
+
 /// Room that is not there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shortage {

@@ -12,14 +12,18 @@
 //!
 //! The bytes do not change, so no extent turns hot for them.
 
+use crate::config::Config;
 use crate::effect::{ReadAs, StoreOp};
 use crate::event::{CommandId, StoreOutcome};
+use crate::follow::before::Keeper;
 use crate::local::Local;
 use crate::local::suspect::Rewriting;
+use crate::peer::Peer;
 use crate::purpose::{AcceptIo, Piece};
 use crate::record::Record;
 use crate::record::save::Goal;
 use crate::refusal::{Refusal, StoreFault};
+use crate::resync::Resync;
 use crate::role::{Following, Stage, Standing};
 use crate::turn::Turn;
 use alloc::format;
@@ -31,6 +35,19 @@ const PIECE: Bytes = Bytes::mib(1);
 const AT_ONCE: u16 = 4;
 
 impl Standing {
+    /// The operator takes a suspect copy for what it reads as.
+    pub(crate) fn accept(
+        &mut self,
+        (command, volume): (CommandId, VolumeIndex),
+        keeper: &mut Keeper,
+        record: &Record,
+        turn: &mut Turn,
+    ) {
+        self.reset_follower(keeper, record, turn);
+        let stage = Rewriting::Copying { next: 0, under_way: 0, failed: None };
+        self.stand(Following::Accepting { command, volume, stage });
+    }
+
     /// Begins what can begin now; `stops`: the daemon is asked to stop.
     pub(crate) fn accept_step(
         &mut self,
@@ -149,6 +166,30 @@ impl Standing {
             follower.stop_applying(volume, fault);
         }
         self.not_accepted(command, &format!("the disk failed: {fault}"), record, turn);
+    }
+
+    /// The acceptance is durable.
+    pub(crate) fn accepted(
+        &mut self,
+        (command, volume): (CommandId, VolumeIndex),
+        peer: &mut Peer,
+        resync: &mut Resync,
+        record: &mut Record,
+        local: &mut Local,
+        turn: &mut Turn,
+    ) {
+        resync.seed_mut().interrupt("a suspect copy was accepted", turn);
+        record.keeping_mut().line_changed(local.hot_mut(), turn.now());
+        self.stand(Following::Secondary);
+        peer.session_mut().admit();
+        let Config { group, peer, .. } = turn.config();
+        let text = format!(
+            "the copy of volume {} of {group} is accepted as it is; {peer} is resynced from it when this node is \
+             primary: `helio promote {group}`",
+            turn.config().name_of(volume)
+        );
+        turn.warn(text.clone());
+        turn.done(command, Ok(text));
     }
 
     /// The copy stays suspect.

@@ -3,6 +3,7 @@
 //! Without one nothing is asked, and an update begins where it is wanted.
 
 use crate::local::Local;
+use crate::peer::link::Session;
 use crate::record::Record;
 use crate::refusal::Refusal;
 use crate::resync::Resync;
@@ -11,8 +12,34 @@ use crate::role::Standing;
 use crate::turn::Turn;
 use alloc::format;
 use alloc::string::String;
+use helio_units::Generation;
 
 impl Standing {
+    /// A source has what it waited for: the resync starts if it is wanted and the operator's hook permits it.
+    pub(crate) fn sync_as_wanted(
+        &mut self,
+        session: &Session,
+        record: &Record,
+        resync: &mut Resync,
+        local: &Local,
+        turn: &mut Turn,
+    ) {
+        resync.update_mut().await_nothing();
+        if self.is_leaving() {
+            return;
+        }
+        let (Some(primary), Some(peer)) = (self.primary_mut(), session.peer()) else { return };
+        if primary.must_not_stream(local) {
+            return;
+        }
+        let keeps_nothing = !peer.consistent || peer.lineage.generation == Generation::NONE;
+        let wanted = turn.config().autosync || resync.update().is_wanted() || keeps_nothing;
+        if wanted && !primary.owed().is_paused() {
+            resync.update_mut().forget_wish();
+            primary.sync_or_ask(None, record, resync, local, turn);
+        }
+    }
+
     /// The hook answered; `connected`: the peer is.
     pub(crate) fn hook_answered(
         &mut self,

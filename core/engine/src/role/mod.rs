@@ -6,10 +6,13 @@ use crate::refusal::Refusal;
 
 mod accept;
 pub(crate) mod asked;
+mod command;
+mod fault;
 mod heard;
 mod hook;
 mod invalid;
 mod keep;
+mod keeping;
 mod kept;
 mod lease;
 pub(crate) mod leave;
@@ -22,6 +25,7 @@ mod restore;
 mod seeding;
 mod standing;
 pub(crate) mod switch;
+mod verifying;
 
 pub(crate) use standing::{Following, Leading, LeaveStage, Stage, Standing};
 

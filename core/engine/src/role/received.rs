@@ -8,6 +8,7 @@ use crate::peer::permit::Permit;
 use crate::peer::read_server::PeerReads;
 use crate::peer::session::out_of_turn;
 use crate::record::Record;
+use crate::resync::digest::Teller;
 use crate::role::{Following, Stage, Standing};
 use crate::turn::Turn;
 use alloc::format;
@@ -69,6 +70,29 @@ impl Standing {
             turn.release(payload.id);
         }
         result
+    }
+
+    /// Serves the primary's digest and read requests about this node's copy. `blank`: this node has no history.
+    pub(crate) fn serve_held(
+        &self,
+        blank: bool,
+        teller: &mut Teller,
+        reads: &mut PeerReads,
+        local: &mut Local,
+        turn: &mut Turn,
+    ) {
+        let Some(follower) = self.follower() else { return };
+        if (follower.is_following() || blank) && follower.failed().is_none() {
+            if follower.is_settled() {
+                teller.serve(local, turn);
+            }
+            // Before a stream is adopted the cursors belong to another one, and do not apply to reads behind an item.
+            if follower.is_following() {
+                reads.serve(follower.completed(), local, turn);
+            }
+        } else if follower.is_deaf() {
+            teller.decline(turn);
+        }
     }
 
     /// The peer has no room to keep its image.

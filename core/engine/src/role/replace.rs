@@ -5,6 +5,7 @@ use crate::event::CommandId;
 use crate::follow::before::Keeper;
 use crate::local::Local;
 use crate::local::replace::Replacing;
+use crate::peer::hang_up::HangUp;
 use crate::record::Record;
 use crate::record::save::Goal;
 use crate::refusal::Refusal;
@@ -12,9 +13,38 @@ use crate::role::{Following, Standing};
 use crate::turn::Turn;
 use alloc::format;
 use alloc::string::String;
+use helio_format::message::Parting;
 use helio_units::VolumeIndex;
 
 impl Standing {
+    /// Another disk is there in the place of a volume's.
+    pub(crate) fn replace(
+        &mut self,
+        (command, volume): (CommandId, VolumeIndex),
+        (identity, block): (u128, u32),
+        keeper: &mut Keeper,
+        record: &mut Record,
+        local: &mut Local,
+        turn: &mut Turn,
+    ) -> Option<HangUp> {
+        let leads = self.leads();
+        local.members_mut().put(volume, &turn.config().name_of(volume), identity, leads);
+        local.blocks_mut().put(volume, block);
+        if leads {
+            record.want(Goal::Replaced { command, volume });
+            return None;
+        }
+        // Nothing of the new disk goes to what was kept of the one before.
+        keeper.keep_ahead_no_more();
+        let failed = self.failed();
+        self.reset_follower(keeper, record, turn);
+        if let (Some((volume, fault)), Some(follower)) = (failed, self.follower_mut()) {
+            follower.stop_applying(volume, fault);
+        }
+        local.replace(Replacing { command, volume });
+        Some(HangUp::new(Parting::VolumeFailed, "its disk is being replaced"))
+    }
+
     /// Moves a secondary's replacement on as far as it can go now.
     pub(crate) fn replace_step(
         &self,

@@ -7,12 +7,20 @@
 //! the marks tell what is to be copied over. Where the other would still refuse (they share no history, or its metadata
 //! is older than what this node heard of), this node forgets the history and joins as new.
 
+use crate::config::Config;
 use crate::event::CommandId;
+use crate::follow::before::Keeper;
+use crate::local::Local;
+use crate::peer::hang_up::HangUp;
+use crate::peer::link::Session;
 use crate::record::Record;
 use crate::record::save::Goal;
 use crate::role::{Following, Standing};
+use crate::turn::Turn;
+use alloc::format;
 use alloc::vec::Vec;
 use helio_format::lineage::Lineage;
+use helio_format::message::Parting;
 use helio_format::superblock::Superblock;
 use helio_units::{Extent, Generation, VolumeIndex, WallTime};
 
@@ -43,4 +51,29 @@ impl Standing {
         }
         record.want(Goal::Yielded { command, lineage });
     }
+
+    /// The record that gives up is durable: the two may meet anew.
+    pub(crate) fn gave_up(
+        &mut self,
+        session: &mut Session,
+        keeper: &mut Keeper,
+        record: &mut Record,
+        local: &mut Local,
+        turn: &mut Turn,
+    ) -> HangUp {
+        session.admit();
+        record.keeping_mut().line_changed(local.hot_mut(), turn.now());
+        self.reset_follower(keeper, record, turn);
+        let node = &turn.config().node;
+        HangUp::new(Parting::RoleChanged, format!("{node} discarded its own writes"))
+    }
+}
+
+/// The command that gave up is answered.
+pub(crate) fn report_given_up(command: CommandId, turn: &mut Turn) {
+    let Config { node, peer, .. } = turn.config();
+    let text =
+        format!("{node} discarded its own writes; {peer} resyncs it when they are connected");
+    turn.info(text.clone());
+    turn.done(command, Ok(text));
 }

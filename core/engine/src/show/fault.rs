@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What failed on a node and was not repaired, and what an operator does about it, for the status of both nodes.
 
-use crate::follow::follower::Follower;
 use crate::lead::Primary;
 use crate::refusal::{Refusal, StoreFault};
 use crate::role::{Following, Stage};
@@ -95,32 +94,13 @@ impl<'a> View<'a> {
 
     /// Refuses what needs that volume.
     pub(crate) fn volume_refusal(&self, volume: VolumeIndex, fault: StoreFault) -> Refusal {
-        let (group, node) = (&self.turn.config().group, self.node());
-        let name = self.turn.config().name_of(volume);
-        let text = format!("volume {name} of {group} failed on {node}: {fault}");
-        Refusal::new("volume-failed", text, self.store_fault(volume, fault).hint)
+        self.standing.volume_refusal(volume, fault, self.turn.config())
     }
 
     fn store_fault(&self, volume: VolumeIndex, fault: StoreFault) -> Fault {
-        let (group, node) = (&self.turn.config().group, self.node());
-        let volume = self.turn.config().name_of(volume);
-        let repair = match fault {
-            StoreFault::NoSpace => "free space",
-            _ => "repair the disk",
-        };
-        let hint = if self.standing.leads() {
-            format!("{repair} on {node}, then `helio resync {group}` on {node}")
-        } else if self.standing.follower().is_some_and(Follower::waits_for_space) {
-            format!(
-                "free space on {node} (the resync then continues), or `helio member replace {group}/{volume}` on {node}"
-            )
-        } else {
-            // A secondary stopped using the disk: it opens it again when its daemon starts.
-            format!(
-                "{repair} on {node}, then restart its daemon; or `helio member replace {group}/{volume}` on {node}"
-            )
-        };
-        Fault { what: format!("volume {volume}: {fault}"), hint }
+        let config = self.turn.config();
+        let hint = self.standing.store_hint(volume, fault, config);
+        Fault { what: format!("volume {}: {fault}", config.name_of(volume)), hint }
     }
 
     fn metadata_fault(&self) -> Option<Fault> {

@@ -40,7 +40,7 @@ impl Primary {
     }
 
     /// The copy of the peer takes the place of this node's own, wherever the two may differ.
-    pub(crate) fn reverse(&mut self, command: CommandId, incarnation: Option<u64>) {
+    pub(crate) fn lack_all(&mut self, command: CommandId, incarnation: Option<u64>) {
         let head = self.line.head();
         self.own.forgive();
         self.target.lead_from(head, incarnation);

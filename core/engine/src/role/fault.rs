@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What an operator does about a store that failed, by this node's role.
+
+use crate::config::Config;
+use crate::follow::follower::Follower;
+use crate::refusal::{Refusal, StoreFault};
+use crate::role::Standing;
+use alloc::format;
+use alloc::string::String;
+use helio_units::VolumeIndex;
+
+impl Standing {
+    /// Refuses what needs that volume.
+    pub(crate) fn volume_refusal(
+        &self,
+        volume: VolumeIndex,
+        fault: StoreFault,
+        config: &Config,
+    ) -> Refusal {
+        let (group, node, name) = (&config.group, &config.node, config.name_of(volume));
+        let text = format!("volume {name} of {group} failed on {node}: {fault}");
+        Refusal::new("volume-failed", text, self.store_hint(volume, fault, config))
+    }
+
+    /// What helps against that fault.
+    pub(crate) fn store_hint(
+        &self,
+        volume: VolumeIndex,
+        fault: StoreFault,
+        config: &Config,
+    ) -> String {
+        let (group, node, volume) = (&config.group, &config.node, config.name_of(volume));
+        let repair = match fault {
+            StoreFault::NoSpace => "free space",
+            _ => "repair the disk",
+        };
+        if self.leads() {
+            format!("{repair} on {node}, then `helio resync {group}` on {node}")
+        } else if self.follower().is_some_and(Follower::waits_for_space) {
+            format!(
+                "free space on {node} (the resync then continues), or `helio member replace {group}/{volume}` on {node}"
+            )
+        } else {
+            // A secondary stopped using the disk: it opens it again when its daemon starts.
+            format!(
+                "{repair} on {node}, then restart its daemon; or `helio member replace {group}/{volume}` on {node}"
+            )
+        }
+    }
+}

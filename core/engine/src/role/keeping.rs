@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What follows from what a secondary's [`Keeper`] decides.
+
+use crate::event::BeforeOutcome;
+use crate::follow::before::{Facts, Keeper, Next};
+use crate::follow::follower::Follower;
+use crate::local::Local;
+use crate::peer::hang_up::HangUp;
+use crate::peer::keeping::NO_SPACE;
+use crate::peer::link::Session;
+use crate::record::Record;
+use crate::record::save::Goal;
+use crate::role::Standing;
+use crate::turn::Turn;
+use alloc::string::String;
+use helio_format::message::{Parting, Start};
+
+const FILE_FAILED: &str = "the before-image file failed; repair it and restart the daemon";
+
+impl Standing {
+    /// Settles what a start needs before it may be adopted, and ends a keeping that nothing needs.
+    pub(crate) fn arrange_keeping(
+        &mut self,
+        session: &Session,
+        keeper: &mut Keeper,
+        record: &mut Record,
+        local: &mut Local,
+        turn: &mut Turn,
+    ) -> Option<HangUp> {
+        if record.is_saving() || local.metadata_failed() || !keeper.is_idle() {
+            return None;
+        }
+        let start = self.start();
+        if start.is_none() && keeper.rests() {
+            return None;
+        }
+        let facts = Facts {
+            record: record.superblock(),
+            consistent: local.is_consistent(record.superblock()),
+            foreign: local.members().are_foreign(),
+            start,
+            drained: self.follower().is_some_and(Follower::is_drained),
+            completed: self.streaming().map(Follower::completed),
+            bound: turn.config().safe_copy.bound(),
+        };
+        let next = keeper.arrange(&facts, turn.effects());
+        self.follow_keeper(next, session, keeper, record, local, turn)
+    }
+
+    /// An operation on the before-image file ended.
+    pub(crate) fn before_done(
+        &mut self,
+        outcome: BeforeOutcome,
+        session: &Session,
+        keeper: &mut Keeper,
+        record: &mut Record,
+        local: &mut Local,
+        turn: &mut Turn,
+    ) -> Option<HangUp> {
+        let consistent = local.is_consistent(record.superblock());
+        let next = keeper.done(outcome, self.start(), consistent, turn.effects());
+        self.follow_keeper(next, session, keeper, record, local, turn)
+    }
+
+    /// Preserves what items wait for.
+    pub(crate) fn preserve(
+        &mut self,
+        session: &Session,
+        keeper: &mut Keeper,
+        record: &mut Record,
+        local: &mut Local,
+        turn: &mut Turn,
+    ) -> Option<HangUp> {
+        let bound = turn.config().safe_copy.bound();
+        let next = keeper.preserve(bound, turn.effects());
+        self.follow_keeper(next, session, keeper, record, local, turn)
+    }
+
+    /// The start that waits to be adopted.
+    fn start(&self) -> Option<Start> {
+        self.follower().and_then(Follower::starting)
+    }
+
+    /// Does what the keeper decided.
+    fn follow_keeper(
+        &mut self,
+        next: Next,
+        session: &Session,
+        keeper: &mut Keeper,
+        record: &mut Record,
+        local: &mut Local,
+        turn: &mut Turn,
+    ) -> Option<HangUp> {
+        let stops = matches!(next, Next::StopApplying(_));
+        match next {
+            Next::Nothing => {}
+            Next::Issue(items) => {
+                if let Some(follower) = self.follower_mut() {
+                    items.into_iter().for_each(|at| follower.issue(at, keeper, local, turn));
+                }
+            }
+            Next::RefuseStart(shortage) | Next::StopApplying(shortage) => {
+                // A source that began in order again since asks for no keeping, and does not heed a want of room.
+                let in_order = self.start().is_some_and(|start| start.consistent);
+                self.refuse_items(turn);
+                shortage.tell(session, turn);
+                return (stops && in_order).then(|| HangUp::new(Parting::RoleChanged, NO_SPACE));
+            }
+            Next::StopForFailure | Next::FileFailed => {
+                let needed = matches!(next, Next::StopForFailure);
+                if !needed {
+                    turn.warn(String::from(FILE_FAILED));
+                }
+                // Without the file nothing that needs it may go on: applying stops, and the connection ends.
+                if needed || !record.superblock().consistent || self.start().is_some() {
+                    keeper.stop_for_failure();
+                    self.refuse_items(turn);
+                    return Some(HangUp::new(Parting::VolumeFailed, FILE_FAILED));
+                }
+            }
+            Next::FlushesFailed { volumes, restores } => {
+                self.member_flushes_failed((restores, volumes), keeper, record, local, turn);
+            }
+            Next::Restored => record.want(Goal::Restored),
+            Next::RestoreFailed(outcome) => self.restore_failed(outcome, keeper, record, turn),
+        }
+        None
+    }
+}

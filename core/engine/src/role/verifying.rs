@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A verify as an operator begins it.
+
+use crate::event::VerifyWish;
+use crate::local::Local;
+use crate::refusal::Refusal;
+use crate::resync::verify::Verify;
+use crate::role::Standing;
+use crate::turn::Turn;
+use alloc::format;
+use alloc::string::String;
+
+impl Standing {
+    /// The operator wants volumes to be compared with the peer's. Returns whether that begins now.
+    pub(crate) fn verify(
+        &mut self,
+        wish: VerifyWish,
+        verify: &mut Verify,
+        local: &mut Local,
+        turn: &Turn,
+    ) -> Result<Option<String>, Refusal> {
+        let primary = self.commanded("verify start", turn.config())?;
+        let group = &turn.config().group;
+        if verify.is_under_way() {
+            return Err(Refusal::later(
+                "verifying",
+                format!("a verify of {group} runs already"),
+                format!("wait for its end, or `helio verify stop {group}`"),
+            ));
+        }
+        if wish.repair {
+            primary.mark_differing(verify, local);
+        }
+        let resumed = verify.begin(wish, &turn.config().volumes, turn.now());
+        let what = if resumed { "continues at its position" } else { "begins" };
+        Ok(Some(match primary.verify_waits() {
+            Some(waits) => format!("the verify of {group} {what} later: {waits}"),
+            None => format!("the verify of {group} {what}"),
+        }))
+    }
+}
