@@ -5,7 +5,6 @@ mod accept;
 mod change;
 mod command;
 mod conversation;
-mod invalid;
 mod keep;
 mod last_copy;
 mod lease;

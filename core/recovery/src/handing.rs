@@ -13,7 +13,7 @@ pub enum OnHanding {
     Done,
     /// The peer was primary, and is not any more.
     DoneAndLeft,
-    /// Another copy connected: nobody can tell.
+    /// Another copy connected: the result is unknown.
     Lost,
     /// The peer did not become primary: this node goes on.
     TakeBack,
@@ -21,7 +21,7 @@ pub enum OnHanding {
     Wait,
 }
 
-/// Everything that table looks at.
+/// The facts that the table uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handing {
     /// The peer is primary.
@@ -33,7 +33,7 @@ pub struct Handing {
 }
 
 impl Handing {
-    /// The facts that two hellos tell, and whether the peer's is proven to be of now.
+    /// The facts from both hellos. `proven`: the peer's hello is not older than its answer to a ping.
     #[must_use]
     pub fn of(ours: &Hello, peer: &Hello, proven: bool) -> Self {
         Self { serving: peer.serving, kinship: facts_of(ours, peer).kinship, proven }
@@ -48,10 +48,12 @@ type Row = (&'static str, fn(&Handing) -> bool, OnHanding);
 /// * `another-copy`: the two never shared a history.
 /// * `unconfirmed`: the peer is still in this node's generation, but its hello may have waited since before it was invited; its
 ///   answer to a ping shows whether it did.
-/// * `not-taken`: the peer is still in this node's generation. It says hello in a settled role, and an invitation dies with its
-///   connection, so it will not take over.
-/// * `late`: the peer followed this node's generation to its end; what says otherwise is from before that, and proves nothing.
-const ROWS: [Row; 6] = {
+/// * `not-taken`: the peer is still in this node's generation. A node sends its hello only in a settled role, and an invitation
+///   ends with its connection, so the peer will not take over.
+/// * `parted`: the peer has no history, or another one since a common generation; its own decision at this meeting follows.
+/// * `late`: the peer received this node's generation to its end, so a hello from an earlier one is older and proves nothing.
+const ROWS: [Row; 7] = {
+    use Kinship::{New, Sibling};
     use OnHanding::{Done, DoneAndLeft, Lost, TakeBack, Wait};
     [
         ("taken", |f| f.serving, Done),
@@ -59,6 +61,7 @@ const ROWS: [Row; 6] = {
         ("another-copy", |f| f.kinship == Kinship::Unrelated, Lost),
         ("unconfirmed", |f| f.kinship == Kinship::Same && !f.proven, Wait),
         ("not-taken", |f| f.kinship == Kinship::Same, TakeBack),
+        ("parted", |f| matches!(f.kinship, New | Sibling), Wait),
         ("late", |_| true, Wait),
     ]
 };
@@ -85,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn every_combination_has_a_row_and_every_row_a_combination() {
+    fn every_row_can_decide() {
         for (label, _, verdict) in ROWS {
             let row = Decision { label, verdict };
             assert!(every_combination().any(|f| on_handing(&f) == row), "{row:?} can never fire");
@@ -99,6 +102,8 @@ mod tests {
             let surely_not = f.kinship == Kinship::Same && f.proven && !f.serving;
             assert_eq!(verdict == OnHanding::TakeBack, surely_not, "{label}: {f:?}");
             let is = f.serving || f.kinship == Kinship::Descendant;
+            let unrelated = f.kinship == Kinship::Unrelated && !f.serving;
+            assert_eq!(verdict == OnHanding::Lost, unrelated, "{label}: {f:?}");
             let known = matches!(verdict, OnHanding::Done | OnHanding::DoneAndLeft);
             assert_eq!(known, is, "{label}: {f:?}");
         }

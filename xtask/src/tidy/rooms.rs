@@ -16,7 +16,7 @@ const ENGINE: &str = "core/engine/src";
 /// The room of the files beside the rooms (`turn.rs`, `event.rs` and the like): words that every room may use.
 const TOP: &str = "top";
 
-/// Each room, and the rooms it may use: only rooms above it in the list. The last one, with `engine.rs`, composes the others
+/// Each room, and the rooms it may use: only rooms above it in the list, which are below it in the drawing of ARCHITECTURE.md. The last one, with `engine.rs`, composes the others
 /// and is used by none; `top` is used by all and uses none.
 const ROOMS: [(&str, &[&str]); 11] = [
     (TOP, &[]),

@@ -192,8 +192,8 @@ mod tests {
             })
             .collect();
         let is_needed = |below: &str, name: Option<&str>| {
-            let here = counted.iter().filter(|it| it.path.starts_with(below));
-            here.filter(|it| name.is_none_or(|name| it.name == name)).count() > 0
+            let mut here = counted.iter().filter(|it| it.path.starts_with(below));
+            here.any(|it| name.is_none_or(|name| it.name == name))
         };
         let mut spare = Vec::new();
         for (below, names, _) in PLAIN {

@@ -109,7 +109,7 @@ mod tests {
         assert_eq!(found("core/engine/src/a.rs", text), [2, 3]);
         assert_eq!(found("app/cli/src/args/a.rs", text), [1, 2, 3]);
         assert_eq!(found("proof/sim/src/a.rs", text), Vec::<usize>::new());
-        for story in ["core/engine/src/stories/a.rs", "core/engine/src/switch_stories.rs"] {
+        for story in ["core/engine/src/engine/stories/a.rs", "core/engine/src/switch_stories.rs"] {
             assert_eq!(found(story, text), Vec::<usize>::new());
         }
     }

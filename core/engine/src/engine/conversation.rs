@@ -189,7 +189,7 @@ impl Engine {
             && !b.alone
             && (kept || b.consistent);
         let generation = start.lineage.generation;
-        self.peer.is_followed(generation);
+        self.peer.follow(generation);
         if let Some(follower) = self.standing.follower_mut() {
             follower.start(start, continues, &mut self.turn);
         }
@@ -229,7 +229,8 @@ impl Engine {
                 let passed = self.permit.pause().peer_answered(serving);
                 primary.check_ends(passed, &self.local, &mut self.permit, &mut self.turn);
             }
-            if let Some(end) = self.view().handed() {
+            if let Some((label, end)) = self.view().handed() {
+                self.turn.info(format!("{} connected as {label}", self.turn.config().peer));
                 self.end_handing(end);
             }
             if !self.standing.leads() && !serving && self.standing.is(Following::Returning) {

@@ -49,7 +49,8 @@ impl Engine {
             self.record.want(Goal::Void);
             self.begin_record();
         }
-        if let Some(end) = self.view().handed() {
+        if let Some((label, end)) = self.view().handed() {
+            self.turn.info(format!("{} connected as {label}", self.turn.config().peer));
             self.end_handing(end);
         }
         if self.standing.leads() {

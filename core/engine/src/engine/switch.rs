@@ -26,7 +26,7 @@ use alloc::format;
 use alloc::string::String;
 use helio_format::message::Parting;
 use helio_format::roles::Roles;
-use helio_recovery::{self as recovery, Handing, OnHanding};
+use helio_recovery::{self as recovery, Decision, Handing, OnHanding};
 use helio_units::{Moment, Sequence};
 
 impl Engine {
@@ -161,7 +161,7 @@ impl View<'_> {
     }
 
     /// What became of a role that was handed over, if the hello of the peer that is connected shows it.
-    pub(crate) fn handed(&self) -> Option<Handed> {
+    pub(crate) fn handed(&self) -> Option<(&'static str, Handed)> {
         if !matches!(self.standing.stage(), Stage::Following(Following::Handing { .. })) {
             return None;
         }
@@ -170,9 +170,10 @@ impl View<'_> {
         let (peer, group) = (&self.turn.config().peer, &self.turn.config().group);
         let handing = Handing::of(&ours, hello, session.is_proven());
         let not_switched = |text, hint| Err(Refusal::new("not-switched", text, hint));
-        Some(Handed::Over(match recovery::on_handing(&handing).verdict {
+        let Decision { label, verdict } = recovery::on_handing(&handing);
+        let result = match verdict {
             OnHanding::Wait => return None,
-            OnHanding::TakeBack => return Some(self.handed_back("it is still secondary")),
+            OnHanding::TakeBack => return Some((label, self.handed_back("it is still secondary"))),
             OnHanding::Done => {
                 let generation = hello.lineage.generation;
                 Ok(format!("{peer} is primary now, in generation {generation}"))
@@ -185,7 +186,8 @@ impl View<'_> {
                 format!("{peer} connected with an unrelated copy"),
                 format!("`helio explain {group}` on both nodes"),
             ),
-        }))
+        };
+        Some((label, Handed::Over(result)))
     }
 
     /// The peer did not take over: this node goes on as primary, if it can.

@@ -18,7 +18,7 @@
 mod applying;
 mod compare;
 mod cursors;
-mod flush;
+mod durability;
 mod intake;
 mod news;
 
@@ -35,7 +35,7 @@ use alloc::string::String;
 use applying::Applying;
 use core::{iter, mem};
 use cursors::Cursors;
-use flush::Durability;
+use durability::Durability;
 use helio_format::message::{Ack, Item, ItemKind, Message, Start};
 use helio_plant::{Plant, planted};
 use helio_units::{Bytes, Extent, Mode, Moment, Sequence, VolumeIndex};

@@ -63,7 +63,7 @@ impl Primary {
         let followed = !(peer.wrote || peer.alone);
         let durable = self.target.cursors().durable();
         let holds_less = followed && known && peer.clean && peer.head.max(peer.received) < durable;
-        // It recorded the generation of an item before it told that item to be durable, and is now in an earlier one, perhaps as
+        // It recorded the generation of an item before it reported that item as durable, and is now in an earlier one, perhaps as
         // its former primary. Which process says so does not matter: an earlier one may come back, with its machine.
         let fork = ours.fork_from(peer.lineage.generation);
         let before = fork.is_some_and(|fork| fork < self.target.told_durable());

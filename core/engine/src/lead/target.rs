@@ -107,7 +107,8 @@ pub(super) struct Target {
     owed: Owed,
     /// How far the peer is.
     cursors: Cursors,
-    /// The last position that it told to be durable; an update begins behind positions of which it told nothing.
+    /// The durable position of the last acknowledgement that counted. Zero until the peer acknowledges: the cursors alone begin
+    /// at the head.
     told_durable: Sequence,
     /// Up to here, what the peer has durable was taken note of.
     settled: Sequence,

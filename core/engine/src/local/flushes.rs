@@ -94,7 +94,7 @@ impl Flushes {
         self.ended.extend(ready.map(|held| (held.io, held.outcome)));
     }
 
-    /// The next one that has ended.
+    /// The next flush that has ended.
     #[inline]
     pub(crate) fn next_ended(&mut self) -> Option<(IoId, StoreOutcome)> {
         self.ended.pop_front()

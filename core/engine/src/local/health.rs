@@ -18,11 +18,11 @@ pub(crate) enum Health {
     Trusted,
     /// A flush or FUA failed, and no record says so, nor one that is being made.
     Failed,
-    /// The record that is being made says so.
+    /// No flush failed since the last record was made, and no durable record says suspect.
     Recording,
     /// A durable record says so.
     Suspect,
-    /// So it does, and a flush failed again since the record that is being made.
+    /// A durable record says so, and a flush failed after the last record was made.
     FailedAgain,
 }
 
@@ -40,7 +40,7 @@ pub(crate) enum Happens {
 }
 
 impl Health {
-    /// Every arrow of the drawing.
+    /// Every transition; the drawing shows the usual ones.
     pub(crate) const fn then(self, happens: Happens) -> Self {
         match happens {
             Happens::FlushFails => match self {
@@ -99,8 +99,30 @@ mod tests {
         Happens::RecordTaken { suspect: true },
     ];
 
+    /// The same facts as three bits: suspect, a durable record says so, a flush failed after the last record was made.
+    fn bits(health: Health) -> [bool; 3] {
+        let behind = matches!(health, Health::Failed | Health::FailedAgain);
+        [health.is_suspect(), health.is_recorded(), behind]
+    }
+
     #[test]
-    fn a_failed_flush_is_ended_by_a_record_that_was_made_behind_it_and_by_nothing_else() {
+    fn every_transition_keeps_what_the_three_facts_say() {
+        for before in EVERY {
+            let [suspect, recorded, behind] = bits(before);
+            let after = |happens| bits(before.then(happens));
+            assert_eq!(after(Happens::FlushFails), [true, recorded, true], "{before:?}");
+            assert_eq!(after(Happens::RecordMade), [suspect, recorded, false], "{before:?}");
+            for says in [false, true] {
+                let durable = after(Happens::RecordDurable { suspect: says });
+                assert_eq!(durable, [says || behind, says, behind], "{before:?}, {says}");
+                let taken = after(Happens::RecordTaken { suspect: says });
+                assert_eq!(taken, [says || suspect, says, behind], "{before:?}, {says}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_failed_flush_is_ended_by_a_record_that_was_made_behind_it() {
         for before in EVERY {
             let failed = before.then(Happens::FlushFails);
             for record in RECORDS {

@@ -96,7 +96,8 @@ impl Local {
         turn.push(Effect::Store { io, volume, op, read_as: ReadAs::Bytes });
     }
 
-    /// The store reports the end of an operation. A flush may have to wait, or ends others with it: [`Self::next_ended`] tells.
+    /// The store reports the end of an operation. Returns it, unless it is a flush: those come from [`Self::next_ended`], in
+    /// their order.
     #[inline]
     pub(crate) fn ended(
         &mut self,

@@ -61,8 +61,8 @@ impl Peer {
         self.leader
     }
 
-    /// This node follows the peer that is connected, in that generation.
-    pub(crate) fn is_followed(&mut self, generation: Generation) {
+    /// Records the connected peer as the primary that this node follows, in that generation.
+    pub(crate) fn follow(&mut self, generation: Generation) {
         self.leader = self.session.peer().map(|source| Leader::new(source, generation));
     }
 

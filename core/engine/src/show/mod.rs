@@ -5,6 +5,7 @@ mod blocks;
 pub(crate) mod decided;
 pub(crate) mod fault;
 pub(crate) mod invariants;
+mod metadata;
 pub(crate) mod recorder;
 mod report;
 pub(crate) mod status;

@@ -474,7 +474,8 @@ impl View<'_> {
         told.filter(|_| !self.standing.leads()).map(|(_, at)| at)
     }
 
-    /// On a primary counted from the line and the bitmap; on a secondary what the primary reported last, aged since. Only
+    /// On a primary counted from the stream and the bitmap; on a secondary what the primary reported last, aged since, and until
+    /// a stream begins this node's dirty regions. Only
     /// what is known to be here since counts no more: all of it, or nothing, since nothing tells how long each item was.
     fn lag(&self, now: Moment) -> Lag {
         match (&self.standing, self.peer.session().told()) {
@@ -486,7 +487,8 @@ impl View<'_> {
                     return Lag::default();
                 }
                 let age = Duration::from_millis(told.backlog_age) + (now - at);
-                // What this node wrote as primary is what it lacks, too: its primary learns of it before a stream begins.
+                // The primary receives this node's dirty regions only when the nodes connect; some may be in its backlog, too: the
+                // sum is an upper bound.
                 let own = if follower.streams() { Bytes::ZERO } else { self.marks().dirty_bytes() };
                 let bytes = Bytes(told.backlog_bytes) + own;
                 let some = bytes > Bytes::ZERO || told.backlog_items > 0;

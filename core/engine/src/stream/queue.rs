@@ -139,6 +139,7 @@ impl Queue {
     /// Whether something of that cost would be let in now; remembers where not.
     pub(crate) fn admits(&mut self, cost: Bytes) -> bool {
         let percent = self.mark_percent;
+        // 100 is the usual value, and costs no division.
         let mark = |n: u64| if percent == 100 { n } else { n * percent / 100 };
         let full = self.bytes.0 > mark(self.bound.0)
             || self.items.0 > mark(self.config.items.0)
