@@ -1,20 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A planned change of roles, without loss, from either side.
-//!
-//! ```text
-//!   old primary                                              new primary
-//!       │ <──────────────── SwitchWanted ──────────────────────── │   only where the command was given there
-//!       │ clients are let go, everything is delivered, flushed,   │
-//!       │ and the record says secondary                           │
-//!       │ ───────────────────── Invite ─────────────────────────> │
-//!       │                                                         │ everything is durable: the record says primary
-//!       │ <───────────── connects anew, hello: it serves ──────── │
-//! ```
-//! Until the record says secondary the old primary just goes on if anything is in the way. From the invitation on,
-//! only the peer's next hello tells what became of it: a peer whose generation is still ours surely did not take over,
-//! for it says hello in a settled role, and an invitation dies with its connection; and it answers a ping, so that the
-//! hello is not one of before. Where no hello comes in time the
-//! old primary stays secondary, since a primary too many is worse than none, and says so.
+//! A planned change of roles among the other rooms: whether one may begin, and how it ends (`role/switch.rs` has the drawing).
 
 use crate::engine::Engine;
 use crate::peer::hang_up::HangUp;
@@ -260,8 +245,8 @@ impl View<'_> {
         Err(Refusal { retry, ..Refusal::new("not-switched", text, hint) })
     }
 
-    /// Whoever is served by this node's own machine would have errors: the peer's operator does not see him, so it is not
-    /// his to decide.
+    /// Processes that use an attached device of this node would get I/O errors. The operator of the peer does not see them, so only
+    /// an operator here may decide that.
     fn may_be_taken(&self) -> Result<(), String> {
         let node = &self.turn.config().node;
         match self.asked.held() {
@@ -273,7 +258,7 @@ impl View<'_> {
         }
     }
 
-    /// While it drains or cools down: whether it cannot come to a hand-over any more.
+    /// Whether a hand-over that drains or cools down cannot complete any more.
     pub(crate) fn cannot_hand(&self, until: Moment, stage: LeaveStage) -> bool {
         let Some(p) = self.standing.primary() else { return true };
         let late = !p.streams() || p.owed().is_image_out_of_order() || self.turn.now() >= until;

@@ -15,7 +15,7 @@ use alloc::format;
 use alloc::string::String;
 
 impl Primary {
-    /// What cannot be done while regions are lacking here.
+    /// Refuses a command while this node's copy is being rebuilt from the peer.
     pub(crate) fn refuse_lacking(&self, verb: &str, config: &Config) -> Result<(), Refusal> {
         if !self.is_lacking() {
             return Ok(());
@@ -30,8 +30,8 @@ impl Primary {
         ))
     }
 
-    /// Everything is to be compared or copied, whatever is marked. Cancels a seed that is under way; then it returns what that
-    /// means, and nothing else is to be done.
+    /// Marks all regions for a full resync. If a seed is under way, cancels it, which copies everything, too, and returns the text
+    /// for the operator.
     pub(crate) fn copy_all(
         &mut self,
         session: &Session,
@@ -50,7 +50,8 @@ impl Primary {
         None
     }
 
-    /// Copies what may differ at the peer, or what is lacking here. A command that is answered later has no result yet.
+    /// Copies dirty regions to the peer, or continues to rebuild this node's copy from it. Returns no text if the command is
+    /// answered later.
     pub(crate) fn resync(
         &mut self,
         command: CommandId,
@@ -95,8 +96,7 @@ impl Primary {
         Ok(self.sync_or_ask(Some(command), record, resync, local, turn))
     }
 
-    /// Takes the peer's copy over this node's own: wherever the two may differ, or everywhere (`full`). The command is answered
-    /// once that is recorded.
+    /// Replaces this node's copy by the peer's: dirty regions, or all (`full`). The command is answered once that is recorded.
     pub(crate) fn reverse(
         &mut self,
         (command, full): (CommandId, bool),

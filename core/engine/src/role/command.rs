@@ -40,7 +40,7 @@ impl Standing {
         )
     }
 
-    /// Copies what may differ at the peer. A command that is answered later has no result yet.
+    /// Starts a resync on the primary. Returns no text if the command is answered later.
     pub(crate) fn resync(
         &mut self,
         command: CommandId,
@@ -54,7 +54,7 @@ impl Standing {
         primary.resync(command, session, record, resync, local, turn)
     }
 
-    /// Whether everything may be compared or copied, whatever is marked: the primary, which does it.
+    /// Returns the primary if a full resync may start.
     pub(crate) fn may_copy_all(
         &mut self,
         seed: &Seed,

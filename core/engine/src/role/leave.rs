@@ -136,7 +136,7 @@ impl Standing {
         };
     }
 
-    /// Every mark kept and no extent hot: what this node leaves behind tells exactly what its peer lacks.
+    /// Leaves once the bitmap is saved and no extent is hot: then the record names exactly the regions that the peer lacks.
     pub(crate) fn cool_down(
         &mut self,
         permit: &Permit,
@@ -159,7 +159,7 @@ impl Standing {
                     stage: LeaveStage::Draining,
                 });
             }
-            // Whoever is to take over follows the newest generation first.
+            // The peer must follow the newest generation before it takes the role over.
             let told = |p: &Primary| p.is_taken_up() && !p.is_to_tell_generation();
             if record.is_saving() || !self.primary().is_some_and(told) {
                 return;
@@ -191,7 +191,7 @@ impl Standing {
         p.is_quiet() && permit.pause().is_quiet() && !owed
     }
 
-    /// What this node held as primary is let go.
+    /// Ends the stream of this primary. The node becomes `next`.
     pub(crate) fn lay_line_down(
         &mut self,
         next: Following,
@@ -239,7 +239,7 @@ impl Standing {
         turn.push(Effect::Stopped);
     }
 
-    /// Nothing was recorded and nobody was asked yet to take over: it just goes on.
+    /// Nothing was recorded and the peer was not requested to take over: this node stays primary.
     pub(crate) fn keep_primary(&mut self, refusal: &Refusal, turn: &mut Turn) {
         self.stand(Leading::Primary);
         turn.warn(format!("no change of roles: {}", refusal.text));

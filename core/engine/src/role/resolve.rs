@@ -52,7 +52,7 @@ impl Standing {
         record.want(Goal::Yielded { command, lineage });
     }
 
-    /// The record that gives up is durable: the two may meet anew.
+    /// The record that discards this node's writes is durable: the next handshake may succeed.
     pub(crate) fn gave_up(
         &mut self,
         session: &mut Session,

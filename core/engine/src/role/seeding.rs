@@ -41,7 +41,7 @@ impl Standing {
     ) {
         seed.recorded(command, turn.config().volumes.len() as u16, self.leads());
         if let Some(primary) = self.primary_mut() {
-            // What failed meanwhile is marked, and nobody knows what the store holds there.
+            // Where a write failed the content of the store is unknown: those regions stay marked.
             if primary.fault().is_none() && !primary.is_lacking() {
                 primary.mark_for_seed();
             }
@@ -156,7 +156,7 @@ impl Standing {
         Ok(None)
     }
 
-    /// The record says seeding no more. Returns whether the two meet anew.
+    /// The record says that the seed has ended. Returns whether the relation of the two copies is to be decided again.
     #[must_use]
     pub(crate) fn seeded(
         &mut self,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A verify as an operator begins it.
+//! An operator starts a verify.
 
 use crate::event::VerifyWish;
 use crate::local::Local;
@@ -11,7 +11,7 @@ use alloc::format;
 use alloc::string::String;
 
 impl Standing {
-    /// The operator wants volumes to be compared with the peer's. Returns whether that begins now.
+    /// Begins to compare volumes with the peer's. Returns whether it runs now, or what it waits for.
     pub(crate) fn verify(
         &mut self,
         wish: VerifyWish,

@@ -7,12 +7,12 @@ use alloc::string::String;
 use helio_units::Generation;
 
 impl View<'_> {
-    /// Whether this node's record says that its peer's metadata tells nothing.
+    /// Whether this node's record says that its peer's metadata is invalid.
     pub(crate) fn doubts_peer(&self) -> bool {
         self.record.superblock().peer_invalid != Generation::NONE
     }
 
-    /// What is wrong with the metadata, where something is.
+    /// What is wrong with the metadata, if anything is.
     pub(crate) fn metadata_text(&self) -> Option<String> {
         let peer = &self.turn.config().peer;
         let text = match (self.local.metadata_failed(), self.standing.primary()) {
