@@ -8,7 +8,7 @@ use crate::metadata::{Metadata, new_superblock};
 use crate::pool::Pool;
 use core::fmt;
 use core::time::Duration;
-use helio_engine::{Config, Durable, Effect, Engine, Event};
+use helio_engine::{Config, Durable, Effect, Engine, Event, Stack};
 use helio_format::superblock::Superblock;
 use helio_ledger::LedgerError;
 use helio_units::{Moment, Sequence};
@@ -92,6 +92,8 @@ pub struct Node {
     pub clock: Clock,
     /// Its before-image file.
     pub before: Before,
+    /// The layers between its engine and its disk, as its process starts.
+    pub layers: Stack,
     /// How many items it holds as a follower at most, where that is not the default.
     pub receive_items: Option<usize>,
     /// The engine, while the process runs.
@@ -138,6 +140,7 @@ impl Node {
             metadata,
             clock: Clock::default(),
             before,
+            layers: Stack::default(),
             receive_items: None,
             engine: None,
             pool: Pool::default(),
@@ -229,14 +232,10 @@ impl Node {
         incarnation: u64,
         seed: u64,
     ) -> Result<(), LedgerError> {
-        let mut durable = self.metadata.open()?.unwrap_or_else(|| Durable {
-            superblock: new_superblock(&self.config),
-            hot: Vec::new(),
-            marks: Vec::new(),
-            sequence: 0,
-            members: Vec::new(),
-        });
+        let mut durable =
+            self.metadata.open()?.unwrap_or_else(|| Durable::new(new_superblock(&self.config)));
         durable.members = self.disk.members();
+        durable.layers = self.layers.clone();
         self.saved = Some(durable.superblock.clone());
         self.life += 1;
         self.unserved = false;

@@ -100,6 +100,14 @@ impl Cluster {
                 Effect::Store { io, volume, op, read_as } => {
                     self.store(side, Io { io, volume, op, read_as });
                 }
+                Effect::Look { io, volume, extent, payload, read_as } => {
+                    let op = StoreOp::Read { extent };
+                    let pool = &mut self.node_mut(side).pool;
+                    let stamps = pool.stamps(payload).to_vec();
+                    pool.release(payload.id);
+                    let outcome = self.report(side, Io { io, volume, op, read_as }, stamps);
+                    self.handle(side, Event::StoreDone { io, outcome });
+                }
                 Effect::Send(message) => {
                     if let Message::Goodbye { parting: Parting::Protocol, text } = &message {
                         self.journal.push(Happening::Accused { side, words: text.clone() });
@@ -176,7 +184,10 @@ impl Cluster {
                 && !changed.is_some_and(|extent| engine.view().is_pulling(volume, extent))
         });
         let stamps = match op {
-            StoreOp::Write { payload, .. } => Some(node.pool.stamps(payload)),
+            StoreOp::Write { extent, payload, .. } => {
+                // A layer may write the beginning of what it was given.
+                Some(&node.pool.stamps(payload)[..places(volume, extent).count()])
+            }
             _ => None,
         };
         if !node.disk.fits(op) {

@@ -374,6 +374,6 @@ fn open_metadata(
     Ok((
         (File::new(file)?, shown),
         ledger,
-        Durable { superblock, hot, marks, sequence, members: Vec::new() },
+        Durable { hot, marks, sequence, ..Durable::new(superblock) },
     ))
 }

@@ -76,13 +76,7 @@ impl Node {
             hold: Duration::ZERO,
         };
         let superblock = Superblock::new("db", name, vec![VOLUME.0]);
-        let durable = Durable {
-            superblock,
-            hot: Vec::new(),
-            marks: Vec::new(),
-            sequence: 0,
-            members: Vec::new(),
-        };
+        let durable = Durable::new(superblock);
         let engine = Engine::new(config, durable, name.len() as u64, 7, Moment::ZERO);
         Self { engine, effects: Vec::with_capacity(1024), spent: Duration::ZERO, allocations: 0 }
     }

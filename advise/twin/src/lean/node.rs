@@ -44,13 +44,7 @@ impl Node {
         let mut settings = config.settings.clone();
         (settings.node, settings.peer) = (side.name().into(), side.other().name().into());
         let mut own = dice.split_nth("lean", side.index() as u64);
-        let durable = Durable {
-            superblock: new_superblock(&settings),
-            hot: Vec::new(),
-            marks: Vec::new(),
-            sequence: 0,
-            members: Vec::new(),
-        };
+        let durable = Durable::new(new_superblock(&settings));
         let disk = Disk::new(config.disks[side.index()], own.split("disk"));
         let (incarnation, seed) = (own.next_u64(), own.next_u64());
         Self {

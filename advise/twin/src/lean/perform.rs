@@ -257,6 +257,11 @@ impl Pair {
             Effect::Store { io, volume, op, read_as } => {
                 self.store(side, Io { io, volume, op, read_as }, at);
             }
+            Effect::Look { io, volume, extent, payload: _, read_as } => {
+                self.held -= 1;
+                let outcome = self.report(volume, extent, &read_as);
+                self.nodes[side.index()].tell(at, Event::StoreDone { io, outcome });
+            }
             Effect::Send(message) => self.send(side, message),
             Effect::Hangup { .. } => self.hang_up(side, at),
             Effect::SaveSuperblock(_) => node.records.keep(at, Record::Superblock, &mut node.disk),

@@ -22,7 +22,7 @@ const SIZE: Bytes = Bytes::kib(128);
 const PEER: u64 = 77;
 
 fn durable(superblock: Superblock) -> Durable {
-    Durable { superblock, hot: Vec::new(), marks: Vec::new(), sequence: 1, members: Vec::new() }
+    Durable { sequence: 1, ..Durable::new(superblock) }
 }
 
 /// An engine on a desk: everything it asks for lies in trays, and is done when the story says so.

@@ -71,13 +71,7 @@ impl Desk {
         let sizes = config.volumes.iter().map(|v| v.0).collect();
         let mut superblock = Superblock::new("db", "paris", sizes);
         superblock.granularity = config.granularity.0 as u32;
-        let durable = Durable {
-            superblock,
-            hot: Vec::new(),
-            marks: Vec::new(),
-            sequence: 1,
-            members: Vec::new(),
-        };
+        let durable = Durable { sequence: 1, ..Durable::new(superblock) };
         let mut engine = Engine::new(config.clone(), durable, dice.next_u64(), 1, Moment::ZERO);
         let bound = pick(dice, &[4, 16, 64]);
         engine.bound_received(bound);
@@ -249,6 +243,7 @@ impl Desk {
                 self.judge(volume, op, &read_as)?;
                 self.ios.push((io, op, read_as));
             }
+            Effect::Look { .. } => unreachable!("no layer stands on this desk"),
             Effect::SaveSuperblock(_) => self.saves += 1,
             Effect::Keep(keep) => self.keeps.push_back(keep),
             Effect::Before(_) => self.befores += 1,
