@@ -10,6 +10,7 @@
 //! The control plane lives on threads of its own and asks through a bounded queue and the driver's waker. A group
 //! lives on one shard; today there is one shard.
 
+mod ask;
 mod asked;
 mod attached;
 mod before;
@@ -37,12 +38,10 @@ mod strangers;
 mod stream;
 mod token;
 
-use crate::config::{Running, Setting};
 use crate::events::Hub;
 use crate::failed::Failures;
-use crate::names::Unresolved;
-use crate::trace::{Begun, Tap, Why};
 use anyhow::Result;
+pub(crate) use ask::{Ask, DeviceAsk, LookAsk, LossAsk, MemberAsk, NodeAsk, ServiceAsk, TraceAsk};
 use attached::Attached;
 pub(crate) use attached::{ATTACHED, End, Hold, Offer, Plug};
 pub(crate) use before::Before;
@@ -54,17 +53,14 @@ pub(crate) use explain::Losing;
 use group::{CommandReply, Group, User, Wanted};
 use guard::Door;
 pub(crate) use guard::Guard;
-use helio_attach::Shape;
 use helio_driver::{Address, Completion, Driver, Op, Outcome, Pool, Socket};
 use helio_engine::{Command, Refusal};
-use helio_units::{Bytes, Moment, VolumeIndex, WallTime};
+use helio_units::{Bytes, Moment, VolumeIndex};
 pub(crate) use plan::{GroupPlan, Listeners, Outbox, VolumePlan, listen};
-use release::ReleaseReply;
 pub(crate) use release::Released;
 pub(crate) use replace::Seat;
 use rota::Rota;
 pub(crate) use route::Dialler;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
@@ -80,73 +76,6 @@ const PARTING_PATIENCE: Duration = Duration::from_secs(1);
 
 /// A listener that failed to accept, for want of descriptors say, rests that long: at once it would only fail again.
 const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
-
-/// A volume and what is lost if its suspect copy is accepted.
-pub(crate) type SuspectReply = oneshot::Sender<Result<(VolumeIndex, String), Refusal>>;
-
-/// What the control plane asks of a shard.
-#[derive(Debug)]
-pub(crate) enum Ask {
-    /// Show the groups.
-    Status { reply: oneshot::Sender<(WallTime, Vec<helio_api::GroupStatus>)> },
-    /// Carry out a command on a group.
-    Command { group: String, command: Command, reply: CommandReply },
-    /// What a forced promotion would put at stake.
-    AtStake { group: String, reply: oneshot::Sender<helio_api::AtStake> },
-    /// Whether a forced promotion is possible now.
-    MayPromote { group: String, restore: bool, reply: oneshot::Sender<Result<(), Refusal>> },
-    /// How the two nodes stand to each other.
-    Explain { group: String, reply: oneshot::Sender<helio_api::Explanation> },
-    /// What would be lost with this node's side.
-    Losing { group: String, reply: oneshot::Sender<Result<Losing, Refusal>> },
-    /// What would be thrown away if this node took its peer's copy.
-    ThrowingAway { group: String, full: bool, reply: oneshot::Sender<Result<Losing, Refusal>> },
-    /// Take it, if what was saved is still what would be thrown away.
-    Reverse { group: String, full: bool, saved: Box<Losing>, reply: CommandReply },
-    /// The place of a volume's disk that is lost, for another one.
-    Seat { group: String, volume: String, reply: oneshot::Sender<Result<Seat, Refusal>> },
-    /// Another disk for it.
-    Replace { group: String, volume: String, plan: Box<VolumePlan>, reply: CommandReply },
-    /// Which volume's copy is suspect, and what is lost if it is accepted as it is.
-    Suspect { group: String, volume: String, reply: SuspectReply },
-    /// The addresses of a group's peer, or why its name cannot be resolved.
-    Resolved { group: String, found: Result<Vec<SocketAddr>, Unresolved> },
-    /// The hook before a resync of a group said yes, or why not.
-    HookAnswered { group: String, refused: Option<String> },
-    /// The flight recorder.
-    Recorder { group: String, reply: oneshot::Sender<Vec<helio_api::RecorderEvent>> },
-    /// What runs of all that can change while running, group by group.
-    Running { reply: oneshot::Sender<Vec<(String, Running)>> },
-    /// Change a setting that can change while running.
-    Change { group: String, setting: Setting },
-    /// Whether a volume could be served as a device now.
-    Offer {
-        group: String,
-        volume: String,
-        read_only: bool,
-        reply: oneshot::Sender<Result<Offer, Refusal>>,
-    },
-    /// Whether others than this node may write a group now.
-    Overtaken { group: String, reply: oneshot::Sender<bool> },
-    /// Count an NBD client's export among the devices of the machine, until its volume is let go.
-    Hold { hold: Hold, reply: oneshot::Sender<Result<(), Refusal>> },
-    /// Serve a volume on the kernel's end of a device.
-    Plug { plug: Box<Plug>, reply: oneshot::Sender<Result<Shape, Refusal>> },
-    /// Let go of a volume's device, whoever uses it.
-    Unplug { group: String, volume: String, reply: oneshot::Sender<()> },
-    /// Serve a group that comes, with these two numbers of dice.
-    Serve { plan: Box<GroupPlan>, dice: (u64, u64), reply: CommandReply },
-    /// Give a group up, and let go of its stores.
-    Release { group: String, force: bool, reply: ReleaseReply },
-    /// Record what applications ask of a group; no answer where it is not there.
-    Trace { group: String, tap: Box<Tap>, reply: oneshot::Sender<Begun> },
-    /// End the recording of that name.
-    TraceEnd { group: String, id: u64, why: Why },
-    /// Trust other keys: of every group, what its peer's connection must have.
-    Trust { guards: Vec<(String, Guard)> },
-    /// Stop cleanly; the shard's thread ends.
-    Stop,
-}
 
 /// A connection given up whose last words are on their way.
 #[derive(Debug)]
@@ -580,18 +509,20 @@ impl<D: Driver> Shard<D> {
     }
 
     fn link_step(group: &mut Group, (epoch, outcome): (u32, Outcome), now: Moment, driver: &mut D) {
-        let current = group.link.is_current(epoch);
+        if !group.link.is_current(epoch) {
+            return;
+        }
         match outcome {
-            Outcome::Connect(Ok(())) if current => {
+            Outcome::Connect(Ok(())) => {
                 group.link.connected(now, driver);
                 group.tell(now, helio_engine::Event::Connected);
             }
-            Outcome::Connect(Err(error)) if current => {
+            Outcome::Connect(Err(error)) => {
                 if let Some(began) = group.link.failed(&error.to_string(), now) {
                     group.tell(now, helio_engine::Event::DialFailed { began });
                 }
             }
-            Outcome::Recv { buffer, result } if current => match result {
+            Outcome::Recv { buffer, result } => match result {
                 Ok(count) if count > 0 => {
                     group.link.received(buffer, count);
                     group.hear(now);
@@ -599,14 +530,14 @@ impl<D: Driver> Shard<D> {
                 Ok(_) => group.lost(now, String::from("the peer closed the connection")),
                 Err(error) => group.lost(now, error.to_string()),
             },
-            Outcome::Send { pieces, result } if current => match result {
+            Outcome::Send { pieces, result } => match result {
                 Ok(()) => {
                     let bytes = group.link.sent(pieces);
                     group.tell(now, helio_engine::Event::LinkTook { bytes });
                 }
                 Err(error) => group.lost(now, error.to_string()),
             },
-            _ => {}
+            outcome => panic!("an operation on a connection cannot end as {outcome:?}"),
         }
     }
 
