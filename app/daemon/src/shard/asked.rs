@@ -3,7 +3,7 @@
 //!
 //! A reply that cannot be sent is dropped on purpose: an asker that has gone wants no answer.
 
-use super::clients::Place;
+use super::requests::Place;
 use super::{
     Ask, Clock, DeviceAsk, Group, LookAsk, LossAsk, MemberAsk, NodeAsk, Offer, ServiceAsk, Shard,
     TraceAsk, attached, explain, payloads::payload_memory, show, unknown,

@@ -29,6 +29,7 @@ mod payloads;
 mod plan;
 mod release;
 mod replace;
+mod requests;
 mod reverse;
 mod rota;
 mod route;
@@ -45,8 +46,8 @@ pub(crate) use ask::{Ask, DeviceAsk, LookAsk, LossAsk, MemberAsk, NodeAsk, Servi
 use attached::Attached;
 pub(crate) use attached::{ATTACHED, End, Hold, Offer, Plug};
 pub(crate) use before::Before;
+use clients::Clients;
 pub(crate) use clients::Protection;
-use clients::{Clients, Io};
 pub(crate) use clock::Clock;
 use events::Watch;
 pub(crate) use explain::Losing;
@@ -59,6 +60,7 @@ use helio_units::{Bytes, Moment, VolumeIndex};
 pub(crate) use plan::{GroupPlan, Listeners, Outbox, VolumePlan, listen};
 pub(crate) use release::Released;
 pub(crate) use replace::Seat;
+use requests::{Asker, Ended, Io, Origin, Proof, Requests};
 use rota::Rota;
 pub(crate) use route::Dialler;
 use std::sync::Arc;
@@ -93,6 +95,7 @@ pub(crate) struct Shard<D: Driver> {
     rota: Rota,
     clients: Clients,
     attached: Attached,
+    requests: Requests,
     strangers: Strangers,
     client_listeners: Vec<Socket>,
     client_addresses: Vec<Address>,
@@ -136,6 +139,7 @@ impl<D: Driver> Shard<D> {
             watch: Watch::new(hub, groups.len()),
             clients: Clients::new(listeners.most_clients, listeners.protection, &groups),
             attached: Attached::default(),
+            requests: Requests::default(),
             rota: Rota::new(groups.len()),
             groups,
             strangers: Strangers::new(door),
@@ -235,10 +239,10 @@ impl<D: Driver> Shard<D> {
         }
         self.rota.give_back(due);
         for slot in self.clients.starved() {
-            self.wake_client(slot);
+            self.wake(Origin::Client(slot));
         }
         for slot in self.attached.starved() {
-            self.wake_device(slot);
+            self.wake(Origin::Device(slot));
         }
         // What was asked of a group after its look is looked at without waiting first.
         self.stir_clients_groups();
@@ -266,13 +270,12 @@ impl<D: Driver> Shard<D> {
             self.groups[index].guarded(|group| group.tell(now, helio_engine::Event::Held { by }));
             self.groups[index].used_by(User::Devices, self.attached.used(index), now);
         }
-        for index in self.clients.left() {
+        for index in self.clients.changed() {
             self.rota.stir(index);
             self.groups[index].used_by(User::Clients, self.clients.used(index), now);
         }
-        let Self { clients, attached, rota, .. } = self;
-        let told = clients.groups_told().chain(attached.groups_told());
-        told.for_each(|index| rota.stir(index));
+        let Self { requests, rota, .. } = self;
+        requests.groups_told().for_each(|index| rota.stir(index));
     }
 
     fn turn_group(&mut self, index: usize, now: Moment) {
@@ -300,9 +303,9 @@ impl<D: Driver> Shard<D> {
             self.grant(index);
         }
         // What clients told this group meanwhile it knows; others may have been told something too.
-        let Self { clients, attached, rota, .. } = self;
-        let told = clients.groups_told().chain(attached.groups_told());
-        told.filter(|told| *told != index).for_each(|told| rota.stir(told));
+        let Self { requests, rota, .. } = self;
+        let told = requests.groups_told().filter(|told| *told != index);
+        told.for_each(|told| rota.stir(told));
         let Self { groups, driver, .. } = self;
         groups[index].guarded(|group| {
             group.hear(now);
@@ -321,15 +324,13 @@ impl<D: Driver> Shard<D> {
 
     /// Does what a group wanted of the shard.
     fn grant(&mut self, index: usize) {
-        let mut touched: Vec<usize> = Vec::new();
-        let mut devices: Vec<usize> = Vec::new();
+        let now = self.clock.now();
+        let mut touched: Vec<Origin> = Vec::new();
         for wanted in std::mem::take(&mut self.wanted) {
             match wanted {
-                Wanted::Answer { request, answer, data } if attached::is_ours(request) => {
-                    devices.extend(self.attached.answer(request, answer, data));
-                }
                 Wanted::Answer { request, answer, data } => {
-                    touched.extend(self.clients.answer(request, answer, data));
+                    let proof = Proof::Volume(answer, data);
+                    touched.extend(self.complete(request.0 as usize, proof, now));
                 }
                 Wanted::Part { socket, words } => self.part(socket, words),
                 Wanted::Dismiss | Wanted::Stopped => {
@@ -341,34 +342,50 @@ impl<D: Driver> Shard<D> {
         }
         touched.sort_unstable();
         touched.dedup();
-        for slot in touched {
-            self.wake_client(slot);
-        }
-        devices.sort_unstable();
-        devices.dedup();
-        for slot in devices {
-            self.wake_device(slot);
+        for origin in touched {
+            self.wake(origin);
         }
     }
 
-    fn wake_client(&mut self, slot: usize) {
-        let (clients, mut io) = self.clients_and_io(self.clock.now());
-        clients.wake(slot, &mut io);
+    /// Ends a request by its proof, and has its front end reply. Returns whose it was.
+    fn complete(&mut self, request: usize, proof: Proof, now: Moment) -> Option<Origin> {
+        let Self { clients, attached, requests, groups, driver, pool, .. } = self;
+        let mut io = Io { requests, groups, driver, pool, now };
+        let Ended { asker, bytes, reply } = io.complete(request, proof)?;
+        match asker {
+            Asker::Client { slot, request } => {
+                clients.ended((slot, &request), (bytes, reply), io.groups);
+            }
+            Asker::Device { slot, unique, work } => {
+                attached.ended(slot, (unique, &work), (bytes, reply));
+            }
+        }
+        Some(asker.origin())
     }
 
-    fn wake_device(&mut self, slot: usize) {
-        let (attached, mut io) = self.attached_and_io(self.clock.now());
-        attached.wake(slot, &mut io);
+    /// Goes on with a client or device: a request of it ended, or there may be memory for one.
+    fn wake(&mut self, origin: Origin) {
+        let now = self.clock.now();
+        match origin {
+            Origin::Client(slot) => {
+                let (clients, mut io) = self.clients_and_io(now);
+                clients.wake(slot, &mut io);
+            }
+            Origin::Device(slot) => {
+                let (attached, mut io) = self.attached_and_io(now);
+                attached.wake(slot, &mut io);
+            }
+        }
     }
 
     fn attached_and_io(&mut self, now: Moment) -> (&mut Attached, Io<'_>) {
-        let Self { attached, groups, driver, pool, .. } = self;
-        (attached, Io { groups, driver, pool, now })
+        let Self { attached, requests, groups, driver, pool, .. } = self;
+        (attached, Io { requests, groups, driver, pool, now })
     }
 
     fn clients_and_io(&mut self, now: Moment) -> (&mut Clients, Io<'_>) {
-        let Self { clients, groups, driver, pool, .. } = self;
-        (clients, Io { groups, driver, pool, now })
+        let Self { clients, requests, groups, driver, pool, .. } = self;
+        (clients, Io { requests, groups, driver, pool, now })
     }
 
     /// Lets a connection go once its last words are taken.
@@ -414,17 +431,14 @@ impl<D: Driver> Shard<D> {
                 let (clients, mut io) = self.clients_and_io(now);
                 clients.sent((index, detail), pieces, result.is_ok(), &mut io);
             }
-            (Kind::Aside, outcome) => {
-                let (clients, mut io) = self.clients_and_io(now);
-                clients.aside_done(index, outcome, &mut io);
+            (Kind::Request, outcome) => {
+                if let Some(origin) = self.complete(index, Proof::Store(outcome), now) {
+                    self.wake(origin);
+                }
             }
             (Kind::AttachReady, _) => {
                 let (attached, mut io) = self.attached_and_io(now);
                 attached.ready(index, detail, &mut io);
-            }
-            (Kind::AttachAside, outcome) => {
-                let (attached, mut io) = self.attached_and_io(now);
-                attached.aside_done(index, outcome, &mut io);
             }
             (Kind::Store | Kind::StoreSync, outcome) => {
                 self.rota.stir(index);
