@@ -13,6 +13,8 @@ mod load;
 mod operation;
 mod place;
 mod reply;
+#[cfg(test)]
+mod walk;
 
 use crate::shard::group::{Group, read_buffer};
 use crate::shard::token::{Kind, token};
@@ -152,38 +154,29 @@ impl Io<'_> {
             return None;
         };
         let Entry { asker, place, bytes, stage } = entry;
+        let Some(asker) = asker else {
+            self.requests.remove(id);
+            return None;
+        };
         let group = &mut self.groups[place.group];
-        let reply = match (asker, stage, proof) {
-            (None, ..) => None,
-            (Some(_), Stage::Engine { rest: Some(rest) }, Proof::Volume(Answer::Done(_), _)) => {
+        let reply = match (stage, proof) {
+            (Stage::Engine { rest: Some(rest) }, Proof::Volume(Answer::Done(_), _)) => {
                 let (next, rest) = rest.cut();
                 self.requests.entries[id] = Some(Entry { stage: Stage::Engine { rest }, ..entry });
                 self.requests.give(id, place, next, group, self.now);
                 return None;
             }
-            (Some(_), Stage::Engine { .. }, Proof::Volume(answer, data)) => {
-                Some(reply::of_volume(answer, data))
-            }
-            (Some(_), Stage::Store(op), Proof::Store(outcome)) => {
-                let error = outcome.error().map(|error| error.to_string());
-                let view = group.engine.view();
-                let reply = match op {
-                    StoreOp::Read(_) => reply::of_copy(outcome, view.words().consistent),
-                    StoreOp::Map(_) => reply::of_map(outcome, view.lacks_regions()),
-                };
-                if let (Some(error), Reply::Failed(_)) = (error, &reply) {
-                    tracing::error!(group = %group.name, error, "store failed");
-                }
-                Some(reply)
-            }
-            (Some(_), Stage::Engine { .. }, Proof::Store(_))
-            | (Some(_), Stage::Store(_), Proof::Volume(..)) => {
+            (Stage::Engine { .. }, Proof::Volume(answer, data)) => reply::of_volume(answer, data),
+            // Of a group that failed meanwhile, nothing is proven.
+            (Stage::Store(asked), Proof::Store(outcome)) => group
+                .guarded(|group| of_store(asked, outcome, group))
+                .unwrap_or(Reply::Failed(Failure::STORE)),
+            (Stage::Engine { .. }, Proof::Store(_)) | (Stage::Store(_), Proof::Volume(..)) => {
                 panic!("the end of request {id} was proven by another target than its own")
             }
         };
-        self.requests.entries[id] = None;
-        self.requests.free.push(id);
-        Some(Ended { asker: asker?, bytes, reply: reply? })
+        self.requests.remove(id);
+        Some(Ended { asker, bytes, reply })
     }
 }
 
@@ -210,6 +203,11 @@ impl Requests {
         id
     }
 
+    fn remove(&mut self, id: usize) {
+        self.entries[id] = None;
+        self.free.push(id);
+    }
+
     /// Gives the engine an operation under the request's number.
     fn give(
         &mut self,
@@ -224,6 +222,20 @@ impl Requests {
     }
 }
 
+/// The reply that the store's outcome proves.
+fn of_store(asked: StoreOp, outcome: Outcome, group: &Group) -> Reply {
+    let error = outcome.error().map(|error| error.to_string());
+    let view = group.engine.view();
+    let reply = match asked {
+        StoreOp::Read(_) => reply::of_copy(outcome, view.words().consistent),
+        StoreOp::Map(_) => reply::of_map(outcome, view.lacks_regions()),
+    };
+    if let (Some(error), Reply::Failed(_)) = (error, &reply) {
+        tracing::error!(group = %group.name, error, "store failed");
+    }
+    reply
+}
+
 /// What a store refuses at once does not fit it.
 fn refused(error: &StoreError) -> Reply {
     let denial = match error {
@@ -236,4 +248,46 @@ fn refused(error: &StoreError) -> Reply {
         | StoreError::Other(_) => return Reply::Failed(Failure::STORE),
     };
     Reply::Failed(Failure::Denied(denial))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use helio_nbd::{Command, Contexts, Cookie};
+    use helio_units::{Extent, VolumeIndex};
+
+    fn begun(requests: &mut Requests, asker: Asker) -> usize {
+        let target = Target::Volume { read_only: false };
+        let place = Place { group: 0, volume: VolumeIndex(0), target };
+        let stage = Stage::Engine { rest: None };
+        requests.insert(Entry { asker: Some(asker), place, bytes: 0, stage })
+    }
+
+    #[test]
+    fn what_a_device_has_under_way_is_forgotten_with_it_and_nothing_of_a_client_in_the_same_slot() {
+        let request = helio_nbd::Request {
+            cookie: Cookie(7),
+            command: Command::Flush,
+            fua: false,
+            no_hole: false,
+            fast: false,
+            one: false,
+            contexts: Contexts::NONE,
+            extent: Extent::default(),
+        };
+        let mut requests = Requests::default();
+        let client = begun(&mut requests, Asker::Client { slot: 3, request });
+        let device = |unique| Asker::Device { slot: 3, unique, work: Work::Flush };
+        let [first, second] = [1, 2].map(|unique| begun(&mut requests, device(unique)));
+        let forgotten = requests.forget(Origin::Device(3));
+        let unique = |asker: &Asker| match asker {
+            Asker::Device { unique, .. } => *unique,
+            Asker::Client { .. } => panic!("a client was forgotten with a device"),
+        };
+        assert_eq!(forgotten.iter().map(unique).collect::<Vec<_>>(), [1, 2]);
+        assert!(requests.forget(Origin::Device(3)).is_empty(), "they are forgotten once");
+        let asker = |id: usize| requests.entries[id].as_ref().map(|entry| entry.asker.is_some());
+        // Their numbers stay taken: their operations may still end.
+        assert_eq!([client, first, second].map(asker), [Some(true), Some(false), Some(false)]);
+    }
 }

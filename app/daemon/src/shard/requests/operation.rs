@@ -117,3 +117,29 @@ impl Course {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_effect_is_cut_into_parts_that_follow_each_other_to_its_end() {
+        for kind in [EffectKind::Zero { punch: false }, EffectKind::Discard] {
+            let whole = Extent::new(4096, 2 * LONGEST_EFFECT + 512);
+            let mut left = Some(LongEffect { extent: whole, kind, fua: true });
+            let (mut at, mut lengths) = (whole.offset, Vec::new());
+            while let Some(effect) = left {
+                let (first, rest) = effect.cut();
+                let extent = match first {
+                    EngineOp::Zero { extent, punch: false, fua: true } => extent,
+                    EngineOp::Discard { extent, fua: true } => extent,
+                    other => panic!("a part of another kind: {other:?}"),
+                };
+                assert_eq!(extent.offset, at);
+                (at, left) = (extent.end(), rest);
+                lengths.push(extent.length);
+            }
+            assert_eq!(lengths, [LONGEST_EFFECT, LONGEST_EFFECT, 512]);
+        }
+    }
+}
