@@ -101,3 +101,28 @@ const fn code(failure: Failure) -> ErrorCode {
         Failure::ReadOnly => ErrorCode::Permission,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_failure_has_its_error_in_the_protocol() {
+        let store = |fault| Failure::Denied(Denial::Store(fault));
+        let table = [
+            (Failure::Denied(Denial::NotPrimary), ErrorCode::Shutdown),
+            (Failure::Denied(Denial::OutOfBounds), ErrorCode::Invalid),
+            (Failure::Denied(Denial::Unaligned), ErrorCode::Invalid),
+            (Failure::Denied(Denial::QueueFull), ErrorCode::NoSpace),
+            (store(StoreFault::NoSpace), ErrorCode::NoSpace),
+            (store(StoreFault::Io), ErrorCode::Io),
+            (store(StoreFault::Short), ErrorCode::Io),
+            (store(StoreFault::Other(5)), ErrorCode::Io),
+            (Failure::ReadOnly, ErrorCode::Permission),
+            (Failure::Inconsistent, ErrorCode::Io),
+        ];
+        for (failure, error) in table {
+            assert_eq!(code(failure), error, "{}", failure.text());
+        }
+    }
+}
