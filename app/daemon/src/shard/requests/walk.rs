@@ -34,16 +34,18 @@ const TARGETS: [Target; 3] =
 /// operations read, write, zero, discard, flush, map.
 ///
 /// E: the engine takes it. S: the store performs it. D: done at once. Refused: p, not primary; r, read-only; i, the copy is
-/// inconsistent; f, the queue is full and its policy is to fail. A node that leaves takes what clients of a switch sent
-/// before they were disconnected.
-const TABLE: [&str; 15] = [
+/// inconsistent; f, the queue is full and its policy is to fail. During a switch a node takes what clients sent before they
+/// were disconnected, until it saves its record.
+const TABLE: [&str; 17] = [
     "accepting - - pppppS prrrpS irrrDS",
     "asking - - pppppS prrrpS irrrDS",
     "asking - copy pppppS prrrpS SrrrDS",
     "closing - copy pppppS prrrpS SrrrDS",
     "handing - copy pppppS prrrpS SrrrDS",
-    "leaving - copy EEEEES ErrrES SrrrDS",
-    "leaving - copy pppppS prrrpS SrrrDS",
+    "leaving-by-demote - copy pppppS prrrpS SrrrDS",
+    "leaving-by-stop - copy pppppS prrrpS SrrrDS",
+    "leaving-by-switch - copy EEEEES ErrrES SrrrDS",
+    "leaving-by-switch - copy pppppS prrrpS SrrrDS",
     "primary volume volume EEEEES ErrrES SrrrDS",
     "primary volume volume EffffS ErrrfS SrrrDS",
     "promoting - - pppppS prrrpS irrrDS",
@@ -130,7 +132,7 @@ fn answer(operation: EngineOp, mut engine: Engine, now: Moment) -> Option<Answer
 }
 
 /// A row of the table, as a node stands.
-fn row(engine: &Engine, now: Moment) -> String {
+fn row(standing: &str, engine: &Engine, now: Moment) -> String {
     let opened = [false, true].map(|read_only| match Target::open(read_only, engine.view()) {
         Ok(Target::Volume { read_only: opened }) => {
             assert_eq!(opened, read_only);
@@ -143,7 +145,7 @@ fn row(engine: &Engine, now: Moment) -> String {
         let cells = operations().map(|operation| probe(operation, target, engine, now));
         String::from_iter(cells)
     });
-    format!("{} {} {}", engine.view().standing(), opened.join(" "), cells.join(" "))
+    format!("{standing} {} {}", opened.join(" "), cells.join(" "))
 }
 
 /// The engine once its last record is saved, if it closes and is about to ask for that. The process of a node ends with it; a
@@ -156,7 +158,7 @@ fn stopped(mut engine: Engine, now: Moment) -> Option<Engine> {
     engine.settle(now, &mut effects);
     effects.iter().find(|effect| matches!(effect, Effect::SaveSuperblock(_)))?;
     engine.handle(now, Event::SuperblockSaved { ok: true, sequence: 1 }, &mut effects);
-    Some(engine)
+    Some(engine).filter(|engine| engine.view().standing() == "stopped")
 }
 
 /// Two nodes, and what was seen of them.
@@ -165,6 +167,8 @@ struct Walk {
     rows: BTreeSet<String>,
     states: BTreeSet<(bool, &'static str)>,
     last: [Option<(&'static str, State, bool)>; 2],
+    /// The standing of a primary that leaves, with the command that it leaves by.
+    leaves_by: &'static str,
     commands: u64,
     writes: u64,
 }
@@ -209,7 +213,15 @@ impl Walk {
         let wire = Wire::new(&profile, Bytes::mib(1), &dice);
         let cluster = Cluster::new([node(Side::Paris), node(Side::Lyon)], wire, &dice, false);
         let (rows, states) = (BTreeSet::new(), BTreeSet::new());
-        let mut walk = Self { cluster, rows, states, last: [None; 2], commands: 0, writes: 0 };
+        let mut walk = Self {
+            cluster,
+            rows,
+            states,
+            last: [None; 2],
+            leaves_by: "leaving",
+            commands: 0,
+            writes: 0,
+        };
         Side::BOTH.into_iter().for_each(|side| walk.start(side));
         walk.pass(1000);
         walk
@@ -252,12 +264,22 @@ impl Walk {
         let now = node.clock.read(self.cluster.now());
         let role = engine.view().words().role;
         self.states.insert((role == Role::Primary, engine.view().state().word()));
-        self.rows.insert(row(engine, now));
-        self.rows.extend(stopped(engine.clone(), now).map(|stopped| row(&stopped, now)));
+        let standing = match engine.view().standing() {
+            "leaving" => self.leaves_by,
+            standing => standing,
+        };
+        self.rows.insert(row(standing, engine, now));
+        self.rows.extend(stopped(engine.clone(), now).map(|it| row("stopped", &it, now)));
     }
 
     fn command(&mut self, side: Side, command: Command) {
         self.commands += 1;
+        self.leaves_by = match command {
+            Command::Switch => "leaving-by-switch",
+            Command::Demote => "leaving-by-demote",
+            Command::Stop => "leaving-by-stop",
+            _ => self.leaves_by,
+        };
         assert!(self.cluster.command(side, CommandId(self.commands), command), "{side} runs");
         self.look();
     }
