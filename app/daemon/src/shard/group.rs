@@ -319,7 +319,7 @@ impl Group {
                         self.payloads.release(payload.id);
                         Some(shared)
                     }
-                    _ => None,
+                    Answer::Done(_) | Answer::Denied(_) => None,
                 };
                 wanted.push(Wanted::Answer { request, answer, data });
             }
