@@ -1,32 +1,164 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Doing what the engine asks for, and telling it what came of it.
+//! With content: a stamp per block, on disks that fail as disks do, and a journal of what happened.
 
-use crate::before::BeforeStep;
-use crate::cluster::{Cluster, NodeDue};
-use crate::disk::{Change, Dropped, Ended, Lied};
+use crate::before::Before;
+use crate::cluster::{Cluster, ProcessDue, WireDue};
+use crate::content::{Content, Payloads, Step};
+use crate::disk::{Change, Disk, Dropped, Ended, Lied};
 use crate::happening::{Died, Happening, Replied};
-use crate::node::{Hook, Side};
-use crate::wire::{Cargo, Parcel};
+use crate::host::{Due, Io, NodeDue};
+use crate::metadata::Metadata;
+use crate::node::{Node, Process, Side};
+use crate::pool::Pool;
+use crate::wire::{Cargo, Parcel, Wire};
 use crate::{Place, Stamp, digest, places, words};
 use core::time::Duration;
 use helio_engine::{
-    Answer, Effect, Event, Keep, Operation, ReadAs, Request, Run, StoreOp, StoreOutcome,
+    Answer, BeforeOp, Event, Operation, ReadAs, Request, Run, StoreOp, StoreOutcome,
 };
-use helio_format::frame::HEADER_BYTES;
-use helio_format::message::{Item, ItemKind, Message, Parting, Ping};
+use helio_format::message::{Item, ItemKind, Message, Parting};
 use helio_ledger::{self as ledger, Kept};
-use helio_units::{Bytes, Extent, IoId, Payload, Rate, RequestId, VolumeIndex};
+use helio_netmodel::Dice;
+use helio_units::{Bytes, Extent, Moment, Payload, PayloadId, Rate, RequestId, VolumeIndex};
 
 /// What a daemon sends to a peer whose group it does not serve, as `app/daemon/src/shard/mod.rs` words it.
 const NOT_SERVED: &str = "group db is not served on this node: it failed";
 
-/// An operation under way on a node's disk.
-#[derive(Debug)]
-pub(crate) struct Io {
-    pub(crate) io: IoId,
-    pub(crate) volume: VolumeIndex,
-    pub(crate) op: StoreOp,
-    pub(crate) read_as: ReadAs,
+/// Content is kept, for an oracle to compare.
+#[derive(Clone, Debug)]
+pub struct Stamps {
+    pub(crate) journal: Vec<Happening>,
+    /// The journal is to tell every event and effect in words.
+    telling: bool,
+    pub(crate) dice: Dice,
+}
+
+impl Stamps {
+    pub(crate) fn new(dice: Dice, telling: bool) -> Self {
+        Self { journal: Vec::new(), telling, dice }
+    }
+}
+
+impl Payloads for Pool {
+    type Data = Vec<Stamp>;
+
+    fn receive(&mut self, message: &Message, stamps: Vec<Stamp>) -> PayloadId {
+        let digests = matches!(message, Message::Item(Item { kind: ItemKind::Verify, .. }));
+        if digests { self.take_digests(stamps).id } else { self.take(stamps).id }
+    }
+
+    fn release(&mut self, id: PayloadId) {
+        Self::release(self, id);
+    }
+}
+
+impl Content for Stamps {
+    type Pool = Pool;
+    type Disk = Disk;
+    type Metadata = Metadata;
+    type Before = Before;
+    type Process = Process;
+    type Wire = Wire;
+    type NodeDue = ProcessDue;
+    type Due = WireDue;
+
+    const TIMERS: &'static [WireDue] = &[];
+
+    fn rank(_: &Due<Self>) -> u8 {
+        0
+    }
+
+    fn node_due(host: &mut Cluster, side: Side, due: ProcessDue) {
+        host.process_due(side, due);
+    }
+
+    fn due(host: &mut Cluster, due: WireDue) {
+        host.wire_due(due);
+    }
+
+    fn tell(host: &mut Cluster, side: Side, event: Event) {
+        host.handle(side, event);
+    }
+
+    fn happened(&mut self, what: impl FnOnce() -> Happening) {
+        self.journal.push(what());
+    }
+
+    fn tells(&self) -> bool {
+        self.telling
+    }
+
+    fn reply(host: &mut Cluster, side: Side, request: RequestId, answer: Answer) {
+        host.reply(side, request, answer);
+    }
+
+    fn store(host: &mut Cluster, side: Side, asked: &Io, at: Moment) -> Moment {
+        host.store(side, asked, at)
+    }
+
+    fn stored(host: &mut Cluster, side: Side, asked: Io) -> StoreOutcome {
+        host.stored(side, asked)
+    }
+
+    fn keep(node: &mut Node, change: ledger::Change, at: Moment) -> Option<Moment> {
+        if let ledger::Change::Superblock(superblock) = &change {
+            node.process.saving = Some((**superblock).clone());
+        }
+        node.metadata.keep(at, change)
+    }
+
+    fn kept(node: &mut Node, now: Moment) -> (Vec<Kept>, Option<Moment>) {
+        node.metadata.step(now)
+    }
+
+    fn sequence(node: &Node) -> u64 {
+        node.metadata.sequence()
+    }
+
+    fn saved(host: &mut Cluster, side: Side, ok: bool) {
+        let process = &mut host.node_mut(side).process;
+        let saving = process.saving.take();
+        if ok {
+            process.saved = saving;
+            host.content.journal.push(Happening::Saved { side });
+        }
+    }
+
+    fn preserve(node: &mut Node, op: BeforeOp, at: Moment) -> Step {
+        node.before.begin(at, op)
+    }
+
+    fn preserved(host: &mut Cluster, side: Side) -> Step {
+        let (now, mut changes) = (host.now, Vec::new());
+        let node = host.node_mut(side);
+        let step = node.before.step(now, &mut node.disk, &mut changes);
+        host.changed(side, changes);
+        step
+    }
+
+    fn send(host: &mut Cluster, side: Side, message: Message, body: &[u8], size: Bytes) {
+        host.transmit(side, message, body, size);
+    }
+
+    fn hang_up(host: &mut Cluster, side: Side, refused: bool, _: Moment) {
+        host.connection_over(side);
+        host.wire.close(side, false, "the other end hung up");
+        host.pump(side);
+        host.dial_later(side, refused);
+    }
+
+    fn pause(host: &mut Cluster, side: Side, pause: bool, at: Moment) {
+        host.node_mut(side).process.paused = pause;
+        if !pause {
+            host.push_node(at, side, NodeDue::Process(ProcessDue::Drain));
+        }
+    }
+
+    fn stopped(host: &mut Cluster, side: Side) {
+        host.end(side, Died::Stopped);
+        host.wire.close(side, false, "the process ended");
+        host.pump(side);
+    }
 }
 
 impl Cluster {
@@ -54,19 +186,11 @@ impl Cluster {
         };
         let request = Request { id, volume, operation };
         if node.hangs(now) {
-            self.push_node(now, side, NodeDue::Request(request));
+            self.push_node(now, side, NodeDue::Event(Box::new(Event::Request(request))));
         } else {
             self.handle(side, Event::Request(request));
         }
         true
-    }
-
-    /// The operator's hook is asked; how it behaves is the node's [`Hook`].
-    fn ask_hook(&mut self, side: Side) {
-        let Hook { takes, refuses } = self.node(side).hook;
-        self.journal.push(Happening::HookAsked { slow: !takes.is_zero(), refuses });
-        let refused = refuses.then(|| String::from("not now"));
-        self.push_node(self.now + takes, side, NodeDue::Hook(refused));
     }
 
     /// Clients use these volumes of a node from now on, and no others. Returns false where no process listens.
@@ -77,7 +201,7 @@ impl Cluster {
             return false;
         }
         if node.hangs(now) {
-            self.push_node(now, side, NodeDue::Used(volumes));
+            self.push_node(now, side, NodeDue::Event(Box::new(Event::Used { volumes })));
         } else {
             self.handle(side, Event::Used { volumes });
         }
@@ -92,65 +216,6 @@ impl Cluster {
         }
     }
 
-    pub(crate) fn perform(&mut self, side: Side, effects: &mut Vec<Effect>) {
-        for effect in effects.drain(..) {
-            self.tell_effect(side, &effect);
-            match effect {
-                Effect::Reply { request, answer } => self.reply(side, request, answer),
-                Effect::Store { io, volume, op, read_as } => {
-                    self.store(side, Io { io, volume, op, read_as });
-                }
-                Effect::Send(message) => {
-                    if let Message::Goodbye { parting: Parting::Protocol, text } = &message {
-                        self.journal.push(Happening::Accused { side, words: text.clone() });
-                    }
-                    if let Message::Ping(Ping { token, .. }) = message {
-                        self.journal.push(Happening::Pinged { side, token });
-                    }
-                    self.send(side, message);
-                }
-                Effect::Hangup { refused, .. } => {
-                    self.connection_over(side);
-                    self.wire.close(side, false, "the other end hung up");
-                    self.pump(side);
-                    self.dial_later(side, refused);
-                }
-                Effect::SaveSuperblock(superblock) => {
-                    self.node_mut(side).saving = Some(superblock.clone());
-                    self.keep(side, ledger::Change::Superblock(Box::new(superblock)));
-                }
-                Effect::Keep(Keep::Hot { ticket, add, remove }) => {
-                    self.keep(side, ledger::Change::Hot { ticket, add, remove });
-                }
-                Effect::Keep(Keep::Marks { page, bits }) => {
-                    self.keep(side, ledger::Change::Marks { page, bits });
-                }
-                Effect::Before(op) => {
-                    let now = self.now;
-                    let step = self.node_mut(side).before.begin(now, op);
-                    self.before_stepped(side, step);
-                }
-                Effect::Release(id) => self.node_mut(side).pool.release(id),
-                Effect::PauseReceiving(pause) => {
-                    self.node_mut(side).paused = pause;
-                    if !pause {
-                        self.push_node(self.now, side, NodeDue::Drain);
-                    }
-                }
-                Effect::CommandDone { id, result } => {
-                    let result = result.map(|done| done.text);
-                    self.journal.push(Happening::Commanded { side, id, result });
-                }
-                Effect::Note(note) => {
-                    self.journal.push(Happening::Noted { side, words: note.text });
-                }
-                Effect::DismissClients => {}
-                Effect::Stopped => self.stopped(side),
-                Effect::AskHook => self.ask_hook(side),
-            }
-        }
-    }
-
     fn reply(&mut self, side: Side, request: RequestId, answer: Answer) {
         let answer = match answer {
             Answer::Done(_) => Replied::Done,
@@ -162,12 +227,11 @@ impl Cluster {
                 Replied::Read(stamps)
             }
         };
-        self.journal.push(Happening::Replied { side, request, answer });
+        self.content.journal.push(Happening::Replied { side, request, answer });
     }
 
-    fn store(&mut self, side: Side, asked: Io) {
-        let now = self.now;
-        let Io { io, volume, op, .. } = asked;
+    fn store(&mut self, side: Side, asked: &Io, at: Moment) -> Moment {
+        let &Io { io, volume, op, .. } = asked;
         let node = &mut self.nodes[side.index()];
         let changed = op.changes();
         // What is pulled from the peer is no write of a client's.
@@ -181,31 +245,30 @@ impl Cluster {
         };
         if !node.disk.fits(op) {
             let words = format!("{op:?} of volume {}", volume.0);
-            self.journal.push(Happening::Misfit { side, words });
+            self.content.journal.push(Happening::Misfit { side, words });
         }
         let awaited = node.disk.awaits_overlap();
-        let at = node.disk.begin(now, io, volume, op, stamps, leading);
+        let ends = node.disk.begin(at, io, volume, op, stamps, leading);
         if awaited && !node.disk.awaits_overlap() {
-            self.journal.push(Happening::FlushOverlapped);
+            self.content.journal.push(Happening::FlushOverlapped);
         }
         if let Some(extent) = changed {
             let blocks: Vec<_> = places(volume, extent).collect();
             let stamps = stamps.map_or_else(|| vec![Stamp::ZEROS; blocks.len()], <[_]>::to_vec);
             let first = blocks.first().map_or(0, |place| place.block);
-            self.journal.push(Happening::Issued { side, volume, first, stamps, leading });
+            self.content.journal.push(Happening::Issued { side, volume, first, stamps, leading });
         }
         self.damaged(side);
-        self.push_node(at, side, NodeDue::StoreEnd(asked));
+        ends
     }
 
-    pub(crate) fn store_end(&mut self, side: Side, asked: Io) {
+    fn stored(&mut self, side: Side, asked: Io) -> StoreOutcome {
         let mut changes = Vec::new();
         let node = &mut self.nodes[side.index()];
         let ended = node.disk.end(asked.io, &mut changes);
         if let Some(Lied { lie, places }) = node.disk.take_lied() {
-            self.journal.push(Happening::Lied { side, lie, places });
+            self.content.journal.push(Happening::Lied { side, lie, places });
         }
-        let io = asked.io;
         let outcome = match ended {
             Ended::Done => StoreOutcome::Done,
             Ended::Failed(fault) => StoreOutcome::Failed(fault),
@@ -214,7 +277,7 @@ impl Cluster {
         };
         self.damaged(side);
         self.changed(side, changes);
-        self.handle(side, Event::StoreDone { io, outcome });
+        outcome
     }
 
     /// What the engine is to get of the blocks that were read.
@@ -247,7 +310,7 @@ impl Cluster {
                 let runs = digest::unequal(volume, extent, pool.stamps(payload), &stamps);
                 let blocks = runs.iter().flat_map(|run| places(volume, *run));
                 let differ = blocks.map(|place| Happening::Differs { side, place });
-                self.journal.extend(differ);
+                self.content.journal.extend(differ);
                 StoreOutcome::Verified(runs)
             }
         }
@@ -258,10 +321,10 @@ impl Cluster {
         let disk = &mut self.node_mut(side).disk;
         let (torn, dropped) = (disk.take_torn(), disk.take_dropped());
         if torn > 0 {
-            self.journal.push(Happening::Torn { side });
+            self.content.journal.push(Happening::Torn { side });
         }
         if let Some(Dropped { volumes, hidden, visible }) = dropped {
-            self.journal.push(Happening::Dropped { side, volumes, hidden, visible });
+            self.content.journal.push(Happening::Dropped { side, volumes, hidden, visible });
         }
     }
 
@@ -272,14 +335,12 @@ impl Cluster {
 
     pub(crate) fn changed(&mut self, side: Side, changes: Vec<Change>) {
         for Change { place, stamp, tag } in changes {
-            self.journal.push(Happening::Changed { side, place, stamp, leading: tag });
+            self.content.journal.push(Happening::Changed { side, place, stamp, leading: tag });
         }
     }
 
     /// Sends a message through its bytes: what the decoder makes of them is what travels.
-    fn send(&mut self, side: Side, message: Message) {
-        let mut body = Vec::with_capacity(64);
-        message.encode(&mut body);
+    fn transmit(&mut self, side: Side, message: Message, body: &[u8], size: Bytes) {
         let length = message.payload_length();
         let stamps = match message.payload() {
             Some(payload) => self.node(side).pool.stamps(payload).to_vec(),
@@ -288,21 +349,20 @@ impl Cluster {
         if let Message::Item(item) = &message
             && item.kind.changes_data()
             && !item.resync
-            && item.sequence > self.node(side).sent
+            && item.sequence > self.node(side).process.sent
         {
-            self.node_mut(side).sent = item.sequence;
+            self.node_mut(side).process.sent = item.sequence;
             let blocks: Vec<_> = places(item.volume, item.extent).collect();
             let stamps =
                 if stamps.is_empty() { vec![Stamp::ZEROS; blocks.len()] } else { stamps.clone() };
             let first = blocks.first().map_or(0, |place| place.block);
             let (at, volume) = (item.sequence, item.volume);
-            self.journal.push(Happening::Sent { side, at, volume, first, stamps });
+            self.content.journal.push(Happening::Sent { side, at, volume, first, stamps });
         }
         if let Message::Ack(ack) = &message {
-            self.journal.push(Happening::Reported { side, durable: ack.durable });
+            self.content.journal.push(Happening::Reported { side, durable: ack.durable });
         }
-        let size = Bytes((HEADER_BYTES + body.len()) as u64 + u64::from(length));
-        let Ok(read) = Message::decode(message.code(), &body, length) else {
+        let Ok(read) = Message::decode(message.code(), body, length) else {
             panic!("{side} sends an unreadable message: {message:?}")
         };
         if self.wire.send(side, size, Cargo::Message(read, stamps)) {
@@ -318,30 +378,22 @@ impl Cluster {
         match parcel.cargo {
             Cargo::Opened => {
                 let now = self.now;
-                self.node_mut(side).dialled = (now, false);
-                self.journal.push(Happening::Connected { side });
+                self.node_mut(side).process.dialled = (now, false);
+                self.content.journal.push(Happening::Connected { side });
                 self.handle(side, Event::Connected);
             }
-            Cargo::Message(mut message, stamps) => {
+            Cargo::Message(message, stamps) => {
                 let now = self.now;
                 let unserved = is_turning_away(&message);
                 let node = self.node_mut(side);
                 // An attempt on which nothing but that came is one that failed: the peer does not serve the group.
-                node.dialled.1 |= !unserved;
-                node.read_at = Some(node.clock.read(now));
+                node.process.dialled.1 |= !unserved;
+                node.process.read_at = Some(node.clock.read(now));
                 if unserved {
-                    self.journal.push(Happening::TurnedAway { side });
+                    self.content.journal.push(Happening::TurnedAway { side });
                 }
                 self.arrives(side, &message, &stamps);
-                let digests =
-                    matches!(&message, Message::Item(Item { kind: ItemKind::Verify, .. }));
-                if message.payload().is_some() {
-                    let pool = &mut self.node_mut(side).pool;
-                    let payload =
-                        if digests { pool.take_digests(stamps) } else { pool.take(stamps) };
-                    message.name_payload(payload.id);
-                }
-                self.handle(side, Event::Message(message));
+                self.receive(side, message, stamps);
             }
             Cargo::Closed(why) => {
                 let replaced =
@@ -372,7 +424,9 @@ impl Cluster {
 
     fn arrives(&mut self, side: Side, message: &Message, stamps: &[Stamp]) {
         let item = match message {
-            Message::Start(_) => return self.journal.push(Happening::StreamBegins { side }),
+            Message::Start(_) => {
+                return self.content.journal.push(Happening::StreamBegins { side });
+            }
             Message::Item(item) if item.kind == ItemKind::Same || item.kind.changes_data() => item,
             _ => return,
         };
@@ -384,84 +438,14 @@ impl Cluster {
             _ => vec![Stamp::ZEROS; places.len()],
         };
         let first = places.first().map_or(0, |place| place.block);
-        self.journal.push(Happening::Received { side, at, volume, first, blocks, stamps });
-    }
-
-    fn keep(&mut self, side: Side, change: ledger::Change) {
-        let now = self.now;
-        if let Some(at) = self.node_mut(side).metadata.keep(now, change) {
-            self.push_node(at, side, NodeDue::MetadataStep);
-        }
-    }
-
-    /// A step of the metadata file ends.
-    pub(crate) fn metadata_step(&mut self, side: Side) {
-        let now = self.now;
-        let (kept, next) = self.node_mut(side).metadata.step(now);
-        if let Some(at) = next {
-            self.push_node(at, side, NodeDue::MetadataStep);
-        }
-        for kept in kept {
-            let sequence = self.node(side).metadata.sequence();
-            let event = match kept {
-                Kept::Superblock { ok } => {
-                    self.saved(side, ok);
-                    Event::SuperblockSaved { ok, sequence }
-                }
-                Kept::Hot { ticket, ok } => {
-                    Event::Kept { kept: helio_engine::Kept::Hot { ticket }, ok, sequence }
-                }
-                Kept::Marks { page, ok } => {
-                    Event::Kept { kept: helio_engine::Kept::Marks { page }, ok, sequence }
-                }
-            };
-            self.handle(side, event);
-        }
-    }
-
-    pub(crate) fn before_step(&mut self, side: Side) {
-        let (now, mut changes) = (self.now, Vec::new());
-        let node = self.node_mut(side);
-        let step = node.before.step(now, &mut node.disk, &mut changes);
-        self.changed(side, changes);
-        self.before_stepped(side, step);
-    }
-
-    fn before_stepped(&mut self, side: Side, step: BeforeStep) {
-        match step {
-            BeforeStep::At(at) => self.push_node(at, side, NodeDue::BeforeStep),
-            BeforeStep::Over(outcome) => self.handle(side, Event::BeforeDone(outcome)),
-        }
-    }
-
-    pub(crate) fn saved(&mut self, side: Side, ok: bool) {
-        let node = self.node_mut(side);
-        let saving = node.saving.take();
-        if ok {
-            node.saved = saving;
-            self.journal.push(Happening::Saved { side });
-        }
-    }
-
-    fn stopped(&mut self, side: Side) {
-        self.end(side, Died::Stopped);
-        self.wire.close(side, false, "the process ended");
-        self.pump(side);
+        self.content.journal.push(Happening::Received { side, at, volume, first, blocks, stamps });
     }
 
     pub(crate) fn tell_event(&mut self, side: Side, event: &Event) {
-        if self.telling
+        if self.content.telling
             && let Some(words) = words::of_event(event)
         {
-            self.journal.push(Happening::Told { side, words });
-        }
-    }
-
-    fn tell_effect(&mut self, side: Side, effect: &Effect) {
-        if self.telling
-            && let Some(words) = words::of_effect(effect)
-        {
-            self.journal.push(Happening::Told { side, words });
+            self.content.journal.push(Happening::Told { side, words });
         }
     }
 }
