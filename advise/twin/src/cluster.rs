@@ -5,7 +5,7 @@ use crate::happening::{Died, Happening};
 use crate::host::{Due, Host, NodeDue};
 use crate::node::{Node, Pause, Side};
 use crate::stamps::Stamps;
-use crate::wire::{Breakage, Cargo, Parcel, Wire};
+use crate::wire::{Breakage, Cargo, Parcel, Wire, retry_after};
 use core::time::Duration;
 use helio_engine::{Answer, Command, CommandId, Effect, Event};
 use helio_ledger::LedgerError;
@@ -14,9 +14,6 @@ use helio_units::{Moment, Sequence};
 
 /// A shard takes several events before it settles, but not for longer than this.
 const SETTLES_WITHIN: Duration = Duration::from_micros(30);
-/// A first attempt to connect again comes after this; then twice as late each time, up to the longest.
-const DIAL_AFTER: Duration = Duration::from_millis(100);
-const DIAL_LONGEST: Duration = Duration::from_secs(2);
 /// An engine that asks so often in a row for a moment that has passed would keep a processor busy with nothing.
 const OVERDUE_MAX: u32 = 10_000;
 /// After a refusal.
@@ -76,62 +73,12 @@ impl Cluster {
         into.append(&mut self.content.journal);
     }
 
-    fn push_wire(&mut self, at: Moment, due: WireDue) {
+    pub(crate) fn push_wire(&mut self, at: Moment, due: WireDue) {
         self.push(at, Due::Other(due));
     }
 
     fn push_process(&mut self, at: Moment, side: Side, due: ProcessDue) {
         self.push_node(at, side, NodeDue::Process(due));
-    }
-
-    pub(crate) fn wire_due(&mut self, due: WireDue) {
-        match due {
-            WireDue::Arrive { from } => {
-                if let Some(parcel) = self.wire.arrive(from) {
-                    self.wire.ends[from.other().index()].inbox.push_back(parcel);
-                    self.drain(from.other());
-                }
-            }
-            WireDue::Took { side, epoch, bytes } => {
-                let node = self.node(side);
-                if node.hangs(self.now) {
-                    let until = node.hung_until;
-                    self.push_wire(until, due);
-                } else if self.wire.ends[side.index()].epoch == Some(epoch) {
-                    self.handle(side, Event::LinkTook { bytes });
-                }
-            }
-            WireDue::Dial { side } => self.dial(side),
-            WireDue::DialFailed { side, life, began } => self.dial_failed(side, life, began),
-            WireDue::Establish { side, epoch } => self.establish(side, epoch),
-            WireDue::Accept { side, epoch } => self.accept(side, epoch),
-            WireDue::Broken { side, epoch } => {
-                if self.wire.ends[side.index()].epoch == Some(epoch) {
-                    let size = helio_units::Bytes::ZERO;
-                    let parcel = Parcel { epoch, size, cargo: Cargo::Closed("connection reset") };
-                    self.wire.ends[side.index()].inbox.push_back(parcel);
-                    self.drain(side);
-                }
-            }
-        }
-    }
-
-    pub(crate) fn process_due(&mut self, side: Side, due: ProcessDue) {
-        match due {
-            ProcessDue::Wake => {
-                if self.node(side).process.wake_at <= self.now {
-                    self.node_mut(side).process.wake_at = Moment::NEVER;
-                    self.handle(side, Event::Tick);
-                }
-            }
-            ProcessDue::Settle => {
-                if self.node(side).process.settling {
-                    self.settle(side);
-                }
-            }
-            ProcessDue::Drain => self.drain(side),
-            ProcessDue::Undone => self.go_on(side),
-        }
     }
 
     /// Hands an event to the engine of a node that runs, and does what it asks for.
@@ -185,7 +132,7 @@ impl Cluster {
     }
 
     /// The process goes on with what it was about to do; it looks at its clock once more before it sends replies.
-    fn go_on(&mut self, side: Side) {
+    pub(crate) fn go_on(&mut self, side: Side) {
         let Node { engine, clock, process, .. } = &mut self.nodes[side.index()];
         let mut effects = core::mem::take(&mut process.undone);
         if let Some(engine) = engine {
@@ -195,7 +142,7 @@ impl Cluster {
         self.settle(side);
     }
 
-    fn settle(&mut self, side: Side) {
+    pub(crate) fn settle(&mut self, side: Side) {
         self.node_mut(side).process.settling = false;
         let mut effects = core::mem::take(&mut self.effects);
         let Node { engine, clock, .. } = &mut self.nodes[side.index()];
@@ -217,8 +164,8 @@ impl Cluster {
             self.content.journal.push(Happening::Spins { side });
         }
         let node = self.node(side);
-        if wake < node.process.wake_at {
-            self.node_mut(side).process.wake_at = wake;
+        if wake < node.process.wake.unwrap_or(Moment::NEVER) {
+            self.node_mut(side).process.wake = Some(wake);
             self.push_process(wake, side, ProcessDue::Wake);
         }
         if !holds_line {
@@ -264,8 +211,7 @@ impl Cluster {
     /// Tries to connect again after a while.
     pub(crate) fn dial_later(&mut self, side: Side, refused: bool) {
         let end = &mut self.wire.ends[side.index()];
-        let usual = (DIAL_AFTER * 2u32.pow(end.failures.min(5))).min(DIAL_LONGEST);
-        end.failures += 1;
+        let usual = retry_after(&mut end.failures);
         let pause = if refused { DIAL_REFUSED } else { usual };
         let jitter = Duration::from_nanos(self.content.dice.below(pause.as_nanos() as u64 / 2));
         end.retry_at = self.now + pause + jitter;
@@ -273,7 +219,7 @@ impl Cluster {
         self.push_wire(at, WireDue::Dial { side });
     }
 
-    fn dial(&mut self, side: Side) {
+    pub(crate) fn dial(&mut self, side: Side) {
         let now = self.now;
         let end = &self.wire.ends[side.index()];
         let here = self.node(side);
@@ -313,7 +259,7 @@ impl Cluster {
     }
 
     /// A node learns that its attempt to connect failed, unless it is connected meanwhile.
-    fn dial_failed(&mut self, side: Side, life: u64, began: Began) {
+    pub(crate) fn dial_failed(&mut self, side: Side, life: u64, began: Began) {
         let node = self.node(side);
         if node.life != life || !node.is_up() || self.wire.ends[side.index()].epoch.is_some() {
             return;
@@ -337,7 +283,7 @@ impl Cluster {
 
     /// A node accepts what the other believes in for a while already; what it held before ends only now. If it died
     /// meanwhile, or met the other elsewhere, the other is told.
-    fn accept(&mut self, side: Side, epoch: u64) {
+    pub(crate) fn accept(&mut self, side: Side, epoch: u64) {
         let end = &mut self.wire.ends[side.index()];
         let waited = end.accepting == epoch;
         if waited {
@@ -355,7 +301,7 @@ impl Cluster {
         }
     }
 
-    fn establish(&mut self, side: Side, epoch: u64) {
+    pub(crate) fn establish(&mut self, side: Side, epoch: u64) {
         self.wire.dialling = false;
         if !self.node(side).listens() {
             return;
@@ -472,7 +418,7 @@ impl Cluster {
         let node = self.node_mut(side);
         node.clock.leap(now, by);
         if node.is_up() {
-            node.process.wake_at = now;
+            node.process.wake = Some(now);
             self.push_process(now, side, ProcessDue::Wake);
         }
     }

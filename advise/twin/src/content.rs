@@ -70,10 +70,12 @@ pub trait Content: Debug + Sized {
     fn tell(host: &mut Host<Self>, side: Side, event: Event);
 
     /// Something happened, if anything keeps a list of it.
-    fn happened(&mut self, what: impl FnOnce() -> Happening);
+    fn happened(&mut self, _: impl FnOnce() -> Happening) {}
 
     /// Whether that list is to tell every event and effect in words.
-    fn tells(&self) -> bool;
+    fn tells(&self) -> bool {
+        false
+    }
 
     /// A client is answered.
     fn reply(host: &mut Host<Self>, side: Side, request: RequestId, answer: Answer);
@@ -94,7 +96,7 @@ pub trait Content: Debug + Sized {
     fn sequence(node: &Node<Self>) -> u64;
 
     /// A superblock was saved, or could not be.
-    fn saved(host: &mut Host<Self>, side: Side, ok: bool);
+    fn saved(_: &mut Host<Self>, _: Side, _: bool) {}
 
     /// The before-image file begins an operation at `at`.
     fn preserve(node: &mut Node<Self>, op: BeforeOp, at: Moment) -> Step;
@@ -111,6 +113,6 @@ pub trait Content: Debug + Sized {
     /// From `at` on the process reads nothing from its peer, or reads on.
     fn pause(host: &mut Host<Self>, side: Side, pause: bool, at: Moment);
 
-    /// The process ends by itself.
-    fn stopped(host: &mut Host<Self>, side: Side);
+    /// The process ends by itself, if it can.
+    fn stopped(_: &mut Host<Self>, _: Side) {}
 }

@@ -24,15 +24,8 @@ pub struct Io {
 /// What falls due. What names a `life` means nothing to a later one of its node.
 #[derive(Debug)]
 pub enum Due<C: Content> {
-    /// Of a node.
-    Node {
-        /// Which.
-        side: Side,
-        /// In which life.
-        life: u64,
-        /// What.
-        what: NodeDue<C>,
-    },
+    /// Of a node, in one of its lives.
+    Node { side: Side, life: u64, what: NodeDue<C> },
     /// Of what lies between the nodes.
     Other(C::Due),
 }

@@ -198,7 +198,7 @@ impl<C: Content> Node<C> {
 }
 
 /// The process of a node with content: it takes one event at a time, and settles soon afterwards.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Process {
     /// Its daemon runs and does not serve the group: the group failed, or could not be opened. No engine runs then.
     pub(crate) unserved: bool,
@@ -214,7 +214,8 @@ pub struct Process {
     pub(crate) paused: bool,
     /// The last item of its line that was sent once.
     pub(crate) sent: Sequence,
-    pub(crate) wake_at: Moment,
+    /// When it is woken.
+    pub(crate) wake: Option<Moment>,
     /// How often in a row it asked for a moment that had passed.
     pub(crate) overdue: u32,
     pub(crate) settling: bool,
@@ -222,28 +223,11 @@ pub struct Process {
     pub(crate) saved: Option<Superblock>,
 }
 
-impl Process {
-    const NEW: Self = Self {
-        unserved: false,
-        pause: None,
-        undone: Vec::new(),
-        dialled: (Moment::ZERO, false),
-        read_at: None,
-        paused: false,
-        sent: Sequence::ZERO,
-        wake_at: Moment::NEVER,
-        overdue: 0,
-        settling: false,
-        saving: None,
-        saved: None,
-    };
-}
-
 impl Node<Stamps> {
     /// A node that never ran.
     #[must_use]
     pub fn new(config: Config, disk: Disk, metadata: Metadata, before: Before) -> Self {
-        Self::with(config, (disk, metadata, before), Pool::default(), Process::NEW)
+        Self::with(config, (disk, metadata, before), Pool::default(), Process::default())
     }
 
     /// When its process last read a message, by its own clock.
@@ -296,7 +280,7 @@ impl Node<Stamps> {
         let saved = superblock.unwrap_or_else(|| new_superblock(&self.config));
         (self.hung_until, self.hung_since) = (now, now);
         let Process { dialled, overdue, .. } = self.process;
-        self.process = Process { dialled, overdue, saved: Some(saved), ..Process::NEW };
+        self.process = Process { dialled, overdue, saved: Some(saved), ..Process::default() };
         let members = self.disk.members();
         let shown = self.begin(now, found, members, (incarnation, seed));
         let Some(engine) = &mut self.engine else { return Ok(()) };
@@ -321,7 +305,7 @@ impl Node<Stamps> {
     pub(crate) fn go_on_at(&mut self, now: Moment, suspended: Moment, life: u64) {
         self.clock.stand_still(suspended, now);
         self.life = life;
-        self.process.wake_at = Moment::NEVER;
+        self.process.wake = None;
         (self.hung_until, self.hung_since) = (now, now);
     }
 
@@ -341,6 +325,6 @@ impl Node<Stamps> {
         let Process { dialled, overdue, sent, read_at, saved, .. } = &mut self.process;
         let (dialled, overdue, sent, read_at) = (*dialled, *overdue, *sent, *read_at);
         let saved = saved.take();
-        self.process = Process { dialled, overdue, sent, read_at, saved, ..Process::NEW };
+        self.process = Process { dialled, overdue, sent, read_at, saved, ..Process::default() };
     }
 }

@@ -69,11 +69,53 @@ impl Content for Stamps {
     }
 
     fn node_due(host: &mut Cluster, side: Side, due: ProcessDue) {
-        host.process_due(side, due);
+        match due {
+            ProcessDue::Wake => {
+                let now = host.now;
+                if host.node_mut(side).process.wake.take_if(|at| *at <= now).is_some() {
+                    host.handle(side, Event::Tick);
+                }
+            }
+            ProcessDue::Settle => {
+                if host.node(side).process.settling {
+                    host.settle(side);
+                }
+            }
+            ProcessDue::Drain => host.drain(side),
+            ProcessDue::Undone => host.go_on(side),
+        }
     }
 
     fn due(host: &mut Cluster, due: WireDue) {
-        host.wire_due(due);
+        match due {
+            WireDue::Arrive { from } => {
+                if let Some(parcel) = host.wire.arrive(from) {
+                    host.wire.ends[from.other().index()].inbox.push_back(parcel);
+                    host.drain(from.other());
+                }
+            }
+            WireDue::Took { side, epoch, bytes } => {
+                let node = host.node(side);
+                if node.hangs(host.now) {
+                    let until = node.hung_until;
+                    host.push_wire(until, due);
+                } else if host.wire.ends[side.index()].epoch == Some(epoch) {
+                    host.handle(side, Event::LinkTook { bytes });
+                }
+            }
+            WireDue::Dial { side } => host.dial(side),
+            WireDue::DialFailed { side, life, began } => host.dial_failed(side, life, began),
+            WireDue::Establish { side, epoch } => host.establish(side, epoch),
+            WireDue::Accept { side, epoch } => host.accept(side, epoch),
+            WireDue::Broken { side, epoch } => {
+                if host.wire.ends[side.index()].epoch == Some(epoch) {
+                    let size = helio_units::Bytes::ZERO;
+                    let parcel = Parcel { epoch, size, cargo: Cargo::Closed("connection reset") };
+                    host.wire.ends[side.index()].inbox.push_back(parcel);
+                    host.drain(side);
+                }
+            }
+        }
     }
 
     fn tell(host: &mut Cluster, side: Side, event: Event) {
@@ -89,15 +131,67 @@ impl Content for Stamps {
     }
 
     fn reply(host: &mut Cluster, side: Side, request: RequestId, answer: Answer) {
-        host.reply(side, request, answer);
+        let answer = match answer {
+            Answer::Done(_) => Replied::Done,
+            Answer::Denied(denial) => Replied::Denied(denial),
+            Answer::Read(payload) => {
+                let pool = &mut host.node_mut(side).pool;
+                let stamps = pool.stamps(payload).to_vec();
+                pool.release(payload.id);
+                Replied::Read(stamps)
+            }
+        };
+        host.content.journal.push(Happening::Replied { side, request, answer });
     }
 
     fn store(host: &mut Cluster, side: Side, asked: &Io, at: Moment) -> Moment {
-        host.store(side, asked, at)
+        let &Io { io, volume, op, .. } = asked;
+        let node = &mut host.nodes[side.index()];
+        let changed = op.changes();
+        // What is pulled from the peer is no write of a client's.
+        let leading = node.engine.as_ref().is_some_and(|engine| {
+            engine.view().holds_line()
+                && !changed.is_some_and(|extent| engine.view().is_pulling(volume, extent))
+        });
+        let stamps = match op {
+            StoreOp::Write { payload, .. } => Some(node.pool.stamps(payload)),
+            _ => None,
+        };
+        if !node.disk.fits(op) {
+            let words = format!("{op:?} of volume {}", volume.0);
+            host.content.journal.push(Happening::Misfit { side, words });
+        }
+        let awaited = node.disk.awaits_overlap();
+        let ends = node.disk.begin(at, io, volume, op, stamps, leading);
+        if awaited && !node.disk.awaits_overlap() {
+            host.content.journal.push(Happening::FlushOverlapped);
+        }
+        if let Some(extent) = changed {
+            let blocks: Vec<_> = places(volume, extent).collect();
+            let stamps = stamps.map_or_else(|| vec![Stamp::ZEROS; blocks.len()], <[_]>::to_vec);
+            let first = blocks.first().map_or(0, |place| place.block);
+            host.content.journal.push(Happening::Issued { side, volume, first, stamps, leading });
+        }
+        host.damaged(side);
+        ends
     }
 
     fn stored(host: &mut Cluster, side: Side, asked: Io) -> StoreOutcome {
-        host.stored(side, asked)
+        let mut changes = Vec::new();
+        let node = &mut host.nodes[side.index()];
+        let ended = node.disk.end(asked.io, &mut changes);
+        if let Some(Lied { lie, places }) = node.disk.take_lied() {
+            host.content.journal.push(Happening::Lied { side, lie, places });
+        }
+        let outcome = match ended {
+            Ended::Done => StoreOutcome::Done,
+            Ended::Failed(fault) => StoreOutcome::Failed(fault),
+            Ended::Empty(empty) => StoreOutcome::Empty(empty),
+            Ended::Read(stamps) => host.report(side, asked, stamps),
+        };
+        host.damaged(side);
+        host.changed(side, changes);
+        outcome
     }
 
     fn keep(node: &mut Node, change: ledger::Change, at: Moment) -> Option<Moment> {
@@ -136,8 +230,35 @@ impl Content for Stamps {
         step
     }
 
+    /// Sends a message through its bytes: what the decoder makes of them is what travels.
     fn send(host: &mut Cluster, side: Side, message: Message, body: &[u8], size: Bytes) {
-        host.transmit(side, message, body, size);
+        let length = message.payload_length();
+        let stamps = match message.payload() {
+            Some(payload) => host.node(side).pool.stamps(payload).to_vec(),
+            None => Vec::new(),
+        };
+        if let Message::Item(item) = &message
+            && item.kind.changes_data()
+            && !item.resync
+            && item.sequence > host.node(side).process.sent
+        {
+            host.node_mut(side).process.sent = item.sequence;
+            let blocks: Vec<_> = places(item.volume, item.extent).collect();
+            let stamps =
+                if stamps.is_empty() { vec![Stamp::ZEROS; blocks.len()] } else { stamps.clone() };
+            let first = blocks.first().map_or(0, |place| place.block);
+            let (at, volume) = (item.sequence, item.volume);
+            host.content.journal.push(Happening::Sent { side, at, volume, first, stamps });
+        }
+        if let Message::Ack(ack) = &message {
+            host.content.journal.push(Happening::Reported { side, durable: ack.durable });
+        }
+        let Ok(read) = Message::decode(message.code(), body, length) else {
+            panic!("{side} sends an unreadable message: {message:?}")
+        };
+        if host.wire.send(side, size, Cargo::Message(read, stamps)) {
+            host.pump(side);
+        }
     }
 
     fn hang_up(host: &mut Cluster, side: Side, refused: bool, _: Moment) {
@@ -216,70 +337,6 @@ impl Cluster {
         }
     }
 
-    fn reply(&mut self, side: Side, request: RequestId, answer: Answer) {
-        let answer = match answer {
-            Answer::Done(_) => Replied::Done,
-            Answer::Denied(denial) => Replied::Denied(denial),
-            Answer::Read(payload) => {
-                let pool = &mut self.node_mut(side).pool;
-                let stamps = pool.stamps(payload).to_vec();
-                pool.release(payload.id);
-                Replied::Read(stamps)
-            }
-        };
-        self.content.journal.push(Happening::Replied { side, request, answer });
-    }
-
-    fn store(&mut self, side: Side, asked: &Io, at: Moment) -> Moment {
-        let &Io { io, volume, op, .. } = asked;
-        let node = &mut self.nodes[side.index()];
-        let changed = op.changes();
-        // What is pulled from the peer is no write of a client's.
-        let leading = node.engine.as_ref().is_some_and(|engine| {
-            engine.view().holds_line()
-                && !changed.is_some_and(|extent| engine.view().is_pulling(volume, extent))
-        });
-        let stamps = match op {
-            StoreOp::Write { payload, .. } => Some(node.pool.stamps(payload)),
-            _ => None,
-        };
-        if !node.disk.fits(op) {
-            let words = format!("{op:?} of volume {}", volume.0);
-            self.content.journal.push(Happening::Misfit { side, words });
-        }
-        let awaited = node.disk.awaits_overlap();
-        let ends = node.disk.begin(at, io, volume, op, stamps, leading);
-        if awaited && !node.disk.awaits_overlap() {
-            self.content.journal.push(Happening::FlushOverlapped);
-        }
-        if let Some(extent) = changed {
-            let blocks: Vec<_> = places(volume, extent).collect();
-            let stamps = stamps.map_or_else(|| vec![Stamp::ZEROS; blocks.len()], <[_]>::to_vec);
-            let first = blocks.first().map_or(0, |place| place.block);
-            self.content.journal.push(Happening::Issued { side, volume, first, stamps, leading });
-        }
-        self.damaged(side);
-        ends
-    }
-
-    fn stored(&mut self, side: Side, asked: Io) -> StoreOutcome {
-        let mut changes = Vec::new();
-        let node = &mut self.nodes[side.index()];
-        let ended = node.disk.end(asked.io, &mut changes);
-        if let Some(Lied { lie, places }) = node.disk.take_lied() {
-            self.content.journal.push(Happening::Lied { side, lie, places });
-        }
-        let outcome = match ended {
-            Ended::Done => StoreOutcome::Done,
-            Ended::Failed(fault) => StoreOutcome::Failed(fault),
-            Ended::Empty(empty) => StoreOutcome::Empty(empty),
-            Ended::Read(stamps) => self.report(side, asked, stamps),
-        };
-        self.damaged(side);
-        self.changed(side, changes);
-        outcome
-    }
-
     /// What the engine is to get of the blocks that were read.
     fn report(&mut self, side: Side, asked: Io, stamps: Vec<Stamp>) -> StoreOutcome {
         let Io { volume, op, read_as, .. } = asked;
@@ -336,37 +393,6 @@ impl Cluster {
     pub(crate) fn changed(&mut self, side: Side, changes: Vec<Change>) {
         for Change { place, stamp, tag } in changes {
             self.content.journal.push(Happening::Changed { side, place, stamp, leading: tag });
-        }
-    }
-
-    /// Sends a message through its bytes: what the decoder makes of them is what travels.
-    fn transmit(&mut self, side: Side, message: Message, body: &[u8], size: Bytes) {
-        let length = message.payload_length();
-        let stamps = match message.payload() {
-            Some(payload) => self.node(side).pool.stamps(payload).to_vec(),
-            None => Vec::new(),
-        };
-        if let Message::Item(item) = &message
-            && item.kind.changes_data()
-            && !item.resync
-            && item.sequence > self.node(side).process.sent
-        {
-            self.node_mut(side).process.sent = item.sequence;
-            let blocks: Vec<_> = places(item.volume, item.extent).collect();
-            let stamps =
-                if stamps.is_empty() { vec![Stamp::ZEROS; blocks.len()] } else { stamps.clone() };
-            let first = blocks.first().map_or(0, |place| place.block);
-            let (at, volume) = (item.sequence, item.volume);
-            self.content.journal.push(Happening::Sent { side, at, volume, first, stamps });
-        }
-        if let Message::Ack(ack) = &message {
-            self.content.journal.push(Happening::Reported { side, durable: ack.durable });
-        }
-        let Ok(read) = Message::decode(message.code(), body, length) else {
-            panic!("{side} sends an unreadable message: {message:?}")
-        };
-        if self.wire.send(side, size, Cargo::Message(read, stamps)) {
-            self.pump(side);
         }
     }
 

@@ -7,8 +7,8 @@
 #![allow(unsafe_code)]
 
 use helio_engine::{
-    Command, CommandId, Config, Durable, Effect, Engine, Event, Keep, Kept, Operation, QueueConfig,
-    ReadAs, Request, ResyncConfig, Run, StoreOutcome, digest_piece,
+    Command, CommandId, Config, Durable, Effect, Engine, Event, Operation, QueueConfig, ReadAs,
+    Request, ResyncConfig, Run, StoreOutcome, digest_piece,
 };
 use helio_format::message::Message;
 use helio_format::superblock::Superblock;
@@ -160,10 +160,7 @@ impl Pair {
                 self.moved.push((n, Event::SuperblockSaved { ok: true, sequence: 1 }));
             }
             Effect::Keep(keep) => {
-                let kept = match keep {
-                    Keep::Hot { ticket, .. } => Kept::Hot { ticket },
-                    Keep::Marks { page, .. } => Kept::Marks { page },
-                };
+                let kept = keep.kept();
                 self.moved.push((n, Event::Kept { kept, ok: true, sequence: 1 }));
             }
             Effect::Hangup { why, .. } => {

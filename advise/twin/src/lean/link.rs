@@ -5,15 +5,13 @@ use super::sizes::{Sizes, Timer};
 use super::socket::{LinkModel, Transport, Way};
 use crate::Side;
 use crate::host::Host;
+use crate::wire::retry_after;
 use core::time::Duration;
 use helio_engine::Event;
 use helio_format::message::Message;
 use helio_netmodel::{Dice, Outage, Profile};
 use helio_units::{Bytes, Moment};
 
-/// Pauses between attempts to connect, as `edge/link` has them.
-const DIAL_AFTER: Duration = Duration::from_millis(100);
-const DIAL_LONGEST: Duration = Duration::from_secs(2);
 /// An attempt is repeated by the kernel after these, and given up by the daemon after the last.
 const ASKED_AGAIN: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(3)];
 const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
@@ -63,13 +61,6 @@ impl Link {
 
     pub(super) fn send(&mut self, side: Side, message: Message, size: Bytes) {
         self.ways[side.index()].send(message, size.0);
-    }
-
-    /// The pause before the next attempt to connect.
-    fn pause(&mut self) -> Duration {
-        let pause = (DIAL_AFTER * 2u32.pow(self.failures.min(5))).min(DIAL_LONGEST);
-        self.failures += 1;
-        pause
     }
 
     /// Gives both ways what holds at that moment: the outages of the run, and the weather. Returns when that ends.
@@ -134,7 +125,7 @@ impl Host<Sizes> {
         } else if let Some(up) = tries.into_iter().find(|at| self.wire.is_up(*at)) {
             self.set_timer(Timer::Stands, up + self.wire.round_trip());
         } else {
-            let at = now + CONNECT_PATIENCE + self.wire.pause();
+            let at = now + CONNECT_PATIENCE + retry_after(&mut self.wire.failures);
             self.set_timer(Timer::Dial, at);
         }
     }
@@ -166,7 +157,7 @@ impl Host<Sizes> {
     fn dial_later(&mut self, now: Moment) {
         let timers = [Timer::Dial, Timer::Stands].map(|timer| self.timer(timer.number()));
         if timers == [Moment::NEVER; 2] {
-            let at = now + self.wire.pause();
+            let at = now + retry_after(&mut self.wire.failures);
             self.set_timer(Timer::Dial, at);
         }
     }

@@ -9,7 +9,6 @@ use super::records::Records;
 use super::shard::Shard;
 use crate::Side;
 use crate::content::{Content, Payloads, Step};
-use crate::happening::Happening;
 use crate::host::{Due, Host, Io, NodeDue};
 use crate::node::Node;
 use core::convert::Infallible;
@@ -193,12 +192,6 @@ impl Content for Sizes {
         host.inbox(side, event);
     }
 
-    fn happened(&mut self, _: impl FnOnce() -> Happening) {}
-
-    fn tells(&self) -> bool {
-        false
-    }
-
     fn reply(host: &mut Host<Self>, side: Side, request: RequestId, answer: Answer) {
         if let Answer::Read(payload) = answer {
             host.node_mut(side).pool.release(payload.id);
@@ -254,8 +247,6 @@ impl Content for Sizes {
         node.metadata.sequence()
     }
 
-    fn saved(_: &mut Host<Self>, _: Side, _: bool) {}
-
     fn preserve(node: &mut Node<Self>, op: BeforeOp, at: Moment) -> Step {
         Step::Ends(match op {
             BeforeOp::Preserve { chunks } => {
@@ -287,9 +278,6 @@ impl Content for Sizes {
     fn pause(host: &mut Host<Self>, side: Side, pause: bool, at: Moment) {
         host.pause(side, pause, at);
     }
-
-    /// Nodes do not stop here: no command of a forecast asks for it.
-    fn stopped(_: &mut Host<Self>, _: Side) {}
 }
 
 impl Host<Sizes> {
