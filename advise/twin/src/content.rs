@@ -66,14 +66,14 @@ pub trait Content: Debug + Sized {
     /// Something else falls due.
     fn due(host: &mut Host<Self>, due: Self::Due);
 
-    /// An event reaches the process of a node.
-    fn tell(host: &mut Host<Self>, side: Side, event: Event);
+    /// The process of a node takes an event.
+    fn event(host: &mut Host<Self>, side: Side, event: Event);
 
     /// Something happened, if anything keeps a list of it.
     fn happened(&mut self, _: impl FnOnce() -> Happening) {}
 
-    /// Whether that list is to tell every event and effect in words.
-    fn tells(&self) -> bool {
+    /// Whether that list has every event and effect in words.
+    fn is_story(&self) -> bool {
         false
     }
 

@@ -151,11 +151,11 @@ impl<C: Content> Host<C> {
 
     fn node_due(&mut self, side: Side, what: NodeDue<C>) {
         match what {
-            NodeDue::Event(event) => C::tell(self, side, *event),
+            NodeDue::Event(event) => C::event(self, side, *event),
             NodeDue::Stored(asked) => {
                 let io = asked.io;
                 let outcome = C::stored(self, side, asked);
-                C::tell(self, side, Event::StoreDone { io, outcome });
+                C::event(self, side, Event::StoreDone { io, outcome });
             }
             NodeDue::Kept => self.kept(side),
             NodeDue::Preserved => {
@@ -169,7 +169,7 @@ impl<C: Content> Host<C> {
     /// Performs at `at` what the engine of a node asks for.
     pub(crate) fn perform(&mut self, side: Side, effects: &mut Vec<Effect>, at: Moment) {
         for effect in effects.drain(..) {
-            if self.content.tells()
+            if self.content.is_story()
                 && let Some(words) = words::of_effect(&effect)
             {
                 self.content.happened(|| Happening::Told { side, words });
@@ -248,7 +248,7 @@ impl<C: Content> Host<C> {
             let id = self.node_mut(side).pool.receive(&message, data);
             message.name_payload(id);
         }
-        C::tell(self, side, Event::Message(message));
+        C::event(self, side, Event::Message(message));
     }
 
     fn keep(&mut self, side: Side, change: Change, at: Moment) {
@@ -278,14 +278,14 @@ impl<C: Content> Host<C> {
                     Event::Kept { kept: Kept::Marks { page }, ok, sequence }
                 }
             };
-            C::tell(self, side, event);
+            C::event(self, side, event);
         }
     }
 
     fn preserve_step(&mut self, side: Side, step: Step) {
         match step {
             Step::Ends(at) => self.push_node(at, side, NodeDue::Preserved),
-            Step::Over(outcome) => C::tell(self, side, Event::BeforeDone(outcome)),
+            Step::Over(outcome) => C::event(self, side, Event::BeforeDone(outcome)),
         }
     }
 }

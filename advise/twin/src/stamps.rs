@@ -118,7 +118,7 @@ impl Content for Stamps {
         }
     }
 
-    fn tell(host: &mut Cluster, side: Side, event: Event) {
+    fn event(host: &mut Cluster, side: Side, event: Event) {
         host.handle(side, event);
     }
 
@@ -126,7 +126,7 @@ impl Content for Stamps {
         self.journal.push(what());
     }
 
-    fn tells(&self) -> bool {
+    fn is_story(&self) -> bool {
         self.telling
     }
 

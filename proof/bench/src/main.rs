@@ -168,7 +168,15 @@ impl Pair {
                 self.moved.push((1 - n, Event::Disconnected { why }));
             }
             Effect::Reply { .. } => self.answered += 1,
-            _ => {}
+            // Payloads are only names here, no operator sends commands, and neither node keeps an older image.
+            Effect::Release(_)
+            | Effect::PauseReceiving(_)
+            | Effect::Before(_)
+            | Effect::AskHook
+            | Effect::DismissClients
+            | Effect::CommandDone { .. }
+            | Effect::Note(_)
+            | Effect::Stopped => {}
         }
     }
 

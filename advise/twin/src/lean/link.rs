@@ -102,7 +102,7 @@ impl Host<Sizes> {
     /// The link becomes another.
     pub(super) fn lay(&mut self) {
         let ends = self.wire.lay(self.now);
-        self.set_timer(Timer::Weather, ends);
+        self.set_timer(Timer::Profile, ends);
         self.arm();
     }
 

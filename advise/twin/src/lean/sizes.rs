@@ -30,15 +30,15 @@ const LEAST: Duration = Duration::from_micros(1);
 /// What of a pair has one moment at which it falls due.
 #[derive(Clone, Copy, Debug)]
 pub enum Timer {
-    /// The link becomes another.
-    Weather,
+    /// The link gets another profile.
+    Profile,
     /// The next attempt to connect.
     Dial,
     /// The connection under way stands.
     Stands,
-    /// A side hears that the other one hung up.
+    /// A side receives the end of the connection that the other one closed.
     Parted(Side),
-    /// The socket's figures are told.
+    /// The primary's engine gets the figures of its socket.
     Measure,
     /// Something arrives from a side, or may leave there.
     Way(Side),
@@ -50,7 +50,7 @@ pub enum Timer {
 
 impl Timer {
     const ALL: [Self; 12] = [
-        Self::Weather,
+        Self::Profile,
         Self::Dial,
         Self::Stands,
         Self::Parted(Side::Paris),
@@ -67,7 +67,7 @@ impl Timer {
     /// Its place in the list of all.
     pub(super) const fn number(self) -> usize {
         match self {
-            Self::Weather => 0,
+            Self::Profile => 0,
             Self::Dial => 1,
             Self::Stands => 2,
             Self::Parted(side) => 3 + side.index(),
@@ -177,7 +177,7 @@ impl Content for Sizes {
 
     fn due(host: &mut Host<Self>, due: Timer) {
         match due {
-            Timer::Weather => host.lay(),
+            Timer::Profile => host.lay(),
             Timer::Dial => host.dial(),
             Timer::Stands => host.establish(),
             Timer::Parted(side) => host.lose(side, "the other end hung up"),
@@ -188,7 +188,7 @@ impl Content for Sizes {
         }
     }
 
-    fn tell(host: &mut Host<Self>, side: Side, event: Event) {
+    fn event(host: &mut Host<Self>, side: Side, event: Event) {
         host.inbox(side, event);
     }
 
@@ -402,5 +402,16 @@ impl Sizes {
         }
         let run = |extent: Extent| Run { extent, payload: Some(pool.take(extent.length)) };
         found.into_iter().map(run).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_of_a_timer_is_its_place() {
+        let numbers: Vec<usize> = Timer::ALL.into_iter().map(Timer::number).collect();
+        assert_eq!(numbers, (0..Timer::ALL.len()).collect::<Vec<_>>());
     }
 }
