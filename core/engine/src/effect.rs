@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Everything the engine can ask for.
 
-use crate::event::CommandId;
+use crate::event::{CommandId, Kept};
 use crate::refusal::{Denial, Refusal};
 use crate::stream::ack::AckProof;
 use alloc::boxed::Box;
@@ -79,6 +79,17 @@ pub enum Keep {
         /// All of its bits.
         bits: PageBits,
     },
+}
+
+impl Keep {
+    /// What [`crate::Event::Kept`] calls it.
+    #[must_use]
+    pub const fn kept(&self) -> Kept {
+        match *self {
+            Self::Hot { ticket, .. } => Kept::Hot { ticket },
+            Self::Marks { page, .. } => Kept::Marks { page },
+        }
+    }
 }
 
 /// What is done with the before-image file. One at a time, each ended by [`crate::Event::BeforeDone`].

@@ -7,8 +7,8 @@
 #![allow(unsafe_code)]
 
 use helio_engine::{
-    Command, CommandId, Config, Durable, Effect, Engine, Event, Keep, Kept, Operation, QueueConfig,
-    ReadAs, Request, ResyncConfig, Run, StoreOutcome, digest_piece,
+    Command, CommandId, Config, Durable, Effect, Engine, Event, Operation, QueueConfig, ReadAs,
+    Request, ResyncConfig, Run, StoreOutcome, digest_piece,
 };
 use helio_format::message::Message;
 use helio_format::superblock::Superblock;
@@ -154,10 +154,7 @@ impl Pair {
                 self.moved.push((n, Event::SuperblockSaved { ok: true, sequence: 1 }));
             }
             Effect::Keep(keep) => {
-                let kept = match keep {
-                    Keep::Hot { ticket, .. } => Kept::Hot { ticket },
-                    Keep::Marks { page, .. } => Kept::Marks { page },
-                };
+                let kept = keep.kept();
                 self.moved.push((n, Event::Kept { kept, ok: true, sequence: 1 }));
             }
             Effect::Hangup { why, .. } => {
@@ -165,7 +162,16 @@ impl Pair {
                 self.moved.push((1 - n, Event::Disconnected { why }));
             }
             Effect::Reply { .. } => self.answered += 1,
-            _ => {}
+            // Payloads are only names here, no operator sends commands, and no layer preserves an older image.
+            Effect::Release(_)
+            | Effect::PauseReceiving(_)
+            | Effect::Before(_)
+            | Effect::Look { .. }
+            | Effect::AskHook
+            | Effect::DismissClients
+            | Effect::CommandDone { .. }
+            | Effect::Note(_)
+            | Effect::Stopped => {}
         }
     }
 

@@ -119,10 +119,7 @@ impl Desk {
     /// The metadata file keeps hot extents and marks at once.
     fn keep(&mut self) {
         while let Some(keep) = self.keeps.pop_front() {
-            let kept = match keep {
-                Keep::Hot { ticket, .. } => Kept::Hot { ticket },
-                Keep::Marks { page, .. } => Kept::Marks { page },
-            };
+            let kept = keep.kept();
             let ok = !self.unwritable;
             self.tell(Event::Kept { kept, ok, sequence: 1 });
         }

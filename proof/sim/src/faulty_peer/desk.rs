@@ -6,9 +6,9 @@ use crate::promise::{Promise, Violation, hold};
 use crate::scenario::pick;
 use core::time::Duration;
 use helio_engine::{
-    Answer, BeforeOutcome, Config, Durable, Effect, Engine, Event, HOT_EXTENTS, Keep, Kept,
-    OnError, QUEUE_ITEMS_SNDR, QueueConfig, ReadAs, ResyncConfig, Run, SafeCopy, StoreFault,
-    StoreOp, StoreOutcome, WhenFull, digest_piece,
+    Answer, BeforeOutcome, Config, Durable, Effect, Engine, Event, HOT_EXTENTS, Keep, OnError,
+    QUEUE_ITEMS_SNDR, QueueConfig, ReadAs, ResyncConfig, Run, SafeCopy, StoreFault, StoreOp,
+    StoreOutcome, WhenFull, digest_piece,
 };
 use helio_format::copying::Copying;
 use helio_format::message::{Hello, Message, Start};
@@ -347,10 +347,7 @@ impl Desk {
             return self.tell(Event::SuperblockSaved { ok: true, sequence });
         }
         if let Some(keep) = self.keeps.pop_front() {
-            let kept = match keep {
-                Keep::Hot { ticket, .. } => Kept::Hot { ticket },
-                Keep::Marks { page, .. } => Kept::Marks { page },
-            };
+            let kept = keep.kept();
             return self.tell(Event::Kept { kept, ok: true, sequence });
         }
         if self.befores > 0 {

@@ -125,10 +125,7 @@ impl Desk {
         }
         // The metadata file keeps hot extents and marks at once.
         for keep in keeps {
-            let kept = match keep {
-                Keep::Hot { ticket, .. } => Kept::Hot { ticket },
-                Keep::Marks { page, .. } => Kept::Marks { page },
-            };
+            let kept = keep.kept();
             self.tell(Event::Kept { kept, ok: true, sequence: 1 });
         }
     }
