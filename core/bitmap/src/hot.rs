@@ -235,6 +235,19 @@ impl<P> HotExtents<P> {
         covered
     }
 
+    /// Somebody will change the extent by operations that enter it for themselves, and counts it as touched meanwhile: it does
+    /// not turn cold for good before [`Self::release`]. To those who want its slot it is one more that waits.
+    pub fn hold(&mut self, volume: VolumeIndex, extent: Extent, at: Option<Sequence>) {
+        self.enter(volume, extent, at);
+        self.count_parked(volume, extent, 1);
+    }
+
+    /// The end of what [`Self::hold`] began.
+    pub fn release(&mut self, volume: VolumeIndex, extent: Extent) {
+        self.count_parked(volume, extent, -1);
+        self.leave(volume, extent);
+    }
+
     /// Puts an operation aside until its extents are kept.
     pub fn park(&mut self, io: IoId, volume: VolumeIndex, op: P, extent: Extent) {
         self.count_parked(volume, extent, 1);
@@ -621,6 +634,24 @@ mod tests {
         assert_eq!(change.remove, [1, 2], "the first may not go");
         cover.kept(&change);
         assert_eq!(cover.change().map(|c| c.add), Some(vec![20]));
+    }
+
+    #[test]
+    fn an_extent_that_is_only_held_gives_its_slot_up_and_wants_it_back() {
+        let mut cover = cover(1);
+        turn_hot(&mut cover, 0);
+        cover.hold(V, at(0), Some(Sequence(9)));
+        let flush = cover.flush_begins(V);
+        cover.flush_ended(V, flush, true);
+        assert!(!cover.enter(V, at(1), None));
+        cover.park(IoId(1), V, (), at(1));
+        cover.evict(true, &[Cooling::Flushed], |slot, _, _, _| slot.last == Some(Sequence(9)));
+        let change = cover.change().expect("the slot is given up");
+        assert_eq!(change.remove, [0]);
+        cover.kept(&change);
+        assert_eq!(cover.change().map(|change| change.add), Some(vec![1]));
+        cover.release(V, at(0));
+        assert_eq!(cover.slots[&0].last, Some(Sequence(9)), "it is remembered who touched it");
     }
 
     #[test]

@@ -4,15 +4,12 @@
 use crate::event::{CommandId, Kept};
 use crate::refusal::{Denial, Refusal};
 use crate::stream::ack::AckProof;
-use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
-use helio_format::before::KeptImage;
 use helio_format::copying::{Digest, PageBits};
 use helio_format::message::Message;
 use helio_format::superblock::Superblock;
-use helio_ledger::Chunk;
-use helio_stack::StoreOp;
+use helio_stack::{PoolOp, StoreOp};
 use helio_units::{Bytes, Extent, IoId, Payload, PayloadId, RequestId, VolumeIndex};
 
 /// What the host reports of the bytes that were read. The store does not get this: the host derives it from a finished read.
@@ -92,32 +89,6 @@ impl Keep {
     }
 }
 
-/// What is done with the before-image file. One at a time, each ended by [`crate::Event::BeforeDone`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum BeforeOp {
-    /// Reserve room for so many chunks, and begin to keep this image, durably. Its time is the daemon's to fill in.
-    Begin {
-        /// Which image.
-        image: Box<KeptImage>,
-        /// Room in chunks.
-        room: u64,
-    },
-    /// Reserve room for so many chunks in all.
-    Extend {
-        /// Room in chunks.
-        room: u64,
-    },
-    /// Keep what these chunks hold, durably.
-    Preserve {
-        /// Which.
-        chunks: Vec<Chunk>,
-    },
-    /// Check what is kept, then put all of it back, durably.
-    Restore,
-    /// Keep nothing any more, durably, and give the room back.
-    End,
-}
-
 /// A command was carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Done {
@@ -184,8 +155,8 @@ pub enum Effect {
     Keep(Keep),
     /// Let the group's clients go: what they asked is answered, and they should ask the other node from now on.
     DismissClients,
-    /// Do this with the before-image file, then say [`crate::Event::BeforeDone`]. One at a time.
-    Before(BeforeOp),
+    /// Do this with the pool of before-images, then say [`crate::Event::PoolDone`]. One at a time.
+    Pool(PoolOp),
     /// The engine needs this payload no more.
     Release(PayloadId),
     /// Stop (true) or resume (false) reading from the peer: its items fill our memory.

@@ -99,7 +99,7 @@ impl Engine {
             peer: Peer::new(now),
             record: Record::starting(superblock, keeping, incarnation),
             resync: Resync::new(config.volumes.len()),
-            keeper: Keeper::new(&config.volumes),
+            keeper: Keeper::new(),
             asked: Asked::default(),
             show: Show::new(now),
             turn: Turn::new(config, now),
@@ -140,7 +140,7 @@ impl Engine {
     }
 
     fn take(&mut self, event: Event) {
-        let Self { standing, peer, record, resync, keeper, local, permit, turn, .. } = self;
+        let Self { standing, peer, record, resync, local, permit, turn, .. } = self;
         match event {
             Event::Request(Request { operation: Operation::Discard { .. }, .. })
                 if planted(Plant::PanicAtDiscard) =>
@@ -158,11 +158,7 @@ impl Engine {
                 standing.kept((kept, ok), resync.seed_mut(), record, local, permit, turn);
             }
             Event::BeforeFound(kept) => self.keeper.found(&kept),
-            Event::BeforeDone(outcome) => {
-                let session = peer.session();
-                let wish = standing.before_done(outcome, session, keeper, record, local, turn);
-                self.hang_up(wish);
-            }
+            Event::PoolDone(outcome) => local.pool_ended(outcome, turn),
             Event::Connected => {
                 self.peer.session_mut().connected(self.turn.now());
                 self.greet();
@@ -232,7 +228,7 @@ impl Engine {
                     self.turn.answer_read(reader.id, outcome)
                 }
                 (Purpose::Follower(io), Standing::Following { follower, .. }) => {
-                    follower.ended(io, outcome, &mut self.keeper, &mut self.local, &mut self.turn);
+                    follower.ended(io, outcome, &mut self.local, &mut self.turn);
                 }
                 // Neither role is left with work of its own under way (`check_invariants`).
                 (Purpose::Primary(_), Standing::Following { .. })
@@ -272,6 +268,11 @@ impl Engine {
                     self.standing.cover_flushed(volume, &outcome, &mut self.local, &mut self.turn)
                 }
             }
+        }
+        if let Some(outcome) = self.local.take_copied() {
+            let Self { standing, peer, record, keeper, local, turn, .. } = self;
+            let wish = standing.copied(outcome, peer.session(), keeper, record, local, turn);
+            self.hang_up(wish);
         }
     }
 
@@ -437,7 +438,7 @@ impl Engine {
     /// What a follower does with what it received. It comes first, as what a primary does.
     fn follow(&mut self) {
         if let Some(follower) = self.standing.follower_mut() {
-            follower.keep_flowing(&mut self.keeper, &mut self.local, &mut self.turn);
+            follower.keep_flowing(&mut self.local, &mut self.turn);
         }
         let Self { standing, peer, record, keeper, local, turn, .. } = self;
         let wish = standing.arrange_keeping(peer.session(), keeper, record, local, turn);
@@ -445,12 +446,12 @@ impl Engine {
         let Some(follower) = self.standing.follower_mut() else { return };
         if self.record.is_saving() {
             // Nothing to record can come out of a step while a save is under way, but items still flow.
-            follower.keep_flowing(&mut self.keeper, &mut self.local, &mut self.turn);
+            follower.keep_flowing(&mut self.local, &mut self.turn);
         } else {
-            match follower.step(&mut self.keeper, &mut self.local, &mut self.turn) {
+            match follower.step(self.keeper.ready(), &mut self.local, &mut self.turn) {
                 Some(Wish::Adopt(start)) => self.record.want(Goal::Adopted(start)),
                 Some(Wish::RecordConsistent) => {
-                    self.keeper.end_early(self.turn.effects());
+                    self.keeper.end_early(&mut self.local, &mut self.turn);
                     self.record.want(Goal::Consistent);
                 }
                 None => {}
@@ -461,7 +462,7 @@ impl Engine {
         let (reads, local) = (self.peer.reads_mut(), &mut self.local);
         self.standing.serve_held(blank, teller, reads, local, &mut self.turn);
         let Self { standing, peer, record, keeper, local, turn, .. } = self;
-        let wish = standing.preserve(peer.session(), keeper, record, local, turn);
+        let wish = standing.heed_refusal(peer.session(), keeper, record, local, turn);
         self.hang_up(wish);
         let Some(follower) = self.standing.follower_mut() else { return };
         if self.peer.session().peer().is_some() {

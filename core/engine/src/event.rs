@@ -9,7 +9,7 @@ use helio_format::copying::{Digest, PageBits};
 use helio_format::message::Message;
 use helio_format::superblock::Superblock;
 use helio_ledger::BeforeKept;
-use helio_stack::{Stack, StoreFault};
+use helio_stack::{PoolOutcome, Shortage, Stack, StoreFault};
 use helio_units::{
     Bytes, Extent, Generation, IoId, Mode, Moment, Payload, Rate, RequestId, VolumeIndex, WallTime,
 };
@@ -81,6 +81,8 @@ pub enum StoreOutcome {
     Verified(Vec<Extent>),
     /// It failed.
     Failed(StoreFault),
+    /// It was not begun, and nothing was touched: there is no room for what must be preserved first.
+    Refused(Shortage),
 }
 
 /// A stretch that differs from the peer's.
@@ -90,27 +92,6 @@ pub struct Run {
     pub extent: Extent,
     /// Its bytes, or none where all of them are zero here.
     pub payload: Option<Payload>,
-}
-
-/// How an operation on the before-image file ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BeforeOutcome {
-    /// It is done.
-    Done,
-    /// There is no room; nothing has changed.
-    NoRoom {
-        /// Bytes the file could have.
-        free: Bytes,
-    },
-    /// What is kept is damaged; nothing was put back.
-    Damaged,
-    /// The file failed, or a member where it was read or written.
-    Failed(StoreFault),
-    /// A flush of members failed: bit n where it was volume n's.
-    FlushFailed {
-        /// At least one.
-        volumes: u64,
-    },
 }
 
 /// What an operator wants compared.
@@ -299,10 +280,10 @@ pub enum Event {
         /// How often the metadata was changed, with this.
         sequence: u64,
     },
-    /// What lay in the before-image file when the daemon started, where it kept an image; told first of all.
+    /// What lay in the pool of before-images when the daemon started, where it kept an image; told first of all.
     BeforeFound(Box<BeforeKept>),
-    /// What was asked of the before-image file ended.
-    BeforeDone(BeforeOutcome),
+    /// What was asked of the pool of before-images ended.
+    PoolDone(PoolOutcome),
     /// A connection to the peer stands; nothing has been said yet.
     Connected,
     /// The peer says something. An item's payload lies in the pool already.

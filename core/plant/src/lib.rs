@@ -87,8 +87,10 @@ pub enum Plant {
     ApplyIgnored,
     /// The peer may acknowledge what was not sent.
     AckUnsent,
-    /// A restore leaves items waiting for the keeping that it ends.
-    KeepParked,
+    /// A change that is refused for want of room for its before-image reaches the disk all the same.
+    RefusedTouches,
+    /// A copy is cut before what it is to hold is durable.
+    CutUnflushed,
     /// The engine panics when a client discards.
     PanicAtDiscard,
     /// A peer without metadata counts as one that did not take over.
@@ -162,7 +164,8 @@ impl Plant {
         ("regressing-cursor", Self::RegressingCursor),
         ("apply-ignored", Self::ApplyIgnored),
         ("ack-unsent", Self::AckUnsent),
-        ("keep-parked", Self::KeepParked),
+        ("refused-touches", Self::RefusedTouches),
+        ("cut-unflushed", Self::CutUnflushed),
         ("panic-at-discard", Self::PanicAtDiscard),
         ("believe-blank", Self::BelieveBlank),
         ("blank-is-new", Self::BlankIsNew),

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The contract: what is asked of a store, and how that ends.
+//! The contract: what is asked of a store and of the group's copies, and how that ends.
 
+use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::fmt;
-use helio_units::{Extent, Payload};
+use helio_format::before::KeptImage;
+use helio_units::{Bytes, Extent, Payload, VolumeIndex};
 
 /// One operation on this node's store of a volume: all that a store can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,8 +118,8 @@ pub enum Outcome {
     Failed(StoreFault),
     /// A flush failed, or an operation with FUA: what was done before it and not made durable may be lost.
     Unsure(StoreFault),
-    /// Nothing was touched.
-    Refused(StoreFault),
+    /// Nothing was touched: there is no room for what must be preserved first.
+    Refused(Shortage),
 }
 
 impl Outcome {
@@ -125,4 +128,144 @@ impl Outcome {
     pub const fn failed(op: &StoreOp, fault: StoreFault) -> Self {
         if op.is_flush() { Self::Unsure(fault) } else { Self::Failed(fault) }
     }
+}
+
+/// Room that is not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shortage {
+    /// Bytes that it takes in all; zero where the pool failed.
+    pub needed: Bytes,
+    /// Bytes that there could be.
+    pub free: Bytes,
+}
+
+impl Shortage {
+    /// The pool failed: no room helps.
+    pub const FAILED: Self = Self { needed: Bytes::ZERO, free: Bytes::ZERO };
+}
+
+/// Room for before-images.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CopyRoom {
+    /// Bytes of the volumes that are about to be overwritten, as far as that is known.
+    pub overwritten: Bytes,
+    /// Bytes that the pool may take; none where nothing bounds it.
+    pub most: Option<Bytes>,
+}
+
+/// What is asked of the copies of a group. One at a time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CopyOp {
+    /// Preserve the group as it is now under this label, durably: everything done is made durable first.
+    Cut {
+        /// What its owner calls it; layers do not look at it.
+        label: Box<KeptImage>,
+        /// Room reserved from the start.
+        room: CopyRoom,
+    },
+    /// Make room for what will be overwritten from now on.
+    Reserve(CopyRoom),
+    /// Make the volumes what they were when it was cut, durably.
+    Restore,
+    /// Preserve nothing any more, durably, and give the room back.
+    Drop,
+}
+
+/// How that ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CopyOutcome {
+    /// It is done.
+    Done,
+    /// There is no room; nothing has changed.
+    NoRoom(Shortage),
+    /// What is preserved is damaged; nothing was put back.
+    Damaged,
+    /// The pool failed, or a member where it was read or written.
+    Failed(StoreFault),
+    /// Flushes of members failed: bit n where it was volume n's.
+    FlushFailed {
+        /// At least one.
+        volumes: u64,
+    },
+    /// No layer does that.
+    Unsupported,
+}
+
+/// How the copy is that is preserved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CopyStatus {
+    /// Bytes preserved.
+    pub preserved: Bytes,
+    /// Whether the pool works.
+    pub pool: PoolHealth,
+}
+
+/// Whether before-images can be preserved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PoolHealth {
+    /// They can.
+    #[default]
+    Works,
+    /// The pool failed, or a member where it was read; it is of no use until the process starts again.
+    Failed,
+}
+
+/// Neighbouring chunks of a volume, and what they held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Of this volume.
+    pub volume: VolumeIndex,
+    /// Where: whole chunks, but for the end of the volume.
+    pub extent: Extent,
+    /// Its bytes; released by who asked.
+    pub payload: Payload,
+}
+
+/// What is asked of the pool, where before-images lie. One at a time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PoolOp {
+    /// Make room for so many chunks in all.
+    Reserve {
+        /// How many.
+        chunks: u64,
+    },
+    /// Begin to preserve under this label, durably. Its time is the host's to fill in.
+    Begin {
+        /// The label.
+        label: Box<KeptImage>,
+    },
+    /// Preserve these, durably.
+    Append {
+        /// What.
+        rows: Vec<Row>,
+    },
+    /// Read everything that is preserved, and check it.
+    Check,
+    /// Read so many chunks.
+    Load {
+        /// The first one, counted as they were appended.
+        first: u64,
+        /// At most so many.
+        most: u64,
+    },
+    /// Preserve nothing any more, durably, and give the room back.
+    End,
+}
+
+/// How that ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PoolOutcome {
+    /// It is done.
+    Done,
+    /// What was loaded; none behind the last one. Who gets the payloads releases them.
+    Loaded(Vec<Row>),
+    /// There is no room; nothing has changed.
+    NoRoom {
+        /// Bytes that there could be.
+        free: Bytes,
+    },
+    /// What is preserved is damaged.
+    Damaged,
+    /// It failed.
+    Failed(StoreFault),
 }

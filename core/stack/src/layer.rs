@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a layer is, and what it is given.
 
-use crate::contract::{Outcome, StoreOp};
+use crate::contract::{CopyOp, CopyOutcome, CopyStatus, Outcome, PoolOp, PoolOutcome, StoreOp};
 use crate::slots::Slots;
 use crate::stack::Work;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use core::fmt::Debug;
-use helio_units::{Moment, VolumeIndex};
+use helio_units::{Moment, PayloadId, VolumeIndex};
 
 /// Names an operation to the layer that carries it out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +49,24 @@ pub trait Layer: Debug + Send {
 
     /// An operation of its own ended.
     fn ended(&mut self, tag: Tag, outcome: Outcome, port: &mut Port<'_>);
+
+    /// An operation of the group begins. Returns it where another layer is to carry it out.
+    fn copy(&mut self, op: CopyOp, _port: &mut Port<'_>) -> Option<CopyOp> {
+        Some(op)
+    }
+
+    /// What it asked of the pool ended.
+    fn pool_ended(&mut self, outcome: PoolOutcome, _port: &mut Port<'_>) {
+        panic!("a layer that has no pool was told {outcome:?}")
+    }
+
+    /// What is preserved is of no use any more, and the pool cannot record that: operations pass.
+    fn abandon(&mut self, _port: &mut Port<'_>) {}
+
+    /// How the copy is that it preserves, if it preserves one.
+    fn preserves(&self) -> Option<CopyStatus> {
+        None
+    }
 
     /// It has nothing under way, and would hand on each operation as it is.
     fn rests(&self) -> bool;
@@ -101,5 +119,20 @@ impl<'a> Port<'a> {
         let io = Io(self.below.put(tag));
         let operation = Operation { io, volume, op };
         self.work.push_back(Work::Begin { level: self.level + 1, operation });
+    }
+
+    /// Asks something of the pool; once that has ended, [`Layer::pool_ended`] says so.
+    pub fn pool(&mut self, op: PoolOp) {
+        self.work.push_back(Work::Pool { level: self.level, op });
+    }
+
+    /// The operation of the group has ended.
+    pub fn copied(&mut self, outcome: CopyOutcome) {
+        self.work.push_back(Work::Copied(outcome));
+    }
+
+    /// Bytes that it was given are needed no more.
+    pub fn release(&mut self, payload: PayloadId) {
+        self.work.push_back(Work::Release(payload));
     }
 }

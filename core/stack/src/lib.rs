@@ -7,7 +7,8 @@
 //!          <── outcome ───        <──       <──             <──
 //! ```
 //! An operation reads, writes, makes zero, discards, flushes or maps a volume, and ends exactly once ([`Outcome`]). A layer
-//! hands on as many operations of its own as it wants.
+//! hands on as many operations of its own as it wants. Beside them stand the operations of the whole group ([`CopyOp`]), which
+//! the first layer carries out that can.
 //!
 //! What every layer keeps to: a flush covers all that was reported done before it began, the layer's own writes included;
 //! with FUA so is the operation, and what the layer wrote for it; what ends as [`Outcome::Refused`] touched nothing; and a
@@ -26,7 +27,10 @@ mod pass;
 mod slots;
 mod stack;
 
-pub use contract::{Outcome, StoreFault, StoreOp};
+pub use contract::{
+    CopyOp, CopyOutcome, CopyRoom, CopyStatus, Outcome, PoolHealth, PoolOp, PoolOutcome, Row,
+    Shortage, StoreFault, StoreOp,
+};
 pub use faults::{Faults, Odds};
 pub use layer::{Io, Layer, Operation, Port, Tag};
 pub use pass::Pass;

@@ -1,21 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Layers, one above the other, and what travels between them.
 
-use crate::contract::{Outcome, StoreOp};
+use crate::contract::{CopyOp, CopyOutcome, CopyStatus, Outcome, PoolOp, PoolOutcome, StoreOp};
 use crate::layer::{Io, Layer, Operation, Port, Tag};
 use crate::slots::Slots;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use helio_units::{Moment, VolumeIndex};
+use helio_units::{Moment, PayloadId, VolumeIndex};
 
 /// A step between two layers that is due.
 #[derive(Clone, Debug)]
 pub(crate) enum Work {
     /// The layer of that level is given an operation; below the last one are the members.
-    Begin { level: usize, operation: Operation },
+    Begin {
+        level: usize,
+        operation: Operation,
+    },
     /// An operation that the layer of that level was given has ended.
-    End { level: usize, io: Io, outcome: Outcome },
+    End {
+        level: usize,
+        io: Io,
+        outcome: Outcome,
+    },
+    Pool {
+        level: usize,
+        op: PoolOp,
+    },
+    Copied(CopyOutcome),
+    Release(PayloadId),
 }
 
 /// What a stack asks and tells.
@@ -37,6 +50,12 @@ pub enum Out {
         /// How.
         outcome: Outcome,
     },
+    /// Something is asked of the pool; its end is told by [`Stack::pool_ended`].
+    Pool(PoolOp),
+    /// The operation of the group has ended.
+    Copied(CopyOutcome),
+    /// Bytes are needed no more.
+    Release(PayloadId),
 }
 
 #[derive(Debug)]
@@ -51,13 +70,19 @@ struct Level {
 pub struct Stack {
     levels: Vec<Level>,
     work: VecDeque<Work>,
+    /// Whose operation the pool carries out.
+    pool: Option<usize>,
 }
 
 impl Clone for Stack {
     fn clone(&self) -> Self {
         let again =
             |level: &Level| Level { layer: level.layer.boxed(), below: level.below.clone() };
-        Self { levels: self.levels.iter().map(again).collect(), work: self.work.clone() }
+        Self {
+            levels: self.levels.iter().map(again).collect(),
+            work: self.work.clone(),
+            pool: self.pool,
+        }
     }
 }
 
@@ -84,7 +109,7 @@ impl Stack {
 
     fn all_rest(&self) -> bool {
         let rests = |level: &Level| level.layer.rests() && level.below.is_empty();
-        self.work.is_empty() && self.levels.iter().all(rests)
+        self.work.is_empty() && self.pool.is_none() && self.levels.iter().all(rests)
     }
 
     /// When [`Self::tick`] has something to do.
@@ -94,10 +119,34 @@ impl Stack {
         deadlines.min().unwrap_or(Moment::NEVER)
     }
 
+    /// How the copy is that a layer preserves, if one does.
+    #[must_use]
+    pub fn preserves(&self) -> Option<CopyStatus> {
+        self.levels.iter().find_map(|level| level.layer.preserves())
+    }
+
     /// An operation begins, under a name of the caller's.
     pub fn begin(&mut self, name: u64, volume: VolumeIndex, op: StoreOp) {
         let operation = Operation { io: Io::new(name), volume, op };
         self.work.push_back(Work::Begin { level: 0, operation });
+    }
+
+    /// An operation of the group begins.
+    pub fn copy(&mut self, mut op: CopyOp, now: Moment) {
+        for level in 0..self.levels.len() {
+            match self.at(level, now, |layer, port| layer.copy(op, port)) {
+                Some(refused) => op = refused,
+                None => return,
+            }
+        }
+        self.work.push_back(Work::Copied(CopyOutcome::Unsupported));
+    }
+
+    /// What is preserved is of no use any more, and that cannot be recorded.
+    pub fn abandon(&mut self, now: Moment) {
+        for level in 0..self.levels.len() {
+            self.at(level, now, |layer, port| layer.abandon(port));
+        }
     }
 
     /// The member ended an operation.
@@ -107,6 +156,17 @@ impl Stack {
     pub fn member_ended(&mut self, name: u64, outcome: Outcome) {
         let level = self.levels.len();
         self.work.push_back(Work::End { level, io: Io::new(name), outcome });
+    }
+
+    /// What was asked of the pool ended.
+    ///
+    /// # Panics
+    /// Where nothing was asked of it.
+    pub fn pool_ended(&mut self, outcome: PoolOutcome, now: Moment) {
+        let Some(level) = self.pool.take() else {
+            panic!("the pool ended an operation that was not asked for")
+        };
+        self.at(level, now, |layer, port| layer.pool_ended(outcome, port));
     }
 
     /// Time has passed.
@@ -146,6 +206,13 @@ impl Stack {
                     let tag = self.levels[level - 1].below.take(io.number());
                     self.at(level - 1, now, |layer, port| layer.ended(tag, outcome, port));
                 }
+                Work::Pool { level, op } => {
+                    assert!(self.pool.is_none(), "two operations on the pool at once");
+                    self.pool = Some(level);
+                    return Some(Out::Pool(op));
+                }
+                Work::Copied(outcome) => return Some(Out::Copied(outcome)),
+                Work::Release(payload) => return Some(Out::Release(payload)),
             }
         }
         None
@@ -160,7 +227,7 @@ mod tests {
     use crate::pass::Pass;
     use alloc::vec;
     use core::time::Duration;
-    use helio_units::{Bytes, Extent, Payload, PayloadId};
+    use helio_units::{Bytes, Extent, Payload};
 
     const V: VolumeIndex = VolumeIndex(0);
     const WRITE: StoreOp = StoreOp::Write {
@@ -206,6 +273,13 @@ mod tests {
     }
 
     #[test]
+    fn what_no_layer_can_do_is_unsupported() {
+        let mut stack = passes(2);
+        stack.copy(CopyOp::Drop, Moment::ZERO);
+        assert_eq!(drain(&mut stack, Moment::ZERO), [Out::Copied(CopyOutcome::Unsupported)]);
+    }
+
+    #[test]
     fn a_fault_layer_fails_tears_and_delays_by_seed_and_ends_everything_once() {
         let odds = Odds { untouched: 100, short: 100, lost: 100, changes_wait: 300, ..Odds::NONE };
         let odds = Odds { longest: Duration::from_millis(5), ..odds };
@@ -232,6 +306,7 @@ mod tests {
                             left[name as usize] += 1;
                             failed += u32::from(outcome != Outcome::Done);
                         }
+                        other => panic!("{other:?}"),
                     }
                 }
             }

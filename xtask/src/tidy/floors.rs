@@ -8,13 +8,14 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 /// The crates that are told and never look: `#![no_std]`.
-const PURE: [&str; 11] = [
+const PURE: [&str; 12] = [
     "words/units",
     "words/format",
     "core/plant",
     "core/bitmap",
     "core/copy",
     "core/stack",
+    "core/snapshot",
     "core/recovery",
     "core/ledger",
     "core/engine",
@@ -23,13 +24,14 @@ const PURE: [&str; 11] = [
 ];
 
 /// Which rooms of the core each of them may use.
-const CORE: [(&str, &[&str]); 7] = [
+const CORE: [(&str, &[&str]); 8] = [
     ("core/plant", &[]),
     ("core/bitmap", &["core/plant"]),
     ("core/copy", &["core/bitmap"]),
     ("core/stack", &[]),
     ("core/recovery", &["core/plant"]),
     ("core/ledger", &[]),
+    ("core/snapshot", &["core/plant", "core/stack", "core/ledger"]),
     (
         "core/engine",
         &["core/plant", "core/bitmap", "core/copy", "core/stack", "core/recovery", "core/ledger"],

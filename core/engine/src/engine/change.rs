@@ -35,6 +35,8 @@ impl Engine {
             Stage::Following(Following::Promoting { command, equal, saving: false })
                 if self.view().can_leave_following() && self.keeper.is_over(&self.local) =>
             {
+                // What could not be ended is of no use: it neither holds up nor refuses what clients write.
+                self.local.abandon_copy(&mut self.turn);
                 self.standing.stand(Following::Promoting { command, equal, saving: true });
                 self.record.want(Goal::Promoted);
             }

@@ -15,7 +15,7 @@ use crate::engine::Engine;
 use crate::follow::follower::Follower;
 use crate::lead::Primary;
 use crate::peer::hang_up::HangUp;
-use crate::peer::keeping::{NO_SPACE, Shortage};
+use crate::peer::keeping::NO_SPACE;
 use crate::peer::pause::{End, Proof};
 use crate::peer::session::out_of_turn;
 use crate::role::Following;
@@ -25,6 +25,7 @@ use alloc::string::String;
 use core::time::Duration;
 use helio_format::copying::Copying;
 use helio_format::message::{COUNTED_BELOW, Hello, Message, Parting, Ping};
+use helio_stack::Shortage;
 use helio_units::{Bytes, Sequence};
 
 impl Engine {
@@ -122,7 +123,7 @@ impl Engine {
                 return;
             }
             Message::Copying(Copying::NoRoom { wanted, free }) if up => {
-                let shortage = Shortage::new(Bytes(wanted), Bytes(free));
+                let shortage = Shortage { needed: Bytes(wanted), free: Bytes(free) };
                 let wish = standing.peer_has_no_room(shortage, local, permit, turn);
                 wish.map(|wish| self.hang_up(wish))
             }

@@ -165,7 +165,7 @@ impl Engine {
             }
             Goal::Restoring => {
                 self.standing.reset_follower(&mut self.keeper, &self.record, &mut self.turn);
-                self.keeper.put_back(self.turn.effects());
+                self.keeper.put_back(&mut self.local, &mut self.turn);
             }
             Goal::Restored => standing.restored(keeper, record, turn),
             Goal::Unpromoted if standing.is_promoting() => {

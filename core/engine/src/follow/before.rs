@@ -1,47 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Keeping a secondary's last consistent image while an update overwrites it.
+//! Keeping a secondary's last consistent image while an update overwrites it: when a copy of it is cut, and when it ends.
 //!
-//! ```text
-//!   item ──> chunks all preserved? ──yes──> store
-//!               │ no                          ^
-//!               └──> parked ──> one batch: read, append, flush ──┘
-//! ```
-//! Before a start makes a consistent image inconsistent, room for the before-images of everything that will be copied
-//! is reserved; without it nothing is adopted (rule 10). Then no chunk is overwritten until its bytes are durable in
-//! the before-image file; where all of it will be overwritten, that goes on ahead of the items. An image that is
-//! inconsistent already keeps what is kept of it; one that never was consistent keeps nothing. The keeping ends once the
-//! record says consistent, and not before.
+//! Before a start makes a consistent image inconsistent, a copy of it is cut, with room for the before-images of everything that
+//! will be copied; without room nothing is adopted (rule 10). From then on the store stack lets nothing be overwritten that is
+//! not preserved (`core/snapshot`), and refuses what it has no room for. An image that is inconsistent already keeps what is kept
+//! of it; one that never was consistent keeps nothing. The keeping ends once the record says consistent, and not before.
 //!
-//! The [`Keeper`] decides by facts and requests operations on the file; `role/keeping.rs` does what must follow elsewhere.
+//! The [`Keeper`] decides by facts and asks the stack; `role/keeping.rs` does what must follow elsewhere.
 
-use crate::effect::{BeforeOp, Effect};
-use crate::event::BeforeOutcome;
-use crate::follow::chunks::{ChunkSet, Chunks};
-use crate::peer::keeping::Shortage;
+use crate::local::Local;
+use crate::turn::Turn;
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
-use alloc::vec::Vec;
 use core::mem;
-use core::ops::Range;
-use helio_format::before::{CHUNK_BYTES, KeptImage, PAGE_BYTES};
+use helio_format::before::KeptImage;
 use helio_format::message::Start;
 use helio_format::superblock::Superblock;
 use helio_ledger::BeforeKept;
 use helio_plant::{Plant, planted};
-use helio_units::{Bytes, Extent, Generation, Sequence, VolumeIndex};
-
-/// An eighth of what will be copied is reserved beyond it, for what clients write meanwhile, ...
-const MARGIN_PART: u64 = 8;
-/// ... and that much more, at most that part of the volumes.
-const MARGIN: Bytes = Bytes::mib(16);
-const MARGIN_OF_ALL: u64 = 64;
-/// Most chunks preserved by one flush; as many bytes as the copier has on its way.
-const BATCH_CHUNKS: usize = 256;
-/// Where all of the image will be overwritten, so many chunks are preserved ahead of the last one an item wanted: what
-/// four flushes preserve.
-const AHEAD_CHUNKS: u64 = 4 * BATCH_CHUNKS as u64;
-/// Bytes of the file that one chunk takes.
-const RECORD_BYTES: u64 = CHUNK_BYTES + PAGE_BYTES as u64;
+use helio_stack::{CopyOp, CopyOutcome, CopyRoom, Shortage};
+use helio_units::{Bytes, Generation, Sequence};
 
 /// How far a restore is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,40 +34,14 @@ enum Restore {
     Ending,
 }
 
+/// What the stack was asked to do.
 #[derive(Clone, Debug)]
-enum Running {
-    Begin {
-        image: Box<KeptImage>,
-        room: u64,
-    },
-    /// `starting`: for a start; otherwise for an item that waits.
-    Extend {
-        room: u64,
-        starting: bool,
-    },
-    Preserve {
-        chunks: Vec<u64>,
-    },
+enum Asked {
+    Nothing,
+    Cut(Box<KeptImage>),
+    Reserve,
     Restore,
-    End,
-}
-
-/// What is being done with the file.
-#[derive(Clone, Debug)]
-enum File {
-    Idle,
-    Busy(Running),
-    /// It failed, and is of no use until the daemon starts again.
-    Failed,
-    /// It failed earlier, and a restore tries it all the same.
-    FailedRestoring,
-}
-
-/// An item that waits until all its chunks are preserved.
-#[derive(Clone, Debug)]
-struct Parked {
-    at: Sequence,
-    chunks: Range<u64>,
+    Drop,
 }
 
 /// What is kept.
@@ -100,31 +51,6 @@ enum Held {
     Sound(KeptImage),
     /// It cannot be restored.
     Damaged(KeptImage),
-}
-
-/// How far chunks are preserved before an item wants them.
-#[derive(Clone, Copy, Debug, Default)]
-struct Ahead {
-    /// At most so many chunks: none unless everything will be overwritten.
-    most: u64,
-    /// Behind the last chunk that an item wanted to overwrite.
-    reached: u64,
-    /// From there up to here nothing is left to preserve.
-    done: u64,
-}
-
-impl Ahead {
-    /// Where it ends now, of that many chunks.
-    fn end(&mut self, total: u64) -> u64 {
-        if self.most == 0 {
-            return 0;
-        }
-        let end = (self.reached + self.most).min(total);
-        if !(self.reached..=end).contains(&self.done) {
-            self.done = self.reached;
-        }
-        end
-    }
 }
 
 /// What a start depends on.
@@ -162,8 +88,8 @@ impl Facts<'_> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     Nothing,
-    /// These items are issued.
-    Issue(Vec<Sequence>),
+    /// Items that were refused are offered again.
+    OfferAgain,
     /// The start is not adopted.
     RefuseStart(Shortage),
     /// Items wait for room that is not there: applying stops.
@@ -179,54 +105,36 @@ pub(crate) enum Next {
     },
     /// The image is the kept one, and is to be recorded.
     Restored,
-    RestoreFailed(BeforeOutcome),
+    RestoreFailed(CopyOutcome),
 }
 
-/// See the drawing above.
+/// See the module.
 #[derive(Clone, Debug)]
 pub(crate) struct Keeper {
-    chunks: Chunks,
     kept: Held,
-    preserved: ChunkSet,
-    /// Room reserved, in chunks.
-    room: u64,
-    file: File,
-    parked: VecDeque<Parked>,
-    ahead: Ahead,
+    asked: Asked,
     /// The start that may be adopted, and whether the image was consistent when that was settled.
     ready: Option<(Start, bool)>,
-    /// An item waits for room that is not there.
+    /// An item was refused for want of that room.
     short: Option<Shortage>,
     restore: Restore,
 }
 
 impl Keeper {
-    pub(crate) fn new(sizes: &[Bytes]) -> Self {
+    pub(crate) const fn new() -> Self {
         Self {
-            chunks: Chunks::new(sizes),
             kept: Held::Nothing,
-            preserved: ChunkSet::default(),
-            room: 0,
-            file: File::Idle,
-            parked: VecDeque::new(),
-            ahead: Ahead::default(),
+            asked: Asked::Nothing,
             ready: None,
             short: None,
             restore: Restore::No,
         }
     }
 
-    /// What lay in the before-image file when the daemon started. Told before anything else.
+    /// What lay in the pool when the daemon started. Told before anything else.
     pub(crate) fn found(&mut self, found: &BeforeKept) {
-        let mut damaged = found.damaged;
-        for chunk in &found.chunks {
-            match self.chunks.find(*chunk) {
-                Some(number) => _ = self.preserved.insert(number),
-                None => damaged = true,
-            }
-        }
-        self.room = found.chunks.len() as u64;
-        self.kept = if damaged { Held::Damaged(found.image) } else { Held::Sound(found.image) };
+        self.kept =
+            if found.damaged { Held::Damaged(found.image) } else { Held::Sound(found.image) };
     }
 
     /// The image that is kept, and whether it can be restored.
@@ -242,96 +150,53 @@ impl Keeper {
         self.kept().is_some()
     }
 
-    /// Bytes preserved, by whole chunks.
-    pub(crate) const fn bytes(&self) -> Bytes {
-        Bytes(self.preserved.count() * CHUNK_BYTES)
-    }
-
-    /// An item waits for room that is not there.
+    /// An item was refused for want of room, or because the pool failed.
     pub(crate) const fn is_short(&self) -> bool {
         self.short.is_some()
     }
 
-    /// The file failed, and is of no use until the daemon starts again.
-    pub(crate) const fn has_failed(&self) -> bool {
-        matches!(self.file, File::Failed | File::FailedRestoring)
-    }
-
-    /// Nothing is being done with the file.
+    /// The stack was asked for nothing that has not ended.
     pub(crate) const fn is_idle(&self) -> bool {
-        matches!(self.file, File::Idle | File::Failed)
+        matches!(self.asked, Asked::Nothing)
     }
 
-    /// Whether the follower may adopt that start.
-    pub(crate) fn is_ready_for(&self, start: &Start) -> bool {
-        self.ready.as_ref().is_some_and(|(ready, _)| ready == start)
+    /// The start that the follower may adopt.
+    pub(crate) fn ready(&self) -> Option<&Start> {
+        self.ready.as_ref().map(|(ready, _)| ready)
     }
 
-    /// Only what items are about to overwrite is preserved from here on.
-    pub(crate) fn keep_ahead_no_more(&mut self) {
-        self.ahead.most = 0;
-    }
-
-    fn forget(&mut self) {
-        self.kept = Held::Nothing;
-        self.preserved = ChunkSet::default();
-        self.room = 0;
-        self.short = None;
-        self.ahead = Ahead { most: self.ahead.most, ..Ahead::default() };
-    }
-
-    /// Whether an item that changes this extent may be issued now. If not, it is parked, and offered again.
-    pub(crate) fn admits(&mut self, at: Sequence, volume: VolumeIndex, extent: Extent) -> bool {
-        if !self.keeps() || planted(Plant::OverwriteUnpreserved) {
-            return true;
-        }
-        let chunks = self.chunks.touched(volume, extent);
-        let waits = chunks.clone().any(|chunk| !self.preserved.has(chunk));
-        self.ahead.reached = chunks.end;
-        if waits {
-            self.parked.push_back(Parked { at, chunks });
-        }
-        !waits
-    }
-
-    /// Items whose chunks are all preserved, or that need none any more.
-    fn take_ready(&mut self) -> Vec<Sequence> {
-        let (keeps, mut ready) = (self.keeps(), Vec::new());
-        self.parked.retain(|item| {
-            let waits = keeps && item.chunks.clone().any(|chunk| !self.preserved.has(chunk));
-            if !waits {
-                ready.push(item.at);
+    /// The stack refused an item for want of that room.
+    pub(crate) const fn refused(&mut self, shortage: Shortage) -> Next {
+        match (self.short, shortage) {
+            (Some(_), _) => Next::Nothing,
+            (None, Shortage::FAILED) => Next::FileFailed,
+            (None, shortage) => {
+                self.short = Some(shortage);
+                Next::StopApplying(shortage)
             }
-            waits
-        });
-        ready
-    }
-
-    /// Items that wait for it are let go.
-    pub(crate) fn forget_parked(&mut self) {
-        if !planted(Plant::KeepParked) {
-            self.parked.clear();
-            self.short = None;
         }
     }
 
-    /// The file failed: items that wait for it are not applied, as if there were no room.
-    pub(crate) fn stop_for_failure(&mut self) {
-        if !self.parked.is_empty() {
-            self.short = Some(Shortage::new(Bytes::ZERO, Bytes::ZERO));
-        }
+    /// Items that were refused are not offered any more.
+    pub(crate) const fn forget_refused(&mut self) {
+        self.short = None;
+    }
+
+    /// The pool failed: items that need it are not applied, as if there were no room.
+    pub(crate) const fn stop_for_failure(&mut self) {
+        self.short = Some(Shortage::FAILED);
     }
 
     /// What is kept is of no use any more.
-    pub(crate) fn end(&mut self, out: &mut Vec<Effect>) {
+    pub(crate) fn end(&mut self, local: &mut Local, turn: &mut Turn) {
         self.ready = None;
-        self.run(Running::End, out);
+        self.ask(Asked::Drop, CopyOp::Drop, local, turn);
     }
 
     /// What the simulator must find: the keeping ends while the record still says that the image is not consistent.
-    pub(crate) fn end_early(&mut self, out: &mut Vec<Effect>) {
-        if planted(Plant::EndKeepingEarly) && self.keeps() && matches!(self.file, File::Idle) {
-            self.run(Running::End, out);
+    pub(crate) fn end_early(&mut self, local: &mut Local, turn: &mut Turn) {
+        if planted(Plant::EndKeepingEarly) && self.keeps() && self.is_idle() {
+            self.end(local, turn);
         }
     }
 
@@ -340,245 +205,94 @@ impl Keeper {
         !self.keeps() && self.ready.is_none()
     }
 
-    /// Settles what a start needs before it may be adopted, and ends a keeping that nothing needs. Nothing is being done
-    /// with the file.
-    pub(crate) fn arrange(&mut self, facts: &Facts<'_>, out: &mut Vec<Effect>) -> Next {
+    /// Settles what a start needs before it may be adopted, and ends a keeping that nothing needs. The stack was asked for
+    /// nothing that has not ended.
+    pub(crate) fn arrange(
+        &mut self,
+        facts: &Facts<'_>,
+        local: &mut Local,
+        turn: &mut Turn,
+    ) -> Next {
         let consistent = facts.consistent;
         self.ready.take_if(|(_, then)| *then != consistent);
-        let (held, failed) = (self.keeps(), self.has_failed());
+        let (held, failed) = (self.keeps(), local.pool_failed());
         let Some(start) = facts.start else {
             if consistent && held && !failed {
-                self.end(out);
+                self.end(local, turn);
             }
             return Next::Nothing;
         };
-        if self.is_ready_for(&start) {
+        if self.ready() == Some(&start) {
             return Next::Nothing;
         }
         // What waits for room stands in the way of everything behind it.
         let settled = facts.drained || self.is_short();
         let known = facts.record.lineage.generation != Generation::NONE;
+        let room = CopyRoom { overwritten: Bytes(start.to_copy), most: facts.bound };
         match (start.consistent, consistent) {
             (true, _) => self.ready = Some((start, consistent)),
             _ if !settled => {}
             // What is kept was overwritten on another disk.
-            _ if facts.foreign && held && !failed => self.run(Running::End, out),
+            _ if facts.foreign && held && !failed => self.end(local, turn),
             (_, true) if failed && known && start.keep => return Next::StopForFailure,
             _ if failed && held => return Next::StopForFailure,
             (_, false) if held && start.keep => {
-                return self.reserve(start.to_copy, None, facts.bound, out);
+                self.ask(Asked::Reserve, CopyOp::Reserve(room), local, turn);
             }
             (_, true) if known && start.keep => {
-                let image = Box::new(facts.image());
-                return self.reserve(start.to_copy, Some(image), facts.bound, out);
+                let label = Box::new(facts.image());
+                let op = CopyOp::Cut { label: label.clone(), room };
+                self.ask(Asked::Cut(label), op, local, turn);
             }
-            _ if held => self.run(Running::End, out),
+            _ if held => self.end(local, turn),
             _ => self.ready = Some((start, consistent)),
         }
         Next::Nothing
     }
 
-    /// Asks for room for what a start will copy: for a new keeping of `image`, or for more of the one there is.
-    fn reserve(
-        &mut self,
-        to_copy: u64,
-        image: Option<Box<KeptImage>>,
-        bound: Option<Bytes>,
-        out: &mut Vec<Effect>,
-    ) -> Next {
-        if image.is_some() {
-            self.preserved = ChunkSet::default();
-        }
-        self.ahead.most = if to_copy >= self.chunks.bytes().0 { AHEAD_CHUNKS } else { 0 };
-        let room = self.room_for(to_copy);
-        let wanted = room_bytes(room);
-        if let Some(free) = bound.filter(|bound| wanted > *bound) {
-            return Next::RefuseStart(Shortage::new(wanted, free));
-        }
-        let running = match image {
-            Some(image) => Running::Begin { image, room },
-            None => Running::Extend { room: room.max(self.room), starting: true },
-        };
-        self.run(running, out);
-        Next::Nothing
+    fn ask(&mut self, asked: Asked, op: CopyOp, local: &mut Local, turn: &mut Turn) {
+        self.asked = asked;
+        local.copy(op, turn);
     }
 
-    /// Room for what a start will copy, in chunks, beyond what is preserved already.
-    fn room_for(&self, to_copy: u64) -> u64 {
-        let chunks = to_copy.div_ceil(CHUNK_BYTES);
-        let wanted = self.preserved.count() + chunks + chunks / MARGIN_PART + self.margin();
-        wanted.min(self.chunks.total())
-    }
-
-    fn margin(&self) -> u64 {
-        (MARGIN.0 / CHUNK_BYTES).min(self.chunks.total() / MARGIN_OF_ALL)
-    }
-
-    fn run(&mut self, running: Running, out: &mut Vec<Effect>) {
-        let op = match &running {
-            Running::Begin { image, room } => BeforeOp::Begin { image: image.clone(), room: *room },
-            Running::Extend { room, .. } => BeforeOp::Extend { room: *room },
-            Running::Preserve { chunks } => BeforeOp::Preserve {
-                chunks: chunks.iter().map(|c| self.chunks.place(*c)).collect(),
-            },
-            Running::Restore => BeforeOp::Restore,
-            Running::End => BeforeOp::End,
-        };
-        self.file = match self.file {
-            File::Failed => File::FailedRestoring,
-            _ => File::Busy(running),
-        };
-        out.push(Effect::Before(op));
-    }
-
-    /// Chunks that parked items wait for, more than once where several do.
-    fn missing(&self) -> impl Iterator<Item = u64> {
-        let wanted = self.parked.iter().flat_map(|item| item.chunks.clone());
-        wanted.filter(|chunk| !self.preserved.has(*chunk))
-    }
-
-    /// Adds what items will wait for, where there is room for it.
-    fn add_ahead(&mut self, batch: &mut ChunkSet, chunks: &mut Vec<u64>) {
-        let end = self.ahead.end(self.chunks.total());
-        while self.ahead.done < end
-            && chunks.len() < BATCH_CHUNKS
-            && self.preserved.count() + (chunks.len() as u64) < self.room
-        {
-            if !self.preserved.has(self.ahead.done) && batch.insert(self.ahead.done) {
-                chunks.push(self.ahead.done);
-            }
-            self.ahead.done += 1;
-        }
-    }
-
-    /// Preserves what parked items wait for, as much as one flush takes; if the room ran out, applying stops there.
-    pub(crate) fn preserve(&mut self, bound: Option<Bytes>, out: &mut Vec<Effect>) -> Next {
-        if !matches!(self.file, File::Idle) || self.is_short() || !self.keeps() {
-            return Next::Nothing;
-        }
-        let mut batch = ChunkSet::default();
-        let mut chunks = Vec::new();
-        for chunk in self.missing() {
-            if batch.insert(chunk) {
-                chunks.push(chunk);
-            }
-            if chunks.len() == BATCH_CHUNKS {
-                break;
-            }
-        }
-        self.add_ahead(&mut batch, &mut chunks);
-        if chunks.is_empty() {
-            return Next::Nothing;
-        }
-        let needed = self.preserved.count() + chunks.len() as u64;
-        if needed <= self.room {
-            self.run(Running::Preserve { chunks }, out);
-            return Next::Nothing;
-        }
-        let ample = (self.room + self.room / MARGIN_PART + self.margin()).min(self.chunks.total());
-        let most = bound.map_or(u64::MAX, |bound| bound.0 / RECORD_BYTES);
-        if needed > most {
-            return self.run_short(needed, room_bytes(most));
-        }
-        let room = ample.max(needed).min(most);
-        self.run(Running::Extend { room, starting: false }, out);
-        Next::Nothing
-    }
-
-    fn run_short(&mut self, needed: u64, free: Bytes) -> Next {
-        let shortage = Shortage::new(room_bytes(needed), free);
-        self.short = Some(shortage);
-        Next::StopApplying(shortage)
-    }
-
-    /// What was requested of the file ended. `start`: the one that waits to be adopted now.
+    /// What the stack was asked for ended. `start`: the one that waits to be adopted now.
     pub(crate) fn done(
         &mut self,
-        outcome: BeforeOutcome,
+        outcome: CopyOutcome,
         start: Option<Start>,
         consistent: bool,
-        out: &mut Vec<Effect>,
     ) -> Next {
-        let running = match mem::replace(&mut self.file, File::Idle) {
-            File::Busy(running) => running,
-            File::FailedRestoring => {
-                self.file = File::Failed;
-                Running::Restore
+        let asked = mem::replace(&mut self.asked, Asked::Nothing);
+        match (asked, outcome) {
+            (asked, CopyOutcome::Done) => {
+                self.succeeded(asked, start.map(|start| (start, consistent)))
             }
-            File::Idle | File::Failed => {
-                panic!("the before-image file ended an operation that was not requested")
+            (asked, CopyOutcome::FlushFailed { volumes }) => {
+                Next::FlushesFailed { volumes, restores: matches!(asked, Asked::Restore) }
             }
-        };
-        match (running, outcome) {
-            (running, BeforeOutcome::Done) => {
-                self.succeeded(running, start.map(|start| (start, consistent)))
-            }
-            (running, BeforeOutcome::FlushFailed { volumes }) => {
-                Next::FlushesFailed { volumes, restores: matches!(running, Running::Restore) }
-            }
-            (Running::Restore, outcome) => Next::RestoreFailed(outcome),
-            (running, BeforeOutcome::NoRoom { free }) => {
-                self.refused(running, free, start.is_some(), out)
-            }
-            (_, BeforeOutcome::Damaged | BeforeOutcome::Failed(_)) => {
-                self.file = File::Failed;
+            (Asked::Restore, outcome) => Next::RestoreFailed(outcome),
+            (_, CopyOutcome::NoRoom(shortage)) if start.is_some() => Next::RefuseStart(shortage),
+            (_, CopyOutcome::NoRoom(_)) => Next::Nothing,
+            (_, CopyOutcome::Damaged | CopyOutcome::Failed(_) | CopyOutcome::Unsupported) => {
                 Next::FileFailed
             }
         }
     }
 
-    fn succeeded(&mut self, running: Running, ready: Option<(Start, bool)>) -> Next {
-        match running {
-            Running::Begin { image, room } => {
-                self.forget();
-                (self.kept, self.room) = (Held::Sound(*image), room);
-                self.ready = ready;
+    fn succeeded(&mut self, asked: Asked, ready: Option<(Start, bool)>) -> Next {
+        match asked {
+            Asked::Cut(image) => {
+                (self.kept, self.ready, self.short) = (Held::Sound(*image), ready, None);
             }
-            Running::Extend { room, starting } => {
-                self.room = room;
-                self.short = None;
-                if starting {
-                    self.ready = ready;
-                }
-            }
-            Running::Preserve { chunks } => chunks.into_iter().for_each(|chunk| {
-                self.preserved.insert(chunk);
-            }),
-            Running::End => self.forget(),
-            Running::Restore => {
+            Asked::Reserve => (self.ready, self.short) = (ready, None),
+            Asked::Drop => (self.kept, self.short) = (Held::Nothing, None),
+            Asked::Restore => {
                 self.restore = Restore::Ending;
                 return Next::Restored;
             }
+            Asked::Nothing => panic!("the stack ended what was not asked for"),
         }
-        Next::Issue(self.take_ready())
-    }
-
-    /// `starting`: a start waits to be adopted.
-    fn refused(
-        &mut self,
-        running: Running,
-        free: Bytes,
-        starting: bool,
-        out: &mut Vec<Effect>,
-    ) -> Next {
-        match running {
-            Running::Extend { room, starting: false } => {
-                let waits = self.missing().take(BATCH_CHUNKS).count() as u64;
-                let least = (self.preserved.count() + waits).min(room);
-                if least == room || room_bytes(least) > free {
-                    return self.run_short(least, free);
-                }
-                self.run(Running::Extend { room: least, starting: false }, out);
-                Next::Nothing
-            }
-            Running::Begin { room, .. } | Running::Extend { room, .. } if starting => {
-                Next::RefuseStart(Shortage::new(room_bytes(room), free))
-            }
-            Running::Begin { .. } | Running::Extend { .. } => Next::Nothing,
-            Running::Preserve { .. } | Running::End | Running::Restore => {
-                panic!("room was refused to what asks for none")
-            }
-        }
+        Next::OfferAgain
     }
 
     /// Whether the promotion that begins is to restore first.
@@ -606,51 +320,13 @@ impl Keeper {
     }
 
     /// The record says so: the chunks are put back.
-    pub(crate) fn put_back(&mut self, out: &mut Vec<Effect>) {
+    pub(crate) fn put_back(&mut self, local: &mut Local, turn: &mut Turn) {
         self.restore = Restore::Writing;
-        self.run(Running::Restore, out);
+        self.ask(Asked::Restore, CopyOp::Restore, local, turn);
     }
 
     /// No restore is under way or wanted any more.
     pub(crate) fn end_restore(&mut self) {
         self.restore = Restore::No;
-    }
-}
-
-fn room_bytes(chunks: u64) -> Bytes {
-    Bytes(chunks * RECORD_BYTES)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn chunks_are_preserved_ahead_as_far_as_four_flushes_go_and_no_further() {
-        let mut keeper = Keeper::new(&[Bytes(CHUNK_BYTES * 10 * AHEAD_CHUNKS)]);
-        keeper.ahead = Ahead { most: AHEAD_CHUNKS, reached: 3, done: 0 };
-        keeper.room = u64::MAX;
-        let mut last = 0;
-        for _ in 0..2 * AHEAD_CHUNKS as usize / BATCH_CHUNKS {
-            let (mut batch, mut chunks) = (ChunkSet::default(), Vec::new());
-            keeper.add_ahead(&mut batch, &mut chunks);
-            assert!(chunks.len() <= BATCH_CHUNKS);
-            last = chunks.last().copied().unwrap_or(last);
-        }
-        assert_eq!(last, 3 + AHEAD_CHUNKS - 1);
-    }
-
-    /// Otherwise a long run of clients' writes would wait for the file system again every few chunks.
-    #[test]
-    fn the_file_grows_by_an_eighth_of_its_room_at_a_time() {
-        const ROOM: u64 = 80_000;
-        let mut keeper = Keeper::new(&[Bytes(CHUNK_BYTES * 100 * ROOM)]);
-        (keeper.kept, keeper.room) = (Held::Sound(KeptImage::default()), ROOM);
-        (0..ROOM).for_each(|chunk| assert!(keeper.preserved.insert(chunk)));
-        assert!(!keeper.admits(Sequence(1), VolumeIndex(0), Extent::new(ROOM * CHUNK_BYTES, 4096)));
-        let mut out = Vec::new();
-        assert_eq!(keeper.preserve(None, &mut out), Next::Nothing);
-        let [Effect::Before(BeforeOp::Extend { room })] = out[..] else { panic!("{out:?}") };
-        assert!((ROOM + ROOM / 8..ROOM + ROOM / 4).contains(&room), "{room}");
     }
 }

@@ -24,7 +24,6 @@ mod news;
 
 use crate::effect::{Effect, ReadAs};
 use crate::event::StoreOutcome;
-use crate::follow::before::Keeper;
 use crate::local::Local;
 use crate::purpose::FollowerIo;
 use crate::stream::gate::Gate;
@@ -32,12 +31,14 @@ use crate::turn::Turn;
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 use applying::Applying;
 use core::{iter, mem};
 use cursors::Cursors;
 use durability::Durability;
 use helio_format::message::{Ack, Item, ItemKind, Message, Start};
 use helio_plant::{Plant, planted};
+use helio_stack::Shortage;
 use helio_stack::StoreOp;
 use helio_units::{Bytes, Extent, Mode, Moment, Sequence, VolumeIndex};
 use intake::Intake;
@@ -53,6 +54,8 @@ const MEMORY_MAX: Bytes = Bytes::mib(64);
 enum Stage {
     Waiting,
     Issued,
+    /// The store stack has no room for what must be preserved first: nothing was touched.
+    Refused,
     /// The store failed it, and its extent stays in the gate.
     Failed,
     Done,
@@ -129,6 +132,8 @@ pub(crate) struct Follower {
     news: News,
     memory: Memory,
     applying: Applying,
+    /// The store stack refused an item for want of that room.
+    refused: Option<Shortage>,
 }
 
 impl Follower {
@@ -143,6 +148,7 @@ impl Follower {
             news: News::new(),
             memory: Memory::default(),
             applying: Applying::Running,
+            refused: None,
         }
     }
 
@@ -335,27 +341,28 @@ impl Follower {
     }
 
     /// Issues what may be issued and begins flushes that are due.
-    pub(crate) fn keep_flowing(&mut self, keeper: &mut Keeper, local: &mut Local, turn: &mut Turn) {
-        self.retry_if_due(keeper, local, turn);
-        self.offer(keeper, local, turn);
+    pub(crate) fn keep_flowing(&mut self, local: &mut Local, turn: &mut Turn) {
+        self.retry_if_due(local, turn);
+        self.offer(local, turn);
         self.flush_if_due(local, turn);
     }
 
     /// Keeps items flowing. Returns what only the engine can do.
+    /// `ready`: the start that may be adopted.
     pub(crate) fn step(
         &mut self,
-        keeper: &mut Keeper,
+        ready: Option<&Start>,
         local: &mut Local,
         turn: &mut Turn,
     ) -> Option<Wish> {
-        self.keep_flowing(keeper, local, turn);
+        self.keep_flowing(local, turn);
         if self.intake.is_recording() || self.failed().is_some() {
             return None;
         }
         if let Some(start) = self.intake.waiting()
             && self.is_drained()
             && !self.owes_first_flush()
-            && keeper.is_ready_for(&start)
+            && ready == Some(&start)
         {
             self.intake.record();
             return Some(Wish::Adopt(start));
@@ -380,7 +387,7 @@ impl Follower {
             && !self.durability.is_flushing()
     }
 
-    fn offer(&mut self, keeper: &mut Keeper, local: &mut Local, turn: &mut Turn) {
+    fn offer(&mut self, local: &mut Local, turn: &mut Turn) {
         while let Some(next) = self.cursors.to_offer().filter(|_| self.failed().is_none()) {
             let completed = self.cursors.completed();
             let Some(slot) = self.slot_mut(next) else { panic!("item {next} is not held") };
@@ -393,9 +400,9 @@ impl Follower {
                 ItemKind::Consistent => self.durability.marker_waits(next),
                 ItemKind::Flush if planted(Plant::SkipFlush) => self.nothing_to_apply(next, turn),
                 ItemKind::Same => self.nothing_to_apply(next, turn),
-                ItemKind::Flush => self.issue(next, keeper, local, turn),
+                ItemKind::Flush => self.issue(next, local, turn),
                 _ if self.gate.enter(next, item.volume, item.extent) => {
-                    self.issue(next, keeper, local, turn)
+                    self.issue(next, local, turn)
                 }
                 _ => {}
             }
@@ -416,18 +423,8 @@ impl Follower {
         self.advance(before, None, turn);
     }
 
-    pub(crate) fn issue(
-        &mut self,
-        at: Sequence,
-        keeper: &mut Keeper,
-        local: &mut Local,
-        turn: &mut Turn,
-    ) {
+    pub(crate) fn issue(&mut self, at: Sequence, local: &mut Local, turn: &mut Turn) {
         let Some(slot) = self.slot_mut(at) else { panic!("item {at} is not held") };
-        let Item { kind, extent, volume, .. } = slot.item;
-        if kind.changes_data() && !keeper.admits(at, volume, extent) {
-            return;
-        }
         slot.stage = Stage::Issued;
         let Item { kind, extent, fua, punch, volume, payload, .. } = slot.item;
         let op = match (kind, payload) {
@@ -451,31 +448,27 @@ impl Follower {
         &mut self,
         io: FollowerIo,
         outcome: StoreOutcome,
-        keeper: &mut Keeper,
         local: &mut Local,
         turn: &mut Turn,
     ) {
         match io {
-            FollowerIo::Apply(at) => self.applied(at, outcome, keeper, local, turn),
+            FollowerIo::Apply(at) => self.applied(at, outcome, local, turn),
             FollowerIo::Flush(volume) => self.flushed(volume, outcome, local, turn),
         }
     }
 
     /// The store is done with an item.
-    fn applied(
-        &mut self,
-        at: Sequence,
-        outcome: StoreOutcome,
-        keeper: &mut Keeper,
-        local: &mut Local,
-        turn: &mut Turn,
-    ) {
+    fn applied(&mut self, at: Sequence, outcome: StoreOutcome, local: &mut Local, turn: &mut Turn) {
         let (completed, Some(slot)) = (self.cursors.completed(), self.slot_mut(at)) else {
             panic!("item {at} was applied twice")
         };
         let item = slot.item;
         if item.kind == ItemKind::Verify {
-            return self.compared(at, outcome, keeper, local, turn);
+            return self.compared(at, outcome, local, turn);
+        }
+        if let StoreOutcome::Refused(shortage) = outcome {
+            slot.stage = Stage::Refused;
+            return self.refused = Some(shortage);
         }
         if let StoreOutcome::Failed(fault) = outcome {
             return self.item_failed(at, fault, local, turn);
@@ -493,8 +486,8 @@ impl Follower {
                 let share = if item.resync { COPIED_SHARE } else { 1 };
                 self.durability.wrote(item.volume, at, Bytes(item.extent.length / share));
             }
-            self.item_applied(at, keeper, local, turn);
-            self.let_through(&item, keeper, local, turn);
+            self.item_applied(at, local, turn);
+            self.let_through(&item, local, turn);
         }
         self.news.ended(at);
         // In async nobody waits for a client's item; the copier waits for its own.
@@ -502,18 +495,24 @@ impl Follower {
         self.advance(completed, patient.then(|| turn.now() + TELL_AFTER), turn);
     }
 
+    /// The want of room for which the store stack refused an item since this was asked last.
+    pub(crate) const fn take_refused(&mut self) -> Option<Shortage> {
+        self.refused.take()
+    }
+
+    /// There is room now, or what was preserved is no more: items that were refused are issued again.
+    pub(crate) fn offer_again(&mut self, local: &mut Local, turn: &mut Turn) {
+        let refused = self.slots.iter().filter(|slot| slot.stage == Stage::Refused);
+        let refused: Vec<Sequence> = refused.map(|slot| slot.item.sequence).collect();
+        refused.into_iter().for_each(|at| self.issue(at, local, turn));
+    }
+
     /// Gives an item's extent back to the gate, and issues what may pass now.
-    fn let_through(
-        &mut self,
-        item: &Item,
-        keeper: &mut Keeper,
-        local: &mut Local,
-        turn: &mut Turn,
-    ) {
+    fn let_through(&mut self, item: &Item, local: &mut Local, turn: &mut Turn) {
         self.gate.leave(item.volume, item.extent);
         while self.failed().is_none() && self.gate.has_waiters() {
             let Some(next) = self.gate.next_ready() else { break };
-            self.issue(next, keeper, local, turn);
+            self.issue(next, local, turn);
         }
     }
 

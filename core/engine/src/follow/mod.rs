@@ -2,6 +2,5 @@
 //! Receiving: applying in order, flushing, and the last consistent copy below a resync.
 
 pub(crate) mod before;
-mod chunks;
 pub(crate) mod follower;
 mod restore;

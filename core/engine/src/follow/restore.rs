@@ -59,6 +59,6 @@ impl Keeper {
     /// Nothing is kept any more of an image that a primary is about to write to; or it cannot be ended, and the record,
     /// which says consistent, lets nobody go back to it.
     pub(crate) fn is_over(&self, local: &Local) -> bool {
-        self.kept().is_none() || self.has_failed() || local.metadata_failed()
+        self.kept().is_none() || local.pool_failed() || local.metadata_failed()
     }
 }

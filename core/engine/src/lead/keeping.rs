@@ -3,10 +3,10 @@
 
 use crate::lead::Primary;
 use crate::local::Local;
-use crate::peer::keeping::Shortage;
 use crate::peer::permit::Permit;
 use crate::turn::Turn;
 use alloc::string::String;
+use helio_stack::Shortage;
 
 impl Primary {
     /// The peer has no room to keep its image: the update does not go on. Returns why the two must meet again, if they must.

@@ -11,13 +11,14 @@
 //! set of answers the peer lacks can only shrink; it is empty at `Level`, and only then is the mode in force.
 
 use crate::config::SafeCopy;
-use crate::peer::keeping::{PeerKeeping, Shortage};
+use crate::peer::keeping::PeerKeeping;
 use crate::peer::owed::{Owed, PeerCopy};
 use alloc::format;
 use alloc::string::String;
 use helio_format::frame::HEADER_BYTES;
 use helio_format::message::Ack;
 use helio_plant::{Plant, planted};
+use helio_stack::Shortage;
 use helio_units::{Bytes, Mode, Moment, Sequence};
 
 /// Most bytes handed to the link and not yet taken by its socket (rule 8): enough to keep a socket busy between

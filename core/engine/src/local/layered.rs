@@ -17,8 +17,10 @@ use crate::local::store::{UnderWay, What};
 use crate::purpose::Purpose;
 use crate::turn::Turn;
 use alloc::collections::{BTreeMap, VecDeque};
-use helio_stack::{Out, Outcome, Stack, StoreOp};
-use helio_units::{Extent, IoId, Moment, VolumeIndex};
+use helio_stack::{
+    CopyOp, CopyOutcome, Out, Outcome, PoolHealth, PoolOutcome, Stack, StoreFault, StoreOp,
+};
+use helio_units::{Bytes, Extent, IoId, Moment, VolumeIndex};
 
 /// The layers, and what passes them.
 #[derive(Clone, Debug)]
@@ -30,17 +32,28 @@ pub(super) struct Layered {
     ended: VecDeque<(IoId, StoreOutcome)>,
     /// How many of them write an accepted copy again.
     rewriting: u32,
+    /// What is asked of the group's copies, until no change is under way beside the layers.
+    waits: Option<CopyOp>,
+    /// How that ended, until somebody asks.
+    copied: Option<CopyOutcome>,
 }
 
 impl Layered {
     pub(super) const fn new(stack: Stack) -> Self {
-        Self { stack, looks: BTreeMap::new(), ended: VecDeque::new(), rewriting: 0 }
+        Self {
+            stack,
+            looks: BTreeMap::new(),
+            ended: VecDeque::new(),
+            rewriting: 0,
+            waits: None,
+            copied: None,
+        }
     }
 
     /// Operations pass beside the layers.
     #[inline]
     pub(super) fn rests(&self) -> bool {
-        self.stack.rests()
+        self.waits.is_none() && self.stack.rests()
     }
 
     /// An accepted copy is being written again.
@@ -61,7 +74,11 @@ impl Layered {
 
     /// Whether the engine is to be settled at once, and otherwise when.
     pub(super) fn deadline(&self) -> Moment {
-        if self.ended.is_empty() { self.stack.deadline() } else { Moment::ZERO }
+        if self.ended.is_empty() && self.copied.is_none() {
+            self.stack.deadline()
+        } else {
+            Moment::ZERO
+        }
     }
 }
 
@@ -78,7 +95,7 @@ impl Local {
         self.layered.rewriting += u32::from(rewrites);
         let changes = op.changes().filter(|_| !self.is_uncovered() && !rewrites);
         if let Some(extent) = changes {
-            self.hot.enter(volume, extent, purpose.item());
+            self.hot.hold(volume, extent, purpose.item());
         }
         let what = What::Passes { changes, flushes: op.is_flush() };
         let io = self.begin(UnderWay::new(purpose, volume, what));
@@ -112,6 +129,7 @@ impl Local {
 
     /// The layers' time has come, maybe.
     pub(crate) fn tick_layers(&mut self, turn: &mut Turn) {
+        self.begin_copy(turn);
         if self.layered.stack.deadline() <= turn.now() {
             self.layered.stack.tick(turn.now());
             self.run_layers(turn);
@@ -121,6 +139,50 @@ impl Local {
     /// When [`Self::tick_layers`] has something to do.
     pub(crate) fn layers_deadline(&self) -> Moment {
         self.layered.deadline()
+    }
+
+    /// Asks something of the group's copies; [`Self::take_copied`] tells how it ended. It begins once no change is under way
+    /// beside the layers: those that come behind it pass them.
+    pub(crate) fn copy(&mut self, op: CopyOp, turn: &mut Turn) {
+        self.layered.waits = Some(op);
+        self.begin_copy(turn);
+    }
+
+    /// Begins what is asked of the group's copies, if nothing is in its way.
+    fn begin_copy(&mut self, turn: &mut Turn) {
+        if !self.changes_beside_layers()
+            && let Some(op) = self.layered.waits.take()
+        {
+            self.layered.stack.copy(op, turn.now());
+            self.run_layers(turn);
+        }
+    }
+
+    /// How what was asked of the group's copies ended, once.
+    pub(crate) const fn take_copied(&mut self) -> Option<CopyOutcome> {
+        self.layered.copied.take()
+    }
+
+    /// What was asked of the pool ended.
+    pub(crate) fn pool_ended(&mut self, outcome: PoolOutcome, turn: &mut Turn) {
+        self.layered.stack.pool_ended(outcome, turn.now());
+        self.run_layers(turn);
+    }
+
+    /// What is preserved is of no use any more, and that cannot be recorded: everything passes.
+    pub(crate) fn abandon_copy(&mut self, turn: &mut Turn) {
+        self.layered.stack.abandon(turn.now());
+        self.run_layers(turn);
+    }
+
+    /// Bytes of before-images.
+    pub(crate) fn preserved(&self) -> Bytes {
+        self.layered.stack.preserves().unwrap_or_default().preserved
+    }
+
+    /// Before-images can be preserved no more until the process starts again.
+    pub(crate) fn pool_failed(&self) -> bool {
+        self.layered.stack.preserves().is_some_and(|copy| copy.pool == PoolHealth::Failed)
     }
 
     /// Does what the layers want done.
@@ -136,6 +198,9 @@ impl Local {
                     );
                 }
                 Out::Ended { name, outcome } => self.passed(IoId(name), outcome, turn),
+                Out::Pool(op) => turn.push(Effect::Pool(op)),
+                Out::Copied(outcome) => self.layered.copied = Some(outcome),
+                Out::Release(id) => turn.push(Effect::Release(id)),
             }
         }
     }
@@ -150,9 +215,12 @@ impl Local {
             (Outcome::Read(payload), None) => StoreOutcome::Read { payload, zero: false },
             (Outcome::Done, _) => StoreOutcome::Done,
             (Outcome::Mapped { empty }, _) => StoreOutcome::Empty(empty),
-            (Outcome::Failed(fault) | Outcome::Unsure(fault) | Outcome::Refused(fault), _) => {
-                StoreOutcome::Failed(fault)
+            (Outcome::Failed(fault) | Outcome::Unsure(fault), _) => StoreOutcome::Failed(fault),
+            (Outcome::Refused(shortage), _) if self.applies_item(io) => {
+                StoreOutcome::Refused(shortage)
             }
+            // Of a primary nothing is preserved; whoever else writes has lost nothing.
+            (Outcome::Refused(_), _) => StoreOutcome::Failed(StoreFault::NoSpace),
         };
         self.layered.ended.push_back((io, outcome));
     }

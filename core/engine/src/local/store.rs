@@ -6,7 +6,7 @@
 use crate::effect::{Effect, Keep, ReadAs};
 use crate::event::StoreOutcome;
 use crate::local::{Local, Metadata};
-use crate::purpose::Purpose;
+use crate::purpose::{FollowerIo, Purpose};
 use crate::turn::Turn;
 use helio_bitmap::{Change, Parked};
 use helio_plant::{Plant, planted};
@@ -197,11 +197,24 @@ impl Local {
                     self.hot.distrust_flushes(volume);
                 }
                 if let Some(extent) = changes {
-                    self.hot.leave(volume, extent);
+                    self.hot.release(volume, extent);
                 }
             }
         }
         purpose
+    }
+
+    /// Whether that operation applies an item of the peer's.
+    pub(super) fn applies_item(&self, io: IoId) -> bool {
+        let under_way = self.ios.get(io.0 as usize).and_then(Option::as_ref);
+        under_way.is_some_and(|io| matches!(io.purpose, Purpose::Follower(FollowerIo::Apply(_))))
+    }
+
+    /// Whether an operation that changes bytes is under way and was asked for by no layer.
+    pub(super) fn changes_beside_layers(&self) -> bool {
+        let layers = |io: &UnderWay| matches!(io.purpose, Purpose::Layer { .. });
+        let changes = |io: &&UnderWay| matches!(io.what, What::Changes(_)) && !layers(io);
+        self.ios.iter().flatten().any(|io| changes(&io))
     }
 
     /// Whether anything is under way on the store of that volume, or of any.

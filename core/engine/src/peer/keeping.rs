@@ -8,34 +8,22 @@ use alloc::format;
 use alloc::string::String;
 use helio_format::copying::Copying;
 use helio_format::message::Message;
-use helio_units::{Bytes, Sequence};
+use helio_stack::Shortage;
+use helio_units::Sequence;
 
 /// The source counts on items that were not taken: the two meet again, and settle from where to go on.
 pub(crate) const NO_SPACE: &str = "items were not accepted because there is no space";
 
-/// Room that is not there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Shortage {
-    wanted: Bytes,
-    free: Bytes,
-}
-
-impl Shortage {
-    pub(crate) const fn new(wanted: Bytes, free: Bytes) -> Self {
-        Self { wanted, free }
-    }
-
-    /// The secondary logs it, and reports it to its primary.
-    pub(crate) fn tell(self, session: &Session, turn: &mut Turn) {
-        let Self { wanted, free } = self;
-        let group = &turn.config().group;
-        turn.warn(format!(
-            "no space to preserve the last consistent copy: {wanted} required, {free} available; enlarge the file \
-             system or the limit, or run `helio resync {group} --give-up-safe-copy` on the primary"
-        ));
-        if session.peer().is_some() {
-            turn.send(Message::Copying(Copying::NoRoom { wanted: wanted.0, free: free.0 }));
-        }
+/// The secondary logs that room is not there, and reports it to its primary.
+pub(crate) fn tell(shortage: Shortage, session: &Session, turn: &mut Turn) {
+    let Shortage { needed, free } = shortage;
+    let group = &turn.config().group;
+    turn.warn(format!(
+        "no space to preserve the last consistent copy: {needed} required, {free} available; enlarge the file system or the \
+         limit, or run `helio resync {group} --give-up-safe-copy` on the primary"
+    ));
+    if session.peer().is_some() {
+        turn.send(Message::Copying(Copying::NoRoom { wanted: needed.0, free: free.0 }));
     }
 }
 
@@ -110,10 +98,10 @@ impl PeerKeeping {
 
     /// Why a resync does not start, if the peer lacks room for it.
     pub(crate) fn needs_room(&self, config: &Config) -> String {
-        let Self::Refused(Shortage { wanted, free }) = self else { return String::new() };
+        let Self::Refused(Shortage { needed, free }) = self else { return String::new() };
         let (peer, group) = (&config.peer, &config.group);
         format!(
-            "{peer} has no space to preserve its last consistent copy during a resync: {wanted} required, {free} \
+            "{peer} has no space to preserve its last consistent copy during a resync: {needed} required, {free} \
              available; enlarge the file system or the limit there and run `helio resync {group}`, or run `helio \
              resync {group} --give-up-safe-copy`"
         )

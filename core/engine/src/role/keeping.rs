@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What follows from what a secondary's [`Keeper`] decides.
 
-use crate::event::BeforeOutcome;
 use crate::follow::before::{Facts, Keeper, Next};
 use crate::follow::follower::Follower;
 use crate::local::Local;
 use crate::peer::hang_up::HangUp;
-use crate::peer::keeping::NO_SPACE;
+use crate::peer::keeping::{NO_SPACE, tell};
 use crate::peer::link::Session;
 use crate::record::Record;
 use crate::record::save::Goal;
@@ -14,6 +13,7 @@ use crate::role::Standing;
 use crate::turn::Turn;
 use alloc::string::String;
 use helio_format::message::{Parting, Start};
+use helio_stack::CopyOutcome;
 
 const FILE_FAILED: &str = "the before-image file failed; repair it and restart the daemon";
 
@@ -43,14 +43,14 @@ impl Standing {
             completed: self.streaming().map(Follower::completed),
             bound: turn.config().safe_copy.bound(),
         };
-        let next = keeper.arrange(&facts, turn.effects());
+        let next = keeper.arrange(&facts, local, turn);
         self.follow_keeper(next, session, keeper, record, local, turn)
     }
 
-    /// An operation on the before-image file ended.
-    pub(crate) fn before_done(
+    /// What the store stack was asked for ended.
+    pub(crate) fn copied(
         &mut self,
-        outcome: BeforeOutcome,
+        outcome: CopyOutcome,
         session: &Session,
         keeper: &mut Keeper,
         record: &mut Record,
@@ -58,12 +58,12 @@ impl Standing {
         turn: &mut Turn,
     ) -> Option<HangUp> {
         let consistent = local.is_consistent(record.superblock());
-        let next = keeper.done(outcome, self.start(), consistent, turn.effects());
+        let next = keeper.done(outcome, self.start(), consistent);
         self.follow_keeper(next, session, keeper, record, local, turn)
     }
 
-    /// Preserves what items wait for.
-    pub(crate) fn preserve(
+    /// Heeds that the store stack refused an item.
+    pub(crate) fn heed_refusal(
         &mut self,
         session: &Session,
         keeper: &mut Keeper,
@@ -71,8 +71,8 @@ impl Standing {
         local: &mut Local,
         turn: &mut Turn,
     ) -> Option<HangUp> {
-        let bound = turn.config().safe_copy.bound();
-        let next = keeper.preserve(bound, turn.effects());
+        let refused = self.follower_mut().and_then(Follower::take_refused);
+        let next = keeper.refused(refused?);
         self.follow_keeper(next, session, keeper, record, local, turn)
     }
 
@@ -94,16 +94,16 @@ impl Standing {
         let stops = matches!(next, Next::StopApplying(_));
         match next {
             Next::Nothing => {}
-            Next::Issue(items) => {
+            Next::OfferAgain => {
                 if let Some(follower) = self.follower_mut() {
-                    items.into_iter().for_each(|at| follower.issue(at, keeper, local, turn));
+                    follower.offer_again(local, turn);
                 }
             }
             Next::RefuseStart(shortage) | Next::StopApplying(shortage) => {
                 // A source that began in order again since asks for no keeping, and does not heed a want of room.
                 let in_order = self.start().is_some_and(|start| start.consistent);
                 self.refuse_items(turn);
-                shortage.tell(session, turn);
+                tell(shortage, session, turn);
                 return (stops && in_order).then(|| HangUp::new(Parting::RoleChanged, NO_SPACE));
             }
             Next::StopForFailure | Next::FileFailed => {

@@ -209,7 +209,7 @@ impl Standing {
             record.keeping_mut().line_changed(local.hot_mut(), turn.now());
             local.reload_suspect(record.superblock(), turn.config());
         }
-        keeper.forget_parked();
+        keeper.forget_refused();
     }
 
     /// A primary has left, or a secondary has applied what it received: nothing more will be asked for.

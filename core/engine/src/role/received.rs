@@ -3,7 +3,6 @@
 
 use crate::local::Local;
 use crate::peer::hang_up::HangUp;
-use crate::peer::keeping::Shortage;
 use crate::peer::permit::Permit;
 use crate::peer::read_server::PeerReads;
 use crate::peer::session::out_of_turn;
@@ -15,6 +14,7 @@ use alloc::format;
 use alloc::string::String;
 use helio_format::message::{Item, Message, Parting, Start};
 use helio_format::reading::Reading;
+use helio_stack::Shortage;
 
 impl Standing {
     /// The peer sent an item.

@@ -35,7 +35,6 @@ impl Standing {
             return None;
         }
         // Nothing of the new disk goes to what was kept of the one before.
-        keeper.keep_ahead_no_more();
         let failed = self.failed();
         self.reset_follower(keeper, record, turn);
         if let (Some((volume, fault)), Some(follower)) = (failed, self.follower_mut()) {
@@ -59,8 +58,8 @@ impl Standing {
         if !settled || record.is_saving() {
             return;
         }
-        if keeper.kept().is_some() && !keeper.has_failed() {
-            return keeper.end(turn.effects());
+        if keeper.kept().is_some() && !local.pool_failed() {
+            return keeper.end(local, turn);
         }
         if keeper.kept().is_some() || local.metadata_failed() {
             local.end_replacing();

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A promotion that goes back to the last consistent image: how it ends, and what becomes of what was received.
 
-use crate::event::BeforeOutcome;
 use crate::follow::before::Keeper;
 use crate::follow::follower::Follower;
 use crate::local::Local;
@@ -13,7 +12,7 @@ use crate::role::{Following, Stage, Standing};
 use crate::turn::Turn;
 use alloc::format;
 use alloc::string::String;
-use helio_stack::StoreFault;
+use helio_stack::{CopyOutcome, StoreFault};
 use helio_units::VolumeIndex;
 
 impl Standing {
@@ -64,19 +63,21 @@ impl Standing {
     /// The image could not be restored.
     pub(crate) fn restore_failed(
         &mut self,
-        outcome: BeforeOutcome,
+        outcome: CopyOutcome,
         keeper: &mut Keeper,
         record: &Record,
         turn: &mut Turn,
     ) {
         let why = match outcome {
-            BeforeOutcome::Damaged => String::from("it is damaged; nothing was restored"),
-            BeforeOutcome::Failed(fault) => format!("{fault}"),
-            BeforeOutcome::FlushFailed { volumes } => {
+            CopyOutcome::Damaged => String::from("it is damaged; nothing was restored"),
+            CopyOutcome::Failed(fault) => format!("{fault}"),
+            CopyOutcome::FlushFailed { volumes } => {
                 let first = VolumeIndex(volumes.trailing_zeros() as u16);
                 format!("a flush of volume {} failed", turn.config().name_of(first))
             }
-            BeforeOutcome::NoRoom { .. } | BeforeOutcome::Done => String::from("no room"),
+            CopyOutcome::NoRoom(_) | CopyOutcome::Done | CopyOutcome::Unsupported => {
+                String::from("no layer preserves copies")
+            }
         };
         let text = format!("the preserved copy of {} was not restored: {why}", turn.config().group);
         turn.warn(text.clone());
@@ -84,14 +85,12 @@ impl Standing {
         self.end_promotion(Refusal::new("restore-failed", text, hint), keeper, record, turn);
     }
 
-    /// Discards what was received and not issued: slots, cursors, gate, and the items that wait for their chunks to be
-    /// preserved. An item that waits there and has no slot any more would be issued once the keeping ends. Nothing of
-    /// the follower's may be under way.
+    /// Discards what was received and not applied: slots, cursors, gate. Nothing of the follower's may be under way.
     pub(crate) fn reset_follower(&mut self, keeper: &mut Keeper, record: &Record, turn: &mut Turn) {
         let Some(follower) = self.follower_mut() else { return };
         follower.lay_down(turn);
         *follower = Follower::new(turn.config().volumes.len(), record.superblock().head);
-        keeper.forget_parked();
+        keeper.forget_refused();
     }
 
     /// What those stores hold of earlier writes is unknown, as behind any flush that fails.
@@ -116,7 +115,7 @@ impl Standing {
             }
         }
         if restores {
-            self.restore_failed(BeforeOutcome::FlushFailed { volumes }, keeper, record, turn);
+            self.restore_failed(CopyOutcome::FlushFailed { volumes }, keeper, record, turn);
         }
     }
 }

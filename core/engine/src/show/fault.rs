@@ -46,7 +46,7 @@ impl<'a> View<'a> {
         match self.failed() {
             Some((volume, fault)) => Some(self.store_fault(volume, fault)),
             None if metadata => self.metadata_fault(),
-            None if self.keeper.has_failed() => Some(Fault {
+            None if self.local.pool_failed() => Some(Fault {
                 what: String::from("the before-image file failed"),
                 hint: format!("repair its file system, then restart the daemon of {}", self.node()),
             }),
@@ -61,7 +61,7 @@ impl<'a> View<'a> {
         let lost = self.standing.primary().is_some_and(|primary| primary.lost().is_some());
         // A suspect copy that is rebuilt is no fault any more.
         let suspect = self.local.suspect().any() && !self.is_lacking();
-        let store = self.local.metadata_failed() || self.keeper.has_failed() || suspect;
+        let store = self.local.metadata_failed() || self.local.pool_failed() || suspect;
         store || accepts || lost || self.failed().is_some() || self.local.members().are_foreign()
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The flight recorder: the last events, in a ring of fixed size, cheap enough to be always on.
 
-use crate::event::{BeforeOutcome, Command, CommandId, Event, Kept, Operation, StoreOutcome};
+use crate::event::{Command, CommandId, Event, Kept, Operation, StoreOutcome};
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -12,6 +12,7 @@ use helio_format::lease::Lease;
 use helio_format::message::Message;
 use helio_format::reading::Reading;
 use helio_format::roles::Roles;
+use helio_stack::PoolOutcome;
 use helio_units::Moment;
 
 /// Events remembered: a second or so of a busy group, hours of a quiet one.
@@ -95,7 +96,7 @@ fn boil_down(event: &Event) -> (&'static str, u64, u64) {
             Operation::Flush => ("flush", r.id.0, 0),
         },
         Event::StoreDone { io, outcome } => match outcome {
-            StoreOutcome::Failed(_) => ("store-failed", io.0, 0),
+            StoreOutcome::Failed(_) | StoreOutcome::Refused(_) => ("store-failed", io.0, 0),
             _ => ("store-done", io.0, 0),
         },
         Event::SuperblockSaved { ok, sequence } => ("superblock-saved", u64::from(*ok), *sequence),
@@ -104,8 +105,9 @@ fn boil_down(event: &Event) -> (&'static str, u64, u64) {
             ("marks-kept", u64::from(*page), u64::from(*ok))
         }
         Event::BeforeFound(kept) => ("before-found", kept.image.head.0, kept.chunks.len() as u64),
-        Event::BeforeDone(outcome) => {
-            ("before-done", u64::from(*outcome != BeforeOutcome::Done), 0)
+        Event::PoolDone(outcome) => {
+            let failed = !matches!(outcome, PoolOutcome::Done | PoolOutcome::Loaded(_));
+            ("pool-done", u64::from(failed), 0)
         }
         Event::Connected => ("connected", 0, 0),
         Event::Disconnected { .. } => ("disconnected", 0, 0),

@@ -442,7 +442,7 @@ impl View<'_> {
         let keeper = &self.keeper;
         let (image, sound) = keeper.kept().filter(|_| !self.record.superblock().consistent)?;
         let generation = image.lineage.generation;
-        Some(SafeCopyStatus { generation, head: image.head, bytes: keeper.bytes(), sound })
+        Some(SafeCopyStatus { generation, head: image.head, bytes: self.local.preserved(), sound })
     }
 
     fn queue_status(&self) -> Option<QueueStatus> {

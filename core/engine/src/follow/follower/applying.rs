@@ -12,7 +12,6 @@
 //! their extents in the gate, so nothing that overlaps them passes before they are applied.
 
 use super::{Follower, Stage};
-use crate::follow::before::Keeper;
 use crate::local::Local;
 use crate::local::failure::{self, Facts, Failed, Meaning, Side};
 use crate::turn::Turn;
@@ -132,13 +131,7 @@ impl Follower {
     }
 
     /// An item was applied: if it is the one that was tried again, there is space.
-    pub(super) fn item_applied(
-        &mut self,
-        at: Sequence,
-        keeper: &mut Keeper,
-        local: &mut Local,
-        turn: &mut Turn,
-    ) {
+    pub(super) fn item_applied(&mut self, at: Sequence, local: &mut Local, turn: &mut Turn) {
         let Applying::Full { volume, retried: Some(retried), .. } = self.applying else { return };
         if retried != at {
             return;
@@ -148,11 +141,11 @@ impl Follower {
         turn.info(format!("volume {name} has space again on this node: applying continues"));
         let failed = self.slots.iter().filter(|slot| slot.stage == Stage::Failed);
         let failed: alloc::vec::Vec<_> = failed.map(|slot| slot.item.sequence).collect();
-        failed.into_iter().for_each(|at| self.issue(at, keeper, local, turn));
+        failed.into_iter().for_each(|at| self.issue(at, local, turn));
     }
 
     /// Issues the first item that failed again, if it is time.
-    pub(super) fn retry_if_due(&mut self, keeper: &mut Keeper, local: &mut Local, turn: &mut Turn) {
+    pub(super) fn retry_if_due(&mut self, local: &mut Local, turn: &mut Turn) {
         let Applying::Full { volume, retried: None, due } = self.applying else { return };
         if turn.now() < due {
             return;
@@ -160,7 +153,7 @@ impl Follower {
         let first = self.slots.iter().find(|slot| slot.stage == Stage::Failed);
         let Some(at) = first.map(|slot| slot.item.sequence) else { return };
         self.applying = Applying::Full { volume, retried: Some(at), due };
-        self.issue(at, keeper, local, turn);
+        self.issue(at, local, turn);
     }
 
     /// When a full store is tried again.

@@ -8,7 +8,6 @@
 use super::news::TELL_AFTER;
 use super::{Follower, Stage};
 use crate::event::StoreOutcome;
-use crate::follow::before::Keeper;
 use crate::local::Local;
 use crate::turn::Turn;
 use alloc::format;
@@ -34,7 +33,6 @@ impl Follower {
         &mut self,
         at: Sequence,
         outcome: StoreOutcome,
-        keeper: &mut Keeper,
         local: &mut Local,
         turn: &mut Turn,
     ) {
@@ -60,7 +58,7 @@ impl Follower {
             other => panic!("a comparison ended as {other:?}"),
         };
         self.tell_differences(&item, &differing, turn);
-        self.let_through(&item, keeper, local, turn);
+        self.let_through(&item, local, turn);
         self.news.ended(at);
         let patient = turn.config().mode == Mode::Async;
         self.advance(completed, patient.then(|| turn.now() + TELL_AFTER), turn);

@@ -12,14 +12,14 @@ use helio_units::{Bytes, Extent, VolumeIndex};
 
 /// Which number each chunk has.
 #[derive(Clone, Debug)]
-pub(super) struct Chunks {
+pub(crate) struct Chunks {
     /// First chunk of each volume, and the count of all at the end.
     starts: Vec<u64>,
     sizes: Vec<Bytes>,
 }
 
 impl Chunks {
-    pub(super) fn new(sizes: &[Bytes]) -> Self {
+    pub(crate) fn new(sizes: &[Bytes]) -> Self {
         let mut starts = vec![0];
         for size in sizes {
             starts.push(starts[starts.len() - 1] + size.0.div_ceil(CHUNK_BYTES));
@@ -28,12 +28,12 @@ impl Chunks {
     }
 
     /// How many there are.
-    pub(super) fn total(&self) -> u64 {
+    pub(crate) fn total(&self) -> u64 {
         self.starts[self.starts.len() - 1]
     }
 
     /// Bytes of all volumes.
-    pub(super) fn bytes(&self) -> Bytes {
+    pub(crate) fn bytes(&self) -> Bytes {
         self.sizes.iter().fold(Bytes::ZERO, |sum, size| sum + *size)
     }
 
@@ -42,17 +42,17 @@ impl Chunks {
     }
 
     /// The chunks that an extent touches.
-    pub(super) fn touched(&self, volume: VolumeIndex, extent: Extent) -> Range<u64> {
+    pub(crate) fn touched(&self, volume: VolumeIndex, extent: Extent) -> Range<u64> {
         self.number(volume, extent.offset)..self.number(volume, extent.end() - 1) + 1
     }
 
     /// The number of a chunk, if it lies inside its volume.
-    pub(super) fn find(&self, (volume, extent): Chunk) -> Option<u64> {
+    pub(crate) fn find(&self, (volume, extent): Chunk) -> Option<u64> {
         let size = self.sizes.get(usize::from(volume.0))?;
         (extent.end() <= size.0).then(|| self.number(volume, extent.offset))
     }
 
-    pub(super) fn place(&self, chunk: u64) -> Chunk {
+    pub(crate) fn place(&self, chunk: u64) -> Chunk {
         let volume = self.starts.partition_point(|s| *s <= chunk) - 1;
         let offset = (chunk - self.starts[volume]) * CHUNK_BYTES;
         let length = (self.sizes[volume].0 - offset).min(CHUNK_BYTES);
@@ -62,23 +62,23 @@ impl Chunks {
 
 /// Chunks by number, in pages of 4096.
 #[derive(Clone, Debug, Default)]
-pub(super) struct ChunkSet {
+pub(crate) struct ChunkSet {
     pages: BTreeMap<u64, Box<[u64; 64]>>,
     count: u64,
 }
 
 impl ChunkSet {
-    pub(super) const fn count(&self) -> u64 {
+    pub(crate) const fn count(&self) -> u64 {
         self.count
     }
 
-    pub(super) fn has(&self, chunk: u64) -> bool {
+    pub(crate) fn has(&self, chunk: u64) -> bool {
         let page = self.pages.get(&(chunk / 4096));
         page.is_some_and(|page| page[(chunk / 64 % 64) as usize] & (1 << (chunk % 64)) != 0)
     }
 
     /// Returns whether it is new.
-    pub(super) fn insert(&mut self, chunk: u64) -> bool {
+    pub(crate) fn insert(&mut self, chunk: u64) -> bool {
         let page = self.pages.entry(chunk / 4096).or_insert_with(|| Box::new([0; 64]));
         let word = &mut page[(chunk / 64 % 64) as usize];
         let new = *word & (1 << (chunk % 64)) == 0;

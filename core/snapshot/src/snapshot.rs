@@ -1,0 +1,475 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The layer: which changes pass, and what is done next.
+
+use crate::ahead::Ahead;
+use crate::chunks::{ChunkSet, Chunks};
+use crate::room::Room;
+use crate::work::{BATCH_CHUNKS, Batch, For, LOADED_AT_ONCE, Work, rows};
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::mem;
+use core::ops::Range;
+use helio_format::before::CHUNK_BYTES;
+use helio_ledger::BeforeKept;
+use helio_plant::{Plant, planted};
+use helio_stack::{
+    CopyOp, CopyOutcome, CopyRoom, CopyStatus, Io, Layer, Operation, Outcome, PoolHealth, PoolOp,
+    PoolOutcome, Port, Row, Shortage, StoreFault, StoreOp, Tag,
+};
+use helio_units::{Bytes, VolumeIndex};
+
+/// A change that waits until all its chunks are preserved.
+#[derive(Clone, Debug)]
+struct Parked {
+    operation: Operation,
+    chunks: Range<u64>,
+}
+
+/// What is preserved.
+#[derive(Clone, Debug)]
+enum Copy {
+    None,
+    /// These chunks; it begins to count once its cut has ended.
+    Held(ChunkSet),
+}
+
+/// See the drawing of the crate.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    chunks: Chunks,
+    volumes: u16,
+    copy: Copy,
+    room: Room,
+    ahead: Ahead,
+    pool: PoolHealth,
+    parked: VecDeque<Parked>,
+    work: Work,
+    /// What is asked and waits for the work under way.
+    asked: Option<CopyOp>,
+    /// Changes under way below.
+    changing: u32,
+}
+
+/// In a tag: an operation that passes, or one of the copy's own.
+const PASSES: u64 = 0;
+const CHANGES: u64 = 1;
+const OWN: u64 = 2;
+const KINDS: u64 = 3;
+
+impl Snapshot {
+    /// Of volumes of these sizes, with what the pool held when the process began.
+    #[must_use]
+    pub fn new(sizes: &[Bytes], found: Option<&BeforeKept>) -> Self {
+        let chunks = Chunks::new(sizes);
+        let (mut copy, mut room) = (Copy::None, Room::default());
+        if let Some(found) = found {
+            let mut preserved = ChunkSet::default();
+            for number in found.chunks.iter().filter_map(|chunk| chunks.find(*chunk)) {
+                preserved.insert(number);
+            }
+            (copy, room) = (Copy::Held(preserved), Room::of(found.chunks.len() as u64));
+        }
+        Self {
+            chunks,
+            volumes: sizes.len() as u16,
+            copy,
+            room,
+            ahead: Ahead::default(),
+            pool: PoolHealth::Works,
+            parked: VecDeque::new(),
+            work: Work::Idle,
+            asked: None,
+            changing: 0,
+        }
+    }
+
+    fn preserved(&self) -> u64 {
+        if let Copy::Held(chunks) = &self.copy { chunks.count() } else { 0 }
+    }
+
+    /// Whether that chunk may not be overwritten yet.
+    fn lacks(&self, chunk: u64) -> bool {
+        matches!(&self.copy, Copy::Held(chunks) if !chunks.has(chunk))
+    }
+
+    /// A cut is under way: what changes anything now is behind it.
+    const fn is_cutting(&self) -> bool {
+        matches!(
+            &self.work,
+            Work::Draining { .. }
+                | Work::Reserving { then: For::Cut(_), .. }
+                | Work::Flushing { label: Some(_), .. }
+                | Work::Beginning
+        )
+    }
+
+    fn pass(&mut self, Operation { io, volume, op }: Operation, port: &mut Port<'_>) {
+        let changes = op.changes().is_some();
+        self.changing += u32::from(changes);
+        let kind = if changes { CHANGES } else { PASSES };
+        port.issue(volume, op, Tag(io.number() * KINDS + kind));
+    }
+
+    fn issue_own(volume: VolumeIndex, op: StoreOp, number: usize, port: &mut Port<'_>) {
+        port.issue(volume, op, Tag(number as u64 * KINDS + OWN));
+    }
+
+    fn fail(&mut self, port: &mut Port<'_>) {
+        self.pool = PoolHealth::Failed;
+        self.refuse(Shortage::FAILED, port);
+    }
+
+    /// Parked changes are refused, untouched.
+    fn refuse(&mut self, shortage: Shortage, port: &mut Port<'_>) {
+        for parked in mem::take(&mut self.parked) {
+            if planted(Plant::RefusedTouches) {
+                self.pass(parked.operation, port);
+            } else {
+                port.end(parked.operation.io, Outcome::Refused(shortage));
+            }
+        }
+    }
+
+    /// Lets changes go whose chunks are all preserved.
+    fn let_go(&mut self, port: &mut Port<'_>) {
+        if self.is_cutting() {
+            return;
+        }
+        for parked in mem::take(&mut self.parked) {
+            if parked.chunks.clone().any(|chunk| self.lacks(chunk)) {
+                self.parked.push_back(parked);
+            } else {
+                self.pass(parked.operation, port);
+            }
+        }
+    }
+
+    /// Does what is next, where nothing is being done.
+    fn go_on(&mut self, port: &mut Port<'_>) {
+        self.let_go(port);
+        if !matches!(self.work, Work::Idle) {
+            return;
+        }
+        match self.asked.take() {
+            Some(op) => self.begin_copy(op, port),
+            None => self.preserve(port),
+        }
+    }
+
+    fn begin_copy(&mut self, op: CopyOp, port: &mut Port<'_>) {
+        if self.pool == PoolHealth::Failed {
+            port.copied(CopyOutcome::Failed(StoreFault::Io));
+            return self.go_on(port);
+        }
+        match op {
+            CopyOp::Cut { label, room } => {
+                self.look_ahead(room);
+                let room = Room::asked(room, 0, self.chunks.total());
+                self.work = Work::Draining { label, room };
+                self.drained(port);
+            }
+            CopyOp::Reserve(room) => {
+                self.look_ahead(room);
+                let room = Room::asked(room, self.preserved(), self.chunks.total());
+                let room = room.max(self.room.reserved());
+                self.reserve(room, For::Asked, port);
+            }
+            CopyOp::Restore => {
+                self.work = Work::Checking;
+                port.pool(PoolOp::Check);
+            }
+            CopyOp::Drop => {
+                self.work = Work::Ending;
+                port.pool(PoolOp::End);
+            }
+        }
+    }
+
+    fn look_ahead(&mut self, room: CopyRoom) {
+        self.room.bound(room.most);
+        self.ahead = Ahead::new(room.overwritten >= self.chunks.bytes());
+    }
+
+    /// Goes on with a cut once no change is under way.
+    fn drained(&mut self, port: &mut Port<'_>) {
+        if let Work::Draining { label, room } = &mut self.work
+            && self.changing == 0
+        {
+            let (label, room) = (mem::take(label), *room);
+            self.reserve(room, For::Cut(label), port);
+        }
+    }
+
+    fn reserve(&mut self, room: u64, then: For, port: &mut Port<'_>) {
+        if let Some(shortage) = self.room.forbids(room) {
+            return self.no_room(shortage, then, port);
+        }
+        self.work = Work::Reserving { room, then };
+        port.pool(PoolOp::Reserve { chunks: room });
+    }
+
+    fn no_room(&mut self, shortage: Shortage, then: For, port: &mut Port<'_>) {
+        self.work = Work::Idle;
+        match then {
+            For::Cut(_) | For::Asked => port.copied(CopyOutcome::NoRoom(shortage)),
+            For::Parked => self.refuse(shortage, port),
+        }
+        self.go_on(port);
+    }
+
+    fn reserved(&mut self, room: u64, then: For, port: &mut Port<'_>) {
+        self.room.reserve(room);
+        match then {
+            For::Cut(label) if planted(Plant::CutUnflushed) => self.begin_preserving(label, port),
+            For::Cut(label) => self.flush(Some(label), port),
+            For::Asked => self.over(CopyOutcome::Done, port),
+            For::Parked => {
+                self.work = Work::Idle;
+                self.go_on(port);
+            }
+        }
+    }
+
+    fn flush(&mut self, label: Option<Box<helio_format::before::KeptImage>>, port: &mut Port<'_>) {
+        self.work = Work::Flushing { batch: Batch::of(usize::from(self.volumes)), label };
+        for volume in 0..self.volumes {
+            Self::issue_own(VolumeIndex(volume), StoreOp::Flush, usize::from(volume), port);
+        }
+    }
+
+    fn begin_preserving(
+        &mut self,
+        label: Box<helio_format::before::KeptImage>,
+        port: &mut Port<'_>,
+    ) {
+        self.work = Work::Beginning;
+        port.pool(PoolOp::Begin { label });
+    }
+
+    /// What was asked is over.
+    fn over(&mut self, outcome: CopyOutcome, port: &mut Port<'_>) {
+        self.work = Work::Idle;
+        port.copied(outcome);
+        self.go_on(port);
+    }
+
+    /// Chunks that parked changes wait for, each once, in their order.
+    fn missing(&self) -> Vec<u64> {
+        let (mut seen, mut chunks) = (ChunkSet::default(), Vec::new());
+        let wanted = self.parked.iter().flat_map(|parked| parked.chunks.clone());
+        for chunk in wanted.filter(|chunk| self.lacks(*chunk)) {
+            if chunks.len() < BATCH_CHUNKS && seen.insert(chunk) {
+                chunks.push(chunk);
+            }
+        }
+        chunks
+    }
+
+    /// Preserves what parked changes wait for, as much as one batch takes.
+    fn preserve(&mut self, port: &mut Port<'_>) {
+        if matches!(self.copy, Copy::None) || self.pool == PoolHealth::Failed {
+            return;
+        }
+        let (mut chunks, total) = (self.missing(), self.chunks.total());
+        let (preserved, reserved) = (self.preserved(), self.room.reserved());
+        let needed = preserved + chunks.len() as u64;
+        if !chunks.is_empty() && needed > reserved {
+            return match self.room.forbids(needed) {
+                Some(shortage) => self.no_room(shortage, For::Parked, port),
+                None => self.reserve(self.room.grown(needed, total), For::Parked, port),
+            };
+        }
+        let mut seen = ChunkSet::default();
+        chunks.iter().for_each(|chunk| _ = seen.insert(*chunk));
+        while chunks.len() < BATCH_CHUNKS && preserved + (chunks.len() as u64) < reserved {
+            let Copy::Held(held) = &self.copy else { break };
+            let next = self.ahead.next(total, |chunk| held.has(chunk) || seen.has(chunk));
+            let Some(chunk) = next else { break };
+            chunks.push(chunk);
+        }
+        if chunks.is_empty() {
+            return;
+        }
+        let rows = rows(chunks.iter().map(|chunk| self.chunks.place(*chunk)));
+        for (number, (volume, extent)) in rows.iter().enumerate() {
+            Self::issue_own(*volume, StoreOp::Read { extent: *extent }, number, port);
+        }
+        let batch = Batch::of(rows.len());
+        self.work = Work::Reading { chunks, rows, read: Vec::new(), batch };
+    }
+
+    /// An operation of its own ended.
+    fn own_ended(&mut self, number: u64, outcome: Outcome, port: &mut Port<'_>) {
+        let ok = matches!(outcome, Outcome::Done | Outcome::Read(_));
+        match &mut self.work {
+            Work::Flushing { batch, label } => {
+                let Some(failed) = batch.ended(number, ok) else { return };
+                match (failed, label.take()) {
+                    (0, Some(label)) => self.begin_preserving(label, port),
+                    (0, None) => self.over(CopyOutcome::Done, port),
+                    (volumes, _) => self.over(CopyOutcome::FlushFailed { volumes }, port),
+                }
+            }
+            Work::Reading { rows, read, batch, .. } => {
+                let (volume, extent) = rows[number as usize];
+                if let Outcome::Read(payload) = outcome {
+                    read.push(Row { volume, extent, payload });
+                }
+                if let Some(failed) = batch.ended(0, ok) {
+                    self.rows_read(failed == 0, port);
+                }
+            }
+            Work::Writing { next, payloads, batch } => {
+                let Some(failed) = batch.ended(0, ok) else { return };
+                let next = *next;
+                mem::take(payloads).into_iter().for_each(|payload| port.release(payload));
+                if failed != 0 {
+                    return self.over(CopyOutcome::Failed(StoreFault::Io), port);
+                }
+                self.work = Work::Loading { next };
+                port.pool(PoolOp::Load { first: next, most: LOADED_AT_ONCE });
+            }
+            other => panic!("an operation of its own ended while it did {other:?}"),
+        }
+    }
+
+    fn rows_read(&mut self, ok: bool, port: &mut Port<'_>) {
+        let Work::Reading { chunks, read, .. } = mem::replace(&mut self.work, Work::Idle) else {
+            return;
+        };
+        if ok {
+            let payloads = read.iter().map(|row| row.payload.id).collect();
+            self.work = Work::Appending { chunks, payloads };
+            return port.pool(PoolOp::Append { rows: read });
+        }
+        read.iter().for_each(|row| port.release(row.payload.id));
+        if self.missing().is_empty() {
+            // Nobody waits for what cannot be read.
+            self.ahead = Ahead::default();
+        } else {
+            self.fail(port);
+        }
+        self.go_on(port);
+    }
+
+    fn loaded(&mut self, next: u64, rows: Vec<Row>, port: &mut Port<'_>) {
+        if rows.is_empty() {
+            return self.flush(None, port);
+        }
+        for (number, Row { volume, extent, payload }) in rows.iter().enumerate() {
+            let op = StoreOp::Write { extent: *extent, payload: *payload, fua: false };
+            Self::issue_own(*volume, op, number, port);
+        }
+        let (batch, next) = (Batch::of(rows.len()), next + rows.len() as u64);
+        let payloads = rows.iter().map(|row| row.payload.id).collect();
+        self.work = Work::Writing { next, payloads, batch };
+    }
+
+    /// What was asked of the pool failed.
+    fn pool_failed(&mut self, work: Work, fault: StoreFault, port: &mut Port<'_>) {
+        if let Work::Appending { payloads, .. } = &work {
+            payloads.iter().for_each(|payload| port.release(*payload));
+        }
+        if !matches!(work, Work::Appending { .. } | Work::Reserving { then: For::Parked, .. }) {
+            port.copied(CopyOutcome::Failed(fault));
+        }
+        self.fail(port);
+        self.go_on(port);
+    }
+}
+
+impl Layer for Snapshot {
+    fn begin(&mut self, operation: Operation, port: &mut Port<'_>) {
+        let Some(extent) = operation.op.changes() else { return self.pass(operation, port) };
+        let chunks = self.chunks.touched(operation.volume, extent);
+        self.ahead.reach(chunks.end);
+        let waits = self.is_cutting() || chunks.clone().any(|chunk| self.lacks(chunk));
+        if !waits || planted(Plant::OverwriteUnpreserved) {
+            return self.pass(operation, port);
+        }
+        if self.pool == PoolHealth::Failed {
+            return port.end(operation.io, Outcome::Refused(Shortage::FAILED));
+        }
+        self.parked.push_back(Parked { operation, chunks });
+        self.go_on(port);
+    }
+
+    fn ended(&mut self, Tag(tag): Tag, outcome: Outcome, port: &mut Port<'_>) {
+        match tag % KINDS {
+            OWN => self.own_ended(tag / KINDS, outcome, port),
+            kind => {
+                port.end(Io::new(tag / KINDS), outcome);
+                self.changing -= u32::from(kind == CHANGES);
+                self.drained(port);
+            }
+        }
+    }
+
+    fn copy(&mut self, op: CopyOp, port: &mut Port<'_>) -> Option<CopyOp> {
+        self.asked = Some(op);
+        self.go_on(port);
+        None
+    }
+
+    fn pool_ended(&mut self, outcome: PoolOutcome, port: &mut Port<'_>) {
+        match (mem::replace(&mut self.work, Work::Idle), outcome) {
+            (work, PoolOutcome::Failed(fault)) => self.pool_failed(work, fault, port),
+            (Work::Reserving { room, then }, PoolOutcome::Done) => self.reserved(room, then, port),
+            (Work::Reserving { room, then }, PoolOutcome::NoRoom { free }) => {
+                let least = match then {
+                    For::Parked => self.preserved() + self.missing().len() as u64,
+                    For::Cut(_) | For::Asked => room,
+                };
+                if least < room && Room::fits(least, free) {
+                    return self.reserve(least, then, port);
+                }
+                self.no_room(Room::lacks(least, free), then, port);
+            }
+            (Work::Beginning, PoolOutcome::Done) => {
+                self.copy = Copy::Held(ChunkSet::default());
+                self.over(CopyOutcome::Done, port);
+            }
+            (Work::Appending { chunks, payloads }, PoolOutcome::Done) => {
+                payloads.into_iter().for_each(|payload| port.release(payload));
+                if let Copy::Held(held) = &mut self.copy {
+                    chunks.into_iter().for_each(|chunk| _ = held.insert(chunk));
+                }
+                self.go_on(port);
+            }
+            (Work::Checking, PoolOutcome::Done) => {
+                self.work = Work::Loading { next: 0 };
+                port.pool(PoolOp::Load { first: 0, most: LOADED_AT_ONCE });
+            }
+            (Work::Checking | Work::Loading { .. }, PoolOutcome::Damaged) => {
+                self.over(CopyOutcome::Damaged, port);
+            }
+            (Work::Loading { next }, PoolOutcome::Loaded(rows)) => self.loaded(next, rows, port),
+            (Work::Ending, PoolOutcome::Done) => {
+                (self.copy, self.room) = (Copy::None, Room::default());
+                self.over(CopyOutcome::Done, port);
+            }
+            (work, outcome) => panic!("the pool ended {work:?} as {outcome:?}"),
+        }
+    }
+
+    fn abandon(&mut self, port: &mut Port<'_>) {
+        self.copy = Copy::None;
+        self.let_go(port);
+    }
+
+    fn preserves(&self) -> Option<CopyStatus> {
+        let preserved = Bytes(self.preserved() * CHUNK_BYTES);
+        Some(CopyStatus { preserved, pool: self.pool })
+    }
+
+    fn rests(&self) -> bool {
+        matches!((&self.copy, &self.work), (Copy::None, Work::Idle))
+            && self.asked.is_none()
+            && self.parked.is_empty()
+    }
+
+    fn boxed(&self) -> Box<dyn Layer> {
+        Box::new(self.clone())
+    }
+}
