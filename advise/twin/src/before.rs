@@ -5,21 +5,48 @@
 
 use crate::checksum::crc32c;
 use crate::content::Step;
-use crate::disk::{Change, Disk};
+use crate::pool::Pool;
 use crate::{BLOCK, Place, Stamp, places};
 use core::convert::Infallible;
 use core::time::Duration;
-use helio_engine::{BeforeOp, BeforeOutcome, StoreFault};
-use helio_format::before::{CHUNK_BYTES, PAGE_BYTES};
+use helio_engine::{PoolOp, PoolOutcome, Row, StoreFault};
+use helio_format::before::{CHUNK_BYTES, KeptImage, PAGE_BYTES};
 use helio_ledger::{BEFORE_HEADER_BYTES, BeforeError, BeforeKept, BeforeStore, BeforeWrite, Chunk};
 use helio_netmodel::Dice;
-use helio_units::{Bytes, Moment};
+use helio_units::{Bytes, Extent, Moment};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a disk writes whole or not at all.
 const SECTOR: usize = helio_units::SECTOR as usize;
 /// Bytes of a chunk in the file: a stamp per block.
 const CHUNK: Bytes = Bytes(CHUNK_BYTES / BLOCK.0 * 8);
+
+/// What is asked of the file, with the content that it needs.
+#[derive(Clone, Debug)]
+enum Job {
+    Reserve { chunks: u64 },
+    Begin(Box<KeptImage>),
+    Append(Vec<(Chunk, Vec<Stamp>)>),
+    Check,
+    Load { first: u64, most: u64 },
+    End,
+}
+
+impl Job {
+    fn of(op: PoolOp, pool: &Pool) -> Self {
+        match op {
+            PoolOp::Reserve { chunks } => Self::Reserve { chunks },
+            PoolOp::Begin { label } => Self::Begin(label),
+            PoolOp::Append { rows } => {
+                let chunks = |row: &Row| chunks_of(row, pool.stamps(row.payload));
+                Self::Append(rows.iter().flat_map(chunks).collect())
+            }
+            PoolOp::Check => Self::Check,
+            PoolOp::Load { first, most } => Self::Load { first, most },
+            PoolOp::End => Self::End,
+        }
+    }
+}
 
 /// The before-image file of one node.
 #[derive(Clone, Debug)]
@@ -29,7 +56,7 @@ pub struct Before {
     /// Sectors written and not flushed.
     dirty: BTreeSet<usize>,
     store: Option<BeforeStore>,
-    under_way: Option<(BeforeOp, Stage)>,
+    under_way: Option<(Job, Stage)>,
     /// What is kept, block by block, as far as it is durable; of this life of the process.
     index: BTreeMap<Place, Stamp>,
     batch: Vec<(Place, Stamp)>,
@@ -177,120 +204,118 @@ impl Before {
         }
     }
 
-    /// Begins what the engine asks for.
-    pub(crate) fn begin(&mut self, now: Moment, op: BeforeOp) -> Step {
-        self.under_way = Some((op, Stage::Work));
-        Step::Ends(now + self.latency)
+    /// Begins what the engine asks for at `at`; the payloads that it names lie in `pool`.
+    pub(crate) fn begin(&mut self, at: Moment, op: PoolOp, pool: &Pool) -> Step {
+        self.under_way = Some((Job::of(op, pool), Stage::Work));
+        Step::Ends(at + self.latency)
     }
 
     /// The step under way ends.
-    pub(crate) fn step(&mut self, now: Moment, disk: &mut Disk, changes: &mut Vec<Change>) -> Step {
-        let Some((op, stage)) = self.under_way.take() else {
+    pub(crate) fn step(&mut self, now: Moment, pool: &mut Pool) -> Step {
+        let Some((job, stage)) = self.under_way.take() else {
             panic!("a step that was not started")
         };
         if core::mem::take(&mut self.fails) {
             // What the daemon does: a file that failed is used no more until it is opened again.
             self.store = None;
-            return Step::Over(BeforeOutcome::Failed(StoreFault::Io));
         }
-        if self.store.is_none() {
-            return Step::Over(BeforeOutcome::Failed(StoreFault::Io));
-        }
-        if stage == Stage::Flush {
-            self.flush();
-            self.store.iter_mut().for_each(BeforeStore::flushed);
-            if let Some(note) = self.store.as_mut().and_then(BeforeStore::note) {
-                self.put_page(&note);
+        let Some(mut store) = self.store.take() else {
+            return Step::Over(PoolOutcome::Failed(StoreFault::Io));
+        };
+        let ended = match stage {
+            Stage::Flush => {
+                self.flushed(&mut store, &job);
+                Some(PoolOutcome::Done)
             }
-            match op {
-                BeforeOp::Restore => disk.flush_all(),
-                BeforeOp::Begin { .. } | BeforeOp::End => self.index.clear(),
-                BeforeOp::Preserve { .. } => self.index.extend(self.batch.drain(..)),
-                BeforeOp::Extend { .. } => {}
-            }
-            return Step::Over(BeforeOutcome::Done);
-        }
-        match self.work(&op, disk, changes) {
-            Ok(()) => {
-                self.under_way = Some((op, Stage::Flush));
+            Stage::Work => self.work(&mut store, &job, pool),
+        };
+        self.store = Some(store);
+        match ended {
+            Some(outcome) => Step::Over(outcome),
+            None => {
+                self.under_way = Some((job, Stage::Flush));
                 Step::Ends(now + self.latency)
             }
-            Err(outcome) => Step::Over(outcome),
         }
     }
 
-    fn work(
-        &mut self,
-        op: &BeforeOp,
-        disk: &mut Disk,
-        changes: &mut Vec<Change>,
-    ) -> Result<(), BeforeOutcome> {
-        let Some(mut store) = self.store.take() else { return Ok(()) };
-        let worked = self.work_on(&mut store, op, disk, changes);
-        self.store = Some(store);
-        worked
+    /// What was written is durable.
+    fn flushed(&mut self, store: &mut BeforeStore, job: &Job) {
+        self.flush();
+        store.flushed();
+        if let Some(note) = store.note() {
+            self.put_page(&note);
+        }
+        match job {
+            Job::Begin(_) | Job::End => self.index.clear(),
+            _ => self.index.extend(self.batch.drain(..)),
+        }
     }
 
-    fn work_on(
-        &mut self,
-        store: &mut BeforeStore,
-        op: &BeforeOp,
-        disk: &mut Disk,
-        changes: &mut Vec<Change>,
-    ) -> Result<(), BeforeOutcome> {
-        let no_room = BeforeOutcome::NoRoom { free: Bytes(self.room.saturating_mul(CHUNK_BYTES)) };
-        match op {
-            BeforeOp::Begin { room, .. } | BeforeOp::Extend { room } if *room > self.room => {
-                return Err(no_room);
+    /// Does it; returns how it ended, unless it is to be flushed first.
+    fn work(&mut self, store: &mut BeforeStore, job: &Job, pool: &mut Pool) -> Option<PoolOutcome> {
+        match job {
+            Job::Reserve { chunks } if *chunks > self.room => {
+                let free = Bytes(self.room.saturating_mul(CHUNK_BYTES));
+                return Some(PoolOutcome::NoRoom { free });
             }
-            BeforeOp::Begin { image, .. } => {
-                disk.flush_all();
-                let page = store.begin(**image);
+            Job::Reserve { .. } => return Some(PoolOutcome::Done),
+            Job::Check => {
+                let sound = (0..store.records()).all(|n| self.load(store, n).is_some());
+                return Some(if sound { PoolOutcome::Done } else { PoolOutcome::Damaged });
+            }
+            Job::Load { first, most } => {
+                let all = *first..store.records().min(first + most);
+                let Some(found) = all.map(|n| self.load(store, n)).collect::<Option<Vec<_>>>()
+                else {
+                    return Some(PoolOutcome::Damaged);
+                };
+                let row = |((volume, extent), bytes): (Chunk, Vec<u8>)| {
+                    let blocks = blocks((volume, extent)).count();
+                    let payload = pool.take(stamps_of(&bytes)[..blocks].to_vec());
+                    Row { volume, extent, payload }
+                };
+                return Some(PoolOutcome::Loaded(found.into_iter().map(row).collect()));
+            }
+            Job::Begin(_) | Job::Append(_) | Job::End => self.write(store, job),
+        }
+        None
+    }
+
+    fn write(&mut self, store: &mut BeforeStore, job: &Job) {
+        match job {
+            Job::Begin(label) => {
+                let page = store.begin(**label);
                 self.put_page(&page);
             }
-            BeforeOp::Extend { .. } => {}
-            BeforeOp::Preserve { chunks } => {
-                for chunk in chunks {
-                    let bytes = bytes_of(disk, *chunk);
+            Job::Append(chunks) => {
+                for (chunk, stamps) in chunks {
+                    let bytes = bytes_of(stamps);
                     let page = store.record(*chunk, &bytes);
-                    self.batch.extend(blocks(*chunk).zip(stamps_of(&bytes)));
+                    self.batch.extend(blocks(*chunk).zip(stamps.iter().copied()));
                     self.put_page(&page);
                     self.put(page.offset + PAGE_BYTES as u64, &bytes);
                 }
             }
-            BeforeOp::Restore => {
-                let all: Option<Vec<_>> =
-                    (0..store.records()).map(|number| self.load(store, number)).collect();
-                for (chunk, bytes) in all.ok_or(BeforeOutcome::Damaged)? {
-                    for (place, stamp) in blocks(chunk).zip(stamps_of(&bytes)) {
-                        disk.put_block(place, stamp, changes);
-                    }
-                }
-            }
-            BeforeOp::End => {
+            Job::End => {
                 let page = store.end();
                 self.put_page(&page);
             }
+            Job::Reserve { .. } | Job::Check | Job::Load { .. } => {}
         }
-        Ok(())
     }
 
     /// The process is gone; with the power, too, every sector that was not flushed is the new or the old one. What was
     /// under way was done in part.
-    pub(crate) fn crash(&mut self, power: bool, disk: &mut Disk, changes: &mut Vec<Change>) {
-        if let Some((op, Stage::Work)) = self.under_way.take()
+    pub(crate) fn crash(&mut self, power: bool) {
+        if let (Some((job, Stage::Work)), Some(mut store)) =
+            (self.under_way.take(), self.store.take())
             && self.dice.chance(1, 2)
-            && !matches!(op, BeforeOp::Begin { .. })
+            && !matches!(job, Job::Begin(_))
         {
-            // A restore may have put back a part; records may have been written.
-            if matches!(op, BeforeOp::Restore) {
-                self.restore_in_part(disk, changes);
-            } else if self.work(&op, disk, changes).is_err() {
-                self.under_way = None;
-            }
+            self.write(&mut store, &job);
         }
-        self.under_way = None;
-        self.store = None;
+        (self.under_way, self.store) = (None, None);
         if power {
             self.durable.resize(self.live.len(), 0);
             for sector in core::mem::take(&mut self.dirty) {
@@ -303,25 +328,24 @@ impl Before {
             }
         }
     }
-
-    fn restore_in_part(&mut self, disk: &mut Disk, changes: &mut Vec<Change>) {
-        let Some(kept) = self.kept() else { return };
-        for (place, stamp) in kept {
-            if self.dice.chance(1, 2) {
-                disk.put_block(place, stamp, changes);
-            }
-        }
-    }
 }
 
 fn blocks((volume, extent): Chunk) -> impl Iterator<Item = Place> {
     places(volume, extent)
 }
 
-fn bytes_of(disk: &Disk, chunk: Chunk) -> Vec<u8> {
-    let live = disk.live(chunk.0);
-    let mut bytes: Vec<u8> =
-        blocks(chunk).flat_map(|place| live[place.block as usize].0.to_le_bytes()).collect();
+/// The chunks of a row, each with its stamps.
+fn chunks_of(row: &Row, stamps: &[Stamp]) -> Vec<(Chunk, Vec<Stamp>)> {
+    let chunk = |(n, stamps): (u64, &[Stamp])| {
+        let offset = row.extent.offset + n * CHUNK_BYTES;
+        let length = CHUNK_BYTES.min(row.extent.end() - offset);
+        ((row.volume, Extent::new(offset, length)), stamps.to_vec())
+    };
+    (0..).zip(stamps.chunks((CHUNK_BYTES / BLOCK.0) as usize)).map(chunk).collect()
+}
+
+fn bytes_of(stamps: &[Stamp]) -> Vec<u8> {
+    let mut bytes: Vec<u8> = stamps.iter().flat_map(|stamp| stamp.0.to_le_bytes()).collect();
     bytes.resize(CHUNK.0 as usize, 0);
     bytes
 }

@@ -6,7 +6,7 @@ use crate::happening::Happening;
 use crate::host::{Due, Host, Io};
 use crate::node::Node;
 use core::fmt::Debug;
-use helio_engine::{Answer, BeforeOp, BeforeOutcome, Event, StoreOutcome};
+use helio_engine::{Answer, Event, PoolOp, PoolOutcome, StoreOutcome};
 use helio_format::message::Message;
 use helio_ledger::{Change, Kept};
 use helio_units::{Bytes, Moment, Payload, PayloadId, RequestId};
@@ -29,7 +29,7 @@ pub enum Step {
     /// Its next step ends then.
     Ends(Moment),
     /// The operation is over.
-    Over(BeforeOutcome),
+    Over(PoolOutcome),
 }
 
 /// With content or without: what nodes consist of, and what takes time between them.
@@ -102,7 +102,7 @@ pub trait Content: Debug + Sized {
     fn saved(_: &mut Host<Self>, _: Side, _: bool) {}
 
     /// The before-image file begins an operation at `at`.
-    fn preserve(node: &mut Node<Self>, op: BeforeOp, at: Moment) -> Step;
+    fn preserve(node: &mut Node<Self>, op: PoolOp, at: Moment) -> Step;
 
     /// A step of the before-image file ends.
     fn preserved(host: &mut Host<Self>, side: Side) -> Step;

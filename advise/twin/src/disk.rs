@@ -470,22 +470,6 @@ impl Disk {
         (!dropped.is_empty()).then_some(dropped)
     }
 
-    /// Everything done is durable.
-    pub(crate) fn flush_all(&mut self) {
-        for image in &mut self.images {
-            image.flush(image.done());
-        }
-    }
-
-    /// A restore puts a block back.
-    pub(crate) fn put_block(&mut self, place: Place, stamp: Stamp, changes: &mut Vec<Change>) {
-        let image = &mut self.images[usize::from(place.volume.0)];
-        if image.live[place.block as usize] != stamp {
-            changes.push(Change { place, stamp, tag: false });
-        }
-        image.put(place.block, stamp, false);
-    }
-
     /// The process is gone: what was under way reached any of its sectors. With the power gone, too,
     /// what was not flushed is there or is not, block by block. `recorded`: of which volumes the node's record says that a
     /// flush failed, a bit each.

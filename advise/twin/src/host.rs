@@ -197,7 +197,7 @@ impl<C: Content> Host<C> {
                 Effect::Keep(Keep::Marks { page, bits }) => {
                     self.keep(side, Change::Marks { page, bits }, at);
                 }
-                Effect::Before(op) => {
+                Effect::Pool(op) => {
                     let step = C::preserve(self.node_mut(side), op, at);
                     self.preserve_step(side, step);
                 }
@@ -290,7 +290,7 @@ impl<C: Content> Host<C> {
     fn preserve_step(&mut self, side: Side, step: Step) {
         match step {
             Step::Ends(at) => self.push_node(at, side, NodeDue::Preserved),
-            Step::Over(outcome) => C::event(self, side, Event::BeforeDone(outcome)),
+            Step::Over(outcome) => C::event(self, side, Event::PoolDone(outcome)),
         }
     }
 }

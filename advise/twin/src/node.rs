@@ -10,9 +10,11 @@ use crate::pool::Pool;
 use crate::stamps::Stamps;
 use core::fmt;
 use core::time::Duration;
-use helio_engine::{Config, Durable, Effect, Engine, Event, MemberFound, Stack};
+use helio_engine::{Config, Durable, Effect, Engine, Event, MemberFound};
 use helio_format::superblock::Superblock;
-use helio_ledger::LedgerError;
+use helio_ledger::{BeforeKept, LedgerError};
+use helio_snapshot::Snapshot;
+use helio_stack::{Layer, Stack};
 use helio_units::{Moment, Sequence};
 
 /// One of the two nodes.
@@ -94,8 +96,8 @@ pub struct Node<C: Content = Stamps> {
     pub clock: Clock,
     /// Its before-image file.
     pub before: C::Before,
-    /// The layers between its engine and its disk, as its process starts.
-    pub layers: Stack,
+    /// The layers between the one that preserves copies and its disk, as its process starts.
+    pub layers: Vec<Box<dyn Layer>>,
     /// How many items it holds as a follower at most, where that is not the default.
     pub receive_items: Option<usize>,
     /// The engine, while the process runs.
@@ -128,7 +130,7 @@ impl<C: Content> Node<C> {
             metadata,
             clock: Clock::default(),
             before,
-            layers: Stack::default(),
+            layers: Vec::new(),
             receive_items: None,
             engine: None,
             pool,
@@ -145,10 +147,13 @@ impl<C: Content> Node<C> {
         now: Moment,
         found: Option<Durable>,
         members: Vec<MemberFound>,
+        kept: Option<&BeforeKept>,
         (incarnation, seed): (u64, u64),
     ) -> Moment {
         let mut durable = found.unwrap_or_else(|| Durable::new(new_superblock(&self.config)));
-        (durable.members, durable.layers) = (members, self.layers.clone());
+        let mut layers = self.layers.clone();
+        layers.insert(0, Box::new(Snapshot::new(&self.config.volumes, kept)));
+        (durable.members, durable.layers) = (members, Stack::new(layers));
         self.life += 1;
         self.peer_timeout = self.config.peer_timeout;
         let shown = self.clock.read(now);
@@ -279,12 +284,13 @@ impl Node<Stamps> {
         let Process { dialled, overdue, .. } = self.process;
         self.process = Process { dialled, overdue, saved: Some(saved), ..Process::default() };
         let members = self.disk.members();
-        let shown = self.begin(now, found, members, (incarnation, seed));
+        let kept = self.before.open();
+        let shown = self.begin(now, found, members, kept.as_ref(), (incarnation, seed));
         let Some(engine) = &mut self.engine else { return Ok(()) };
         if let Some(items) = self.receive_items {
             engine.bound_received(items);
         }
-        if let Some(kept) = self.before.open() {
+        if let Some(kept) = kept {
             engine.handle(shown, Event::BeforeFound(Box::new(kept)), &mut Vec::new());
         }
         Ok(())
@@ -308,7 +314,7 @@ impl Node<Stamps> {
 
     /// The process is gone, and perhaps the power: what the files and the disk hold then.
     pub(crate) fn crash(&mut self, power: bool, changes: &mut Vec<Change>) {
-        self.before.crash(power, &mut self.disk, changes);
+        self.before.crash(power);
         let recorded = self.process.saved.as_ref().map_or(0, |record| record.suspect);
         self.disk.crash(power, recorded, changes);
         self.metadata.crash(power);

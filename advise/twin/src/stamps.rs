@@ -13,9 +13,7 @@ use crate::pool::Pool;
 use crate::wire::{Cargo, Parcel, Wire};
 use crate::{Place, Stamp, digest, places, words};
 use core::time::Duration;
-use helio_engine::{
-    Answer, BeforeOp, Event, Operation, ReadAs, Request, Run, StoreOp, StoreOutcome,
-};
+use helio_engine::{Answer, Event, Operation, PoolOp, ReadAs, Request, Run, StoreOp, StoreOutcome};
 use helio_format::message::{Item, ItemKind, Message, Parting};
 use helio_ledger::{self as ledger, Kept};
 use helio_netmodel::Dice;
@@ -228,16 +226,14 @@ impl Content for Stamps {
         }
     }
 
-    fn preserve(node: &mut Node, op: BeforeOp, at: Moment) -> Step {
-        node.before.begin(at, op)
+    fn preserve(node: &mut Node, op: PoolOp, at: Moment) -> Step {
+        node.before.begin(at, op, &node.pool)
     }
 
     fn preserved(host: &mut Cluster, side: Side) -> Step {
-        let (now, mut changes) = (host.now, Vec::new());
+        let now = host.now;
         let node = host.node_mut(side);
-        let step = node.before.step(now, &mut node.disk, &mut changes);
-        host.changed(side, changes);
-        step
+        node.before.step(now, &mut node.pool)
     }
 
     /// Sends a message through its bytes: what the decoder makes of them is what travels.

@@ -2,7 +2,7 @@
 //! Events and effects in a few words each, for the story of a run.
 
 use helio_engine::{
-    Answer, BeforeOp, Command, Effect, Event, Keep, Operation, ReadAs, StoreOp, StoreOutcome,
+    Answer, Command, Effect, Event, Keep, Operation, PoolOp, ReadAs, StoreOp, StoreOutcome,
 };
 use helio_format::lineage::Lineage;
 use helio_format::message::{Hello, Item, ItemKind, Message};
@@ -25,6 +25,7 @@ pub(crate) fn of_event(event: &Event) -> Option<String> {
                 format!("<- io {} read, {} runs differ", io.0, runs.len())
             }
             StoreOutcome::Verified(runs) => format!("<- io {} compared, differing {runs:?}", io.0),
+            StoreOutcome::Refused(_) => format!("<- io {} refused, untouched", io.0),
             StoreOutcome::Failed(fault) => format!("<- io {} FAILED: {fault}", io.0),
         },
         Event::Kept { kept, ok, .. } => format!("<- kept {kept:?}: {ok}"),
@@ -32,7 +33,7 @@ pub(crate) fn of_event(event: &Event) -> Option<String> {
         Event::BeforeFound(kept) => {
             format!("<- an image is kept, head {}, {} chunks", kept.image.head, kept.chunks.len())
         }
-        Event::BeforeDone(outcome) => format!("<- before-images: {outcome:?}"),
+        Event::PoolDone(outcome) => format!("<- before-images: {outcome:?}"),
         Event::Connected => "<- connected".to_owned(),
         Event::Message(message) => format!("<- {}", of_message(message)),
         Event::Disconnected { why } => format!("<- disconnected: {why}"),
@@ -76,13 +77,8 @@ pub(crate) fn of_effect(effect: &Effect) -> Option<String> {
         Effect::Send(message) => format!("-> {}", of_message(message)),
         Effect::Hangup { why, refused } => format!("-> hang up, refused {refused}: {why}"),
         Effect::SaveSuperblock(record) => format!("-> save {}", of_record(record)),
-        Effect::Before(BeforeOp::Preserve { chunks }) => {
-            format!("-> preserve {} chunks", chunks.len())
-        }
-        Effect::Before(BeforeOp::Begin { image, room }) => {
-            format!("-> begin to keep the image at {}, room {room}", image.head)
-        }
-        Effect::Before(op) => format!("-> before-images: {op:?}"),
+        Effect::Pool(PoolOp::Append { rows }) => format!("-> preserve {} rows", rows.len()),
+        Effect::Pool(op) => format!("-> before-images: {op:?}"),
         Effect::PauseReceiving(pause) => format!("-> pause receiving: {pause}"),
         Effect::CommandDone { id, result } => match result {
             Ok(done) => format!("-> command {} done: {}", id.0, done.text),

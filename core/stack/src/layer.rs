@@ -83,6 +83,12 @@ pub trait Layer: Debug + Send {
     fn boxed(&self) -> Box<dyn Layer>;
 }
 
+impl Clone for Box<dyn Layer> {
+    fn clone(&self) -> Self {
+        self.boxed()
+    }
+}
+
 /// What a layer may do.
 #[derive(Debug)]
 pub struct Port<'a> {

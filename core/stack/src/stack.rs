@@ -58,7 +58,7 @@ pub enum Out {
     Release(PayloadId),
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Level {
     layer: Box<dyn Layer>,
     /// Its own operations under way.
@@ -66,24 +66,12 @@ struct Level {
 }
 
 /// Layers, the one next to the engine first. Empty by default: then nothing passes through it.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Stack {
     levels: Vec<Level>,
     work: VecDeque<Work>,
     /// Whose operation the pool carries out.
     pool: Option<usize>,
-}
-
-impl Clone for Stack {
-    fn clone(&self) -> Self {
-        let again =
-            |level: &Level| Level { layer: level.layer.boxed(), below: level.below.clone() };
-        Self {
-            levels: self.levels.iter().map(again).collect(),
-            work: self.work.clone(),
-            pool: self.pool,
-        }
-    }
 }
 
 impl Stack {

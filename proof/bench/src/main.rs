@@ -165,7 +165,7 @@ impl Pair {
             // Payloads are only names here, no operator sends commands, and no layer preserves an older image.
             Effect::Release(_)
             | Effect::PauseReceiving(_)
-            | Effect::Before(_)
+            | Effect::Pool(_)
             | Effect::Look { .. }
             | Effect::AskHook
             | Effect::DismissClients

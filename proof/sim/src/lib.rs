@@ -15,6 +15,7 @@ mod faults;
 mod faulty_peer;
 mod forks;
 mod kinds;
+mod layers;
 mod operator;
 mod oracle;
 mod pause;
@@ -35,6 +36,7 @@ mod walk;
 
 pub use coverage::{Change, Coverage, Line};
 pub use kinds::Kind;
+pub use layers::{LayersWalk, walk_layers};
 pub use promise::{Promise, Violation};
 pub use replay::Script;
 pub use run::{Counts, Story, Verdict, run};

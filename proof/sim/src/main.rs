@@ -6,7 +6,7 @@ mod options;
 mod planted;
 
 use core::fmt;
-use helio_sim::{Story, Telling, Violation, Walk, digest, run, shrink, walk};
+use helio_sim::{Story, Telling, Violation, Walk, digest, run, shrink, walk, walk_layers};
 use helio_units::Moment;
 use options::{HELP, Options};
 use std::io::Write;
@@ -55,6 +55,9 @@ fn perform(options: &Options) -> Result<bool, String> {
         println!("{:016x}", digest(&options.telling, options.seeds));
         return Ok(true);
     }
+    if options.layers {
+        return Ok(walk_the_layers(options.telling.seed, options.seeds));
+    }
     let began = Instant::now();
     let shown = |seed: u64, violation: &Violation| {
         let story = Telling { seed, ..options.telling.clone() };
@@ -68,6 +71,25 @@ fn perform(options: &Options) -> Result<bool, String> {
         summary(&found, seconds, options.coverage);
     }
     Ok(is_covered(&found, options.require) && found.broken.is_empty())
+}
+
+/// Walks seeds of the store layers alone. Returns whether every promise held.
+fn walk_the_layers(first: u64, seeds: u64) -> bool {
+    let began = Instant::now();
+    let found = |seed: u64, why: &str| {
+        eprintln!("seed {seed}: {why}\n    cargo xtask sim --layers --seeds 1 --from {seed}");
+    };
+    match walk_layers(first, seeds, SHOWN as u64, &found) {
+        Ok(walked) => {
+            let seconds = began.elapsed().as_secs_f64();
+            println!("layers: {walked:?} in {seconds:.1} s, 0 broken");
+            true
+        }
+        Err(broken) => {
+            println!("layers: {broken} broken");
+            false
+        }
+    }
 }
 
 fn tell_or_shrink(options: &Options) -> bool {

@@ -14,6 +14,8 @@ The simulator: two nodes, one client, one operator and bad luck, in virtual time
       --require N        and fails where one was met fewer than N times, or is in no list
       --json             tells the whole of it as JSON
       --digest           prints one number for everything that happens in them, to show that a change changes nothing
+  cargo xtask sim --layers [--seeds N] [--from SEED]
+                                             walks N seeds of the store layers alone, against one reference store
   cargo xtask sim --seed SEED                tells the story of one seed
       --shrink           where it breaks a promise: finds the smallest story that still does, and tells that
 
@@ -45,6 +47,7 @@ pub(crate) struct Options {
     pub(crate) require: Option<u64>,
     pub(crate) json: bool,
     pub(crate) digest: bool,
+    pub(crate) layers: bool,
     pub(crate) help: bool,
     pub(crate) check_planted: bool,
     pub(crate) plant: Option<String>,
@@ -71,6 +74,7 @@ impl Options {
                 "--require" => options.require = Some(number(value()?)?),
                 "--json" => options.json = true,
                 "--digest" => options.digest = true,
+                "--layers" => options.layers = true,
                 "--requests" => telling.requests = Some(number(value()?)?),
                 "--misfortunes" => telling.misfortunes = Some(number(value()?)?),
                 "--without" => telling.without = kinds(&value()?)?,

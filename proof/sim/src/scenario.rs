@@ -7,7 +7,7 @@ use helio_engine::{
     Config, OnError, QUEUE_ITEMS_SNDR, QueueConfig, ResyncConfig, SafeCopy, WhenFull,
 };
 use helio_netmodel::{Dice, Ppm, Profile};
-use helio_stack::{Faults, Layer, Odds, Pass, Stack};
+use helio_stack::{Faults, Layer, Odds, Pass};
 use helio_twin::{
     BLOCK, Before, Clock, Cluster, Disk, Latency, Metadata, Node, Place, Side, Stamp, Wire,
 };
@@ -202,9 +202,9 @@ impl Scenario {
 /// until things are mended; and maybe the layer that does nothing, above or below it. What a layer neither delays nor fails has
 /// a witness on the disk: an oracle compares when a write reached the disk with when it was sent, and takes a block that could not
 /// be read for a rotten one.
-fn layers(dice: &mut Dice, mended: Moment) -> Stack {
+fn layers(dice: &mut Dice, mended: Moment) -> Vec<Box<dyn Layer>> {
     if !dice.chance(1, 4) {
-        return Stack::default();
+        return Vec::new();
     }
     let longest = span(dice, micros(20), millis(5));
     let mut odds = Odds { waits: 300, longest, until: mended, ..Odds::NONE };
@@ -215,11 +215,11 @@ fn layers(dice: &mut Dice, mended: Moment) -> Stack {
     }
     let faults: Box<dyn Layer> = Box::new(Faults::new(dice.next_u64(), odds, BLOCK));
     let pass = || -> Box<dyn Layer> { Box::new(Pass::default()) };
-    Stack::new(match dice.below(3) {
+    match dice.below(3) {
         0 => vec![faults],
         1 => vec![pass(), faults],
         _ => vec![faults, pass()],
-    })
+    }
 }
 
 /// Mostly a consistent image is kept, half of the time with a bound that some updates pass in their middle.

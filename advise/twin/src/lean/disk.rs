@@ -109,10 +109,10 @@ impl Disk {
         self.model.write.draw(&mut self.dice) + self.model.flush.draw(&mut self.dice)
     }
 
-    /// When so many bytes have been read, written elsewhere and flushed: the before-image file's work.
+    /// When so many bytes have been written elsewhere and flushed: the before-image file's work.
     pub(super) fn preserve(&mut self, now: Moment, bytes: Bytes) -> Moment {
-        let time = self.model.read.draw(&mut self.dice) + self.record_time();
-        self.occupy(now, time, Bytes(bytes.0 * 2))
+        let time = self.record_time();
+        self.occupy(now, time, bytes)
     }
 }
 

@@ -14,9 +14,8 @@ use crate::node::Node;
 use core::convert::Infallible;
 use core::time::Duration;
 use helio_engine::{
-    Answer, BeforeOp, BeforeOutcome, Event, ReadAs, Run, StoreOp, StoreOutcome, digest_piece,
+    Answer, Event, PoolOp, PoolOutcome, ReadAs, Run, StoreOp, StoreOutcome, digest_piece,
 };
-use helio_format::before::CHUNK_BYTES;
 use helio_format::message::Message;
 use helio_ledger::{Change, Kept};
 use helio_units::{Bytes, Extent, Moment, Payload, PayloadId, RequestId, State, VolumeIndex};
@@ -254,20 +253,23 @@ impl Content for Sizes {
         node.metadata.sequence()
     }
 
-    fn preserve(node: &mut Node<Self>, op: BeforeOp, at: Moment) -> Step {
+    fn preserve(node: &mut Node<Self>, op: PoolOp, at: Moment) -> Step {
         Step::Ends(match op {
-            BeforeOp::Preserve { chunks } => {
-                node.disk.preserve(at, Bytes(chunks.len() as u64 * CHUNK_BYTES))
+            PoolOp::Append { rows } => {
+                let bytes = rows.iter().fold(0, |sum, row| sum + row.extent.length);
+                node.disk.preserve(at, Bytes(bytes))
             }
-            BeforeOp::Begin { .. }
-            | BeforeOp::Extend { .. }
-            | BeforeOp::Restore
-            | BeforeOp::End => at + node.disk.record_time(),
+            PoolOp::Reserve { .. }
+            | PoolOp::Begin { .. }
+            | PoolOp::Check
+            | PoolOp::Load { .. }
+            | PoolOp::End => at + node.disk.record_time(),
         })
     }
 
+    /// Nothing is ever put back: no node of a forecast is promoted with a copy that is not consistent.
     fn preserved(_: &mut Host<Self>, _: Side) -> Step {
-        Step::Over(BeforeOutcome::Done)
+        Step::Over(PoolOutcome::Done)
     }
 
     fn send(host: &mut Host<Self>, side: Side, message: Message, _: &[u8], size: Bytes) {

@@ -6,15 +6,16 @@ use crate::promise::{Promise, Violation, hold};
 use crate::scenario::pick;
 use core::time::Duration;
 use helio_engine::{
-    Answer, BeforeOutcome, Config, Durable, Effect, Engine, Event, HOT_EXTENTS, Keep, OnError,
-    QUEUE_ITEMS_SNDR, QueueConfig, ReadAs, ResyncConfig, Run, SafeCopy, StoreFault, StoreOp,
-    StoreOutcome, WhenFull, digest_piece,
+    Answer, Config, Durable, Effect, Engine, Event, HOT_EXTENTS, Keep, OnError, PoolOp,
+    PoolOutcome, QUEUE_ITEMS_SNDR, QueueConfig, ReadAs, ResyncConfig, Run, SafeCopy, Stack,
+    StoreFault, StoreOp, StoreOutcome, WhenFull, digest_piece,
 };
 use helio_format::copying::Copying;
 use helio_format::message::{Hello, Message, Start};
 use helio_format::reading::Reading;
 use helio_format::superblock::Superblock;
 use helio_netmodel::Dice;
+use helio_snapshot::Snapshot;
 use helio_units::{
     Bytes, Extent, IoId, Mode, Moment, Payload, PayloadId, Sequence, State, VolumeIndex,
 };
@@ -42,7 +43,7 @@ pub(super) struct Desk {
     ios: Vec<(IoId, StoreOp, ReadAs)>,
     saves: u64,
     keeps: VecDeque<Keep>,
-    befores: u64,
+    pool_ops: VecDeque<PoolOp>,
     hooks: u64,
     sequence: u64,
     /// Payloads by name: bytes, and whether the peer sent them.
@@ -71,7 +72,11 @@ impl Desk {
         let sizes = config.volumes.iter().map(|v| v.0).collect();
         let mut superblock = Superblock::new("db", "paris", sizes);
         superblock.granularity = config.granularity.0 as u32;
-        let durable = Durable { sequence: 1, ..Durable::new(superblock) };
+        let durable = Durable {
+            sequence: 1,
+            layers: Stack::new(vec![Box::new(Snapshot::new(&config.volumes, None))]),
+            ..Durable::new(superblock)
+        };
         let mut engine = Engine::new(config.clone(), durable, dice.next_u64(), 1, Moment::ZERO);
         let bound = pick(dice, &[4, 16, 64]);
         engine.bound_received(bound);
@@ -82,7 +87,7 @@ impl Desk {
             ios: Vec::new(),
             saves: 0,
             keeps: VecDeque::new(),
-            befores: 0,
+            pool_ops: VecDeque::new(),
             hooks: 0,
             sequence: 1,
             pool: BTreeMap::new(),
@@ -131,7 +136,7 @@ impl Desk {
     pub(super) fn describe(&self) -> String {
         let status = self.engine.view().status(self.now);
         let (standing, cursors) = (self.engine.view().standing(), status.cursors);
-        let open = (self.ios.len(), self.keeps.len(), self.saves, self.befores, self.hooks);
+        let open = (self.ios.len(), self.keeps.len(), self.saves, self.pool_ops.len(), self.hooks);
         format!("{standing}, {}, {cursors:?}, under way {open:?}", status.state)
     }
 
@@ -243,10 +248,13 @@ impl Desk {
                 self.judge(volume, op, &read_as)?;
                 self.ios.push((io, op, read_as));
             }
-            Effect::Look { .. } => unreachable!("no layer stands on this desk"),
+            Effect::Look { io, extent, payload, read_as, .. } => {
+                self.release(payload.id)?;
+                self.ios.push((io, StoreOp::Read { extent }, read_as));
+            }
             Effect::SaveSuperblock(_) => self.saves += 1,
             Effect::Keep(keep) => self.keeps.push_back(keep),
-            Effect::Before(_) => self.befores += 1,
+            Effect::Pool(op) => self.pool_ops.push_back(op),
             Effect::AskHook => self.hooks += 1,
             Effect::Send(message) => {
                 hold(self.connected, Promise::ChecksPeer, || {
@@ -350,9 +358,11 @@ impl Desk {
             let kept = keep.kept();
             return self.tell(Event::Kept { kept, ok: true, sequence });
         }
-        if self.befores > 0 {
-            self.befores -= 1;
-            return self.tell(Event::BeforeDone(BeforeOutcome::Done));
+        if let Some(op) = self.pool_ops.pop_front() {
+            return self.tell(Event::PoolDone(match op {
+                PoolOp::Load { .. } => PoolOutcome::Loaded(Vec::new()),
+                _ => PoolOutcome::Done,
+            }));
         }
         if self.hooks > 0 {
             self.hooks -= 1;
@@ -424,7 +434,7 @@ impl Desk {
         self.disconnect()?;
         for _ in 0..20_000 {
             let idle = self.ios.is_empty() && self.keeps.is_empty();
-            if idle && self.saves + self.befores + self.hooks == 0 {
+            if idle && self.saves + self.hooks == 0 && self.pool_ops.is_empty() {
                 break;
             }
             self.do_one(dice)?;

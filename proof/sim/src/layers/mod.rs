@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Layers of the store stack alone: a layer, in every legal composition, against one reference store (rule 26).
+//!
+//! A story draws volumes, layers above and below the one that preserves copies, a client that never has two operations on one
+//! block, an owner that cuts, restores and drops copies, a pool that runs out of room or fails, and power cuts. Judged are: every
+//! operation ends once; what is read is what was written; a flush that is done keeps everything done before it; what is refused
+//! touched nothing; a cut holds everything done before it, durably; and at every moment what the pool holds, laid over what the
+//! members hold, is the image that was cut.
+
+mod member;
+mod pool;
+mod reference;
+mod story;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What a walk over seeds of layers did.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LayersWalk {
+    /// Seeds walked.
+    pub seeds: u64,
+    /// Operations of clients.
+    pub operations: u64,
+    /// Copies that were cut.
+    pub cuts: u64,
+    /// Copies that were restored.
+    pub restores: u64,
+    /// Changes that were refused.
+    pub refused: u64,
+    /// Power cuts and ends of the process.
+    pub crashes: u64,
+}
+
+impl LayersWalk {
+    fn add(&mut self, other: Self) {
+        self.seeds += other.seeds;
+        self.operations += other.operations;
+        self.cuts += other.cuts;
+        self.restores += other.restores;
+        self.refused += other.refused;
+        self.crashes += other.crashes;
+    }
+}
+
+/// Walks that many seeds from `first` on, with all cores; tells each that breaks a promise, and gives up behind `most`.
+///
+/// # Errors
+/// How many broke one.
+pub fn walk_layers(
+    first: u64,
+    seeds: u64,
+    most: u64,
+    found: &(impl Fn(u64, &str) + Sync),
+) -> Result<LayersWalk, u64> {
+    let (next, broken, total) =
+        (AtomicU64::new(first), AtomicU64::new(0), Mutex::new(LayersWalk::default()));
+    let workers = std::thread::available_parallelism().map_or(2, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| {
+                let mut own = LayersWalk::default();
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= first + seeds || broken.load(Ordering::Relaxed) >= most {
+                        break;
+                    }
+                    match judge(seed) {
+                        Ok(walked) => own.add(walked),
+                        Err(why) => {
+                            broken.fetch_add(1, Ordering::Relaxed);
+                            found(seed, &why);
+                        }
+                    }
+                }
+                if let Ok(mut total) = total.lock() {
+                    total.add(own);
+                }
+            });
+        }
+    });
+    match broken.into_inner() {
+        0 => Ok(total.into_inner().unwrap_or_default()),
+        count => Err(count),
+    }
+}
+
+/// One story; an assertion of a layer is told like any broken promise.
+fn judge(seed: u64) -> Result<LayersWalk, String> {
+    let told = catch_unwind(AssertUnwindSafe(|| story::tell(seed)));
+    match told {
+        Ok(told) => told,
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().cloned();
+            let text = text.or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned()));
+            Err(format!("an assertion failed: {}", text.unwrap_or_default()))
+        }
+    }
+}
+
+/// Bytes of a block: what is written whole or not at all.
+const BLOCK: u64 = 16 << 10;
+
+/// What a block holds. Zero reads as zeros; other numbers are of one write each.
+type Stamp = u64;
+
+/// The blocks that an extent covers.
+fn blocks(extent: helio_units::Extent) -> core::ops::Range<usize> {
+    (extent.offset / BLOCK) as usize..(extent.end() / BLOCK) as usize
+}
