@@ -26,3 +26,4 @@ mod snapshot;
 mod work;
 
 pub use snapshot::Snapshot;
+pub use work::BATCH_BYTES;

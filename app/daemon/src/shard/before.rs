@@ -1,75 +1,82 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Performs what the engine asks of a group's before-image file: one thing at a time, each of many operations of the
-//! driver, with the ledger's store to say what is written where.
+//! Performs what is asked of a group's pool of before-images, the before-image file: one thing at a time, each of many
+//! operations of the driver, with the ledger's store to say what is written where.
+//!
+//! ```text
+//!   Begin, End ──> Header ──┐
+//!   Append ──> records ─────┴──> Flush ──> Note ──> Done
+//!   Check, Load ──> records are read and checked
+//! ```
+//! The layer that preserves reads and writes the members, through the engine; here only payloads come and go.
 
 use crate::shard::clock::Clock;
-use crate::shard::plan::VolumePlan;
+use crate::shard::group::read_buffer;
+use crate::shard::payloads::Payloads;
 use crate::shard::token::{Kind, token};
 use helio_driver::{Buffer, Driver, File, Op, Outcome, Piece, Pool, Shared};
-use helio_engine::{BeforeOp, BeforeOutcome, StoreFault};
-use helio_format::before::{CHUNK_BYTES, KeptImage, PAGE_BYTES};
+use helio_engine::{PoolOp, PoolOutcome, Row, StoreFault};
+use helio_format::before::{CHUNK_BYTES, PAGE_BYTES};
 use helio_ledger::{BEFORE_HEADER_BYTES, BeforeStore, BeforeWrite, Chunk};
 use helio_units::{Bytes, Extent, WallTime};
+use std::ops::Range;
 
-/// Records being restored at once: 2 MiB.
-const RESTORED_AT_ONCE: u64 = 32;
-/// Neighbouring chunks that are read, and appended, at once.
-const ROW_CHUNKS: usize = 16;
-/// Memory of buffers kept for the next chunks while there is a keeping.
-const POOL_BYTES: Bytes = Bytes::mib(64);
+/// Records being read at once: 2 MiB.
+const READ_AT_ONCE: u64 = 32;
+/// Bytes of a chunk in a record; at the end of a volume zeros fill it up.
+const CHUNK: usize = CHUNK_BYTES as usize;
 
 /// One group's before-image file.
 #[derive(Debug)]
 pub(crate) struct Before {
-    pub(crate) file: File,
+    file: File,
     /// The same file, for its size.
-    pub(crate) sizes: std::fs::File,
-    pub(crate) store: BeforeStore,
+    sizes: std::fs::File,
+    store: BeforeStore,
     /// When the keeping began.
-    pub(crate) kept_at: Option<WallTime>,
+    kept_at: Option<WallTime>,
     work: Option<Work>,
-    pool: Pool,
     failed: bool,
+}
+
+/// What it is performed with.
+pub(crate) struct Means<'a> {
+    pub(crate) group: usize,
+    pub(crate) payloads: &'a mut Payloads,
+    pub(crate) buffers: &'a Pool,
+    pub(crate) driver: &'a mut dyn Driver,
+}
+
+impl Means<'_> {
+    fn submit(&mut self, detail: u32, op: Op) {
+        self.driver.submit(token(Kind::Before, self.group, detail), op);
+    }
 }
 
 /// What is under way.
 #[derive(Debug)]
 enum Work {
-    /// The members are being flushed, then the keeping begins.
-    Begin { image: Box<KeptImage>, flushes: Flushes },
     /// A header is being written, then flushed.
     Header { ends: bool },
-    /// Rows of neighbouring chunks are being read and appended.
-    Preserve { rows: Vec<Vec<Chunk>>, left: usize },
+    /// So many rows are being written.
+    Append { left: usize },
     /// What was written is being flushed.
     Flush { ends: bool },
-    /// How many records there are is being told.
+    /// A header that says how many records there are is being written.
     Note,
-    /// Records are being read, to be checked or to be put back.
-    Restore { writes: bool, next: u64, left: u64, bad: bool },
-    /// The members are being flushed behind a restore.
-    Settle { flushes: Flushes },
+    /// Records are being read and checked.
+    Read(Reading),
 }
 
-/// Flushes of all members.
-#[derive(Clone, Copy, Debug)]
-struct Flushes {
-    left: usize,
-    /// Bit n where the one of volume n failed.
-    failed: u64,
-}
-
-impl Flushes {
-    /// One ended. Returns what all came to, once none is left.
-    fn ended(&mut self, volume: u32, failed: bool) -> Option<Result<(), BeforeOutcome>> {
-        self.left -= 1;
-        self.failed |= u64::from(failed) << volume;
-        let outcome = match self.failed {
-            0 => Ok(()),
-            volumes => Err(BeforeOutcome::FlushFailed { volumes }),
-        };
-        (self.left == 0).then_some(outcome)
-    }
+/// Records that are being read.
+#[derive(Debug)]
+struct Reading {
+    /// Those that have not been asked for.
+    numbers: Range<u64>,
+    under_way: u64,
+    /// One is not what was written.
+    damaged: bool,
+    /// What they preserve, where that is to be loaded.
+    loads: Option<Vec<(Chunk, Buffer)>>,
 }
 
 impl Before {
@@ -79,60 +86,54 @@ impl Before {
         store: BeforeStore,
         kept_at: Option<WallTime>,
     ) -> Self {
-        Self { file, sizes, store, kept_at, work: None, pool: Pool::new(POOL_BYTES), failed: false }
+        Self { file, sizes, store, kept_at, work: None, failed: false }
     }
 
-    /// Begins what the engine asks for. Returns how it ended, where it did at once.
-    pub(crate) fn begin(
-        &mut self,
-        group: usize,
-        op: BeforeOp,
-        volumes: &[VolumePlan],
-        driver: &mut dyn Driver,
-    ) -> Option<BeforeOutcome> {
+    /// When the keeping began, if something is kept.
+    pub(crate) fn kept_at(&self) -> Option<WallTime> {
+        self.kept_at
+    }
+
+    /// Begins what is asked. Returns how it ended, where it did at once.
+    pub(crate) fn begin(&mut self, op: PoolOp, means: &mut Means<'_>) -> Option<PoolOutcome> {
         if self.failed {
-            return Some(BeforeOutcome::Failed(StoreFault::Io));
-        }
-        let reserved = match op {
-            BeforeOp::Begin { room, .. } | BeforeOp::Extend { room } => self.reserve(room),
-            _ => Ok(()),
-        };
-        if let Err(outcome) = reserved {
-            return Some(outcome);
+            return Some(PoolOutcome::Failed(StoreFault::Io));
         }
         match op {
-            BeforeOp::Extend { .. } => return Some(BeforeOutcome::Done),
-            BeforeOp::Begin { image, .. } => {
-                // The kept image must not lose to a power cut what nobody flushed yet.
-                let flushes = flush_members(group, volumes, driver);
-                self.work = Some(Work::Begin { image, flushes });
+            PoolOp::Reserve { chunks } => {
+                return Some(self.reserve(chunks).err().unwrap_or(PoolOutcome::Done));
             }
-            BeforeOp::Preserve { chunks } => {
-                let rows = rows(&chunks);
-                for (n, row) in rows.iter().enumerate() {
-                    let op = self.read_row(row, volumes);
-                    driver.submit(token(Kind::Before, group, n as u32), op);
+            PoolOp::Begin { mut label } => {
+                label.at = Clock::wall_now();
+                self.kept_at = Some(label.at);
+                let page = self.store.begin(*label);
+                self.write_header(page, Work::Header { ends: false }, means);
+            }
+            PoolOp::Append { rows } => {
+                for (number, row) in rows.iter().enumerate() {
+                    let op = self.append(row, means);
+                    means.submit(number as u32, op);
                 }
-                let left = rows.len();
-                self.work = Some(Work::Preserve { rows, left });
+                self.work = Some(Work::Append { left: rows.len() });
             }
-            BeforeOp::Restore => {
-                self.work = Some(Work::Restore { writes: false, next: 0, left: 0, bad: false });
-                return self.restore_more(group, volumes, driver);
+            PoolOp::Check => return self.read(0..self.store.records(), None, means),
+            PoolOp::Load { first, most } => {
+                let end = first.saturating_add(most).min(self.store.records());
+                return self.read(first..end, Some(Vec::new()), means);
             }
-            BeforeOp::End => {
+            PoolOp::End => {
                 let page = self.store.end();
-                self.write_header(group, page, true, driver);
+                self.write_header(page, Work::Header { ends: true }, means);
             }
         }
         None
     }
 
     /// Makes sure that the file can hold so many chunks.
-    fn reserve(&self, chunks: u64) -> Result<(), BeforeOutcome> {
+    fn reserve(&self, chunks: u64) -> Result<(), PoolOutcome> {
         let failed = |error: std::io::Error| {
             tracing::error!(%error, "space for before-images cannot be reserved");
-            BeforeOutcome::Failed(StoreFault::Other(error.raw_os_error().unwrap_or(0)))
+            PoolOutcome::Failed(StoreFault::Other(error.raw_os_error().unwrap_or(0)))
         };
         let had = self.sizes.metadata().map_err(failed)?.len();
         let length = self.store.record_at(chunks);
@@ -145,14 +146,14 @@ impl Before {
             Ok(()) => Ok(()),
             Err(rustix::io::Errno::NOSPC | rustix::io::Errno::DQUOT | rustix::io::Errno::FBIG) => {
                 self.sizes.set_len(had).map_err(failed)?;
-                Err(BeforeOutcome::NoRoom { free: Bytes(had + self.free()) })
+                Err(PoolOutcome::NoRoom { free: Bytes(had + self.free()) })
             }
             // A file system that cannot reserve: what is free now must do.
             Err(rustix::io::Errno::OPNOTSUPP) if length <= had + self.free() => {
                 self.sizes.set_len(length).map_err(failed)
             }
             Err(rustix::io::Errno::OPNOTSUPP) => {
-                Err(BeforeOutcome::NoRoom { free: Bytes(had + self.free()) })
+                Err(PoolOutcome::NoRoom { free: Bytes(had + self.free()) })
             }
             Err(error) => Err(failed(error.into())),
         }
@@ -162,289 +163,288 @@ impl Before {
         rustix::fs::fstatvfs(&self.sizes).map_or(0, |space| space.f_bavail * space.f_frsize)
     }
 
-    fn write_header(
-        &mut self,
-        group: usize,
-        page: BeforeWrite,
-        ends: bool,
-        driver: &mut dyn Driver,
-    ) {
-        self.work = Some(Work::Header { ends });
+    fn write_header(&mut self, page: BeforeWrite, work: Work, means: &mut Means<'_>) {
+        self.work = Some(work);
         let extent = Extent::new(page.offset, page.bytes.len() as u64);
         let mut bytes = Buffer::zeroed(page.bytes.len());
         bytes.copy_from_slice(&page.bytes);
         let pieces = vec![Piece::Shared(bytes.into_shared(), 0..page.bytes.len())];
         let op = Op::Write { file: self.file.clone(), extent, pieces, sync: false };
-        driver.submit(token(Kind::Before, group, 0), op);
+        means.submit(0, op);
     }
 
-    fn write_note(&mut self, group: usize, driver: &mut dyn Driver) -> Option<BeforeOutcome> {
-        let Some(page) = self.store.note() else { return Some(BeforeOutcome::Done) };
-        self.write_header(group, page, false, driver);
-        self.work = Some(Work::Note);
-        None
+    /// The write that appends the records of a row.
+    fn append(&mut self, row: &Row, means: &Means<'_>) -> Op {
+        let data = means.payloads.get(row.payload.id);
+        let chunks = data.len().div_ceil(CHUNK);
+        // A buffer begins on a page, as direct I/O wants it.
+        let mut pages = read_buffer(means.buffers, chunks * PAGE_BYTES);
+        let mut extent = Extent::new(0, self.store.stride() * chunks as u64);
+        let mut parts = Vec::with_capacity(chunks);
+        for (number, page) in pages.chunks_mut(PAGE_BYTES).enumerate() {
+            let (shared, range) = record_bytes(data, number * CHUNK);
+            let offset = row.extent.offset + number as u64 * CHUNK_BYTES;
+            let length = (row.extent.end() - offset).min(CHUNK_BYTES);
+            let chunk = (row.volume, Extent::new(offset, length));
+            let record = self.store.record(chunk, &shared[range.clone()]);
+            page.copy_from_slice(&record.bytes);
+            if number == 0 {
+                extent.offset = record.offset;
+            }
+            parts.push(Piece::Shared(shared, range));
+        }
+        let pages = pages.into_shared();
+        let page = |n| Piece::Shared(Shared::clone(&pages), n * PAGE_BYTES..(n + 1) * PAGE_BYTES);
+        let records = parts.into_iter().enumerate();
+        let pieces = records.flat_map(|(n, part)| [page(n), part]).collect();
+        Op::Write { file: self.file.clone(), extent, pieces, sync: false }
     }
 
     /// An operation ended. Returns how the whole ended, once it has.
     pub(crate) fn done(
         &mut self,
-        group: usize,
         detail: u32,
         outcome: Outcome,
-        volumes: &[VolumePlan],
-        driver: &mut dyn Driver,
-    ) -> Option<BeforeOutcome> {
+        means: &mut Means<'_>,
+    ) -> Option<PoolOutcome> {
         let Some(work) = self.work.take() else {
             panic!("a before-image operation that was not started")
         };
-        let failed = outcome.error();
-        if let Some(error) = failed {
-            tracing::error!(%error, "the before-image file or a member failed");
+        if let Some(error) = outcome.error() {
+            tracing::error!(%error, "the before-image file failed");
             self.failed = true;
         }
         match work {
-            Work::Begin { image, mut flushes } => match flushes.ended(detail, failed.is_some()) {
-                None => {
-                    self.work = Some(Work::Begin { image, flushes });
-                    None
-                }
-                Some(Err(outcome)) => Some(outcome),
-                Some(Ok(())) => {
-                    self.keep(group, *image, driver);
-                    None
-                }
-            },
-            Work::Settle { mut flushes } => match flushes.ended(detail, failed.is_some()) {
-                None => {
-                    self.work = Some(Work::Settle { flushes });
-                    None
-                }
-                Some(ended) => Some(ended.err().unwrap_or(BeforeOutcome::Done)),
-            },
-            Work::Preserve { rows, left } => {
-                self.preserved(group, detail, (rows, left), outcome, driver)
+            Work::Append { left } if left > 1 => {
+                self.work = Some(Work::Append { left: left - 1 });
+                None
             }
-            Work::Restore { writes, next, left, bad } => {
-                self.work = Some(Work::Restore { writes, next, left: left - 1, bad });
-                self.restored(group, detail, outcome, volumes, driver);
-                self.restore_more(group, volumes, driver)
+            Work::Read(reading) => {
+                let reading = self.record_read(detail, outcome, reading);
+                self.read_more(reading, means)
             }
-            _ if self.failed => Some(BeforeOutcome::Failed(StoreFault::Io)),
+            _ if self.failed => Some(PoolOutcome::Failed(StoreFault::Io)),
             Work::Header { ends } => {
-                self.flush(group, ends, driver);
+                self.flush(ends, means);
+                None
+            }
+            Work::Append { .. } => {
+                self.flush(false, means);
                 None
             }
             Work::Flush { ends } => {
-                self.store.flushed();
-                if ends {
-                    self.kept_at = None;
-                    self.pool = Pool::new(POOL_BYTES);
-                    if let Err(error) = self.sizes.set_len(BEFORE_HEADER_BYTES) {
-                        tracing::warn!(%error, "the space of ended before-images is not freed");
-                    }
-                }
-                self.write_note(group, driver)
+                self.flushed(ends);
+                let Some(page) = self.store.note() else { return Some(PoolOutcome::Done) };
+                self.write_header(page, Work::Note, means);
+                None
             }
-            Work::Note => Some(BeforeOutcome::Done),
+            Work::Note => Some(PoolOutcome::Done),
         }
     }
 
-    /// The members are durable: the keeping begins.
-    fn keep(&mut self, group: usize, mut image: KeptImage, driver: &mut dyn Driver) {
-        image.at = Clock::wall_now();
-        self.kept_at = Some(image.at);
-        let page = self.store.begin(image);
-        self.write_header(group, page, false, driver);
-    }
-
-    fn flush(&mut self, group: usize, ends: bool, driver: &mut dyn Driver) {
+    fn flush(&mut self, ends: bool, means: &mut Means<'_>) {
         self.work = Some(Work::Flush { ends });
-        driver.submit(token(Kind::Before, group, 0), Op::SyncData { file: self.file.clone() });
+        means.submit(0, Op::SyncData { file: self.file.clone() });
     }
 
-    /// A buffer that begins on a page, as direct I/O wants it. It holds what was there before.
-    fn buffer(&self, length: usize) -> Buffer {
-        self.pool.take(length).unwrap_or_else(|| Buffer::zeroed(length))
-    }
-
-    /// Reads neighbouring chunks into one buffer.
-    fn read_row(&self, row: &[Chunk], volumes: &[VolumePlan]) -> Op {
-        let (volume, first) = row[0];
-        let length = row.iter().map(|(_, extent)| extent.length).sum();
-        let mut buffer = self.buffer(row.len() * CHUNK_BYTES as usize);
-        // The last chunk of a volume may be shorter; a record is not.
-        buffer[length as usize..].fill(0);
-        let extent = Extent::new(first.offset, length);
-        match volumes[usize::from(volume.0)].member.read(extent, buffer) {
-            Ok(op) => op,
-            Err(error) => panic!("a chunk does not fit its member: {error}"),
-        }
-    }
-
-    /// Appends the records of neighbouring chunks in one write.
-    fn write_row(&mut self, row: &[Chunk], data: Buffer) -> Op {
-        let mut pages = self.buffer(row.len() * PAGE_BYTES);
-        let mut extent = Extent::new(0, self.store.stride() * row.len() as u64);
-        let places = pages.chunks_mut(PAGE_BYTES).zip(data.chunks(CHUNK_BYTES as usize));
-        for (n, (chunk, (place, bytes))) in row.iter().zip(places).enumerate() {
-            let page = self.store.record(*chunk, bytes);
-            place.copy_from_slice(&page.bytes);
-            if n == 0 {
-                extent.offset = page.offset;
+    /// What was written is durable.
+    fn flushed(&mut self, ends: bool) {
+        self.store.flushed();
+        if ends {
+            self.kept_at = None;
+            if let Err(error) = self.sizes.set_len(BEFORE_HEADER_BYTES) {
+                tracing::warn!(%error, "the space of ended before-images is not freed");
             }
         }
-        let (pages, data) = (pages.into_shared(), data.into_shared());
-        let part = |of: &Shared, n: usize, length: usize| {
-            Piece::Shared(Shared::clone(of), n * length..(n + 1) * length)
-        };
-        let record = |n| [part(&pages, n, PAGE_BYTES), part(&data, n, CHUNK_BYTES as usize)];
-        let pieces = (0..row.len()).flat_map(record).collect();
-        Op::Write { file: self.file.clone(), extent, pieces, sync: false }
     }
 
-    /// A row was read, or its records written.
-    fn preserved(
+    fn read(
         &mut self,
-        group: usize,
-        detail: u32,
-        (rows, left): (Vec<Vec<Chunk>>, usize),
-        outcome: Outcome,
-        driver: &mut dyn Driver,
-    ) -> Option<BeforeOutcome> {
-        match outcome {
-            Outcome::Read { buffer, result: Ok(()) } if !self.failed => {
-                let op = self.write_row(&rows[detail as usize], buffer);
-                driver.submit(token(Kind::Before, group, detail), op);
-                self.work = Some(Work::Preserve { rows, left });
-                None
-            }
-            _ if left > 1 => {
-                self.work = Some(Work::Preserve { rows, left: left - 1 });
-                None
-            }
-            _ if self.failed => Some(BeforeOutcome::Failed(StoreFault::Io)),
-            _ => {
-                self.flush(group, false, driver);
-                None
-            }
-        }
+        numbers: Range<u64>,
+        loads: Option<Vec<(Chunk, Buffer)>>,
+        means: &mut Means<'_>,
+    ) -> Option<PoolOutcome> {
+        self.read_more(Reading { numbers, under_way: 0, damaged: false, loads }, means)
     }
 
-    /// A record was read: it is checked, and in the second round put back.
-    fn restored(
-        &mut self,
-        group: usize,
-        detail: u32,
-        outcome: Outcome,
-        volumes: &[VolumePlan],
-        driver: &mut dyn Driver,
-    ) {
-        let Some(Work::Restore { writes, left, bad, .. }) = &mut self.work else { return };
-        let Outcome::Read { buffer, result: Ok(()) } = outcome else { return };
-        match self.store.check(u64::from(detail), &buffer) {
-            None => *bad = true,
-            Some((volume, extent)) if *writes => {
-                let range = PAGE_BYTES..PAGE_BYTES + extent.length as usize;
-                let payload: Shared = buffer.into_shared();
-                let member = &volumes[usize::from(volume.0)].member;
-                match member.write(extent, payload, range, false) {
-                    Ok(op) => {
-                        *left += 1;
-                        driver.submit(token(Kind::Before, group, detail), op);
-                    }
-                    Err(error) => {
-                        tracing::error!(%error, "a kept chunk does not fit its member");
-                        *bad = true;
-                    }
-                }
-            }
-            Some(_) => {}
+    /// Reads more records. Returns how that ended, once all are read.
+    fn read_more(&mut self, mut reading: Reading, means: &mut Means<'_>) -> Option<PoolOutcome> {
+        let stop = reading.damaged || self.failed;
+        while !stop
+            && reading.under_way < READ_AT_ONCE
+            && let Some(number) = reading.numbers.next()
+        {
+            let extent = Extent::new(self.store.record_at(number), self.store.stride());
+            let buffer = read_buffer(means.buffers, extent.length as usize);
+            means.submit(number as u32, Op::Read { file: self.file.clone(), extent, buffer });
+            reading.under_way += 1;
         }
-    }
-
-    /// Reads more records, or goes on to what follows them.
-    fn restore_more(
-        &mut self,
-        group: usize,
-        volumes: &[VolumePlan],
-        driver: &mut dyn Driver,
-    ) -> Option<BeforeOutcome> {
-        let Some(Work::Restore { writes, next, left, bad }) = &mut self.work else { return None };
-        let stop = *bad || self.failed;
-        while !stop && *left < RESTORED_AT_ONCE && *next < self.store.records() {
-            let extent = Extent::new(self.store.record_at(*next), self.store.stride());
-            let buffer = Buffer::zeroed(extent.length as usize);
-            let op = Op::Read { file: self.file.clone(), extent, buffer };
-            driver.submit(token(Kind::Before, group, *next as u32), op);
-            (*next, *left) = (*next + 1, *left + 1);
-        }
-        if *left > 0 {
+        if reading.under_way > 0 {
+            self.work = Some(Work::Read(reading));
             return None;
         }
-        if stop {
-            let outcome =
-                if *bad { BeforeOutcome::Damaged } else { BeforeOutcome::Failed(StoreFault::Io) };
-            self.work = None;
-            return Some(outcome);
+        Some(match reading.loads {
+            _ if reading.damaged => PoolOutcome::Damaged,
+            _ if self.failed => PoolOutcome::Failed(StoreFault::Io),
+            None => PoolOutcome::Done,
+            Some(loads) => {
+                let row = |((volume, extent), buffer)| Row {
+                    volume,
+                    extent,
+                    payload: means.payloads.insert(buffer),
+                };
+                PoolOutcome::Loaded(loads.into_iter().map(row).collect())
+            }
+        })
+    }
+
+    /// A record was read: it is checked, and what it preserves is taken where it is to be loaded.
+    fn record_read(&self, number: u32, outcome: Outcome, mut reading: Reading) -> Reading {
+        reading.under_way -= 1;
+        if let Outcome::Read { mut buffer, result: Ok(()) } = outcome {
+            match (self.store.check(u64::from(number), &buffer), &mut reading.loads) {
+                (None, _) => reading.damaged = true,
+                (Some(chunk), Some(loads)) => {
+                    buffer.copy_within(PAGE_BYTES.., 0);
+                    buffer.resize(chunk.1.length as usize);
+                    loads.push((chunk, buffer));
+                }
+                (Some(_), None) => {}
+            }
         }
-        if !*writes && self.store.records() > 0 {
-            (*writes, *next) = (true, 0);
-            return self.restore_more(group, volumes, driver);
-        }
-        let flushes = flush_members(group, volumes, driver);
-        self.work = Some(Work::Settle { flushes });
-        None
+        reading
     }
 }
 
-/// Chunks that lie one behind the other, together.
-fn rows(chunks: &[Chunk]) -> Vec<Vec<Chunk>> {
-    let mut rows: Vec<Vec<Chunk>> = Vec::new();
-    for &(volume, extent) in chunks {
-        let follows = |row: &&mut Vec<Chunk>| {
-            row.len() < ROW_CHUNKS
-                && row.last().is_some_and(|(v, e)| *v == volume && e.end() == extent.offset)
-        };
-        match rows.last_mut().filter(follows) {
-            Some(row) => row.push((volume, extent)),
-            None => rows.push(vec![(volume, extent)]),
-        }
+/// What a record holds of the chunk that begins there in a row's bytes.
+fn record_bytes(data: &Shared, from: usize) -> (Shared, Range<usize>) {
+    if from + CHUNK <= data.len() {
+        return (Shared::clone(data), from..from + CHUNK);
     }
-    rows
-}
-
-fn flush_members(group: usize, volumes: &[VolumePlan], driver: &mut dyn Driver) -> Flushes {
-    for (n, volume) in volumes.iter().enumerate() {
-        driver.submit(token(Kind::Before, group, n as u32), volume.member.flush());
-    }
-    Flushes { left: volumes.len(), failed: 0 }
+    let mut filled = Buffer::zeroed(CHUNK);
+    filled[..data.len() - from].copy_from_slice(&data[from..]);
+    (filled.into_shared(), 0..CHUNK)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shard::token::unpack;
+    use helio_driver::{Completion, DriverOptions, PollDriver};
     use helio_units::VolumeIndex;
+    use std::os::unix::fs::FileExt;
 
-    #[test]
-    fn a_flush_of_a_member_that_failed_is_told_by_its_volume_once_all_have_ended() {
-        let mut flushes = Flushes { left: 3, failed: 0 };
-        assert_eq!(flushes.ended(2, true), None);
-        assert_eq!(flushes.ended(0, false), None);
-        let outcome = BeforeOutcome::FlushFailed { volumes: 4 };
-        assert_eq!(flushes.ended(1, false), Some(Err(outcome)));
-        let mut flushes = Flushes { left: 1, failed: 0 };
-        assert_eq!(flushes.ended(0, false), Some(Ok(())));
+    struct Desk {
+        before: Before,
+        file: std::fs::File,
+        payloads: Payloads,
+        driver: PollDriver,
+    }
+
+    impl Desk {
+        /// With an empty file, through a description that can only read if so.
+        fn new(read_only: bool) -> Self {
+            let named = tempfile::NamedTempFile::new().expect("a file");
+            let file = named.reopen().expect("the file");
+            let io = if read_only { std::fs::File::open(named.path()) } else { file.try_clone() };
+            let mut read = |_: u64, _: &mut [u8]| Ok::<_, std::io::Error>(());
+            let checksum = helio_link::checksum;
+            let opened = BeforeStore::open(&mut read, 0, Bytes(CHUNK_BYTES), 7, checksum);
+            let (store, _) = opened.expect("a new store");
+            let sizes = file.try_clone().expect("the file");
+            let io = File::new(io.expect("the file")).expect("a file");
+            let before = Before::new(io, sizes, store, None);
+            let driver = PollDriver::new(DriverOptions::default()).expect("a driver");
+            Self { before, file, payloads: Payloads::default(), driver }
+        }
+
+        /// Performs it, and returns how it ended.
+        fn perform(&mut self, op: PoolOp) -> PoolOutcome {
+            let Self { before, payloads, driver, .. } = self;
+            let buffers = Pool::new(Bytes::mib(8));
+            let mut means = Means { group: 0, payloads, buffers: &buffers, driver };
+            let mut completions = Vec::new();
+            let mut ended = before.begin(op, &mut means);
+            while ended.is_none() {
+                means.driver.wait(None, &mut completions).expect("the driver waits");
+                for Completion { token, outcome } in completions.drain(..) {
+                    assert_eq!(ended, None, "an operation is under way behind the end");
+                    ended = before.done(unpack(token).2, outcome, &mut means);
+                }
+            }
+            ended.expect("it ended")
+        }
+
+        /// A row of a volume whose bytes tell where they lay.
+        fn row(&mut self, volume: u16, extent: Extent) -> Row {
+            let mut buffer = Buffer::zeroed(extent.length as usize);
+            buffer.copy_from_slice(&content(volume, extent));
+            Row { volume: VolumeIndex(volume), extent, payload: self.payloads.insert(buffer) }
+        }
+
+        /// Chunks and bytes of so many records from there.
+        fn load(&mut self, first: u64, most: u64) -> Vec<(u16, Extent, Vec<u8>)> {
+            let PoolOutcome::Loaded(rows) = self.perform(PoolOp::Load { first, most }) else {
+                panic!("nothing was loaded")
+            };
+            let bytes = |row: &Row| self.payloads.get(row.payload.id).to_vec();
+            rows.iter().map(|row| (row.volume.0, row.extent, bytes(row))).collect()
+        }
+    }
+
+    fn content(volume: u16, extent: Extent) -> Vec<u8> {
+        let byte = |at: u64| (at / 512) as u8 ^ (at / CHUNK_BYTES) as u8 ^ volume as u8 ^ 0x5A;
+        (extent.offset..extent.end()).map(byte).collect()
     }
 
     #[test]
-    fn neighbours_go_in_rows_and_a_short_chunk_ends_one() {
-        let chunk =
-            |volume, n: u64| (VolumeIndex(volume), Extent::new(n * CHUNK_BYTES, CHUNK_BYTES));
-        let short = (VolumeIndex(0), Extent::new(20 * CHUNK_BYTES, 4096));
-        let mut chunks: Vec<Chunk> = (0..20).map(|n| chunk(0, n)).collect();
-        chunks.extend([short, chunk(1, 0), chunk(1, 2), chunk(1, 1)]);
-        let lengths: Vec<usize> = rows(&chunks).iter().map(Vec::len).collect();
-        assert_eq!(lengths, [16, 5, 1, 1, 1]);
-        assert_eq!(rows(&chunks).concat(), chunks, "none is lost, and the order stays");
+    fn what_was_appended_is_loaded_chunk_by_chunk_the_short_end_of_a_volume_too() {
+        let mut desk = Desk::new(false);
+        assert_eq!(desk.perform(PoolOp::Reserve { chunks: 5 }), PoolOutcome::Done);
+        assert_eq!(desk.perform(PoolOp::Begin { label: Box::default() }), PoolOutcome::Done);
+        assert!(desk.before.kept_at().is_some());
+        let long = Extent::new(5 * CHUNK_BYTES, 3 * CHUNK_BYTES + 512);
+        let rows = vec![desk.row(0, long), desk.row(1, Extent::new(0, CHUNK_BYTES))];
+        assert_eq!(desk.perform(PoolOp::Append { rows }), PoolOutcome::Done);
+        assert_eq!(desk.perform(PoolOp::Check), PoolOutcome::Done);
+        let mut loaded = desk.load(0, 2);
+        assert_eq!(loaded.len(), 2);
+        loaded.extend(desk.load(2, 32));
+        loaded.sort_by_key(|(volume, extent, _)| (*volume, extent.offset));
+        let chunk = |volume, n: u64, length| {
+            let extent = Extent::new(n * CHUNK_BYTES, length);
+            (volume, extent, content(volume, extent))
+        };
+        let whole = CHUNK_BYTES;
+        let short = chunk(0, 8, 512);
+        let first = [chunk(0, 5, whole), chunk(0, 6, whole), chunk(0, 7, whole), short];
+        assert!(loaded[..4] == first && loaded[4..] == [chunk(1, 0, whole)]);
+        assert_eq!(desk.load(5, 32), []);
+        assert_eq!(desk.perform(PoolOp::End), PoolOutcome::Done);
+        assert_eq!(desk.file.metadata().expect("its length").len(), BEFORE_HEADER_BYTES);
+        assert_eq!(desk.before.kept_at(), None);
+    }
+
+    #[test]
+    fn a_record_that_went_bad_is_damage() {
+        let mut desk = Desk::new(false);
+        assert_eq!(desk.perform(PoolOp::Begin { label: Box::default() }), PoolOutcome::Done);
+        let rows = vec![desk.row(0, Extent::new(0, 40 * CHUNK_BYTES))];
+        assert_eq!(desk.perform(PoolOp::Append { rows }), PoolOutcome::Done);
+        let last = desk.before.store.record_at(39) + PAGE_BYTES as u64;
+        desk.file.write_all_at(&[0], last + 77).expect("the file is written");
+        assert_eq!(desk.perform(PoolOp::Check), PoolOutcome::Damaged);
+        assert_eq!(desk.load(0, 32).len(), 32);
+        let load = PoolOp::Load { first: 32, most: 32 };
+        assert_eq!(desk.perform(load), PoolOutcome::Damaged);
+    }
+
+    #[test]
+    fn a_file_that_failed_fails_from_then_on() {
+        let mut desk = Desk::new(true);
+        let failed = PoolOutcome::Failed(StoreFault::Io);
+        assert_eq!(desk.perform(PoolOp::Begin { label: Box::default() }), failed);
+        assert_eq!(desk.perform(PoolOp::Check), failed);
+        assert_eq!(desk.perform(PoolOp::Reserve { chunks: 1 }), failed);
     }
 }

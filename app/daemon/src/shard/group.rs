@@ -5,7 +5,7 @@ use crate::config::{QueueSource, Running, Setting};
 use crate::digest::{self, Stretch};
 use crate::names::Unresolved;
 use crate::shard::Outbox;
-use crate::shard::before::Before;
+use crate::shard::before::{Before, Means};
 use crate::shard::clock::Clock;
 use crate::shard::guard::Guard;
 use crate::shard::isolate::Health;
@@ -23,12 +23,13 @@ use helio_api::MetadataStatus;
 use helio_disk::StoreError;
 use helio_driver::{Buffer, Driver, Op, Outcome, Pool, Shared, Socket};
 use helio_engine::{
-    Answer, Command, CommandId, Done, Effect, Engine, Event, Keep, ReadAs, Refusal, Request, Run,
-    StoreFault, StoreOp, StoreOutcome,
+    Answer, Command, CommandId, Done, Durable, Effect, Engine, Event, Keep, ReadAs, Refusal,
+    Request, Run, Stack, StoreFault, StoreOp, StoreOutcome,
 };
 use helio_format::message::Message;
 use helio_format::trace::Volume;
 use helio_ledger::{Change, Kept};
+use helio_snapshot::Snapshot;
 use helio_units::{Extent, IoId, Moment, Payload, RequestId, VolumeIndex, WallTime};
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -124,6 +125,8 @@ impl Group {
         } = plan;
         let route = Route::new(peer_address, outbox.lookups.clone());
         let mut effects = Vec::new();
+        let snapshot = Snapshot::new(&config.volumes, kept.as_ref());
+        let durable = Durable { layers: Stack::new(vec![Box::new(snapshot)]), ..durable };
         let mut engine = Engine::new(config.clone(), durable, dice.0, dice.1, now);
         let names: Vec<&str> = volumes.iter().map(|v| v.name.as_str()).collect();
         engine.handle(now, Event::Calendar(shows), &mut effects);
@@ -347,9 +350,10 @@ impl Group {
                 self.keep(Change::Marks { page, bits }, clock.now(), driver);
             }
             Effect::DismissClients => wanted.push(Wanted::Dismiss),
-            Effect::Before(op) => {
-                if let Some(outcome) = self.before.begin(self.index, op, &self.volumes, driver) {
-                    self.tell(clock.now(), Event::BeforeDone(outcome));
+            Effect::Pool(op) => {
+                let ended = self.with_pool((pool, driver), |before, means| before.begin(op, means));
+                if let Some(outcome) = ended {
+                    self.tell(clock.now(), Event::PoolDone(outcome));
                 }
             }
             Effect::Release(payload) => self.payloads.release(payload),
@@ -596,12 +600,22 @@ impl Group {
         detail: u32,
         outcome: Outcome,
         now: Moment,
-        driver: &mut dyn Driver,
+        io_with: (&Pool, &mut dyn Driver),
     ) {
-        let ended = self.before.done(self.index, detail, outcome, &self.volumes, driver);
+        let ended = self.with_pool(io_with, |before, means| before.done(detail, outcome, means));
         if let Some(outcome) = ended {
-            self.tell(now, Event::BeforeDone(outcome));
+            self.tell(now, Event::PoolDone(outcome));
         }
+    }
+
+    /// Has the before-image file do something, with what that takes.
+    fn with_pool<T>(
+        &mut self,
+        (buffers, driver): (&Pool, &mut dyn Driver),
+        act: impl FnOnce(&mut Before, &mut Means<'_>) -> T,
+    ) -> T {
+        let Self { index, before, payloads, .. } = self;
+        act(before, &mut Means { group: *index, payloads, buffers, driver })
     }
 
     /// The peer's name was resolved, or why not.

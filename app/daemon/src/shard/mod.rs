@@ -453,8 +453,9 @@ impl<D: Driver> Shard<D> {
             }
             (Kind::Before, outcome) => {
                 self.rota.stir(index);
-                let Self { groups, driver, .. } = self;
-                groups[index].guarded(|group| group.before_done(detail, outcome, now, driver));
+                let Self { groups, pool, driver, .. } = self;
+                groups[index]
+                    .guarded(|group| group.before_done(detail, outcome, now, (pool, driver)));
             }
             (Kind::LinkConnect | Kind::LinkRecv | Kind::LinkSend, outcome) => {
                 self.link_done(index, detail, outcome, now)

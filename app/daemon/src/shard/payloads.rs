@@ -43,10 +43,12 @@ impl Payloads {
     }
 }
 
-/// Payload that a shard may hold: what its queues may, and what clients may have under way. Buffers come in powers of
-/// two, so what the queues may hold counts twice.
+/// Payload that a shard may hold: what its queues may, the before-images of each group that are on their way to the file, and
+/// what clients may have under way. Buffers come in powers of two, so all but the clients' counts twice; that holds the
+/// pages of the records, too.
 pub(super) fn payload_memory<'a>(configs: impl Iterator<Item = &'a helio_engine::Config>) -> Bytes {
-    let bounds = configs.map(|c| c.queue.memory.unwrap_or(helio_engine::QUEUE_BYTES_MOST));
-    let queued = bounds.fold(0, |sum: u64, bound| sum.saturating_add(bound.0));
-    Bytes(queued.saturating_mul(2).saturating_add(super::CLIENT_MEMORY.0))
+    let queue = |c: &helio_engine::Config| c.queue.memory.unwrap_or(helio_engine::QUEUE_BYTES_MOST);
+    let bounds = configs.map(|c| queue(c).0.saturating_add(helio_snapshot::BATCH_BYTES.0));
+    let held = bounds.fold(0, u64::saturating_add);
+    Bytes(held.saturating_mul(2).saturating_add(super::CLIENT_MEMORY.0))
 }

@@ -65,7 +65,7 @@ pub(crate) fn group(
         safe_copy: status.safe_copy.map(|kept| SafeCopyStatus {
             generation: kept.generation.to_string(),
             position: kept.head,
-            since_ms: group.before.kept_at.unwrap_or_default(),
+            since_ms: group.before.kept_at().unwrap_or_default(),
             kept_bytes: kept.bytes,
             sound: kept.sound,
         }),
