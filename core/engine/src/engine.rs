@@ -157,7 +157,7 @@ impl Engine {
                 record.keeping_mut().ages_mut().changed(sequence);
                 standing.kept((kept, ok), resync.seed_mut(), record, local, permit, turn);
             }
-            Event::BeforeFound(kept) => self.keeper.found(&kept),
+            Event::BeforeFound(kept) => self.keeper.found(&kept, &turn.config().volumes),
             Event::PoolDone(outcome) => local.pool_ended(outcome, turn),
             Event::Connected => {
                 self.peer.session_mut().connected(self.turn.now());

@@ -29,6 +29,13 @@ impl Ahead {
         self.reached = end;
     }
 
+    /// Nothing is preserved ahead any more. Returns whether it was.
+    pub(crate) const fn stop(&mut self) -> bool {
+        let ran = self.most > 0;
+        self.most = 0;
+        ran
+    }
+
     /// The next chunk to preserve, of that many, where it is not preserved already.
     pub(crate) fn next(&mut self, total: u64, preserved: impl Fn(u64) -> bool) -> Option<u64> {
         if self.most == 0 {

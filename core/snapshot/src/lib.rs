@@ -23,6 +23,8 @@ mod ahead;
 mod chunks;
 mod room;
 mod snapshot;
+#[cfg(test)]
+mod tests;
 mod work;
 
 pub use snapshot::Snapshot;

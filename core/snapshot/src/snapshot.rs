@@ -115,8 +115,10 @@ impl Snapshot {
         port.issue(volume, op, Tag(number as u64 * KINDS + OWN));
     }
 
-    fn fail(&mut self, port: &mut Port<'_>) {
-        self.pool = PoolHealth::Failed;
+    /// Before-images can be preserved no more: parked changes that need none go, and the others are refused.
+    fn fail(&mut self, fault: StoreFault, port: &mut Port<'_>) {
+        self.pool = PoolHealth::Failed(fault);
+        self.let_go(port);
         self.refuse(Shortage::FAILED, port);
     }
 
@@ -158,8 +160,11 @@ impl Snapshot {
     }
 
     fn begin_copy(&mut self, op: CopyOp, port: &mut Port<'_>) {
-        if self.pool == PoolHealth::Failed {
-            port.copied(CopyOutcome::Failed(StoreFault::Io));
+        // All that was overwritten is preserved: a restore may succeed all the same.
+        if let PoolHealth::Failed(fault) = self.pool
+            && op != CopyOp::Restore
+        {
+            port.copied(CopyOutcome::Failed(fault));
             return self.go_on(port);
         }
         match op {
@@ -266,9 +271,11 @@ impl Snapshot {
         chunks
     }
 
-    /// Preserves what parked changes wait for, as much as one batch takes.
+    /// Preserves what parked changes wait for and what lies ahead of all changes, as much as one batch takes, where nothing is
+    /// being done.
     fn preserve(&mut self, port: &mut Port<'_>) {
-        if matches!(self.copy, Copy::None) || self.pool == PoolHealth::Failed {
+        let works = self.pool == PoolHealth::Works && matches!(self.copy, Copy::Held(_));
+        if !works || !matches!(self.work, Work::Idle) {
             return;
         }
         let (mut chunks, total) = (self.missing(), self.chunks.total());
@@ -344,11 +351,9 @@ impl Snapshot {
             return port.pool(PoolOp::Append { rows: read });
         }
         read.iter().for_each(|row| port.release(row.payload.id));
-        if self.missing().is_empty() {
-            // Nobody waits for what cannot be read.
-            self.ahead = Ahead::default();
-        } else {
-            self.fail(port);
+        // It may be that no change waits for what cannot be read: what changes do wait for is read again, alone.
+        if !self.ahead.stop() && !self.missing().is_empty() {
+            self.fail(StoreFault::Io, port);
         }
         self.go_on(port);
     }
@@ -361,20 +366,26 @@ impl Snapshot {
             let op = StoreOp::Write { extent: *extent, payload: *payload, fua: false };
             Self::issue_own(*volume, op, number, port);
         }
-        let (batch, next) = (Batch::of(rows.len()), next + rows.len() as u64);
+        let loaded: u64 = rows.iter().map(|row| row.extent.length.div_ceil(CHUNK_BYTES)).sum();
+        let (batch, next) = (Batch::of(rows.len()), next + loaded);
         let payloads = rows.iter().map(|row| row.payload.id).collect();
         self.work = Work::Writing { next, payloads, batch };
     }
 
     /// What was asked of the pool failed.
     fn pool_failed(&mut self, work: Work, fault: StoreFault, port: &mut Port<'_>) {
-        if let Work::Appending { payloads, .. } = &work {
-            payloads.iter().for_each(|payload| port.release(*payload));
+        match work {
+            Work::Appending { payloads, .. } => {
+                payloads.into_iter().for_each(|payload| port.release(payload));
+            }
+            Work::Reserving { then: For::Parked, .. } => {}
+            // What cannot be read may still be added to.
+            Work::Checking | Work::Loading { .. } => {
+                return self.over(CopyOutcome::Failed(fault), port);
+            }
+            _ => port.copied(CopyOutcome::Failed(fault)),
         }
-        if !matches!(work, Work::Appending { .. } | Work::Reserving { then: For::Parked, .. }) {
-            port.copied(CopyOutcome::Failed(fault));
-        }
-        self.fail(port);
+        self.fail(fault, port);
         self.go_on(port);
     }
 }
@@ -386,13 +397,13 @@ impl Layer for Snapshot {
         self.ahead.reach(chunks.end);
         let waits = self.is_cutting() || chunks.clone().any(|chunk| self.lacks(chunk));
         if !waits || planted(Plant::OverwriteUnpreserved) {
-            return self.pass(operation, port);
+            self.pass(operation, port);
+        } else if self.pool != PoolHealth::Works {
+            port.end(operation.io, Outcome::Refused(Shortage::FAILED));
+        } else {
+            self.parked.push_back(Parked { operation, chunks });
         }
-        if self.pool == PoolHealth::Failed {
-            return port.end(operation.io, Outcome::Refused(Shortage::FAILED));
-        }
-        self.parked.push_back(Parked { operation, chunks });
-        self.go_on(port);
+        self.preserve(port);
     }
 
     fn ended(&mut self, Tag(tag): Tag, outcome: Outcome, port: &mut Port<'_>) {
@@ -441,8 +452,11 @@ impl Layer for Snapshot {
                 self.work = Work::Loading { next: 0 };
                 port.pool(PoolOp::Load { first: 0, most: LOADED_AT_ONCE });
             }
-            (Work::Checking | Work::Loading { .. }, PoolOutcome::Damaged) => {
+            (Work::Checking | Work::Loading { next: 0 }, PoolOutcome::Damaged) => {
                 self.over(CopyOutcome::Damaged, port);
+            }
+            (Work::Loading { .. }, PoolOutcome::Damaged) => {
+                self.over(CopyOutcome::Failed(StoreFault::Io), port);
             }
             (Work::Loading { next }, PoolOutcome::Loaded(rows)) => self.loaded(next, rows, port),
             (Work::Ending, PoolOutcome::Done) => {

@@ -206,8 +206,8 @@ pub enum PoolHealth {
     /// They can.
     #[default]
     Works,
-    /// The pool failed, or a member where it was read; it is of no use until the process starts again.
-    Failed,
+    /// The pool failed like that, or a member where it was read; it is of no use until the process starts again.
+    Failed(StoreFault),
 }
 
 /// Neighbouring chunks of a volume, and what they held.

@@ -15,7 +15,7 @@ use core::mem;
 use helio_format::before::KeptImage;
 use helio_format::message::Start;
 use helio_format::superblock::Superblock;
-use helio_ledger::BeforeKept;
+use helio_ledger::{BeforeKept, Chunk};
 use helio_plant::{Plant, planted};
 use helio_stack::{CopyOp, CopyOutcome, CopyRoom, Shortage};
 use helio_units::{Bytes, Generation, Sequence};
@@ -131,10 +131,13 @@ impl Keeper {
         }
     }
 
-    /// What lay in the pool when the daemon started. Told before anything else.
-    pub(crate) fn found(&mut self, found: &BeforeKept) {
-        self.kept =
-            if found.damaged { Held::Damaged(found.image) } else { Held::Sound(found.image) };
+    /// What lay in the pool when the daemon started, of volumes of these sizes. Told before anything else.
+    pub(crate) fn found(&mut self, found: &BeforeKept, sizes: &[Bytes]) {
+        let fits = |(volume, extent): &Chunk| {
+            sizes.get(usize::from(volume.0)).is_some_and(|size| extent.end() <= size.0)
+        };
+        let sound = !found.damaged && found.chunks.iter().all(fits);
+        self.kept = if sound { Held::Sound(found.image) } else { Held::Damaged(found.image) };
     }
 
     /// The image that is kept, and whether it can be restored.

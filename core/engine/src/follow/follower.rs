@@ -232,7 +232,8 @@ impl Follower {
         &self,
         at: Sequence,
     ) -> impl Iterator<Item = (VolumeIndex, Extent)> {
-        let waiting = |slot: &&Slot| matches!(slot.stage, Stage::Waiting | Stage::Failed);
+        let waiting =
+            |slot: &&Slot| matches!(slot.stage, Stage::Waiting | Stage::Refused | Stage::Failed);
         let waiting = self.slots.iter().filter(waiting);
         let items = waiting.map(|slot| slot.item);
         let behind = items.filter(move |item| item.sequence > at && item.kind.changes_data());

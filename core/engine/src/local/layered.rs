@@ -182,7 +182,7 @@ impl Local {
 
     /// Before-images can be preserved no more until the process starts again.
     pub(crate) fn pool_failed(&self) -> bool {
-        self.layered.stack.preserves().is_some_and(|copy| copy.pool == PoolHealth::Failed)
+        self.layered.stack.preserves().is_some_and(|copy| copy.pool != PoolHealth::Works)
     }
 
     /// Does what the layers want done.
