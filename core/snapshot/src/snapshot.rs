@@ -362,6 +362,11 @@ impl Snapshot {
         if rows.is_empty() {
             return self.flush(None, port);
         }
+        // Of other volumes than these, or of smaller ones: the host's configuration changed since.
+        if rows.iter().any(|row| self.chunks.find((row.volume, row.extent)).is_none()) {
+            rows.iter().for_each(|row| port.release(row.payload.id));
+            return self.over(CopyOutcome::Damaged, port);
+        }
         for (number, Row { volume, extent, payload }) in rows.iter().enumerate() {
             let op = StoreOp::Write { extent: *extent, payload: *payload, fua: false };
             Self::issue_own(*volume, op, number, port);
