@@ -14,22 +14,38 @@ use helio_format::message::{Hello, Item, ItemKind, Message, Start};
 use helio_format::report::Report;
 use helio_format::superblock::Superblock;
 use helio_ledger::BeforeKept;
-use helio_units::{Bytes, Extent, Generation, IoId, Mode, Moment, Role, Sequence, VolumeIndex};
+use helio_snapshot::Snapshot;
+use helio_units::{
+    Bytes, Extent, Generation, IoId, Mode, Moment, Payload, PayloadId, Role, Sequence, VolumeIndex,
+};
 
 const SIZE: Bytes = Bytes::mib(1);
-/// A kept chunk and its page in the file.
+/// A preserved chunk and its page in the pool.
 const RECORD_BYTES: u64 = CHUNK_BYTES + PAGE_BYTES as u64;
 
-/// A secondary on a desk: what it asks for lies in trays.
+/// A secondary above the layer that preserves copies: what they ask for lies in trays.
 struct Desk {
     engine: Engine,
     now: Moment,
-    ops: Vec<BeforeOp>,
+    pools: Vec<PoolOp>,
     ios: Vec<(IoId, StoreOp)>,
     saves: Vec<Superblock>,
     said: Vec<Message>,
     refused: Vec<&'static str>,
     gone: bool,
+    payloads: u64,
+}
+
+fn chunk(number: u64) -> Extent {
+    Extent::new(number * CHUNK_BYTES, CHUNK_BYTES)
+}
+
+/// A record of a node that holds item 7 of the first generation.
+fn record(consistent: bool) -> Superblock {
+    let mut record = Superblock::new("db", "lyon", [SIZE.0].into());
+    (record.lineage, record.consistent, record.head) = (generation(1), consistent, Sequence(7));
+    record.marks_void = false;
+    record
 }
 
 fn generation(number: u64) -> Lineage {
@@ -66,14 +82,23 @@ fn paris(serving: bool) -> Hello {
 }
 
 impl Desk {
-    fn new(lineage: Lineage, consistent: bool, bound: Option<Bytes>) -> Self {
-        let mut record = Superblock::new("db", "lyon", [SIZE.0].into());
-        (record.lineage, record.consistent, record.head) = (lineage, consistent, Sequence(7));
-        record.marks_void = false;
-        Self::of(record, bound)
+    /// A consistent copy, with at most so many bytes for before-images.
+    fn new(bound: Option<Bytes>) -> Self {
+        Self::of(record(true), bound, None)
     }
 
-    fn of(record: Superblock, bound: Option<Bytes>) -> Self {
+    /// The pool holds the first chunk of an image of item 3.
+    fn finding(record: Superblock) -> Self {
+        Self::finding_in(record, 0)
+    }
+
+    fn finding_in(record: Superblock, number: u64) -> Self {
+        let image = KeptImage { head: Sequence(3), lineage: generation(1), ..KeptImage::default() };
+        let chunks = vec![(VolumeIndex(0), chunk(number))];
+        Self::of(record, None, Some(BeforeKept { image, chunks, damaged: false }))
+    }
+
+    fn of(record: Superblock, bound: Option<Bytes>, found: Option<BeforeKept>) -> Self {
         let config = Config {
             group: "db".into(),
             node: "lyon".into(),
@@ -93,17 +118,21 @@ impl Desk {
             hook_before_sync: false,
             hold: core::time::Duration::ZERO,
         };
-        let durable = Durable { sequence: 1, ..Durable::new(record) };
-        Self {
+        let layers = Stack::new(vec![Box::new(Snapshot::new(&[SIZE], found.as_ref()))]);
+        let durable = Durable { sequence: 1, layers, ..Durable::new(record) };
+        let mut desk = Self {
             engine: Engine::new(config, durable, 1, 1, Moment::ZERO),
             now: Moment::ZERO,
-            ops: Vec::new(),
+            pools: Vec::new(),
             ios: Vec::new(),
             saves: Vec::new(),
             said: Vec::new(),
             refused: Vec::new(),
             gone: false,
-        }
+            payloads: 0,
+        };
+        found.into_iter().for_each(|found| desk.tell(Event::BeforeFound(Box::new(found))));
+        desk
     }
 
     fn tell(&mut self, event: Event) {
@@ -111,9 +140,13 @@ impl Desk {
         self.now = self.now + Duration::from_millis(1);
         self.engine.handle(self.now, event, &mut effects);
         self.engine.settle(self.now, &mut effects);
+        while self.engine.local.layers_deadline() <= self.now {
+            self.engine.handle(self.now, Event::Tick, &mut effects);
+            self.engine.settle(self.now, &mut effects);
+        }
         for effect in effects {
             match effect {
-                Effect::Before(op) => self.ops.push(op),
+                Effect::Pool(op) => self.pools.push(op),
                 Effect::Store { io, op, .. } => self.ios.push((io, op)),
                 Effect::Keep(keep) => keeps.push(keep),
                 Effect::SaveSuperblock(record) => self.saves.push(record),
@@ -128,13 +161,6 @@ impl Desk {
             let kept = keep.kept();
             self.tell(Event::Kept { kept, ok: true, sequence: 1 });
         }
-    }
-
-    /// The before-image file holds the first chunk of an image of item 3.
-    fn finds_a_chunk(&mut self) {
-        let image = KeptImage { head: Sequence(3), lineage: generation(1), ..KeptImage::default() };
-        let chunks = vec![(VolumeIndex(0), Extent::new(0, CHUNK_BYTES))];
-        self.tell(Event::BeforeFound(Box::new(BeforeKept { image, chunks, damaged: false })));
     }
 
     fn meet(&mut self) {
@@ -169,10 +195,10 @@ impl Desk {
         self.tell(Event::Message(Message::Start(start)));
     }
 
-    /// Seven of eight items wait for room, which the file may not have.
+    /// Seven of eight items wait for room, which the pool may not have.
     fn short() -> Self {
         let mut desk = Self::bounded();
-        desk.before(BeforeOutcome::Done);
+        desk.preserve();
         desk.store_all();
         assert_eq!(desk.no_room(), Some((8 * RECORD_BYTES, 6 * RECORD_BYTES)), "seven items wait");
         desk
@@ -180,11 +206,7 @@ impl Desk {
 
     /// The same, before it knows.
     fn bounded() -> Self {
-        let mut desk = Self::new(generation(1), true, Some(Bytes(6 * RECORD_BYTES)));
-        desk.meet();
-        desk.start(true);
-        desk.before(BeforeOutcome::Done);
-        desk.save();
+        let mut desk = Self::keeping_of(record(true), Some(Bytes(6 * RECORD_BYTES)));
         (0..8).for_each(|n| desk.zero(21 + n, n));
         desk
     }
@@ -201,10 +223,75 @@ impl Desk {
         self.item(sequence, ItemKind::Zero, Extent::new(chunk * CHUNK_BYTES, 4096));
     }
 
-    fn before(&mut self, outcome: BeforeOutcome) -> BeforeOp {
-        let op = self.ops.remove(0);
-        self.tell(Event::BeforeDone(outcome));
+    /// The pool ends what it was asked for.
+    fn pool(&mut self, outcome: PoolOutcome) -> PoolOp {
+        let op = self.pools.remove(0);
+        self.tell(Event::PoolDone(outcome));
         op
+    }
+
+    /// There is room, and all volumes are flushed. Returns the label under which the copy is cut, and the room.
+    fn cut(&mut self) -> (KeptImage, u64) {
+        let PoolOp::Reserve { chunks } = self.pool(PoolOutcome::Done) else {
+            panic!("room is reserved")
+        };
+        assert_eq!(self.store(StoreOutcome::Done), StoreOp::Flush);
+        let PoolOp::Begin { label } = self.pool(PoolOutcome::Done) else { panic!("a copy is cut") };
+        (*label, chunks)
+    }
+
+    /// The chunk that is read next is preserved.
+    fn preserve(&mut self) -> Extent {
+        let is_read = |(_, op): &(IoId, StoreOp)| op.reads().is_some();
+        let at = self.ios.iter().position(is_read).expect("a chunk is read");
+        let (io, op) = self.ios.remove(at);
+        let extent = op.reads().expect("a read has an extent");
+        let payload = self.payload(extent);
+        self.tell(Event::StoreDone { io, outcome: StoreOutcome::Read { payload, zero: false } });
+        let PoolOp::Append { rows } = self.pool(PoolOutcome::Done) else { panic!("it is kept") };
+        assert_eq!(rows, [Row { volume: VolumeIndex(0), extent, payload }]);
+        extent
+    }
+
+    /// What is preserved, these chunks, is checked and written back.
+    fn put_back(&mut self, chunks: &[u64]) {
+        assert_eq!(self.pool(PoolOutcome::Done), PoolOp::Check);
+        let row = |number: &u64| {
+            let (volume, extent) = (VolumeIndex(0), chunk(*number));
+            Row { volume, extent, payload: self.payload(extent) }
+        };
+        let rows: Vec<Row> = chunks.iter().map(row).collect();
+        if !rows.is_empty() {
+            assert!(matches!(self.pool(PoolOutcome::Loaded(rows.clone())), PoolOp::Load { .. }));
+        }
+        for Row { extent, payload, .. } in rows {
+            let write = StoreOp::Write { extent, payload, fua: false };
+            assert_eq!(self.store(StoreOutcome::Done), write);
+        }
+        assert!(matches!(self.pool(PoolOutcome::Loaded(Vec::new())), PoolOp::Load { .. }));
+    }
+
+    /// The same, and flushed.
+    fn restore(&mut self, chunks: &[u64]) {
+        self.put_back(chunks);
+        assert_eq!(self.store(StoreOutcome::Done), StoreOp::Flush);
+    }
+
+    fn payload(&mut self, extent: Extent) -> Payload {
+        self.payloads += 1;
+        Payload { id: PayloadId(self.payloads), length: extent.length as u32 }
+    }
+
+    /// The store ends the first thing it was asked for.
+    fn store(&mut self, outcome: StoreOutcome) -> StoreOp {
+        let (io, op) = self.ios.remove(0);
+        self.tell(Event::StoreDone { io, outcome });
+        op
+    }
+
+    /// Whether the store was asked to change anything.
+    fn changes(&self) -> bool {
+        self.ios.iter().any(|(_, op)| op.changes().is_some())
     }
 
     fn save(&mut self) -> Superblock {
@@ -215,19 +302,28 @@ impl Desk {
 
     fn store_all(&mut self) {
         while !self.ios.is_empty() {
-            let (io, _) = self.ios.remove(0);
-            self.tell(Event::StoreDone { io, outcome: StoreOutcome::Done });
+            self.store(StoreOutcome::Done);
         }
     }
 
     /// It follows an update and keeps its image at item 7.
     fn keeping() -> Self {
-        let mut desk = Self::new(generation(1), true, None);
+        Self::keeping_of(record(true), None)
+    }
+
+    fn keeping_of(record: Superblock, bound: Option<Bytes>) -> Self {
+        let mut desk = Self::of(record, bound, None);
         desk.meet();
         desk.start(true);
-        assert!(matches!(desk.before(BeforeOutcome::Done), BeforeOp::Begin { room: 2, .. }));
+        assert_eq!(desk.cut().1, 2, "room for what is copied");
         assert!(!desk.save().consistent);
         desk
+    }
+
+    /// It lost its peer, and is to go back to its image.
+    fn restoring(&mut self) {
+        self.tell(Event::Disconnected { why: String::from("cut") });
+        self.command(Command::Restore { force: true });
     }
 
     fn no_room(&self) -> Option<(u64, u64)> {
@@ -247,36 +343,38 @@ fn nothing_is_overwritten_before_it_is_kept() {
     let mut desk = Desk::keeping();
     desk.zero(21, 3);
     desk.zero(22, 5);
-    assert!(desk.ios.is_empty(), "the store was told before the chunk was kept");
-    let BeforeOp::Preserve { chunks } = desk.before(BeforeOutcome::Done) else {
-        panic!("the chunk is kept")
-    };
-    assert_eq!(chunks, [(VolumeIndex(0), Extent::new(3 * CHUNK_BYTES, CHUNK_BYTES))]);
-    assert_eq!(desk.ios.len(), 1);
-    desk.before(BeforeOutcome::Done);
-    desk.zero(23, 3);
-    assert!(desk.ops.is_empty(), "a chunk is kept once");
+    assert!(!desk.changes(), "the store was told before the chunk was kept");
+    let (io, op) = desk.ios.remove(0);
+    assert_eq!(op, StoreOp::Read { extent: chunk(3) });
+    let payload = desk.payload(chunk(3));
+    desk.tell(Event::StoreDone { io, outcome: StoreOutcome::Read { payload, zero: false } });
+    assert!(!desk.changes(), "it is not durable yet");
+    let PoolOp::Append { rows } = desk.pool(PoolOutcome::Done) else { panic!("it is kept") };
+    assert_eq!(rows, [Row { volume: VolumeIndex(0), extent: chunk(3), payload }]);
+    let changed = desk.ios.iter().filter_map(|(_, op)| op.changes()).map(|extent| extent.offset);
+    assert_eq!(changed.collect::<Vec<_>>(), [3 * CHUNK_BYTES]);
+    assert_eq!(desk.preserve(), chunk(5));
 }
 
 #[test]
 fn the_keeping_ends_behind_the_record_that_says_consistent() {
     let mut desk = Desk::keeping();
     desk.zero(21, 3);
-    desk.before(BeforeOutcome::Done);
+    desk.preserve();
     desk.store_all();
     desk.item(22, ItemKind::Consistent, Extent::default());
     desk.store_all();
-    assert!(desk.ops.is_empty(), "it ended before the record was durable");
+    assert!(desk.pools.is_empty(), "it ended before the record was durable");
     assert!(desk.save().consistent);
-    assert_eq!(desk.before(BeforeOutcome::Done), BeforeOp::End);
+    assert_eq!(desk.pool(PoolOutcome::Done), PoolOp::End);
 }
 
 #[test]
 fn without_room_nothing_is_adopted_and_the_source_hears_why() {
-    let mut desk = Desk::new(generation(1), true, None);
+    let mut desk = Desk::new(None);
     desk.meet();
     desk.start(true);
-    desk.before(BeforeOutcome::NoRoom { free: Bytes(4096) });
+    desk.pool(PoolOutcome::NoRoom { free: Bytes(4096) });
     assert_eq!(desk.no_room(), Some((2 * RECORD_BYTES, 4096)));
     desk.zero(21, 1);
     assert!(desk.saves.is_empty() && desk.ios.is_empty() && !desk.gone);
@@ -289,31 +387,28 @@ fn without_room_for_one_more_chunk_applying_stops_and_the_source_hears_how_much_
     let mut desk = Desk::keeping();
     for (sequence, chunk) in [(21, 3), (22, 5)] {
         desk.zero(sequence, chunk);
-        desk.before(BeforeOutcome::Done);
+        desk.preserve();
     }
+    desk.store_all();
     desk.zero(23, 7);
-    let refused = desk.before(BeforeOutcome::NoRoom { free: Bytes(2 * RECORD_BYTES) });
-    assert_eq!(refused, BeforeOp::Extend { room: 3 });
-    assert_eq!(desk.ops, [], "there is no smaller room that would do");
+    let refused = desk.pool(PoolOutcome::NoRoom { free: Bytes(2 * RECORD_BYTES) });
+    assert_eq!(refused, PoolOp::Reserve { chunks: 3 });
+    assert!(!desk.changes(), "what is refused is not applied");
+    assert_eq!(desk.pools, [], "there is no smaller room that would do");
     assert_eq!(desk.no_room(), Some((3 * RECORD_BYTES, 2 * RECORD_BYTES)));
 }
 
 #[test]
 fn a_kept_image_says_whether_its_node_wrote_and_answered_alone() {
     for (wrote, alone) in [(false, false), (true, false), (false, true)] {
-        let mut record = Superblock::new("db", "lyon", [SIZE.0].into());
-        (record.lineage, record.head, record.marks_void) = (generation(1), Sequence(7), false);
-        (record.consistent, record.wrote, record.alone) = (true, wrote, alone);
-        let mut desk = Desk::of(record, None);
+        let mut desk = Desk::of(Superblock { wrote, alone, ..record(true) }, None, None);
         let lineage = generation(1).fork(generation(2).generation, Sequence(7));
         desk.tell(Event::Connected);
         desk.tell(Event::Message(Message::Hello(Hello { lineage, ..paris(true) })));
         let (from, consistent, keep, whole) = (Sequence(21), false, true, false);
         let start = Start { lineage, from, consistent, keep, whole, to_copy: 1, stream: 1 };
         desk.tell(Event::Message(Message::Start(start)));
-        let BeforeOp::Begin { image, .. } = desk.before(BeforeOutcome::Done) else {
-            panic!("the image is kept")
-        };
+        let (image, _) = desk.cut();
         assert_eq!((image.wrote, image.alone, image.lineage), (wrote, alone, generation(1)));
     }
 }
@@ -321,77 +416,71 @@ fn a_kept_image_says_whether_its_node_wrote_and_answered_alone() {
 #[test]
 fn a_bound_is_a_want_of_room_too() {
     let bound = Bytes(RECORD_BYTES);
-    let mut desk = Desk::new(generation(1), true, Some(bound));
+    let mut desk = Desk::new(Some(bound));
     desk.meet();
     desk.start(true);
     assert_eq!(desk.no_room(), Some((2 * RECORD_BYTES, bound.0)));
+    assert!(desk.pools.is_empty() && desk.saves.is_empty());
 }
 
 #[test]
 fn a_copy_that_never_was_consistent_keeps_nothing() {
     for (lineage, consistent) in [(Lineage::default(), true), (generation(1), false)] {
-        let mut desk = Desk::new(lineage, consistent, None);
+        let mut desk = Desk::of(Superblock { lineage, ..record(consistent) }, None, None);
         desk.meet();
         desk.start(true);
-        assert!(desk.ops.is_empty());
+        assert!(desk.pools.is_empty());
         assert!(!desk.save().consistent);
     }
 }
 
 #[test]
 fn an_inconsistent_copy_goes_on_with_what_it_keeps() {
-    let mut desk = Desk::new(generation(1), false, None);
-    desk.finds_a_chunk();
+    let mut desk = Desk::finding(record(false));
     desk.meet();
     desk.start(true);
-    assert!(matches!(desk.before(BeforeOutcome::Done), BeforeOp::Extend { .. }));
+    assert_eq!(desk.pool(PoolOutcome::Done), PoolOp::Reserve { chunks: 3 });
     desk.save();
     desk.zero(21, 0);
-    assert_eq!(desk.ios.len(), 1, "what is kept already is not kept again");
+    assert!(desk.ios.len() == 1 && desk.changes(), "what is kept already is not kept again");
 }
 
 /// Otherwise a crash between the two would leave a copy that is not consistent and cannot be restored.
 #[test]
 fn a_stream_in_order_is_recorded_before_the_keeping_ends() {
-    let mut desk = Desk::new(generation(1), false, None);
-    desk.finds_a_chunk();
+    let mut desk = Desk::finding(record(false));
     desk.meet();
     let (lineage, from) = (generation(1), Sequence(21));
     let (consistent, keep, whole, to_copy, stream) = (true, false, false, 0, 1);
     let start = Start { lineage, from, consistent, keep, whole, to_copy, stream };
     desk.tell(Event::Message(Message::Start(start)));
     desk.store_all();
-    assert!(desk.ops.is_empty(), "{:?}", desk.ops);
+    assert!(desk.pools.is_empty(), "{:?}", desk.pools);
     assert!(desk.save().consistent);
-    assert_eq!(desk.before(BeforeOutcome::Done), BeforeOp::End);
+    assert_eq!(desk.pool(PoolOutcome::Done), PoolOp::End);
 }
 
 #[test]
 fn another_disk_is_recorded_once_the_image_kept_of_the_one_before_has_ended() {
     let mut desk = Desk::keeping();
     desk.zero(21, 3);
-    desk.before(BeforeOutcome::Done);
-    let (io, _) = desk.ios.remove(0);
-    desk.tell(Event::StoreDone { io, outcome: StoreOutcome::Failed(StoreFault::Io) });
+    desk.preserve();
+    desk.store(StoreOutcome::Failed(StoreFault::Io));
     desk.tell(Event::Disconnected { why: String::from("cut") });
     desk.command(Command::Replace { volume: VolumeIndex(0), identity: 7, block: 512 });
     assert!(desk.saves.is_empty(), "the kept chunks are not part of the new disk's image");
-    assert_eq!(desk.before(BeforeOutcome::Done), BeforeOp::End);
+    assert_eq!(desk.pool(PoolOutcome::Done), PoolOp::End);
     let record = desk.save();
     assert!(!record.consistent && record.marks_void);
 }
 
 #[test]
 fn a_suspect_copy_that_keeps_an_image_still_asks_for_room_once() {
-    let mut record = Superblock::new("db", "lyon", [SIZE.0].into());
-    (record.lineage, record.head, record.marks_void) = (generation(1), Sequence(7), false);
-    (record.consistent, record.suspect) = (true, 1);
-    let mut desk = Desk::of(record, None);
-    desk.finds_a_chunk();
+    let mut desk = Desk::finding(Superblock { suspect: 1, ..record(true) });
     desk.meet();
     desk.start(true);
-    assert!(matches!(desk.before(BeforeOutcome::Done), BeforeOp::Extend { .. }));
-    assert_eq!(desk.ops, [], "it has the room");
+    assert!(matches!(desk.pool(PoolOutcome::Done), PoolOp::Reserve { .. }));
+    assert_eq!(desk.pools, [], "it has the room");
     assert!(!desk.save().consistent, "the start is adopted");
 }
 
@@ -399,7 +488,7 @@ fn a_suspect_copy_that_keeps_an_image_still_asks_for_room_once() {
 fn a_restore_says_first_that_the_image_is_neither_and_then_which_it_is() {
     let mut desk = Desk::keeping();
     desk.zero(21, 3);
-    desk.before(BeforeOutcome::Done);
+    desk.preserve();
     desk.store_all();
     desk.tell(Event::Disconnected { why: String::from("cut") });
     desk.command(Command::Promote { force: true });
@@ -408,12 +497,12 @@ fn a_restore_says_first_that_the_image_is_neither_and_then_which_it_is() {
     desk.store_all();
     let neither = desk.save();
     assert!(neither.marks_void && !neither.consistent && !neither.clean);
-    assert_eq!(desk.before(BeforeOutcome::Done), BeforeOp::Restore);
+    desk.restore(&[3]);
     let kept = desk.save();
     assert_eq!((kept.lineage, kept.consistent, kept.head), (generation(1), true, Sequence(7)));
     assert!(kept.marks_void && !kept.sure, "nothing is known of what the peer lacks");
     assert!(desk.saves.is_empty(), "a primary would write before the keeping has ended");
-    assert_eq!(desk.before(BeforeOutcome::Done), BeforeOp::End);
+    assert_eq!(desk.pool(PoolOutcome::Done), PoolOp::End);
     let promoted = desk.save();
     assert_eq!((promoted.role, promoted.lineage.generation.number), (Role::Primary, 2));
     assert!(promoted.marks_void, "it stays so until marks of everything are kept");
@@ -423,18 +512,10 @@ fn a_restore_says_first_that_the_image_is_neither_and_then_which_it_is() {
 #[test]
 fn a_restored_image_counts_as_clean_if_the_copy_was_clean_when_it_was_kept() {
     for clean in [false, true] {
-        let mut record = Superblock::new("db", "lyon", [SIZE.0].into());
-        (record.lineage, record.head, record.marks_void) = (generation(1), Sequence(7), false);
-        (record.consistent, record.clean) = (true, clean);
-        let mut desk = Desk::of(record, None);
-        desk.meet();
-        desk.start(true);
-        desk.before(BeforeOutcome::Done);
+        let mut desk = Desk::keeping_of(Superblock { clean, ..record(true) }, None);
+        desk.restoring();
         desk.save();
-        desk.tell(Event::Disconnected { why: String::from("cut") });
-        desk.command(Command::Restore { force: true });
-        desk.save();
-        assert_eq!(desk.before(BeforeOutcome::Done), BeforeOp::Restore);
+        desk.restore(&[]);
         assert_eq!(desk.save().clean, clean, "a crash leaves the head of the image unknown");
     }
 }
@@ -442,12 +523,11 @@ fn a_restored_image_counts_as_clean_if_the_copy_was_clean_when_it_was_kept() {
 #[test]
 fn a_restore_discards_the_items_that_wait_for_room() {
     let mut desk = Desk::short();
-    desk.tell(Event::Disconnected { why: String::from("cut") });
-    desk.command(Command::Restore { force: true });
+    desk.restoring();
     assert!(desk.save().marks_void);
-    assert_eq!(desk.before(BeforeOutcome::Done), BeforeOp::Restore);
+    desk.restore(&[0]);
     assert_eq!(desk.save().head, Sequence(7));
-    assert_eq!(desk.before(BeforeOutcome::Done), BeforeOp::End);
+    assert_eq!(desk.pool(PoolOutcome::Done), PoolOp::End);
     assert_eq!(desk.save().role, Role::Primary);
     assert!(desk.engine.view().is_primary() && desk.ios.is_empty(), "{:?}", desk.ios);
 }
@@ -469,7 +549,7 @@ fn a_stream_that_goes_on_behind_items_let_go_for_want_of_room_is_not_taken_up() 
 fn a_source_that_went_on_in_order_before_the_room_ran_out_is_met_again() {
     let mut desk = Desk::bounded();
     desk.go_on(29, true);
-    desk.before(BeforeOutcome::Done);
+    desk.preserve();
     desk.store_all();
     assert!(desk.no_room().is_some() && desk.gone);
 }
@@ -500,10 +580,9 @@ fn without_force_the_peer_is_asked_about_the_kept_image() {
 #[test]
 fn a_restore_that_failed_is_met_as_unproven() {
     let mut desk = Desk::keeping();
-    desk.tell(Event::Disconnected { why: String::from("cut") });
-    desk.command(Command::Restore { force: true });
+    desk.restoring();
     desk.save();
-    desk.before(BeforeOutcome::Failed(StoreFault::Io));
+    desk.pool(PoolOutcome::Failed(StoreFault::Io));
     let source = Hello { metadata: 9, ..paris(true) };
     let mut facts = helio_recovery::facts_of(&source, &desk.engine.view().hello());
     (facts.same_memory, facts.line_from_received, facts.line_from_durable) = (true, true, true);
@@ -513,21 +592,21 @@ fn a_restore_that_failed_is_met_as_unproven() {
 #[test]
 fn a_damaged_keeping_is_not_restored() {
     let mut desk = Desk::keeping();
-    desk.tell(Event::Disconnected { why: String::from("cut") });
-    desk.command(Command::Restore { force: true });
+    desk.restoring();
     desk.save();
-    desk.before(BeforeOutcome::Damaged);
+    desk.pool(PoolOutcome::Damaged);
     assert_eq!(desk.refused, ["restore-failed"]);
     assert!(!desk.engine.view().is_primary());
 }
 
 #[test]
 fn a_flush_of_a_member_that_fails_before_an_image_is_kept_makes_the_copy_suspect() {
-    let mut desk = Desk::new(generation(1), true, None);
+    let mut desk = Desk::new(None);
     desk.meet();
     desk.start(true);
-    assert!(matches!(desk.ops.last(), Some(BeforeOp::Begin { .. })));
-    desk.before(BeforeOutcome::FlushFailed { volumes: 1 });
+    desk.pool(PoolOutcome::Done);
+    assert_eq!(desk.store(StoreOutcome::Failed(StoreFault::Io)), StoreOp::Flush);
+    assert!(desk.pools.is_empty(), "no copy begins behind a flush that failed");
     assert!(desk.gone, "it follows no more");
     assert_eq!(desk.save().suspect, 1);
 }
@@ -535,12 +614,53 @@ fn a_flush_of_a_member_that_fails_before_an_image_is_kept_makes_the_copy_suspect
 #[test]
 fn a_flush_that_fails_behind_a_restore_makes_all_of_the_copy_suspect() {
     let mut desk = Desk::keeping();
-    desk.tell(Event::Disconnected { why: String::from("cut") });
-    desk.command(Command::Restore { force: true });
+    desk.restoring();
     desk.save();
-    desk.before(BeforeOutcome::FlushFailed { volumes: 1 });
+    desk.put_back(&[]);
+    assert_eq!(desk.store(StoreOutcome::Failed(StoreFault::Io)), StoreOp::Flush);
     assert_eq!(desk.refused, ["restore-failed"]);
     assert_eq!(desk.save().suspect, 1);
     let last = Extent::new(SIZE.0 - 4096, 4096);
     assert!(desk.engine.local.suspect().touches(VolumeIndex(0), last));
+}
+
+#[test]
+fn chunks_beyond_their_volume_make_what_is_kept_damaged() {
+    for (last, refused) in [(15, None), (16, Some("no-safe-copy"))] {
+        let mut desk = Desk::finding_in(record(false), last);
+        desk.command(Command::Restore { force: true });
+        assert_eq!(desk.refused.first().copied(), refused);
+        assert_eq!(desk.saves.is_empty(), refused.is_some());
+    }
+}
+
+#[test]
+fn items_that_wait_for_room_count_as_what_the_image_may_hold() {
+    let desk = Desk::short();
+    let Engine { standing, record, local, .. } = &desk.engine;
+    let places = standing.unsettled(record, local);
+    for waits in 1..8 {
+        let place = (VolumeIndex(0), Extent::new(waits * CHUNK_BYTES, 4096));
+        assert!(places.contains(&place), "chunk {waits} of {places:?}");
+    }
+}
+
+#[test]
+fn a_pool_that_fails_stops_applying_and_is_restored_from_all_the_same() {
+    let mut desk = Desk::keeping();
+    desk.zero(21, 3);
+    desk.preserve();
+    desk.store_all();
+    desk.zero(22, 5);
+    let (io, _) = desk.ios.remove(0);
+    let payload = desk.payload(chunk(5));
+    desk.tell(Event::StoreDone { io, outcome: StoreOutcome::Read { payload, zero: false } });
+    desk.pool(PoolOutcome::Failed(StoreFault::Io));
+    assert!(desk.gone && !desk.changes(), "it follows no more");
+    desk.restoring();
+    assert!(desk.save().marks_void);
+    desk.restore(&[3]);
+    assert!(desk.save().consistent);
+    assert_eq!(desk.save().role, Role::Primary);
+    assert!(desk.pools.is_empty() && desk.engine.view().is_primary());
 }
