@@ -123,7 +123,10 @@ impl Cluster {
                     self.keep(side, ledger::Change::Hot { ticket, add, remove });
                 }
                 Effect::Keep(Keep::Marks { page, bits }) => {
-                    self.keep(side, ledger::Change::Marks { page, bits });
+                    self.keep(
+                        side,
+                        ledger::Change::Marks { owner: ledger::MapOwner::Peer(0), page, bits },
+                    );
                 }
                 Effect::Before(op) => {
                     let now = self.now;
@@ -411,9 +414,11 @@ impl Cluster {
                 Kept::Hot { ticket, ok } => {
                     Event::Kept { kept: helio_engine::Kept::Hot { ticket }, ok, sequence }
                 }
-                Kept::Marks { page, ok } => {
+                Kept::Marks { page, ok, .. } => {
                     Event::Kept { kept: helio_engine::Kept::Marks { page }, ok, sequence }
                 }
+                // The engine has the two maps of every file.
+                Kept::Map { .. } => continue,
             };
             self.handle(side, event);
         }

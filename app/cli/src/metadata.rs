@@ -99,8 +99,12 @@ pub(crate) fn check(group: &str, state: &Path, as_json: bool) -> Result<ExitCode
 }
 
 fn in_words(path: &Path, found: &Description) -> String {
-    let mut text =
-        format!("{}: {} bytes, sequence {}\n", path.display(), found.length, found.sequence);
+    let version = found.version.map_or_else(|| "unknown".to_owned(), |version| version.to_string());
+    let (length, sequence) = (found.length, found.sequence);
+    let mut text = format!(
+        "{}: {length} bytes, format version {version}, sequence {sequence}\n",
+        path.display()
+    );
     match &found.superblock {
         Some(superblock) => {
             for (name, value) in fields(superblock) {
@@ -131,6 +135,7 @@ fn in_json(path: &Path, found: &Description) -> Result<String> {
                 "offset": line.offset,
                 "kind": line.kind.map(|kind| kind.to_string()),
                 "index": line.index,
+                "owner": line.owner.map(|owner| owner.to_string()),
                 "state": line.state.to_string(),
                 "copies": line.copies.map(|copy| copy.to_string()),
                 "content": line.content.to_string(),
@@ -140,6 +145,7 @@ fn in_json(path: &Path, found: &Description) -> Result<String> {
     let all = json!({
         "file": path.display().to_string(),
         "length": found.length,
+        "version": found.version,
         "needed": found.needed,
         "sequence": found.sequence,
         "sound": found.is_sound(),

@@ -6,6 +6,7 @@ mod allocate;
 mod another;
 mod before;
 mod begin;
+mod convert;
 pub(crate) mod look;
 mod metadata;
 mod state;
@@ -343,22 +344,31 @@ fn open_metadata(
     suspect: u64,
 ) -> Result<((File, String), Ledger, Durable)> {
     let shown = path.display().to_string();
-    let file = metadata::open(path, true)?;
+    let mut file = metadata::open(path, true)?;
     take(&file, &shown)?;
     // What a process before wrote may not be durable yet, and what is built on it must not outlive it. Where a flush
     // failed for it, the page cache may show what the disk never got: the disk is read.
     file.sync_all().with_context(|| shown.clone())?;
     rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?;
-    let read = || metadata::read(&file, &shown, engine);
-    let mut opened = read()?;
-    if matches!(opened, Opened::Fresh) {
-        begin::first(&file, path, engine, named)?;
-        opened = read()?;
-    } else {
-        allocate::older(&file, &shown, &engine.group)?;
-    }
+    let read = |file: &fs::File| metadata::read(file, &shown, engine);
+    let opened = match read(&file)? {
+        Opened::Fresh => {
+            begin::first(&file, path, engine, named)?;
+            read(&file)?
+        }
+        Opened::Older(older) => {
+            metadata::fits(&older.1.superblock, engine, &shown)?;
+            file = convert::convert(path, older.0)?;
+            tracing::info!(group = %engine.group, file = %shown, "metadata of format version 2 is converted to version 3");
+            read(&file)?
+        }
+        opened => {
+            allocate::older(&file, &shown, &engine.group)?;
+            opened
+        }
+    };
     let Opened::Found(found) = opened else { bail!("{shown} reads as empty after it was written") };
-    let recorded = suspect::recorded(found, suspect, &file, read);
+    let recorded = suspect::recorded(found, suspect, &file, || read(&file));
     let (ledger, found) = *recorded.with_context(|| shown.clone())?;
     for repaired in &found.repaired {
         tracing::warn!(group = %engine.group, file = %shown, "{repaired}");

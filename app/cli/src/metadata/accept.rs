@@ -27,8 +27,14 @@ pub(crate) fn accept(group: &str, state: &Path, consent: Consent) -> Result<Exit
     let owner = (superblock.group.as_str(), superblock.node.as_str());
     let opened = Ledger::open(&on_disk, owner, checksum)
         .map_err(|error| anyhow!("{}: {error}\n  hint: {}", path.display(), check()))?;
-    let Opened::Found(found) = opened else {
-        bail!("{} is empty\n  hint: {}", path.display(), check());
+    let found = match opened {
+        Opened::Found(found) => found,
+        Opened::Fresh => bail!("{} is empty\n  hint: {}", path.display(), check()),
+        Opened::Older(_) => bail!(
+            "{} has the format of an older version\n  hint: start the daemon, which converts the file, stop it, and repeat \
+             this command",
+            path.display()
+        ),
     };
     let stake = format!("if a disk of {group} holds older data, acknowledged writes are lost");
     consent.get(&stake, &format!("accept the disks of {group} as they are?"))?;

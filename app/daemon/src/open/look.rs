@@ -45,11 +45,15 @@ pub(crate) fn metadata(view: &GroupView<'_>, node: &str, state: &Path) -> Result
     } else {
         Opened::Fresh
     };
-    if let Opened::Found(found) = found {
-        metadata::fits(&found.1.superblock, &engine, &shown)?;
-        return Ok(Bytes::ZERO);
+    match found {
+        Opened::Found(found) => {
+            metadata::fits(&found.1.superblock, &engine, &shown)?;
+            return Ok(Bytes::ZERO);
+        }
+        // It is converted to a new file.
+        Opened::Older(older) => metadata::fits(&older.1.superblock, &engine, &shown)?,
+        Opened::Fresh => begin::not_lost(&path, &engine, &begin::named(view, node))?,
     }
-    begin::not_lost(&path, &engine, &begin::named(view, node))?;
     let bytes = begin::bytes(&engine);
     if let Err(error) = allocate::room(ground(&path), bytes) {
         bail!(allocate::refusal(&shown, bytes, &error));

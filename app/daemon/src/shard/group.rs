@@ -28,7 +28,7 @@ use helio_engine::{
 };
 use helio_format::message::Message;
 use helio_format::trace::Volume;
-use helio_ledger::{Change, Kept};
+use helio_ledger::{Change, Kept, MapOwner};
 use helio_units::{Extent, IoId, Moment, RequestId, VolumeIndex, WallTime};
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -340,7 +340,8 @@ impl Group {
                 self.keep(Change::Hot { ticket, add, remove }, clock.now(), driver);
             }
             Effect::Keep(Keep::Marks { page, bits }) => {
-                self.keep(Change::Marks { page, bits }, clock.now(), driver);
+                let owner = MapOwner::Peer(0);
+                self.keep(Change::Marks { owner, page, bits }, clock.now(), driver);
             }
             Effect::DismissClients => wanted.push(Wanted::Dismiss),
             Effect::Before(op) => {
@@ -561,9 +562,11 @@ impl Group {
             Kept::Hot { ticket, ok } => {
                 Event::Kept { kept: helio_engine::Kept::Hot { ticket }, ok, sequence }
             }
-            Kept::Marks { page, ok } => {
+            Kept::Marks { page, ok, .. } => {
                 Event::Kept { kept: helio_engine::Kept::Marks { page }, ok, sequence }
             }
+            // The engine has the two maps of every file.
+            Kept::Map { .. } => return,
         };
         self.tell(now, event);
     }
