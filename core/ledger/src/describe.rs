@@ -10,6 +10,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 use helio_format::directory::{self, Entries, MapOwner};
+use helio_format::files::{self, FileRecord, Standing};
 use helio_format::members::{self, MemberState, VolumeMembers};
 use helio_format::page::{self, Kind, PAGE_BYTES, PAIR_BYTES, PageError, Place, VERSION};
 use helio_format::superblock::{SafeCopy, Superblock};
@@ -96,6 +97,8 @@ pub enum Content {
     Members(Vec<VolumeMembers>),
     /// The maps in a page of the directory, and the lowest id that was never used.
     Directory(Entries),
+    /// Whether this file counts.
+    Files(FileRecord),
 }
 
 /// What the pages seen so far say of the others.
@@ -132,7 +135,10 @@ pub fn describe<F: MetadataFile + ?Sized>(file: &F, checksum: Checksum) -> Descr
         let looker = Looker { checksum, number: at, known: known.as_ref() };
         let (line, superblock) = looker.pair(file, number * PAIR_BYTES as u64, place);
         for copy in line.copies {
-            if let CopyState::Valid { sequence } = copy {
+            // The record of the files has a count of its own.
+            if let CopyState::Valid { sequence } = copy
+                && line.kind != Some(Kind::Files)
+            {
                 found.sequence = found.sequence.max(sequence);
             }
         }
@@ -253,6 +259,7 @@ impl Looker<'_> {
                 Content::Members(members::decode(body, volumes)?)
             }
             Kind::Directory => Content::Directory(directory::decode(body)?),
+            Kind::Files => Content::Files(files::decode(body)?),
         };
         Ok(Copy { name, version, sequence: header.sequence, content, superblock, bytes: *bytes })
     }
@@ -330,6 +337,14 @@ impl fmt::Display for Content {
             Self::Superblock => f.write_str("the fields above"),
             Self::Hot(extents) => write!(f, "{} hot", extents.len()),
             Self::Marks(regions) => write!(f, "{regions} dirty"),
+            Self::Files(FileRecord { standing, epoch }) => {
+                let standing = match standing {
+                    Standing::Alone => "alone",
+                    Standing::Both => "both files",
+                    Standing::Stale => "stale",
+                };
+                write!(f, "{standing}, epoch {epoch}")
+            }
             Self::Members(volumes) => {
                 let text = |members: &VolumeMembers| {
                     let there = members.iter().flatten().map(|state| match state {
@@ -360,7 +375,7 @@ impl fmt::Display for Content {
 impl fmt::Display for PairLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind {
-            Some(kind @ (Kind::Superblock | Kind::Members)) => write!(f, "{kind}")?,
+            Some(kind @ (Kind::Superblock | Kind::Members | Kind::Files)) => write!(f, "{kind}")?,
             Some(kind) => {
                 let name = PageName { kind, index: self.index, owner: self.owner };
                 write!(f, "{name}")?;

@@ -40,6 +40,7 @@ fn every_pair_is_shown_with_what_it_says() {
         [
             "superblock at 0: level; A sequence 1; B sequence 1; the fields above",
             "member states at 8192: level; A sequence 2; B sequence 2; good",
+            "file record at 16384: never written; A never written; B never written; nothing",
             &format!("directory page 0 at 24576: level; A sequence 3; B sequence 3; {maps}"),
             "directory page 1 at 32768: never written; A never written; B never written; nothing",
             "directory page 2 at 40960: never written; A never written; B never written; nothing",
@@ -54,11 +55,11 @@ fn every_pair_is_shown_with_what_it_says() {
     let found = describe(paper.bytes(), CHECKSUM);
     assert!(!found.is_sound());
     assert_eq!(
-        (found.pairs[9].state, &found.pairs[9].content),
+        (found.pairs[10].state, &found.pairs[10].content),
         (PairState::Repairable, &Content::Marks(2))
     );
     paper.flip(89152, 1);
-    assert_eq!(describe(paper.bytes(), CHECKSUM).pairs[9].state, PairState::Lost);
+    assert_eq!(describe(paper.bytes(), CHECKSUM).pairs[10].state, PairState::Lost);
 }
 
 #[test]
@@ -78,7 +79,7 @@ fn a_file_cut_off_is_shown_and_not_sound() {
     let found = describe(&bytes[..86016], CHECKSUM);
     assert_eq!((found.length, found.needed), (86016, Some(90112)));
     assert!(!found.is_sound());
-    assert_eq!(found.pairs[9].state, PairState::Repairable);
+    assert_eq!(found.pairs[10].state, PairState::Repairable);
 }
 
 #[test]
@@ -89,7 +90,7 @@ fn copies_that_contradict_each_other_are_not_called_level() {
         .expect("whole");
     let page = page::encode(&header, &[0; page::BODY_BYTES], CHECKSUM);
     bytes[81920..81920 + PAGE_BYTES].copy_from_slice(&page);
-    assert_eq!(describe(&bytes[..], CHECKSUM).pairs[9].state, PairState::Lost);
+    assert_eq!(describe(&bytes[..], CHECKSUM).pairs[10].state, PairState::Lost);
 }
 
 #[test]
@@ -140,6 +141,6 @@ fn a_first_copy_that_is_older_than_the_second_is_to_be_repaired() {
         let header = page::Header { sequence: header.sequence - 1, ..header };
         bytes[at..at + PAGE_BYTES].copy_from_slice(&page::encode(&header, &body, CHECKSUM));
         let found = describe(&bytes[..], CHECKSUM);
-        assert_eq!((found.pairs[9].state, found.is_sound()), (state, older != 0));
+        assert_eq!((found.pairs[10].state, found.is_sound()), (state, older != 0));
     }
 }

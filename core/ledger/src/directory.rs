@@ -17,6 +17,8 @@ use helio_format::page::{Kind, Place, VERSION, VERSION_BEFORE};
 
 /// The pair of the member states.
 pub(crate) const MEMBERS_AT: u32 = 1;
+/// The pair that says which of two files counts.
+pub(crate) const FILES_AT: u32 = 2;
 /// The pairs of the directory.
 pub(crate) const DIRECTORY_AT: Range<u32> = 3..7;
 /// The first pair of maps.
@@ -132,6 +134,7 @@ impl Directory {
         match number {
             0 => fixed(Kind::Superblock, 0),
             MEMBERS_AT if self.version == VERSION => fixed(Kind::Members, 0),
+            FILES_AT if self.version == VERSION => fixed(Kind::Files, 0),
             _ if self.version == VERSION && DIRECTORY_AT.contains(&number) => {
                 fixed(Kind::Directory, number - DIRECTORY_AT.start)
             }

@@ -23,6 +23,7 @@ impl fmt::Display for PageName {
         match self.kind {
             Kind::Superblock => f.write_str("the superblock"),
             Kind::Members => f.write_str("the member states"),
+            Kind::Files => f.write_str("the file record"),
             kind => match self.owner {
                 None | Some(MapOwner::Engine | MapOwner::Peer(0)) => {
                     write!(f, "{kind} {}", self.index)

@@ -2,8 +2,8 @@
 //! How long the maps of a group are, and how a group's bytes are numbered in regions and extents.
 //!
 //! ```text
-//!   pair 0       1               2   3 .. 7      7 ..
-//!   superblock | member states | - | directory | maps          a pair: copy A, copy B, 4096 bytes each
+//!   pair 0       1               2             3 .. 7      7 ..
+//!   superblock | member states | file record | directory | maps      a pair: copy A, copy B, 4096 bytes each
 //! ```
 //! A new file has two maps: hot extents, and behind them the bitmap of the peer. The directory says where maps lie.
 //! Regions (one mark each) and extents (one hot slot each) are numbered through the group, the volumes one behind the

@@ -598,7 +598,7 @@ impl Ledger {
                         _ if page.queued.is_some() => {}
                         Kind::Hot => self.hot.settled(place.index),
                         Kind::Directory => self.directory.settled(place.index),
-                        Kind::Superblock | Kind::Marks | Kind::Members => {}
+                        Kind::Superblock | Kind::Marks | Kind::Members | Kind::Files => {}
                     }
                 }
                 Copies::Twin => {}

@@ -4,7 +4,8 @@
 //! Write order lives here and nowhere else: the daemon performs these effects on the metadata file, and the
 //! simulator performs the very same ones on a disk that tears and forgets. [`Ledger`] keeps a group's metadata file:
 //! superblock, member states, a directory, and the maps that it names. [`open`](Ledger::open) judges what a crash left of it,
-//! [`Layout`] has its measures, [`describe()`] shows it to people. [`BeforeStore`] keeps what an update overwrites of a
+//! [`Layout`] has its measures, [`describe()`] shows it to people. [`Mirror`] keeps two files of it, and
+//! [`files`] says which of them counts. [`BeforeStore`] keeps what an update overwrites of a
 //! secondary's image.
 //!
 //! Absent on purpose: I/O, clocks, randomness.
@@ -16,9 +17,11 @@ mod before;
 mod describe;
 mod directory;
 mod error;
+pub mod files;
 mod hot;
 mod layout;
 mod ledger;
+mod mirror;
 mod open;
 mod tickets;
 
@@ -42,4 +45,5 @@ pub use helio_format::marks::REGIONS_PER_PAGE;
 pub use helio_format::page::{BODY_WORDS, PAGE_BYTES, Words};
 pub use layout::Layout;
 pub use ledger::{Change, Kept, Ledger, MetadataEffect};
+pub use mirror::{FileEffect, Mirror, Task};
 pub use open::{Found, MetadataFile, Opened};

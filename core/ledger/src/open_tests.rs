@@ -239,6 +239,7 @@ fn a_big_file_is_judged_page_by_page_and_found_whole() {
                 Kind::Marks => marks::encode(&one),
                 Kind::Members => members::encode(&members_of(&self.1)),
                 Kind::Directory => directory::encode(&directory.page(place.index)),
+                Kind::Files => [0; BODY_BYTES],
             };
             let header = page::Header { place, owner: self.2, sequence: 5 };
             into.copy_from_slice(&page::encode(&header, &body, cheap));

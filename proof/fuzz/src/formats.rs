@@ -8,6 +8,7 @@
 use crate::link;
 use crate::pieces::{byte, word};
 use helio_format::directory::{self, Entries, Entry, MapOwner};
+use helio_format::files::{self, FileRecord};
 use helio_format::frame::{self, HEADER_BYTES};
 use helio_format::lineage::Relation;
 use helio_format::members::{self, MemberState};
@@ -57,6 +58,7 @@ fn page(mut data: &[u8], mended: bool) {
         Kind::Marks => marks::decode(&body, 1000).map(|bits| marks::encode(&bits)),
         Kind::Members => members::decode(&body, 3).map(|volumes| members::encode(&volumes)),
         Kind::Directory => directory::decode(&body).map(|entries| directory::encode(&entries)),
+        Kind::Files => files::decode(&body).map(files::encode),
     };
     assert!(again.is_err() || again == Ok(body), "there are two ways to write it");
     if bits != 0 {
@@ -146,6 +148,7 @@ pub(crate) fn seeds() -> Vec<(&'static str, Vec<u8>)> {
         ("page-hot", framed(1, Kind::Hot, &hot::encode(&words))),
         ("page-marks", framed(1, Kind::Marks, &marks::encode(&words))),
         ("page-members", framed(1, Kind::Members, &members::encode(&states))),
+        ("page-files", framed(1, Kind::Files, &files::encode(FileRecord::SINGLE))),
         ("page-directory", framed(1, Kind::Directory, &directory::encode(&entries))),
     ];
     for number in 1..20 {

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | 0 | the superblock ([`crate::superblock`]) |
 //! | 1 | the states of all members ([`crate::members`]) |
-//! | 2 | zeros |
+//! | 2 | which of two files counts ([`crate::files`]) |
 //! | 3..7 | the directory ([`crate::directory`]): which map lies where |
 //! | from 7 | pages of maps: hot extents ([`crate::hot`]) and bitmaps ([`crate::marks`]) |
 //!
@@ -16,7 +16,7 @@
 //! |---|---|
 //! | 0..4 | magic `HLMD` |
 //! | 4..6 | format version (3) |
-//! | 6 | kind: 1 superblock, 2 hot extents, 3 bitmap, 4 member states, 5 directory |
+//! | 6 | kind: 1 superblock, 2 hot extents, 3 bitmap, 4 member states, 5 directory, 6 files |
 //! | 7 | zero |
 //! | 8..12 | index of the page among those of its kind, or of its map, from 0 |
 //! | 12..16 | owner: CRC-32C of the group's name, a zero byte, the node's name |
@@ -79,11 +79,13 @@ pub enum Kind {
     Members,
     /// Entries of the directory.
     Directory,
+    /// Which of two files counts.
+    Files,
 }
 
 impl Kind {
-    const ALL: [Self; 5] =
-        [Self::Superblock, Self::Hot, Self::Marks, Self::Members, Self::Directory];
+    const ALL: [Self; 6] =
+        [Self::Superblock, Self::Hot, Self::Marks, Self::Members, Self::Directory, Self::Files];
 
     fn code(self) -> u8 {
         match self {
@@ -92,6 +94,7 @@ impl Kind {
             Self::Marks => 3,
             Self::Members => 4,
             Self::Directory => 5,
+            Self::Files => 6,
         }
     }
 
@@ -107,7 +110,7 @@ impl Kind {
     /// Whether a page of that version can be of this kind and carry this map id.
     fn fits(self, version: u16, map: u32) -> bool {
         if version == VERSION_BEFORE {
-            map == 0 && !matches!(self, Self::Members | Self::Directory)
+            map == 0 && !matches!(self, Self::Members | Self::Directory | Self::Files)
         } else {
             self.is_mapped() == (map != 0)
         }
@@ -122,6 +125,7 @@ impl fmt::Display for Kind {
             Self::Marks => "bitmap page",
             Self::Members => "member states",
             Self::Directory => "directory page",
+            Self::Files => "file record",
         })
     }
 }

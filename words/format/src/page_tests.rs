@@ -121,7 +121,7 @@ fn a_kind_or_a_map_that_cannot_be_is_damage_even_with_the_right_checksum() {
         (before, 24, 1),
         (before, 27, 1),
         (fixed, 6, 3),
-        (fixed, 6, 6),
+        (fixed, 6, 7),
         (fixed, 7, 1),
         (fixed, 24, 1),
         (mapped, 6, 1),
