@@ -100,6 +100,14 @@ pub(crate) fn clear(
     Ok(kept)
 }
 
+/// Removes the second file of a released group's metadata.
+pub(crate) fn clear_mirror(folder: &Path, group: &str) -> io::Result<()> {
+    match fs::remove_file(folder.join(format!("{group}.meta"))) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => File::open(folder)?.sync_all(),
+    }
+}
+
 fn free_name(groups: &Path, group: &str) -> PathBuf {
     let named = |n: u32| groups.join(format!("{group}.meta.released-{n}"));
     (1..).map(named).find(|path| !path.exists()).unwrap_or_else(|| named(0))

@@ -7,7 +7,7 @@ use crate::confirm::Consent;
 use crate::failure::{failed, unreadable, unwritable};
 use crate::verbs::done;
 use anyhow::{Result, anyhow, bail};
-use helio_daemon::offline::{OnDisk, write_superblock};
+use helio_daemon::offline::{OnDisk, count_alone, write_superblock};
 use helio_ledger::{Found, Ledger, Opened};
 use std::fs::OpenOptions;
 use std::path::Path;
@@ -43,7 +43,9 @@ pub(crate) fn accept(group: &str, state: &Path, consent: Consent) -> Result<Exit
     superblock.verified.fill(0);
     superblock.marks_void = true;
     (superblock.clean, superblock.equal, superblock.sure) = (false, false, false);
+    let owner = (superblock.group.clone(), superblock.node.clone());
     write_superblock(ledger, superblock, &file)
+        .and_then(|()| count_alone(&OnDisk { file, length }, (&owner.0, &owner.1)))
         .map_err(failed(format!("cannot write {}", path.display()), check()))?;
     let message = format!(
         "the next start of the daemon uses the members of {group} as they are, and compares all data of the copies"

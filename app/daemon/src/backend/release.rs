@@ -70,12 +70,17 @@ impl Daemon {
         keep: bool,
     ) -> Result<Option<PathBuf>, ApiError> {
         let folder = self.config().groups.get(group).and_then(|group| group.safe_copy_dir.clone());
+        let mirror =
+            self.config().nodes.get(&self.node).and_then(|node| node.metadata_mirror.clone());
         let (state, name) = (self.state.clone(), group.to_owned());
         let clearing = move || {
             // Metadata that outlived the mark would be believed again one day, beside a disk that was written since.
             released::note(&state, &name)?;
             let folder = folder.unwrap_or_else(|| state.join("groups"));
             let kept = released::clear(&state, &name, &folder, keep)?;
+            if let Some(mirror) = mirror {
+                released::clear_mirror(&mirror, &name)?;
+            }
             for (_, path) in &left.stores {
                 forget_name(path);
                 File::open(path)?.sync_all()?;

@@ -38,6 +38,7 @@ const NODE_KEYS: &[&str] = &[
     "spin",
     "clients",
     "devices",
+    "metadata-mirror",
     "lock-memory",
     "saved-limit",
 ];
@@ -98,7 +99,8 @@ fn node(table: &Table<'_>) -> Result<(usize, NodeConfig), ConfigError> {
         driver: driver(table)?,
         spin: spin(table)?,
         clients: clients(table)?,
-        devices: devices(table)?,
+        devices: folder(table, "devices")?.unwrap_or_else(|| PathBuf::from(DEVICES)),
+        metadata_mirror: folder(table, "metadata-mirror")?,
         lock_memory: table.flag("lock-memory")?.unwrap_or(false),
         saved_limit: table.bytes("saved-limit")?.map_or(SAVED_LIMIT, |limit| limit.value),
     };
@@ -268,15 +270,15 @@ fn spin(table: &Table<'_>) -> Result<Option<Duration>, ConfigError> {
     }
 }
 
-/// Where attached volumes get their stable names.
-fn devices(table: &Table<'_>) -> Result<PathBuf, ConfigError> {
-    let Some(text) = table.text("devices")? else { return Ok(PathBuf::from(DEVICES)) };
+/// A directory, by its absolute path.
+fn folder(table: &Table<'_>, key: &str) -> Result<Option<PathBuf>, ConfigError> {
+    let Some(text) = table.text(key)? else { return Ok(None) };
     let path = PathBuf::from(text.value);
     if !path.is_absolute() {
-        let message = format!("`devices` = \"{}\" is not an absolute path", text.value);
+        let message = format!("`{key}` = \"{}\" is not an absolute path", text.value);
         return Err(table.refuse(text.at, message, "start it with `/`"));
     }
-    Ok(path)
+    Ok(Some(path))
 }
 
 /// Most NBD connections at once.

@@ -162,7 +162,12 @@ const CASES: &[Case] = &[
     (
         ("[node.paris]\naddress", "[node.paris]\naddres"),
         "helio.toml:2:1: node paris: unknown key `addres`",
-        "known here: address, listen, nbd, key, keys, tls, control, operators, driver, spin, clients, devices, lock-memory, saved-limit",
+        "known here: address, listen, nbd, key, keys, tls, control, operators, driver, spin, clients, devices, metadata-mirror, lock-memory, saved-limit",
+    ),
+    (
+        ("[node.paris]\n", "[node.paris]\nmetadata-mirror = \"meta\"\n"),
+        "helio.toml:2:19: node paris: `metadata-mirror` = \"meta\" is not an absolute path",
+        "start it with `/`",
     ),
     (
         ("[node.lyon]\naddress = \"127.0.0.1:7122\"", "[node.lyon]"),

@@ -6,6 +6,7 @@
 
 use crate::config::{Config, GroupView};
 use crate::offline;
+use crate::open::mirror::Places;
 use crate::open::{StateDir, allocate};
 use anyhow::{Context, Result, bail};
 use helio_format::superblock::Superblock;
@@ -99,10 +100,12 @@ fn write(file: &File, path: &Path, record: Superblock) -> Result<()> {
 }
 
 /// A first start came to nothing: neither its record nor the identities it gave stay.
-pub(super) fn undo(path: &Path, view: &GroupView<'_>, node: &str) {
-    if let Err(error) = fs::remove_file(path) {
-        tracing::debug!(path = %path.display(), %error, "a first record stays");
-        return;
+pub(super) fn undo(places: &Places, view: &GroupView<'_>, node: &str) {
+    for path in places.all() {
+        if let Err(error) = fs::remove_file(path) {
+            tracing::debug!(path = %path.display(), %error, "a first record stays");
+            return;
+        }
     }
     named(view, node).into_iter().for_each(crate::adopt::forget_name);
 }
@@ -119,7 +122,8 @@ pub fn create(wish: &Creation) -> Result<Created> {
         bail!("node {node} is not in {group}\n  hint: `--node`, or the group's name")
     };
     let held = StateDir::open(state)?;
-    let path = held.path.join("groups").join(format!("{group}.meta"));
+    let places = Places::of(group, &held.path, view.node.metadata_mirror.as_deref());
+    let path = places.first;
     let engine = super::engine_config(view.group, group, node, view.peer_name);
     let mut file = locked(&path)?;
     let (kept, suspect) = put_aside(&file, &path, group, engine.volumes.len())?;
@@ -127,6 +131,12 @@ pub fn create(wish: &Creation) -> Result<Created> {
     let record = Superblock { discarded: true, suspect, ..blank(sizes, &engine) };
     if kept.is_some() {
         file = locked(&path)?;
+    }
+    if let Some(second) = places.second {
+        // The next start makes it like the first one.
+        let file = locked(&second)?;
+        put_aside(&file, &second, group, engine.volumes.len())?;
+        locked(&second)?.set_len(0).with_context(|| second.display().to_string())?;
     }
     file.set_len(0).with_context(|| path.display().to_string())?;
     write(&file, &path, record)?;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What opening a group would refuse, found by the same judges, with nothing made, changed or held afterwards.
 
+use super::state::writable;
 use super::{allocate, before, begin, metadata};
 use super::{engine_config, is_held, member_of, options, take, unshared};
 use crate::config::{GroupView, NodeView, VolumeConfig};
 use crate::patience::once_let_go;
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use helio_disk::Look;
 use helio_ledger::Opened;
 use helio_units::Bytes;
@@ -36,6 +37,16 @@ pub(crate) fn volume(
 /// A group's metadata, or the room for it. Returns what would be allocated.
 pub(crate) fn metadata(view: &GroupView<'_>, node: &str, state: &Path) -> Result<Bytes> {
     let engine = engine_config(view.group, view.name, node, view.peer_name);
+    if let Some(folder) = &view.node.metadata_mirror {
+        writable(folder).map_err(|errno| {
+            anyhow!(
+                "metadata-mirror {} cannot be used: {}\n  hint: make this directory writable for the daemon's user, or \
+                 leave the setting out",
+                folder.display(),
+                std::io::Error::from(errno)
+            )
+        })?;
+    }
     let path = state.join("groups").join(format!("{}.meta", view.name));
     let shown = path.display().to_string();
     let found = if path.symlink_metadata().is_ok() {

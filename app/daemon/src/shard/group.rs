@@ -19,7 +19,6 @@ use crate::shard::route::Route;
 use crate::shard::token::{Kind, token};
 use crate::trace::{Tap, Why};
 use crate::verified::Record;
-use helio_api::MetadataStatus;
 use helio_disk::StoreError;
 use helio_driver::{Buffer, Driver, Op, Outcome, Pool, Shared, Socket};
 use helio_engine::{
@@ -115,7 +114,6 @@ impl Group {
             tuning,
             guard,
             metadata,
-            ledger,
             durable,
             before: (before, kept),
             queue_source,
@@ -146,13 +144,7 @@ impl Group {
             peer: config.peer.clone(),
             config,
             queue_source,
-            metadata: Metadata {
-                file: metadata.0,
-                ledger,
-                counts: MetadataStatus::default(),
-                path: metadata.1,
-                failed: None,
-            },
+            metadata,
             before,
             ios: Vec::new(),
             commands: HashMap::new(),
@@ -487,7 +479,7 @@ impl Group {
 
     /// Whether it has stopped and its metadata file is at rest, both copies of every page the same.
     pub(crate) fn at_rest(&self) -> bool {
-        self.health != Health::Sound || self.stopped && self.metadata.ledger.is_idle()
+        self.health != Health::Sound || self.stopped && self.metadata.is_idle()
     }
 
     /// What the engine is to get of the bytes that were read.
@@ -538,11 +530,12 @@ impl Group {
     /// A write or flush of the metadata file ended.
     pub(crate) fn metadata_done(
         &mut self,
+        detail: u32,
         outcome: &Outcome,
         now: Moment,
         driver: &mut dyn Driver,
     ) {
-        for kept in self.metadata.done(self.index, outcome, driver) {
+        for kept in self.metadata.done((self.index, detail), outcome, driver) {
             self.kept(kept, now);
         }
     }
@@ -556,7 +549,7 @@ impl Group {
 
     /// The ledger tells what became of a change.
     fn kept(&mut self, kept: Kept, now: Moment) {
-        let sequence = self.metadata.ledger.sequence();
+        let sequence = self.metadata.ledger().sequence();
         let event = match kept {
             Kept::Superblock { ok } => Event::SuperblockSaved { ok, sequence },
             Kept::Hot { ticket, ok } => {
