@@ -144,6 +144,7 @@ class Helio:
         self.line = Line(stage, options, self.paris) if relayed else None
         for name in ("lyon", "paris"):
             shutil.rmtree(stage.path(name), ignore_errors=True)
+        stage.strip(*filter(os.path.exists, (stage.a, stage.b)))
 
     def configure(self, mode):
         extra = self.options.helio_config.replace("\\n", "\n")

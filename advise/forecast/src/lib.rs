@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The forecast: a workload run by the twin's lean pair under every mode, queue, buffer and link that is asked for, and
+//! The forecast: a workload run by the twin's pair without content under every mode, queue, buffer and link that is asked for, and
 //! the answer that follows.
 //!
 //! A [`Grid`] says what is varied and what stays; [`Grid::run`] makes a [`Cell`] of each combination, each with its

@@ -4,6 +4,7 @@
 //! A chunk's bytes in the file are the stamps of its blocks, so records are short; their pages are the real ones.
 
 use crate::checksum::crc32c;
+use crate::content::Step;
 use crate::disk::{Change, Disk};
 use crate::{BLOCK, Place, Stamp, places};
 use core::convert::Infallible;
@@ -43,13 +44,6 @@ pub struct Before {
 enum Stage {
     Work,
     Flush,
-}
-
-/// What follows a step.
-#[derive(Debug)]
-pub(crate) enum BeforeStep {
-    At(Moment),
-    Over(BeforeOutcome),
 }
 
 impl Before {
@@ -184,28 +178,23 @@ impl Before {
     }
 
     /// Begins what the engine asks for.
-    pub(crate) fn begin(&mut self, now: Moment, op: BeforeOp) -> BeforeStep {
+    pub(crate) fn begin(&mut self, now: Moment, op: BeforeOp) -> Step {
         self.under_way = Some((op, Stage::Work));
-        BeforeStep::At(now + self.latency)
+        Step::Ends(now + self.latency)
     }
 
     /// The step under way ends.
-    pub(crate) fn step(
-        &mut self,
-        now: Moment,
-        disk: &mut Disk,
-        changes: &mut Vec<Change>,
-    ) -> BeforeStep {
+    pub(crate) fn step(&mut self, now: Moment, disk: &mut Disk, changes: &mut Vec<Change>) -> Step {
         let Some((op, stage)) = self.under_way.take() else {
             panic!("a step that was not started")
         };
         if core::mem::take(&mut self.fails) {
             // What the daemon does: a file that failed is used no more until it is opened again.
             self.store = None;
-            return BeforeStep::Over(BeforeOutcome::Failed(StoreFault::Io));
+            return Step::Over(BeforeOutcome::Failed(StoreFault::Io));
         }
         if self.store.is_none() {
-            return BeforeStep::Over(BeforeOutcome::Failed(StoreFault::Io));
+            return Step::Over(BeforeOutcome::Failed(StoreFault::Io));
         }
         if stage == Stage::Flush {
             self.flush();
@@ -219,14 +208,14 @@ impl Before {
                 BeforeOp::Preserve { .. } => self.index.extend(self.batch.drain(..)),
                 BeforeOp::Extend { .. } => {}
             }
-            return BeforeStep::Over(BeforeOutcome::Done);
+            return Step::Over(BeforeOutcome::Done);
         }
         match self.work(&op, disk, changes) {
             Ok(()) => {
                 self.under_way = Some((op, Stage::Flush));
-                BeforeStep::At(now + self.latency)
+                Step::Ends(now + self.latency)
             }
-            Err(outcome) => BeforeStep::Over(outcome),
+            Err(outcome) => Step::Over(outcome),
         }
     }
 

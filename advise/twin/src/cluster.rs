@@ -2,22 +2,18 @@
 //! Two nodes and the wire between them, one event at a time.
 
 use crate::happening::{Died, Happening};
+use crate::host::{Due, Host, NodeDue};
 use crate::node::{Node, Pause, Side};
-use crate::perform::Io;
-use crate::wire::{Breakage, Cargo, Parcel, Wire};
-use core::cmp::Reverse;
+use crate::stamps::Stamps;
+use crate::wire::{Breakage, Cargo, Parcel, Wire, retry_after};
 use core::time::Duration;
-use helio_engine::{Answer, Command, CommandId, Effect, Event, Request};
+use helio_engine::{Answer, Command, CommandId, Effect, Event};
 use helio_ledger::LedgerError;
 use helio_netmodel::{Dice, Profile};
 use helio_units::{Moment, Sequence};
-use std::collections::BinaryHeap;
 
 /// A shard takes several events before it settles, but not for longer than this.
 const SETTLES_WITHIN: Duration = Duration::from_micros(30);
-/// A first attempt to connect again comes after this; then twice as late each time, up to the longest.
-const DIAL_AFTER: Duration = Duration::from_millis(100);
-const DIAL_LONGEST: Duration = Duration::from_secs(2);
 /// An engine that asks so often in a row for a moment that has passed would keep a processor busy with nothing.
 const OVERDUE_MAX: u32 = 10_000;
 /// After a refusal.
@@ -25,230 +21,74 @@ const DIAL_REFUSED: Duration = Duration::from_secs(4);
 
 /// When an attempt to connect began: truly, and as its node's clock showed then, which may have leapt since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Began {
+pub struct Began {
     truly: Moment,
     shown: Moment,
 }
 
-/// What falls due. What names a `life` means nothing to a later one of its node.
-#[derive(Debug)]
-pub(crate) enum Due {
-    Node { side: Side, life: u64, what: NodeDue },
+/// What falls due between the nodes.
+#[derive(Clone, Copy, Debug)]
+pub enum WireDue {
+    /// A parcel arrives.
     Arrive { from: Side },
+    /// The socket of a side took bytes of a connection.
     Took { side: Side, epoch: u64, bytes: u64 },
+    /// A side tries to connect.
     Dial { side: Side },
+    /// A side learns that it could not connect.
     DialFailed { side: Side, life: u64, began: Began },
+    /// A connection stands for a side.
     Establish { side: Side, epoch: u64 },
+    /// A side accepts a connection late.
     Accept { side: Side, epoch: u64 },
+    /// A side learns that a connection broke.
     Broken { side: Side, epoch: u64 },
 }
 
-#[derive(Debug)]
-pub(crate) enum NodeDue {
-    Request(Request),
-    Used(u64),
-    Hook(Option<String>),
-    StoreEnd(Io),
-    MetadataStep,
-    BeforeStep,
+/// What falls due of a process.
+#[derive(Clone, Copy, Debug)]
+pub enum ProcessDue {
+    /// A moment that its engine asked for.
     Wake,
+    /// It settles.
     Settle,
+    /// It reads.
     Drain,
+    /// It performs what it was about to.
     Undone,
 }
 
-/// An event in the heap: ordered by time, then by who asked first.
-#[derive(Debug)]
-struct Entry {
-    at: Moment,
-    tie: u64,
-    due: Due,
-}
-
-impl PartialEq for Entry {
-    fn eq(&self, other: &Self) -> bool {
-        (self.at, self.tie) == (other.at, other.tie)
-    }
-}
-
-impl Eq for Entry {}
-
-impl PartialOrd for Entry {
-    fn partial_cmp(&self, other: &Self) -> Option<core::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Entry {
-    fn cmp(&self, other: &Self) -> core::cmp::Ordering {
-        (self.at, self.tie).cmp(&(other.at, other.tie))
-    }
-}
-
-/// The cluster.
-#[derive(Debug)]
-pub struct Cluster {
-    /// The nodes, in the order of [`Side::BOTH`].
-    pub nodes: [Node; 2],
-    /// What lies between them.
-    pub wire: Wire,
-    pub(crate) now: Moment,
-    heap: BinaryHeap<Reverse<Entry>>,
-    ties: u64,
-    pub(crate) journal: Vec<Happening>,
-    /// The journal is to tell every event and effect in words.
-    pub(crate) telling: bool,
-    pub(crate) dice: Dice,
-    effects: Vec<Effect>,
-}
+/// Two nodes with content.
+pub type Cluster = Host<Stamps>;
 
 impl Cluster {
     /// Two nodes that do not run yet, and the wire between them. `telling` makes the journal a story.
     #[must_use]
     pub fn new(nodes: [Node; 2], wire: Wire, dice: &Dice, telling: bool) -> Self {
-        Self {
-            nodes,
-            wire,
-            now: Moment::ZERO,
-            heap: BinaryHeap::new(),
-            ties: 0,
-            journal: Vec::new(),
-            telling,
-            dice: dice.split("cluster"),
-            effects: Vec::new(),
-        }
-    }
-
-    /// The virtual time.
-    #[must_use]
-    pub fn now(&self) -> Moment {
-        self.now
-    }
-
-    /// One of the nodes.
-    #[must_use]
-    pub fn node(&self, side: Side) -> &Node {
-        &self.nodes[side.index()]
-    }
-
-    /// One of the nodes, to change.
-    pub fn node_mut(&mut self, side: Side) -> &mut Node {
-        &mut self.nodes[side.index()]
+        Self::with(nodes, wire, Stamps::new(dice.split("cluster"), telling))
     }
 
     /// Takes what happened since it was taken last.
     pub fn take_journal(&mut self, into: &mut Vec<Happening>) {
-        into.append(&mut self.journal);
+        into.append(&mut self.content.journal);
     }
 
-    pub(crate) fn push(&mut self, at: Moment, due: Due) {
-        self.ties += 1;
-        self.heap.push(Reverse(Entry { at: at.max(self.now), tie: self.ties, due }));
+    pub(crate) fn push_wire(&mut self, at: Moment, due: WireDue) {
+        self.push(at, Due::Other(due));
     }
 
-    pub(crate) fn push_node(&mut self, at: Moment, side: Side, what: NodeDue) {
-        let life = self.node(side).life;
-        self.push(at, Due::Node { side, life, what });
-    }
-
-    /// When the next event falls due.
-    #[must_use]
-    pub fn next_at(&self) -> Option<Moment> {
-        self.heap.peek().map(|Reverse(entry)| entry.at)
-    }
-
-    /// Lets time pass to `at`, if nothing falls due before.
-    pub fn pass_to(&mut self, at: Moment) {
-        self.now = self.now.max(at);
-    }
-
-    /// Takes one event. Returns false where none is left.
-    pub fn step(&mut self) -> bool {
-        let Some(Reverse(Entry { at, due, .. })) = self.heap.pop() else { return false };
-        self.now = self.now.max(at);
-        match due {
-            Due::Node { side, life, what } => {
-                let node = self.node(side);
-                if node.life == life && node.is_up() {
-                    if node.hangs(self.now) {
-                        let until = node.hung_until;
-                        self.push_node(until, side, what);
-                    } else {
-                        self.node_due(side, what);
-                    }
-                }
-            }
-            Due::Arrive { from } => {
-                if let Some(parcel) = self.wire.arrive(from) {
-                    self.wire.ends[from.other().index()].inbox.push_back(parcel);
-                    self.drain(from.other());
-                }
-            }
-            Due::Took { side, epoch, bytes } => {
-                let node = self.node(side);
-                if node.hangs(self.now) {
-                    let until = node.hung_until;
-                    self.push(until, Due::Took { side, epoch, bytes });
-                } else if self.wire.ends[side.index()].epoch == Some(epoch) {
-                    self.handle(side, Event::LinkTook { bytes });
-                }
-            }
-            Due::Dial { side } => self.dial(side),
-            Due::DialFailed { side, life, began } => self.dial_failed(side, life, began),
-            Due::Establish { side, epoch } => self.establish(side, epoch),
-            Due::Accept { side, epoch } => self.accept(side, epoch),
-            Due::Broken { side, epoch } => {
-                if self.wire.ends[side.index()].epoch == Some(epoch) {
-                    let size = helio_units::Bytes::ZERO;
-                    let parcel = Parcel { epoch, size, cargo: Cargo::Closed("connection reset") };
-                    self.wire.ends[side.index()].inbox.push_back(parcel);
-                    self.drain(side);
-                }
-            }
-        }
-        true
-    }
-
-    /// Takes every event up to `until`, and lets time pass to there.
-    pub fn run_until(&mut self, until: Moment) {
-        while self.next_at().is_some_and(|at| at <= until) {
-            self.step();
-        }
-        self.pass_to(until);
-    }
-
-    fn node_due(&mut self, side: Side, what: NodeDue) {
-        match what {
-            NodeDue::Request(request) => self.handle(side, Event::Request(request)),
-            NodeDue::Hook(refused) => self.handle(side, Event::HookAnswered { refused }),
-            NodeDue::Used(volumes) => self.handle(side, Event::Used { volumes }),
-            NodeDue::StoreEnd(io) => self.store_end(side, io),
-            NodeDue::MetadataStep => self.metadata_step(side),
-            NodeDue::BeforeStep => self.before_step(side),
-            NodeDue::Wake => {
-                if self.node(side).wake_at <= self.now {
-                    self.node_mut(side).wake_at = Moment::NEVER;
-                    self.handle(side, Event::Tick);
-                }
-            }
-            NodeDue::Settle => {
-                if self.node(side).settling {
-                    self.settle(side);
-                }
-            }
-            NodeDue::Drain => self.drain(side),
-            NodeDue::Undone => self.go_on(side),
-        }
+    fn push_process(&mut self, at: Moment, side: Side, due: ProcessDue) {
+        self.push_node(at, side, NodeDue::Process(due));
     }
 
     /// Hands an event to the engine of a node that runs, and does what it asks for.
     pub(crate) fn handle(&mut self, side: Side, event: Event) {
         self.tell_event(side, &event);
         let mut effects = core::mem::take(&mut self.effects);
-        let Node { engine, clock, pause, .. } = &mut self.nodes[side.index()];
+        let Node { engine, clock, process, .. } = &mut self.nodes[side.index()];
         let shown = clock.read(self.now);
         if let Some(engine) = engine {
-            match pause.take_if(|pause| matches!(pause, Pause::StaleClock(_))) {
+            match process.pause.take_if(|pause| matches!(pause, Pause::StaleClock(_))) {
                 Some(Pause::StaleClock(before)) => {
                     engine.handle(before, event, &mut effects);
                     // A shard settles with a reading of its own before it does anything.
@@ -261,14 +101,15 @@ impl Cluster {
             self.effects = effects;
             return;
         }
-        self.perform(side, &mut effects);
+        self.perform(side, &mut effects, self.now);
         self.effects = effects;
-        if self.dice.chance(1, 2) {
+        if self.content.dice.chance(1, 2) {
             self.settle(side);
-        } else if !self.node(side).settling && self.node(side).is_up() {
-            self.node_mut(side).settling = true;
-            let later = Duration::from_nanos(self.dice.below(SETTLES_WITHIN.as_nanos() as u64));
-            self.push_node(self.now + later, side, NodeDue::Settle);
+        } else if !self.node(side).process.settling && self.node(side).is_up() {
+            self.node_mut(side).process.settling = true;
+            let later =
+                Duration::from_nanos(self.content.dice.below(SETTLES_WITHIN.as_nanos() as u64));
+            self.push_process(self.now + later, side, ProcessDue::Settle);
         }
     }
 
@@ -278,37 +119,38 @@ impl Cluster {
         let now = self.now;
         let decides = |e: &Effect| matches!(e, Effect::Reply { answer: Answer::Done(_), .. });
         let node = self.node_mut(side);
-        let Some(Pause::Unsent(time)) = node.pause.filter(|_| effects.iter().any(decides)) else {
+        let Some(Pause::Unsent(time)) = node.process.pause.filter(|_| effects.iter().any(decides))
+        else {
             return false;
         };
-        node.pause = None;
-        node.undone.append(effects);
+        node.process.pause = None;
+        node.process.undone.append(effects);
         // Before anything that arrives meanwhile.
-        self.push_node(now + time, side, NodeDue::Undone);
+        self.push_process(now + time, side, ProcessDue::Undone);
         self.hang(side, now + time);
         true
     }
 
     /// The process goes on with what it was about to do; it looks at its clock once more before it sends replies.
-    fn go_on(&mut self, side: Side) {
-        let Node { engine, clock, undone, .. } = &mut self.nodes[side.index()];
-        let mut effects = core::mem::take(undone);
+    pub(crate) fn go_on(&mut self, side: Side) {
+        let Node { engine, clock, process, .. } = &mut self.nodes[side.index()];
+        let mut effects = core::mem::take(&mut process.undone);
         if let Some(engine) = engine {
             engine.settle(clock.read(self.now), &mut effects);
         }
-        self.perform(side, &mut effects);
+        self.perform(side, &mut effects, self.now);
         self.settle(side);
     }
 
-    fn settle(&mut self, side: Side) {
-        self.node_mut(side).settling = false;
+    pub(crate) fn settle(&mut self, side: Side) {
+        self.node_mut(side).process.settling = false;
         let mut effects = core::mem::take(&mut self.effects);
         let Node { engine, clock, .. } = &mut self.nodes[side.index()];
         if let Some(engine) = engine {
             engine.settle(clock.read(self.now), &mut effects);
             engine.view().check_invariants();
         }
-        self.perform(side, &mut effects);
+        self.perform(side, &mut effects, self.now);
         self.effects = effects;
         let node = self.node(side);
         let Some(engine) = &node.engine else { return };
@@ -317,17 +159,17 @@ impl Cluster {
         let (now, due) = (self.now, node.clock.when(engine.view().deadline()));
         let wake = due.max(now + Duration::from_micros(1));
         let node = self.node_mut(side);
-        node.overdue = if due <= now { node.overdue + 1 } else { 0 };
-        if node.overdue == OVERDUE_MAX {
-            self.journal.push(Happening::Spins { side });
+        node.process.overdue = if due <= now { node.process.overdue + 1 } else { 0 };
+        if node.process.overdue == OVERDUE_MAX {
+            self.content.journal.push(Happening::Spins { side });
         }
         let node = self.node(side);
-        if wake < node.wake_at {
-            self.node_mut(side).wake_at = wake;
-            self.push_node(wake, side, NodeDue::Wake);
+        if wake < node.process.wake.unwrap_or(Moment::NEVER) {
+            self.node_mut(side).process.wake = Some(wake);
+            self.push_process(wake, side, ProcessDue::Wake);
         }
         if !holds_line {
-            self.node_mut(side).sent = Sequence::ZERO;
+            self.node_mut(side).process.sent = Sequence::ZERO;
         }
     }
 
@@ -335,7 +177,7 @@ impl Cluster {
     pub(crate) fn drain(&mut self, side: Side) {
         loop {
             let node = self.node(side);
-            if node.hangs(self.now) || node.paused {
+            if node.hangs(self.now) || node.process.paused {
                 return;
             }
             let Some(parcel) = self.wire.next_in(side) else { return };
@@ -355,30 +197,29 @@ impl Cluster {
         if let Some(epoch) = self.wire.ends[side.index()].epoch
             && took.0 > 0
         {
-            let later = Duration::from_nanos(self.dice.below(20_000));
-            self.push(self.now + later, Due::Took { side, epoch, bytes: took.0 });
+            let later = Duration::from_nanos(self.content.dice.below(20_000));
+            self.push_wire(self.now + later, WireDue::Took { side, epoch, bytes: took.0 });
         }
     }
 
     fn depart(&mut self, from: Side, arrivals: Vec<Moment>) {
         for at in arrivals {
-            self.push(at, Due::Arrive { from });
+            self.push_wire(at, WireDue::Arrive { from });
         }
     }
 
     /// Tries to connect again after a while.
     pub(crate) fn dial_later(&mut self, side: Side, refused: bool) {
         let end = &mut self.wire.ends[side.index()];
-        let usual = (DIAL_AFTER * 2u32.pow(end.failures.min(5))).min(DIAL_LONGEST);
-        end.failures += 1;
+        let usual = retry_after(&mut end.failures);
         let pause = if refused { DIAL_REFUSED } else { usual };
-        let jitter = Duration::from_nanos(self.dice.below(pause.as_nanos() as u64 / 2));
+        let jitter = Duration::from_nanos(self.content.dice.below(pause.as_nanos() as u64 / 2));
         end.retry_at = self.now + pause + jitter;
         let at = end.retry_at;
-        self.push(at, Due::Dial { side });
+        self.push_wire(at, WireDue::Dial { side });
     }
 
-    fn dial(&mut self, side: Side) {
+    pub(crate) fn dial(&mut self, side: Side) {
         let now = self.now;
         let end = &self.wire.ends[side.index()];
         let here = self.node(side);
@@ -393,13 +234,13 @@ impl Cluster {
             // whose sockets stand.
             let known = match (cut, there.listens(), there.hangs(now)) {
                 _ if self.wire.dialling || here.hangs(now) => None,
-                (true, ..) => Some(Duration::from_millis(3000 + self.dice.below(2000))),
+                (true, ..) => Some(Duration::from_millis(3000 + self.content.dice.below(2000))),
                 (_, false, _) => Some(Duration::ZERO),
                 (.., true) => Some(there.config.peer_timeout),
                 _ => None,
             };
             if let Some(after) = known {
-                self.push(now + after, Due::DialFailed { side, life, began });
+                self.push_wire(now + after, WireDue::DialFailed { side, life, began });
             }
             self.dial_later(side, false);
             return;
@@ -409,40 +250,40 @@ impl Cluster {
         let (epoch, at) = (self.wire.epochs, now + self.wire.round_trip());
         let late = core::mem::take(&mut self.wire.late);
         if late == Duration::ZERO {
-            self.push(at, Due::Establish { side: side.other(), epoch });
+            self.push_wire(at, WireDue::Establish { side: side.other(), epoch });
         } else {
             self.wire.ends[side.other().index()].accepting = epoch;
-            self.push(at + late, Due::Accept { side: side.other(), epoch });
+            self.push_wire(at + late, WireDue::Accept { side: side.other(), epoch });
         }
-        self.push(at, Due::Establish { side, epoch });
+        self.push_wire(at, WireDue::Establish { side, epoch });
     }
 
     /// A node learns that its attempt to connect failed, unless it is connected meanwhile.
-    fn dial_failed(&mut self, side: Side, life: u64, began: Began) {
+    pub(crate) fn dial_failed(&mut self, side: Side, life: u64, began: Began) {
         let node = self.node(side);
         if node.life != life || !node.is_up() || self.wire.ends[side.index()].epoch.is_some() {
             return;
         }
         if node.hangs(self.now) {
             let until = node.hung_until;
-            self.push(until, Due::DialFailed { side, life, began });
+            self.push_wire(until, WireDue::DialFailed { side, life, began });
             return;
         }
-        self.journal.push(Happening::DialFailed { side, began: began.truly });
+        self.content.journal.push(Happening::DialFailed { side, began: began.truly });
         self.handle(side, Event::DialFailed { began: began.shown });
     }
 
     /// A connection ends at a node; one of which nothing came was an attempt that failed.
     pub(crate) fn connection_over(&mut self, side: Side) {
-        let (began, heard) = self.node(side).dialled;
+        let (began, heard) = self.node(side).process.dialled;
         if self.wire.ends[side.index()].epoch.is_some() && !heard {
-            self.journal.push(Happening::DialFailed { side, began });
+            self.content.journal.push(Happening::DialFailed { side, began });
         }
     }
 
     /// A node accepts what the other believes in for a while already; what it held before ends only now. If it died
     /// meanwhile, or met the other elsewhere, the other is told.
-    fn accept(&mut self, side: Side, epoch: u64) {
+    pub(crate) fn accept(&mut self, side: Side, epoch: u64) {
         let end = &mut self.wire.ends[side.index()];
         let waited = end.accepting == epoch;
         if waited {
@@ -453,14 +294,14 @@ impl Cluster {
             self.establish(side, epoch);
             // The other end may still believe in what this one lets go.
             if let Some(epoch) = before {
-                self.push(self.now, Due::Broken { side: side.other(), epoch });
+                self.push_wire(self.now, WireDue::Broken { side: side.other(), epoch });
             }
         } else {
-            self.push(self.now, Due::Broken { side: side.other(), epoch });
+            self.push_wire(self.now, WireDue::Broken { side: side.other(), epoch });
         }
     }
 
-    fn establish(&mut self, side: Side, epoch: u64) {
+    pub(crate) fn establish(&mut self, side: Side, epoch: u64) {
         self.wire.dialling = false;
         if !self.node(side).listens() {
             return;
@@ -471,7 +312,7 @@ impl Cluster {
         }
         let before = self.wire.ends[side.index()].epoch;
         self.wire.establish(side, epoch);
-        self.node_mut(side).paused = false;
+        self.node_mut(side).process.paused = false;
         // Before anything the other end said on it already.
         let inbox = &mut self.wire.ends[side.index()].inbox;
         let size = helio_units::Bytes::ZERO;
@@ -491,13 +332,14 @@ impl Cluster {
     /// Its metadata cannot be read.
     pub fn start(&mut self, side: Side) -> Result<(), LedgerError> {
         assert!(!self.node(side).is_up(), "{side} runs already");
-        if self.node(side).unserved {
+        if self.node(side).process.unserved {
             self.wire.close(side, true, "the daemon is restarted");
             self.pump(side);
         }
-        let (now, incarnation, seed) = (self.now, self.dice.next_u64(), self.dice.next_u64());
+        let (now, incarnation, seed) =
+            (self.now, self.content.dice.next_u64(), self.content.dice.next_u64());
         self.node_mut(side).start(now, incarnation, seed)?;
-        self.journal.push(Happening::Started { side });
+        self.content.journal.push(Happening::Started { side });
         self.wire.ends[side.index()].failures = 0;
         self.dial_later(side, false);
         self.settle(side);
@@ -523,18 +365,18 @@ impl Cluster {
         self.pump(side);
         let now = self.now;
         let node = self.node_mut(side);
-        (node.unserved, node.hung_until) = (true, now);
+        (node.process.unserved, node.hung_until) = (true, now);
     }
 
     /// The daemon that runs without the group ends, too.
     pub fn end_daemon(&mut self, side: Side) {
-        self.node_mut(side).unserved = false;
+        self.node_mut(side).process.unserved = false;
         self.wire.vanish(side);
     }
 
     /// The engine of a node ends, however that came.
     pub(crate) fn end(&mut self, side: Side, how: Died) {
-        self.journal.push(Happening::Died { side, how });
+        self.content.journal.push(Happening::Died { side, how });
         let mut changes = Vec::new();
         let node = self.node_mut(side);
         node.crash(how == Died::Power, &mut changes);
@@ -548,13 +390,13 @@ impl Cluster {
         let now = self.now;
         let node = self.node_mut(side);
         (node.hung_until, node.hung_since) = (until, now);
-        self.push_node(until, side, NodeDue::Drain);
+        self.push_process(until, side, ProcessDue::Drain);
     }
 
     /// As [`Cluster::hang`], and the process had read its clock before it acts on the next event.
     pub fn hang_with_stale_clock(&mut self, side: Side, until: Moment) {
         let shown = self.node(side).clock.read(self.now);
-        self.node_mut(side).pause = Some(Pause::StaleClock(shown));
+        self.node_mut(side).process.pause = Some(Pause::StaleClock(shown));
         self.hang(side, until);
     }
 
@@ -567,7 +409,7 @@ impl Cluster {
 
     /// The process stops for that time when it next decides on an acknowledgement, before it is sent.
     pub fn hang_before_sending(&mut self, side: Side, time: Duration) {
-        self.node_mut(side).pause = Some(Pause::Unsent(time));
+        self.node_mut(side).process.pause = Some(Pause::Unsent(time));
     }
 
     /// The clock of a node leaps ahead.
@@ -576,8 +418,8 @@ impl Cluster {
         let node = self.node_mut(side);
         node.clock.leap(now, by);
         if node.is_up() {
-            node.wake_at = now;
-            self.push_node(now, side, NodeDue::Wake);
+            node.process.wake = Some(now);
+            self.push_process(now, side, ProcessDue::Wake);
         }
     }
 
@@ -618,15 +460,15 @@ impl Cluster {
                 self.wire.reset();
                 for side in Side::BOTH {
                     if let Some(epoch) = self.wire.ends[side.index()].epoch {
-                        let later = Duration::from_micros(self.dice.below(50_000));
-                        self.push(self.now + later, Due::Broken { side, epoch });
+                        let later = Duration::from_micros(self.content.dice.below(50_000));
+                        self.push_wire(self.now + later, WireDue::Broken { side, epoch });
                     }
                 }
             }
             Breakage::HalfOpen(side) => {
                 self.wire.reset();
                 if let Some(epoch) = self.wire.ends[side.index()].epoch {
-                    self.push(self.now, Due::Broken { side, epoch });
+                    self.push_wire(self.now, WireDue::Broken { side, epoch });
                 }
             }
             Breakage::SilentFrom(side) => self.wire.cut(side),

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Two nodes in virtual time: the real engine and the real superblock store over modelled disks and a modelled link.
+//! Two nodes in virtual time: the real engine over modelled disks and a modelled link.
 //!
-//! A [`Cluster`] is driven one event at a time and tells a journal of [`Happening`]s. Nothing is left to the machine it
-//! runs on: one seed, split by label, feeds every draw, and events of one moment keep the order in which they were
-//! asked for. The planner forecasts with it; the simulator of `proof` adds faults, workloads and an oracle.
+//! A `Host` has two nodes, a queue of what falls due, and the one place in which what engines ask for is performed. It has one of two
+//! kinds of content:
 //!
-//! Content is a [`Stamp`] per block of [`BLOCK`] bytes, so that "which write is this" is a comparison and never a
-//! guess. Everything is aligned to blocks; shorter requests are the business of the stores themselves.
+//! - *Stamps*: a [`Cluster`] keeps what every block holds, as a [`Stamp`] per block of [`BLOCK`] bytes, so that "which write is this"
+//!   is a comparison and never a guess. The real superblock store lies over sectors that tear; disks, processes and connections fail.
+//!   It is driven one event at a time and tells a journal of [`Happening`]s. The simulator of `proof` adds faults, workloads and
+//!   an oracle. Everything is aligned to blocks; shorter requests are the business of the stores themselves.
+//! - *Sizes*: a [`Pair`] keeps one bit per block, whether the copies differ there, and models what costs time, for forecasts over
+//!   millions of writes: see `lean`.
 //!
-//! A [`Pair`] is the same without content, for forecasts: see `lean`.
+//! Nothing is left to the machine it runs on: one seed, split by label, feeds every draw, and events of one moment have an order.
 //!
 //! Absent on purpose: clocks, threads, files, sockets.
 
@@ -16,15 +19,18 @@ mod before;
 mod checksum;
 mod clock;
 mod cluster;
+mod content;
 mod digest;
 mod disk;
 mod happening;
+mod host;
 mod lean;
 mod metadata;
 mod node;
-mod perform;
 mod pool;
+mod queue;
 mod snapshot;
+mod stamps;
 mod suspended;
 mod wire;
 mod words;

@@ -200,8 +200,7 @@ impl Metadata {
                 self.ledger = Some(ledger);
                 self.learn(&found);
                 let Found { superblock, hot, marks, .. } = found;
-                let members = Vec::new();
-                Ok(Some(Durable { superblock, hot, marks, sequence, members }))
+                Ok(Some(Durable { hot, marks, sequence, ..Durable::new(superblock) }))
             }
         }
     }

@@ -3,12 +3,14 @@
 
 use crate::before::Before;
 use crate::clock::Clock;
+use crate::content::Content;
 use crate::disk::{Change, Disk};
 use crate::metadata::{Metadata, new_superblock};
 use crate::pool::Pool;
+use crate::stamps::Stamps;
 use core::fmt;
 use core::time::Duration;
-use helio_engine::{Config, Durable, Effect, Engine, Event};
+use helio_engine::{Config, Durable, Effect, Engine, Event, MemberFound, Stack};
 use helio_format::superblock::Superblock;
 use helio_ledger::LedgerError;
 use helio_units::{Moment, Sequence};
@@ -77,7 +79,7 @@ pub struct Hook {
 
 /// A node.
 #[derive(Clone, Debug)]
-pub struct Node {
+pub struct Node<C: Content = Stamps> {
     /// What its hook does.
     pub hook: Hook,
     /// What it is started with.
@@ -85,51 +87,39 @@ pub struct Node {
     /// The peer timeout of the process that runs: a file that was applied while it hung did not reach it.
     pub peer_timeout: core::time::Duration,
     /// Its volumes.
-    pub disk: Disk,
+    pub disk: C::Disk,
     /// Its metadata file.
-    pub metadata: Metadata,
+    pub metadata: C::Metadata,
     /// What shows it the time.
     pub clock: Clock,
     /// Its before-image file.
-    pub before: Before,
+    pub before: C::Before,
+    /// The layers between its engine and its disk, as its process starts.
+    pub layers: Stack,
     /// How many items it holds as a follower at most, where that is not the default.
     pub receive_items: Option<usize>,
     /// The engine, while the process runs.
     pub engine: Option<Engine>,
     /// The payloads of the process.
-    pub pool: Pool,
-    /// Its daemon runs and does not serve the group: the group failed, or could not be opened. No engine runs then.
-    pub(crate) unserved: bool,
+    pub pool: C::Pool,
     /// Counts its starts and ends: what was asked for in another life means nothing.
     pub(crate) life: u64,
     /// It does nothing until then, though its sockets stand.
     pub(crate) hung_until: Moment,
-    /// How the pause until then shows to its process.
-    pub(crate) pause: Option<Pause>,
     /// Since when it does nothing.
     pub(crate) hung_since: Moment,
-    /// What its engine asked for when it stopped, before any of it was done.
-    pub(crate) undone: Vec<Effect>,
-    /// When its process learned of the connection in force, and whether anything came on it.
-    pub(crate) dialled: (Moment, bool),
-    /// When its process last read a message, by its own clock.
-    pub read_at: Option<Moment>,
-    /// It reads nothing from its peer.
-    pub(crate) paused: bool,
-    /// The last item of its line that was sent once.
-    pub(crate) sent: Sequence,
-    pub(crate) wake_at: Moment,
-    /// How often in a row it asked for a moment that had passed.
-    pub(crate) overdue: u32,
-    pub(crate) settling: bool,
-    pub(crate) saving: Option<Superblock>,
-    pub(crate) saved: Option<Superblock>,
+    /// How its process takes events.
+    pub(crate) process: C::Process,
 }
 
-impl Node {
-    /// A node that never ran.
-    #[must_use]
-    pub fn new(config: Config, disk: Disk, metadata: Metadata, before: Before) -> Self {
+impl<C: Content> Node<C> {
+    /// A node whose process does not run.
+    pub(crate) fn with(
+        config: Config,
+        (disk, metadata, before): (C::Disk, C::Metadata, C::Before),
+        pool: C::Pool,
+        process: C::Process,
+    ) -> Self {
         Self {
             hook: Hook::default(),
             peer_timeout: config.peer_timeout,
@@ -138,63 +128,38 @@ impl Node {
             metadata,
             clock: Clock::default(),
             before,
+            layers: Stack::default(),
             receive_items: None,
             engine: None,
-            pool: Pool::default(),
-            unserved: false,
+            pool,
             life: 0,
             hung_until: Moment::ZERO,
-            pause: None,
             hung_since: Moment::ZERO,
-            undone: Vec::new(),
-            dialled: (Moment::ZERO, false),
-            read_at: None,
-            paused: false,
-            sent: Sequence::ZERO,
-            wake_at: Moment::NEVER,
-            overdue: 0,
-            settling: false,
-            saving: None,
-            saved: None,
+            process,
         }
     }
 
-    /// What its metadata said when it started, or what was saved since.
-    #[must_use]
-    pub fn superblock(&self) -> Option<&Superblock> {
-        self.saved.as_ref()
-    }
-
-    /// Every record that it may find at its next start: the one it knows of, the one it is saving, and the one that lies
-    /// in the file although saving it failed.
-    pub fn records(&self) -> impl Iterator<Item = Superblock> {
-        let known = [&self.saved, &self.saving].into_iter().flatten().cloned();
-        known.chain(self.metadata.says())
-    }
-
-    /// Whether its record is about the disk it has, or knows none.
-    #[must_use]
-    pub fn has_its_disk(&self) -> bool {
-        let recorded = self.saved.iter().flat_map(|record| &record.members);
-        let mut pairs = recorded.zip(&self.disk.identities);
-        pairs.all(|(recorded, identity)| [0, *identity].contains(recorded))
+    /// The process begins, from what its metadata held and what was found of its members. Returns what its clock shows.
+    pub(crate) fn begin(
+        &mut self,
+        now: Moment,
+        found: Option<Durable>,
+        members: Vec<MemberFound>,
+        (incarnation, seed): (u64, u64),
+    ) -> Moment {
+        let mut durable = found.unwrap_or_else(|| Durable::new(new_superblock(&self.config)));
+        (durable.members, durable.layers) = (members, self.layers.clone());
+        self.life += 1;
+        self.peer_timeout = self.config.peer_timeout;
+        let shown = self.clock.read(now);
+        self.engine = Some(Engine::new(self.config.clone(), durable, incarnation, seed, shown));
+        shown
     }
 
     /// Whether its process runs and serves the group.
     #[must_use]
     pub fn is_up(&self) -> bool {
         self.engine.is_some()
-    }
-
-    /// Whether its daemon runs and does not serve the group.
-    #[must_use]
-    pub const fn is_unserved(&self) -> bool {
-        self.unserved
-    }
-
-    /// Whether a process accepts connections of the peer.
-    pub(crate) fn listens(&self) -> bool {
-        self.is_up() || self.unserved
     }
 
     /// Whether it serves as primary.
@@ -222,6 +187,84 @@ impl Node {
         self.hung_until
     }
 
+    /// Which life this is: another one after every start and every end.
+    #[must_use]
+    pub const fn life(&self) -> u64 {
+        self.life
+    }
+}
+
+/// The process of a node with content: it takes one event at a time, and settles soon afterwards.
+#[derive(Clone, Debug, Default)]
+pub struct Process {
+    /// Its daemon runs and does not serve the group: the group failed, or could not be opened. No engine runs then.
+    pub(crate) unserved: bool,
+    /// How the pause under way shows to it.
+    pub(crate) pause: Option<Pause>,
+    /// What its engine asked for when it stopped, before any of it was done.
+    pub(crate) undone: Vec<Effect>,
+    /// When it learned of the connection in force, and whether anything came on it.
+    pub(crate) dialled: (Moment, bool),
+    /// When it last read a message, by its own clock.
+    pub(crate) read_at: Option<Moment>,
+    /// It reads nothing from its peer.
+    pub(crate) paused: bool,
+    /// The last item of its line that was sent once.
+    pub(crate) sent: Sequence,
+    /// When it is woken.
+    pub(crate) wake: Option<Moment>,
+    /// How often in a row it asked for a moment that had passed.
+    pub(crate) overdue: u32,
+    pub(crate) settling: bool,
+    pub(crate) saving: Option<Superblock>,
+    pub(crate) saved: Option<Superblock>,
+}
+
+impl Node<Stamps> {
+    /// A node that never ran.
+    #[must_use]
+    pub fn new(config: Config, disk: Disk, metadata: Metadata, before: Before) -> Self {
+        Self::with(config, (disk, metadata, before), Pool::default(), Process::default())
+    }
+
+    /// When its process last read a message, by its own clock.
+    #[must_use]
+    pub const fn read_at(&self) -> Option<Moment> {
+        self.process.read_at
+    }
+
+    /// What its metadata said when it started, or what was saved since.
+    #[must_use]
+    pub fn superblock(&self) -> Option<&Superblock> {
+        self.process.saved.as_ref()
+    }
+
+    /// Every record that it may find at its next start: the one it knows of, the one it is saving, and the one that lies
+    /// in the file although saving it failed.
+    pub fn records(&self) -> impl Iterator<Item = Superblock> {
+        let known = [&self.process.saved, &self.process.saving].into_iter().flatten().cloned();
+        known.chain(self.metadata.says())
+    }
+
+    /// Whether its record is about the disk it has, or knows none.
+    #[must_use]
+    pub fn has_its_disk(&self) -> bool {
+        let recorded = self.process.saved.iter().flat_map(|record| &record.members);
+        let mut pairs = recorded.zip(&self.disk.identities);
+        pairs.all(|(recorded, identity)| [0, *identity].contains(recorded))
+    }
+
+    /// Whether its daemon runs and does not serve the group.
+    #[must_use]
+    pub const fn is_unserved(&self) -> bool {
+        self.process.unserved
+    }
+
+    /// Whether a process accepts connections of the peer.
+    pub(crate) fn listens(&self) -> bool {
+        self.is_up() || self.process.unserved
+    }
+
     /// The process begins.
     pub(crate) fn start(
         &mut self,
@@ -229,58 +272,44 @@ impl Node {
         incarnation: u64,
         seed: u64,
     ) -> Result<(), LedgerError> {
-        let mut durable = self.metadata.open()?.unwrap_or_else(|| Durable {
-            superblock: new_superblock(&self.config),
-            hot: Vec::new(),
-            marks: Vec::new(),
-            sequence: 0,
-            members: Vec::new(),
-        });
-        durable.members = self.disk.members();
-        self.saved = Some(durable.superblock.clone());
-        self.life += 1;
-        self.unserved = false;
-        (self.hung_until, self.hung_since, self.pause) = (now, now, None);
-        self.read_at = None;
-        self.sent = Sequence::ZERO;
-        self.peer_timeout = self.config.peer_timeout;
-        let shown = self.clock.read(now);
-        let mut engine = Engine::new(self.config.clone(), durable, incarnation, seed, shown);
+        let found = self.metadata.open()?;
+        let superblock = found.as_ref().map(|found| found.superblock.clone());
+        let saved = superblock.unwrap_or_else(|| new_superblock(&self.config));
+        (self.hung_until, self.hung_since) = (now, now);
+        let Process { dialled, overdue, .. } = self.process;
+        self.process = Process { dialled, overdue, saved: Some(saved), ..Process::default() };
+        let members = self.disk.members();
+        let shown = self.begin(now, found, members, (incarnation, seed));
+        let Some(engine) = &mut self.engine else { return Ok(()) };
         if let Some(items) = self.receive_items {
             engine.bound_received(items);
         }
         if let Some(kept) = self.before.open() {
             engine.handle(shown, Event::BeforeFound(Box::new(kept)), &mut Vec::new());
         }
-        self.engine = Some(engine);
         Ok(())
     }
 
     /// Whether its process runs, and nothing of what it asked for is under way.
     pub(crate) fn is_quiet(&self) -> bool {
-        let waits = self.saving.is_some() || self.settling || self.paused || self.pause.is_some();
+        let Process { saving, settling, paused, pause, undone, .. } = &self.process;
+        let waits = saving.is_some() || *settling || *paused || pause.is_some();
         let works = self.metadata.is_busy() || self.before.is_busy() || self.disk.under_way() > 0;
-        self.is_up() && !waits && !works && self.undone.is_empty()
+        self.is_up() && !waits && !works && undone.is_empty()
     }
 
     /// Its machine was suspended, and goes on: nothing on it counted the time.
     pub(crate) fn go_on_at(&mut self, now: Moment, suspended: Moment, life: u64) {
         self.clock.stand_still(suspended, now);
         self.life = life;
-        self.wake_at = Moment::NEVER;
+        self.process.wake = None;
         (self.hung_until, self.hung_since) = (now, now);
-    }
-
-    /// Which life this is: another one after every start and every end.
-    #[must_use]
-    pub const fn life(&self) -> u64 {
-        self.life
     }
 
     /// The process is gone, and perhaps the power: what the files and the disk hold then.
     pub(crate) fn crash(&mut self, power: bool, changes: &mut Vec<Change>) {
         self.before.crash(power, &mut self.disk, changes);
-        let recorded = self.saved.as_ref().map_or(0, |record| record.suspect);
+        let recorded = self.process.saved.as_ref().map_or(0, |record| record.suspect);
         self.disk.crash(power, recorded, changes);
         self.metadata.crash(power);
     }
@@ -288,14 +317,11 @@ impl Node {
     /// The process is gone.
     pub(crate) fn end(&mut self) {
         self.life += 1;
-        self.unserved = false;
         self.engine = None;
         self.pool.forget();
-        self.undone.clear();
-        self.pause = None;
-        self.paused = false;
-        self.settling = false;
-        self.wake_at = Moment::NEVER;
-        self.saving = None;
+        let Process { dialled, overdue, sent, read_at, saved, .. } = &mut self.process;
+        let (dialled, overdue, sent, read_at) = (*dialled, *overdue, *sent, *read_at);
+        let saved = saved.take();
+        self.process = Process { dialled, overdue, sent, read_at, saved, ..Process::default() };
     }
 }

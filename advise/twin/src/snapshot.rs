@@ -57,7 +57,7 @@ impl Cluster {
     /// Puts a snapshot back, or a part of it. The node is down.
     pub fn restore(&mut self, side: Side, snapshot: &Snapshot, what: Restore) {
         assert!(!self.node(side).is_up(), "{side} runs while its files are replaced");
-        self.journal.push(Happening::Restored { side });
+        self.content.journal.push(Happening::Restored { side });
         self.node_mut(side).metadata.restore(snapshot.metadata.clone());
         if what == Restore::Machine {
             self.put_disk(side, &snapshot.disk);
@@ -69,8 +69,8 @@ impl Cluster {
     /// Puts another disk of the same sizes in the place of a node's. The node is down.
     pub fn swap_disk(&mut self, side: Side, mut content: impl FnMut(Place) -> Stamp) {
         assert!(!self.node(side).is_up(), "{side} runs while its disk is swapped");
-        self.journal.push(Happening::Restored { side });
-        self.journal.push(Happening::Swapped { side });
+        self.content.journal.push(Happening::Restored { side });
+        self.content.journal.push(Happening::Swapped { side });
         self.node_mut(side).disk.identities.iter_mut().for_each(|identity| *identity += 1);
         let mut disk = self.node(side).disk.contents();
         for (volume, blocks) in (0u16..).map(helio_units::VolumeIndex).zip(&mut disk) {
@@ -95,7 +95,7 @@ impl Cluster {
         if refuses || self.node(side).hangs(self.now()) {
             return false;
         }
-        self.journal.push(Happening::Swapped { side });
+        self.content.journal.push(Happening::Swapped { side });
         let disk = &mut self.node_mut(side).disk;
         disk.lose(volume, false);
         let identity = &mut disk.identities[usize::from(volume.0)];
@@ -123,7 +123,7 @@ impl Cluster {
         let suspect = node.metadata.says().map_or(unread, |record| record.suspect);
         let record = Superblock { discarded: true, suspect, ..new_superblock(&node.config) };
         node.metadata.create(record);
-        self.journal.push(Happening::Discarded { side });
+        self.content.journal.push(Happening::Discarded { side });
     }
 
     /// A node's metadata is lost, by a state directory that is not there or a file of zeros. The node is down.
@@ -135,7 +135,7 @@ impl Cluster {
         } else {
             metadata.remove()
         }
-        self.journal.push(Happening::MetadataLost { side });
+        self.content.journal.push(Happening::MetadataLost { side });
     }
 
     /// A node's before-image file is lost: it is not there, or reads as zeros. The node is down.
@@ -144,14 +144,14 @@ impl Cluster {
         let before = &mut self.node_mut(side).before;
         let length = if zeroed { before.backup().len() } else { BEFORE_HEADER_BYTES as usize };
         before.put_back(vec![0; length]);
-        self.journal.push(Happening::BeforeLost { side });
+        self.content.journal.push(Happening::BeforeLost { side });
     }
 
     /// The state directory is back as it was. The node is down.
     pub fn find_metadata(&mut self, side: Side, bytes: MetadataBytes) {
         assert!(!self.node(side).is_up(), "{side} runs while its metadata is replaced");
         self.node_mut(side).metadata.restore(bytes);
-        self.journal.push(Happening::MetadataFound { side });
+        self.content.journal.push(Happening::MetadataFound { side });
     }
 
     /// Puts a disk in place beside metadata that knows nothing, as on a node that is set up anew. The node is down.

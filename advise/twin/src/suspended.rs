@@ -46,13 +46,13 @@ impl Cluster {
     /// is down.
     pub fn resume(&mut self, side: Side, suspended: &Suspended) {
         assert!(!self.node(side).is_up(), "{side} runs while its machine goes back");
-        self.journal.push(Happening::Restored { side });
+        self.content.journal.push(Happening::Restored { side });
         self.put_disk(side, &suspended.node.disk.contents());
         let (now, life) = (self.now(), self.node(side).life());
         let node = self.node_mut(side);
         *node = (*suspended.node).clone();
         node.go_on_at(now, suspended.at, life + 1);
-        self.journal.push(Happening::Started { side });
+        self.content.journal.push(Happening::Started { side });
         self.wire.ends[side.index()].failures = 0;
         self.dial_later(side, false);
         if suspended.connected {

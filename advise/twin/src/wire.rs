@@ -24,6 +24,17 @@ const RETRANSMIT_AFTER: Duration = Duration::from_millis(200);
 /// How often it tries before the model lets the segment through: the loss of a profile is never total.
 const RETRANSMITS_MAX: u32 = 12;
 
+/// The first attempt to connect again comes after this; each next one twice as late, up to the longest, as `edge/link` has it.
+const DIAL_AFTER: Duration = Duration::from_millis(100);
+const DIAL_LONGEST: Duration = Duration::from_secs(2);
+
+/// The pause before the next attempt to connect after so many that failed; counts it.
+pub(crate) fn retry_after(failures: &mut u32) -> Duration {
+    let pause = (DIAL_AFTER * 2u32.pow((*failures).min(5))).min(DIAL_LONGEST);
+    *failures += 1;
+    pause
+}
+
 /// How a connection breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Breakage {

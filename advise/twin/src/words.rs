@@ -69,6 +69,10 @@ pub(crate) fn of_effect(effect: &Effect) -> Option<String> {
         Effect::Store { io, volume, op, read_as } => {
             format!("-> io {}: {} of volume {}", io.0, of_store_op(*op, read_as), volume.0)
         }
+        Effect::Look { io, volume, extent, read_as, .. } => {
+            let read = StoreOp::Read { extent: *extent };
+            format!("-> look {}: {} of volume {}", io.0, of_store_op(read, read_as), volume.0)
+        }
         Effect::Send(message) => format!("-> {}", of_message(message)),
         Effect::Hangup { why, refused } => format!("-> hang up, refused {refused}: {why}"),
         Effect::SaveSuperblock(record) => format!("-> save {}", of_record(record)),

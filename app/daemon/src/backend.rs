@@ -17,7 +17,7 @@ use crate::control::{Answering, Backend, Command, EventStream, Reply};
 use crate::errands::RunningErrands;
 use crate::events::Hub;
 use crate::failed::{self, Failures};
-use crate::shard::{ATTACHED, Ask, Clock};
+use crate::shard::{ATTACHED, Ask, Clock, LookAsk, NodeAsk};
 use crate::trace::Traces;
 use crate::trust::Trusted;
 use helio_api::{Accepted, ApiError, EventsRequest, RecorderDump, Status, code};
@@ -86,6 +86,16 @@ impl ShardHandle {
             let text = "the daemon stopped, or stopped serving the group, before it responded";
             ApiError::new("stopping", text, "`helio status` shows the groups and their errors")
         })
+    }
+
+    /// Looks at a group.
+    pub(crate) async fn look<T>(
+        &self,
+        group: &str,
+        make: impl FnOnce(oneshot::Sender<T>) -> LookAsk,
+    ) -> Result<T, ApiError> {
+        let group = group.to_owned();
+        self.answer(|reply| Ask::Look { group, look: make(reply) }).await
     }
 }
 
@@ -197,7 +207,7 @@ impl Daemon {
 
     async fn recorded(&self, group: String) -> Result<RecorderDump, ApiError> {
         self.known(&group)?;
-        let events = self.shard.answer(|reply| Ask::Recorder { group, reply }).await?;
+        let events = self.shard.look(&group, |reply| LookAsk::Recorder { reply }).await?;
         Ok(RecorderDump { events })
     }
 
@@ -297,7 +307,8 @@ impl Daemon {
         if let Some(group) = &group {
             self.configured(group)?;
         }
-        let (at_ms, mut groups) = self.shard.answer(|reply| Ask::Status { reply }).await?;
+        let (at_ms, mut groups) =
+            self.shard.answer(|reply| Ask::Node(NodeAsk::Status { reply })).await?;
         let mut failed = self.failures.list(at_ms);
         let asked = |name: &String| group.as_ref().is_none_or(|wanted| wanted == name);
         groups.retain(|g| asked(&g.name));
@@ -345,11 +356,11 @@ impl Daemon {
         } else {
             helio_engine::Command::Promote { force }
         };
-        let at_stake = || self.shard.answer(|reply| Ask::AtStake { group: group.clone(), reply });
+        let at_stake = || self.shard.look(&group, |reply| LookAsk::AtStake { reply });
         if force && !confirmed && !self.is_primary(&group).await? {
             // What is refused all the same needs no confirmation.
-            let ask = |reply| Ask::MayPromote { group: group.clone(), restore, reply };
-            self.shard.answer(ask).await?.map_err(of_refusal)?;
+            let look = |reply| LookAsk::MayPromote { restore, reply };
+            self.shard.look(&group, look).await?.map_err(of_refusal)?;
             let stake = at_stake().await?;
             let mut error = ApiError::new(
                 code::NEEDS_CONFIRMATION,

@@ -4,7 +4,7 @@
 
 use crate::backend::{Daemon, ShardHandle};
 use crate::config::PeerAddress;
-use crate::shard::{Ask, GroupPlan};
+use crate::shard::{Ask, GroupPlan, NodeAsk};
 use crate::{attach, hooks, names, verified};
 use std::sync::{Arc, PoisonError};
 use tokio::sync::watch;
@@ -80,7 +80,7 @@ async fn tell_alive(shard: ShardHandle) {
     let mut looks = tokio::time::interval(within / 3);
     loop {
         looks.tick().await;
-        match shard.answer(|reply| Ask::Running { reply }).await {
+        match shard.answer(|reply| Ask::Node(NodeAsk::Running { reply })).await {
             Ok(_) => sd_notify::notify(&[sd_notify::NotifyState::Watchdog])
                 .unwrap_or_else(|error| tracing::debug!(%error, "no service manager")),
             Err(error) => tracing::debug!(%error, "the shard was not asked"),

@@ -38,7 +38,7 @@ use events::Hub;
 use failed::Failures;
 use helio_driver::{Address, AnyDriver, Driver};
 use open::StateDir;
-use shard::{Ask, Clock, Listeners, Shard};
+use shard::{Ask, Clock, Listeners, NodeAsk, Shard};
 use std::io::Read;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -269,7 +269,7 @@ async fn stop_cleanly(attaches: &Arc<Attaches>, handle: &ShardHandle) -> Result<
     sd_notify::notify(&[sd_notify::NotifyState::Stopping])
         .unwrap_or_else(|error| tracing::debug!(%error, "no service manager"));
     leave(attaches).await?;
-    if handle.ask(Ask::Stop).is_err() {
+    if handle.ask(Ask::Node(NodeAsk::Stop)).is_err() {
         tracing::warn!("the shard ended unexpectedly");
     }
     Ok(())

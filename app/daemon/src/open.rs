@@ -366,5 +366,5 @@ fn open_metadata(
     let files = kept.files.into_iter().map(|(file, shown)| Ok((File::new(file)?, shown)));
     let files = files.collect::<Result<Vec<_>>>()?;
     let metadata = Metadata::new(files, kept.mirror, kept.fault);
-    Ok((metadata, Durable { superblock, hot, marks, sequence, members: Vec::new() }))
+    Ok((metadata, Durable { hot, marks, sequence, ..Durable::new(superblock) }))
 }

@@ -2,7 +2,6 @@
 //! One connection: what is to be sent, what arrived, sealed or not, and every call counted. A *congestion* is the time
 //! from a send that would have to wait until the socket takes bytes again.
 
-use crate::distribution::Distribution;
 use crate::error::LabError;
 use crate::pause::timespec;
 use crate::series::micros;
@@ -11,6 +10,7 @@ use crate::watch::{Event, Watch};
 use crate::wire::{ACK, Frame, GREETING, REPORT};
 use helio_driver::Socket;
 use helio_tls::Session;
+use helio_workload::Distribution;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};

@@ -12,10 +12,10 @@
 //! Threads that block and deadlines in poll: what is measured is the link, and a runtime would stand in between.
 //! `record` is another measurement: what a link is like by itself, over time, as weather that can be replayed.
 //!
-//! Absent on purpose: volumes, the engine, and of the link model all but the weather it replays.
+//! Absent on purpose: volumes, the engine, of the link model all but the weather it replays, and of workloads all but
+//! how values are counted by size.
 
 mod channel;
-mod distribution;
 mod error;
 mod gauge;
 mod lane;
@@ -37,7 +37,6 @@ mod watch;
 mod wire;
 
 pub use channel::Tally;
-pub use distribution::{Distribution, Line, Summary};
 pub use error::LabError;
 pub use gauge::{Gauge, LEAST_SPAN, Times, gauge};
 pub use meet::{Keys, Place, Stage};

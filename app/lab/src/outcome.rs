@@ -2,12 +2,12 @@
 //! What a run told: the same for both ends and both faces.
 
 use crate::channel::Tally;
-use crate::distribution::Distribution;
 use crate::error::LabError;
 use crate::series::{Series, micros};
 use crate::wire::{Again, Granted, Mode, Report};
 use hdrhistogram::Histogram;
 use helio_link::Figures;
+use helio_workload::Distribution;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -226,7 +226,7 @@ impl Outcome {
     /// Bytes of flushes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.counts.flushes.sum()
+        total(&self.counts.flushes)
     }
 
     /// Bytes a second at this end. A primary counts what TCP took.
@@ -258,4 +258,9 @@ impl Outcome {
 #[must_use]
 pub fn per_second(bytes: u64, span: Duration) -> f64 {
     if span.is_zero() { 0.0 } else { bytes as f64 / span.as_secs_f64() }
+}
+
+/// The sum of what was counted; the largest number if it is larger.
+pub(crate) fn total(of: &Distribution) -> u64 {
+    u64::try_from(of.sum()).unwrap_or(u64::MAX)
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a run or a search told, in our words: as text, and as JSON. Sizes and rates carry their unit; MB is 10^6.
 
-use crate::distribution::Summary;
-use crate::outcome::{End, Latencies, Outcome, Wire};
+use crate::outcome::{End, Latencies, Outcome, Wire, total};
 use crate::search::{Advice, Step};
 use crate::series::{Point, micros};
 use crate::store::{DiskResult, Trial};
 use crate::watch::Event;
 use crate::wire::{Granted, Mode};
 use helio_units::Bytes;
+use helio_workload::{Bucket, Distribution};
 use serde::Serialize;
 use std::fmt::Write;
 use std::time::Duration;
@@ -71,6 +71,48 @@ impl From<&Latencies> for Percentiles {
             p99: at(99.0),
             p999: at(99.9),
             max,
+        }
+    }
+}
+
+/// A distribution as JSON has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DistributionJson {
+    /// How many values.
+    pub count: u64,
+    /// Their sum; 2^64 - 1 if it is larger.
+    pub sum: u64,
+    /// The smallest; 0 if there is none.
+    pub min: u64,
+    /// The largest; 0 if there is none.
+    pub max: u64,
+    /// The mean, rounded down; 0 if there is none.
+    pub avg: u64,
+    /// Values one by one if there are at most eight different ones, otherwise ranges.
+    pub lines: Vec<BucketJson>,
+}
+
+/// One value or range of a distribution as JSON has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct BucketJson {
+    /// The smallest value it counts.
+    pub from: u64,
+    /// The largest.
+    pub to: u64,
+    /// How many there were.
+    pub count: u64,
+}
+
+impl From<&Distribution> for DistributionJson {
+    fn from(all: &Distribution) -> Self {
+        let bucket = |Bucket { from, to, count }| BucketJson { from, to, count };
+        Self {
+            count: all.count(),
+            sum: total(all),
+            min: all.min(),
+            max: all.max(),
+            avg: all.mean(),
+            lines: all.buckets().into_iter().map(bucket).collect(),
         }
     }
 }
@@ -165,15 +207,15 @@ pub struct OutcomeJson {
     /// Microseconds in which nothing was received since too much waited to be applied.
     pub apply_blocked_us: u64,
     /// Sizes of flushes.
-    pub flushes: Summary,
+    pub flushes: DistributionJson,
     /// Microseconds until each was shipped.
-    pub shipping_us: Summary,
+    pub shipping_us: DistributionJson,
     /// Microseconds of each congestion.
-    pub congestion_us: Summary,
+    pub congestion_us: DistributionJson,
     /// Bytes of each send call.
-    pub sends: Summary,
+    pub sends: DistributionJson,
     /// Bytes of each receive call.
-    pub receives: Summary,
+    pub receives: DistributionJson,
     /// Connections.
     pub connections: Vec<WireJson>,
     /// Milliseconds of a point of the series.
@@ -203,11 +245,11 @@ impl From<&Outcome> for OutcomeJson {
             jitter_us: micros(it.counts.jitter.mean()),
             resent_share: resent(it),
             apply_blocked_us: micros(it.counts.blocked),
-            flushes: it.counts.flushes.summary(),
-            shipping_us: it.counts.shipping.summary(),
-            congestion_us: it.tally.congestion.summary(),
-            sends: it.tally.sent.summary(),
-            receives: it.tally.received.summary(),
+            flushes: (&it.counts.flushes).into(),
+            shipping_us: (&it.counts.shipping).into(),
+            congestion_us: (&it.tally.congestion).into(),
+            sends: (&it.tally.sent).into(),
+            receives: (&it.tally.received).into(),
             connections: it.wires.iter().map(Into::into).collect(),
             slot_ms: it.counts.series.width().as_secs_f64() * 1e3,
             series: it.counts.series.points(),
@@ -264,14 +306,14 @@ pub fn outcome(it: &Outcome) -> String {
     if it.end == End::Primary {
         text += &latencies(it);
     }
-    let stuck = it.tally.congestion.summary();
+    let stuck = &it.tally.congestion;
     let _ = writeln!(
         text,
         "calls: {} sends, {} congestions of {} ms on average and {} ms at most, {} receives",
         it.tally.sent.count(),
-        stuck.count,
-        ms(stuck.avg),
-        ms(stuck.max),
+        stuck.count(),
+        ms(stuck.mean()),
+        ms(stuck.max()),
         it.tally.received.count()
     );
     it.wires.iter().for_each(|one| wire(&mut text, one, it.end));
@@ -461,18 +503,18 @@ pub fn advice(it: &Advice) -> String {
 /// A disk test as text.
 #[must_use]
 pub fn disk(trial: Trial, it: &DiskResult) -> String {
-    let (sizes, times) = (it.sizes.summary(), it.times.summary());
+    let (bytes, times) = (total(&it.sizes), &it.times);
     format!(
         "{} {} in {:.3} s, {}: {} of {} on average, {} ms on average, {} ms at least, {} ms at most\n",
         if trial == Trial::Write { "wrote" } else { "read" },
-        Bytes(sizes.sum),
+        Bytes(bytes),
         it.span.as_secs_f64(),
-        rate(crate::outcome::per_second(sizes.sum, it.span)),
-        sizes.count,
-        Bytes(sizes.avg),
-        ms(times.avg),
-        ms(times.min),
-        ms(times.max)
+        rate(crate::outcome::per_second(bytes, it.span)),
+        it.sizes.count(),
+        Bytes(it.sizes.mean()),
+        ms(times.mean()),
+        ms(times.min()),
+        ms(times.max())
     )
 }
 
@@ -484,18 +526,18 @@ pub struct DiskJson {
     /// Bytes a second.
     pub rate: f64,
     /// Bytes of each operation.
-    pub sizes: Summary,
+    pub sizes: DistributionJson,
     /// Microseconds of each.
-    pub times_us: Summary,
+    pub times_us: DistributionJson,
 }
 
 impl From<&DiskResult> for DiskJson {
     fn from(it: &DiskResult) -> Self {
         Self {
             seconds: it.span.as_secs_f64(),
-            rate: crate::outcome::per_second(it.sizes.sum(), it.span),
-            sizes: it.sizes.summary(),
-            times_us: it.times.summary(),
+            rate: crate::outcome::per_second(total(&it.sizes), it.span),
+            sizes: (&it.sizes).into(),
+            times_us: (&it.times).into(),
         }
     }
 }
@@ -511,6 +553,30 @@ pub fn mode(word: &str) -> Result<Mode, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_distribution_keeps_its_json() {
+        let mut all = Distribution::default();
+        let json = |all: &Distribution| serde_json::to_string(&DistributionJson::from(all));
+        assert_eq!(
+            json(&all).expect("it is written"),
+            r#"{"count":0,"sum":0,"min":0,"max":0,"avg":0,"lines":[]}"#
+        );
+        [5, 2, 5].into_iter().for_each(|value| all.add(value));
+        assert_eq!(
+            json(&all).expect("it is written"),
+            r#"{"count":3,"sum":12,"min":2,"max":5,"avg":4,"lines":[{"from":2,"to":2,"count":1},{"from":5,"to":5,"count":2}]}"#
+        );
+        (0..8).for_each(|_| all.add(u64::MAX));
+        (10..16).for_each(|value| all.add(value));
+        let told = DistributionJson::from(&all);
+        assert_eq!((told.sum, told.avg), (u64::MAX, ((u128::from(u64::MAX) * 8 + 87) / 17) as u64));
+        let bucket = |from, to, count| BucketJson { from, to, count };
+        assert_eq!(
+            told.lines,
+            [bucket(2, 3, 1), bucket(4, 7, 2), bucket(8, 15, 6), bucket(1 << 63, u64::MAX, 8)]
+        );
+    }
 
     #[test]
     fn a_plot_is_as_high_as_its_highest_and_nothing_is_below_the_ground() {

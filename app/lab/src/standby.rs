@@ -4,7 +4,7 @@
 use crate::channel::{Channel, STALL, Tally, wait_any};
 use crate::error::LabError;
 use crate::meet::{Place, Stage, call};
-use crate::outcome::{Counts, End, Outcome, Wire};
+use crate::outcome::{Counts, End, Outcome, Wire, total};
 use crate::pause::Waking;
 use crate::primary::{granted, worst};
 use crate::series::Series;
@@ -256,7 +256,7 @@ impl<'a> Shore<'a> {
             return Ok(());
         }
         let waiting = self.apply(bytes, now);
-        self.acknowledge(Ack { number: self.number, bytes: self.counts.flushes.sum(), waiting })?;
+        self.acknowledge(Ack { number: self.number, bytes: total(&self.counts.flushes), waiting })?;
         // The thread that receives is the one that writes, as in HADR; meanwhile TCP receives.
         self.hall.pause(self.written);
         self.make_room(bytes);
@@ -310,7 +310,7 @@ impl<'a> Shore<'a> {
         let report = Report {
             scaling: self.figures.window_scale.is_some(),
             flushes: self.number,
-            bytes: self.counts.flushes.sum(),
+            bytes: total(&self.counts.flushes),
             span: self.over.map_or(Duration::ZERO, |over| over - self.hall.began()),
             late_bytes,
             late_span,

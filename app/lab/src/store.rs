@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Disks: one that is thought up, and the test of a real one.
 
-use crate::distribution::Distribution;
 use crate::error::LabError;
 use crate::meet::Stage;
 use crate::series::micros;
 use crate::watch::Event;
 use crate::wire::MOST_FLUSH;
+use helio_workload::Distribution;
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::{read, write};
 use std::path::Path;
@@ -182,8 +182,9 @@ mod tests {
         let written = test_disk(&path, &test, &stage).expect("written");
         assert_eq!((written.sizes.count(), written.sizes.sum()), (5, 40_960));
         let test = DiskTest { trial: Trial::Read, size: 16_384, count: None, ..test };
-        let read = test_disk(&path, &test, &stage).expect("read").sizes.summary();
-        assert_eq!((read.count, read.sum, read.min, read.max), (3, 40_960, 8192, 16_384));
+        let read = test_disk(&path, &test, &stage).expect("read").sizes;
+        let told = (read.count(), read.sum(), read.min(), read.max());
+        assert_eq!(told, (3, 40_960, 8192, 16_384));
         for size in [0, MOST_FLUSH + 1, u64::MAX] {
             let test = DiskTest { trial: Trial::Write, size, count: Some(1), ..test };
             let why = test_disk(&path, &test, &stage).expect_err("no size");

@@ -128,7 +128,7 @@ fn with_keys_everything_is_sealed_and_a_stranger_hears_why_it_is_not_let_in() {
     for mode in [Mode::NearSync, Mode::Async] {
         let (one, others) = measure(&primary, &[&standby], &job(mode, 200), Duty::default());
         assert_eq!(others[0].bytes(), one.bytes());
-        assert!(one.tally.sent.sum() > one.bytes(), "records have heads of their own");
+        assert!(one.tally.sent.sum() > one.bytes().into(), "records have heads of their own");
     }
     let (stop, gone) = (AtomicBool::new(false), AtomicBool::new(false));
     let waking = Waking::told(Duration::ZERO);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Everything the engine can ask for.
 
-use crate::event::CommandId;
+use crate::event::{CommandId, Kept};
 use crate::refusal::{Denial, Refusal};
 use crate::stream::ack::AckProof;
 use alloc::boxed::Box;
@@ -12,78 +12,8 @@ use helio_format::copying::{Digest, PageBits};
 use helio_format::message::Message;
 use helio_format::superblock::Superblock;
 use helio_ledger::Chunk;
+use helio_stack::StoreOp;
 use helio_units::{Bytes, Extent, IoId, Payload, PayloadId, RequestId, VolumeIndex};
-
-/// One operation on this node's store of a volume: all that a store can do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StoreOp {
-    /// Read into a buffer that the host provides.
-    Read {
-        /// Where.
-        extent: Extent,
-    },
-    /// Write the payload.
-    Write {
-        /// Where.
-        extent: Extent,
-        /// What.
-        payload: Payload,
-        /// The bytes must be durable when it is done.
-        fua: bool,
-    },
-    /// Make the extent read as zero.
-    Zero {
-        /// Where.
-        extent: Extent,
-        /// Space may be freed.
-        punch: bool,
-        /// Durable when it is done.
-        fua: bool,
-    },
-    /// Give the space back; it reads as zero afterwards.
-    Discard {
-        /// Where.
-        extent: Extent,
-        /// Durable when it is done.
-        fua: bool,
-    },
-    /// Make everything that is done durable.
-    Flush,
-    /// Report what is allocated: whether nothing is, so that all of it reads as zero. What a store cannot report is allocated.
-    Map {
-        /// Where.
-        extent: Extent,
-    },
-}
-
-impl StoreOp {
-    /// Whether its success says that bytes are durable: a flush, or FUA, which is a write and a flush on most disks.
-    #[must_use]
-    pub const fn is_flush(&self) -> bool {
-        match self {
-            Self::Flush => true,
-            Self::Write { fua, .. } | Self::Zero { fua, .. } | Self::Discard { fua, .. } => *fua,
-            _ => false,
-        }
-    }
-
-    /// The bytes that it reads.
-    #[must_use]
-    pub const fn reads(&self) -> Option<Extent> {
-        if let Self::Read { extent } = *self { Some(extent) } else { None }
-    }
-
-    /// The bytes that it changes.
-    #[must_use]
-    pub const fn changes(&self) -> Option<Extent> {
-        match *self {
-            Self::Write { extent, .. }
-            | Self::Zero { extent, .. }
-            | Self::Discard { extent, .. } => Some(extent),
-            Self::Read { .. } | Self::Flush | Self::Map { .. } => None,
-        }
-    }
-}
 
 /// What the host reports of the bytes that were read. The store does not get this: the host derives it from a finished read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -151,6 +81,17 @@ pub enum Keep {
     },
 }
 
+impl Keep {
+    /// What [`crate::Event::Kept`] calls it.
+    #[must_use]
+    pub const fn kept(&self) -> Kept {
+        match *self {
+            Self::Hot { ticket, .. } => Kept::Hot { ticket },
+            Self::Marks { page, .. } => Kept::Marks { page },
+        }
+    }
+}
+
 /// What is done with the before-image file. One at a time, each ended by [`crate::Event::BeforeDone`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BeforeOp {
@@ -211,6 +152,20 @@ pub enum Effect {
         /// What.
         op: StoreOp,
         /// What to report of the bytes, if it is a read.
+        read_as: ReadAs,
+    },
+    /// Look at bytes that were read, report that as the end of the operation, and release them where they are not what is
+    /// reported.
+    Look {
+        /// Its name.
+        io: IoId,
+        /// On which volume.
+        volume: VolumeIndex,
+        /// Where the bytes were read.
+        extent: Extent,
+        /// The bytes.
+        payload: Payload,
+        /// What to report of them.
         read_as: ReadAs,
     },
     /// Say this to the peer, in the order of the effects; payload of items goes with it.

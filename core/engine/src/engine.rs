@@ -83,7 +83,7 @@ impl Engine {
     /// An engine that starts from what its metadata file held. `incarnation` and `seed` must be drawn anew at every start.
     #[must_use]
     pub fn new(config: Config, durable: Durable, incarnation: u64, seed: u64, now: Moment) -> Self {
-        let Durable { superblock, hot, marks, sequence, members } = durable;
+        let Durable { superblock, hot, marks, sequence, members, layers } = durable;
         let blocks = Blocks::new(&superblock, &members);
         let members = Members::look(&superblock, &members);
         let follower = Follower::new(config.volumes.len(), superblock.head);
@@ -93,7 +93,7 @@ impl Engine {
         marks.iter().for_each(|(page, bits)| resting.load(*page, bits));
         let keeping = Keeping::new(resting, Ages::starting(sequence, superblock.remembers));
         let mut engine = Self {
-            local: Local::starting(&config, &superblock, blocks, members, hot),
+            local: Local::starting(&config, &superblock, blocks, members, layers, hot),
             permit: Permit::starting(Lease::starting(&superblock, now)),
             standing,
             peer: Peer::new(now),
@@ -134,6 +134,7 @@ impl Engine {
         let paused = self.view().was_paused(now);
         self.permit.advance(now, paused, self.peer.session_mut(), &mut self.turn);
         self.take(event);
+        self.store_done(None);
         self.begin_record();
         self.turn.swap(effects);
     }
@@ -150,7 +151,7 @@ impl Engine {
                 Some(primary) => primary.request(request, local, permit, turn),
                 None => turn.deny_not_primary(request),
             },
-            Event::StoreDone { io, outcome } => self.store_done(io, outcome),
+            Event::StoreDone { io, outcome } => self.store_done(Some((io, outcome))),
             Event::SuperblockSaved { ok, sequence } => self.superblock_saved(ok, sequence),
             Event::Kept { kept, ok, sequence } => {
                 record.keeping_mut().ages_mut().changed(sequence);
@@ -208,8 +209,9 @@ impl Engine {
         }
     }
 
-    pub(crate) fn store_done(&mut self, io: IoId, outcome: StoreOutcome) {
-        let mut first = self.local.ended(io, outcome);
+    /// An operation on the store ended, and maybe others with it.
+    pub(crate) fn store_done(&mut self, ended: Option<(IoId, StoreOutcome)>) {
+        let mut first = ended.and_then(|(io, outcome)| self.local.ended(io, outcome));
         while let Some((io, outcome)) = first.take().or_else(|| self.local.next_ended()) {
             let ok = !matches!(outcome, StoreOutcome::Failed(_));
             match (self.local.finish_io(io, ok), &mut self.standing) {
@@ -263,6 +265,9 @@ impl Engine {
                     &mut self.local,
                     &mut self.turn,
                 ),
+                (Purpose::Layer { name, flushes }, _) => {
+                    self.local.layer_ended((name, flushes), outcome, &mut self.turn);
+                }
                 (Purpose::Cover(volume), _) => {
                     self.standing.cover_flushed(volume, &outcome, &mut self.local, &mut self.turn)
                 }
@@ -275,6 +280,8 @@ impl Engine {
         self.turn.swap(effects);
         let paused = self.view().was_paused(now);
         self.permit.advance(now, paused, self.peer.session_mut(), &mut self.turn);
+        self.local.tick_layers(&mut self.turn);
+        self.store_done(None);
         self.local.members_mut().tell_foreign(&mut self.turn);
         if self.standing.leads() {
             self.lead();
@@ -502,7 +509,8 @@ impl View<'_> {
         let verify =
             verify.map_or(Moment::NEVER, |p| p.verify_deadline(self.resync.verify(), self.turn));
         let copier = self.standing.primary().map_or(Moment::NEVER, copying);
-        let work = follower.min(copier).min(self.keep_deadline());
+        let own = self.local.layers_deadline().min(self.keep_deadline());
+        let work = follower.min(copier).min(own);
         let pause = Pause::deadline(
             self.standing.leads(),
             self.turn.now(),

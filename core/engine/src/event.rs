@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Everything the engine can be told.
 
-use crate::refusal::StoreFault;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -10,6 +9,7 @@ use helio_format::copying::{Digest, PageBits};
 use helio_format::message::Message;
 use helio_format::superblock::Superblock;
 use helio_ledger::BeforeKept;
+use helio_stack::{Stack, StoreFault};
 use helio_units::{
     Bytes, Extent, Generation, IoId, Mode, Moment, Payload, Rate, RequestId, VolumeIndex, WallTime,
 };
@@ -252,6 +252,23 @@ pub struct Durable {
     pub sequence: u64,
     /// What each volume lies on.
     pub members: Vec<MemberFound>,
+    /// The layers between the engine and its members, as the host composed them.
+    pub layers: Stack,
+}
+
+impl Durable {
+    /// That record, and nothing else.
+    #[must_use]
+    pub fn new(superblock: Superblock) -> Self {
+        Self {
+            superblock,
+            hot: Vec::new(),
+            marks: Vec::new(),
+            sequence: 0,
+            members: Vec::new(),
+            layers: Stack::default(),
+        }
+    }
 }
 
 /// Everything the engine can be told.

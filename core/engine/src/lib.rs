@@ -38,17 +38,18 @@ pub use config::{
     Config, HOT_EXTENTS, ITEM_BYTES_MAX, OnError, QUEUE_BYTES_MOST, QUEUE_BYTES_SNDR,
     QUEUE_ITEMS_SNDR, QUEUE_PRODUCTS, QueueConfig, REGION, SafeCopy, WhenFull, automatic_bound,
 };
-pub use effect::{Answer, BeforeOp, Done, Effect, Keep, Loudness, Note, ReadAs, StoreOp};
+pub use effect::{Answer, BeforeOp, Done, Effect, Keep, Loudness, Note, ReadAs};
 pub use engine::Engine;
 pub use event::{
     BeforeOutcome, Command, CommandId, Durable, Event, Kept, MemberFound, Operation, Request, Run,
     StoreOutcome, VerifyMemory, VerifyWish,
 };
 pub use helio_copy::ResyncConfig;
+pub use helio_stack::{Stack, StoreFault, StoreOp};
 pub use lead::Lag;
 pub use lead::status::SyncStatus;
 pub use peer::lease::{HOLD_MAX, HOLD_MIN};
-pub use refusal::{Denial, Refusal, StoreFault};
+pub use refusal::{Denial, Refusal};
 pub use resync::digest::digest_piece;
 pub use resync::verified::Verified;
 pub use resync::verify::{LISTED_MAX, RunStatus, VerifyPass, VerifyStatus, VolumeVerify};

@@ -25,6 +25,11 @@ pub(crate) enum Purpose {
     Leave(VolumeIndex),
     /// A flush that lets hot extents go.
     Cover(VolumeIndex),
+    /// A layer of the store stack asked for it, under that name. `flushes`: its failure leaves more than itself in doubt.
+    Layer {
+        name: u64,
+        flushes: bool,
+    },
 }
 
 /// What the follower asks of the store.

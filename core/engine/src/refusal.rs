@@ -3,31 +3,7 @@
 
 use alloc::format;
 use alloc::string::String;
-use core::fmt;
-
-/// How a store failed, as it reported it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StoreFault {
-    /// The device cannot read or write there (EIO).
-    Io,
-    /// The file system is full (ENOSPC).
-    NoSpace,
-    /// Fewer bytes were moved than asked for.
-    Short,
-    /// Another error number.
-    Other(i32),
-}
-
-impl fmt::Display for StoreFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Io => f.write_str("I/O error (EIO)"),
-            Self::NoSpace => f.write_str("no space left on the disk (ENOSPC)"),
-            Self::Short => f.write_str("the disk transferred fewer bytes than requested"),
-            Self::Other(errno) => write!(f, "error number {errno} from the disk"),
-        }
-    }
-}
+use helio_stack::StoreFault;
 
 /// Why a client's request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@
 //! * [`slots`], [`disk`]: aligned buffers, and a ring that moves them between memory and one file.
 //! * [`wire`], [`intake`]: a stream socket that is tried and not waited for, and messages out of it.
 //! * [`drive`]: the loop around them: try everything, spin for a while, sleep in the ring.
-//! * [`handshake`], [`leg`], [`serve`]: NBD's handshake, the second leg's messages, and the server of both.
+//! * [`leg`], [`serve`]: the second leg's messages, and the server of both ceilings.
 //!
 //! Absent on purpose: error recovery, several connections, anything that keeps data safe. A ceiling does as little
 //! as possible.
@@ -16,7 +16,6 @@ pub mod closed;
 pub mod disk;
 pub mod drive;
 pub mod gauge;
-pub mod handshake;
 pub mod intake;
 pub mod leg;
 pub mod load;

@@ -7,8 +7,8 @@
 #![allow(unsafe_code)]
 
 use helio_engine::{
-    Command, CommandId, Config, Durable, Effect, Engine, Event, Keep, Kept, Operation, QueueConfig,
-    ReadAs, Request, ResyncConfig, Run, StoreOutcome, digest_piece,
+    Command, CommandId, Config, Durable, Effect, Engine, Event, Operation, QueueConfig, ReadAs,
+    Request, ResyncConfig, Run, StoreOutcome, digest_piece,
 };
 use helio_format::message::Message;
 use helio_format::superblock::Superblock;
@@ -76,13 +76,7 @@ impl Node {
             hold: Duration::ZERO,
         };
         let superblock = Superblock::new("db", name, vec![VOLUME.0]);
-        let durable = Durable {
-            superblock,
-            hot: Vec::new(),
-            marks: Vec::new(),
-            sequence: 0,
-            members: Vec::new(),
-        };
+        let durable = Durable::new(superblock);
         let engine = Engine::new(config, durable, name.len() as u64, 7, Moment::ZERO);
         Self { engine, effects: Vec::with_capacity(1024), spent: Duration::ZERO, allocations: 0 }
     }
@@ -160,10 +154,7 @@ impl Pair {
                 self.moved.push((n, Event::SuperblockSaved { ok: true, sequence: 1 }));
             }
             Effect::Keep(keep) => {
-                let kept = match keep {
-                    Keep::Hot { ticket, .. } => Kept::Hot { ticket },
-                    Keep::Marks { page, .. } => Kept::Marks { page },
-                };
+                let kept = keep.kept();
                 self.moved.push((n, Event::Kept { kept, ok: true, sequence: 1 }));
             }
             Effect::Hangup { why, .. } => {
@@ -171,7 +162,16 @@ impl Pair {
                 self.moved.push((1 - n, Event::Disconnected { why }));
             }
             Effect::Reply { .. } => self.answered += 1,
-            _ => {}
+            // Payloads are only names here, no operator sends commands, and no layer preserves an older image.
+            Effect::Release(_)
+            | Effect::PauseReceiving(_)
+            | Effect::Before(_)
+            | Effect::Look { .. }
+            | Effect::AskHook
+            | Effect::DismissClients
+            | Effect::CommandDone { .. }
+            | Effect::Note(_)
+            | Effect::Stopped => {}
         }
     }
 

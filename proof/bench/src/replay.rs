@@ -4,14 +4,12 @@
 //! What is late is asked as soon as it may be, as the forecast's application does. One thread asks and hears, and takes
 //! whatever is due or there at once: in a burst the application must not be what is measured.
 
-use crate::handshake;
 use crate::wire::{Gather, Wire, answered};
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use helio_nbd::codec::{Cookie, RequestHeader, SimpleReply, command};
 use helio_twin::Spread;
 use helio_workload::{Kind, Request, Workload};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -49,13 +47,12 @@ pub fn wait_until(due: Instant) {
 /// # Errors
 /// The server refuses, hangs up, or answers with an error.
 pub fn replay(socket: &Path, export: &str, workload: &Workload, depth: usize) -> Result<Seen> {
-    let mut stream = UnixStream::connect(socket).context("no server listens")?;
-    handshake::connect(&mut stream, export)?;
+    let (wire, _) = Wire::open(socket, export)?;
     let Some(first) = workload.requests().first() else { bail!("nothing is asked") };
     let longest = workload.requests().iter().map(|request| request.extent.length).max();
     let began = Instant::now();
     let replay = Replay {
-        wire: Wire::new(stream.into()),
+        wire,
         left: workload.requests(),
         began,
         payload: (0..longest.unwrap_or(0)).map(|at| ((at * 31) >> 3) as u8 | 1).collect(),

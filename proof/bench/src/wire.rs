@@ -4,11 +4,15 @@
 
 use anyhow::{Context, Result, bail};
 use helio_nbd::codec::{SimpleReply, magic};
+use helio_nbd::{Client, ClientOptions, Form};
+use helio_units::Bytes;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, sendmsg};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 
 /// One connection.
 #[derive(Debug)]
@@ -25,6 +29,19 @@ impl Wire {
     #[must_use]
     pub fn new(socket: OwnedFd) -> Self {
         Self { socket, readable: true, blocked: false }
+    }
+
+    /// Connects to an NBD server's Unix socket and opens `export` with simple replies. Returns the export's size, too.
+    ///
+    /// # Errors
+    /// No server listens, or it refuses the export.
+    pub fn open(socket: &Path, export: &str) -> Result<(Self, Bytes)> {
+        let stream = UnixStream::connect(socket)
+            .with_context(|| format!("cannot connect to {}", socket.display()))?;
+        let options = ClientOptions { form: Form::Simple, ..ClientOptions::default() };
+        // The client has its own handle and goes: a server sends nothing between the handshake and the first request.
+        let client = Client::over_unix_with(stream.try_clone()?, export, options)?;
+        Ok((Self::new(stream.into()), client.size()))
     }
 
     /// The socket, to be polled.

@@ -223,13 +223,7 @@ mod tests {
             hot_extents: helio_engine::HOT_EXTENTS,
         };
         let superblock = Superblock::new("db", "paris", [1 << 20].into());
-        let durable = helio_engine::Durable {
-            superblock,
-            hot: Vec::new(),
-            marks: Vec::new(),
-            sequence: 0,
-            members: Vec::new(),
-        };
+        let durable = helio_engine::Durable::new(superblock);
         let mut engine = Engine::new(config, durable, 1, 1, Moment::ZERO);
         engine.handle(Moment::ZERO, event, &mut Vec::new());
         engine.view().records()[0].to_string()

@@ -102,6 +102,8 @@ struct Stage<'a> {
     driver: Driver,
     calm: Duration,
     breaking: Duration,
+    /// Until then layers fail.
+    layers_fail: Moment,
     counts: Counts,
     journal: Vec<Happening>,
     story: Option<Story<'a>>,
@@ -119,12 +121,15 @@ pub fn run(telling: &Telling, story: Option<Story<'_>>) -> Verdict {
     }
     scenario.clocks_differ &= !telling.without.contains(&Kind::Clock);
     let cluster = scenario.cluster(&dice, story.is_some());
+    let layered = Side::BOTH.iter().any(|side| !cluster.node(*side).layers.is_empty());
+    let layers_fail = if layered { Moment::ZERO + scenario.layers_fail } else { Moment::ZERO };
     let mut stage = Stage {
         oracle: Oracle::new(&cluster, scenario.volumes.len()),
         client: Client::new(&scenario, &dice),
         driver: Driver::new(&dice, telling),
         calm: scenario.calm,
         breaking: scenario.breaking,
+        layers_fail,
         counts: Counts::default(),
         journal: Vec::new(),
         cluster,
@@ -175,7 +180,10 @@ impl Stage<'_> {
             self.driver.at(Moment::ZERO + peace, Act::Misfortune);
         }
         let until = Moment::ZERO + self.breaking;
-        self.advance(until, |stage| Ok(stage.client.is_done() && stage.driver.scripted == 0))?;
+        self.advance(until, |stage| {
+            let over = stage.client.is_done() && stage.driver.scripted == 0;
+            Ok(over && stage.cluster.now() >= stage.layers_fail)
+        })?;
         self.client.retire(&mut self.cluster);
         self.mend();
         let until = self.cluster.now() + MENDED_WITHIN;

@@ -7,10 +7,11 @@ use helio_engine::{
     Config, OnError, QUEUE_ITEMS_SNDR, QueueConfig, ResyncConfig, SafeCopy, WhenFull,
 };
 use helio_netmodel::{Dice, Ppm, Profile};
+use helio_stack::{Faults, Layer, Odds, Pass, Stack};
 use helio_twin::{
     BLOCK, Before, Clock, Cluster, Disk, Latency, Metadata, Node, Place, Side, Stamp, Wire,
 };
-use helio_units::{Bytes, Items, Mode, Rate};
+use helio_units::{Bytes, Items, Mode, Moment, Rate};
 
 /// Stamps of what lay on the disks before the story; requests never get that far.
 pub(crate) const FOREIGN: u64 = 1 << 60;
@@ -34,6 +35,8 @@ pub(crate) struct Scenario {
     pub(crate) clocks_differ: bool,
     /// Things break for so long at most.
     pub(crate) breaking: Duration,
+    /// Layers fail for so long.
+    pub(crate) layers_fail: Duration,
 }
 
 /// Sectors of a disk, in bytes.
@@ -136,6 +139,7 @@ impl Scenario {
             calm,
             clocks_differ,
             breaking,
+            layers_fail: span(&mut dice.split("layers"), millis(1000), BREAKING / 4),
         }
     }
 
@@ -184,12 +188,38 @@ impl Scenario {
                 let drift = pick(&mut own, &DRIFTS);
                 node.clock = Clock::new(Duration::from_millis(own.below(1 << 40)), drift);
             }
+            let mended = node.clock.read(Moment::ZERO + self.layers_fail);
+            node.layers = layers(&mut own.split("layers"), mended);
             node
         };
         let nodes = [node(Side::Paris), node(Side::Lyon)];
         let wire = Wire::new(&self.profile, self.socket, dice);
         Cluster::new(nodes, wire, dice, telling)
     }
+}
+
+/// What stands between an engine and its disk: in a quarter of the nodes a layer that delays, which in half of these fails, too,
+/// until things are mended; and maybe the layer that does nothing, above or below it. What a layer neither delays nor fails has
+/// a witness on the disk: an oracle compares when a write reached the disk with when it was sent, and takes a block that could not
+/// be read for a rotten one.
+fn layers(dice: &mut Dice, mended: Moment) -> Stack {
+    if !dice.chance(1, 4) {
+        return Stack::default();
+    }
+    let longest = span(dice, micros(20), millis(5));
+    let mut odds = Odds { waits: 300, longest, until: mended, ..Odds::NONE };
+    if dice.chance(1, 2) {
+        let rare = |dice: &mut Dice| pick(dice, &[0, 1, 2]);
+        odds.lost = rare(dice);
+        odds.flush = rare(dice);
+    }
+    let faults: Box<dyn Layer> = Box::new(Faults::new(dice.next_u64(), odds, BLOCK));
+    let pass = || -> Box<dyn Layer> { Box::new(Pass::default()) };
+    Stack::new(match dice.below(3) {
+        0 => vec![faults],
+        1 => vec![pass(), faults],
+        _ => vec![faults, pass()],
+    })
 }
 
 /// Mostly a consistent image is kept, half of the time with a bound that some updates pass in their middle.

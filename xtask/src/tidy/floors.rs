@@ -8,12 +8,13 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 /// The crates that are told and never look: `#![no_std]`.
-const PURE: [&str; 10] = [
+const PURE: [&str; 11] = [
     "words/units",
     "words/format",
     "core/plant",
     "core/bitmap",
     "core/copy",
+    "core/stack",
     "core/recovery",
     "core/ledger",
     "core/engine",
@@ -22,13 +23,17 @@ const PURE: [&str; 10] = [
 ];
 
 /// Which rooms of the core each of them may use.
-const CORE: [(&str, &[&str]); 6] = [
+const CORE: [(&str, &[&str]); 7] = [
     ("core/plant", &[]),
     ("core/bitmap", &["core/plant"]),
     ("core/copy", &["core/bitmap"]),
+    ("core/stack", &[]),
     ("core/recovery", &["core/plant"]),
     ("core/ledger", &[]),
-    ("core/engine", &["core/plant", "core/bitmap", "core/copy", "core/recovery", "core/ledger"]),
+    (
+        "core/engine",
+        &["core/plant", "core/bitmap", "core/copy", "core/stack", "core/recovery", "core/ledger"],
+    ),
 ];
 
 /// Third-party crates a pure crate may use, with the features it may ask for. `no_std` does not reach

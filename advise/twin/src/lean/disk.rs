@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A disk as service times, lanes and a bandwidth.
 
-use crate::perform::Io;
 use core::cmp::Reverse;
 use core::num::NonZeroU32;
 use core::time::Duration;
@@ -58,66 +57,25 @@ pub struct DiskModel {
     pub bandwidth: Option<Rate>,
 }
 
+/// A disk at work.
 #[derive(Debug)]
-struct UnderWay {
-    at: Moment,
-    io: Io,
-}
-
-impl PartialEq for UnderWay {
-    fn eq(&self, other: &Self) -> bool {
-        (self.at, self.io.io) == (other.at, other.io.io)
-    }
-}
-
-impl Eq for UnderWay {}
-
-impl PartialOrd for UnderWay {
-    fn partial_cmp(&self, other: &Self) -> Option<core::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for UnderWay {
-    fn cmp(&self, other: &Self) -> core::cmp::Ordering {
-        (self.at, self.io.io).cmp(&(other.at, other.io.io))
-    }
-}
-
-/// A disk at work; what it can have under way is bounded by what the engine asks for.
-#[derive(Debug)]
-pub(super) struct Disk {
+pub struct Disk {
     model: DiskModel,
     /// When each lane is free again.
     lanes: BinaryHeap<Reverse<Moment>>,
     /// When everything begun has been moved.
     moved: Moment,
-    under_way: BinaryHeap<Reverse<UnderWay>>,
     dice: Dice,
 }
 
 impl Disk {
     pub(super) fn new(model: DiskModel, dice: Dice) -> Self {
         let lanes = (0..model.lanes.get()).map(|_| Reverse(Moment::ZERO)).collect();
-        Self { model, lanes, moved: Moment::ZERO, under_way: BinaryHeap::new(), dice }
+        Self { model, lanes, moved: Moment::ZERO, dice }
     }
 
-    /// When the next operation ends.
-    pub(super) fn next(&self) -> Moment {
-        self.under_way.peek().map_or(Moment::NEVER, |Reverse(first)| first.at)
-    }
-
-    /// Takes the operation that ends first.
-    pub(super) fn end(&mut self) -> Option<Io> {
-        self.under_way.pop().map(|Reverse(first)| first.io)
-    }
-
-    pub(super) fn begin(&mut self, now: Moment, io: Io) {
-        let at = self.busy(now, io.op);
-        self.under_way.push(Reverse(UnderWay { at, io }));
-    }
-
-    fn busy(&mut self, now: Moment, op: StoreOp) -> Moment {
+    /// Begins an operation. Returns when it ends.
+    pub(super) fn begin(&mut self, now: Moment, op: StoreOp) -> Moment {
         let DiskModel { read, write, flush, .. } = self.model;
         let (first, also, bytes) = match op {
             StoreOp::Write { extent, fua, .. } => (write, fua.then_some(flush), extent.length),
@@ -161,8 +119,6 @@ impl Disk {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use helio_engine::ReadAs;
-    use helio_units::{IoId, VolumeIndex};
 
     const MS: Duration = Duration::from_millis(1);
 
@@ -187,22 +143,11 @@ mod tests {
         }
     }
 
-    fn flush(io: u64) -> Io {
-        let (volume, op, read_as) = (VolumeIndex(0), StoreOp::Flush, ReadAs::Bytes);
-        Io { io: IoId(io), volume, op, read_as }
-    }
-
     #[test]
     fn lanes_work_at_once_and_what_is_too_much_waits() {
         let mut disk = Disk::new(model(2, None), Dice::new(1));
-        for io in 0..4 {
-            disk.begin(Moment::ZERO, flush(io));
-        }
-        let mut ends = Vec::new();
-        while disk.next() < Moment::NEVER {
-            ends.push(disk.next().0 / 1_000_000);
-            disk.end();
-        }
+        let ends: Vec<u64> =
+            (0..4).map(|_| disk.begin(Moment::ZERO, StoreOp::Flush).0 / 1_000_000).collect();
         assert_eq!(ends, [1, 1, 2, 2]);
     }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The lean pair: two real engines whose operations only take their time, for forecasts over millions of writes.
 //!
-//! Where [`Cluster`](crate::Cluster) keeps what every block holds, so that an oracle can compare, this keeps one bit
-//! per block: whether the copies differ there. Nodes never die here; links do. What costs time is modelled:
+//! Its host is that of [`Cluster`](crate::Cluster), without content: one bit per block, whether the copies differ there. Nodes never die
+//! here; links do. What costs time is modelled:
 //!
 //! ```text
 //!  request ─> inbox ─(a turn: base + per event + per byte)─> engine ─┬─> disk (service times, lanes, bandwidth)
@@ -14,14 +14,15 @@
 //! Known to be coarse: a block that was written twice within the queue counts as equal once the first of the two is
 //! applied; and flushes do not make a disk's writes slower.
 
-mod content;
 mod course;
+mod differing;
 mod disk;
 mod figures;
-mod node;
+mod link;
 mod pair;
-mod perform;
 mod records;
+mod shard;
+mod sizes;
 mod socket;
 mod work;
 

@@ -1,28 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The pair: what is due next, and who takes it.
 
-use super::content::Differing;
-use super::disk::DiskModel;
+use super::disk::{Disk, DiskModel};
 use super::figures::{Figures, Outcome, Sample};
-use super::node::Node;
-use super::socket::{LinkModel, Way};
+use super::link::Link;
+use super::records::Records;
+use super::shard::Shard;
+use super::sizes::{Count, Sizes, Timer};
+use super::socket::LinkModel;
 use super::work::Work;
 use crate::Side;
+use crate::host::Host;
+use crate::node::Node;
 use core::fmt;
 use core::time::Duration;
-use helio_engine::{Command, CommandId, Config, Effect, Event, Status};
-use helio_netmodel::{Dice, Outage, Profile};
-use helio_units::{Extent, Items, Moment, Sequence, State, VolumeIndex};
+use helio_engine::{Command, CommandId, Config, Event, Status, View};
+use helio_netmodel::Dice;
+use helio_units::{Bytes, Items, Moment, Sequence, State};
 use helio_workload::Request;
-use std::collections::VecDeque;
 
+/// The one that clients use.
+const PRIMARY: Side = Side::Paris;
 /// The two must mirror each other within that long.
 const BEGIN_WITHIN: Duration = Duration::from_secs(600);
 /// Greeting takes a few round trips and the time of the records.
 const GREETED_AFTER: Duration = Duration::from_secs(2);
-/// How often the sockets' figures are told.
-pub(super) const MEASURE_EVERY: Duration = Duration::from_secs(1);
-
 /// What a shard's work costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Processor {
@@ -102,37 +104,8 @@ impl core::error::Error for Stuck {}
 /// Two nodes in virtual time that mirror each other.
 #[derive(Debug)]
 pub struct Pair {
-    pub(super) config: PairConfig,
-    pub(super) now: Moment,
-    pub(super) nodes: [Node; 2],
-    pub(super) ways: [Way; 2],
-    /// The next attempt to connect, and how many failed.
-    pub(super) dial: Moment,
-    pub(super) failures: u32,
-    /// The connection under way stands then.
-    pub(super) stands: Moment,
-    /// When a side hears that the other one hung up.
-    pub(super) parted: [Moment; 2],
-    pub(super) measure: Moment,
-    /// When the run began, and at which moment of the workload.
-    laid: [Moment; 2],
-    /// When the link becomes another.
-    turn: Moment,
-    pub(super) differing: Differing,
-    /// What the primary wrote and its peer has not, while order is kept.
-    pub(super) owed: VecDeque<(VolumeIndex, Extent)>,
-    /// Marks took the place of the queue.
-    pub(super) order_lost: bool,
-    /// Both disks are still empty.
-    pub(super) young: bool,
-    /// Payloads made; and how many of them are held.
-    pub(super) payloads: u64,
-    pub(super) held: i64,
-    pub(super) effects: Vec<Effect>,
-    pub(super) events: Vec<Event>,
-    pub(super) scratch: Vec<u8>,
-    pub(super) replies: Vec<(helio_units::RequestId, bool)>,
-    pub(super) handled: u64,
+    host: Host<Sizes>,
+    config: PairConfig,
 }
 
 impl Pair {
@@ -142,183 +115,122 @@ impl Pair {
     /// They do not come to that.
     pub fn new(config: PairConfig) -> Result<Self, Stuck> {
         let dice = Dice::new(config.seed);
-        let nodes = Side::BOTH.map(|side| Node::new(side, &config, &dice));
-        // Outages belong to runs.
-        let whole = |profile: &Profile| Profile { outages: Vec::new(), ..profile.clone() };
-        let (forth, back) = (whole(&config.link.forth), whole(&config.link.back));
-        let transport = config.link.transport;
-        let ways = [
-            Way::new(&forth, &back, transport, dice.split("forth")),
-            Way::new(&back, &forth, transport, dice.split("back")),
-        ];
-        let mut pair = Self {
-            config,
-            now: Moment::ZERO,
-            nodes,
-            ways,
-            dial: Moment::ZERO,
-            failures: 0,
-            stands: Moment::NEVER,
-            parted: [Moment::NEVER; 2],
-            measure: Moment::NEVER,
-            laid: [Moment::ZERO; 2],
-            turn: Moment::NEVER,
-            differing: Differing::default(),
-            owed: VecDeque::new(),
-            order_lost: true,
-            young: true,
-            payloads: 1 << 40,
-            held: 0,
-            effects: Vec::new(),
-            events: Vec::new(),
-            scratch: Vec::new(),
-            replies: Vec::new(),
-            handled: 0,
-        };
+        let nodes = Side::BOTH.map(|side| node(side, &config, &dice));
+        let link = Link::new(config.link.clone(), &dice);
+        let mut pair = Self { host: Host::with(nodes, link, Sizes::new(config.processor)), config };
         pair.begin()?;
         Ok(pair)
     }
 
     fn begin(&mut self) -> Result<(), Stuck> {
-        let until = self.now + BEGIN_WITHIN;
-        while !self.nodes.iter().all(|node| node.connected) {
+        for timer in [Timer::Dial, Timer::Turn(Side::Paris), Timer::Turn(Side::Lyon)] {
+            self.host.set_timer(timer, Moment::ZERO);
+        }
+        let until = self.now() + BEGIN_WITHIN;
+        while !self.host.nodes.iter().all(|node| node.process.connected) {
             if !self.step(until) {
                 return Err(self.stuck());
             }
         }
         // They greet each other before one of them leads.
-        let greeted = self.now + GREETED_AFTER + self.round_trip() * 4;
+        let greeted = self.now() + GREETED_AFTER + self.host.wire.round_trip() * 4;
         while self.step(greeted) {}
         let command =
             Event::Command { id: CommandId(1), command: Command::Promote { force: false } };
-        self.nodes[0].tell(self.now, command);
+        self.host.inbox(PRIMARY, command);
         while !self.is_level() {
             if !self.step(until) {
                 return Err(self.stuck());
             }
         }
-        self.young = false;
+        self.host.content.young = false;
         Ok(())
     }
 
     fn stuck(&self) -> Stuck {
-        let Status { state, reason, .. } = self.nodes[0].engine.view().status(self.now);
+        let Status { state, reason, .. } = self.status();
         Stuck { state, reason }
+    }
+
+    fn now(&self) -> Moment {
+        self.host.now
+    }
+
+    fn primary(&self) -> View<'_> {
+        let engine = self.host.node(PRIMARY).engine.as_ref();
+        engine.expect("processes do not end here").view()
+    }
+
+    fn status(&self) -> Status {
+        self.primary().status(self.now())
     }
 
     /// The copies are level and order is kept.
     #[must_use]
     pub fn is_level(&self) -> bool {
-        self.nodes[0].engine.view().state() == State::Replicating
+        self.primary().state() == State::Replicating
     }
 
     /// Payloads that the engines hold: none once everything is durable on both nodes.
     #[must_use]
     pub fn held(&self) -> i64 {
-        self.held
+        self.host.nodes.iter().map(|node| node.pool.held()).sum()
     }
 
     /// Blocks that differ between the copies, as far as they are known apart.
     #[must_use]
     pub fn differing(&self) -> u64 {
-        self.differing.count()
+        self.host.content.differing.count()
     }
 
     /// Lets time pass without requests.
     pub fn pass(&mut self, span: Duration) {
-        let until = self.now + span;
-        while self.step(until) {}
-        self.now = until;
-        self.handled = 0;
+        self.host.run_until(self.now() + span);
+        self.host.content.handled = 0;
     }
 
     /// What is due next.
     fn next(&self) -> Moment {
-        let nodes = self.nodes[0].next().min(self.nodes[1].next());
-        let ways = self.ways.iter().map(|way| way.next_arrival().min(way.next_pump()));
-        let parted = self.parted[0].min(self.parted[1]);
-        let link = self.dial.min(self.stands).min(parted).min(self.measure).min(self.turn);
-        ways.fold(nodes.min(link), Moment::min)
+        self.host.next_at().unwrap_or(Moment::NEVER)
     }
 
     /// Takes what is due next, unless that is behind `until`. Returns whether anything was.
-    pub(super) fn step(&mut self, until: Moment) -> bool {
-        let at = self.next();
-        if at > until || at == Moment::NEVER {
-            return false;
-        }
-        self.now = self.now.max(at);
-        if self.turn <= self.now {
-            self.lay();
-        }
-        self.link_due();
-        for side in Side::BOTH {
-            self.way_due(side);
-        }
-        for side in Side::BOTH {
-            self.node_due(side);
-        }
-        true
-    }
-
-    /// Gives the link what holds now: the outages of the run, and the weather of its moment.
-    fn lay(&mut self) {
-        let [now, begin] = self.laid;
-        let link = &self.config.link;
-        let mut lines = [&link.forth, &link.back].map(|profile| {
-            let shifted = |at: Moment| now + at.since(begin);
-            let of_run = profile.outages.iter().filter(|outage| outage.to > begin);
-            let outages = of_run.map(|o| Outage { from: shifted(o.from), to: shifted(o.to) });
-            Profile { outages: outages.collect(), ..profile.clone() }
-        });
-        if let Some(course) = &link.course {
-            let (row, ends) = course.at(begin.since(Moment::ZERO) + self.now.since(now));
-            let begun = begin.since(Moment::ZERO);
-            self.turn = ends.map_or(Moment::NEVER, |at| now + at.saturating_sub(begun));
-            for (line, (profile, passes)) in lines.iter_mut().zip(course.profiles(row)) {
-                let mut outages = core::mem::take(&mut line.outages);
-                if !passes {
-                    outages.push(Outage { from: self.now, to: self.turn });
-                }
-                *line = Profile { outages, ..profile };
-            }
-        }
-        let [there, back] = lines;
-        self.ways[0].set_profile(&there, back.delay, self.now);
-        self.ways[1].set_profile(&back, there.delay, self.now);
+    fn step(&mut self, until: Moment) -> bool {
+        self.host.next_at().is_some_and(|at| at <= until) && self.host.step()
     }
 
     /// Runs a part of a workload.
     pub fn run(&mut self, run: &Run<'_>) -> Figures {
-        self.laid = [self.now, run.begin];
-        self.lay();
-        let shifted = |at: Moment| self.now + at.since(run.begin);
+        let begun = self.now();
+        self.host.begin_run(run.begin);
+        let shifted = |at: Moment| begun + at.since(run.begin);
         let outages = self.config.link.forth.outages.iter().filter(|outage| outage.to > run.begin);
         let healed = outages.map(|outage| shifted(outage.to)).max();
         let mut healing = healed.map(|at| Healing { at, upto: None });
-        let (begun, carried) = (self.now, self.carried());
+        let carried = self.host.wire.carried();
         let mut work = Work::new(run, begun, self.config.depth, self.config.client);
         let end = begun + run.end.since(run.begin);
         let until = end + run.patience;
         let mut sample = work.measured_from();
-        let before = self.nodes[0].engine.view().status(self.now).queue;
+        let before = self.status().queue;
         loop {
-            let due = self.next().min(work.next().max(self.now)).min(sample);
+            let (next, asked) = (self.next(), work.next());
+            let due = next.min(asked.max(self.now())).min(sample);
             if due > until || due == Moment::NEVER {
                 break;
             }
-            if due >= sample && self.next() > sample && work.next() > sample {
-                self.now = self.now.max(sample);
+            if due >= sample && next > sample && asked > sample {
+                self.host.pass_to(sample);
                 self.look(&mut work, begun);
                 sample = sample + run.every;
-                let over = self.now >= end && work.is_over() && self.is_level();
+                let over = self.now() >= end && work.is_over() && self.is_level();
                 if over && (healed.is_none() || work.figures.level_after.is_some()) {
                     break;
                 }
                 continue;
             }
-            if work.next() <= self.next() {
-                self.now = self.now.max(work.next());
+            if asked <= next {
+                self.host.pass_to(asked);
                 self.make(&mut work);
             } else {
                 self.step(until);
@@ -328,61 +240,58 @@ impl Pair {
         self.sum_up(work, before.map_or(0, |queue| queue.throttled), carried)
     }
 
-    fn carried(&self) -> [u64; 2] {
-        [0, 1].map(|n| self.ways[n].carried.0)
-    }
-
     /// Hands over requests that are due.
     fn make(&mut self, work: &mut Work<'_>) {
-        while work.next() <= self.now
-            && let Some(request) = work.make(self.now)
+        let now = self.now();
+        while work.next() <= now
+            && let Some(request) = work.make(now, &mut self.host.node_mut(PRIMARY).pool)
         {
             if let helio_engine::Operation::Write { payload, .. } = request.operation {
-                self.held += 1;
-                self.nodes[0].moved += u64::from(payload.length);
+                self.host.node_mut(PRIMARY).process.moved += u64::from(payload.length);
             }
-            self.nodes[0].tell(self.now, Event::Request(request));
+            self.host.inbox(PRIMARY, Event::Request(request));
         }
     }
 
     /// Counts what was answered.
     fn reap(&mut self, work: &mut Work<'_>, healing: Option<&mut Healing>) {
-        let at = self.nodes[0].busy.max(self.now);
-        for (id, denied) in self.replies.drain(..) {
+        let now = self.now();
+        let at = self.host.node(PRIMARY).process.busy.max(now);
+        for (id, denied) in self.host.content.replies.drain(..) {
             work.answered(at, id, denied);
         }
-        work.count(core::mem::take(&mut self.handled));
+        work.count(core::mem::take(&mut self.host.content.handled));
         if let Some(Healing { at, upto }) = healing
-            && self.now >= *at
+            && now >= *at
             && work.figures.level_after.is_none()
         {
-            let cursors = self.nodes[0].engine.view().status(self.now).cursors;
+            let cursors = self.status().cursors;
             let upto = *upto.get_or_insert(cursors.head);
             if self.is_level() && cursors.peer_completed >= upto {
-                work.figures.level_after = Some(self.now.since(*at));
+                work.figures.level_after = Some(now.since(*at));
             }
         }
     }
 
     /// Takes a sample.
     fn look(&mut self, work: &mut Work<'_>, begun: Moment) {
-        let status = self.nodes[0].engine.view().status(self.now);
+        let (now, status) = (self.now(), self.status());
         let Some(queue) = status.queue else { return };
         // What dirty regions come to is no part of a forecast's lag.
         let lag = status.lag.bytes - status.lag.dirty;
-        if !self.order_lost && status.lag.dirty == helio_units::Bytes::ZERO {
-            let oldest = self.now.0.saturating_sub(status.lag.oldest.as_nanos() as u64);
+        if !self.host.content.order_lost && status.lag.dirty == Bytes::ZERO {
+            let oldest = now.0.saturating_sub(status.lag.oldest.as_nanos() as u64);
             work.since.image = work.since.image.max(Moment(oldest));
         }
-        let behind = self.now.since(work.since.image);
+        let behind = now.since(work.since.image);
         let figures = &mut work.figures;
         if figures.full_after.is_none() && (queue.waiting > 0 || queue.dropped + queue.refused > 0)
         {
-            figures.full_after = Some(self.now.since(begun));
+            figures.full_after = Some(now.since(begun));
         }
         figures.lag.add(lag.0);
         figures.behind.add_time(behind);
-        let at = self.now.since(begun) + work.run.begin.since(Moment::ZERO);
+        let at = now.since(begun) + work.run.begin.since(Moment::ZERO);
         let writes = core::mem::take(&mut work.since.writes);
         figures.samples.push(Sample {
             at,
@@ -395,19 +304,19 @@ impl Pair {
         });
     }
 
-    fn sum_up(&self, work: Work<'_>, throttled: u64, carried: [u64; 2]) -> Figures {
+    fn sum_up(&self, work: Work<'_>, throttled: u64, carried: [Bytes; 2]) -> Figures {
         let over = work.is_over();
         let mut figures = work.figures;
-        if let Some(queue) = self.nodes[0].engine.view().status(self.now).queue {
+        if let Some(queue) = self.status().queue {
             (figures.queue_high, figures.items_high) = (queue.bytes_high, queue.items_high);
             figures.bound = queue.bound;
             figures.throttled = Items(queue.throttled - throttled);
             figures.throttle_time = queue.throttle_time;
             figures.dropped = Items(queue.dropped);
         }
-        let [sent, received] = self.carried();
-        figures.sent = helio_units::Bytes(sent - carried[0]);
-        figures.received = helio_units::Bytes(received - carried[1]);
+        let [sent, received] = self.host.wire.carried();
+        figures.sent = sent - carried[0];
+        figures.received = received - carried[1];
         figures.outcome = match (over, self.is_level()) {
             (false, _) => Outcome::Unanswered,
             (true, false) => Outcome::Behind,
@@ -415,4 +324,16 @@ impl Pair {
         };
         figures
     }
+}
+
+/// One node, whose process begins: its disk was never written.
+fn node(side: Side, config: &PairConfig, dice: &Dice) -> Node<Sizes> {
+    let mut settings = config.settings.clone();
+    (settings.node, settings.peer) = (side.name().into(), side.other().name().into());
+    let mut own = dice.split_nth("lean", side.index() as u64);
+    let disk = Disk::new(config.disks[side.index()], own.split("disk"));
+    let files = (disk, Records::default(), ());
+    let mut node = Node::with(settings, files, Count::default(), Shard::default());
+    node.begin(Moment::ZERO, None, Vec::new(), (own.next_u64(), own.next_u64()));
+    node
 }

@@ -3,54 +3,47 @@
 //! meanwhile is next.
 
 use super::disk::Disk;
-use helio_engine::{Event, Kept};
+use helio_ledger::{Change, Kept};
 use helio_units::Moment;
 
-/// What is being kept.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Record {
-    Superblock,
-    Part(Kept),
-}
-
 /// One node's metadata file.
-#[derive(Debug)]
-pub(super) struct Records {
-    waiting: Vec<Record>,
-    under_way: Vec<Record>,
-    /// When what is under way is durable.
-    pub(super) next: Moment,
+#[derive(Debug, Default)]
+pub struct Records {
+    waiting: Vec<Kept>,
+    under_way: Vec<Kept>,
     sequence: u64,
 }
 
 impl Records {
-    pub(super) fn new() -> Self {
-        Self { waiting: Vec::new(), under_way: Vec::new(), next: Moment::NEVER, sequence: 0 }
+    /// Asks for a change. Returns when what is under way is durable, if it begins by that.
+    pub(super) fn keep(&mut self, now: Moment, change: &Change, disk: &mut Disk) -> Option<Moment> {
+        let ok = true;
+        self.waiting.push(match *change {
+            Change::Superblock(_) => Kept::Superblock { ok },
+            Change::Hot { ticket, .. } => Kept::Hot { ticket, ok },
+            Change::Marks { owner, page, .. } => Kept::Marks { owner, page, ok },
+            Change::Make { owner, .. } | Change::Remove { owner } => Kept::Map { owner, ok },
+        });
+        self.begin(now, disk)
     }
 
-    pub(super) fn keep(&mut self, now: Moment, record: Record, disk: &mut Disk) {
-        self.waiting.push(record);
-        self.begin(now, disk);
-    }
-
-    fn begin(&mut self, now: Moment, disk: &mut Disk) {
-        if self.under_way.is_empty() && !self.waiting.is_empty() {
-            core::mem::swap(&mut self.waiting, &mut self.under_way);
-            self.next = now + disk.record_time();
+    fn begin(&mut self, now: Moment, disk: &mut Disk) -> Option<Moment> {
+        if !self.under_way.is_empty() || self.waiting.is_empty() {
+            return None;
         }
+        core::mem::swap(&mut self.waiting, &mut self.under_way);
+        Some(now + disk.record_time())
     }
 
-    /// What is under way is durable.
-    pub(super) fn end(&mut self, now: Moment, disk: &mut Disk, into: &mut Vec<Event>) {
-        self.next = Moment::NEVER;
-        for record in self.under_way.drain(..) {
-            self.sequence += 1;
-            let (ok, sequence) = (true, self.sequence);
-            into.push(match record {
-                Record::Superblock => Event::SuperblockSaved { ok, sequence },
-                Record::Part(kept) => Event::Kept { kept, ok, sequence },
-            });
-        }
-        self.begin(now, disk);
+    /// What is under way is durable. Returns it, and when what comes next is.
+    pub(super) fn end(&mut self, now: Moment, disk: &mut Disk) -> (Vec<Kept>, Option<Moment>) {
+        let kept = core::mem::take(&mut self.under_way);
+        self.sequence += kept.len() as u64;
+        (kept, self.begin(now, disk))
+    }
+
+    /// How many changes are durable.
+    pub(super) const fn sequence(&self) -> u64 {
+        self.sequence
     }
 }

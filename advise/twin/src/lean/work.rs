@@ -3,9 +3,10 @@
 
 use super::figures::{Figures, Since};
 use super::pair::Run;
+use super::sizes::Count;
 use core::time::Duration;
 use helio_engine::Operation;
-use helio_units::{Bytes, Items, Moment, Payload, PayloadId, RequestId};
+use helio_units::{Bytes, Items, Moment, RequestId};
 use helio_workload::{Kind, Request};
 
 /// A request under way.
@@ -74,8 +75,8 @@ impl<'a> Work<'a> {
         self.next == self.run.requests.len() && self.under_way() == 0
     }
 
-    /// Makes the next request.
-    pub(super) fn make(&mut self, now: Moment) -> Option<helio_engine::Request> {
+    /// Makes the next request, whose payload is named in `pool`.
+    pub(super) fn make(&mut self, now: Moment, pool: &mut Count) -> Option<helio_engine::Request> {
         let request = self.run.requests.get(self.next)?;
         self.next += 1;
         let Request { at, extent, volume, kind, fua } = *request;
@@ -86,10 +87,9 @@ impl<'a> Work<'a> {
             (self.open.len() - 1) as u32
         });
         self.open[slot as usize] = open;
-        let payload = Payload { id: PayloadId(self.next as u64), length: extent.length as u32 };
         let operation = match kind {
             Kind::Read => Operation::Read(extent),
-            Kind::Write => Operation::Write { extent, payload, fua },
+            Kind::Write => Operation::Write { extent, payload: pool.take(extent.length), fua },
             Kind::Zero => Operation::Zero { extent, punch: false, fua },
             Kind::Discard => Operation::Discard { extent, fua },
             Kind::Flush => Operation::Flush,

@@ -6,7 +6,7 @@ use super::front::Front;
 use super::record::Record;
 use super::{Attaches, Busy, Live, Name, blocking, ended, refused};
 use crate::backend::of_refusal;
-use crate::shard::{Ask, End, Plug};
+use crate::shard::{Ask, DeviceAsk, End, Plug};
 use helio_api::{ApiError, Via};
 use helio_attach::{Shape, ublk};
 use std::sync::Arc;
@@ -77,7 +77,7 @@ impl Attaches {
 
     pub(super) async fn bring_up(&self, record: &Record) -> Result<Live, ApiError> {
         let Record { group, volume, read_only, .. } = record.clone();
-        let ask = |reply| Ask::Offer { group, volume, read_only, reply };
+        let ask = |reply| Ask::Device(DeviceAsk::Offer { group, volume, read_only, reply });
         let offer = self.shard.answer(ask).await?.map_err(of_refusal)?;
         let (gone, gone_told) = oneshot::channel();
         let (device, shape) = match record.via {
@@ -128,6 +128,7 @@ impl Attaches {
         let name = self.places.link(&record.name()).display().to_string();
         let plug = Plug { group, volume, read_only: record.read_only, tenure, name, end, gone };
         let plug = Box::new(plug);
-        self.shard.answer(|reply| Ask::Plug { plug, reply }).await?.map_err(of_refusal)
+        let ask = |reply| Ask::Device(DeviceAsk::Plug { plug, reply });
+        self.shard.answer(ask).await?.map_err(of_refusal)
     }
 }

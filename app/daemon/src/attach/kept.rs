@@ -7,7 +7,7 @@ use super::device::{Places, Shown, remove_link, told};
 use super::mark::Mark;
 use super::record::Record;
 use super::{Attaches, Name, blocking};
-use crate::shard::Ask;
+use crate::shard::{Ask, DeviceAsk};
 use helio_api::{ApiError, Via};
 use helio_attach::{AttachError, nbd, node, ublk, users};
 use std::path::{Path, PathBuf};
@@ -95,7 +95,8 @@ impl Attaches {
     /// A volume cannot be attached now: who waits for it since before is told so, if that is for good.
     pub(super) async fn let_wait_or_fail(&self, record: &Record) {
         let group = record.group.clone();
-        let asked = self.shard.answer(|reply| Ask::Overtaken { group, reply }).await;
+        let ask = |reply| Ask::Device(DeviceAsk::Overtaken { group, reply });
+        let asked = self.shard.answer(ask).await;
         // Who only reads takes what there is, as on a secondary.
         if !record.read_only && matches!(asked, Ok(true)) {
             let mark = self.mark(record, 0);

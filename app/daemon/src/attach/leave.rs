@@ -5,7 +5,7 @@ use super::device::told;
 use super::front::Front;
 use super::refusal::{failed, in_use, is_arriving, is_leaving, not_settled};
 use super::{Attaches, Busy, Live, Name, blocking, ended};
-use crate::shard::Ask;
+use crate::shard::{Ask, DeviceAsk};
 use helio_api::{ApiError, DetachRequest};
 use helio_attach::apart;
 use std::io;
@@ -120,7 +120,8 @@ impl Attaches {
 
     pub(super) async fn unplug(&self, name: &Name) {
         let (group, volume) = name.clone();
-        let unplugged = self.shard.answer(|reply| Ask::Unplug { group, volume, reply }).await;
+        let ask = |reply| Ask::Device(DeviceAsk::Unplug { group, volume, reply });
+        let unplugged = self.shard.answer(ask).await;
         if let Err(error) = unplugged {
             tracing::debug!(%error, "the shard lets go of devices by itself when it ends");
         }

@@ -8,7 +8,7 @@ use super::kept::{Kept, Node};
 use super::record::Record;
 use super::{Attaches, blocking, refused};
 use crate::backend::of_refusal;
-use crate::shard::{Ask, Hold, Offer};
+use crate::shard::{Ask, DeviceAsk, Hold, Offer};
 use helio_api::ApiError;
 use helio_attach::nbd::Disk;
 use helio_attach::node::announce;
@@ -106,7 +106,8 @@ impl Attaches {
     async fn hold(&self, record: &Record, tenure: u64, link: &Path) -> Result<(), ApiError> {
         let (group, volume) = record.name();
         let hold = Hold { group, volume, tenure, title: link.display().to_string() };
-        self.shard.answer(|reply| Ask::Hold { hold, reply }).await?.map_err(of_refusal)
+        let ask = |reply| Ask::Device(DeviceAsk::Hold { hold, reply });
+        self.shard.answer(ask).await?.map_err(of_refusal)
     }
 }
 

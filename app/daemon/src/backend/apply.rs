@@ -4,7 +4,7 @@
 use super::Daemon;
 use crate::config::{self, Change, Config};
 use crate::released;
-use crate::shard::Ask;
+use crate::shard::{Ask, NodeAsk};
 use crate::trust::{self, Trusted};
 use helio_api::{ApiError, ApplyReply, code};
 use helio_tls::PeerTls;
@@ -22,7 +22,9 @@ impl Daemon {
     pub(super) async fn running(&self) -> Result<Config, ApiError> {
         let mut config = self.config().clone();
         config.nodes.clone_from(&self.trusted.borrow().nodes);
-        for (group, running) in self.shard.answer(|reply| Ask::Running { reply }).await? {
+        for (group, running) in
+            self.shard.answer(|reply| Ask::Node(NodeAsk::Running { reply })).await?
+        {
             if let Some(group) = config.groups.get_mut(&group) {
                 group.set_running(running);
             }
@@ -97,6 +99,6 @@ impl Daemon {
             .filter(|key| shows(&self.trusted.borrow().own) != Some(*key))
             .map(|key| format!("node {}: shows the key {key}", self.node));
         let trusted = Trusted::of(&running, &self.node, own);
-        Ok(Trust { ask: Ask::Trust { guards }, trusted, line })
+        Ok(Trust { ask: Ask::Node(NodeAsk::Trust { guards }), trusted, line })
     }
 }

@@ -6,7 +6,7 @@ use crate::config::Config;
 use crate::descriptors;
 use crate::errands::{self, Errands};
 use crate::failed;
-use crate::shard::{Ask, GroupPlan};
+use crate::shard::{Ask, GroupPlan, ServiceAsk};
 use crate::{open, trust};
 use helio_api::{ApiError, code};
 use std::io::Read;
@@ -104,7 +104,7 @@ impl Daemon {
             ApiError::new(code::INTERNAL, format!("/dev/urandom: {error}"), "apply again")
         })?;
         let plan = Box::new(plan);
-        let ask = |reply| Ask::Serve { plan, dice, reply };
+        let ask = |reply| Ask::Service(ServiceAsk::Serve { plan, dice, reply });
         self.shard.answer(ask).await?.map_err(of_refusal)?;
         if let Some(group) = new.groups.get(&name) {
             self.config_mut().groups.insert(name, group.clone());

@@ -9,7 +9,7 @@ use super::{Daemon, LOOK_EVERY, LOOKS, accepted, of_refusal};
 use crate::config::{Config, VolumeConfig};
 use crate::control::Reply;
 use crate::open;
-use crate::shard::Ask;
+use crate::shard::{Ask, MemberAsk};
 use helio_api::{ApiError, AtStake, MemberAcceptRequest, MemberReplaceRequest, code};
 
 impl Daemon {
@@ -45,7 +45,11 @@ impl Daemon {
         wish: MemberAcceptRequest,
     ) -> Result<Reply, ApiError> {
         self.known(&group)?;
-        let ask = |reply| Ask::Suspect { group: group.clone(), volume: wish.volume.clone(), reply };
+        let ask = |reply| Ask::Member {
+            group: group.clone(),
+            volume: wish.volume.clone(),
+            ask: MemberAsk::Suspect { reply },
+        };
         let (volume, text) = self.shard.answer(ask).await?.map_err(of_refusal)?;
         if wish.confirmed {
             return self.carry_out(group, helio_engine::Command::Accept { volume }).await;
@@ -74,7 +78,11 @@ impl Daemon {
         config: &VolumeConfig,
     ) -> Result<String, ApiError> {
         let (group, volume) = (group.to_owned(), wish.volume.clone());
-        let ask = |reply| Ask::Seat { group: group.clone(), volume: volume.clone(), reply };
+        let ask = |reply| Ask::Member {
+            group: group.clone(),
+            volume: volume.clone(),
+            ask: MemberAsk::Seat { reply },
+        };
         let seat = self.shard.answer(ask).await?.map_err(of_refusal)?;
         if !wish.confirmed {
             return Err(self.unconfirmed((&group, &volume), config, &seat.peer));
@@ -85,7 +93,8 @@ impl Daemon {
         let plan = tokio::task::spawn_blocking(open).await.map_err(|error| {
             ApiError::new(code::INTERNAL, error.to_string(), "report this as a bug")
         })??;
-        let ask = |reply| Ask::Replace { group, volume, plan: Box::new(plan), reply };
+        let plan = Box::new(plan);
+        let ask = |reply| Ask::Member { group, volume, ask: MemberAsk::Replace { plan, reply } };
         self.shard.answer(ask).await?.map(|done| done.text).map_err(of_refusal)
     }
 

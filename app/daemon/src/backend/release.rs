@@ -6,7 +6,7 @@ use crate::adopt::forget_name;
 use crate::attach::Devices;
 use crate::control::Reply;
 use crate::released;
-use crate::shard::{Ask, Released};
+use crate::shard::{Ask, Released, ServiceAsk};
 use helio_api::{ApiError, ReleaseRequest, code};
 use helio_units::Role;
 use std::fs::File;
@@ -46,7 +46,8 @@ impl Daemon {
             let hint = format!("unmount it, then {}", commands.join(", "));
             return Err(ApiError::new("in-use", text, hint));
         }
-        let ask = |reply| Ask::Release { group: group.clone(), force: wish.force, reply };
+        let (name, force) = (group.clone(), wish.force);
+        let ask = |reply| Ask::Service(ServiceAsk::Release { group: name, force, reply });
         let left = self.unless_used(&group, self.shard.answer(ask).await?).await?;
         let mut message = told(&group, &left);
         let kept = self.clear(&group, left, wish.keep_metadata).await?;

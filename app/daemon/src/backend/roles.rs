@@ -4,7 +4,7 @@
 use super::{Daemon, of_refusal};
 use crate::control::Reply;
 use crate::hooks::{Call, Ended, Occasion};
-use crate::shard::{Ask, Losing};
+use crate::shard::{Ask, LookAsk, Losing, LossAsk};
 use helio_api::{
     Accepted, ApiError, Connection, Explanation, ResolveRequest, ResyncRequest, ReverseRequest,
     code,
@@ -18,8 +18,7 @@ const OVERWRITTEN: &str = "overwritten by a reverse resync";
 impl Daemon {
     pub(super) async fn explanation(&self, group: String) -> Result<Explanation, ApiError> {
         self.known(&group)?;
-        let mut row =
-            self.shard.answer(|reply| Ask::Explain { group: group.clone(), reply }).await?;
+        let mut row = self.shard.look(&group, |reply| LookAsk::Explain { reply }).await?;
         row.node.clone_from(&self.node);
         Ok(row)
     }
@@ -65,7 +64,9 @@ impl Daemon {
     ) -> Result<Reply, ApiError> {
         self.known(&group)?;
         self.is_here(&group, &wish.discard)?;
-        let losing = self.shard.answer(|reply| Ask::Losing { group: group.clone(), reply }).await?;
+        let name = group.clone();
+        let ask = |reply| Ask::Loss { group: name, ask: LossAsk::Losing { reply } };
+        let losing = self.shard.answer(ask).await?;
         let losing = losing.map_err(of_refusal)?;
         let stake =
             format!("writes of {group} that exist only on {} would be discarded", self.node);
@@ -109,7 +110,8 @@ impl Daemon {
     ) -> Result<Reply, ApiError> {
         self.known(&group)?;
         let full = wish.full;
-        let ask = |reply| Ask::ThrowingAway { group: group.clone(), full, reply };
+        let ask =
+            |reply| Ask::Loss { group: group.clone(), ask: LossAsk::ThrowingAway { full, reply } };
         let mut losing = self.unless_used(&group, self.shard.answer(ask).await?).await?;
         if wish.confirmed {
             self.ask_before_resync(&group, full).await?;
@@ -121,7 +123,10 @@ impl Daemon {
             .save_once_confirmed(&group, &losing, (wish.confirmed, stake), wish.save, OVERWRITTEN)
             .await?;
         let saved = Box::new(losing);
-        let ask = |reply| Ask::Reverse { group: group.clone(), full, saved, reply };
+        let ask = |reply| Ask::Loss {
+            group: group.clone(),
+            ask: LossAsk::Reverse { full, saved, reply },
+        };
         let done = self.unless_used(&group, self.shard.answer(ask).await?).await?;
         let message = format!("{kept}; {}", done.text);
         Ok(Reply::Accepted(Accepted { message, warnings: Vec::new() }))

@@ -3,7 +3,7 @@
 
 use super::{Daemon, to_the_end};
 use crate::control::Reply;
-use crate::shard::{Ask, Clock};
+use crate::shard::{Ask, Clock, TraceAsk};
 use crate::trace::{self, Why};
 use helio_api::{Accepted, ApiError, TraceRequest, code};
 use helio_attach::{Ground, beneath};
@@ -68,20 +68,20 @@ impl Daemon {
             .await
             .map_err(|error| ApiError::new(code::INTERNAL, error.to_string(), "try again"))??;
         let id = coming.id;
-        let plug = |reply| Ask::Trace { group: group.clone(), tap: Box::new(tap), reply };
-        let begun = self.shard.answer(plug).await.inspect_err(|_| {
+        let begin = |reply| Ask::Trace {
+            group: group.clone(),
+            ask: TraceAsk::Begin { tap: Box::new(tap), reply },
+        };
+        let begun = self.shard.answer(begin).await.inspect_err(|_| {
             // Nothing is in it.
             let _ = std::fs::remove_file(&file);
         })?;
         let (shard, name) = (self.shard.clone(), group.clone());
-        let over = move || {
-            shard.ask(Ask::TraceEnd { group: name.clone(), id, why: Why::TimeOver }).is_ok()
-        };
+        let over = move || shard.ask(end_of(&name, id, Why::TimeOver)).is_ok();
         let begun = self.traces.begin(coming, begun, over);
         begun.map_err(|error| {
             let _ = std::fs::remove_file(&file);
-            let _gone =
-                self.shard.ask(Ask::TraceEnd { group: group.clone(), id, why: Why::Stopped });
+            let _gone = self.shard.ask(end_of(&group, id, Why::Stopped));
             let text = format!("no thread could be started: {error}");
             ApiError::new(code::INTERNAL, text, "raise the limit of threads")
         })?;
@@ -125,7 +125,7 @@ impl Daemon {
                 format!("start with `helio trace start {group}`"),
             ));
         };
-        self.shard.ask(Ask::TraceEnd { group: group.clone(), id, why: Why::Stopped })?;
+        self.shard.ask(end_of(&group, id, Why::Stopped))?;
         // A writer that is gone without a word is told by what it left.
         let _gone = ended.wait_for(Option::is_some).await;
         let Some(trace) = self.traces.status(&group, Clock::wall_now()) else {
@@ -164,4 +164,8 @@ fn lies_elsewhere(file: &Path, grounds: &[Ground]) -> Result<(), ApiError> {
 
 fn bad(text: impl Into<String>, hint: &str) -> ApiError {
     ApiError::new("bad-trace", text, hint)
+}
+
+fn end_of(group: &str, id: u64, why: Why) -> Ask {
+    Ask::Trace { group: group.to_owned(), ask: TraceAsk::End { id, why } }
 }

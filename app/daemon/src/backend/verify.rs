@@ -4,7 +4,7 @@
 use super::Daemon;
 use crate::control::Reply;
 use crate::hooks::{Call, Occasion, judge_fence};
-use crate::shard::Ask;
+use crate::shard::LookAsk;
 use helio_api::{ApiError, VerifyRequest, code};
 use helio_engine::{Command, VerifyWish};
 use helio_units::VolumeIndex;
@@ -66,7 +66,7 @@ impl Daemon {
             );
             ApiError::new("not-fenced", text, hint)
         })?;
-        let stake = self.shard.answer(|reply| Ask::AtStake { group: group.clone(), reply }).await?;
+        let stake = self.shard.look(&group, |reply| LookAsk::AtStake { reply }).await?;
         match promote(true).await {
             Ok(Reply::Accepted(mut accepted)) => {
                 accepted.message = format!("{peer} is {proof}; {}", accepted.message);

@@ -28,7 +28,7 @@ use helio_engine::{
 use helio_format::message::Message;
 use helio_format::trace::Volume;
 use helio_ledger::{Change, Kept, MapOwner};
-use helio_units::{Extent, IoId, Moment, RequestId, VolumeIndex, WallTime};
+use helio_units::{Extent, IoId, Moment, Payload, RequestId, VolumeIndex, WallTime};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use tokio::sync::oneshot;
@@ -311,12 +311,16 @@ impl Group {
                         self.payloads.release(payload.id);
                         Some(shared)
                     }
-                    _ => None,
+                    Answer::Done(_) | Answer::Denied(_) => None,
                 };
                 wanted.push(Wanted::Answer { request, answer, data });
             }
             Effect::Store { io, volume, op, read_as } => {
                 self.store(io, Io { volume, op, read_as }, clock, (pool, driver));
+            }
+            Effect::Look { io, extent, payload, read_as, .. } => {
+                let outcome = self.look(extent, payload, read_as, pool);
+                self.tell(clock.now(), Event::StoreDone { io, outcome });
             }
             Effect::Send(message) => self.send(&message),
             Effect::Hangup { why, refused } => {
@@ -514,6 +518,24 @@ impl Group {
             ReadAs::Bytes => (buffer, false),
         };
         StoreOutcome::Read { payload: self.payloads.insert(buffer), zero }
+    }
+
+    /// What the engine is to get of bytes that it holds, and needs no more.
+    fn look(
+        &mut self,
+        extent: Extent,
+        payload: Payload,
+        read_as: ReadAs,
+        pool: &Pool,
+    ) -> StoreOutcome {
+        let bytes = Shared::clone(self.payloads.get(payload.id));
+        if read_as == ReadAs::BytesOrZero {
+            return StoreOutcome::Read { payload, zero: digest::is_zero(&bytes) };
+        }
+        let mut buffer = read_buffer(pool, bytes.len());
+        buffer.copy_from_slice(&bytes);
+        self.payloads.release(payload.id);
+        self.report(extent, buffer, read_as, pool)
     }
 
     /// What verifies left is handed over to be kept, where there is something new.

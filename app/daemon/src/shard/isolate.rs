@@ -96,8 +96,9 @@ impl<D: Driver> Shard<D> {
         }
         group.let_go();
         let name = group.name.clone();
-        self.clients.abandon(index, &mut self.driver);
-        self.attached.abandon(index, &format!("group {name} failed"), &mut self.driver);
+        let Self { clients, attached, requests, driver, .. } = self;
+        clients.abandon(index, requests, driver);
+        attached.abandon((index, &format!("group {name} failed")), requests, driver);
         let hint = "restart the daemon: this group then recovers as after a crash; report this bug with the log";
         self.failures.add(&name, (why, hint.to_owned()), true);
         self.watch.failed(&name, &self.failures, &self.clock);

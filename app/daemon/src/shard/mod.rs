@@ -10,6 +10,7 @@
 //! The control plane lives on threads of its own and asks through a bounded queue and the driver's waker. A group
 //! lives on one shard; today there is one shard.
 
+mod ask;
 mod asked;
 mod attached;
 mod before;
@@ -28,6 +29,7 @@ mod payloads;
 mod plan;
 mod release;
 mod replace;
+mod requests;
 mod reverse;
 mod rota;
 mod route;
@@ -37,35 +39,31 @@ mod strangers;
 mod stream;
 mod token;
 
-use crate::config::{Running, Setting};
 use crate::events::Hub;
 use crate::failed::Failures;
-use crate::names::Unresolved;
-use crate::trace::{Begun, Tap, Why};
 use anyhow::Result;
+pub(crate) use ask::{Ask, DeviceAsk, LookAsk, LossAsk, MemberAsk, NodeAsk, ServiceAsk, TraceAsk};
 use attached::Attached;
 pub(crate) use attached::{ATTACHED, End, Hold, Offer, Plug};
 pub(crate) use before::Before;
+use clients::Clients;
 pub(crate) use clients::Protection;
-use clients::{Clients, Io};
 pub(crate) use clock::Clock;
 use events::Watch;
 pub(crate) use explain::Losing;
 use group::{CommandReply, Group, User, Wanted};
 use guard::Door;
 pub(crate) use guard::Guard;
-use helio_attach::Shape;
 use helio_driver::{Address, Completion, Driver, Op, Outcome, Pool, Socket};
 use helio_engine::{Command, Refusal};
-use helio_units::{Bytes, Moment, VolumeIndex, WallTime};
+use helio_units::{Bytes, Moment, VolumeIndex};
 pub(crate) use metadata::Metadata;
 pub(crate) use plan::{GroupPlan, Listeners, Outbox, VolumePlan, listen};
-use release::ReleaseReply;
 pub(crate) use release::Released;
 pub(crate) use replace::Seat;
+use requests::{Asker, Ended, Io, Origin, Proof, Requests};
 use rota::Rota;
 pub(crate) use route::Dialler;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
@@ -81,73 +79,6 @@ const PARTING_PATIENCE: Duration = Duration::from_secs(1);
 
 /// A listener that failed to accept, for want of descriptors say, rests that long: at once it would only fail again.
 const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
-
-/// A volume and what is lost if its suspect copy is accepted.
-pub(crate) type SuspectReply = oneshot::Sender<Result<(VolumeIndex, String), Refusal>>;
-
-/// What the control plane asks of a shard.
-#[derive(Debug)]
-pub(crate) enum Ask {
-    /// Show the groups.
-    Status { reply: oneshot::Sender<(WallTime, Vec<helio_api::GroupStatus>)> },
-    /// Carry out a command on a group.
-    Command { group: String, command: Command, reply: CommandReply },
-    /// What a forced promotion would put at stake.
-    AtStake { group: String, reply: oneshot::Sender<helio_api::AtStake> },
-    /// Whether a forced promotion is possible now.
-    MayPromote { group: String, restore: bool, reply: oneshot::Sender<Result<(), Refusal>> },
-    /// How the two nodes stand to each other.
-    Explain { group: String, reply: oneshot::Sender<helio_api::Explanation> },
-    /// What would be lost with this node's side.
-    Losing { group: String, reply: oneshot::Sender<Result<Losing, Refusal>> },
-    /// What would be thrown away if this node took its peer's copy.
-    ThrowingAway { group: String, full: bool, reply: oneshot::Sender<Result<Losing, Refusal>> },
-    /// Take it, if what was saved is still what would be thrown away.
-    Reverse { group: String, full: bool, saved: Box<Losing>, reply: CommandReply },
-    /// The place of a volume's disk that is lost, for another one.
-    Seat { group: String, volume: String, reply: oneshot::Sender<Result<Seat, Refusal>> },
-    /// Another disk for it.
-    Replace { group: String, volume: String, plan: Box<VolumePlan>, reply: CommandReply },
-    /// Which volume's copy is suspect, and what is lost if it is accepted as it is.
-    Suspect { group: String, volume: String, reply: SuspectReply },
-    /// The addresses of a group's peer, or why its name cannot be resolved.
-    Resolved { group: String, found: Result<Vec<SocketAddr>, Unresolved> },
-    /// The hook before a resync of a group said yes, or why not.
-    HookAnswered { group: String, refused: Option<String> },
-    /// The flight recorder.
-    Recorder { group: String, reply: oneshot::Sender<Vec<helio_api::RecorderEvent>> },
-    /// What runs of all that can change while running, group by group.
-    Running { reply: oneshot::Sender<Vec<(String, Running)>> },
-    /// Change a setting that can change while running.
-    Change { group: String, setting: Setting },
-    /// Whether a volume could be served as a device now.
-    Offer {
-        group: String,
-        volume: String,
-        read_only: bool,
-        reply: oneshot::Sender<Result<Offer, Refusal>>,
-    },
-    /// Whether others than this node may write a group now.
-    Overtaken { group: String, reply: oneshot::Sender<bool> },
-    /// Count an NBD client's export among the devices of the machine, until its volume is let go.
-    Hold { hold: Hold, reply: oneshot::Sender<Result<(), Refusal>> },
-    /// Serve a volume on the kernel's end of a device.
-    Plug { plug: Box<Plug>, reply: oneshot::Sender<Result<Shape, Refusal>> },
-    /// Let go of a volume's device, whoever uses it.
-    Unplug { group: String, volume: String, reply: oneshot::Sender<()> },
-    /// Serve a group that comes, with these two numbers of dice.
-    Serve { plan: Box<GroupPlan>, dice: (u64, u64), reply: CommandReply },
-    /// Give a group up, and let go of its stores.
-    Release { group: String, force: bool, reply: ReleaseReply },
-    /// Record what applications ask of a group; no answer where it is not there.
-    Trace { group: String, tap: Box<Tap>, reply: oneshot::Sender<Begun> },
-    /// End the recording of that name.
-    TraceEnd { group: String, id: u64, why: Why },
-    /// Trust other keys: of every group, what its peer's connection must have.
-    Trust { guards: Vec<(String, Guard)> },
-    /// Stop cleanly; the shard's thread ends.
-    Stop,
-}
 
 /// A connection given up whose last words are on their way.
 #[derive(Debug)]
@@ -165,6 +96,7 @@ pub(crate) struct Shard<D: Driver> {
     rota: Rota,
     clients: Clients,
     attached: Attached,
+    requests: Requests,
     strangers: Strangers,
     client_listeners: Vec<Socket>,
     client_addresses: Vec<Address>,
@@ -208,6 +140,7 @@ impl<D: Driver> Shard<D> {
             watch: Watch::new(hub, groups.len()),
             clients: Clients::new(listeners.most_clients, listeners.protection, &groups),
             attached: Attached::default(),
+            requests: Requests::default(),
             rota: Rota::new(groups.len()),
             groups,
             strangers: Strangers::new(door),
@@ -307,10 +240,10 @@ impl<D: Driver> Shard<D> {
         }
         self.rota.give_back(due);
         for slot in self.clients.starved() {
-            self.wake_client(slot);
+            self.wake(Origin::Client(slot));
         }
         for slot in self.attached.starved() {
-            self.wake_device(slot);
+            self.wake(Origin::Device(slot));
         }
         // What was asked of a group after its look is looked at without waiting first.
         self.stir_clients_groups();
@@ -338,13 +271,12 @@ impl<D: Driver> Shard<D> {
             self.groups[index].guarded(|group| group.tell(now, helio_engine::Event::Held { by }));
             self.groups[index].used_by(User::Devices, self.attached.used(index), now);
         }
-        for index in self.clients.left() {
+        for index in self.clients.changed() {
             self.rota.stir(index);
             self.groups[index].used_by(User::Clients, self.clients.used(index), now);
         }
-        let Self { clients, attached, rota, .. } = self;
-        let told = clients.groups_told().chain(attached.groups_told());
-        told.for_each(|index| rota.stir(index));
+        let Self { requests, rota, .. } = self;
+        requests.groups_told().for_each(|index| rota.stir(index));
     }
 
     fn turn_group(&mut self, index: usize, now: Moment) {
@@ -372,9 +304,9 @@ impl<D: Driver> Shard<D> {
             self.grant(index);
         }
         // What clients told this group meanwhile it knows; others may have been told something too.
-        let Self { clients, attached, rota, .. } = self;
-        let told = clients.groups_told().chain(attached.groups_told());
-        told.filter(|told| *told != index).for_each(|told| rota.stir(told));
+        let Self { requests, rota, .. } = self;
+        let told = requests.groups_told().filter(|told| *told != index);
+        told.for_each(|told| rota.stir(told));
         let Self { groups, driver, .. } = self;
         groups[index].guarded(|group| {
             group.hear(now);
@@ -393,15 +325,13 @@ impl<D: Driver> Shard<D> {
 
     /// Does what a group wanted of the shard.
     fn grant(&mut self, index: usize) {
-        let mut touched: Vec<usize> = Vec::new();
-        let mut devices: Vec<usize> = Vec::new();
+        let now = self.clock.now();
+        let mut touched: Vec<Origin> = Vec::new();
         for wanted in std::mem::take(&mut self.wanted) {
             match wanted {
-                Wanted::Answer { request, answer, data } if attached::is_ours(request) => {
-                    devices.extend(self.attached.answer(request, answer, data));
-                }
                 Wanted::Answer { request, answer, data } => {
-                    touched.extend(self.clients.answer(request, answer, data));
+                    let proof = Proof::Volume(answer, data);
+                    touched.extend(self.complete(request.0 as usize, proof, now));
                 }
                 Wanted::Part { socket, words } => self.part(socket, words),
                 Wanted::Dismiss | Wanted::Stopped => {
@@ -413,34 +343,50 @@ impl<D: Driver> Shard<D> {
         }
         touched.sort_unstable();
         touched.dedup();
-        for slot in touched {
-            self.wake_client(slot);
-        }
-        devices.sort_unstable();
-        devices.dedup();
-        for slot in devices {
-            self.wake_device(slot);
+        for origin in touched {
+            self.wake(origin);
         }
     }
 
-    fn wake_client(&mut self, slot: usize) {
-        let (clients, mut io) = self.clients_and_io(self.clock.now());
-        clients.wake(slot, &mut io);
+    /// Ends a request by its proof, and has its front end reply. Returns whose it was.
+    fn complete(&mut self, request: usize, proof: Proof, now: Moment) -> Option<Origin> {
+        let Self { clients, attached, requests, groups, driver, pool, .. } = self;
+        let mut io = Io { requests, groups, driver, pool, now };
+        let Ended { asker, bytes, reply } = io.complete(request, proof)?;
+        match asker {
+            Asker::Client { slot, request } => {
+                clients.ended((slot, &request), (bytes, reply), io.groups);
+            }
+            Asker::Device { slot, unique, work } => {
+                attached.ended(slot, (unique, &work), (bytes, reply));
+            }
+        }
+        Some(asker.origin())
     }
 
-    fn wake_device(&mut self, slot: usize) {
-        let (attached, mut io) = self.attached_and_io(self.clock.now());
-        attached.wake(slot, &mut io);
+    /// Goes on with a client or device: a request of it ended, or there may be memory for one.
+    fn wake(&mut self, origin: Origin) {
+        let now = self.clock.now();
+        match origin {
+            Origin::Client(slot) => {
+                let (clients, mut io) = self.clients_and_io(now);
+                clients.wake(slot, &mut io);
+            }
+            Origin::Device(slot) => {
+                let (attached, mut io) = self.attached_and_io(now);
+                attached.wake(slot, &mut io);
+            }
+        }
     }
 
     fn attached_and_io(&mut self, now: Moment) -> (&mut Attached, Io<'_>) {
-        let Self { attached, groups, driver, pool, .. } = self;
-        (attached, Io { groups, driver, pool, now })
+        let Self { attached, requests, groups, driver, pool, .. } = self;
+        (attached, Io { requests, groups, driver, pool, now })
     }
 
     fn clients_and_io(&mut self, now: Moment) -> (&mut Clients, Io<'_>) {
-        let Self { clients, groups, driver, pool, .. } = self;
-        (clients, Io { groups, driver, pool, now })
+        let Self { clients, requests, groups, driver, pool, .. } = self;
+        (clients, Io { requests, groups, driver, pool, now })
     }
 
     /// Lets a connection go once its last words are taken.
@@ -486,17 +432,14 @@ impl<D: Driver> Shard<D> {
                 let (clients, mut io) = self.clients_and_io(now);
                 clients.sent((index, detail), pieces, result.is_ok(), &mut io);
             }
-            (Kind::Aside, outcome) => {
-                let (clients, mut io) = self.clients_and_io(now);
-                clients.aside_done(index, outcome, &mut io);
+            (Kind::Request, outcome) => {
+                if let Some(origin) = self.complete(index, Proof::Store(outcome), now) {
+                    self.wake(origin);
+                }
             }
             (Kind::AttachReady, _) => {
                 let (attached, mut io) = self.attached_and_io(now);
                 attached.ready(index, detail, &mut io);
-            }
-            (Kind::AttachAside, outcome) => {
-                let (attached, mut io) = self.attached_and_io(now);
-                attached.aside_done(index, outcome, &mut io);
             }
             (Kind::Store | Kind::StoreSync, outcome) => {
                 self.rota.stir(index);
@@ -581,18 +524,20 @@ impl<D: Driver> Shard<D> {
     }
 
     fn link_step(group: &mut Group, (epoch, outcome): (u32, Outcome), now: Moment, driver: &mut D) {
-        let current = group.link.is_current(epoch);
+        if !group.link.is_current(epoch) {
+            return;
+        }
         match outcome {
-            Outcome::Connect(Ok(())) if current => {
+            Outcome::Connect(Ok(())) => {
                 group.link.connected(now, driver);
                 group.tell(now, helio_engine::Event::Connected);
             }
-            Outcome::Connect(Err(error)) if current => {
+            Outcome::Connect(Err(error)) => {
                 if let Some(began) = group.link.failed(&error.to_string(), now) {
                     group.tell(now, helio_engine::Event::DialFailed { began });
                 }
             }
-            Outcome::Recv { buffer, result } if current => match result {
+            Outcome::Recv { buffer, result } => match result {
                 Ok(count) if count > 0 => {
                     group.link.received(buffer, count);
                     group.hear(now);
@@ -600,14 +545,14 @@ impl<D: Driver> Shard<D> {
                 Ok(_) => group.lost(now, String::from("the peer closed the connection")),
                 Err(error) => group.lost(now, error.to_string()),
             },
-            Outcome::Send { pieces, result } if current => match result {
+            Outcome::Send { pieces, result } => match result {
                 Ok(()) => {
                     let bytes = group.link.sent(pieces);
                     group.tell(now, helio_engine::Event::LinkTook { bytes });
                 }
                 Err(error) => group.lost(now, error.to_string()),
             },
-            _ => {}
+            outcome => panic!("an operation on a connection cannot end as {outcome:?}"),
         }
     }
 

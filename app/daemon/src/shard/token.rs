@@ -36,15 +36,13 @@ pub(crate) enum Kind {
     StrangerRecv,
     /// The last words to one.
     StrangerSend,
-    /// A member's operation for a client that the engine knows nothing of; index: the request.
-    Aside,
+    /// A store's operation for a request that the engine has no part in; index: the request.
+    Request,
     /// The kernel has a request for an attached volume; index: slot, detail: its epoch.
     AttachReady,
-    /// A member's operation for an attached volume that the engine knows nothing of; index: the request.
-    AttachAside,
 }
 
-const KINDS: [Kind; 18] = [
+const KINDS: [Kind; 17] = [
     Kind::Woken,
     Kind::AcceptClient,
     Kind::AcceptPeer,
@@ -60,9 +58,8 @@ const KINDS: [Kind; 18] = [
     Kind::PartingSend,
     Kind::StrangerRecv,
     Kind::StrangerSend,
-    Kind::Aside,
+    Kind::Request,
     Kind::AttachReady,
-    Kind::AttachAside,
 ];
 
 /// Packs a token.

@@ -3,13 +3,13 @@
 
 use super::options::PAGE;
 use super::resolve::Host;
-use crate::distribution::Distribution;
-use crate::outcome::{End, Outcome};
+use crate::outcome::{End, Outcome, total};
 use crate::socket::Properties;
 use crate::store::{DiskResult, Trial};
 use crate::watch::Event;
 use crate::wire::Mode;
 use helio_units::WallTime;
+use helio_workload::Distribution;
 use std::fmt::Write;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -132,7 +132,7 @@ pub(crate) fn golden(mode: Mode, bytes: u64, span: Duration) -> String {
 
 /// A block of calls: `Total B bytes sent in ...`.
 fn calls(what: &str, call: &str, bytes: &Distribution, span: Duration, comma: &str) -> String {
-    let (sum, count) = (bytes.sum(), bytes.count());
+    let (sum, count) = (total(bytes), bytes.count());
     format!(
         "Total {sum} bytes {what} in {:.6} seconds. {}\nTotal {count} {call} calls, {:.3} KBytes/{call}{comma}\n",
         span.as_secs_f64(),
@@ -143,18 +143,21 @@ fn calls(what: &str, call: &str, bytes: &Distribution, span: Duration, comma: &s
 
 /// One distribution, with the lines for values or ranges.
 fn distribution(what: &str, unit: &str, numbers: &Distribution) -> String {
-    let it = numbers.summary();
     let mut text = format!(
         "\nDistribution of {what} (unit is {unit}):\nTotal {} numbers, Sum {}, Min {}, Max {}, Avg {}\n",
-        it.count, it.sum, it.min, it.max, it.avg
+        numbers.count(),
+        numbers.sum(),
+        numbers.min(),
+        numbers.max(),
+        numbers.mean()
     );
-    for line in it.lines {
+    for bucket in numbers.buckets() {
         let _ = if numbers.is_exact() {
-            writeln!(text, "Exactly{:>11}{:>12} numbers", line.from, line.count)
+            writeln!(text, "Exactly{:>11}{:>12} numbers", bucket.from, bucket.count)
         } else {
-            let range = format!("From {} to {}", line.from, line.to);
+            let range = format!("From {} to {}", bucket.from, bucket.to);
             let room = 36_usize.saturating_sub(range.len()).max(2);
-            writeln!(text, "{range}{:>room$} numbers", line.count)
+            writeln!(text, "{range}{:>room$} numbers", bucket.count)
         };
     }
     text
@@ -164,7 +167,7 @@ fn distribution(what: &str, unit: &str, numbers: &Distribution) -> String {
 pub(crate) fn outcome(it: &Outcome) -> String {
     let (span, flushes) = (it.span, &it.counts.flushes);
     let seconds = span.as_secs_f64();
-    let mut text = golden(it.mode, flushes.sum(), span);
+    let mut text = golden(it.mode, it.bytes(), span);
     let _ = writeln!(
         text,
         "Total {} flushes, {:.6} sec/flush, {} pages ({} bytes)/flush\n",
@@ -181,7 +184,7 @@ pub(crate) fn outcome(it: &Outcome) -> String {
         "Total {} congestions, {stuck_for:.6} seconds, {:.6} second/congestion\n",
         stuck.count(),
         // The sample's 0.848714 s of 3136 make 0.000270: it divides whole microseconds.
-        stuck.summary().avg as f64 / 1e6
+        stuck.mean() as f64 / 1e6
     );
     text += &calls("recv", "recv", &it.tally.received, span, "");
     text += &distribution("log write size", "byte", flushes);
@@ -199,7 +202,7 @@ pub(crate) fn disk(trial: Trial, size: u64, it: &DiskResult) -> String {
         Trial::Write => ("written", "write"),
         Trial::Read => ("read", "read"),
     };
-    let (sum, count, span) = (it.sizes.sum(), it.sizes.count(), it.span);
+    let (sum, count, span) = (total(&it.sizes), it.sizes.count(), it.span);
     let mut text = format!(
         "Total {sum} bytes {done} in {:.6} seconds, {}\nTotal {count} {one}s, {:.6} sec/{one}, \
          {} pages ({size} bytes)/{one}\n",

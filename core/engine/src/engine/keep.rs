@@ -3,9 +3,9 @@
 
 use crate::engine::Engine;
 use crate::event::StoreOutcome;
-use crate::refusal::StoreFault;
 use crate::show::view::View;
 use helio_bitmap::Bitmap;
+use helio_stack::StoreFault;
 use helio_units::Moment;
 
 impl Engine {
@@ -17,7 +17,7 @@ impl Engine {
             primary.ends_unissued(true);
         }
         for parked in parked {
-            self.store_done(parked.io, StoreOutcome::Failed(StoreFault::Io));
+            self.store_done(Some((parked.io, StoreOutcome::Failed(StoreFault::Io))));
         }
         if let Some(primary) = self.standing.primary_mut() {
             primary.ends_unissued(false);

@@ -22,7 +22,7 @@ const SIZE: Bytes = Bytes::kib(128);
 const PEER: u64 = 77;
 
 fn durable(superblock: Superblock) -> Durable {
-    Durable { superblock, hot: Vec::new(), marks: Vec::new(), sequence: 1, members: Vec::new() }
+    Durable { sequence: 1, ..Durable::new(superblock) }
 }
 
 /// An engine on a desk: everything it asks for lies in trays, and is done when the story says so.
@@ -119,10 +119,7 @@ impl Desk {
     /// The metadata file keeps hot extents and marks at once.
     fn keep(&mut self) {
         while let Some(keep) = self.keeps.pop_front() {
-            let kept = match keep {
-                Keep::Hot { ticket, .. } => Kept::Hot { ticket },
-                Keep::Marks { page, .. } => Kept::Marks { page },
-            };
+            let kept = keep.kept();
             let ok = !self.unwritable;
             self.tell(Event::Kept { kept, ok, sequence: 1 });
         }

@@ -22,7 +22,7 @@ mod durability;
 mod intake;
 mod news;
 
-use crate::effect::{Effect, ReadAs, StoreOp};
+use crate::effect::{Effect, ReadAs};
 use crate::event::StoreOutcome;
 use crate::follow::before::Keeper;
 use crate::local::Local;
@@ -38,6 +38,7 @@ use cursors::Cursors;
 use durability::Durability;
 use helio_format::message::{Ack, Item, ItemKind, Message, Start};
 use helio_plant::{Plant, planted};
+use helio_stack::StoreOp;
 use helio_units::{Bytes, Extent, Mode, Moment, Sequence, VolumeIndex};
 use intake::Intake;
 use news::{News, TELL_AFTER};

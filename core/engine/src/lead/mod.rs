@@ -34,7 +34,6 @@ use crate::local::failure::Failed;
 use crate::peer::permit::Permit;
 use crate::purpose::PrimaryIo;
 use crate::purpose::Reader;
-use crate::refusal::StoreFault;
 use crate::resync::copier::Copier;
 use crate::resync::verify::Verify;
 use crate::stream::gate::Gate;
@@ -49,6 +48,7 @@ use core::time::Duration;
 use helio_bitmap::Bitmap;
 use helio_format::message::Item;
 use helio_plant::{Plant, planted};
+use helio_stack::StoreFault;
 use helio_units::{Bytes, Mode, Moment, Sequence, VolumeIndex};
 
 /// What a node holds while it is primary.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the own store of a primary did: how far it came, and what failed.
 
-use crate::refusal::StoreFault;
 use crate::stream::line::{Entry, Line};
 use crate::turn::Turn;
 use alloc::collections::BTreeSet;
 use alloc::format;
+use helio_stack::StoreFault;
 use helio_units::{Sequence, VolumeIndex};
 
 /// What this node's own store did.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The survey of holes, on a node that leads.
 
-use crate::effect::StoreOp;
 use crate::event::StoreOutcome;
 use crate::lead::Primary;
 use crate::lead::ticket::Ticket;
@@ -15,6 +14,7 @@ use alloc::format;
 use alloc::string::String;
 use helio_format::copying::{Copying, Digest};
 use helio_format::message::{ItemKind, Message};
+use helio_stack::StoreOp;
 use helio_units::{Extent, VolumeIndex};
 
 impl Primary {

@@ -12,12 +12,13 @@ use crate::config::Config;
 use crate::lead::Primary;
 use crate::local::Local;
 use crate::local::failure::{self, Facts, Failed, Meaning, Side};
-use crate::refusal::{Refusal, StoreFault};
+use crate::refusal::Refusal;
 use crate::stream::ack::Leg;
 use crate::turn::Turn;
 use alloc::format;
 use helio_format::message::Item;
 use helio_plant::{Plant, planted};
+use helio_stack::StoreFault;
 use helio_units::{Extent, VolumeIndex};
 
 impl Primary {

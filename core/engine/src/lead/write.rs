@@ -18,7 +18,7 @@ use crate::local::Local;
 use crate::local::failure::Failed;
 use crate::peer::permit::Permit;
 use crate::purpose::PrimaryIo;
-use crate::refusal::{Denial, StoreFault};
+use crate::refusal::Denial;
 use crate::resync::copier::Copier;
 use crate::stream::ack::{self, Decision, Facts, Leg, Remote};
 use crate::stream::line::Entry;
@@ -30,6 +30,7 @@ use crate::stream::slots::pieces;
 use crate::turn::Turn;
 use helio_format::message::{Item, ItemKind};
 use helio_plant::{Plant, planted};
+use helio_stack::StoreFault;
 use helio_units::{Bytes, Extent, Sequence, VolumeIndex};
 
 impl Primary {

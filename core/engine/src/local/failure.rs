@@ -11,9 +11,9 @@
 //! On a primary, what was never issued to the disk says nothing of it: it is shown. A disk that was given up before fails no more: the
 //! peer serves. Whether the peer can serve is asked of the primary (`lead/lack/lose.rs`), since it depends on the stream.
 
-use crate::refusal::StoreFault;
 use helio_format::message::{Item, ItemKind};
 use helio_plant::{Plant, planted};
+use helio_stack::StoreFault;
 
 /// What kind of operation failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,10 +13,10 @@
 //! is a write and a flush on most disks, and counts as a flush.
 
 use crate::event::StoreOutcome;
-use crate::refusal::StoreFault;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use helio_plant::{Plant, planted};
+use helio_stack::StoreFault;
 use helio_units::{IoId, VolumeIndex};
 
 #[derive(Clone, Debug)]

@@ -5,20 +5,23 @@ pub(crate) mod blocks;
 pub(crate) mod failure;
 pub(crate) mod flushes;
 pub(crate) mod health;
+mod layered;
 pub(crate) mod members;
 pub(crate) mod replace;
 pub(crate) mod store;
 pub(crate) mod suspect;
 
 use crate::config::Config;
-use crate::effect::StoreOp;
 use crate::local::blocks::Blocks;
 use crate::local::flushes::Flushes;
 use alloc::vec::Vec;
 use helio_bitmap::HotExtents;
 use helio_format::superblock::Superblock;
 use helio_plant::{Plant, planted};
+use helio_stack::Stack;
+use helio_stack::StoreOp;
 use helio_units::VolumeIndex;
+use layered::Layered;
 use members::Members;
 use replace::Replacing;
 use store::UnderWay;
@@ -40,6 +43,8 @@ pub(crate) struct Local {
     flushes: Flushes,
     ios: Vec<Option<UnderWay>>,
     free: Vec<u32>,
+    /// What stands between the engine and the members.
+    layered: Layered,
     metadata: Metadata,
     /// What flushes that failed left of this node's copies: the health of each.
     suspect: Suspect,
@@ -57,6 +62,7 @@ impl Local {
         record: &Superblock,
         blocks: Blocks,
         members: Members,
+        layers: Stack,
         hot: impl IntoIterator<Item = u64>,
     ) -> Self {
         let mut extents = HotExtents::new(&config.volumes, config.hot_extents as usize);
@@ -68,6 +74,7 @@ impl Local {
             flushes: Flushes::new(config.volumes.len()),
             ios: Vec::new(),
             free: Vec::new(),
+            layered: Layered::new(layers),
             metadata: Metadata::Works,
             suspect,
             blocks,

@@ -3,13 +3,14 @@
 //! Two pass without: what writes a copy again as it reads, and every write of a node whose peer recorded that its metadata
 //! tells nothing.
 
-use crate::effect::{Effect, Keep, ReadAs, StoreOp};
+use crate::effect::{Effect, Keep, ReadAs};
 use crate::event::StoreOutcome;
 use crate::local::{Local, Metadata};
 use crate::purpose::Purpose;
 use crate::turn::Turn;
 use helio_bitmap::{Change, Parked};
 use helio_plant::{Plant, planted};
+use helio_stack::StoreOp;
 use helio_units::{Extent, IoId, VolumeIndex};
 
 /// An operation on the store that was asked for and has not ended.
@@ -22,12 +23,23 @@ pub(super) struct UnderWay {
     flush: Option<u64>,
 }
 
+impl UnderWay {
+    pub(super) const fn new(purpose: Purpose, volume: VolumeIndex, what: What) -> Self {
+        Self { purpose, volume, what, flush: None }
+    }
+}
+
 /// What it means to the hot extents.
 #[derive(Clone, Copy, Debug)]
-enum What {
+pub(super) enum What {
     Changes(Extent),
     Flushes(u64),
     Looks,
+    /// It passes the layers, whose own operations mean the rest.
+    Passes {
+        changes: Option<Extent>,
+        flushes: bool,
+    },
 }
 
 impl Local {
@@ -40,19 +52,33 @@ impl Local {
         turn: &mut Turn,
     ) {
         let purpose = purpose.into();
+        if self.layered.rests() {
+            self.ask_member(volume, op, purpose, turn);
+        } else {
+            self.pass_layers((volume, op), ReadAs::Bytes, purpose, turn);
+        }
+    }
+
+    /// Asks the member for an operation.
+    pub(super) fn ask_member(
+        &mut self,
+        volume: VolumeIndex,
+        op: StoreOp,
+        purpose: Purpose,
+        turn: &mut Turn,
+    ) {
         let what = match op {
             StoreOp::Write { extent, .. }
             | StoreOp::Zero { extent, .. }
             | StoreOp::Discard { extent, .. }
-                if self.metadata != Metadata::Uncovered
-                    && !matches!(purpose, Purpose::Accept(_)) =>
+                if self.metadata != Metadata::Uncovered && !self.rewrites(purpose) =>
             {
                 What::Changes(extent)
             }
             StoreOp::Flush => What::Flushes(self.hot.flush_begins(volume)),
             _ => What::Looks,
         };
-        let io = self.begin(UnderWay { purpose, volume, what, flush: None });
+        let io = self.begin(UnderWay::new(purpose, volume, what));
         if let What::Changes(extent) = what
             && !self.hot.enter(volume, extent, purpose.item())
             && !planted(Plant::CoverAfterIssue)
@@ -61,6 +87,16 @@ impl Local {
             return;
         }
         self.issue(io, volume, op, turn);
+    }
+
+    /// Whether what is written is what was read: by an accepted copy, or by a layer while one is written again, which
+    /// happens alone.
+    fn rewrites(&self, purpose: Purpose) -> bool {
+        match purpose {
+            Purpose::Accept(_) => true,
+            Purpose::Layer { .. } => self.layered.rewrites(),
+            _ => false,
+        }
     }
 
     /// Reads, and has the host report that of the bytes.
@@ -72,12 +108,15 @@ impl Local {
         turn: &mut Turn,
     ) {
         let purpose = purpose.into();
-        let io = self.begin(UnderWay { purpose, volume, what: What::Looks, flush: None });
+        if !self.layered.rests() {
+            return self.pass_layers((volume, StoreOp::Read { extent }), read_as, purpose, turn);
+        }
+        let io = self.begin(UnderWay::new(purpose, volume, What::Looks));
         turn.push(Effect::Store { io, volume, op: StoreOp::Read { extent }, read_as });
     }
 
     /// Names an operation.
-    fn begin(&mut self, under_way: UnderWay) -> IoId {
+    pub(super) fn begin(&mut self, under_way: UnderWay) -> IoId {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.ios.push(None);
             (self.ios.len() - 1) as u32
@@ -114,10 +153,10 @@ impl Local {
         }
     }
 
-    /// The next flush that has ended.
+    /// The next flush that has ended, or operation that a layer ended.
     #[inline]
     pub(crate) fn next_ended(&mut self) -> Option<(IoId, StoreOutcome)> {
-        self.flushes.next_ended()
+        self.flushes.next_ended().or_else(|| self.layered.next_ended())
     }
 
     /// Asks the ledger for what the hot extents want, and returns what that was.
@@ -151,6 +190,16 @@ impl Local {
             What::Changes(extent) => self.hot.leave(volume, extent),
             What::Flushes(number) => self.hot.flush_ended(volume, number, ok),
             What::Looks => {}
+            What::Passes { changes, flushes } => {
+                self.layered.passed(purpose);
+                // A layer may fail a flush that no member was asked for.
+                if flushes && !ok {
+                    self.hot.distrust_flushes(volume);
+                }
+                if let Some(extent) = changes {
+                    self.hot.leave(volume, extent);
+                }
+            }
         }
         purpose
     }

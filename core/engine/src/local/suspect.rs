@@ -10,7 +10,6 @@
 //! ([`accept`]); or once another disk took its place (`replace.rs`).
 
 use crate::config::Config;
-use crate::effect::StoreOp;
 use crate::local::health::{Happens, Health};
 use crate::refusal::Refusal;
 use crate::turn::Turn;
@@ -22,6 +21,7 @@ use alloc::vec::Vec;
 use helio_bitmap::HotExtents;
 use helio_format::superblock::Superblock;
 use helio_plant::{Plant, planted};
+use helio_stack::StoreOp;
 use helio_units::{Extent, Role, VolumeIndex};
 
 mod accept;

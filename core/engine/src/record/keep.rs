@@ -11,13 +11,13 @@
 //! The third row is enough because the primary's own record covers the item from then on: whatever it may lose, or
 //! we may lose, one of the two records tells.
 
-use crate::effect::StoreOp;
 use crate::record::ages::Ages;
 use crate::record::invalid::Invalidity;
 use alloc::collections::VecDeque;
 use core::time::Duration;
 use helio_bitmap::Bitmap;
 use helio_bitmap::{Change, HotExtent, HotExtents};
+use helio_stack::StoreOp;
 use helio_units::{Extent, Moment, Sequence, VolumeIndex};
 
 /// Changed pages are kept this often where nobody waits for them: a crash costs comparing what ended since.

@@ -7,7 +7,7 @@
 //! applied: from then on only its own items change the image, so that a digest that went stale can only make the source
 //! ship too much. (An item of before may have failed at the source: its image is the one without it.)
 
-use crate::effect::{ReadAs, StoreOp};
+use crate::effect::ReadAs;
 use crate::event::StoreOutcome;
 use crate::local::Local;
 use crate::purpose::TellerIo;
@@ -21,6 +21,7 @@ use alloc::vec::Vec;
 use helio_format::copying::{Copying, DIGESTS_MAX, Digest};
 use helio_format::message::Message;
 use helio_plant::{Plant, planted};
+use helio_stack::StoreOp;
 use helio_units::{Bytes, Extent, VolumeIndex};
 
 /// What one digest covers.

@@ -8,7 +8,7 @@ use crate::config::Config;
 use crate::effect::ReadAs;
 use crate::event::{CommandId, StoreOutcome};
 use crate::purpose::Look;
-use crate::refusal::{Refusal, StoreFault};
+use crate::refusal::Refusal;
 use crate::turn::Turn;
 use alloc::collections::VecDeque;
 use alloc::format;
@@ -18,6 +18,7 @@ use helio_bitmap::{Bitmap, Region};
 use helio_format::copying::Digest;
 use helio_format::message::Hello;
 use helio_format::superblock::Superblock;
+use helio_stack::StoreFault;
 use helio_units::{Bytes, Extent, Generation, VolumeIndex};
 
 /// A part of a volume.

@@ -13,7 +13,7 @@
 //! The bytes do not change, so no extent turns hot for them.
 
 use crate::config::Config;
-use crate::effect::{ReadAs, StoreOp};
+use crate::effect::ReadAs;
 use crate::event::{CommandId, StoreOutcome};
 use crate::follow::before::Keeper;
 use crate::local::Local;
@@ -22,11 +22,12 @@ use crate::peer::Peer;
 use crate::purpose::{AcceptIo, Piece};
 use crate::record::Record;
 use crate::record::save::Goal;
-use crate::refusal::{Refusal, StoreFault};
+use crate::refusal::Refusal;
 use crate::resync::Resync;
 use crate::role::{Following, Stage, Standing};
 use crate::turn::Turn;
 use alloc::format;
+use helio_stack::{StoreFault, StoreOp};
 use helio_units::{Bytes, Extent, VolumeIndex};
 
 /// One read, and the write that follows it.

@@ -3,10 +3,11 @@
 
 use crate::config::Config;
 use crate::follow::follower::Follower;
-use crate::refusal::{Refusal, StoreFault};
+use crate::refusal::Refusal;
 use crate::role::Standing;
 use alloc::format;
 use alloc::string::String;
+use helio_stack::StoreFault;
 use helio_units::VolumeIndex;
 
 impl Standing {

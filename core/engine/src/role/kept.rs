@@ -2,7 +2,7 @@
 //! The marks and the hot extents, whoever holds the marks now. `record/keep.rs` tells when hot extents go.
 
 use crate::config::Config;
-use crate::effect::{Effect, Keep, StoreOp};
+use crate::effect::{Effect, Keep};
 use crate::event::StoreOutcome;
 use crate::local::Local;
 use crate::local::failure::Failed;
@@ -14,6 +14,7 @@ use crate::turn::Turn;
 use alloc::vec::Vec;
 use helio_bitmap::{Bitmap, Cooling};
 use helio_plant::{Plant, planted};
+use helio_stack::StoreOp;
 use helio_units::{Extent, Sequence, VolumeIndex};
 
 impl Standing {

@@ -4,7 +4,7 @@
 //! How far it is, `LeaveStage` says (`standing.rs`).
 
 use crate::config::Config;
-use crate::effect::{Effect, StoreOp};
+use crate::effect::Effect;
 use crate::event::{CommandId, StoreOutcome};
 use crate::follow::before::Keeper;
 use crate::follow::follower::Follower;
@@ -24,6 +24,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
+use helio_stack::StoreOp;
 use helio_units::{Bytes, Moment, VolumeIndex};
 
 /// A clean stop of a primary waits this long for its queue to drain; what is left then is marks at the next start.

@@ -8,11 +8,12 @@ use crate::local::Local;
 use crate::local::suspect::bit;
 use crate::record::Record;
 use crate::record::save::Goal;
-use crate::refusal::{Refusal, StoreFault};
+use crate::refusal::Refusal;
 use crate::role::{Following, Stage, Standing};
 use crate::turn::Turn;
 use alloc::format;
 use alloc::string::String;
+use helio_stack::StoreFault;
 use helio_units::VolumeIndex;
 
 impl Standing {

@@ -14,7 +14,6 @@
 //! be in the copy, and with a power cut not here. From the moment on in which the peer takes up the stream, its own record is as good as any.
 
 use crate::config::Config;
-use crate::effect::StoreOp;
 use crate::event::{CommandId, StoreOutcome};
 use crate::local::Local;
 use crate::peer::link::Session;
@@ -27,6 +26,7 @@ use crate::role::{Standing, busy};
 use crate::turn::Turn;
 use alloc::format;
 use alloc::string::String;
+use helio_stack::StoreOp;
 use helio_units::VolumeIndex;
 
 impl Standing {

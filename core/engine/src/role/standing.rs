@@ -34,8 +34,8 @@ use crate::follow::follower::Follower;
 use crate::lead::Primary;
 use crate::local::suspect::Rewriting;
 use crate::record::save::Leave;
-use crate::refusal::StoreFault;
 use core::mem;
+use helio_stack::StoreFault;
 use helio_units::{Moment, Role, VolumeIndex};
 
 /// How far a leaving primary is.

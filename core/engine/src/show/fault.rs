@@ -2,11 +2,12 @@
 //! What failed on a node and was not repaired, and what an operator does about it, for the status of both nodes.
 
 use crate::lead::Primary;
-use crate::refusal::{Refusal, StoreFault};
+use crate::refusal::Refusal;
 use crate::role::{Following, Stage};
 use crate::show::view::View;
 use alloc::format;
 use alloc::string::String;
+use helio_stack::StoreFault;
 use helio_units::VolumeIndex;
 
 /// Something that failed. Both texts name nodes, since both nodes show them.

@@ -15,9 +15,10 @@
 //! * if the peer may be primary by now ([`Facts::withholds`]: a lease may be out, or this process was suspended): the peer
 //!   has the item.
 
-use crate::refusal::{Denial, StoreFault};
+use crate::refusal::Denial;
 use crate::stream::unreplicated::Unreplicated;
 use helio_plant::{Plant, planted};
+use helio_stack::StoreFault;
 use helio_units::Mode;
 
 /// That the reason of an acknowledgement was checked. Nothing outside this file can make one, so nothing else can answer

@@ -2,10 +2,10 @@
 //! Requests under way, the parts they are cut into, and what a part costs the queue.
 
 use crate::config::ITEM_BYTES_MAX;
-use crate::effect::StoreOp;
 use crate::refusal::Denial;
 use alloc::vec::Vec;
 use helio_format::message::ItemKind;
+use helio_stack::StoreOp;
 use helio_units::{Bytes, Extent, Moment, Payload, RequestId, Sequence, VolumeIndex};
 
 /// The least an item costs the queue, whatever it carries: its entry is memory too.

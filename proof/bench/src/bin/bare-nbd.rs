@@ -3,13 +3,16 @@
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use helio_bench::handshake;
 use helio_bench::intake::Header;
 use helio_bench::serve::{Ask, How, Operation, serve};
 use helio_bench::wire::Outbox;
-use helio_nbd::codec::{RequestHeader, SimpleReply, command};
-use std::io;
-use std::os::unix::net::UnixListener;
+use helio_nbd::TransmissionFlags;
+use helio_nbd::codec::{
+    Greeting, OptionHeader, OptionReplyHeader, RequestHeader, SimpleReply, command, handshake_flag,
+    info, option, reply,
+};
+use std::io::{self, Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -36,10 +39,57 @@ fn main() -> Result<()> {
     loop {
         let (mut stream, _) = listener.accept()?;
         // One that hangs up in the handshake only wanted to know whether somebody listens.
-        if handshake::accept(&mut stream, size).unwrap_or(false) {
+        if accept(&mut stream, size).unwrap_or(false) {
             serve::<Request>(&arguments.file, stream.into(), how)?;
         }
     }
+}
+
+/// The handshake's server end for one export of `size` bytes under any name, with simple replies; returns whether the
+/// client sends requests then. `helio_nbd::Session` has no place here: it promises structured replies, FUA and zeroing,
+/// which a ceiling leaves out.
+///
+/// # Errors
+/// The client hangs up or breaks the protocol.
+fn accept(stream: &mut UnixStream, size: u64) -> Result<bool> {
+    let flags = handshake_flag::FIXED_NEWSTYLE | handshake_flag::NO_ZEROES;
+    stream.write_all(&Greeting { flags }.encode())?;
+    take::<4>(stream)?;
+    loop {
+        let header = OptionHeader::decode(&take(stream)?);
+        let header = header.ok().context("the client sent no option")?;
+        // What an option asks for in detail changes no answer.
+        io::copy(&mut stream.take(header.length.into()), &mut io::sink())?;
+        let answer = |reply, data: &[u8]| {
+            let length = data.len() as u32;
+            let header = OptionReplyHeader { option: header.option, reply, length };
+            [&header.encode(), data].concat()
+        };
+        match header.option {
+            option::GO | option::INFO => {
+                let flags = TransmissionFlags::HAS_FLAGS.with(TransmissionFlags::SEND_FLUSH);
+                let mut data = info::EXPORT.to_be_bytes().to_vec();
+                data.extend(size.to_be_bytes());
+                data.extend(flags.0.to_be_bytes());
+                stream.write_all(&answer(reply::INFO, &data))?;
+                stream.write_all(&answer(reply::ACK, &[]))?;
+                if header.option == option::GO {
+                    return Ok(true);
+                }
+            }
+            option::ABORT => {
+                stream.write_all(&answer(reply::ACK, &[]))?;
+                return Ok(false);
+            }
+            _ => stream.write_all(&answer(reply::ERR_UNSUP, &[]))?,
+        }
+    }
+}
+
+fn take<const N: usize>(stream: &mut UnixStream) -> Result<[u8; N]> {
+    let mut bytes = [0; N];
+    stream.read_exact(&mut bytes).context("the other end hung up in the handshake")?;
+    Ok(bytes)
 }
 
 #[derive(Clone, Copy)]

@@ -5,13 +5,11 @@ use anyhow::{Context, Result, bail};
 use clap::{Parser, Subcommand, ValueEnum};
 use helio_bench::closed::{Closed, Shape, Step, payload};
 use helio_bench::disk::{self, Completion, Disk};
-use helio_bench::handshake;
 use helio_bench::slots::Slots;
 use helio_bench::wire::{Gather, Wire, answered};
 use helio_nbd::codec::{Cookie, RequestHeader, SimpleReply, command};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::os::unix::fs::FileExt;
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -57,9 +55,8 @@ enum How {
 fn main() -> Result<()> {
     match Arguments::parse().target {
         Target::Nbd { socket, export, shape } => {
-            let mut stream = UnixStream::connect(&socket).context("the server's socket")?;
-            let size = handshake::connect(&mut stream, &export)?;
-            Client::new(Wire::new(stream.into()), &shape, size).run(&shape)
+            let (wire, size) = Wire::open(&socket, &export)?;
+            Client::new(wire, &shape, size.0).run(&shape)
         }
         Target::Raw { file, engine, shape } => {
             let file = disk::open(&file, true).context("the file")?;

@@ -6,9 +6,9 @@ use crate::promise::{Promise, Violation, hold};
 use crate::scenario::pick;
 use core::time::Duration;
 use helio_engine::{
-    Answer, BeforeOutcome, Config, Durable, Effect, Engine, Event, HOT_EXTENTS, Keep, Kept,
-    OnError, QUEUE_ITEMS_SNDR, QueueConfig, ReadAs, ResyncConfig, Run, SafeCopy, StoreFault,
-    StoreOp, StoreOutcome, WhenFull, digest_piece,
+    Answer, BeforeOutcome, Config, Durable, Effect, Engine, Event, HOT_EXTENTS, Keep, OnError,
+    QUEUE_ITEMS_SNDR, QueueConfig, ReadAs, ResyncConfig, Run, SafeCopy, StoreFault, StoreOp,
+    StoreOutcome, WhenFull, digest_piece,
 };
 use helio_format::copying::Copying;
 use helio_format::message::{Hello, Message, Start};
@@ -71,13 +71,7 @@ impl Desk {
         let sizes = config.volumes.iter().map(|v| v.0).collect();
         let mut superblock = Superblock::new("db", "paris", sizes);
         superblock.granularity = config.granularity.0 as u32;
-        let durable = Durable {
-            superblock,
-            hot: Vec::new(),
-            marks: Vec::new(),
-            sequence: 1,
-            members: Vec::new(),
-        };
+        let durable = Durable { sequence: 1, ..Durable::new(superblock) };
         let mut engine = Engine::new(config.clone(), durable, dice.next_u64(), 1, Moment::ZERO);
         let bound = pick(dice, &[4, 16, 64]);
         engine.bound_received(bound);
@@ -249,6 +243,7 @@ impl Desk {
                 self.judge(volume, op, &read_as)?;
                 self.ios.push((io, op, read_as));
             }
+            Effect::Look { .. } => unreachable!("no layer stands on this desk"),
             Effect::SaveSuperblock(_) => self.saves += 1,
             Effect::Keep(keep) => self.keeps.push_back(keep),
             Effect::Before(_) => self.befores += 1,
@@ -352,10 +347,7 @@ impl Desk {
             return self.tell(Event::SuperblockSaved { ok: true, sequence });
         }
         if let Some(keep) = self.keeps.pop_front() {
-            let kept = match keep {
-                Keep::Hot { ticket, .. } => Kept::Hot { ticket },
-                Keep::Marks { page, .. } => Kept::Marks { page },
-            };
+            let kept = keep.kept();
             return self.tell(Event::Kept { kept, ok: true, sequence });
         }
         if self.befores > 0 {

@@ -123,8 +123,11 @@ impl Oracle {
         for side in Side::BOTH {
             let node = cluster.node(side);
             let heard = node.engine.as_ref().and_then(|engine| engine.view().last_heard());
-            hold(heard <= node.read_at, Promise::Reports, || {
-                format!("{side} says it heard its peer at {heard:?}, it read at {:?}", node.read_at)
+            hold(heard <= node.read_at(), Promise::Reports, || {
+                format!(
+                    "{side} says it heard its peer at {heard:?}, it read at {:?}",
+                    node.read_at()
+                )
             })?;
         }
         Ok(())

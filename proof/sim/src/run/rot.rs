@@ -24,16 +24,7 @@ impl Stage<'_> {
         if !self.driver.dice.chance(1, 3) {
             return Ok(());
         }
-        let Some(side) = Side::BOTH.into_iter().find(|side| self.cluster.node(*side).serves())
-        else {
-            return Ok(());
-        };
-        // What an earlier verify left to do would begin somewhere in the middle.
-        self.driver.clear();
-        self.command(side, Command::StopVerify);
-        // A store that failed once is trusted again when the operator says so.
-        self.command(side, Command::Resync);
-        self.advance_until(|stage| stage.is_settled())?;
+        let Some(side) = self.settle_for_verify()? else { return Ok(()) };
         self.rot(side.other());
         let status = self.verify(side, false)?;
         let found = blocks(&status);
@@ -48,16 +39,23 @@ impl Stage<'_> {
         hold(clean.is_empty(), Promise::FindsRot, || format!("still different: {clean:?}"))
     }
 
+    /// Settles the pair so that a verify compares all of it. Returns the node that serves, if one does.
+    fn settle_for_verify(&mut self) -> Result<Option<Side>, Violation> {
+        let serving = Side::BOTH.into_iter().find(|side| self.cluster.node(*side).serves());
+        if let Some(side) = serving {
+            // What an earlier verify left to do would begin somewhere in the middle.
+            self.driver.clear();
+            self.command(side, Command::StopVerify);
+            // A store that failed once is trusted again when the operator says so.
+            self.command(side, Command::Resync);
+            self.advance_until(|stage| stage.is_settled())?;
+        }
+        Ok(serving)
+    }
+
     /// A disk lied: what it lost, if anything, a verify finds, and a repair ends it.
     pub(super) fn find_lies(&mut self) -> Result<(), Violation> {
-        let Some(side) = Side::BOTH.into_iter().find(|side| self.cluster.node(*side).serves())
-        else {
-            return Ok(());
-        };
-        self.driver.clear();
-        self.command(side, Command::StopVerify);
-        self.command(side, Command::Resync);
-        self.advance_until(|stage| stage.is_settled())?;
+        let Some(side) = self.settle_for_verify()? else { return Ok(()) };
         let differs = self.differing();
         // The connection breaks meanwhile: what was asked and not answered is asked again.
         for _ in 0..self.driver.dice.below(4) {

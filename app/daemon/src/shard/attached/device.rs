@@ -2,12 +2,9 @@
 //! One attached volume: the kernel's end, and what is under way on it.
 
 use super::line::Line;
-use crate::shard::clients::Place;
-use helio_units::Extent;
+use crate::shard::requests::{Load, Place};
 use tokio::sync::oneshot;
 
-/// Requests one device may have under way; a loop device has 128.
-const REQUESTS_MAX: u32 = 256;
 /// Bytes one device may have under way: more would only hold memory that a machine short of it needs.
 const BYTES_MAX: u64 = 16 << 20;
 
@@ -19,19 +16,16 @@ pub(super) struct Device {
     pub(super) name: String,
     pub(super) place: Place,
     pub(super) line: Line,
-    pub(super) requests: u32,
-    pub(super) bytes: u64,
+    pub(super) load: Load,
     /// The driver tells when there is a message.
     pub(super) waiting: bool,
     pub(super) ended: bool,
     pub(super) gone: Option<oneshot::Sender<String>>,
-    /// Long zeroes to go on with: the request, where, whether space goes back.
-    pub(super) unfinished: Vec<(u64, Extent, bool)>,
 }
 
 impl Device {
     /// Whether some of what it has under way must be answered first.
     pub(super) fn is_full(&self) -> bool {
-        self.requests >= REQUESTS_MAX || self.bytes >= BYTES_MAX
+        self.load.is_full() || self.load.bytes() >= BYTES_MAX
     }
 }

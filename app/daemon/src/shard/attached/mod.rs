@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Attached volumes of a shard: the kernel's requests for a volume that is a device of this machine go the same way as
-//! an NBD client's.
+//! Attached volumes of a shard: a front end that reads the kernel's requests for a volume that is a device of this
+//! machine, and writes replies to them.
 //!
 //! What one device may have under way is bounded in requests and bytes; beyond that the kernel's messages stay in the
 //! kernel, and nobody else notices.
@@ -8,26 +8,24 @@
 mod device;
 mod line;
 
-use crate::shard::clients::{Catalogue, Io, Place};
-use crate::shard::group::{Group, User, read_buffer};
+use crate::shard::clients::Catalogue;
+use crate::shard::group::{Group, User};
+use crate::shard::requests::{
+    Asker, Ended, Failure, Io, Load, Operation, Origin, Place, Reply, Requests,
+};
 use crate::shard::token::{Kind, token};
 use device::Device;
 use helio_attach::{Fault, Shape, Work};
-use helio_driver::{Driver, Op, Outcome, Shared};
-use helio_engine::{Answer, Denial, Engine, Operation, Refusal, Request, StoreFault};
+use helio_driver::{Driver, Op};
+use helio_engine::{Denial, Engine, Refusal, StoreFault};
 use helio_nbd::{Exports, OpenRefusal};
-use helio_units::{Extent, RequestId, VolumeIndex};
 pub(crate) use line::End;
 use line::{Line, Taken};
 use std::collections::BTreeSet;
 use tokio::sync::oneshot;
 
-/// Sets the engine's names for requests of devices apart from those of NBD clients.
-const OURS: u64 = 1 << 63;
 /// Messages of one device taken in a row; then others have their turn.
 const BATCH: usize = 64;
-/// The longest zeroes given to the engine at once, in bytes.
-const LONGEST_EFFECT: u64 = 4 << 30;
 
 /// The code of a refusal only because of attached devices: who reports it replaces its text by one that says what uses
 /// them, and its code by `in-use`.
@@ -67,38 +65,17 @@ pub(crate) struct Hold {
     pub(crate) title: String,
 }
 
-/// A request under way, found by its name.
-#[derive(Clone, Copy, Debug)]
-struct Owner {
-    device: usize,
-    epoch: u32,
-    unique: u64,
-    work: Work,
-    /// Zeroes still to be made when this part is.
-    rest: Option<Extent>,
-    bytes: u64,
-}
-
 /// All attached volumes of a shard.
 #[derive(Default)]
 pub(crate) struct Attached {
     slots: Vec<Option<Device>>,
     epochs: u32,
-    owners: Vec<Option<Owner>>,
-    free_owners: Vec<usize>,
-    /// Groups asked something of since somebody wanted to know.
-    told: Vec<usize>,
-    /// Groups whose devices came or went since somebody wanted to know.
+    /// Groups whose devices came or went since the last look; some more than once.
     changed: Vec<usize>,
     /// Devices that wait for memory.
     starving: Vec<usize>,
     /// Devices of the machine that NBD clients serve: the group, the volume's name, what operators know it as.
     held: Vec<(usize, (String, String), String)>,
-}
-
-/// Whether a request of the engine is one of a device.
-pub(crate) const fn is_ours(request: RequestId) -> bool {
-    request.0 & OURS != 0
 }
 
 impl Attached {
@@ -123,14 +100,11 @@ impl Attached {
             name,
             place,
             line,
-            requests: 0,
-            bytes: 0,
+            load: Load::default(),
             waiting: false,
             ended: false,
             gone: Some(gone),
-            unfinished: Vec::new(),
         });
-        self.told.push(place.group);
         self.changed.push(place.group);
         // At once: a hello of the peer may be the next thing that is read.
         io.groups[place.group].used_by(User::Devices, self.used(place.group), io.now);
@@ -156,7 +130,7 @@ impl Attached {
         let named = |device: &Device| device.group == group && device.volume == volume;
         for slot in 0..self.slots.len() {
             if self.slots[slot].as_ref().is_some_and(named) {
-                self.deny(slot);
+                self.deny(slot, io.requests);
                 self.end(slot, "detached", io.driver);
                 self.slots[slot] = None;
             }
@@ -164,27 +138,30 @@ impl Attached {
     }
 
     /// The group failed: what its devices have under way ends with an error, and they end.
-    pub(crate) fn abandon(&mut self, group: usize, why: &str, driver: &mut dyn Driver) {
+    pub(crate) fn abandon(
+        &mut self,
+        (group, why): (usize, &str),
+        requests: &mut Requests,
+        driver: &mut dyn Driver,
+    ) {
         self.held.retain(|(at, ..)| *at != group);
         for slot in 0..self.slots.len() {
             if self.slots[slot].as_ref().is_some_and(|device| device.place.group == group) {
-                self.deny(slot);
+                self.deny(slot, requests);
                 self.end(slot, why, driver);
                 self.slots[slot] = None;
             }
         }
     }
 
-    /// Answers what a device has under way with an error: nobody will look for the answers any more, and the kernel may
-    /// wait for them before it takes the device away.
-    fn deny(&mut self, slot: usize) {
+    /// Fails what a device has under way: its replies are not awaited any more, and the kernel may wait for them before it
+    /// removes the device.
+    fn deny(&mut self, slot: usize, requests: &mut Requests) {
         let Some(device) = &mut self.slots[slot] else { return };
-        let ours = |owner: &&Owner| owner.device == slot && owner.epoch == device.epoch;
-        for owner in self.owners.iter().flatten().filter(ours) {
-            device.line.failed(owner.unique, Fault::Io);
-        }
-        for (unique, ..) in std::mem::take(&mut device.unfinished) {
-            device.line.failed(unique, Fault::Io);
+        for asker in requests.forget(Origin::Device(slot)) {
+            if let Asker::Device { unique, .. } = asker {
+                device.line.failed(unique, Fault::Io);
+            }
         }
         device.line.hand_over();
     }
@@ -192,7 +169,8 @@ impl Attached {
     /// The devices of a group that can be written to, as operators know them.
     pub(crate) fn writers(&self, group: usize) -> Vec<&str> {
         let devices = self.slots.iter().flatten();
-        let ours = devices.filter(|d| !d.ended && d.place.group == group && !d.place.read_only);
+        let ours = devices
+            .filter(|d| !d.ended && d.place.group == group && !d.place.target.is_read_only());
         ours.map(|device| device.name.as_str()).chain(self.held(group)).collect()
     }
 
@@ -205,7 +183,7 @@ impl Attached {
     /// The volumes of a group that devices use, those on a secondary's copy apart: bit n volume n.
     pub(crate) fn used(&self, group: usize) -> u64 {
         let places = self.slots.iter().flatten().filter(|device| !device.ended).map(|d| d.place);
-        let used = places.filter(|place| place.group == group && !place.aside);
+        let used = places.filter(|place| place.group == group && !place.target.is_copy());
         used.fold(0, |mask, place| mask | 1 << place.volume.0)
     }
 
@@ -229,12 +207,7 @@ impl Attached {
         Refusal::new(ATTACHED, text, hint)
     }
 
-    /// Groups that devices asked something of since the last call; some more than once.
-    pub(crate) fn groups_told(&mut self) -> std::vec::Drain<'_, usize> {
-        self.told.drain(..)
-    }
-
-    /// Groups whose devices came or went since the last call.
+    /// Groups whose devices came or went since the last call; some more than once.
     pub(crate) fn changed(&mut self) -> Vec<usize> {
         std::mem::take(&mut self.changed)
     }
@@ -260,7 +233,8 @@ impl Attached {
         let primary = engine.view().is_primary();
         for slot in 0..self.slots.len() {
             let place = self.slots[slot].as_ref().map(|device| device.place);
-            if place.is_some_and(|p| p.group == group && p.read_only && p.aside == primary) {
+            let changed = |p: Place| p.target.is_read_only() && p.target.is_copy() == primary;
+            if place.is_some_and(|place| place.group == group && changed(place)) {
                 self.end(slot, "the node's role changed", driver);
             }
         }
@@ -280,16 +254,12 @@ impl Attached {
 
     /// Takes messages as far as bounds allow, and then waits for the next.
     pub(crate) fn wake(&mut self, slot: usize, io: &mut Io<'_>) {
-        self.go_on(slot, io);
         for _ in 0..BATCH {
             let Some(device) = &mut self.slots[slot] else { return };
             if device.ended || device.waiting || device.is_full() {
                 break;
             }
             match device.line.take(io.pool) {
-                Taken::Work { unique, work: Work::Zero { extent, punch } } => {
-                    self.zero(slot, unique, extent, punch, io);
-                }
                 Taken::Work { unique, work } => self.begin(slot, unique, work, io),
                 Taken::Answered => {}
                 Taken::Nothing => break,
@@ -309,7 +279,7 @@ impl Attached {
         let Some(device) = &mut self.slots[slot] else { return };
         device.line.hand_over();
         if device.ended {
-            if device.requests == 0 {
+            if device.load.is_idle() {
                 self.slots[slot] = None;
             }
         } else if !device.waiting && !device.is_full() {
@@ -330,152 +300,59 @@ impl Attached {
             // Who wanted to know may have stopped listening.
             let _nobody_listens = gone.send(why.to_owned());
         }
-        self.told.push(device.place.group);
         self.changed.push(device.place.group);
-        if device.requests == 0 {
+        if device.load.is_idle() {
             self.slots[slot] = None;
         }
     }
 
-    fn own(&mut self, slot: usize, unique: u64, work: Work, bytes: u64) -> usize {
-        let epoch = self.slots[slot].as_mut().map_or(0, |device| {
-            device.requests += 1;
-            device.bytes += bytes;
-            device.epoch
-        });
-        let owner = Owner { device: slot, epoch, unique, work, rest: None, bytes };
-        let at = self.free_owners.pop().unwrap_or_else(|| {
-            self.owners.push(None);
-            self.owners.len() - 1
-        });
-        self.owners[at] = Some(owner);
-        at
-    }
-
+    /// A request: what the kernel can ask for, as an operation.
     fn begin(&mut self, slot: usize, unique: u64, work: Work, io: &mut Io<'_>) {
         let Some(device) = &mut self.slots[slot] else { return };
-        let Place { group, volume, aside, .. } = device.place;
         let operation = match work {
-            Work::Read { extent, .. } if aside => {
-                let member = &io.groups[group].volumes[usize::from(volume.0)].member;
-                match member.read(extent, read_buffer(io.pool, extent.length as usize)) {
-                    Ok(op) => {
-                        let at = self.own(slot, unique, work, extent.length);
-                        io.driver.submit(token(Kind::AttachAside, at, 0), op);
-                    }
-                    Err(_) => device.line.failed(unique, Fault::Invalid),
-                }
-                return;
-            }
             Work::Read { extent, .. } => Operation::Read(extent),
             Work::Write { extent, durable } => {
-                let buffer = device.line.payload(extent.length as usize, io.pool);
-                let payload = io.groups[group].payloads.insert(buffer);
+                let payload = device.line.payload(extent.length as usize, io.pool);
                 Operation::Write { extent, payload, fua: durable }
             }
-            Work::Flush | Work::Zero { .. } => Operation::Flush,
+            Work::Flush => Operation::Flush,
+            Work::Zero { extent, punch } => Operation::Zero { extent, punch, fua: false },
         };
-        let bytes = match work {
-            Work::Read { extent, .. } | Work::Write { extent, .. } => extent.length,
-            Work::Flush | Work::Zero { .. } => 0,
-        };
-        let at = self.own(slot, unique, work, bytes);
-        self.tell(at, (group, volume), operation, io);
-    }
-
-    /// Begins with as much as the engine takes at once.
-    fn zero(&mut self, slot: usize, unique: u64, whole: Extent, punch: bool, io: &mut Io<'_>) {
-        let Some(Place { group, volume, .. }) = self.slots[slot].as_ref().map(|d| d.place) else {
-            return;
-        };
-        let extent = Extent::new(whole.offset, whole.length.min(LONGEST_EFFECT));
-        let at = self.own(slot, unique, Work::Zero { extent, punch }, 0);
-        if let Some(owner) = &mut self.owners[at] {
-            let left = whole.length - extent.length;
-            owner.rest = (left > 0).then(|| Extent::new(extent.end(), left));
+        device.load.begin(operation.bytes());
+        if let Some(Ended { bytes, reply, .. }) =
+            io.submit(Asker::Device { slot, unique, work }, device.place, operation)
+        {
+            self.ended(slot, (unique, &work), (bytes, reply));
         }
-        self.tell(at, (group, volume), Operation::Zero { extent, punch, fua: false }, io);
     }
 
-    fn tell(
+    /// A request of a device ended.
+    pub(crate) fn ended(
         &mut self,
-        at: usize,
-        (group, volume): (usize, VolumeIndex),
-        operation: Operation,
-        io: &mut Io<'_>,
+        slot: usize,
+        (unique, work): (u64, &Work),
+        (bytes, reply): (u64, Reply),
     ) {
-        self.told.push(group);
-        let id = RequestId(OURS | at as u64);
-        io.groups[group].request(io.now, Request { id, volume, operation });
-    }
-
-    /// Long zeroes of which a part was made.
-    fn go_on(&mut self, slot: usize, io: &mut Io<'_>) {
         let Some(device) = &mut self.slots[slot] else { return };
-        for (unique, rest, punch) in std::mem::take(&mut device.unfinished) {
-            self.zero(slot, unique, rest, punch, io);
-        }
-    }
-
-    /// The engine answers a request. Returns the device's slot if it is still there.
-    pub(crate) fn answer(
-        &mut self,
-        request: RequestId,
-        answer: Answer,
-        data: Option<Shared>,
-    ) -> Option<usize> {
-        let owner = self.disown((request.0 & !OURS) as usize)?;
-        let Owner { device: slot, epoch, unique, work, rest, .. } = owner;
-        let device = self.device(slot, epoch)?;
-        match (answer, data, work, rest) {
-            (Answer::Denied(denial), ..) => device.line.failed(unique, fault(denial)),
-            (_, Some(data), Work::Read { skip, length, .. }, _) => {
-                device.line.done(unique, &work, &data[skip..skip + length]);
+        device.load.end(bytes);
+        match (reply, work) {
+            (Reply::Read(data), Work::Read { skip, length, .. }) => {
+                device.line.done(unique, work, &data[*skip..skip + length]);
             }
-            (_, _, Work::Zero { punch, .. }, Some(rest)) => {
-                device.unfinished.push((unique, rest, punch));
+            (Reply::Done, Work::Write { .. } | Work::Flush | Work::Zero { .. }) => {
+                device.line.done(unique, work, &[]);
             }
-            _ => device.line.done(unique, &work, &[]),
-        }
-        Some(slot)
-    }
-
-    /// A read of a secondary's copy ended.
-    pub(crate) fn aside_done(&mut self, at: usize, outcome: Outcome, io: &mut Io<'_>) {
-        let Some(Owner { device: slot, epoch, unique, work, .. }) = self.disown(at) else { return };
-        let Some(device) = self.device(slot, epoch) else { return };
-        let group = &io.groups[device.place.group];
-        match (outcome, work) {
-            (Outcome::Read { buffer, result: Ok(()) }, Work::Read { skip, length, .. })
-                if group.engine.view().words().consistent =>
-            {
-                device.line.done(unique, &work, &buffer[skip..skip + length]);
-            }
-            (outcome, _) => {
-                if let Some(error) = outcome.error() {
-                    tracing::error!(group = %group.name, %error, "store failed");
-                }
-                device.line.failed(unique, Fault::Io);
+            (Reply::Failed(failure), _) => device.line.failed(unique, fault(failure)),
+            (reply @ (Reply::Done | Reply::Read(_) | Reply::Map(_)), work) => {
+                panic!("{work:?} of a device cannot end as {reply:?}")
             }
         }
-        self.wake(slot, io);
-    }
-
-    /// A request is under way no more.
-    fn disown(&mut self, at: usize) -> Option<Owner> {
-        let owner = self.owners.get_mut(at)?.take()?;
-        self.free_owners.push(at);
-        if let Some(device) = self.device(owner.device, owner.epoch) {
-            device.requests -= 1;
-            device.bytes -= owner.bytes;
-        }
-        Some(owner)
     }
 }
 
 /// A device remembers the volume as it was in the tenure it is of: it is not served to be written in another.
 fn is_of_tenure(place: Place, tenure: u64, groups: &[Group]) -> Result<(), Refusal> {
-    if place.read_only || groups[place.group].engine.view().tenure() == tenure {
+    if place.target.is_read_only() || groups[place.group].engine.view().tenure() == tenure {
         return Ok(());
     }
     let text = "this node was secondary in between, and another node may have written the volume";
@@ -512,10 +389,41 @@ pub(crate) fn open(
     Ok((shape, Place::of(found.handle)))
 }
 
-const fn fault(denial: Denial) -> Fault {
-    match denial {
-        Denial::OutOfBounds | Denial::Unaligned => Fault::Invalid,
-        Denial::QueueFull | Denial::Store(StoreFault::NoSpace) => Fault::NoSpace,
-        Denial::NotPrimary | Denial::Store(_) => Fault::Io,
+/// The kernel's error for a failure.
+const fn fault(failure: Failure) -> Fault {
+    match failure {
+        Failure::Denied(Denial::OutOfBounds | Denial::Unaligned) => Fault::Invalid,
+        Failure::Denied(Denial::QueueFull | Denial::Store(StoreFault::NoSpace)) => Fault::NoSpace,
+        Failure::Denied(
+            Denial::NotPrimary
+            | Denial::Store(StoreFault::Io | StoreFault::Short | StoreFault::Other(_)),
+        )
+        | Failure::ReadOnly
+        | Failure::Inconsistent => Fault::Io,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_failure_has_its_error_for_the_kernel() {
+        let store = |fault| Failure::Denied(Denial::Store(fault));
+        let table = [
+            (Failure::Denied(Denial::NotPrimary), Fault::Io),
+            (Failure::Denied(Denial::OutOfBounds), Fault::Invalid),
+            (Failure::Denied(Denial::Unaligned), Fault::Invalid),
+            (Failure::Denied(Denial::QueueFull), Fault::NoSpace),
+            (store(StoreFault::NoSpace), Fault::NoSpace),
+            (store(StoreFault::Io), Fault::Io),
+            (store(StoreFault::Short), Fault::Io),
+            (store(StoreFault::Other(5)), Fault::Io),
+            (Failure::ReadOnly, Fault::Io),
+            (Failure::Inconsistent, Fault::Io),
+        ];
+        for (failure, error) in table {
+            assert_eq!(fault(failure), error, "{}", failure.text());
+        }
     }
 }

@@ -1,34 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What clients are told of their requests.
+//! The replies to clients' requests, in the NBD protocol.
 
 use crate::shard::clients::client::{Client, plain};
+use crate::shard::group::Group;
+use crate::shard::requests::{Failure, Place, Reply};
 use helio_driver::{Piece, Run, Shared};
-use helio_engine::{Answer, Denial, StoreFault};
+use helio_engine::{Denial, StoreFault};
 use helio_nbd::{
-    Context, ErrorCode, Form, ReadPart, ReadPiece, Request, StatusExtent, status, zero_runs,
+    Context, ErrorCode, Form, MAX_STATUS_EXTENTS, ReadPart, ReadPiece, Request, StatusExtent,
+    status, zero_runs,
 };
+use helio_units::{Extent, VolumeIndex};
+
+/// Regions looked at for one block status: the client asks again for the rest.
+const REGIONS_MAX: u64 = 64 << 10;
 
 /// Zeroes shorter than that are sent as they are, in bytes.
 const HOLE_BYTES: u32 = 32 << 10;
 
-/// The engine's answer.
-pub(super) fn tell(client: &mut Client, request: &Request, answer: Answer, data: Option<Shared>) {
-    match (answer, data) {
-        (Answer::Denied(denial), _) => {
-            let (code, text) = denied(denial);
-            refuse(client, request, code, text);
+/// Replies to a request that ended.
+pub(super) fn reply(client: &mut Client, request: &Request, reply: Reply, group: &Group) {
+    match reply {
+        Reply::Done => client.session.reply_done(request, plain(&mut client.out)),
+        Reply::Read(data) => read(client, request, data),
+        Reply::Map(runs) => block_status(client, request, runs.as_deref(), group),
+        Reply::Failed(failure) => {
+            let (code, text) = (code(failure), failure.text());
+            client.session.reply_error(request, code, text, plain(&mut client.out));
         }
-        (Answer::Read(_), Some(shared)) => read(client, request, shared),
-        _ => client.session.reply_done(request, plain(&mut client.out)),
     }
 }
 
-pub(super) fn refuse(client: &mut Client, request: &Request, code: ErrorCode, text: &str) {
-    client.session.reply_error(request, code, text, plain(&mut client.out));
-}
-
 /// The data, without the zeroes in it where the client can take that.
-pub(super) fn read(client: &mut Client, request: &Request, data: Shared) {
+fn read(client: &mut Client, request: &Request, data: Shared) {
     let length = request.extent.length as usize;
     let Client { session, out, .. } = client;
     if session.form() == Form::Simple || request.one {
@@ -44,37 +48,81 @@ pub(super) fn read(client: &mut Client, request: &Request, data: Shared) {
     });
 }
 
-/// What of an extent is allocated, from the member's map, and what is marked, from the engine.
-pub(super) fn block_status(
-    client: &mut Client,
-    request: &Request,
-    runs: Option<&[Run]>,
-    sparse: bool,
-    marks: &[StatusExtent],
-) {
+/// What of the extent is allocated, from the store's map, and what may differ from the peer's copy, from the engine.
+fn block_status(client: &mut Client, request: &Request, runs: Option<&[Run]>, group: &Group) {
+    let Some(Place { volume, .. }) = client.place else { return };
     // An allocated member keeps its space whatever it reads as.
+    let sparse = group.volumes[usize::from(volume.0)].sparse;
     let hole = if sparse { status::HOLE | status::ZERO } else { status::ZERO };
     let allocation: Vec<StatusExtent> = runs
         .unwrap_or_default()
         .iter()
         .map(|run| StatusExtent { length: run.length, flags: if run.data { 0 } else { hole } })
         .collect();
-    let told = [(Context::Allocation, &allocation[..]), (Context::Marks, marks)];
+    let marks = if request.contexts.has(Context::Marks) {
+        marks(group, volume, request.extent)
+    } else {
+        Vec::new()
+    };
+    let told = [(Context::Allocation, &allocation[..]), (Context::Marks, &marks)];
     let told: Vec<_> = told.into_iter().filter(|(_, extents)| !extents.is_empty()).collect();
     client.session.reply_block_status(request, &told, plain(&mut client.out));
 }
 
-fn denied(denial: Denial) -> (ErrorCode, &'static str) {
-    match denial {
-        Denial::NotPrimary => (ErrorCode::Shutdown, "this node is no longer primary for the group"),
-        Denial::OutOfBounds => (ErrorCode::Invalid, "the request exceeds the volume"),
-        Denial::Unaligned => (ErrorCode::Invalid, "not a multiple of the export's minimum block"),
-        Denial::QueueFull => {
-            (ErrorCode::NoSpace, "the replication queue is full and its policy is to fail writes")
+/// What of an extent may differ from the peer's copy, neighbours joined.
+fn marks(group: &Group, volume: VolumeIndex, extent: Extent) -> Vec<StatusExtent> {
+    let mut told: Vec<StatusExtent> = Vec::new();
+    let (mut at, grain) = (extent.offset, group.config.granularity.0);
+    let end = extent.end().min((at / grain + REGIONS_MAX) * grain);
+    while at < end && told.len() < MAX_STATUS_EXTENTS {
+        let next = ((at / grain + 1) * grain).min(end);
+        let flags = if group.engine.view().is_marked(volume, at) { status::MARKED } else { 0 };
+        match told.last_mut() {
+            Some(last) if last.flags == flags => last.length += next - at,
+            _ => told.push(StatusExtent { length: next - at, flags }),
         }
-        Denial::Store(StoreFault::NoSpace) => {
-            (ErrorCode::NoSpace, "the local disk has no space left")
+        at = next;
+    }
+    told
+}
+
+/// The protocol's error for a failure.
+const fn code(failure: Failure) -> ErrorCode {
+    match failure {
+        Failure::Denied(Denial::NotPrimary) => ErrorCode::Shutdown,
+        Failure::Denied(Denial::OutOfBounds | Denial::Unaligned) => ErrorCode::Invalid,
+        Failure::Denied(Denial::QueueFull | Denial::Store(StoreFault::NoSpace)) => {
+            ErrorCode::NoSpace
         }
-        Denial::Store(_) => (ErrorCode::Io, "the local disk failed"),
+        Failure::Denied(Denial::Store(
+            StoreFault::Io | StoreFault::Short | StoreFault::Other(_),
+        ))
+        | Failure::Inconsistent => ErrorCode::Io,
+        Failure::ReadOnly => ErrorCode::Permission,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_failure_has_its_error_in_the_protocol() {
+        let store = |fault| Failure::Denied(Denial::Store(fault));
+        let table = [
+            (Failure::Denied(Denial::NotPrimary), ErrorCode::Shutdown),
+            (Failure::Denied(Denial::OutOfBounds), ErrorCode::Invalid),
+            (Failure::Denied(Denial::Unaligned), ErrorCode::Invalid),
+            (Failure::Denied(Denial::QueueFull), ErrorCode::NoSpace),
+            (store(StoreFault::NoSpace), ErrorCode::NoSpace),
+            (store(StoreFault::Io), ErrorCode::Io),
+            (store(StoreFault::Short), ErrorCode::Io),
+            (store(StoreFault::Other(5)), ErrorCode::Io),
+            (Failure::ReadOnly, ErrorCode::Permission),
+            (Failure::Inconsistent, ErrorCode::Io),
+        ];
+        for (failure, error) in table {
+            assert_eq!(code(failure), error, "{}", failure.text());
+        }
     }
 }

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One connection: its stream, its session, what it has under way.
 
-use crate::shard::clients::catalogue::Place;
+use crate::shard::requests::{Load, Place};
 use crate::shard::stream::Stream;
 use helio_driver::{Buffer, Op, Piece, Pool, Socket};
 use helio_nbd::{Request, Session, SessionOptions, TlsPolicy};
 use helio_tls::NbdTls;
 use helio_units::Moment;
 
-/// Requests one connection may have under way; clients in the field keep 16 to 128.
-const REQUESTS_MAX: u32 = 256;
 /// Bytes one connection may have under way: two of the longest writes, so that the next one can arrive meanwhile.
 const BYTES_MAX: u64 = 64 << 20;
 /// Bytes one read from a client may bring.
@@ -37,8 +35,7 @@ pub(super) struct Client {
     pub(super) place: Option<Place>,
     pub(super) arriving: Option<Arriving>,
     pub(super) out: Vec<Piece>,
-    pub(super) requests: u32,
-    pub(super) bytes: u64,
+    pub(super) load: Load,
     /// Bytes the socket is taking.
     taking: u64,
     /// What the shard's total counts for it.
@@ -73,8 +70,7 @@ impl Client {
             place: None,
             arriving: None,
             out: vec![Piece::Bytes(greeting)],
-            requests: 0,
-            bytes: 0,
+            load: Load::default(),
             taking: 0,
             counted: 0,
             leaving: false,
@@ -89,7 +85,7 @@ impl Client {
     /// anything of it is held, so that each still gets on by one request at a time.
     pub(super) fn is_full(&self, short: bool) -> bool {
         let held = self.held();
-        self.requests >= REQUESTS_MAX
+        self.load.is_full()
             || held >= BYTES_MAX
             || short && held > 0
             || self.out.len() > OUT_PIECES_MAX
@@ -107,7 +103,7 @@ impl Client {
 
     /// Bytes held for it: of requests under way, and of answers until its socket has taken them.
     pub(super) fn held(&self) -> u64 {
-        self.bytes + self.taking + length(&self.out)
+        self.load.bytes() + self.taking + length(&self.out)
     }
 
     /// Begins TLS, once everything said in plain is with the socket.
@@ -122,7 +118,7 @@ impl Client {
 
     /// Sends what is due; at the end, that nothing more comes.
     pub(super) fn send(&mut self) -> Option<Op> {
-        let done = self.leaving && self.requests == 0 && self.out.iter().all(Piece::is_empty);
+        let done = self.leaving && self.load.is_idle() && self.out.iter().all(Piece::is_empty);
         if done && !std::mem::replace(&mut self.finished, true) {
             self.stream.finish();
         }

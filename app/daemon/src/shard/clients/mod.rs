@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-//! NBD clients of a shard: their sockets, sessions and requests.
+//! NBD clients of a shard: a front end that reads requests from sockets and writes replies to them.
 //!
 //! What one client may have under way is bounded in requests and bytes; beyond that its socket is not read, and
 //! nobody else notices (rule 19).
 
 mod answers;
-mod aside;
 mod catalogue;
 mod client;
 
 use crate::shard::group::{Group, User};
+use crate::shard::requests::{Asker, Ended, Io, Operation, Origin, Place, Reply, Requests};
 use crate::shard::token::{Kind, token};
-pub(crate) use catalogue::{Catalogue, Place};
+pub(crate) use catalogue::Catalogue;
 use client::{Arriving, Client, plain};
-use helio_driver::{Buffer, Driver, Piece, Pool, Shared, Socket};
-use helio_engine::{Answer, Operation, Request};
-use helio_nbd::{Command, Step, TlsPolicy};
+use helio_driver::{Buffer, Driver, Piece, Socket};
+use helio_nbd::{Command, Request, Step, TlsPolicy};
 use helio_tls::NbdTls;
-use helio_units::{Moment, RequestId, VolumeIndex};
+use helio_units::{Moment, VolumeIndex};
 use std::time::Duration;
 
 /// A client that has not chosen an export by then goes: nobody keeps a place by saying nothing.
@@ -28,20 +27,9 @@ const PARTING_PATIENCE: Duration = Duration::from_secs(10);
 const RETRY: Duration = Duration::from_secs(1);
 /// How often refusals for want of room are told in the log.
 const TELL_EVERY: Duration = Duration::from_secs(10);
-/// What has no data counts nothing towards the bytes under way; the engine cuts long zeroes and trims into pieces.
-const NO_DATA: u64 = 0;
 /// Where more than that is held for all clients together, in bytes, each gets one request at a time: those who do not
 /// read their answers must not use up what the others need.
 const PLENTY: u64 = 256 << 20;
-
-/// A request under way, found by its name.
-#[derive(Clone, Copy, Debug)]
-struct Owner {
-    client: usize,
-    epoch: u32,
-    request: helio_nbd::Request,
-    bytes: u64,
-}
 
 /// How TCP clients are protected.
 #[derive(Clone, Debug)]
@@ -54,8 +42,6 @@ pub(crate) struct Protection {
 pub(crate) struct Clients {
     slots: Vec<Option<Client>>,
     epochs: u32,
-    owners: Vec<Option<Owner>>,
-    free_owners: Vec<usize>,
     /// Most connections at once, and how many there are.
     most: u32,
     here: u32,
@@ -64,12 +50,10 @@ pub(crate) struct Clients {
     counts: Vec<Vec<u64>>,
     /// Connections that the group's engine answers, read-only ones on its primary included, per group and volume.
     uses: Vec<Vec<u64>>,
-    /// Groups that such a connection left since somebody wanted to know.
-    left: Vec<usize>,
+    /// Groups that connections came to or left since the last look; some more than once.
+    changed: Vec<usize>,
     /// Connections to be read only, per group, and whether the group was primary when it was looked at last.
     readers: Vec<(u64, bool)>,
-    /// Groups that clients asked something of, came to or left, since somebody wanted to know.
-    told: Vec<usize>,
     /// Bytes held for all clients.
     held: u64,
     /// When the first of those who have not chosen yet must go.
@@ -87,16 +71,13 @@ impl Clients {
         Self {
             slots: Vec::new(),
             epochs: 0,
-            owners: Vec::new(),
-            free_owners: Vec::new(),
             most,
             here: 0,
             protection,
             uses: counts.clone(),
-            left: Vec::new(),
+            changed: Vec::new(),
             counts,
             readers: groups.iter().map(|group| (0, group.engine.view().is_primary())).collect(),
-            told: Vec::new(),
             held: 0,
             next_expiry: Moment::NEVER,
             starving: Vec::new(),
@@ -166,9 +147,9 @@ impl Clients {
         used.fold(0, |mask, (n, _)| mask | 1 << n)
     }
 
-    /// Groups that a connection left since the last call.
-    pub(crate) fn left(&mut self) -> Vec<usize> {
-        std::mem::take(&mut self.left)
+    /// Groups that connections came to or left since the last call; some more than once.
+    pub(crate) fn changed(&mut self) -> Vec<usize> {
+        std::mem::take(&mut self.changed)
     }
 
     /// Whether anybody reads or writes a group, or did and is not gone yet.
@@ -184,25 +165,17 @@ impl Clients {
     /// A client chose its export, or leaves it.
     fn tally(&mut self, place: Option<Place>, came: bool) {
         let Some(place) = place else { return };
-        let count = if place.read_only {
+        let count = if place.target.is_read_only() {
             &mut self.readers[place.group].0
         } else {
             &mut self.counts[place.group][usize::from(place.volume.0)]
         };
         *count = if came { *count + 1 } else { *count - 1 };
-        if !place.aside {
+        if !place.target.is_copy() {
             let uses = &mut self.uses[place.group][usize::from(place.volume.0)];
             *uses = if came { *uses + 1 } else { *uses - 1 };
-            if !came {
-                self.left.push(place.group);
-            }
         }
-        self.told.push(place.group);
-    }
-
-    /// Groups that clients asked something of, came to or left, since the last call; some more than once.
-    pub(crate) fn groups_told(&mut self) -> std::vec::Drain<'_, usize> {
-        self.told.drain(..)
+        self.changed.push(place.group);
     }
 
     /// How a group stands. Where that changed, readers of a copy that is no secondary's any more, or no copy, are sent
@@ -211,7 +184,9 @@ impl Clients {
         let (readers, was) = &mut self.readers[group];
         if std::mem::replace(was, primary) != primary && *readers > 0 {
             self.dismiss_if(driver, |client| {
-                client.place.is_some_and(|place| place.group == group && place.read_only)
+                client
+                    .place
+                    .is_some_and(|place| place.group == group && place.target.is_read_only())
             });
         }
     }
@@ -241,7 +216,7 @@ impl Clients {
         self.dismiss_if(driver, |client| client.place.is_none() && now >= client.until);
         let mut next = Moment::NEVER;
         for client in self.slots.iter_mut().flatten() {
-            if client.leaving && client.requests == 0 {
+            if client.leaving && client.load.is_idle() {
                 if now >= client.until {
                     // Its send ends with an error, and then it is gone.
                     driver.cancel(client.stream.socket());
@@ -249,7 +224,7 @@ impl Clients {
                 }
                 client.until = client.until.min(now + PARTING_PATIENCE);
             }
-            if client.leaving && client.requests == 0 || client.place.is_none() {
+            if client.leaving && client.load.is_idle() || client.place.is_none() {
                 next = next.min(client.until);
             }
         }
@@ -389,16 +364,7 @@ impl Clients {
                 self.leave(slot);
                 return false;
             }
-            // Its buffer is found with the next step.
-            Step::Request(request) if request.command == Command::Write => {
-                let (buffer, filled, direct) = (None, 0, false);
-                client.arriving = Some(Arriving { request, buffer, filled, direct });
-            }
-            Step::Request(request) => {
-                if !self.submit_aside(slot, &request, io) {
-                    self.submit(slot, request, io);
-                }
-            }
+            Step::Request(request) => self.take_request(slot, request, io),
             Step::Payload { last, .. } => {
                 if last {
                     self.submit_write(slot, io);
@@ -408,77 +374,60 @@ impl Clients {
         true
     }
 
-    fn own(&mut self, slot: usize, request: helio_nbd::Request, bytes: u64) -> RequestId {
-        let epoch = self.slots[slot].as_mut().map_or(0, |client| {
-            client.requests += 1;
-            client.bytes += bytes;
-            client.epoch
-        });
-        let owner = Owner { client: slot, epoch, request, bytes };
-        let at = self.free_owners.pop().unwrap_or_else(|| {
-            self.owners.push(None);
-            self.owners.len() - 1
-        });
-        self.owners[at] = Some(owner);
-        RequestId(at as u64)
-    }
-
-    fn submit(&mut self, slot: usize, request: helio_nbd::Request, io: &mut Io<'_>) {
-        let helio_nbd::Request { command, fua, no_hole, extent, .. } = request;
-        let (operation, bytes) = match command {
-            Command::Read => (Operation::Read(extent), extent.length),
-            Command::Trim => (Operation::Discard { extent, fua }, NO_DATA),
-            Command::WriteZeroes => (Operation::Zero { extent, punch: !no_hole, fua }, NO_DATA),
-            // Writes come with their payload; advice and questions were answered aside.
-            Command::Flush | Command::Write | Command::Cache | Command::BlockStatus => {
-                (Operation::Flush, NO_DATA)
+    /// A request: what a client can ask for, as an operation.
+    fn take_request(&mut self, slot: usize, request: Request, io: &mut Io<'_>) {
+        let Request { command, extent, fua, no_hole, .. } = request;
+        let Some(client) = &mut self.slots[slot] else { return };
+        let operation = match command {
+            // Its payload follows; a buffer for it is found with the next step.
+            Command::Write => {
+                let (buffer, filled, direct) = (None, 0, false);
+                client.arriving = Some(Arriving { request, buffer, filled, direct });
+                return;
             }
+            // Advice: doing nothing is a full answer.
+            Command::Cache => {
+                return client.session.reply_done(&request, plain(&mut client.out));
+            }
+            Command::Read => Operation::Read(extent),
+            Command::Flush => Operation::Flush,
+            Command::Trim => Operation::Discard { extent, fua },
+            Command::WriteZeroes => Operation::Zero { extent, punch: !no_hole, fua },
+            Command::BlockStatus => Operation::Map(extent),
         };
-        let id = self.own(slot, request, bytes);
-        self.tell(slot, id, operation, io);
+        self.submit(slot, request, operation, io);
     }
 
     fn submit_write(&mut self, slot: usize, io: &mut Io<'_>) {
         let arriving = self.slots[slot].as_mut().and_then(|c| c.arriving.take());
-        let Some(Arriving { request, buffer: Some(buffer), .. }) = arriving else { return };
-        let helio_nbd::Request { extent, fua, .. } = request;
-        let id = self.own(slot, request, extent.length);
-        let Some(Place { group, .. }) = self.slots[slot].as_ref().and_then(|c| c.place) else {
-            return;
-        };
-        let payload = io.groups[group].payloads.insert(buffer);
-        self.tell(slot, id, Operation::Write { extent, payload, fua }, io);
+        let Some(Arriving { request, buffer: Some(payload), .. }) = arriving else { return };
+        let Request { extent, fua, .. } = request;
+        self.submit(slot, request, Operation::Write { extent, payload, fua }, io);
     }
 
-    fn tell(&mut self, slot: usize, id: RequestId, operation: Operation, io: &mut Io<'_>) {
-        let Some(place) = self.slots[slot].as_ref().and_then(|c| c.place) else { return };
-        let Place { group, volume, .. } = place;
-        self.told.push(group);
-        io.groups[group].request(io.now, Request { id, volume, operation });
-    }
-
-    /// The engine answers a request. Returns the client's slot if it is still there.
-    pub(crate) fn answer(
-        &mut self,
-        request: RequestId,
-        answer: Answer,
-        data: Option<Shared>,
-    ) -> Option<usize> {
-        let owner = self.disown(request.0 as usize)?;
-        let client = self.client(owner.client, owner.epoch)?;
-        answers::tell(client, &owner.request, answer, data);
-        Some(owner.client)
-    }
-
-    /// A request is under way no more.
-    fn disown(&mut self, at: usize) -> Option<Owner> {
-        let owner = self.owners.get_mut(at)?.take()?;
-        self.free_owners.push(at);
-        if let Some(client) = self.client(owner.client, owner.epoch) {
-            client.requests -= 1;
-            client.bytes -= owner.bytes;
+    fn submit(&mut self, slot: usize, request: Request, operation: Operation, io: &mut Io<'_>) {
+        let Some(client) = &mut self.slots[slot] else { return };
+        let Some(place) = client.place else { return };
+        client.load.begin(operation.bytes());
+        if let Some(Ended { bytes, reply, .. }) =
+            io.submit(Asker::Client { slot, request }, place, operation)
+        {
+            self.ended((slot, &request), (bytes, reply), io.groups);
         }
-        Some(owner)
+    }
+
+    /// A request of a client ended.
+    pub(crate) fn ended(
+        &mut self,
+        (slot, request): (usize, &Request),
+        (bytes, reply): (u64, Reply),
+        groups: &[Group],
+    ) {
+        let Some(client) = &mut self.slots[slot] else { return };
+        client.load.end(bytes);
+        if let Some(place) = client.place {
+            answers::reply(client, request, reply, &groups[place.group]);
+        }
     }
 
     /// Goes on with a client whose request was answered, or whose buffer may be there now.
@@ -499,12 +448,12 @@ impl Clients {
         let held = client.held();
         self.held = self.held - std::mem::replace(&mut client.counted, held) + held;
         if client.leaving {
-            if client.requests == 0 && !client.stream.is_sending() {
+            if client.load.is_idle() && !client.stream.is_sending() {
                 driver.cancel(client.stream.socket());
                 self.held -= held;
                 self.slots[slot] = None;
                 self.here -= 1;
-            } else if client.requests == 0 && client.until == Moment::NEVER {
+            } else if client.load.is_idle() && client.until == Moment::NEVER {
                 // It still takes what it was told last; not for ever.
                 self.next_expiry = Moment::ZERO;
             }
@@ -522,14 +471,19 @@ impl Clients {
         });
     }
 
-    /// The group failed: its clients' connections end at once. What they have under way is not answered, and keeps its
-    /// name, since operations for it may still end.
-    pub(crate) fn abandon(&mut self, group: usize, driver: &mut dyn Driver) {
+    /// The group failed: its clients' connections end at once. What they have under way is not replied to.
+    pub(crate) fn abandon(
+        &mut self,
+        group: usize,
+        requests: &mut Requests,
+        driver: &mut dyn Driver,
+    ) {
         for slot in 0..self.slots.len() {
             let place = self.slots[slot].as_ref().and_then(|client| client.place);
             if place.is_some_and(|place| place.group == group) {
                 self.leave(slot);
                 if let Some(client) = self.slots[slot].take() {
+                    requests.forget(Origin::Client(slot));
                     driver.cancel(client.stream.socket());
                     self.held -= client.counted;
                     self.here -= 1;
@@ -546,12 +500,4 @@ impl Clients {
             }
         }
     }
-}
-
-/// What clients need of the shard.
-pub(crate) struct Io<'a> {
-    pub(crate) groups: &'a mut [Group],
-    pub(crate) driver: &'a mut dyn Driver,
-    pub(crate) pool: &'a Pool,
-    pub(crate) now: Moment,
 }

@@ -93,13 +93,7 @@ impl Desk {
             hook_before_sync: false,
             hold: core::time::Duration::ZERO,
         };
-        let durable = Durable {
-            superblock: record,
-            hot: Vec::new(),
-            marks: Vec::new(),
-            sequence: 1,
-            members: Vec::new(),
-        };
+        let durable = Durable { sequence: 1, ..Durable::new(record) };
         Self {
             engine: Engine::new(config, durable, 1, 1, Moment::ZERO),
             now: Moment::ZERO,
@@ -131,10 +125,7 @@ impl Desk {
         }
         // The metadata file keeps hot extents and marks at once.
         for keep in keeps {
-            let kept = match keep {
-                Keep::Hot { ticket, .. } => Kept::Hot { ticket },
-                Keep::Marks { page, .. } => Kept::Marks { page },
-            };
+            let kept = keep.kept();
             self.tell(Event::Kept { kept, ok: true, sequence: 1 });
         }
     }

@@ -15,10 +15,10 @@ use super::{Follower, Stage};
 use crate::follow::before::Keeper;
 use crate::local::Local;
 use crate::local::failure::{self, Facts, Failed, Meaning, Side};
-use crate::refusal::StoreFault;
 use crate::turn::Turn;
 use alloc::format;
 use core::time::Duration;
+use helio_stack::StoreFault;
 use helio_units::{Moment, Sequence, VolumeIndex};
 
 /// A full store is tried again after that long.

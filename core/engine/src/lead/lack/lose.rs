@@ -13,9 +13,9 @@ use crate::lead::Primary;
 use crate::lead::lack::Lack;
 use crate::local::Local;
 use crate::local::failure::Failed;
-use crate::refusal::StoreFault;
 use crate::turn::Turn;
 use alloc::format;
+use helio_stack::StoreFault;
 use helio_units::{Extent, VolumeIndex};
 
 impl Primary {

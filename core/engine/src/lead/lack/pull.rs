@@ -12,7 +12,6 @@
 //! record ends like any other mark: its extent stays hot until it was flushed and its page was kept. How much is under way at
 //! once is the copier's pace to say.
 
-use crate::effect::StoreOp;
 use crate::event::StoreOutcome;
 use crate::lead::Primary;
 use crate::lead::lack::let_go;
@@ -29,6 +28,7 @@ use alloc::format;
 use helio_bitmap::Region;
 use helio_copy::Claim;
 use helio_plant::{Plant, planted};
+use helio_stack::StoreOp;
 use helio_units::{Bytes, Extent, VolumeIndex};
 
 impl Primary {

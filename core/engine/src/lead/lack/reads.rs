@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Regions that only the peer has: reads of them, and writes to them.
 
-use crate::effect::{Answer, ReadAs, StoreOp};
+use crate::effect::{Answer, ReadAs};
 use crate::event::StoreOutcome;
 use crate::lead::Primary;
 use crate::lead::lack::Lack;
@@ -15,7 +15,7 @@ use crate::peer::permit::Permit;
 use crate::purpose::PrimaryIo;
 use crate::purpose::Purpose;
 use crate::purpose::Reader;
-use crate::refusal::{Denial, StoreFault};
+use crate::refusal::Denial;
 use crate::stream::ack::{Here, Leg};
 use crate::turn::Turn;
 use alloc::format;
@@ -23,6 +23,7 @@ use alloc::string::String;
 use helio_format::message::Item;
 use helio_format::reading::Told;
 use helio_plant::{Plant, planted};
+use helio_stack::{StoreFault, StoreOp};
 use helio_units::{Extent, Moment, RequestId, VolumeIndex};
 
 impl Primary {

@@ -9,13 +9,14 @@ use crate::lead::outgoing::Opening;
 use crate::local::Local;
 use crate::peer::permit::Permit;
 use crate::record::Record;
-use crate::refusal::{Denial, Refusal, StoreFault};
+use crate::refusal::{Denial, Refusal};
 use crate::resync::verify::Verify;
 use crate::stream::unreplicated::Unreplicated;
 use crate::turn::Turn;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use helio_stack::StoreFault;
 use helio_units::{Extent, VolumeIndex};
 
 impl Primary {

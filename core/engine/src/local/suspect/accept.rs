@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How far a copy is that an operator takes for what it reads as (`role/accept.rs` has the drawing).
 
-use crate::refusal::StoreFault;
-
 /// How far a copy is that is being accepted. See the drawing above.
+use helio_stack::StoreFault;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rewriting {
     Copying {

@@ -16,9 +16,9 @@
 //! nothing tells: all of the volume is suspect then.
 
 use super::Suspect;
-use crate::effect::StoreOp;
 use alloc::vec::Vec;
 use helio_bitmap::HotExtents;
+use helio_stack::StoreOp;
 use helio_units::{Extent, VolumeIndex};
 
 /// What is hot on a volume.

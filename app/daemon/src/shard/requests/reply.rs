@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How a request ends, in one form for all front ends.
+
+use helio_driver::{Outcome, Run, Shared};
+use helio_engine::{Answer, Denial, StoreFault};
+
+/// How a request ended.
+#[derive(Debug)]
+pub(crate) enum Reply {
+    /// It is done.
+    Done,
+    /// The bytes read, from the extent's begin on.
+    Read(Shared),
+    /// What is allocated, from the extent's begin on; none if this node's store does not hold the volume's state there.
+    Map(Option<Vec<Run>>),
+    /// It was not done.
+    Failed(Failure),
+}
+
+/// Why a request was not done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// The engine denied it, or the store failed.
+    Denied(Denial),
+    /// It would change what is to be read only.
+    ReadOnly,
+    /// The copy is not consistent.
+    Inconsistent,
+}
+
+impl Failure {
+    /// The store failed, for whatever reason.
+    pub(super) const STORE: Self = Self::Denied(Denial::Store(StoreFault::Io));
+
+    /// The reason, for people.
+    pub(crate) const fn text(self) -> &'static str {
+        match self {
+            Self::Denied(Denial::NotPrimary) => "this node is no longer primary for the group",
+            Self::Denied(Denial::OutOfBounds) => "the request exceeds the volume",
+            Self::Denied(Denial::Unaligned) => "not a multiple of the export's minimum block",
+            Self::Denied(Denial::QueueFull) => {
+                "the replication queue is full and its policy is to fail writes"
+            }
+            Self::Denied(Denial::Store(StoreFault::NoSpace)) => "the local disk has no space left",
+            Self::Denied(Denial::Store(
+                StoreFault::Io | StoreFault::Short | StoreFault::Other(_),
+            )) => "the local disk failed",
+            Self::ReadOnly => "the export is read-only",
+            Self::Inconsistent => "the copy on this node is inconsistent during the resync",
+        }
+    }
+}
+
+/// The reply to a request of a volume: the engine's answer proves how it ended.
+pub(super) fn of_volume(answer: Answer, data: Option<Shared>) -> Reply {
+    match (answer, data) {
+        (Answer::Done(_), _) => Reply::Done,
+        (Answer::Read(_), Some(data)) => Reply::Read(data),
+        (Answer::Read(_), None) => panic!("a read was answered without its bytes"),
+        (Answer::Denied(denial), _) => Reply::Failed(Failure::Denied(denial)),
+    }
+}
+
+/// The reply to a read of a copy: the store's outcome proves it, if the copy is consistent once the bytes were read.
+pub(super) fn of_copy(outcome: Outcome, consistent: bool) -> Reply {
+    match outcome {
+        Outcome::Read { buffer, result: Ok(()) } if consistent => Reply::Read(buffer.into_shared()),
+        Outcome::Read { result: Ok(()), .. } => Reply::Failed(Failure::Inconsistent),
+        Outcome::Read { result: Err(_), .. } => Reply::Failed(Failure::STORE),
+        outcome => panic!("a read of a copy cannot end as {outcome:?}"),
+    }
+}
+
+/// The reply to a question of what is allocated. If `lacking`, regions of this node's store are not the volume's.
+pub(super) fn of_map(outcome: Outcome, lacking: bool) -> Reply {
+    match outcome {
+        Outcome::Map(_) if lacking => Reply::Map(None),
+        Outcome::Map(Ok(runs)) => Reply::Map(Some(runs)),
+        Outcome::Map(Err(_)) => Reply::Failed(Failure::STORE),
+        outcome => panic!("a map cannot end as {outcome:?}"),
+    }
+}

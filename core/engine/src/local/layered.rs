@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Operations that pass the layers between the engine and the members.
+//!
+//! ```text
+//!   store / read ──layers rest──────────────────────────────────────> hot extents ──> member
+//!         └──────────────> Upper ──> stack ──> Purpose::Layer(name) ──────┘
+//!   ended <── host looks <──┴── Ended <─┘  <──────── ended <───────────────────────── member
+//! ```
+//! The operation that the engine asked for holds its extents for as long as it is under way, with the item that it belongs to;
+//! those that layers issue enter them besides, and wait until they are hot. So whatever a layer writes is covered as a client's
+//! write is, and an extent never turns cold under either.
+
+use crate::effect::{Effect, ReadAs};
+use crate::event::StoreOutcome;
+use crate::local::Local;
+use crate::local::store::{UnderWay, What};
+use crate::purpose::Purpose;
+use crate::turn::Turn;
+use alloc::collections::{BTreeMap, VecDeque};
+use helio_stack::{Out, Outcome, Stack, StoreOp};
+use helio_units::{Extent, IoId, Moment, VolumeIndex};
+
+/// The layers, and what passes them.
+#[derive(Clone, Debug)]
+pub(super) struct Layered {
+    stack: Stack,
+    /// What the host is to look for in bytes that are being read.
+    looks: BTreeMap<IoId, (VolumeIndex, Extent, ReadAs)>,
+    /// Operations that layers ended, in their order.
+    ended: VecDeque<(IoId, StoreOutcome)>,
+    /// How many of them write an accepted copy again.
+    rewriting: u32,
+}
+
+impl Layered {
+    pub(super) const fn new(stack: Stack) -> Self {
+        Self { stack, looks: BTreeMap::new(), ended: VecDeque::new(), rewriting: 0 }
+    }
+
+    /// Operations pass beside the layers.
+    #[inline]
+    pub(super) fn rests(&self) -> bool {
+        self.stack.rests()
+    }
+
+    /// An accepted copy is being written again.
+    pub(super) const fn rewrites(&self) -> bool {
+        self.rewriting > 0
+    }
+
+    /// What was asked for that is back.
+    pub(super) fn passed(&mut self, purpose: Purpose) {
+        self.rewriting -= u32::from(matches!(purpose, Purpose::Accept(_)));
+    }
+
+    /// The next operation that a layer ended.
+    #[inline]
+    pub(super) fn next_ended(&mut self) -> Option<(IoId, StoreOutcome)> {
+        self.ended.pop_front()
+    }
+
+    /// Whether the engine is to be settled at once, and otherwise when.
+    pub(super) fn deadline(&self) -> Moment {
+        if self.ended.is_empty() { self.stack.deadline() } else { Moment::ZERO }
+    }
+}
+
+impl Local {
+    /// An operation that passes the layers.
+    pub(super) fn pass_layers(
+        &mut self,
+        (volume, op): (VolumeIndex, StoreOp),
+        read_as: ReadAs,
+        purpose: Purpose,
+        turn: &mut Turn,
+    ) {
+        let rewrites = matches!(purpose, Purpose::Accept(_));
+        self.layered.rewriting += u32::from(rewrites);
+        let changes = op.changes().filter(|_| !self.is_uncovered() && !rewrites);
+        if let Some(extent) = changes {
+            self.hot.enter(volume, extent, purpose.item());
+        }
+        let what = What::Passes { changes, flushes: op.is_flush() };
+        let io = self.begin(UnderWay::new(purpose, volume, what));
+        if let StoreOp::Read { extent } = op
+            && read_as != ReadAs::Bytes
+        {
+            self.layered.looks.insert(io, (volume, extent, read_as));
+        }
+        self.layered.stack.begin(io.0, volume, op);
+        self.run_layers(turn);
+    }
+
+    /// A member ended an operation of a layer's.
+    pub(crate) fn layer_ended(
+        &mut self,
+        (name, flushes): (u64, bool),
+        outcome: StoreOutcome,
+        turn: &mut Turn,
+    ) {
+        let outcome = match outcome {
+            StoreOutcome::Done => Outcome::Done,
+            StoreOutcome::Read { payload, .. } => Outcome::Read(payload),
+            StoreOutcome::Empty(empty) => Outcome::Mapped { empty },
+            StoreOutcome::Failed(fault) if flushes => Outcome::Unsure(fault),
+            StoreOutcome::Failed(fault) => Outcome::Failed(fault),
+            other => panic!("the host looked at bytes that a layer reads: {other:?}"),
+        };
+        self.layered.stack.member_ended(name, outcome);
+        self.run_layers(turn);
+    }
+
+    /// The layers' time has come, maybe.
+    pub(crate) fn tick_layers(&mut self, turn: &mut Turn) {
+        if self.layered.stack.deadline() <= turn.now() {
+            self.layered.stack.tick(turn.now());
+            self.run_layers(turn);
+        }
+    }
+
+    /// When [`Self::tick_layers`] has something to do.
+    pub(crate) fn layers_deadline(&self) -> Moment {
+        self.layered.deadline()
+    }
+
+    /// Does what the layers want done.
+    fn run_layers(&mut self, turn: &mut Turn) {
+        while let Some(out) = self.layered.stack.next(turn.now()) {
+            match out {
+                Out::Member { name, volume, op } => {
+                    self.ask_member(
+                        volume,
+                        op,
+                        Purpose::Layer { name, flushes: op.is_flush() },
+                        turn,
+                    );
+                }
+                Out::Ended { name, outcome } => self.passed(IoId(name), outcome, turn),
+            }
+        }
+    }
+
+    /// An operation has passed the layers and is back.
+    fn passed(&mut self, io: IoId, outcome: Outcome, turn: &mut Turn) {
+        let looks = self.layered.looks.remove(&io);
+        let outcome = match (outcome, looks) {
+            (Outcome::Read(payload), Some((volume, extent, read_as))) => {
+                return turn.push(Effect::Look { io, volume, extent, payload, read_as });
+            }
+            (Outcome::Read(payload), None) => StoreOutcome::Read { payload, zero: false },
+            (Outcome::Done, _) => StoreOutcome::Done,
+            (Outcome::Mapped { empty }, _) => StoreOutcome::Empty(empty),
+            (Outcome::Failed(fault) | Outcome::Unsure(fault) | Outcome::Refused(fault), _) => {
+                StoreOutcome::Failed(fault)
+            }
+        };
+        self.layered.ended.push_back((io, outcome));
+    }
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a layer is, and what it is given.
+
+use crate::contract::{Outcome, StoreOp};
+use crate::slots::Slots;
+use crate::stack::Work;
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use core::fmt::Debug;
+use helio_units::{Moment, VolumeIndex};
+
+/// Names an operation to the layer that carries it out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Io(u64);
+
+impl Io {
+    /// The operation of that number.
+    #[must_use]
+    pub const fn new(number: u64) -> Self {
+        Self(number)
+    }
+
+    /// Its number, which a layer may give along in a [`Tag`].
+    #[must_use]
+    pub const fn number(self) -> u64 {
+        self.0
+    }
+}
+
+/// What a layer remembers of an operation of its own: the number that it gave along.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tag(pub u64);
+
+/// An operation on a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Operation {
+    /// Its name.
+    pub io: Io,
+    /// On which volume.
+    pub volume: VolumeIndex,
+    /// What.
+    pub op: StoreOp,
+}
+
+/// A layer of a store stack. Its methods do what they can at once, through the port, and return.
+pub trait Layer: Debug + Send {
+    /// An operation begins. The layer ends it exactly once, now or later.
+    fn begin(&mut self, operation: Operation, port: &mut Port<'_>);
+
+    /// An operation of its own ended.
+    fn ended(&mut self, tag: Tag, outcome: Outcome, port: &mut Port<'_>);
+
+    /// It has nothing under way, and would hand on each operation as it is.
+    fn rests(&self) -> bool;
+
+    /// When it wants to be asked again.
+    fn deadline(&self) -> Moment {
+        Moment::NEVER
+    }
+
+    /// That time has come, maybe.
+    fn tick(&mut self, _port: &mut Port<'_>) {}
+
+    /// Another one, in the same state.
+    fn boxed(&self) -> Box<dyn Layer>;
+}
+
+/// What a layer may do.
+#[derive(Debug)]
+pub struct Port<'a> {
+    now: Moment,
+    level: usize,
+    below: &'a mut Slots<Tag>,
+    work: &'a mut VecDeque<Work>,
+}
+
+impl<'a> Port<'a> {
+    /// Of the layer of that level, whose own operations are `below`.
+    pub(crate) const fn new(
+        now: Moment,
+        level: usize,
+        below: &'a mut Slots<Tag>,
+        work: &'a mut VecDeque<Work>,
+    ) -> Self {
+        Self { now, level, below, work }
+    }
+
+    /// What time it is.
+    #[must_use]
+    pub const fn now(&self) -> Moment {
+        self.now
+    }
+
+    /// An operation that it was given has ended.
+    pub fn end(&mut self, io: Io, outcome: Outcome) {
+        self.work.push_back(Work::End { level: self.level, io, outcome });
+    }
+
+    /// An operation of its own begins.
+    pub fn issue(&mut self, volume: VolumeIndex, op: StoreOp, tag: Tag) {
+        let io = Io(self.below.put(tag));
+        let operation = Operation { io, volume, op };
+        self.work.push_back(Work::Begin { level: self.level + 1, operation });
+    }
+}

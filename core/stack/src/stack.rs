@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Layers, one above the other, and what travels between them.
+
+use crate::contract::{Outcome, StoreOp};
+use crate::layer::{Io, Layer, Operation, Port, Tag};
+use crate::slots::Slots;
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use helio_units::{Moment, VolumeIndex};
+
+/// A step between two layers that is due.
+#[derive(Clone, Debug)]
+pub(crate) enum Work {
+    /// The layer of that level is given an operation; below the last one are the members.
+    Begin { level: usize, operation: Operation },
+    /// An operation that the layer of that level was given has ended.
+    End { level: usize, io: Io, outcome: Outcome },
+}
+
+/// What a stack asks and tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Out {
+    /// An operation for the member; its end is told by [`Stack::member_ended`].
+    Member {
+        /// Its name.
+        name: u64,
+        /// On which volume.
+        volume: VolumeIndex,
+        /// What.
+        op: StoreOp,
+    },
+    /// An operation that was begun with this name has ended.
+    Ended {
+        /// Its name.
+        name: u64,
+        /// How.
+        outcome: Outcome,
+    },
+}
+
+#[derive(Debug)]
+struct Level {
+    layer: Box<dyn Layer>,
+    /// Its own operations under way.
+    below: Slots<Tag>,
+}
+
+/// Layers, the one next to the engine first. Empty by default: then nothing passes through it.
+#[derive(Debug, Default)]
+pub struct Stack {
+    levels: Vec<Level>,
+    work: VecDeque<Work>,
+}
+
+impl Clone for Stack {
+    fn clone(&self) -> Self {
+        let again =
+            |level: &Level| Level { layer: level.layer.boxed(), below: level.below.clone() };
+        Self { levels: self.levels.iter().map(again).collect(), work: self.work.clone() }
+    }
+}
+
+impl Stack {
+    /// These layers, the one next to the engine first.
+    #[must_use]
+    pub fn new(layers: Vec<Box<dyn Layer>>) -> Self {
+        let level = |layer| Level { layer, below: Slots::new() };
+        Self { levels: layers.into_iter().map(level).collect(), ..Self::default() }
+    }
+
+    /// It has no layers.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.levels.is_empty()
+    }
+
+    /// Nothing needs to pass through it: every layer would hand on each operation as it is, and none has anything under way.
+    #[must_use]
+    #[inline]
+    pub fn rests(&self) -> bool {
+        self.levels.is_empty() || self.all_rest()
+    }
+
+    fn all_rest(&self) -> bool {
+        let rests = |level: &Level| level.layer.rests() && level.below.is_empty();
+        self.work.is_empty() && self.levels.iter().all(rests)
+    }
+
+    /// When [`Self::tick`] has something to do.
+    #[must_use]
+    pub fn deadline(&self) -> Moment {
+        let deadlines = self.levels.iter().map(|level| level.layer.deadline());
+        deadlines.min().unwrap_or(Moment::NEVER)
+    }
+
+    /// An operation begins, under a name of the caller's.
+    pub fn begin(&mut self, name: u64, volume: VolumeIndex, op: StoreOp) {
+        let operation = Operation { io: Io::new(name), volume, op };
+        self.work.push_back(Work::Begin { level: 0, operation });
+    }
+
+    /// The member ended an operation.
+    ///
+    /// # Panics
+    /// Where it ended twice, or never began.
+    pub fn member_ended(&mut self, name: u64, outcome: Outcome) {
+        let level = self.levels.len();
+        self.work.push_back(Work::End { level, io: Io::new(name), outcome });
+    }
+
+    /// Time has passed.
+    pub fn tick(&mut self, now: Moment) {
+        for level in 0..self.levels.len() {
+            if self.levels[level].layer.deadline() <= now {
+                self.at(level, now, |layer, port| layer.tick(port));
+            }
+        }
+    }
+
+    fn at<R>(
+        &mut self,
+        level: usize,
+        now: Moment,
+        then: impl FnOnce(&mut dyn Layer, &mut Port<'_>) -> R,
+    ) -> R {
+        let Level { layer, below } = &mut self.levels[level];
+        then(&mut **layer, &mut Port::new(now, level, below, &mut self.work))
+    }
+
+    /// The next thing that is to be done outside, or that has ended.
+    pub fn next(&mut self, now: Moment) -> Option<Out> {
+        while let Some(work) = self.work.pop_front() {
+            match work {
+                Work::Begin { level, operation } if level == self.levels.len() => {
+                    let Operation { io, volume, op } = operation;
+                    return Some(Out::Member { name: io.number(), volume, op });
+                }
+                Work::Begin { level, operation } => {
+                    self.at(level, now, |layer, port| layer.begin(operation, port));
+                }
+                Work::End { level: 0, io, outcome } => {
+                    return Some(Out::Ended { name: io.number(), outcome });
+                }
+                Work::End { level, io, outcome } => {
+                    let tag = self.levels[level - 1].below.take(io.number());
+                    self.at(level - 1, now, |layer, port| layer.ended(tag, outcome, port));
+                }
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::StoreFault;
+    use crate::faults::{Faults, Odds};
+    use crate::pass::Pass;
+    use alloc::vec;
+    use core::time::Duration;
+    use helio_units::{Bytes, Extent, Payload, PayloadId};
+
+    const V: VolumeIndex = VolumeIndex(0);
+    const WRITE: StoreOp = StoreOp::Write {
+        extent: Extent::new(0, 8192),
+        payload: Payload { id: PayloadId(7), length: 8192 },
+        fua: false,
+    };
+
+    fn passes(layers: usize) -> Stack {
+        Stack::new((0..layers).map(|_| Pass::default().boxed()).collect())
+    }
+
+    /// Everything that the stack asks and tells at this time.
+    fn drain(stack: &mut Stack, now: Moment) -> Vec<Out> {
+        core::iter::from_fn(|| stack.next(now)).collect()
+    }
+
+    fn member(out: &[Out]) -> (u64, StoreOp) {
+        let [Out::Member { name, op, .. }] = out else { panic!("{out:?}") };
+        (*name, *op)
+    }
+
+    #[test]
+    fn an_operation_passes_every_layer_down_and_up_and_ends_once() {
+        let mut stack = passes(3);
+        stack.begin(41, V, WRITE);
+        let (name, op) = member(&drain(&mut stack, Moment::ZERO));
+        assert_eq!(op, WRITE);
+        stack.member_ended(name, Outcome::Done);
+        let ended = Out::Ended { name: 41, outcome: Outcome::Done };
+        assert_eq!(drain(&mut stack, Moment::ZERO), [ended]);
+    }
+
+    #[test]
+    #[should_panic(expected = "ended twice")]
+    fn an_operation_that_ends_twice_is_a_mistake_of_ours() {
+        let mut stack = passes(1);
+        stack.begin(1, V, WRITE);
+        let (name, _) = member(&drain(&mut stack, Moment::ZERO));
+        stack.member_ended(name, Outcome::Done);
+        stack.member_ended(name, Outcome::Done);
+        drain(&mut stack, Moment::ZERO);
+    }
+
+    #[test]
+    fn a_fault_layer_fails_tears_and_delays_by_seed_and_ends_everything_once() {
+        let odds = Odds { untouched: 100, short: 100, lost: 100, changes_wait: 300, ..Odds::NONE };
+        let odds = Odds { longest: Duration::from_millis(5), ..odds };
+        let faults = Faults::new(11, odds, Bytes(4096));
+        let mut stack = Stack::new(vec![faults.boxed(), Pass::default().boxed()]);
+        let (mut now, mut left) = (Moment::ZERO, vec![0_u32; 1000]);
+        let (mut torn, mut failed) = (0, 0);
+        for name in 0..1000 {
+            stack.begin(name, V, WRITE);
+            loop {
+                let out = drain(&mut stack, now);
+                if out.is_empty() && stack.deadline() == Moment::NEVER {
+                    break;
+                }
+                now = if out.is_empty() { stack.deadline() } else { now };
+                stack.tick(now);
+                for out in out {
+                    match out {
+                        Out::Member { name, op, .. } => {
+                            torn += u32::from(op != WRITE);
+                            stack.member_ended(name, Outcome::Done);
+                        }
+                        Out::Ended { name, outcome } => {
+                            left[name as usize] += 1;
+                            failed += u32::from(outcome != Outcome::Done);
+                        }
+                    }
+                }
+            }
+        }
+        assert!(left.iter().all(|ends| *ends == 1), "{left:?}");
+        assert!(torn > 50 && failed > 200 && now > Moment::ZERO, "{torn} {failed} {now:?}");
+    }
+
+    #[test]
+    fn a_flush_that_fails_makes_its_caller_unsure() {
+        let odds = Odds { flush: 1000, ..Odds::NONE };
+        let mut stack = Stack::new(vec![Faults::new(1, odds, Bytes(4096)).boxed()]);
+        stack.begin(3, V, StoreOp::Flush);
+        let out = drain(&mut stack, Moment::ZERO);
+        let [Out::Ended { name: 3, outcome: Outcome::Unsure(StoreFault::Io) }] = out[..] else {
+            panic!("{out:?}")
+        };
+        assert!(!stack.rests(), "a layer of faults wants to see everything");
+    }
+}
