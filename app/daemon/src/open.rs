@@ -30,7 +30,8 @@ use helio_ledger::{Found, Opened};
 use helio_link::Tuning;
 use helio_tls::{NbdTls, PeerTls};
 use helio_units::Generation;
-use mirror::{Places, Sides};
+pub(crate) use mirror::Places;
+use mirror::Sides;
 pub(crate) use state::StateDir;
 use std::fs;
 use std::os::unix::fs::OpenOptionsExt;
@@ -130,7 +131,7 @@ fn plan(
     taken: &mut Taken,
 ) -> Result<GroupPlan> {
     let engine = engine_config(view.group, view.name, node, view.peer_name);
-    let places = Places::of(view.name, state, view.node.metadata_mirror.as_deref());
+    let places = Places::of(view.name, state, view.node.second_metadata.as_deref());
     let mut suspect = failures.unrecorded(view.name);
     let done = try_plan((view, guard), &engine, (state, &places), taken, &mut suspect);
     let unrecorded = match &done {

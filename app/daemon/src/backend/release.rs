@@ -72,7 +72,7 @@ impl Daemon {
     ) -> Result<Option<PathBuf>, ApiError> {
         let folder = self.config().groups.get(group).and_then(|group| group.safe_copy_dir.clone());
         let mirror =
-            self.config().nodes.get(&self.node).and_then(|node| node.metadata_mirror.clone());
+            self.config().nodes.get(&self.node).and_then(|node| node.second_metadata.clone());
         let (state, name) = (self.state.clone(), group.to_owned());
         let clearing = move || {
             // Metadata that outlived the mark would be believed again one day, beside a disk that was written since.

@@ -122,7 +122,7 @@ pub fn create(wish: &Creation) -> Result<Created> {
         bail!("node {node} is not in {group}\n  hint: `--node`, or the group's name")
     };
     let held = StateDir::open(state)?;
-    let places = Places::of(group, &held.path, view.node.metadata_mirror.as_deref());
+    let places = Places::of(group, &held.path, view.node.second_metadata.as_deref());
     let path = places.first;
     let engine = super::engine_config(view.group, group, node, view.peer_name);
     let mut file = locked(&path)?;

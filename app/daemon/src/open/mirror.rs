@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The metadata files of a group: one in the state directory, and a second one if the node has a `metadata-mirror`. Which of
-//! the two counts, [`helio_ledger::files`] says; here the files are opened, judged, and the other one is made like it.
+//! The metadata files of a group: one in the state directory, and a second one if `metadata` of the node names its directory.
+//! Which of the two counts, [`helio_ledger::files`] says; here the files are opened, judged, and the other one is made like it.
 
 use super::{allocate, begin, convert, metadata, take};
 use crate::failed;
-use anyhow::{Context, Error, Result, anyhow};
+use anyhow::{Context, Error, Result, anyhow, bail};
+use helio_format::files::FileRecord;
 use helio_ledger::files::{self, Choice, Distrust, Joined, Seen};
 use helio_ledger::{Ledger, Mirror, Opened};
 use std::fs::File;
@@ -12,30 +13,48 @@ use std::path::{Path, PathBuf};
 
 /// Where a node's files of a group lie.
 #[derive(Clone, Debug)]
-pub(super) struct Places {
+pub(crate) struct Places {
     /// In the state directory.
-    pub(super) first: PathBuf,
-    /// In the directory of `metadata-mirror`.
-    pub(super) second: Option<PathBuf>,
+    pub(crate) first: PathBuf,
+    /// In the other directory that `metadata` names.
+    pub(crate) second: Option<PathBuf>,
 }
 
 impl Places {
-    pub(super) fn of(group: &str, state: &Path, mirror: Option<&Path>) -> Self {
+    pub(crate) fn of(group: &str, state: &Path, second: Option<&Path>) -> Self {
         let name = format!("{group}.meta");
-        let second = mirror.map(|folder| folder.join(&name));
+        let second = second.map(|folder| folder.join(&name));
         Self { first: state.join("groups").join(name), second }
     }
 
     pub(super) fn all(&self) -> impl Iterator<Item = &PathBuf> {
         [&self.first].into_iter().chain(&self.second)
     }
+
+    /// Refuses one directory for both files.
+    pub(super) fn apart(&self) -> Result<()> {
+        let folder = |path: &Path| path.parent().and_then(|folder| folder.canonicalize().ok());
+        if let Some(second) = &self.second
+            && let Some(same) = folder(second)
+            && Some(&same) == folder(&self.first).as_ref()
+        {
+            bail!(
+                "both metadata files would lie in {}\n  hint: name a directory on another disk as the second one of \
+                 `metadata`",
+                same.display()
+            );
+        }
+        Ok(())
+    }
 }
 
-/// A file that was opened, and what it says.
-pub(super) struct Side {
-    pub(super) file: File,
+/// A file that was read, and what it says. It stays open, or `F` is nothing.
+pub(super) struct Side<F = File> {
+    pub(super) file: F,
     pub(super) shown: String,
     pub(super) opened: Opened,
+    /// Whether it counts, by its own record; none if that cannot be read.
+    record: Option<FileRecord>,
 }
 
 impl Side {
@@ -54,22 +73,21 @@ impl Side {
                 let file = convert::convert(path, older.0)?;
                 tracing::info!(group = %engine.group, file = %shown, "metadata of format version 2 is converted to version 3");
                 let opened = metadata::read(&file, &shown, engine)?;
-                Ok(Self { file, shown, opened })
+                Self::read(file, shown, opened)
             }
             opened => {
                 if matches!(opened, Opened::Found(_)) {
                     allocate::older(&file, &shown, &engine.group)?;
                 }
-                Ok(Self { file, shown, opened })
+                Self::read(file, shown, opened)
             }
         }
     }
 
-    fn seen(&self) -> Result<Seen> {
-        let Opened::Found(found) = &self.opened else { return Ok(Seen::Blank) };
-        let record = files::record(&self.on_disk()?, helio_link::checksum);
-        let sequence = found.0.sequence();
-        Ok(record.map_or(Seen::Unreadable, |record| Seen::There { record, sequence }))
+    fn read(file: File, shown: String, opened: Opened) -> Result<Self> {
+        let mut side = Self { file, shown, opened, record: None };
+        side.record = files::record(&side.on_disk()?, helio_link::checksum);
+        Ok(side)
     }
 
     fn on_disk(&self) -> Result<metadata::OnDisk<'_>> {
@@ -78,39 +96,62 @@ impl Side {
     }
 }
 
-/// The file that counts, and the other one: opened, or why it cannot be. None if the node has one file.
-pub(super) struct Sides {
-    pub(super) counts: Side,
-    pub(super) other: Option<Result<Side>>,
+impl<F> Side<F> {
+    fn seen(&self) -> Seen {
+        match (&self.opened, self.record) {
+            (Opened::Fresh, _) => Seen::Blank,
+            (Opened::Older(_), _) => Seen::There { record: FileRecord::SINGLE, sequence: 0 },
+            (Opened::Found(_), None) => Seen::Unreadable,
+            (Opened::Found(found), Some(record)) => {
+                Seen::There { record, sequence: found.0.sequence() }
+            }
+        }
+    }
 }
 
-/// Opens the files and decides which of them counts. The file of a new group is begun.
-pub(super) fn open(
+impl Side<()> {
+    /// Reads a file as [`Side::open`] does, and makes and changes nothing.
+    fn look(path: &Path, engine: &helio_engine::Config) -> Result<Self> {
+        let shown = path.display().to_string();
+        if path.symlink_metadata().is_err() {
+            return Ok(Self { file: (), shown, opened: Opened::Fresh, record: None });
+        }
+        let file = metadata::open(path, false)?;
+        take(&file, &shown)?;
+        let opened = metadata::read(&file, &shown, engine)?;
+        let Side { shown, opened, record, .. } = Side::read(file, shown, opened)?;
+        Ok(Self { file: (), shown, opened, record })
+    }
+}
+
+/// The file that counts, and the other one: opened, or why it cannot be. None if the node has one file.
+pub(super) struct Sides<F = File> {
+    pub(super) counts: Side<F>,
+    pub(super) other: Option<Result<Side<F>>>,
+}
+
+/// Decides which file counts, of those that `read` returns. For a new group it is the first one, which is empty.
+fn decide<F>(
     places: &Places,
     engine: &helio_engine::Config,
-    named: &[&Path],
-) -> Result<Sides> {
-    let mut first = Side::open(&places.first, engine);
-    let second = places.second.as_ref().map(|path| Side::open(path, engine));
-    let Some(second) = second else {
-        let mut counts = first?;
-        let seen = counts.seen()?;
-        if seen == Seen::Blank {
-            begin_first(&mut counts, places, engine, named)?;
-        } else if let Choice::Refuse(why) = files::choose([seen, Seen::Unreadable]) {
-            return Err(distrusted(places, engine, why, None));
-        }
-        return Ok(Sides { counts, other: None });
-    };
-    let seen = |side: &Result<Side>| side.as_ref().map_or(Ok(Seen::Unreadable), Side::seen);
-    match files::choose([seen(&first)?, seen(&second)?]) {
-        Choice::New => {
-            if let Ok(first) = &mut first {
-                begin_first(first, places, engine, named)?;
+    read: impl Fn(&Path, &helio_engine::Config) -> Result<Side<F>>,
+) -> Result<Sides<F>> {
+    places.apart()?;
+    let first = read(&places.first, engine);
+    let Some(second) = &places.second else {
+        let counts = first?;
+        let seen = counts.seen();
+        return match files::choose([seen, Seen::Unreadable]) {
+            Choice::Refuse(why) if seen != Seen::Blank => {
+                Err(distrusted(places, engine, why, None))
             }
-            Ok(Sides { counts: first?, other: Some(second) })
-        }
-        Choice::Use(0) => Ok(Sides { counts: first?, other: Some(second) }),
+            _ => Ok(Sides { counts, other: None }),
+        };
+    };
+    let second = read(second, engine);
+    let seen = |side: &Result<Side<F>>| side.as_ref().map_or(Seen::Unreadable, Side::seen);
+    match files::choose([seen(&first), seen(&second)]) {
+        Choice::New | Choice::Use(0) => Ok(Sides { counts: first?, other: Some(second) }),
         Choice::Use(_) => Ok(Sides { counts: second?, other: Some(first) }),
         Choice::Refuse(why) => {
             let error = first.err().or(second.err());
@@ -119,15 +160,24 @@ pub(super) fn open(
     }
 }
 
-fn begin_first(
-    side: &mut Side,
+/// The file that counts, as [`open`] would find it. Nothing is made or changed.
+pub(super) fn look(places: &Places, engine: &helio_engine::Config) -> Result<Side<()>> {
+    decide(places, engine, Side::look).map(|sides| sides.counts)
+}
+
+/// Opens the files and decides which of them counts. The file of a new group is begun.
+pub(super) fn open(
     places: &Places,
     engine: &helio_engine::Config,
     named: &[&Path],
-) -> Result<()> {
-    begin::first(&side.file, &places.first, engine, named)?;
-    side.opened = metadata::read(&side.file, &side.shown, engine)?;
-    Ok(())
+) -> Result<Sides> {
+    let mut sides = decide(places, engine, Side::open)?;
+    let Side { file, shown, opened, .. } = &mut sides.counts;
+    if matches!(opened, Opened::Fresh) {
+        begin::first(file, &places.first, engine, named)?;
+        *opened = metadata::read(file, shown, engine)?;
+    }
+    Ok(sides)
 }
 
 /// Why no file is used, and what to do.
@@ -143,7 +193,7 @@ fn distrusted(
     let because = because.map_or_else(String::new, |(reason, _)| format!(" ({reason})"));
     let hint = match why {
         Distrust::MayBeOld(which) => format!(
-            "make both files readable: the disk of the other one, and `metadata-mirror`. If the other file is lost for good: \
+            "make both files readable: the disk of the other one, and its directory in `metadata`. If the other file is lost for good: \
              `helio metadata accept {}`; then all data is compared, and writes that only the lost file recorded may be lost",
             shown.get(which).unwrap_or(&shown[0])
         ),

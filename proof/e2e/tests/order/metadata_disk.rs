@@ -20,7 +20,9 @@ fn prepared(mirror: Option<&Path>) -> Pair {
         .volume_line("sparse = true")
         .group_line("hot-extents = 64");
     match mirror {
-        Some(folder) => plan.node_line("paris", &format!("metadata-mirror = {folder:?}")).prepare(),
+        Some(folder) => {
+            plan.node_line("paris", &format!("metadata = [\"state\", {folder:?}]")).prepare()
+        }
         None => plan.prepare(),
     }
 }
@@ -109,6 +111,9 @@ fn a_lone_file_that_may_be_old_is_refused_until_an_operator_accepts_it() {
     let refused = helio_testkit::helio(&line).expect_failure();
     assert!(refused.contains("the other one may be newer"), "{refused}");
     assert!(refused.contains(&format!("helio metadata accept {shown}")), "{refused}");
+    let line = ["check", "--node", "paris", "--config", &config, "--state", &state];
+    let refused = helio_testkit::helio(&line).expect_failure();
+    assert!(refused.contains("the other one may be newer"), "{refused}");
 
     fs::remove_file(&second).expect("it is there");
     let line = ["metadata", "accept", &shown, "--state", &state, "--yes"];
