@@ -125,6 +125,56 @@ fn a_lone_file_that_may_be_old_is_refused_until_an_operator_accepts_it() {
 }
 
 #[test]
+fn metadata_is_moved_beside_a_second_file_and_both_count_afterwards() {
+    let dice = Dice::of_test("metadata_is_moved_beside_a_second_file_and_both_count_afterwards");
+    let (mirror, elsewhere) = (TempDir::new(), TempDir::new());
+    let mut pair = prepared(Some(&mirror.join("")));
+    pair.start("lyon");
+    pair.start("paris");
+    let book = Arc::new(Book::new(dice.seed()));
+    begin(&pair, "paris");
+    SOME.run(&pair, "paris", &dice.fork(1), &book);
+    wait_level(&pair, "paris");
+    assert!(pair.daemon("paris").terminate().success());
+    let [first, second] = files(&pair, &mirror.join(""));
+    let state = pair.state("paris").display().to_string();
+    let other = elsewhere.join("state").display().to_string();
+    for (from, to) in [(&state, &other), (&other, &state)] {
+        let line = ["metadata", "move", "db", "--to", to, "--state", from];
+        let said = helio_testkit::helio(&line).expect_success();
+        assert!(said.contains("its second metadata file stays where it is"), "{said}");
+        assert!(second.exists() && first.exists() == (to == &state));
+    }
+    let config = pair.config().display().to_string();
+    let check = ["check", "--node", "paris", "--config", &config, "--state", &state];
+    helio_testkit::helio(&check).expect_success();
+    pair.start("paris");
+    assert!(group(&pair, "paris")["fault"].is_null());
+    wait_level(&pair, "paris");
+    SOME.run(&pair, "paris", &dice.fork(2), &book);
+    wait_level(&pair, "paris");
+    assert_members_equal(&pair, "data");
+}
+
+#[test]
+fn a_release_removes_both_metadata_files() {
+    for keep in [false, true] {
+        let mirror = TempDir::new();
+        let mut pair = prepared(Some(&mirror.join("")));
+        pair.start("lyon");
+        pair.start("paris");
+        begin(&pair, "paris");
+        let [first, second] = files(&pair, &mirror.join(""));
+        assert!(first.exists() && second.exists());
+        let line = ["release", "db", "--yes", "--keep-metadata"];
+        pair.helio("paris", &line[..if keep { 4 } else { 3 }]).expect_success();
+        assert!(!first.exists() && !second.exists());
+        assert_eq!(first.with_file_name("db.meta.released-1").exists(), keep);
+        assert_eq!(fs::read_dir(mirror.join("")).expect("it is there").count(), 0);
+    }
+}
+
+#[test]
 fn the_only_metadata_disk_fails_and_the_bitmap_fails() {
     if !faulty_stores_possible() {
         return;
