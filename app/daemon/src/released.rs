@@ -36,7 +36,13 @@ pub(crate) fn load(file: &Path, state: &Path) -> Result<Config, ConfigError> {
                 shown.display()
             );
         } else if let Err(error) = put_away(state, &group).and_then(|()| forget(state, &group)) {
-            tracing::debug!(group, %error, "the record of the release stays");
+            tracing::warn!(
+                group,
+                %error,
+                "was released, and its old metadata cannot be moved away; its name cannot be used again\n  hint: make the \
+                 directories of its metadata files writable, or remove these files and {}",
+                mark(state, &group).display()
+            );
         }
     }
     Ok(config)

@@ -95,7 +95,8 @@ impl Daemon {
         self.config_mut().groups.remove(group);
         done.map_err(|error| {
             let text = format!("{group} is released, but its metadata cannot be removed: {error}");
-            ApiError::new(code::INTERNAL, text, "remove its files from the state directory by hand")
+            let hint = "remove its files from the state directory, and from the second directory of `metadata`, by hand";
+            ApiError::new(code::INTERNAL, text, hint)
         })
     }
 }
