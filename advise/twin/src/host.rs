@@ -9,7 +9,7 @@ use crate::words;
 use helio_engine::{Effect, Event, Keep, Kept, ReadAs, StoreOp};
 use helio_format::frame::HEADER_BYTES;
 use helio_format::message::{Message, Parting, Ping};
-use helio_ledger::{self as ledger, Change};
+use helio_ledger::{self as ledger, Change, MapOwner};
 use helio_units::{Bytes, IoId, Moment, VolumeIndex};
 
 /// An operation under way on a node's disk.
@@ -195,7 +195,8 @@ impl<C: Content> Host<C> {
                     self.keep(side, Change::Hot { ticket, add, remove }, at);
                 }
                 Effect::Keep(Keep::Marks { page, bits }) => {
-                    self.keep(side, Change::Marks { page, bits }, at);
+                    let owner = MapOwner::Peer(0);
+                    self.keep(side, Change::Marks { owner, page, bits }, at);
                 }
                 Effect::Pool(op) => {
                     let step = C::preserve(self.node_mut(side), op, at);
@@ -279,9 +280,11 @@ impl<C: Content> Host<C> {
                 ledger::Kept::Hot { ticket, ok } => {
                     Event::Kept { kept: Kept::Hot { ticket }, ok, sequence }
                 }
-                ledger::Kept::Marks { page, ok } => {
+                ledger::Kept::Marks { page, ok, .. } => {
                     Event::Kept { kept: Kept::Marks { page }, ok, sequence }
                 }
+                // The engine has the two maps of every file.
+                ledger::Kept::Map { .. } => continue,
             };
             C::event(self, side, event);
         }

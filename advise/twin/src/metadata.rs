@@ -185,6 +185,7 @@ impl Metadata {
     pub(crate) fn open(&mut self) -> Result<Option<Durable>, LedgerError> {
         self.bytes.reopen();
         match self.read()? {
+            Opened::Older(_) => panic!("no node of this build writes the version before"),
             Opened::Fresh => {
                 self.bytes.live = vec![0; self.layout.bytes() as usize];
                 self.bytes.durable.clone_from(&self.bytes.live);
@@ -216,7 +217,7 @@ impl Metadata {
     fn look(&mut self) {
         match self.read() {
             Ok(Opened::Found(found)) => self.learn(&found.1),
-            Ok(Opened::Fresh) | Err(_) => self.told = Told::default(),
+            Ok(Opened::Fresh | Opened::Older(_)) | Err(_) => self.told = Told::default(),
         }
     }
 
@@ -225,7 +226,7 @@ impl Metadata {
     pub fn says(&self) -> Option<Superblock> {
         match self.read() {
             Ok(Opened::Found(found)) => Some(found.1.superblock),
-            Ok(Opened::Fresh) | Err(_) => None,
+            Ok(Opened::Fresh | Opened::Older(_)) | Err(_) => None,
         }
     }
 
@@ -258,10 +259,10 @@ impl Metadata {
             Change::Hot { ticket, add, remove } => {
                 self.told.asked.insert(*ticket, (add.clone(), remove.clone()));
             }
-            Change::Marks { page, bits } => {
+            Change::Marks { page, bits, .. } => {
                 self.told.pages.insert(*page, bits.clone());
             }
-            Change::Superblock(_) => {}
+            Change::Superblock(_) | Change::Make { .. } | Change::Remove { .. } => {}
         }
         self.refused.extend(ledger.keep(change));
         self.begin(now)
@@ -403,7 +404,7 @@ impl Told {
                 }
                 self.hot.extend(add);
             }
-            Kept::Marks { page, ok: true } => {
+            Kept::Marks { page, ok: true, .. } => {
                 if let Some(bits) = self.pages.remove(page) {
                     self.marks.insert(*page, bits);
                 }

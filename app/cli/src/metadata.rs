@@ -13,7 +13,8 @@ use crate::verbs::{done, print, printed};
 use anyhow::{Result, bail};
 use crc_fast::CrcAlgorithm;
 use helio_daemon::offline::OnDisk;
-use helio_ledger::{Description, PairState, describe, fields};
+use helio_format::files::Standing;
+use helio_ledger::{Description, PairState, describe, fields, files};
 use serde_json::json;
 use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
@@ -99,8 +100,12 @@ pub(crate) fn check(group: &str, state: &Path, as_json: bool) -> Result<ExitCode
 }
 
 fn in_words(path: &Path, found: &Description) -> String {
-    let mut text =
-        format!("{}: {} bytes, sequence {}\n", path.display(), found.length, found.sequence);
+    let version = found.version.map_or_else(|| "unknown".to_owned(), |version| version.to_string());
+    let (length, sequence) = (found.length, found.sequence);
+    let mut text = format!(
+        "{}: {length} bytes, format version {version}, sequence {sequence}\n",
+        path.display()
+    );
     match &found.superblock {
         Some(superblock) => {
             for (name, value) in fields(superblock) {
@@ -131,6 +136,7 @@ fn in_json(path: &Path, found: &Description) -> Result<String> {
                 "offset": line.offset,
                 "kind": line.kind.map(|kind| kind.to_string()),
                 "index": line.index,
+                "owner": line.owner.map(|owner| owner.to_string()),
                 "state": line.state.to_string(),
                 "copies": line.copies.map(|copy| copy.to_string()),
                 "content": line.content.to_string(),
@@ -140,6 +146,7 @@ fn in_json(path: &Path, found: &Description) -> Result<String> {
     let all = json!({
         "file": path.display().to_string(),
         "length": found.length,
+        "version": found.version,
         "needed": found.needed,
         "sequence": found.sequence,
         "sound": found.is_sound(),
@@ -150,7 +157,8 @@ fn in_json(path: &Path, found: &Description) -> Result<String> {
 }
 
 /// Moves what a state directory holds of a group to another one. Both daemons are stopped. The old file goes only once
-/// the new one is durable and reads as the old one did.
+/// the new one is durable and reads as the old one did. A second metadata file lies elsewhere and stays: the two belong
+/// together by what they record, wherever they are.
 pub(crate) fn moved(group: &str, state: &Path, to: &Path, as_json: bool) -> Result<ExitCode> {
     let _held = hold(state)?;
     let groups = to.join("groups");
@@ -159,7 +167,8 @@ pub(crate) fn moved(group: &str, state: &Path, to: &Path, as_json: bool) -> Resu
     let _held_too = hold(to)?;
     let from = |kind: &str| state.join("groups").join(format!("{group}.{kind}"));
     let into = |kind: &str| to.join("groups").join(format!("{group}.{kind}"));
-    if !look(&from("meta"))?.is_sound() {
+    let old = look(&from("meta"))?;
+    if !old.is_sound() {
         bail!(
             "{} is not sound\n  hint: `helio metadata check {group}` shows what is damaged",
             from("meta").display()
@@ -170,7 +179,7 @@ pub(crate) fn moved(group: &str, state: &Path, to: &Path, as_json: bool) -> Resu
         copy(&from(kind), &into(kind))?;
     }
     File::open(&groups).and_then(|file| file.sync_all()).map_err(unwritable(&groups))?;
-    if look(&from("meta"))? != look(&into("meta"))? {
+    if old != look(&into("meta"))? {
         bail!(
             "{} does not read as {} does; nothing was removed\n  hint: remove the copy, then move to another disk",
             into("meta").display(),
@@ -182,8 +191,22 @@ pub(crate) fn moved(group: &str, state: &Path, to: &Path, as_json: bool) -> Resu
     }
     let left = state.join("groups");
     File::open(&left).and_then(|file| file.sync_all()).map_err(unwritable(&left))?;
-    let message = format!("moved {group} to {}; start its daemon with --state {0}", to.display());
+    let second = if is_one_of_two(&into("meta"))? {
+        "; its second metadata file stays where it is, and counts as before"
+    } else {
+        ""
+    };
+    let message =
+        format!("moved {group} to {}; start its daemon with --state {0}{second}", to.display());
     done(message, Vec::new(), as_json)
+}
+
+/// Whether a metadata file records that a second one counts, too, or instead of it.
+fn is_one_of_two(path: &Path) -> Result<bool> {
+    let file = File::open(path).map_err(unreadable(path))?;
+    let length = file.metadata().map_err(unreadable(path))?.len();
+    let record = files::record(&OnDisk { file, length }, checksum);
+    Ok(record.is_some_and(|record| record.standing != Standing::Alone))
 }
 
 /// Holds a state directory against daemons for as long as the file lives.

@@ -75,6 +75,8 @@ pub struct NodeConfig {
     pub clients: u32,
     /// Where attached volumes get their stable names.
     pub devices: PathBuf,
+    /// The directory of a second file of every group's metadata.
+    pub second_metadata: Option<PathBuf>,
     /// The daemon's memory stays in memory.
     pub lock_memory: bool,
     /// Limit of what `resolve` and a reverse resync save in the state directory.

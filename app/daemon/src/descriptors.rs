@@ -13,8 +13,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// The reactor, the control server's runtime, listeners, the state directory's lock, standard streams, and what is
 /// open for a moment only (a certificate, the kernel's tables). Measured at an idle daemon: 18.
 const FIXED: u64 = 64;
-/// A group's metadata, its connection, the one that takes its place, and one that says its last words.
-const PER_GROUP: u64 = 4;
+/// A group's metadata and its mirror, its connection, the one that takes its place, and one that says its last words.
+const PER_GROUP: u64 = 5;
 
 /// What may be open at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A group's metadata file, read and written by a process that is not its daemon.
 
+use helio_format::files::{FileRecord, Standing};
 use helio_format::superblock::Superblock;
+use helio_ledger::files;
 use helio_ledger::{Change, Ledger, MetadataEffect, MetadataFile, PAGE_BYTES};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -35,6 +37,14 @@ impl MetadataFile for OnDisk {
 pub fn write_superblock(mut ledger: Ledger, new: Superblock, file: &File) -> std::io::Result<()> {
     let refused = ledger.keep(Change::Superblock(Box::new(new)));
     assert!(refused.is_none(), "a ledger just opened refuses a change");
+    settle(ledger, file)
+}
+
+/// Writes everything that a ledger has queued.
+///
+/// # Errors
+/// The file cannot be written.
+pub(crate) fn settle(mut ledger: Ledger, file: &File) -> std::io::Result<()> {
     while !ledger.is_idle() {
         let mut effects = Vec::new();
         ledger.next(&mut effects);
@@ -53,6 +63,25 @@ pub fn write_superblock(mut ledger: Ledger, new: Superblock, file: &File) -> std
                 }
             }
         }
+    }
+    Ok(())
+}
+
+/// Records that this file counts, and another one of the group does not.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn count_alone(file: &OnDisk, owner: (&str, &str)) -> std::io::Result<()> {
+    let found = files::record(file, helio_link::checksum);
+    if found.is_some_and(|record| record.standing == Standing::Alone) {
+        return Ok(());
+    }
+    let epoch = found.map_or(0, |record| record.epoch) + 1;
+    let record = FileRecord { standing: Standing::Alone, epoch };
+    let page = files::record_page(record, owner, helio_link::checksum);
+    for place in files::record_places() {
+        file.file.write_all_at(&page, place)?;
+        file.file.sync_all()?;
     }
     Ok(())
 }

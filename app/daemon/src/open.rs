@@ -6,8 +6,10 @@ mod allocate;
 mod another;
 mod before;
 mod begin;
+mod convert;
 pub(crate) mod look;
 mod metadata;
+mod mirror;
 mod state;
 mod suspect;
 
@@ -15,7 +17,7 @@ use crate::config::{GroupConfig, GroupView, LinkConfig, NodeConfig, NodeView, Vo
 use crate::digest;
 use crate::failed::{self, Failures};
 use crate::patience::once_let_go;
-use crate::shard::{Dialler, GroupPlan, Guard, Outbox, Protection, VolumePlan};
+use crate::shard::{Dialler, GroupPlan, Guard, Metadata, Outbox, Protection, VolumePlan};
 use crate::trust;
 use crate::verified::{self, Record};
 pub(crate) use another::another;
@@ -24,10 +26,12 @@ pub use begin::{Created, Creation, create};
 use helio_disk::{MemberIdentity, OpenError, OpenOptions, Refusal};
 use helio_driver::File;
 use helio_engine::{Durable, MemberFound};
-use helio_ledger::{Found, Ledger, Opened};
+use helio_ledger::{Found, Opened};
 use helio_link::Tuning;
 use helio_tls::{NbdTls, PeerTls};
 use helio_units::Generation;
+pub(crate) use mirror::Places;
+use mirror::Sides;
 pub(crate) use state::StateDir;
 use std::fs;
 use std::os::unix::fs::OpenOptionsExt;
@@ -127,13 +131,13 @@ fn plan(
     taken: &mut Taken,
 ) -> Result<GroupPlan> {
     let engine = engine_config(view.group, view.name, node, view.peer_name);
-    let path = state.join("groups").join(format!("{}.meta", engine.group));
+    let places = Places::of(view.name, state, view.node.second_metadata.as_deref());
     let mut suspect = failures.unrecorded(view.name);
-    let done = try_plan((view, guard), &engine, (state, &path), taken, &mut suspect);
+    let done = try_plan((view, guard), &engine, (state, &places), taken, &mut suspect);
     let unrecorded = match &done {
         Ok(_) => Ok(()),
         Err(_) if suspect == 0 => Ok(()),
-        Err(_) => open_metadata(&engine, &path, &begin::named(view, node), suspect).map(drop),
+        Err(_) => open_metadata(&engine, &places, &begin::named(view, node), suspect).map(drop),
     };
     failures.keep_unrecorded(view.name, if unrecorded.is_ok() { 0 } else { suspect });
     match (done, unrecorded) {
@@ -145,7 +149,7 @@ fn plan(
 fn try_plan(
     (view, guard): (&GroupView<'_>, Guard),
     engine: &helio_engine::Config,
-    (state, path): (&Path, &Path),
+    (state, places): (&Path, &Places),
     taken: &mut Taken,
     suspect: &mut u64,
 ) -> Result<GroupPlan> {
@@ -161,23 +165,23 @@ fn try_plan(
     };
     // A record is durable before a member gets its identity; one that has it is opened first, for what else is wrong with it.
     let early = if named.is_empty() { None } else { Some(open_volumes(suspect)?) };
-    let mut opened = open_metadata(engine, path, &named, *suspect)?;
-    let record = &opened.2.superblock;
+    let mut opened = open_metadata(engine, places, &named, *suspect)?;
+    let record = &opened.1.superblock;
     let is_new = record.lineage.generation == Generation::NONE && !record.discarded;
     let volumes = match early {
         Some(volumes) => volumes,
         None => open_volumes(suspect).inspect_err(|_| {
             if is_new && *suspect == 0 {
-                begin::undo(path, view, node);
+                begin::undo(places, view, node);
             }
         })?,
     };
-    if *suspect & !opened.2.superblock.suspect != 0 {
+    if *suspect & !opened.1.superblock.suspect != 0 {
         // Its lock is let go before it is taken again.
         drop(opened);
-        opened = open_metadata(engine, path, &named, *suspect)?;
+        opened = open_metadata(engine, places, &named, *suspect)?;
     }
-    let (metadata, ledger, mut durable) = opened;
+    let (metadata, mut durable) = opened;
     let mut engine = engine.clone();
     durable.members = volumes.iter().map(found).collect();
     engine.hot_extents = durable.superblock.hot_slots;
@@ -189,7 +193,6 @@ fn try_plan(
         tuning: tuning(&group.link),
         guard,
         metadata,
-        ledger,
         durable,
         before,
         queue_source: group.queue_source,
@@ -334,31 +337,20 @@ fn take(file: &fs::File, shown: &str) -> Result<()> {
     })
 }
 
-/// Opens the group's metadata file, or makes it; checks that it belongs to this group, node and sizes; and records the
+/// Opens the group's metadata, or makes it; checks that it belongs to this group, node and sizes; and records the
 /// volumes of which a flush failed.
 fn open_metadata(
     engine: &helio_engine::Config,
-    path: &Path,
+    places: &Places,
     named: &[&Path],
     suspect: u64,
-) -> Result<((File, String), Ledger, Durable)> {
-    let shown = path.display().to_string();
-    let file = metadata::open(path, true)?;
-    take(&file, &shown)?;
-    // What a process before wrote may not be durable yet, and what is built on it must not outlive it. Where a flush
-    // failed for it, the page cache may show what the disk never got: the disk is read.
-    file.sync_all().with_context(|| shown.clone())?;
-    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?;
-    let read = || metadata::read(&file, &shown, engine);
-    let mut opened = read()?;
-    if matches!(opened, Opened::Fresh) {
-        begin::first(&file, path, engine, named)?;
-        opened = read()?;
-    } else {
-        allocate::older(&file, &shown, &engine.group)?;
-    }
+) -> Result<(Metadata, Durable)> {
+    let Sides { mut counts, other } = mirror::open(places, engine, named)?;
+    let shown = counts.shown.clone();
+    let opened = std::mem::replace(&mut counts.opened, Opened::Fresh);
     let Opened::Found(found) = opened else { bail!("{shown} reads as empty after it was written") };
-    let recorded = suspect::recorded(found, suspect, &file, read);
+    let read = || metadata::read(&counts.file, &shown, engine);
+    let recorded = suspect::recorded(found, suspect, &counts.file, read);
     let (ledger, found) = *recorded.with_context(|| shown.clone())?;
     for repaired in &found.repaired {
         tracing::warn!(group = %engine.group, file = %shown, "{repaired}");
@@ -371,9 +363,9 @@ fn open_metadata(
                                                effect");
     }
     let sequence = ledger.sequence();
-    Ok((
-        (File::new(file)?, shown),
-        ledger,
-        Durable { hot, marks, sequence, ..Durable::new(superblock) },
-    ))
+    let kept = mirror::keep(counts, other, ledger, engine)?;
+    let files = kept.files.into_iter().map(|(file, shown)| Ok((File::new(file)?, shown)));
+    let files = files.collect::<Result<Vec<_>>>()?;
+    let metadata = Metadata::new(files, kept.mirror, kept.fault);
+    Ok((metadata, Durable { hot, marks, sequence, ..Durable::new(superblock) }))
 }

@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 
 /// How such a file ends; no group's metadata does.
 const SUFFIX: &str = ".released";
+/// What stands in it before the path of the second metadata file.
+const SECOND: &str = "second metadata file: ";
 /// What lies beside a group's metadata, and goes with it.
 const COMPANIONS: [&str; 2] = ["meta", "verify"];
 
@@ -34,7 +36,13 @@ pub(crate) fn load(file: &Path, state: &Path) -> Result<Config, ConfigError> {
                 shown.display()
             );
         } else if let Err(error) = put_away(state, &group).and_then(|()| forget(state, &group)) {
-            tracing::debug!(group, %error, "the record of the release stays");
+            tracing::warn!(
+                group,
+                %error,
+                "was released, and its old metadata cannot be moved away; its name cannot be used again\n  hint: make the \
+                 directories of its metadata files writable, or remove these files and {}",
+                mark(state, &group).display()
+            );
         }
     }
     Ok(config)
@@ -48,16 +56,32 @@ pub(crate) fn all(state: &Path) -> BTreeSet<String> {
         .collect()
 }
 
-/// Records, durably, that a group is released.
-pub(crate) fn note(state: &Path, group: &str) -> io::Result<()> {
-    let text = b"released: this node no longer serves the group, until `helio adopt`\n";
-    durable::replace(&mark(state, group), text)
+/// Records, durably, that a group is released, and where its second metadata file is.
+pub(crate) fn note(state: &Path, group: &str, second: Option<&Path>) -> io::Result<()> {
+    let text = "released: this node no longer serves the group, until `helio adopt`\n";
+    let second = second.map_or_else(String::new, |path| format!("{SECOND}{}\n", path.display()));
+    durable::replace(&mark(state, group), (text.to_owned() + &second).as_bytes())
 }
 
-/// Metadata that a release was stopped from clearing away does not come back with the group's name.
+/// Moves metadata away that an interrupted release left behind, so that a new group of the same name does not use it.
+///
+/// # Errors
+/// A file cannot be moved, or the directory of the second one is missing.
 fn put_away(state: &Path, group: &str) -> io::Result<()> {
-    let groups = state.join("groups");
-    match fs::rename(groups.join(format!("{group}.meta")), free_name(&groups, group)) {
+    let text = fs::read_to_string(mark(state, group))?;
+    let second =
+        text.split_once(SECOND).map(|(_, path)| PathBuf::from(path.trim_end_matches('\n')));
+    let first = state.join("groups").join(format!("{group}.meta"));
+    [Some(first), second].into_iter().flatten().try_for_each(|path| {
+        let folder = path.parent().unwrap_or(Path::new("/"));
+        ended(fs::rename(&path, free_name(folder, group)))?;
+        File::open(folder)?.sync_all()
+    })
+}
+
+/// A file that is missing needs no removal.
+fn ended(done: io::Result<()>) -> io::Result<()> {
+    match done {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
@@ -65,10 +89,7 @@ fn put_away(state: &Path, group: &str) -> io::Result<()> {
 
 /// It takes part again.
 pub(crate) fn forget(state: &Path, group: &str) -> io::Result<()> {
-    match fs::remove_file(mark(state, group)) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
+    ended(fs::remove_file(mark(state, group)))
 }
 
 /// Takes what was kept of a released group out of the way: removes it, or keeps it under another name, which is returned.
@@ -91,16 +112,88 @@ pub(crate) fn clear(
         } else {
             fs::remove_file(&path)
         };
-        match done {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
+        ended(done)?;
     }
     File::open(groups)?.sync_all()?;
     Ok(kept)
 }
 
-fn free_name(groups: &Path, group: &str) -> PathBuf {
-    let named = |n: u32| groups.join(format!("{group}.meta.released-{n}"));
+/// Removes the second file of a released group's metadata.
+pub(crate) fn clear_second(path: &Path) -> io::Result<()> {
+    ended(fs::remove_file(path))?;
+    File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()
+}
+
+fn free_name(folder: &Path, group: &str) -> PathBuf {
+    let named = |n: u32| folder.join(format!("{group}.meta.released-{n}"));
     (1..).map(named).find(|path| !path.exists()).unwrap_or_else(|| named(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NODES: &str = r#"[node.paris]
+address = "127.0.0.1:7121"
+[node.lyon]
+address = "127.0.0.1:7122"
+"#;
+
+    /// A node on which the release of db was cut off before its metadata was removed, and whose configuration no longer has db.
+    struct CutOff {
+        _scratch: tempfile::TempDir,
+        config: PathBuf,
+        state: PathBuf,
+        /// The first metadata file, and the second one.
+        files: [PathBuf; 2],
+    }
+
+    impl CutOff {
+        fn new() -> Self {
+            let scratch = tempfile::tempdir().expect("there is room");
+            let at = |name: &str| scratch.path().join(name);
+            let (config, state) = (at("helio.toml"), at("state"));
+            let files = [state.join("groups/db.meta"), at("second/db.meta")];
+            fs::write(&config, NODES).expect("there is room");
+            for file in &files {
+                fs::create_dir_all(file.parent().expect("it has one")).expect("there is room");
+                fs::write(file, "metadata").expect("there is room");
+            }
+            note(&state, "db", Some(&files[1])).expect("there is room");
+            Self { _scratch: scratch, config, state, files }
+        }
+
+        /// The daemon reads its configuration. Returns the groups that are released since.
+        fn load(&self) -> BTreeSet<String> {
+            load(&self.config, &self.state).expect("nothing is wrong with it");
+            all(&self.state)
+        }
+    }
+
+    #[test]
+    fn metadata_that_an_interrupted_release_left_is_moved_away_before_the_name_is_used_again() {
+        for left in [[true, true], [false, true], [false, false]] {
+            let node = CutOff::new();
+            for (file, _) in node.files.iter().zip(left).filter(|(_, left)| !left) {
+                fs::remove_file(file).expect("it is there");
+            }
+            assert!(node.load().is_empty(), "the name can be used again");
+            for (file, left) in node.files.iter().zip(left) {
+                assert!(!file.exists(), "{}", file.display());
+                assert_eq!(file.with_file_name("db.meta.released-1").exists(), left);
+            }
+        }
+    }
+
+    #[test]
+    fn a_group_stays_released_while_its_second_file_cannot_be_moved_away() {
+        let node = CutOff::new();
+        let folder = node.files[1].parent().expect("it has one");
+        let elsewhere = folder.with_file_name("elsewhere");
+        fs::rename(folder, &elsewhere).expect("its disk is removed");
+        assert_eq!(node.load(), BTreeSet::from(["db".to_owned()]));
+        fs::rename(&elsewhere, folder).expect("its disk is back");
+        assert!(node.load().is_empty());
+        assert!(!node.files[1].exists());
+    }
 }

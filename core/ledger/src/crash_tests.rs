@@ -2,19 +2,31 @@
 //! The slow twin: the ledger against a list of everything that was ever asked for. Changes, crashes and failures come
 //! at random; what reopens is, of every page, something at least as new as what was told as kept.
 
+use crate::describe::{PairState, describe};
 use crate::error::LedgerError;
 use crate::layout::Layout;
 use crate::ledger::{Change, Kept, Ledger};
 use crate::open::{Found, Opened};
-use crate::paper::{CHECKSUM, Dice, OWNER, Paper, superblock};
+use crate::paper::{CHECKSUM, Dice, OWNER, PEER, Paper, superblock};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec;
 use alloc::vec::Vec;
+use helio_format::directory::MapOwner;
 use helio_format::page::{BODY_WORDS, Kind, PAIR_BYTES, PageError};
+use helio_units::VolumeIndex;
 use proptest::prelude::*;
 
 const EXTENTS: u64 = 768;
+/// Maps that are made and removed while the file is in use, and the bytes of a bit.
+const MAPS: [(MapOwner, u64); 3] = [
+    (MapOwner::Member { volume: VolumeIndex(0), member: 1 }, 65536),
+    (MapOwner::Copy(7), 1 << 20),
+    (MapOwner::Peer(1), 65536),
+];
+/// There is no map; there is one without a bit set. Every other value is a word of it.
+const NO_MAP: u64 = 0;
+const NO_BIT: u64 = 1;
 
 /// What one thing may be: all values since the one told as kept.
 struct History<T> {
@@ -50,9 +62,14 @@ impl<T: PartialEq + Copy + core::fmt::Debug> History<T> {
 struct Twin {
     head: History<u64>,
     marks: [History<u64>; 2],
+    maps: [History<u64>; 3],
+    suspect: History<u64>,
     hot: Vec<History<bool>>,
     heads: VecDeque<usize>,
     mark_changes: [VecDeque<usize>; 2],
+    /// Of each of `MAPS`: changes of its bits, and of its being there.
+    map_changes: [VecDeque<usize>; 3],
+    map_makes: [VecDeque<usize>; 3],
     tickets: BTreeMap<u64, Vec<(u64, usize)>>,
     next: u64,
     sequence: u64,
@@ -63,9 +80,13 @@ impl Twin {
         Self {
             head: History::new(0),
             marks: [History::new(0), History::new(0)],
+            maps: MAPS.map(|_| History::new(NO_MAP)),
+            suspect: History::new(0),
             hot: (0..EXTENTS).map(|_| History::new(false)).collect(),
             heads: VecDeque::new(),
             mark_changes: [VecDeque::new(), VecDeque::new()],
+            map_changes: MAPS.map(|_| VecDeque::new()),
+            map_makes: MAPS.map(|_| VecDeque::new()),
             tickets: BTreeMap::new(),
             next: 1,
             sequence: 0,
@@ -75,13 +96,37 @@ impl Twin {
     fn superblock(&mut self) -> Change {
         self.next += 1;
         self.heads.push_back(self.head.change(self.next));
-        Change::Superblock(Box::new(superblock(self.next)))
+        let mut new = superblock(self.next);
+        new.marks_void = false;
+        new.suspect = u64::from(self.next.is_multiple_of(5));
+        self.suspect.change(new.suspect);
+        Change::Superblock(Box::new(new))
+    }
+
+    /// One of the maps is made, changed or removed.
+    fn map(&mut self, which: usize) -> Change {
+        let (owner, unit) = MAPS[which];
+        let history = &mut self.maps[which];
+        let there = history.values.back() != Some(&NO_MAP);
+        if !there {
+            self.map_makes[which].push_back(history.change(NO_BIT));
+            Change::Make { owner, unit }
+        } else if self.next.is_multiple_of(3) && self.map_changes[which].is_empty() {
+            self.map_makes[which].push_back(history.change(NO_MAP));
+            Change::Remove { owner }
+        } else {
+            self.map_changes[which].push_back(history.change(self.next));
+            let mut bits = Box::new([0; BODY_WORDS]);
+            bits[3] = self.next;
+            Change::Marks { owner, page: 0, bits }
+        }
     }
 
     fn change(&mut self, dice: &mut Dice) -> Change {
         self.next += 1;
-        match dice.below(6) {
+        match dice.below(8) {
             0 => self.superblock(),
+            6 | 7 => self.map(dice.below(3) as usize),
             1 | 2 => {
                 let page = dice.below(2) as usize;
                 // The last page has room for 16640 regions.
@@ -90,7 +135,7 @@ impl Twin {
                 bits[word] = value;
                 let version = self.marks[page].change(value << 32 | word as u64);
                 self.mark_changes[page].push_back(version);
-                Change::Marks { page: page as u32, bits }
+                Change::Marks { owner: PEER, page: page as u32, bits }
             }
             _ => {
                 let many = if dice.one_in(12) { 500 } else { 4 };
@@ -121,9 +166,25 @@ impl Twin {
                     let version = self.heads.pop_front().expect("told once");
                     if ok {
                         self.head.kept(version);
+                        // Both change together.
+                        self.suspect.kept(version);
                     }
                 }
-                Kept::Marks { page, ok } => {
+                Kept::Map { owner, ok } => {
+                    let which = which(owner);
+                    let version = self.map_makes[which].pop_front().expect("told once");
+                    if ok {
+                        self.maps[which].kept(version);
+                    }
+                }
+                Kept::Marks { owner, ok, .. } if owner != PEER => {
+                    let which = which(owner);
+                    let version = self.map_changes[which].pop_front().expect("told once");
+                    if ok {
+                        self.maps[which].kept(version);
+                    }
+                }
+                Kept::Marks { page, ok, .. } => {
                     let version = self.mark_changes[page as usize].pop_front().expect("told once");
                     if ok {
                         self.marks[page as usize].kept(version);
@@ -146,10 +207,23 @@ impl Twin {
         self.heads.is_empty()
             && self.tickets.is_empty()
             && self.mark_changes.iter().all(VecDeque::is_empty)
+            && self.map_changes.iter().chain(&self.map_makes).all(VecDeque::is_empty)
     }
 
     fn compare(&mut self, found: &Found, ledger: &Ledger) {
         self.head.found(found.superblock.head.0);
+        // A member's state may be newer than the superblock, and never older; then everything counts as marked.
+        let wrote =
+            u64::from(found.superblock.head.0.is_multiple_of(5) && found.superblock.head.0 != 0);
+        assert_eq!(found.superblock.marks_void, found.superblock.suspect != wrote);
+        self.suspect.found(found.superblock.suspect);
+        for ((owner, _), history) in MAPS.iter().zip(&mut self.maps) {
+            let mut pages = found.others.iter().filter(|(of, ..)| of == owner);
+            let bits = pages.next().map_or(NO_BIT, |(_, _, bits)| bits[3]);
+            let there = ledger.directory().entry(*owner).is_some();
+            assert!(pages.next().is_none() && (there || bits == NO_BIT), "{owner}");
+            history.found(if there { bits } else { NO_MAP });
+        }
         let hot: BTreeSet<u64> = found.hot.iter().copied().collect();
         for (extent, history) in (0..).zip(&mut self.hot) {
             history.found(hot.contains(&extent));
@@ -169,8 +243,13 @@ impl Twin {
         self.sequence = ledger.sequence();
         self.heads.clear();
         self.mark_changes.iter_mut().for_each(VecDeque::clear);
+        self.map_changes.iter_mut().chain(&mut self.map_makes).for_each(VecDeque::clear);
         self.tickets.clear();
     }
+}
+
+fn which(owner: MapOwner) -> usize {
+    MAPS.iter().position(|(of, _)| *of == owner).expect("one of the three")
 }
 
 fn fresh() -> Ledger {
@@ -184,6 +263,7 @@ fn reopen(paper: &mut Paper, twin: &mut Twin) -> Ledger {
             twin.compare(&found.1, &found.0);
             found.0
         }
+        Ok(Opened::Older(_)) => panic!("no build of this version writes that"),
         Ok(Opened::Fresh) => {
             assert_eq!(twin.head.values[0], 0, "a superblock was told as kept");
             *twin = Twin::new();
@@ -210,6 +290,9 @@ fn story(seed: u64, steps: usize) -> (Paper, Twin) {
         match dice.below(12) {
             0..4 => {
                 let change = if first { twin.superblock() } else { twin.change(dice) };
+                if let Change::Make { owner, unit } = change {
+                    paper.grow(ledger.length_with(owner, unit).expect("there is room"));
+                }
                 let refused = ledger.keep(change);
                 assert_eq!(refused.is_some(), ledger.is_poisoned());
                 twin.kept(refused.into_iter().collect(), &ledger);
@@ -279,12 +362,15 @@ proptest! {
     fn a_byte_flipped_at_rest_is_repaired_and_named(seed: u64, at: u64, bit in 0..8u8) {
         let (paper, mut twin) = story(seed, 60);
         let mut damaged = paper.clone();
-        // Where something was written: zeros are nobody's state.
-        let written: Vec<usize> = (0..paper.bytes().len() / PAIR_BYTES)
-            .filter(|n| paper.bytes()[n * PAIR_BYTES..][..4] != [0; 4])
+        // Where something was written: zeros and what removed maps left are nobody's state.
+        let written: Vec<usize> = describe(paper.bytes(), CHECKSUM)
+            .pairs
+            .iter()
+            .filter(|pair| pair.state == PairState::Level)
+            .map(|pair| pair.offset as usize)
             .collect();
         let at = at as usize % (written.len() * PAIR_BYTES);
-        let at = written[at / PAIR_BYTES] * PAIR_BYTES + at % PAIR_BYTES;
+        let at = written[at / PAIR_BYTES] + at % PAIR_BYTES;
         damaged.flip(at, 1 << bit);
         let Ok(Opened::Found(found)) = Ledger::open(damaged.bytes(), OWNER, CHECKSUM) else {
             panic!("one copy is whole");

@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A metadata file shown to people, whoever's it is and however damaged: `helio inspect`, `helio metadata check`.
 
+use crate::directory::Directory;
+use crate::error::PageName;
 use crate::layout::Layout;
 use crate::open::MetadataFile;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
-use helio_format::page::{self, Kind, PAGE_BYTES, PAIR_BYTES, PageError};
+use helio_format::directory::{self, Entries, MapOwner};
+use helio_format::files::{self, FileRecord, Standing};
+use helio_format::members::{self, MemberState, VolumeMembers};
+use helio_format::page::{self, Kind, PAGE_BYTES, PAIR_BYTES, PageError, Place, VERSION};
 use helio_format::superblock::{SafeCopy, Superblock};
 use helio_format::{Checksum, hot, marks};
 use helio_units::{Generation, Role, WallTime};
@@ -17,7 +22,9 @@ use helio_units::{Generation, Role, WallTime};
 pub struct Description {
     /// Its length in bytes.
     pub length: u64,
-    /// The length its superblock asks for.
+    /// The format that its superblock has.
+    pub version: Option<u16>,
+    /// The length that its superblock and directory ask for.
     pub needed: Option<u64>,
     /// The superblock, where a copy of it can be read.
     pub superblock: Option<Superblock>,
@@ -34,8 +41,10 @@ pub struct PairLine {
     pub offset: u64,
     /// What belongs here; without a superblock, what a copy says it is.
     pub kind: Option<Kind>,
-    /// Which of its kind.
+    /// Which of its kind, or of its map.
     pub index: u32,
+    /// Whose map it is part of.
+    pub owner: Option<MapOwner>,
     /// Copy A and copy B.
     pub copies: [CopyState; 2],
     /// What the two amount to.
@@ -82,54 +91,96 @@ pub enum Content {
     Superblock,
     /// The extents in a hot page.
     Hot(Vec<u64>),
-    /// How many regions a mark page marks.
+    /// How many regions a page of a bitmap marks.
     Marks(u32),
+    /// The members of every volume.
+    Members(Vec<VolumeMembers>),
+    /// The maps in a page of the directory, and the lowest id that was never used.
+    Directory(Entries),
+    /// Whether this file counts.
+    Files(FileRecord),
+}
+
+/// What the pages seen so far say of the others.
+struct Known {
+    layout: Layout,
+    /// The owner's mark on every page.
+    owner: u32,
+    directory: Directory,
 }
 
 /// Looks at every page. Nothing is written, and nothing is refused.
 pub fn describe<F: MetadataFile + ?Sized>(file: &F, checksum: Checksum) -> Description {
     let length = file.length();
-    let mut found =
-        Description { length, needed: None, superblock: None, sequence: 0, pairs: Vec::new() };
-    let mut layout: Option<Layout> = None;
-    let mut owner = None;
+    let mut found = Description {
+        length,
+        version: None,
+        needed: None,
+        superblock: None,
+        sequence: 0,
+        pairs: Vec::new(),
+    };
+    let mut known: Option<Known> = None;
+    let mut entries = Vec::new();
     for number in 0..length.div_ceil(PAIR_BYTES as u64) {
-        let place = match &layout {
-            Some(layout) if number >= u64::from(layout.pairs()) => break,
-            // Fewer than 2^32: a layout has no more.
-            Some(layout) => Some(layout.page(number as u32)),
-            None if number == 0 => Some((Kind::Superblock, 0)),
-            None => None,
+        // Fewer than 2^32: no directory names more.
+        let at = number as u32;
+        let place = known.as_ref().and_then(|known| known.directory.name(at));
+        let place = match &known {
+            Some(known) if number >= u64::from(known.directory.end()) => break,
+            Some(_) if place.is_none() => continue,
+            None if number == 0 => Some(PageName { kind: Kind::Superblock, index: 0, owner: None }),
+            _ => place,
         };
-        let looker = Looker { checksum, owner, layout: layout.as_ref() };
+        let looker = Looker { checksum, number: at, known: known.as_ref() };
         let (line, superblock) = looker.pair(file, number * PAIR_BYTES as u64, place);
         for copy in line.copies {
-            if let CopyState::Valid { sequence } = copy {
+            // The record of the files has a count of its own.
+            if let CopyState::Valid { sequence } = copy
+                && line.kind != Some(Kind::Files)
+            {
                 found.sequence = found.sequence.max(sequence);
             }
         }
+        match (&mut known, &line.content) {
+            (Some(known), Content::Directory(page)) => {
+                entries.push(page.clone());
+                if let Some(directory) = Directory::found(entries.clone(), &known.layout) {
+                    known.directory = directory;
+                }
+            }
+            (Some(_), _) if line.kind == Some(Kind::Directory) => {
+                entries.push(Entries { next: 1, slots: Vec::new() });
+            }
+            _ => {}
+        }
         found.pairs.push(line);
-        if let Some(superblock) = superblock {
-            let of = Layout::of(&superblock);
-            owner = Some(page::owner(&superblock.group, &superblock.node, checksum));
-            found.needed = Some(of.bytes());
-            found.superblock = Some(superblock);
-            layout = Some(of);
+        if let Some((version, superblock)) = superblock {
+            let layout = Layout::of(&superblock);
+            let owner = page::owner(&superblock.group, &superblock.node, checksum);
+            let directory = match version {
+                VERSION => Directory::standing(&layout),
+                _ => Directory::before(&layout),
+            };
+            (found.version, found.superblock) = (Some(version), Some(superblock));
+            known = Some(Known { layout, owner, directory });
         }
     }
+    let end = known.map(|known| known.directory.end());
+    found.needed = end.map(|pairs| u64::from(pairs) * PAIR_BYTES as u64);
     found
 }
 
 struct Looker<'a> {
     checksum: Checksum,
-    /// Whose pages belong here, once the superblock said so.
-    owner: Option<u32>,
-    layout: Option<&'a Layout>,
+    /// Which pair.
+    number: u32,
+    known: Option<&'a Known>,
 }
 
 struct Copy {
-    kind: Kind,
-    index: u32,
+    name: PageName,
+    version: u16,
     sequence: u64,
     content: Content,
     superblock: Option<Superblock>,
@@ -141,8 +192,8 @@ impl Looker<'_> {
         &self,
         file: &F,
         offset: u64,
-        place: Option<(Kind, u32)>,
-    ) -> (PairLine, Option<Superblock>) {
+        place: Option<PageName>,
+    ) -> (PairLine, Option<(u16, Superblock)>) {
         let [a, b] = [0, PAGE_BYTES as u64].map(|copy| {
             let mut bytes = [0; PAGE_BYTES];
             let whole = offset + copy + PAGE_BYTES as u64 <= file.length();
@@ -155,21 +206,22 @@ impl Looker<'_> {
         let copies = [state(&a), state(&b)];
         let contradict =
             matches!((&a, &b), (Ok(a), Ok(b)) if a.sequence == b.sequence && a.bytes != b.bytes);
-        let first = place.is_some_and(|(kind, _)| kind == Kind::Superblock);
+        let first = place.is_some_and(|name| name.kind == Kind::Superblock);
         let together = if contradict { PairState::Lost } else { together(copies, first) };
         let holds = match (a, b) {
             (Ok(a), Ok(b)) => Some(if b.sequence > a.sequence { b } else { a }),
             (Ok(copy), Err(_)) | (Err(_), Ok(copy)) => Some(copy),
             (Err(_), Err(_)) => None,
         };
-        let claims = holds.as_ref().map(|copy| (copy.kind, copy.index));
-        let (content, superblock) =
-            holds.map_or((Content::None, None), |copy| (copy.content, copy.superblock));
-        let place = place.or(claims);
+        let name = place.or(holds.as_ref().map(|copy| copy.name));
+        let (content, superblock) = holds.map_or((Content::None, None), |copy| {
+            (copy.content, copy.superblock.map(|superblock| (copy.version, superblock)))
+        });
         let line = PairLine {
             offset,
-            kind: place.map(|(kind, _)| kind),
-            index: place.map_or(0, |(_, index)| index),
+            kind: name.map(|name| name.kind),
+            index: name.map_or(0, |name| name.index),
+            owner: name.and_then(|name| name.owner),
             copies,
             state: together,
             content,
@@ -177,40 +229,54 @@ impl Looker<'_> {
         (line, superblock)
     }
 
-    fn copy(
-        &self,
-        bytes: &[u8; PAGE_BYTES],
-        place: Option<(Kind, u32)>,
-    ) -> Result<Copy, PageError> {
+    fn copy(&self, bytes: &[u8; PAGE_BYTES], name: Option<PageName>) -> Result<Copy, PageError> {
         let (header, body) = page::decode(bytes, self.checksum)?;
-        let (kind, index) = place.unwrap_or((header.kind, header.index));
-        header.belongs(kind, index, self.owner.unwrap_or(header.owner))?;
+        let Place { version, kind, index, .. } = header.place;
+        let name = name.unwrap_or(PageName { kind, index, owner: None });
+        let place = match self.known {
+            Some(known) => known.directory.place(self.number).unwrap_or(header.place),
+            None => Place { kind: name.kind, index: name.index, ..header.place },
+        };
+        header.belongs(place, self.known.map_or(header.owner, |known| known.owner))?;
         let mut superblock = None;
-        let content = match kind {
+        let content = match name.kind {
             Kind::Superblock => {
                 superblock = Some(Superblock::decode(body)?);
                 Content::Superblock
             }
             Kind::Hot => {
-                let slots = hot::decode(body, self.layout.map_or(u64::MAX, Layout::extents))?;
+                let slots = hot::decode(body, self.known.map_or(u64::MAX, |k| k.layout.extents()))?;
                 let extents = slots.iter().filter_map(|slot| slot.checked_sub(1));
                 Content::Hot(extents.collect())
             }
             Kind::Marks => {
-                let most = marks::REGIONS_PER_PAGE;
-                let regions = self.layout.map_or(most, |layout| layout.regions_in(index));
-                let bits = marks::decode(body, regions)?;
+                let bits = marks::decode(body, self.regions(name))?;
                 Content::Marks(bits.iter().map(|word| word.count_ones()).sum())
             }
+            Kind::Members => {
+                let volumes = |known: &Known| known.layout.volumes();
+                let volumes = self.known.map_or(helio_format::message::VOLUMES_MAX, volumes);
+                Content::Members(members::decode(body, volumes)?)
+            }
+            Kind::Directory => Content::Directory(directory::decode(body)?),
+            Kind::Files => Content::Files(files::decode(body)?),
         };
-        Ok(Copy { kind, index, sequence: header.sequence, content, superblock, bytes: *bytes })
+        Ok(Copy { name, version, sequence: header.sequence, content, superblock, bytes: *bytes })
+    }
+
+    /// How many regions a page of a bitmap holds.
+    fn regions(&self, name: PageName) -> u32 {
+        let of = |(known, owner): (&Known, MapOwner)| {
+            known.layout.bits_in(owner, known.directory.map(owner).unit, name.index)
+        };
+        self.known.zip(name.owner).map_or(marks::REGIONS_PER_PAGE, of)
     }
 }
 
 fn state(copy: &Result<Copy, PageError>) -> CopyState {
     match copy {
         Ok(copy) => CopyState::Valid { sequence: copy.sequence },
-        Err(PageError::Empty) => CopyState::Empty,
+        Err(PageError::Empty | PageError::EarlierMap) => CopyState::Empty,
         Err(error) => CopyState::Bad(*error),
     }
 }
@@ -271,6 +337,36 @@ impl fmt::Display for Content {
             Self::Superblock => f.write_str("the fields above"),
             Self::Hot(extents) => write!(f, "{} hot", extents.len()),
             Self::Marks(regions) => write!(f, "{regions} dirty"),
+            Self::Files(FileRecord { standing, epoch }) => {
+                let standing = match standing {
+                    Standing::Alone => "alone",
+                    Standing::Both => "both files",
+                    Standing::Stale => "stale",
+                };
+                write!(f, "{standing}, epoch {epoch}")
+            }
+            Self::Members(volumes) => {
+                let text = |members: &VolumeMembers| {
+                    let there = members.iter().flatten().map(|state| match state {
+                        MemberState::Good => "good",
+                        MemberState::Suspect => "suspect",
+                    });
+                    there.collect::<Vec<_>>().join(" ")
+                };
+                f.write_str(&volumes.iter().map(text).collect::<Vec<_>>().join(", "))
+            }
+            Self::Directory(entries) => {
+                let maps = entries.slots.iter().flatten();
+                let text = |map: &directory::Entry| {
+                    format!(
+                        "{} in {} pages from {}",
+                        map.owner,
+                        map.pairs,
+                        u64::from(map.first) * PAIR_BYTES as u64
+                    )
+                };
+                f.write_str(&maps.map(text).collect::<Vec<_>>().join(", "))
+            }
         }
     }
 }
@@ -279,8 +375,11 @@ impl fmt::Display for Content {
 impl fmt::Display for PairLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind {
-            Some(Kind::Superblock) => f.write_str("superblock")?,
-            Some(kind) => write!(f, "{kind} {}", self.index)?,
+            Some(kind @ (Kind::Superblock | Kind::Members | Kind::Files)) => write!(f, "{kind}")?,
+            Some(kind) => {
+                let name = PageName { kind, index: self.index, owner: self.owner };
+                write!(f, "{name}")?;
+            }
             None => f.write_str("unknown page")?,
         }
         let [a, b] = &self.copies;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 use super::*;
 use crate::ledger::{Change, Ledger};
-use crate::paper::{CHECKSUM, OWNER, Paper, superblock};
+use crate::paper::{CHECKSUM, OWNER, PEER, Paper, superblock};
 use alloc::boxed::Box;
 use alloc::vec;
 use helio_format::page::BODY_WORDS;
@@ -15,7 +15,7 @@ fn paper() -> Paper {
     for change in [
         Change::Superblock(Box::new(superblock(1))),
         Change::Hot { ticket: 1, add: vec![9, 3], remove: vec![] },
-        Change::Marks { page: 1, bits },
+        Change::Marks { owner: PEER, page: 1, bits },
     ] {
         assert_eq!(ledger.keep(change), None);
     }
@@ -32,26 +32,34 @@ fn every_pair_is_shown_with_what_it_says() {
     let mut paper = paper();
     let found = describe(paper.bytes(), CHECKSUM);
     assert!(found.is_sound());
-    assert_eq!((found.superblock.clone(), found.sequence), (Some(superblock(1)), 3));
+    assert_eq!((found.superblock.clone(), found.sequence), (Some(superblock(1)), 5));
+    assert_eq!((found.version, found.needed), (Some(VERSION), Some(90112)));
+    let maps = "engine in 2 pages from 57344, peer 0 in 2 pages from 73728";
     assert_eq!(
         lines(&found),
         [
             "superblock at 0: level; A sequence 1; B sequence 1; the fields above",
-            "hot page 0 at 8192: never written; A never written; B never written; nothing",
-            "hot page 1 at 16384: level; A sequence 2; B sequence 2; 2 hot",
-            "bitmap page 0 at 24576: never written; A never written; B never written; nothing",
-            "bitmap page 1 at 32768: level; A sequence 3; B sequence 3; 2 dirty",
+            "member states at 8192: level; A sequence 2; B sequence 2; good",
+            "file record at 16384: never written; A never written; B never written; nothing",
+            &format!("directory page 0 at 24576: level; A sequence 3; B sequence 3; {maps}"),
+            "directory page 1 at 32768: never written; A never written; B never written; nothing",
+            "directory page 2 at 40960: never written; A never written; B never written; nothing",
+            "directory page 3 at 49152: never written; A never written; B never written; nothing",
+            "hot page 0 at 57344: never written; A never written; B never written; nothing",
+            "hot page 1 at 65536: level; A sequence 4; B sequence 4; 2 hot",
+            "bitmap page 0 at 73728: never written; A never written; B never written; nothing",
+            "bitmap page 1 at 81920: level; A sequence 5; B sequence 5; 2 dirty",
         ]
     );
-    paper.flip(32800, 1);
+    paper.flip(81952, 1);
     let found = describe(paper.bytes(), CHECKSUM);
     assert!(!found.is_sound());
     assert_eq!(
-        (found.pairs[4].state, &found.pairs[4].content),
+        (found.pairs[10].state, &found.pairs[10].content),
         (PairState::Repairable, &Content::Marks(2))
     );
-    paper.flip(40000, 1);
-    assert_eq!(describe(paper.bytes(), CHECKSUM).pairs[4].state, PairState::Lost);
+    paper.flip(89152, 1);
+    assert_eq!(describe(paper.bytes(), CHECKSUM).pairs[10].state, PairState::Lost);
 }
 
 #[test]
@@ -61,28 +69,28 @@ fn pages_behind_a_lost_superblock_say_what_they_are() {
     bytes[4096 + 40] ^= 1;
     let found = describe(&bytes[..], CHECKSUM);
     assert_eq!((found.superblock.as_ref(), found.pairs[0].state), (None, PairState::Lost));
-    assert_eq!((found.pairs[4].kind, found.pairs[4].index), (Some(Kind::Marks), 1));
+    assert_eq!((found.pairs[10].kind, found.pairs[10].index), (Some(Kind::Marks), 1));
 }
 
 #[test]
 fn a_file_cut_off_is_shown_and_not_sound() {
     let paper = paper();
     let bytes = paper.bytes();
-    let found = describe(&bytes[..36864], CHECKSUM);
-    assert_eq!((found.length, found.needed), (36864, Some(40960)));
+    let found = describe(&bytes[..86016], CHECKSUM);
+    assert_eq!((found.length, found.needed), (86016, Some(90112)));
     assert!(!found.is_sound());
-    assert_eq!(found.pairs[4].state, PairState::Repairable);
+    assert_eq!(found.pairs[10].state, PairState::Repairable);
 }
 
 #[test]
 fn copies_that_contradict_each_other_are_not_called_level() {
     let mut bytes = paper().bytes().to_vec();
-    let (header, _) = page::decode(bytes[32768..].first_chunk().expect("a page"), CHECKSUM)
+    let (header, _) = page::decode(bytes[81920..].first_chunk().expect("a page"), CHECKSUM)
         .map(|(header, body)| (header, *body))
         .expect("whole");
     let page = page::encode(&header, &[0; page::BODY_BYTES], CHECKSUM);
-    bytes[32768..32768 + PAGE_BYTES].copy_from_slice(&page);
-    assert_eq!(describe(&bytes[..], CHECKSUM).pairs[4].state, PairState::Lost);
+    bytes[81920..81920 + PAGE_BYTES].copy_from_slice(&page);
+    assert_eq!(describe(&bytes[..], CHECKSUM).pairs[10].state, PairState::Lost);
 }
 
 #[test]
@@ -126,13 +134,13 @@ fn what_lies_behind_the_last_pair_is_not_shown() {
 fn a_first_copy_that_is_older_than_the_second_is_to_be_repaired() {
     for (older, state) in [(0, PairState::Repairable), (PAGE_BYTES, PairState::Lags)] {
         let mut bytes = paper().bytes().to_vec();
-        let at = 32768 + older;
+        let at = 81920 + older;
         let (header, body) = page::decode(bytes[at..].first_chunk().expect("a page"), CHECKSUM)
             .map(|(header, body)| (header, *body))
             .expect("whole");
         let header = page::Header { sequence: header.sequence - 1, ..header };
         bytes[at..at + PAGE_BYTES].copy_from_slice(&page::encode(&header, &body, CHECKSUM));
         let found = describe(&bytes[..], CHECKSUM);
-        assert_eq!((found.pairs[4].state, found.is_sound()), (state, older != 0));
+        assert_eq!((found.pairs[10].state, found.is_sound()), (state, older != 0));
     }
 }

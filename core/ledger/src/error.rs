@@ -4,6 +4,7 @@
 use alloc::format;
 use alloc::string::String;
 use core::fmt;
+use helio_format::directory::MapOwner;
 use helio_format::page::{Kind, PageError};
 
 /// Which page of a file.
@@ -11,15 +12,24 @@ use helio_format::page::{Kind, PageError};
 pub struct PageName {
     /// What it holds.
     pub kind: Kind,
-    /// Which of its kind.
+    /// Which of its kind, or of its map.
     pub index: u32,
+    /// Whose map it is part of.
+    pub owner: Option<MapOwner>,
 }
 
 impl fmt::Display for PageName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind {
             Kind::Superblock => f.write_str("the superblock"),
-            kind => write!(f, "{kind} {}", self.index),
+            Kind::Members => f.write_str("the member states"),
+            Kind::Files => f.write_str("the file record"),
+            kind => match self.owner {
+                None | Some(MapOwner::Engine | MapOwner::Peer(0)) => {
+                    write!(f, "{kind} {}", self.index)
+                }
+                Some(owner) => write!(f, "{kind} {} of {owner}", self.index),
+            },
         }
     }
 }
@@ -55,6 +65,8 @@ pub enum LedgerError {
         /// What copy A and copy B show.
         copies: [PageError; 2],
     },
+    /// The directory names maps that cannot be beside each other, or not in this group.
+    Directory,
     /// Both copies of a page are whole, of the same sequence, and not the same.
     Contradiction {
         /// Which page.
@@ -76,7 +88,10 @@ impl LedgerError {
                  peer, and promote the node that was primary"
             ),
             Self::Owner { .. } => String::from("give this daemon the --state it was made with"),
-            Self::Truncated { .. } | Self::Unreadable { .. } | Self::Contradiction { .. } => {
+            Self::Truncated { .. }
+            | Self::Directory
+            | Self::Unreadable { .. }
+            | Self::Contradiction { .. } => {
                 format!(
                     "`helio metadata check {group}` lists the damaged pages. If the peer has the data, discard this node's \
                  copy: `helio metadata create {group} --node {node}`; everything is then compared, and copied if it \
@@ -94,6 +109,7 @@ impl fmt::Display for LedgerError {
             Self::Truncated { found, needed } => {
                 write!(f, "the metadata is cut off: {found} B of {needed} B")
             }
+            Self::Directory => f.write_str("the entries of the directory contradict each other"),
             Self::Version { page, found } => {
                 write!(f, "{page} is {}", PageError::Version { found: *found })
             }

@@ -1,25 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What lies where in a metadata file, and how a group's bytes are numbered in regions and extents.
+//! How long the maps of a group are, and how a group's bytes are numbered in regions and extents.
 //!
 //! ```text
-//!   pair 0       1 .. 1+H        1+H .. 1+H+M
-//!   superblock | hot pages     | mark pages          a pair: copy A, copy B, 4096 bytes each
+//!   pair 0       1               2             3 .. 7      7 ..
+//!   superblock | member states | file record | directory | maps      a pair: copy A, copy B, 4096 bytes each
 //! ```
+//! A new file has two maps: hot extents, and behind them the bitmap of the peer. The directory says where maps lie.
 //! Regions (one mark each) and extents (one hot slot each) are numbered through the group, the volumes one behind the
 //! other, each volume beginning with a region and an extent of its own.
 
+use crate::directory::MAPS_AT;
 use alloc::vec::Vec;
+use helio_format::directory::MapOwner;
 use helio_format::hot::{EXTENT_BYTES, SLOTS_PER_PAGE};
 use helio_format::marks::REGIONS_PER_PAGE;
-use helio_format::page::{Kind, PAIR_BYTES};
+use helio_format::members::MEMBERS_MAX;
+use helio_format::page::PAIR_BYTES;
 use helio_format::superblock::{
     BYTES_MAX, GRANULARITY_MAX, GRANULARITY_MIN, HOT_SLOTS_MAX, Superblock,
 };
 use helio_units::VolumeIndex;
 
-/// The places of one file.
+/// The measures of one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
+    sizes: Vec<u64>,
     granularity: u32,
     hot_slots: u32,
     /// The first region of every volume, and behind the last one how many there are.
@@ -55,6 +60,7 @@ impl Layout {
             starts
         };
         Self {
+            sizes: sizes.into(),
             granularity,
             hot_slots,
             regions: starts(u64::from(granularity)),
@@ -68,10 +74,15 @@ impl Layout {
         Self::new(&superblock.sizes, superblock.granularity, superblock.hot_slots)
     }
 
-    /// Length of the file in bytes.
+    /// Length of a new file in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        u64::from(self.pairs()) * PAIR_BYTES as u64
+        u64::from(MAPS_AT + self.hot_pages() + self.mark_pages().max(1)) * PAIR_BYTES as u64
+    }
+
+    /// How many volumes the group has.
+    pub(crate) fn volumes(&self) -> usize {
+        self.sizes.len()
     }
 
     /// Bytes per mark.
@@ -92,7 +103,7 @@ impl Layout {
         self.hot_slots.div_ceil(SLOTS_PER_PAGE as u32)
     }
 
-    /// How many mark pages there are.
+    /// How many pages the bitmap of the peer has.
     #[must_use]
     pub fn mark_pages(&self) -> u32 {
         // 2^58 bytes in regions of 4 KiB are fewer than 2^32 pages.
@@ -123,36 +134,38 @@ impl Layout {
         self.extents[usize::from(volume.0)]
     }
 
-    /// How many regions lie in a mark page: all it has room for, but in the last.
-    #[must_use]
-    pub fn regions_in(&self, page: u32) -> u32 {
+    /// How many bits a bitmap has, each for `unit` bytes; every volume begins with a bit of its own. None if the group
+    /// has no such bitmap.
+    pub(crate) fn bits(&self, owner: MapOwner, unit: u64) -> Option<u64> {
+        if unit == 0 {
+            return None;
+        }
+        match owner {
+            MapOwner::Engine => None,
+            MapOwner::Peer(_) | MapOwner::Copy(_) => {
+                Some(self.sizes.iter().map(|size| size.div_ceil(unit)).sum())
+            }
+            MapOwner::Member { volume, member } => {
+                let size = self.sizes.get(usize::from(volume.0))?;
+                (usize::from(member) < MEMBERS_MAX).then(|| size.div_ceil(unit))
+            }
+        }
+    }
+
+    /// How many pages a map has, at least one. None if the group has no such map.
+    pub(crate) fn pages(&self, owner: MapOwner, unit: u64) -> Option<u32> {
+        if owner == MapOwner::Engine {
+            return (unit == EXTENT_BYTES).then(|| self.hot_pages());
+        }
+        let pages = self.bits(owner, unit)?.div_ceil(u64::from(REGIONS_PER_PAGE));
+        u32::try_from(pages.max(1)).ok()
+    }
+
+    /// How many bits lie in a page of a bitmap: all it has room for, but in the last.
+    pub(crate) fn bits_in(&self, owner: MapOwner, unit: u64, page: u32) -> u32 {
         let before = u64::from(page) * u64::from(REGIONS_PER_PAGE);
-        self.regions().saturating_sub(before).min(u64::from(REGIONS_PER_PAGE)) as u32
-    }
-
-    /// How many pairs the file has.
-    pub(crate) fn pairs(&self) -> u32 {
-        1 + self.hot_pages() + self.mark_pages()
-    }
-
-    /// The number of a page's pair.
-    pub(crate) fn number(&self, kind: Kind, index: u32) -> u32 {
-        match kind {
-            Kind::Superblock => 0,
-            Kind::Hot => 1 + index,
-            Kind::Marks => 1 + self.hot_pages() + index,
-        }
-    }
-
-    /// The page whose pair has that number.
-    pub(crate) fn page(&self, number: u32) -> (Kind, u32) {
-        match number.checked_sub(1) {
-            None => (Kind::Superblock, 0),
-            Some(index) => match index.checked_sub(self.hot_pages()) {
-                None => (Kind::Hot, index),
-                Some(index) => (Kind::Marks, index),
-            },
-        }
+        let bits = self.bits(owner, unit).unwrap_or(0);
+        bits.saturating_sub(before).min(u64::from(REGIONS_PER_PAGE)) as u32
     }
 }
 
@@ -167,25 +180,20 @@ mod tests {
         assert_eq!([0, 1, 2].map(|v| layout.extent_start(VolumeIndex(v))), [0, 2, 3]);
         assert_eq!((layout.regions(), layout.extents()), (66 + 16384, 3 + 256));
         assert_eq!((layout.hot_pages(), layout.mark_pages()), (4, 1));
-        assert_eq!(layout.bytes(), 6 * 8192);
-        assert_eq!((layout.regions_in(0), layout.regions_in(1)), (16450, 0));
+        assert_eq!(layout.bytes(), (7 + 5) * 8192);
+        let peer = MapOwner::Peer(0);
+        assert_eq!([0, 1].map(|page| layout.bits_in(peer, 65536, page)), [16450, 0]);
+        let member = |volume, member| MapOwner::Member { volume: VolumeIndex(volume), member };
+        assert_eq!(layout.bits(member(2, 5), 65536), Some(16384));
+        assert_eq!(
+            (layout.bits(member(3, 0), 65536), layout.bits(member(0, 6), 65536)),
+            (None, None)
+        );
     }
 
     #[test]
     fn ten_tebibytes_take_forty_two_megabytes() {
         let layout = Layout::new(&[10 << 40], 65536, 2032);
-        assert_eq!((layout.mark_pages(), layout.bytes()), (5161, 42_319_872));
-    }
-
-    #[test]
-    fn a_page_is_found_by_its_number() {
-        let layout = Layout::new(&[4 << 30; 3], 4096, 509);
-        assert_eq!((layout.hot_pages(), layout.mark_pages()), (2, 97));
-        for number in 0..layout.pairs() {
-            let (kind, index) = layout.page(number);
-            assert_eq!(layout.number(kind, index), number);
-        }
-        assert_eq!(layout.page(2), (Kind::Hot, 1));
-        assert_eq!(layout.page(3), (Kind::Marks, 0));
+        assert_eq!((layout.mark_pages(), layout.bytes()), (5161, 42_369_024));
     }
 }

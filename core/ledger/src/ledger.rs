@@ -10,6 +10,10 @@
 //!                               └─ nothing needs it ─────────────────────────────────────────> idle
 //!                any write or flush failed ──> poisoned
 //! ```
+//! The superblock of a new file is durable before anything else is written. Later, member states that change are durable
+//! before any other page of their batch is written, and so are changes of the directory: what a page of a map says counts
+//! only in a file whose directory has the map.
+//!
 //! A change is told as kept once copy A is durable. Copy B needs no flush of its own: the next one makes it durable,
 //! and only where its page is to be written again one is made for it. What is queued while writes or a flush are
 //! under way goes into the next batch together (group commit). An extent that turns hot goes to a page that can be
@@ -18,6 +22,7 @@
 //! After a failed write or flush nobody knows what the disk holds: every change is told as not kept until the file is
 //! opened again.
 
+use crate::directory::{DIRECTORY_AT, Directory, MAPS_AT, MEMBERS_AT};
 use crate::hot::Hot;
 use crate::layout::Layout;
 use crate::tickets::Tickets;
@@ -26,7 +31,9 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::mem;
-use helio_format::page::{self, Header, Kind, PAGE_BYTES, PAIR_BYTES, Words};
+use helio_format::directory::{self, MapOwner};
+use helio_format::members::{self, MEMBERS_MAX, MemberState, VolumeMembers};
+use helio_format::page::{self, Header, Kind, PAGE_BYTES, PAIR_BYTES, Place, Words};
 use helio_format::superblock::Superblock;
 use helio_format::{Checksum, hot, marks};
 
@@ -61,12 +68,27 @@ pub enum Change {
         /// Extents that are not hot any more. One that is not hot is passed over.
         remove: Vec<u64>,
     },
-    /// New bits of a mark page in place of the old ones.
+    /// New bits of a page of a bitmap in place of the old ones.
     Marks {
-        /// Which mark page.
+        /// Whose bitmap.
+        owner: MapOwner,
+        /// Which page of it.
         page: u32,
         /// Its bits.
         bits: Box<Words>,
+    },
+    /// A bitmap without a bit set is added. The file already has the length that [`Ledger::length_with`] says, all of it
+    /// allocated.
+    Make {
+        /// Whose bitmap. It has none yet.
+        owner: MapOwner,
+        /// How many bytes a bit stands for, a power of two.
+        unit: u64,
+    },
+    /// A bitmap is removed. No change of it is under way.
+    Remove {
+        /// Whose bitmap. The one of peer 0 stays.
+        owner: MapOwner,
     },
 }
 
@@ -85,10 +107,19 @@ pub enum Kept {
         /// It is durable.
         ok: bool,
     },
-    /// Of a mark page.
+    /// Of a page of a bitmap.
     Marks {
+        /// Whose bitmap.
+        owner: MapOwner,
         /// Which page.
         page: u32,
+        /// It is durable.
+        ok: bool,
+    },
+    /// Of a bitmap that is made or removed.
+    Map {
+        /// Whose bitmap.
+        owner: MapOwner,
         /// It is durable.
         ok: bool,
     },
@@ -100,15 +131,19 @@ enum Waiter {
     Superblock,
     /// A key of [`Tickets`].
     Hot(u64),
-    Marks,
+    Marks {
+        owner: MapOwner,
+        page: u32,
+    },
+    Map(MapOwner),
 }
 
 /// What a page is to say.
 #[derive(Clone, Debug)]
 enum Queued {
     Superblock(Box<Superblock>),
-    /// The slots as they are when it is written.
-    Hot,
+    /// Hot slots, member states or entries as they are when it is written.
+    AsItIs,
     Marks(Box<Words>),
 }
 
@@ -143,23 +178,32 @@ enum Stage {
     Poisoned,
 }
 
+/// Whose file it is, and what proves it.
+#[derive(Clone, Debug)]
+struct Whose {
+    group: String,
+    node: String,
+    /// The mark on every page.
+    owner: u32,
+    checksum: Checksum,
+}
+
 /// The state machine drawn above, over the metadata file of one group.
 #[derive(Clone, Debug)]
 pub struct Ledger {
-    checksum: Checksum,
+    whose: Whose,
     layout: Layout,
-    group: String,
-    node: String,
-    owner: u32,
     stage: Stage,
     /// The last sequence given to a page.
     issued: u64,
     /// The highest one that is durable. None in a file without a superblock: nothing else is written before that.
     durable: Option<u64>,
     hot: Hot,
+    members: Vec<VolumeMembers>,
+    directory: Directory,
     /// Pages with something to do, by the number of their pair.
     pages: BTreeMap<u32, Page>,
-    /// Where the next batch begins among the marks.
+    /// Where the next batch begins among the pages of bitmaps.
     turn: u32,
     tickets: Tickets,
 }
@@ -168,15 +212,15 @@ impl Ledger {
     /// Of a new file, which is all zeros and has the layout's length. The first change must be its superblock.
     #[must_use]
     pub fn fresh(layout: Layout, (group, node): (&str, &str), checksum: Checksum) -> Self {
+        let owner = page::owner(group, node, checksum);
         Self {
-            checksum,
-            group: group.into(),
-            node: node.into(),
-            owner: page::owner(group, node, checksum),
+            whose: Whose { group: group.into(), node: node.into(), owner, checksum },
             stage: Stage::Idle,
             issued: 0,
             durable: None,
             hot: Hot::new(layout.hot_pages()),
+            members: Vec::new(),
+            directory: Directory::standing(&layout),
             pages: BTreeMap::new(),
             turn: 0,
             tickets: Tickets::default(),
@@ -221,23 +265,39 @@ impl Ledger {
     /// hot extents than slots, anything before a new file's superblock.
     #[must_use = "a change that cannot be stored is reported here"]
     pub fn keep(&mut self, change: Change) -> Option<Kept> {
-        self.check(&change);
         if self.is_poisoned() {
             return Some(match change {
                 Change::Superblock(_) => Kept::Superblock { ok: false },
                 Change::Hot { ticket, .. } => Kept::Hot { ticket, ok: false },
-                Change::Marks { page, .. } => Kept::Marks { page, ok: false },
+                Change::Marks { owner, page, .. } => Kept::Marks { owner, page, ok: false },
+                Change::Make { owner, .. } | Change::Remove { owner } => {
+                    Kept::Map { owner, ok: false }
+                }
             });
         }
+        self.check(&change);
         match change {
             Change::Superblock(superblock) => {
+                if self.durable.is_none() && !self.pages.contains_key(&0) {
+                    self.rewrite(DIRECTORY_AT.start);
+                }
+                let members = members_of(&superblock);
+                if self.members != members {
+                    self.members = members;
+                    self.rewrite(MEMBERS_AT);
+                }
                 self.queue(0, Queued::Superblock(superblock), Waiter::Superblock);
             }
             Change::Hot { ticket, add, remove } => self.keep_hot(ticket, &add, &remove),
-            Change::Marks { page, bits } => {
-                let number = self.layout.number(Kind::Marks, page);
-                self.queue(number, Queued::Marks(bits), Waiter::Marks);
+            Change::Marks { owner, page, bits } => {
+                let number = self.directory.number(owner, page);
+                self.queue(number, Queued::Marks(bits), Waiter::Marks { owner, page });
             }
+            Change::Make { owner, unit } => {
+                let page = self.directory.make(owner, unit, &self.layout);
+                self.queue(DIRECTORY_AT.start + page, Queued::AsItIs, Waiter::Map(owner));
+            }
+            Change::Remove { owner } => self.remove(owner),
         }
         None
     }
@@ -245,7 +305,8 @@ impl Ledger {
     fn check(&self, change: &Change) {
         match change {
             Change::Superblock(b) => {
-                assert_eq!((&b.group, &b.node), (&self.group, &self.node), "another's superblock");
+                let Whose { group, node, .. } = &self.whose;
+                assert_eq!((&b.group, &b.node), (group, node), "another's superblock");
                 assert_eq!(Layout::of(b), self.layout, "one file has one layout");
                 return;
             }
@@ -253,14 +314,41 @@ impl Ledger {
                 let there = |extent: &u64| *extent < self.layout.extents();
                 assert!(add.iter().all(there), "an extent beyond the volumes' end");
             }
-            Change::Marks { page, bits } => {
-                assert!(*page < self.layout.mark_pages(), "there is no bitmap page {page}");
-                let regions = self.layout.regions_in(*page);
+            Change::Marks { owner, page, bits } => {
+                let map = self.directory.map(*owner);
+                assert!(*page < map.pairs, "there is no bitmap page {page}");
+                let regions = self.layout.bits_in(*owner, map.unit, *page);
                 assert!(marks::within(bits, regions), "a mark beyond the volumes' end");
             }
+            Change::Make { .. } | Change::Remove { .. } => {}
         }
-        let begun = self.durable.is_some() || self.is_poisoned() || self.pages.contains_key(&0);
+        let begun = self.durable.is_some() || self.pages.contains_key(&0);
         assert!(begun, "the first change of a new file is its superblock");
+    }
+
+    /// The length in bytes that the file must have before a bitmap can be made. None if there is no room for its entry, or
+    /// the group cannot have it.
+    #[must_use]
+    pub fn length_with(&self, owner: MapOwner, unit: u64) -> Option<u64> {
+        let pairs = self.layout.pages(owner, unit)?;
+        let (_, first) = self.directory.room(pairs)?;
+        Some(u64::from((first + pairs).max(self.directory.end())) * PAIR_BYTES as u64)
+    }
+
+    fn remove(&mut self, owner: MapOwner) {
+        let (page, range) = self.directory.remove(owner);
+        for (_, gone) in self.pages.range_mut(range) {
+            let in_flight = match &gone.copies {
+                Copies::First { waiting, .. } => waiting.len(),
+                Copies::Level | Copies::Lags { .. } | Copies::Twin => 0,
+            };
+            assert_eq!(gone.waiting.len() + in_flight, 0, "the map of {owner} is being changed");
+            gone.queued = None;
+            if matches!(gone.copies, Copies::Lags { .. }) {
+                gone.copies = Copies::Level;
+            }
+        }
+        self.queue(DIRECTORY_AT.start + page, Queued::AsItIs, Waiter::Map(owner));
     }
 
     fn queue(&mut self, number: u32, queued: Queued, waiter: Waiter) {
@@ -270,16 +358,22 @@ impl Ledger {
     }
 
     /// Has a page written although nobody asked: what the file says of it is not what it should say.
-    pub(crate) fn rewrite_hot(&mut self, index: u32) {
-        let number = self.layout.number(Kind::Hot, index);
-        self.pages.entry(number).or_default().queued = Some(Queued::Hot);
+    pub(crate) fn rewrite(&mut self, number: u32) {
+        let place = self.directory.place(number);
+        let queued = match place.map(|place| place.kind) {
+            Some(Kind::Marks) => Queued::Marks(Box::new([0; page::BODY_WORDS])),
+            _ => Queued::AsItIs,
+        };
+        self.pages.entry(number).or_default().queued = Some(queued);
     }
 
-    /// The same of a mark page without a mark.
-    pub(crate) fn rewrite_marks(&mut self, index: u32) {
-        let number = self.layout.number(Kind::Marks, index);
-        let none = Box::new([0; helio_format::page::BODY_WORDS]);
-        self.pages.entry(number).or_default().queued = Some(Queued::Marks(none));
+    fn rewrite_hot(&mut self, index: u32) {
+        self.rewrite(self.hot_at(index));
+    }
+
+    /// The number of a hot page.
+    fn hot_at(&self, index: u32) -> u32 {
+        self.directory.number(MapOwner::Engine, index)
     }
 
     /// Has one copy of a page (0 A, 1 B) made like the other, which was found in the file.
@@ -294,9 +388,28 @@ impl Ledger {
         }
     }
 
+    /// Takes over the member states found in the file.
+    pub(crate) fn found_members(&mut self, members: Vec<VolumeMembers>) {
+        self.members = members;
+    }
+
+    /// Takes over the directory found in the file.
+    pub(crate) fn found_directory(&mut self, directory: Directory) {
+        self.directory = directory;
+    }
+
+    pub(crate) fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
     /// The hot extents, ascending.
     pub(crate) fn hot_extents(&self) -> Vec<u64> {
         self.hot.extents()
+    }
+
+    /// Goes on from the count of a file that this one takes the place of.
+    pub(crate) fn continue_from(&mut self, sequence: u64) {
+        self.issued = sequence;
     }
 
     /// Takes over a sequence found in the file. A file with one has a superblock.
@@ -319,8 +432,9 @@ impl Ledger {
             let index = match self.hot.page_of(*extent) {
                 Some(index) => index,
                 None => {
-                    let (pages, layout, stage) = (&self.pages, &self.layout, self.stage);
-                    let rank = |index| rank(pages.get(&layout.number(Kind::Hot, index)), stage);
+                    let (pages, stage) = (&self.pages, self.stage);
+                    let first = self.directory.number(MapOwner::Engine, 0);
+                    let rank = |index| rank(pages.get(&(first + index)), stage);
                     let index = self.hot.add(*extent, rank);
                     self.rewrite_hot(index);
                     index
@@ -333,7 +447,7 @@ impl Ledger {
         let key = self.tickets.next_key();
         let mut waits = 0;
         for index in touched {
-            let number = self.layout.number(Kind::Hot, index);
+            let number = self.hot_at(index);
             // A page with nothing queued and nothing in flight says it durably already.
             let waiting = match self.pages.get_mut(&number) {
                 Some(Page { queued: Some(_), waiting, .. }) => waiting,
@@ -359,17 +473,31 @@ impl Ledger {
         }
     }
 
+    /// The pages that the next batch may write, in order.
+    fn order(&self) -> Vec<u32> {
+        if self.durable.is_none() {
+            return self.pages.range(..1).map(|(number, _)| *number).collect();
+        }
+        for first in [MEMBERS_AT..MEMBERS_AT + 1, DIRECTORY_AT] {
+            let changed = self.pages.range(first).filter(|(_, page)| page.queued.is_some());
+            let changed: Vec<u32> = changed.map(|(number, _)| *number).collect();
+            if !changed.is_empty() {
+                return changed;
+            }
+        }
+        let hot = self.directory.map(MapOwner::Engine).range();
+        let early = |number: &u32| *number < MAPS_AT || hot.contains(number);
+        let (mut order, mut marks): (Vec<u32>, Vec<u32>) =
+            self.pages.keys().partition(|n| early(n));
+        let turn = marks.partition_point(|number| *number < self.turn);
+        marks.rotate_left(turn);
+        order.extend(marks);
+        order
+    }
+
     /// Begins a batch.
     fn begin(&mut self, out: &mut Vec<MetadataEffect>) {
-        let marks_at = self.layout.number(Kind::Marks, 0);
-        let turn = self.turn.max(marks_at);
-        let born = self.durable.is_some();
-        let first = if born { marks_at } else { 1 };
-        let mut order: Vec<u32> = self.pages.range(..first).map(|(n, _)| *n).collect();
-        if born {
-            let marks = self.pages.range(turn..).chain(self.pages.range(marks_at..turn));
-            order.extend(marks.map(|(n, _)| *n));
-        }
+        let order = self.order();
         let (mut left, mut flush) = (0, self.tickets.has_loose());
         for number in order {
             if left == BATCH_MOST {
@@ -413,14 +541,18 @@ impl Ledger {
 
     fn encode(&mut self, number: u32, queued: &Queued) -> (u64, Vec<u8>) {
         self.issued += 1;
-        let (kind, index) = self.layout.page(number);
-        let body = match queued {
-            Queued::Superblock(superblock) => superblock.encode(),
-            Queued::Hot => hot::encode(self.hot.slots(index)),
-            Queued::Marks(bits) => marks::encode(bits),
+        let place = self.directory.place(number);
+        let place = place.unwrap_or_else(|| panic!("no page lies at pair {number}"));
+        let Place { kind, index, .. } = place;
+        let body = match (queued, kind) {
+            (Queued::Superblock(superblock), _) => superblock.encode(),
+            (Queued::Marks(bits), _) => marks::encode(bits),
+            (Queued::AsItIs, Kind::Members) => members::encode(&self.members),
+            (Queued::AsItIs, Kind::Directory) => directory::encode(&self.directory.page(index)),
+            (Queued::AsItIs, _) => hot::encode(self.hot.slots(index)),
         };
-        let header = Header { kind, index, owner: self.owner, sequence: self.issued };
-        (self.issued, page::encode(&header, &body, self.checksum))
+        let header = Header { place, owner: self.whose.owner, sequence: self.issued };
+        (self.issued, page::encode(&header, &body, self.whose.checksum))
     }
 
     /// One write ended. Returns what cannot be kept because of it.
@@ -454,14 +586,19 @@ impl Ledger {
         let mut kept: Vec<Kept> = loose.map(|ticket| Kept::Hot { ticket, ok: true }).collect();
         let mut told = Vec::new();
         for (number, page) in &mut self.pages {
+            let place = self.directory.place(*number);
             match mem::take(&mut page.copies) {
                 Copies::First { sequence, bytes, waiting } => {
                     self.durable = self.durable.max(Some(sequence));
-                    told.extend(waiting.into_iter().map(|waiter| (*number, waiter)));
+                    told.extend(waiting);
+                    // Unless its map was removed meanwhile.
+                    let Some(place) = place else { continue };
                     page.copies = Copies::Lags { copy: 1, bytes };
-                    let (kind, index) = self.layout.page(*number);
-                    if kind == Kind::Hot && page.queued.is_none() {
-                        self.hot.settled(index);
+                    match place.kind {
+                        _ if page.queued.is_some() => {}
+                        Kind::Hot => self.hot.settled(place.index),
+                        Kind::Directory => self.directory.settled(place.index),
+                        Kind::Superblock | Kind::Marks | Kind::Members | Kind::Files => {}
                     }
                 }
                 Copies::Twin => {}
@@ -469,17 +606,18 @@ impl Ledger {
             }
         }
         self.pages.retain(|_, p| p.queued.is_some() || !matches!(p.copies, Copies::Level));
-        for (number, waiter) in told {
-            kept.extend(self.told(number, waiter));
+        for waiter in told {
+            kept.extend(self.told(waiter));
         }
         kept
     }
 
     /// A page that somebody waits for is durable.
-    fn told(&mut self, number: u32, waiter: Waiter) -> Option<Kept> {
+    fn told(&mut self, waiter: Waiter) -> Option<Kept> {
         match waiter {
             Waiter::Superblock => Some(Kept::Superblock { ok: true }),
-            Waiter::Marks => Some(Kept::Marks { page: self.layout.page(number).1, ok: true }),
+            Waiter::Marks { owner, page } => Some(Kept::Marks { owner, page, ok: true }),
+            Waiter::Map(owner) => Some(Kept::Map { owner, ok: true }),
             Waiter::Hot(key) => {
                 let ticket = self.tickets.count_durable(key)?;
                 Some(Kept::Hot { ticket, ok: true })
@@ -491,7 +629,7 @@ impl Ledger {
     fn poison(&mut self) -> Vec<Kept> {
         self.stage = Stage::Poisoned;
         let mut lost = Vec::new();
-        for (number, page) in mem::take(&mut self.pages) {
+        for page in mem::take(&mut self.pages).into_values() {
             let in_flight = match page.copies {
                 Copies::First { waiting, .. } => waiting,
                 Copies::Level | Copies::Lags { .. } | Copies::Twin => Vec::new(),
@@ -499,9 +637,10 @@ impl Ledger {
             for waiter in in_flight.into_iter().chain(page.waiting) {
                 match waiter {
                     Waiter::Superblock => lost.push(Kept::Superblock { ok: false }),
-                    Waiter::Marks => {
-                        lost.push(Kept::Marks { page: self.layout.page(number).1, ok: false });
+                    Waiter::Marks { owner, page } => {
+                        lost.push(Kept::Marks { owner, page, ok: false });
                     }
+                    Waiter::Map(owner) => lost.push(Kept::Map { owner, ok: false }),
                     // Told below, once.
                     Waiter::Hot(_) => {}
                 }
@@ -531,6 +670,17 @@ fn rank(page: Option<&Page>, stage: Stage) -> (bool, bool) {
         Copies::First { .. } | Copies::Lags { .. } => false,
     };
     (ready, page.queued.is_some())
+}
+
+/// The states of all members, as the superblock says: every volume has one.
+pub(crate) fn members_of(superblock: &Superblock) -> Vec<VolumeMembers> {
+    let states = (0..superblock.sizes.len()).map(|volume| {
+        let mut members = [None; MEMBERS_MAX];
+        let suspect = superblock.suspect & 1 << volume != 0;
+        members[0] = Some(if suspect { MemberState::Suspect } else { MemberState::Good });
+        members
+    });
+    states.collect()
 }
 
 fn write(number: u32, copy: u64, bytes: Vec<u8>) -> MetadataEffect {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 use super::*;
-use crate::paper::{CHECKSUM, Dice, OWNER, Paper, superblock};
+use crate::paper::{CHECKSUM, Dice, OWNER, PEER, Paper, superblock};
 use alloc::vec;
 use helio_format::hot::SLOTS_PER_PAGE;
 
@@ -22,7 +22,7 @@ fn add(ticket: u64, extents: impl IntoIterator<Item = u64>) -> Change {
 fn marks(page: u32, word: u64) -> Change {
     let mut bits = Box::new([0; SLOTS_PER_PAGE]);
     bits[0] = word;
-    Change::Marks { page, bits }
+    Change::Marks { owner: PEER, page, bits }
 }
 
 fn queue(ledger: &mut Ledger, change: Change) {
@@ -90,9 +90,12 @@ fn what_comes_while_a_batch_is_under_way_shares_the_next_one() {
     queue(&mut ledger, Change::Superblock(Box::new(superblock(2))));
     let kept = paper.settle(&mut ledger);
     let ok = true;
-    let second =
-        [Kept::Superblock { ok }, Kept::Hot { ticket: 1, ok }, Kept::Marks { page: 1, ok }];
-    assert_eq!(kept, [&[Kept::Marks { page: 0, ok }], &second[..]].concat());
+    let second = [
+        Kept::Superblock { ok },
+        Kept::Hot { ticket: 1, ok },
+        Kept::Marks { owner: PEER, page: 1, ok },
+    ];
+    assert_eq!(kept, [&[Kept::Marks { owner: PEER, page: 0, ok }], &second[..]].concat());
     assert_eq!(paper.ended().1, 2);
 }
 
@@ -108,7 +111,7 @@ fn a_page_is_written_again_only_behind_its_twin() {
     assert!(paper.is_flushing() && paper.writes().is_empty());
     paper.end_flush(true);
     assert_eq!(ledger.flushed(true), vec![]);
-    assert_eq!(paper.settle(&mut ledger), vec![Kept::Marks { page: 0, ok: true }]);
+    assert_eq!(paper.settle(&mut ledger), vec![Kept::Marks { owner: PEER, page: 0, ok: true }]);
 }
 
 #[test]
@@ -117,7 +120,7 @@ fn changes_of_one_page_that_wait_together_are_one_write_and_all_are_told() {
     for word in 1..=3 {
         queue(&mut ledger, marks(1, word));
     }
-    assert_eq!(paper.settle(&mut ledger), vec![Kept::Marks { page: 1, ok: true }; 3]);
+    assert_eq!(paper.settle(&mut ledger), vec![Kept::Marks { owner: PEER, page: 1, ok: true }; 3]);
     assert_eq!(paper.ended().0, 2);
 }
 
@@ -161,13 +164,13 @@ fn after_a_failed_write_nothing_is_kept_and_everybody_is_told_once() {
     let ok = false;
     let lost = [
         Kept::Superblock { ok },
-        Kept::Marks { page: 0, ok },
+        Kept::Marks { owner: PEER, page: 0, ok },
         Kept::Hot { ticket: 1, ok },
         Kept::Hot { ticket: 2, ok },
     ];
     assert_eq!(ledger.written(false), lost);
     assert_eq!(ledger.written(true), vec![], "the other write of the batch");
-    assert_eq!(ledger.keep(marks(1, 1)), Some(Kept::Marks { page: 1, ok }));
+    assert_eq!(ledger.keep(marks(1, 1)), Some(Kept::Marks { owner: PEER, page: 1, ok }));
     let mut out = Vec::new();
     ledger.next(&mut out);
     assert!(out.is_empty() && ledger.is_poisoned() && ledger.is_idle());

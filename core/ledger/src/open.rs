@@ -9,18 +9,28 @@
 //! | damaged, older or never written | whole | as B says | A is made like B, and named |
 //! | never written | never written | empty | |
 //! | damaged | never written | empty, as before its first write, which tore | both are written, and A named |
+//! | of an earlier map | damaged | empty: this map wrote A first, and did not | both are written, and B named |
+//!
+//! A copy that an earlier map left counts as never written. A directory that was never written is that of a new file: a crash
+//! came behind its superblock. A file of the version before is read, and the ledger of a new file begins with what it said.
 //!
 //! Everything else is refused by name; so is a superblock that was damaged in its first write, since all else depends
 //! on it, and a page of another version or owner, whatever its twin says.
 
+use crate::directory::{DIRECTORY_AT, Directory, MAPS_AT, MEMBERS_AT};
 use crate::error::{LedgerError, PageName};
 use crate::layout::Layout;
-use crate::ledger::Ledger;
+use crate::ledger::{Change, Ledger, members_of};
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use helio_format::page::{self, BODY_BYTES, Kind, PAGE_BYTES, PAIR_BYTES, PageError, Words};
+use helio_format::directory::{self, Entries, MapOwner};
+use helio_format::members::{self, MemberState, VolumeMembers};
+use helio_format::page::{
+    self, BODY_BYTES, Kind, PAGE_BYTES, PAIR_BYTES, PageError, Place, VERSION, VERSION_BEFORE,
+    Words,
+};
 use helio_format::superblock::Superblock;
 use helio_format::{Checksum, hot, marks};
 
@@ -59,6 +69,9 @@ pub enum Opened {
     Fresh,
     /// A file that is in use.
     Found(Box<(Ledger, Found)>),
+    /// A file of the version before, and the ledger of a new file that says the same: all of it is queued. Once the new
+    /// file is durable, it takes the place of the old one.
+    Older(Box<(Ledger, Found)>),
 }
 
 /// What a file says.
@@ -68,8 +81,10 @@ pub struct Found {
     pub superblock: Superblock,
     /// The hot extents, ascending.
     pub hot: Vec<u64>,
-    /// The mark pages with a mark, ascending.
+    /// The pages with a bit set of the bitmap of peer 0, ascending.
     pub marks: Vec<(u32, Box<Words>)>,
+    /// Those of other bitmaps, in the order of their places.
+    pub others: Vec<(MapOwner, u32, Box<Words>)>,
     /// What was damaged and is written anew, a sentence each, for the log.
     pub repaired: Vec<String>,
 }
@@ -78,7 +93,38 @@ impl Found {
     /// What a new file begins with.
     #[must_use]
     pub fn nothing(superblock: Superblock) -> Self {
-        Self { superblock, hot: Vec::new(), marks: Vec::new(), repaired: Vec::new() }
+        Self {
+            superblock,
+            hot: Vec::new(),
+            marks: Vec::new(),
+            others: Vec::new(),
+            repaired: Vec::new(),
+        }
+    }
+
+    /// A page of a bitmap.
+    fn add(&mut self, (owner, page): (MapOwner, u32), bits: Box<Words>) {
+        if bits.iter().all(|word| *word == 0) {
+            return;
+        }
+        match owner {
+            MapOwner::Peer(0) => self.marks.push((page, bits)),
+            owner => self.others.push((owner, page, bits)),
+        }
+    }
+
+    /// A member whose state was recorded before the superblock was: a crash came between them. Everything of it counts as
+    /// marked, as the superblock would have said; one that says seeding proves nothing either.
+    fn suspect(&mut self, members: &[VolumeMembers]) {
+        for (volume, members) in members.iter().enumerate() {
+            let bit = 1 << volume;
+            let news =
+                members.contains(&Some(MemberState::Suspect)) && self.superblock.suspect & bit == 0;
+            if news {
+                self.superblock.suspect |= bit;
+                self.superblock.marks_void |= self.superblock.seeding == 0;
+            }
+        }
     }
 }
 
@@ -97,32 +143,33 @@ impl Ledger {
         }
         let reader = Reader { file, owner: page::owner(group, node, checksum), checksum };
         reader.long_enough(PAIR_BYTES as u64)?;
-        let Some((superblock, first)) = reader.superblock(group, node)? else {
+        let version = reader.version();
+        let Some((superblock, first)) = reader.superblock(version, group, node)? else {
             return Ok(Opened::Fresh);
         };
         let layout = Layout::of(&superblock);
-        reader.long_enough(layout.bytes())?;
         let mut ledger = Self::fresh(layout.clone(), (group, node), checksum);
         let mut found = Found::nothing(superblock);
+        if version == VERSION_BEFORE {
+            return older(&reader, ledger, found, first);
+        }
+        reader.long_enough(u64::from(MAPS_AT) * PAIR_BYTES as u64)?;
         take(&mut ledger, &mut found, 0, first);
         let mut buffers = Buffers::new();
-        for number in 1..layout.pairs() {
-            let (kind, index) = layout.page(number);
-            let name = PageName { kind, index };
-            if kind == Kind::Hot {
-                let decode = |body: &[u8; BODY_BYTES]| hot::decode(body, layout.extents());
-                let verdict = reader.pair(number, name, &mut buffers, decode)?;
-                if let Some(slots) = take(&mut ledger, &mut found, number, verdict) {
-                    ledger.found_hot(index, slots);
-                }
-            } else {
-                let regions = layout.regions_in(index);
-                let decode = |body: &[u8; BODY_BYTES]| marks::decode(body, regions);
-                let verdict = reader.pair(number, name, &mut buffers, decode)?;
-                if let Some(bits) = take(&mut ledger, &mut found, number, verdict)
-                    && bits.iter().any(|word| *word != 0)
-                {
-                    found.marks.push((index, bits));
+        reader.members(&mut ledger, &mut found, &mut buffers)?;
+        reader.directory(&mut ledger, &mut found, &mut buffers)?;
+        let directory = ledger.directory().clone();
+        reader.long_enough(u64::from(directory.end()) * PAIR_BYTES as u64)?;
+        for entry in directory.maps() {
+            for index in 0..entry.pairs {
+                let number = entry.first + index;
+                let verdict = reader.mapped(number, &directory, &layout, &mut buffers)?;
+                match take(&mut ledger, &mut found, number, verdict) {
+                    None => {}
+                    Some(words) if entry.owner == MapOwner::Engine => {
+                        ledger.found_hot(index, words)
+                    }
+                    Some(words) => found.add((entry.owner, index), words),
                 }
             }
         }
@@ -144,14 +191,61 @@ fn take<T>(ledger: &mut Ledger, found: &mut Found, number: u32, verdict: Verdict
         }
         Verdict::Torn { note } => {
             found.repaired.push(note);
-            match ledger.layout().page(number) {
-                (Kind::Hot, index) => ledger.rewrite_hot(index),
-                (_, index) => ledger.rewrite_marks(index),
-            }
+            ledger.rewrite(number);
             None
         }
         Verdict::Empty => None,
     }
+}
+
+/// Reads the rest of a file of the version before.
+fn older<F: MetadataFile + ?Sized>(
+    reader: &Reader<'_, F>,
+    mut ledger: Ledger,
+    mut found: Found,
+    first: Verdict<()>,
+) -> Result<Opened, LedgerError> {
+    let layout = ledger.layout().clone();
+    let directory = Directory::before(&layout);
+    reader.long_enough(u64::from(directory.end()) * PAIR_BYTES as u64)?;
+    let mut buffers = Buffers::new();
+    let (mut hot, mut last) = (Vec::new(), 0);
+    if let Verdict::Holds { sequence, note, .. } = first {
+        (last, found.repaired) = (sequence, note.into_iter().collect());
+    }
+    for entry in directory.maps() {
+        for index in 0..entry.pairs {
+            match reader.mapped(entry.first + index, &directory, &layout, &mut buffers)? {
+                Verdict::Holds { content, sequence, note, .. } => {
+                    last = last.max(sequence);
+                    found.repaired.extend(note);
+                    match entry.owner {
+                        MapOwner::Engine => {
+                            hot.extend(content.iter().filter_map(|slot| slot.checked_sub(1)));
+                        }
+                        owner => found.add((owner, index), content),
+                    }
+                }
+                Verdict::Torn { note } => found.repaired.push(note),
+                Verdict::Empty => {}
+            }
+        }
+    }
+    hot.sort_unstable();
+    hot.dedup();
+    found.hot = hot;
+    ledger.continue_from(last);
+    let mut changes = Vec::from([Change::Superblock(Box::new(found.superblock.clone()))]);
+    changes.push(Change::Hot { ticket: 0, add: found.hot.clone(), remove: Vec::new() });
+    changes.extend(found.marks.iter().map(|(page, bits)| {
+        let owner = MapOwner::Peer(0);
+        Change::Marks { owner, page: *page, bits: bits.clone() }
+    }));
+    for change in changes {
+        let refused = ledger.keep(change);
+        debug_assert_eq!(refused, None, "a new ledger refuses nothing");
+    }
+    Ok(Opened::Older(Box::new((ledger, found))))
 }
 
 /// What a pair amounts to.
@@ -191,15 +285,28 @@ impl<F: MetadataFile + ?Sized> Reader<'_, F> {
         if found < needed { Err(LedgerError::Truncated { found, needed }) } else { Ok(()) }
     }
 
+    /// The format of the file, as a copy of its superblock says.
+    fn version(&self) -> u16 {
+        let version = |copy: u64| {
+            let mut page = [0; PAGE_BYTES];
+            let read = self.file.page(copy * PAGE_BYTES as u64, &mut page);
+            let header = page::decode(&page, self.checksum).ok().filter(|_| read);
+            header.map(|(header, _)| header.place.version)
+        };
+        version(0).or_else(|| version(1)).unwrap_or(VERSION)
+    }
+
     /// The superblock; none in a file that was never written.
     fn superblock(
         &self,
+        version: u16,
         group: &str,
         node: &str,
     ) -> Result<Option<(Superblock, Verdict<()>)>, LedgerError> {
-        let name = PageName { kind: Kind::Superblock, index: 0 };
+        let place = Place { version, ..Place::fixed(Kind::Superblock, 0) };
+        let name = PageName { kind: Kind::Superblock, index: 0, owner: None };
         let mut buffers = Buffers::new();
-        let pair = self.pair(0, name, &mut buffers, Superblock::decode);
+        let pair = self.pair(0, (place, name), &mut buffers, Superblock::decode);
         let verdict = pair.map_err(|error| match error {
             LedgerError::Owner { page, .. } => {
                 LedgerError::Owner { page, found: self.whose(&buffers) }
@@ -218,6 +325,83 @@ impl<F: MetadataFile + ?Sized> Reader<'_, F> {
             return Err(LedgerError::Owner { page: name, found });
         }
         Ok(Some((superblock, Verdict::Holds { content: (), sequence, mend, note })))
+    }
+
+    /// The member states.
+    fn members(
+        &self,
+        ledger: &mut Ledger,
+        found: &mut Found,
+        buffers: &mut Buffers,
+    ) -> Result<(), LedgerError> {
+        let volumes = found.superblock.sizes.len();
+        let decode = |body: &[u8; BODY_BYTES]| members::decode(body, volumes);
+        let name = PageName { kind: Kind::Members, index: 0, owner: None };
+        let place = Place::fixed(Kind::Members, 0);
+        let verdict = self.pair(MEMBERS_AT, (place, name), buffers, decode)?;
+        let is_empty = matches!(verdict, Verdict::Empty);
+        match take(ledger, found, MEMBERS_AT, verdict) {
+            Some(members) => {
+                found.suspect(&members);
+                ledger.found_members(members);
+            }
+            None => {
+                ledger.found_members(members_of(&found.superblock));
+                if is_empty {
+                    ledger.rewrite(MEMBERS_AT);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The directory.
+    fn directory(
+        &self,
+        ledger: &mut Ledger,
+        found: &mut Found,
+        buffers: &mut Buffers,
+    ) -> Result<(), LedgerError> {
+        let mut pages: Vec<Option<Entries>> = Vec::new();
+        for number in DIRECTORY_AT {
+            let index = number - DIRECTORY_AT.start;
+            let name = PageName { kind: Kind::Directory, index, owner: None };
+            let place = Place::fixed(Kind::Directory, index);
+            let verdict = self.pair(number, (place, name), buffers, directory::decode)?;
+            pages.push(take(ledger, found, number, verdict));
+        }
+        if pages[0].is_none() {
+            // A crash came behind the first superblock: the ledger has the directory of a new file.
+            ledger.rewrite(DIRECTORY_AT.start);
+            let others = pages.iter().any(Option::is_some);
+            return if others { Err(LedgerError::Directory) } else { Ok(()) };
+        }
+        let none = || Entries { next: 1, slots: Vec::new() };
+        let pages = pages.into_iter().map(|page| page.unwrap_or_else(none)).collect();
+        let directory = Directory::found(pages, ledger.layout()).ok_or(LedgerError::Directory)?;
+        ledger.found_directory(directory);
+        Ok(())
+    }
+
+    /// A page of a map: its slots or bits.
+    fn mapped(
+        &self,
+        number: u32,
+        directory: &Directory,
+        layout: &Layout,
+        buffers: &mut Buffers,
+    ) -> Result<Verdict<Box<Words>>, LedgerError> {
+        let (Some(place), Some(name)) = (directory.place(number), directory.name(number)) else {
+            return Ok(Verdict::Empty);
+        };
+        let decode = |body: &[u8; BODY_BYTES]| match name.owner {
+            None | Some(MapOwner::Engine) => hot::decode(body, layout.extents()),
+            Some(owner) => {
+                let unit = directory.map(owner).unit;
+                marks::decode(body, layout.bits_in(owner, unit, place.index))
+            }
+        };
+        self.pair(number, (place, name), buffers, decode)
     }
 
     /// Whose superblock it is, where one of the copies says so.
@@ -241,7 +425,7 @@ impl<F: MetadataFile + ?Sized> Reader<'_, F> {
     fn pair<T>(
         &self,
         number: u32,
-        name: PageName,
+        (place, name): (Place, PageName),
         buffers: &mut Buffers,
         decode: impl Fn(&[u8; BODY_BYTES]) -> Result<T, PageError>,
     ) -> Result<Verdict<T>, LedgerError> {
@@ -253,7 +437,7 @@ impl<F: MetadataFile + ?Sized> Reader<'_, F> {
                 return Err(PageError::Damaged);
             }
             let (header, body) = page::decode(buffer, self.checksum)?;
-            header.belongs(name.kind, name.index, self.owner)?;
+            header.belongs(place, self.owner)?;
             Ok((header.sequence, decode(body)?))
         });
         judge(name, copies, buffers)
@@ -299,13 +483,21 @@ fn judge<T>(
                 holds(b, Some(0), anew("A", &"older than copy B", "B"))
             }
         }
-        [Ok(a), Err(PageError::Empty)] => holds(a, Some(1), None),
+        [Ok(a), Err(PageError::Empty | PageError::EarlierMap)] => holds(a, Some(1), None),
         [Ok(a), Err(error)] => holds(a, Some(1), anew("B", &error, "A")),
         [Err(error), Ok(b)] => holds(b, Some(0), anew("A", &error, "B")),
-        [Err(PageError::Empty), Err(PageError::Empty)] => Verdict::Empty,
-        [Err(PageError::Damaged), Err(PageError::Empty)] => {
+        [
+            Err(PageError::Empty | PageError::EarlierMap),
+            Err(PageError::Empty | PageError::EarlierMap),
+        ] => Verdict::Empty,
+        [Err(PageError::Damaged), Err(PageError::Empty | PageError::EarlierMap)] => {
             let note =
                 format!("copy A of {name} was damaged in its first write; it is written again");
+            Verdict::Torn { note }
+        }
+        [Err(PageError::EarlierMap), Err(PageError::Damaged)] => {
+            let note =
+                format!("copy B of {name} was damaged before its first write; it is written again");
             Verdict::Torn { note }
         }
         [Err(a), Err(b)] => return Err(LedgerError::Unreadable { page: name, copies: [a, b] }),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 use super::*;
 use crate::ledger::{Change, Kept};
-use crate::paper::{CHECKSUM, OWNER, Paper, superblock};
+use crate::paper::{CHECKSUM, OWNER, PEER, Paper, superblock};
 use alloc::string::ToString;
 use alloc::vec;
 use helio_format::page::BODY_WORDS;
@@ -16,7 +16,7 @@ fn paper() -> Paper {
     for change in [
         Change::Superblock(Box::new(superblock(1))),
         Change::Hot { ticket: 1, add: vec![9, 3], remove: vec![] },
-        Change::Marks { page: 1, bits },
+        Change::Marks { owner: PEER, page: 1, bits },
     ] {
         assert_eq!(ledger.keep(change), None);
     }
@@ -27,7 +27,7 @@ fn paper() -> Paper {
 fn open(bytes: &[u8]) -> Result<(Ledger, Found), LedgerError> {
     match Ledger::open(bytes, OWNER, CHECKSUM)? {
         Opened::Found(found) => Ok(*found),
-        Opened::Fresh => panic!("it was written"),
+        Opened::Fresh | Opened::Older(_) => panic!("it was written by this build"),
     }
 }
 
@@ -35,7 +35,8 @@ fn refusal(bytes: &[u8]) -> LedgerError {
     open(bytes).map(|_| ()).expect_err("not to be served from")
 }
 
-/// The pairs of `paper`: superblock 0, hot 1 and 2, marks 3 and 4. Which hot page was taken is the ledger's affair.
+/// The pairs of `paper`: superblock 0, member states 1, directory 3, hot 7 and 8, marks 9 and 10. Which hot page was taken is
+/// the ledger's affair.
 fn pair(number: usize) -> usize {
     number * PAIR_BYTES
 }
@@ -48,12 +49,12 @@ fn what_was_kept_is_found() {
     assert_eq!(found.marks.len(), 1);
     assert_eq!((found.marks[0].0, found.marks[0].1[2]), (1, 4));
     assert!(found.repaired.is_empty() && ledger.is_idle());
-    assert_eq!(ledger.sequence(), 3);
+    assert_eq!(ledger.sequence(), 5);
 }
 
 #[test]
 fn an_empty_file_is_fresh_and_so_is_one_of_zeros() {
-    for length in [0, 8192, 40960] {
+    for length in [0, 8192, 90112] {
         let opened = Ledger::open(&vec![0; length][..], OWNER, CHECKSUM);
         assert!(matches!(opened, Ok(Opened::Fresh)));
     }
@@ -81,7 +82,7 @@ fn every_byte_of_a_file_flipped_once_is_named_and_repaired() {
 #[test]
 fn a_byte_in_a_page_never_written_is_named_too() {
     let mut bytes = paper().bytes().to_vec();
-    bytes[pair(3) + 100] = 1;
+    bytes[pair(9) + 100] = 1;
     let (mut ledger, found) = open(&bytes).expect("nothing was ever told of it");
     assert_eq!(
         found.repaired,
@@ -90,14 +91,19 @@ fn a_byte_in_a_page_never_written_is_named_too() {
     let mut paper = Paper::of(bytes);
     assert_eq!(paper.settle(&mut ledger), vec![]);
     assert!(open(paper.bytes()).expect("opens").1.repaired.is_empty());
-    paper.overwrite(pair(3), &[0; PAIR_BYTES]);
-    paper.overwrite(pair(3) + PAGE_BYTES, &[1]);
+    paper.overwrite(pair(9), &[0; PAIR_BYTES]);
+    paper.overwrite(pair(9) + PAGE_BYTES, &[1]);
     assert!(matches!(refusal(paper.bytes()), LedgerError::Unreadable { .. }), "B comes second");
 }
 
 #[test]
 fn both_copies_bad_are_refused_by_name() {
-    for (number, name) in [(0, "the superblock"), (4, "bitmap page 1")] {
+    for (number, name) in [
+        (0, "the superblock"),
+        (1, "the member states"),
+        (3, "directory page 0"),
+        (10, "bitmap page 1"),
+    ] {
         let mut bytes = paper().bytes().to_vec();
         bytes[pair(number) + 50] ^= 1;
         bytes[pair(number) + PAGE_BYTES + 50] ^= 1;
@@ -125,7 +131,7 @@ fn the_first_torn_superblock_is_damage_and_not_a_fresh_file() {
 #[test]
 fn a_file_cut_off_anywhere_is_refused() {
     let bytes = paper().bytes().to_vec();
-    for length in [1, 4096, 8191, 8192, 20000, bytes.len() - 1] {
+    for length in [1, 4096, 8191, 8192, 20000, 57343, 57344, bytes.len() - 1] {
         assert!(
             matches!(refusal(&bytes[..length]), LedgerError::Truncated { found, .. } if found == length as u64)
         );
@@ -139,9 +145,10 @@ fn another_nodes_file_and_another_nodes_page_are_named() {
     let error = opened.map(|_| ()).expect_err("another's");
     assert_eq!(error.to_string(), "the superblock belongs to group db on node paris");
     let owner = page::owner("db", "lyon", CHECKSUM);
-    let header = page::Header { kind: Kind::Marks, index: 1, owner, sequence: 99 };
+    let place = Place { kind: Kind::Marks, index: 1, map: 2, version: VERSION };
+    let header = page::Header { place, owner, sequence: 99 };
     let page = page::encode(&header, &[0; BODY_BYTES], CHECKSUM);
-    bytes[pair(4)..][..PAGE_BYTES].copy_from_slice(&page);
+    bytes[pair(10)..][..PAGE_BYTES].copy_from_slice(&page);
     assert_eq!(refusal(&bytes).to_string(), "bitmap page 1 belongs to another group or node");
 }
 
@@ -149,11 +156,11 @@ fn another_nodes_file_and_another_nodes_page_are_named() {
 fn a_later_version_is_refused_even_beside_a_copy_we_can_read() {
     let mut bytes = paper().bytes().to_vec();
     let copy = &mut bytes[PAGE_BYTES..PAIR_BYTES];
-    copy[4] = 3;
+    copy[4] = 4;
     copy[28..32].fill(0);
     let crc = CHECKSUM(copy).to_le_bytes();
     copy[28..32].copy_from_slice(&crc);
-    assert!(matches!(refusal(&bytes), LedgerError::Version { found: 3, .. }));
+    assert!(matches!(refusal(&bytes), LedgerError::Version { found: 4, .. }));
 }
 
 #[test]
@@ -169,12 +176,12 @@ fn the_metadata_of_version_one_is_named() {
 fn two_whole_copies_of_one_sequence_that_differ_are_refused() {
     let mut bytes = paper().bytes().to_vec();
     let owner = page::owner(OWNER.0, OWNER.1, CHECKSUM);
-    let (header, _) = page::decode(bytes[pair(4)..].first_chunk().expect("a page"), CHECKSUM)
+    let (header, _) = page::decode(bytes[pair(10)..].first_chunk().expect("a page"), CHECKSUM)
         .map(|(header, body)| (header, *body))
         .expect("whole");
     assert_eq!(header.owner, owner);
     let page = page::encode(&header, &[0; BODY_BYTES], CHECKSUM);
-    bytes[pair(4)..][..PAGE_BYTES].copy_from_slice(&page);
+    bytes[pair(10)..][..PAGE_BYTES].copy_from_slice(&page);
     assert!(matches!(refusal(&bytes), LedgerError::Contradiction { .. }));
 }
 
@@ -202,7 +209,7 @@ fn a_place_that_cannot_be_read_counts_as_damaged() {
             self.0.len() as u64
         }
         fn page(&self, offset: u64, into: &mut [u8; PAGE_BYTES]) -> bool {
-            offset != PAIR_BYTES as u64 * 4 && self.0[..].page(offset, into)
+            offset != PAIR_BYTES as u64 * 10 && self.0[..].page(offset, into)
         }
     }
     let opened = Ledger::open(&Bad(paper().bytes().to_vec()), OWNER, CHECKSUM).expect("B is whole");
@@ -220,14 +227,21 @@ fn a_big_file_is_judged_page_by_page_and_found_whole() {
             self.0.bytes()
         }
         fn page(&self, offset: u64, into: &mut [u8; PAGE_BYTES]) -> bool {
-            let (kind, index) = self.0.page((offset / PAIR_BYTES as u64) as u32);
+            let directory = Directory::standing(&self.0);
+            let Some(place) = directory.place((offset / PAIR_BYTES as u64) as u32) else {
+                into.fill(0);
+                return true;
+            };
             let one = core::array::from_fn(|word| u64::from(word == 0));
-            let body = match kind {
+            let body = match place.kind {
                 Kind::Superblock => self.1.encode(),
                 Kind::Hot => [0; BODY_BYTES],
                 Kind::Marks => marks::encode(&one),
+                Kind::Members => members::encode(&members_of(&self.1)),
+                Kind::Directory => directory::encode(&directory.page(place.index)),
+                Kind::Files => [0; BODY_BYTES],
             };
-            let header = page::Header { kind, index, owner: self.2, sequence: 5 };
+            let header = page::Header { place, owner: self.2, sequence: 5 };
             into.copy_from_slice(&page::encode(&header, &body, cheap));
             true
         }
@@ -246,14 +260,15 @@ fn a_big_file_is_judged_page_by_page_and_found_whole() {
 fn an_extent_found_in_two_pages_is_gone_only_when_it_is_gone_from_both() {
     let mut paper = paper();
     let owner = page::owner(OWNER.0, OWNER.1, CHECKSUM);
-    let header = page::Header { kind: Kind::Hot, index: 0, owner, sequence: 4 };
+    let place = Place { kind: Kind::Hot, index: 0, map: 1, version: VERSION };
+    let header = page::Header { place, owner, sequence: 6 };
     let mut slots = [0; BODY_WORDS];
     slots[7] = 1 + 9;
     let page = page::encode(&header, &hot::encode(&slots), CHECKSUM);
-    paper.overwrite(pair(1), &page);
-    paper.overwrite(pair(1) + PAGE_BYTES, &page);
+    paper.overwrite(pair(7), &page);
+    paper.overwrite(pair(7) + PAGE_BYTES, &page);
     // The other page cannot be written before its damaged copy is whole.
-    paper.flip(pair(2) + PAGE_BYTES + 99, 1);
+    paper.flip(pair(8) + PAGE_BYTES + 99, 1);
     let (mut ledger, found) = open(paper.bytes()).expect("opens");
     assert_eq!(found.hot, [3, 9]);
     assert_eq!(ledger.keep(Change::Hot { ticket: 1, add: vec![], remove: vec![9] }), None);

@@ -6,11 +6,13 @@ use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::mem;
+use helio_format::directory::MapOwner;
 use helio_format::superblock::Superblock;
 use helio_format::{Checksum, slow_crc32c};
 
 pub(crate) const SECTOR: usize = 512;
 pub(crate) const OWNER: (&str, &str) = ("db", "paris");
+pub(crate) const PEER: MapOwner = MapOwner::Peer(0);
 pub(crate) const CHECKSUM: Checksum = slow_crc32c;
 
 /// 3 GiB: two hot pages, two mark pages.
@@ -75,6 +77,20 @@ impl Paper {
 
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// Zeros are added at the end, durably, up to that length.
+    pub(crate) fn grow(&mut self, length: u64) {
+        self.bytes.resize(self.bytes.len().max(length as usize), 0);
+    }
+
+    /// The power is cut, and of the writes under way only these land, as a whole.
+    pub(crate) fn cut(&mut self, lands: impl Fn(usize) -> bool) {
+        let under_way = mem::replace(&mut self.under_way, UnderWay::NOTHING);
+        let UnderWay::Writes(writes) = under_way else { return };
+        for (n, (offset, bytes)) in writes.into_iter().enumerate() {
+            self.put(offset, &bytes, || lands(n));
+        }
     }
 
     /// Damage: bytes of the file change.

@@ -12,7 +12,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// Whether metadata files keep marks and hot extents: those of version 2 do, and version 1 is what daemons write.
+/// Whether metadata files keep marks and hot extents: those since version 2 do.
 const KEPT_ON_DISK: bool = true;
 
 /// The bytes of a region, where the file sets no `granularity`.
@@ -165,7 +165,7 @@ mod tests {
     fn page(kind: u8, index: u32, sequence: u64, body: &[u8]) -> Vec<u8> {
         let mut page = vec![0; PAGE];
         page[..4].copy_from_slice(b"HLMD");
-        (page[4], page[6]) = (2, kind);
+        (page[4], page[6]) = (3, kind);
         page[8..12].copy_from_slice(&index.to_le_bytes());
         page[16..24].copy_from_slice(&sequence.to_le_bytes());
         page[HEADER..HEADER + body.len()].copy_from_slice(body);

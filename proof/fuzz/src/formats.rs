@@ -7,14 +7,17 @@
 
 use crate::link;
 use crate::pieces::{byte, word};
+use helio_format::directory::{self, Entries, Entry, MapOwner};
+use helio_format::files::{self, FileRecord};
 use helio_format::frame::{self, HEADER_BYTES};
 use helio_format::lineage::Relation;
+use helio_format::members::{self, MemberState};
 use helio_format::message::{BODY_BYTES_MAX, Message, PAYLOAD_BYTES_MAX};
 use helio_format::page::{self, Kind, PAGE_BYTES, PageError};
 use helio_format::superblock::Superblock;
 use helio_format::{hot, marks};
 use helio_link::checksum;
-use helio_units::{Generation, Sequence};
+use helio_units::{Generation, Sequence, VolumeIndex};
 
 pub(crate) fn run(mut data: &[u8]) {
     match byte(&mut data) {
@@ -32,7 +35,7 @@ fn page(mut data: &[u8], mended: bool) {
     let length = data.len().min(PAGE_BYTES);
     page[..length].copy_from_slice(&data[..length]);
     if mended {
-        page[..6].copy_from_slice(b"HLMD\x02\0");
+        page[..6].copy_from_slice(if bits & 1 == 0 { b"HLMD\x03\0" } else { b"HLMD\x02\0" });
         page[28..32].fill(0);
         let crc = checksum(&page);
         page[28..32].copy_from_slice(&crc.to_le_bytes());
@@ -46,13 +49,16 @@ fn page(mut data: &[u8], mended: bool) {
         }
     };
     assert_eq!(page::encode(&header, &body, checksum), page, "there are two ways to write it");
-    let again = match header.kind {
+    let again = match header.place.kind {
         Kind::Superblock => Superblock::decode(&body).map(|b| {
             same_line(&b);
             b.encode()
         }),
         Kind::Hot => hot::decode(&body, 1 << 40).map(|slots| hot::encode(&slots)),
         Kind::Marks => marks::decode(&body, 1000).map(|bits| marks::encode(&bits)),
+        Kind::Members => members::decode(&body, 3).map(|volumes| members::encode(&volumes)),
+        Kind::Directory => directory::decode(&body).map(|entries| directory::encode(&entries)),
+        Kind::Files => files::decode(&body).map(files::encode),
     };
     assert!(again.is_err() || again == Ok(body), "there are two ways to write it");
     if bits != 0 {
@@ -118,7 +124,9 @@ pub(crate) fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     ];
     let mut fresh = Superblock::new("db", "paris", vec![1 << 30, 4096]);
     let framed = |sort: u8, kind, body: &[u8; page::BODY_BYTES]| {
-        let header = page::Header { kind, index: 0, owner: 77, sequence: 9 };
+        let map = u32::from(matches!(kind, Kind::Hot | Kind::Marks));
+        let place = page::Place { map, ..page::Place::fixed(kind, 0) };
+        let header = page::Header { place, owner: 77, sequence: 9 };
         let mut bytes = page::encode(&header, body, checksum);
         // The rest is zeros, which a short input has by itself; the checksum is mended then.
         if sort == 1 {
@@ -129,11 +137,19 @@ pub(crate) fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     let of_superblock = |sort, b: &Superblock| framed(sort, Kind::Superblock, &b.encode());
     let mut words = [0; page::BODY_WORDS];
     (words[0], words[1]) = (3, 17);
+    let states = [[Some(MemberState::Good), Some(MemberState::Suspect), None, None, None, None]; 2];
+    let map = Entry { owner: MapOwner::Engine, id: 1, first: 7, pairs: 4, unit: 4 << 20 };
+    let member = MapOwner::Member { volume: VolumeIndex(2), member: 5 };
+    let other = Entry { owner: member, id: 2, first: 11, ..map };
+    let entries = Entries { next: 3, slots: vec![Some(map), None, Some(other)] };
     let mut seeds = vec![
         ("page-whole", of_superblock(0, &fresh)),
         ("page-new", of_superblock(1, &fresh)),
         ("page-hot", framed(1, Kind::Hot, &hot::encode(&words))),
         ("page-marks", framed(1, Kind::Marks, &marks::encode(&words))),
+        ("page-members", framed(1, Kind::Members, &members::encode(&states))),
+        ("page-files", framed(1, Kind::Files, &files::encode(FileRecord::SINGLE))),
+        ("page-directory", framed(1, Kind::Directory, &directory::encode(&entries))),
     ];
     for number in 1..20 {
         let generation = Generation { number, tag: number * 77 };

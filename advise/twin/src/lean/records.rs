@@ -21,7 +21,8 @@ impl Records {
         self.waiting.push(match *change {
             Change::Superblock(_) => Kept::Superblock { ok },
             Change::Hot { ticket, .. } => Kept::Hot { ticket, ok },
-            Change::Marks { page, .. } => Kept::Marks { page, ok },
+            Change::Marks { owner, page, .. } => Kept::Marks { owner, page, ok },
+            Change::Make { owner, .. } | Change::Remove { owner } => Kept::Map { owner, ok },
         });
         self.begin(now, disk)
     }

@@ -7,7 +7,7 @@ use crate::confirm::Consent;
 use crate::failure::{failed, unreadable, unwritable};
 use crate::verbs::done;
 use anyhow::{Result, anyhow, bail};
-use helio_daemon::offline::{OnDisk, write_superblock};
+use helio_daemon::offline::{OnDisk, count_alone, write_superblock};
 use helio_ledger::{Found, Ledger, Opened};
 use std::fs::OpenOptions;
 use std::path::Path;
@@ -27,8 +27,14 @@ pub(crate) fn accept(group: &str, state: &Path, consent: Consent) -> Result<Exit
     let owner = (superblock.group.as_str(), superblock.node.as_str());
     let opened = Ledger::open(&on_disk, owner, checksum)
         .map_err(|error| anyhow!("{}: {error}\n  hint: {}", path.display(), check()))?;
-    let Opened::Found(found) = opened else {
-        bail!("{} is empty\n  hint: {}", path.display(), check());
+    let found = match opened {
+        Opened::Found(found) => found,
+        Opened::Fresh => bail!("{} is empty\n  hint: {}", path.display(), check()),
+        Opened::Older(_) => bail!(
+            "{} has the format of an older version\n  hint: start the daemon, which converts the file, stop it, and repeat \
+             this command",
+            path.display()
+        ),
     };
     let stake = format!("if a disk of {group} holds older data, acknowledged writes are lost");
     consent.get(&stake, &format!("accept the disks of {group} as they are?"))?;
@@ -37,7 +43,9 @@ pub(crate) fn accept(group: &str, state: &Path, consent: Consent) -> Result<Exit
     superblock.verified.fill(0);
     superblock.marks_void = true;
     (superblock.clean, superblock.equal, superblock.sure) = (false, false, false);
+    let owner = (superblock.group.clone(), superblock.node.clone());
     write_superblock(ledger, superblock, &file)
+        .and_then(|()| count_alone(&OnDisk { file, length }, (&owner.0, &owner.1)))
         .map_err(failed(format!("cannot write {}", path.display()), check()))?;
     let message = format!(
         "the next start of the daemon uses the members of {group} as they are, and compares all data of the copies"

@@ -18,7 +18,7 @@ pub(crate) fn create(wish: Creation, consent: Consent) -> Result<ExitCode> {
     consent.get(&stake, &format!("discard the copy of {group} on {node}?"))?;
     let Created { path, kept } = helio_daemon::create(&wish)?;
     let mut text = format!("created {}: {group} joins as a new node on {node}", path.display());
-    if let Some(kept) = kept {
+    for kept in kept {
         text += &format!("\n  the unusable file is kept as {}", kept.display());
     }
     done(text, Vec::new(), consent.json)

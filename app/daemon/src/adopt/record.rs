@@ -5,7 +5,7 @@ use super::Wish;
 use crate::config::Config;
 use crate::digest;
 use crate::offline;
-use crate::open::StateDir;
+use crate::open::{Places, StateDir};
 use anyhow::{Context, Result, bail};
 use helio_disk::Member;
 use helio_format::lineage::Lineage;
@@ -38,7 +38,12 @@ pub(super) fn make(wish: &Wish, config: &Config, held: &[Member]) -> Result<()> 
         .mode(0o700)
         .create(&groups)
         .with_context(|| groups.display().to_string())?;
-    let path = groups.join(format!("{}.meta", wish.group));
+    let second = config.nodes.get(&wish.node).and_then(|node| node.second_metadata.as_deref());
+    let Places { first: path, second } = Places::of(&wish.group, &wish.state, second);
+    // The daemon makes the second file. One that is there is of another time.
+    if let Some(second) = second.filter(|second| second.symlink_metadata().is_ok()) {
+        bail!(exists(&second));
+    }
     match fs::metadata(&path) {
         Ok(_) => return is_ours(&path, new),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
@@ -78,13 +83,17 @@ fn is_ours(path: &Path, mut new: Superblock) -> Result<()> {
         new.lineage.generation.tag = found.lineage.generation.tag;
     }
     if found.as_ref() != Some(&new) {
-        bail!(
-            "{} exists: the group is or was mirrored on this node\n  hint: choose another --group; or, if it is no \
-             longer needed, remove the file",
-            path.display()
-        );
+        bail!(exists(path));
     }
     Ok(())
+}
+
+fn exists(path: &Path) -> String {
+    format!(
+        "{} exists: the group is or was mirrored on this node\n  hint: choose another --group; or, if it is no longer \
+         needed, remove the file",
+        path.display()
+    )
 }
 
 /// Whether a daemon runs in a state directory.

@@ -5,6 +5,7 @@ use super::{Daemon, accepted};
 use crate::adopt::forget_name;
 use crate::attach::Devices;
 use crate::control::Reply;
+use crate::open::Places;
 use crate::released;
 use crate::shard::{Ask, Released, ServiceAsk};
 use helio_api::{ApiError, ReleaseRequest, code};
@@ -71,12 +72,18 @@ impl Daemon {
         keep: bool,
     ) -> Result<Option<PathBuf>, ApiError> {
         let folder = self.config().groups.get(group).and_then(|group| group.safe_copy_dir.clone());
+        let second =
+            self.config().nodes.get(&self.node).and_then(|node| node.second_metadata.clone());
         let (state, name) = (self.state.clone(), group.to_owned());
         let clearing = move || {
             // Metadata that outlived the mark would be believed again one day, beside a disk that was written since.
-            released::note(&state, &name)?;
+            let second = Places::of(&name, &state, second.as_deref()).second;
+            released::note(&state, &name, second.as_deref())?;
             let folder = folder.unwrap_or_else(|| state.join("groups"));
             let kept = released::clear(&state, &name, &folder, keep)?;
+            if let Some(second) = second {
+                released::clear_second(&second)?;
+            }
             for (_, path) in &left.stores {
                 forget_name(path);
                 File::open(path)?.sync_all()?;
@@ -88,7 +95,8 @@ impl Daemon {
         self.config_mut().groups.remove(group);
         done.map_err(|error| {
             let text = format!("{group} is released, but its metadata cannot be removed: {error}");
-            ApiError::new(code::INTERNAL, text, "remove its files from the state directory by hand")
+            let hint = "remove its files from the state directory, and from the second directory of `metadata`, by hand";
+            ApiError::new(code::INTERNAL, text, hint)
         })
     }
 }

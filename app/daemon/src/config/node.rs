@@ -22,6 +22,9 @@ const SPIN_MOST: Duration = Duration::from_millis(1);
 /// Where attached volumes get their stable names unless the file says otherwise.
 const DEVICES: &str = "/dev/heliograph";
 
+/// The state directory, in the list of `metadata`.
+const STATE: &str = "state";
+
 /// Saved data beyond this is a matter for `--save DIR`, unless the file says otherwise.
 const SAVED_LIMIT: Bytes = Bytes::gib(32);
 
@@ -38,6 +41,7 @@ const NODE_KEYS: &[&str] = &[
     "spin",
     "clients",
     "devices",
+    "metadata",
     "lock-memory",
     "saved-limit",
 ];
@@ -98,7 +102,8 @@ fn node(table: &Table<'_>) -> Result<(usize, NodeConfig), ConfigError> {
         driver: driver(table)?,
         spin: spin(table)?,
         clients: clients(table)?,
-        devices: devices(table)?,
+        devices: path(table, "devices")?.unwrap_or_else(|| PathBuf::from(DEVICES)),
+        second_metadata: second_metadata(table)?,
         lock_memory: table.flag("lock-memory")?.unwrap_or(false),
         saved_limit: table.bytes("saved-limit")?.map_or(SAVED_LIMIT, |limit| limit.value),
     };
@@ -191,25 +196,17 @@ fn public_key(table: &Table<'_>, text: &At<&str>) -> Result<PublicKey, ConfigErr
 /// Certificates for `nbds://`.
 fn tls(node: &Table<'_>) -> Result<Option<NbdTlsConfig>, ConfigError> {
     let Some(table) = node.table("tls", TLS_KEYS)? else { return Ok(None) };
-    let path = |key: &str| -> Result<Option<PathBuf>, ConfigError> {
-        let Some(text) = table.text(key)? else { return Ok(None) };
-        let path = PathBuf::from(text.value);
-        if !path.is_absolute() {
-            let message = format!("`{key}` = \"{}\" is not an absolute path", text.value);
-            return Err(table.refuse(text.at, message, "start it with `/`"));
-        }
-        Ok(Some(path))
-    };
-    let Some(certificate) = path("certificate")? else {
+    let Some(certificate) = path(&table, "certificate")? else {
         return Err(table.lacks("certificate", "add certificate = \"/PATH/server.pem\""));
     };
-    let Some(key) = path("key")? else {
+    let Some(key) = path(&table, "key")? else {
         return Err(
             table.lacks("key", "add key = \"/PATH/server.key\", readable by the daemon alone")
         );
     };
     let required = table.flag("required")?.unwrap_or(true);
-    Ok(Some(NbdTlsConfig { certificate, key, client_ca: path("client-ca")?, required }))
+    let client_ca = path(&table, "client-ca")?;
+    Ok(Some(NbdTlsConfig { certificate, key, client_ca, required }))
 }
 
 /// Where operators' commands are taken over TLS, and from whom.
@@ -268,15 +265,38 @@ fn spin(table: &Table<'_>) -> Result<Option<Duration>, ConfigError> {
     }
 }
 
-/// Where attached volumes get their stable names.
-fn devices(table: &Table<'_>) -> Result<PathBuf, ConfigError> {
-    let Some(text) = table.text("devices")? else { return Ok(PathBuf::from(DEVICES)) };
+/// A file or directory, by its absolute path.
+fn path(table: &Table<'_>, key: &str) -> Result<Option<PathBuf>, ConfigError> {
+    table.text(key)?.map(|text| absolute(table, key, &text)).transpose()
+}
+
+fn absolute(table: &Table<'_>, key: &str, text: &At<&str>) -> Result<PathBuf, ConfigError> {
     let path = PathBuf::from(text.value);
     if !path.is_absolute() {
-        let message = format!("`devices` = \"{}\" is not an absolute path", text.value);
+        let message = format!("`{key}` = \"{}\" is not an absolute path", text.value);
         return Err(table.refuse(text.at, message, "start it with `/`"));
     }
     Ok(path)
+}
+
+/// The directory of the second metadata files. The first ones always lie in the state directory, which the list names `state`.
+fn second_metadata(table: &Table<'_>) -> Result<Option<PathBuf>, ConfigError> {
+    const HINT: &str = "write metadata = [\"state\", \"/DIR\"], with a directory on another disk than the state directory";
+    let Some(list) = table.texts("metadata")? else { return Ok(None) };
+    let [first, others @ ..] = list.value.as_slice() else {
+        return Err(table.refuse(list.at, "`metadata` names no directory", HINT));
+    };
+    if first.value != STATE {
+        let message = format!(
+            "`metadata` begins with \"{}\", and the first metadata file lies in the state directory",
+            first.value
+        );
+        return Err(table.refuse(first.at, message, HINT));
+    }
+    if let [_, third, ..] = others {
+        return Err(table.refuse(third.at, "`metadata` names more than two directories", HINT));
+    }
+    others.first().map(|second| absolute(table, "metadata", second)).transpose()
 }
 
 /// Most NBD connections at once.

@@ -162,7 +162,27 @@ const CASES: &[Case] = &[
     (
         ("[node.paris]\naddress", "[node.paris]\naddres"),
         "helio.toml:2:1: node paris: unknown key `addres`",
-        "known here: address, listen, nbd, key, keys, tls, control, operators, driver, spin, clients, devices, lock-memory, saved-limit",
+        "known here: address, listen, nbd, key, keys, tls, control, operators, driver, spin, clients, devices, metadata, lock-memory, saved-limit",
+    ),
+    (
+        ("[node.paris]\n", "[node.paris]\nmetadata = [\"state\", \"meta\"]\n"),
+        "helio.toml:2:22: node paris: `metadata` = \"meta\" is not an absolute path",
+        "start it with `/`",
+    ),
+    (
+        ("[node.paris]\n", "[node.paris]\nmetadata = [\"/meta\"]\n"),
+        "helio.toml:2:13: node paris: `metadata` begins with \"/meta\", and the first metadata file lies in the state directory",
+        "write metadata = [\"state\", \"/DIR\"], with a directory on another disk than the state directory",
+    ),
+    (
+        ("[node.paris]\n", "[node.paris]\nmetadata = []\n"),
+        "helio.toml:2:12: node paris: `metadata` names no directory",
+        "write metadata = [\"state\", \"/DIR\"], with a directory on another disk than the state directory",
+    ),
+    (
+        ("[node.paris]\n", "[node.paris]\nmetadata = [\"state\", \"/a\", \"/b\"]\n"),
+        "helio.toml:2:28: node paris: `metadata` names more than two directories",
+        "write metadata = [\"state\", \"/DIR\"], with a directory on another disk than the state directory",
     ),
     (
         ("[node.lyon]\naddress = \"127.0.0.1:7122\"", "[node.lyon]"),

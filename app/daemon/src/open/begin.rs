@@ -6,10 +6,12 @@
 
 use crate::config::{Config, GroupView};
 use crate::offline;
+use crate::open::mirror::Places;
 use crate::open::{StateDir, allocate};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
+use helio_format::files::Standing;
 use helio_format::superblock::Superblock;
-use helio_ledger::{Layout, Ledger, describe};
+use helio_ledger::{Layout, Ledger, describe, files};
 use helio_units::Generation;
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
@@ -33,8 +35,8 @@ pub struct Creation {
 pub struct Created {
     /// The new file.
     pub path: PathBuf,
-    /// Where the file that could not be used was moved.
-    pub kept: Option<PathBuf>,
+    /// Where the files that could not be used were moved.
+    pub kept: Vec<PathBuf>,
 }
 
 /// The members of a group on this node that carry an identity of Heliograph's. Block devices never do.
@@ -99,10 +101,12 @@ fn write(file: &File, path: &Path, record: Superblock) -> Result<()> {
 }
 
 /// A first start came to nothing: neither its record nor the identities it gave stay.
-pub(super) fn undo(path: &Path, view: &GroupView<'_>, node: &str) {
-    if let Err(error) = fs::remove_file(path) {
-        tracing::debug!(path = %path.display(), %error, "a first record stays");
-        return;
+pub(super) fn undo(places: &Places, view: &GroupView<'_>, node: &str) {
+    for path in places.all() {
+        if let Err(error) = fs::remove_file(path) {
+            tracing::debug!(path = %path.display(), %error, "a first record stays");
+            return;
+        }
     }
     named(view, node).into_iter().for_each(crate::adopt::forget_name);
 }
@@ -119,18 +123,24 @@ pub fn create(wish: &Creation) -> Result<Created> {
         bail!("node {node} is not in {group}\n  hint: `--node`, or the group's name")
     };
     let held = StateDir::open(state)?;
-    let path = held.path.join("groups").join(format!("{group}.meta"));
+    let places = Places::of(group, &held.path, view.node.second_metadata.as_deref());
+    places.apart()?;
     let engine = super::engine_config(view.group, group, node, view.peer_name);
-    let mut file = locked(&path)?;
-    let (kept, suspect) = put_aside(&file, &path, group, engine.volumes.len())?;
+    let old = places.all().map(|path| Old::found(path, group, engine.volumes.len()));
+    let old = old.collect::<Result<Vec<_>>>()?;
+    let suspect = old.iter().fold(0, |all, old| all | old.suspect);
     let sizes = engine.volumes.iter().map(|v| v.0).collect();
     let record = Superblock { discarded: true, suspect, ..blank(sizes, &engine) };
-    if kept.is_some() {
-        file = locked(&path)?;
+    let (mut kept, mut record) = (Vec::new(), Some(record));
+    for old in old {
+        let (file, moved) = old.emptied(group)?;
+        kept.extend(moved);
+        // The second file stays empty: the first one counts from here on, and the next start makes the second one like it.
+        if let Some(record) = record.take() {
+            write(&file, &places.first, record)?;
+        }
     }
-    file.set_len(0).with_context(|| path.display().to_string())?;
-    write(&file, &path, record)?;
-    Ok(Created { path, kept })
+    Ok(Created { path: places.first, kept })
 }
 
 /// Opens or creates the file and locks it. The lock excludes a daemon that reaches the file by another path, and the last
@@ -139,49 +149,80 @@ fn locked(path: &Path) -> Result<File> {
     let shown = path.display().to_string();
     let mut options = OpenOptions::new();
     let options = options.read(true).write(true).create(true).truncate(false).mode(0o600);
-    let file = options.open(path).with_context(|| shown.clone())?;
+    let file = options.open(path).map_err(|error| {
+        anyhow!(
+            "{shown} cannot be opened: {error}\n  hint: make its directory writable; if that of a second file is lost, \
+             remove it from `metadata`"
+        )
+    })?;
     super::take(&file, &shown)?;
     Ok(file)
 }
 
-/// Metadata that a daemon would serve from is refused; what cannot be used is kept under another name. Returns that name,
-/// and which copies are suspect, a bit each: other metadata does not make a cache forget what a failed flush left in it,
-/// and a record that cannot be read may have told of one.
-fn put_aside(
-    file: &File,
-    path: &Path,
-    group: &str,
-    volumes: usize,
-) -> Result<(Option<PathBuf>, u64)> {
-    let file = file.try_clone()?;
-    let length = file.metadata()?.len();
-    let found = describe(&offline::OnDisk { file, length }, helio_link::checksum);
-    let history =
-        found.superblock.as_ref().is_some_and(|b| b.lineage.generation != Generation::NONE);
-    if found.is_sound() && history {
-        bail!(
-            "{} has the history of {group}: nothing is lost\n  hint: start the daemon; to discard this node's copy: \
-             `helio resolve {group} --discard NODE`",
-            path.display()
-        );
+/// A metadata file that gives way to a new one.
+struct Old {
+    file: File,
+    path: PathBuf,
+    /// Whether it is kept under another name: it is neither empty nor the record of a group that never began.
+    keep: bool,
+    /// Which copies are suspect, a bit each. Other metadata does not make a cache forget what a failed flush left in it, and
+    /// a record that cannot be read may have told of one.
+    suspect: u64,
+}
+
+impl Old {
+    /// Opens the file, which is locked. Metadata that a daemon would serve from is refused.
+    fn found(path: &Path, group: &str, volumes: usize) -> Result<Self> {
+        let file = locked(path)?;
+        let length = file.metadata()?.len();
+        let on_disk = offline::OnDisk { file: file.try_clone()?, length };
+        let found = describe(&on_disk, helio_link::checksum);
+        let standing = files::record(&on_disk, helio_link::checksum).map(|record| record.standing);
+        let history =
+            found.superblock.as_ref().is_some_and(|b| b.lineage.generation != Generation::NONE);
+        if found.is_sound() && history && standing != Some(Standing::Stale) {
+            let shown = path.display();
+            let accept = match standing {
+                Some(Standing::Both) => format!(
+                    "; if it refuses this file because the other one is lost: `helio metadata accept {shown}`"
+                ),
+                _ => String::new(),
+            };
+            bail!(
+                "{shown} has the history of {group}: nothing is lost\n  hint: start the daemon{accept}; to discard this \
+                 node's copy: `helio resolve {group} --discard NODE`"
+            );
+        }
+        let all = u64::MAX.checked_shr(64u32.saturating_sub(volumes as u32)).unwrap_or_default();
+        let suspect = match (length, &found.superblock) {
+            (0, _) => 0,
+            (_, None) => all,
+            (_, Some(record)) => record.suspect,
+        };
+        let keep = length > 0 && (!found.is_sound() || history);
+        Ok(Self { file, path: path.to_owned(), keep, suspect })
     }
-    let all = u64::MAX.checked_shr(64u32.saturating_sub(volumes as u32)).unwrap_or_default();
-    let suspect = found.superblock.as_ref().map_or(all, |record| record.suspect);
-    if length == 0 {
-        return Ok((None, 0));
+
+    /// Makes room for the new file: an empty one, which is locked. Returns it, and where the old one was moved.
+    fn emptied(self, group: &str) -> Result<(File, Option<PathBuf>)> {
+        let Self { file, path, keep, .. } = self;
+        let shown = || path.display().to_string();
+        if !keep {
+            file.set_len(0).and_then(|()| file.sync_all()).with_context(shown)?;
+            return Ok((file, None));
+        }
+        let named = |n: u32| path.with_file_name(format!("{group}.meta.damaged-{n}"));
+        let kept = (1..).map(named).find(|path| !path.exists()).unwrap_or_else(|| named(0));
+        fs::rename(&path, &kept).with_context(shown)?;
+        Ok((locked(&path)?, Some(kept)))
     }
-    if found.is_sound() {
-        return Ok((None, suspect));
-    }
-    let named = |n: u32| path.with_file_name(format!("{group}.meta.damaged-{n}"));
-    let kept = (1..).map(named).find(|path| !path.exists()).unwrap_or_else(|| named(0));
-    fs::rename(path, &kept).with_context(|| path.display().to_string())?;
-    Ok((Some(kept), suspect))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use helio_format::files::FileRecord;
+    use std::os::unix::fs::FileExt;
 
     const CONFIG: &str = r#"[node.paris]
 address = "127.0.0.1:7121"
@@ -213,10 +254,10 @@ members.lyon = ["/nowhere/lyon"]
             assert_eq!(fs::read(&path).expect("it is there"), content);
             assert_eq!(fs::read_dir(&groups).expect("it is there").count(), 1);
         }
-        assert_eq!(create(&wish).expect("nobody writes it now").kept, None);
+        assert!(create(&wish).expect("nobody writes it now").kept.is_empty());
         fs::write(&path, [0xA5; 8192]).expect("there is room");
-        let kept = create(&wish).expect("nobody writes it").kept.expect("it was damaged");
-        assert_eq!(fs::read(kept).expect("it is there"), [0xA5; 8192]);
+        let kept = create(&wish).expect("nobody writes it").kept;
+        assert_eq!(fs::read(&kept[0]).expect("it is there"), [0xA5; 8192]);
         let file = File::open(&path).expect("just made");
         let length = file.metadata().expect("it is there").len();
         let found = describe(&offline::OnDisk { file, length }, helio_link::checksum);
@@ -226,5 +267,74 @@ members.lyon = ["/nowhere/lyon"]
             (true, 1),
             "the old record may have said so"
         );
+    }
+    /// A node with two metadata files, each of which has this standing and history, or is damaged.
+    fn with_two(
+        first: Option<Standing>,
+        second: Option<Standing>,
+    ) -> (tempfile::TempDir, Creation) {
+        let scratch = tempfile::tempdir().expect("there is room");
+        let at = |name: &str| scratch.path().join(name);
+        let (config, state) = (at("helio.toml"), at("state"));
+        let line = format!("[node.paris]\nmetadata = [\"state\", {:?}]\n", at("second"));
+        fs::write(&config, CONFIG.replace("[node.paris]\n", &line)).expect("there is room");
+        let folders = [state.join("groups"), at("second")];
+        for (folder, standing) in folders.iter().zip([first, second]) {
+            fs::create_dir_all(folder).expect("there is room");
+            let path = folder.join("db.meta");
+            let Some(standing) = standing else {
+                fs::write(&path, [0xA5; 8192]).expect("there is room");
+                continue;
+            };
+            let mut record = Superblock::new("db", "paris", vec![1 << 20]);
+            record.lineage.generation = Generation { number: 1, tag: 7 };
+            let file = locked(&path).expect("it is new");
+            write(&file, &path, record).expect("there is room");
+            let record = FileRecord { standing, epoch: 3 };
+            let page = files::record_page(record, ("db", "paris"), helio_link::checksum);
+            for place in files::record_places() {
+                file.write_all_at(&page, place).expect("there is room");
+            }
+        }
+        let wish = Creation { group: "db".into(), node: "paris".into(), config, state };
+        (scratch, wish)
+    }
+
+    #[test]
+    fn new_metadata_replaces_both_files_and_only_the_first_one_counts() {
+        for (first, second) in
+            [(None, None), (None, Some(Standing::Stale)), (Some(Standing::Stale), None)]
+        {
+            let (scratch, wish) = with_two(first, second);
+            let Created { path, kept } = create(&wish).expect("neither can be used");
+            assert_eq!(kept.len(), 2, "both are kept: {kept:?}");
+            let second = scratch.path().join("second/db.meta");
+            assert_eq!(fs::metadata(&second).expect("it is there").len(), 0);
+            let file = File::open(&path).expect("just made");
+            let length = file.metadata().expect("it is there").len();
+            let found = describe(&offline::OnDisk { file, length }, helio_link::checksum);
+            assert!(found.superblock.expect("just written").discarded);
+            // Neither has a history now: the same is possible again, and keeps nothing.
+            assert!(create(&wish).expect("nothing is lost by it").kept.is_empty());
+        }
+    }
+
+    #[test]
+    fn new_metadata_is_refused_while_one_of_two_files_has_the_history_and_nothing_changes() {
+        for standing in [Standing::Alone, Standing::Both] {
+            for (first, second) in [(Some(standing), None), (None, Some(standing))] {
+                let (scratch, wish) = with_two(first, second);
+                let paths = ["state/groups", "second"].map(|folder| scratch.path().join(folder));
+                let content = || paths.clone().map(|folder| fs::read(folder.join("db.meta")).ok());
+                let before = content();
+                let refused = create(&wish).expect_err("one has the history").to_string();
+                let path = paths[usize::from(second.is_some())].join("db.meta");
+                let start = format!("{} has the history of db", path.display());
+                assert!(refused.starts_with(&start), "{refused}");
+                let accept = format!("helio metadata accept {}", path.display());
+                assert_eq!(refused.contains(&accept), standing == Standing::Both, "{refused}");
+                assert_eq!(content(), before);
+            }
+        }
     }
 }

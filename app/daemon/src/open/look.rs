@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What opening a group would refuse, found by the same judges, with nothing made, changed or held afterwards.
 
+use super::mirror::{self, Places};
+use super::state::writable;
 use super::{allocate, before, begin, metadata};
 use super::{engine_config, is_held, member_of, options, take, unshared};
 use crate::config::{GroupView, NodeView, VolumeConfig};
 use crate::patience::once_let_go;
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use helio_disk::Look;
 use helio_ledger::Opened;
 use helio_units::Bytes;
@@ -36,23 +38,32 @@ pub(crate) fn volume(
 /// A group's metadata, or the room for it. Returns what would be allocated.
 pub(crate) fn metadata(view: &GroupView<'_>, node: &str, state: &Path) -> Result<Bytes> {
     let engine = engine_config(view.group, view.name, node, view.peer_name);
-    let path = state.join("groups").join(format!("{}.meta", view.name));
-    let shown = path.display().to_string();
-    let found = if path.symlink_metadata().is_ok() {
-        let file = metadata::open(&path, false)?;
-        take(&file, &shown)?;
-        metadata::read(&file, &shown, &engine)?
-    } else {
-        Opened::Fresh
-    };
-    if let Opened::Found(found) = found {
-        metadata::fits(&found.1.superblock, &engine, &shown)?;
-        return Ok(Bytes::ZERO);
+    let places = Places::of(view.name, state, view.node.second_metadata.as_deref());
+    if let Some(folder) = &view.node.second_metadata {
+        writable(folder).map_err(|errno| {
+            anyhow!(
+                "{}, the second directory of `metadata`, cannot be used: {}\n  hint: make this directory writable for \
+                 the daemon's user, or remove it from `metadata`",
+                folder.display(),
+                std::io::Error::from(errno)
+            )
+        })?;
     }
-    begin::not_lost(&path, &engine, &begin::named(view, node))?;
+    let found = mirror::look(&places, &engine)?;
+    match &found.opened {
+        Opened::Found(opened) => {
+            metadata::fits(&opened.1.superblock, &engine, &found.shown)?;
+            return Ok(Bytes::ZERO);
+        }
+        // It is converted to a new file.
+        Opened::Older(older) => metadata::fits(&older.1.superblock, &engine, &found.shown)?,
+        Opened::Fresh => begin::not_lost(&places.first, &engine, &begin::named(view, node))?,
+    }
     let bytes = begin::bytes(&engine);
-    if let Err(error) = allocate::room(ground(&path), bytes) {
-        bail!(allocate::refusal(&shown, bytes, &error));
+    for path in places.all() {
+        if let Err(error) = allocate::room(ground(path), bytes) {
+            bail!(allocate::refusal(&path.display().to_string(), bytes, &error));
+        }
     }
     Ok(Bytes(bytes))
 }

@@ -4,6 +4,7 @@
 use super::private;
 use anyhow::{Result, anyhow, bail};
 use helio_format::superblock::Superblock;
+use helio_ledger::files::WritableFile;
 use helio_ledger::{Ledger, LedgerError, MetadataFile, Opened, PAGE_BYTES};
 use helio_units::Bytes;
 use std::fs::File;
@@ -23,10 +24,27 @@ pub(super) fn open(path: &Path, make: bool) -> Result<File> {
 }
 
 /// A metadata file that is read page by page.
-struct OnDisk<'a> {
-    file: &'a File,
-    length: u64,
-    shown: &'a str,
+pub(super) struct OnDisk<'a> {
+    pub(super) file: &'a File,
+    pub(super) length: u64,
+    pub(super) shown: &'a str,
+    /// Why the file is not written: there is no room for it.
+    pub(super) fails: Option<std::io::Error>,
+}
+
+impl WritableFile for OnDisk<'_> {
+    type Error = std::io::Error;
+
+    fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Self::Error> {
+        if let Some(error) = self.fails.take() {
+            return Err(error);
+        }
+        self.file.write_all_at(bytes, offset)
+    }
+
+    fn flush(&mut self) -> Result<(), Self::Error> {
+        self.file.sync_all()
+    }
 }
 
 impl MetadataFile for OnDisk<'_> {
@@ -46,7 +64,7 @@ impl MetadataFile for OnDisk<'_> {
 /// Reads it. It must belong to this group and node.
 pub(super) fn read(file: &File, shown: &str, engine: &helio_engine::Config) -> Result<Opened> {
     let owner = (engine.group.as_str(), engine.node.as_str());
-    let on_disk = OnDisk { file, length: file.metadata()?.len(), shown };
+    let on_disk = OnDisk { file, length: file.metadata()?.len(), shown, fails: None };
     Ledger::open(&on_disk, owner, helio_link::checksum).map_err(|error| {
         let not = match error {
             LedgerError::Owner { .. } => format!(", not to {} on {}", owner.0, owner.1),

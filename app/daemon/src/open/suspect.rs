@@ -46,7 +46,7 @@ pub(super) fn recorded(
     offline::write_superblock(ledger, record, file)?;
     match read()? {
         Opened::Found(again) => Ok(again),
-        Opened::Fresh => bail!("it reads as empty after it was written"),
+        Opened::Fresh | Opened::Older(_) => bail!("it reads as empty after it was written"),
     }
 }
 

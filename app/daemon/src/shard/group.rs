@@ -19,7 +19,6 @@ use crate::shard::route::Route;
 use crate::shard::token::{Kind, token};
 use crate::trace::{Tap, Why};
 use crate::verified::Record;
-use helio_api::MetadataStatus;
 use helio_disk::StoreError;
 use helio_driver::{Buffer, Driver, Op, Outcome, Pool, Shared, Socket};
 use helio_engine::{
@@ -28,7 +27,7 @@ use helio_engine::{
 };
 use helio_format::message::Message;
 use helio_format::trace::Volume;
-use helio_ledger::{Change, Kept};
+use helio_ledger::{Change, Kept, MapOwner};
 use helio_snapshot::Snapshot;
 use helio_units::{Extent, IoId, Moment, Payload, RequestId, VolumeIndex, WallTime};
 use std::collections::HashMap;
@@ -116,7 +115,6 @@ impl Group {
             tuning,
             guard,
             metadata,
-            ledger,
             durable,
             before: (before, kept),
             queue_source,
@@ -149,13 +147,7 @@ impl Group {
             peer: config.peer.clone(),
             config,
             queue_source,
-            metadata: Metadata {
-                file: metadata.0,
-                ledger,
-                counts: MetadataStatus::default(),
-                path: metadata.1,
-                failed: None,
-            },
+            metadata,
             before,
             ios: Vec::new(),
             commands: HashMap::new(),
@@ -347,7 +339,8 @@ impl Group {
                 self.keep(Change::Hot { ticket, add, remove }, clock.now(), driver);
             }
             Effect::Keep(Keep::Marks { page, bits }) => {
-                self.keep(Change::Marks { page, bits }, clock.now(), driver);
+                let owner = MapOwner::Peer(0);
+                self.keep(Change::Marks { owner, page, bits }, clock.now(), driver);
             }
             Effect::DismissClients => wanted.push(Wanted::Dismiss),
             Effect::Pool(op) => {
@@ -494,7 +487,7 @@ impl Group {
 
     /// Whether it has stopped and its metadata file is at rest, both copies of every page the same.
     pub(crate) fn at_rest(&self) -> bool {
-        self.health != Health::Sound || self.stopped && self.metadata.ledger.is_idle()
+        self.health != Health::Sound || self.stopped && self.metadata.is_idle()
     }
 
     /// What the engine is to get of the bytes that were read.
@@ -563,11 +556,12 @@ impl Group {
     /// A write or flush of the metadata file ended.
     pub(crate) fn metadata_done(
         &mut self,
+        detail: u32,
         outcome: &Outcome,
         now: Moment,
         driver: &mut dyn Driver,
     ) {
-        for kept in self.metadata.done(self.index, outcome, driver) {
+        for kept in self.metadata.done((self.index, detail), outcome, driver) {
             self.kept(kept, now);
         }
     }
@@ -581,15 +575,17 @@ impl Group {
 
     /// The ledger tells what became of a change.
     fn kept(&mut self, kept: Kept, now: Moment) {
-        let sequence = self.metadata.ledger.sequence();
+        let sequence = self.metadata.ledger().sequence();
         let event = match kept {
             Kept::Superblock { ok } => Event::SuperblockSaved { ok, sequence },
             Kept::Hot { ticket, ok } => {
                 Event::Kept { kept: helio_engine::Kept::Hot { ticket }, ok, sequence }
             }
-            Kept::Marks { page, ok } => {
+            Kept::Marks { page, ok, .. } => {
                 Event::Kept { kept: helio_engine::Kept::Marks { page }, ok, sequence }
             }
+            // The engine has the two maps of every file.
+            Kept::Map { .. } => return,
         };
         self.tell(now, event);
     }

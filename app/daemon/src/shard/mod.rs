@@ -57,6 +57,7 @@ pub(crate) use guard::Guard;
 use helio_driver::{Address, Completion, Driver, Op, Outcome, Pool, Socket};
 use helio_engine::{Command, Refusal};
 use helio_units::{Bytes, Moment, VolumeIndex};
+pub(crate) use metadata::Metadata;
 pub(crate) use plan::{GroupPlan, Listeners, Outbox, VolumePlan, listen};
 pub(crate) use release::Released;
 pub(crate) use replace::Seat;
@@ -449,7 +450,7 @@ impl<D: Driver> Shard<D> {
             (Kind::Metadata, outcome) => {
                 self.rota.stir(index);
                 let Self { groups, driver, .. } = self;
-                groups[index].guarded(|group| group.metadata_done(&outcome, now, driver));
+                groups[index].guarded(|group| group.metadata_done(detail, &outcome, now, driver));
             }
             (Kind::Before, outcome) => {
                 self.rota.stir(index);

@@ -6,13 +6,14 @@ use crate::patience::once_let_go;
 use crate::shard::before::Before;
 use crate::shard::clients::Protection;
 use crate::shard::guard::Guard;
+use crate::shard::metadata::Metadata;
 use crate::shard::route::Dialler;
 use crate::verified::Record;
 use anyhow::{Result, anyhow};
 use helio_disk::Member;
-use helio_driver::{Address, File, Socket};
+use helio_driver::{Address, Socket};
 use helio_engine::{Config, Durable};
-use helio_ledger::{BeforeKept, Ledger};
+use helio_ledger::BeforeKept;
 use helio_link::Tuning;
 use helio_units::Bytes;
 use tokio::sync::watch;
@@ -38,9 +39,8 @@ pub(crate) struct GroupPlan {
     pub(crate) tuning: Tuning,
     /// Whom it talks to.
     pub(crate) guard: Guard,
-    /// The metadata file, and where it lies.
-    pub(crate) metadata: (File, String),
-    pub(crate) ledger: Ledger,
+    /// The metadata files, and the ledger over them.
+    pub(crate) metadata: Metadata,
     /// What the metadata held.
     pub(crate) durable: Durable,
     /// The before-image file, and what was found in it.

@@ -74,16 +74,16 @@ pub(crate) fn group(
         seeding: seeding(&status, group, clock),
         verify: verify::status(group, clock),
         counters: counters(&status, group.link.traffic),
-        metadata: group.metadata.counts,
+        metadata: group.metadata.counts(),
     }
 }
 
 /// What failed; first of all the metadata file, since requests fail for want of it.
 fn fault(status: &Status, group: &Group) -> Option<String> {
     let fault = status.fault.as_ref().map(|fault| &fault.what);
-    match (&group.metadata.failed, fault) {
+    match (group.metadata.fault(), fault) {
         (Some(why), Some(fault)) => Some(format!("{why}; {fault}")),
-        (Some(why), None) => Some(why.clone()),
+        (Some(why), None) => Some(why),
         (None, fault) => fault.cloned(),
     }
 }

@@ -8,6 +8,7 @@ mod lease;
 mod link;
 mod lose;
 mod metadata;
+mod metadata_disk;
 mod queue;
 mod replace;
 mod reports;

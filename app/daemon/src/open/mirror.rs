@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The metadata files of a group: one in the state directory, and a second one if `metadata` of the node names its directory.
+//! Which of the two counts, [`helio_ledger::files`] says; here the files are opened, judged, and the other one is made like it.
+
+use super::{allocate, begin, convert, metadata, take};
+use crate::failed;
+use anyhow::{Context, Error, Result, anyhow, bail};
+use helio_format::files::FileRecord;
+use helio_ledger::files::{self, Choice, Distrust, Joined, Seen};
+use helio_ledger::{Ledger, Mirror, Opened};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+/// Where a node's files of a group lie.
+#[derive(Clone, Debug)]
+pub(crate) struct Places {
+    /// In the state directory.
+    pub(crate) first: PathBuf,
+    /// In the other directory that `metadata` names.
+    pub(crate) second: Option<PathBuf>,
+}
+
+impl Places {
+    pub(crate) fn of(group: &str, state: &Path, second: Option<&Path>) -> Self {
+        let name = format!("{group}.meta");
+        let second = second.map(|folder| folder.join(&name));
+        Self { first: state.join("groups").join(name), second }
+    }
+
+    pub(super) fn all(&self) -> impl Iterator<Item = &PathBuf> {
+        [&self.first].into_iter().chain(&self.second)
+    }
+
+    /// Refuses one directory for both files.
+    pub(super) fn apart(&self) -> Result<()> {
+        let folder = |path: &Path| path.parent().and_then(|folder| folder.canonicalize().ok());
+        if let Some(second) = &self.second
+            && let Some(same) = folder(second)
+            && Some(&same) == folder(&self.first).as_ref()
+        {
+            bail!(
+                "both metadata files would lie in {}\n  hint: name a directory on another disk as the second one of \
+                 `metadata`",
+                same.display()
+            );
+        }
+        Ok(())
+    }
+}
+
+/// A file that was read, and what it says. It stays open, or `F` is nothing.
+pub(super) struct Side<F = File> {
+    pub(super) file: F,
+    pub(super) shown: String,
+    pub(super) opened: Opened,
+    /// Whether it counts, by its own record; none if that cannot be read.
+    record: Option<FileRecord>,
+}
+
+impl Side {
+    /// Opens and locks a file, converts one of the version before, and reads it.
+    fn open(path: &Path, engine: &helio_engine::Config) -> Result<Self> {
+        let shown = path.display().to_string();
+        let file = metadata::open(path, true)?;
+        take(&file, &shown)?;
+        // What a process before wrote may not be durable yet, and what is built on it must not outlive it. Where a flush
+        // failed for it, the page cache may show what the disk never got: the disk is read.
+        file.sync_all().with_context(|| shown.clone())?;
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?;
+        match metadata::read(&file, &shown, engine)? {
+            Opened::Older(older) => {
+                metadata::fits(&older.1.superblock, engine, &shown)?;
+                let file = convert::convert(path, older.0)?;
+                tracing::info!(group = %engine.group, file = %shown, "metadata of format version 2 is converted to version 3");
+                let opened = metadata::read(&file, &shown, engine)?;
+                Self::read(file, shown, opened)
+            }
+            opened => {
+                if matches!(opened, Opened::Found(_)) {
+                    allocate::older(&file, &shown, &engine.group)?;
+                }
+                Self::read(file, shown, opened)
+            }
+        }
+    }
+
+    fn read(file: File, shown: String, opened: Opened) -> Result<Self> {
+        let mut side = Self { file, shown, opened, record: None };
+        side.record = files::record(&side.on_disk()?, helio_link::checksum);
+        Ok(side)
+    }
+
+    fn on_disk(&self) -> Result<metadata::OnDisk<'_>> {
+        let length = self.file.metadata()?.len();
+        Ok(metadata::OnDisk { file: &self.file, length, shown: &self.shown, fails: None })
+    }
+}
+
+impl<F> Side<F> {
+    fn seen(&self) -> Seen {
+        match (&self.opened, self.record) {
+            (Opened::Fresh, _) => Seen::Blank,
+            (Opened::Older(_), _) => Seen::There { record: FileRecord::SINGLE, sequence: 0 },
+            (Opened::Found(_), None) => Seen::Unreadable,
+            (Opened::Found(found), Some(record)) => {
+                Seen::There { record, sequence: found.0.sequence() }
+            }
+        }
+    }
+}
+
+impl Side<()> {
+    /// Reads a file as [`Side::open`] does, and makes and changes nothing.
+    fn look(path: &Path, engine: &helio_engine::Config) -> Result<Self> {
+        let shown = path.display().to_string();
+        if path.symlink_metadata().is_err() {
+            return Ok(Self { file: (), shown, opened: Opened::Fresh, record: None });
+        }
+        let file = metadata::open(path, false)?;
+        take(&file, &shown)?;
+        let opened = metadata::read(&file, &shown, engine)?;
+        let Side { shown, opened, record, .. } = Side::read(file, shown, opened)?;
+        Ok(Self { file: (), shown, opened, record })
+    }
+}
+
+/// The file that counts, and the other one: opened, or why it cannot be. None if the node has one file.
+pub(super) struct Sides<F = File> {
+    pub(super) counts: Side<F>,
+    pub(super) other: Option<Result<Side<F>>>,
+}
+
+/// Decides which file counts, of those that `read` returns. For a new group it is the first one, which is empty.
+fn decide<F>(
+    places: &Places,
+    engine: &helio_engine::Config,
+    read: impl Fn(&Path, &helio_engine::Config) -> Result<Side<F>>,
+) -> Result<Sides<F>> {
+    places.apart()?;
+    let first = read(&places.first, engine);
+    let Some(second) = &places.second else {
+        let counts = first?;
+        let seen = counts.seen();
+        return match files::choose([seen, Seen::Unreadable]) {
+            Choice::Refuse(why) if seen != Seen::Blank => {
+                Err(distrusted(places, engine, why, None))
+            }
+            _ => Ok(Sides { counts, other: None }),
+        };
+    };
+    let second = read(second, engine);
+    let seen = |side: &Result<Side<F>>| side.as_ref().map_or(Seen::Unreadable, Side::seen);
+    match files::choose([seen(&first), seen(&second)]) {
+        Choice::New | Choice::Use(0) => Ok(Sides { counts: first?, other: Some(second) }),
+        Choice::Use(_) => Ok(Sides { counts: second?, other: Some(first) }),
+        Choice::Refuse(why) => {
+            let error = first.err().or(second.err());
+            Err(distrusted(places, engine, why, error.as_ref()))
+        }
+    }
+}
+
+/// The file that counts, as [`open`] would find it. Nothing is made or changed.
+pub(super) fn look(places: &Places, engine: &helio_engine::Config) -> Result<Side<()>> {
+    decide(places, engine, Side::look).map(|sides| sides.counts)
+}
+
+/// Opens the files and decides which of them counts. The file of a new group is begun.
+pub(super) fn open(
+    places: &Places,
+    engine: &helio_engine::Config,
+    named: &[&Path],
+) -> Result<Sides> {
+    let mut sides = decide(places, engine, Side::open)?;
+    let Side { file, shown, opened, .. } = &mut sides.counts;
+    if matches!(opened, Opened::Fresh) {
+        begin::first(file, &places.first, engine, named)?;
+        *opened = metadata::read(file, shown, engine)?;
+    }
+    Ok(sides)
+}
+
+/// Why no file is used, and what to do.
+fn distrusted(
+    places: &Places,
+    engine: &helio_engine::Config,
+    why: Distrust,
+    error: Option<&Error>,
+) -> Error {
+    let shown: Vec<String> = places.all().map(|path| path.display().to_string()).collect();
+    let because = error.map(|error| format!("{error:#}"));
+    let because = because.as_deref().map(failed::in_parts);
+    let because = because.map_or_else(String::new, |(reason, _)| format!(" ({reason})"));
+    let hint = match why {
+        Distrust::MayBeOld(which) => format!(
+            "make both files readable: the disk of the other one, and its directory in `metadata`. If the other file is lost for good: \
+             `helio metadata accept {}`; then all data is compared, and writes that only the lost file recorded may be lost",
+            shown.get(which).unwrap_or(&shown[0])
+        ),
+        Distrust::BothAlone => {
+            "move the file with the older data away, and start the daemon".to_owned()
+        }
+        Distrust::NoneCounts => format!(
+            "make both files readable. If that is impossible: `helio metadata create {} --node {}` discards the copy of this \
+             node",
+            engine.group, engine.node
+        ),
+    };
+    anyhow!("{}: {why}{because}. Nothing was changed\n  hint: {hint}", shown.join(" and "))
+}
+
+/// What the ledger is kept on, and what failed.
+pub(super) struct Kept {
+    pub(super) files: Vec<(File, String)>,
+    pub(super) mirror: Mirror,
+    pub(super) fault: Option<String>,
+}
+
+/// Makes the other file like the one that counts, and puts the ledger over both. If that fails, the group is served from
+/// one file, and the fault says so.
+pub(super) fn keep(
+    counts: Side,
+    other: Option<Result<Side>>,
+    ledger: Ledger,
+    engine: &helio_engine::Config,
+) -> Result<Kept> {
+    let (owner, checksum) = ((engine.group.as_str(), engine.node.as_str()), helio_link::checksum);
+    let why = match other {
+        None => None,
+        Some(Err(error)) => Some(format!("{error:#}")),
+        Some(Ok(other)) => match join(&counts, &other, owner)? {
+            Ok(epoch) => {
+                let mirror = Mirror::two(ledger, epoch, owner, checksum);
+                let files = vec![(counts.file, counts.shown), (other.file, other.shown)];
+                return Ok(Kept { files, mirror, fault: None });
+            }
+            Err(error) => Some(format!("{}: {error}", other.shown)),
+        },
+    };
+    let fault = why.map(|why| {
+        let (reason, _) = failed::in_parts(&why);
+        format!("metadata file {reason}; only {} is used", counts.shown)
+    });
+    if let Some(fault) = &fault {
+        tracing::error!(group = %engine.group, "{fault}");
+    }
+    let mirror = Mirror::one(ledger, 0, owner, checksum);
+    Ok(Kept { files: vec![(counts.file, counts.shown)], mirror, fault })
+}
+
+/// Makes a file like the one that counts. Returns the epoch that both record, or why the other one is given up.
+///
+/// # Errors
+/// The one that counts cannot be read or written.
+fn join(
+    counts: &Side,
+    other: &Side,
+    owner: (&str, &str),
+) -> Result<std::result::Result<u64, std::io::Error>> {
+    let checksum = helio_link::checksum;
+    let mut from = counts.on_disk()?;
+    let epoch_of = |file: &metadata::OnDisk<'_>| files::record(file, checksum).map(|r| r.epoch);
+    let epoch = epoch_of(&from).max(epoch_of(&other.on_disk()?)).unwrap_or(0);
+    // Room is made before the record of the other one changes. Without room it is given up as if it failed.
+    let made = allocate::in_full(&other.file, from.length);
+    let mut to = metadata::OnDisk { fails: made.err(), ..other.on_disk()? };
+    let joined = files::join(&mut from, &mut to, epoch, owner, checksum);
+    let (record, joined) = joined.with_context(|| counts.shown.clone())?;
+    Ok(match joined {
+        Joined::Both => Ok(record.epoch),
+        Joined::GivenUp(error) => Err(error),
+    })
+}

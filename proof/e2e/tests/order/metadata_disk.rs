@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A disk of the metadata fails under writes. With two files clients notice nothing, the status names the file, and a restart
+//! brings it back; with one file the bitmap fails.
+
+use helio_e2e::{Book, Load, PATIENCE, assert_members_equal, begin, group, wait_level};
+use helio_testkit::faulty_stores_possible;
+use helio_testkit::{Dice, FaultyStore, Pair, Plan, StorePlan, TempDir, eventually};
+use helio_units::{Bytes, Extent, Mode};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const SOME: Load = Load { count: Some(200), ..Load::PLAIN };
+
+/// A pair whose writes need new hot extents, with a second metadata file of paris in `mirror`; neither daemon runs.
+fn prepared(mirror: Option<&Path>) -> Pair {
+    let plan = Plan::new("db")
+        .mode(Mode::Sync)
+        .volume("data", Bytes::mib(512))
+        .volume_line("sparse = true")
+        .group_line("hot-extents = 64");
+    match mirror {
+        Some(folder) => {
+            plan.node_line("paris", &format!("metadata = [\"state\", {folder:?}]")).prepare()
+        }
+        None => plan.prepare(),
+    }
+}
+
+/// A file on a disk that fails on demand.
+fn on_faulty_disk(path: &Path) -> FaultyStore {
+    fs::create_dir_all(path.parent().expect("it has a folder")).expect("there is room");
+    fs::write(path, []).expect("there is room");
+    StorePlan::new(Bytes::ZERO).over(path).mount()
+}
+
+fn fail(store: &FaultyStore) {
+    store.fail_extent(Extent::new(0, 1 << 40), true);
+}
+
+fn files(pair: &Pair, mirror: &Path) -> [PathBuf; 2] {
+    [pair.state("paris").join("groups/db.meta"), mirror.join("db.meta")]
+}
+
+#[test]
+fn one_of_two_metadata_disks_fails_and_clients_notice_nothing() {
+    if !faulty_stores_possible() {
+        return;
+    }
+    for failing in [0, 1] {
+        let dice = Dice::of_test("one_of_two_metadata_disks_fails_and_clients_notice_nothing");
+        let mirror = TempDir::new();
+        let mut pair = prepared(Some(&mirror.join("")));
+        let paths = files(&pair, &mirror.join(""));
+        let store = on_faulty_disk(&paths[failing]);
+        pair.start("lyon");
+        pair.start("paris");
+        let book = Arc::new(Book::new(dice.seed()));
+        begin(&pair, "paris");
+        SOME.run(&pair, "paris", &dice.fork(1), &book);
+        assert!(group(&pair, "paris")["fault"].is_null());
+
+        fail(&store);
+        SOME.run(&pair, "paris", &dice.fork(2), &book);
+        let fault = group(&pair, "paris")["fault"].to_string();
+        let [failed, used] = [failing, 1 - failing].map(|at| paths[at].display().to_string());
+        assert!(
+            fault.contains(&failed) && fault.contains(&format!("only {used} is used")),
+            "{fault}"
+        );
+        assert!(!fault.contains("bitmap failed"), "{fault}");
+
+        // The failed file is older, and never used again before it is like the other one.
+        pair.daemon("paris").kill9();
+        pair.start("paris");
+        let fault = group(&pair, "paris")["fault"].to_string();
+        assert!(fault.contains(&failed), "{fault}");
+        pair.daemon("paris").kill9();
+        store.heal();
+        pair.start("paris");
+        assert!(group(&pair, "paris")["fault"].is_null());
+        wait_level(&pair, "paris");
+        SOME.run(&pair, "paris", &dice.fork(3), &book);
+        wait_level(&pair, "paris");
+        assert_members_equal(&pair, "data");
+        for node in ["paris", "lyon"] {
+            assert!(pair.daemon(node).terminate().success());
+        }
+        drop(store);
+    }
+}
+
+#[test]
+fn a_lone_file_that_may_be_old_is_refused_until_an_operator_accepts_it() {
+    let dice = Dice::of_test("a_lone_file_that_may_be_old_is_refused_until_an_operator_accepts");
+    let mirror = TempDir::new();
+    let mut pair = prepared(Some(&mirror.join("")));
+    pair.start("lyon");
+    pair.start("paris");
+    let book = Arc::new(Book::new(dice.seed()));
+    begin(&pair, "paris");
+    SOME.run(&pair, "paris", &dice.fork(1), &book);
+    wait_level(&pair, "paris");
+    pair.daemon("paris").kill9();
+    let [first, second] = files(&pair, &mirror.join(""));
+    fs::write(&second, [0xA5; 65536]).expect("it can be written");
+    let shown = first.display().to_string();
+    let (state, config) = (pair.state("paris"), pair.config().to_owned());
+    let (state, config) = (state.display().to_string(), config.display().to_string());
+    let line = ["daemon", "--node", "paris", "--config", &config, "--state", &state];
+    let refused = helio_testkit::helio(&line).expect_failure();
+    assert!(refused.contains("the other one may be newer"), "{refused}");
+    assert!(refused.contains(&format!("helio metadata accept {shown}")), "{refused}");
+    let line = ["check", "--node", "paris", "--config", &config, "--state", &state];
+    let refused = helio_testkit::helio(&line).expect_failure();
+    assert!(refused.contains("the other one may be newer"), "{refused}");
+
+    fs::remove_file(&second).expect("it is there");
+    let line = ["metadata", "accept", &shown, "--state", &state, "--yes"];
+    helio_testkit::helio(&line).expect_success();
+    pair.start("paris");
+    assert!(group(&pair, "paris")["fault"].is_null(), "the second file is made again");
+    wait_level(&pair, "paris");
+    assert_members_equal(&pair, "data");
+}
+
+#[test]
+fn metadata_is_moved_beside_a_second_file_and_both_count_afterwards() {
+    let dice = Dice::of_test("metadata_is_moved_beside_a_second_file_and_both_count_afterwards");
+    let (mirror, elsewhere) = (TempDir::new(), TempDir::new());
+    let mut pair = prepared(Some(&mirror.join("")));
+    pair.start("lyon");
+    pair.start("paris");
+    let book = Arc::new(Book::new(dice.seed()));
+    begin(&pair, "paris");
+    SOME.run(&pair, "paris", &dice.fork(1), &book);
+    wait_level(&pair, "paris");
+    assert!(pair.daemon("paris").terminate().success());
+    let [first, second] = files(&pair, &mirror.join(""));
+    let state = pair.state("paris").display().to_string();
+    let other = elsewhere.join("state").display().to_string();
+    for (from, to) in [(&state, &other), (&other, &state)] {
+        let line = ["metadata", "move", "db", "--to", to, "--state", from];
+        let said = helio_testkit::helio(&line).expect_success();
+        assert!(said.contains("its second metadata file stays where it is"), "{said}");
+        assert!(second.exists() && first.exists() == (to == &state));
+    }
+    let config = pair.config().display().to_string();
+    let check = ["check", "--node", "paris", "--config", &config, "--state", &state];
+    helio_testkit::helio(&check).expect_success();
+    pair.start("paris");
+    assert!(group(&pair, "paris")["fault"].is_null());
+    wait_level(&pair, "paris");
+    SOME.run(&pair, "paris", &dice.fork(2), &book);
+    wait_level(&pair, "paris");
+    assert_members_equal(&pair, "data");
+}
+
+#[test]
+fn a_release_removes_both_metadata_files() {
+    for keep in [false, true] {
+        let mirror = TempDir::new();
+        let mut pair = prepared(Some(&mirror.join("")));
+        pair.start("lyon");
+        pair.start("paris");
+        begin(&pair, "paris");
+        let [first, second] = files(&pair, &mirror.join(""));
+        assert!(first.exists() && second.exists());
+        let line = ["release", "db", "--yes", "--keep-metadata"];
+        pair.helio("paris", &line[..if keep { 4 } else { 3 }]).expect_success();
+        assert!(!first.exists() && !second.exists());
+        assert_eq!(first.with_file_name("db.meta.released-1").exists(), keep);
+        assert_eq!(fs::read_dir(mirror.join("")).expect("it is there").count(), 0);
+    }
+}
+
+#[test]
+fn the_only_metadata_disk_fails_and_the_bitmap_fails() {
+    if !faulty_stores_possible() {
+        return;
+    }
+    let dice = Dice::of_test("the_only_metadata_disk_fails_and_the_bitmap_fails");
+    let mut pair = prepared(None);
+    let path = pair.state("paris").join("groups/db.meta");
+    let store = on_faulty_disk(&path);
+    pair.start("lyon");
+    pair.start("paris");
+    let book = Arc::new(Book::new(dice.seed()));
+    begin(&pair, "paris");
+    SOME.run(&pair, "paris", &dice.fork(1), &book);
+    fail(&store);
+    // Writes go on once the peer has recorded that the metadata of paris is invalid.
+    SOME.run(&pair, "paris", &dice.fork(2), &book);
+    let fault = eventually(PATIENCE, "the bitmap fails", || {
+        let fault = group(&pair, "paris")["fault"].to_string();
+        fault.contains("bitmap failed").then_some(fault)
+    });
+    assert!(fault.contains("db.meta") && !fault.contains("is used"), "{fault}");
+    for node in ["paris", "lyon"] {
+        pair.daemon(node).kill9();
+    }
+    drop(store);
+}
