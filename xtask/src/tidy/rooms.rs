@@ -25,7 +25,7 @@ const ROOMS: [(&str, &[&str]); 11] = [
     ("record", &[]),
     ("peer", &["local"]),
     ("resync", &["stream", "local"]),
-    ("follow", &["stream", "local", "peer"]),
+    ("follow", &["stream", "local"]),
     ("lead", &["stream", "local", "record", "peer", "resync"]),
     ("role", &["local", "record", "peer", "resync", "follow", "lead"]),
     ("show", &["stream", "local", "record", "peer", "resync", "follow", "lead", "role"]),
