@@ -53,7 +53,7 @@ pub(super) struct Side<F = File> {
     pub(super) file: F,
     pub(super) shown: String,
     pub(super) opened: Opened,
-    /// Whether it counts, by its own record; none if that cannot be read.
+    /// Whether it counts, by its own record; none if that cannot be read, or in a file without that page.
     record: Option<FileRecord>,
 }
 
@@ -86,7 +86,9 @@ impl Side {
 
     fn read(file: File, shown: String, opened: Opened) -> Result<Self> {
         let mut side = Self { file, shown, opened, record: None };
-        side.record = files::record(&side.on_disk()?, helio_link::checksum);
+        if matches!(side.opened, Opened::Found(_)) {
+            side.record = files::record(&side.on_disk()?, helio_link::checksum);
+        }
         Ok(side)
     }
 
