@@ -20,6 +20,9 @@ use helio_units::{Bytes, Extent, IoId, Payload, Rate, RequestId, VolumeIndex};
 /// What a daemon sends to a peer whose group it does not serve, as `app/daemon/src/shard/mod.rs` words it.
 const NOT_SERVED: &str = "group db is not served on this node: it failed";
 
+/// What a silent disk was asked for ends within this, in any order, once it is not silent any more.
+const SILENCE_BREAKS: Duration = Duration::from_millis(200);
+
 /// An operation under way on a node's disk.
 #[derive(Debug)]
 pub(crate) struct Io {
@@ -210,6 +213,12 @@ impl Cluster {
     }
 
     pub(crate) fn store_end(&mut self, side: Side, asked: Io) {
+        let until = self.node(side).disk.silent_until(asked.volume);
+        if self.now < until {
+            let at =
+                until + Duration::from_nanos(self.dice.below(SILENCE_BREAKS.as_nanos() as u64));
+            return self.push_node(at, side, NodeDue::StoreEnd(asked));
+        }
         let mut changes = Vec::new();
         let node = &mut self.nodes[side.index()];
         let ended = node.disk.end(asked.io, &mut changes);
