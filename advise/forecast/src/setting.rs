@@ -35,6 +35,7 @@ pub fn settings(volumes: Vec<Bytes>, mode: Mode, memory: Option<Bytes>) -> Confi
         queue: QueueConfig { memory, ..QueueConfig::default() },
         peer_timeout: Duration::from_secs(6),
         flush_limit: Duration::from_secs(60),
+        member_timeout: Duration::from_secs(120),
         autosync: true,
         granularity: helio_engine::REGION,
         hot_extents: helio_engine::HOT_EXTENTS,

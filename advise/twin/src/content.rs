@@ -9,7 +9,7 @@ use core::fmt::Debug;
 use helio_engine::{Answer, Event, PoolOp, PoolOutcome, StoreOutcome};
 use helio_format::message::Message;
 use helio_ledger::{Change, Kept};
-use helio_units::{Bytes, Moment, Payload, PayloadId, RequestId};
+use helio_units::{Bytes, Moment, Payload, PayloadId, RequestId, VolumeIndex};
 
 /// The payloads of one node: what its engine names, until it is released.
 pub trait Payloads: Debug {
@@ -82,6 +82,11 @@ pub trait Content: Debug + Sized {
 
     /// A store operation begins at `at`. Returns when it ends.
     fn store(host: &mut Host<Self>, side: Side, asked: &Io, at: Moment) -> Moment;
+
+    /// Until when an operation does not end that was to end now, where the disk of that volume is silent.
+    fn silent(_: &mut Host<Self>, _: Side, _: VolumeIndex) -> Option<Moment> {
+        None
+    }
 
     /// A store operation ends.
     fn stored(host: &mut Host<Self>, side: Side, asked: Io) -> StoreOutcome;

@@ -115,6 +115,8 @@ pub struct Disk {
     dropped: Dropped,
     /// Of which volumes the disk is gone: whatever is asked of it fails.
     gone: Vec<bool>,
+    /// Until when the disk of each volume ends nothing.
+    silent: Vec<Moment>,
     /// What every request keeps to, in bytes.
     block: u32,
     /// Which disk each volume lies on.
@@ -150,6 +152,7 @@ impl Disk {
             torn: 0,
             dropped: Dropped::default(),
             gone: vec![false; volumes.len()],
+            silent: vec![Moment::ZERO; volumes.len()],
             block: 512,
             identities: vec![1; volumes.len()],
             dice,
@@ -301,6 +304,7 @@ impl Disk {
         image.flushed += image.unflushed.len() as u64;
         image.unflushed.clear();
         image.hidden.clear();
+        self.silent[usize::from(volume.0)] = Moment::ZERO;
     }
 
     /// No operation is made to fail any more.
@@ -312,6 +316,18 @@ impl Disk {
         self.false_io.disarm();
         self.slowness = 1;
         self.gone.fill(false);
+        self.silent.fill(Moment::ZERO);
+    }
+
+    /// Until then the disk of that volume ends nothing that it is asked for.
+    pub fn silence(&mut self, volume: VolumeIndex, until: Moment) {
+        self.silent[usize::from(volume.0)] = until;
+    }
+
+    /// Until when the disk of that volume ends nothing.
+    #[must_use]
+    pub fn silent_until(&self, volume: VolumeIndex) -> Moment {
+        self.silent[usize::from(volume.0)]
     }
 
     /// From now on the disk of that volume is gone, or there again.

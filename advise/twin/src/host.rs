@@ -153,6 +153,9 @@ impl<C: Content> Host<C> {
         match what {
             NodeDue::Event(event) => C::event(self, side, *event),
             NodeDue::Stored(asked) => {
+                if let Some(at) = C::silent(self, side, asked.volume) {
+                    return self.push_node(at, side, NodeDue::Stored(asked));
+                }
                 let io = asked.io;
                 let outcome = C::stored(self, side, asked);
                 C::event(self, side, Event::StoreDone { io, outcome });

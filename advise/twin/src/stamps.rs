@@ -22,6 +22,9 @@ use helio_units::{Bytes, Extent, Moment, Payload, PayloadId, Rate, RequestId, Vo
 /// What a daemon sends to a peer whose group it does not serve, as `app/daemon/src/shard/mod.rs` words it.
 const NOT_SERVED: &str = "group db is not served on this node: it failed";
 
+/// What a silent disk was asked for ends within this, in any order, once it is not silent any more.
+const SILENCE_BREAKS: Duration = Duration::from_millis(200);
+
 /// Content is kept, for an oracle to compare.
 #[derive(Clone, Debug)]
 pub struct Stamps {
@@ -175,6 +178,12 @@ impl Content for Stamps {
         }
         host.damaged(side);
         ends
+    }
+
+    fn silent(host: &mut Cluster, side: Side, volume: VolumeIndex) -> Option<Moment> {
+        let until = host.node(side).disk.silent_until(volume);
+        let beyond = |dice: &mut Dice| dice.below(SILENCE_BREAKS.as_nanos() as u64);
+        (host.now < until).then(|| until + Duration::from_nanos(beyond(&mut host.content.dice)))
     }
 
     fn stored(host: &mut Cluster, side: Side, asked: Io) -> StoreOutcome {

@@ -220,8 +220,9 @@ fn of_message(message: &Message) -> String {
         Message::Invalid(talk) => format!("{talk:?}"),
         Message::Reading(talk) => format!("{talk:?}"),
         Message::Report(report) => format!("{report:?}"),
-        Message::Pong { token, flushing, short, .. } => {
-            format!("pong {token}{}", flags(&[(*flushing, ", flushing"), (*short, ", short")]))
+        Message::Pong { token, flushing, waits, short, .. } => {
+            let said = [(*flushing, ", flushing"), (*waits, ", waits"), (*short, ", short")];
+            format!("pong {token}{}", flags(&said))
         }
         Message::Goodbye { parting, text } => format!("goodbye, {parting:?}: {text}"),
         Message::PromoteRequest { generation, durable } => {

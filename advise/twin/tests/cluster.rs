@@ -23,6 +23,7 @@ fn config(side: Side, mode: Mode) -> Config {
         queue: QueueConfig::default(),
         peer_timeout: Duration::from_secs(2),
         flush_limit: Duration::from_secs(10),
+        member_timeout: Duration::from_secs(120),
         autosync: true,
         granularity: helio_engine::REGION,
         hot_extents: helio_engine::HOT_EXTENTS,

@@ -26,6 +26,7 @@ fn settings(mode: Mode, queue: Bytes) -> Config {
         queue: QueueConfig { memory: Some(queue), ..QueueConfig::default() },
         peer_timeout: Duration::from_secs(6),
         flush_limit: Duration::from_secs(60),
+        member_timeout: Duration::from_secs(120),
         autosync: true,
         granularity: helio_engine::REGION,
         hot_extents: helio_engine::HOT_EXTENTS,

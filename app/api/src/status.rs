@@ -9,7 +9,7 @@ use crate::peer::PeerStatus;
 use crate::trace::TraceStatus;
 use crate::verify::{Verified, VerifyStatus};
 use crate::wire;
-use helio_units::{Bytes, Items, Mode, Role, Sequence, State, Verdict, WallTime};
+use helio_units::{Bytes, Items, MemberState, Mode, Role, Sequence, State, Verdict, WallTime};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -241,6 +241,10 @@ pub struct VolumeStatus {
     pub size_bytes: Bytes,
     /// The member on this node.
     pub member: String,
+    /// How the member responds; `silent` and `given-up` are faults.
+    #[serde(default)]
+    #[schemars(with = "wire::MemberWord")]
+    pub member_state: MemberState,
     /// How the member is read and written.
     pub io: Io,
     /// Whether the member is a sparse file, which costs allocation on first writes.

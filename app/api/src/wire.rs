@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How the house's units travel as JSON numbers. The field's name carries the unit there; the type carries it here.
 
-use helio_units::{Bytes, Items, Mode, Rate, Role, Sequence, State, Verdict, WallTime};
+use helio_units::{
+    Bytes, Items, MemberState, Mode, Rate, Role, Sequence, State, Verdict, WallTime,
+};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::borrow::Cow;
@@ -148,5 +150,6 @@ word! {
     ModeWord, "Mode", Mode::ALL;
     RoleWord, "Role", [Role::Primary, Role::Secondary];
     StateWord, "State", State::ALL;
+    MemberWord, "MemberState", MemberState::ALL;
     VerdictWord, "Verdict", Verdict::ALL;
 }

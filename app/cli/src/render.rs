@@ -6,7 +6,7 @@ mod glance;
 use crate::verify;
 pub(crate) use glance::{Colour, check_code};
 use helio_api::{BufferStatus, GroupStatus, Status, TimesStatus, WrongKey};
-use helio_units::{Bytes, WallTime};
+use helio_units::{Bytes, MemberState, WallTime};
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -75,8 +75,12 @@ fn all(g: &GroupStatus, now: WallTime) -> String {
     lease(&mut out, g);
     for v in &g.volumes {
         let sparse = if v.sparse { ", sparse" } else { "" };
+        let state = match v.member_state {
+            MemberState::Responds => String::new(),
+            other => format!(", {other}"),
+        };
         let text = format!(
-            "{}: {}, {} ({}{sparse}), {} dirty, {} NBD connections, {}",
+            "{}: {}, {} ({}{sparse}{state}), {} dirty, {} NBD connections, {}",
             v.name,
             v.size_bytes,
             v.member,

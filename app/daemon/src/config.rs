@@ -111,6 +111,8 @@ pub struct GroupConfig {
     pub peer_timeout: Duration,
     /// The second limit, for a peer that says it is still flushing; at least `peer_timeout`.
     pub flush_limit: Duration,
+    /// A disk with an operation that has not completed for this long is silent.
+    pub member_timeout: Duration,
     /// How long a secondary's hold lease lasts; none where it is zero.
     pub hold: Duration,
     /// Copy marked regions without being asked once the link is back.

@@ -250,6 +250,7 @@ fn engine_config(
         queue: config.queue,
         peer_timeout: config.peer_timeout,
         flush_limit: config.flush_limit,
+        member_timeout: config.member_timeout,
         autosync: config.autosync,
         granularity: config.granularity,
         hot_extents: config.hot_extents,

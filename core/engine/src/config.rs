@@ -123,6 +123,8 @@ pub struct Config {
     pub peer_timeout: Duration,
     /// The second limit of rule 8, for a peer that says it is still flushing.
     pub flush_limit: Duration,
+    /// A disk with an operation that has not completed for this long is silent.
+    pub member_timeout: Duration,
     /// Copy marked regions without being asked once the link is back.
     pub autosync: bool,
     /// Bytes one mark covers: a power of two from 4 KiB to 1 MiB, the same on both nodes.

@@ -264,6 +264,7 @@ impl Engine {
                 (Purpose::Layer { name, flushes }, _) => {
                     self.local.layer_ended((name, flushes), outcome, &mut self.turn);
                 }
+                (Purpose::Late(held), _) => self.turn.late_ended(held, &outcome),
                 (Purpose::Cover(volume), _) => {
                     self.standing.cover_flushed(volume, &outcome, &mut self.local, &mut self.turn)
                 }
@@ -282,6 +283,10 @@ impl Engine {
         let paused = self.view().was_paused(now);
         self.permit.advance(now, paused, self.peer.session_mut(), &mut self.turn);
         self.local.tick_layers(&mut self.turn);
+        self.local.look_for_silence(&mut self.turn);
+        if let Some(primary) = self.standing.primary_mut() {
+            primary.silence_step(&mut self.local, &mut self.turn);
+        }
         self.store_done(None);
         self.local.members_mut().tell_foreign(&mut self.turn);
         if self.standing.leads() {
@@ -510,7 +515,8 @@ impl View<'_> {
         let verify =
             verify.map_or(Moment::NEVER, |p| p.verify_deadline(self.resync.verify(), self.turn));
         let copier = self.standing.primary().map_or(Moment::NEVER, copying);
-        let own = self.local.layers_deadline().min(self.keep_deadline());
+        let store = self.local.layers_deadline().min(self.local.silence_deadline());
+        let own = store.min(self.keep_deadline());
         let work = follower.min(copier).min(own);
         let pause = Pause::deadline(
             self.standing.leads(),

@@ -4,8 +4,8 @@
 use helio_copy::Claim;
 use helio_units::Bytes;
 use helio_units::Extent;
-use helio_units::Payload;
 use helio_units::RequestId;
+use helio_units::{Payload, PayloadId};
 use helio_units::{Sequence, VolumeIndex};
 
 /// Who asked for an operation on the store, and what for.
@@ -30,6 +30,8 @@ pub(crate) enum Purpose {
         name: u64,
         flushes: bool,
     },
+    /// Nobody waits for it any more: its disk was given up before it ended. What it writes.
+    Late(Option<PayloadId>),
 }
 
 /// What the follower asks of the store.

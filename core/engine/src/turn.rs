@@ -6,13 +6,14 @@ use crate::config::Config;
 use crate::effect::{Answer, Done, Effect, Loudness, Note};
 use crate::event::{CommandId, Operation, Request, StoreOutcome};
 use crate::refusal::{Denial, Refusal};
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::mem;
 use core::time::Duration;
 use helio_format::message::Message;
-use helio_units::{Mode, Moment, PayloadId, RequestId};
+use helio_units::{Bytes, Mode, Moment, Payload, PayloadId, RequestId};
 
 /// Items that a follower holds at most; they take memory whether or not they carry payload: some 10 MiB.
 pub(crate) const ITEMS_MAX: usize = 65_536;
@@ -80,6 +81,17 @@ pub(crate) struct Turn {
     last_write: Option<Moment>,
     /// A follower holds this many items at most, and one more.
     receive_items: usize,
+    /// Payloads that late operations may still read.
+    late: BTreeMap<PayloadId, Held>,
+}
+
+/// A payload that late operations hold.
+#[derive(Clone, Copy, Debug)]
+enum Held {
+    /// By so many, and who brought it needs it still.
+    Needed { by: u32, length: u32 },
+    /// By so many, and by nothing else: it is released with the last of them.
+    Released { by: u32, length: u32 },
 }
 
 impl Turn {
@@ -92,6 +104,7 @@ impl Turn {
             counters: Counters::default(),
             last_write: None,
             receive_items: ITEMS_MAX,
+            late: BTreeMap::new(),
         }
     }
 
@@ -190,8 +203,49 @@ impl Turn {
         self.push(Effect::Send(message));
     }
 
+    /// Lets a payload go; one that a late operation holds goes with the end of that.
     pub(crate) fn release(&mut self, payload: PayloadId) {
+        if let Some(held) = self.late.get_mut(&payload)
+            && let Held::Needed { by, length } = *held
+        {
+            *held = Held::Released { by, length };
+            return;
+        }
         self.push(Effect::Release(payload));
+    }
+
+    /// A late operation may still read that payload.
+    pub(crate) fn hold(&mut self, payload: Payload) {
+        let Payload { id, length } = payload;
+        let held = self.late.entry(id).or_insert(Held::Needed { by: 0, length });
+        let (Held::Needed { by, .. } | Held::Released { by, .. }) = held;
+        *by += 1;
+    }
+
+    /// A late operation has ended on its disk: what it brought and held goes.
+    pub(crate) fn late_ended(&mut self, held: Option<PayloadId>, outcome: &StoreOutcome) {
+        self.let_go(outcome);
+        let Some(id) = held else { return };
+        match self.late.get_mut(&id) {
+            Some(Held::Needed { by: by @ 2.., .. } | Held::Released { by: by @ 2.., .. }) => {
+                *by -= 1
+            }
+            Some(Held::Released { .. }) => {
+                self.late.remove(&id);
+                self.push(Effect::Release(id));
+            }
+            Some(Held::Needed { .. }) => _ = self.late.remove(&id),
+            None => panic!("payload {} was held by no late operation", id.0),
+        }
+    }
+
+    /// Bytes of payload that late operations alone hold.
+    pub(crate) fn late_bytes(&self) -> Bytes {
+        let of = |held: &Held| match *held {
+            Held::Needed { .. } => 0,
+            Held::Released { length, .. } => u64::from(length),
+        };
+        Bytes(self.late.values().map(of).sum())
     }
 
     /// Nobody needs what a message brought.
@@ -213,8 +267,12 @@ impl Turn {
 
     /// Nobody needs what an operation brought.
     pub(crate) fn let_go(&mut self, outcome: &StoreOutcome) {
-        if let StoreOutcome::Read { payload, .. } = outcome {
-            self.release(payload.id);
+        match outcome {
+            StoreOutcome::Read { payload, .. } => self.release(payload.id),
+            StoreOutcome::Differing(runs) => {
+                runs.iter().filter_map(|run| run.payload).for_each(|p| self.release(p.id));
+            }
+            _ => {}
         }
     }
 

@@ -119,6 +119,8 @@ pub enum Plant {
     OnePageRead,
     /// A write that failed leaves no mark, as if the store were unchanged.
     FailedUnmarked,
+    /// A disk that was given up is used again although operations on it have not ended.
+    LateForgotten,
     /// A verify goes on behind what it had asked when the stream broke.
     VerifySkips,
 }
@@ -181,6 +183,7 @@ impl Plant {
         ("trust-rewound", Self::TrustRewound),
         ("false-split", Self::FalseSplit),
         ("failed-unmarked", Self::FailedUnmarked),
+        ("late-forgotten", Self::LateForgotten),
         ("verify-skips", Self::VerifySkips),
         ("one-page-read", Self::OnePageRead),
     ];

@@ -76,6 +76,12 @@ impl StoreOp {
             Self::Read { .. } | Self::Flush | Self::Map { .. } => None,
         }
     }
+
+    /// The bytes that it writes.
+    #[must_use]
+    pub const fn payload(&self) -> Option<Payload> {
+        if let Self::Write { payload, .. } = *self { Some(payload) } else { None }
+    }
 }
 
 /// How a store failed, as it reported it.
@@ -87,6 +93,8 @@ pub enum StoreFault {
     NoSpace,
     /// Fewer bytes were moved than asked for.
     Short,
+    /// It did not complete the operation in time, and may still do so.
+    Silent,
     /// Another error number.
     Other(i32),
 }
@@ -97,6 +105,7 @@ impl fmt::Display for StoreFault {
             Self::Io => f.write_str("I/O error (EIO)"),
             Self::NoSpace => f.write_str("no space left on the disk (ENOSPC)"),
             Self::Short => f.write_str("the disk transferred fewer bytes than requested"),
+            Self::Silent => f.write_str("the disk does not respond"),
             Self::Other(errno) => write!(f, "error number {errno} from the disk"),
         }
     }

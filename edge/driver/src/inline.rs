@@ -3,10 +3,12 @@
 //!
 //! A hop to a worker and back costs tens of microseconds; copying a page into the page cache costs two. The kernel
 //! gives no promise that such a copy does not wait (ext4 refuses to be asked), so it is watched: after one that did,
-//! writes go to the workers for a while.
+//! writes go to the workers for a while. To a file that is stuck nothing is written in place: it would stop the whole shard.
 
+use crate::busy::Busy;
 use crate::file::Job;
 use crate::op::Outcome;
+use crate::workers::Task;
 use std::time::{Duration, Instant};
 
 /// The most that is copied in place, in bytes.
@@ -20,6 +22,7 @@ const REST: Duration = Duration::from_millis(500);
 #[derive(Debug, Default)]
 pub(crate) struct Inline {
     resting: Option<Instant>,
+    busy: Busy,
 }
 
 impl Inline {
@@ -31,13 +34,19 @@ impl Inline {
             Err(job) => return Err(job),
         };
         let began = Instant::now();
-        if self.resting.is_some_and(|until| began < until) {
+        let rests = self.resting.is_some_and(|until| began < until);
+        if rests || self.busy.is_stuck(job.file(), began) {
             return Err(job);
         }
         let outcome = job.perform();
         let ended = Instant::now();
         self.resting = (ended - began > SLOW).then_some(ended + REST);
         Ok(outcome)
+    }
+
+    /// The files with operations under way that block.
+    pub(crate) const fn busy(&mut self) -> &mut Busy {
+        &mut self.busy
     }
 }
 
@@ -67,5 +76,15 @@ mod tests {
         assert!(inline.perform(write(4096, false)).is_err());
         inline.resting = Some(Instant::now());
         assert!(inline.perform(write(4096, false)).is_ok());
+    }
+    #[test]
+    fn nothing_is_written_in_place_to_a_file_that_is_stuck() {
+        let mut inline = Inline::default();
+        let job = write(4096, false);
+        let Some(long_ago) = Instant::now().checked_sub(Duration::from_secs(5)) else { return };
+        inline.busy().began(job.file(), long_ago);
+        let job = inline.perform(job).expect_err("a worker does it");
+        inline.busy().ended(job.file(), Instant::now());
+        assert!(inline.perform(job).is_ok());
     }
 }

@@ -10,6 +10,7 @@
 
 mod any;
 mod buffer;
+mod busy;
 mod error;
 mod file;
 mod gather;

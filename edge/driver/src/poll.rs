@@ -9,7 +9,7 @@ use crate::op::{Completion, Driver, DriverOptions, Op, Outcome, Token};
 use crate::signal::{Signal, Waker};
 use crate::sockets::{Sockets, Want};
 use crate::spin::Spin;
-use crate::workers::Workers;
+use crate::workers::{Task, Workers};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::io;
@@ -58,7 +58,10 @@ impl PollDriver {
     fn submit_job(&mut self, token: Token, job: Job) {
         match self.inline.perform(job) {
             Ok(outcome) => self.ready.push(Completion { token, outcome }),
-            Err(job) => self.workers.submit(token, job),
+            Err(job) => {
+                self.inline.busy().began(job.file(), Instant::now());
+                self.workers.submit(token, job);
+            }
         }
     }
 
@@ -66,7 +69,8 @@ impl PollDriver {
     fn harvest(&mut self, out: &mut Vec<Completion>) -> bool {
         let before = out.len();
         out.append(&mut self.ready);
-        self.workers.collect(out);
+        let busy = self.inline.busy();
+        self.workers.collect(out, |file| busy.ended(file, Instant::now()));
         let woken = self.signal.take_woken();
         if woken {
             let ended = self.waits.drain(..);

@@ -16,7 +16,7 @@ use crate::inline::Inline;
 use crate::op::{Completion, Driver, DriverOptions, Op, Outcome, Token};
 use crate::signal::{Signal, Waker};
 use crate::spin::Spin;
-use crate::workers::Workers;
+use crate::workers::{Task, Workers};
 use crate::{File, Socket};
 use io_uring::squeue::Entry;
 use io_uring::{opcode, types};
@@ -28,6 +28,8 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// Flushes of one file that the ring has at once. The rest goes to the workers, which keep to their own share.
+const FLUSHES_MAX: usize = 2;
 /// Marks of entries that are no operation of the shard's.
 const BELL: u64 = u64::MAX;
 const CANCEL: u64 = u64::MAX - 1;
@@ -89,7 +91,10 @@ impl RingDriver {
     fn submit_job(&mut self, token: Token, job: Job) {
         match self.inline.perform(job) {
             Ok(outcome) => self.ready.push(Completion { token, outcome }),
-            Err(job) => self.workers.submit(token, job),
+            Err(job) => {
+                self.inline.busy().began(job.file(), Instant::now());
+                self.workers.submit(token, job);
+            }
         }
     }
 
@@ -150,6 +155,9 @@ impl RingDriver {
     /// An operation ended: its slot is free, its outcome is handed out, the next on its socket begins.
     fn settle(&mut self, at: usize, outcome: Outcome, lane: Option<(i32, Way)>) {
         let token = self.slots[at].token;
+        if let Some(file) = self.slots[at].flushed.take() {
+            self.inline.busy().ended(file, Instant::now());
+        }
         self.free.push(at);
         self.ready.push(Completion { token, outcome });
         if let Some((number, way)) = lane
@@ -184,7 +192,8 @@ impl RingDriver {
             }
         }
         out.append(&mut self.ready);
-        self.workers.collect(out);
+        let busy = self.inline.busy();
+        self.workers.collect(out, |file| busy.ended(file, Instant::now()));
         let woken = self.signal.take_woken();
         if woken {
             let ended = self.waits.drain(..);
@@ -264,6 +273,18 @@ impl RingDriver {
         self.push(&opcode::AsyncCancel::new(at as u64).build().user_data(CANCEL));
     }
 
+    /// The kernel flushes on threads of its own, of which it has few for each ring: one file gets no more than a few of them.
+    fn submit_flush(&mut self, token: Token, file: File) {
+        let number = file.as_fd().as_raw_fd();
+        if self.inline.busy().count(number) >= FLUSHES_MAX {
+            return self.submit_job(token, Job::SyncData { file });
+        }
+        self.inline.busy().began(number, Instant::now());
+        let at = self.place(token, Work::SyncData { file });
+        self.slots[at].flushed = Some(number);
+        self.launch(at);
+    }
+
     /// Cached files answer some requests at once, and others on a thread.
     fn submit_read(&mut self, token: Token, file: File, op: (helio_units::Extent, crate::Buffer)) {
         let (extent, buffer) = op;
@@ -287,7 +308,7 @@ impl Driver for RingDriver {
                 let work = Work::Write { file, extent, pieces, sync, cursor, done: 0 };
                 self.submit_on_file(token, work);
             }
-            Op::SyncData { file } => self.submit_on_file(token, Work::SyncData { file }),
+            Op::SyncData { file } => self.submit_flush(token, file),
             Op::Punch { file, extent } => self.submit_job(token, Job::Punch { file, extent }),
             Op::Zero { file, extent } => self.submit_job(token, Job::Zero { file, extent }),
             Op::Map { file, extent } => self.submit_job(token, Job::Map { file, extent }),

@@ -1,67 +1,132 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The threads on which operations on files block.
+//!
+//! A file whose device ends nothing must not keep the others waiting:
+//! * At most half of the threads work for one file. Its other jobs wait.
+//! * A file for which no thread works gets one at once: if none is free, one is started. A thread beyond the fixed number takes
+//!   only jobs of such files, and ends when there are none. So there is at most one of them for each file.
 
 use crate::file::Job;
-use crate::op::{Completion, Token};
+use crate::op::{Completion, Outcome, Token};
 use crate::signal::Signal;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-/// A fixed set of threads, the queue before them and the list behind them.
-pub(crate) struct Workers {
-    desk: Arc<Desk>,
+/// What a thread does.
+pub(crate) trait Task: Send + 'static {
+    /// On which file.
+    fn file(&self) -> RawFd;
+    /// Does it.
+    fn perform(self) -> Outcome;
+}
+
+impl Task for Job {
+    fn file(&self) -> RawFd {
+        let (Self::Read { file, .. }
+        | Self::Write { file, .. }
+        | Self::SyncData { file }
+        | Self::Punch { file, .. }
+        | Self::Zero { file, .. }
+        | Self::Map { file, .. }) = self;
+        file.as_fd().as_raw_fd()
+    }
+
+    fn perform(self) -> Outcome {
+        Self::perform(self)
+    }
+}
+
+/// The threads, the queues before them and the list behind them.
+pub(crate) struct Workers<J: Task = Job> {
+    desk: Arc<Desk<J>>,
     threads: Vec<JoinHandle<()>>,
 }
 
-struct Desk {
-    todo: Mutex<Todo>,
+struct Desk<J> {
+    todo: Mutex<Todo<J>>,
     bell: Condvar,
-    done: Mutex<Vec<Completion>>,
+    done: Mutex<Vec<(RawFd, Completion)>>,
     /// Whether `done` holds anything, so that the reactor takes the lock only where it pays.
     any_done: AtomicBool,
     signal: Arc<Signal>,
 }
 
-struct Todo {
-    jobs: VecDeque<(Token, Job)>,
-    /// Threads that wait and have not been called.
+/// The jobs of one file.
+struct Queue<J> {
+    waiting: VecDeque<(Token, J)>,
+    /// Threads that work for it.
+    running: usize,
+}
+
+struct Todo<J> {
+    /// Files with jobs. The number of one is not used again meanwhile: its jobs hold the file.
+    files: BTreeMap<RawFd, Queue<J>>,
+    /// Files whose first job a thread may take, each once, in their turn.
+    turns: VecDeque<RawFd>,
+    /// The fixed number of threads.
+    count: usize,
+    /// Threads that there are, that work, and that wait and have not been called.
+    threads: usize,
+    busy: usize,
     idle: usize,
     closing: bool,
 }
 
-impl Workers {
+impl<J: Task> Workers<J> {
     /// Starts `count` threads (at least one). They inherit the caller's CPU affinity.
     pub(crate) fn start(count: usize, signal: &Arc<Signal>) -> io::Result<Self> {
+        let count = count.max(1);
         let desk = Arc::new(Desk {
-            todo: Mutex::new(Todo { jobs: VecDeque::new(), idle: 0, closing: false }),
+            todo: Mutex::new(Todo {
+                files: BTreeMap::new(),
+                turns: VecDeque::new(),
+                count,
+                threads: count,
+                busy: 0,
+                idle: 0,
+                closing: false,
+            }),
             bell: Condvar::new(),
             done: Mutex::default(),
             any_done: AtomicBool::new(false),
             signal: Arc::clone(signal),
         });
         let mut workers = Self { desk, threads: Vec::new() };
-        for index in 0..count.max(1) {
-            let desk = Arc::clone(&workers.desk);
-            let thread = thread::Builder::new().name(format!("helio-io-{index}"));
-            workers.threads.push(thread.spawn(move || desk.serve())?);
+        for _ in 0..count {
+            workers.spawn()?;
         }
         Ok(workers)
     }
 
+    fn spawn(&mut self) -> io::Result<()> {
+        let desk = Arc::clone(&self.desk);
+        let thread = thread::Builder::new().name(format!("helio-io-{}", self.threads.len()));
+        self.threads.push(thread.spawn(move || desk.serve())?);
+        Ok(())
+    }
+
     /// Queues a job and calls a thread where one is free: a busy one looks at the queue before it rests.
-    pub(crate) fn submit(&self, token: Token, job: Job) {
+    pub(crate) fn submit(&mut self, token: Token, job: J) {
         let mut todo = lock(&self.desk.todo);
-        todo.jobs.push_back((token, job));
+        let more = todo.put(token, job);
         let call = todo.idle > 0;
         if call {
             todo.idle -= 1;
         }
+        todo.threads += usize::from(more && !call);
         drop(todo);
         if call {
             self.desk.bell.notify_one();
+        } else if more {
+            self.threads.retain(|thread| !thread.is_finished());
+            if self.spawn().is_err() {
+                // The job waits for a thread that is free.
+                lock(&self.desk.todo).threads -= 1;
+            }
         }
     }
 
@@ -70,42 +135,100 @@ impl Workers {
         self.desk.any_done.load(SeqCst)
     }
 
-    /// Moves the completions of ended jobs to `out`.
-    pub(crate) fn collect(&self, out: &mut Vec<Completion>) {
+    /// Moves the completions of ended jobs to `out`, and tells on which files they were.
+    pub(crate) fn collect(&self, out: &mut Vec<Completion>, mut ended: impl FnMut(RawFd)) {
         if self.any_done() {
             let mut done = lock(&self.desk.done);
-            out.append(&mut done);
+            out.extend(done.drain(..).map(|(file, completion)| {
+                ended(file);
+                completion
+            }));
             self.desk.any_done.store(false, SeqCst);
         }
     }
 }
 
-impl Desk {
+impl<J: Task> Todo<J> {
+    /// Threads that may work for one file.
+    fn share(&self) -> usize {
+        (self.count / 2).max(1)
+    }
+
+    /// Queues a job. Returns whether no thread works for its file, and none was to be called for one.
+    fn put(&mut self, token: Token, job: J) -> bool {
+        let (file, share) = (job.file(), self.share());
+        let queue =
+            self.files.entry(file).or_insert(Queue { waiting: VecDeque::new(), running: 0 });
+        queue.waiting.push_back((token, job));
+        let first = queue.waiting.len() == 1;
+        if first && queue.running < share {
+            self.turns.push_back(file);
+        }
+        first && queue.running == 0
+    }
+
+    /// The next job that a thread may take.
+    fn take(&mut self) -> Option<(RawFd, Token, J)> {
+        let extra = self.busy >= self.count;
+        let share = self.share();
+        let fits = |file: &RawFd| self.files.get(file).is_some_and(|q| !extra || q.running == 0);
+        let at = self.turns.iter().position(fits)?;
+        let file = self.turns.remove(at)?;
+        let queue = self.files.get_mut(&file)?;
+        let (token, job) = queue.waiting.pop_front()?;
+        queue.running += 1;
+        self.busy += 1;
+        if !queue.waiting.is_empty() && queue.running < share {
+            self.turns.push_back(file);
+        }
+        Some((file, token, job))
+    }
+
+    /// A job on a file ended.
+    fn ended(&mut self, file: RawFd) {
+        self.busy -= 1;
+        let share = self.share();
+        let Some(queue) = self.files.get_mut(&file) else { return };
+        queue.running -= 1;
+        match queue.waiting.is_empty() {
+            true if queue.running == 0 => _ = self.files.remove(&file),
+            // It had its share.
+            false if queue.running + 1 == share => self.turns.push_back(file),
+            _ => {}
+        }
+    }
+}
+
+impl<J: Task> Desk<J> {
     fn serve(&self) {
         let mut todo = lock(&self.todo);
         while !todo.closing {
-            if let Some((token, job)) = todo.jobs.pop_front() {
+            if let Some((file, token, job)) = todo.take() {
                 drop(todo);
                 let outcome = job.perform();
-                self.finish(Completion { token, outcome });
+                self.finish(file, Completion { token, outcome });
                 todo = lock(&self.todo);
+                todo.ended(file);
+            } else if todo.threads > todo.count {
+                break;
             } else {
                 todo.idle += 1;
                 todo = self.bell.wait(todo).unwrap_or_else(PoisonError::into_inner);
             }
         }
+        todo.threads -= 1;
     }
 
-    fn finish(&self, completion: Completion) {
+    fn finish(&self, file: RawFd, completion: Completion) {
         let mut done = lock(&self.done);
-        done.push(completion);
+        done.push((file, completion));
         self.any_done.store(true, SeqCst);
         drop(done);
         self.signal.ring();
     }
 }
 
-impl Drop for Workers {
+impl<J: Task> Drop for Workers<J> {
     /// Waits for the jobs begun; those not begun are dropped.
     fn drop(&mut self) {
         lock(&self.desk.todo).closing = true;
@@ -120,4 +243,95 @@ impl Drop for Workers {
 /// No code under these locks panics halfway through a change, so a poisoned one is still right.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+    use std::time::Duration;
+
+    /// A job on a file that says that it began, and ends when the other end of its gate is dropped.
+    struct Gated {
+        file: RawFd,
+        began: SyncSender<RawFd>,
+        gate: Option<Receiver<()>>,
+    }
+
+    impl Task for Gated {
+        fn file(&self) -> RawFd {
+            self.file
+        }
+
+        fn perform(self) -> Outcome {
+            self.began.send(self.file).expect("the test listens");
+            if let Some(gate) = self.gate {
+                let _dropped = gate.recv();
+            }
+            Outcome::SyncData(Ok(()))
+        }
+    }
+
+    struct Stand {
+        workers: Workers<Gated>,
+        began: (SyncSender<RawFd>, Receiver<RawFd>),
+        tokens: u64,
+    }
+
+    impl Stand {
+        fn new(count: usize) -> Self {
+            let signal = Arc::new(Signal::new().expect("a descriptor"));
+            let workers = Workers::start(count, &signal).expect("threads");
+            Self { workers, began: sync_channel(100), tokens: 0 }
+        }
+
+        fn ask(&mut self, file: RawFd, gate: Option<Receiver<()>>) {
+            self.tokens += 1;
+            let job = Gated { file, began: self.began.0.clone(), gate };
+            self.workers.submit(Token(self.tokens), job);
+        }
+
+        /// A job that ends when what is returned is dropped.
+        fn hang(&mut self, file: RawFd) -> SyncSender<()> {
+            let (open, gate) = sync_channel(1);
+            self.ask(file, Some(gate));
+            open
+        }
+
+        /// The file of the next job that begins.
+        fn begins(&self) -> RawFd {
+            self.began.1.recv_timeout(Duration::from_secs(20)).expect("a job begins")
+        }
+    }
+
+    #[test]
+    fn a_file_that_ends_nothing_keeps_half_of_the_threads_and_no_other_file_waits() {
+        let mut stand = Stand::new(4);
+        let gates: Vec<_> = (0..20).map(|_| stand.hang(1)).collect();
+        assert_eq!([stand.begins(), stand.begins()], [1, 1]);
+        for _ in 0..50 {
+            stand.ask(2, None);
+            assert_eq!(stand.begins(), 2, "no third job of the first file began");
+        }
+        drop(gates);
+        let rest: Vec<_> = (0..18).map(|_| stand.begins()).collect();
+        assert_eq!(rest, [1; 18], "all of it ends once the file answers");
+    }
+
+    #[test]
+    fn however_many_files_end_nothing_another_one_gets_a_thread() {
+        let mut stand = Stand::new(2);
+        let gates: Vec<_> = (1..=6).flat_map(|n| [stand.hang(n), stand.hang(n)]).collect();
+        let mut began: Vec<_> = (0..6).map(|_| stand.begins()).collect();
+        began.sort_unstable();
+        assert_eq!(began, [1, 2, 3, 4, 5, 6], "each has one");
+        for _ in 0..50 {
+            stand.ask(7, None);
+            assert_eq!(stand.begins(), 7);
+        }
+        drop(gates);
+        let mut rest: Vec<_> = (0..6).map(|_| stand.begins()).collect();
+        rest.sort_unstable();
+        assert_eq!(rest, [1, 2, 3, 4, 5, 6]);
+    }
 }

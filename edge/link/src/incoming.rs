@@ -197,7 +197,7 @@ mod tests {
         let messages = vec![
             Message::Ping(Ping::default()),
             item(1, length),
-            Message::Pong { token: 1, flushing: false, short: false, metadata: 0 },
+            Message::Pong { token: 1, flushing: false, waits: false, short: false, metadata: 0 },
         ];
         let mut payload = pool.take(length as usize).expect("room");
         payload.iter_mut().enumerate().for_each(|(n, b)| *b = n as u8);

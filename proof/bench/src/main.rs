@@ -66,6 +66,7 @@ impl Node {
             queue: QueueConfig::default(),
             peer_timeout: Duration::from_secs(60),
             flush_limit: Duration::from_secs(60),
+            member_timeout: Duration::from_secs(120),
             autosync: true,
             granularity: helio_engine::REGION,
             hot_extents: helio_engine::HOT_EXTENTS,

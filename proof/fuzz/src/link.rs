@@ -81,7 +81,7 @@ fn written_again(said: &[Said], mut stream: &[u8]) {
 fn mend(mut stream: &mut [u8]) {
     let mut honest = Vec::new();
     frame::encode(
-        &Message::Pong { token: 0, flushing: false, short: false, metadata: 0 },
+        &Message::Pong { token: 0, flushing: false, waits: false, short: false, metadata: 0 },
         0,
         checksum,
         &mut honest,
@@ -211,7 +211,7 @@ pub(crate) fn messages() -> Vec<Message> {
             state: State::ALL.first().copied(),
             mode: Mode::ALL.last().copied(),
         }),
-        Message::Pong { token: 1, flushing: true, short: true, metadata: 9 },
+        Message::Pong { token: 1, flushing: true, waits: true, short: true, metadata: 9 },
         Message::Goodbye { parting: Parting::Stopping, text: "the daemon stops".into() },
         Message::PromoteRequest { generation, durable: Sequence(40) },
         Message::PromoteReply { granted: false, text: "this node is primary".into() },

@@ -75,6 +75,7 @@ impl Setting {
             Self::Timeouts => {
                 config.peer_timeout = span(dice, millis(800), millis(4000));
                 config.flush_limit = span(dice, millis(2000), millis(10_000));
+                config.member_timeout = span(dice, millis(100), millis(2000));
             }
             Self::Autosync => config.autosync = !config.autosync,
             Self::Resync => {

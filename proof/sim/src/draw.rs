@@ -91,6 +91,7 @@ impl Driver {
             Kind::Hook => Fault::Hook { side, refuses: dice.chance(1, 2) },
             Kind::Replace => Fault::Replace { side, tries: 0 },
             Kind::Unserved => Fault::Unserved(side),
+            Kind::SilentDisk => Fault::SilentDisk(side),
         }
     }
 }

@@ -6,8 +6,9 @@ use crate::driver::{Act, Driver};
 use crate::kinds::Kind;
 use crate::oracle::Oracle;
 use crate::scenario::{pick, span, weather};
+use crate::silence::gives_stores_up;
 use core::time::Duration;
-use helio_engine::{Command, OnError, StoreFault};
+use helio_engine::{Command, StoreFault};
 use helio_format::superblock::Superblock;
 use helio_twin::{Breakage, Cluster, Happening, Hook, Lie, MetadataFault, Side, StoreVerb};
 use helio_units::{Mode, Rate, Role};
@@ -119,6 +120,8 @@ pub(crate) enum Fault {
     },
     /// A group fails, and its daemon goes on without it.
     Unserved(Side),
+    /// A disk ends nothing for a while.
+    SilentDisk(Side),
 }
 
 /// How the serving node's process is paused.
@@ -205,6 +208,7 @@ impl Fault {
             Self::Blocks(_) => (Kind::Blocks, "blocks-change"),
             Self::Replace { .. } => (Kind::Replace, "disk-replaced-leading"),
             Self::Unserved(_) => (Kind::Unserved, "unserved"),
+            Self::SilentDisk(_) => (Kind::SilentDisk, "disk-silent"),
         }
     }
 
@@ -234,7 +238,7 @@ impl Fault {
             | Self::Lie { .. }
             | Self::Overlap(_) => false,
             // Counted once the process noticed, or the peer.
-            Self::Pause(_) | Self::Unserved(_) => false,
+            Self::Pause(_) | Self::Unserved(_) | Self::SilentDisk(_) => false,
             _ => true,
         }
     }
@@ -349,6 +353,7 @@ impl Driver {
             Fault::Forks { side, left } => self.fork_often(side, left, cluster, oracle),
             Fault::Replace { side, tries } => self.replace(side, tries, cluster, oracle),
             Fault::Unserved(side) => self.unserve(side, cluster),
+            Fault::SilentDisk(side) => self.silence_disk(side, cluster, oracle),
             _ => self.meddle(fault, cluster, oracle),
         }
     }
@@ -591,6 +596,15 @@ impl Driver {
                 let fault = Fault::Usurp { power: self.dice.chance(1, 3) };
                 self.shortly(fault, Duration::from_millis(10), cluster);
             }
+            // The only moment at which a peer can take the place of a disk.
+            Happening::Noted { side, words }
+                if words.contains("-> replicating")
+                    && cluster.node(*side).serves()
+                    && gives_stores_up(cluster)
+                    && self.dice.chance(1, 8) =>
+            {
+                self.shortly(Fault::SilentDisk(*side), Duration::from_millis(20), cluster);
+            }
             // Items wait for room, and who takes over goes back to the kept image.
             Happening::Noted { words, .. }
                 if words.contains("no space to preserve") && self.dice.chance(5, 6) =>
@@ -656,11 +670,6 @@ impl Driver {
         cluster.kill(side, power);
         self.later(cluster, Act::Start(side));
     }
-}
-
-/// Whether a store that fails is given up for the peer's.
-fn gives_stores_up(cluster: &Cluster) -> bool {
-    Side::BOTH.iter().any(|side| cluster.node(*side).config.on_error == OnError::ServeFromPeer)
 }
 
 /// Whether a node's image is not whole because it gave it up for its peer's.

@@ -106,12 +106,14 @@ pub enum Kind {
     Hook,
     /// A group fails, and its daemon goes on without it.
     Unserved,
+    /// A disk ends nothing that it is asked for.
+    SilentDisk,
 }
 
 /// Kind, name, how likely in parts of the sum, and the faults it brings.
 type Row = (Kind, &'static str, u32, &'static [&'static str]);
 
-const KINDS: [Row; 40] = [
+const KINDS: [Row; 41] = [
     (Kind::Weather, "weather", 8, &["weather"]),
     (Kind::Silence, "silence", 12, &["silence"]),
     (Kind::OneWay, "one-way", 8, &["one-way"]),
@@ -205,6 +207,12 @@ const KINDS: [Row; 40] = [
     ),
     (Kind::Hook, "hook", 4, &["hook-delays", "hook-refuses"]),
     (Kind::Unserved, "unserved", 6, &["unserved", "unserved-ends-check"]),
+    (
+        Kind::SilentDisk,
+        "silent-disk",
+        10,
+        &["disk-silent", "silent-disk-given-up", "late-operations-end"],
+    ),
 ];
 
 /// How likely a kind is that is asked for by name and has no odds of its own yet.

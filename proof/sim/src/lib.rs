@@ -27,6 +27,7 @@ mod run;
 mod scenario;
 mod seed;
 mod shrink;
+mod silence;
 mod suspect;
 mod tamper;
 mod telling;

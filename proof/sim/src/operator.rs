@@ -149,7 +149,8 @@ impl Driver {
                 let text = &fault.what;
                 let continues = fault.hint.contains("the resync then continues");
                 let awaited = text.contains("another disk") || text.contains("suspect");
-                continues || (awaited && !unrecorded)
+                let silent = text.contains("is silent: an operation");
+                continues || ((awaited || silent) && !unrecorded)
             };
             let mended = status.fault.as_ref().is_some_and(|fault| !waits(fault));
             let restarts = mended && (!leading || unrecorded);

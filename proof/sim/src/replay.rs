@@ -213,6 +213,7 @@ mod tests {
             queue: QueueConfig::default(),
             peer_timeout: Duration::from_secs(2),
             flush_limit: Duration::from_secs(10),
+            member_timeout: Duration::from_secs(120),
             autosync: true,
             granularity: helio_engine::REGION,
             resync: helio_engine::ResyncConfig::default(),

@@ -25,6 +25,13 @@ const MENDED_WITHIN: Duration = Duration::from_secs(300);
 /// No story is this long unless an engine spins.
 const STEPS_MAX: u64 = 2_000_000;
 
+/// What a node says of a disk that does not respond, and what the coverage report calls it.
+const OF_SILENCE: [(&str, &str); 3] = [
+    ("is silent: an operation", "disk-silent"),
+    ("the disk does not respond; the volume is served", "silent-disk-given-up"),
+    ("every operation on the disk of volume", "late-operations-end"),
+];
+
 /// What happened in one story, in numbers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
@@ -337,6 +344,11 @@ impl Stage<'_> {
                         self.driver.pause_noticed(*side);
                     }
                     self.driver.coverage.heard(words);
+                    for (part, label) in OF_SILENCE {
+                        if words.contains(part) {
+                            self.driver.coverage.struck(label);
+                        }
+                    }
                     if self.cluster.node(side.other()).is_unserved()
                         && words.starts_with("the daemon on ")
                     {

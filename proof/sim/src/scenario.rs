@@ -109,6 +109,7 @@ impl Scenario {
             queue,
             peer_timeout: span(&mut dice, millis(800), millis(4000)),
             flush_limit: span(&mut dice, millis(2000), millis(10_000)),
+            member_timeout: span(&mut dice.split("member"), millis(100), millis(2000)),
             autosync: dice.chance(5, 6),
             granularity,
             hot_extents: pick(&mut dice, &[2, 3, 4, 508, 2032]),

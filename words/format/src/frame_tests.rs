@@ -35,7 +35,13 @@ proptest! {
 
 #[test]
 fn another_version_is_named_and_not_called_corruption() {
-    let mut bytes = framed(&Message::Pong { token: 1, flushing: false, short: false, metadata: 0 });
+    let mut bytes = framed(&Message::Pong {
+        token: 1,
+        flushing: false,
+        waits: false,
+        short: false,
+        metadata: 0,
+    });
     bytes[4] = 9;
     let crc = slow_crc32c(&bytes[..28]).to_le_bytes();
     bytes[28..32].copy_from_slice(&crc);
@@ -44,7 +50,13 @@ fn another_version_is_named_and_not_called_corruption() {
 
 #[test]
 fn a_checksum_of_no_payload_is_a_stray_one() {
-    let mut bytes = framed(&Message::Pong { token: 1, flushing: false, short: false, metadata: 0 });
+    let mut bytes = framed(&Message::Pong {
+        token: 1,
+        flushing: false,
+        waits: false,
+        short: false,
+        metadata: 0,
+    });
     bytes[20] = 1;
     let crc = slow_crc32c(&bytes[..28]).to_le_bytes();
     bytes[28..32].copy_from_slice(&crc);
@@ -53,8 +65,8 @@ fn a_checksum_of_no_payload_is_a_stray_one() {
 
 /// Any change of these bytes is a change of the protocol: count [`VERSION`] up and write the new ones here.
 #[test]
-fn the_golden_frame_of_version_six() {
-    assert_eq!(VERSION, 6);
+fn the_golden_frames_of_version_seven() {
+    assert_eq!(VERSION, 7);
     let item = Item {
         sequence: Sequence(0x0102),
         after: Sequence(0x0101),
@@ -71,7 +83,15 @@ fn the_golden_frame_of_version_six() {
     let hex: alloc::string::String = out.iter().map(|b| alloc::format!("{b:02x}")).collect();
     assert_eq!(
         hex,
-        "484c47310600030024000000000200009cdc116bddccbbaa0000000079b109f9\
+        "484c47310700030024000000000200009cdc116bddccbbaa00000000f7734643\
          020100000000000001010000000000000101030000100000000000000002000000000000"
+    );
+    let pong = Message::Pong { token: 5, flushing: false, waits: true, short: false, metadata: 9 };
+    let hex: alloc::string::String =
+        framed(&pong).iter().map(|b| alloc::format!("{b:02x}")).collect();
+    assert_eq!(
+        hex,
+        "484c47310700060013000000000000009cffcc230000000000000000f616f48c\
+         05000000000000000001000900000000000000"
     );
 }

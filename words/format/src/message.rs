@@ -13,7 +13,7 @@
 //! | 3 item | sequence u64, after u64, kind u8, flags u8, volume u16, offset u64, length u64 (36 bytes; payload follows for writes and verifies) |
 //! | 4 ack | stream u32, received u64, completed u64, durable u64, ranges u8, (first u64, last u64) each |
 //! | 5 ping | token u64, accepted u64, completed u64, metadata sequence u64, backlog bytes u64, backlog items u64, backlog age in milliseconds u64, hurry flag, state u8 and mode u8 (0 from a secondary, else 1 + index in the vocabulary's list) |
-//! | 6 pong | token u64, flushing flag, short flag, metadata sequence u64 |
+//! | 6 pong | token u64, flushing flag, waits flag, short flag, metadata sequence u64 |
 //! | 7 goodbye | reason u8, text (u16 length, UTF-8, at most 512 bytes) |
 //! | 8 promote request | generation u64 u64, durable u64 |
 //! | 9 promote reply | granted flag, text |
@@ -362,12 +362,14 @@ pub enum Message {
     Ack(Ack),
     /// Are you there.
     Ping(Ping),
-    /// Yes; `flushing` asks for patience.
+    /// Yes; `flushing` and `waits` ask for patience.
     Pong {
         /// The ping's.
         token: u64,
         /// A flush of the store is under way.
         flushing: bool,
+        /// The store waits: a disk has not completed an operation for a while.
+        waits: bool,
         /// Hot extents run short until the primary tells how far it is.
         short: bool,
         /// The sender's metadata count.
@@ -494,9 +496,10 @@ impl Message {
                 w.u8(code_of(&State::ALL, ping.state));
                 w.u8(code_of(&Mode::ALL, ping.mode));
             }
-            Self::Pong { token, flushing, short, metadata } => {
+            Self::Pong { token, flushing, waits, short, metadata } => {
                 w.u64(*token);
                 w.flag(*flushing);
+                w.flag(*waits);
                 w.flag(*short);
                 w.u64(*metadata);
             }
@@ -565,6 +568,7 @@ impl Message {
             6 => Self::Pong {
                 token: r.u64()?,
                 flushing: r.flag()?,
+                waits: r.flag()?,
                 short: r.flag()?,
                 metadata: r.count()?,
             },

@@ -164,6 +164,11 @@ fn lease() -> impl Strategy<Value = Lease> {
     })
 }
 
+fn any_pong([token, metadata]: [u64; 2]) -> Message {
+    let says = |n| token % n == 0;
+    Message::Pong { token, flushing: says(2), waits: says(5), short: says(3), metadata }
+}
+
 pub(crate) fn any_message() -> impl Strategy<Value = Message> {
     let start = (lineage(), counts::<2>(), any::<[bool; 2]>()).prop_map(
         |(lineage, [from, to_copy], [consistent, keep])| {
@@ -212,12 +217,7 @@ pub(crate) fn any_message() -> impl Strategy<Value = Message> {
             state: State::ALL.get((n[1] % 8) as usize).copied(),
             mode: Mode::ALL.get((n[2] % 5) as usize).copied()
         })),
-        counts::<2>().prop_map(|[token, metadata]| Message::Pong {
-            token,
-            flushing: token % 2 == 0,
-            short: token % 3 == 0,
-            metadata
-        }),
+        counts::<2>().prop_map(any_pong),
         copying().prop_map(Message::Copying),
         roles().prop_map(Message::Roles),
         lease().prop_map(Message::Lease),
@@ -288,7 +288,13 @@ fn a_long_text_is_cut_at_a_character() {
 #[test]
 fn a_count_that_a_record_could_not_go_on_from_is_refused() {
     let ping = |metadata| Message::Ping(Ping { metadata, ..Ping::default() });
-    let pong = |metadata| Message::Pong { token: 1, flushing: false, short: false, metadata };
+    let pong = |metadata| Message::Pong {
+        token: 1,
+        flushing: false,
+        waits: false,
+        short: false,
+        metadata,
+    };
     let start = |number| {
         let lineage = Lineage::default().fork(Generation { number, tag: 1 }, Sequence(1));
         let (from, to_copy, stream) = (Sequence(1), 0, 1);

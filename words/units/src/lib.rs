@@ -22,4 +22,4 @@ pub use place::{
 pub use shell::shell_word;
 pub use size::{Bandwidth, Bytes, Items, Rate, SECTOR};
 pub use time::{Moment, WallTime};
-pub use vocabulary::{Mode, Role, State, Verdict};
+pub use vocabulary::{MemberState, Mode, Role, State, Verdict};

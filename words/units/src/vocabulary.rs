@@ -131,6 +131,43 @@ impl fmt::Display for State {
     }
 }
 
+/// How the disk of a volume responds on one node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MemberState {
+    /// It completes operations.
+    #[default]
+    Responds,
+    /// An operation has not completed for a while: the peer is patient.
+    Waits,
+    /// An operation has not completed within the member timeout.
+    Silent,
+    /// The peer serves in its place, and operations on it have not completed: until then it is not used again.
+    GivenUp,
+}
+
+impl MemberState {
+    /// Every state.
+    pub const ALL: [Self; 4] = [Self::Responds, Self::Waits, Self::Silent, Self::GivenUp];
+
+    /// The word in status and logs.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Responds => "responds",
+            Self::Waits => "waits",
+            Self::Silent => "silent",
+            Self::GivenUp => "given-up",
+        }
+    }
+}
+
+impl fmt::Display for MemberState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.word())
+    }
+}
+
 /// Whether the data of a group is protected, in one word. The order is from the worst to the best.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -210,6 +210,7 @@ fn restart(name: &str, old: &GroupConfig, new: &GroupConfig, lines: &mut Vec<Str
         queue_source: _,
         peer_timeout: _,
         flush_limit,
+        member_timeout,
         autosync: _,
         granularity,
         hot_extents,
@@ -223,6 +224,7 @@ fn restart(name: &str, old: &GroupConfig, new: &GroupConfig, lines: &mut Vec<Str
     } = new;
     changed(old.nodes != *nodes, "nodes");
     changed(old.flush_limit != *flush_limit, "flush-limit");
+    changed(old.member_timeout != *member_timeout, "member-timeout");
     changed(old.granularity != *granularity, "granularity");
     changed(old.hot_extents != *hot_extents, "hot-extents");
     changed(old.safe_copy_dir != *safe_copy_dir, "safe-copy-dir");

@@ -20,6 +20,11 @@ use toml::de::DeTable;
 const PEER_TIMEOUT: Duration = Duration::from_secs(6);
 /// The second limit of a group that names none: what a full drive cache takes to drain.
 const FLUSH_LIMIT: Duration = Duration::from_secs(60);
+/// The member timeout of a group that names none: OpenVMS's SHADOW_MBR_TMO. A kernel repeats a command that failed for
+/// two minutes or so before it reports an error, and a disk that does that is not silent.
+const MEMBER_TIMEOUT: Duration = Duration::from_secs(120);
+/// Below this, a disk that corrects an error or starts its motor would count as silent.
+const SHORTEST_MEMBER_TIMEOUT: Duration = Duration::from_secs(1);
 /// Below this, an ordinary pause of the scheduler would count as a lost peer.
 const SHORTEST_TIMEOUT: Duration = Duration::from_millis(100);
 /// A ceiling of the copier below a region in ten seconds is a mistake.
@@ -33,6 +38,7 @@ const GROUP_KEYS: &[&str] = &[
     "queue",
     "peer-timeout",
     "flush-limit",
+    "member-timeout",
     "hold",
     "autosync",
     "on-error",
@@ -92,6 +98,7 @@ fn group(
     let mode = mode(table)?;
     let (queue, queue_source) = queue(table)?;
     let (peer_timeout, flush_limit) = timeouts(table)?;
+    let member_timeout = member_timeout(table)?;
     let hold = super::hold::read(table)?;
     let autosync = table.flag("autosync")?.unwrap_or(true);
     let on_error = super::on_error::read(table)?;
@@ -125,6 +132,7 @@ fn group(
         queue_source,
         peer_timeout,
         flush_limit,
+        member_timeout,
         hold,
         autosync,
         on_error,
@@ -208,6 +216,18 @@ fn timeouts(table: &Table<'_>) -> Result<(Duration, Duration), ConfigError> {
         }
         Some(limit) => Ok((peer, limit.value)),
         None => Ok((peer, FLUSH_LIMIT.max(peer))),
+    }
+}
+
+fn member_timeout(table: &Table<'_>) -> Result<Duration, ConfigError> {
+    match table.span("member-timeout")? {
+        Some(short) if short.value < SHORTEST_MEMBER_TIMEOUT => {
+            let message = format!("`member-timeout` {:?} is too short", short.value);
+            let hint = format!("use at least {SHORTEST_MEMBER_TIMEOUT:?}");
+            Err(table.refuse(short.at, message, hint))
+        }
+        Some(timeout) => Ok(timeout.value),
+        None => Ok(MEMBER_TIMEOUT),
     }
 }
 

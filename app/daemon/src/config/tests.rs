@@ -53,7 +53,7 @@ const CASES: &[Case] = &[
     (
         ("mode = \"async\"", "mood = \"async\""),
         "helio.toml:8:1: group db: unknown key `mood`",
-        "known here: nodes, mode, queue, peer-timeout, flush-limit, hold, autosync, on-error, granularity, hot-extents, resync, safe-copy, safe-copy-dir, link, hooks, volume",
+        "known here: nodes, mode, queue, peer-timeout, flush-limit, member-timeout, hold, autosync, on-error, granularity, hot-extents, resync, safe-copy, safe-copy-dir, link, hooks, volume",
     ),
     (
         ("mode = \"async\"", "mode = \"superasync\""),
@@ -241,6 +241,11 @@ const CASES: &[Case] = &[
         "use at least 100ms",
     ),
     (
+        ("mode = \"async\"", "member-timeout = \"900ms\""),
+        "helio.toml:8:18: group db: `member-timeout` 900ms is too short",
+        "use at least 1s",
+    ),
+    (
         ("mode = \"async\"", "flush-limit = \"2s\""),
         "helio.toml:8:15: group db: `flush-limit` 2s is less than peer-timeout 6s",
         "make it at least the peer timeout, which it extends",
@@ -365,8 +370,8 @@ fn the_example_in_the_docs_reads_and_shows_the_defaults() {
     assert_eq!((shown.mode, shown.queue), (default.mode, default.queue));
     assert_eq!(shown.queue_source, QueueSource::Auto);
     assert_eq!(
-        (shown.peer_timeout, shown.flush_limit),
-        (default.peer_timeout, default.flush_limit)
+        (shown.peer_timeout, shown.flush_limit, shown.member_timeout),
+        (default.peer_timeout, default.flush_limit, default.member_timeout)
     );
     assert_eq!(shown.autosync, default.autosync);
     let (shown, default) = (&shown.volumes["data"], &default.volumes["data"]);

@@ -29,6 +29,7 @@ pub(crate) fn group(
         name: volume.name.clone(),
         size_bytes: volume.size,
         member: volume.path.clone(),
+        member_state: status.members[usize::from(n)],
         io: if volume.buffered { Io::Buffered } else { Io::Direct },
         sparse: volume.sparse,
         dirty_bytes: status.marked[usize::from(n)].min(volume.size),

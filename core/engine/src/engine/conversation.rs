@@ -8,7 +8,7 @@
 //! ```
 //! The link is up before the recovery table is asked: a refusal is told on it.
 //! A peer is lost when none of its cursors moved for T while something sent is unacknowledged; while it says that
-//! it is flushing, for the flush limit instead. A long item on its way adds the time it may take. With nothing outstanding, hearing nothing for T is loss (rule 8).
+//! it is flushing, or that its store waits, for the flush limit instead. A long item on its way adds the time it may take. With nothing outstanding, hearing nothing for T is loss (rule 8).
 
 use crate::effect::Effect;
 use crate::engine::Engine;
@@ -117,8 +117,8 @@ impl Engine {
             },
             Message::Start(start) if up => self.peer_start(start),
             Message::Ping(ping) if up => return self.peer_ping(ping),
-            Message::Pong { token, flushing, short, metadata } if up => {
-                self.peer_pong(token, flushing, short);
+            Message::Pong { token, flushing, waits, short, metadata } if up => {
+                self.peer_pong(token, flushing || waits, short);
                 self.record.keeping_mut().ages_mut().hear(metadata);
                 return;
             }
@@ -217,12 +217,13 @@ impl Engine {
         let flushing = self.standing.follower().is_some_and(Follower::is_flushing);
         let short = !self.standing.leads() && self.local.hot().is_short();
         let metadata = self.record.keeping_mut().ages_mut().tell();
-        self.turn.send(Message::Pong { token: ping.token, flushing, short, metadata });
+        let (token, waits) = (ping.token, self.local.waits());
+        self.turn.send(Message::Pong { token, flushing, waits, short, metadata });
     }
 
-    fn peer_pong(&mut self, token: u64, flushing: bool, short: bool) {
+    fn peer_pong(&mut self, token: u64, busy: bool, short: bool) {
         let now = self.turn.now();
-        let proven = self.peer.session_mut().pong(token, flushing, short, now);
+        let proven = self.peer.session_mut().pong(token, busy, short, now);
         // What the peer said of itself is how it is now: this node may become primary by it.
         if let Some(peer) = self.peer.session().peer().filter(|_| proven) {
             let serving = peer.serving;

@@ -47,6 +47,8 @@ struct Desk {
     unwritable: bool,
     /// Nothing is read from the peer.
     paused: bool,
+    /// Payloads that the engine let go.
+    released: Vec<PayloadId>,
 }
 
 impl Desk {
@@ -68,6 +70,7 @@ impl Desk {
             hooks: 0,
             unwritable: false,
             paused: false,
+            released: Vec::new(),
         }
     }
 
@@ -110,6 +113,7 @@ impl Desk {
                 Effect::Keep(keep) => self.keeps.push_back(keep),
                 Effect::AskHook => self.hooks += 1,
                 Effect::PauseReceiving(paused) => self.paused = paused,
+                Effect::Release(payload) => self.released.push(payload),
                 _ => {}
             }
         }
@@ -298,6 +302,7 @@ fn config() -> Config {
         queue: QueueConfig::default(),
         peer_timeout: Duration::from_secs(6),
         flush_limit: Duration::from_secs(60),
+        member_timeout: Duration::from_secs(120),
         autosync: true,
         granularity: REGION,
         hot_extents: HOT_EXTENTS,
@@ -391,16 +396,6 @@ fn follower(lineage: Lineage, consistent: bool) -> Desk {
     // What an earlier process wrote is flushed first.
     desk.store_all();
     desk
-}
-
-#[test]
-fn a_stream_that_begins_where_no_line_does_ends_the_connection() {
-    for from in [0, 1 << 62, 1 << 63, u64::MAX] {
-        let mut desk = Desk::new(config());
-        desk.meet(Hello { serving: true, role: Role::Primary, ..hello(generation(1), true) });
-        desk.hear(Message::Start(start(generation(1), from, true)));
-        assert!(desk.accuses(), "item {from}");
-    }
 }
 
 #[test]
@@ -675,6 +670,7 @@ mod replace;
 mod reports;
 mod roles;
 mod seed;
+mod silence;
 mod streams;
 mod survey;
 mod suspect;

@@ -19,7 +19,7 @@ use alloc::format;
 use helio_format::message::Item;
 use helio_plant::{Plant, planted};
 use helio_stack::StoreFault;
-use helio_units::{Extent, VolumeIndex};
+use helio_units::{Extent, MemberState, VolumeIndex};
 
 impl Primary {
     /// An operation on a disk failed. Returns whether the peer's copy is served in its place from now on.
@@ -55,9 +55,21 @@ impl Primary {
                 self.own.failed(volume, fault);
             }
             Meaning::Shown => self.own.failed_dirty(volume, fault, turn),
-            Meaning::Told | Meaning::WaitsForSpace | Meaning::Stopped { .. } => {}
+            Meaning::Told | Meaning::Waits | Meaning::WaitsForSpace | Meaning::Stopped { .. } => {}
         }
         false
+    }
+
+    /// Disks that do not complete their operations are given up if the peer can serve in their place.
+    pub(crate) fn silence_step(&mut self, local: &mut Local, turn: &mut Turn) {
+        for volume in turn.config().indices() {
+            if local.member_state(volume) == MemberState::Silent
+                && self.store_failed(volume, Failed::Silence, StoreFault::Silent, local, turn)
+            {
+                local.give_up_member(volume, turn);
+            }
+        }
+        self.queue.hold_late(turn.late_bytes());
     }
 
     /// The copier could not read.

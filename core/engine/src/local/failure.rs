@@ -7,9 +7,10 @@
 //! | a read of the copier | shown | shown | told |
 //! | a write, zero or discard | given up (`serve-from-peer`); shown (`pass`) | shown | waits for space, or stopped |
 //! | a flush, or any operation with FUA | given up, whatever the policy | suspect | stopped, and suspect |
+//! | nothing, but a disk is silent | given up (`serve-from-peer`), and suspect; waits (`pass`) | waits | waits |
 //!
 //! On a primary, what was never issued to the disk says nothing of it: it is shown. A disk that was given up before fails no more: the
-//! peer serves. Whether the peer can serve is asked of the primary (`lead/lack/lose.rs`), since it depends on the stream.
+//! peer serves. A silent disk is suspect once it was given up: what ends the silence is often a reset, which empties its cache. Whether the peer can serve is asked of the primary (`lead/lack/lose.rs`), since it depends on the stream.
 
 use helio_format::message::{Item, ItemKind};
 use helio_plant::{Plant, planted};
@@ -26,6 +27,8 @@ pub(crate) enum Failed {
     Change,
     /// A flush, or an operation with FUA.
     Flush,
+    /// Nothing yet: operations do not end (`silence.rs`).
+    Silence,
 }
 
 impl Failed {
@@ -71,6 +74,8 @@ pub(crate) enum Meaning {
     GivenUp { suspect: bool },
     /// Earlier writes may be missing from the copy, and the peer cannot serve in its place.
     Suspect,
+    /// Operations wait until the disk ends them.
+    Waits,
     /// Items wait until the disk has space again.
     WaitsForSpace,
     /// Nothing is applied to the disk any more. `suspect`: a flush failed.
@@ -80,8 +85,9 @@ pub(crate) enum Meaning {
 /// The table.
 pub(crate) fn meaning(facts: Facts) -> Meaning {
     let Facts { failed, fault, side, issued } = facts;
-    let suspect = failed == Failed::Flush && issued;
+    let suspect = matches!(failed, Failed::Flush | Failed::Silence) && issued;
     match (side, failed) {
+        (Side::Secondary | Side::Alone, Failed::Silence) => Meaning::Waits,
         (Side::Secondary, Failed::Read | Failed::CopierRead) => Meaning::Told,
         (Side::Secondary, Failed::Change) if fault == StoreFault::NoSpace => Meaning::WaitsForSpace,
         (Side::Secondary, _) => Meaning::Stopped { suspect: failed == Failed::Flush },
@@ -101,7 +107,8 @@ mod tests {
 
     fn every() -> impl Iterator<Item = Facts> {
         let sides = [Side::Served, Side::Servable, Side::Alone, Side::Secondary];
-        let kinds = [Failed::Read, Failed::CopierRead, Failed::Change, Failed::Flush];
+        let kinds =
+            [Failed::Read, Failed::CopierRead, Failed::Change, Failed::Flush, Failed::Silence];
         let faults = [StoreFault::Io, StoreFault::NoSpace, StoreFault::Short, StoreFault::Other(5)];
         sides.into_iter().flat_map(move |side| {
             kinds.into_iter().flat_map(move |failed| {
@@ -127,8 +134,8 @@ mod tests {
     }
 
     #[test]
-    fn only_a_failed_flush_makes_a_copy_suspect() {
-        for facts in every().filter(|f| f.failed != Failed::Flush) {
+    fn only_a_failed_flush_and_silence_make_a_copy_suspect() {
+        for facts in every().filter(|f| !matches!(f.failed, Failed::Flush | Failed::Silence)) {
             let suspect = matches!(
                 meaning(facts),
                 Meaning::Suspect
@@ -141,8 +148,21 @@ mod tests {
     }
 
     #[test]
+    fn a_silent_disk_is_given_up_where_the_peer_can_serve_and_waited_for_otherwise() {
+        for facts in every().filter(|f| f.failed == Failed::Silence && f.issued) {
+            let expected = match facts.side {
+                Side::Served => Meaning::Served { suspect: true },
+                Side::Servable => Meaning::GivenUp { suspect: true },
+                Side::Alone | Side::Secondary => Meaning::Waits,
+            };
+            assert_eq!(meaning(facts), expected, "{facts:?}");
+        }
+    }
+
+    #[test]
     fn what_was_never_issued_gives_no_disk_up() {
-        for facts in every().filter(|f| !f.issued && f.side != Side::Secondary) {
+        let silent = |f: &Facts| f.failed == Failed::Silence;
+        for facts in every().filter(|f| !f.issued && f.side != Side::Secondary && !silent(f)) {
             let what = meaning(facts);
             assert!(
                 matches!(what, Meaning::Shown | Meaning::Served { suspect: false }),
@@ -155,7 +175,8 @@ mod tests {
     fn a_secondary_never_goes_on_over_what_it_could_not_write() {
         for facts in every().filter(|f| f.side == Side::Secondary) {
             let changes = matches!(facts.failed, Failed::Change | Failed::Flush);
-            assert_eq!(meaning(facts) != Meaning::Told, changes, "{facts:?}");
+            let told = matches!(meaning(facts), Meaning::Told | Meaning::Waits);
+            assert_eq!(!told, changes, "{facts:?}");
             let waits = facts.failed == Failed::Change && facts.fault == StoreFault::NoSpace;
             assert_eq!(meaning(facts) == Meaning::WaitsForSpace, waits, "{facts:?}");
         }

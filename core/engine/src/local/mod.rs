@@ -8,6 +8,7 @@ pub(crate) mod health;
 mod layered;
 pub(crate) mod members;
 pub(crate) mod replace;
+mod silence;
 pub(crate) mod store;
 pub(crate) mod suspect;
 
@@ -24,6 +25,7 @@ use helio_units::VolumeIndex;
 use layered::Layered;
 use members::Members;
 use replace::Replacing;
+use silence::Silence;
 use store::UnderWay;
 use suspect::Suspect;
 
@@ -51,6 +53,8 @@ pub(crate) struct Local {
     blocks: Blocks,
     /// What the volumes lie on.
     members: Members,
+    /// Which of these disks complete their operations.
+    silence: Silence,
     /// A secondary's disk that is being replaced.
     replacing: Option<Replacing>,
 }
@@ -79,6 +83,7 @@ impl Local {
             suspect,
             blocks,
             members,
+            silence: Silence::new(config.volumes.len()),
             replacing: None,
         }
     }

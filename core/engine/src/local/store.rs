@@ -8,10 +8,11 @@ use crate::event::StoreOutcome;
 use crate::local::{Local, Metadata};
 use crate::purpose::{FollowerIo, Purpose};
 use crate::turn::Turn;
+use core::time::Duration;
 use helio_bitmap::{Change, Parked};
 use helio_plant::{Plant, planted};
 use helio_stack::StoreOp;
-use helio_units::{Extent, IoId, VolumeIndex};
+use helio_units::{Extent, IoId, Moment, Payload, VolumeIndex};
 
 /// An operation on the store that was asked for and has not ended.
 #[derive(Clone, Copy, Debug)]
@@ -19,13 +20,75 @@ pub(super) struct UnderWay {
     purpose: Purpose,
     volume: VolumeIndex,
     what: What,
+    stage: Stage,
     /// Its number among the flushes, once it was issued.
     flush: Option<u64>,
+    /// What it writes.
+    payload: Option<Payload>,
+}
+
+/// How far an operation is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// It waits for its extents, or passes the layers.
+    Waiting,
+    /// The disk has it since then.
+    Issued(Moment),
+    /// The disk ended it, and others hold it (`flushes.rs`).
+    Ended,
+    /// The disk has it and was given up: it fails for who asked for it.
+    GivenUp,
+    /// The same, and that is done: only its end on the disk is still to come (`silence.rs`).
+    Late,
 }
 
 impl UnderWay {
     pub(super) const fn new(purpose: Purpose, volume: VolumeIndex, what: What) -> Self {
-        Self { purpose, volume, what, flush: None }
+        Self { purpose, volume, what, stage: Stage::Waiting, flush: None, payload: None }
+    }
+
+    const fn writing(self, payload: Option<Payload>) -> Self {
+        Self { payload, ..self }
+    }
+
+    pub(super) const fn volume(&self) -> VolumeIndex {
+        self.volume
+    }
+
+    pub(super) const fn stage(&self) -> Stage {
+        self.stage
+    }
+
+    pub(super) const fn flush(&self) -> Option<u64> {
+        self.flush
+    }
+
+    /// So much of the time since it was issued does not count.
+    pub(super) fn grow_younger(&mut self, by: Duration, now: Moment) {
+        if let Stage::Issued(at) = &mut self.stage {
+            *at = (*at + by).min(now);
+        }
+    }
+
+    /// Whether the disk may still do it.
+    pub(super) fn may_change_it(&self) -> bool {
+        self.stage != Stage::Late || !planted(Plant::LateForgotten)
+    }
+
+    /// Its disk is given up. Returns the payload that the disk may still read.
+    pub(super) const fn give_up(&mut self) -> Option<Payload> {
+        self.stage = Stage::GivenUp;
+        self.payload
+    }
+
+    /// It failed for who asked for it, and is late from now on. What it changes stays hot.
+    fn late(self) -> Self {
+        let what = match self.what {
+            What::Changes(extent) => What::Changes(extent),
+            What::Flushes(_) | What::Looks | What::Passes { .. } => What::Looks,
+        };
+        let purpose = Purpose::Late(self.payload.map(|payload| payload.id));
+        Self { purpose, what, stage: Stage::Late, flush: None, ..self }
     }
 }
 
@@ -78,7 +141,7 @@ impl Local {
             StoreOp::Flush => What::Flushes(self.hot.flush_begins(volume)),
             _ => What::Looks,
         };
-        let io = self.begin(UnderWay::new(purpose, volume, what));
+        let io = self.begin(UnderWay::new(purpose, volume, what).writing(op.payload()));
         if let What::Changes(extent) = what
             && !self.hot.enter(volume, extent, purpose.item())
             && !planted(Plant::CoverAfterIssue)
@@ -112,7 +175,7 @@ impl Local {
             return self.pass_layers((volume, StoreOp::Read { extent }), read_as, purpose, turn);
         }
         let io = self.begin(UnderWay::new(purpose, volume, What::Looks));
-        turn.push(Effect::Store { io, volume, op: StoreOp::Read { extent }, read_as });
+        self.hand(io, volume, StoreOp::Read { extent }, read_as, turn);
     }
 
     /// Names an operation.
@@ -125,14 +188,28 @@ impl Local {
         IoId(u64::from(slot))
     }
 
-    /// Hands an operation to the store.
+    /// Issues an operation whose extents are hot.
     pub(crate) fn issue(&mut self, io: IoId, volume: VolumeIndex, op: StoreOp, turn: &mut Turn) {
-        if op.is_flush()
-            && let Some(under_way) = &mut self.ios[io.0 as usize]
-        {
-            under_way.flush = Some(self.flushes.begin(volume));
+        self.hand(io, volume, op, ReadAs::Bytes, turn);
+    }
+
+    /// Hands an operation to the disk, unless that was given up.
+    fn hand(
+        &mut self,
+        io: IoId,
+        volume: VolumeIndex,
+        op: StoreOp,
+        read_as: ReadAs,
+        turn: &mut Turn,
+    ) {
+        if !self.silence.admits(io, volume, turn) {
+            return;
         }
-        turn.push(Effect::Store { io, volume, op, read_as: ReadAs::Bytes });
+        if let Some(under_way) = &mut self.ios[io.0 as usize] {
+            under_way.stage = Stage::Issued(turn.now());
+            under_way.flush = op.is_flush().then(|| self.flushes.begin(volume));
+        }
+        turn.push(Effect::Store { io, volume, op, read_as });
     }
 
     /// The store reports the end of an operation. Returns it, unless it is a flush: those come from [`Self::next_ended`], in
@@ -143,20 +220,22 @@ impl Local {
         io: IoId,
         outcome: StoreOutcome,
     ) -> Option<(IoId, StoreOutcome)> {
-        let under_way = self.ios.get(io.0 as usize).and_then(Option::as_ref);
-        match under_way.and_then(|under_way| Some((under_way.volume, under_way.flush?))) {
-            Some(flush) => {
-                self.flushes.end(flush, io, outcome);
-                None
-            }
-            None => Some((io, outcome)),
-        }
+        let under_way = self.ios.get_mut(io.0 as usize).and_then(Option::as_mut);
+        let Some((under_way, flush)) =
+            under_way.and_then(|under_way| under_way.flush.map(|flush| (under_way, flush)))
+        else {
+            return Some((io, outcome));
+        };
+        under_way.stage = Stage::Ended;
+        self.flushes.end((under_way.volume, flush), io, outcome);
+        None
     }
 
-    /// The next flush that has ended, or operation that a layer ended.
+    /// The next flush that has ended, or operation that a layer ended, or that failed because its disk was given up.
     #[inline]
     pub(crate) fn next_ended(&mut self) -> Option<(IoId, StoreOutcome)> {
-        self.flushes.next_ended().or_else(|| self.layered.next_ended())
+        let next = self.flushes.next_ended().or_else(|| self.layered.next_ended());
+        next.or_else(|| self.silence.next_failed())
     }
 
     /// Asks the ledger for what the hot extents want, and returns what that was.
@@ -175,18 +254,24 @@ impl Local {
         }
     }
 
-    /// Why the operation that just ended was asked for. Each ends exactly once.
+    /// Why the operation that just ended was asked for. Each ends exactly once, and once more on its disk if that was given up.
     pub(crate) fn finish_io(&mut self, io: IoId, ok: bool) -> Purpose {
         let slot = io.0 as usize;
         let Some(under_way) = self.ios.get_mut(slot).and_then(Option::take) else {
             panic!("store operation {} ended twice or never began", io.0);
         };
-        self.free.push(slot as u32);
-        let UnderWay { purpose, volume, what, flush } = under_way;
+        let UnderWay { purpose, volume, what, flush, stage, .. } = under_way;
+        if stage == Stage::GivenUp {
+            self.ios[slot] = Some(under_way.late());
+        } else {
+            self.free.push(slot as u32);
+        }
         if !ok && flush.is_some() {
             self.hot.distrust_flushes(volume);
         }
         match what {
+            // What is late may still change it.
+            What::Changes(_) if stage == Stage::GivenUp => {}
             What::Changes(extent) => self.hot.leave(volume, extent),
             What::Flushes(number) => self.hot.flush_ended(volume, number, ok),
             What::Looks => {}
@@ -217,9 +302,10 @@ impl Local {
         self.ios.iter().flatten().any(|io| changes(&io))
     }
 
-    /// Whether anything is under way on the store of that volume, or of any.
+    /// Whether anything is under way on the store of that volume, or of any. What is late counts: it may still change the disk.
     pub(crate) fn works_on(&self, volume: Option<VolumeIndex>) -> bool {
-        self.ios.iter().flatten().any(|io| volume.is_none_or(|volume| io.volume == volume))
+        let on = |io: &UnderWay| volume.is_none_or(|volume| io.volume == volume);
+        self.ios.iter().flatten().any(|io| on(io) && io.may_change_it())
     }
 
     /// Whether work of a primary's own is under way, or of a follower's.

@@ -9,14 +9,15 @@ use helio_units::{Moment, State};
 /// A follower short of hot extents hears this often how far the primary is.
 const TELLS_SHORT_EVERY: Duration = Duration::from_millis(5);
 
-/// What the peer's last pong said of its flushes, and what a ping asked for since.
+/// What the peer's last pong said of its store, and what a ping asked for since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Flush {
+enum Store {
     Idle,
-    Running,
-    /// A ping asked the peer to flush at once. `running`: as its last pong said before.
+    /// It flushes, or waits for a disk that does not complete an operation.
+    Busy,
+    /// A ping asked the peer to flush at once. `busy`: as its last pong said before.
     Asked {
-        running: bool,
+        busy: bool,
     },
 }
 
@@ -30,7 +31,7 @@ pub(crate) struct Heartbeat {
     last_heard: Option<Moment>,
     /// When a cursor of the peer moved last, or nothing was outstanding.
     progress_at: Moment,
-    flush: Flush,
+    store: Store,
     next_ping: Moment,
     /// The number of pings so far: the token of the last one.
     pings: u64,
@@ -49,7 +50,7 @@ impl Heartbeat {
             began: now,
             last_heard: None,
             progress_at: now,
-            flush: Flush::Idle,
+            store: Store::Idle,
             next_ping: Moment::NEVER,
             pings: 0,
             ping_sent: None,
@@ -77,7 +78,7 @@ impl Heartbeat {
     pub(crate) const fn disconnected(&mut self) {
         self.next_ping = Moment::NEVER;
         self.ping_sent = None;
-        self.flush = Flush::Idle;
+        self.store = Store::Idle;
     }
 
     pub(crate) const fn heard(&mut self, now: Moment) {
@@ -106,7 +107,7 @@ impl Heartbeat {
 
     /// No ping asked the peer to flush at once since its last pong.
     pub(crate) const fn may_hurry(&self) -> bool {
-        !matches!(self.flush, Flush::Asked { .. })
+        !matches!(self.store, Store::Asked { .. })
     }
 
     /// A ping is sent. Returns its token.
@@ -121,18 +122,18 @@ impl Heartbeat {
         self.ping_sent.get_or_insert((self.pings, now));
         self.next_ping = now + every;
         if hurry {
-            self.flush = Flush::Asked { running: self.is_flushing() };
+            self.store = Store::Asked { busy: self.is_busy() };
         }
         self.told_state = state;
         self.pings
     }
 
-    /// A pong came. Returns whether it answers the oldest ping without an answer.
-    pub(crate) fn pong(&mut self, token: u64, flushing: bool, short: bool, now: Moment) -> bool {
+    /// A pong came. `busy`: the peer's store flushes or waits. Returns whether it answers the oldest ping without an answer.
+    pub(crate) fn pong(&mut self, token: u64, busy: bool, short: bool, now: Moment) -> bool {
         if short {
             self.ping_by(now + TELLS_SHORT_EVERY);
         }
-        self.flush = if flushing { Flush::Running } else { Flush::Idle };
+        self.store = if busy { Store::Busy } else { Store::Idle };
         let Some((_, at)) = self.ping_sent.take_if(|(expected, _)| *expected == token) else {
             return false;
         };
@@ -159,8 +160,8 @@ impl Heartbeat {
         self.next_ping
     }
 
-    const fn is_flushing(&self) -> bool {
-        matches!(self.flush, Flush::Running | Flush::Asked { running: true })
+    const fn is_busy(&self) -> bool {
+        matches!(self.store, Store::Busy | Store::Asked { busy: true })
     }
 
     /// Since when the peer makes no progress. `outstanding`: the time that an item on its way may take, if something sent
@@ -173,7 +174,7 @@ impl Heartbeat {
 
     /// When the peer counts as lost.
     pub(crate) fn lost_at(&self, outstanding: Option<Duration>, config: &Config) -> Moment {
-        let patience = if outstanding.is_some() && self.is_flushing() {
+        let patience = if outstanding.is_some() && self.is_busy() {
             config.flush_limit.max(config.peer_timeout)
         } else {
             config.peer_timeout

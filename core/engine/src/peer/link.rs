@@ -265,9 +265,10 @@ impl Session {
         self.heartbeat.ping_anew(now);
     }
 
-    /// A pong came. Returns whether it is the first one that proves what the peer's hello says.
-    pub(crate) fn pong(&mut self, token: u64, flushing: bool, short: bool, now: Moment) -> bool {
-        let answers = self.heartbeat.pong(token, flushing, short, now);
+    /// A pong came. `busy`: the peer's store flushes or waits. Returns whether it is the first one that proves what the peer's
+    /// hello says.
+    pub(crate) fn pong(&mut self, token: u64, busy: bool, short: bool, now: Moment) -> bool {
+        let answers = self.heartbeat.pong(token, busy, short, now);
         let open = self.meeting_mut().filter(|meeting| answers && !meeting.proof.is_answered());
         open.map(|meeting| meeting.proof = meeting.proof.with(true)).is_some()
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What failed on a node and was not repaired, and what an operator does about it, for the status of both nodes.
 
+use crate::config::OnError;
 use crate::lead::Primary;
 use crate::refusal::Refusal;
 use crate::role::{Following, Stage};
@@ -8,7 +9,7 @@ use crate::show::view::View;
 use alloc::format;
 use alloc::string::String;
 use helio_stack::StoreFault;
-use helio_units::VolumeIndex;
+use helio_units::{MemberState, VolumeIndex};
 
 /// Something that failed. Both texts name nodes, since both nodes show them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,6 +30,9 @@ impl<'a> View<'a> {
         }
         if metadata && self.is_lacking() {
             return self.metadata_fault();
+        }
+        if let Some(silent) = self.silent_fault() {
+            return Some(silent);
         }
         if let Some(what) = self.accepting_text() {
             return Some(Fault { what, hint: String::from("nothing; wait until all is written") });
@@ -61,7 +65,8 @@ impl<'a> View<'a> {
         let lost = self.standing.primary().is_some_and(|primary| primary.lost().is_some());
         // A suspect copy that is rebuilt is no fault any more.
         let suspect = self.local.suspect().any() && !self.is_lacking();
-        let store = self.local.metadata_failed() || self.local.pool_failed() || suspect;
+        let silent = self.local.first_silent().is_some();
+        let store = self.local.metadata_failed() || self.local.pool_failed() || suspect || silent;
         store || accepts || lost || self.failed().is_some() || self.local.members().are_foreign()
     }
 
@@ -79,8 +84,14 @@ impl<'a> View<'a> {
         let lost = self.standing.primary()?.lost()?;
         let (config, volume) = (self.turn.config(), self.turn.config().name_of(lost));
         let (group, peer, node) = (&config.group, &config.peer, self.node());
+        let state = self.local.member_state(lost);
         // A disk that only failed a flush is written again as it is.
-        let hint = if self.local.suspect().is(lost) {
+        let hint = if state == MemberState::GivenUp {
+            format!(
+                "check the disk and the path to it on {node}; it is not used before every operation on it has completed, \
+                 and `helio resync {group}` on {node} rewrites it from {peer} then"
+            )
+        } else if self.local.suspect().is(lost) {
             format!(
                 "`helio resync {group}` on {node} rewrites the disk from {peer}; or `helio member replace {group}/{volume}` on {node}"
             )
@@ -89,7 +100,33 @@ impl<'a> View<'a> {
                 "repair or exchange the disk on {node}, then `helio member replace {group}/{volume}` on {node}"
             )
         };
-        let what = format!("the disk of volume {volume} failed; served from {peer}");
+        let failed = if state == MemberState::GivenUp { "is silent" } else { "failed" };
+        let what = format!("the disk of volume {volume} {failed}; served from {peer}");
+        Some(Fault { what, hint })
+    }
+
+    /// A member that is in use and does not complete its operations.
+    fn silent_fault(&self) -> Option<Fault> {
+        let silent = self.local.first_silent()?;
+        let (config, node) = (self.turn.config(), self.node());
+        let (volume, peer) = (config.name_of(silent), &config.peer);
+        let what = format!(
+            "the disk of volume {volume} is silent: an operation has not completed within {:?}",
+            config.member_timeout
+        );
+        let check = format!("check the disk and the path to it on {node}");
+        let hint = if !self.standing.leads() {
+            format!("{check}; applying continues when the disk completes its operations")
+        } else if config.on_error == OnError::ServeFromPeer {
+            format!(
+                "{check}; requests wait until the disk completes its operations, or {peer} is in sync and serves the volume"
+            )
+        } else {
+            format!(
+                "{check}; requests wait until the disk completes its operations; with `on-error = \"serve-from-peer\"` a peer \
+                 that is in sync serves the volume instead"
+            )
+        };
         Some(Fault { what, hint })
     }
 

@@ -264,7 +264,8 @@ mod tests {
         let (consistent, keep, whole, to_copy, stream) = (true, false, false, 0, 1);
         let from = Sequence(9);
         let start = Start { lineage, from, consistent, keep, whole, to_copy, stream };
-        let told = Message::Pong { token: 5, flushing: true, short: false, metadata: 0 };
+        let told =
+            Message::Pong { token: 5, flushing: true, waits: false, short: false, metadata: 0 };
         let messages = [
             (Message::Start(start), ("peer-start", 9, 1)),
             (told, ("peer-pong", 5, 1)),

@@ -17,7 +17,8 @@ use alloc::vec::Vec;
 use core::time::Duration;
 use helio_plant::{Plant, planted};
 use helio_units::{
-    Bytes, Generation, Items, Mode, Moment, Rate, Role, Sequence, State, Verdict, VolumeIndex,
+    Bytes, Generation, Items, MemberState, Mode, Moment, Rate, Role, Sequence, State, Verdict,
+    VolumeIndex,
 };
 
 /// A snapshot for people and programs.
@@ -62,6 +63,8 @@ pub struct Status {
     pub sync: Option<SyncStatus>,
     /// Marked bytes per volume, by whole regions; zero on a secondary.
     pub marked: Vec<Bytes>,
+    /// How the disk of each volume responds.
+    pub members: Vec<MemberState>,
     /// What failed on this node.
     pub fault: Option<Fault>,
     /// What failed on the peer, as it reported last.
@@ -271,8 +274,21 @@ impl View<'_> {
         }
     }
 
-    /// Why the state is what it is.
+    /// Why the state is what it is, and what stands still.
     pub(crate) fn reason(&self) -> String {
+        let why = self.why();
+        match self.local.first_silent() {
+            Some(silent) => {
+                format!(
+                    "{why}; the disk of volume {} is silent",
+                    self.turn.config().name_of(silent)
+                )
+            }
+            None => why,
+        }
+    }
+
+    fn why(&self) -> String {
         let peer = &self.turn.config().peer;
         let waits = self.standing.leads() && self.state() != State::Replicating;
         if let Some(text) = self.permit.text(self.turn.config(), self.turn.now()).filter(|_| waits)
@@ -422,6 +438,7 @@ impl View<'_> {
             marked: volumes
                 .map(|v| primary.map_or(Bytes::ZERO, |p| p.marks().differing_bytes(v)))
                 .collect(),
+            members: self.turn.config().indices().map(|v| self.local.member_state(v)).collect(),
             fault: self.fault(),
             peer_fault: self.peer_fault(),
             paused: self.is_paused() || self.peer.session().report().is_some_and(|r| r.paused),

@@ -78,6 +78,8 @@ pub(crate) struct Queue {
     chosen_by: Option<(Duration, Rate)>,
     bytes: Bytes,
     items: Items,
+    /// Payload of items that left it, which operations on a disk that was given up may still read.
+    late: Bytes,
     /// What it may hold, in percent of its bound, to let something in: less from when it was full.
     mark_percent: u64,
     waiting: VecDeque<(Part, Moment)>,
@@ -92,6 +94,7 @@ impl Queue {
             chosen_by: None,
             bytes: Bytes::ZERO,
             items: Items(0),
+            late: Bytes::ZERO,
             mark_percent: 100,
             waiting: VecDeque::new(),
             figures: Figures::new(Bytes::ZERO, Items(0), 0, now),
@@ -117,9 +120,14 @@ impl Queue {
         }
     }
 
-    /// What is in it.
+    /// What is in it, with the payload that late operations hold.
     pub(crate) fn held(&self) -> (Bytes, Items) {
-        (self.bytes, self.items)
+        (self.bytes + self.late, self.items)
+    }
+
+    /// Late operations hold so much payload of items that left it. It counts against the bound.
+    pub(crate) const fn hold_late(&mut self, late: Bytes) {
+        self.late = late;
     }
 
     /// The bound, where it comes from, and the round trip and the rate that a measured one was chosen by.
@@ -141,10 +149,13 @@ impl Queue {
         let percent = self.mark_percent;
         // 100 is the usual value, and costs no division.
         let mark = |n: u64| if percent == 100 { n } else { n * percent / 100 };
-        let full = self.bytes.0 > mark(self.bound.0)
-            || self.items.0 > mark(self.config.items.0)
-            || self.items.0 > 0
-                && (self.bytes + cost > self.bound || self.items.0 + 1 > self.config.items.0);
+        let bytes = self.bytes + self.late;
+        // An item is always admitted alone, so late payload cannot stop the queue for ever.
+        let full = self.items.0 > 0
+            && (bytes.0 > mark(self.bound.0)
+                || self.items.0 > mark(self.config.items.0)
+                || bytes + cost > self.bound
+                || self.items.0 + 1 > self.config.items.0);
         self.mark_percent = if full { LOW_MARK_PERCENT } else { 100 };
         !full
     }
@@ -152,7 +163,7 @@ impl Queue {
     /// Whether the copier may add that much: it leaves half of the queue to the application, and always may have
     /// one region.
     pub(crate) fn admits_copy(&self, cost: Bytes, in_flight: Bytes) -> bool {
-        in_flight == Bytes::ZERO || (self.bytes + cost).0 <= self.bound.0 / 2
+        in_flight == Bytes::ZERO || (self.bytes + self.late + cost).0 <= self.bound.0 / 2
     }
 
     /// The most the copier takes up at once: a part of its half, so that the parts of the way overlap.

@@ -43,6 +43,8 @@ pub(super) enum Next {
 pub(super) struct Slot {
     pub(super) token: Token,
     pub(super) work: Option<Work>,
+    /// The file that it flushes.
+    pub(super) flushed: Option<RawFd>,
     /// Its socket was cancelled: nothing more of it goes to the kernel.
     pub(super) unwanted: bool,
     vectors: Vec<libc::iovec>,
@@ -56,7 +58,14 @@ impl Slot {
     pub(super) fn empty() -> Self {
         // SAFETY: a msghdr is pointers and integers, for which all zeroes is a value.
         let header = Box::new(unsafe { std::mem::zeroed() });
-        Self { token: Token(0), work: None, unwanted: false, vectors: Vec::new(), header }
+        Self {
+            token: Token(0),
+            work: None,
+            flushed: None,
+            unwanted: false,
+            vectors: Vec::new(),
+            header,
+        }
     }
 
     /// The socket and direction whose next operation waits for this one; none for files.

@@ -462,6 +462,7 @@ fn config(volumes: Vec<Bytes>, dice: &mut Dice) -> Config {
         },
         peer_timeout: Duration::from_millis(1500 + dice.below(4000)),
         flush_limit: Duration::from_secs(5),
+        member_timeout: Duration::from_secs(120),
         autosync: dice.chance(3, 4),
         granularity: Bytes::kib(64),
         hot_extents: HOT_EXTENTS,

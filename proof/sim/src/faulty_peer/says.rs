@@ -204,8 +204,9 @@ impl Peer {
         };
         desk.hear(&Message::Ping(ping))?;
         let (flushing, short) = (dice.chance(1, 4), dice.chance(1, 8));
+        let waits = dice.chance(1, 8);
         let token = dice.below(20);
-        desk.hear(&Message::Pong { token, flushing, short, metadata: dice.below(1000) })?;
+        desk.hear(&Message::Pong { token, flushing, waits, short, metadata: dice.below(1000) })?;
         Ok(())
     }
 

@@ -396,7 +396,9 @@ const fn fault(failure: Failure) -> Fault {
         Failure::Denied(Denial::QueueFull | Denial::Store(StoreFault::NoSpace)) => Fault::NoSpace,
         Failure::Denied(
             Denial::NotPrimary
-            | Denial::Store(StoreFault::Io | StoreFault::Short | StoreFault::Other(_)),
+            | Denial::Store(
+                StoreFault::Io | StoreFault::Short | StoreFault::Silent | StoreFault::Other(_),
+            ),
         )
         | Failure::ReadOnly
         | Failure::Inconsistent => Fault::Io,

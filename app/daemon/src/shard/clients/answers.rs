@@ -95,7 +95,7 @@ const fn code(failure: Failure) -> ErrorCode {
             ErrorCode::NoSpace
         }
         Failure::Denied(Denial::Store(
-            StoreFault::Io | StoreFault::Short | StoreFault::Other(_),
+            StoreFault::Io | StoreFault::Short | StoreFault::Silent | StoreFault::Other(_),
         ))
         | Failure::Inconsistent => ErrorCode::Io,
         Failure::ReadOnly => ErrorCode::Permission,

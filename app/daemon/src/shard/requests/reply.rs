@@ -45,6 +45,9 @@ impl Failure {
             Self::Denied(Denial::Store(
                 StoreFault::Io | StoreFault::Short | StoreFault::Other(_),
             )) => "the local disk failed",
+            Self::Denied(Denial::Store(StoreFault::Silent)) => {
+                "the local disk does not complete its operations"
+            }
             Self::ReadOnly => "the export is read-only",
             Self::Inconsistent => "the copy on this node is inconsistent during the resync",
         }

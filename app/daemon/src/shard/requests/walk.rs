@@ -192,6 +192,7 @@ fn config(side: Side) -> Config {
         on_error: helio_engine::OnError::Pass,
         hook_before_sync: false,
         hold: Duration::ZERO,
+        member_timeout: Duration::from_secs(120),
     }
 }
 

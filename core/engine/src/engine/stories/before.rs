@@ -109,6 +109,7 @@ impl Desk {
             queue: QueueConfig::default(),
             peer_timeout: Duration::from_secs(6),
             flush_limit: Duration::from_secs(60),
+            member_timeout: Duration::from_secs(120),
             autosync: true,
             granularity: crate::config::REGION,
             hot_extents: crate::config::HOT_EXTENTS,

@@ -20,7 +20,7 @@ fn a_quiet_connection_is_tried_four_times_in_a_peer_timeout_and_at_least_once_a_
 fn before_the_hello_any_other_message_ends_the_connection() {
     for early in [
         Message::Ping(Ping::default()),
-        Message::Pong { token: 0, flushing: false, short: false, metadata: 0 },
+        Message::Pong { token: 0, flushing: false, waits: false, short: false, metadata: 0 },
         Message::Start(start(generation(1), 1, true)),
         item(1),
         ack_of(1, 0, 0),

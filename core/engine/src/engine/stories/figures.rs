@@ -18,7 +18,13 @@ fn pings(desk: &Desk) -> Vec<u64> {
 fn answer_pings(desk: &mut Desk, later: Duration) {
     desk.now = desk.now + later;
     for token in pings(desk) {
-        desk.hear(Message::Pong { token, flushing: false, short: false, metadata: 0 });
+        desk.hear(Message::Pong {
+            token,
+            flushing: false,
+            waits: false,
+            short: false,
+            metadata: 0,
+        });
     }
 }
 

@@ -310,7 +310,7 @@ fn a_suspect_primary_that_restarted_waits_until_its_peer_is_promoted() {
     let (record, peer) = (desk.engine.record.superblock().clone(), level_peer(&desk, 4));
     let mut desk = restarted(record);
     desk.meet(peer);
-    desk.hear(Message::Pong { token: 1, flushing: false, short: false, metadata: 1 });
+    desk.hear(Message::Pong { token: 1, flushing: false, waits: false, short: false, metadata: 1 });
     assert!(!desk.engine.view().is_primary(), "it does not go on");
     assert!(desk.engine.view().status(desk.now).reason.contains("suspect"));
     let Some(Message::Hello(ours)) = desk.said.iter().find(|m| matches!(m, Message::Hello(_)))

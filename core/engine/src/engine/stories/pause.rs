@@ -30,7 +30,13 @@ impl Desk {
 
     fn pong(&mut self) {
         let token = self.last_ping().token;
-        self.hear(Message::Pong { token, flushing: false, short: false, metadata: 1 });
+        self.hear(Message::Pong {
+            token,
+            flushing: false,
+            waits: false,
+            short: false,
+            metadata: 1,
+        });
     }
 
     /// An async primary without its peer: every answer is given without it.
@@ -104,7 +110,8 @@ fn after_a_pause_a_peer_that_still_follows_says_so_in_answer_to_a_ping() {
     assert_eq!(desk.answers, [(1, true)], "the ping was sent since");
     desk.pause();
     desk.write(2);
-    let pong = Message::Pong { token: old, flushing: false, short: false, metadata: 1 };
+    let pong =
+        Message::Pong { token: old, flushing: false, waits: false, short: false, metadata: 1 };
     desk.tell_together([Event::Message(pong)]);
     desk.store_all();
     assert_eq!(desk.answers, [(1, true)], "that ping was sent before");
@@ -195,7 +202,7 @@ fn a_reversal_is_recorded_behind_answers_that_are_held_back() {
     let token = desk.last_ping().token;
     desk.settle_pages();
     assert!(desk.saves.is_empty(), "nothing is recorded before it is sent");
-    desk.hear(Message::Pong { token, flushing: false, short: false, metadata: 1 });
+    desk.hear(Message::Pong { token, flushing: false, waits: false, short: false, metadata: 1 });
     assert_eq!(desk.answers.len(), answered + 1);
     desk.settle_pages();
     assert!(!desk.saves.is_empty(), "and then the reversal is");

@@ -50,7 +50,7 @@ fn what_was_written_while_only_the_bitmap_is_kept_counts_as_lag_by_whole_regions
     desk.now = desk.now + Duration::from_secs(3);
     assert!(desk.lag().oldest >= Duration::from_secs(3), "as old as the first of them");
     desk.now = desk.now + Duration::from_secs(1);
-    desk.hear(Message::Pong { token: 0, flushing: false, short: false, metadata: 1 });
+    desk.hear(Message::Pong { token: 0, flushing: false, waits: false, short: false, metadata: 1 });
     let told = desk.reported();
     assert_eq!(told.backlog_bytes, REGION.0 * 2, "and the peer is told so");
     assert!(told.backlog_age >= 3000, "{told:?}");

@@ -102,7 +102,7 @@ fn a_node_whose_metadata_fails_does_not_go_on_as_primary_by_its_peers_word() {
         }
         desk.meet(hello(generation(1), true));
         let (flushing, short, metadata) = (false, false, 2);
-        desk.hear(Message::Pong { token: 1, flushing, short, metadata });
+        desk.hear(Message::Pong { token: 1, flushing, waits: false, short, metadata });
         let promotes = desk.engine.view().standing() == "promoting";
         assert_eq!((promotes, desk.saves.len()), (ok, usize::from(ok)));
         assert_eq!(desk.engine.view().is_link_down(), ok, "the connection is kept while it waits");

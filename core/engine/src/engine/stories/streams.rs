@@ -143,3 +143,13 @@ fn what_the_peer_has_durable_is_not_marked_although_an_earlier_write_has_not_end
     desk.store_all();
     assert!(!desk.engine.view().is_marked(VolumeIndex(0), 0));
 }
+
+#[test]
+fn a_stream_that_begins_where_no_line_does_ends_the_connection() {
+    for from in [0, 1 << 62, 1 << 63, u64::MAX] {
+        let mut desk = Desk::new(config());
+        desk.meet(Hello { serving: true, role: Role::Primary, ..hello(generation(1), true) });
+        desk.hear(Message::Start(start(generation(1), from, true)));
+        assert!(desk.accuses(), "item {from}");
+    }
+}

@@ -80,7 +80,7 @@ fn what_a_peer_answered_before_it_was_invited_proves_nothing_of_what_it_did_then
     assert!(invited < asked, "it is asked again behind the invitation");
     for token in pings(&desk).iter().rev().skip(1) {
         let (flushing, short) = (false, false);
-        desk.hear(Message::Pong { token: *token, flushing, short, metadata: 0 });
+        desk.hear(Message::Pong { token: *token, flushing, waits: false, short, metadata: 0 });
         assert_eq!(last_refusal(&desk), None, "it may take over yet");
     }
     answer_ping(&mut desk);
@@ -269,7 +269,7 @@ pub(super) fn answer_ping(desk: &mut Desk) {
         _ => None,
     };
     let token = desk.said.iter().rev().find_map(token).expect("it is pinged");
-    desk.hear(Message::Pong { token, flushing: false, short: false, metadata: 0 });
+    desk.hear(Message::Pong { token, flushing: false, waits: false, short: false, metadata: 0 });
 }
 
 #[test]

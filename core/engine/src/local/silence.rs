@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Disks that do not complete their operations (rule 11). One state per volume, [`Voice`]:
+//!
+//! ```text
+//!   responds ──an operation is old──> waits ──it is as old as the member timeout──> silent ──the peer serves──> given up
+//!    ^  ^  ^                            │                                             │                            │
+//!    │  │  └── no operation is old ─────┘        every operation from before it ended ┘   every operation ended    │
+//!    │  └────────────────────────────────────────────────────────────────────────────┘                             │
+//!    └─────────────────────────────────────────────────────────────────────────────────────────────────────────────┘
+//! ```
+//! * *Waits*: a pong says so, and the peer is patient for the flush limit. *Silent*: it is shown as a fault.
+//! * *Given up* (`failure.rs` decides it): every operation on the disk fails for who asked for it, and is *late* from then on.
+//!   A late operation holds its name, its extents in the hot table, and its payload until the disk ends it; how it ends changes
+//!   nothing. What is asked for meanwhile fails and never reaches the disk.
+//!
+//! Time in which this process stood still does not count: a look that comes late makes every operation younger by that.
+
+use crate::config::Config;
+use crate::event::StoreOutcome;
+use crate::local::Local;
+use crate::local::store::Stage;
+use crate::turn::Turn;
+use alloc::collections::VecDeque;
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::time::Duration;
+use helio_stack::StoreFault;
+use helio_units::{IoId, MemberState, Moment, VolumeIndex};
+
+/// How an operation ends that the disk did not.
+const SILENT: StoreOutcome = StoreOutcome::Failed(StoreFault::Silent);
+
+/// See the drawing above.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Voice {
+    Responds,
+    Waits,
+    /// Since that look: operations from before it have not ended.
+    Silent {
+        noticed: Moment,
+    },
+    GivenUp,
+}
+
+/// From which age of an operation on a disk waits, and from which it is silent.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    waits: Duration,
+    silent: Duration,
+}
+
+impl Limits {
+    /// A disk waits from an eighth of the member timeout on, or of the peer timeout if that is shorter: a pong tells it long
+    /// before the peer counts this node as lost.
+    fn of(config: &Config) -> Self {
+        let silent = config.member_timeout;
+        Self { waits: silent.min(config.peer_timeout) / 8, silent }
+    }
+}
+
+/// What is under way on a disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct UnderWay {
+    /// When the first of its operations was issued that has not ended and is not late.
+    oldest: Option<Moment>,
+    /// How many are late.
+    late: u32,
+}
+
+impl Voice {
+    /// Every transition but the one to *given up*.
+    fn then(self, found: UnderWay, now: Moment, limits: Limits) -> Self {
+        let is_old = |limit| found.oldest.is_some_and(|at| now >= at + limit);
+        match self {
+            Self::GivenUp if found.late > 0 => self,
+            Self::Silent { noticed } if found.oldest.is_some_and(|at| at <= noticed) => self,
+            _ if is_old(limits.silent) => Self::Silent { noticed: now },
+            _ if is_old(limits.waits) => Self::Waits,
+            _ => Self::Responds,
+        }
+    }
+}
+
+/// The disks of the group's volumes.
+#[derive(Clone, Debug)]
+pub(super) struct Silence {
+    voices: Vec<Voice>,
+    /// When to look again: soon while anything is under way.
+    look_at: Moment,
+    /// Operations on a disk that was given up, which fail.
+    failed: VecDeque<(IoId, StoreOutcome)>,
+}
+
+impl Silence {
+    pub(super) fn new(volumes: usize) -> Self {
+        Self {
+            voices: vec![Voice::Responds; volumes],
+            look_at: Moment::NEVER,
+            failed: VecDeque::new(),
+        }
+    }
+
+    fn voice(&self, volume: VolumeIndex) -> Voice {
+        self.voices[usize::from(volume.0)]
+    }
+
+    /// An operation is about to be issued. Returns whether it may: to a disk that was given up nothing is, and it fails.
+    #[inline]
+    pub(super) fn admits(&mut self, io: IoId, volume: VolumeIndex, turn: &Turn) -> bool {
+        if self.voice(volume) == Voice::GivenUp {
+            self.failed.push_back((io, SILENT));
+            return false;
+        }
+        if self.look_at == Moment::NEVER {
+            self.look_at = turn.now() + Limits::of(turn.config()).waits;
+        }
+        true
+    }
+
+    /// The next operation that failed because its disk was given up.
+    #[inline]
+    pub(super) fn next_failed(&mut self) -> Option<(IoId, StoreOutcome)> {
+        self.failed.pop_front()
+    }
+
+    /// A disk that does not respond, or has late operations, is looked at whenever anything happens.
+    fn any_beyond_waiting(&self) -> bool {
+        self.voices.iter().any(|voice| matches!(voice, Voice::Silent { .. } | Voice::GivenUp))
+    }
+}
+
+impl Local {
+    /// How the disk of a volume responds.
+    pub(crate) fn member_state(&self, volume: VolumeIndex) -> MemberState {
+        match self.silence.voice(volume) {
+            Voice::Responds => MemberState::Responds,
+            Voice::Waits => MemberState::Waits,
+            Voice::Silent { .. } => MemberState::Silent,
+            Voice::GivenUp => MemberState::GivenUp,
+        }
+    }
+
+    /// Whether the store waits for a disk that may still complete its operations.
+    pub(crate) fn waits(&self) -> bool {
+        self.silence.voices.iter().any(|voice| matches!(voice, Voice::Waits | Voice::Silent { .. }))
+    }
+
+    /// The first volume whose disk is silent and in use.
+    pub(crate) fn first_silent(&self) -> Option<VolumeIndex> {
+        let silent = |voice: &Voice| matches!(voice, Voice::Silent { .. });
+        self.silence.voices.iter().position(silent).map(|at| VolumeIndex(at as u16))
+    }
+
+    /// Looks how long operations have been under way.
+    pub(crate) fn look_for_silence(&mut self, turn: &mut Turn) {
+        let now = turn.now();
+        let due = now >= self.silence.look_at;
+        if !due && !self.silence.any_beyond_waiting() {
+            return;
+        }
+        let limits = Limits::of(turn.config());
+        if due {
+            self.count_no_pause(now, limits);
+        }
+        let found = self.under_way();
+        for (volume, found) in (0u16..).map(VolumeIndex).zip(&found) {
+            let before = self.silence.voice(volume);
+            let voice = before.then(*found, now, limits);
+            self.silence.voices[usize::from(volume.0)] = voice;
+            tell(volume, before, voice, turn);
+        }
+        self.silence.look_at = next_look(&found, now, limits);
+    }
+
+    /// A look that comes late tells of a process that stood still.
+    fn count_no_pause(&mut self, now: Moment, limits: Limits) {
+        let late = now - self.silence.look_at;
+        if late <= limits.waits {
+            return;
+        }
+        for io in self.ios.iter_mut().flatten() {
+            io.grow_younger(late, now);
+        }
+    }
+
+    fn under_way(&self) -> Vec<UnderWay> {
+        let mut found = vec![UnderWay::default(); self.silence.voices.len()];
+        for io in self.ios.iter().flatten() {
+            let found = &mut found[usize::from(io.volume().0)];
+            match io.stage() {
+                Stage::Issued(at) => {
+                    found.oldest = Some(found.oldest.map_or(at, |oldest| oldest.min(at)));
+                }
+                Stage::Late => found.late += u32::from(io.may_change_it()),
+                Stage::Waiting | Stage::Ended | Stage::GivenUp => {}
+            }
+        }
+        found
+    }
+
+    /// The disk of a volume is given up although operations are under way on it: they fail, and are late from then on.
+    pub(crate) fn give_up_member(&mut self, volume: VolumeIndex, turn: &mut Turn) {
+        self.silence.voices[usize::from(volume.0)] = Voice::GivenUp;
+        let all = self.ios.iter_mut().zip(0u64..);
+        for (io, name) in all.filter_map(|(io, name)| Some((io.as_mut()?, IoId(name)))) {
+            if io.volume() != volume || !matches!(io.stage(), Stage::Issued(_)) {
+                continue;
+            }
+            if let Some(payload) = io.give_up() {
+                turn.hold(payload);
+            }
+            match io.flush() {
+                Some(number) => self.flushes.end((volume, number), name, SILENT),
+                None => self.silence.failed.push_back((name, SILENT)),
+            }
+        }
+    }
+
+    /// When [`Self::look_for_silence`], or who takes the operations that failed, has something to do.
+    pub(crate) fn silence_deadline(&self) -> Moment {
+        if self.silence.failed.is_empty() { self.silence.look_at } else { Moment::ZERO }
+    }
+}
+
+/// When to look again, if anything is under way.
+fn next_look(found: &[UnderWay], now: Moment, limits: Limits) -> Moment {
+    let Limits { waits, silent } = limits;
+    let due = found.iter().filter_map(|found| found.oldest).map(|oldest| {
+        let next = [waits, silent].map(|limit| oldest + limit).into_iter().filter(|at| *at > now);
+        next.min().unwrap_or(Moment::NEVER).min(now + waits)
+    });
+    due.min().unwrap_or(Moment::NEVER)
+}
+
+/// Says what changed. A disk is found silent once in a member timeout at most: until then every operation must be newer.
+fn tell(volume: VolumeIndex, before: Voice, voice: Voice, turn: &mut Turn) {
+    let is_silent = |voice| matches!(voice, Voice::Silent { .. });
+    let (group, name) = (turn.config().group.clone(), turn.config().name_of(volume));
+    match (before, voice) {
+        (Voice::GivenUp, Voice::GivenUp) => {}
+        (Voice::GivenUp, _) => turn.info(format!(
+            "every operation on the disk of volume {name} has ended; `helio resync {group}` uses the disk again"
+        )),
+        _ if is_silent(voice) && !is_silent(before) => turn.warn(format!(
+            "the disk of volume {name} is silent: an operation has not completed within {:?}",
+            turn.config().member_timeout
+        )),
+        _ if is_silent(before) && !is_silent(voice) => {
+            turn.info(format!("the disk of volume {name} responds again"));
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EVERY: [Voice; 4] =
+        [Voice::Responds, Voice::Waits, Voice::Silent { noticed: Moment(50) }, Voice::GivenUp];
+
+    fn then(voice: Voice, oldest: Option<u64>, late: u32, now: u64) -> Voice {
+        let found = UnderWay { oldest: oldest.map(Moment), late };
+        let limits = Limits { waits: Duration::from_nanos(10), silent: Duration::from_nanos(80) };
+        voice.then(found, Moment(now), limits)
+    }
+
+    #[test]
+    fn an_operation_makes_its_disk_wait_and_then_silent_by_its_age() {
+        for before in [Voice::Responds, Voice::Waits] {
+            assert_eq!(then(before, Some(100), 0, 109), Voice::Responds);
+            assert_eq!(then(before, Some(100), 0, 110), Voice::Waits);
+            assert_eq!(then(before, Some(100), 0, 179), Voice::Waits);
+            let noticed = Moment(180);
+            assert_eq!(then(before, Some(100), 0, 180), Voice::Silent { noticed });
+        }
+    }
+
+    #[test]
+    fn silence_ends_with_the_last_operation_from_before_it() {
+        let silent = Voice::Silent { noticed: Moment(200) };
+        assert_eq!(then(silent, Some(200), 0, 201), silent, "issued before, and not old");
+        assert_eq!(then(silent, Some(201), 0, 202), Voice::Responds);
+        assert_eq!(then(silent, None, 0, 202), Voice::Responds);
+    }
+
+    #[test]
+    fn a_disk_that_was_given_up_returns_with_the_end_of_its_last_late_operation() {
+        assert_eq!(then(Voice::GivenUp, None, 1, 900), Voice::GivenUp);
+        assert_eq!(then(Voice::GivenUp, None, 0, 900), Voice::Responds);
+    }
+
+    #[test]
+    fn without_operations_every_disk_responds() {
+        for before in EVERY {
+            assert_eq!(then(before, None, 0, 1000), Voice::Responds, "{before:?}");
+        }
+    }
+}
