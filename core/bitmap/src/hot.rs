@@ -235,8 +235,9 @@ impl<P> HotExtents<P> {
         covered
     }
 
-    /// Somebody will change the extent by operations that enter it for themselves, and counts it as touched meanwhile: it does
-    /// not turn cold for good before [`Self::release`]. To those who want its slot it is one more that waits.
+    /// An operation above the layers holds the extent. The operations that the layers issue for it enter the extent for themselves.
+    /// Until [`Self::release`], the extent counts as touched by the item `at`, and turns hot again if it turns cold. A hold does not
+    /// keep its slot: the slot can be given to an operation that waits for one.
     pub fn hold(&mut self, volume: VolumeIndex, extent: Extent, at: Option<Sequence>) {
         self.enter(volume, extent, at);
         self.count_parked(volume, extent, 1);

@@ -30,7 +30,7 @@ pub(crate) enum Purpose {
         name: u64,
         flushes: bool,
     },
-    /// Nobody waits for it any more: its disk was given up before it ended. What it writes.
+    /// Its disk was given up before it ended, so its caller got an error already. The payload is what it writes.
     Late(Option<PayloadId>),
 }
 

@@ -362,7 +362,7 @@ proptest! {
     fn a_byte_flipped_at_rest_is_repaired_and_named(seed: u64, at: u64, bit in 0..8u8) {
         let (paper, mut twin) = story(seed, 60);
         let mut damaged = paper.clone();
-        // Where something was written: zeros and what removed maps left are nobody's state.
+        // Only pages that hold state: not zeros, and not pages of maps that were removed.
         let written: Vec<usize> = describe(paper.bytes(), CHECKSUM)
             .pairs
             .iter()

@@ -2,8 +2,8 @@
 //! Two metadata files of one group on a node: which one counts, and how one that does not count is made to count again.
 //!
 //! Each file has a record: *alone*, *both* or *stale*, and an epoch ([`helio_format::files`]). A file that fails is given up:
-//! the other one records *alone* before anything else is told as kept. So a file that says *both*, without the other one
-//! beside it, may be older than what clients were told, and is refused.
+//! the other file records *alone* before any later change is reported as durable. So a file that says *both* may be out of date if
+//! the other file is not there, and is refused.
 //!
 //! | one file | the other | |
 //! |---|---|---|

@@ -240,7 +240,7 @@ impl Ledger {
         self.durable.unwrap_or(0)
     }
 
-    /// Whether there is nothing to write and nobody waits.
+    /// Whether nothing is queued or being written.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         let at_rest = |page: &Page| {
@@ -591,7 +591,7 @@ impl Ledger {
                 Copies::First { sequence, bytes, waiting } => {
                     self.durable = self.durable.max(Some(sequence));
                     told.extend(waiting);
-                    // Unless its map was removed meanwhile.
+                    // The map of the page can have been removed since.
                     let Some(place) = place else { continue };
                     page.copies = Copies::Lags { copy: 1, bytes };
                     match place.kind {

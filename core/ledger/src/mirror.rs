@@ -5,9 +5,9 @@
 //!   both ──a file fails──> recording ──the record is durable──> one ──it fails──> failed
 //!                              └───────────the other file fails, too──────────────────^
 //! ```
-//! A batch of the ledger ends when it has ended on every file that counts. If one of two files fails, its end is held back
-//! until the record of the other one says that it counts alone ([`crate::files`]); only then anything is told as kept. If
-//! the last file fails, the ledger is poisoned.
+//! A batch of the ledger ends when it has ended on every file that counts. If one of two files fails, the end of the batch is
+//! held back until the other file durably records that it counts alone ([`crate::files`]); only then are changes reported as kept.
+//! If the last file fails, the ledger is poisoned.
 
 use crate::files::{record_page, record_places};
 use crate::ledger::{Change, Kept, Ledger, MetadataEffect};
@@ -39,7 +39,7 @@ impl Task {
 /// What the owner of the files must do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileEffect {
-    /// Its end is told with this again.
+    /// The owner reports the end of the effect with this task.
     pub task: Task,
     /// What is to be done.
     pub effect: MetadataEffect,
@@ -100,7 +100,7 @@ impl Mirror {
         &self.ledger
     }
 
-    /// Whether there is nothing to write and nobody waits.
+    /// Whether nothing is queued or being written.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.batch.is_none() && self.ledger.is_idle()

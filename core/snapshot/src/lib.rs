@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The layer that preserves a group as it was, while it is being overwritten.
+//! The snapshot layer: it preserves before-images of a group, so that the group can be restored as it was at a cut.
 //!
 //! ```text
 //!   change ──> chunks all preserved? ──yes──> below
@@ -7,12 +7,13 @@
 //!                 └──> parked ──> a batch: read, append, durable ──┘
 //!                                        └── no room ──> Refused, untouched
 //! ```
-//! A cut waits until the changes under way have ended, makes room, flushes all volumes, and begins a preserving in the pool; what
-//! comes meanwhile is parked. From then on no chunk of 64 KiB is overwritten before its bytes are durable in the pool. Where all
-//! of the volumes will be overwritten, that goes on ahead of the changes. A restore checks everything that is preserved, writes it
-//! back, and flushes.
+//! A cut waits until the changes under way have ended, reserves room, flushes all volumes, and writes the header of the copy to the
+//! pool. Changes that arrive during the cut are parked. After the cut, no chunk of 64 KiB is overwritten before its bytes are durable
+//! in the pool. If all of the volumes will be overwritten, chunks are preserved ahead of the changes. A restore checks everything
+//! that is preserved, writes it back, and flushes.
 //!
-//! What a copy is for is its owner's: its label is opaque here. Pure: where before-images lie is the host's (the *pool*).
+//! The owner of a copy knows what it is for; this layer does not read its label. Pure: the host stores the before-images (the
+//! *pool*).
 #![no_std]
 
 extern crate alloc;

@@ -5,7 +5,7 @@ use helio_format::before::{CHUNK_BYTES, PAGE_BYTES};
 use helio_stack::{CopyRoom, Shortage};
 use helio_units::Bytes;
 
-/// An eighth of what will be overwritten is reserved beyond it, for what clients write meanwhile, ...
+/// Clients write during a resync: beyond the room for what the resync overwrites, an eighth of that is reserved, ...
 const MARGIN_PART: u64 = 8;
 /// ... and that much more, at most that part of the volumes.
 const MARGIN: Bytes = Bytes::mib(16);
@@ -65,8 +65,8 @@ impl Room {
         ample.max(needed).min(most.max(needed))
     }
 
-    /// So many are needed, and the pool could have `free`.
-    pub(crate) const fn lacks(needed: u64, free: Bytes) -> Shortage {
+    /// `needed` chunks are required, and the pool can have `free` bytes.
+    pub(crate) const fn shortage(needed: u64, free: Bytes) -> Shortage {
         Shortage { needed: bytes(needed), free }
     }
 
@@ -97,6 +97,6 @@ mod tests {
         room.bound(Some(bytes(20)));
         assert_eq!(room.grown(15, 1 << 20), 20);
         assert_eq!(room.forbids(20), None);
-        assert_eq!(room.forbids(21), Some(Room::lacks(21, bytes(20))));
+        assert_eq!(room.forbids(21), Some(Room::shortage(21, bytes(20))));
     }
 }

@@ -88,8 +88,8 @@ impl Snapshot {
         if let Copy::Held(chunks) = &self.copy { chunks.count() } else { 0 }
     }
 
-    /// Whether that chunk may not be overwritten yet.
-    fn lacks(&self, chunk: u64) -> bool {
+    /// Whether the copy needs what that chunk holds, and the pool does not have it yet.
+    fn is_unpreserved(&self, chunk: u64) -> bool {
         matches!(&self.copy, Copy::Held(chunks) if !chunks.has(chunk))
     }
 
@@ -139,7 +139,7 @@ impl Snapshot {
             return;
         }
         for parked in mem::take(&mut self.parked) {
-            if parked.chunks.clone().any(|chunk| self.lacks(chunk)) {
+            if parked.chunks.clone().any(|chunk| self.is_unpreserved(chunk)) {
                 self.parked.push_back(parked);
             } else {
                 self.pass(parked.operation, port);
@@ -263,7 +263,7 @@ impl Snapshot {
     fn missing(&self) -> Vec<u64> {
         let (mut seen, mut chunks) = (ChunkSet::default(), Vec::new());
         let wanted = self.parked.iter().flat_map(|parked| parked.chunks.clone());
-        for chunk in wanted.filter(|chunk| self.lacks(*chunk)) {
+        for chunk in wanted.filter(|chunk| self.is_unpreserved(*chunk)) {
             if chunks.len() < BATCH_CHUNKS && seen.insert(chunk) {
                 chunks.push(chunk);
             }
@@ -400,7 +400,7 @@ impl Layer for Snapshot {
         let Some(extent) = operation.op.changes() else { return self.pass(operation, port) };
         let chunks = self.chunks.touched(operation.volume, extent);
         self.ahead.reach(chunks.end);
-        let waits = self.is_cutting() || chunks.clone().any(|chunk| self.lacks(chunk));
+        let waits = self.is_cutting() || chunks.clone().any(|chunk| self.is_unpreserved(chunk));
         if !waits || planted(Plant::OverwriteUnpreserved) {
             self.pass(operation, port);
         } else if self.pool != PoolHealth::Works {
@@ -440,7 +440,7 @@ impl Layer for Snapshot {
                 if least < room && Room::fits(least, free) {
                     return self.reserve(least, then, port);
                 }
-                self.no_room(Room::lacks(least, free), then, port);
+                self.no_room(Room::shortage(least, free), then, port);
             }
             (Work::Beginning, PoolOutcome::Done) => {
                 self.copy = Copy::Held(ChunkSet::default());

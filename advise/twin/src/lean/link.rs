@@ -15,7 +15,7 @@ use helio_units::{Bytes, Moment};
 /// An attempt is repeated by the kernel after these, and given up by the daemon after the last.
 const ASKED_AGAIN: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(3)];
 const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
-/// How often the sockets' figures are told.
+/// The engine gets the figures of its socket this often.
 const MEASURE_EVERY: Duration = Duration::from_secs(1);
 /// Bytes the socket took that the engine need not hear of before its next turn: far less than it lets lie unsent.
 const UNTOLD: u64 = 256 << 10;

@@ -19,8 +19,9 @@ pub struct Shard {
     pub(super) busy: Moment,
     /// What the socket took and the engine was not told yet.
     pub(super) took: u64,
-    /// The engine reads nothing from its peer; what arrives meanwhile lies here, with its bytes.
+    /// The engine has stopped reading from its peer.
     pub(super) paused: bool,
+    /// Messages that arrive while it does, each with its size in bytes.
     pub(super) unread: VecDeque<(Option<Message>, u64)>,
     /// It believes in the connection.
     pub(super) connected: bool,

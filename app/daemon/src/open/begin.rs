@@ -254,9 +254,9 @@ members.lyon = ["/nowhere/lyon"]
             assert_eq!(fs::read(&path).expect("it is there"), content);
             assert_eq!(fs::read_dir(&groups).expect("it is there").count(), 1);
         }
-        assert!(create(&wish).expect("nobody writes it now").kept.is_empty());
+        assert!(create(&wish).expect("no other process writes it").kept.is_empty());
         fs::write(&path, [0xA5; 8192]).expect("there is room");
-        let kept = create(&wish).expect("nobody writes it").kept;
+        let kept = create(&wish).expect("no other process writes it").kept;
         assert_eq!(fs::read(&kept[0]).expect("it is there"), [0xA5; 8192]);
         let file = File::open(&path).expect("just made");
         let length = file.metadata().expect("it is there").len();

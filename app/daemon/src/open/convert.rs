@@ -12,7 +12,7 @@ use std::path::Path;
 /// Writes what a ledger has queued to a new file in the place of `path`, and returns that file.
 ///
 /// # Errors
-/// The file cannot be allocated or written. The old one is as it was.
+/// The new file cannot be allocated or written. The old file is unchanged.
 pub(super) fn convert(path: &Path, ledger: Ledger) -> Result<File> {
     let shown = path.display().to_string();
     let mut name = path.file_name().unwrap_or_default().to_owned();

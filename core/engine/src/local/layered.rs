@@ -34,7 +34,7 @@ pub(super) struct Layered {
     rewriting: u32,
     /// What is asked of the group's copies, until no change is under way beside the layers.
     waits: Option<CopyOp>,
-    /// How that ended, until somebody asks.
+    /// How the last operation on the copies ended, until [`Local::take_copied`] returns it.
     copied: Option<CopyOutcome>,
 }
 
@@ -219,7 +219,7 @@ impl Local {
             (Outcome::Refused(shortage), _) if self.applies_item(io) => {
                 StoreOutcome::Refused(shortage)
             }
-            // Of a primary nothing is preserved; whoever else writes has lost nothing.
+            // A primary preserves nothing. Any other write that is refused fails as on a full disk: nothing was written.
             (Outcome::Refused(_), _) => StoreOutcome::Failed(StoreFault::NoSpace),
         };
         self.layered.ended.push_back((io, outcome));

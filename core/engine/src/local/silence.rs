@@ -11,7 +11,7 @@
 //! * *Waits*: a pong says so, and the peer is patient for the flush limit. *Silent*: it is shown as a fault.
 //! * *Given up* (`failure.rs` decides it): every operation on the disk fails for who asked for it, and is *late* from then on.
 //!   A late operation holds its name, its extents in the hot table, and its payload until the disk ends it; how it ends changes
-//!   nothing. What is asked for meanwhile fails and never reaches the disk.
+//!   nothing. New operations on the disk fail and are not issued.
 //!
 //! Time in which this process stood still does not count: a look that comes late makes every operation younger by that.
 

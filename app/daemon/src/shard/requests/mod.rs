@@ -167,7 +167,7 @@ impl Io<'_> {
                 return None;
             }
             (Stage::Engine { .. }, Proof::Volume(answer, data)) => reply::of_volume(answer, data),
-            // Of a group that failed meanwhile, nothing is proven.
+            // If the group failed during the operation, its outcome proves nothing.
             (Stage::Store(asked), Proof::Store(outcome)) => group
                 .guarded(|group| of_store(asked, outcome, group))
                 .unwrap_or(Reply::Failed(Failure::STORE)),
