@@ -2,9 +2,9 @@
 //! The threads on which operations on files block.
 //!
 //! A file whose device ends nothing must not keep the others waiting:
-//! * At most half of the threads work for one file. Its other jobs wait.
+//! * A quarter of the threads, at least one, is left to other files. Further jobs of the file wait.
 //! * A file for which no thread works gets one at once: if none is free, one is started. A thread beyond the fixed number takes
-//!   only jobs of such files, and ends when there are none. So there is at most one of them for each file.
+//!   only jobs of such files, and ends after a second without one. So there is at most one of them for each file.
 
 use crate::file::Job;
 use crate::op::{Completion, Outcome, Token};
@@ -15,6 +15,7 @@ use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 /// What a thread does.
 pub(crate) trait Task: Send + 'static {
@@ -55,6 +56,9 @@ struct Desk<J> {
     signal: Arc<Signal>,
 }
 
+/// A thread beyond the fixed number waits so long for another job before it ends.
+const LINGER: Duration = Duration::from_secs(1);
+
 /// The jobs of one file.
 struct Queue<J> {
     waiting: VecDeque<(Token, J)>,
@@ -63,16 +67,18 @@ struct Queue<J> {
 }
 
 struct Todo<J> {
-    /// Files with jobs. The number of one is not used again meanwhile: its jobs hold the file.
+    /// Files with jobs, by number. A number may be used again between the end of a job and its count: then two files share
+    /// their counts for that long.
     files: BTreeMap<RawFd, Queue<J>>,
     /// Files whose first job a thread may take, each once, in their turn.
     turns: VecDeque<RawFd>,
     /// The fixed number of threads.
     count: usize,
-    /// Threads that there are, that work, and that wait and have not been called.
+    /// Threads that there are, that work, that wait and have not been called, and that have been called and not yet woken.
     threads: usize,
     busy: usize,
     idle: usize,
+    called: usize,
     closing: bool,
 }
 
@@ -88,6 +94,7 @@ impl<J: Task> Workers<J> {
                 threads: count,
                 busy: 0,
                 idle: 0,
+                called: 0,
                 closing: false,
             }),
             bell: Condvar::new(),
@@ -113,9 +120,10 @@ impl<J: Task> Workers<J> {
     pub(crate) fn submit(&mut self, token: Token, job: J) {
         let mut todo = lock(&self.desk.todo);
         let more = todo.put(token, job);
-        let call = todo.idle > 0;
+        // A thread that is called must find something: a file that has its share waits for the thread that ends a job of it.
+        let call = todo.idle > 0 && todo.has_turn();
         if call {
-            todo.idle -= 1;
+            (todo.idle, todo.called) = (todo.idle - 1, todo.called + 1);
         }
         todo.threads += usize::from(more && !call);
         drop(todo);
@@ -149,9 +157,16 @@ impl<J: Task> Workers<J> {
 }
 
 impl<J: Task> Todo<J> {
-    /// Threads that may work for one file.
+    /// Threads that may work for one file: a quarter, or one, is left to the others.
     fn share(&self) -> usize {
-        (self.count / 2).max(1)
+        (self.count - (self.count / 4).max(1)).max(1)
+    }
+
+    /// Whether a thread would find a job.
+    fn has_turn(&self) -> bool {
+        let extra = self.busy >= self.count;
+        let fits = |file: &RawFd| self.files.get(file).is_some_and(|q| !extra || q.running == 0);
+        self.turns.iter().any(fits)
     }
 
     /// Queues a job. Returns whether no thread works for its file, and none was to be called for one.
@@ -209,11 +224,19 @@ impl<J: Task> Desk<J> {
                 self.finish(file, Completion { token, outcome });
                 todo = lock(&self.todo);
                 todo.ended(file);
-            } else if todo.threads > todo.count {
-                break;
             } else {
                 todo.idle += 1;
-                todo = self.bell.wait(todo).unwrap_or_else(PoisonError::into_inner);
+                let sleeps = |todo: &mut Todo<J>| todo.called == 0 && !todo.closing;
+                let waited = self.bell.wait_timeout_while(todo, LINGER, sleeps);
+                todo = waited.unwrap_or_else(PoisonError::into_inner).0;
+                if todo.called == 0 && !todo.closing {
+                    todo.idle -= 1;
+                    if todo.threads > todo.count {
+                        break;
+                    }
+                } else {
+                    todo.called = todo.called.saturating_sub(1);
+                }
             }
         }
         todo.threads -= 1;
@@ -249,7 +272,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     use super::*;
     use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-    use std::time::Duration;
 
     /// A job on a file that says that it began, and ends when the other end of its gate is dropped.
     struct Gated {
@@ -305,17 +327,17 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_ends_nothing_keeps_half_of_the_threads_and_no_other_file_waits() {
+    fn a_file_that_ends_nothing_keeps_three_quarters_of_the_threads_and_no_other_file_waits() {
         let mut stand = Stand::new(4);
         let gates: Vec<_> = (0..20).map(|_| stand.hang(1)).collect();
-        assert_eq!([stand.begins(), stand.begins()], [1, 1]);
+        assert_eq!([stand.begins(), stand.begins(), stand.begins()], [1, 1, 1]);
         for _ in 0..50 {
             stand.ask(2, None);
-            assert_eq!(stand.begins(), 2, "no third job of the first file began");
+            assert_eq!(stand.begins(), 2, "no fourth job of the first file began");
         }
         drop(gates);
-        let rest: Vec<_> = (0..18).map(|_| stand.begins()).collect();
-        assert_eq!(rest, [1; 18], "all of it ends once the file answers");
+        let rest: Vec<_> = (0..17).map(|_| stand.begins()).collect();
+        assert_eq!(rest, [1; 17], "all of it ends once the file answers");
     }
 
     #[test]

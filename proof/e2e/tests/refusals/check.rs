@@ -238,7 +238,7 @@ fn read_only_and_full_file_systems_are_named_and_nothing_is_left_on_them() {
         return;
     };
     let state = small.join("state");
-    // Its metadata takes 48 KiB; 16 KiB are left.
+    // Its metadata takes 96 KiB; 16 KiB are left.
     fs::write(small.join("full"), vec![1; 48 << 10]).expect("there is room for it");
     let said = refusal("paris", pair.config(), &state);
     assert_says(&said, &["db.meta", "No space left on device", "hint: free space"]);
