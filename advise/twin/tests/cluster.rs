@@ -4,13 +4,17 @@
 use core::time::Duration;
 use helio_engine::{Command, CommandId, Config, Operation, QueueConfig, ResyncConfig, SafeCopy};
 use helio_netmodel::{Dice, Profile};
+use helio_stack::{Io, Layer, Operation as Asked, Outcome, Port, Tag};
 use helio_twin::{
     BLOCK, Before, Breakage, Cluster, Disk, Happening, Latency, Metadata, Node, Replied, Side,
     Stamp, Wire,
 };
 use helio_units::{Bytes, Extent, Mode, Moment, Payload, Rate, RequestId, State, VolumeIndex};
+use std::sync::{Arc, Mutex};
 
 const V: VolumeIndex = VolumeIndex(0);
+/// Bytes of a hot extent.
+const EXTENT: Bytes = Bytes::mib(4);
 
 fn config(side: Side, mode: Mode) -> Config {
     Config {
@@ -37,17 +41,25 @@ fn config(side: Side, mode: Mode) -> Config {
 
 /// Two nodes 20 ms apart, Paris primary, both disks equal.
 fn pair(mode: Mode) -> Cluster {
+    pair_of(mode, |_| {}, &[])
+}
+
+/// The same, otherwise configured, and with these layers.
+fn pair_of(mode: Mode, change: impl Fn(&mut Config), layers: &[Box<dyn Layer>]) -> Cluster {
     let dice = Dice::new(7);
     let node = |side: Side| {
         let own = dice.split_nth("node", side.index() as u64);
         let tick = Duration::from_micros(100);
         let latency = Latency { read: tick, write: tick, flush: tick };
-        let config = config(side, mode);
+        let mut config = config(side, mode);
+        change(&mut config);
         let disk = Disk::new(&config.volumes, latency, own.split("disk"));
         let owner = (config.group.as_str(), config.node.as_str());
         let grain = (config.granularity.0 as u32, config.hot_extents);
         let metadata = Metadata::new(owner, &config.volumes, grain, tick, own.split("metadata"));
-        Node::new(config, disk, metadata, Before::new(tick, own.split("before")))
+        let mut node = Node::new(config, disk, metadata, Before::new(tick, own.split("before")));
+        node.layers = layers.to_vec();
+        node
     };
     let profile = Profile::wan(Duration::from_millis(20), Rate::mbit(100));
     let wire = Wire::new(&profile, Bytes::mib(1), &dice);
@@ -72,7 +84,11 @@ fn state(cluster: &Cluster) -> State {
 }
 
 fn write(cluster: &mut Cluster, id: u64) {
-    let extent = Extent::new(id * BLOCK.0, BLOCK.0);
+    write_at(cluster, id, id * BLOCK.0);
+}
+
+fn write_at(cluster: &mut Cluster, id: u64, offset: u64) {
+    let extent = Extent::new(offset, BLOCK.0);
     let operation = Operation::Write { extent, payload: Payload::default(), fua: false };
     assert!(cluster.submit(Side::Paris, RequestId(id), V, operation, Stamp(id)));
 }
@@ -158,4 +174,68 @@ fn a_daemon_that_does_not_serve_the_group_turns_the_peer_away_until_it_is_starte
     cluster.start(Side::Lyon).expect("it starts");
     pass(&mut cluster, Duration::from_secs(10));
     assert_eq!(state(&cluster), State::Replicating);
+}
+
+/// A layer that owns what a crash left hot, remembers what it was, and has done nothing there yet.
+#[derive(Clone, Debug, Default)]
+struct Owes(Arc<Mutex<Vec<Vec<u64>>>>);
+
+impl Layer for Owes {
+    fn found_hot(&mut self, hot: &[(VolumeIndex, Extent)]) -> bool {
+        let found = hot.iter().map(|(_, extent)| extent.offset / EXTENT.0);
+        self.0.lock().expect("nobody panicked").push(found.collect());
+        true
+    }
+
+    fn begin(&mut self, Asked { io, volume, op }: Asked, port: &mut Port<'_>) {
+        port.issue(volume, op, Tag(io.number()));
+    }
+
+    fn ended(&mut self, tag: Tag, outcome: Outcome, port: &mut Port<'_>) {
+        port.end(Io::new(tag.0), outcome);
+    }
+
+    fn rests(&self) -> bool {
+        false
+    }
+
+    fn boxed(&self) -> Box<dyn Layer> {
+        Box::new(self.clone())
+    }
+}
+
+#[test]
+fn two_crashes_in_a_row_find_what_the_first_one_left_although_its_slots_were_wanted_between() {
+    let owes = Owes::default();
+    let small = |config: &mut Config| {
+        config.volumes = vec![EXTENT * 16];
+        config.hot_extents = 8;
+    };
+    let mut cluster = pair_of(Mode::Async, small, &[owes.boxed()]);
+    let mut asked = 100;
+    let mut write_in = |cluster: &mut Cluster, extents: core::ops::Range<u64>| {
+        for extent in extents {
+            asked += 1;
+            write_at(cluster, asked, extent * EXTENT.0);
+            assert!(
+                answered_after(cluster, asked).is_some(),
+                "a slot is found for extent {extent}"
+            );
+        }
+    };
+    let crash = |cluster: &mut Cluster| {
+        cluster.kill(Side::Paris, true);
+        cluster.start(Side::Paris).expect("it starts again");
+        pass(cluster, Duration::from_secs(3));
+        assert_eq!(state(cluster), State::Replicating);
+    };
+    write_in(&mut cluster, 0..3);
+    crash(&mut cluster);
+    write_in(&mut cluster, 3..16);
+    crash(&mut cluster);
+    let found = owes.0.lock().expect("nobody panicked").clone();
+    let [.., first, second] = &found[..] else { panic!("{found:?}") };
+    assert_eq!(first[..], [0, 1, 2]);
+    assert!(first.iter().all(|extent| second.contains(extent)), "{found:?}");
+    assert!(second.len() > 3 && second.len() <= 8, "{found:?}");
 }

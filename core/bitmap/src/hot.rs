@@ -10,12 +10,14 @@
 //! ```
 //! An extent is 4 MiB; turning hot costs one metadata write, and what happens in it afterwards costs none. Their
 //! number is bounded. Below an eighth free the engine flushes by itself, saves pages, and lets the coldest go in
-//! batches. After a crash every hot extent counts as dirty.
+//! batches. After a crash every hot extent counts as dirty, and stays hot until each layer that has something to do in it (a
+//! shadow set makes its members equal there) lets it cool: another crash before finds it again.
 
 use crate::grid::{Grid, add_run};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec;
 use alloc::vec::Vec;
+use helio_plant::{Plant, planted};
 use helio_units::{Bytes, Extent, IoId, Sequence, VolumeIndex};
 
 /// Bytes of a hot extent.
@@ -39,6 +41,8 @@ pub struct HotExtent {
     busy: u32,
     /// How many of them are parked.
     parked: u32,
+    /// Layers that do not let it cool yet, a bit for each.
+    owners: u8,
     /// The parts touched since it turned hot; all of them if that is not known.
     touched: u64,
     /// The last item that touched it; none if that is not known.
@@ -62,6 +66,12 @@ impl HotExtent {
     #[inline]
     pub fn used(&self) -> u64 {
         self.used
+    }
+
+    /// Nobody changes it, and every layer lets it cool.
+    fn may_cool(&self) -> bool {
+        let owned = self.owners != 0 && !planted(Plant::OwnedCools);
+        self.stage == Stage::Hot && self.busy == self.parked && !owned
     }
 
     /// What was touched of it, `extent` being where it is, as runs.
@@ -165,12 +175,14 @@ impl<P> HotExtents<P> {
         }
     }
 
-    /// An extent that was hot when the process before ended.
-    pub fn load(&mut self, number: u64) {
+    /// An extent that was hot when the process before ended. It stays hot until each of the layers `owners`, a bit for each,
+    /// lets it cool.
+    pub fn load(&mut self, number: u64, owners: u8) {
         let slot = HotExtent {
             stage: Stage::Hot,
             busy: 0,
             parked: 0,
+            owners,
             touched: u64::MAX,
             last: None,
             done_in: 0,
@@ -178,6 +190,19 @@ impl<P> HotExtents<P> {
         };
         if self.slots.insert(number, slot).is_none() {
             self.taken += 1;
+        }
+    }
+
+    /// A layer has done in an extent what a crash left it to do there.
+    ///
+    /// # Panics
+    /// Where it does not own the extent: it let it cool twice, or the extent turned cold without it.
+    pub fn let_cool(&mut self, volume: VolumeIndex, extent: Extent, layer: u8) {
+        for number in self.grid.touched(volume, extent) {
+            match self.slots.get_mut(&number) {
+                Some(slot) if slot.owners & (1 << layer) != 0 => slot.owners &= !(1 << layer),
+                found => panic!("layer {layer} does not own extent {number}: {found:?}"),
+            }
         }
     }
 
@@ -222,6 +247,7 @@ impl<P> HotExtents<P> {
                     stage,
                     busy: 1,
                     parked: 0,
+                    owners: 0,
                     touched,
                     last: at,
                     done_in: 0,
@@ -408,10 +434,12 @@ impl<P> HotExtents<P> {
         !self.wanted.is_empty() && self.taken >= self.most
     }
 
-    /// Somebody waits for an extent, none is free, and nothing is under way that would free one.
+    /// Somebody waits for an extent, none is free, and nothing is under way that would free one: no layer will let one cool.
     #[inline]
     pub fn is_stuck(&self) -> bool {
-        let moving = |slot: &HotExtent| matches!(slot.stage, Stage::Adding(_) | Stage::Removing(_));
+        let moving = |slot: &HotExtent| {
+            slot.owners != 0 || matches!(slot.stage, Stage::Adding(_) | Stage::Removing(_))
+        };
         !self.wanted.is_empty()
             && self.taken >= self.most
             && self.flushes.iter().all(|flushes| flushes.running == 0)
@@ -423,11 +451,10 @@ impl<P> HotExtents<P> {
     pub fn wants_flush(&self, volume: VolumeIndex) -> bool {
         let flushes = self.flushes[usize::from(volume.0)];
         flushes.running == 0
-            && self.slots.range(self.grid.volume(volume)).any(|(_, slot)| {
-                slot.stage == Stage::Hot
-                    && slot.busy == slot.parked
-                    && slot.done_in >= flushes.ended
-            })
+            && self
+                .slots
+                .range(self.grid.volume(volume))
+                .any(|(_, slot)| slot.may_cool() && slot.done_in >= flushes.ended)
     }
 
     /// Removes the extents that were unused longest and for which `may` holds, until a quarter of the slots is free, or all
@@ -458,8 +485,7 @@ impl<P> HotExtents<P> {
             };
             // What only waits for other extents may give its own up, but for the first in the queue: it gets all of its
             // extents, so somebody always does.
-            let idle = slot.stage == Stage::Hot
-                && slot.busy == slot.parked
+            let idle = slot.may_cool()
                 && durable
                 && !first.as_ref().is_some_and(|first| first.contains(&number));
             if idle && may(&slot, slot.used.max(self.floor), volume, extent) {
@@ -510,10 +536,12 @@ impl<P> HotExtents<P> {
         self.taken
     }
 
-    /// Whether nothing is hot, wanted or being changed.
+    /// Whether nothing is hot, wanted or being changed, but for what layers do not let cool.
     #[inline]
     pub fn is_cold(&self) -> bool {
-        self.slots.is_empty()
+        let rests =
+            |slot: &HotExtent| slot.owners != 0 && slot.stage == Stage::Hot && slot.busy == 0;
+        self.slots.values().all(rests)
     }
 }
 
@@ -559,8 +587,8 @@ mod tests {
     #[test]
     fn an_extent_that_was_hot_when_the_process_before_ended_takes_up_a_slot() {
         let mut cover = cover(1);
-        cover.load(0);
-        cover.load(0);
+        cover.load(0, 0);
+        cover.load(0, 0);
         assert_eq!(cover.hot(), 1);
         assert!(!cover.enter(V, at(1), None));
         assert!(cover.change().is_none() && cover.is_full());
@@ -656,13 +684,39 @@ mod tests {
     }
 
     #[test]
+    fn what_a_crash_left_stays_hot_until_every_layer_lets_it_cool() {
+        let mut cover = cover(2);
+        cover.load(0, 0b11);
+        assert!(cover.is_cold(), "nobody waits for what layers own");
+        let flush = cover.flush_begins(V);
+        cover.flush_ended(V, flush, true);
+        for layer in 0..2 {
+            assert!(!cover.is_stuck() && !cover.wants_flush(V));
+            cover.evict(true, &[Cooling::Flushed], |_, _, _, _| true);
+            assert_eq!(cover.change(), None);
+            cover.let_cool(V, at(0), layer);
+        }
+        cover.evict(true, &[Cooling::Flushed], |_, _, _, _| true);
+        assert_eq!(cover.change().map(|change| change.remove), Some(vec![0]));
+    }
+
+    #[test]
+    #[should_panic(expected = "does not own")]
+    fn a_layer_lets_an_extent_cool_once() {
+        let mut cover = cover(2);
+        cover.load(0, 0b1);
+        cover.let_cool(V, at(0), 0);
+        cover.let_cool(V, at(0), 0);
+    }
+
+    #[test]
     fn what_was_touched_is_known_to_a_64th() {
         let mut cover = cover(8);
         cover.enter(V, Extent::new(4 * MIB - 65536, 131_072), None);
         let touched = cover.touched(|_| true);
         assert_eq!(touched, [(V, Extent::new(4 * MIB - 65536, 131_072))], "two extents, one run");
         let mut loaded = HotExtents::<()>::new(&[Bytes::mib(5)], 8);
-        loaded.load(1);
+        loaded.load(1, 0);
         assert_eq!(loaded.touched(|s| s.last.is_none()), [(V, Extent::new(4 * MIB, MIB))]);
     }
 

@@ -121,6 +121,8 @@ pub enum Plant {
     FailedUnmarked,
     /// A disk that was given up is used again although operations on it have not ended.
     LateForgotten,
+    /// What a crash left hot cools although a layer has not yet done there what it has to do.
+    OwnedCools,
     /// A verify goes on behind what it had asked when the stream broke.
     VerifySkips,
 }
@@ -184,6 +186,7 @@ impl Plant {
         ("false-split", Self::FalseSplit),
         ("failed-unmarked", Self::FailedUnmarked),
         ("late-forgotten", Self::LateForgotten),
+        ("owned-cools", Self::OwnedCools),
         ("verify-skips", Self::VerifySkips),
         ("one-page-read", Self::OnePageRead),
     ];

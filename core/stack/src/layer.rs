@@ -7,7 +7,7 @@ use crate::stack::Work;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use core::fmt::Debug;
-use helio_units::{Moment, PayloadId, VolumeIndex};
+use helio_units::{Extent, Moment, PayloadId, VolumeIndex};
 
 /// Names an operation to the layer that carries it out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +44,13 @@ pub struct Operation {
 
 /// A layer of a store stack. Its methods do what they can at once, through the port, and return.
 pub trait Layer: Debug + Send {
+    /// The process begins, and these extents were hot when the one before ended: what was written there last may lie below this
+    /// layer in part. Returns whether it owns them. Then each stays hot, through any number of crashes, until the layer lets it
+    /// cool ([`Port::let_cool`]). Whatever it has to do there it begins when its deadline comes.
+    fn found_hot(&mut self, _hot: &[(VolumeIndex, Extent)]) -> bool {
+        false
+    }
+
     /// An operation begins. The layer ends it exactly once, now or later.
     fn begin(&mut self, operation: Operation, port: &mut Port<'_>);
 
@@ -125,6 +132,11 @@ impl<'a> Port<'a> {
         let io = Io(self.below.put(tag));
         let operation = Operation { io, volume, op };
         self.work.push_back(Work::Begin { level: self.level + 1, operation });
+    }
+
+    /// What a crash left to do in an extent that it owns is done.
+    pub fn let_cool(&mut self, volume: VolumeIndex, extent: Extent) {
+        self.work.push_back(Work::LetCool { level: self.level, volume, extent });
     }
 
     /// Asks something of the pool; once that has ended, [`Layer::pool_ended`] says so.

@@ -7,7 +7,7 @@ use crate::slots::Slots;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use helio_units::{Moment, PayloadId, VolumeIndex};
+use helio_units::{Extent, Moment, PayloadId, VolumeIndex};
 
 /// A step between two layers that is due.
 #[derive(Clone, Debug)]
@@ -26,6 +26,11 @@ pub(crate) enum Work {
     Pool {
         level: usize,
         op: PoolOp,
+    },
+    LetCool {
+        level: usize,
+        volume: VolumeIndex,
+        extent: Extent,
     },
     Copied(CopyOutcome),
     Release(PayloadId),
@@ -49,6 +54,15 @@ pub enum Out {
         name: u64,
         /// How.
         outcome: Outcome,
+    },
+    /// A layer has done in an extent what a crash left it to do there.
+    LetCool {
+        /// Its place in the stack; [`Stack::found_hot`] counts alike.
+        layer: u8,
+        /// On which volume.
+        volume: VolumeIndex,
+        /// Where.
+        extent: Extent,
     },
     /// Something is asked of the pool; its end is told by [`Stack::pool_ended`].
     Pool(PoolOp),
@@ -76,8 +90,12 @@ pub struct Stack {
 
 impl Stack {
     /// These layers, the one next to the engine first.
+    ///
+    /// # Panics
+    /// Where there are more than eight.
     #[must_use]
     pub fn new(layers: Vec<Box<dyn Layer>>) -> Self {
+        assert!(layers.len() <= 8, "{} layers in one stack", layers.len());
         let level = |layer| Level { layer, below: Slots::new() };
         Self { levels: layers.into_iter().map(level).collect(), ..Self::default() }
     }
@@ -111,6 +129,12 @@ impl Stack {
     #[must_use]
     pub fn preserves(&self) -> Option<CopyStatus> {
         self.levels.iter().find_map(|level| level.layer.preserves())
+    }
+
+    /// The process begins, and these extents were hot when the one before ended. Returns which layers own them now, a bit for each.
+    pub fn found_hot(&mut self, hot: &[(VolumeIndex, Extent)]) -> u8 {
+        let owners = self.levels.iter_mut().map(|level| u8::from(level.layer.found_hot(hot)));
+        (0..).zip(owners).fold(0, |all, (level, owns)| all | owns << level)
     }
 
     /// An operation begins, under a name of the caller's.
@@ -199,6 +223,9 @@ impl Stack {
                     self.pool = Some(level);
                     return Some(Out::Pool(op));
                 }
+                Work::LetCool { level, volume, extent } => {
+                    return Some(Out::LetCool { layer: level as u8, volume, extent });
+                }
                 Work::Copied(outcome) => return Some(Out::Copied(outcome)),
                 Work::Release(payload) => return Some(Out::Release(payload)),
             }
@@ -215,7 +242,7 @@ mod tests {
     use crate::pass::Pass;
     use alloc::vec;
     use core::time::Duration;
-    use helio_units::{Bytes, Extent, Payload};
+    use helio_units::{Bytes, Payload};
 
     const V: VolumeIndex = VolumeIndex(0);
     const WRITE: StoreOp = StoreOp::Write {

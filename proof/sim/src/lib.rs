@@ -16,6 +16,7 @@ mod faulty_peer;
 mod forks;
 mod kinds;
 mod layers;
+mod merges;
 mod operator;
 mod oracle;
 mod pause;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a seed decides before the story begins.
 
+use crate::merges::Merges;
 use crate::replay::Script;
 use core::time::Duration;
 use helio_engine::{
@@ -191,6 +192,11 @@ impl Scenario {
             }
             let mended = node.clock.read(Moment::ZERO + self.layers_fail);
             node.layers = layers(&mut own.split("layers"), mended);
+            let mut merges = own.split("merges");
+            if merges.chance(1, 4) {
+                let pause = span(&mut merges, micros(50), millis(500));
+                node.layers.insert(0, Box::new(Merges::new(pause)));
+            }
             node
         };
         let nodes = [node(Side::Paris), node(Side::Lyon)];
@@ -202,7 +208,7 @@ impl Scenario {
 /// What stands between an engine and its disk: in a quarter of the nodes a layer that delays, which in half of these fails, too,
 /// until things are mended; and maybe the layer that does nothing, above or below it. What a layer neither delays nor fails has
 /// a witness on the disk: an oracle compares when a write reached the disk with when it was sent, and takes a block that could not
-/// be read for a rotten one.
+/// be read for a rotten one. A layer above them that owns what a crash left hot is drawn apart.
 fn layers(dice: &mut Dice, mended: Moment) -> Vec<Box<dyn Layer>> {
     if !dice.chance(1, 4) {
         return Vec::new();

@@ -198,6 +198,7 @@ impl Local {
                     );
                 }
                 Out::Ended { name, outcome } => self.passed(IoId(name), outcome, turn),
+                Out::LetCool { layer, volume, extent } => self.hot.let_cool(volume, extent, layer),
                 Out::Pool(op) => turn.push(Effect::Pool(op)),
                 Out::Copied(outcome) => self.layered.copied = Some(outcome),
                 Out::Release(id) => turn.push(Effect::Release(id)),

@@ -66,11 +66,14 @@ impl Local {
         record: &Superblock,
         blocks: Blocks,
         members: Members,
-        layers: Stack,
+        mut layers: Stack,
         hot: impl IntoIterator<Item = u64>,
     ) -> Self {
         let mut extents = HotExtents::new(&config.volumes, config.hot_extents as usize);
-        hot.into_iter().for_each(|number| extents.load(number));
+        let numbers: Vec<u64> = hot.into_iter().collect();
+        let places: Vec<_> = numbers.iter().map(|number| extents.grid().place(*number)).collect();
+        let owners = layers.found_hot(&places);
+        numbers.into_iter().for_each(|number| extents.load(number, owners));
         let mut suspect = Suspect::new(config.volumes.len());
         suspect.load(record, &extents, config);
         Self {

@@ -268,6 +268,7 @@ impl Desk {
                 Out::Ended { name, outcome } => self.ended(name, outcome)?,
                 Out::Pool(op) => self.ask_pool(op)?,
                 Out::Copied(outcome) => self.copied(outcome)?,
+                Out::LetCool { .. } => panic!("no layer here was told of a hot extent"),
                 Out::Release(id) => self.payloads.release(id),
             }
         }
