@@ -2,56 +2,28 @@
 //! Short stories of two nodes in virtual time.
 
 use core::time::Duration;
-use helio_engine::{Command, CommandId, Config, Operation, QueueConfig, ResyncConfig, SafeCopy};
+use helio_engine::{Command, CommandId, Config, Operation};
 use helio_netmodel::{Dice, Profile};
-use helio_twin::{
-    BLOCK, Before, Breakage, Cluster, Disk, Happening, Latency, Metadata, Node, Replied, Side,
-    Stamp, Wire,
-};
+use helio_twin::{BLOCK, Breakage, Cluster, Happening, Replied, Side, Stamp};
 use helio_units::{Bytes, Extent, Mode, Moment, Payload, Rate, RequestId, State, VolumeIndex};
 
 const V: VolumeIndex = VolumeIndex(0);
 
 fn config(side: Side, mode: Mode) -> Config {
     Config {
-        group: "db".into(),
-        node: side.name().into(),
-        peer: side.other().name().into(),
-        volumes: vec![Bytes::mib(1)],
-        names: Vec::new(),
         mode,
-        queue: QueueConfig::default(),
         peer_timeout: Duration::from_secs(2),
         flush_limit: Duration::from_secs(10),
-        member_timeout: Duration::from_secs(120),
-        autosync: true,
-        granularity: helio_engine::REGION,
-        hot_extents: helio_engine::HOT_EXTENTS,
-        resync: ResyncConfig::default(),
-        safe_copy: SafeCopy::On { bound: None },
         on_error: helio_engine::OnError::Pass,
-        hook_before_sync: false,
-        hold: core::time::Duration::ZERO,
+        ..Config::new("db", side.name(), side.other().name(), vec![Bytes::mib(1)])
     }
 }
 
 /// Two nodes 20 ms apart, Paris primary, both disks equal.
 fn pair(mode: Mode) -> Cluster {
-    let dice = Dice::new(7);
-    let node = |side: Side| {
-        let own = dice.split_nth("node", side.index() as u64);
-        let tick = Duration::from_micros(100);
-        let latency = Latency { read: tick, write: tick, flush: tick };
-        let config = config(side, mode);
-        let disk = Disk::new(&config.volumes, latency, own.split("disk"));
-        let owner = (config.group.as_str(), config.node.as_str());
-        let grain = (config.granularity.0 as u32, config.hot_extents);
-        let metadata = Metadata::new(owner, &config.volumes, grain, tick, own.split("metadata"));
-        Node::new(config, disk, metadata, Before::new(tick, own.split("before")))
-    };
     let profile = Profile::wan(Duration::from_millis(20), Rate::mbit(100));
-    let wire = Wire::new(&profile, Bytes::mib(1), &dice);
-    let mut cluster = Cluster::new([node(Side::Paris), node(Side::Lyon)], wire, &dice, false);
+    let tick = Duration::from_micros(100);
+    let mut cluster = Cluster::of_two(|side| config(side, mode), tick, &profile, &Dice::new(7));
     for side in Side::BOTH {
         cluster.start(side).expect("a new node starts");
     }
