@@ -83,6 +83,10 @@ fn range(arguments: &[&String]) -> Result<(u64, u64), String> {
             "--seeds" => seeds = number()?,
             "--require" => drop(number()?),
             "--coverage" | "--json" => {}
+            "--layers" => {
+                let text = "--layers: walks of the store layers alone are not recorded; leave out --record";
+                return Err(text.to_owned());
+            }
             other => return Err(format!("{other}: only walks of whole stories are recorded")),
         }
     }
@@ -145,8 +149,14 @@ mod tests {
     }
 
     #[test]
-    fn a_walk_of_abridged_stories_is_not_recorded() {
-        let arguments = ["--seeds", "5", "--without", "kill"].map(str::to_owned);
-        assert!(range(&arguments.iter().collect::<Vec<_>>()).is_err());
+    fn a_walk_of_abridged_stories_or_of_layers_is_not_recorded() {
+        for (more, why) in [
+            ("--without", "--without: only walks of whole stories"),
+            ("--layers", "leave out --record"),
+        ] {
+            let arguments = ["--seeds", "5", more].map(str::to_owned);
+            let refused = range(&arguments.iter().collect::<Vec<_>>());
+            assert!(refused.is_err_and(|text| text.contains(why)), "{more}");
+        }
     }
 }

@@ -3,7 +3,7 @@
 
 use core::num::NonZeroU32;
 use core::time::Duration;
-use helio_engine::{Config, OnError, QueueConfig, ResyncConfig, SafeCopy};
+use helio_engine::{Config, OnError, QueueConfig};
 use helio_twin::{DiskModel, Processor, ServiceTime};
 use helio_units::{Bytes, Mode, Rate};
 
@@ -26,24 +26,10 @@ pub const PROCESSOR: Processor = Processor {
 #[must_use]
 pub fn settings(volumes: Vec<Bytes>, mode: Mode, memory: Option<Bytes>) -> Config {
     Config {
-        group: "plan".into(),
-        node: String::new(),
-        peer: String::new(),
-        volumes,
-        names: Vec::new(),
         mode,
         queue: QueueConfig { memory, ..QueueConfig::default() },
-        peer_timeout: Duration::from_secs(6),
-        flush_limit: Duration::from_secs(60),
-        member_timeout: Duration::from_secs(120),
-        autosync: true,
-        granularity: helio_engine::REGION,
-        hot_extents: helio_engine::HOT_EXTENTS,
-        resync: ResyncConfig::default(),
-        safe_copy: SafeCopy::On { bound: None },
         on_error: OnError::Pass,
-        hook_before_sync: false,
-        hold: Duration::ZERO,
+        ..Config::new("plan", "", "", volumes)
     }
 }
 

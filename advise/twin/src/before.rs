@@ -13,7 +13,7 @@ use helio_engine::{PoolOp, PoolOutcome, Row, StoreFault};
 use helio_format::before::{CHUNK_BYTES, KeptImage, PAGE_BYTES};
 use helio_ledger::{BEFORE_HEADER_BYTES, BeforeError, BeforeKept, BeforeStore, BeforeWrite, Chunk};
 use helio_netmodel::Dice;
-use helio_units::{Bytes, Extent, Moment};
+use helio_units::{Bytes, Moment};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a disk writes whole or not at all.
@@ -38,7 +38,10 @@ impl Job {
             PoolOp::Reserve { chunks } => Self::Reserve { chunks },
             PoolOp::Begin { label } => Self::Begin(label),
             PoolOp::Append { rows } => {
-                let chunks = |row: &Row| chunks_of(row, pool.stamps(row.payload));
+                let chunks = |row: &Row| {
+                    let chunks = row.chunks(pool.stamps(row.payload), BLOCK);
+                    chunks.map(|(chunk, stamps)| (chunk, stamps.to_vec())).collect::<Vec<_>>()
+                };
                 Self::Append(rows.iter().flat_map(chunks).collect())
             }
             PoolOp::Check => Self::Check,
@@ -332,16 +335,6 @@ impl Before {
 
 fn blocks((volume, extent): Chunk) -> impl Iterator<Item = Place> {
     places(volume, extent)
-}
-
-/// The chunks of a row, each with its stamps.
-fn chunks_of(row: &Row, stamps: &[Stamp]) -> Vec<(Chunk, Vec<Stamp>)> {
-    let chunk = |(n, stamps): (u64, &[Stamp])| {
-        let offset = row.extent.offset + n * CHUNK_BYTES;
-        let length = CHUNK_BYTES.min(row.extent.end() - offset);
-        ((row.volume, Extent::new(offset, length)), stamps.to_vec())
-    };
-    (0..).zip(stamps.chunks((CHUNK_BYTES / BLOCK.0) as usize)).map(chunk).collect()
 }
 
 fn bytes_of(stamps: &[Stamp]) -> Vec<u8> {

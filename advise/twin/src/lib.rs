@@ -25,11 +25,11 @@ mod disk;
 mod happening;
 mod host;
 mod lean;
+mod machine_image;
 mod metadata;
 mod node;
 mod pool;
 mod queue;
-mod snapshot;
 mod stamps;
 mod suspended;
 mod wire;
@@ -45,10 +45,10 @@ pub use lean::{
     Course, DiskModel, Figures, LinkModel, Outcome, Pair, PairConfig, Processor, Run, Sample,
     ServiceTime, Spread, Stuck, Transport,
 };
+pub use machine_image::{MachineImage, Restore};
 pub use metadata::{Metadata, MetadataBytes, MetadataFault};
 pub use node::{Hook, Node, Pause, Side};
 pub use pool::Pool;
-pub use snapshot::{Restore, Snapshot};
 pub use suspended::Suspended;
 pub use wire::{Breakage, Wire};
 

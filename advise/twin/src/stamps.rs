@@ -4,7 +4,7 @@
 use crate::before::Before;
 use crate::cluster::{Cluster, ProcessDue, WireDue};
 use crate::content::{Content, Payloads, Step};
-use crate::disk::{Change, Disk, Dropped, Ended, Lied};
+use crate::disk::{Change, Disk, Dropped, Ended, Latency, Lied};
 use crate::happening::{Died, Happening, Replied};
 use crate::host::{Due, Io, NodeDue};
 use crate::metadata::Metadata;
@@ -13,10 +13,12 @@ use crate::pool::Pool;
 use crate::wire::{Cargo, Parcel, Wire};
 use crate::{Place, Stamp, digest, places, words};
 use core::time::Duration;
-use helio_engine::{Answer, Event, Operation, PoolOp, ReadAs, Request, Run, StoreOp, StoreOutcome};
+use helio_engine::{
+    Answer, Config, Event, Operation, PoolOp, ReadAs, Request, Run, StoreOp, StoreOutcome,
+};
 use helio_format::message::{Item, ItemKind, Message, Parting};
 use helio_ledger::{self as ledger, Kept};
-use helio_netmodel::Dice;
+use helio_netmodel::{Dice, Profile};
 use helio_units::{Bytes, Extent, Moment, Payload, PayloadId, Rate, RequestId, VolumeIndex};
 
 /// What a daemon sends to a peer whose group it does not serve, as `app/daemon/src/shard/mod.rs` words it.
@@ -298,6 +300,29 @@ impl Content for Stamps {
 }
 
 impl Cluster {
+    /// Two new nodes, both down, with a link between them. Every operation on a disk or file takes `tick`.
+    #[must_use]
+    pub fn of_two(
+        config: impl Fn(Side) -> Config,
+        tick: Duration,
+        profile: &Profile,
+        dice: &Dice,
+    ) -> Self {
+        let nodes = Side::BOTH.map(|side| {
+            let own = dice.split_nth("node", side.index() as u64);
+            let (config, latency) =
+                (config(side), Latency { read: tick, write: tick, flush: tick });
+            let disk = Disk::new(&config.volumes, latency, own.split("disk"));
+            let owner = (config.group.as_str(), config.node.as_str());
+            let grain = (config.granularity.0 as u32, config.hot_extents);
+            let metadata =
+                Metadata::new(owner, &config.volumes, grain, tick, own.split("metadata"));
+            Node::new(config, disk, metadata, Before::new(tick, own.split("before")))
+        });
+        let wire = Wire::new(profile, Bytes::mib(1), dice);
+        Self::new(nodes, wire, dice, false)
+    }
+
     /// A client asks; every block of a write holds `stamp`. Returns false where no process listens.
     pub fn submit(
         &mut self,

@@ -2,13 +2,10 @@
 //! Short stories of two nodes in virtual time.
 
 use core::time::Duration;
-use helio_engine::{Command, CommandId, Config, Operation, QueueConfig, ResyncConfig, SafeCopy};
+use helio_engine::{Command, CommandId, Config, Operation};
 use helio_netmodel::{Dice, Profile};
 use helio_stack::{Io, Layer, Operation as Asked, Outcome, Port, Tag};
-use helio_twin::{
-    BLOCK, Before, Breakage, Cluster, Disk, Happening, Latency, Metadata, Node, Replied, Side,
-    Stamp, Wire,
-};
+use helio_twin::{BLOCK, Breakage, Cluster, Happening, Replied, Side, Stamp};
 use helio_units::{Bytes, Extent, Mode, Moment, Payload, Rate, RequestId, State, VolumeIndex};
 use std::sync::{Arc, Mutex};
 
@@ -18,24 +15,11 @@ const EXTENT: Bytes = Bytes::mib(4);
 
 fn config(side: Side, mode: Mode) -> Config {
     Config {
-        group: "db".into(),
-        node: side.name().into(),
-        peer: side.other().name().into(),
-        volumes: vec![Bytes::mib(1)],
-        names: Vec::new(),
         mode,
-        queue: QueueConfig::default(),
         peer_timeout: Duration::from_secs(2),
         flush_limit: Duration::from_secs(10),
-        member_timeout: Duration::from_secs(120),
-        autosync: true,
-        granularity: helio_engine::REGION,
-        hot_extents: helio_engine::HOT_EXTENTS,
-        resync: ResyncConfig::default(),
-        safe_copy: SafeCopy::On { bound: None },
         on_error: helio_engine::OnError::Pass,
-        hook_before_sync: false,
-        hold: core::time::Duration::ZERO,
+        ..Config::new("db", side.name(), side.other().name(), vec![Bytes::mib(1)])
     }
 }
 
@@ -46,25 +30,16 @@ fn pair(mode: Mode) -> Cluster {
 
 /// The same, otherwise configured, and with these layers.
 fn pair_of(mode: Mode, change: impl Fn(&mut Config), layers: &[Box<dyn Layer>]) -> Cluster {
-    let dice = Dice::new(7);
-    let node = |side: Side| {
-        let own = dice.split_nth("node", side.index() as u64);
-        let tick = Duration::from_micros(100);
-        let latency = Latency { read: tick, write: tick, flush: tick };
+    let profile = Profile::wan(Duration::from_millis(20), Rate::mbit(100));
+    let tick = Duration::from_micros(100);
+    let config_of = |side| {
         let mut config = config(side, mode);
         change(&mut config);
-        let disk = Disk::new(&config.volumes, latency, own.split("disk"));
-        let owner = (config.group.as_str(), config.node.as_str());
-        let grain = (config.granularity.0 as u32, config.hot_extents);
-        let metadata = Metadata::new(owner, &config.volumes, grain, tick, own.split("metadata"));
-        let mut node = Node::new(config, disk, metadata, Before::new(tick, own.split("before")));
-        node.layers = layers.to_vec();
-        node
+        config
     };
-    let profile = Profile::wan(Duration::from_millis(20), Rate::mbit(100));
-    let wire = Wire::new(&profile, Bytes::mib(1), &dice);
-    let mut cluster = Cluster::new([node(Side::Paris), node(Side::Lyon)], wire, &dice, false);
+    let mut cluster = Cluster::of_two(config_of, tick, &profile, &Dice::new(7));
     for side in Side::BOTH {
+        cluster.node_mut(side).layers = layers.to_vec();
         cluster.start(side).expect("a new node starts");
     }
     pass(&mut cluster, Duration::from_secs(1));

@@ -3,7 +3,7 @@
 
 use core::num::NonZeroU32;
 use core::time::Duration;
-use helio_engine::{Config, OnError, QueueConfig, ResyncConfig, SafeCopy};
+use helio_engine::{Config, OnError, QueueConfig, SafeCopy};
 use helio_netmodel::{Outage, Ppm, Profile, WayWeather, Weather, WeatherRow, WeatherWriter};
 use helio_twin::{
     Course, DiskModel, Figures, LinkModel, Outcome, Pair, PairConfig, Processor, Run, ServiceTime,
@@ -17,24 +17,11 @@ const MS: Duration = Duration::from_millis(1);
 
 fn settings(mode: Mode, queue: Bytes) -> Config {
     Config {
-        group: "plan".into(),
-        node: String::new(),
-        peer: String::new(),
-        volumes: vec![Bytes::gib(1)],
-        names: Vec::new(),
         mode,
         queue: QueueConfig { memory: Some(queue), ..QueueConfig::default() },
-        peer_timeout: Duration::from_secs(6),
-        flush_limit: Duration::from_secs(60),
-        member_timeout: Duration::from_secs(120),
-        autosync: true,
-        granularity: helio_engine::REGION,
-        hot_extents: helio_engine::HOT_EXTENTS,
-        resync: ResyncConfig::default(),
         safe_copy: SafeCopy::Off,
         on_error: OnError::Pass,
-        hook_before_sync: false,
-        hold: Duration::ZERO,
+        ..Config::new("plan", "", "", vec![Bytes::gib(1)])
     }
 }
 

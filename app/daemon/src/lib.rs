@@ -41,11 +41,12 @@ use open::StateDir;
 use shard::{Ask, Clock, Listeners, NodeAsk, Shard};
 use std::io::Read;
 use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, RwLock, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 use trace::Traces;
 use trust::Trusted;
@@ -150,7 +151,11 @@ pub fn run(options: &Options) -> Result<()> {
         errands: Mutex::default(),
         me: me.clone(),
     });
-    let running = thread::Builder::new().name("shard-0".into()).spawn(move || shard.run())?;
+    let (ended, running) = oneshot::channel();
+    // A kernel that does not end an operation keeps the thread: its end is told before, and it is not joined.
+    thread::Builder::new().name("shard-0".into()).spawn(move || {
+        let _nobody_waits = ended.send(catch_unwind(AssertUnwindSafe(|| shard.run())));
+    })?;
     serve(&state, backend, errands, control, &handle, running)
 }
 
@@ -184,7 +189,7 @@ fn serve(
     errands: Vec<Errands>,
     remote: Option<SocketAddr>,
     handle: &ShardHandle,
-    running: thread::JoinHandle<std::io::Result<()>>,
+    mut running: oneshot::Receiver<thread::Result<Result<()>>>,
 ) -> Result<()> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
@@ -198,8 +203,6 @@ fn serve(
         };
         tracing::info!(node, state = %state.path.display(), "helio {} is running", env!("CARGO_PKG_VERSION"));
         sd_notify::notify(&[sd_notify::NotifyState::Ready]).unwrap_or_else(|error| tracing::debug!(%error, "no service manager"));
-        let shard_ended = tokio::task::spawn_blocking(move || running.join());
-        tokio::pin!(shard_ended);
         let (stop, stopping) = watch::channel(false);
         let (attaches, traces) = (Arc::clone(&backend.attaches), Arc::clone(&backend));
         let (limits, hub) = (control::Limits::default(), Arc::clone(&backend.hub));
@@ -211,7 +214,7 @@ fn serve(
         }
         serving.spawn(control::serve(server, backend, limits, stopping));
         let early = tokio::select! {
-            ended = &mut shard_ended => Some(ended),
+            ended = &mut running => Some(ended),
             signal = terminated() => { signal?; None }
         };
         let ended = match early {
@@ -219,7 +222,7 @@ fn serve(
             None => {
                 tracing::info!(node, "stopping cleanly");
                 stop_cleanly(&attaches, handle).await?;
-                shard_ended.await
+                running.await
             }
         };
         attaches.abandon().await;
@@ -240,7 +243,7 @@ fn serve(
         }
     }
     match ended {
-        Ok(result) => result.context("the reactor failed"),
+        Ok(result) => result,
         Err(panic) => {
             Err(anyhow!("the shard ended because of an internal error: {}", failed::words(&*panic)))
         }

@@ -3,6 +3,7 @@
 //! still name them: a daemon that began such a group anew would let the other node's copy overwrite a disk that was
 //! given back.
 
+use crate::adopt::forget_name;
 use crate::config::{Config, ConfigError};
 use crate::durable;
 use std::collections::BTreeSet;
@@ -14,8 +15,6 @@ use std::path::{Path, PathBuf};
 const SUFFIX: &str = ".released";
 /// What stands in it before the path of the second metadata file.
 const SECOND: &str = "second metadata file: ";
-/// What lies beside a group's metadata, and goes with it.
-const COMPANIONS: [&str; 2] = ["meta", "verify"];
 
 fn mark(state: &Path, group: &str) -> PathBuf {
     state.join("groups").join(format!("{group}{SUFFIX}"))
@@ -73,7 +72,7 @@ fn put_away(state: &Path, group: &str) -> io::Result<()> {
         text.split_once(SECOND).map(|(_, path)| PathBuf::from(path.trim_end_matches('\n')));
     let first = state.join("groups").join(format!("{group}.meta"));
     [Some(first), second].into_iter().flatten().try_for_each(|path| {
-        let folder = path.parent().unwrap_or(Path::new("/"));
+        let folder = folder_of(&path);
         ended(fs::rename(&path, free_name(folder, group)))?;
         File::open(folder)?.sync_all()
     })
@@ -92,36 +91,62 @@ pub(crate) fn forget(state: &Path, group: &str) -> io::Result<()> {
     ended(fs::remove_file(mark(state, group)))
 }
 
-/// Takes what was kept of a released group out of the way: removes it, or keeps it under another name, which is returned.
-pub(crate) fn clear(
-    state: &Path,
-    group: &str,
-    safe_copy: &Path,
-    keep: bool,
-) -> io::Result<Option<PathBuf>> {
-    let groups = state.join("groups");
-    let mut kept = None;
-    let mut paths: Vec<PathBuf> = vec![safe_copy.join(format!("{group}.before"))];
-    paths.extend(COMPANIONS.map(|kind| groups.join(format!("{group}.{kind}"))));
-    for path in paths {
-        let done = if keep && path.extension().is_some_and(|kind| kind == "meta") {
-            let to = free_name(&groups, group);
-            let done = fs::rename(&path, &to);
-            kept = Some(to);
-            done
-        } else {
-            fs::remove_file(&path)
-        };
-        ended(done)?;
-    }
-    File::open(groups)?.sync_all()?;
-    Ok(kept)
+/// What is left of a released group on this node.
+#[derive(Debug)]
+pub(crate) struct Remains {
+    /// The state directory.
+    pub(crate) state: PathBuf,
+    pub(crate) group: String,
+    /// Where its before-images lie.
+    pub(crate) safe_copy: PathBuf,
+    /// Its second metadata file.
+    pub(crate) second: Option<PathBuf>,
+    /// Where its members lie.
+    pub(crate) members: Vec<PathBuf>,
 }
 
-/// Removes the second file of a released group's metadata.
-pub(crate) fn clear_second(path: &Path) -> io::Result<()> {
-    ended(fs::remove_file(path))?;
-    File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()
+impl Remains {
+    /// Takes the names off its members, makes these durable, and removes its files. With `keep` the first metadata file is
+    /// renamed instead, and its new path is returned. A step that fails keeps none of the others from being done.
+    ///
+    /// # Errors
+    /// The first step that failed, with its path.
+    pub(crate) fn clear(&self, keep: bool) -> io::Result<Option<PathBuf>> {
+        let groups = self.state.join("groups");
+        let mut first = Ok(());
+        let mut step = |path: &Path, done: io::Result<()>| {
+            let named =
+                |why: io::Error| io::Error::new(why.kind(), format!("{}: {why}", path.display()));
+            let done = done.map_err(named);
+            let failed = done.is_err();
+            if first.is_ok() {
+                first = done;
+            }
+            !failed
+        };
+        for member in &self.members {
+            forget_name(member);
+            step(member, File::open(member).and_then(|file| file.sync_all()));
+        }
+        let metadata = groups.join(format!("{}.meta", self.group));
+        let to = free_name(&groups, &self.group);
+        let cleared = if keep { fs::rename(&metadata, &to) } else { fs::remove_file(&metadata) };
+        let is_kept = step(&metadata, ended(cleared)) && keep;
+        let before = self.safe_copy.join(format!("{}.before", self.group));
+        let verify = groups.join(format!("{}.verify", self.group));
+        for file in [Some(&before), Some(&verify), self.second.as_ref()].into_iter().flatten() {
+            step(file, ended(fs::remove_file(file)));
+        }
+        let second = self.second.as_deref().map(folder_of);
+        for folder in [Some(&*groups), second].into_iter().flatten() {
+            step(folder, File::open(folder).and_then(|folder| folder.sync_all()));
+        }
+        first.map(|()| is_kept.then_some(to))
+    }
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().unwrap_or(Path::new("/"))
 }
 
 fn free_name(folder: &Path, group: &str) -> PathBuf {
@@ -195,5 +220,39 @@ address = "127.0.0.1:7122"
         fs::rename(&elsewhere, folder).expect("its disk is back");
         assert!(node.load().is_empty());
         assert!(!node.files[1].exists());
+    }
+
+    #[test]
+    fn a_second_file_that_cannot_be_removed_keeps_nothing_else_of_a_released_group() {
+        let node = CutOff::new();
+        let member = node.config.with_file_name("data.img");
+        fs::write(&member, "data").expect("there is room");
+        let named = rustix::fs::setxattr(
+            &member,
+            "user.heliograph",
+            &[7; 16],
+            rustix::fs::XattrFlags::empty(),
+        );
+        named.expect("the file system keeps attributes");
+        // Such a file cannot be removed by whoever it is.
+        let [first, second] = &node.files;
+        fs::remove_file(second).expect("it is there");
+        fs::create_dir(second).expect("there is room");
+        let remains = Remains {
+            state: node.state.clone(),
+            group: "db".to_owned(),
+            safe_copy: node.state.join("groups"),
+            second: Some(second.clone()),
+            members: vec![member.clone()],
+        };
+        let why = remains.clear(false).expect_err("one step fails").to_string();
+        assert!(why.starts_with(&second.display().to_string()), "{why}");
+        assert!(!first.exists() && !helio_disk::is_named(&member));
+
+        fs::remove_dir(second).expect("it is there");
+        fs::write(first, "metadata").expect("there is room");
+        let to = first.with_file_name("db.meta.released-1");
+        assert_eq!(remains.clear(true).expect("nothing fails"), Some(to.clone()));
+        assert!(to.exists());
     }
 }

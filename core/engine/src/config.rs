@@ -144,6 +144,31 @@ pub struct Config {
 }
 
 impl Config {
+    /// A group with the defaults of the configuration file, and with a safe copy of any size. Its volumes have no names.
+    #[must_use]
+    pub fn new(group: &str, node: &str, peer: &str, volumes: Vec<Bytes>) -> Self {
+        Self {
+            group: group.to_string(),
+            node: node.to_string(),
+            peer: peer.to_string(),
+            volumes,
+            names: Vec::new(),
+            mode: Mode::default(),
+            queue: QueueConfig::default(),
+            peer_timeout: Duration::from_secs(6),
+            flush_limit: Duration::from_secs(60),
+            member_timeout: Duration::from_secs(120),
+            autosync: true,
+            granularity: REGION,
+            hot_extents: HOT_EXTENTS,
+            resync: ResyncConfig::default(),
+            safe_copy: SafeCopy::On { bound: None },
+            on_error: OnError::default(),
+            hook_before_sync: false,
+            hold: Duration::ZERO,
+        }
+    }
+
     /// The group's volumes.
     pub(crate) fn indices(&self) -> impl Iterator<Item = VolumeIndex> + Clone + use<> {
         (0..self.volumes.len() as u16).map(VolumeIndex)

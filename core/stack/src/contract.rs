@@ -4,7 +4,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
-use helio_format::before::KeptImage;
+use helio_format::before::{CHUNK_BYTES, KeptImage};
 use helio_units::{Bytes, Extent, Payload, VolumeIndex};
 
 /// One operation on this node's store of a volume: all that a store can do.
@@ -228,6 +228,22 @@ pub struct Row {
     pub extent: Extent,
     /// Its bytes; released by who asked.
     pub payload: Payload,
+}
+
+impl Row {
+    /// Its chunks, each with its part of `blocks`, which stand for `block` bytes each of what the row held.
+    pub fn chunks<T>(
+        self,
+        blocks: &[T],
+        block: Bytes,
+    ) -> impl Iterator<Item = ((VolumeIndex, Extent), &[T])> {
+        let parts = (0..).zip(blocks.chunks((CHUNK_BYTES / block.0) as usize));
+        parts.map(move |(n, part)| {
+            let offset = self.extent.offset + n * CHUNK_BYTES;
+            let length = CHUNK_BYTES.min(self.extent.end() - offset);
+            ((self.volume, Extent::new(offset, length)), part)
+        })
+    }
 }
 
 /// What is asked of the pool, where before-images lie. One at a time.

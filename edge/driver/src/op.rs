@@ -8,6 +8,10 @@ use std::net::SocketAddr;
 use std::ops::Range;
 use std::time::Duration;
 
+/// A driver that is dropped waits so long for the operations on files that have begun. Those that have not ended by then
+/// keep their buffers and threads until the process ends.
+pub(crate) const LAST_OPERATIONS_WITHIN: Duration = Duration::from_secs(5);
+
 /// The submitter's name for an operation; comes back with its completion. The driver never looks inside.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token(pub u64);

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 /// A [`Driver`] of threads and ppoll.
 ///
-/// Dropping it waits for the operations on files that have begun; everything else pending is dropped.
+/// Dropping it waits a few seconds for the operations on files that have begun; everything else pending is dropped.
 pub struct PollDriver {
     signal: Arc<Signal>,
     workers: Workers,

@@ -13,7 +13,7 @@ mod slot;
 use crate::file::Job;
 use crate::gather::Cursor;
 use crate::inline::Inline;
-use crate::op::{Completion, Driver, DriverOptions, Op, Outcome, Token};
+use crate::op::{Completion, Driver, DriverOptions, LAST_OPERATIONS_WITHIN, Op, Outcome, Token};
 use crate::signal::{Signal, Waker};
 use crate::spin::Spin;
 use crate::workers::{Task, Workers};
@@ -36,7 +36,8 @@ const CANCEL: u64 = u64::MAX - 1;
 
 /// A [`Driver`] of io_uring.
 ///
-/// Dropping it cancels what waits for sockets and waits until the kernel has let go of every buffer.
+/// Dropping it cancels what waits for sockets, and waits a few seconds for the rest. Buffers that the kernel has not let go of
+/// by then are never used again.
 pub struct RingDriver {
     kernel: Kernel,
     slots: Vec<Slot>,
@@ -369,10 +370,11 @@ impl Drop for RingDriver {
                 self.cancel_slot(at);
             }
         }
-        let mut left = Vec::new();
+        let (mut left, until) = (Vec::new(), Instant::now() + LAST_OPERATIONS_WITHIN);
         while self.flying > 0 {
-            if self.kernel.submit_and_sleep(None).is_err() {
-                // The kernel may still write into these: better lost than given to something else.
+            let span = until.saturating_duration_since(Instant::now());
+            if span.is_zero() || self.kernel.submit_and_sleep(Some(span)).is_err() {
+                // The kernel may still use these: better lost than given to something else.
                 std::mem::forget(std::mem::take(&mut self.slots));
                 return;
             }

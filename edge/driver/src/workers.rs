@@ -7,7 +7,7 @@
 //!   only jobs of such files, and ends after a second without one. So there is at most one of them for each file.
 
 use crate::file::Job;
-use crate::op::{Completion, Outcome, Token};
+use crate::op::{Completion, LAST_OPERATIONS_WITHIN, Outcome, Token};
 use crate::signal::Signal;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -91,7 +91,7 @@ impl<J: Task> Workers<J> {
                 files: BTreeMap::new(),
                 turns: VecDeque::new(),
                 count,
-                threads: count,
+                threads: 0,
                 busy: 0,
                 idle: 0,
                 called: 0,
@@ -112,7 +112,12 @@ impl<J: Task> Workers<J> {
     fn spawn(&mut self) -> io::Result<()> {
         let desk = Arc::clone(&self.desk);
         let thread = thread::Builder::new().name(format!("helio-io-{}", self.threads.len()));
-        self.threads.push(thread.spawn(move || desk.serve())?);
+        lock(&self.desk.todo).threads += 1;
+        let spawned = thread.spawn(move || desk.serve());
+        if spawned.is_err() {
+            lock(&self.desk.todo).threads -= 1;
+        }
+        self.threads.push(spawned?);
         Ok(())
     }
 
@@ -125,16 +130,13 @@ impl<J: Task> Workers<J> {
         if call {
             (todo.idle, todo.called) = (todo.idle - 1, todo.called + 1);
         }
-        todo.threads += usize::from(more && !call);
         drop(todo);
         if call {
             self.desk.bell.notify_one();
         } else if more {
             self.threads.retain(|thread| !thread.is_finished());
-            if self.spawn().is_err() {
-                // The job waits for a thread that is free.
-                lock(&self.desk.todo).threads -= 1;
-            }
+            // Without one, the job waits for a thread that is free.
+            let _no_thread = self.spawn();
         }
     }
 
@@ -240,6 +242,9 @@ impl<J: Task> Desk<J> {
             }
         }
         todo.threads -= 1;
+        if todo.closing {
+            self.bell.notify_all();
+        }
     }
 
     fn finish(&self, file: RawFd, completion: Completion) {
@@ -252,11 +257,16 @@ impl<J: Task> Desk<J> {
 }
 
 impl<J: Task> Drop for Workers<J> {
-    /// Waits for the jobs begun; those not begun are dropped.
+    /// Waits for the jobs begun, [`LAST_OPERATIONS_WITHIN`]; those not begun are dropped. A thread whose job has not ended by
+    /// then is left alone with it.
     fn drop(&mut self) {
-        lock(&self.desk.todo).closing = true;
+        let mut todo = lock(&self.desk.todo);
+        todo.closing = true;
         self.desk.bell.notify_all();
-        for thread in self.threads.drain(..) {
+        let works = |todo: &mut Todo<J>| todo.threads > 0;
+        let waited = self.desk.bell.wait_timeout_while(todo, LAST_OPERATIONS_WITHIN, works);
+        let all = waited.is_ok_and(|(todo, _)| todo.threads == 0);
+        for thread in self.threads.drain(..).filter(|thread| all || thread.is_finished()) {
             // A panic of the thread has been printed by its own hook; there is nobody left to tell.
             let _ = thread.join();
         }
@@ -272,6 +282,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     use super::*;
     use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+    use std::time::Instant;
 
     /// A job on a file that says that it began, and ends when the other end of its gate is dropped.
     struct Gated {
@@ -338,6 +349,17 @@ mod tests {
         drop(gates);
         let rest: Vec<_> = (0..17).map(|_| stand.begins()).collect();
         assert_eq!(rest, [1; 17], "all of it ends once the file answers");
+    }
+
+    #[test]
+    fn what_never_ends_holds_up_the_end_no_longer_than_its_limit() {
+        let mut stand = Stand::new(2);
+        let gate = stand.hang(1);
+        assert_eq!(stand.begins(), 1);
+        let began = Instant::now();
+        drop(stand);
+        assert!(began.elapsed() >= LAST_OPERATIONS_WITHIN);
+        drop(gate);
     }
 
     #[test]

@@ -7,8 +7,8 @@
 #![allow(unsafe_code)]
 
 use helio_engine::{
-    Command, CommandId, Config, Durable, Effect, Engine, Event, Operation, QueueConfig, ReadAs,
-    Request, ResyncConfig, Run, StoreOutcome, digest_piece,
+    Command, CommandId, Config, Durable, Effect, Engine, Event, Operation, ReadAs, Request, Run,
+    StoreOutcome, digest_piece,
 };
 use helio_format::message::Message;
 use helio_format::superblock::Superblock;
@@ -57,24 +57,11 @@ struct Node {
 impl Node {
     fn new(name: &str, peer: &str, mode: Mode) -> Self {
         let config = Config {
-            group: "db".into(),
-            node: name.into(),
-            peer: peer.into(),
-            volumes: vec![VOLUME],
-            names: Vec::new(),
             mode,
-            queue: QueueConfig::default(),
             peer_timeout: Duration::from_secs(60),
-            flush_limit: Duration::from_secs(60),
-            member_timeout: Duration::from_secs(120),
-            autosync: true,
-            granularity: helio_engine::REGION,
-            hot_extents: helio_engine::HOT_EXTENTS,
-            resync: ResyncConfig::default(),
             safe_copy: helio_engine::SafeCopy::Off,
             on_error: helio_engine::OnError::Pass,
-            hook_before_sync: false,
-            hold: Duration::ZERO,
+            ..Config::new("db", name, peer, vec![VOLUME])
         };
         let superblock = Superblock::new("db", name, vec![VOLUME.0]);
         let durable = Durable::new(superblock);

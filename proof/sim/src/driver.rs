@@ -13,7 +13,7 @@ use crate::seed::Shipping;
 use crate::telling::Telling;
 use helio_engine::{Command, CommandId, LinkState};
 use helio_netmodel::Dice;
-use helio_twin::{Cluster, MetadataBytes, Side, Snapshot, Suspended};
+use helio_twin::{Cluster, MachineImage, MetadataBytes, Side, Suspended};
 use helio_units::{Moment, RequestId};
 use std::collections::BTreeMap;
 
@@ -103,7 +103,7 @@ pub(crate) struct Driver {
     /// The operator let a copy begin of which nothing is kept.
     pub(crate) keeps_nothing: bool,
     /// What an administrator keeps of each node, and may put back one day.
-    pub(crate) snapshots: [Option<Snapshot>; 2],
+    pub(crate) images: [Option<MachineImage>; 2],
     /// Each node's machine with its memory, which may go back to that.
     pub(crate) suspended: [Option<Suspended>; 2],
     /// The machine that went back with its memory. Until its primary has recorded that, no process ends and the primary stays
@@ -150,7 +150,7 @@ impl Driver {
             tampered: None,
             lied: false,
             keeps_nothing: false,
-            snapshots: [None, None],
+            images: [None, None],
             suspended: [None, None],
             resumed: None,
             missing: [None, None],

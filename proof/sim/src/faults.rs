@@ -345,7 +345,7 @@ impl Driver {
             Fault::Blocks(side) => {
                 self.kill(side, false, cluster);
                 if !cluster.node(side).is_up() {
-                    self.forget_snapshots(side);
+                    self.forget_image(side);
                     let disk = &mut cluster.node_mut(side).disk;
                     disk.set_block(if disk.block() == 512 { 4096 } else { 512 });
                 }

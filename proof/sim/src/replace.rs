@@ -76,7 +76,7 @@ impl Driver {
             if taken {
                 self.commands += 2;
                 // What was backed up is about the disk that is gone.
-                self.forget_snapshots(side);
+                self.forget_image(side);
                 let label = if leads { "disk-replaced-leading" } else { "disk-replaced-following" };
                 self.coverage.struck(label);
                 return true;

@@ -197,31 +197,19 @@ impl Driver {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use helio_engine::{Config, Engine, Event, QueueConfig, Request};
+    use helio_engine::{Config, Engine, Event, Request};
     use helio_format::superblock::Superblock;
 
     /// What the recorder of an engine says of an event.
     fn recorded(event: Event) -> String {
         let volumes = vec![Bytes::mib(1)];
         let config = Config {
-            group: "db".into(),
-            node: "paris".into(),
-            peer: "lyon".into(),
-            volumes,
-            names: Vec::new(),
             mode: Mode::Sync,
-            queue: QueueConfig::default(),
             peer_timeout: Duration::from_secs(2),
             flush_limit: Duration::from_secs(10),
-            member_timeout: Duration::from_secs(120),
-            autosync: true,
-            granularity: helio_engine::REGION,
-            resync: helio_engine::ResyncConfig::default(),
             safe_copy: helio_engine::SafeCopy::Off,
             on_error: helio_engine::OnError::Pass,
-            hook_before_sync: false,
-            hold: Duration::ZERO,
-            hot_extents: helio_engine::HOT_EXTENTS,
+            ..Config::new("db", "paris", "lyon", volumes)
         };
         let superblock = Superblock::new("db", "paris", [1 << 20].into());
         let durable = helio_engine::Durable::new(superblock);

@@ -4,9 +4,7 @@
 use crate::merges::Merges;
 use crate::replay::Script;
 use core::time::Duration;
-use helio_engine::{
-    Config, OnError, QUEUE_ITEMS_SNDR, QueueConfig, ResyncConfig, SafeCopy, WhenFull,
-};
+use helio_engine::{Config, OnError, QUEUE_ITEMS_SNDR, QueueConfig, SafeCopy, WhenFull};
 use helio_netmodel::{Dice, Ppm, Profile};
 use helio_stack::{Faults, Layer, Odds, Pass};
 use helio_twin::{
@@ -101,10 +99,6 @@ impl Scenario {
             disconnected: pick(&mut dice, &policies),
         };
         let config = Config {
-            group: "db".into(),
-            node: Side::Paris.name().into(),
-            peer: Side::Lyon.name().into(),
-            volumes: volumes.clone(),
             names: ["data", "log", "index"].map(String::from).into(),
             mode: pick(&mut dice, &Mode::ALL),
             queue,
@@ -114,11 +108,10 @@ impl Scenario {
             autosync: dice.chance(5, 6),
             granularity,
             hot_extents: pick(&mut dice, &[2, 3, 4, 508, 2032]),
-            resync: ResyncConfig::default(),
             safe_copy: safe_copy(&mut dice, &volumes),
             on_error: if dice.chance(1, 2) { OnError::ServeFromPeer } else { OnError::Pass },
             hook_before_sync: dice.split("hook").chance(1, 3),
-            hold: Duration::ZERO,
+            ..Config::new("db", Side::Paris.name(), Side::Lyon.name(), volumes.clone())
         };
         let config = leased(&dice, config);
         let profile = weather(&mut dice);

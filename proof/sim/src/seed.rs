@@ -69,7 +69,7 @@ impl Driver {
             cluster.kill(to, false);
         }
         self.shipping = Shipping { under_way: true, ..Shipping::default() };
-        Side::BOTH.into_iter().for_each(|side| self.forget_snapshots(side));
+        Side::BOTH.into_iter().for_each(|side| self.forget_image(side));
         // Who copies a disk makes it slow for others.
         if self.dice.chance(1, 2) {
             cluster.node_mut(from).disk.slow_down(40);

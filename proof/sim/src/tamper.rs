@@ -55,7 +55,7 @@ impl Driver {
                 self.kill(side, true, cluster);
                 if !cluster.node(side).is_up() {
                     self.coverage.struck(fault.class().1);
-                    self.forget_snapshots(side);
+                    self.forget_image(side);
                     cluster.swap_disk(side, |place| {
                         Stamp(STRANGER | u64::from(place.volume.0) << 32 | u64::from(place.block))
                     });
@@ -65,9 +65,9 @@ impl Driver {
         }
     }
 
-    /// A snapshot of a node does not fit its disks any more.
-    pub(crate) fn forget_snapshots(&mut self, side: Side) {
-        self.snapshots[side.index()] = None;
+    /// The image of a node does not fit its disks any more.
+    pub(crate) fn forget_image(&mut self, side: Side) {
+        self.images[side.index()] = None;
         self.suspended[side.index()] = None;
     }
 
@@ -103,7 +103,7 @@ impl Driver {
         self.kill(side, power, cluster);
         if !cluster.node(side).is_up() {
             self.coverage.struck(fault.class().1);
-            self.forget_snapshots(side);
+            self.forget_image(side);
             self.missing[side.index()] = Some(cluster.node(side).metadata.backup());
             cluster.lose_metadata(side, zeroed);
             self.promote_blank(side, cluster);
@@ -154,24 +154,24 @@ impl Driver {
             || self.keeps_nothing && !serves_in(State::Replicating)
     }
 
-    /// The first time a snapshot is taken, the second time it is put back while the node is down.
+    /// The first time an image of the machine is taken, the second time it is put back while the node is down.
     fn put_back(&mut self, side: Side, what: Restore, fault: Fault, cluster: &mut Cluster) {
         // Whoever goes back to an image that was no consistent one, while the other is gone too, has lost all there was.
         if self.lied || !Side::BOTH.into_iter().all(|side| is_sound(cluster, side)) {
             return;
         }
-        if self.snapshots[side.index()].is_some() && self.copies(cluster) {
+        if self.images[side.index()].is_some() && self.copies(cluster) {
             return;
         }
-        let Some(snapshot) = self.snapshots[side.index()].take() else {
-            self.snapshots[side.index()] = Some(cluster.snapshot(side));
+        let Some(image) = self.images[side.index()].take() else {
+            self.images[side.index()] = Some(cluster.machine_image(side));
             return;
         };
         // An older metadata that the other node never recorded to be older cannot be told from the newest, once that node
         // went down, too: a limit that docs/reference/recovery.md names.
         let other = cluster.node(side.other());
         let remembered = other.superblock().map_or(0, |record| record.remembers);
-        if remembered <= snapshot.changes() || snapshot.changes() == 0 {
+        if remembered <= image.changes() || image.changes() == 0 {
             return;
         }
         // Where both nodes go back, nobody is left who remembers; nor where the other's disk is gone and nobody noticed yet.
@@ -180,7 +180,7 @@ impl Driver {
         }
         self.kill(side, true, cluster);
         if !cluster.node(side).is_up() {
-            cluster.restore(side, &snapshot, what);
+            cluster.restore(side, &image, what);
             self.coverage.struck(fault.class().1);
         }
     }
@@ -208,7 +208,7 @@ impl Driver {
             self.shortly(Fault::Suspend(side), Duration::from_millis(most), cluster);
             return;
         };
-        // As with older metadata: only a primary that knows more than the snapshot can detect it.
+        // As with older metadata: only a primary that knows more than the image can detect it.
         let other = cluster.node(side.other());
         let knows = other.engine.as_ref().is_some_and(|engine| {
             let cursors = engine.view().status(other.clock.read(cluster.now())).cursors;
@@ -233,7 +233,7 @@ impl Driver {
         self.kill(side, true, cluster);
         if !cluster.node(side).is_up() {
             self.coverage.struck("resumed");
-            self.forget_snapshots(side);
+            self.forget_image(side);
             self.resumed = Some(side);
             cluster.resume(side, &suspended);
         }

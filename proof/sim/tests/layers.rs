@@ -23,6 +23,7 @@ fn layers_refine_one_reference_store() {
         ("cuts", walked.cuts),
         ("restores", walked.restores),
         ("refused changes", walked.refused),
+        ("abandoned copies", walked.abandoned),
         ("crashes", walked.crashes),
     ] {
         assert!(count > SEEDS / 100, "only {count} {what} in {SEEDS} seeds");

@@ -2,15 +2,13 @@
 //! Giving the stores of a group back.
 
 use super::{Daemon, accepted};
-use crate::adopt::forget_name;
 use crate::attach::Devices;
 use crate::control::Reply;
 use crate::open::Places;
-use crate::released;
+use crate::released::{self, Remains};
 use crate::shard::{Ask, Released, ServiceAsk};
 use helio_api::{ApiError, ReleaseRequest, code};
 use helio_units::Role;
-use std::fs::File;
 use std::path::PathBuf;
 
 impl Daemon {
@@ -74,28 +72,30 @@ impl Daemon {
         let folder = self.config().groups.get(group).and_then(|group| group.safe_copy_dir.clone());
         let second =
             self.config().nodes.get(&self.node).and_then(|node| node.second_metadata.clone());
-        let (state, name) = (self.state.clone(), group.to_owned());
+        let places = Places::of(group, &self.state, second.as_deref());
+        let remains = Remains {
+            state: self.state.clone(),
+            group: group.to_owned(),
+            safe_copy: folder.unwrap_or_else(|| self.state.join("groups")),
+            second: places.second.clone(),
+            members: left.stores.into_iter().map(|(_, path)| path).collect(),
+        };
         let clearing = move || {
             // Metadata that outlived the mark would be believed again one day, beside a disk that was written since.
-            let second = Places::of(&name, &state, second.as_deref()).second;
-            released::note(&state, &name, second.as_deref())?;
-            let folder = folder.unwrap_or_else(|| state.join("groups"));
-            let kept = released::clear(&state, &name, &folder, keep)?;
-            if let Some(second) = second {
-                released::clear_second(&second)?;
-            }
-            for (_, path) in &left.stores {
-                forget_name(path);
-                File::open(path)?.sync_all()?;
-            }
-            Ok(kept)
+            released::note(&remains.state, &remains.group, remains.second.as_deref())?;
+            remains.clear(keep)
         };
         let done = tokio::task::spawn_blocking(clearing).await;
         let done = done.unwrap_or_else(|error| Err(std::io::Error::other(error)));
         self.config_mut().groups.remove(group);
         done.map_err(|error| {
-            let text = format!("{group} is released, but its metadata cannot be removed: {error}");
-            let hint = "remove its files from the state directory, and from the second directory of `metadata`, by hand";
+            let text =
+                format!("{group} is released, but what is left of it cannot be removed: {error}");
+            let files: Vec<String> = places.all().map(|path| path.display().to_string()).collect();
+            let hint = format!(
+                "fix the cause, then remove its metadata by hand if it is still there: {}",
+                files.join(" and ")
+            );
             ApiError::new(code::INTERNAL, text, hint)
         })
     }

@@ -27,7 +27,8 @@ impl Places {
         Self { first: state.join("groups").join(name), second }
     }
 
-    pub(super) fn all(&self) -> impl Iterator<Item = &PathBuf> {
+    /// Each of them.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &PathBuf> {
         [&self.first].into_iter().chain(&self.second)
     }
 

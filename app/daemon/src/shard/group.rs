@@ -446,7 +446,7 @@ impl Group {
                 return;
             }
             (None, Outcome::Read { buffer, .. }, StoreOp::Read { extent }) => {
-                self.report(extent, buffer, read_as, pool)
+                self.report(extent, buffer.into_shared(), read_as, pool)
             }
             (None, ..) => StoreOutcome::Done,
         };
@@ -457,14 +457,14 @@ impl Group {
     fn runs(
         &mut self,
         extent: Extent,
-        read: Buffer,
+        read: Shared,
         stretches: &[Stretch],
         pool: &Pool,
     ) -> Vec<Run> {
         if let [Stretch { extent: whole, zero: false }] = stretches
             && *whole == extent
         {
-            return vec![Run { extent, payload: Some(self.payloads.insert(read)) }];
+            return vec![Run { extent, payload: Some(self.payloads.share(read)) }];
         }
         let run = |stretch: &Stretch| {
             let Stretch { extent: part, zero } = *stretch;
@@ -494,34 +494,34 @@ impl Group {
     fn report(
         &mut self,
         extent: Extent,
-        buffer: Buffer,
+        bytes: Shared,
         read_as: ReadAs,
         pool: &Pool,
     ) -> StoreOutcome {
-        let (buffer, zero) = match read_as {
+        let zero = match read_as {
             ReadAs::Digests { coarse } => {
-                return StoreOutcome::Digests(digest::of(&buffer, coarse));
+                return StoreOutcome::Digests(digest::of(&bytes, coarse));
             }
             ReadAs::Differing { digests, coarse } => {
-                let stretches = digest::differing(extent, &buffer, &digests, coarse);
-                return StoreOutcome::Differing(self.runs(extent, buffer, &stretches, pool));
+                let stretches = digest::differing(extent, &bytes, &digests, coarse);
+                return StoreOutcome::Differing(self.runs(extent, bytes, &stretches, pool));
             }
             ReadAs::Runs { piece } => {
-                let stretches = digest::stretches(extent, &buffer, piece);
-                return StoreOutcome::Differing(self.runs(extent, buffer, &stretches, pool));
+                let stretches = digest::stretches(extent, &bytes, piece);
+                return StoreOutcome::Differing(self.runs(extent, bytes, &stretches, pool));
             }
             ReadAs::Unequal { payload } => {
                 let theirs = self.payloads.get(payload.id).as_ref();
-                return StoreOutcome::Verified(digest::unequal(extent, &buffer, theirs));
+                return StoreOutcome::Verified(digest::unequal(extent, &bytes, theirs));
             }
-            ReadAs::DigestPayload => (digest::payload(&buffer), false),
-            ReadAs::BytesOrZero => {
-                let zero = digest::is_zero(&buffer);
-                (buffer, zero)
+            ReadAs::DigestPayload => {
+                let payload = self.payloads.insert(digest::payload(&bytes));
+                return StoreOutcome::Read { payload, zero: false };
             }
-            ReadAs::Bytes => (buffer, false),
+            ReadAs::BytesOrZero => digest::is_zero(&bytes),
+            ReadAs::Bytes => false,
         };
-        StoreOutcome::Read { payload: self.payloads.insert(buffer), zero }
+        StoreOutcome::Read { payload: self.payloads.share(bytes), zero }
     }
 
     /// What the engine is to get of bytes that it holds, and needs no more.
@@ -533,13 +533,8 @@ impl Group {
         pool: &Pool,
     ) -> StoreOutcome {
         let bytes = Shared::clone(self.payloads.get(payload.id));
-        if read_as == ReadAs::BytesOrZero {
-            return StoreOutcome::Read { payload, zero: digest::is_zero(&bytes) };
-        }
-        let mut buffer = read_buffer(pool, bytes.len());
-        buffer.copy_from_slice(&bytes);
         self.payloads.release(payload.id);
-        self.report(extent, buffer, read_as, pool)
+        self.report(extent, bytes, read_as, pool)
     }
 
     /// What verifies left is handed over to be kept, where there is something new.

@@ -35,13 +35,14 @@ mod rota;
 mod route;
 mod serve;
 mod show;
+mod stop;
 mod strangers;
 mod stream;
 mod token;
 
 use crate::events::Hub;
 use crate::failed::Failures;
-use anyhow::Result;
+use anyhow::{Context, Result};
 pub(crate) use ask::{Ask, DeviceAsk, LookAsk, LossAsk, MemberAsk, NodeAsk, ServiceAsk, TraceAsk};
 use attached::Attached;
 pub(crate) use attached::{ATTACHED, End, Hold, Offer, Plug};
@@ -67,10 +68,10 @@ pub(crate) use route::Dialler;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
+use stop::Stop;
 pub(crate) use strangers::STRANGERS_MAX;
 use strangers::Strangers;
 use token::{Kind, token, unpack};
-use tokio::sync::oneshot;
 
 /// Pool for clients' payload beyond what the queues hold: what clients may have under way.
 const CLIENT_MEMORY: Bytes = Bytes::mib(256);
@@ -109,7 +110,7 @@ pub(crate) struct Shard<D: Driver> {
     resting: Vec<(Kind, usize, Moment)>,
     /// Groups of this node that are not served.
     failures: Arc<Failures>,
-    stopping: bool,
+    stop: Stop,
 }
 
 impl<D: Driver> Shard<D> {
@@ -153,15 +154,15 @@ impl<D: Driver> Shard<D> {
             wanted: Vec::new(),
             resting: Vec::new(),
             failures,
-            stopping: false,
+            stop: Stop::No,
         })
     }
 
-    /// Runs until everything has stopped cleanly.
+    /// Runs until everything has stopped.
     ///
     /// # Errors
-    /// The kernel refuses to wait.
-    pub(crate) fn run(mut self) -> std::io::Result<()> {
+    /// The kernel refuses to wait; or a group did not stop cleanly.
+    pub(crate) fn run(mut self) -> Result<()> {
         self.driver.submit(token(Kind::Woken, 0, 0), Op::Wait);
         for (n, listener) in self.client_listeners.clone().into_iter().enumerate() {
             self.driver.submit(token(Kind::AcceptClient, n, 0), Op::Accept { listener });
@@ -175,18 +176,15 @@ impl<D: Driver> Shard<D> {
         let mut completions = Vec::new();
         loop {
             self.turn();
-            if self.stopping
-                && self.groups.iter().all(Group::at_rest)
-                && self.leaving.iter().all(Option::is_none)
-            {
-                return Ok(());
-            }
             let now = self.clock.now();
+            if self.ends(now) {
+                return self.ended(now);
+            }
             let timeout = match self.deadline() {
                 Moment::NEVER => None,
                 due => Some(due - now),
             };
-            self.driver.wait(timeout, &mut completions)?;
+            self.driver.wait(timeout, &mut completions).context("the reactor failed")?;
             self.follow_calendar();
             for completion in completions.drain(..) {
                 self.dispatch(completion);
@@ -214,6 +212,7 @@ impl<D: Driver> Shard<D> {
         leaving
             .chain(resting)
             .chain([self.rota.deadline(), self.strangers.deadline(), self.clients.deadline()])
+            .chain([self.stop.deadline()])
             .min()
             .unwrap_or(Moment::NEVER)
     }
@@ -280,7 +279,7 @@ impl<D: Driver> Shard<D> {
     }
 
     fn turn_group(&mut self, index: usize, now: Moment) {
-        let Self { groups, driver, stopping, .. } = self;
+        let Self { groups, driver, stop, .. } = self;
         let group = &mut groups[index];
         if group.stopped {
             return;
@@ -291,7 +290,7 @@ impl<D: Driver> Shard<D> {
             {
                 group.tell(now, helio_engine::Event::DialFailed { began });
             }
-            if !*stopping || group.engine.view().stop_wants_peer() {
+            if *stop == Stop::No || group.engine.view().stop_wants_peer() {
                 group.link.dial_if_due(now, driver);
             }
             if let Some(figures) = group.link.measure_if_due(now) {
@@ -489,7 +488,7 @@ impl<D: Driver> Shard<D> {
                 self.strangers.accept(accepted.socket, accepted.peer, now, &mut self.driver);
             }
             // A stop cancels what waits for connections.
-            Err(_) if self.stopping => {}
+            Err(_) if self.stop != Stop::No => {}
             Err(error) => {
                 tracing::error!(%error, "a connection could not be accepted; trying again in a second");
                 self.resting.push((kind, index, now + ACCEPT_PAUSE));
@@ -505,7 +504,7 @@ impl<D: Driver> Shard<D> {
             Kind::AcceptClient => self.client_listeners.get(index).cloned(),
             _ => self.peer_listener.clone(),
         };
-        if let Some(listener) = listener.filter(|_| !self.stopping) {
+        if let Some(listener) = listener.filter(|_| self.stop == Stop::No) {
             self.driver.submit(token(kind, index, 0), Op::Accept { listener });
         }
     }
@@ -596,22 +595,6 @@ impl<D: Driver> Shard<D> {
         }
         self.rota.stir(index);
         self.groups[index].guarded(|group| group.command(now, command, reply));
-    }
-
-    fn stop(&mut self, now: Moment) {
-        if std::mem::replace(&mut self.stopping, true) {
-            return;
-        }
-        for listener in self.client_listeners.iter().chain(&self.peer_listener) {
-            self.driver.cancel(listener);
-        }
-        self.clients.dismiss(None, &mut self.driver);
-        self.attached.dismiss(None, "the daemon stops", &mut self.driver);
-        for (index, group) in self.groups.iter_mut().enumerate() {
-            self.rota.stir(index);
-            let (reply, _nobody_waits) = oneshot::channel();
-            group.guarded(|group| group.command(now, Command::Stop, reply));
-        }
     }
 }
 

@@ -15,12 +15,17 @@ pub(crate) struct Payloads {
 impl Payloads {
     /// Names a buffer.
     pub(crate) fn insert(&mut self, buffer: Buffer) -> Payload {
+        self.share(buffer.into_shared())
+    }
+
+    /// Names a buffer that others may hold, too.
+    pub(crate) fn share(&mut self, buffer: Shared) -> Payload {
         let length = buffer.len() as u32;
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
             self.slots.len() - 1
         });
-        self.slots[slot] = Some(buffer.into_shared());
+        self.slots[slot] = Some(buffer);
         Payload { id: PayloadId(slot as u64), length }
     }
 

@@ -5,6 +5,7 @@ use super::{Shard, payloads::payload_memory};
 use crate::shard::group::{CommandReply, Group};
 use crate::shard::guard::Door;
 use crate::shard::plan::GroupPlan;
+use crate::shard::stop::Stop;
 use helio_driver::Driver;
 use helio_engine::Refusal;
 use helio_units::Moment;
@@ -19,7 +20,7 @@ impl<D: Driver> Shard<D> {
         now: Moment,
     ) {
         let name = plan.engine.group.clone();
-        let refusal = if self.stopping {
+        let refusal = if self.stop != Stop::No {
             Some(Refusal::new("stopping", "the daemon is stopping", "start it again"))
         } else if self.find(&name).is_some() {
             let text = format!("{name} is already served");

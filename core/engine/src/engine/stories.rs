@@ -293,24 +293,9 @@ fn digests(extent: Extent, coarse: bool) -> Vec<Digest> {
 
 fn config() -> Config {
     Config {
-        group: "db".into(),
-        node: "paris".into(),
-        peer: "lyon".into(),
-        volumes: [SIZE].into(),
         names: [String::from("data")].into(),
-        mode: Mode::Async,
-        queue: QueueConfig::default(),
-        peer_timeout: Duration::from_secs(6),
-        flush_limit: Duration::from_secs(60),
-        member_timeout: Duration::from_secs(120),
-        autosync: true,
-        granularity: REGION,
-        hot_extents: HOT_EXTENTS,
-        resync: ResyncConfig::default(),
-        safe_copy: SafeCopy::On { bound: None },
         on_error: OnError::Pass,
-        hook_before_sync: false,
-        hold: core::time::Duration::ZERO,
+        ..Config::new("db", "paris", "lyon", [SIZE].into())
     }
 }
 

@@ -16,3 +16,4 @@ mod restart;
 mod reverse;
 mod safe;
 mod saved;
+mod silent_disk;

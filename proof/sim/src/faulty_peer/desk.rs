@@ -6,9 +6,9 @@ use crate::promise::{Promise, Violation, hold};
 use crate::scenario::pick;
 use core::time::Duration;
 use helio_engine::{
-    Answer, Config, Durable, Effect, Engine, Event, HOT_EXTENTS, Keep, OnError, PoolOp,
-    PoolOutcome, QUEUE_ITEMS_SNDR, QueueConfig, ReadAs, ResyncConfig, Run, SafeCopy, Stack,
-    StoreFault, StoreOp, StoreOutcome, WhenFull, digest_piece,
+    Answer, Config, Durable, Effect, Engine, Event, Keep, OnError, PoolOp, PoolOutcome,
+    QUEUE_ITEMS_SNDR, QueueConfig, ReadAs, Run, SafeCopy, Stack, StoreFault, StoreOp, StoreOutcome,
+    WhenFull, digest_piece,
 };
 use helio_format::copying::Copying;
 use helio_format::message::{Hello, Message, Start};
@@ -448,11 +448,6 @@ fn config(volumes: Vec<Bytes>, dice: &mut Dice) -> Config {
     let mut policy = || policies[dice.below(3) as usize];
     let (connected, disconnected) = (policy(), policy());
     Config {
-        group: "db".into(),
-        node: "paris".into(),
-        peer: "lyon".into(),
-        volumes,
-        names: Vec::new(),
         mode: Mode::ALL[dice.below(3) as usize],
         queue: QueueConfig {
             memory: dice.chance(1, 2).then_some(Bytes::kib(64)),
@@ -462,14 +457,11 @@ fn config(volumes: Vec<Bytes>, dice: &mut Dice) -> Config {
         },
         peer_timeout: Duration::from_millis(1500 + dice.below(4000)),
         flush_limit: Duration::from_secs(5),
-        member_timeout: Duration::from_secs(120),
         autosync: dice.chance(3, 4),
-        granularity: Bytes::kib(64),
-        hot_extents: HOT_EXTENTS,
-        resync: ResyncConfig::default(),
         safe_copy: if dice.chance(1, 2) { SafeCopy::On { bound: None } } else { SafeCopy::Off },
         on_error: if dice.chance(1, 2) { OnError::ServeFromPeer } else { OnError::Pass },
         hook_before_sync: dice.chance(1, 4),
         hold: if dice.chance(1, 4) { Duration::from_secs(2) } else { Duration::ZERO },
+        ..Config::new("db", "paris", "lyon", volumes)
     }
 }

@@ -95,6 +95,11 @@ impl Members {
         assert!(self.under_way.insert(name, under_way).is_none(), "operation {name} twice");
     }
 
+    /// Changes under way.
+    pub(super) fn changes(&self) -> usize {
+        self.under_way.values().filter(|under_way| under_way.op.changes().is_some()).count()
+    }
+
     pub(super) fn names(&self) -> Vec<u64> {
         self.under_way.keys().copied().collect()
     }

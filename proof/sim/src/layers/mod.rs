@@ -29,7 +29,9 @@ pub struct LayersWalk {
     pub restores: u64,
     /// Changes that were refused.
     pub refused: u64,
-    /// Power cuts and ends of the process.
+    /// Copies that were abandoned.
+    pub abandoned: u64,
+    /// Power cuts and ends of the process in the middle of a story.
     pub crashes: u64,
 }
 
@@ -40,6 +42,7 @@ impl LayersWalk {
         self.cuts += other.cuts;
         self.restores += other.restores;
         self.refused += other.refused;
+        self.abandoned += other.abandoned;
         self.crashes += other.crashes;
     }
 }

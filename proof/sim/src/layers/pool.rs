@@ -8,7 +8,7 @@ use helio_format::before::{CHUNK_BYTES, KeptImage};
 use helio_ledger::{BeforeKept, Chunk};
 use helio_netmodel::Dice;
 use helio_stack::{PoolOp, PoolOutcome, Row, StoreFault};
-use helio_units::{Bytes, Extent};
+use helio_units::Bytes;
 
 /// A chunk, and what it held.
 type Kept = (Chunk, Vec<Stamp>);
@@ -69,7 +69,10 @@ impl Pool {
             PoolOp::Reserve { chunks } => Job::Reserve(chunks),
             PoolOp::Begin { label } => Job::Begin(*label),
             PoolOp::Append { rows } => {
-                let chunks = |row: &Row| chunks_of(row, payloads.stamps(row.payload));
+                let chunks = |row: &Row| {
+                    let chunks = row.chunks(payloads.stamps(row.payload), Bytes(BLOCK));
+                    chunks.map(|(chunk, stamps)| (chunk, stamps.to_vec())).collect::<Vec<_>>()
+                };
                 Job::Append(rows.iter().flat_map(chunks).collect())
             }
             PoolOp::Check => Job::Check,
@@ -136,13 +139,4 @@ impl Pool {
         let chunks = kept.iter().map(|(chunk, _)| *chunk).collect();
         Some(BeforeKept { image: *image, chunks, damaged: false })
     }
-}
-
-fn chunks_of(row: &Row, stamps: &[Stamp]) -> Vec<Kept> {
-    let chunk = |(n, stamps): (u64, &[Stamp])| {
-        let offset = row.extent.offset + n * CHUNK_BYTES;
-        let length = CHUNK_BYTES.min(row.extent.end() - offset);
-        ((row.volume, Extent::new(offset, length)), stamps.to_vec())
-    };
-    (0..).zip(stamps.chunks((CHUNK_BYTES / BLOCK) as usize)).map(chunk).collect()
 }

@@ -56,6 +56,10 @@ struct Desk {
     /// The images of copies, by their numbers.
     images: BTreeMap<u64, Vec<Vec<Stamp>>>,
     copies: u64,
+    /// The copy that is of no use any more, by its number.
+    abandoned: Option<u64>,
+    /// What has been written of it since.
+    wasted: u32,
     now: Moment,
     walked: LayersWalk,
 }
@@ -97,6 +101,8 @@ impl Desk {
             waits: Waits::Nothing,
             images: BTreeMap::new(),
             copies: 0,
+            abandoned: None,
+            wasted: 0,
             now: Moment::ZERO,
             walked: LayersWalk::default(),
         };
@@ -106,7 +112,8 @@ impl Desk {
 
     /// The process starts, with its layers as the host composes them.
     fn start(&mut self) {
-        let found = self.pool.found();
+        // What was abandoned is of no use, which the owner has recorded.
+        let found = self.held().and_then(|_| self.pool.found());
         let mut layers: Vec<Box<dyn Layer>> =
             vec![Box::new(Snapshot::new(&self.sizes, found.as_ref()))];
         for kind in self.kinds.clone() {
@@ -145,9 +152,11 @@ impl Desk {
             }
             46 => {
                 let power = self.dice.chance(2, 3);
+                self.walked.crashes += 1;
                 self.crash(power)?;
             }
-            47..55 => self.pass_time(),
+            47 => self.abandon()?,
+            48..56 => self.pass_time(),
             _ => self.end_one(false),
         }
         self.drain()?;
@@ -213,7 +222,7 @@ impl Desk {
             overwritten: Bytes(if self.dice.chance(1, 3) { all } else { self.dice.below(all) }),
             most: if self.dice.chance(1, 2) { Some(bound) } else { None },
         };
-        let held = self.pool.label().is_some();
+        let held = self.held().is_some();
         // What changes everything waits until nothing is under way.
         let quiet = self.asked.is_empty();
         let (op, waits) = match self.dice.below(6) {
@@ -227,12 +236,32 @@ impl Desk {
             }
         };
         if waits == Waits::Restore
-            && let Some(image) = self.pool.label().and_then(|label| self.images.get(&label))
+            && let Some(image) = self.held().and_then(|label| self.images.get(&label))
         {
             self.reference.may_be(image);
         }
         self.waits = waits;
         self.stack.copy(op, self.now);
+    }
+
+    /// The number of the copy that counts.
+    fn held(&self) -> Option<u64> {
+        self.pool.label().filter(|label| self.abandoned != Some(*label))
+    }
+
+    /// The owner gives the copy up, whatever the layer is doing for it; what the pool holds counts no more.
+    fn abandon(&mut self) -> Result<(), String> {
+        if self.waits != Waits::Nothing || self.held().is_none() || self.dice.chance(3, 4) {
+            return Ok(());
+        }
+        (self.abandoned, self.wasted) = (self.held(), 0);
+        self.walked.abandoned += 1;
+        self.stack.abandon(self.now);
+        self.drain()?;
+        let changes = self.asked.values().filter(|asked| asked.op.changes().is_some()).count();
+        let none_waits =
+            self.kinds.iter().any(|kind| *kind > 1) || changes == self.members.changes();
+        ensure(none_waits, || String::from("a change waits for a copy that was abandoned"))
     }
 
     fn pass_time(&mut self) {
@@ -281,6 +310,11 @@ impl Desk {
             ensure(self.members.is_durable(), || String::from("a cut begins unflushed"))?;
             self.images.insert(label.head.0, self.members.live().to_vec());
         }
+        if matches!(op, PoolOp::Append { .. }) && self.held().is_none() {
+            // Its bytes may have been read already.
+            self.wasted += 1;
+            ensure(self.wasted < 2, || String::from("a copy that was abandoned is preserved"))?;
+        }
         self.pool.begin(op, &self.payloads);
         Ok(())
     }
@@ -326,11 +360,16 @@ impl Desk {
         let waits = core::mem::replace(&mut self.waits, Waits::Nothing);
         match (waits, outcome) {
             (Waits::Nothing, outcome) => return Err(format!("nothing was asked: {outcome:?}")),
-            (Waits::Cut, CopyOutcome::Done) => self.walked.cuts += 1,
+            (Waits::Cut, CopyOutcome::Done) => {
+                self.walked.cuts += 1;
+                let (held, cut) = (self.pool.label(), self.copies);
+                ensure(held == Some(cut), || {
+                    format!("copy {cut} is cut; the pool holds {held:?}")
+                })?;
+            }
             (Waits::Restore, CopyOutcome::Done) => {
                 self.walked.restores += 1;
-                let label = self.pool.label();
-                let Some(image) = label.and_then(|label| self.images.get(&label)) else {
+                let Some(image) = self.held().and_then(|label| self.images.get(&label)) else {
                     return Err(String::from("nothing was preserved that could be restored"));
                 };
                 ensure(self.members.live() == &image[..], || {
@@ -349,8 +388,8 @@ impl Desk {
 
     /// What the pool holds, laid over what the members hold, is the image that was cut.
     fn judge_copy(&self) -> Result<(), String> {
-        let label = self.pool.label();
-        let Some(image) = label.and_then(|label| self.images.get(&label)) else { return Ok(()) };
+        let image = self.held().and_then(|label| self.images.get(&label));
+        let Some(image) = image else { return Ok(()) };
         for (volume, image) in image.iter().enumerate() {
             for (block, wanted) in image.iter().enumerate() {
                 let live = self.members.live()[volume][block];
@@ -367,7 +406,6 @@ impl Desk {
 
     /// The process ends, and maybe the power with it; another one starts.
     fn crash(&mut self, power: bool) -> Result<(), String> {
-        self.walked.crashes += 1;
         self.pool.crash(&mut self.dice);
         self.members.crash(power, &mut self.dice);
         (self.asked, self.waits) = (BTreeMap::new(), Waits::Nothing);

@@ -73,6 +73,7 @@ pub(super) struct Control {
     pub(super) flush_delay: Duration,
     pub(super) write_delay: Duration,
     pub(super) holds: bool,
+    pub(super) hangs: bool,
     pub(super) counts: Counts,
     failing: Vec<Failing>,
     /// Extents, and whether it is their writes that fail.
@@ -86,6 +87,7 @@ impl Control {
             flush_delay: Duration::ZERO,
             write_delay: Duration::ZERO,
             holds: false,
+            hangs: false,
             counts: Counts {
                 writes: 0,
                 flushes: 0,

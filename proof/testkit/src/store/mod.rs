@@ -119,6 +119,9 @@ impl StorePlan {
         let grows = self.place.is_some();
         let served = serve::Served::new(channel, Arc::clone(&state), self.block, grows);
         let serving = std::thread::spawn(move || served.run());
+        // The kernel learns with the first file that is closed that it need not ask at the next one. It would wait for the answer
+        // even where the process was killed.
+        drop(File::open(&path).expect("it is mounted"));
         FaultyStore { path, state, _mount: mount, serving: Some(serving), leash, folder }
     }
 }
@@ -193,6 +196,16 @@ impl FaultyStore {
     /// Holds every flush back until `release`, at most 20 seconds.
     pub fn hold_flushes(&self) {
         self.state().control.holds = true;
+    }
+
+    /// Takes no request any more, of whatever kind, until `respond`. A process that waits for one can be killed.
+    pub fn hang(&self) {
+        self.state().control.hangs = true;
+    }
+
+    /// Takes requests again, and those that wait.
+    pub fn respond(&self) {
+        self.state().control.hangs = false;
     }
 
     /// Lets held flushes go on.

@@ -408,23 +408,13 @@ const fn fault(failure: Failure) -> Fault {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shard::requests::FAILURES;
 
     #[test]
     fn every_failure_has_its_error_for_the_kernel() {
-        let store = |fault| Failure::Denied(Denial::Store(fault));
-        let table = [
-            (Failure::Denied(Denial::NotPrimary), Fault::Io),
-            (Failure::Denied(Denial::OutOfBounds), Fault::Invalid),
-            (Failure::Denied(Denial::Unaligned), Fault::Invalid),
-            (Failure::Denied(Denial::QueueFull), Fault::NoSpace),
-            (store(StoreFault::NoSpace), Fault::NoSpace),
-            (store(StoreFault::Io), Fault::Io),
-            (store(StoreFault::Short), Fault::Io),
-            (store(StoreFault::Other(5)), Fault::Io),
-            (Failure::ReadOnly, Fault::Io),
-            (Failure::Inconsistent, Fault::Io),
-        ];
-        for (failure, error) in table {
+        let [io, invalid, no_space] = [Fault::Io, Fault::Invalid, Fault::NoSpace];
+        let errors = [io, invalid, invalid, no_space, no_space, io, io, io, io, io, io];
+        for (failure, error) in FAILURES.into_iter().zip(errors) {
             assert_eq!(fault(failure), error, "{}", failure.text());
         }
     }

@@ -105,23 +105,15 @@ const fn code(failure: Failure) -> ErrorCode {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shard::requests::FAILURES;
 
     #[test]
     fn every_failure_has_its_error_in_the_protocol() {
-        let store = |fault| Failure::Denied(Denial::Store(fault));
-        let table = [
-            (Failure::Denied(Denial::NotPrimary), ErrorCode::Shutdown),
-            (Failure::Denied(Denial::OutOfBounds), ErrorCode::Invalid),
-            (Failure::Denied(Denial::Unaligned), ErrorCode::Invalid),
-            (Failure::Denied(Denial::QueueFull), ErrorCode::NoSpace),
-            (store(StoreFault::NoSpace), ErrorCode::NoSpace),
-            (store(StoreFault::Io), ErrorCode::Io),
-            (store(StoreFault::Short), ErrorCode::Io),
-            (store(StoreFault::Other(5)), ErrorCode::Io),
-            (Failure::ReadOnly, ErrorCode::Permission),
-            (Failure::Inconsistent, ErrorCode::Io),
-        ];
-        for (failure, error) in table {
+        let [io, invalid, no_space] = [ErrorCode::Io, ErrorCode::Invalid, ErrorCode::NoSpace];
+        let (shutdown, permission) = (ErrorCode::Shutdown, ErrorCode::Permission);
+        let codes =
+            [shutdown, invalid, invalid, no_space, no_space, io, io, io, io, permission, io];
+        for (failure, error) in FAILURES.into_iter().zip(codes) {
             assert_eq!(code(failure), error, "{}", failure.text());
         }
     }

@@ -27,6 +27,8 @@ pub(crate) use load::Load;
 use operation::{Course, LongEffect, StoreOp};
 pub(crate) use operation::{LONGEST_EFFECT, Operation};
 pub(crate) use place::{Closed, Place, Target};
+#[cfg(test)]
+pub(crate) use reply::FAILURES;
 pub(crate) use reply::{Failure, Reply};
 
 /// Which front end a request came by: the slot of its client or device there, and what its reply needs.

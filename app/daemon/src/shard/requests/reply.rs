@@ -54,6 +54,22 @@ impl Failure {
     }
 }
 
+/// Every failure, for the tests of what front ends make of them.
+#[cfg(test)]
+pub(crate) const FAILURES: [Failure; 11] = [
+    Failure::Denied(Denial::NotPrimary),
+    Failure::Denied(Denial::OutOfBounds),
+    Failure::Denied(Denial::Unaligned),
+    Failure::Denied(Denial::QueueFull),
+    Failure::Denied(Denial::Store(StoreFault::NoSpace)),
+    Failure::Denied(Denial::Store(StoreFault::Io)),
+    Failure::Denied(Denial::Store(StoreFault::Short)),
+    Failure::Denied(Denial::Store(StoreFault::Silent)),
+    Failure::Denied(Denial::Store(StoreFault::Other(5))),
+    Failure::ReadOnly,
+    Failure::Inconsistent,
+];
+
 /// The reply to a request of a volume: the engine's answer proves how it ended.
 pub(super) fn of_volume(answer: Answer, data: Option<Shared>) -> Reply {
     match (answer, data) {
@@ -81,5 +97,28 @@ pub(super) fn of_map(outcome: Outcome, lacking: bool) -> Reply {
         Outcome::Map(Ok(runs)) => Reply::Map(Some(runs)),
         Outcome::Map(Err(_)) => Reply::Failed(Failure::STORE),
         outcome => panic!("a map cannot end as {outcome:?}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_failure_is_listed_once() {
+        let place = |failure| match failure {
+            Failure::Denied(Denial::NotPrimary) => 0,
+            Failure::Denied(Denial::OutOfBounds) => 1,
+            Failure::Denied(Denial::Unaligned) => 2,
+            Failure::Denied(Denial::QueueFull) => 3,
+            Failure::Denied(Denial::Store(StoreFault::NoSpace)) => 4,
+            Failure::Denied(Denial::Store(StoreFault::Io)) => 5,
+            Failure::Denied(Denial::Store(StoreFault::Short)) => 6,
+            Failure::Denied(Denial::Store(StoreFault::Silent)) => 7,
+            Failure::Denied(Denial::Store(StoreFault::Other(_))) => 8,
+            Failure::ReadOnly => 9,
+            Failure::Inconsistent => 10,
+        };
+        assert_eq!(FAILURES.map(place), std::array::from_fn(|place| place));
     }
 }

@@ -10,15 +10,11 @@ use core::time::Duration;
 use helio_driver::{Buffer, Outcome};
 use helio_engine::{
     Answer, Command, CommandId, Config, Denial, Effect, Engine, Event, Operation as EngineOp,
-    QueueConfig, Request, ResyncConfig, SafeCopy, StoreFault, WhenFull,
+    QueueConfig, Request, StoreFault, WhenFull,
 };
 use helio_netmodel::{Dice, Profile};
-use helio_twin::{
-    BLOCK, Before, Breakage, Cluster, Disk, Latency, Metadata, Node, Side, Stamp, StoreVerb, Wire,
-};
-use helio_units::{
-    Bytes, Extent, Mode, Moment, Payload, Rate, RequestId, Role, State, VolumeIndex,
-};
+use helio_twin::{BLOCK, Breakage, Cluster, Side, Stamp, StoreVerb};
+use helio_units::{Bytes, Extent, Moment, Payload, Rate, RequestId, Role, State, VolumeIndex};
 use std::collections::BTreeSet;
 
 const V: VolumeIndex = VolumeIndex(0);
@@ -175,44 +171,18 @@ struct Walk {
 
 fn config(side: Side) -> Config {
     Config {
-        group: "db".into(),
-        node: side.name().into(),
-        peer: side.other().name().into(),
-        volumes: vec![Bytes::mib(1)],
-        names: Vec::new(),
-        mode: Mode::Async,
-        queue: QueueConfig::default(),
         peer_timeout: Duration::from_secs(2),
         flush_limit: Duration::from_secs(10),
-        autosync: true,
-        granularity: helio_engine::REGION,
-        hot_extents: helio_engine::HOT_EXTENTS,
-        resync: ResyncConfig::default(),
-        safe_copy: SafeCopy::On { bound: None },
         on_error: helio_engine::OnError::Pass,
-        hook_before_sync: false,
-        hold: Duration::ZERO,
-        member_timeout: Duration::from_secs(120),
+        ..Config::new("db", side.name(), side.other().name(), vec![Bytes::mib(1)])
     }
 }
 
 impl Walk {
     /// Two new nodes 20 ms apart, both secondary.
     fn begin() -> Self {
-        let dice = Dice::new(7);
-        let node = |side: Side| {
-            let own = dice.split_nth("node", side.index() as u64);
-            let latency = Latency { read: TICK, write: TICK, flush: TICK };
-            let config = config(side);
-            let disk = Disk::new(&config.volumes, latency, own.split("disk"));
-            let owner = (config.group.as_str(), config.node.as_str());
-            let grain = (config.granularity.0 as u32, config.hot_extents);
-            let metadata = Metadata::new(owner, &config.volumes, grain, TICK, own.split("meta"));
-            Node::new(config, disk, metadata, Before::new(TICK, own.split("before")))
-        };
         let profile = Profile::wan(Duration::from_millis(20), Rate::mbit(100));
-        let wire = Wire::new(&profile, Bytes::mib(1), &dice);
-        let cluster = Cluster::new([node(Side::Paris), node(Side::Lyon)], wire, &dice, false);
+        let cluster = Cluster::of_two(config, TICK, &profile, &Dice::new(7));
         let (rows, states) = (BTreeSet::new(), BTreeSet::new());
         let mut walk = Self {
             cluster,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What an administrator can do to a node that is down, behind the daemon's back: put an older snapshot in its place,
+//! What an administrator can do to a node that is down, behind the daemon's back: put an older image of its machine in its place,
 //! restore one file of it from a backup, swap a disk.
 
 use crate::cluster::Cluster;
@@ -12,9 +12,9 @@ use helio_format::superblock::Superblock;
 use helio_ledger::BEFORE_HEADER_BYTES;
 use helio_units::VolumeIndex;
 
-/// Disk, metadata and before-images of a node at one moment, as a snapshot of its machine holds them.
+/// Disk, metadata and before-images of a node at one moment, as an image of its machine holds them.
 #[derive(Clone, Debug)]
-pub struct Snapshot {
+pub struct MachineImage {
     disk: Vec<Vec<Stamp>>,
     identities: Vec<u128>,
     metadata: MetadataBytes,
@@ -22,7 +22,7 @@ pub struct Snapshot {
     changes: u64,
 }
 
-impl Snapshot {
+impl MachineImage {
     /// How often the metadata had durably changed.
     #[must_use]
     pub fn changes(&self) -> u64 {
@@ -30,7 +30,7 @@ impl Snapshot {
     }
 }
 
-/// What of a snapshot is put back.
+/// What of an image is put back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Restore {
     /// The machine: all of it.
@@ -43,9 +43,9 @@ pub enum Restore {
 impl Cluster {
     /// What lies on a node now; it may run meanwhile.
     #[must_use]
-    pub fn snapshot(&self, side: Side) -> Snapshot {
+    pub fn machine_image(&self, side: Side) -> MachineImage {
         let node = self.node(side);
-        Snapshot {
+        MachineImage {
             disk: node.disk.contents(),
             identities: node.disk.identities.clone(),
             metadata: node.metadata.backup(),
@@ -54,15 +54,15 @@ impl Cluster {
         }
     }
 
-    /// Puts a snapshot back, or a part of it. The node is down.
-    pub fn restore(&mut self, side: Side, snapshot: &Snapshot, what: Restore) {
+    /// Puts an image back, or a part of it. The node is down.
+    pub fn restore(&mut self, side: Side, image: &MachineImage, what: Restore) {
         assert!(!self.node(side).is_up(), "{side} runs while its files are replaced");
         self.content.journal.push(Happening::Restored { side });
-        self.node_mut(side).metadata.restore(snapshot.metadata.clone());
+        self.node_mut(side).metadata.restore(image.metadata.clone());
         if what == Restore::Machine {
-            self.put_disk(side, &snapshot.disk);
-            self.node_mut(side).disk.identities.clone_from(&snapshot.identities);
-            self.node_mut(side).before.put_back(snapshot.before.clone());
+            self.put_disk(side, &image.disk);
+            self.node_mut(side).disk.identities.clone_from(&image.identities);
+            self.node_mut(side).before.put_back(image.before.clone());
         }
     }
 
