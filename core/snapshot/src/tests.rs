@@ -102,6 +102,7 @@ impl Desk {
                 Out::Pool(op) => self.pools.push_back(op),
                 Out::Copied(outcome) => self.copied.push(outcome),
                 Out::Release(payload) => self.released.push(payload),
+                other => panic!("it has no members of its own: {other:?}"),
             }
         }
     }
