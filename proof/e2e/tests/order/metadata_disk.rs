@@ -69,6 +69,19 @@ fn one_of_two_metadata_disks_fails_and_clients_notice_nothing() {
             "{fault}"
         );
         assert!(!fault.contains("bitmap failed"), "{fault}");
+        let peer =
+            || group(&pair, "lyon")["peer"]["fault"].to_string().contains(&failed).then_some(());
+        eventually(PATIENCE, "the peer shows it", peer);
+        for node in ["paris", "lyon"] {
+            assert_eq!(pair.helio(node, &["status", "--check"]).status.code(), Some(2));
+            let shown = pair.helio(node, &["status", "db"]).expect_success();
+            assert!(
+                shown.contains("DISK FAILED") && shown.contains("restart the daemon"),
+                "{shown}"
+            );
+        }
+        let told = pair.helio("paris", &["explain", "db"]).expect_success();
+        assert!(told.contains("metadata files failed"), "{told}");
 
         // The failed file is older, and never used again before it is like the other one.
         pair.daemon("paris").kill9();
@@ -101,8 +114,26 @@ fn a_lone_file_that_may_be_old_is_refused_until_an_operator_accepts_it() {
     begin(&pair, "paris");
     SOME.run(&pair, "paris", &dice.fork(1), &book);
     wait_level(&pair, "paris");
-    pair.daemon("paris").kill9();
     let [first, second] = files(&pair, &mirror.join(""));
+    let apart = TempDir::new();
+    for file in [&first, &second] {
+        let shown = file.display().to_string();
+        let line = [
+            "metadata",
+            "accept",
+            &shown,
+            "--yes",
+            "--state",
+            &apart.join("").display().to_string(),
+        ];
+        let refused = helio_testkit::helio(&line).expect_failure();
+        assert!(refused.contains("another process writes this file"), "{refused}");
+    }
+    pair.daemon("paris").kill9();
+    let state = pair.state("paris").display().to_string();
+    let line = ["metadata", "accept", "db", "--state", &state, "--yes"];
+    let refused = helio_testkit::helio(&line).expect_failure();
+    assert!(refused.contains("db has two metadata files on paris"), "{refused}");
     fs::write(&second, [0xA5; 65536]).expect("it can be written");
     let shown = first.display().to_string();
     let (state, config) = (pair.state("paris"), pair.config().to_owned());
