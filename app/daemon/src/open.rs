@@ -336,8 +336,8 @@ fn take(file: &fs::File, shown: &str) -> Result<()> {
     };
     once_let_go(lock, Option::is_none).map_err(|error| match error {
         None => anyhow!(
-            "{shown}: another process writes this file, most likely a helio daemon\n  hint: stop the daemon that uses it; two \
-             daemons need each a --state, a `safe-copy-dir` and a second directory of `metadata` of their own"
+            "{shown}: another process writes this file, most likely a helio daemon\n  hint: stop it, or give each daemon a --state, \
+             a `safe-copy-dir` and a second directory of `metadata` of its own"
         ),
         Some(error) => anyhow!("{shown}: it cannot be locked: {error}"),
     })

@@ -156,7 +156,7 @@ pub(super) mod tests {
         let refused = run(&path.display().to_string(), other.path()).expect_err("it is in use");
         let refused = refused.to_string();
         assert!(refused.contains("another process writes this file"), "{refused}");
-        assert!(refused.contains("\n  hint: stop the daemon"), "{refused}");
+        assert!(refused.contains("\n  hint: stop it"), "{refused}");
         assert_eq!(fs::read(&path).expect("it is there"), before);
         drop(daemon);
         run(&path.display().to_string(), state.path()).expect("no daemon uses it");

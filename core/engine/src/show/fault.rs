@@ -162,7 +162,12 @@ impl<'a> View<'a> {
         let what = self.metadata_text()?;
         let hint = match self.show.files() {
             Some(files) => files.hint.clone(),
-            None => format!("repair the metadata file of {}, then restart the daemon", self.node()),
+            None => format!(
+                "repair the file system of the state directory on {node}; or stop its daemon and `helio metadata move {group} \
+                 --to DIR` on {node}. Then restart the daemon",
+                node = self.node(),
+                group = self.turn.config().group
+            ),
         };
         Some(Fault { what, hint })
     }
