@@ -114,7 +114,7 @@ pub(super) fn fits(found: &Superblock, engine: &helio_engine::Config, shown: &st
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::config::Config;
     use crate::offline;
@@ -135,10 +135,15 @@ members.paris = ["/nowhere/paris"]
 members.lyon = ["/nowhere/lyon"]
 "#;
 
+    /// Of db on paris.
+    pub(in crate::open) fn engine() -> helio_engine::Config {
+        let config = Config::parse(CONFIG, "helio.toml").expect("it is whole");
+        engine_config(&config.groups["db"], "db", "paris", "lyon")
+    }
+
     #[test]
     fn a_file_with_a_bitmap_of_a_second_member_is_refused() {
-        let config = Config::parse(CONFIG, "helio.toml").expect("it is whole");
-        let engine = engine_config(&config.groups["db"], "db", "paris", "lyon");
+        let engine = engine();
         let scratch = tempfile::tempdir().expect("there is room");
         let path = scratch.path().join("db.meta");
         let file = open(&path, true).expect("it is new");

@@ -296,3 +296,49 @@ fn join(
         Joined::GivenUp(error) => Err(error),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::open::metadata::tests::engine;
+    use std::fs;
+
+    /// A file of version 2: [`helio_ledger`] says where it comes from.
+    const VERSION_2: &[u8] = include_bytes!("../../../../core/ledger/fixtures/version-2.meta");
+
+    fn places(folder: &Path) -> Places {
+        fs::create_dir(folder.join("groups")).expect("there is room");
+        Places::of("db", folder, Some(&folder.join("second")))
+    }
+
+    fn refused(places: &Places) -> String {
+        let error = open(places, &engine(), &[]).err().expect("neither counts");
+        format!("{error:#}")
+    }
+
+    #[test]
+    fn two_files_that_count_alone_are_both_named_and_left_as_they_are() {
+        let scratch = tempfile::tempdir().expect("there is room");
+        let places = places(scratch.path());
+        let second = places.second.clone().expect("it is configured");
+        fs::create_dir(scratch.path().join("second")).expect("there is room");
+        fs::write(&places.first, VERSION_2).expect("there is room");
+        let file = metadata::open(&second, true).expect("it is new");
+        begin::first(&file, &second, &engine(), &[]).expect("there is room");
+        drop(file);
+        let text = refused(&places);
+        for path in places.all() {
+            assert!(text.contains(&format!("`helio inspect {}`", path.display())), "{text}");
+        }
+        assert!(text.contains("Nothing was changed"), "{text}");
+        assert_eq!(fs::read(&places.first).expect("it is there"), VERSION_2, "not converted");
+    }
+
+    #[test]
+    fn a_new_group_whose_second_directory_is_missing_is_told_to_create_it() {
+        let scratch = tempfile::tempdir().expect("there is room");
+        let text = refused(&places(scratch.path()));
+        assert!(text.contains("If the group is new, create the directory"), "{text}");
+        assert!(!text.contains("metadata create"), "{text}");
+    }
+}
