@@ -46,6 +46,7 @@ pub(crate) fn of_event(event: &Event) -> Option<String> {
         Event::Calendar(at) => format!("<- calendar: {at}"),
         Event::VerifyRemembered(memory) => format!("<- verify remembered: {memory:?}"),
         Event::HookAnswered { refused } => format!("<- hook answered: {refused:?}"),
+        Event::MetadataFault { what, .. } => format!("<- metadata fault {what}"),
         Event::Held { by } => format!("<- held by {by:?}"),
         Event::Used { volumes } => format!("<- used: volumes {volumes:#b}"),
         Event::Tick | Event::LinkTook { .. } => return None,

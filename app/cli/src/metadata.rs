@@ -14,7 +14,7 @@ use anyhow::{Result, bail};
 use crc_fast::CrcAlgorithm;
 use helio_daemon::offline::OnDisk;
 use helio_format::files::Standing;
-use helio_ledger::{Description, PairState, describe, fields, files};
+use helio_ledger::{Description, Ledger, Opened, PairState, describe, fields, files};
 use serde_json::json;
 use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
@@ -60,6 +60,70 @@ pub(crate) fn inspect(group: &str, state: &Path, as_json: bool) -> Result<ExitCo
     Ok(ExitCode::SUCCESS)
 }
 
+/// Whether a daemon serves from a file.
+enum Verdict {
+    Sound(Standing),
+    /// The next start repairs it.
+    Damaged,
+    /// For that reason no daemon does.
+    Unusable(String),
+}
+
+impl Verdict {
+    fn of(found: &Description, path: &Path) -> Result<Self> {
+        let lost = found.pairs.iter().any(|line| line.state == PairState::Lost);
+        let short = found.needed.is_some_and(|needed| needed > found.length);
+        let Some(superblock) = found.superblock.as_ref().filter(|_| !lost && !short) else {
+            return Ok(Self::Unusable(String::from("lost")));
+        };
+        let owner = (superblock.group.as_str(), superblock.node.as_str());
+        let file = File::open(path).map_err(unreadable(path))?;
+        let on_disk = OnDisk { file, length: found.length };
+        match Ledger::open(&on_disk, owner, checksum) {
+            Err(error) => return Ok(Self::Unusable(error.to_string())),
+            Ok(Opened::Found(ledger)) => {
+                if let Some(more) = ledger.0.beyond() {
+                    let why = format!("it has {more}, which this version does not use");
+                    return Ok(Self::Unusable(why));
+                }
+            }
+            Ok(Opened::Fresh | Opened::Older(_)) => {}
+        }
+        if !found.is_sound() {
+            return Ok(Self::Damaged);
+        }
+        Ok(Self::Sound(files::record(&on_disk, checksum).map_or(Standing::Alone, |r| r.standing)))
+    }
+
+    fn is_sound(&self) -> bool {
+        matches!(self, Self::Sound(Standing::Alone | Standing::Both))
+    }
+
+    /// Of the file of the group with that name.
+    fn text(&self, name: &str) -> String {
+        let create = format!(
+            "`helio metadata create {name} --node NAME` discards the copy of this node, and everything is compared"
+        );
+        match self {
+            Self::Sound(Standing::Alone) => "sound\n".to_owned(),
+            Self::Sound(Standing::Both) => "sound, as one of two files: a daemon uses it only if it can read the other one, too. If \
+                 that one records that it counts alone, it is used instead of this one\n  hint: `helio check --node NAME` checks both files\n"
+                .to_owned(),
+            Self::Sound(Standing::Stale) => format!(
+                "stale: no daemon serves from it, because the other metadata file counts instead\n  hint: restore the other file: its \
+                 disk, and its directory in `metadata`. If it is lost for good: {create}\n"
+            ),
+            Self::Damaged => {
+                "damaged: the next start of the daemon repairs the damaged copies from the others\n".to_owned()
+            }
+            Self::Unusable(why) => format!(
+                "{why}: no daemon serves from it\n  hint: if the peer has the data: {create}. If only this node has the data, save \
+                 its member files first. Do not restore the file from a backup (docs/operate.md, \"When metadata is lost\")\n"
+            ),
+        }
+    }
+}
+
 /// Says whether a daemon would serve from it.
 pub(crate) fn check(group: &str, state: &Path, as_json: bool) -> Result<ExitCode> {
     let path = path_of(group, state);
@@ -72,22 +136,9 @@ pub(crate) fn check(group: &str, state: &Path, as_json: bool) -> Result<ExitCode
     if let Some(needed) = found.needed.filter(|needed| *needed > found.length) {
         writeln!(text, "the file ends at {} of {needed} bytes", found.length)?;
     }
-    let lost = found.pairs.iter().any(|line| line.state == PairState::Lost);
-    let short = found.needed.is_some_and(|needed| needed > found.length);
-    let name = path.file_stem().unwrap_or_default().to_string_lossy();
-    text += &if found.is_sound() && found.superblock.is_some() {
-        "sound\n".to_owned()
-    } else if found.superblock.is_none() || lost || short {
-        format!(
-            "lost: no daemon serves from it\n  hint: if the peer has the data: `helio metadata create {name} --node NAME` \
-             discards the copy of this node, and everything is compared. If only this node has the data, save its member files \
-             first. Do not restore the file from a backup (docs/operate.md, \"When metadata is lost\")\n"
-        )
-    } else {
-        "damaged: the next start of the daemon repairs the damaged copies from the others\n"
-            .to_owned()
-    };
-    let sound = found.is_sound() && found.superblock.is_some();
+    let verdict = Verdict::of(&found, &path)?;
+    text += &verdict.text(&path.file_stem().unwrap_or_default().to_string_lossy());
+    let sound = verdict.is_sound();
     if as_json {
         let message = text.trim_end();
         printed(
@@ -228,4 +279,24 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     let mut new = new.map_err(unwritable(to))?;
     let mut old = File::open(from).map_err(unreadable(from))?;
     std::io::copy(&mut old, &mut new).and_then(|_| new.sync_all()).map_err(unwritable(to))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_check_says_what_a_daemon_does_with_each_of_two_files() {
+        for (standing, sound, word) in [
+            (Standing::Alone, true, "sound\n"),
+            (Standing::Both, true, "only if it can read the other one"),
+            (Standing::Stale, false, "stale: no daemon serves from it"),
+        ] {
+            let (_state, path) = accept::tests::with(standing);
+            let found = look(&path).expect("it is there");
+            let verdict = Verdict::of(&found, &path).expect("it is there");
+            assert_eq!(verdict.is_sound(), sound, "{standing:?}");
+            assert!(verdict.text("db").contains(word), "{}", verdict.text("db"));
+        }
+    }
 }

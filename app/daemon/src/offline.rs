@@ -7,6 +7,7 @@ use helio_ledger::files;
 use helio_ledger::{Change, Ledger, MetadataEffect, MetadataFile, PAGE_BYTES};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 /// A metadata file that is read page by page.
 #[derive(Debug)]
@@ -25,6 +26,14 @@ impl MetadataFile for OnDisk {
     fn page(&self, offset: u64, into: &mut [u8; PAGE_BYTES]) -> bool {
         self.file.read_exact_at(into, offset).is_ok()
     }
+}
+
+/// Opens a metadata file that exists, and locks it for as long as the file is open.
+///
+/// # Errors
+/// It cannot be opened, or another process, such as the daemon that serves its group, has it locked.
+pub fn locked(path: &Path) -> anyhow::Result<File> {
+    crate::open::locked(path)
 }
 
 /// Writes both copies of the superblock's page, each flushed before the next.
@@ -67,21 +76,19 @@ pub(crate) fn settle(mut ledger: Ledger, file: &File) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Records that this file counts, and another one of the group does not.
+/// Records that this file counts, and another one of the group does not. `found` is what the file records until then.
 ///
 /// # Errors
 /// The file cannot be written.
-pub fn count_alone(file: &OnDisk, owner: (&str, &str)) -> std::io::Result<()> {
-    let found = files::record(file, helio_link::checksum);
-    if found.is_some_and(|record| record.standing == Standing::Alone) {
+pub fn count_alone(file: &File, found: FileRecord, owner: (&str, &str)) -> std::io::Result<()> {
+    if found.standing == Standing::Alone {
         return Ok(());
     }
-    let epoch = found.map_or(0, |record| record.epoch) + 1;
-    let record = FileRecord { standing: Standing::Alone, epoch };
+    let record = FileRecord { standing: Standing::Alone, epoch: found.epoch + 1 };
     let page = files::record_page(record, owner, helio_link::checksum);
     for place in files::record_places() {
-        file.file.write_all_at(&page, place)?;
-        file.file.sync_all()?;
+        file.write_all_at(&page, place)?;
+        file.sync_all()?;
     }
     Ok(())
 }

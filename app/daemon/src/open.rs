@@ -322,6 +322,11 @@ fn unshared(taken: &Taken, (name, path): (&str, &Path)) -> Result<()> {
     Ok(())
 }
 
+/// Opens a metadata file that exists, and locks it.
+pub(crate) fn locked(path: &Path) -> Result<fs::File> {
+    metadata::open(path, false)
+}
+
 /// Takes the lock on a file that this daemon writes, once a process before has let go of it.
 fn take(file: &fs::File, shown: &str) -> Result<()> {
     let lock = || match helio_disk::lock_for_writing(file) {
@@ -331,8 +336,8 @@ fn take(file: &fs::File, shown: &str) -> Result<()> {
     };
     once_let_go(lock, Option::is_none).map_err(|error| match error {
         None => anyhow!(
-            "{shown}: another process writes this file, most likely another helio daemon\n  hint: stop it, or give this \
-             daemon another --state and `safe-copy-dir`"
+            "{shown}: another process writes this file, most likely a helio daemon\n  hint: stop it, or give each daemon a --state, \
+             a `safe-copy-dir` and a second directory of `metadata` of its own"
         ),
         Some(error) => anyhow!("{shown}: it cannot be locked: {error}"),
     })
@@ -367,6 +372,6 @@ fn open_metadata(
     let kept = mirror::keep(counts, other, ledger, engine)?;
     let files = kept.files.into_iter().map(|(file, shown)| Ok((File::new(file)?, shown)));
     let files = files.collect::<Result<Vec<_>>>()?;
-    let metadata = Metadata::new(files, kept.mirror, kept.fault);
+    let metadata = Metadata::new(files, (kept.mirror, engine.member_timeout), kept.fault);
     Ok((metadata, Durable { hot, marks, sequence, ..Durable::new(superblock) }))
 }

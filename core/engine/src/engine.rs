@@ -200,6 +200,7 @@ impl Engine {
                 standing.hook_answered(refused, connected, record, resync, local, turn);
             }
             Event::Held { by } => self.asked.hold(by),
+            Event::MetadataFault { what, hint } => self.show.metadata_fault(what, hint),
             Event::Used { volumes } => self.local.blocks_mut().used(volumes),
             Event::Tick => {}
         }

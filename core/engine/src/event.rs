@@ -344,6 +344,13 @@ pub enum Event {
         /// None where it is zero.
         volumes: u64,
     },
+    /// A metadata file failed, whether another one counts or not. It replaces what was told of this before.
+    MetadataFault {
+        /// What failed.
+        what: String,
+        /// What an operator does about it.
+        hint: String,
+    },
     /// The time asked for by [`crate::View::deadline`] has come.
     Tick,
 }

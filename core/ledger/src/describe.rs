@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use helio_format::directory::{self, Entries, MapOwner};
 use helio_format::files::{self, FileRecord, Standing};
-use helio_format::members::{self, MemberState, VolumeMembers};
+use helio_format::members::{self, CopyHealth, VolumeMembers};
 use helio_format::page::{self, Kind, PAGE_BYTES, PAIR_BYTES, PageError, Place, VERSION};
 use helio_format::superblock::{SafeCopy, Superblock};
 use helio_format::{Checksum, hot, marks};
@@ -348,8 +348,8 @@ impl fmt::Display for Content {
             Self::Members(volumes) => {
                 let text = |members: &VolumeMembers| {
                     let there = members.iter().flatten().map(|state| match state {
-                        MemberState::Good => "good",
-                        MemberState::Suspect => "suspect",
+                        CopyHealth::Good => "good",
+                        CopyHealth::Suspect => "suspect",
                     });
                     there.collect::<Vec<_>>().join(" ")
                 };

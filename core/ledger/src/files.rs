@@ -18,6 +18,8 @@
 //! | never written | never written | a new group |
 //! | never written | unreadable | refused: the other one may be the group's |
 //! | unreadable | unreadable | refused |
+//! | never written | not configured | a new group |
+//! | any other | not configured | as beside one that is unreadable |
 //!
 //! A file is made like the other one in five steps, each of them durable before the next ([`join`]):
 //!
@@ -41,6 +43,8 @@ use helio_format::page::{self, Header, Kind, PAGE_BYTES, PAIR_BYTES, PageError, 
 /// What was found where a file is to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
+    /// No such file is configured.
+    None,
     /// It cannot be opened, or a daemon cannot use it.
     Unreadable,
     /// It was never written.
@@ -70,19 +74,21 @@ pub enum Choice {
 pub enum Distrust {
     /// This one (0 or 1) can be read, and the other one may have gone on without it.
     MayBeOld(usize),
+    /// This one (0 or 1) cannot be read, and may be the group's; the other one was never written.
+    MayExist(usize),
     /// Each says that the other one does not count.
     BothAlone,
     /// No file is left that counts.
     NoneCounts,
 }
 
-/// The table above. One configured file is judged as beside one that cannot be read.
+/// The table above.
 #[must_use]
 pub fn choose(seen: [Seen; 2]) -> Choice {
     use Standing::{Alone, Both, Stale};
     let standing = seen.map(|seen| match seen {
         Seen::There { record, .. } => Some(record.standing),
-        Seen::Unreadable | Seen::Blank => None,
+        Seen::None | Seen::Unreadable | Seen::Blank => None,
     });
     match standing {
         [Some(Alone), Some(Alone)] => Choice::Refuse(Distrust::BothAlone),
@@ -93,8 +99,15 @@ pub fn choose(seen: [Seen; 2]) -> Choice {
         [Some(Stale), Some(Both)] => Choice::Use(1),
         [Some(Both), None] => Choice::Refuse(Distrust::MayBeOld(0)),
         [None, Some(Both)] => Choice::Refuse(Distrust::MayBeOld(1)),
-        [None, None] if seen == [Seen::Blank; 2] => Choice::New,
-        [Some(Stale) | None, Some(Stale) | None] => Choice::Refuse(Distrust::NoneCounts),
+        [None, None] => match seen {
+            [Seen::Blank, Seen::Blank | Seen::None] | [Seen::None, Seen::Blank] => Choice::New,
+            [Seen::Unreadable, Seen::Blank] => Choice::Refuse(Distrust::MayExist(0)),
+            [Seen::Blank, Seen::Unreadable] => Choice::Refuse(Distrust::MayExist(1)),
+            _ => Choice::Refuse(Distrust::NoneCounts),
+        },
+        [Some(Stale), Some(Stale) | None] | [None, Some(Stale)] => {
+            Choice::Refuse(Distrust::NoneCounts)
+        }
     }
 }
 
@@ -102,7 +115,7 @@ pub fn choose(seen: [Seen; 2]) -> Choice {
 fn age(seen: Seen) -> Option<(u64, u64)> {
     match seen {
         Seen::There { record, sequence } => Some((record.epoch, sequence)),
-        Seen::Unreadable | Seen::Blank => None,
+        Seen::None | Seen::Unreadable | Seen::Blank => None,
     }
 }
 
@@ -111,6 +124,9 @@ impl fmt::Display for Distrust {
         f.write_str(match self {
             Self::MayBeOld(_) => {
                 "only one of its two metadata files can be read, and the other one may be newer"
+            }
+            Self::MayExist(_) => {
+                "one of its two metadata files cannot be read, and the other one was never written"
             }
             Self::BothAlone => "each of its two metadata files was used without the other one",
             Self::NoneCounts => "none of its metadata files is complete",

@@ -14,9 +14,9 @@ fn there(standing: Standing, epoch: u64, sequence: u64) -> Seen {
 /// Every state of two files, by the words of the table. None stands for unreadable, and no words for never written.
 #[test]
 fn every_combination_of_two_files_is_a_row_of_the_table() {
-    use Distrust::{BothAlone, MayBeOld, NoneCounts};
+    use Distrust::{BothAlone, MayBeOld, MayExist, NoneCounts};
     use Standing::{Alone, Both, Stale};
-    let states = [Seen::Unreadable, Seen::Blank].into_iter().chain(
+    let states = [Seen::None, Seen::Unreadable, Seen::Blank].into_iter().chain(
         [Alone, Both, Stale].into_iter().flat_map(|standing| {
             [(4, 70), (4, 71), (5, 60)].map(|(epoch, sequence)| there(standing, epoch, sequence))
         }),
@@ -46,7 +46,12 @@ fn every_combination_of_two_files_is_a_row_of_the_table() {
             (Some(Stale), Some(Both)) => Choice::Use(1),
             (Some(Both), None) => Choice::Refuse(MayBeOld(0)),
             (None, Some(Both)) => Choice::Refuse(MayBeOld(1)),
-            (None, None) if a == Seen::Blank && b == Seen::Blank => Choice::New,
+            (None, None) => match (a, b) {
+                (Seen::Blank, Seen::Blank | Seen::None) | (Seen::None, Seen::Blank) => Choice::New,
+                (Seen::Unreadable, Seen::Blank) => Choice::Refuse(MayExist(0)),
+                (Seen::Blank, Seen::Unreadable) => Choice::Refuse(MayExist(1)),
+                _ => Choice::Refuse(NoneCounts),
+            },
             _ => Choice::Refuse(NoneCounts),
         };
         assert_eq!(found, expected, "{a:?} and {b:?}");
@@ -54,6 +59,7 @@ fn every_combination_of_two_files_is_a_row_of_the_table() {
         let other = match choose([b, a]) {
             Choice::Use(which) if a != b => Choice::Use(1 - which),
             Choice::Refuse(MayBeOld(which)) => Choice::Refuse(MayBeOld(1 - which)),
+            Choice::Refuse(MayExist(which)) => Choice::Refuse(MayExist(1 - which)),
             same => same,
         };
         assert_eq!(found, other, "{a:?} and {b:?}");

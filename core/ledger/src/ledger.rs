@@ -28,11 +28,12 @@ use crate::layout::Layout;
 use crate::tickets::Tickets;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::mem;
 use helio_format::directory::{self, MapOwner};
-use helio_format::members::{self, MEMBERS_MAX, MemberState, VolumeMembers};
+use helio_format::members::{self, CopyHealth, MEMBERS_MAX, VolumeMembers};
 use helio_format::page::{self, Header, Kind, PAGE_BYTES, PAIR_BYTES, Place, Words};
 use helio_format::superblock::Superblock;
 use helio_format::{Checksum, hot, marks};
@@ -255,6 +256,19 @@ impl Ledger {
     #[must_use]
     pub fn is_poisoned(&self) -> bool {
         self.stage == Stage::Poisoned
+    }
+
+    /// What the file has beyond one peer and one member of every volume, for people. Who uses these alone must refuse the file:
+    /// another member may be absent, and another peer may be owed writes that only its bitmap records.
+    #[must_use]
+    pub fn beyond(&self) -> Option<String> {
+        let known = |owner| matches!(owner, MapOwner::Engine | MapOwner::Peer(0));
+        let map = self.directory.maps().map(|entry| entry.owner).find(|owner| !known(*owner));
+        let member = || {
+            let volume = self.members.iter().position(|m| m[1..].iter().any(Option::is_some))?;
+            Some(format!("a second member of volume {volume}"))
+        };
+        map.map(|owner| format!("a bitmap of {owner}")).or_else(member)
     }
 
     /// Queues a change; then call [`Ledger::next`]. Its end is told by [`Ledger::written`] or [`Ledger::flushed`], or at
@@ -677,7 +691,7 @@ pub(crate) fn members_of(superblock: &Superblock) -> Vec<VolumeMembers> {
     let states = (0..superblock.sizes.len()).map(|volume| {
         let mut members = [None; MEMBERS_MAX];
         let suspect = superblock.suspect & 1 << volume != 0;
-        members[0] = Some(if suspect { MemberState::Suspect } else { MemberState::Good });
+        members[0] = Some(if suspect { CopyHealth::Suspect } else { CopyHealth::Good });
         members
     });
     states.collect()

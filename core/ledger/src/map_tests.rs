@@ -8,9 +8,11 @@ use crate::ledger::{Change, Kept, Ledger};
 use crate::open::{Found, Opened};
 use crate::paper::{CHECKSUM, Dice, OWNER, PEER, Paper, superblock};
 use alloc::boxed::Box;
+use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 use helio_format::directory::{Entries, Entry, MapOwner, encode};
+use helio_format::members::CopyHealth;
 use helio_format::page::{self, BODY_WORDS, Kind, PAGE_BYTES, PAIR_BYTES, Place};
 use helio_units::VolumeIndex;
 
@@ -69,10 +71,16 @@ fn a_map_is_made_changed_and_removed_while_the_file_is_in_use() {
     let ok = true;
     assert_eq!(kept, [Kept::Map { owner: MEMBER, ok }, Kept::Marks { owner: MEMBER, page: 1, ok }]);
     assert_eq!(found(&paper, MEMBER), Some(5));
+    assert_eq!(open(&paper).0.beyond(), Some(format!("a bitmap of {MEMBER}")));
     assert_eq!(paper.bytes().len(), (BEHIND + 2) * PAIR_BYTES);
     assert_eq!(ledger.keep(Change::Remove { owner: MEMBER }), None);
     assert_eq!(paper.settle(&mut ledger), [Kept::Map { owner: MEMBER, ok }]);
     assert_eq!(found(&paper, MEMBER), None);
+    let (mut ledger, _) = open(&paper);
+    assert_eq!(ledger.beyond(), None);
+    let good = Some(CopyHealth::Good);
+    ledger.found_members(vec![[good, good, None, None, None, None]]);
+    assert_eq!(ledger.beyond().as_deref(), Some("a second member of volume 0"));
 }
 
 #[test]

@@ -100,6 +100,12 @@ impl Mirror {
         &self.ledger
     }
 
+    /// Whether two files count.
+    #[must_use]
+    pub const fn counts_both(&self) -> bool {
+        matches!(self.files, Files::Both { .. })
+    }
+
     /// Whether nothing is queued or being written.
     #[must_use]
     pub fn is_idle(&self) -> bool {
@@ -135,7 +141,7 @@ impl Mirror {
         self.batch = Some(Batch { writes: if is_flush { 0 } else { count }, left });
     }
 
-    /// An operation ended. Appends the operations of a record that follow, and returns what is kept now, or cannot be.
+    /// An operation ended, or `ok` is false and it is given up: how it ends later changes nothing. Appends the operations of a record that follow, and returns what is kept now, or cannot be.
     pub fn done(&mut self, task: Task, ok: bool, out: &mut Vec<FileEffect>) -> Vec<Kept> {
         if !self.counting().contains(&task.file()) {
             return Vec::new();

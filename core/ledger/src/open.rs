@@ -26,7 +26,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use helio_format::directory::{self, Entries, MapOwner};
-use helio_format::members::{self, MemberState, VolumeMembers};
+use helio_format::members::{self, CopyHealth, VolumeMembers};
 use helio_format::page::{
     self, BODY_BYTES, Kind, PAGE_BYTES, PAIR_BYTES, PageError, Place, VERSION, VERSION_BEFORE,
     Words,
@@ -119,7 +119,7 @@ impl Found {
         for (volume, members) in members.iter().enumerate() {
             let bit = 1 << volume;
             let news =
-                members.contains(&Some(MemberState::Suspect)) && self.superblock.suspect & bit == 0;
+                members.contains(&Some(CopyHealth::Suspect)) && self.superblock.suspect & bit == 0;
             if news {
                 self.superblock.suspect |= bit;
                 self.superblock.marks_void |= self.superblock.seeding == 0;

@@ -11,7 +11,7 @@ use helio_format::directory::{self, Entries, Entry, MapOwner};
 use helio_format::files::{self, FileRecord};
 use helio_format::frame::{self, HEADER_BYTES};
 use helio_format::lineage::Relation;
-use helio_format::members::{self, MemberState};
+use helio_format::members::{self, CopyHealth};
 use helio_format::message::{BODY_BYTES_MAX, Message, PAYLOAD_BYTES_MAX};
 use helio_format::page::{self, Kind, PAGE_BYTES, PageError};
 use helio_format::superblock::Superblock;
@@ -137,7 +137,7 @@ pub(crate) fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     let of_superblock = |sort, b: &Superblock| framed(sort, Kind::Superblock, &b.encode());
     let mut words = [0; page::BODY_WORDS];
     (words[0], words[1]) = (3, 17);
-    let states = [[Some(MemberState::Good), Some(MemberState::Suspect), None, None, None, None]; 2];
+    let states = [[Some(CopyHealth::Good), Some(CopyHealth::Suspect), None, None, None, None]; 2];
     let map = Entry { owner: MapOwner::Engine, id: 1, first: 7, pairs: 4, unit: 4 << 20 };
     let member = MapOwner::Member { volume: VolumeIndex(2), member: 5 };
     let other = Entry { owner: member, id: 2, first: 11, ..map };

@@ -27,7 +27,7 @@ const ENTRY: usize = 8;
 
 /// What a member is worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MemberState {
+pub enum CopyHealth {
     /// It holds all of the volume.
     Good,
     /// A flush of it failed, and its blocks were not written again since.
@@ -35,7 +35,7 @@ pub enum MemberState {
 }
 
 /// The members of a volume, by their number.
-pub type VolumeMembers = [Option<MemberState>; MEMBERS_MAX];
+pub type VolumeMembers = [Option<CopyHealth>; MEMBERS_MAX];
 
 /// The body of the page for these volumes.
 ///
@@ -48,8 +48,8 @@ pub fn encode(volumes: &[VolumeMembers]) -> [u8; BODY_BYTES] {
     for (entry, member) in body.chunks_exact_mut(ENTRY).zip(volumes.iter().flatten()) {
         entry[0] = match member {
             None => 0,
-            Some(MemberState::Good) => 1,
-            Some(MemberState::Suspect) => 2,
+            Some(CopyHealth::Good) => 1,
+            Some(CopyHealth::Suspect) => 2,
         };
     }
     body
@@ -65,8 +65,8 @@ pub fn decode(body: &[u8; BODY_BYTES], volumes: usize) -> Result<Vec<VolumeMembe
     for entry in body.chunks_exact(ENTRY) {
         let state = match entry {
             [0, 0, 0, 0, 0, 0, 0, 0] => None,
-            [1, 0, 0, 0, 0, 0, 0, 0] => Some(MemberState::Good),
-            [2, 0, 0, 0, 0, 0, 0, 0] => Some(MemberState::Suspect),
+            [1, 0, 0, 0, 0, 0, 0, 0] => Some(CopyHealth::Good),
+            [2, 0, 0, 0, 0, 0, 0, 0] => Some(CopyHealth::Suspect),
             _ => return Err(PageError::Damaged),
         };
         match members.next() {
@@ -85,9 +85,9 @@ mod tests {
     #[test]
     fn states_come_back_and_stand_where_the_table_says() {
         let mut volumes = [[None; MEMBERS_MAX]; VOLUMES_MAX];
-        volumes[0][0] = Some(MemberState::Good);
-        volumes[1][5] = Some(MemberState::Suspect);
-        volumes[63][5] = Some(MemberState::Good);
+        volumes[0][0] = Some(CopyHealth::Good);
+        volumes[1][5] = Some(CopyHealth::Suspect);
+        volumes[63][5] = Some(CopyHealth::Good);
         let body = encode(&volumes);
         assert_eq!((body[0], body[8 * 11], body[3064], body[3072]), (1, 2, 1, 0));
         assert_eq!(decode(&body, VOLUMES_MAX).as_deref(), Ok(&volumes[..]));
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn what_the_tables_do_not_have_is_damage() {
-        let body = encode(&[[Some(MemberState::Good); MEMBERS_MAX]; 2]);
+        let body = encode(&[[Some(CopyHealth::Good); MEMBERS_MAX]; 2]);
         assert!(decode(&body, 2).is_ok());
         assert_eq!(
             decode(&body, 1),

@@ -134,7 +134,7 @@ pub enum Debug {
 pub enum Metadata {
     /// Check whether a daemon can use a group's metadata file.
     ///
-    /// Exits with 1 if the file is damaged or missing.
+    /// Exits with 1 if the file is damaged, stale or missing.
     Check {
         /// Group name, or the path of a metadata file.
         group: String,
@@ -172,11 +172,12 @@ pub enum Metadata {
         #[arg(long)]
         json: bool,
     },
-    /// Accept the current disks as exact copies, after members were moved to other disks.
+    /// Accept the current disks as exact copies, or one of two metadata files.
     ///
-    /// Run it on a stopped node. If a disk holds older data, acknowledged writes are lost.
+    /// Run it on a stopped node, after members were moved to other disks, or if one of two metadata files is lost. Of two files, name
+    /// the one to accept. If a disk holds older data, or the other metadata file is newer, acknowledged writes are lost.
     Accept {
-        /// Group name.
+        /// Group name, or the path of a metadata file.
         group: String,
         /// Do not ask for confirmation.
         #[arg(short, long)]

@@ -282,7 +282,10 @@ fn absolute(table: &Table<'_>, key: &str, text: &At<&str>) -> Result<PathBuf, Co
 /// The directory of the second metadata files. The first ones always lie in the state directory, which the list names `state`.
 fn second_metadata(table: &Table<'_>) -> Result<Option<PathBuf>, ConfigError> {
     const HINT: &str = "write metadata = [\"state\", \"/DIR\"], with a directory on another disk than the state directory";
-    let Some(list) = table.texts("metadata")? else { return Ok(None) };
+    let list = table.texts("metadata");
+    let Some(list) = list.map_err(|error| ConfigError { hint: HINT.into(), ..error })? else {
+        return Ok(None);
+    };
     let [first, others @ ..] = list.value.as_slice() else {
         return Err(table.refuse(list.at, "`metadata` names no directory", HINT));
     };
@@ -296,7 +299,11 @@ fn second_metadata(table: &Table<'_>) -> Result<Option<PathBuf>, ConfigError> {
     if let [_, third, ..] = others {
         return Err(table.refuse(third.at, "`metadata` names more than two directories", HINT));
     }
-    others.first().map(|second| absolute(table, "metadata", second)).transpose()
+    let Some(second) = others.first() else { return Ok(None) };
+    if second.value == STATE {
+        return Err(table.refuse(second.at, "`metadata` names the state directory twice", HINT));
+    }
+    absolute(table, "metadata", second).map(Some)
 }
 
 /// Most NBD connections at once.

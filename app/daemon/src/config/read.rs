@@ -25,6 +25,8 @@ const FLUSH_LIMIT: Duration = Duration::from_secs(60);
 const MEMBER_TIMEOUT: Duration = Duration::from_secs(120);
 /// Below this, a disk that corrects an error or starts its motor would count as silent.
 const SHORTEST_MEMBER_TIMEOUT: Duration = Duration::from_secs(1);
+/// Beyond this, a disk that hangs would stop its group for longer than any repair by the kernel takes.
+const LONGEST_MEMBER_TIMEOUT: Duration = Duration::from_secs(3600);
 /// Below this, an ordinary pause of the scheduler would count as a lost peer.
 const SHORTEST_TIMEOUT: Duration = Duration::from_millis(100);
 /// A ceiling of the copier below a region in ten seconds is a mistake.
@@ -225,6 +227,10 @@ fn member_timeout(table: &Table<'_>) -> Result<Duration, ConfigError> {
             let message = format!("`member-timeout` {:?} is too short", short.value);
             let hint = format!("use at least {SHORTEST_MEMBER_TIMEOUT:?}");
             Err(table.refuse(short.at, message, hint))
+        }
+        Some(long) if long.value > LONGEST_MEMBER_TIMEOUT => {
+            let message = format!("`member-timeout` {:?} is too long", long.value);
+            Err(table.refuse(long.at, message, "use at most 1h"))
         }
         Some(timeout) => Ok(timeout.value),
         None => Ok(MEMBER_TIMEOUT),

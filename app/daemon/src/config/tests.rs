@@ -175,6 +175,21 @@ const CASES: &[Case] = &[
         "write metadata = [\"state\", \"/DIR\"], with a directory on another disk than the state directory",
     ),
     (
+        ("[node.paris]\n", "[node.paris]\nmetadata = \"state\"\n"),
+        "helio.toml:2:12: node paris: `metadata` must be a list of texts in quotes, as in [\"a\", \"b\"], and is of type string",
+        "write metadata = [\"state\", \"/DIR\"], with a directory on another disk than the state directory",
+    ),
+    (
+        ("[node.paris]\n", "[node.paris]\nmetadata = [\"state\", 7]\n"),
+        "helio.toml:2:22: node paris: `metadata` must be a list of texts in quotes, as in [\"a\", \"b\"], and is 7",
+        "write metadata = [\"state\", \"/DIR\"], with a directory on another disk than the state directory",
+    ),
+    (
+        ("[node.paris]\n", "[node.paris]\nmetadata = [\"state\", \"state\"]\n"),
+        "helio.toml:2:22: node paris: `metadata` names the state directory twice",
+        "write metadata = [\"state\", \"/DIR\"], with a directory on another disk than the state directory",
+    ),
+    (
         ("[node.paris]\n", "[node.paris]\nmetadata = []\n"),
         "helio.toml:2:12: node paris: `metadata` names no directory",
         "write metadata = [\"state\", \"/DIR\"], with a directory on another disk than the state directory",
@@ -244,6 +259,11 @@ const CASES: &[Case] = &[
         ("mode = \"async\"", "member-timeout = \"900ms\""),
         "helio.toml:8:18: group db: `member-timeout` 900ms is too short",
         "use at least 1s",
+    ),
+    (
+        ("mode = \"async\"", "member-timeout = \"2h\""),
+        "helio.toml:8:18: group db: `member-timeout` 7200s is too long",
+        "use at most 1h",
     ),
     (
         ("mode = \"async\"", "flush-limit = \"2s\""),

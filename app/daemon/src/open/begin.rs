@@ -7,14 +7,14 @@
 use crate::config::{Config, GroupView};
 use crate::offline;
 use crate::open::mirror::Places;
-use crate::open::{StateDir, allocate};
-use anyhow::{Context, Result, anyhow, bail};
+use crate::open::{StateDir, allocate, metadata};
+use anyhow::{Context, Result, bail};
 use helio_format::files::Standing;
 use helio_format::superblock::Superblock;
 use helio_ledger::{Layout, Ledger, describe, files};
 use helio_units::Generation;
-use std::fs::{self, File, OpenOptions};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// What `helio metadata create` is about.
@@ -103,7 +103,9 @@ fn write(file: &File, path: &Path, record: Superblock) -> Result<()> {
 /// A first start came to nothing: neither its record nor the identities it gave stay.
 pub(super) fn undo(places: &Places, view: &GroupView<'_>, node: &str) {
     for path in places.all() {
-        if let Err(error) = fs::remove_file(path) {
+        if let Err(error) = fs::remove_file(path)
+            && error.kind() != ErrorKind::NotFound
+        {
             tracing::debug!(path = %path.display(), %error, "a first record stays");
             return;
         }
@@ -143,22 +145,6 @@ pub fn create(wish: &Creation) -> Result<Created> {
     Ok(Created { path: places.first, kept })
 }
 
-/// Opens or creates the file and locks it. The lock excludes a daemon that reaches the file by another path, and the last
-/// operations of a killed daemon.
-fn locked(path: &Path) -> Result<File> {
-    let shown = path.display().to_string();
-    let mut options = OpenOptions::new();
-    let options = options.read(true).write(true).create(true).truncate(false).mode(0o600);
-    let file = options.open(path).map_err(|error| {
-        anyhow!(
-            "{shown} cannot be opened: {error}\n  hint: make its directory writable; if that of a second file is lost, \
-             remove it from `metadata`"
-        )
-    })?;
-    super::take(&file, &shown)?;
-    Ok(file)
-}
-
 /// A metadata file that gives way to a new one.
 struct Old {
     file: File,
@@ -173,7 +159,7 @@ struct Old {
 impl Old {
     /// Opens the file, which is locked. Metadata that a daemon would serve from is refused.
     fn found(path: &Path, group: &str, volumes: usize) -> Result<Self> {
-        let file = locked(path)?;
+        let file = metadata::open(path, true)?;
         let length = file.metadata()?.len();
         let on_disk = offline::OnDisk { file: file.try_clone()?, length };
         let found = describe(&on_disk, helio_link::checksum);
@@ -214,7 +200,7 @@ impl Old {
         let named = |n: u32| path.with_file_name(format!("{group}.meta.damaged-{n}"));
         let kept = (1..).map(named).find(|path| !path.exists()).unwrap_or_else(|| named(0));
         fs::rename(&path, &kept).with_context(shown)?;
-        Ok((locked(&path)?, Some(kept)))
+        Ok((metadata::open(&path, true)?, Some(kept)))
     }
 }
 
@@ -288,7 +274,7 @@ members.lyon = ["/nowhere/lyon"]
             };
             let mut record = Superblock::new("db", "paris", vec![1 << 20]);
             record.lineage.generation = Generation { number: 1, tag: 7 };
-            let file = locked(&path).expect("it is new");
+            let file = metadata::open(&path, true).expect("it is new");
             write(&file, &path, record).expect("there is room");
             let record = FileRecord { standing, epoch: 3 };
             let page = files::record_page(record, ("db", "paris"), helio_link::checksum);

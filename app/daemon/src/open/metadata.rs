@@ -1,26 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A group's metadata file: opened, read, and held against the configuration.
 
-use super::private;
+use super::{private, take};
 use anyhow::{Result, anyhow, bail};
 use helio_format::superblock::Superblock;
 use helio_ledger::files::WritableFile;
 use helio_ledger::{Ledger, LedgerError, MetadataFile, Opened, PAGE_BYTES};
 use helio_units::Bytes;
 use std::fs::File;
+use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// Opens it for reading and writing; makes an empty one if asked to.
-pub(super) fn open(path: &Path, make: bool) -> Result<File> {
+/// Opens it for reading and writing, and locks it; makes an empty one if asked to. The lock excludes a daemon that reaches the
+/// file by another path, and the last operations of a killed daemon.
+pub(crate) fn open(path: &Path, make: bool) -> Result<File> {
     let opened = private().read(true).write(true).create(make).truncate(false).open(path);
-    opened.map_err(|error| {
-        anyhow!(
-            "the metadata {} cannot be opened: {error}\n  hint: let the daemon's user read and write this file, or give \
-             the daemon another --state",
-            path.display()
-        )
-    })
+    let file = opened.map_err(|error| {
+        let folder = path.parent().unwrap_or(path).display();
+        let hint = match error.kind() {
+            ErrorKind::NotFound => format!(
+                "check that the disk of {folder} is mounted, and that --state and `metadata` name the right directories; if \
+                 {folder} is the directory of new files, create it"
+            ),
+            _ => format!("let the daemon's user read and write this file and {folder}"),
+        };
+        anyhow!("the metadata file {} cannot be opened: {error}\n  hint: {hint}", path.display())
+    })?;
+    take(&file, &path.display().to_string())?;
+    Ok(file)
 }
 
 /// A metadata file that is read page by page.
@@ -61,17 +69,25 @@ impl MetadataFile for OnDisk<'_> {
     }
 }
 
-/// Reads it. It must belong to this group and node.
+/// Reads it. It must belong to this group and node, and have nothing that this version would ignore.
 pub(super) fn read(file: &File, shown: &str, engine: &helio_engine::Config) -> Result<Opened> {
     let owner = (engine.group.as_str(), engine.node.as_str());
     let on_disk = OnDisk { file, length: file.metadata()?.len(), shown, fails: None };
-    Ledger::open(&on_disk, owner, helio_link::checksum).map_err(|error| {
+    let opened = Ledger::open(&on_disk, owner, helio_link::checksum).map_err(|error| {
         let not = match error {
             LedgerError::Owner { .. } => format!(", not to {} on {}", owner.0, owner.1),
             _ => String::new(),
         };
         anyhow!("{shown}: {error}{not}\n  hint: {}", error.hint(owner))
-    })
+    })?;
+    if let Opened::Found(found) = &opened
+        && let Some(more) = found.0.beyond()
+    {
+        bail!(
+            "{shown} has {more}, which this version does not use\n  hint: run the build that wrote it, or a later one"
+        );
+    }
+    Ok(opened)
 }
 
 /// It must be about the volumes that the configuration names.
@@ -95,4 +111,60 @@ pub(super) fn fits(found: &Superblock, engine: &helio_engine::Config, shown: &st
         );
     }
     Ok(())
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::offline;
+    use crate::open::{begin, engine_config};
+    use helio_format::directory::MapOwner;
+    use helio_ledger::Change;
+    use helio_units::VolumeIndex;
+
+    const CONFIG: &str = r#"[node.paris]
+address = "127.0.0.1:7121"
+[node.lyon]
+address = "127.0.0.1:7122"
+[group.db]
+nodes = ["paris", "lyon"]
+[group.db.volume.data]
+size = "1MiB"
+members.paris = ["/nowhere/paris"]
+members.lyon = ["/nowhere/lyon"]
+"#;
+
+    /// Of db on paris.
+    pub(in crate::open) fn engine() -> helio_engine::Config {
+        let config = Config::parse(CONFIG, "helio.toml").expect("it is whole");
+        engine_config(&config.groups["db"], "db", "paris", "lyon")
+    }
+
+    #[test]
+    fn a_file_with_a_bitmap_of_a_second_member_is_refused() {
+        let engine = engine();
+        let scratch = tempfile::tempdir().expect("there is room");
+        let path = scratch.path().join("db.meta");
+        let file = open(&path, true).expect("it is new");
+        begin::first(&file, &path, &engine, &[]).expect("there is room");
+        let read = || read(&file, "db.meta", &engine);
+        let Ok(Opened::Found(found)) = read() else { panic!("it was written") };
+        let (mut ledger, owner) = (found.0, MapOwner::Member { volume: VolumeIndex(0), member: 1 });
+        let length = ledger.length_with(owner, 65536).expect("there is room");
+        file.set_len(length).expect("there is room");
+        assert_eq!(ledger.keep(Change::Make { owner, unit: 65536 }), None);
+        offline::settle(ledger, &file).expect("there is room");
+        let refused = read().expect_err("it would be ignored").to_string();
+        assert!(refused.contains("a bitmap of volume 0 member 1"), "{refused}");
+    }
+
+    #[test]
+    fn a_missing_directory_is_named_with_what_to_do() {
+        let scratch = tempfile::tempdir().expect("there is room");
+        let folder = scratch.path().join("not-mounted");
+        let refused = open(&folder.join("db.meta"), true).expect_err("it is missing").to_string();
+        let hint = format!("check that the disk of {} is mounted", folder.display());
+        assert!(refused.contains(&hint), "{refused}");
+    }
 }

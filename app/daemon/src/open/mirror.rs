@@ -2,9 +2,10 @@
 //! The metadata files of a group: one in the state directory, and a second one if `metadata` of the node names its directory.
 //! Which of the two counts, [`helio_ledger::files`] says; here the files are opened, judged, and the other one is made like it.
 
-use super::{allocate, begin, convert, metadata, take};
+use super::{allocate, begin, convert, metadata};
 use crate::failed;
 use anyhow::{Context, Error, Result, anyhow, bail};
+use helio_engine::Fault;
 use helio_format::files::FileRecord;
 use helio_ledger::files::{self, Choice, Distrust, Joined, Seen};
 use helio_ledger::{Ledger, Mirror, Opened};
@@ -59,30 +60,39 @@ pub(super) struct Side<F = File> {
 }
 
 impl Side {
-    /// Opens and locks a file, converts one of the version before, and reads it.
+    /// Opens, locks and reads a file. An empty one is made if there is none.
     fn open(path: &Path, engine: &helio_engine::Config) -> Result<Self> {
         let shown = path.display().to_string();
         let file = metadata::open(path, true)?;
-        take(&file, &shown)?;
         // What a process before wrote may not be durable yet, and what is built on it must not outlive it. Where a flush
         // failed for it, the page cache may show what the disk never got: the disk is read.
         file.sync_all().with_context(|| shown.clone())?;
         rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?;
-        match metadata::read(&file, &shown, engine)? {
+        let opened = metadata::read(&file, &shown, engine)?;
+        Self::read(file, shown, opened)
+    }
+
+    /// Makes the file that counts one that the daemon writes to: a new file is begun, and one of the version before converted.
+    fn ready(self, path: &Path, engine: &helio_engine::Config, named: &[&Path]) -> Result<Self> {
+        let Self { file, shown, opened, record } = self;
+        let file = match opened {
+            Opened::Found(_) => {
+                allocate::older(&file, &shown, &engine.group)?;
+                return Ok(Self { file, shown, opened, record });
+            }
+            Opened::Fresh => {
+                begin::first(&file, path, engine, named)?;
+                file
+            }
             Opened::Older(older) => {
                 metadata::fits(&older.1.superblock, engine, &shown)?;
                 let file = convert::convert(path, older.0)?;
                 tracing::info!(group = %engine.group, file = %shown, "metadata of format version 2 is converted to version 3");
-                let opened = metadata::read(&file, &shown, engine)?;
-                Self::read(file, shown, opened)
+                file
             }
-            opened => {
-                if matches!(opened, Opened::Found(_)) {
-                    allocate::older(&file, &shown, &engine.group)?;
-                }
-                Self::read(file, shown, opened)
-            }
-        }
+        };
+        let opened = metadata::read(&file, &shown, engine)?;
+        Self::read(file, shown, opened)
     }
 
     fn read(file: File, shown: String, opened: Opened) -> Result<Self> {
@@ -120,7 +130,6 @@ impl Side<()> {
             return Ok(Self { file: (), shown, opened: Opened::Fresh, record: None });
         }
         let file = metadata::open(path, false)?;
-        take(&file, &shown)?;
         let opened = metadata::read(&file, &shown, engine)?;
         let Side { shown, opened, record, .. } = Side::read(file, shown, opened)?;
         Ok(Self { file: (), shown, opened, record })
@@ -138,26 +147,23 @@ fn decide<F>(
     places: &Places,
     engine: &helio_engine::Config,
     read: impl Fn(&Path, &helio_engine::Config) -> Result<Side<F>>,
-) -> Result<Sides<F>> {
+) -> Result<(Sides<F>, usize)> {
     places.apart()?;
-    let first = read(&places.first, engine);
-    let Some(second) = &places.second else {
-        let counts = first?;
-        let seen = counts.seen();
-        return match files::choose([seen, Seen::Unreadable]) {
-            Choice::Refuse(why) if seen != Seen::Blank => {
-                Err(distrusted(places, engine, why, None))
-            }
-            _ => Ok(Sides { counts, other: None }),
-        };
-    };
-    let second = read(second, engine);
+    let mut first = read(&places.first, engine);
+    let second = places.second.as_ref().map(|path| read(path, engine));
+    if second.is_none() {
+        // What is wrong with the only file is all that there is to say.
+        first = Ok(first?);
+    }
     let seen = |side: &Result<Side<F>>| side.as_ref().map_or(Seen::Unreadable, Side::seen);
-    match files::choose([seen(&first), seen(&second)]) {
-        Choice::New | Choice::Use(0) => Ok(Sides { counts: first?, other: Some(second) }),
-        Choice::Use(_) => Ok(Sides { counts: second?, other: Some(first) }),
+    match files::choose([seen(&first), second.as_ref().map_or(Seen::None, seen)]) {
+        Choice::New | Choice::Use(0) => Ok((Sides { counts: first?, other: second }, 0)),
+        Choice::Use(_) => {
+            let counts = second.expect("what counts was seen")?;
+            Ok((Sides { counts, other: Some(first) }, 1))
+        }
         Choice::Refuse(why) => {
-            let error = first.err().or(second.err());
+            let error = first.err().or(second.and_then(Result::err));
             Err(distrusted(places, engine, why, error.as_ref()))
         }
     }
@@ -165,7 +171,7 @@ fn decide<F>(
 
 /// The file that counts, as [`open`] would find it. Nothing is made or changed.
 pub(super) fn look(places: &Places, engine: &helio_engine::Config) -> Result<Side<()>> {
-    decide(places, engine, Side::look).map(|sides| sides.counts)
+    decide(places, engine, Side::look).map(|(sides, _)| sides.counts)
 }
 
 /// Opens the files and decides which of them counts. The file of a new group is begun.
@@ -174,13 +180,9 @@ pub(super) fn open(
     engine: &helio_engine::Config,
     named: &[&Path],
 ) -> Result<Sides> {
-    let mut sides = decide(places, engine, Side::open)?;
-    let Side { file, shown, opened, .. } = &mut sides.counts;
-    if matches!(opened, Opened::Fresh) {
-        begin::first(file, &places.first, engine, named)?;
-        *opened = metadata::read(file, shown, engine)?;
-    }
-    Ok(sides)
+    let (Sides { counts, other }, which) = decide(places, engine, Side::open)?;
+    let path = places.all().nth(which).expect("what counts has a place");
+    Ok(Sides { counts: counts.ready(path, engine, named)?, other })
 }
 
 /// Why no file is used, and what to do.
@@ -191,23 +193,37 @@ fn distrusted(
     error: Option<&Error>,
 ) -> Error {
     let shown: Vec<String> = places.all().map(|path| path.display().to_string()).collect();
+    let of = |which: usize| shown.get(which).map_or("the file in its directory", String::as_str);
     let because = error.map(|error| format!("{error:#}"));
     let because = because.as_deref().map(failed::in_parts);
     let because = because.map_or_else(String::new, |(reason, _)| format!(" ({reason})"));
+    let create = format!(
+        "`helio metadata create {} --node {}` discards the copy of this node",
+        engine.group, engine.node
+    );
     let hint = match why {
         Distrust::MayBeOld(which) => format!(
             "make both files readable: the disk of the other one, and its directory in `metadata`. If the other file is lost for good: \
              `helio metadata accept {}`; then all data is compared, and writes that only the lost file recorded may be lost",
-            shown.get(which).unwrap_or(&shown[0])
+            of(which)
         ),
-        Distrust::BothAlone => {
-            "move the file with the older data away, and start the daemon".to_owned()
+        Distrust::MayExist(which) => format!(
+            "make {} readable: check its disk and its directory. If the group is new, create the directory, or remove it from \
+             `metadata`",
+            of(which)
+        ),
+        Distrust::BothAlone => format!(
+            "`helio inspect {}` and `helio inspect {}` show what each file records. Move the file with the older data away, then start the \
+             daemon",
+            of(0),
+            of(1)
+        ),
+        Distrust::NoneCounts if shown.len() == 1 => format!(
+            "if `metadata` named a second directory before, name it again, and make its file readable. If that is impossible: {create}"
+        ),
+        Distrust::NoneCounts => {
+            format!("make both files readable. If that is impossible: {create}")
         }
-        Distrust::NoneCounts => format!(
-            "make both files readable. If that is impossible: `helio metadata create {} --node {}` discards the copy of this \
-             node",
-            engine.group, engine.node
-        ),
     };
     anyhow!("{}: {why}{because}. Nothing was changed\n  hint: {hint}", shown.join(" and "))
 }
@@ -216,7 +232,7 @@ fn distrusted(
 pub(super) struct Kept {
     pub(super) files: Vec<(File, String)>,
     pub(super) mirror: Mirror,
-    pub(super) fault: Option<String>,
+    pub(super) fault: Option<Fault>,
 }
 
 /// Makes the other file like the one that counts, and puts the ledger over both. If that fails, the group is served from
@@ -241,14 +257,21 @@ pub(super) fn keep(
         },
     };
     let fault = why.map(|why| {
-        let (reason, _) = failed::in_parts(&why);
-        format!("metadata file {reason}; only {} is used", counts.shown)
+        let (reason, hint) = failed::in_parts(&why);
+        let fault = unused(reason, hint, (&counts.shown, &engine.node));
+        tracing::error!(group = %engine.group, hint = fault.hint, "{}", fault.what);
+        fault
     });
-    if let Some(fault) = &fault {
-        tracing::error!(group = %engine.group, "{fault}");
-    }
     let mirror = Mirror::one(ledger, 0, owner, checksum);
     Ok(Kept { files: vec![(counts.file, counts.shown)], mirror, fault })
+}
+
+/// One of two files is not used since the start, for that reason.
+fn unused(reason: &str, hint: &str, (used, node): (&str, &str)) -> Fault {
+    Fault {
+        what: format!("one of two metadata files failed: {reason}; only {used} is used"),
+        hint: format!("{hint}, then restart the daemon of {node}, which copies the file again"),
+    }
 }
 
 /// Makes a file like the one that counts. Returns the epoch that both record, or why the other one is given up.
@@ -273,4 +296,50 @@ fn join(
         Joined::Both => Ok(record.epoch),
         Joined::GivenUp(error) => Err(error),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::open::metadata::tests::engine;
+    use std::fs;
+
+    /// A file of version 2: [`helio_ledger`] says where it comes from.
+    const VERSION_2: &[u8] = include_bytes!("../../../../core/ledger/fixtures/version-2.meta");
+
+    fn places(folder: &Path) -> Places {
+        fs::create_dir(folder.join("groups")).expect("there is room");
+        Places::of("db", folder, Some(&folder.join("second")))
+    }
+
+    fn refused(places: &Places) -> String {
+        let error = open(places, &engine(), &[]).err().expect("neither counts");
+        format!("{error:#}")
+    }
+
+    #[test]
+    fn two_files_that_count_alone_are_both_named_and_left_as_they_are() {
+        let scratch = tempfile::tempdir().expect("there is room");
+        let places = places(scratch.path());
+        let second = places.second.clone().expect("it is configured");
+        fs::create_dir(scratch.path().join("second")).expect("there is room");
+        fs::write(&places.first, VERSION_2).expect("there is room");
+        let file = metadata::open(&second, true).expect("it is new");
+        begin::first(&file, &second, &engine(), &[]).expect("there is room");
+        drop(file);
+        let text = refused(&places);
+        for path in places.all() {
+            assert!(text.contains(&format!("`helio inspect {}`", path.display())), "{text}");
+        }
+        assert!(text.contains("Nothing was changed"), "{text}");
+        assert_eq!(fs::read(&places.first).expect("it is there"), VERSION_2, "not converted");
+    }
+
+    #[test]
+    fn a_new_group_whose_second_directory_is_missing_is_told_to_create_it() {
+        let scratch = tempfile::tempdir().expect("there is room");
+        let text = refused(&places(scratch.path()));
+        assert!(text.contains("If the group is new, create the directory"), "{text}");
+        assert!(!text.contains("metadata create"), "{text}");
+    }
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One group on a shard: its engine and everything that performs its effects.
 
+mod keep;
+
 use crate::config::{QueueSource, Running, Setting};
 use crate::digest::{self, Stretch};
 use crate::names::Unresolved;
@@ -22,12 +24,12 @@ use crate::verified::Record;
 use helio_disk::StoreError;
 use helio_driver::{Buffer, Driver, Op, Outcome, Pool, Shared, Socket};
 use helio_engine::{
-    Answer, Command, CommandId, Done, Durable, Effect, Engine, Event, Keep, ReadAs, Refusal,
+    Answer, Command, CommandId, Done, Durable, Effect, Engine, Event, Fault, Keep, ReadAs, Refusal,
     Request, Run, Stack, StoreFault, StoreOp, StoreOutcome,
 };
 use helio_format::message::Message;
 use helio_format::trace::Volume;
-use helio_ledger::{Change, Kept, MapOwner};
+use helio_ledger::{Change, MapOwner};
 use helio_snapshot::Snapshot;
 use helio_units::{Extent, IoId, Moment, Payload, RequestId, VolumeIndex, WallTime};
 use std::collections::HashMap;
@@ -114,7 +116,7 @@ impl Group {
             dialler,
             tuning,
             guard,
-            metadata,
+            mut metadata,
             durable,
             before: (before, kept),
             queue_source,
@@ -132,6 +134,9 @@ impl Group {
         engine.handle(now, remembered, &mut effects);
         if let Some(kept) = kept {
             engine.handle(now, Event::BeforeFound(Box::new(kept)), &mut effects);
+        }
+        if let Some(Fault { what, hint }) = metadata.news((&config.group, &config.node)) {
+            engine.handle(now, Event::MetadataFault { what, hint }, &mut effects);
         }
         Self {
             index,
@@ -480,11 +485,6 @@ impl Group {
         stretches.iter().map(run).collect()
     }
 
-    /// Has written anew what a crash or damage left of the metadata file.
-    pub(crate) fn begin(&mut self, driver: &mut dyn Driver) {
-        self.metadata.perform(self.index, driver);
-    }
-
     /// Whether it has stopped and its metadata file is at rest, both copies of every page the same.
     pub(crate) fn at_rest(&self) -> bool {
         self.health != Health::Sound || self.stopped && self.metadata.is_idle()
@@ -546,43 +546,6 @@ impl Group {
         let names: Vec<&str> = self.volumes.iter().map(|v| v.name.as_str()).collect();
         let status = self.engine.view().verify_status();
         self.outbox.verified.send_replace(Record::of(&names, &status));
-    }
-
-    /// A write or flush of the metadata file ended.
-    pub(crate) fn metadata_done(
-        &mut self,
-        detail: u32,
-        outcome: &Outcome,
-        now: Moment,
-        driver: &mut dyn Driver,
-    ) {
-        for kept in self.metadata.done((self.index, detail), outcome, driver) {
-            self.kept(kept, now);
-        }
-    }
-
-    /// Asks the ledger for a change; one that it refuses is told at once.
-    fn keep(&mut self, change: Change, now: Moment, driver: &mut dyn Driver) {
-        if let Some(kept) = self.metadata.keep(self.index, change, driver) {
-            self.kept(kept, now);
-        }
-    }
-
-    /// The ledger tells what became of a change.
-    fn kept(&mut self, kept: Kept, now: Moment) {
-        let sequence = self.metadata.ledger().sequence();
-        let event = match kept {
-            Kept::Superblock { ok } => Event::SuperblockSaved { ok, sequence },
-            Kept::Hot { ticket, ok } => {
-                Event::Kept { kept: helio_engine::Kept::Hot { ticket }, ok, sequence }
-            }
-            Kept::Marks { page, ok, .. } => {
-                Event::Kept { kept: helio_engine::Kept::Marks { page }, ok, sequence }
-            }
-            // The engine has the two maps of every file.
-            Kept::Map { .. } => return,
-        };
-        self.tell(now, event);
     }
 
     /// An operation for the before-image file ended.
@@ -666,13 +629,15 @@ impl Group {
 
     /// When the group has something to do although nothing happens.
     pub(crate) fn deadline(&self) -> Moment {
-        if self.stopped || self.health != Health::Sound {
-            return Moment::NEVER;
+        match self.health {
+            Health::Sound if self.stopped => return self.metadata.deadline(),
+            Health::Sound => {}
+            _ => return Moment::NEVER,
         }
         let timeout = self.config.peer_timeout;
         let check = self.engine.view().awaits_check().map(|s| self.link.check_deadline(s, timeout));
         let link = self.link.deadline().min(check.unwrap_or(Moment::NEVER));
-        self.engine.view().deadline().min(link)
+        self.engine.view().deadline().min(link).min(self.metadata.deadline())
     }
 }
 

@@ -1,14 +1,61 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Performs the ledger's effects on the metadata files of a group.
+//!
+//! If one of two files completes no operation for the member timeout while nothing is under way on the other one, it is given
+//! up as if it had failed. Time is counted in looks: a pause of this process is one look, however long it takes.
 
 use crate::shard::token::{Kind, token};
 use helio_api::MetadataStatus;
 use helio_driver::{Driver, File, Op, Outcome, Piece};
+use helio_engine::Fault;
 use helio_ledger::{Change, FileEffect, Kept, Ledger, MetadataEffect, Mirror, Task};
-use helio_units::Extent;
+use helio_units::{Extent, Moment};
+use std::time::Duration;
 
 /// Bit of a token's detail: the operation is part of a record.
 const RECORD: u32 = 2;
+
+/// So many looks fit into the member timeout.
+const LOOKS: u32 = 8;
+
+/// What is under way on each file.
+#[derive(Debug)]
+struct UnderWay {
+    operations: [u32; 2],
+    /// How many looks found operations under way since the last one ended.
+    looks: [u32; 2],
+    look_at: Moment,
+    timeout: Duration,
+}
+
+impl UnderWay {
+    fn submitted(&mut self, file: usize, now: Moment) {
+        self.operations[file] += 1;
+        if self.look_at == Moment::NEVER {
+            self.look_at = now + self.timeout / LOOKS;
+        }
+    }
+
+    fn ended(&mut self, file: usize) {
+        self.operations[file] -= 1;
+        self.looks[file] = 0;
+    }
+
+    /// Returns the file that completes nothing, if the other one has nothing to complete.
+    fn look(&mut self, now: Moment) -> Option<usize> {
+        if now < self.look_at {
+            return None;
+        }
+        self.look_at = match self.operations {
+            [0, 0] => Moment::NEVER,
+            _ => now + self.timeout / LOOKS,
+        };
+        for (looks, operations) in self.looks.iter_mut().zip(self.operations) {
+            *looks = if operations > 0 { *looks + 1 } else { 0 };
+        }
+        (0..2).find(|file| self.looks[*file] > LOOKS && self.operations[1 - file] == 0)
+    }
+}
 
 /// One group's metadata files.
 #[derive(Debug)]
@@ -19,28 +66,37 @@ pub(crate) struct Metadata {
     /// What was done to them since the daemon started.
     counts: MetadataStatus,
     /// Why a second file is not used since the start.
-    unused: Option<String>,
+    unused: Option<Fault>,
     /// The first error of each.
     errors: [Option<String>; 2],
+    /// Whether what failed is news.
+    news: bool,
+    under_way: UnderWay,
 }
 
 impl Metadata {
-    /// On these files; `unused` says why there is one in place of two.
-    pub(crate) fn new(files: Vec<(File, String)>, mirror: Mirror, unused: Option<String>) -> Self {
-        let counts = MetadataStatus::default();
-        Self { files, mirror, counts, unused, errors: [None, None] }
+    /// On these files, each of which may hang for the timeout; `unused` says why there is one in place of two.
+    pub(crate) fn new(
+        files: Vec<(File, String)>,
+        (mirror, timeout): (Mirror, Duration),
+        unused: Option<Fault>,
+    ) -> Self {
+        let (operations, looks) = ([0, 0], [0, 0]);
+        let under_way = UnderWay { operations, looks, look_at: Moment::NEVER, timeout };
+        let (counts, news) = (MetadataStatus::default(), unused.is_some());
+        Self { files, mirror, counts, unused, errors: [None, None], news, under_way }
     }
 
     /// Begins to keep a change. Its end is told by [`Metadata::done`], or here where it cannot be kept any more.
     #[must_use]
     pub(crate) fn keep(
         &mut self,
-        group: usize,
+        at: (usize, Moment),
         change: Change,
         driver: &mut dyn Driver,
     ) -> Option<Kept> {
         let refused = self.mirror.keep(change);
-        self.perform(group, driver);
+        self.perform(at, driver);
         refused
     }
 
@@ -57,22 +113,79 @@ impl Metadata {
         self.mirror.is_idle()
     }
 
-    /// What failed.
-    pub(crate) fn fault(&self) -> Option<String> {
-        let errors = self.unused.iter().chain(self.errors.iter().flatten());
-        let all: Vec<&str> = errors.map(String::as_str).collect();
-        (!all.is_empty()).then(|| all.join("; "))
+    /// What failed, and what to do about it, if that was not asked for since it changed.
+    pub(crate) fn news(&mut self, owner: (&str, &str)) -> Option<Fault> {
+        std::mem::take(&mut self.news).then(|| self.fault(owner)).flatten()
+    }
+
+    fn fault(&self, (group, node): (&str, &str)) -> Option<Fault> {
+        let failed: Vec<(usize, &String)> =
+            (0..2).filter_map(|file| Some((file, self.errors[file].as_ref()?))).collect();
+        let named = |(file, error): &(usize, &String)| format!("{}: {error}", self.files[*file].1);
+        let what = failed.iter().map(named).collect::<Vec<_>>().join("; ");
+        match (failed.as_slice(), &self.unused) {
+            ([], unused) => unused.clone(),
+            ([(file, _)], None) if !self.ledger().is_poisoned() => Some(Fault {
+                what: format!(
+                    "one of two metadata files failed: {what}; only {} is used",
+                    self.files[1 - file].1
+                ),
+                hint: format!(
+                    "repair the disk of {} on {node}, then restart the daemon of {node}, which copies the file again",
+                    self.files[*file].1
+                ),
+            }),
+            ([(file, _)], None) => Some(Fault {
+                what: format!("metadata file {what}"),
+                hint: format!(
+                    "repair the file system of {} on {node}; or stop its daemon and `helio metadata move {group} --to DIR` on \
+                     {node}. Then restart the daemon",
+                    self.files[*file].1
+                ),
+            }),
+            (_, unused) => Some(Fault {
+                what: unused
+                    .iter()
+                    .fold(format!("both metadata files failed: {what}"), |what, unused| {
+                        format!("{what}; {}", unused.what)
+                    }),
+                hint: format!(
+                    "repair the file systems of both metadata files on {node}, then restart the daemon of {node}"
+                ),
+            }),
+        }
+    }
+
+    /// When to look at the files although nothing ended.
+    pub(crate) fn deadline(&self) -> Moment {
+        if self.mirror.counts_both() { self.under_way.look_at } else { Moment::NEVER }
+    }
+
+    /// Gives up a file that completes nothing. Returns what is kept now.
+    pub(crate) fn look(&mut self, at: (usize, Moment), driver: &mut dyn Driver) -> Vec<Kept> {
+        if !self.mirror.counts_both() {
+            return Vec::new();
+        }
+        let Some(file) = self.under_way.look(at.1) else { return Vec::new() };
+        let error = format!("no operation has completed within {:?}", self.under_way.timeout);
+        self.ended(at, (Task::Batch(file), Some(error)), driver)
     }
 
     /// Performs what the ledger asks for next, if it asks for anything.
-    pub(crate) fn perform(&mut self, group: usize, driver: &mut dyn Driver) {
+    pub(crate) fn perform(&mut self, at: (usize, Moment), driver: &mut dyn Driver) {
         let mut effects = Vec::new();
         self.mirror.next(&mut effects);
-        self.submit(group, effects, driver);
+        self.submit(at, effects, driver);
     }
 
-    fn submit(&mut self, group: usize, effects: Vec<FileEffect>, driver: &mut dyn Driver) {
+    fn submit(
+        &mut self,
+        (group, now): (usize, Moment),
+        effects: Vec<FileEffect>,
+        driver: &mut dyn Driver,
+    ) {
         for FileEffect { task, effect } in effects {
+            self.under_way.submitted(task.file(), now);
             let file = self.files[task.file()].0.clone();
             let op = match effect {
                 MetadataEffect::Write { offset, bytes } => {
@@ -96,26 +209,32 @@ impl Metadata {
     /// One effect is done. Returns what is kept now, or cannot be.
     pub(crate) fn done(
         &mut self,
-        (group, detail): (usize, u32),
+        at: (usize, Moment),
+        detail: u32,
         outcome: &Outcome,
         driver: &mut dyn Driver,
     ) -> Vec<Kept> {
         let task = task(detail);
+        self.under_way.ended(task.file());
+        self.ended(at, (task, outcome.error().map(|error| error.to_string())), driver)
+    }
+
+    fn ended(
+        &mut self,
+        at: (usize, Moment),
+        (task, error): (Task, Option<String>),
+        driver: &mut dyn Driver,
+    ) -> Vec<Kept> {
         let mut effects = Vec::new();
-        let kept = self.mirror.done(task, outcome.error().is_none(), &mut effects);
-        if let Some(error) = outcome.error() {
+        let kept = self.mirror.done(task, error.is_none(), &mut effects);
+        if let Some(error) = error {
             let file = &self.files[task.file()].1;
-            tracing::error!(%error, file, "the metadata file cannot be written");
-            let mut text = format!("metadata file {file}: {error}");
-            if !self.ledger().is_poisoned()
-                && let Some((_, other)) = self.files.get(1 - task.file())
-            {
-                text += &format!("; only {other} is used");
-            }
-            self.errors[task.file()].get_or_insert(text);
+            tracing::error!(error, file, "the metadata file cannot be written");
+            self.news |= self.errors[task.file()].is_none();
+            self.errors[task.file()].get_or_insert(error);
         }
-        self.submit(group, effects, driver);
-        self.perform(group, driver);
+        self.submit(at, effects, driver);
+        self.perform(at, driver);
         kept
     }
 }
@@ -131,4 +250,110 @@ fn detail(task: Task) -> u32 {
 fn task(detail: u32) -> Task {
     let file = (detail & 1) as usize;
     if detail & RECORD == 0 { Task::Batch(file) } else { Task::Record(file) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use helio_driver::{Completion, Socket, Token, Waker};
+    use helio_format::superblock::Superblock;
+    use helio_ledger::Layout;
+
+    const SECOND: u64 = 1_000_000_000;
+    const OWNER: (&str, &str) = ("db", "paris");
+
+    fn at(seconds: u64) -> Moment {
+        Moment(seconds * SECOND)
+    }
+
+    /// Completes what the test says, and nothing else.
+    #[derive(Default)]
+    struct Held(Vec<u32>);
+
+    impl Driver for Held {
+        fn submit(&mut self, token: Token, _: Op) {
+            self.0.push(crate::shard::token::unpack(token).2);
+        }
+
+        fn cancel(&mut self, _: &Socket) {}
+
+        fn wait(&mut self, _: Option<Duration>, _: &mut Vec<Completion>) -> std::io::Result<()> {
+            Ok(())
+        }
+
+        fn waker(&self) -> Waker {
+            unreachable!("nothing sleeps")
+        }
+    }
+
+    /// Two files that are new, with a timeout of 8 s, and a change that is being kept.
+    fn begun(driver: &mut Held) -> Metadata {
+        let record = Superblock::new("db", "paris", vec![1 << 20]);
+        let ledger = Ledger::fresh(Layout::of(&record), OWNER, helio_link::checksum);
+        let mirror = Mirror::two(ledger, 2, OWNER, helio_link::checksum);
+        let file = |name: &str| {
+            let file = tempfile::tempfile().expect("there is room");
+            (File::new(file).expect("it can be used"), name.to_owned())
+        };
+        let files = vec![file("/a/db.meta"), file("/b/db.meta")];
+        let mut metadata = Metadata::new(files, (mirror, Duration::from_secs(8)), None);
+        let change = Change::Superblock(Box::new(record));
+        assert_eq!(metadata.keep((0, at(0)), change, driver), None);
+        metadata
+    }
+
+    /// All operations end but those of this file, until there are none.
+    fn end_all_but(
+        file: usize,
+        metadata: &mut Metadata,
+        (now, driver): (Moment, &mut Held),
+    ) -> Vec<Kept> {
+        let mut kept = Vec::new();
+        while let Some(place) = driver.0.iter().position(|detail| task(*detail).file() != file) {
+            let detail = driver.0.remove(place);
+            kept.extend(metadata.done((0, now), detail, &Outcome::SyncData(Ok(())), driver));
+        }
+        kept
+    }
+
+    #[test]
+    fn a_file_that_completes_nothing_is_given_up_and_the_other_one_keeps_the_change() {
+        let mut driver = Held::default();
+        let mut metadata = begun(&mut driver);
+        assert_eq!(end_all_but(1, &mut metadata, (at(0), &mut driver)), []);
+        for second in 1..=8 {
+            assert_eq!(metadata.deadline(), at(second));
+            assert_eq!(metadata.look((0, at(second)), &mut driver), []);
+            assert_eq!(metadata.news(OWNER), None, "after {second} s");
+        }
+        assert_eq!(metadata.look((0, at(9)), &mut driver), [], "its record is not durable yet");
+        let fault = metadata.news(OWNER).expect("it is given up");
+        assert!(
+            fault.what.contains("/b/db.meta: no operation has completed within 8s"),
+            "{fault:?}"
+        );
+        assert!(fault.what.contains("only /a/db.meta is used"), "{fault:?}");
+        let kept = end_all_but(1, &mut metadata, (at(9), &mut driver));
+        assert_eq!(kept, [Kept::Superblock { ok: true }]);
+        // What the file completes later changes nothing.
+        assert_eq!(end_all_but(0, &mut metadata, (at(20), &mut driver)), []);
+        assert_eq!((metadata.news(OWNER), metadata.deadline()), (None, Moment::NEVER));
+    }
+
+    #[test]
+    fn no_file_is_given_up_for_a_pause_of_this_process_or_while_both_complete_nothing() {
+        let mut driver = Held::default();
+        let mut metadata = begun(&mut driver);
+        for second in 1..=20 {
+            assert_eq!(metadata.look((0, at(second)), &mut driver), []);
+        }
+        assert_eq!(metadata.news(OWNER), None, "both complete nothing");
+        let mut driver = Held::default();
+        let mut metadata = begun(&mut driver);
+        assert_eq!(end_all_but(1, &mut metadata, (at(0), &mut driver)), []);
+        for second in [1, 100, 200] {
+            assert_eq!(metadata.look((0, at(second)), &mut driver), []);
+        }
+        assert_eq!(metadata.news(OWNER), None, "this process stood still");
+    }
 }

@@ -170,8 +170,9 @@ impl<D: Driver> Shard<D> {
         if let Some(listener) = self.peer_listener.clone() {
             self.driver.submit(token(Kind::AcceptPeer, 0, 0), Op::Accept { listener });
         }
+        let now = self.clock.now();
         for group in &mut self.groups {
-            group.guarded(|group| group.begin(&mut self.driver));
+            group.guarded(|group| group.begin(now, &mut self.driver));
         }
         let mut completions = Vec::new();
         loop {
@@ -281,6 +282,7 @@ impl<D: Driver> Shard<D> {
     fn turn_group(&mut self, index: usize, now: Moment) {
         let Self { groups, driver, stop, .. } = self;
         let group = &mut groups[index];
+        group.guarded(|group| group.look_at_metadata(now, driver));
         if group.stopped {
             return;
         }

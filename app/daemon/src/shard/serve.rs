@@ -34,7 +34,7 @@ impl<D: Driver> Shard<D> {
         }
         let index = self.groups.len();
         let mut group = Group::new(index, plan, dice, (now, self.clock.wall(now)));
-        group.guarded(|group| group.begin(&mut self.driver));
+        group.guarded(|group| group.begin(now, &mut self.driver));
         self.watch.add();
         self.clients.add(&group);
         self.rota.add();

@@ -46,7 +46,7 @@ pub(crate) fn group(
         next: verdict::next(&status, group, clock),
         generation: status.generation.to_string(),
         consistent: status.consistent,
-        fault: fault(&status, group),
+        fault: status.fault.as_ref().map(|fault| fault.what.clone()),
         lease: lease(&status, clock),
         verdict: verdict::of(&status, group, clock),
         mode: ModeStatus { requested: status.mode, effective: status.effective },
@@ -76,16 +76,6 @@ pub(crate) fn group(
         verify: verify::status(group, clock),
         counters: counters(&status, group.link.traffic),
         metadata: group.metadata.counts(),
-    }
-}
-
-/// What failed; first of all the metadata file, since requests fail for want of it.
-fn fault(status: &Status, group: &Group) -> Option<String> {
-    let fault = status.fault.as_ref().map(|fault| &fault.what);
-    match (group.metadata.fault(), fault) {
-        (Some(why), Some(fault)) => Some(format!("{why}; {fault}")),
-        (Some(why), None) => Some(why),
-        (None, fault) => fault.cloned(),
     }
 }
 

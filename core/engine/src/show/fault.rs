@@ -20,10 +20,28 @@ pub struct Fault {
     pub hint: String,
 }
 
+impl Fault {
+    /// Beside another one.
+    fn and(self, other: &Self) -> Self {
+        let hint = match self.hint.contains(&other.hint) {
+            true => self.hint,
+            false => format!("{}; {}", self.hint, other.hint),
+        };
+        Self { what: format!("{}; {}", self.what, other.what), hint }
+    }
+}
+
 impl<'a> View<'a> {
-    /// The fault that limits this node most.
+    /// The fault that limits this node most, and what failed of the metadata files.
     #[must_use]
     pub fn fault(&self) -> Option<Fault> {
+        match (self.worst_fault(), self.show.files()) {
+            (Some(fault), Some(files)) => Some(fault.and(files)),
+            (fault, files) => fault.or_else(|| files.cloned()),
+        }
+    }
+
+    fn worst_fault(&self) -> Option<Fault> {
         let metadata = self.local.metadata_failed();
         if let Some(lost) = self.lost().filter(|_| !metadata) {
             return Some(lost);
@@ -38,13 +56,10 @@ impl<'a> View<'a> {
             return Some(Fault { what, hint: String::from("nothing; wait until all is written") });
         }
         let suspect = self.suspect_fault();
-        if let Some(Fault { what, hint }) = suspect.clone().filter(|_| self.standing.leads()) {
+        if let Some(suspect) = suspect.clone().filter(|_| self.standing.leads()) {
             return Some(match self.metadata_fault() {
-                Some(also) => Fault {
-                    what: format!("{what}; {}", also.what),
-                    hint: format!("{hint}; {}", also.hint),
-                },
-                None => Fault { what, hint },
+                Some(also) => suspect.and(&also),
+                None => suspect,
             });
         }
         match self.failed() {
@@ -66,7 +81,8 @@ impl<'a> View<'a> {
         // A suspect copy that is rebuilt is no fault any more.
         let suspect = self.local.suspect().any() && !self.is_lacking();
         let silent = self.local.first_silent().is_some();
-        let store = self.local.metadata_failed() || self.local.pool_failed() || suspect || silent;
+        let metadata = self.local.metadata_failed() || self.show.files().is_some();
+        let store = metadata || self.local.pool_failed() || suspect || silent;
         store || accepts || lost || self.failed().is_some() || self.local.members().are_foreign()
     }
 
@@ -141,16 +157,19 @@ impl<'a> View<'a> {
         Fault { what: format!("volume {}: {fault}", config.name_of(volume)), hint }
     }
 
+    /// The host says which file failed, and what to do about it.
     fn metadata_fault(&self) -> Option<Fault> {
-        let group = &self.turn.config().group;
-        self.metadata_text().map(|what| Fault {
-            what,
-            hint: format!(
+        let what = self.metadata_text()?;
+        let hint = match self.show.files() {
+            Some(files) => files.hint.clone(),
+            None => format!(
                 "repair the file system of the state directory on {node}; or stop its daemon and `helio metadata move {group} \
                  --to DIR` on {node}. Then restart the daemon",
-                node = self.node()
+                node = self.node(),
+                group = self.turn.config().group
             ),
-        })
+        };
+        Some(Fault { what, hint })
     }
 
     fn suspect_fault(&self) -> Option<Fault> {

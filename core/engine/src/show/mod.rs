@@ -13,7 +13,9 @@ pub(crate) mod verdict;
 pub(crate) mod view;
 
 use crate::event::Event;
+use alloc::string::String;
 use alloc::vec::Vec;
+use fault::Fault;
 use helio_recovery::LastDecision;
 use helio_units::{Moment, State, Verdict};
 use recorder::{Record, Recorder};
@@ -27,12 +29,14 @@ pub(crate) struct Show {
     verdict: (Verdict, Moment),
     recorder: Recorder,
     last_decision: Option<LastDecision>,
+    /// What failed of the metadata files, by their host.
+    files: Option<Fault>,
 }
 
 impl Show {
     pub(crate) fn new(now: Moment) -> Self {
         let (state, verdict) = ((State::Logging, now), (Verdict::Unknown, now));
-        Self { state, verdict, recorder: Recorder::default(), last_decision: None }
+        Self { state, verdict, recorder: Recorder::default(), last_decision: None, files: None }
     }
 
     /// This is the state now. Returns the one before, if that was another.
@@ -71,6 +75,14 @@ impl Show {
     /// What the last meeting came to.
     pub(crate) const fn last_decision(&self) -> Option<&LastDecision> {
         self.last_decision.as_ref()
+    }
+
+    pub(crate) fn metadata_fault(&mut self, what: String, hint: String) {
+        self.files = Some(Fault { what, hint });
+    }
+
+    pub(crate) const fn files(&self) -> Option<&Fault> {
+        self.files.as_ref()
     }
 
     pub(crate) fn decided(&mut self, decision: LastDecision) {

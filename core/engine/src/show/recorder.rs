@@ -124,6 +124,7 @@ fn boil_down(event: &Event) -> (&'static str, u64, u64) {
         Event::HookAnswered { refused } => ("hook-answered", u64::from(refused.is_none()), 0),
         Event::Held { by } => ("held", u64::from(by.is_some()), 0),
         Event::Used { volumes } => ("used", *volumes, 0),
+        Event::MetadataFault { .. } => ("metadata-fault", 0, 0),
         Event::Tick => ("tick", 0, 0),
     }
 }

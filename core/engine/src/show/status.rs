@@ -276,16 +276,15 @@ impl View<'_> {
 
     /// Why the state is what it is, and what stands still.
     pub(crate) fn reason(&self) -> String {
-        let why = self.why();
-        match self.local.first_silent() {
-            Some(silent) => {
-                format!(
-                    "{why}; the disk of volume {} is silent",
-                    self.turn.config().name_of(silent)
-                )
-            }
-            None => why,
+        let mut why = self.why();
+        if let Some(silent) = self.local.first_silent() {
+            let volume = self.turn.config().name_of(silent);
+            why += &format!("; the disk of volume {volume} is silent");
         }
+        if let Some(fault) = self.show.files() {
+            why += &format!("; {}", fault.what);
+        }
+        why
     }
 
     fn why(&self) -> String {

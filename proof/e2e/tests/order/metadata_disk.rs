@@ -13,12 +13,13 @@ use std::sync::Arc;
 const SOME: Load = Load { count: Some(200), ..Load::PLAIN };
 
 /// A pair whose writes need new hot extents, with a second metadata file of paris in `mirror`; neither daemon runs.
-fn prepared(mirror: Option<&Path>) -> Pair {
+fn prepared(mirror: Option<&Path>, timeout: &str) -> Pair {
     let plan = Plan::new("db")
         .mode(Mode::Sync)
         .volume("data", Bytes::mib(512))
         .volume_line("sparse = true")
-        .group_line("hot-extents = 64");
+        .group_line("hot-extents = 64")
+        .group_line(&format!("member-timeout = {timeout:?}"));
     match mirror {
         Some(folder) => {
             plan.node_line("paris", &format!("metadata = [\"state\", {folder:?}]")).prepare()
@@ -50,7 +51,7 @@ fn one_of_two_metadata_disks_fails_and_clients_notice_nothing() {
     for failing in [0, 1] {
         let dice = Dice::of_test("one_of_two_metadata_disks_fails_and_clients_notice_nothing");
         let mirror = TempDir::new();
-        let mut pair = prepared(Some(&mirror.join("")));
+        let mut pair = prepared(Some(&mirror.join("")), "120s");
         let paths = files(&pair, &mirror.join(""));
         let store = on_faulty_disk(&paths[failing]);
         pair.start("lyon");
@@ -69,6 +70,19 @@ fn one_of_two_metadata_disks_fails_and_clients_notice_nothing() {
             "{fault}"
         );
         assert!(!fault.contains("bitmap failed"), "{fault}");
+        let peer =
+            || group(&pair, "lyon")["peer"]["fault"].to_string().contains(&failed).then_some(());
+        eventually(PATIENCE, "the peer shows it", peer);
+        for node in ["paris", "lyon"] {
+            assert_eq!(pair.helio(node, &["status", "--check"]).status.code(), Some(2));
+            let shown = pair.helio(node, &["status", "db"]).expect_success();
+            assert!(
+                shown.contains("DISK FAILED") && shown.contains("restart the daemon"),
+                "{shown}"
+            );
+        }
+        let told = pair.helio("paris", &["explain", "db"]).expect_success();
+        assert!(told.contains("metadata files failed"), "{told}");
 
         // The failed file is older, and never used again before it is like the other one.
         pair.daemon("paris").kill9();
@@ -91,18 +105,70 @@ fn one_of_two_metadata_disks_fails_and_clients_notice_nothing() {
 }
 
 #[test]
+fn one_of_two_metadata_disks_hangs_and_is_given_up_after_the_member_timeout() {
+    if !faulty_stores_possible() {
+        return;
+    }
+    let dice = Dice::of_test("one_of_two_metadata_disks_hangs_and_is_given_up");
+    let mirror = TempDir::new();
+    let mut pair = prepared(Some(&mirror.join("")), "1s");
+    let paths = files(&pair, &mirror.join(""));
+    let store = on_faulty_disk(&paths[1]);
+    pair.start("lyon");
+    pair.start("paris");
+    let book = Arc::new(Book::new(dice.seed()));
+    begin(&pair, "paris");
+    SOME.run(&pair, "paris", &dice.fork(1), &book);
+    store.hold_flushes();
+    SOME.run(&pair, "paris", &dice.fork(2), &book);
+    let fault = group(&pair, "paris")["fault"].to_string();
+    let [used, hangs] = paths.map(|path| path.display().to_string());
+    assert!(fault.contains(&format!("{hangs}: no operation has completed within 1s")), "{fault}");
+    assert!(fault.contains(&format!("only {used} is used")), "{fault}");
+    store.release();
+    wait_level(&pair, "paris");
+    pair.daemon("paris").kill9();
+    pair.start("paris");
+    assert!(group(&pair, "paris")["fault"].is_null());
+    wait_level(&pair, "paris");
+    assert_members_equal(&pair, "data");
+    for node in ["paris", "lyon"] {
+        assert!(pair.daemon(node).terminate().success());
+    }
+    drop(store);
+}
+
+#[test]
 fn a_lone_file_that_may_be_old_is_refused_until_an_operator_accepts_it() {
     let dice = Dice::of_test("a_lone_file_that_may_be_old_is_refused_until_an_operator_accepts");
     let mirror = TempDir::new();
-    let mut pair = prepared(Some(&mirror.join("")));
+    let mut pair = prepared(Some(&mirror.join("")), "120s");
     pair.start("lyon");
     pair.start("paris");
     let book = Arc::new(Book::new(dice.seed()));
     begin(&pair, "paris");
     SOME.run(&pair, "paris", &dice.fork(1), &book);
     wait_level(&pair, "paris");
-    pair.daemon("paris").kill9();
     let [first, second] = files(&pair, &mirror.join(""));
+    let apart = TempDir::new();
+    for file in [&first, &second] {
+        let shown = file.display().to_string();
+        let line = [
+            "metadata",
+            "accept",
+            &shown,
+            "--yes",
+            "--state",
+            &apart.join("").display().to_string(),
+        ];
+        let refused = helio_testkit::helio(&line).expect_failure();
+        assert!(refused.contains("another process writes this file"), "{refused}");
+    }
+    pair.daemon("paris").kill9();
+    let state = pair.state("paris").display().to_string();
+    let line = ["metadata", "accept", "db", "--state", &state, "--yes"];
+    let refused = helio_testkit::helio(&line).expect_failure();
+    assert!(refused.contains("db has two metadata files on paris"), "{refused}");
     fs::write(&second, [0xA5; 65536]).expect("it can be written");
     let shown = first.display().to_string();
     let (state, config) = (pair.state("paris"), pair.config().to_owned());
@@ -128,7 +194,7 @@ fn a_lone_file_that_may_be_old_is_refused_until_an_operator_accepts_it() {
 fn metadata_is_moved_beside_a_second_file_and_both_count_afterwards() {
     let dice = Dice::of_test("metadata_is_moved_beside_a_second_file_and_both_count_afterwards");
     let (mirror, elsewhere) = (TempDir::new(), TempDir::new());
-    let mut pair = prepared(Some(&mirror.join("")));
+    let mut pair = prepared(Some(&mirror.join("")), "120s");
     pair.start("lyon");
     pair.start("paris");
     let book = Arc::new(Book::new(dice.seed()));
@@ -160,7 +226,7 @@ fn metadata_is_moved_beside_a_second_file_and_both_count_afterwards() {
 fn a_release_removes_both_metadata_files() {
     for keep in [false, true] {
         let mirror = TempDir::new();
-        let mut pair = prepared(Some(&mirror.join("")));
+        let mut pair = prepared(Some(&mirror.join("")), "120s");
         pair.start("lyon");
         pair.start("paris");
         begin(&pair, "paris");
@@ -180,7 +246,7 @@ fn the_only_metadata_disk_fails_and_the_bitmap_fails() {
         return;
     }
     let dice = Dice::of_test("the_only_metadata_disk_fails_and_the_bitmap_fails");
-    let mut pair = prepared(None);
+    let mut pair = prepared(None, "120s");
     let path = pair.state("paris").join("groups/db.meta");
     let store = on_faulty_disk(&path);
     pair.start("lyon");

@@ -35,6 +35,39 @@ fn a_fault_that_the_peer_reports_makes_the_verdict_until_it_reports_none() {
 }
 
 #[test]
+fn a_metadata_file_that_failed_beside_another_one_is_a_fault_that_both_nodes_show_and_stops_nothing()
+ {
+    let mut desk = Desk::replicating(Mode::Sync);
+    let (what, hint) = (String::from("one of two files failed"), String::from("repair it"));
+    desk.tell(Event::MetadataFault { what: what.clone(), hint: hint.clone() });
+    let status = desk.engine.view().status(desk.now);
+    assert_eq!((status.verdict, status.state), (Verdict::DiskFailed, State::Replicating));
+    assert_eq!(status.fault, Some(Fault { what: what.clone(), hint: hint.clone() }));
+    assert!(status.reason.contains(&what), "{}", status.reason);
+    let told = *reports(&desk).last().expect("the peer gets a report");
+    assert_eq!((&told.fault, &told.hint), (&what, &hint));
+    desk.write(1);
+    desk.store_all();
+    let head = desk.engine.view().status(desk.now).cursors.head.0;
+    desk.acked(head);
+    assert_eq!(desk.answers, [(1, true)]);
+}
+
+#[test]
+fn of_metadata_that_cannot_be_written_the_fault_names_the_file_and_one_hint() {
+    let mut desk = Desk::replicating(Mode::Sync);
+    desk.unwritable = true;
+    desk.tell(Event::MetadataFault { what: "file f failed".into(), hint: "repair f".into() });
+    desk.write(1);
+    let fault = desk.engine.view().fault().expect("it failed");
+    assert!(
+        fault.what.starts_with("bitmap failed") && fault.what.ends_with("; file f failed"),
+        "{fault:?}"
+    );
+    assert_eq!(fault.hint, "repair f");
+}
+
+#[test]
 fn a_peer_that_hangs_up_because_its_disk_failed_stays_failed_while_it_is_away() {
     let mut desk = Desk::replicating(Mode::Sync);
     let text = String::from("volume data: no space left");

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a group's engine has to do with its metadata files.
+
+use super::Group;
+use helio_driver::{Driver, Outcome};
+use helio_engine::{Event, Fault};
+use helio_ledger::{Change, Kept};
+use helio_units::Moment;
+
+impl Group {
+    /// Has written anew what a crash or damage left of the metadata file.
+    pub(crate) fn begin(&mut self, now: Moment, driver: &mut dyn Driver) {
+        self.metadata.perform((self.index, now), driver);
+    }
+
+    /// A write or flush of the metadata file ended.
+    pub(crate) fn metadata_done(
+        &mut self,
+        detail: u32,
+        outcome: &Outcome,
+        now: Moment,
+        driver: &mut dyn Driver,
+    ) {
+        let kept = self.metadata.done((self.index, now), detail, outcome, driver);
+        self.metadata_kept(kept, now);
+    }
+
+    /// Gives a metadata file up that completes nothing while the other one does.
+    pub(crate) fn look_at_metadata(&mut self, now: Moment, driver: &mut dyn Driver) {
+        let kept = self.metadata.look((self.index, now), driver);
+        self.metadata_kept(kept, now);
+    }
+
+    /// What failed is told before what could not be kept for that reason.
+    fn metadata_kept(&mut self, kept: Vec<Kept>, now: Moment) {
+        let news = self.metadata.news((&self.config.group, &self.config.node));
+        if let Some(Fault { what, hint }) = news {
+            self.tell(now, Event::MetadataFault { what, hint });
+        }
+        kept.into_iter().for_each(|kept| self.kept(kept, now));
+    }
+
+    /// Asks the ledger for a change; one that it refuses is told at once.
+    pub(super) fn keep(&mut self, change: Change, now: Moment, driver: &mut dyn Driver) {
+        if let Some(kept) = self.metadata.keep((self.index, now), change, driver) {
+            self.kept(kept, now);
+        }
+    }
+
+    /// The ledger tells what became of a change.
+    fn kept(&mut self, kept: Kept, now: Moment) {
+        let sequence = self.metadata.ledger().sequence();
+        let event = match kept {
+            Kept::Superblock { ok } => Event::SuperblockSaved { ok, sequence },
+            Kept::Hot { ticket, ok } => {
+                Event::Kept { kept: helio_engine::Kept::Hot { ticket }, ok, sequence }
+            }
+            Kept::Marks { page, ok, .. } => {
+                Event::Kept { kept: helio_engine::Kept::Marks { page }, ok, sequence }
+            }
+            // The engine has the two maps of every file.
+            Kept::Map { .. } => return,
+        };
+        self.tell(now, event);
+    }
+}
