@@ -3,6 +3,7 @@
 
 use crate::config::OnError;
 use crate::lead::Primary;
+use crate::local::silence::given_up_hint;
 use crate::refusal::Refusal;
 use crate::role::{Following, Stage};
 use crate::show::view::View;
@@ -87,10 +88,7 @@ impl<'a> View<'a> {
         let state = self.local.member_state(lost);
         // A disk that only failed a flush is written again as it is.
         let hint = if state == MemberState::GivenUp {
-            format!(
-                "check the disk and the path to it on {node}; it is not used before every operation on it has completed, \
-                 and `helio resync {group}` on {node} rewrites it from {peer} then"
-            )
+            given_up_hint(config)
         } else if self.local.suspect().is(lost) {
             format!(
                 "`helio resync {group}` on {node} rewrites the disk from {peer}; or `helio member replace {group}/{volume}` on {node}"
