@@ -433,7 +433,9 @@ impl Engine {
             self.hang_up(wish);
             self.begin_record();
             let Self { standing, peer, resync, record, local, permit, turn, .. } = self;
-            if standing.keep_step(peer.session(), resync.seed(), record, local, permit, turn) {
+            let cannot_keep =
+                standing.keep_step(peer.session(), resync.seed(), record, local, permit, turn);
+            if cannot_keep || self.keeper.gave_restore_up() {
                 self.fail_parked();
             }
             self.begin_record();

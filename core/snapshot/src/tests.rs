@@ -101,6 +101,7 @@ impl Desk {
                 Out::Ended { name, outcome } => self.ended.push((name, outcome)),
                 Out::Pool(op) => self.pools.push_back(op),
                 Out::Copied(outcome) => self.copied.push(outcome),
+                Out::LetCool { .. } => panic!("no layer here owns a hot extent"),
                 Out::Release(payload) => self.released.push(payload),
             }
         }

@@ -13,7 +13,7 @@ use crate::role::Standing;
 use crate::turn::Turn;
 use alloc::string::String;
 use helio_format::message::{Parting, Start};
-use helio_stack::CopyOutcome;
+use helio_stack::{CopyOutcome, Shortage};
 
 const FILE_FAILED: &str = "the before-image file failed; repair it and restart the daemon";
 
@@ -62,7 +62,7 @@ impl Standing {
         self.follow_keeper(next, session, keeper, record, local, turn)
     }
 
-    /// Heeds that the store stack refused an item.
+    /// Heeds that the store stack refused an item, unless the keeping is about to end: then the item is offered again.
     pub(crate) fn heed_refusal(
         &mut self,
         session: &Session,
@@ -71,8 +71,12 @@ impl Standing {
         local: &mut Local,
         turn: &mut Turn,
     ) -> Option<HangUp> {
-        let refused = self.follower_mut().and_then(Follower::take_refused);
-        let next = keeper.refused(refused?);
+        let refused = self.follower_mut().and_then(Follower::take_refused)?;
+        let ends = record.superblock().consistent || record.wants(|goal| *goal == Goal::Consistent);
+        if ends && self.start().is_none() && refused != Shortage::FAILED {
+            return None;
+        }
+        let next = keeper.refused(refused);
         self.follow_keeper(next, session, keeper, record, local, turn)
     }
 

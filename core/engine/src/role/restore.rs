@@ -27,12 +27,12 @@ impl Standing {
         if keeper.begin_restore() {
             record.want(Goal::Restoring);
         } else {
-            self.end_promotion(refusal, keeper, record, turn);
+            self.not_promoted(refusal, keeper, record, turn);
         }
     }
 
-    /// It does not take place, and the node is what it was before.
-    pub(crate) fn end_promotion(
+    /// The promotion does not take place: the node is again what its record says. A restore under way ends too.
+    pub(crate) fn not_promoted(
         &mut self,
         refusal: Refusal,
         keeper: &mut Keeper,
@@ -82,7 +82,7 @@ impl Standing {
         let text = format!("the preserved copy of {} was not restored: {why}", turn.config().group);
         turn.warn(text.clone());
         let hint = "repair the disk and repeat; or wait for a resync, which copies everything";
-        self.end_promotion(Refusal::new("restore-failed", text, hint), keeper, record, turn);
+        self.not_promoted(Refusal::new("restore-failed", text, hint), keeper, record, turn);
     }
 
     /// Discards what was received and not applied: slots, cursors, gate. Nothing of the follower's may be under way.
@@ -102,17 +102,8 @@ impl Standing {
         local: &mut Local,
         turn: &mut Turn,
     ) {
-        for volume in turn.config().indices() {
-            if volumes & bit(volume) == 0 {
-                continue;
-            }
-            if let Some(follower) = self.follower_mut() {
-                follower.flush_failed(volume, StoreFault::Io, local, turn);
-            }
-            if restores {
-                // Chunks that were put back lie in no hot extent.
-                local.suspect_mut().all_of(volume, turn.config());
-            }
+        for volume in turn.config().indices().filter(|volume| volumes & bit(*volume) != 0) {
+            self.flush_failed(volume, StoreFault::Io, local, turn);
         }
         if restores {
             self.restore_failed(CopyOutcome::FlushFailed { volumes }, keeper, record, turn);
