@@ -186,6 +186,7 @@ impl Engine {
             Event::Command { id, command } => self.command(id, command),
             Event::Reconfigure { .. } if planted(Plant::ApplyIgnored) => {}
             Event::Reconfigure { config } => {
+                self.local.bound_copies(config.safe_copy.bound());
                 self.turn.configure(config);
                 if let Some(primary) = self.standing.primary_mut() {
                     primary.queue_mut().reconfigure(self.turn.config().queue);

@@ -18,7 +18,7 @@ use helio_format::message::Start;
 use helio_format::superblock::Superblock;
 use helio_ledger::{BeforeKept, Chunk};
 use helio_plant::{Plant, planted};
-use helio_stack::{CopyOp, CopyOutcome, CopyRoom, Shortage};
+use helio_stack::{CopyOp, CopyOutcome, MemberFault, Shortage};
 use helio_units::{Bytes, Generation, Sequence};
 
 /// How far a restore is.
@@ -70,8 +70,6 @@ pub(crate) struct Facts<'a> {
     pub(crate) drained: bool,
     /// The last item in the image, if this incarnation knows it.
     pub(crate) completed: Option<Sequence>,
-    /// Bytes that the file may have.
-    pub(crate) bound: Option<Bytes>,
 }
 
 impl Facts<'_> {
@@ -103,7 +101,7 @@ pub(crate) enum Next {
     FileFailed,
     /// Flushes of members failed, maybe during a restore.
     FlushesFailed {
-        volumes: u64,
+        failed: MemberFault,
         restores: bool,
     },
     /// The image is the kept one, and is to be recorded.
@@ -250,7 +248,7 @@ impl Keeper {
         // What waits for room stands in the way of everything behind it.
         let settled = facts.drained || self.is_short();
         let known = facts.record.lineage.generation != Generation::NONE;
-        let room = CopyRoom { overwritten: Bytes(start.to_copy), most: facts.bound };
+        let overwritten = Bytes(start.to_copy);
         match (start.consistent, consistent) {
             (true, _) => self.ready = Some((start, consistent)),
             _ if !settled => {}
@@ -259,11 +257,11 @@ impl Keeper {
             (_, true) if failed && known && start.keep => return Next::StopForFailure,
             _ if failed && !self.is_empty() => return Next::StopForFailure,
             (_, false) if held && start.keep => {
-                self.ask(Asked::Reserve, CopyOp::Reserve(room), local, turn);
+                self.ask(Asked::Reserve, CopyOp::Reserve { overwritten }, local, turn);
             }
             (_, true) if known && start.keep => {
                 let label = Box::new(facts.image());
-                let op = CopyOp::Cut { label: label.clone(), room };
+                let op = CopyOp::Cut { label: label.clone(), overwritten };
                 self.ask(Asked::Cut(label), op, local, turn);
             }
             _ if held => self.end(local, turn),
@@ -289,17 +287,21 @@ impl Keeper {
             (asked, CopyOutcome::Done) => {
                 self.succeeded(asked, start.map(|start| (start, consistent)))
             }
-            (asked, CopyOutcome::FlushFailed { volumes }) => {
+            (asked, CopyOutcome::FlushFailed(failed)) => {
                 let restores = matches!(asked, Asked::Restore) && self.is_restoring();
-                Next::FlushesFailed { volumes, restores }
+                Next::FlushesFailed { failed, restores }
             }
             (Asked::Restore, _) if !self.is_restoring() => Next::Nothing,
             (Asked::Restore, outcome) => Next::RestoreFailed(outcome),
             (_, CopyOutcome::NoRoom(shortage)) if start.is_some() => Next::RefuseStart(shortage),
             (_, CopyOutcome::NoRoom(_)) => Next::Nothing,
-            (_, CopyOutcome::Damaged | CopyOutcome::Failed(_) | CopyOutcome::Unsupported) => {
-                Next::FileFailed
-            }
+            (
+                _,
+                CopyOutcome::Damaged
+                | CopyOutcome::PoolFailed(_)
+                | CopyOutcome::MemberFailed(_)
+                | CopyOutcome::Unsupported,
+            ) => Next::FileFailed,
         }
     }
 

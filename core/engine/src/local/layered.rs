@@ -10,6 +10,7 @@
 //! those that layers issue enter them as that item's, and wait until they are hot. So whatever a layer writes is covered as a
 //! client's write is. What writes an accepted copy again as it reads passes beside the layers.
 
+use crate::config::Config;
 use crate::effect::{Effect, ReadAs};
 use crate::event::StoreOutcome;
 use crate::local::Local;
@@ -17,6 +18,8 @@ use crate::local::store::{UnderWay, What};
 use crate::purpose::Purpose;
 use crate::turn::Turn;
 use alloc::collections::{BTreeMap, VecDeque};
+use alloc::format;
+use alloc::string::String;
 use helio_stack::{
     CopyOp, CopyOutcome, Out, Outcome, PoolHealth, PoolOutcome, Stack, StoreFault, StoreOp,
 };
@@ -163,6 +166,24 @@ impl Local {
     /// Before-images can be preserved no more until the process starts again.
     pub(crate) fn pool_failed(&self) -> bool {
         self.layered.stack.preserves().is_some_and(|copy| copy.pool != PoolHealth::Works)
+    }
+
+    /// Why that is, and what an operator does about it.
+    pub(crate) fn pool_fault(&self, config: &Config) -> (String, String) {
+        let (copy, node) = (self.layered.stack.preserves(), &config.node);
+        if let Some(PoolHealth::Unread(failed)) = copy.map(|copy| copy.pool) {
+            let (volume, fault) = (config.name_of(failed.volume), failed.fault);
+            let what =
+                format!("volume {volume} could not be read to preserve its content: {fault}");
+            return (what, format!("repair its disk, then restart the daemon of {node}"));
+        }
+        let what = String::from("the before-image file failed");
+        (what, format!("repair its file system, then restart the daemon of {node}"))
+    }
+
+    /// The pool may take that many bytes from now on; none where nothing bounds it.
+    pub(crate) fn bound_copies(&mut self, most: Option<Bytes>) {
+        self.layered.stack.bound(most);
     }
 
     /// Does what the layers want done.

@@ -51,10 +51,10 @@ impl<'a> View<'a> {
         match self.failed() {
             Some((volume, fault)) => Some(self.store_fault(volume, fault)),
             None if metadata => self.metadata_fault(),
-            None if self.local.pool_failed() => Some(Fault {
-                what: String::from("the before-image file failed"),
-                hint: format!("repair its file system, then restart the daemon of {}", self.node()),
-            }),
+            None if self.local.pool_failed() => {
+                let (what, hint) = self.local.pool_fault(self.turn.config());
+                Some(Fault { what, hint })
+            }
             None => self.another_disk().or(suspect),
         }
     }

@@ -35,6 +35,7 @@ struct Desk {
     saves: Vec<Superblock>,
     said: Vec<Message>,
     refused: Vec<&'static str>,
+    logged: Vec<String>,
     gone: bool,
     payloads: u64,
 }
@@ -142,6 +143,7 @@ impl Desk {
             saves: Vec::new(),
             said: Vec::new(),
             refused: Vec::new(),
+            logged: Vec::new(),
             gone: false,
             payloads: 0,
         };
@@ -166,6 +168,7 @@ impl Desk {
                 Effect::SaveSuperblock(record) => self.saves.push(record),
                 Effect::Send(message) => self.said.push(message),
                 Effect::Hangup { .. } => self.gone = true,
+                Effect::Note(note) => self.logged.push(note.text),
                 Effect::CommandDone { result: Err(refusal), .. } => self.refused.push(refusal.code),
                 _ => {}
             }
@@ -347,6 +350,14 @@ impl Desk {
         })
     }
 
+    /// The configuration is applied again with that bound.
+    fn bound(&mut self, bound: Option<Bytes>) {
+        let config = self.engine.turn.config().clone();
+        self.tell(Event::Reconfigure {
+            config: Config { safe_copy: SafeCopy::On { bound }, ..config },
+        });
+    }
+
     fn command(&mut self, command: Command) {
         self.tell(Event::Command { id: CommandId(1), command });
     }
@@ -422,6 +433,21 @@ fn a_bound_is_a_want_of_room_too() {
     desk.start(true);
     assert_eq!(desk.no_room(), Some((2 * RECORD_BYTES, bound.0)));
     assert!(desk.pools.is_empty() && desk.saves.is_empty());
+}
+
+#[test]
+fn a_bound_that_is_changed_counts_from_the_next_item_on() {
+    for (before, after) in [(3, 2), (2, 3)] {
+        let bound = |chunks| Some(Bytes(chunks * RECORD_BYTES));
+        let mut desk = Desk::keeping_of(record(true), bound(before));
+        for (sequence, chunk) in [(21, 3), (22, 5)] {
+            desk.zero(sequence, chunk);
+            desk.preserve();
+        }
+        desk.bound(bound(after));
+        desk.zero(23, 7);
+        assert_eq!(desk.no_room().is_some(), after == 2, "{before}, then {after}");
+    }
 }
 
 #[test]

@@ -277,3 +277,27 @@ fn an_accepted_copy_is_written_again_beside_what_is_preserved() {
     }
     assert_eq!(desk.save().suspect, 0);
 }
+
+#[test]
+fn a_disk_that_fails_in_a_restore_is_named_and_not_the_file() {
+    let mut desk = Desk::keeping();
+    desk.restoring();
+    desk.save();
+    desk.pool(PoolOutcome::Done);
+    let row = Row { volume: VolumeIndex(0), extent: chunk(3), payload: desk.payload(chunk(3)) };
+    desk.pool(PoolOutcome::Loaded([row].into()));
+    desk.store(StoreOutcome::Failed(StoreFault::NoSpace));
+    assert_eq!(desk.refused, ["restore-failed"]);
+    let logged = desk.logged.last().expect("it is logged");
+    assert!(logged.ends_with("the disk of volume 0 failed: no space left on the disk (ENOSPC)"));
+}
+
+#[test]
+fn a_disk_that_cannot_be_read_to_be_preserved_is_the_fault_and_not_the_file() {
+    let mut desk = Desk::keeping();
+    desk.zero(21, 3);
+    desk.store(StoreOutcome::Failed(StoreFault::Io));
+    assert!(desk.gone && !desk.changes());
+    let fault = desk.engine.view().fault().expect("nothing more can be preserved");
+    assert_eq!(fault.what, "volume 0 could not be read to preserve its content: I/O error (EIO)");
+}
