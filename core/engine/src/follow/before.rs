@@ -236,11 +236,14 @@ impl Keeper {
         if facts.start.is_some() && self.ready() == facts.start.as_ref() {
             return Next::Nothing;
         }
-        if consistent && held && failed {
+        // Also beside a copy that is suspect: its end may have failed in the process before, so that it lacks what was overwritten
+        // since.
+        let over = facts.record.consistent && held;
+        if over && failed {
             self.abandon(local, turn);
             return Next::OfferAgain;
         }
-        if consistent && held {
+        if over {
             self.end(local, turn);
             return Next::Nothing;
         }

@@ -263,7 +263,7 @@ fn a_restore_whose_promotion_has_ended_is_not_recorded() {
 
 #[test]
 fn an_accepted_copy_is_written_again_beside_what_is_preserved() {
-    let suspect = Superblock { suspect: 1, marks_void: true, ..record(true) };
+    let suspect = Superblock { suspect: 1, marks_void: true, ..record(false) };
     let mut desk = Desk::finding_in(suspect, 3);
     desk.command(Command::Accept { volume: VolumeIndex(0) });
     while desk.saves.is_empty() {
