@@ -93,6 +93,14 @@ impl HotExtent {
     }
 }
 
+/// Operations above the layers that hold an extent.
+#[derive(Clone, Copy, Debug, Default)]
+struct Held {
+    operations: u32,
+    /// The last item among them; none if there is none, or it is not known.
+    last: Option<Sequence>,
+}
+
 /// An operation that waits for its extents to be kept.
 #[derive(Clone, Debug)]
 pub struct Parked<P> {
@@ -144,6 +152,8 @@ pub struct HotExtents<P> {
     grid: Grid,
     most: usize,
     slots: BTreeMap<u64, HotExtent>,
+    /// Extents that operations above the layers hold. A hold takes up no slot.
+    held: BTreeMap<u64, Held>,
     /// How many of them are not merely wanted.
     taken: usize,
     wanted: Vec<u64>,
@@ -164,6 +174,7 @@ impl<P> HotExtents<P> {
             grid: Grid::new(sizes, EXTENT),
             most,
             slots: BTreeMap::new(),
+            held: BTreeMap::new(),
             taken: 0,
             wanted: Vec::new(),
             removing: Vec::new(),
@@ -235,6 +246,7 @@ impl<P> HotExtents<P> {
             let base = self.grid.offset(volume, number);
             let touched = parts(base, extent);
             let tick = self.tick;
+            let at = at.max(self.held.get(&number).and_then(|held| held.last));
             if let Some(slot) = self.slots.get_mut(&number) {
                 slot.busy += 1;
                 slot.touched |= touched;
@@ -261,18 +273,29 @@ impl<P> HotExtents<P> {
         covered
     }
 
-    /// An operation above the layers holds the extent. The operations that the layers issue for it enter the extent for themselves.
-    /// Until [`Self::release`], the extent counts as touched by the item `at`, and turns hot again if it turns cold. A hold does not
-    /// keep its slot: the slot can be given to an operation that waits for one.
+    /// An operation above the layers holds the extent. The operations that the layers issue for it enter the extent for
+    /// themselves, and whatever enters it before [`Self::release`] counts as the item `at`'s. A hold wants no slot, and keeps
+    /// none: what no operation has entered the store does not hold.
     pub fn hold(&mut self, volume: VolumeIndex, extent: Extent, at: Option<Sequence>) {
-        self.enter(volume, extent, at);
-        self.count_parked(volume, extent, 1);
+        for number in self.grid.touched(volume, extent) {
+            let held = self.held.entry(number).or_default();
+            held.operations += 1;
+            held.last = held.last.max(at);
+        }
     }
 
     /// The end of what [`Self::hold`] began.
+    ///
+    /// # Panics
+    /// Where nothing holds the extent.
     pub fn release(&mut self, volume: VolumeIndex, extent: Extent) {
-        self.count_parked(volume, extent, -1);
-        self.leave(volume, extent);
+        for number in self.grid.touched(volume, extent) {
+            match self.held.get_mut(&number) {
+                Some(held) if held.operations > 1 => held.operations -= 1,
+                Some(_) => _ = self.held.remove(&number),
+                None => panic!("no operation holds extent {number}"),
+            }
+        }
     }
 
     /// Puts an operation aside until its extents are kept.
@@ -515,6 +538,7 @@ impl<P> HotExtents<P> {
     /// Nobody remembers which items touched what: another line begins.
     pub fn forget_items(&mut self) {
         self.slots.values_mut().for_each(|slot| slot.last = None);
+        self.held.values_mut().for_each(|held| held.last = None);
     }
 
     /// What nobody remembers was touched at `at` at the latest.
@@ -522,6 +546,7 @@ impl<P> HotExtents<P> {
         self.slots.values_mut().filter(|slot| slot.last.is_none()).for_each(|slot| {
             slot.last = Some(at);
         });
+        self.held.values_mut().for_each(|held| held.last = held.last.or(Some(at)));
     }
 
     /// Marks of every extent must be as young as this.
@@ -536,12 +561,12 @@ impl<P> HotExtents<P> {
         self.taken
     }
 
-    /// Whether nothing is hot, wanted or being changed, but for what layers do not let cool.
+    /// Whether nothing is hot, wanted, held or being changed, but for what layers do not let cool.
     #[inline]
     pub fn is_cold(&self) -> bool {
         let rests =
             |slot: &HotExtent| slot.owners != 0 && slot.stage == Stage::Hot && slot.busy == 0;
-        self.slots.values().all(rests)
+        self.held.is_empty() && self.slots.values().all(rests)
     }
 }
 
@@ -666,21 +691,26 @@ mod tests {
     }
 
     #[test]
-    fn an_extent_that_is_only_held_gives_its_slot_up_and_wants_it_back() {
+    fn a_hold_takes_up_no_slot_and_names_the_item_to_what_enters() {
         let mut cover = cover(1);
-        turn_hot(&mut cover, 0);
         cover.hold(V, at(0), Some(Sequence(9)));
+        assert_eq!(cover.change(), None, "nothing is to be kept for a hold");
+        assert!(!cover.is_cold() && !cover.is_full());
+        assert!(!cover.enter(V, at(0), None));
+        let change = cover.change().expect("what enters wants the extent");
+        cover.kept(&change);
+        cover.leave(V, at(0));
         let flush = cover.flush_begins(V);
         cover.flush_ended(V, flush, true);
-        assert!(!cover.enter(V, at(1), None));
-        cover.park(IoId(1), V, (), at(1));
         cover.evict(true, &[Cooling::Flushed], |slot, _, _, _| slot.last == Some(Sequence(9)));
-        let change = cover.change().expect("the slot is given up");
+        let change = cover.change().expect("the extent turns cold under the hold");
         assert_eq!(change.remove, [0]);
         cover.kept(&change);
-        assert_eq!(cover.change().map(|change| change.add), Some(vec![1]));
+        assert_eq!(cover.change(), None, "and is not wanted back");
         cover.release(V, at(0));
-        assert_eq!(cover.slots[&0].last, Some(Sequence(9)), "it is remembered who touched it");
+        assert!(cover.is_cold());
+        cover.enter(V, at(0), None);
+        assert_eq!(cover.slots[&0].last, None, "the hold has ended");
     }
 
     #[test]

@@ -186,6 +186,7 @@ impl Engine {
             Event::Command { id, command } => self.command(id, command),
             Event::Reconfigure { .. } if planted(Plant::ApplyIgnored) => {}
             Event::Reconfigure { config } => {
+                self.local.bound_copies(config.safe_copy.bound());
                 self.turn.configure(config);
                 if let Some(primary) = self.standing.primary_mut() {
                     primary.queue_mut().reconfigure(self.turn.config().queue);
@@ -434,7 +435,9 @@ impl Engine {
             self.hang_up(wish);
             self.begin_record();
             let Self { standing, peer, resync, record, local, permit, turn, .. } = self;
-            if standing.keep_step(peer.session(), resync.seed(), record, local, permit, turn) {
+            let cannot_keep =
+                standing.keep_step(peer.session(), resync.seed(), record, local, permit, turn);
+            if cannot_keep || self.keeper.gave_restore_up() {
                 self.fail_parked();
             }
             self.begin_record();

@@ -2,7 +2,7 @@
 //! How much room is asked for.
 
 use helio_format::before::{CHUNK_BYTES, PAGE_BYTES};
-use helio_stack::{CopyRoom, Shortage};
+use helio_stack::Shortage;
 use helio_units::Bytes;
 
 /// Clients write during a resync: beyond the room for what the resync overwrites, an eighth of that is reserved, ...
@@ -45,9 +45,9 @@ impl Room {
         self.most = most;
     }
 
-    /// Chunks to reserve where so many are preserved of so many, and that is asked for.
-    pub(crate) fn asked(room: CopyRoom, preserved: u64, total: u64) -> u64 {
-        let chunks = room.overwritten.0.div_ceil(CHUNK_BYTES);
+    /// Chunks to reserve where so many are preserved of so many, and so much will be overwritten.
+    pub(crate) fn asked(overwritten: Bytes, preserved: u64, total: u64) -> u64 {
+        let chunks = overwritten.0.div_ceil(CHUNK_BYTES);
         (preserved + chunks + chunks / MARGIN_PART + margin(total)).min(total)
     }
 

@@ -14,8 +14,8 @@ use helio_format::before::CHUNK_BYTES;
 use helio_ledger::BeforeKept;
 use helio_plant::{Plant, planted};
 use helio_stack::{
-    CopyOp, CopyOutcome, CopyRoom, CopyStatus, Io, Layer, Operation, Outcome, PoolHealth, PoolOp,
-    PoolOutcome, Port, Row, Shortage, StoreFault, StoreOp, Tag,
+    CopyOp, CopyOutcome, CopyStatus, Io, Layer, MemberFault, Operation, Outcome, PoolHealth,
+    PoolOp, PoolOutcome, Port, Row, Shortage, StoreFault, StoreOp, Tag,
 };
 use helio_units::{Bytes, VolumeIndex};
 
@@ -116,8 +116,8 @@ impl Snapshot {
     }
 
     /// Before-images can be preserved no more: parked changes that need none go, and the others are refused.
-    fn fail(&mut self, fault: StoreFault, port: &mut Port<'_>) {
-        self.pool = PoolHealth::Failed(fault);
+    fn fail(&mut self, health: PoolHealth, port: &mut Port<'_>) {
+        self.pool = health;
         self.let_go(port);
         self.refuse(Shortage::FAILED, port);
     }
@@ -161,22 +161,25 @@ impl Snapshot {
 
     fn begin_copy(&mut self, op: CopyOp, port: &mut Port<'_>) {
         // All that was overwritten is preserved: a restore may succeed all the same.
-        if let PoolHealth::Failed(fault) = self.pool
-            && op != CopyOp::Restore
-        {
-            port.copied(CopyOutcome::Failed(fault));
+        let failed = match self.pool {
+            PoolHealth::Works => None,
+            PoolHealth::Failed(fault) => Some(CopyOutcome::PoolFailed(fault)),
+            PoolHealth::Unread(failed) => Some(CopyOutcome::MemberFailed(failed)),
+        };
+        if let Some(failed) = failed.filter(|_| op != CopyOp::Restore) {
+            port.copied(failed);
             return self.go_on(port);
         }
         match op {
-            CopyOp::Cut { label, room } => {
-                self.look_ahead(room);
-                let room = Room::asked(room, 0, self.chunks.total());
+            CopyOp::Cut { label, overwritten } => {
+                self.look_ahead(overwritten);
+                let room = Room::asked(overwritten, 0, self.chunks.total());
                 self.work = Work::Draining { label, room };
                 self.drained(port);
             }
-            CopyOp::Reserve(room) => {
-                self.look_ahead(room);
-                let room = Room::asked(room, self.preserved(), self.chunks.total());
+            CopyOp::Reserve { overwritten } => {
+                self.look_ahead(overwritten);
+                let room = Room::asked(overwritten, self.preserved(), self.chunks.total());
                 let room = room.max(self.room.reserved());
                 self.reserve(room, For::Asked, port);
             }
@@ -191,9 +194,8 @@ impl Snapshot {
         }
     }
 
-    fn look_ahead(&mut self, room: CopyRoom) {
-        self.room.bound(room.most);
-        self.ahead = Ahead::new(room.overwritten >= self.chunks.bytes());
+    fn look_ahead(&mut self, overwritten: Bytes) {
+        self.ahead = Ahead::new(overwritten >= self.chunks.bytes());
     }
 
     /// Goes on with a cut once no change is under way.
@@ -308,14 +310,14 @@ impl Snapshot {
 
     /// An operation of its own ended.
     fn own_ended(&mut self, number: u64, outcome: Outcome, port: &mut Port<'_>) {
-        let ok = matches!(outcome, Outcome::Done | Outcome::Read(_));
         match &mut self.work {
             Work::Flushing { batch, label } => {
-                let Some(failed) = batch.ended(number, ok) else { return };
-                match (failed, label.take()) {
-                    (0, Some(label)) => self.begin_preserving(label, port),
-                    (0, None) => self.over(CopyOutcome::Done, port),
-                    (volumes, _) => self.over(CopyOutcome::FlushFailed { volumes }, port),
+                let ended = batch.ended(VolumeIndex(number as u16), &outcome);
+                match (ended, label.take_if(|_| ended.is_some())) {
+                    (None, _) => {}
+                    (Some(Ok(())), Some(label)) => self.begin_preserving(label, port),
+                    (Some(Ok(())), None) => self.over(CopyOutcome::Done, port),
+                    (Some(Err(failed)), _) => self.over(CopyOutcome::FlushFailed(failed), port),
                 }
             }
             Work::Reading { rows, read, batch, .. } => {
@@ -323,16 +325,17 @@ impl Snapshot {
                 if let Outcome::Read(payload) = outcome {
                     read.push(Row { volume, extent, payload });
                 }
-                if let Some(failed) = batch.ended(0, ok) {
-                    self.rows_read(failed == 0, port);
+                if let Some(ended) = batch.ended(volume, &outcome) {
+                    self.rows_read(ended, port);
                 }
             }
-            Work::Writing { next, payloads, batch } => {
-                let Some(failed) = batch.ended(0, ok) else { return };
+            Work::Writing { next, rows, batch } => {
+                let ended = batch.ended(rows[number as usize].volume, &outcome);
+                let Some(ended) = ended else { return };
                 let next = *next;
-                mem::take(payloads).into_iter().for_each(|payload| port.release(payload));
-                if failed != 0 {
-                    return self.over(CopyOutcome::Failed(StoreFault::Io), port);
+                mem::take(rows).into_iter().for_each(|row| port.release(row.payload.id));
+                if let Err(failed) = ended {
+                    return self.over(CopyOutcome::MemberFailed(failed), port);
                 }
                 self.work = Work::Loading { next };
                 port.pool(PoolOp::Load { first: next, most: LOADED_AT_ONCE });
@@ -341,19 +344,19 @@ impl Snapshot {
         }
     }
 
-    fn rows_read(&mut self, ok: bool, port: &mut Port<'_>) {
+    fn rows_read(&mut self, ended: Result<(), MemberFault>, port: &mut Port<'_>) {
         let Work::Reading { chunks, read, .. } = mem::replace(&mut self.work, Work::Idle) else {
             return;
         };
-        if ok {
+        let Err(failed) = ended else {
             let payloads = read.iter().map(|row| row.payload.id).collect();
             self.work = Work::Appending { chunks, payloads };
             return port.pool(PoolOp::Append { rows: read });
-        }
+        };
         read.iter().for_each(|row| port.release(row.payload.id));
         // It may be that no change waits for what cannot be read: what changes do wait for is read again, alone.
         if !self.ahead.stop() && !self.missing().is_empty() {
-            self.fail(StoreFault::Io, port);
+            self.fail(PoolHealth::Unread(failed), port);
         }
         self.go_on(port);
     }
@@ -373,8 +376,7 @@ impl Snapshot {
         }
         let loaded: u64 = rows.iter().map(|row| row.extent.length.div_ceil(CHUNK_BYTES)).sum();
         let (batch, next) = (Batch::of(rows.len()), next + loaded);
-        let payloads = rows.iter().map(|row| row.payload.id).collect();
-        self.work = Work::Writing { next, payloads, batch };
+        self.work = Work::Writing { next, rows, batch };
     }
 
     /// What was asked of the pool failed.
@@ -386,11 +388,11 @@ impl Snapshot {
             Work::Reserving { then: For::Parked, .. } => {}
             // What cannot be read may still be added to.
             Work::Checking | Work::Loading { .. } => {
-                return self.over(CopyOutcome::Failed(fault), port);
+                return self.over(CopyOutcome::PoolFailed(fault), port);
             }
-            _ => port.copied(CopyOutcome::Failed(fault)),
+            _ => port.copied(CopyOutcome::PoolFailed(fault)),
         }
-        self.fail(fault, port);
+        self.fail(PoolHealth::Failed(fault), port);
         self.go_on(port);
     }
 }
@@ -428,6 +430,10 @@ impl Layer for Snapshot {
         None
     }
 
+    fn bound(&mut self, most: Option<Bytes>) {
+        self.room.bound(most);
+    }
+
     fn pool_ended(&mut self, outcome: PoolOutcome, port: &mut Port<'_>) {
         match (mem::replace(&mut self.work, Work::Idle), outcome) {
             (work, PoolOutcome::Failed(fault)) => self.pool_failed(work, fault, port),
@@ -461,11 +467,12 @@ impl Layer for Snapshot {
                 self.over(CopyOutcome::Damaged, port);
             }
             (Work::Loading { .. }, PoolOutcome::Damaged) => {
-                self.over(CopyOutcome::Failed(StoreFault::Io), port);
+                self.over(CopyOutcome::PoolFailed(StoreFault::Io), port);
             }
             (Work::Loading { next }, PoolOutcome::Loaded(rows)) => self.loaded(next, rows, port),
             (Work::Ending, PoolOutcome::Done) => {
-                (self.copy, self.room) = (Copy::None, Room::default());
+                self.copy = Copy::None;
+                self.room.reserve(0);
                 self.over(CopyOutcome::Done, port);
             }
             (work, outcome) => panic!("the pool ended {work:?} as {outcome:?}"),

@@ -10,7 +10,7 @@ use core::time::Duration;
 use helio_format::before::{CHUNK_BYTES, KeptImage, PAGE_BYTES};
 use helio_ledger::BeforeKept;
 use helio_stack::{
-    CopyOp, CopyOutcome, CopyRoom, Faults, Layer, Odds, Out, Outcome, PoolHealth, PoolOp,
+    CopyOp, CopyOutcome, Faults, Layer, MemberFault, Odds, Out, Outcome, PoolHealth, PoolOp,
     PoolOutcome, Row, Shortage, Stack, StoreFault, StoreOp,
 };
 use helio_units::{Bytes, Extent, Moment, Payload, PayloadId, VolumeIndex};
@@ -45,9 +45,12 @@ fn zero(number: u64) -> StoreOp {
     StoreOp::Zero { extent, punch: false, fua: false }
 }
 
-fn cut(overwritten: Bytes, most: Option<Bytes>) -> CopyOp {
-    let room = CopyRoom { overwritten, most };
-    CopyOp::Cut { label: Box::new(KeptImage::default()), room }
+fn cut(overwritten: Bytes) -> CopyOp {
+    CopyOp::Cut { label: Box::new(KeptImage::default()), overwritten }
+}
+
+const fn failed(volumes: u64, volume: u16, fault: StoreFault) -> MemberFault {
+    MemberFault { volumes, volume: VolumeIndex(volume), fault }
 }
 
 const fn lacking(needed: u64, free: u64) -> Shortage {
@@ -79,7 +82,8 @@ impl Desk {
 
     fn holding_of(overwritten: Bytes, most: Option<Bytes>) -> Self {
         let mut desk = Self::empty();
-        desk.copy(cut(overwritten, most));
+        desk.stack.bound(most);
+        desk.copy(cut(overwritten));
         desk.pool(PoolOutcome::Done);
         (0..SIZES.len()).for_each(|_| _ = desk.member(Outcome::Done));
         assert!(matches!(desk.pool(PoolOutcome::Done), PoolOp::Begin { .. }));
@@ -101,8 +105,8 @@ impl Desk {
                 Out::Ended { name, outcome } => self.ended.push((name, outcome)),
                 Out::Pool(op) => self.pools.push_back(op),
                 Out::Copied(outcome) => self.copied.push(outcome),
+                Out::LetCool { .. } => panic!("no layer here owns a hot extent"),
                 Out::Release(payload) => self.released.push(payload),
-                other => panic!("it has no members of its own: {other:?}"),
             }
         }
     }
@@ -191,7 +195,7 @@ impl Desk {
 fn a_cut_waits_for_changes_under_way_and_parks_later_ones() {
     let mut desk = Desk::empty();
     desk.begin(1, zero(1));
-    desk.copy(cut(Bytes(CHUNK_BYTES), None));
+    desk.copy(cut(Bytes(CHUNK_BYTES)));
     desk.begin(2, zero(2));
     assert!(desk.pools.is_empty() && desk.ops() == [zero(1)], "a change is under way");
     desk.member(Outcome::Done);
@@ -215,13 +219,15 @@ fn a_cut_waits_for_changes_under_way_and_parks_later_ones() {
 
 #[test]
 fn a_cut_that_fails_reports_why_and_lets_parked_changes_go() {
-    let failed = CopyOutcome::Failed(StoreFault::Io);
+    let silent = StoreFault::Silent;
+    let flush_failed = CopyOutcome::FlushFailed(failed(0b11, 0, silent));
+    let pool_failed = CopyOutcome::PoolFailed(StoreFault::NoSpace);
     for (flush, begun, ended) in [
-        (Outcome::Unsure(StoreFault::Io), None, CopyOutcome::FlushFailed { volumes: 0b11 }),
-        (Outcome::Done, Some(PoolOutcome::Failed(StoreFault::Io)), failed),
+        (Outcome::Unsure(silent), None, flush_failed),
+        (Outcome::Done, Some(PoolOutcome::Failed(StoreFault::NoSpace)), pool_failed),
     ] {
         let mut desk = Desk::empty();
-        desk.copy(cut(Bytes(CHUNK_BYTES), None));
+        desk.copy(cut(Bytes(CHUNK_BYTES)));
         desk.begin(1, zero(1));
         desk.pool(PoolOutcome::Done);
         (0..2).for_each(|_| _ = desk.member(flush));
@@ -278,13 +284,33 @@ fn without_room_a_change_is_refused_and_no_member_was_asked_for_it() {
 }
 
 #[test]
+fn a_bound_is_heeded_from_the_next_change_on_also_by_what_the_pool_held() {
+    let mut desk = Desk::finding(&[0]);
+    for (bound, name) in [(1, 1), (2, 2)] {
+        desk.stack.bound(Some(Bytes(bound * RECORD_BYTES)));
+        desk.begin(name, zero(1));
+        let refused = (name, Outcome::Refused(lacking(2, bound)));
+        assert_eq!(desk.ended.last() == Some(&refused), bound < 2, "{:?}", desk.ended);
+    }
+    assert_eq!(desk.pool(PoolOutcome::Done), PoolOp::Reserve { chunks: 2 });
+    desk.preserve();
+    desk.member(Outcome::Done);
+    desk.copy(CopyOp::Drop);
+    desk.pool(PoolOutcome::Done);
+    assert_eq!(desk.copied(), Some(CopyOutcome::Done));
+    desk.copy(cut(ALL));
+    assert_eq!(desk.copied(), Some(CopyOutcome::NoRoom(lacking(7, 2))), "it outlives the copy");
+}
+
+#[test]
 fn refused_room_leaves_everything_as_it_was() {
     let mut desk = Desk::empty();
-    desk.copy(cut(ALL, Some(Bytes(RECORD_BYTES))));
+    desk.stack.bound(Some(Bytes(RECORD_BYTES)));
+    desk.copy(cut(ALL));
     assert_eq!(desk.copied(), Some(CopyOutcome::NoRoom(lacking(7, 1))));
     assert!(desk.stack.rests());
     let mut desk = Desk::holding();
-    desk.copy(CopyOp::Reserve(CopyRoom { overwritten: Bytes(2 * CHUNK_BYTES), most: None }));
+    desk.copy(CopyOp::Reserve { overwritten: Bytes(2 * CHUNK_BYTES) });
     let free = Bytes(RECORD_BYTES);
     assert_eq!(desk.pool(PoolOutcome::NoRoom { free }), PoolOp::Reserve { chunks: 2 });
     assert_eq!(desk.copied(), Some(CopyOutcome::NoRoom(lacking(2, 1))));
@@ -322,7 +348,7 @@ fn chunks_are_preserved_ahead_of_changes_that_need_not_wait() {
     const MANY: u64 = 4 * 256 + 1;
     let sizes = [Bytes(MANY * CHUNK_BYTES)];
     let mut desk = Desk::new(vec![Snapshot::new(&sizes, None).boxed()]);
-    desk.copy(cut(sizes[0], None));
+    desk.copy(cut(sizes[0]));
     desk.pool(PoolOutcome::Done);
     desk.member(Outcome::Done);
     desk.pool(PoolOutcome::Done);
@@ -336,10 +362,13 @@ fn chunks_are_preserved_ahead_of_changes_that_need_not_wait() {
 fn a_change_whose_chunk_cannot_be_read_is_refused() {
     let mut desk = Desk::holding();
     desk.begin(1, zero(1));
-    desk.member(FAILED);
+    desk.member(Outcome::Failed(StoreFault::Silent));
     assert_eq!(desk.ended, [(1, Outcome::Refused(Shortage::FAILED))]);
-    assert_eq!(desk.health(), PoolHealth::Failed(StoreFault::Io));
+    let unread = failed(0b1, 0, StoreFault::Silent);
+    assert_eq!(desk.health(), PoolHealth::Unread(unread), "the pool did not fail");
     assert!(desk.members.is_empty() && desk.pools.is_empty());
+    desk.copy(CopyOp::Drop);
+    assert_eq!(desk.copied(), Some(CopyOutcome::MemberFailed(unread)));
 }
 
 #[test]
@@ -354,9 +383,9 @@ fn a_pool_that_failed_refuses_what_needs_it_and_is_restored_from_all_the_same() 
     let refused = Outcome::Refused(Shortage::FAILED);
     assert_eq!(desk.ended, [(1, refused), (2, refused), (3, refused)]);
     assert!(desk.members.is_empty() && desk.everything_is_released());
-    for op in [cut(ALL, None), CopyOp::Drop] {
+    for op in [cut(ALL), CopyOp::Drop] {
         desk.copy(op);
-        assert_eq!(desk.copied(), Some(CopyOutcome::Failed(StoreFault::Io)));
+        assert_eq!(desk.copied(), Some(CopyOutcome::PoolFailed(StoreFault::Io)));
     }
     desk.begin(4, zero(0));
     assert_eq!(desk.ops(), [zero(0)], "what is preserved may be overwritten");
@@ -405,7 +434,8 @@ fn a_restore_whose_flush_failed_reports_of_which_volume() {
     desk.load(&[]);
     desk.member(Outcome::Done);
     desk.member(Outcome::Unsure(StoreFault::Io));
-    assert_eq!(desk.copied(), Some(CopyOutcome::FlushFailed { volumes: 0b10 }));
+    let failed = failed(0b10, 1, StoreFault::Io);
+    assert_eq!(desk.copied(), Some(CopyOutcome::FlushFailed(failed)));
 }
 
 #[test]
@@ -422,13 +452,14 @@ fn a_restore_that_failed_may_be_repeated() {
     let mut desk = Desk::finding(&[1]);
     desk.copy(CopyOp::Restore);
     desk.pool(PoolOutcome::Failed(StoreFault::Io));
-    assert_eq!(desk.copied(), Some(CopyOutcome::Failed(StoreFault::Io)));
+    assert_eq!(desk.copied(), Some(CopyOutcome::PoolFailed(StoreFault::Io)));
     assert_eq!(desk.health(), PoolHealth::Works, "it was read, and may still be added to");
     desk.copy(CopyOp::Restore);
     desk.pool(PoolOutcome::Done);
     desk.load(&[1]);
-    desk.member(FAILED);
-    assert_eq!(desk.copied(), Some(CopyOutcome::Failed(StoreFault::Io)));
+    desk.member(Outcome::Failed(StoreFault::NoSpace));
+    let failed = failed(0b1, 0, StoreFault::NoSpace);
+    assert_eq!(desk.copied(), Some(CopyOutcome::MemberFailed(failed)));
     assert!(desk.everything_is_released());
     desk.copy(CopyOp::Restore);
     desk.pool(PoolOutcome::Done);
@@ -436,7 +467,7 @@ fn a_restore_that_failed_may_be_repeated() {
     desk.member(Outcome::Done);
     desk.pool(PoolOutcome::Damaged);
     let outcome = desk.copied();
-    assert_eq!(outcome, Some(CopyOutcome::Failed(StoreFault::Io)), "a part was put back");
+    assert_eq!(outcome, Some(CopyOutcome::PoolFailed(StoreFault::Io)), "a part was put back");
 }
 
 #[test]
@@ -609,7 +640,7 @@ fn over_a_layer_of_faults_everything_ends_once_and_a_restore_brings_the_cut_back
         let overwritten = if seed % 2 == 0 { ALL } else { Bytes(CHUNK_BYTES) };
         while world.desk.copied.last() != Some(&CopyOutcome::Done) {
             world.desk.copied.clear();
-            world.desk.copy(cut(overwritten, None));
+            world.desk.copy(cut(overwritten));
             world.settle();
         }
         for name in 10..40 {

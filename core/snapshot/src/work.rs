@@ -13,7 +13,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use helio_format::before::{CHUNK_BYTES, KeptImage};
 use helio_ledger::Chunk;
-use helio_stack::Row;
+use helio_stack::{MemberFault, Outcome, Row};
 use helio_units::{Bytes, Extent, PayloadId, VolumeIndex};
 
 /// Most chunks preserved by one batch; as many bytes as the copier has on its way.
@@ -37,22 +37,29 @@ pub(crate) enum For {
 }
 
 /// Operations on members that were issued together.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Batch {
     left: usize,
-    failed: u64,
+    failed: Option<MemberFault>,
 }
 
 impl Batch {
     pub(crate) const fn of(operations: usize) -> Self {
-        Self { left: operations, failed: 0 }
+        Self { left: operations, failed: None }
     }
 
-    /// One ended. Returns a bit for each that failed once none is left.
-    pub(crate) fn ended(&mut self, bit: u64, ok: bool) -> Option<u64> {
+    /// One on that volume ended. Returns how all went once none is left.
+    pub(crate) fn ended(
+        &mut self,
+        volume: VolumeIndex,
+        outcome: &Outcome,
+    ) -> Option<Result<(), MemberFault>> {
         self.left -= 1;
-        self.failed |= if ok { 0 } else { 1 << bit };
-        (self.left == 0).then_some(self.failed)
+        if let Some(fault) = outcome.fault() {
+            let first = MemberFault { volumes: 0, volume, fault };
+            self.failed.get_or_insert(first).volumes |= 1 << volume.0;
+        }
+        (self.left == 0).then_some(self.failed.map_or(Ok(()), Err))
     }
 }
 
@@ -92,7 +99,7 @@ pub(crate) enum Work {
     },
     Writing {
         next: u64,
-        payloads: Vec<PayloadId>,
+        rows: Vec<Row>,
         batch: Batch,
     },
     Ending,
@@ -119,6 +126,7 @@ pub(crate) fn rows(chunks: impl IntoIterator<Item = Chunk>) -> Vec<Chunk> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use helio_stack::StoreFault;
 
     #[test]
     fn neighbours_go_in_rows_and_a_short_chunk_ends_one() {
@@ -137,9 +145,11 @@ mod tests {
 
     #[test]
     fn what_failed_of_a_batch_is_told_once_all_have_ended() {
-        let mut batch = Batch::of(3);
-        assert_eq!(batch.ended(2, false), None);
-        assert_eq!(batch.ended(0, true), None);
-        assert_eq!(batch.ended(1, true), Some(4));
+        let (mut batch, volume) = (Batch::of(4), VolumeIndex);
+        assert_eq!(batch.ended(volume(2), &Outcome::Unsure(StoreFault::Silent)), None);
+        assert_eq!(batch.ended(volume(0), &Outcome::Done), None);
+        assert_eq!(batch.ended(volume(2), &Outcome::Failed(StoreFault::Io)), None);
+        let failed = MemberFault { volumes: 0b110, volume: volume(2), fault: StoreFault::Silent };
+        assert_eq!(batch.ended(volume(1), &Outcome::Failed(StoreFault::Io)), Some(Err(failed)));
     }
 }

@@ -132,6 +132,16 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// How the operation failed, if it did; what was refused had no room.
+    #[must_use]
+    pub const fn fault(&self) -> Option<StoreFault> {
+        match *self {
+            Self::Failed(fault) | Self::Unsure(fault) => Some(fault),
+            Self::Refused(_) => Some(StoreFault::NoSpace),
+            Self::Done | Self::Read(_) | Self::Mapped { .. } => None,
+        }
+    }
+
     /// How an operation fails with that fault.
     #[must_use]
     pub const fn failed(op: &StoreOp, fault: StoreFault) -> Self {
@@ -153,15 +163,6 @@ impl Shortage {
     pub const FAILED: Self = Self { needed: Bytes::ZERO, free: Bytes::ZERO };
 }
 
-/// Room for before-images.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CopyRoom {
-    /// Bytes of the volumes that are about to be overwritten, as far as that is known.
-    pub overwritten: Bytes,
-    /// Bytes that the pool may take; none where nothing bounds it.
-    pub most: Option<Bytes>,
-}
-
 /// What is asked of the copies of a group. One at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CopyOp {
@@ -169,15 +170,30 @@ pub enum CopyOp {
     Cut {
         /// What its owner calls it; layers do not look at it.
         label: Box<KeptImage>,
-        /// Room reserved from the start.
-        room: CopyRoom,
+        /// Bytes of the volumes that are about to be overwritten, as far as that is known: room for them is reserved from the
+        /// start.
+        overwritten: Bytes,
     },
-    /// Make room for what will be overwritten from now on.
-    Reserve(CopyRoom),
+    /// Make room for so many bytes that will be overwritten from now on.
+    Reserve {
+        /// As for a cut.
+        overwritten: Bytes,
+    },
     /// Make the volumes what they were when it was cut, durably.
     Restore,
     /// Preserve nothing any more, durably, and give the room back.
     Drop,
+}
+
+/// Operations of a layer's own failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemberFault {
+    /// On which volumes: bit n where it was volume n. At least one.
+    pub volumes: u64,
+    /// On which volume the first one failed.
+    pub volume: VolumeIndex,
+    /// How that one failed.
+    pub fault: StoreFault,
 }
 
 /// How that ended.
@@ -189,13 +205,12 @@ pub enum CopyOutcome {
     NoRoom(Shortage),
     /// What is preserved is damaged; nothing was put back.
     Damaged,
-    /// The pool failed, or a member where it was read or written.
-    Failed(StoreFault),
-    /// Flushes of members failed: bit n where it was volume n's.
-    FlushFailed {
-        /// At least one.
-        volumes: u64,
-    },
+    /// The pool failed.
+    PoolFailed(StoreFault),
+    /// Members failed where they were read or written.
+    MemberFailed(MemberFault),
+    /// Flushes of members failed.
+    FlushFailed(MemberFault),
     /// No layer does that.
     Unsupported,
 }
@@ -215,8 +230,10 @@ pub enum PoolHealth {
     /// They can.
     #[default]
     Works,
-    /// The pool failed like that, or a member where it was read; it is of no use until the process starts again.
+    /// The pool failed like that; it is of no use until the process starts again.
     Failed(StoreFault),
+    /// Members failed where they were read to be preserved; nothing more is until the process starts again.
+    Unread(MemberFault),
 }
 
 /// Neighbouring chunks of a volume, and what they held.

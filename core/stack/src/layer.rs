@@ -7,7 +7,7 @@ use crate::stack::Work;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use core::fmt::Debug;
-use helio_units::{Extent, Moment, PayloadId, VolumeIndex};
+use helio_units::{Bytes, Extent, Moment, PayloadId, VolumeIndex};
 
 /// Names an operation to the layer that carries it out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +61,9 @@ pub trait Layer: Debug + Send {
     fn copy(&mut self, op: CopyOp, _port: &mut Port<'_>) -> Option<CopyOp> {
         Some(op)
     }
+
+    /// The pool may take that many bytes from now on; none where nothing bounds it.
+    fn bound(&mut self, _most: Option<Bytes>) {}
 
     /// What it asked of the pool ended.
     fn pool_ended(&mut self, outcome: PoolOutcome, _port: &mut Port<'_>) {

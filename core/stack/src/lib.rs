@@ -28,7 +28,7 @@ mod slots;
 mod stack;
 
 pub use contract::{
-    CopyOp, CopyOutcome, CopyRoom, CopyStatus, Outcome, PoolHealth, PoolOp, PoolOutcome, Row,
+    CopyOp, CopyOutcome, CopyStatus, MemberFault, Outcome, PoolHealth, PoolOp, PoolOutcome, Row,
     Shortage, StoreFault, StoreOp,
 };
 pub use faults::{Faults, Odds};

@@ -7,7 +7,7 @@ use crate::slots::Slots;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use helio_units::{Extent, Moment, PayloadId, VolumeIndex};
+use helio_units::{Bytes, Extent, Moment, PayloadId, VolumeIndex};
 
 /// A step between two layers that is due.
 #[derive(Clone, Debug)]
@@ -154,6 +154,11 @@ impl Stack {
         self.work.push_back(Work::Copied(CopyOutcome::Unsupported));
     }
 
+    /// The pool may take that many bytes from now on; none where nothing bounds it.
+    pub fn bound(&mut self, most: Option<Bytes>) {
+        self.levels.iter_mut().for_each(|level| level.layer.bound(most));
+    }
+
     /// What is preserved is of no use any more, and that cannot be recorded.
     pub fn abandon(&mut self, now: Moment) {
         for level in 0..self.levels.len() {
@@ -242,7 +247,7 @@ mod tests {
     use crate::pass::Pass;
     use alloc::vec;
     use core::time::Duration;
-    use helio_units::{Bytes, Payload};
+    use helio_units::Payload;
 
     const V: VolumeIndex = VolumeIndex(0);
     const WRITE: StoreOp = StoreOp::Write {

@@ -35,6 +35,7 @@ pub(crate) struct Before {
     /// When the keeping began.
     kept_at: Option<WallTime>,
     work: Option<Work>,
+    /// A write failed, or a flush: nothing is written any more. What is preserved may still be read.
     failed: bool,
 }
 
@@ -75,6 +76,8 @@ struct Reading {
     under_way: u64,
     /// One is not what was written.
     damaged: bool,
+    /// One could not be read.
+    failed: bool,
     /// What they preserve, where that is to be loaded.
     loads: Option<Vec<(Chunk, Buffer)>>,
 }
@@ -96,7 +99,8 @@ impl Before {
 
     /// Begins what is asked. Returns how it ended, where it did at once.
     pub(crate) fn begin(&mut self, op: PoolOp, means: &mut Means<'_>) -> Option<PoolOutcome> {
-        if self.failed {
+        let reads = matches!(op, PoolOp::Check | PoolOp::Load { .. });
+        if self.failed && !reads {
             return Some(PoolOutcome::Failed(StoreFault::Io));
         }
         match op {
@@ -212,7 +216,7 @@ impl Before {
         };
         if let Some(error) = outcome.error() {
             tracing::error!(%error, "the before-image file failed");
-            self.failed = true;
+            self.failed |= !matches!(work, Work::Read(_));
         }
         match work {
             Work::Append { left } if left > 1 => {
@@ -264,12 +268,15 @@ impl Before {
         loads: Option<Vec<(Chunk, Buffer)>>,
         means: &mut Means<'_>,
     ) -> Option<PoolOutcome> {
-        self.read_more(Reading { numbers, under_way: 0, damaged: false, loads }, means)
+        self.read_more(
+            Reading { numbers, under_way: 0, damaged: false, failed: false, loads },
+            means,
+        )
     }
 
     /// Reads more records. Returns how that ended, once all are read.
     fn read_more(&mut self, mut reading: Reading, means: &mut Means<'_>) -> Option<PoolOutcome> {
-        let stop = reading.damaged || self.failed;
+        let stop = reading.damaged || reading.failed;
         while !stop
             && reading.under_way < READ_AT_ONCE
             && let Some(number) = reading.numbers.next()
@@ -285,7 +292,7 @@ impl Before {
         }
         Some(match reading.loads {
             _ if reading.damaged => PoolOutcome::Damaged,
-            _ if self.failed => PoolOutcome::Failed(StoreFault::Io),
+            _ if reading.failed => PoolOutcome::Failed(StoreFault::Io),
             None => PoolOutcome::Done,
             Some(loads) => {
                 let row = |((volume, extent), buffer)| Row {
@@ -301,6 +308,7 @@ impl Before {
     /// A record was read: it is checked, and what it preserves is taken where it is to be loaded.
     fn record_read(&self, number: u32, outcome: Outcome, mut reading: Reading) -> Reading {
         reading.under_way -= 1;
+        reading.failed |= outcome.error().is_some();
         if let Outcome::Read { mut buffer, result: Ok(()) } = outcome {
             match (self.store.check(u64::from(number), &buffer), &mut reading.loads) {
                 (None, _) => reading.damaged = true,
@@ -440,11 +448,27 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_failed_fails_from_then_on() {
+    fn a_file_that_cannot_be_written_is_not_written_again_and_is_read_all_the_same() {
         let mut desk = Desk::new(true);
         let failed = PoolOutcome::Failed(StoreFault::Io);
         assert_eq!(desk.perform(PoolOp::Begin { label: Box::default() }), failed);
-        assert_eq!(desk.perform(PoolOp::Check), failed);
         assert_eq!(desk.perform(PoolOp::Reserve { chunks: 1 }), failed);
+        assert_eq!(desk.perform(PoolOp::Check), PoolOutcome::Done);
+        assert_eq!(desk.load(0, 32), []);
+    }
+
+    #[test]
+    fn a_record_that_cannot_be_read_fails_that_read_alone() {
+        let mut desk = Desk::new(false);
+        let failed = PoolOutcome::Failed(StoreFault::Io);
+        assert_eq!(desk.perform(PoolOp::Begin { label: Box::default() }), PoolOutcome::Done);
+        let rows = vec![desk.row(0, Extent::new(0, 2 * CHUNK_BYTES))];
+        assert_eq!(desk.perform(PoolOp::Append { rows }), PoolOutcome::Done);
+        desk.file.set_len(desk.before.store.record_at(1)).expect("the file is cut off");
+        assert_eq!(desk.perform(PoolOp::Check), failed);
+        assert_eq!(desk.load(0, 1).len(), 1);
+        assert_eq!(desk.perform(PoolOp::Load { first: 0, most: 2 }), failed);
+        let rows = vec![desk.row(0, Extent::new(2 * CHUNK_BYTES, CHUNK_BYTES))];
+        assert_eq!(desk.perform(PoolOp::Append { rows }), PoolOutcome::Done);
     }
 }

@@ -30,13 +30,13 @@ impl Engine {
                 if self.permit.lease().ran_out(self.turn.now()) =>
             {
                 let refusal = self.permit.lease_mut().end_takeover(self.turn.config());
-                self.standing.not_promoted(refusal, &self.record, &mut self.turn);
+                self.standing.not_promoted(refusal, &mut self.keeper, &self.record, &mut self.turn);
             }
             Stage::Following(Following::Promoting { command, equal, saving: false })
                 if self.view().can_leave_following() && self.keeper.is_over(&self.local) =>
             {
                 // What could not be ended is of no use: it neither holds up nor refuses what clients write.
-                self.local.abandon_copy(&mut self.turn);
+                self.keeper.abandon(&mut self.local, &mut self.turn);
                 self.standing.stand(Following::Promoting { command, equal, saving: true });
                 self.record.want(Goal::Promoted);
             }
@@ -44,7 +44,7 @@ impl Engine {
                 if let Some(failed) = failed =>
             {
                 let refusal = self.view().volume_refusal(failed.0, failed.1);
-                self.standing.not_promoted(refusal, &self.record, &mut self.turn);
+                self.standing.not_promoted(refusal, &mut self.keeper, &self.record, &mut self.turn);
             }
             Stage::Leading(Leading::Leaving { command, to: Leave::Hand, until, stage })
                 if self.view().cannot_hand(until, stage) =>

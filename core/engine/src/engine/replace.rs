@@ -90,7 +90,7 @@ impl View<'_> {
                 ),
             ));
         }
-        if self.local.pool_failed() && self.keeper.kept().is_some() {
+        if self.local.pool_failed() && !self.keeper.is_empty() {
             return Err(Refusal::new(
                 "before-failed",
                 "the before-image file failed, and its content belongs to the old disk",

@@ -163,16 +163,17 @@ impl Engine {
                 self.hang_up(wish);
                 report_given_up(command, &mut self.turn);
             }
-            Goal::Restoring => {
+            Goal::Restoring if keeper.is_restoring() => {
                 self.standing.reset_follower(&mut self.keeper, &self.record, &mut self.turn);
                 self.keeper.put_back(&mut self.local, &mut self.turn);
             }
             Goal::Restored => standing.restored(keeper, record, turn),
             Goal::Unpromoted if standing.is_promoting() => {
                 let refusal = self.permit.lease_mut().end_takeover(self.turn.config());
-                self.standing.not_promoted(refusal, &self.record, &mut self.turn);
+                self.standing.not_promoted(refusal, &mut self.keeper, &self.record, &mut self.turn);
             }
-            Goal::Unpromoted => {}
+            // The promotion that it was for has ended meanwhile.
+            Goal::Unpromoted | Goal::Restoring => {}
             Goal::SeedBegun { command, .. } => {
                 standing.seed_begun(command, resync.seed_mut(), record, local, turn);
             }

@@ -4,7 +4,8 @@
 //! Before a start makes a consistent image inconsistent, a copy of it is cut, with room for the before-images of everything that
 //! will be copied; without room nothing is adopted (rule 10). From then on the store stack lets nothing be overwritten that is
 //! not preserved (`core/snapshot`), and refuses what it has no room for. An image that is inconsistent already keeps what is kept
-//! of it; one that never was consistent keeps nothing. The keeping ends once the record says consistent, and not before.
+//! of it; one that never was consistent keeps nothing. The keeping ends once the record says consistent, and not before: what was
+//! refused for want of room then is offered again behind the end.
 //!
 //! The [`Keeper`] decides by facts and asks the stack; `role/keeping.rs` does what must follow elsewhere.
 
@@ -17,7 +18,7 @@ use helio_format::message::Start;
 use helio_format::superblock::Superblock;
 use helio_ledger::{BeforeKept, Chunk};
 use helio_plant::{Plant, planted};
-use helio_stack::{CopyOp, CopyOutcome, CopyRoom, Shortage};
+use helio_stack::{CopyOp, CopyOutcome, MemberFault, Shortage};
 use helio_units::{Bytes, Generation, Sequence};
 
 /// How far a restore is.
@@ -51,6 +52,8 @@ enum Held {
     Sound(KeptImage),
     /// It cannot be restored.
     Damaged(KeptImage),
+    /// It was of no use any more, and that could not be recorded. What was overwritten since is not preserved.
+    Abandoned,
 }
 
 /// What a start depends on.
@@ -67,8 +70,6 @@ pub(crate) struct Facts<'a> {
     pub(crate) drained: bool,
     /// The last item in the image, if this incarnation knows it.
     pub(crate) completed: Option<Sequence>,
-    /// Bytes that the file may have.
-    pub(crate) bound: Option<Bytes>,
 }
 
 impl Facts<'_> {
@@ -100,7 +101,7 @@ pub(crate) enum Next {
     FileFailed,
     /// Flushes of members failed, maybe during a restore.
     FlushesFailed {
-        volumes: u64,
+        failed: MemberFault,
         restores: bool,
     },
     /// The image is the kept one, and is to be recorded.
@@ -143,7 +144,7 @@ impl Keeper {
     /// The image that is kept, and whether it can be restored.
     pub(crate) const fn kept(&self) -> Option<(&KeptImage, bool)> {
         match &self.kept {
-            Held::Nothing => None,
+            Held::Nothing | Held::Abandoned => None,
             Held::Sound(image) => Some((image, true)),
             Held::Damaged(image) => Some((image, false)),
         }
@@ -151,6 +152,11 @@ impl Keeper {
 
     const fn keeps(&self) -> bool {
         self.kept().is_some()
+    }
+
+    /// The pool holds nothing that the next process would find.
+    pub(crate) const fn is_empty(&self) -> bool {
+        matches!(self.kept, Held::Nothing)
     }
 
     /// An item was refused for want of room, or because the pool failed.
@@ -190,6 +196,14 @@ impl Keeper {
         self.short = Some(Shortage::FAILED);
     }
 
+    /// What is kept is of no use any more, and that cannot be recorded: it holds nothing up, and nobody goes back to it.
+    pub(crate) fn abandon(&mut self, local: &mut Local, turn: &mut Turn) {
+        if self.keeps() {
+            (self.kept, self.short) = (Held::Abandoned, None);
+            local.abandon_copy(turn);
+        }
+    }
+
     /// What is kept is of no use any more.
     pub(crate) fn end(&mut self, local: &mut Local, turn: &mut Turn) {
         self.ready = None;
@@ -219,32 +233,38 @@ impl Keeper {
         let consistent = facts.consistent;
         self.ready.take_if(|(_, then)| *then != consistent);
         let (held, failed) = (self.keeps(), local.pool_failed());
-        let Some(start) = facts.start else {
-            if consistent && held && !failed {
-                self.end(local, turn);
-            }
-            return Next::Nothing;
-        };
-        if self.ready() == Some(&start) {
+        if facts.start.is_some() && self.ready() == facts.start.as_ref() {
             return Next::Nothing;
         }
+        // Also beside a copy that is suspect: its end may have failed in the process before, so that it lacks what was overwritten
+        // since.
+        let over = facts.record.consistent && held;
+        if over && failed {
+            self.abandon(local, turn);
+            return Next::OfferAgain;
+        }
+        if over {
+            self.end(local, turn);
+            return Next::Nothing;
+        }
+        let Some(start) = facts.start else { return Next::Nothing };
         // What waits for room stands in the way of everything behind it.
         let settled = facts.drained || self.is_short();
         let known = facts.record.lineage.generation != Generation::NONE;
-        let room = CopyRoom { overwritten: Bytes(start.to_copy), most: facts.bound };
+        let overwritten = Bytes(start.to_copy);
         match (start.consistent, consistent) {
             (true, _) => self.ready = Some((start, consistent)),
             _ if !settled => {}
             // What is kept was overwritten on another disk.
             _ if facts.foreign && held && !failed => self.end(local, turn),
             (_, true) if failed && known && start.keep => return Next::StopForFailure,
-            _ if failed && held => return Next::StopForFailure,
+            _ if failed && !self.is_empty() => return Next::StopForFailure,
             (_, false) if held && start.keep => {
-                self.ask(Asked::Reserve, CopyOp::Reserve(room), local, turn);
+                self.ask(Asked::Reserve, CopyOp::Reserve { overwritten }, local, turn);
             }
             (_, true) if known && start.keep => {
                 let label = Box::new(facts.image());
-                let op = CopyOp::Cut { label: label.clone(), room };
+                let op = CopyOp::Cut { label: label.clone(), overwritten };
                 self.ask(Asked::Cut(label), op, local, turn);
             }
             _ if held => self.end(local, turn),
@@ -270,15 +290,21 @@ impl Keeper {
             (asked, CopyOutcome::Done) => {
                 self.succeeded(asked, start.map(|start| (start, consistent)))
             }
-            (asked, CopyOutcome::FlushFailed { volumes }) => {
-                Next::FlushesFailed { volumes, restores: matches!(asked, Asked::Restore) }
+            (asked, CopyOutcome::FlushFailed(failed)) => {
+                let restores = matches!(asked, Asked::Restore) && self.is_restoring();
+                Next::FlushesFailed { failed, restores }
             }
+            (Asked::Restore, _) if !self.is_restoring() => Next::Nothing,
             (Asked::Restore, outcome) => Next::RestoreFailed(outcome),
             (_, CopyOutcome::NoRoom(shortage)) if start.is_some() => Next::RefuseStart(shortage),
             (_, CopyOutcome::NoRoom(_)) => Next::Nothing,
-            (_, CopyOutcome::Damaged | CopyOutcome::Failed(_) | CopyOutcome::Unsupported) => {
-                Next::FileFailed
-            }
+            (
+                _,
+                CopyOutcome::Damaged
+                | CopyOutcome::PoolFailed(_)
+                | CopyOutcome::MemberFailed(_)
+                | CopyOutcome::Unsupported,
+            ) => Next::FileFailed,
         }
     }
 
@@ -289,10 +315,12 @@ impl Keeper {
             }
             Asked::Reserve => (self.ready, self.short) = (ready, None),
             Asked::Drop => (self.kept, self.short) = (Held::Nothing, None),
-            Asked::Restore => {
+            Asked::Restore if self.is_restoring() => {
                 self.restore = Restore::Ending;
                 return Next::Restored;
             }
+            // The promotion that it was for has ended: by the record the image is neither one.
+            Asked::Restore => return Next::Nothing,
             Asked::Nothing => panic!("the stack ended what was not asked for"),
         }
         Next::OfferAgain
@@ -326,6 +354,11 @@ impl Keeper {
     pub(crate) fn put_back(&mut self, local: &mut Local, turn: &mut Turn) {
         self.restore = Restore::Writing;
         self.ask(Asked::Restore, CopyOp::Restore, local, turn);
+    }
+
+    /// What is kept is still being put back for a promotion that has ended.
+    pub(crate) fn gave_restore_up(&self) -> bool {
+        matches!(self.asked, Asked::Restore) && !self.is_restoring()
     }
 
     /// No restore is under way or wanted any more.

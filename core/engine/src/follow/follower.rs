@@ -227,14 +227,13 @@ impl Follower {
         !self.durability.is_flushing() && self.slots.iter().all(|slot| slot.stage != Stage::Issued)
     }
 
-    /// What items behind `at` will change that were received and are not issued yet.
+    /// What items behind `at` will change, or have begun to, that were received and are not applied: one that was issued may
+    /// wait in a layer.
     pub(crate) fn waiting_behind(
         &self,
         at: Sequence,
     ) -> impl Iterator<Item = (VolumeIndex, Extent)> {
-        let waiting =
-            |slot: &&Slot| matches!(slot.stage, Stage::Waiting | Stage::Refused | Stage::Failed);
-        let waiting = self.slots.iter().filter(waiting);
+        let waiting = self.slots.iter().filter(|slot| slot.stage != Stage::Done);
         let items = waiting.map(|slot| slot.item);
         let behind = items.filter(move |item| item.sequence > at && item.kind.changes_data());
         behind.map(|item| (item.volume, item.extent))

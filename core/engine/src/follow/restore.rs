@@ -57,8 +57,9 @@ impl Keeper {
 
 impl Keeper {
     /// Nothing is kept any more of an image that a primary is about to write to; or it cannot be ended, and the record,
-    /// which says consistent, lets nobody go back to it.
+    /// which says consistent, lets nobody go back to it. What the stack was asked for has ended: a cut under way would hold up
+    /// what clients write, and keep it.
     pub(crate) fn is_over(&self, local: &Local) -> bool {
-        self.kept().is_none() || local.pool_failed() || local.metadata_failed()
+        self.is_idle() && (self.is_empty() || local.pool_failed() || local.metadata_failed())
     }
 }

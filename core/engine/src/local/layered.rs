@@ -7,9 +7,10 @@
 //!   ended <── host looks <──┴── Ended <─┘  <──────── ended <───────────────────────── member
 //! ```
 //! The operation that the engine asked for holds its extents for as long as it is under way, with the item that it belongs to;
-//! those that layers issue enter them besides, and wait until they are hot. So whatever a layer writes is covered as a client's
-//! write is, and an extent never turns cold under either.
+//! those that layers issue enter them as that item's, and wait until they are hot. So whatever a layer writes is covered as a
+//! client's write is. What writes an accepted copy again as it reads passes beside the layers.
 
+use crate::config::Config;
 use crate::effect::{Effect, ReadAs};
 use crate::event::StoreOutcome;
 use crate::local::Local;
@@ -17,6 +18,8 @@ use crate::local::store::{UnderWay, What};
 use crate::purpose::Purpose;
 use crate::turn::Turn;
 use alloc::collections::{BTreeMap, VecDeque};
+use alloc::format;
+use alloc::string::String;
 use helio_stack::{
     CopyOp, CopyOutcome, Out, Outcome, PoolHealth, PoolOutcome, Stack, StoreFault, StoreOp,
 };
@@ -30,8 +33,6 @@ pub(super) struct Layered {
     looks: BTreeMap<IoId, (VolumeIndex, Extent, ReadAs)>,
     /// Operations that layers ended, in their order.
     ended: VecDeque<(IoId, StoreOutcome)>,
-    /// How many of them write an accepted copy again.
-    rewriting: u32,
     /// What is asked of the group's copies, until no change is under way beside the layers.
     waits: Option<CopyOp>,
     /// How the last operation on the copies ended, until [`Local::take_copied`] returns it.
@@ -40,30 +41,13 @@ pub(super) struct Layered {
 
 impl Layered {
     pub(super) const fn new(stack: Stack) -> Self {
-        Self {
-            stack,
-            looks: BTreeMap::new(),
-            ended: VecDeque::new(),
-            rewriting: 0,
-            waits: None,
-            copied: None,
-        }
+        Self { stack, looks: BTreeMap::new(), ended: VecDeque::new(), waits: None, copied: None }
     }
 
     /// Operations pass beside the layers.
     #[inline]
     pub(super) fn rests(&self) -> bool {
         self.waits.is_none() && self.stack.rests()
-    }
-
-    /// An accepted copy is being written again.
-    pub(super) const fn rewrites(&self) -> bool {
-        self.rewriting > 0
-    }
-
-    /// What was asked for that is back.
-    pub(super) fn passed(&mut self, purpose: Purpose) {
-        self.rewriting -= u32::from(matches!(purpose, Purpose::Accept(_)));
     }
 
     /// The next operation that a layer ended.
@@ -91,9 +75,7 @@ impl Local {
         purpose: Purpose,
         turn: &mut Turn,
     ) {
-        let rewrites = matches!(purpose, Purpose::Accept(_));
-        self.layered.rewriting += u32::from(rewrites);
-        let changes = op.changes().filter(|_| !self.is_uncovered() && !rewrites);
+        let changes = op.changes().filter(|_| !self.is_uncovered());
         if let Some(extent) = changes {
             self.hot.hold(volume, extent, purpose.item());
         }
@@ -150,7 +132,8 @@ impl Local {
 
     /// Begins what is asked of the group's copies, if nothing is in its way.
     fn begin_copy(&mut self, turn: &mut Turn) {
-        if !self.changes_beside_layers()
+        if self.layered.waits.is_some()
+            && !self.changes_beside_layers()
             && let Some(op) = self.layered.waits.take()
         {
             self.layered.stack.copy(op, turn.now());
@@ -185,6 +168,24 @@ impl Local {
         self.layered.stack.preserves().is_some_and(|copy| copy.pool != PoolHealth::Works)
     }
 
+    /// Why that is, and what an operator does about it.
+    pub(crate) fn pool_fault(&self, config: &Config) -> (String, String) {
+        let (copy, node) = (self.layered.stack.preserves(), &config.node);
+        if let Some(PoolHealth::Unread(failed)) = copy.map(|copy| copy.pool) {
+            let (volume, fault) = (config.name_of(failed.volume), failed.fault);
+            let what =
+                format!("volume {volume} could not be read to preserve its content: {fault}");
+            return (what, format!("repair its disk, then restart the daemon of {node}"));
+        }
+        let what = String::from("the before-image file failed");
+        (what, format!("repair its file system, then restart the daemon of {node}"))
+    }
+
+    /// The pool may take that many bytes from now on; none where nothing bounds it.
+    pub(crate) fn bound_copies(&mut self, most: Option<Bytes>) {
+        self.layered.stack.bound(most);
+    }
+
     /// Does what the layers want done.
     fn run_layers(&mut self, turn: &mut Turn) {
         while let Some(out) = self.layered.stack.next(turn.now()) {
@@ -201,7 +202,7 @@ impl Local {
                 Out::LetCool { layer, volume, extent } => self.hot.let_cool(volume, extent, layer),
                 Out::Pool(op) => turn.push(Effect::Pool(op)),
                 Out::Copied(outcome) => self.layered.copied = Some(outcome),
-                Out::Release(id) => turn.push(Effect::Release(id)),
+                Out::Release(id) => turn.release(id),
             }
         }
     }
@@ -220,7 +221,7 @@ impl Local {
             (Outcome::Refused(shortage), _) if self.applies_item(io) => {
                 StoreOutcome::Refused(shortage)
             }
-            // A primary preserves nothing. Any other write that is refused fails as on a full disk: nothing was written.
+            // Where no item waits for room, the write fails as on a full disk: nothing was written.
             (Outcome::Refused(_), _) => StoreOutcome::Failed(StoreFault::NoSpace),
         };
         self.layered.ended.push_back((io, outcome));

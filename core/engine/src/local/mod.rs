@@ -8,7 +8,7 @@ pub(crate) mod health;
 mod layered;
 pub(crate) mod members;
 pub(crate) mod replace;
-mod silence;
+pub(crate) mod silence;
 pub(crate) mod store;
 pub(crate) mod suspect;
 
@@ -73,6 +73,7 @@ impl Local {
         let numbers: Vec<u64> = hot.into_iter().collect();
         let places: Vec<_> = numbers.iter().map(|number| extents.grid().place(*number)).collect();
         let owners = layers.found_hot(&places);
+        layers.bound(config.safe_copy.bound());
         numbers.into_iter().for_each(|number| extents.load(number, owners));
         let mut suspect = Suspect::new(config.volumes.len());
         suspect.load(record, &extents, config);

@@ -22,6 +22,7 @@ use crate::local::store::Stage;
 use crate::turn::Turn;
 use alloc::collections::VecDeque;
 use alloc::format;
+use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -223,6 +224,15 @@ impl Local {
     }
 }
 
+/// What an operator does about a disk that was given up because it is silent.
+pub(crate) fn given_up_hint(config: &Config) -> String {
+    let Config { group, node, peer, .. } = config;
+    format!(
+        "check the disk and the path to it on {node}; it is not used before every operation on it has completed, and `helio \
+         resync {group}` on {node} rewrites it from {peer} then"
+    )
+}
+
 /// When to look again, if anything is under way.
 fn next_look(found: &[UnderWay], now: Moment, limits: Limits) -> Moment {
     let Limits { waits, silent } = limits;
@@ -236,18 +246,19 @@ fn next_look(found: &[UnderWay], now: Moment, limits: Limits) -> Moment {
 /// Says what changed. A disk is found silent once in a member timeout at most: until then every operation must be newer.
 fn tell(volume: VolumeIndex, before: Voice, voice: Voice, turn: &mut Turn) {
     let is_silent = |voice| matches!(voice, Voice::Silent { .. });
-    let (group, name) = (turn.config().group.clone(), turn.config().name_of(volume));
+    let name = |turn: &Turn| turn.config().name_of(volume);
     match (before, voice) {
         (Voice::GivenUp, Voice::GivenUp) => {}
         (Voice::GivenUp, _) => turn.info(format!(
-            "every operation on the disk of volume {name} has ended; `helio resync {group}` uses the disk again"
+            "every operation on the disk of volume {} has ended; `helio resync {}` uses the disk again",
+            name(turn), turn.config().group
         )),
         _ if is_silent(voice) && !is_silent(before) => turn.warn(format!(
-            "the disk of volume {name} is silent: an operation has not completed within {:?}",
-            turn.config().member_timeout
+            "the disk of volume {} is silent: an operation has not completed within {:?}",
+            name(turn), turn.config().member_timeout
         )),
         _ if is_silent(before) && !is_silent(voice) => {
-            turn.info(format!("the disk of volume {name} responds again"));
+            turn.info(format!("the disk of volume {} responds again", name(turn)));
         }
         _ => {}
     }

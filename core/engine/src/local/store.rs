@@ -105,6 +105,12 @@ pub(super) enum What {
     },
 }
 
+/// Whether the operation serves to write an accepted copy again as it reads: it changes no bytes, so layers have nothing to
+/// preserve, and no extent turns hot.
+const fn rewrites(purpose: Purpose) -> bool {
+    matches!(purpose, Purpose::Accept(_))
+}
+
 impl Local {
     /// Asks for an operation on the store. What changes bytes waits until its extents are hot.
     pub(crate) fn store(
@@ -115,7 +121,7 @@ impl Local {
         turn: &mut Turn,
     ) {
         let purpose = purpose.into();
-        if self.layered.rests() {
+        if self.layered.rests() || rewrites(purpose) {
             self.ask_member(volume, op, purpose, turn);
         } else {
             self.pass_layers((volume, op), ReadAs::Bytes, purpose, turn);
@@ -134,7 +140,7 @@ impl Local {
             StoreOp::Write { extent, .. }
             | StoreOp::Zero { extent, .. }
             | StoreOp::Discard { extent, .. }
-                if self.metadata != Metadata::Uncovered && !self.rewrites(purpose) =>
+                if self.metadata != Metadata::Uncovered && !rewrites(purpose) =>
             {
                 What::Changes(extent)
             }
@@ -152,16 +158,6 @@ impl Local {
         self.issue(io, volume, op, turn);
     }
 
-    /// Whether what is written is what was read: by an accepted copy, or by a layer while one is written again, which
-    /// happens alone.
-    fn rewrites(&self, purpose: Purpose) -> bool {
-        match purpose {
-            Purpose::Accept(_) => true,
-            Purpose::Layer { .. } => self.layered.rewrites(),
-            _ => false,
-        }
-    }
-
     /// Reads, and has the host report that of the bytes.
     pub(crate) fn read(
         &mut self,
@@ -171,7 +167,7 @@ impl Local {
         turn: &mut Turn,
     ) {
         let purpose = purpose.into();
-        if !self.layered.rests() {
+        if !self.layered.rests() && !rewrites(purpose) {
             return self.pass_layers((volume, StoreOp::Read { extent }), read_as, purpose, turn);
         }
         let io = self.begin(UnderWay::new(purpose, volume, What::Looks));
@@ -276,7 +272,6 @@ impl Local {
             What::Flushes(number) => self.hot.flush_ended(volume, number, ok),
             What::Looks => {}
             What::Passes { changes, flushes } => {
-                self.layered.passed(purpose);
                 // A layer may fail a flush that no member was asked for.
                 if flushes && !ok {
                     self.hot.distrust_flushes(volume);

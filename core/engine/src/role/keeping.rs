@@ -11,11 +11,9 @@ use crate::record::Record;
 use crate::record::save::Goal;
 use crate::role::Standing;
 use crate::turn::Turn;
-use alloc::string::String;
+use alloc::format;
 use helio_format::message::{Parting, Start};
-use helio_stack::CopyOutcome;
-
-const FILE_FAILED: &str = "the before-image file failed; repair it and restart the daemon";
+use helio_stack::{CopyOutcome, Shortage};
 
 impl Standing {
     /// Settles what a start needs before it may be adopted, and ends a keeping that nothing needs.
@@ -41,7 +39,6 @@ impl Standing {
             start,
             drained: self.follower().is_some_and(Follower::is_drained),
             completed: self.streaming().map(Follower::completed),
-            bound: turn.config().safe_copy.bound(),
         };
         let next = keeper.arrange(&facts, local, turn);
         self.follow_keeper(next, session, keeper, record, local, turn)
@@ -62,7 +59,7 @@ impl Standing {
         self.follow_keeper(next, session, keeper, record, local, turn)
     }
 
-    /// Heeds that the store stack refused an item.
+    /// Heeds that the store stack refused an item, unless the keeping is about to end: then the item is offered again.
     pub(crate) fn heed_refusal(
         &mut self,
         session: &Session,
@@ -71,8 +68,12 @@ impl Standing {
         local: &mut Local,
         turn: &mut Turn,
     ) -> Option<HangUp> {
-        let refused = self.follower_mut().and_then(Follower::take_refused);
-        let next = keeper.refused(refused?);
+        let refused = self.follower_mut().and_then(Follower::take_refused)?;
+        let ends = record.superblock().consistent || record.wants(|goal| *goal == Goal::Consistent);
+        if ends && self.start().is_none() && refused != Shortage::FAILED {
+            return None;
+        }
+        let next = keeper.refused(refused);
         self.follow_keeper(next, session, keeper, record, local, turn)
     }
 
@@ -108,18 +109,20 @@ impl Standing {
             }
             Next::StopForFailure | Next::FileFailed => {
                 let needed = matches!(next, Next::StopForFailure);
+                let (what, hint) = local.pool_fault(turn.config());
+                let why = format!("{what}; {hint}");
                 if !needed {
-                    turn.warn(String::from(FILE_FAILED));
+                    turn.warn(why.clone());
                 }
                 // Without the file nothing that needs it may go on: applying stops, and the connection ends.
                 if needed || !record.superblock().consistent || self.start().is_some() {
                     keeper.stop_for_failure();
                     self.refuse_items(turn);
-                    return Some(HangUp::new(Parting::VolumeFailed, FILE_FAILED));
+                    return Some(HangUp::new(Parting::VolumeFailed, why));
                 }
             }
-            Next::FlushesFailed { volumes, restores } => {
-                self.member_flushes_failed((restores, volumes), keeper, record, local, turn);
+            Next::FlushesFailed { failed, restores } => {
+                self.member_flushes_failed((restores, failed), keeper, record, local, turn);
             }
             Next::Restored => record.want(Goal::Restored),
             Next::RestoreFailed(outcome) => self.restore_failed(outcome, keeper, record, turn),

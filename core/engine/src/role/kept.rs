@@ -14,7 +14,7 @@ use crate::turn::Turn;
 use alloc::vec::Vec;
 use helio_bitmap::{Bitmap, Cooling};
 use helio_plant::{Plant, planted};
-use helio_stack::StoreOp;
+use helio_stack::{StoreFault, StoreOp};
 use helio_units::{Extent, Sequence, VolumeIndex};
 
 impl Standing {
@@ -189,7 +189,19 @@ impl Standing {
         local: &mut Local,
         turn: &mut Turn,
     ) {
-        let StoreOutcome::Failed(fault) = *outcome else { return };
+        if let StoreOutcome::Failed(fault) = *outcome {
+            self.flush_failed(volume, fault, local, turn);
+        }
+    }
+
+    /// A flush failed that no item asked for: one that was to let hot extents go, or a layer's.
+    pub(crate) fn flush_failed(
+        &mut self,
+        volume: VolumeIndex,
+        fault: StoreFault,
+        local: &mut Local,
+        turn: &mut Turn,
+    ) {
         match self {
             Self::Leading { primary, .. } => {
                 primary.store_failed(volume, Failed::Flush, fault, local, turn);

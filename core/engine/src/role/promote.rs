@@ -30,15 +30,6 @@ impl Standing {
         matches!(self.stage(), Stage::Following(Following::Promoting { .. }))
     }
 
-    /// The promotion ends: the node is again what its record says.
-    pub(crate) fn not_promoted(&mut self, refusal: Refusal, record: &Record, turn: &mut Turn) {
-        let Stage::Following(Following::Promoting { command, .. }) = self.stage() else { return };
-        self.stand(Following::resting(record.superblock().role));
-        if let Some(id) = command {
-            turn.done(id, Err(refusal));
-        }
-    }
-
     /// The record says that this node is primary: it leads from now on.
     pub(crate) fn promotion_saved(
         &mut self,

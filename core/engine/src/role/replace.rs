@@ -58,10 +58,10 @@ impl Standing {
         if !settled || record.is_saving() {
             return;
         }
-        if keeper.kept().is_some() && !local.pool_failed() {
+        if !keeper.is_empty() && !local.pool_failed() {
             return keeper.end(local, turn);
         }
-        if keeper.kept().is_some() || local.metadata_failed() {
+        if !keeper.is_empty() || local.metadata_failed() {
             local.end_replacing();
             let text = String::from("the preserved copy could not be dropped");
             let hint =

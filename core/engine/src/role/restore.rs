@@ -12,8 +12,7 @@ use crate::role::{Following, Stage, Standing};
 use crate::turn::Turn;
 use alloc::format;
 use alloc::string::String;
-use helio_stack::{CopyOutcome, StoreFault};
-use helio_units::VolumeIndex;
+use helio_stack::{CopyOutcome, MemberFault};
 
 impl Standing {
     /// A promotion of an inconsistent copy restores the image that was kept, or ends.
@@ -27,12 +26,12 @@ impl Standing {
         if keeper.begin_restore() {
             record.want(Goal::Restoring);
         } else {
-            self.end_promotion(refusal, keeper, record, turn);
+            self.not_promoted(refusal, keeper, record, turn);
         }
     }
 
-    /// It does not take place, and the node is what it was before.
-    pub(crate) fn end_promotion(
+    /// The promotion does not take place: the node is again what its record says. A restore under way ends too.
+    pub(crate) fn not_promoted(
         &mut self,
         refusal: Refusal,
         keeper: &mut Keeper,
@@ -70,10 +69,12 @@ impl Standing {
     ) {
         let why = match outcome {
             CopyOutcome::Damaged => String::from("it is damaged; nothing was restored"),
-            CopyOutcome::Failed(fault) => format!("{fault}"),
-            CopyOutcome::FlushFailed { volumes } => {
-                let first = VolumeIndex(volumes.trailing_zeros() as u16);
-                format!("a flush of volume {} failed", turn.config().name_of(first))
+            CopyOutcome::PoolFailed(fault) => format!("the before-image file failed: {fault}"),
+            CopyOutcome::MemberFailed(MemberFault { volume, fault, .. }) => {
+                format!("the disk of volume {} failed: {fault}", turn.config().name_of(volume))
+            }
+            CopyOutcome::FlushFailed(MemberFault { volume, fault, .. }) => {
+                format!("a flush of volume {} failed: {fault}", turn.config().name_of(volume))
             }
             CopyOutcome::NoRoom(_) | CopyOutcome::Done | CopyOutcome::Unsupported => {
                 String::from("no layer preserves copies")
@@ -82,7 +83,7 @@ impl Standing {
         let text = format!("the preserved copy of {} was not restored: {why}", turn.config().group);
         turn.warn(text.clone());
         let hint = "repair the disk and repeat; or wait for a resync, which copies everything";
-        self.end_promotion(Refusal::new("restore-failed", text, hint), keeper, record, turn);
+        self.not_promoted(Refusal::new("restore-failed", text, hint), keeper, record, turn);
     }
 
     /// Discards what was received and not applied: slots, cursors, gate. Nothing of the follower's may be under way.
@@ -96,26 +97,17 @@ impl Standing {
     /// What those stores hold of earlier writes is unknown, as behind any flush that fails.
     pub(crate) fn member_flushes_failed(
         &mut self,
-        (restores, volumes): (bool, u64),
+        (restores, failed): (bool, MemberFault),
         keeper: &mut Keeper,
         record: &Record,
         local: &mut Local,
         turn: &mut Turn,
     ) {
-        for volume in turn.config().indices() {
-            if volumes & bit(volume) == 0 {
-                continue;
-            }
-            if let Some(follower) = self.follower_mut() {
-                follower.flush_failed(volume, StoreFault::Io, local, turn);
-            }
-            if restores {
-                // Chunks that were put back lie in no hot extent.
-                local.suspect_mut().all_of(volume, turn.config());
-            }
+        for volume in turn.config().indices().filter(|volume| failed.volumes & bit(*volume) != 0) {
+            self.flush_failed(volume, failed.fault, local, turn);
         }
         if restores {
-            self.restore_failed(CopyOutcome::FlushFailed { volumes }, keeper, record, turn);
+            self.restore_failed(CopyOutcome::FlushFailed(failed), keeper, record, turn);
         }
     }
 }

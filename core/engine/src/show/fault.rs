@@ -3,6 +3,7 @@
 
 use crate::config::OnError;
 use crate::lead::Primary;
+use crate::local::silence::given_up_hint;
 use crate::refusal::Refusal;
 use crate::role::{Following, Stage};
 use crate::show::view::View;
@@ -65,10 +66,10 @@ impl<'a> View<'a> {
         match self.failed() {
             Some((volume, fault)) => Some(self.store_fault(volume, fault)),
             None if metadata => self.metadata_fault(),
-            None if self.local.pool_failed() => Some(Fault {
-                what: String::from("the before-image file failed"),
-                hint: format!("repair its file system, then restart the daemon of {}", self.node()),
-            }),
+            None if self.local.pool_failed() => {
+                let (what, hint) = self.local.pool_fault(self.turn.config());
+                Some(Fault { what, hint })
+            }
             None => self.another_disk().or(suspect),
         }
     }
@@ -103,10 +104,7 @@ impl<'a> View<'a> {
         let state = self.local.member_state(lost);
         // A disk that only failed a flush is written again as it is.
         let hint = if state == MemberState::GivenUp {
-            format!(
-                "check the disk and the path to it on {node}; it is not used before every operation on it has completed, \
-                 and `helio resync {group}` on {node} rewrites it from {peer} then"
-            )
+            given_up_hint(config)
         } else if self.local.suspect().is(lost) {
             format!(
                 "`helio resync {group}` on {node} rewrites the disk from {peer}; or `helio member replace {group}/{volume}` on {node}"

@@ -10,7 +10,7 @@ use helio_format::before::{CHUNK_BYTES, KeptImage};
 use helio_netmodel::Dice;
 use helio_snapshot::Snapshot;
 use helio_stack::{
-    CopyOp, CopyOutcome, CopyRoom, Faults, Layer, Odds, Out, Outcome, Pass, PoolOp, Stack, StoreOp,
+    CopyOp, CopyOutcome, Faults, Layer, Odds, Out, Outcome, Pass, PoolOp, Stack, StoreOp,
 };
 use helio_units::{Bytes, Extent, Moment, Sequence, VolumeIndex};
 use std::collections::BTreeMap;
@@ -218,21 +218,19 @@ impl Desk {
         }
         let all = self.sizes.iter().fold(0, |sum, size| sum + size.0);
         let bound = Bytes(self.dice.below(30) * (CHUNK_BYTES + 4096));
-        let room = CopyRoom {
-            overwritten: Bytes(if self.dice.chance(1, 3) { all } else { self.dice.below(all) }),
-            most: if self.dice.chance(1, 2) { Some(bound) } else { None },
-        };
+        let overwritten = Bytes(if self.dice.chance(1, 3) { all } else { self.dice.below(all) });
+        self.stack.bound(if self.dice.chance(1, 2) { Some(bound) } else { None });
         let held = self.held().is_some();
         // What changes everything waits until nothing is under way.
         let quiet = self.asked.is_empty();
         let (op, waits) = match self.dice.below(6) {
             0 if held && quiet => (CopyOp::Restore, Waits::Restore),
             0..2 if held => (CopyOp::Drop, Waits::Drop),
-            2 if held => (CopyOp::Reserve(room), Waits::Other),
+            2 if held => (CopyOp::Reserve { overwritten }, Waits::Other),
             _ => {
                 self.copies += 1;
                 let label = KeptImage { head: Sequence(self.copies), ..KeptImage::default() };
-                (CopyOp::Cut { label: Box::new(label), room }, Waits::Cut)
+                (CopyOp::Cut { label: Box::new(label), overwritten }, Waits::Cut)
             }
         };
         if waits == Waits::Restore

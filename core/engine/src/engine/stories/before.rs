@@ -16,12 +16,15 @@ use helio_format::superblock::Superblock;
 use helio_ledger::BeforeKept;
 use helio_snapshot::Snapshot;
 use helio_units::{
-    Bytes, Extent, Generation, IoId, Mode, Moment, Payload, PayloadId, Role, Sequence, VolumeIndex,
+    Bytes, Extent, Generation, IoId, Mode, Moment, Payload, PayloadId, RequestId, Role, Sequence,
+    VolumeIndex,
 };
 
 const SIZE: Bytes = Bytes::mib(1);
 /// A preserved chunk and its page in the pool.
 const RECORD_BYTES: u64 = CHUNK_BYTES + PAGE_BYTES as u64;
+
+mod ending;
 
 /// A secondary above the layer that preserves copies: what they ask for lies in trays.
 struct Desk {
@@ -32,6 +35,7 @@ struct Desk {
     saves: Vec<Superblock>,
     said: Vec<Message>,
     refused: Vec<&'static str>,
+    logged: Vec<String>,
     gone: bool,
     payloads: u64,
 }
@@ -99,11 +103,21 @@ impl Desk {
     }
 
     fn of(record: Superblock, bound: Option<Bytes>, found: Option<BeforeKept>) -> Self {
+        Self::sized((SIZE, crate::config::HOT_EXTENTS), record, bound, found)
+    }
+
+    /// A volume of that size, of which so many extents may be hot.
+    fn sized(
+        (size, hot_extents): (Bytes, u32),
+        record: Superblock,
+        bound: Option<Bytes>,
+        found: Option<BeforeKept>,
+    ) -> Self {
         let config = Config {
             group: "db".into(),
             node: "lyon".into(),
             peer: "paris".into(),
-            volumes: [SIZE].into(),
+            volumes: [size].into(),
             names: Vec::new(),
             mode: Mode::Async,
             queue: QueueConfig::default(),
@@ -112,14 +126,14 @@ impl Desk {
             member_timeout: Duration::from_secs(120),
             autosync: true,
             granularity: crate::config::REGION,
-            hot_extents: crate::config::HOT_EXTENTS,
+            hot_extents,
             resync: ResyncConfig::default(),
             safe_copy: SafeCopy::On { bound },
             on_error: OnError::Pass,
             hook_before_sync: false,
             hold: core::time::Duration::ZERO,
         };
-        let layers = Stack::new(vec![Box::new(Snapshot::new(&[SIZE], found.as_ref()))]);
+        let layers = Stack::new(vec![Box::new(Snapshot::new(&[size], found.as_ref()))]);
         let durable = Durable { sequence: 1, layers, ..Durable::new(record) };
         let mut desk = Self {
             engine: Engine::new(config, durable, 1, 1, Moment::ZERO),
@@ -129,6 +143,7 @@ impl Desk {
             saves: Vec::new(),
             said: Vec::new(),
             refused: Vec::new(),
+            logged: Vec::new(),
             gone: false,
             payloads: 0,
         };
@@ -153,6 +168,7 @@ impl Desk {
                 Effect::SaveSuperblock(record) => self.saves.push(record),
                 Effect::Send(message) => self.said.push(message),
                 Effect::Hangup { .. } => self.gone = true,
+                Effect::Note(note) => self.logged.push(note.text),
                 Effect::CommandDone { result: Err(refusal), .. } => self.refused.push(refusal.code),
                 _ => {}
             }
@@ -334,6 +350,14 @@ impl Desk {
         })
     }
 
+    /// The configuration is applied again with that bound.
+    fn bound(&mut self, bound: Option<Bytes>) {
+        let config = self.engine.turn.config().clone();
+        self.tell(Event::Reconfigure {
+            config: Config { safe_copy: SafeCopy::On { bound }, ..config },
+        });
+    }
+
     fn command(&mut self, command: Command) {
         self.tell(Event::Command { id: CommandId(1), command });
     }
@@ -355,19 +379,6 @@ fn nothing_is_overwritten_before_it_is_kept() {
     let changed = desk.ios.iter().filter_map(|(_, op)| op.changes()).map(|extent| extent.offset);
     assert_eq!(changed.collect::<Vec<_>>(), [3 * CHUNK_BYTES]);
     assert_eq!(desk.preserve(), chunk(5));
-}
-
-#[test]
-fn the_keeping_ends_behind_the_record_that_says_consistent() {
-    let mut desk = Desk::keeping();
-    desk.zero(21, 3);
-    desk.preserve();
-    desk.store_all();
-    desk.item(22, ItemKind::Consistent, Extent::default());
-    desk.store_all();
-    assert!(desk.pools.is_empty(), "it ended before the record was durable");
-    assert!(desk.save().consistent);
-    assert_eq!(desk.pool(PoolOutcome::Done), PoolOp::End);
 }
 
 #[test]
@@ -425,6 +436,21 @@ fn a_bound_is_a_want_of_room_too() {
 }
 
 #[test]
+fn a_bound_that_is_changed_counts_from_the_next_item_on() {
+    for (before, after) in [(3, 2), (2, 3)] {
+        let bound = |chunks| Some(Bytes(chunks * RECORD_BYTES));
+        let mut desk = Desk::keeping_of(record(true), bound(before));
+        for (sequence, chunk) in [(21, 3), (22, 5)] {
+            desk.zero(sequence, chunk);
+            desk.preserve();
+        }
+        desk.bound(bound(after));
+        desk.zero(23, 7);
+        assert_eq!(desk.no_room().is_some(), after == 2, "{before}, then {after}");
+    }
+}
+
+#[test]
 fn a_copy_that_never_was_consistent_keeps_nothing() {
     for (lineage, consistent) in [(Lineage::default(), true), (generation(1), false)] {
         let mut desk = Desk::of(Superblock { lineage, ..record(consistent) }, None, None);
@@ -461,79 +487,19 @@ fn a_stream_in_order_is_recorded_before_the_keeping_ends() {
     assert_eq!(desk.pool(PoolOutcome::Done), PoolOp::End);
 }
 
+/// In the process before, its end may have failed: then it lacks what was overwritten since.
 #[test]
-fn another_disk_is_recorded_once_the_image_kept_of_the_one_before_has_ended() {
-    let mut desk = Desk::keeping();
-    desk.zero(21, 3);
-    desk.preserve();
-    desk.store(StoreOutcome::Failed(StoreFault::Io));
-    desk.tell(Event::Disconnected { why: String::from("cut") });
-    desk.command(Command::Replace { volume: VolumeIndex(0), identity: 7, block: 512 });
-    assert!(desk.saves.is_empty(), "the kept chunks are not part of the new disk's image");
-    assert_eq!(desk.pool(PoolOutcome::Done), PoolOp::End);
-    let record = desk.save();
-    assert!(!record.consistent && record.marks_void);
-}
-
-#[test]
-fn a_suspect_copy_that_keeps_an_image_still_asks_for_room_once() {
+fn what_was_kept_of_a_copy_that_is_suspect_and_recorded_as_consistent_is_not_kept_on() {
     let mut desk = Desk::finding(Superblock { suspect: 1, ..record(true) });
     desk.meet();
     desk.start(true);
-    assert!(matches!(desk.pool(PoolOutcome::Done), PoolOp::Reserve { .. }));
-    assert_eq!(desk.pools, [], "it has the room");
+    assert_eq!(desk.pool(PoolOutcome::Done), PoolOp::End);
+    assert_eq!(desk.pools, []);
     assert!(!desk.save().consistent, "the start is adopted");
-}
-
-#[test]
-fn a_restore_says_first_that_the_image_is_neither_and_then_which_it_is() {
-    let mut desk = Desk::keeping();
-    desk.zero(21, 3);
-    desk.preserve();
-    desk.store_all();
-    desk.tell(Event::Disconnected { why: String::from("cut") });
-    desk.command(Command::Promote { force: true });
-    assert_eq!(desk.refused, ["needs-sync"]);
-    desk.command(Command::Restore { force: true });
-    desk.store_all();
-    let neither = desk.save();
-    assert!(neither.marks_void && !neither.consistent && !neither.clean);
-    desk.restore(&[3]);
-    let kept = desk.save();
-    assert_eq!((kept.lineage, kept.consistent, kept.head), (generation(1), true, Sequence(7)));
-    assert!(kept.marks_void && !kept.sure, "nothing is known of what the peer lacks");
-    assert!(desk.saves.is_empty(), "a primary would write before the keeping has ended");
-    assert_eq!(desk.pool(PoolOutcome::Done), PoolOp::End);
-    let promoted = desk.save();
-    assert_eq!((promoted.role, promoted.lineage.generation.number), (Role::Primary, 2));
-    assert!(promoted.marks_void, "it stays so until marks of everything are kept");
-    assert!(desk.engine.view().marks().dirty_bytes() == SIZE);
-}
-
-#[test]
-fn a_restored_image_counts_as_clean_if_the_copy_was_clean_when_it_was_kept() {
-    for clean in [false, true] {
-        let mut desk = Desk::keeping_of(Superblock { clean, ..record(true) }, None);
-        desk.restoring();
-        desk.save();
-        desk.restore(&[]);
-        assert_eq!(desk.save().clean, clean, "a crash leaves the head of the image unknown");
-    }
-}
-
-#[test]
-fn a_restore_discards_the_items_that_wait_for_room() {
-    let mut desk = Desk::short();
     desk.restoring();
-    assert!(desk.save().marks_void);
-    desk.restore(&[0]);
-    assert_eq!(desk.save().head, Sequence(7));
-    assert_eq!(desk.pool(PoolOutcome::Done), PoolOp::End);
-    assert_eq!(desk.save().role, Role::Primary);
-    assert!(desk.engine.view().is_primary() && desk.ios.is_empty(), "{:?}", desk.ios);
+    assert_eq!(desk.refused.len(), 1, "there is nothing to go back to");
 }
 
-/// Else it would take up the new generation behind items that it let go, and call that image consistent.
 #[test]
 fn a_stream_that_goes_on_behind_items_let_go_for_want_of_room_is_not_taken_up() {
     for (missed, consistent) in [(0, true), (2, true), (2, false)] {
@@ -579,28 +545,6 @@ fn without_force_the_peer_is_asked_about_the_kept_image() {
 }
 
 #[test]
-fn a_restore_that_failed_is_met_as_unproven() {
-    let mut desk = Desk::keeping();
-    desk.restoring();
-    desk.save();
-    desk.pool(PoolOutcome::Failed(StoreFault::Io));
-    let source = Hello { metadata: 9, ..paris(true) };
-    let mut facts = helio_recovery::facts_of(&source, &desk.engine.view().hello());
-    (facts.same_memory, facts.line_from_received, facts.line_from_durable) = (true, true, true);
-    assert_eq!(helio_recovery::decide(&facts).label, "unproven");
-}
-
-#[test]
-fn a_damaged_keeping_is_not_restored() {
-    let mut desk = Desk::keeping();
-    desk.restoring();
-    desk.save();
-    desk.pool(PoolOutcome::Damaged);
-    assert_eq!(desk.refused, ["restore-failed"]);
-    assert!(!desk.engine.view().is_primary());
-}
-
-#[test]
 fn a_flush_of_a_member_that_fails_before_an_image_is_kept_makes_the_copy_suspect() {
     let mut desk = Desk::new(None);
     desk.meet();
@@ -613,55 +557,15 @@ fn a_flush_of_a_member_that_fails_before_an_image_is_kept_makes_the_copy_suspect
 }
 
 #[test]
-fn a_flush_that_fails_behind_a_restore_makes_all_of_the_copy_suspect() {
-    let mut desk = Desk::keeping();
-    desk.restoring();
-    desk.save();
-    desk.put_back(&[]);
-    assert_eq!(desk.store(StoreOutcome::Failed(StoreFault::Io)), StoreOp::Flush);
-    assert_eq!(desk.refused, ["restore-failed"]);
-    assert_eq!(desk.save().suspect, 1);
-    let last = Extent::new(SIZE.0 - 4096, 4096);
-    assert!(desk.engine.local.suspect().touches(VolumeIndex(0), last));
-}
-
-#[test]
-fn chunks_beyond_their_volume_make_what_is_kept_damaged() {
-    for (last, refused) in [(15, None), (16, Some("no-safe-copy"))] {
-        let mut desk = Desk::finding_in(record(false), last);
-        desk.command(Command::Restore { force: true });
-        assert_eq!(desk.refused.first().copied(), refused);
-        assert_eq!(desk.saves.is_empty(), refused.is_some());
-    }
-}
-
-#[test]
 fn items_that_wait_for_room_count_as_what_the_image_may_hold() {
-    let desk = Desk::short();
-    let Engine { standing, record, local, .. } = &desk.engine;
-    let places = standing.unsettled(record, local);
-    for waits in 1..8 {
-        let place = (VolumeIndex(0), Extent::new(waits * CHUNK_BYTES, 4096));
-        assert!(places.contains(&place), "chunk {waits} of {places:?}");
+    let mut parked = Desk::keeping();
+    (1..8).for_each(|n| parked.zero(20 + n, n));
+    for desk in [Desk::short(), parked] {
+        let Engine { standing, record, local, .. } = &desk.engine;
+        let places = standing.unsettled(record, local);
+        for waits in 1..8 {
+            let place = (VolumeIndex(0), Extent::new(waits * CHUNK_BYTES, 4096));
+            assert!(places.contains(&place), "chunk {waits} of {places:?}");
+        }
     }
-}
-
-#[test]
-fn a_pool_that_fails_stops_applying_and_is_restored_from_all_the_same() {
-    let mut desk = Desk::keeping();
-    desk.zero(21, 3);
-    desk.preserve();
-    desk.store_all();
-    desk.zero(22, 5);
-    let (io, _) = desk.ios.remove(0);
-    let payload = desk.payload(chunk(5));
-    desk.tell(Event::StoreDone { io, outcome: StoreOutcome::Read { payload, zero: false } });
-    desk.pool(PoolOutcome::Failed(StoreFault::Io));
-    assert!(desk.gone && !desk.changes(), "it follows no more");
-    desk.restoring();
-    assert!(desk.save().marks_void);
-    desk.restore(&[3]);
-    assert!(desk.save().consistent);
-    assert_eq!(desk.save().role, Role::Primary);
-    assert!(desk.pools.is_empty() && desk.engine.view().is_primary());
 }

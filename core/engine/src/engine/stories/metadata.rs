@@ -342,6 +342,30 @@ fn a_node_that_gave_its_own_writes_up_follows_the_process_it_followed_before() {
     assert!(!desk.engine.view().is_link_down(), "{:?}", row(&desk));
 }
 
+/// The primary forked while the two were connected. So the newest hello that the peer has of it names a generation before that,
+/// and a peer that gives its own writes up goes back to that one.
+#[test]
+fn a_peer_that_discarded_its_own_writes_is_not_taken_for_one_that_went_back() {
+    for discarded in [true, false] {
+        let mut desk = Desk::replicating(Mode::Sync);
+        let met = desk.lineage();
+        desk.command(Command::Pause);
+        desk.write(1);
+        desk.store_all();
+        desk.save_all();
+        desk.command(Command::Resync);
+        desk.store_all();
+        let head = desk.engine.view().status(desk.now).cursors.head.0;
+        desk.acked(head);
+        desk.save_all();
+        let forked = desk.lineage_now();
+        assert!(forked.fork_from(met.generation).is_some_and(|fork| fork < Sequence(head)));
+        desk.lose_link();
+        desk.meet(Hello { alone: discarded, clean: false, ..hello(met, true) });
+        assert_eq!(row(&desk) == Some("target-rolled-back"), !discarded, "{:?}", row(&desk));
+    }
+}
+
 #[test]
 fn a_node_more_forks_behind_than_a_lineage_remembers_is_refused_and_joins_as_new_once_discarded() {
     let mut far = generation(1);

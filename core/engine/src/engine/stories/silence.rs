@@ -199,8 +199,9 @@ fn a_disk_returns_only_after_its_last_late_operation_and_none_of_them_changes_an
     for (late, outcome) in late.into_iter().zip(outcomes) {
         desk.results.clear();
         desk.command(Command::Resync);
-        let code = desk.results.pop().and_then(Result::err).map(|refusal| refusal.code);
-        assert_eq!(code, Some("busy"), "{late:?} has not ended");
+        let refusal = desk.results.pop().and_then(Result::err).expect("{late:?} has not ended");
+        assert_eq!(refusal.code, "busy");
+        assert!(refusal.text.contains("is silent"), "{}", refusal.text);
         assert!(desk.engine.view().may_replace(V).is_err());
         end(&mut desk, late, outcome);
     }

@@ -7,6 +7,7 @@ use crate::lead::Primary;
 use crate::lead::lack::{Due, Lack, Reversal};
 use crate::lead::outgoing::Opening;
 use crate::local::Local;
+use crate::local::silence::given_up_hint;
 use crate::peer::permit::Permit;
 use crate::record::Record;
 use crate::refusal::{Denial, Refusal};
@@ -17,7 +18,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use helio_stack::StoreFault;
-use helio_units::{Extent, VolumeIndex};
+use helio_units::{Extent, MemberState, VolumeIndex};
 
 impl Primary {
     /// Regions are missing here, and the peer's copy is served.
@@ -162,6 +163,13 @@ impl Primary {
         let Some(lack) = &mut self.lack else { return Ok(None) };
         lack.go_on();
         let again: Vec<VolumeIndex> = lack.lost().filter(|v| local.suspect().is(*v)).collect();
+        let silent = |volume: &&VolumeIndex| local.member_state(**volume) == MemberState::GivenUp;
+        if let Some(volume) = again.iter().find(silent) {
+            let name = turn.config().name_of(*volume);
+            let text =
+                format!("the disk of volume {name} is silent: operations on it have not completed");
+            return Err(Refusal::later("busy", text, given_up_hint(turn.config())));
+        }
         if again.iter().any(|volume| local.works_on(Some(*volume))) || !lack.is_recorded() {
             return Err(Refusal::later(
                 "busy",
