@@ -54,6 +54,12 @@ pub struct HotExtent {
 }
 
 impl HotExtent {
+    /// One that nobody has entered yet.
+    const fn wanted(last: Option<Sequence>, used: u64) -> Self {
+        let stage = Stage::Wanted;
+        Self { stage, busy: 0, parked: 0, owners: 0, touched: 0, last, done_in: 0, used }
+    }
+
     /// The last item that touched it; none if that is not known.
     #[must_use]
     #[inline]
@@ -152,7 +158,7 @@ pub struct HotExtents<P> {
     grid: Grid,
     most: usize,
     slots: BTreeMap<u64, HotExtent>,
-    /// Extents that operations above the layers hold. A hold takes up no slot.
+    /// Extents that operations above the layers hold.
     held: BTreeMap<u64, Held>,
     /// How many of them are not merely wanted.
     taken: usize,
@@ -189,16 +195,8 @@ impl<P> HotExtents<P> {
     /// An extent that was hot when the process before ended. It stays hot until each of the layers `owners`, a bit for each,
     /// lets it cool.
     pub fn load(&mut self, number: u64, owners: u8) {
-        let slot = HotExtent {
-            stage: Stage::Hot,
-            busy: 0,
-            parked: 0,
-            owners,
-            touched: u64::MAX,
-            last: None,
-            done_in: 0,
-            used: 0,
-        };
+        let (stage, touched) = (Stage::Hot, u64::MAX);
+        let slot = HotExtent { stage, owners, touched, ..HotExtent::wanted(None, 0) };
         if self.slots.insert(number, slot).is_none() {
             self.taken += 1;
         }
@@ -254,17 +252,7 @@ impl<P> HotExtents<P> {
                 slot.last = slot.last.max(at);
                 covered &= slot.stage == Stage::Hot;
             } else {
-                let stage = Stage::Wanted;
-                let slot = HotExtent {
-                    stage,
-                    busy: 1,
-                    parked: 0,
-                    owners: 0,
-                    touched,
-                    last: at,
-                    done_in: 0,
-                    used: tick,
-                };
+                let slot = HotExtent { busy: 1, touched, ..HotExtent::wanted(at, tick) };
                 self.slots.insert(number, slot);
                 self.wanted.push(number);
                 covered = false;
@@ -274,13 +262,19 @@ impl<P> HotExtents<P> {
     }
 
     /// An operation above the layers holds the extent. The operations that the layers issue for it enter the extent for
-    /// themselves, and whatever enters it before [`Self::release`] counts as the item `at`'s. A hold wants no slot, and keeps
-    /// none: what no operation has entered the store does not hold.
+    /// themselves, and whatever enters it before [`Self::release`] counts as the item `at`'s. A hold keeps no slot: what no
+    /// operation has entered the store does not hold. While a quarter of the slots is free, as [`Self::evict`] leaves them, the
+    /// extent turns hot ahead of that operation.
     pub fn hold(&mut self, volume: VolumeIndex, extent: Extent, at: Option<Sequence>) {
+        self.tick += 1;
         for number in self.grid.touched(volume, extent) {
             let held = self.held.entry(number).or_default();
             held.operations += 1;
             held.last = held.last.max(at);
+            if self.taken + self.wanted.len() < self.goal() && !self.slots.contains_key(&number) {
+                self.slots.insert(number, HotExtent::wanted(at, self.tick));
+                self.wanted.push(number);
+            }
         }
     }
 
@@ -480,6 +474,11 @@ impl<P> HotExtents<P> {
                 .any(|(_, slot)| slot.may_cool() && slot.done_in >= flushes.ended)
     }
 
+    /// How many extents are left hot when others wait for slots.
+    fn goal(&self) -> usize {
+        self.most * 3 / 4
+    }
+
     /// Removes the extents that were unused longest and for which `may` holds, until a quarter of the slots is free, or all
     /// of them. `ways` has one entry for each volume. `may` gets the tick since which the extent's bits must be durable.
     pub fn evict(
@@ -488,7 +487,7 @@ impl<P> HotExtents<P> {
         ways: &[Cooling],
         mut may: impl FnMut(&HotExtent, u64, VolumeIndex, Extent) -> bool,
     ) {
-        let goal = if all { 0 } else { self.most * 3 / 4 };
+        let goal = if all { 0 } else { self.goal() };
         let mut left = (self.taken - self.removing.len()).saturating_sub(goal);
         let first =
             self.parked.front().map(|parked| self.grid.touched(parked.volume, parked.extent));
@@ -691,7 +690,24 @@ mod tests {
     }
 
     #[test]
-    fn a_hold_takes_up_no_slot_and_names_the_item_to_what_enters() {
+    fn a_hold_makes_an_extent_hot_ahead_once_and_keeps_no_slot() {
+        let mut cover = cover(4);
+        (0..4).for_each(|n| cover.hold(V, at(n), Some(Sequence(9))));
+        let change = cover.change().expect("there is room");
+        assert_eq!(change.add, [0, 1, 2], "a quarter stays free");
+        cover.kept(&change);
+        assert!(cover.enter(V, at(1), None));
+        let flush = cover.flush_begins(V);
+        cover.flush_ended(V, flush, true);
+        cover.evict(true, &[Cooling::Flushed], |slot, _, _, _| slot.last == Some(Sequence(9)));
+        let change = cover.change().expect("nobody is in two of them");
+        assert_eq!(change.remove, [0, 2]);
+        cover.kept(&change);
+        assert_eq!(cover.change(), None, "a hold wants nothing back");
+    }
+
+    #[test]
+    fn a_hold_names_the_item_to_what_enters() {
         let mut cover = cover(1);
         cover.hold(V, at(0), Some(Sequence(9)));
         assert_eq!(cover.change(), None, "nothing is to be kept for a hold");

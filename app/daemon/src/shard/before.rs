@@ -7,18 +7,23 @@
 //!   Append ──> records ─────┴──> Flush ──> Note ──> Done
 //!   Check, Load ──> records are read and checked
 //! ```
+//! A file that completes nothing for the member timeout is given up as if it had failed: what is under way is *late*, how it ends
+//! changes nothing, and until it has ended nothing else begins.
+//!
 //! The layer that preserves reads and writes the members, through the engine; here only payloads come and go.
 
 use crate::shard::clock::Clock;
 use crate::shard::group::read_buffer;
+use crate::shard::looks::{Timetable, Watched};
 use crate::shard::payloads::Payloads;
 use crate::shard::token::{Kind, token};
 use helio_driver::{Buffer, Driver, File, Op, Outcome, Piece, Pool, Shared};
 use helio_engine::{PoolOp, PoolOutcome, Row, StoreFault};
 use helio_format::before::{CHUNK_BYTES, PAGE_BYTES};
 use helio_ledger::{BEFORE_HEADER_BYTES, BeforeStore, BeforeWrite, Chunk};
-use helio_units::{Bytes, Extent, WallTime};
+use helio_units::{Bytes, Extent, Moment, WallTime};
 use std::ops::Range;
+use std::time::Duration;
 
 /// Records being read at once: 2 MiB.
 const READ_AT_ONCE: u64 = 32;
@@ -37,19 +42,40 @@ pub(crate) struct Before {
     work: Option<Work>,
     /// A write failed, or a flush: nothing is written any more. What is preserved may still be read.
     failed: bool,
+    watch: Watch,
+}
+
+/// What is under way on the file.
+#[derive(Debug)]
+struct Watch {
+    watched: Watched,
+    timetable: Timetable,
+    /// It was given up: what is under way is late.
+    late: bool,
 }
 
 /// What it is performed with.
 pub(crate) struct Means<'a> {
     pub(crate) group: usize,
+    pub(crate) now: Moment,
     pub(crate) payloads: &'a mut Payloads,
     pub(crate) buffers: &'a Pool,
     pub(crate) driver: &'a mut dyn Driver,
 }
 
-impl Means<'_> {
-    fn submit(&mut self, detail: u32, op: Op) {
-        self.driver.submit(token(Kind::Before, self.group, detail), op);
+impl Watch {
+    fn submit(&mut self, detail: u32, op: Op, means: &mut Means<'_>) {
+        self.watched.submitted();
+        self.timetable.submitted(means.now);
+        means.driver.submit(token(Kind::Before, means.group, detail), op);
+    }
+
+    /// An operation ended. Returns whether it was late.
+    fn ended(&mut self) -> bool {
+        let late = self.late;
+        self.watched.ended();
+        self.late &= self.watched.works();
+        late
     }
 }
 
@@ -83,13 +109,17 @@ struct Reading {
 }
 
 impl Before {
+    /// The file may complete nothing for the timeout.
     pub(crate) fn new(
         file: File,
         sizes: std::fs::File,
         store: BeforeStore,
         kept_at: Option<WallTime>,
+        timeout: Duration,
     ) -> Self {
-        Self { file, sizes, store, kept_at, work: None, failed: false }
+        let (watched, timetable) = (Watched::default(), Timetable::new(timeout));
+        let watch = Watch { watched, timetable, late: false };
+        Self { file, sizes, store, kept_at, work: None, failed: false, watch }
     }
 
     /// When the keeping began, if something is kept.
@@ -100,6 +130,9 @@ impl Before {
     /// Begins what is asked. Returns how it ended, where it did at once.
     pub(crate) fn begin(&mut self, op: PoolOp, means: &mut Means<'_>) -> Option<PoolOutcome> {
         let reads = matches!(op, PoolOp::Check | PoolOp::Load { .. });
+        if self.watch.late {
+            return Some(PoolOutcome::Failed(StoreFault::Silent));
+        }
         if self.failed && !reads {
             return Some(PoolOutcome::Failed(StoreFault::Io));
         }
@@ -116,7 +149,7 @@ impl Before {
             PoolOp::Append { rows } => {
                 for (number, row) in rows.iter().enumerate() {
                     let op = self.append(row, means);
-                    means.submit(number as u32, op);
+                    self.watch.submit(number as u32, op, means);
                 }
                 self.work = Some(Work::Append { left: rows.len() });
             }
@@ -131,6 +164,26 @@ impl Before {
             }
         }
         None
+    }
+
+    /// When to look at the file although nothing ended.
+    pub(crate) const fn deadline(&self) -> Moment {
+        self.watch.timetable.next()
+    }
+
+    /// Gives the file up if it completes nothing. Returns how what was asked ended, if that is so.
+    pub(crate) fn look(&mut self, now: Moment) -> Option<PoolOutcome> {
+        let Watch { watched, timetable, late } = &mut self.watch;
+        if !timetable.is_due(now, watched.works() && !*late) {
+            return None;
+        }
+        watched.look();
+        if *late || !watched.is_silent() {
+            return None;
+        }
+        tracing::error!(timeout = ?timetable.timeout(), "the before-image file completes no operation");
+        (*late, self.failed, self.work) = (true, true, None);
+        Some(PoolOutcome::Failed(StoreFault::Silent))
     }
 
     /// Makes sure that the file can hold so many chunks.
@@ -174,7 +227,7 @@ impl Before {
         bytes.copy_from_slice(&page.bytes);
         let pieces = vec![Piece::Shared(bytes.into_shared(), 0..page.bytes.len())];
         let op = Op::Write { file: self.file.clone(), extent, pieces, sync: false };
-        means.submit(0, op);
+        self.watch.submit(0, op, means);
     }
 
     /// The write that appends the records of a row.
@@ -211,6 +264,9 @@ impl Before {
         outcome: Outcome,
         means: &mut Means<'_>,
     ) -> Option<PoolOutcome> {
+        if self.watch.ended() {
+            return None;
+        }
         let Some(work) = self.work.take() else {
             panic!("a before-image operation that was not started")
         };
@@ -248,7 +304,7 @@ impl Before {
 
     fn flush(&mut self, ends: bool, means: &mut Means<'_>) {
         self.work = Some(Work::Flush { ends });
-        means.submit(0, Op::SyncData { file: self.file.clone() });
+        self.watch.submit(0, Op::SyncData { file: self.file.clone() }, means);
     }
 
     /// What was written is durable.
@@ -283,7 +339,8 @@ impl Before {
         {
             let extent = Extent::new(self.store.record_at(number), self.store.stride());
             let buffer = read_buffer(means.buffers, extent.length as usize);
-            means.submit(number as u32, Op::Read { file: self.file.clone(), extent, buffer });
+            let op = Op::Read { file: self.file.clone(), extent, buffer };
+            self.watch.submit(number as u32, op, means);
             reading.under_way += 1;
         }
         if reading.under_way > 0 {
@@ -337,6 +394,7 @@ fn record_bytes(data: &Shared, from: usize) -> (Shared, Range<usize>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shard::looks::Held;
     use crate::shard::token::unpack;
     use helio_driver::{Completion, DriverOptions, PollDriver};
     use helio_units::VolumeIndex;
@@ -361,7 +419,7 @@ mod tests {
             let (store, _) = opened.expect("a new store");
             let sizes = file.try_clone().expect("the file");
             let io = File::new(io.expect("the file")).expect("a file");
-            let before = Before::new(io, sizes, store, None);
+            let before = Before::new(io, sizes, store, None, Duration::from_secs(8));
             let driver = PollDriver::new(DriverOptions::default()).expect("a driver");
             Self { before, file, payloads: Payloads::default(), driver }
         }
@@ -370,7 +428,8 @@ mod tests {
         fn perform(&mut self, op: PoolOp) -> PoolOutcome {
             let Self { before, payloads, driver, .. } = self;
             let buffers = Pool::new(Bytes::mib(8));
-            let mut means = Means { group: 0, payloads, buffers: &buffers, driver };
+            let mut means =
+                Means { group: 0, now: Moment::ZERO, payloads, buffers: &buffers, driver };
             let mut completions = Vec::new();
             let mut ended = before.begin(op, &mut means);
             while ended.is_none() {
@@ -455,6 +514,38 @@ mod tests {
         assert_eq!(desk.perform(PoolOp::Reserve { chunks: 1 }), failed);
         assert_eq!(desk.perform(PoolOp::Check), PoolOutcome::Done);
         assert_eq!(desk.load(0, 32), []);
+    }
+
+    #[test]
+    fn a_file_that_completes_nothing_is_given_up_and_nothing_else_begins_until_all_of_it_has_ended()
+    {
+        let Desk { mut before, mut payloads, .. } = Desk::new(false);
+        let (buffers, mut driver) = (Pool::new(Bytes::mib(8)), Held::default());
+        let at = |seconds: u64| Moment(seconds * 1_000_000_000);
+        let mut begin = |before: &mut Before, driver: &mut Held, op| {
+            let (payloads, buffers) = (&mut payloads, &buffers);
+            before.begin(op, &mut Means { group: 0, now: at(0), payloads, buffers, driver })
+        };
+        let silent = Some(PoolOutcome::Failed(StoreFault::Silent));
+        assert_eq!(begin(&mut before, &mut driver, PoolOp::Begin { label: Box::default() }), None);
+        for second in 1..=8 {
+            assert_eq!((before.deadline(), before.look(at(second))), (at(second), None));
+        }
+        assert_eq!(before.look(at(9)), silent);
+        assert_eq!(before.look(at(20)), None, "that is told once");
+        assert_eq!(begin(&mut before, &mut driver, PoolOp::Check), silent);
+        let detail = driver.0.pop().expect("the header is being written");
+        let (payloads, buffers) = (&mut Payloads::default(), &buffers);
+        let mut means = Means { group: 0, now: at(30), payloads, buffers, driver: &mut driver };
+        assert_eq!(
+            before.done(detail, Outcome::Write { pieces: Vec::new(), result: Ok(()) }, &mut means),
+            None,
+            "it is late"
+        );
+        assert_eq!(before.deadline(), Moment::NEVER);
+        let failed = Some(PoolOutcome::Failed(StoreFault::Io));
+        assert_eq!(before.begin(PoolOp::End, &mut means), failed, "nothing is written again");
+        assert_eq!(before.begin(PoolOp::Check, &mut means), Some(PoolOutcome::Done));
     }
 
     #[test]

@@ -24,8 +24,8 @@ use crate::verified::Record;
 use helio_disk::StoreError;
 use helio_driver::{Buffer, Driver, Op, Outcome, Pool, Shared, Socket};
 use helio_engine::{
-    Answer, Command, CommandId, Done, Durable, Effect, Engine, Event, Fault, Keep, ReadAs, Refusal,
-    Request, Run, Stack, StoreFault, StoreOp, StoreOutcome,
+    Answer, Command, CommandId, Done, Durable, Effect, Engine, Event, Fault, Keep, PoolOutcome,
+    ReadAs, Refusal, Request, Run, Stack, StoreFault, StoreOp, StoreOutcome,
 };
 use helio_format::message::Message;
 use helio_format::trace::Volume;
@@ -349,10 +349,10 @@ impl Group {
             }
             Effect::DismissClients => wanted.push(Wanted::Dismiss),
             Effect::Pool(op) => {
-                let ended = self.with_pool((pool, driver), |before, means| before.begin(op, means));
-                if let Some(outcome) = ended {
-                    self.tell(clock.now(), Event::PoolDone(outcome));
-                }
+                let ended = self.with_pool(clock.now(), (pool, driver), |before, means| {
+                    before.begin(op, means)
+                });
+                self.pool_ended(ended, clock.now());
             }
             Effect::Release(payload) => self.payloads.release(payload),
             Effect::PauseReceiving(paused) => self.link.paused = paused,
@@ -556,7 +556,18 @@ impl Group {
         now: Moment,
         io_with: (&Pool, &mut dyn Driver),
     ) {
-        let ended = self.with_pool(io_with, |before, means| before.done(detail, outcome, means));
+        let ended =
+            self.with_pool(now, io_with, |before, means| before.done(detail, outcome, means));
+        self.pool_ended(ended, now);
+    }
+
+    /// Gives the before-image file up if it completes nothing.
+    pub(crate) fn look_at_before(&mut self, now: Moment) {
+        let ended = self.before.look(now);
+        self.pool_ended(ended, now);
+    }
+
+    fn pool_ended(&mut self, ended: Option<PoolOutcome>, now: Moment) {
         if let Some(outcome) = ended {
             self.tell(now, Event::PoolDone(outcome));
         }
@@ -565,11 +576,12 @@ impl Group {
     /// Has the before-image file do something, with what that takes.
     fn with_pool<T>(
         &mut self,
+        now: Moment,
         (buffers, driver): (&Pool, &mut dyn Driver),
         act: impl FnOnce(&mut Before, &mut Means<'_>) -> T,
     ) -> T {
         let Self { index, before, payloads, .. } = self;
-        act(before, &mut Means { group: *index, payloads, buffers, driver })
+        act(before, &mut Means { group: *index, now, payloads, buffers, driver })
     }
 
     /// The peer's name was resolved, or why not.
@@ -637,7 +649,8 @@ impl Group {
         let timeout = self.config.peer_timeout;
         let check = self.engine.view().awaits_check().map(|s| self.link.check_deadline(s, timeout));
         let link = self.link.deadline().min(check.unwrap_or(Moment::NEVER));
-        self.engine.view().deadline().min(link).min(self.metadata.deadline())
+        let files = self.metadata.deadline().min(self.before.deadline());
+        self.engine.view().deadline().min(link).min(files)
     }
 }
 

@@ -2,8 +2,9 @@
 //! Performs the ledger's effects on the metadata files of a group.
 //!
 //! If one of two files completes no operation for the member timeout while nothing is under way on the other one, it is given
-//! up as if it had failed. Time is counted in looks: a pause of this process is one look, however long it takes.
+//! up as if it had failed.
 
+use crate::shard::looks::{Timetable, Watched};
 use crate::shard::token::{Kind, token};
 use helio_api::MetadataStatus;
 use helio_driver::{Driver, File, Op, Outcome, Piece};
@@ -15,45 +16,26 @@ use std::time::Duration;
 /// Bit of a token's detail: the operation is part of a record.
 const RECORD: u32 = 2;
 
-/// So many looks fit into the member timeout.
-const LOOKS: u32 = 8;
-
 /// What is under way on each file.
 #[derive(Debug)]
 struct UnderWay {
-    operations: [u32; 2],
-    /// How many looks found operations under way since the last one ended.
-    looks: [u32; 2],
-    look_at: Moment,
-    timeout: Duration,
+    files: [Watched; 2],
+    timetable: Timetable,
 }
 
 impl UnderWay {
     fn submitted(&mut self, file: usize, now: Moment) {
-        self.operations[file] += 1;
-        if self.look_at == Moment::NEVER {
-            self.look_at = now + self.timeout / LOOKS;
-        }
-    }
-
-    fn ended(&mut self, file: usize) {
-        self.operations[file] -= 1;
-        self.looks[file] = 0;
+        self.files[file].submitted();
+        self.timetable.submitted(now);
     }
 
     /// Returns the file that completes nothing, if the other one has nothing to complete.
     fn look(&mut self, now: Moment) -> Option<usize> {
-        if now < self.look_at {
+        if !self.timetable.is_due(now, self.files.iter().any(Watched::works)) {
             return None;
         }
-        self.look_at = match self.operations {
-            [0, 0] => Moment::NEVER,
-            _ => now + self.timeout / LOOKS,
-        };
-        for (looks, operations) in self.looks.iter_mut().zip(self.operations) {
-            *looks = if operations > 0 { *looks + 1 } else { 0 };
-        }
-        (0..2).find(|file| self.looks[*file] > LOOKS && self.operations[1 - file] == 0)
+        self.files.iter_mut().for_each(Watched::look);
+        (0..2).find(|file| self.files[*file].is_silent() && !self.files[1 - file].works())
     }
 }
 
@@ -81,8 +63,7 @@ impl Metadata {
         (mirror, timeout): (Mirror, Duration),
         unused: Option<Fault>,
     ) -> Self {
-        let (operations, looks) = ([0, 0], [0, 0]);
-        let under_way = UnderWay { operations, looks, look_at: Moment::NEVER, timeout };
+        let under_way = UnderWay { files: Default::default(), timetable: Timetable::new(timeout) };
         let (counts, news) = (MetadataStatus::default(), unused.is_some());
         Self { files, mirror, counts, unused, errors: [None, None], news, under_way }
     }
@@ -158,7 +139,7 @@ impl Metadata {
 
     /// When to look at the files although nothing ended.
     pub(crate) fn deadline(&self) -> Moment {
-        if self.mirror.counts_both() { self.under_way.look_at } else { Moment::NEVER }
+        if self.mirror.counts_both() { self.under_way.timetable.next() } else { Moment::NEVER }
     }
 
     /// Gives up a file that completes nothing. Returns what is kept now.
@@ -167,7 +148,8 @@ impl Metadata {
             return Vec::new();
         }
         let Some(file) = self.under_way.look(at.1) else { return Vec::new() };
-        let error = format!("no operation has completed within {:?}", self.under_way.timeout);
+        let error =
+            format!("no operation has completed within {:?}", self.under_way.timetable.timeout());
         self.ended(at, (Task::Batch(file), Some(error)), driver)
     }
 
@@ -215,7 +197,7 @@ impl Metadata {
         driver: &mut dyn Driver,
     ) -> Vec<Kept> {
         let task = task(detail);
-        self.under_way.ended(task.file());
+        self.under_way.files[task.file()].ended();
         self.ended(at, (task, outcome.error().map(|error| error.to_string())), driver)
     }
 
@@ -255,7 +237,7 @@ fn task(detail: u32) -> Task {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use helio_driver::{Completion, Socket, Token, Waker};
+    use crate::shard::looks::Held;
     use helio_format::superblock::Superblock;
     use helio_ledger::Layout;
 
@@ -264,26 +246,6 @@ mod tests {
 
     fn at(seconds: u64) -> Moment {
         Moment(seconds * SECOND)
-    }
-
-    /// Completes what the test says, and nothing else.
-    #[derive(Default)]
-    struct Held(Vec<u32>);
-
-    impl Driver for Held {
-        fn submit(&mut self, token: Token, _: Op) {
-            self.0.push(crate::shard::token::unpack(token).2);
-        }
-
-        fn cancel(&mut self, _: &Socket) {}
-
-        fn wait(&mut self, _: Option<Duration>, _: &mut Vec<Completion>) -> std::io::Result<()> {
-            Ok(())
-        }
-
-        fn waker(&self) -> Waker {
-            unreachable!("nothing sleeps")
-        }
     }
 
     /// Two files that are new, with a timeout of 8 s, and a change that is being kept.

@@ -24,6 +24,7 @@ mod introduce;
 mod isolate;
 mod link;
 mod log;
+mod looks;
 mod metadata;
 mod payloads;
 mod plan;
@@ -282,7 +283,10 @@ impl<D: Driver> Shard<D> {
     fn turn_group(&mut self, index: usize, now: Moment) {
         let Self { groups, driver, stop, .. } = self;
         let group = &mut groups[index];
-        group.guarded(|group| group.look_at_metadata(now, driver));
+        group.guarded(|group| {
+            group.look_at_metadata(now, driver);
+            group.look_at_before(now);
+        });
         if group.stopped {
             return;
         }
