@@ -162,8 +162,8 @@ impl Layer for Owes {
         true
     }
 
-    fn begin(&mut self, Asked { io, volume, op }: Asked, port: &mut Port<'_>) {
-        port.issue(volume, op, Tag(io.number()));
+    fn begin(&mut self, Asked { io, leg, op }: Asked, port: &mut Port<'_>) {
+        port.issue(leg, op, Tag(io.number()));
     }
 
     fn ended(&mut self, tag: Tag, outcome: Outcome, port: &mut Port<'_>) {

@@ -202,14 +202,28 @@ impl<P> HotExtents<P> {
         }
     }
 
-    /// A layer has done in an extent what a crash left it to do there.
+    /// An extent under a layer's operation stays hot from now on, until the layer lets it cool: its members may differ there.
+    pub fn own(&mut self, volume: VolumeIndex, extent: Extent, layer: u8) {
+        for number in self.grid.touched(volume, extent) {
+            if let Some(slot) = self.slots.get_mut(&number) {
+                slot.owners |= 1 << layer;
+            }
+        }
+    }
+
+    /// A layer has done in an extent what a crash left it to do there. A flush that begins from now on is to cover what it found
+    /// equal there.
     ///
     /// # Panics
     /// Where it does not own the extent: it let it cool twice, or the extent turned cold without it.
     pub fn let_cool(&mut self, volume: VolumeIndex, extent: Extent, layer: u8) {
+        let begun = self.flushes[usize::from(volume.0)].begun;
         for number in self.grid.touched(volume, extent) {
             match self.slots.get_mut(&number) {
-                Some(slot) if slot.owners & (1 << layer) != 0 => slot.owners &= !(1 << layer),
+                Some(slot) if slot.owners & (1 << layer) != 0 => {
+                    slot.owners &= !(1 << layer);
+                    slot.done_in = slot.done_in.max(begun);
+                }
                 found => panic!("layer {layer} does not own extent {number}: {found:?}"),
             }
         }
@@ -743,7 +757,24 @@ mod tests {
             cover.let_cool(V, at(0), layer);
         }
         cover.evict(true, &[Cooling::Flushed], |_, _, _, _| true);
+        assert_eq!(cover.change(), None, "what was found equal is not durable yet");
+        let flush = cover.flush_begins(V);
+        cover.flush_ended(V, flush, true);
+        cover.evict(true, &[Cooling::Flushed], |_, _, _, _| true);
         assert_eq!(cover.change().map(|change| change.remove), Some(vec![0]));
+    }
+
+    #[test]
+    fn what_a_layer_owns_under_its_operation_stays_hot_behind_it() {
+        let mut cover = cover(2);
+        turn_hot(&mut cover, 0);
+        cover.own(V, at(0), 3);
+        let flush = cover.flush_begins(V);
+        cover.flush_ended(V, flush, true);
+        cover.evict(true, &[Cooling::Flushed], |_, _, _, _| true);
+        assert_eq!(cover.change(), None);
+        cover.let_cool(V, at(0), 3);
+        assert!(cover.wants_flush(V));
     }
 
     #[test]

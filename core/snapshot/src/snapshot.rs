@@ -14,7 +14,7 @@ use helio_format::before::CHUNK_BYTES;
 use helio_ledger::BeforeKept;
 use helio_plant::{Plant, planted};
 use helio_stack::{
-    CopyOp, CopyOutcome, CopyStatus, Io, Layer, MemberFault, Operation, Outcome, PoolHealth,
+    CopyOp, CopyOutcome, CopyStatus, Io, Layer, Leg, MemberFault, Operation, Outcome, PoolHealth,
     PoolOp, PoolOutcome, Port, Row, Shortage, StoreFault, StoreOp, Tag,
 };
 use helio_units::{Bytes, VolumeIndex};
@@ -104,15 +104,15 @@ impl Snapshot {
         )
     }
 
-    fn pass(&mut self, Operation { io, volume, op }: Operation, port: &mut Port<'_>) {
+    fn pass(&mut self, Operation { io, leg, op }: Operation, port: &mut Port<'_>) {
         let changes = op.changes().is_some();
         self.changing += u32::from(changes);
         let kind = if changes { CHANGES } else { PASSES };
-        port.issue(volume, op, Tag(io.number() * KINDS + kind));
+        port.issue(leg, op, Tag(io.number() * KINDS + kind));
     }
 
     fn issue_own(volume: VolumeIndex, op: StoreOp, number: usize, port: &mut Port<'_>) {
-        port.issue(volume, op, Tag(number as u64 * KINDS + OWN));
+        port.issue(Leg::whole(volume), op, Tag(number as u64 * KINDS + OWN));
     }
 
     /// Before-images can be preserved no more: parked changes that need none go, and the others are refused.
@@ -400,7 +400,7 @@ impl Snapshot {
 impl Layer for Snapshot {
     fn begin(&mut self, operation: Operation, port: &mut Port<'_>) {
         let Some(extent) = operation.op.changes() else { return self.pass(operation, port) };
-        let chunks = self.chunks.touched(operation.volume, extent);
+        let chunks = self.chunks.touched(operation.leg.volume, extent);
         self.ahead.reach(chunks.end);
         let waits = self.is_cutting() || chunks.clone().any(|chunk| self.is_unpreserved(chunk));
         if !waits || planted(Plant::OverwriteUnpreserved) {

@@ -101,12 +101,13 @@ impl Desk {
     fn drain(&mut self) {
         while let Some(out) = self.stack.next(self.now) {
             match out {
-                Out::Member { name, volume, op } => self.members.push_back((name, volume, op)),
+                Out::Member { name, leg, op } => self.members.push_back((name, leg.volume, op)),
                 Out::Ended { name, outcome } => self.ended.push((name, outcome)),
                 Out::Pool(op) => self.pools.push_back(op),
                 Out::Copied(outcome) => self.copied.push(outcome),
                 Out::LetCool { .. } => panic!("no layer here owns a hot extent"),
                 Out::Release(payload) => self.released.push(payload),
+                other => panic!("it has no members of its own: {other:?}"),
             }
         }
     }

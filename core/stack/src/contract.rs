@@ -5,7 +5,25 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 use helio_format::before::{CHUNK_BYTES, KeptImage};
-use helio_units::{Bytes, Extent, Payload, VolumeIndex};
+use helio_units::{Bytes, Extent, MemberIndex, Payload, VolumeIndex};
+
+/// Where an operation goes: to a member of a volume. Where a layer keeps several members of a volume alike, the volume as a whole is
+/// named above it by its member zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Leg {
+    /// The volume.
+    pub volume: VolumeIndex,
+    /// Its member.
+    pub member: MemberIndex,
+}
+
+impl Leg {
+    /// A volume as a whole, or the only member that it has.
+    #[must_use]
+    pub const fn whole(volume: VolumeIndex) -> Self {
+        Self { volume, member: MemberIndex(0) }
+    }
+}
 
 /// One operation on this node's store of a volume: all that a store can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -88,12 +88,12 @@ impl Faults {
         now < self.odds.until && self.roll() % 1000 < u64::from(odds)
     }
 
-    fn pass(&mut self, Operation { io, volume, op }: Operation, port: &mut Port<'_>) {
+    fn pass(&mut self, Operation { io, leg, op }: Operation, port: &mut Port<'_>) {
         let now = port.now();
         if op.is_flush() && self.happens(self.odds.flush, now) {
             // What it writes reaches the disk, and may be lost all the same.
             return match op.changes() {
-                Some(_) => port.issue(volume, op, Tag(io.number() * FATES + DOUBT)),
+                Some(_) => port.issue(leg, op, Tag(io.number() * FATES + DOUBT)),
                 None => port.end(io, Outcome::Unsure(StoreFault::Io)),
             };
         }
@@ -115,7 +115,7 @@ impl Faults {
             }
             op => (op, KEEP),
         };
-        port.issue(volume, op, Tag(io.number() * FATES + fate));
+        port.issue(leg, op, Tag(io.number() * FATES + fate));
     }
 }
 

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a layer is, and what it is given.
 
-use crate::contract::{CopyOp, CopyOutcome, CopyStatus, Outcome, PoolOp, PoolOutcome, StoreOp};
+use crate::contract::{
+    CopyOp, CopyOutcome, CopyStatus, Leg, Outcome, PoolOp, PoolOutcome, StoreOp,
+};
+use crate::set::{SetOp, SetRecord, SetRefusal, SetStatus, Voice};
 use crate::slots::Slots;
 use crate::stack::Work;
 use alloc::boxed::Box;
@@ -36,8 +39,8 @@ pub struct Tag(pub u64);
 pub struct Operation {
     /// Its name.
     pub io: Io,
-    /// On which volume.
-    pub volume: VolumeIndex,
+    /// Where: above the layer that keeps several members alike, a volume as a whole.
+    pub leg: Leg,
     /// What.
     pub op: StoreOp,
 }
@@ -64,6 +67,33 @@ pub trait Layer: Debug + Send {
 
     /// The pool may take that many bytes from now on; none where nothing bounds it.
     fn bound(&mut self, _most: Option<Bytes>) {}
+
+    /// What it asked to be recorded is durable, or cannot be made so: then nothing will be any more.
+    fn recorded(&mut self, ok: bool, _port: &mut Port<'_>) {
+        panic!("a layer that records nothing was told of it: {ok}")
+    }
+
+    /// Bytes that it asked about were compared.
+    fn compared(&mut self, tag: Tag, _equal: bool, _port: &mut Port<'_>) {
+        panic!("a layer that compares nothing was told of {tag:?}")
+    }
+
+    /// A member does not complete its operations in time, or has ended all that are late.
+    fn heard(&mut self, _leg: Leg, _voice: Voice, _port: &mut Port<'_>) {}
+
+    /// An administrator asks something of a volume's members.
+    ///
+    /// # Errors
+    /// It is refused, and nothing changed.
+    fn ask_set(&mut self, op: SetOp, _port: &mut Port<'_>) -> Result<(), SetRefusal> {
+        let _ = op;
+        Err(SetRefusal::Unsupported)
+    }
+
+    /// How the members of a volume are, where it keeps several alike.
+    fn members(&self, _volume: VolumeIndex) -> Option<SetStatus> {
+        None
+    }
 
     /// What it asked of the pool ended.
     fn pool_ended(&mut self, outcome: PoolOutcome, _port: &mut Port<'_>) {
@@ -131,15 +161,35 @@ impl<'a> Port<'a> {
     }
 
     /// An operation of its own begins.
-    pub fn issue(&mut self, volume: VolumeIndex, op: StoreOp, tag: Tag) {
+    pub fn issue(&mut self, leg: Leg, op: StoreOp, tag: Tag) {
         let io = Io(self.below.put(tag));
-        let operation = Operation { io, volume, op };
+        let operation = Operation { io, leg, op };
         self.work.push_back(Work::Begin { level: self.level + 1, operation });
     }
 
     /// What a crash left to do in an extent that it owns is done.
     pub fn let_cool(&mut self, volume: VolumeIndex, extent: Extent) {
         self.work.push_back(Work::LetCool { level: self.level, volume, extent });
+    }
+
+    /// An extent that is hot stays hot from now on, until the layer lets it cool: its members may differ there.
+    pub fn own(&mut self, volume: VolumeIndex, extent: Extent) {
+        self.work.push_back(Work::Own { level: self.level, volume, extent });
+    }
+
+    /// Makes something durable; then [`Layer::recorded`] says so. One at a time.
+    pub fn record(&mut self, record: SetRecord) {
+        self.work.push_back(Work::Record { level: self.level, record });
+    }
+
+    /// Asks whether two payloads of one length hold the same bytes; [`Layer::compared`] says it.
+    pub fn compare(&mut self, pair: [PayloadId; 2], tag: Tag) {
+        self.work.push_back(Work::Compare { level: self.level, pair, tag });
+    }
+
+    /// A member is used no more: what is under way on it fails as silent, and is late from then on.
+    pub fn give_up(&mut self, leg: Leg) {
+        self.work.push_back(Work::GiveUp(leg));
     }
 
     /// Asks something of the pool; once that has ended, [`Layer::pool_ended`] says so.

@@ -24,14 +24,16 @@ mod contract;
 mod faults;
 mod layer;
 mod pass;
+mod set;
 mod slots;
 mod stack;
 
 pub use contract::{
-    CopyOp, CopyOutcome, CopyStatus, MemberFault, Outcome, PoolHealth, PoolOp, PoolOutcome, Row,
-    Shortage, StoreFault, StoreOp,
+    CopyOp, CopyOutcome, CopyStatus, Leg, MemberFault, Outcome, PoolHealth, PoolOp, PoolOutcome,
+    Row, Shortage, StoreFault, StoreOp,
 };
 pub use faults::{Faults, Odds};
 pub use layer::{Io, Layer, Operation, Port, Tag};
 pub use pass::Pass;
+pub use set::{Duty, MemberStatus, SetOp, SetRecord, SetRefusal, SetStatus, Voice};
 pub use stack::{Out, Stack};

@@ -12,7 +12,7 @@ pub struct Pass(());
 
 impl Layer for Pass {
     fn begin(&mut self, operation: Operation, port: &mut Port<'_>) {
-        port.issue(operation.volume, operation.op, Tag(operation.io.number()));
+        port.issue(operation.leg, operation.op, Tag(operation.io.number()));
     }
 
     fn ended(&mut self, tag: Tag, outcome: Outcome, port: &mut Port<'_>) {

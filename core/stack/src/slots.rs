@@ -10,6 +10,12 @@ pub(crate) struct Slots<T> {
     free: Vec<u32>,
 }
 
+impl<T> Default for Slots<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<T> Slots<T> {
     pub(crate) const fn new() -> Self {
         Self { taken: Vec::new(), free: Vec::new() }
@@ -37,6 +43,7 @@ impl<T> Slots<T> {
         what
     }
 
+    /// Nothing is under way.
     pub(crate) fn is_empty(&self) -> bool {
         self.free.len() == self.taken.len()
     }

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Layers, one above the other, and what travels between them.
 
-use crate::contract::{CopyOp, CopyOutcome, CopyStatus, Outcome, PoolOp, PoolOutcome, StoreOp};
+use crate::contract::{
+    CopyOp, CopyOutcome, CopyStatus, Leg, Outcome, PoolOp, PoolOutcome, StoreOp,
+};
 use crate::layer::{Io, Layer, Operation, Port, Tag};
+use crate::set::{SetOp, SetRecord, SetRefusal, SetStatus, Voice};
 use crate::slots::Slots;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -27,11 +30,26 @@ pub(crate) enum Work {
         level: usize,
         op: PoolOp,
     },
+    Own {
+        level: usize,
+        volume: VolumeIndex,
+        extent: Extent,
+    },
     LetCool {
         level: usize,
         volume: VolumeIndex,
         extent: Extent,
     },
+    Record {
+        level: usize,
+        record: SetRecord,
+    },
+    Compare {
+        level: usize,
+        pair: [PayloadId; 2],
+        tag: Tag,
+    },
+    GiveUp(Leg),
     Copied(CopyOutcome),
     Release(PayloadId),
 }
@@ -43,8 +61,8 @@ pub enum Out {
     Member {
         /// Its name.
         name: u64,
-        /// On which volume.
-        volume: VolumeIndex,
+        /// Which member.
+        leg: Leg,
         /// What.
         op: StoreOp,
     },
@@ -54,6 +72,26 @@ pub enum Out {
         name: u64,
         /// How.
         outcome: Outcome,
+    },
+    /// Something is to be recorded durably; [`Stack::recorded`] tells when it is.
+    Record(SetRecord),
+    /// Whether two payloads hold the same bytes is asked; [`Stack::compared`] tells it.
+    Compare {
+        /// The question's name.
+        name: u64,
+        /// The payloads.
+        pair: [PayloadId; 2],
+    },
+    /// A member is used no more.
+    GiveUp(Leg),
+    /// An extent is to stay hot until that layer lets it cool.
+    Own {
+        /// Its place in the stack.
+        layer: u8,
+        /// On which volume.
+        volume: VolumeIndex,
+        /// Where.
+        extent: Extent,
     },
     /// A layer has done in an extent what a crash left it to do there.
     LetCool {
@@ -86,6 +124,10 @@ pub struct Stack {
     work: VecDeque<Work>,
     /// Whose operation the pool carries out.
     pool: Option<usize>,
+    /// Whose record is being made durable.
+    recording: Option<usize>,
+    /// Who asked for comparisons that are under way, and what it calls each.
+    comparing: Slots<(usize, Tag)>,
 }
 
 impl Stack {
@@ -115,7 +157,8 @@ impl Stack {
 
     fn all_rest(&self) -> bool {
         let rests = |level: &Level| level.layer.rests() && level.below.is_empty();
-        self.work.is_empty() && self.pool.is_none() && self.levels.iter().all(rests)
+        let asks = self.pool.is_some() || self.recording.is_some() || !self.comparing.is_empty();
+        self.work.is_empty() && !asks && self.levels.iter().all(rests)
     }
 
     /// When [`Self::tick`] has something to do.
@@ -139,7 +182,7 @@ impl Stack {
 
     /// An operation begins, under a name of the caller's.
     pub fn begin(&mut self, name: u64, volume: VolumeIndex, op: StoreOp) {
-        let operation = Operation { io: Io::new(name), volume, op };
+        let operation = Operation { io: Io::new(name), leg: Leg::whole(volume), op };
         self.work.push_back(Work::Begin { level: 0, operation });
     }
 
@@ -186,6 +229,53 @@ impl Stack {
         self.at(level, now, |layer, port| layer.pool_ended(outcome, port));
     }
 
+    /// What was to be recorded is durable, or cannot be made so.
+    ///
+    /// # Panics
+    /// Where nothing was.
+    pub fn recorded(&mut self, ok: bool, now: Moment) {
+        let Some(level) = self.recording.take() else {
+            panic!("a record ended that no layer asked for")
+        };
+        self.at(level, now, |layer, port| layer.recorded(ok, port));
+    }
+
+    /// Payloads were compared.
+    ///
+    /// # Panics
+    /// Where that was not asked, or was told before.
+    pub fn compared(&mut self, name: u64, equal: bool, now: Moment) {
+        let (level, tag) = self.comparing.take(name);
+        self.at(level, now, |layer, port| layer.compared(tag, equal, port));
+    }
+
+    /// A member does not complete its operations in time, or has ended all that are late.
+    pub fn heard(&mut self, leg: Leg, voice: Voice, now: Moment) {
+        for level in 0..self.levels.len() {
+            self.at(level, now, |layer, port| layer.heard(leg, voice, port));
+        }
+    }
+
+    /// An administrator asks something of a volume's members.
+    ///
+    /// # Errors
+    /// It is refused, and nothing changed.
+    pub fn ask_set(&mut self, op: SetOp, now: Moment) -> Result<(), SetRefusal> {
+        for level in 0..self.levels.len() {
+            match self.at(level, now, |layer, port| layer.ask_set(op, port)) {
+                Err(SetRefusal::Unsupported) => {}
+                answer => return answer,
+            }
+        }
+        Err(SetRefusal::Unsupported)
+    }
+
+    /// How the members of a volume are, where a layer keeps several alike.
+    #[must_use]
+    pub fn members(&self, volume: VolumeIndex) -> Option<SetStatus> {
+        self.levels.iter().find_map(|level| level.layer.members(volume))
+    }
+
     /// Time has passed.
     pub fn tick(&mut self, now: Moment) {
         for level in 0..self.levels.len() {
@@ -210,8 +300,8 @@ impl Stack {
         while let Some(work) = self.work.pop_front() {
             match work {
                 Work::Begin { level, operation } if level == self.levels.len() => {
-                    let Operation { io, volume, op } = operation;
-                    return Some(Out::Member { name: io.number(), volume, op });
+                    let Operation { io, leg, op } = operation;
+                    return Some(Out::Member { name: io.number(), leg, op });
                 }
                 Work::Begin { level, operation } => {
                     self.at(level, now, |layer, port| layer.begin(operation, port));
@@ -228,6 +318,19 @@ impl Stack {
                     self.pool = Some(level);
                     return Some(Out::Pool(op));
                 }
+                Work::Own { level, volume, extent } => {
+                    return Some(Out::Own { layer: level as u8, volume, extent });
+                }
+                Work::Record { level, record } => {
+                    assert!(self.recording.is_none(), "two records of layers at once");
+                    self.recording = Some(level);
+                    return Some(Out::Record(record));
+                }
+                Work::Compare { level, pair, tag } => {
+                    let name = self.comparing.put((level, tag));
+                    return Some(Out::Compare { name, pair });
+                }
+                Work::GiveUp(leg) => return Some(Out::GiveUp(leg)),
                 Work::LetCool { level, volume, extent } => {
                     return Some(Out::LetCool { layer: level as u8, volume, extent });
                 }

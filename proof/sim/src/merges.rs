@@ -3,7 +3,7 @@
 //! the other, and lets it cool then. An extent that cools before is found by the engine's own assertion.
 
 use core::time::Duration;
-use helio_stack::{Io, Layer, Operation, Outcome, Port, StoreOp, Tag};
+use helio_stack::{Io, Layer, Leg, Operation, Outcome, Port, StoreOp, Tag};
 use helio_twin::BLOCK;
 use helio_units::{Extent, Moment, VolumeIndex};
 use std::collections::VecDeque;
@@ -33,8 +33,8 @@ impl Layer for Merges {
         !hot.is_empty()
     }
 
-    fn begin(&mut self, Operation { io, volume, op }: Operation, port: &mut Port<'_>) {
-        port.issue(volume, op, Tag(io.number() + 1));
+    fn begin(&mut self, Operation { io, leg, op }: Operation, port: &mut Port<'_>) {
+        port.issue(leg, op, Tag(io.number() + 1));
     }
 
     fn ended(&mut self, tag: Tag, outcome: Outcome, port: &mut Port<'_>) {
@@ -62,7 +62,7 @@ impl Layer for Merges {
         if let Some((volume, extent)) = self.left.front() {
             self.reads = true;
             let extent = Extent::new(extent.offset, BLOCK.0);
-            port.issue(*volume, StoreOp::Read { extent }, OWN);
+            port.issue(Leg::whole(*volume), StoreOp::Read { extent }, OWN);
         }
     }
 

@@ -17,7 +17,8 @@ mod vocabulary;
 
 pub use parse::{ParseError, parse_bytes, parse_duration, parse_rate};
 pub use place::{
-    Extent, Generation, IoId, Payload, PayloadId, Position, RequestId, Sequence, VolumeIndex,
+    Extent, Generation, IoId, MemberIndex, Payload, PayloadId, Position, RequestId, Sequence,
+    VolumeIndex,
 };
 pub use shell::shell_word;
 pub use size::{Bandwidth, Bytes, Items, Rate, SECTOR};

@@ -7,6 +7,10 @@ use core::fmt;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VolumeIndex(pub u16);
 
+/// Which member of a volume on this node, counted from zero.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MemberIndex(pub u8);
+
 /// A run of bytes on one volume: `offset` to `offset + length`, never empty on a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Extent {

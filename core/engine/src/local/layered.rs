@@ -190,18 +190,22 @@ impl Local {
     fn run_layers(&mut self, turn: &mut Turn) {
         while let Some(out) = self.layered.stack.next(turn.now()) {
             match out {
-                Out::Member { name, volume, op } => {
+                Out::Member { name, leg, op } => {
                     self.ask_member(
-                        volume,
+                        leg.volume,
                         op,
                         Purpose::Layer { name, flushes: op.is_flush() },
                         turn,
                     );
                 }
                 Out::Ended { name, outcome } => self.passed(IoId(name), outcome, turn),
+                Out::Own { layer, volume, extent } => self.hot.own(volume, extent, layer),
                 Out::LetCool { layer, volume, extent } => self.hot.let_cool(volume, extent, layer),
                 Out::Pool(op) => turn.push(Effect::Pool(op)),
                 Out::Copied(outcome) => self.layered.copied = Some(outcome),
+                Out::Record(_) | Out::Compare { .. } | Out::GiveUp(_) => {
+                    panic!("no layer of this engine keeps several members: {out:?}")
+                }
                 Out::Release(id) => turn.release(id),
             }
         }

@@ -289,13 +289,17 @@ impl Desk {
     fn drain(&mut self) -> Result<(), String> {
         while let Some(out) = self.stack.next(self.now) {
             match out {
-                Out::Member { name, volume, op } => {
-                    self.members.begin(name, volume, op, &self.payloads);
+                Out::Member { name, leg, op } => {
+                    self.members.begin(name, leg.volume, op, &self.payloads);
                 }
                 Out::Ended { name, outcome } => self.ended(name, outcome)?,
                 Out::Pool(op) => self.ask_pool(op)?,
                 Out::Copied(outcome) => self.copied(outcome)?,
-                Out::LetCool { .. } => panic!("no layer here was told of a hot extent"),
+                Out::LetCool { .. }
+                | Out::Own { .. }
+                | Out::Record(_)
+                | Out::Compare { .. }
+                | Out::GiveUp(_) => panic!("no layer here keeps several members: {out:?}"),
                 Out::Release(id) => self.payloads.release(id),
             }
         }

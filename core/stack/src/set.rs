@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What concerns the members of a volume that a layer keeps alike: what is recorded of them, asked of them, and told of them.
+
+use crate::contract::Leg;
+use alloc::vec::Vec;
+use helio_format::copying::PageBits;
+use helio_format::members::VolumeMembers;
+use helio_units::{Bytes, VolumeIndex};
+
+/// What a layer makes durable in the ledger.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SetRecord {
+    /// What every member of every volume is worth, volume by volume.
+    Members(Vec<VolumeMembers>),
+    /// A page of the bitmap of what a member lacks.
+    Page {
+        /// Whose.
+        leg: Leg,
+        /// Which page of it.
+        page: u32,
+        /// Its bits.
+        bits: PageBits,
+    },
+}
+
+/// What is heard of a member's disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Voice {
+    /// An operation on it has been under way for as long as the member timeout.
+    Silent,
+    /// Every operation on it that was given up has ended: it may be used again.
+    Ended,
+}
+
+/// What an administrator, or the host, asks of the members of a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SetOp {
+    /// A member is to be used: it gets what it lacks, and is full then.
+    Add {
+        /// Which.
+        leg: Leg,
+        /// What it lacks must be known; otherwise everything is compared.
+        by_bitmap: bool,
+    },
+    /// A member is to be used no more. What it lacks from then on is recorded.
+    Remove {
+        /// Which.
+        leg: Leg,
+        /// Also if it does not end its operations.
+        force: bool,
+    },
+    /// The full members are to be compared, and made equal where they differ.
+    Merge(VolumeIndex),
+}
+
+/// Why that is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SetRefusal {
+    /// No layer keeps several members of that volume.
+    Unsupported,
+    /// The volume has no such member.
+    NoMember,
+    /// It is used already.
+    Used,
+    /// It is not used.
+    Unused,
+    /// Nothing else holds all of the volume.
+    Last,
+    /// Operations on it that were given up have not ended.
+    Late,
+    /// What it lacks is not known.
+    NoBitmap,
+    /// The ledger cannot be written.
+    NoRecord,
+}
+
+/// What a member of a set does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Duty {
+    /// It holds all of the volume, and is read.
+    Full,
+    /// It gets what it lacks.
+    Copying {
+        /// So much is left.
+        left: Bytes,
+    },
+    /// It is not used.
+    Removed {
+        /// What it lacks, where that is known.
+        lacks: Option<Bytes>,
+    },
+}
+
+/// How a member is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemberStatus {
+    /// What it does.
+    pub duty: Duty,
+    /// Operations under way on it.
+    pub depth: u32,
+    /// Reads of it that failed and were repaired.
+    pub repaired: u64,
+}
+
+/// How the members of a volume are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetStatus {
+    /// Its members, by their numbers.
+    pub members: Vec<Option<MemberStatus>>,
+    /// Bytes in which full members may differ, and that are compared before anyone reads them.
+    pub unmerged: Bytes,
+}
