@@ -6,7 +6,7 @@ use crate::happening::Happening;
 use crate::node::{Hook, Node, Side};
 use crate::queue::{Next, Queue};
 use crate::words;
-use helio_engine::{Effect, Event, Keep, Kept, ReadAs, StoreOp};
+use helio_engine::{Effect, Event, Keep, Kept, Leg, ReadAs, StoreOp};
 use helio_format::frame::HEADER_BYTES;
 use helio_format::message::{Message, Parting, Ping};
 use helio_ledger::{self as ledger, Change, MapOwner};
@@ -179,7 +179,7 @@ impl<C: Content> Host<C> {
             }
             match effect {
                 Effect::Reply { request, answer } => C::reply(self, side, request, answer),
-                Effect::Store { io, volume, op, read_as } => {
+                Effect::Store { io, leg: Leg { volume, .. }, op, read_as } => {
                     let asked = Io { io, volume, op, read_as };
                     let ends = C::store(self, side, &asked, at);
                     self.push_node(ends, side, NodeDue::Stored(asked));
@@ -204,6 +204,9 @@ impl<C: Content> Host<C> {
                 Effect::Pool(op) => {
                     let step = C::preserve(self.node_mut(side), op, at);
                     self.preserve_step(side, step);
+                }
+                Effect::Record(_) | Effect::Compare { .. } => {
+                    panic!("no layer of this host keeps several members")
                 }
                 Effect::Release(id) => self.node_mut(side).pool.release(id),
                 Effect::PauseReceiving(pause) => C::pause(self, side, pause, at),

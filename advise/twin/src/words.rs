@@ -33,6 +33,8 @@ pub(crate) fn of_event(event: &Event) -> Option<String> {
         Event::BeforeFound(kept) => {
             format!("<- an image is kept, head {}, {} chunks", kept.image.head, kept.chunks.len())
         }
+        Event::Recorded { ok } => format!("<- members recorded: {ok}"),
+        Event::Compared { equal, .. } => format!("<- compared, equal: {equal}"),
         Event::PoolDone(outcome) => format!("<- before-images: {outcome:?}"),
         Event::Connected => "<- connected".to_owned(),
         Event::Message(message) => format!("<- {}", of_message(message)),
@@ -68,9 +70,16 @@ pub(crate) fn of_effect(effect: &Effect) -> Option<String> {
             Answer::Read(_) => format!("-> answer {}: read", request.0),
             Answer::Denied(denial) => format!("-> answer {}: DENIED, {denial:?}", request.0),
         },
-        Effect::Store { io, volume, op, read_as } => {
-            format!("-> io {}: {} of volume {}", io.0, of_store_op(*op, read_as), volume.0)
+        Effect::Store { io, leg, op, read_as } => {
+            let member = match leg.member.0 {
+                0 => String::new(),
+                n => format!(", member {n}"),
+            };
+            let op = of_store_op(*op, read_as);
+            format!("-> io {}: {op} of volume {}{member}", io.0, leg.volume.0)
         }
+        Effect::Record(record) => format!("-> record {record:?}"),
+        Effect::Compare { pair, .. } => format!("-> compare {pair:?}"),
         Effect::Look { io, volume, extent, read_as, .. } => {
             let read = StoreOp::Read { extent: *extent };
             format!("-> look {}: {} of volume {}", io.0, of_store_op(read, read_as), volume.0)

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use helio_format::copying::{Digest, PageBits};
 use helio_format::message::Message;
 use helio_format::superblock::Superblock;
-use helio_stack::{PoolOp, StoreOp};
+use helio_stack::{Leg, PoolOp, SetRecord, StoreOp};
 use helio_units::{Bytes, Extent, IoId, Payload, PayloadId, RequestId, VolumeIndex};
 
 /// What the host reports of the bytes that were read. The store does not get this: the host derives it from a finished read.
@@ -118,12 +118,21 @@ pub enum Effect {
     Store {
         /// Its name.
         io: IoId,
-        /// Which volume.
-        volume: VolumeIndex,
+        /// Which member of which volume.
+        leg: Leg,
         /// What.
         op: StoreOp,
         /// What to report of the bytes, if it is a read.
         read_as: ReadAs,
+    },
+    /// Make durable what a layer records of members, and report that with [`crate::Event::Recorded`]. One at a time.
+    Record(SetRecord),
+    /// Compare two payloads of one length, and report that with [`crate::Event::Compared`].
+    Compare {
+        /// The question's name.
+        name: u64,
+        /// The payloads.
+        pair: [PayloadId; 2],
     },
     /// Look at bytes that were read, report that as the end of the operation, and release them where they are not what is
     /// reported.

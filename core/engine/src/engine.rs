@@ -159,6 +159,8 @@ impl Engine {
             }
             Event::BeforeFound(kept) => self.keeper.found(&kept, &turn.config().volumes),
             Event::PoolDone(outcome) => local.pool_ended(outcome, turn),
+            Event::Recorded { ok } => local.layer_recorded(ok, turn),
+            Event::Compared { name, equal } => local.layer_compared(name, equal, turn),
             Event::Connected => {
                 self.peer.session_mut().connected(self.turn.now());
                 self.greet();

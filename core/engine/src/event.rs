@@ -282,6 +282,18 @@ pub enum Event {
     },
     /// What lay in the pool of before-images when the daemon started, where it kept an image; told first of all.
     BeforeFound(Box<BeforeKept>),
+    /// What a layer recorded of members is durable, or cannot be made so.
+    Recorded {
+        /// It is.
+        ok: bool,
+    },
+    /// Payloads were compared.
+    Compared {
+        /// The question's name.
+        name: u64,
+        /// They hold the same bytes.
+        equal: bool,
+    },
     /// What was asked of the pool of before-images ended.
     PoolDone(PoolOutcome),
     /// A connection to the peer stands; nothing has been said yet.

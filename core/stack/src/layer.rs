@@ -90,6 +90,11 @@ pub trait Layer: Debug + Send {
         Err(SetRefusal::Unsupported)
     }
 
+    /// Where it keeps several members of a volume alike: which of them hold all of it, a bit for each.
+    fn full_members(&self, _volume: VolumeIndex) -> Option<u8> {
+        None
+    }
+
     /// How the members of a volume are, where it keeps several alike.
     fn members(&self, _volume: VolumeIndex) -> Option<SetStatus> {
         None

@@ -270,6 +270,12 @@ impl Stack {
         Err(SetRefusal::Unsupported)
     }
 
+    /// Where a layer keeps several members of a volume alike: which of them hold all of it, a bit for each.
+    #[must_use]
+    pub fn full_members(&self, volume: VolumeIndex) -> Option<u8> {
+        self.levels.iter().find_map(|level| level.layer.full_members(volume))
+    }
+
     /// How the members of a volume are, where a layer keeps several alike.
     #[must_use]
     pub fn members(&self, volume: VolumeIndex) -> Option<SetStatus> {

@@ -154,6 +154,8 @@ impl Pair {
             Effect::Release(_)
             | Effect::PauseReceiving(_)
             | Effect::Pool(_)
+            | Effect::Record(_)
+            | Effect::Compare { .. }
             | Effect::Look { .. }
             | Effect::AskHook
             | Effect::DismissClients

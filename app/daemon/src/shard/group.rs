@@ -24,8 +24,8 @@ use crate::verified::Record;
 use helio_disk::StoreError;
 use helio_driver::{Buffer, Driver, Op, Outcome, Pool, Shared, Socket};
 use helio_engine::{
-    Answer, Command, CommandId, Done, Durable, Effect, Engine, Event, Fault, Keep, PoolOutcome,
-    ReadAs, Refusal, Request, Run, Stack, StoreFault, StoreOp, StoreOutcome,
+    Answer, Command, CommandId, Done, Durable, Effect, Engine, Event, Fault, Keep, Leg,
+    PoolOutcome, ReadAs, Refusal, Request, Run, Stack, StoreFault, StoreOp, StoreOutcome,
 };
 use helio_format::message::Message;
 use helio_format::trace::Volume;
@@ -323,7 +323,7 @@ impl Group {
                 };
                 wanted.push(Wanted::Answer { request, answer, data });
             }
-            Effect::Store { io, volume, op, read_as } => {
+            Effect::Store { io, leg: Leg { volume, .. }, op, read_as } => {
                 self.store(io, Io { volume, op, read_as }, clock, (pool, driver));
             }
             Effect::Look { io, extent, payload, read_as, .. } => {
@@ -353,6 +353,9 @@ impl Group {
                     before.begin(op, means)
                 });
                 self.pool_ended(ended, clock.now());
+            }
+            Effect::Record(_) | Effect::Compare { .. } => {
+                unreachable!("no layer of a daemon keeps several members yet")
             }
             Effect::Release(payload) => self.payloads.release(payload),
             Effect::PauseReceiving(paused) => self.link.paused = paused,

@@ -66,7 +66,7 @@ impl Primary {
             if local.member_state(volume) == MemberState::Silent
                 && self.store_failed(volume, Failed::Silence, StoreFault::Silent, local, turn)
             {
-                local.give_up_member(volume, turn);
+                local.give_up_volume(volume, turn);
             }
         }
         self.queue.hold_late(turn.late_bytes());

@@ -7,17 +7,17 @@
 //!   flush C           ├────────────────┤ done ┤ failed
 //!   flush D                                        ├────┤ done     begun after the failure was handled
 //! ```
-//! A store reports an error once: of several flushes under way on a volume one fails, and the others are called done
+//! A store reports an error once: of several flushes under way on a member one fails, and the others are called done
 //! although the same blocks are lost to them. So the success of a flush is held until every flush that was under way on
-//! its volume has ended, too. If one of them fails, all that are held or under way fail with it. An operation with FUA
+//! its member has ended, too. If one of them fails, all that are held or under way fail with it. An operation with FUA
 //! is a write and a flush on most disks, and counts as a flush.
 
 use crate::event::StoreOutcome;
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use helio_plant::{Plant, planted};
-use helio_stack::StoreFault;
-use helio_units::{IoId, VolumeIndex};
+use helio_stack::{Leg, StoreFault};
+use helio_units::IoId;
 
 #[derive(Clone, Debug)]
 struct Running {
@@ -36,7 +36,7 @@ struct Held {
 }
 
 #[derive(Clone, Debug, Default)]
-struct Volume {
+struct Member {
     begun: u64,
     running: Vec<Running>,
     held: Vec<Held>,
@@ -45,52 +45,47 @@ struct Volume {
 /// See the drawing above.
 #[derive(Clone, Debug)]
 pub(crate) struct Flushes {
-    volumes: Vec<Volume>,
+    members: BTreeMap<Leg, Member>,
     /// Operations that have ended, in the order in which the engine is to take them.
     ended: VecDeque<(IoId, StoreOutcome)>,
 }
 
 impl Flushes {
-    pub(crate) fn new(volumes: usize) -> Self {
-        Self { volumes: (0..volumes).map(|_| Volume::default()).collect(), ended: VecDeque::new() }
+    pub(crate) const fn new() -> Self {
+        Self { members: BTreeMap::new(), ended: VecDeque::new() }
     }
 
     /// A flush, or an operation with FUA, is issued to the store; returns its number.
-    pub(crate) fn begin(&mut self, volume: VolumeIndex) -> u64 {
-        let volume = &mut self.volumes[usize::from(volume.0)];
-        volume.begun += 1;
-        volume.running.push(Running { number: volume.begun, failed: None });
-        volume.begun
+    pub(crate) fn begin(&mut self, leg: Leg) -> u64 {
+        let member = self.members.entry(leg).or_default();
+        member.begun += 1;
+        member.running.push(Running { number: member.begun, failed: None });
+        member.begun
     }
 
     /// The store reports its end.
-    pub(crate) fn end(
-        &mut self,
-        (at, number): (VolumeIndex, u64),
-        io: IoId,
-        outcome: StoreOutcome,
-    ) {
-        let volume = &mut self.volumes[usize::from(at.0)];
-        let Some(index) = volume.running.iter().position(|running| running.number == number) else {
-            panic!("flush {number} of volume {} ended twice", at.0)
+    pub(crate) fn end(&mut self, (at, number): (Leg, u64), io: IoId, outcome: StoreOutcome) {
+        let member = self.members.entry(at).or_default();
+        let Some(index) = member.running.iter().position(|running| running.number == number) else {
+            panic!("flush {number} of {at:?} ended twice")
         };
-        let Running { failed, .. } = volume.running.swap_remove(index);
+        let Running { failed, .. } = member.running.swap_remove(index);
         if planted(Plant::OverlappedFlush) {
             return self.ended.push_back((io, outcome));
         }
         if let StoreOutcome::Failed(fault) = outcome {
-            volume.running.iter_mut().for_each(|running| running.failed = Some(fault));
+            member.running.iter_mut().for_each(|running| running.failed = Some(fault));
             self.ended.push_back((io, outcome));
-            let held = volume.held.drain(..).map(|held| (held.io, StoreOutcome::Failed(fault)));
+            let held = member.held.drain(..).map(|held| (held.io, StoreOutcome::Failed(fault)));
             return self.ended.extend(held);
         }
         match failed {
             Some(fault) => self.ended.push_back((io, StoreOutcome::Failed(fault))),
-            None => volume.held.push(Held { io, outcome, upto: volume.begun }),
+            None => member.held.push(Held { io, outcome, upto: member.begun }),
         }
-        let first = volume.running.iter().map(|running| running.number).min();
+        let first = member.running.iter().map(|running| running.number).min();
         let ready = |held: &Held| first.is_none_or(|first| first > held.upto);
-        let ready = volume.held.extract_if(.., |held| ready(held));
+        let ready = member.held.extract_if(.., |held| ready(held));
         self.ended.extend(ready.map(|held| (held.io, held.outcome)));
     }
 
@@ -104,8 +99,10 @@ impl Flushes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use helio_units::VolumeIndex;
 
-    const V: VolumeIndex = VolumeIndex(0);
+    const V: Leg = Leg::whole(VolumeIndex(0));
+    const W: Leg = Leg::whole(VolumeIndex(1));
     const FAULT: StoreOutcome = StoreOutcome::Failed(StoreFault::Io);
 
     fn ended(flushes: &mut Flushes) -> Vec<(u64, bool)> {
@@ -115,7 +112,7 @@ mod tests {
 
     #[test]
     fn a_flush_alone_is_not_held() {
-        let mut flushes = Flushes::new(1);
+        let mut flushes = Flushes::new();
         let flush = flushes.begin(V);
         flushes.end((V, flush), IoId(1), StoreOutcome::Done);
         assert_eq!(ended(&mut flushes), [(1, true)]);
@@ -123,9 +120,9 @@ mod tests {
 
     #[test]
     fn a_success_is_held_until_those_under_way_ended_and_not_for_later_ones() {
-        let mut flushes = Flushes::new(2);
+        let mut flushes = Flushes::new();
         let (a, b) = (flushes.begin(V), flushes.begin(V));
-        let other = flushes.begin(VolumeIndex(1));
+        let other = flushes.begin(W);
         flushes.end((V, b), IoId(2), StoreOutcome::Done);
         assert_eq!(ended(&mut flushes), [], "the first one is under way");
         let c = flushes.begin(V);
@@ -133,13 +130,13 @@ mod tests {
         assert_eq!(ended(&mut flushes), [(2, true)], "the first one waits for the third");
         flushes.end((V, c), IoId(3), StoreOutcome::Done);
         assert_eq!(ended(&mut flushes), [(1, true), (3, true)]);
-        flushes.end((VolumeIndex(1), other), IoId(4), StoreOutcome::Done);
+        flushes.end((W, other), IoId(4), StoreOutcome::Done);
         assert_eq!(ended(&mut flushes), [(4, true)], "volumes do not wait for each other");
     }
 
     #[test]
     fn a_failure_fails_those_held_and_those_under_way_and_no_later_one() {
-        let mut flushes = Flushes::new(1);
+        let mut flushes = Flushes::new();
         let (a, b, c) = (flushes.begin(V), flushes.begin(V), flushes.begin(V));
         flushes.end((V, b), IoId(2), StoreOutcome::Done);
         flushes.end((V, a), IoId(1), FAULT);

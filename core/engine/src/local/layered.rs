@@ -21,9 +21,10 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
 use alloc::string::String;
 use helio_stack::{
-    CopyOp, CopyOutcome, Out, Outcome, PoolHealth, PoolOutcome, Stack, StoreFault, StoreOp,
+    CopyOp, CopyOutcome, Leg, Out, Outcome, PoolHealth, PoolOutcome, Stack, StoreFault, StoreOp,
+    Voice,
 };
-use helio_units::{Bytes, Extent, IoId, Moment, VolumeIndex};
+use helio_units::{Bytes, Extent, IoId, MemberIndex, Moment, VolumeIndex};
 
 /// The layers, and what passes them.
 #[derive(Clone, Debug)]
@@ -48,6 +49,18 @@ impl Layered {
     #[inline]
     pub(super) fn rests(&self) -> bool {
         self.waits.is_none() && self.stack.rests()
+    }
+
+    /// Whether a layer keeps several members of that volume.
+    pub(super) fn keeps_several(&self, volume: VolumeIndex) -> bool {
+        self.stack.full_members(volume).is_some()
+    }
+
+    /// The members of a volume that hold all of it.
+    pub(super) fn full_members(&self, volume: VolumeIndex) -> impl Iterator<Item = Leg> + use<> {
+        let full = self.stack.full_members(volume).unwrap_or(1);
+        let members = (0..u8::BITS as u8).filter(move |n| full & (1 << n) != 0);
+        members.map(move |n| Leg { volume, member: MemberIndex(n) })
     }
 
     /// The next operation that a layer ended.
@@ -79,8 +92,10 @@ impl Local {
         if let Some(extent) = changes {
             self.hot.hold(volume, extent, purpose.item());
         }
-        let what = What::Passes { changes, flushes: op.is_flush() };
-        let io = self.begin(UnderWay::new(purpose, volume, what));
+        let covers = (op == StoreOp::Flush && self.layered.keeps_several(volume))
+            .then(|| self.hot.flush_begins(volume));
+        let what = What::Passes { changes, flushes: op.is_flush(), covers };
+        let io = self.begin(UnderWay::new(purpose, Leg::whole(volume), what));
         if let StoreOp::Read { extent } = op
             && read_as != ReadAs::Bytes
         {
@@ -163,6 +178,24 @@ impl Local {
         self.layered.stack.preserves().unwrap_or_default().preserved
     }
 
+    /// What a layer recorded of members is durable, or cannot be made so.
+    pub(crate) fn layer_recorded(&mut self, ok: bool, turn: &mut Turn) {
+        self.layered.stack.recorded(ok, turn.now());
+        self.run_layers(turn);
+    }
+
+    /// Payloads were compared for a layer.
+    pub(crate) fn layer_compared(&mut self, name: u64, equal: bool, turn: &mut Turn) {
+        self.layered.stack.compared(name, equal, turn.now());
+        self.run_layers(turn);
+    }
+
+    /// A member does not respond, or has ended all that was late.
+    pub(super) fn member_heard(&mut self, leg: Leg, voice: Voice, turn: &mut Turn) {
+        self.layered.stack.heard(leg, voice, turn.now());
+        self.run_layers(turn);
+    }
+
     /// Before-images can be preserved no more until the process starts again.
     pub(crate) fn pool_failed(&self) -> bool {
         self.layered.stack.preserves().is_some_and(|copy| copy.pool != PoolHealth::Works)
@@ -191,21 +224,16 @@ impl Local {
         while let Some(out) = self.layered.stack.next(turn.now()) {
             match out {
                 Out::Member { name, leg, op } => {
-                    self.ask_member(
-                        leg.volume,
-                        op,
-                        Purpose::Layer { name, flushes: op.is_flush() },
-                        turn,
-                    );
+                    self.ask_member(leg, op, Purpose::Layer { name, flushes: op.is_flush() }, turn);
                 }
                 Out::Ended { name, outcome } => self.passed(IoId(name), outcome, turn),
                 Out::Own { layer, volume, extent } => self.hot.own(volume, extent, layer),
                 Out::LetCool { layer, volume, extent } => self.hot.let_cool(volume, extent, layer),
                 Out::Pool(op) => turn.push(Effect::Pool(op)),
                 Out::Copied(outcome) => self.layered.copied = Some(outcome),
-                Out::Record(_) | Out::Compare { .. } | Out::GiveUp(_) => {
-                    panic!("no layer of this engine keeps several members: {out:?}")
-                }
+                Out::Record(record) => turn.push(Effect::Record(record)),
+                Out::Compare { name, pair } => turn.push(Effect::Compare { name, pair }),
+                Out::GiveUp(leg) => self.give_up_member(leg, turn),
                 Out::Release(id) => turn.release(id),
             }
         }

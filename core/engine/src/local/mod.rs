@@ -79,7 +79,7 @@ impl Local {
         suspect.load(record, &extents, config);
         Self {
             hot: extents,
-            flushes: Flushes::new(config.volumes.len()),
+            flushes: Flushes::new(),
             ios: Vec::new(),
             free: Vec::new(),
             layered: Layered::new(layers),
@@ -87,7 +87,7 @@ impl Local {
             suspect,
             blocks,
             members,
-            silence: Silence::new(config.volumes.len()),
+            silence: Silence::new(),
             replacing: None,
         }
     }

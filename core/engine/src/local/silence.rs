@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Disks that do not complete their operations (rule 11). One state per volume, [`Voice`]:
+//! Disks that do not complete their operations (rule 11). One state per member, [`Voice`]:
 //!
 //! ```text
 //!   responds ──an operation is old──> waits ──it is as old as the member timeout──> silent ──the peer serves──> given up
@@ -20,13 +20,12 @@ use crate::event::StoreOutcome;
 use crate::local::Local;
 use crate::local::store::Stage;
 use crate::turn::Turn;
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
 use alloc::string::String;
-use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
-use helio_stack::StoreFault;
+use helio_stack::{Leg, StoreFault};
 use helio_units::{IoId, MemberState, Moment, VolumeIndex};
 
 /// How an operation ends that the disk did not.
@@ -86,7 +85,8 @@ impl Voice {
 /// The disks of the group's volumes.
 #[derive(Clone, Debug)]
 pub(super) struct Silence {
-    voices: Vec<Voice>,
+    /// Of members that do not just respond.
+    voices: BTreeMap<Leg, Voice>,
     /// When to look again: soon while anything is under way.
     look_at: Moment,
     /// Operations on a disk that was given up, which fail.
@@ -94,22 +94,27 @@ pub(super) struct Silence {
 }
 
 impl Silence {
-    pub(super) fn new(volumes: usize) -> Self {
-        Self {
-            voices: vec![Voice::Responds; volumes],
-            look_at: Moment::NEVER,
-            failed: VecDeque::new(),
-        }
+    pub(super) const fn new() -> Self {
+        Self { voices: BTreeMap::new(), look_at: Moment::NEVER, failed: VecDeque::new() }
     }
 
-    fn voice(&self, volume: VolumeIndex) -> Voice {
-        self.voices[usize::from(volume.0)]
+    fn voice(&self, leg: Leg) -> Voice {
+        self.voices.get(&leg).copied().unwrap_or(Voice::Responds)
+    }
+
+    /// Returns what it was before.
+    fn set(&mut self, leg: Leg, voice: Voice) -> Voice {
+        let before = match voice {
+            Voice::Responds => self.voices.remove(&leg),
+            other => self.voices.insert(leg, other),
+        };
+        before.unwrap_or(Voice::Responds)
     }
 
     /// An operation is about to be issued. Returns whether it may: to a disk that was given up nothing is, and it fails.
     #[inline]
-    pub(super) fn admits(&mut self, io: IoId, volume: VolumeIndex, turn: &Turn) -> bool {
-        if self.voice(volume) == Voice::GivenUp {
+    pub(super) fn admits(&mut self, io: IoId, leg: Leg, turn: &Turn) -> bool {
+        if self.voice(leg) == Voice::GivenUp {
             self.failed.push_back((io, SILENT));
             return false;
         }
@@ -127,30 +132,35 @@ impl Silence {
 
     /// A disk that does not respond, or has late operations, is looked at whenever anything happens.
     fn any_beyond_waiting(&self) -> bool {
-        self.voices.iter().any(|voice| matches!(voice, Voice::Silent { .. } | Voice::GivenUp))
+        self.voices.values().any(|voice| matches!(voice, Voice::Silent { .. } | Voice::GivenUp))
     }
 }
 
 impl Local {
-    /// How the disk of a volume responds.
+    /// How the disk of a volume responds; of several that hold all of it, the one that responds best.
     pub(crate) fn member_state(&self, volume: VolumeIndex) -> MemberState {
-        match self.silence.voice(volume) {
+        let state = |leg| match self.silence.voice(leg) {
             Voice::Responds => MemberState::Responds,
             Voice::Waits => MemberState::Waits,
             Voice::Silent { .. } => MemberState::Silent,
             Voice::GivenUp => MemberState::GivenUp,
-        }
+        };
+        let full = self.layered.full_members(volume).map(state);
+        full.min_by_key(|state| *state as u8).unwrap_or(MemberState::Responds)
     }
 
     /// Whether the store waits for a disk that may still complete its operations.
     pub(crate) fn waits(&self) -> bool {
-        self.silence.voices.iter().any(|voice| matches!(voice, Voice::Waits | Voice::Silent { .. }))
+        self.silence
+            .voices
+            .values()
+            .any(|voice| matches!(voice, Voice::Waits | Voice::Silent { .. }))
     }
 
     /// The first volume whose disk is silent and in use.
     pub(crate) fn first_silent(&self) -> Option<VolumeIndex> {
-        let silent = |voice: &Voice| matches!(voice, Voice::Silent { .. });
-        self.silence.voices.iter().position(silent).map(|at| VolumeIndex(at as u16))
+        let silent = |volume: &VolumeIndex| self.member_state(*volume) == MemberState::Silent;
+        self.silence.voices.keys().map(|leg| leg.volume).find(silent)
     }
 
     /// Looks how long operations have been under way.
@@ -165,11 +175,19 @@ impl Local {
             self.count_no_pause(now, limits);
         }
         let found = self.under_way();
-        for (volume, found) in (0u16..).map(VolumeIndex).zip(&found) {
-            let before = self.silence.voice(volume);
-            let voice = before.then(*found, now, limits);
-            self.silence.voices[usize::from(volume.0)] = voice;
-            tell(volume, before, voice, turn);
+        for (leg, found) in &found {
+            let voice = self.silence.voice(*leg).then(*found, now, limits);
+            let before = self.silence.set(*leg, voice);
+            tell(leg.volume, before, voice, turn);
+            match (before, voice) {
+                (Voice::GivenUp, Voice::GivenUp) | (Voice::Silent { .. }, Voice::Silent { .. }) => {
+                }
+                (_, Voice::Silent { .. }) => {
+                    self.member_heard(*leg, helio_stack::Voice::Silent, turn)
+                }
+                (Voice::GivenUp, _) => self.member_heard(*leg, helio_stack::Voice::Ended, turn),
+                _ => {}
+            }
         }
         self.silence.look_at = next_look(&found, now, limits);
     }
@@ -185,10 +203,12 @@ impl Local {
         }
     }
 
-    fn under_way(&self) -> Vec<UnderWay> {
-        let mut found = vec![UnderWay::default(); self.silence.voices.len()];
+    /// What is under way on every member on which something is, or that does not just respond.
+    fn under_way(&self) -> BTreeMap<Leg, UnderWay> {
+        let voices = self.silence.voices.keys();
+        let mut found: BTreeMap<_, _> = voices.map(|leg| (*leg, UnderWay::default())).collect();
         for io in self.ios.iter().flatten() {
-            let found = &mut found[usize::from(io.volume().0)];
+            let found = found.entry(io.leg()).or_default();
             match io.stage() {
                 Stage::Issued(at) => {
                     found.oldest = Some(found.oldest.map_or(at, |oldest| oldest.min(at)));
@@ -200,19 +220,28 @@ impl Local {
         found
     }
 
-    /// The disk of a volume is given up although operations are under way on it: they fail, and are late from then on.
-    pub(crate) fn give_up_member(&mut self, volume: VolumeIndex, turn: &mut Turn) {
-        self.silence.voices[usize::from(volume.0)] = Voice::GivenUp;
+    /// The silent disks of a volume are given up.
+    pub(crate) fn give_up_volume(&mut self, volume: VolumeIndex, turn: &mut Turn) {
+        let silent = |(leg, voice): (&Leg, &Voice)| {
+            (leg.volume == volume && matches!(voice, Voice::Silent { .. })).then_some(*leg)
+        };
+        let legs: Vec<Leg> = self.silence.voices.iter().filter_map(silent).collect();
+        legs.into_iter().for_each(|leg| self.give_up_member(leg, turn));
+    }
+
+    /// A disk is given up although operations are under way on it: they fail, and are late from then on.
+    pub(super) fn give_up_member(&mut self, leg: Leg, turn: &mut Turn) {
+        self.silence.set(leg, Voice::GivenUp);
         let all = self.ios.iter_mut().zip(0u64..);
         for (io, name) in all.filter_map(|(io, name)| Some((io.as_mut()?, IoId(name)))) {
-            if io.volume() != volume || !matches!(io.stage(), Stage::Issued(_)) {
+            if io.leg() != leg || !matches!(io.stage(), Stage::Issued(_)) {
                 continue;
             }
             if let Some(payload) = io.give_up() {
                 turn.hold(payload);
             }
             match io.flush() {
-                Some(number) => self.flushes.end((volume, number), name, SILENT),
+                Some(number) => self.flushes.end((leg, number), name, SILENT),
                 None => self.silence.failed.push_back((name, SILENT)),
             }
         }
@@ -234,9 +263,9 @@ pub(crate) fn given_up_hint(config: &Config) -> String {
 }
 
 /// When to look again, if anything is under way.
-fn next_look(found: &[UnderWay], now: Moment, limits: Limits) -> Moment {
+fn next_look(found: &BTreeMap<Leg, UnderWay>, now: Moment, limits: Limits) -> Moment {
     let Limits { waits, silent } = limits;
-    let due = found.iter().filter_map(|found| found.oldest).map(|oldest| {
+    let due = found.values().filter_map(|found| found.oldest).map(|oldest| {
         let next = [waits, silent].map(|limit| oldest + limit).into_iter().filter(|at| *at > now);
         next.min().unwrap_or(Moment::NEVER).min(now + waits)
     });

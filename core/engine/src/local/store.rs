@@ -11,14 +11,14 @@ use crate::turn::Turn;
 use core::time::Duration;
 use helio_bitmap::{Change, Parked};
 use helio_plant::{Plant, planted};
-use helio_stack::StoreOp;
+use helio_stack::{Leg, StoreOp};
 use helio_units::{Extent, IoId, Moment, Payload, VolumeIndex};
 
 /// An operation on the store that was asked for and has not ended.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct UnderWay {
     purpose: Purpose,
-    volume: VolumeIndex,
+    leg: Leg,
     what: What,
     stage: Stage,
     /// Its number among the flushes, once it was issued.
@@ -43,16 +43,16 @@ pub(super) enum Stage {
 }
 
 impl UnderWay {
-    pub(super) const fn new(purpose: Purpose, volume: VolumeIndex, what: What) -> Self {
-        Self { purpose, volume, what, stage: Stage::Waiting, flush: None, payload: None }
+    pub(super) const fn new(purpose: Purpose, leg: Leg, what: What) -> Self {
+        Self { purpose, leg, what, stage: Stage::Waiting, flush: None, payload: None }
     }
 
     const fn writing(self, payload: Option<Payload>) -> Self {
         Self { payload, ..self }
     }
 
-    pub(super) const fn volume(&self) -> VolumeIndex {
-        self.volume
+    pub(super) const fn leg(&self) -> Leg {
+        self.leg
     }
 
     pub(super) const fn stage(&self) -> Stage {
@@ -102,6 +102,8 @@ pub(super) enum What {
     Passes {
         changes: Option<Extent>,
         flushes: bool,
+        /// Its number among the flushes of its volume, where no flush of one member alone proves anything.
+        covers: Option<u64>,
     },
 }
 
@@ -122,20 +124,15 @@ impl Local {
     ) {
         let purpose = purpose.into();
         if self.layered.rests() || rewrites(purpose) {
-            self.ask_member(volume, op, purpose, turn);
+            self.ask_member(Leg::whole(volume), op, purpose, turn);
         } else {
             self.pass_layers((volume, op), ReadAs::Bytes, purpose, turn);
         }
     }
 
     /// Asks the member for an operation.
-    pub(super) fn ask_member(
-        &mut self,
-        volume: VolumeIndex,
-        op: StoreOp,
-        purpose: Purpose,
-        turn: &mut Turn,
-    ) {
+    pub(super) fn ask_member(&mut self, leg: Leg, op: StoreOp, purpose: Purpose, turn: &mut Turn) {
+        let volume = leg.volume;
         let what = match op {
             StoreOp::Write { extent, .. }
             | StoreOp::Zero { extent, .. }
@@ -144,10 +141,12 @@ impl Local {
             {
                 What::Changes(extent)
             }
-            StoreOp::Flush => What::Flushes(self.hot.flush_begins(volume)),
+            StoreOp::Flush if !self.layered.keeps_several(volume) => {
+                What::Flushes(self.hot.flush_begins(volume))
+            }
             _ => What::Looks,
         };
-        let io = self.begin(UnderWay::new(purpose, volume, what).writing(op.payload()));
+        let io = self.begin(UnderWay::new(purpose, leg, what).writing(op.payload()));
         if let What::Changes(extent) = what
             && !self.hot.enter(volume, extent, purpose.item())
             && !planted(Plant::CoverAfterIssue)
@@ -155,7 +154,7 @@ impl Local {
             self.hot.park(io, volume, op, extent);
             return;
         }
-        self.issue(io, volume, op, turn);
+        self.issue(io, op, turn);
     }
 
     /// Reads, and has the host report that of the bytes.
@@ -170,8 +169,8 @@ impl Local {
         if !self.layered.rests() && !rewrites(purpose) {
             return self.pass_layers((volume, StoreOp::Read { extent }), read_as, purpose, turn);
         }
-        let io = self.begin(UnderWay::new(purpose, volume, What::Looks));
-        self.hand(io, volume, StoreOp::Read { extent }, read_as, turn);
+        let io = self.begin(UnderWay::new(purpose, Leg::whole(volume), What::Looks));
+        self.hand(io, StoreOp::Read { extent }, read_as, turn);
     }
 
     /// Names an operation.
@@ -185,27 +184,22 @@ impl Local {
     }
 
     /// Issues an operation whose extents are hot.
-    pub(crate) fn issue(&mut self, io: IoId, volume: VolumeIndex, op: StoreOp, turn: &mut Turn) {
-        self.hand(io, volume, op, ReadAs::Bytes, turn);
+    pub(crate) fn issue(&mut self, io: IoId, op: StoreOp, turn: &mut Turn) {
+        self.hand(io, op, ReadAs::Bytes, turn);
     }
 
     /// Hands an operation to the disk, unless that was given up.
-    fn hand(
-        &mut self,
-        io: IoId,
-        volume: VolumeIndex,
-        op: StoreOp,
-        read_as: ReadAs,
-        turn: &mut Turn,
-    ) {
-        if !self.silence.admits(io, volume, turn) {
+    fn hand(&mut self, io: IoId, op: StoreOp, read_as: ReadAs, turn: &mut Turn) {
+        let Some(under_way) = &mut self.ios[io.0 as usize] else {
+            panic!("store operation {} is not named", io.0)
+        };
+        let leg = under_way.leg;
+        if !self.silence.admits(io, leg, turn) {
             return;
         }
-        if let Some(under_way) = &mut self.ios[io.0 as usize] {
-            under_way.stage = Stage::Issued(turn.now());
-            under_way.flush = op.is_flush().then(|| self.flushes.begin(volume));
-        }
-        turn.push(Effect::Store { io, volume, op, read_as });
+        under_way.stage = Stage::Issued(turn.now());
+        under_way.flush = op.is_flush().then(|| self.flushes.begin(leg));
+        turn.push(Effect::Store { io, leg, op, read_as });
     }
 
     /// The store reports the end of an operation. Returns it, unless it is a flush: those come from [`Self::next_ended`], in
@@ -223,7 +217,7 @@ impl Local {
             return Some((io, outcome));
         };
         under_way.stage = Stage::Ended;
-        self.flushes.end((under_way.volume, flush), io, outcome);
+        self.flushes.end((under_way.leg, flush), io, outcome);
         None
     }
 
@@ -245,8 +239,8 @@ impl Local {
 
     /// A change of the hot extents is durable: what waited for it is issued.
     pub(crate) fn hot_kept(&mut self, change: &Change, turn: &mut Turn) {
-        for Parked { io, volume, op, .. } in self.hot.kept(change) {
-            self.issue(io, volume, op, turn);
+        for Parked { io, op, .. } in self.hot.kept(change) {
+            self.issue(io, op, turn);
         }
     }
 
@@ -256,13 +250,13 @@ impl Local {
         let Some(under_way) = self.ios.get_mut(slot).and_then(Option::take) else {
             panic!("store operation {} ended twice or never began", io.0);
         };
-        let UnderWay { purpose, volume, what, flush, stage, .. } = under_way;
+        let UnderWay { purpose, leg: Leg { volume, .. }, what, flush, stage, .. } = under_way;
         if stage == Stage::GivenUp {
             self.ios[slot] = Some(under_way.late());
         } else {
             self.free.push(slot as u32);
         }
-        if !ok && flush.is_some() {
+        if !ok && flush.is_some() && !self.layered.keeps_several(volume) {
             self.hot.distrust_flushes(volume);
         }
         match what {
@@ -271,7 +265,10 @@ impl Local {
             What::Changes(extent) => self.hot.leave(volume, extent),
             What::Flushes(number) => self.hot.flush_ended(volume, number, ok),
             What::Looks => {}
-            What::Passes { changes, flushes } => {
+            What::Passes { changes, flushes, covers } => {
+                if let Some(number) = covers {
+                    self.hot.flush_ended(volume, number, ok);
+                }
                 // A layer may fail a flush that no member was asked for.
                 if flushes && !ok {
                     self.hot.distrust_flushes(volume);
@@ -299,7 +296,7 @@ impl Local {
 
     /// Whether anything is under way on the store of that volume, or of any. What is late counts: it may still change the disk.
     pub(crate) fn works_on(&self, volume: Option<VolumeIndex>) -> bool {
-        let on = |io: &UnderWay| volume.is_none_or(|volume| io.volume == volume);
+        let on = |io: &UnderWay| volume.is_none_or(|volume| io.leg.volume == volume);
         self.ios.iter().flatten().any(|io| on(io) && io.may_change_it())
     }
 

@@ -43,7 +43,7 @@ impl Standing {
         local.uncover(leads && record.keeping().invalid().is_recorded());
         if local.is_uncovered() {
             for parked in local.hot_mut().give_up() {
-                local.issue(parked.io, parked.volume, parked.op, turn);
+                local.issue(parked.io, parked.op, turn);
             }
         }
         !leads

@@ -244,8 +244,8 @@ impl Desk {
 
     fn take_down(&mut self, effect: Effect) -> Result<(), Violation> {
         match effect {
-            Effect::Store { io, volume, op, read_as } => {
-                self.judge(volume, op, &read_as)?;
+            Effect::Store { io, leg, op, read_as } => {
+                self.judge(leg.volume, op, &read_as)?;
                 self.ios.push((io, op, read_as));
             }
             Effect::Look { io, extent, payload, read_as, .. } => {
@@ -255,6 +255,9 @@ impl Desk {
             Effect::SaveSuperblock(_) => self.saves += 1,
             Effect::Keep(keep) => self.keeps.push_back(keep),
             Effect::Pool(op) => self.pool_ops.push_back(op),
+            Effect::Record(_) | Effect::Compare { .. } => {
+                panic!("no layer of this desk keeps several members")
+            }
             Effect::AskHook => self.hooks += 1,
             Effect::Send(message) => {
                 hold(self.connected, Promise::ChecksPeer, || {
