@@ -66,6 +66,8 @@ pub struct Before {
     /// Chunks the file system has room for.
     room: u64,
     fails: bool,
+    /// A write or a flush failed: nothing is written until the file is opened again.
+    failed: bool,
     latency: Duration,
     dice: Dice,
 }
@@ -90,6 +92,7 @@ impl Before {
             batch: Vec::new(),
             room: u64::MAX,
             fails: false,
+            failed: false,
             latency,
             dice,
         }
@@ -150,7 +153,7 @@ impl Before {
         let Ok((store, kept)) = self.opened() else {
             panic!("a crash made both headers unreadable")
         };
-        self.store = Some(store);
+        (self.store, self.failed) = (Some(store), false);
         self.index = self.kept().unwrap_or_default();
         self.batch.clear();
         kept
@@ -218,9 +221,13 @@ impl Before {
         let Some((job, stage)) = self.under_way.take() else {
             panic!("a step that was not started")
         };
-        if core::mem::take(&mut self.fails) {
-            // What the daemon does: a file that failed is used no more until it is opened again.
-            self.store = None;
+        // What the daemon does: a file that could not be written is read all the same.
+        let (fails, reads) =
+            (core::mem::take(&mut self.fails), matches!(job, Job::Check | Job::Load { .. }));
+        self.failed |= fails && !reads;
+        if fails || self.failed && !reads {
+            self.batch.clear();
+            return Step::Over(PoolOutcome::Failed(StoreFault::Io));
         }
         let Some(mut store) = self.store.take() else {
             return Step::Over(PoolOutcome::Failed(StoreFault::Io));

@@ -465,16 +465,17 @@ impl<P> HotExtents<P> {
         !self.wanted.is_empty() && self.taken >= self.most
     }
 
-    /// Somebody waits for an extent, none is free, and nothing is under way that would free one: no layer will let one cool.
+    /// Somebody waits for an extent, none is free, and nothing is under way that would free one. Where layers own every hot extent,
+    /// they will let one cool.
     #[inline]
     pub fn is_stuck(&self) -> bool {
-        let moving = |slot: &HotExtent| {
-            slot.owners != 0 || matches!(slot.stage, Stage::Adding(_) | Stage::Removing(_))
-        };
+        let moving = |slot: &HotExtent| matches!(slot.stage, Stage::Adding(_) | Stage::Removing(_));
+        let owed = |slot: &HotExtent| slot.stage == Stage::Hot && slot.owners == 0;
         !self.wanted.is_empty()
             && self.taken >= self.most
             && self.flushes.iter().all(|flushes| flushes.running == 0)
             && !self.slots.values().any(moving)
+            && self.slots.values().any(owed)
     }
 
     /// Volumes on which a flush would free extents, and none runs.
@@ -775,6 +776,15 @@ mod tests {
         assert_eq!(cover.change(), None);
         cover.let_cool(V, at(0), 3);
         assert!(cover.wants_flush(V));
+    }
+
+    #[test]
+    fn one_owned_extent_does_not_hide_that_nothing_else_frees_a_slot() {
+        let mut cover = cover(2);
+        cover.load(0, 0b1);
+        turn_hot(&mut cover, 1);
+        cover.enter(V, at(2), None);
+        assert!(cover.is_stuck(), "extent 1 is hot, and no layer will let it cool");
     }
 
     #[test]

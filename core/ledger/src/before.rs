@@ -73,8 +73,10 @@ enum Newest {
     Durable,
     /// It is written, and only tells how many records there are: nothing waits for it.
     Noted,
-    /// It is written, and begins or ends a keeping.
-    Pending,
+    /// It is written, and begins a keeping.
+    Begins,
+    /// It is written, and ends the keeping. Until it is durable, what is kept can be read.
+    Ends,
 }
 
 /// See the drawing above.
@@ -236,39 +238,41 @@ impl BeforeStore {
         BEFORE_HEADER_BYTES + number * self.stride()
     }
 
-    /// How many records there are.
+    /// How many records are durable.
     #[must_use]
     pub fn records(&self) -> u64 {
-        self.written
+        self.durable
     }
 
     /// Begins a keeping: write this, flush, say [`Self::flushed`]. Records of earlier ones are garbage from then on.
     pub fn begin(&mut self, image: KeptImage) -> BeforeWrite {
         self.keeping = self.sequence + 1;
         (self.written, self.durable, self.image) = (0, 0, image);
-        self.header(Newest::Pending, Some((self.keeping, image)))
+        self.header(Newest::Begins, Some((self.keeping, image)))
     }
 
     /// Ends the keeping: write this, flush, say [`Self::flushed`]; then the records' room may be given back.
     pub fn end(&mut self) -> BeforeWrite {
-        self.keeping = 0;
-        (self.written, self.durable) = (0, 0);
-        self.header(Newest::Pending, None)
+        self.header(Newest::Ends, None)
     }
 
     /// Tells how many records are durable, where the newest header does not: write this behind [`Self::flushed`], before
     /// anything else is written. No flush is needed: it tells damage from what was never finished, and no more.
     pub fn note(&mut self) -> Option<BeforeWrite> {
-        let began = self.keeping != 0 && self.newest != Newest::Pending;
-        let news = began && self.durable > self.told;
+        let news = self.is_keeping() && self.durable > self.told;
         news.then(|| self.header(Newest::Noted, Some((self.keeping, self.image))))
+    }
+
+    /// A keeping has begun, durably, and its end is not on its way.
+    fn is_keeping(&self) -> bool {
+        self.keeping != 0 && matches!(self.newest, Newest::Durable | Newest::Noted)
     }
 
     fn header(&mut self, newest: Newest, keeping: Option<(u64, KeptImage)>) -> BeforeWrite {
         self.newest = newest;
         self.sequence += 1;
-        self.told = self.durable;
-        let header = Header { sequence: self.sequence, keeping, durable: self.durable };
+        self.told = if keeping.is_some() { self.durable } else { 0 };
+        let header = Header { sequence: self.sequence, keeping, durable: self.told };
         let offset = (self.next_slot * PAGE_BYTES) as u64;
         BeforeWrite { offset, bytes: header.encode(self.owner, self.checksum) }
     }
@@ -279,8 +283,7 @@ impl BeforeStore {
     /// # Panics
     /// Where no keeping has begun, or the bytes are not as long as a chunk's: our own mistakes.
     pub fn record(&mut self, (volume, extent): Chunk, data: &[u8]) -> BeforeWrite {
-        let began = self.keeping != 0 && self.newest != Newest::Pending;
-        assert!(began, "a chunk is kept before its keeping began");
+        assert!(self.is_keeping(), "a chunk is kept before its keeping began");
         assert_eq!(data.len() as u64, self.chunk, "bytes of a chunk");
         let number = self.written;
         self.written += 1;
@@ -298,6 +301,9 @@ impl BeforeStore {
         // A note that lies in the same slot as a header behind it was written over by that one.
         if self.newest != Newest::Durable {
             self.next_slot = 1 - self.next_slot;
+        }
+        if self.newest == Newest::Ends {
+            (self.keeping, self.written) = (0, 0);
         }
         self.newest = Newest::Durable;
         self.durable = self.written;

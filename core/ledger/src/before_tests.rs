@@ -105,6 +105,18 @@ fn an_ended_keeping_is_gone_and_its_records_mean_nothing_to_the_next() {
 }
 
 #[test]
+fn until_its_end_is_durable_a_keeping_can_be_read_and_what_is_not_durable_is_not() {
+    let (mut desk, mut store) = kept();
+    desk.keep(&mut store, 4);
+    assert_eq!(store.records(), 4, "the fifth one is not flushed");
+    desk.header(&store.end());
+    assert_eq!(store.records(), 4);
+    assert_eq!(store.load(3, &mut desk.reader()), Ok(Some((chunk(3), bytes(3)))));
+    store.flushed();
+    assert_eq!(store.records(), 0);
+}
+
+#[test]
 fn a_torn_record_at_the_end_is_ignored_and_written_over() {
     let (whole, _) = kept();
     let last = BEFORE_HEADER_BYTES as usize + 3 * (PAGE_BYTES + CHUNK as usize);

@@ -362,6 +362,9 @@ impl Snapshot {
     }
 
     fn loaded(&mut self, next: u64, rows: Vec<Row>, port: &mut Port<'_>) {
+        if rows.is_empty() && next < self.preserved() {
+            return self.over(CopyOutcome::Damaged, port);
+        }
         if rows.is_empty() {
             return self.flush(None, port);
         }

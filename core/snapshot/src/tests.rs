@@ -440,6 +440,18 @@ fn a_restore_whose_flush_failed_reports_of_which_volume() {
 }
 
 #[test]
+fn a_restore_that_finds_less_than_was_preserved_is_none() {
+    let mut desk = Desk::finding(&[1, 3]);
+    desk.copy(CopyOp::Restore);
+    desk.pool(PoolOutcome::Done);
+    desk.load(&[1]);
+    desk.member(Outcome::Done);
+    desk.load(&[]);
+    assert_eq!(desk.copied(), Some(CopyOutcome::Damaged));
+    assert!(desk.members.is_empty() && desk.everything_is_released());
+}
+
+#[test]
 fn a_restore_of_what_is_damaged_writes_nothing() {
     let mut desk = Desk::finding(&[1]);
     desk.copy(CopyOp::Restore);

@@ -125,7 +125,7 @@ impl<J: Task> Workers<J> {
     pub(crate) fn submit(&mut self, token: Token, job: J) {
         let mut todo = lock(&self.desk.todo);
         let more = todo.put(token, job);
-        // A thread that is called must find something: a file that has its share waits for the thread that ends a job of it.
+        // None is called in vain for a file that has its share: the thread that ends a job of it takes the next one.
         let call = todo.idle > 0 && todo.has_turn();
         if call {
             (todo.idle, todo.called) = (todo.idle - 1, todo.called + 1);
@@ -229,8 +229,13 @@ impl<J: Task> Desk<J> {
             } else {
                 todo.idle += 1;
                 let sleeps = |todo: &mut Todo<J>| todo.called == 0 && !todo.closing;
-                let waited = self.bell.wait_timeout_while(todo, LINGER, sleeps);
-                todo = waited.unwrap_or_else(PoisonError::into_inner).0;
+                todo = if todo.threads > todo.count {
+                    let waited = self.bell.wait_timeout_while(todo, LINGER, sleeps);
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                } else {
+                    let waited = self.bell.wait_while(todo, sleeps);
+                    waited.unwrap_or_else(PoisonError::into_inner)
+                };
                 if todo.called == 0 && !todo.closing {
                     todo.idle -= 1;
                     if todo.threads > todo.count {

@@ -110,6 +110,14 @@ pub struct Hello {
     pub report: Report,
 }
 
+impl Hello {
+    /// Whether what the node holds lies on the line of somebody who led: not if an operator discarded what it wrote.
+    #[must_use]
+    pub const fn is_on_line(&self) -> bool {
+        self.wrote || !self.alone
+    }
+}
+
 /// The block sizes of one volume on one node: every request is a multiple of them, and begins at one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Blocks {

@@ -177,7 +177,7 @@ impl Before {
         if !timetable.is_due(now, watched.works() && !*late) {
             return None;
         }
-        watched.look();
+        watched.look(true);
         if *late || !watched.is_silent() {
             return None;
         }
@@ -402,6 +402,7 @@ mod tests {
 
     struct Desk {
         before: Before,
+        named: tempfile::NamedTempFile,
         file: std::fs::File,
         payloads: Payloads,
         driver: PollDriver,
@@ -421,7 +422,7 @@ mod tests {
             let io = File::new(io.expect("the file")).expect("a file");
             let before = Before::new(io, sizes, store, None, Duration::from_secs(8));
             let driver = PollDriver::new(DriverOptions::default()).expect("a driver");
-            Self { before, file, payloads: Payloads::default(), driver }
+            Self { before, named, file, payloads: Payloads::default(), driver }
         }
 
         /// Performs it, and returns how it ended.
@@ -514,6 +515,22 @@ mod tests {
         assert_eq!(desk.perform(PoolOp::Reserve { chunks: 1 }), failed);
         assert_eq!(desk.perform(PoolOp::Check), PoolOutcome::Done);
         assert_eq!(desk.load(0, 32), []);
+    }
+
+    #[test]
+    fn what_is_durable_is_restored_from_a_file_whose_last_append_failed() {
+        let mut desk = Desk::new(false);
+        assert_eq!(desk.perform(PoolOp::Begin { label: Box::default() }), PoolOutcome::Done);
+        let rows = vec![desk.row(0, Extent::new(0, 2 * CHUNK_BYTES))];
+        assert_eq!(desk.perform(PoolOp::Append { rows }), PoolOutcome::Done);
+        let read_only = std::fs::File::open(desk.named.path()).expect("the file");
+        desk.before.file = File::new(read_only).expect("a file");
+        let rows = vec![desk.row(0, Extent::new(2 * CHUNK_BYTES, CHUNK_BYTES))];
+        let failed = PoolOutcome::Failed(StoreFault::Io);
+        assert_eq!(desk.perform(PoolOp::Append { rows }), failed);
+        assert_eq!(desk.perform(PoolOp::End), failed);
+        assert_eq!(desk.perform(PoolOp::Check), PoolOutcome::Done);
+        assert_eq!(desk.load(0, 32).len(), 2);
     }
 
     #[test]

@@ -68,8 +68,9 @@ impl Watched {
         (self.operations, self.looks) = (self.operations - 1, 0);
     }
 
-    pub(crate) const fn look(&mut self) {
-        self.looks = if self.works() { self.looks + 1 } else { 0 };
+    /// `counts`: whether the time until the next look counts.
+    pub(crate) const fn look(&mut self, counts: bool) {
+        self.looks = if self.works() && counts { self.looks + 1 } else { 0 };
     }
 
     /// It has completed nothing for the whole timeout.

@@ -34,7 +34,11 @@ impl UnderWay {
         if !self.timetable.is_due(now, self.files.iter().any(Watched::works)) {
             return None;
         }
-        self.files.iter_mut().for_each(Watched::look);
+        // Time in which the other one works does not count: both may wait for one controller.
+        let works = [self.files[1].works(), self.files[0].works()];
+        for (file, other_works) in self.files.iter_mut().zip(works) {
+            file.look(!other_works);
+        }
         (0..2).find(|file| self.files[*file].is_silent() && !self.files[1 - file].works())
     }
 }
@@ -125,11 +129,12 @@ impl Metadata {
                 ),
             }),
             (_, unused) => Some(Fault {
-                what: unused
-                    .iter()
-                    .fold(format!("both metadata files failed: {what}"), |what, unused| {
-                        format!("{what}; {}", unused.what)
-                    }),
+                what: match unused {
+                    Some(_) => format!(
+                        "metadata file {what}; the other file has not been used since the start"
+                    ),
+                    None => format!("both metadata files failed: {what}"),
+                },
                 hint: format!(
                     "repair the file systems of both metadata files on {node}, then restart the daemon of {node}"
                 ),

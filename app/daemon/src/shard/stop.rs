@@ -4,6 +4,7 @@
 
 use super::Shard;
 use crate::shard::group::Group;
+use crate::shard::isolate::Health;
 use anyhow::{Result, bail};
 use helio_driver::Driver;
 use helio_engine::Command;
@@ -87,7 +88,8 @@ impl<D: Driver> Shard<D> {
     /// Groups that did not stop cleanly, and why.
     pub(super) fn ended(&self, now: Moment) -> Result<()> {
         let mut held_up = Vec::new();
-        for group in &self.groups {
+        // Nothing of a group that panicked is looked at again.
+        for group in self.groups.iter().filter(|group| group.health == Health::Sound) {
             let name = |volume: &&str| format!("{}/{volume}", group.name);
             if group.at_rest() {
                 let late = group.with_disks(MemberState::GivenUp, now);

@@ -65,6 +65,7 @@ impl View<'_> {
             || self.record.is_saving()
             || self.local.replacing().is_some()
             || self.local.works_on(None)
+            || !self.keeper.is_idle()
         {
             return Err(busy());
         }

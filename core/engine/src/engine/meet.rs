@@ -348,7 +348,7 @@ impl View<'_> {
         facts.invalid = ours.doubts || peer.doubts && !self.local.metadata_failed();
         facts.target_old |=
             self.leader_went_back() || !reversed && primary.peer_went_back(peer, &ours.lineage);
-        if peer.wrote || !peer.alone {
+        if peer.is_on_line() {
             primary.recall(peer, reversed, self.line_does_not_fit(), &mut facts);
             facts.equal &= self.resync.update().is_proven_needless();
         }
@@ -408,9 +408,8 @@ impl View<'_> {
         } else {
             theirs.fork_from(leader.generation())
         };
-        let on_line = peer.wrote || !peer.alone;
         leader.incarnation() == peer.incarnation
-            && on_line
+            && peer.is_on_line()
             && sent.is_some()
             && has < sent
             && (has.is_some() || !theirs.is_full())

@@ -66,12 +66,14 @@ impl Primary {
         // It recorded the generation of an item before it reported that item as durable, and is now in an earlier one, perhaps as
         // its former primary. Which process says so does not matter: an earlier one may come back, with its machine. A peer whose
         // own writes an operator discarded goes back to what its newest hello of this node names: it is on no line.
-        let on_line = peer.wrote || !peer.alone;
         let fork = ours.fork_from(peer.lineage.generation);
         let before = fork.is_some_and(|fork| fork < self.target.told_durable());
-        self.target.incarnation().is_some()
+        // It was heard in this tenure, or the record says what it has durable: everything.
+        let known_durable =
+            self.target.incarnation().is_some() || self.target.owed().queues_in_order();
+        known_durable
             && peer.trusted
-            && (holds_less || on_line && before)
+            && (holds_less || peer.is_on_line() && before)
             && !planted(Plant::TrustSnapshot)
     }
 

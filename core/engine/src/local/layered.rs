@@ -210,8 +210,15 @@ impl Local {
                 format!("volume {volume} could not be read to preserve its content: {fault}");
             return (what, format!("repair its disk, then restart the daemon of {node}"));
         }
-        let what = String::from("the before-image file failed");
-        (what, format!("repair its file system, then restart the daemon of {node}"))
+        let Some(PoolHealth::Failed(fault)) = copy.map(|copy| copy.pool) else {
+            return (String::from("the before-image file failed"), String::new());
+        };
+        let what = format!("the before-image file failed: {fault}");
+        let repair = match fault {
+            StoreFault::Silent => "check its disk",
+            _ => "repair its file system",
+        };
+        (what, format!("{repair}, then restart the daemon of {node}"))
     }
 
     /// The pool may take that many bytes from now on; none where nothing bounds it.

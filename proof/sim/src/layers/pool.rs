@@ -81,11 +81,12 @@ impl Pool {
         });
     }
 
-    /// What was asked ends. `fails`: it fails, and everything behind it until the process starts again.
+    /// What was asked ends. `fails`: it fails; nothing is written behind a write that failed until the process starts again.
     pub(super) fn end(&mut self, fails: bool, payloads: &mut Payloads) -> PoolOutcome {
         let Some(job) = self.job.take() else { panic!("nothing was asked of the pool") };
-        self.failed |= fails;
-        if self.failed {
+        let reads = matches!(job, Job::Check | Job::Load(..));
+        self.failed |= fails && !reads;
+        if fails || self.failed && !reads {
             return PoolOutcome::Failed(StoreFault::Io);
         }
         match job {

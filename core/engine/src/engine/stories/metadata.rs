@@ -179,6 +179,33 @@ fn a_target_behind_what_it_reported_as_durable_is_compared_whole() {
     assert!(desk.last_start().whole && !desk.last_start().consistent);
 }
 
+/// Both stopped in step, and the primary started again: its record alone says what its peer has. The peer's machine goes back with
+/// its memory, so nothing else tells of it.
+#[test]
+fn a_target_behind_what_the_record_of_a_primary_that_started_again_says_is_compared_whole() {
+    for (head, label) in [(7, "resume-equal"), (5, "target-rolled-back")] {
+        let mut record = Desk::replicating(Mode::Async).engine.record.superblock().clone();
+        (record.clean, record.equal, record.head) = (true, true, Sequence(7));
+        record.marks_void = false;
+        let lineage = record.lineage;
+        let peer = |head| {
+            let at = Sequence(head);
+            let metadata = 9;
+            Hello { head: at, received: at, durable: at, metadata, ..hello(lineage, true) }
+        };
+        let mut desk = Desk::new(config());
+        desk.engine = Engine::new(config(), super::durable(record), 2, 2, Moment::ZERO);
+        desk.meet(peer(7));
+        let (token, flushing, waits, short, metadata) = (1, false, false, false, 9);
+        desk.hear(Message::Pong { token, flushing, waits, short, metadata });
+        desk.save_all();
+        assert!(desk.engine.view().is_primary());
+        desk.lose_link();
+        desk.meet(peer(head));
+        assert_eq!(row(&desk), Some(label), "head {head}");
+    }
+}
+
 #[test]
 fn a_target_that_followed_and_is_back_in_the_generation_that_it_led_is_compared_whole() {
     let rows = [
