@@ -8,7 +8,7 @@ use core::time::Duration;
 use helio_engine::Engine;
 use helio_format::superblock::Superblock;
 use helio_twin::{Cluster, Restore, Side, Stamp};
-use helio_units::State;
+use helio_units::{State, VolumeIndex};
 
 /// Stamps of a disk that belongs to somebody else.
 const STRANGER: u64 = FOREIGN | 1 << 59;
@@ -258,6 +258,11 @@ fn is_sound(cluster: &Cluster, side: Side) -> bool {
     let failed =
         |engine: &Engine| engine.view().status(node.clock.read(cluster.now())).fault.is_some();
     if node.engine.as_ref().is_none_or(failed) {
+        return false;
+    }
+    // A disk that is silent may be given up for the other node's.
+    let silent = |at| node.disk.silent_until(VolumeIndex(at as u16)) > cluster.now();
+    if (0..node.config.volumes.len()).any(silent) {
         return false;
     }
     let took_part = |r: Superblock| r.consistent && r.lineage.generation.number > 0;
