@@ -350,6 +350,10 @@ impl fmt::Display for Content {
                     let there = members.iter().flatten().map(|state| match state {
                         MemberState::Good => "good",
                         MemberState::Suspect => "suspect",
+                        MemberState::Copying => "copying",
+                        MemberState::Removed => "removed",
+                        MemberState::Unproven => "unproven",
+                        MemberState::Failed => "failed",
                     });
                     there.collect::<Vec<_>>().join(" ")
                 };
