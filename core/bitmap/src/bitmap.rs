@@ -480,7 +480,8 @@ impl Bitmap {
     /// The same of all volumes.
     #[must_use]
     pub fn is_all_saved_since(&self, tick: u64) -> bool {
-        self.grid.whole().all(|(volume, extent)| self.is_saved_since(tick, volume, extent))
+        self.saving.is_empty()
+            && self.unsaved.iter().all(|page| self.saved_at[*page as usize] >= tick)
     }
 
     /// The pages that cover an extent.

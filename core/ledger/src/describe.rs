@@ -350,6 +350,10 @@ impl fmt::Display for Content {
                     let there = members.iter().flatten().map(|state| match state {
                         CopyHealth::Good => "good",
                         CopyHealth::Suspect => "suspect",
+                        CopyHealth::Copying => "copying",
+                        CopyHealth::Removed => "removed",
+                        CopyHealth::Unproven => "unproven",
+                        CopyHealth::Failed => "failed",
                     });
                     there.collect::<Vec<_>>().join(" ")
                 };

@@ -125,10 +125,24 @@ pub enum Plant {
     OwnedCools,
     /// A verify goes on behind what it had asked when the stream broke.
     VerifySkips,
+    /// An operation that a member of a set missed is acknowledged before the member's removal is durable.
+    RemovalUnrecorded,
+    /// A region of a copy counts as copied before it was written.
+    CopyClearsEarly,
+    /// Members that get what they lack are read.
+    ReadCopyTarget,
+    /// Where full members differ, the version of each is written to another.
+    MergeMixes,
+    /// What is written while a member is removed is not in its bitmap.
+    StaleBitmap,
+    /// A member returns although operations that were issued to it have not ended.
+    ReturnTooEarly,
+    /// A region is read although full members may differ in it.
+    ReadUnmerged,
 }
 
 impl Plant {
-    /// Every fault, with the name by which it is asked for.
+    /// Every fault that stories of two nodes find, with the name by which it is asked for.
     pub const ALL: &[(&str, Self)] = &[
         ("drop-after", Self::DropAfter),
         ("skip-gate", Self::SkipGate),
@@ -189,6 +203,17 @@ impl Plant {
         ("owned-cools", Self::OwnedCools),
         ("verify-skips", Self::VerifySkips),
         ("one-page-read", Self::OnePageRead),
+    ];
+
+    /// Every fault that stories of a layer alone find.
+    pub const LAYERS: &[(&str, Self)] = &[
+        ("removal-unrecorded", Self::RemovalUnrecorded),
+        ("copy-clears-early", Self::CopyClearsEarly),
+        ("read-copy-target", Self::ReadCopyTarget),
+        ("merge-mixes", Self::MergeMixes),
+        ("stale-bitmap", Self::StaleBitmap),
+        ("return-too-early", Self::ReturnTooEarly),
+        ("read-unmerged", Self::ReadUnmerged),
     ];
 }
 

@@ -81,7 +81,7 @@ pub trait Layer: Debug + Send {
     /// A member does not complete its operations in time, or has ended all that are late.
     fn heard(&mut self, _leg: Leg, _voice: Voice, _port: &mut Port<'_>) {}
 
-    /// An administrator asks something of a volume's members.
+    /// An administrator asks something of a volume's members. No change is under way beside the layers.
     ///
     /// # Errors
     /// It is refused, and nothing changed.

@@ -26,7 +26,8 @@ pub enum SetRecord {
 /// What is heard of a member's disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Voice {
-    /// An operation on it has been under way for as long as the member timeout.
+    /// An operation on it has been under way for as long as the member timeout; or the process begins, and one that an earlier
+    /// process gave up has not ended: that is told before any operation begins.
     Silent,
     /// Every operation on it that was given up has ended: it may be used again.
     Ended,

@@ -137,7 +137,15 @@ pub(crate) fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     let of_superblock = |sort, b: &Superblock| framed(sort, Kind::Superblock, &b.encode());
     let mut words = [0; page::BODY_WORDS];
     (words[0], words[1]) = (3, 17);
-    let states = [[Some(CopyHealth::Good), Some(CopyHealth::Suspect), None, None, None, None]; 2];
+    let states = [
+        CopyHealth::Good,
+        CopyHealth::Suspect,
+        CopyHealth::Copying,
+        CopyHealth::Removed,
+        CopyHealth::Unproven,
+        CopyHealth::Failed,
+    ];
+    let states = [states.map(Some), [None; 6]];
     let map = Entry { owner: MapOwner::Engine, id: 1, first: 7, pairs: 4, unit: 4 << 20 };
     let member = MapOwner::Member { volume: VolumeIndex(2), member: 5 };
     let other = Entry { owner: member, id: 2, first: 11, ..map };

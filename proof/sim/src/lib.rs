@@ -38,7 +38,7 @@ mod walk;
 
 pub use coverage::{Change, Coverage, Line};
 pub use kinds::Kind;
-pub use layers::{LayersWalk, walk_layers};
+pub use layers::{LayersWalk, SetsWalk, walk_layers, walk_sets};
 pub use promise::{Promise, Violation};
 pub use replay::Script;
 pub use run::{Counts, Story, Verdict, run};

@@ -6,7 +6,9 @@ mod options;
 mod planted;
 
 use core::fmt;
-use helio_sim::{Story, Telling, Violation, Walk, digest, run, shrink, walk, walk_layers};
+use helio_sim::{
+    Story, Telling, Violation, Walk, digest, run, shrink, walk, walk_layers, walk_sets,
+};
 use helio_units::Moment;
 use options::{HELP, Options};
 use std::io::Write;
@@ -75,21 +77,28 @@ fn perform(options: &Options) -> Result<bool, String> {
 
 /// Walks seeds of the store layers alone. Returns whether every promise held.
 fn walk_the_layers(first: u64, seeds: u64) -> bool {
-    let began = Instant::now();
     let found = |seed: u64, why: &str| {
         eprintln!("seed {seed}: {why}\n    cargo xtask sim --layers --seeds 1 --from {seed}");
     };
-    match walk_layers(first, seeds, SHOWN as u64, &found) {
-        Ok(walked) => {
-            let seconds = began.elapsed().as_secs_f64();
-            println!("layers: {walked:?} in {seconds:.1} s, 0 broken");
-            true
-        }
+    let began = Instant::now();
+    let copies = walk_layers(first, seeds, SHOWN as u64, &found);
+    let copies = copies.map(|walked| format!("{walked:?}"));
+    let held = tell_walk("copies", copies, began);
+    let began = Instant::now();
+    let sets = walk_sets(first, seeds, SHOWN as u64, &found).map(|walked| walked.to_string());
+    tell_walk("sets", sets, began) && held
+}
+
+fn tell_walk(what: &str, walked: Result<String, u64>, began: Instant) -> bool {
+    let seconds = began.elapsed().as_secs_f64();
+    match walked {
+        Ok(walked) => println!("layers, {what}: {walked} in {seconds:.1} s, 0 broken"),
         Err(broken) => {
-            println!("layers: {broken} broken");
-            false
+            println!("layers, {what}: {broken} broken");
+            return false;
         }
     }
+    true
 }
 
 fn tell_or_shrink(options: &Options) -> bool {

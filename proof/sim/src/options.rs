@@ -15,7 +15,8 @@ The simulator: two nodes, one client, one operator and bad luck, in virtual time
       --json             tells the whole of it as JSON
       --digest           prints one number for everything that happens in them, to show that a change changes nothing
   cargo xtask sim --layers [--seeds N] [--from SEED]
-                                             walks N seeds of the store layers alone, against one reference store
+                                             walks N seeds of the store layers alone, copies and then sets of members, against
+                                             one reference store
   cargo xtask sim --seed SEED                tells the story of one seed
       --shrink           where it breaks a promise: finds the smallest story that still does, and tells that
 

@@ -4,12 +4,20 @@
 #![cfg(feature = "plant")]
 
 use helio_plant::{Plant, plant};
-use helio_sim::{Telling, shrink, walk};
+use helio_sim::{Telling, shrink, walk, walk_sets};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const SEEDS: u64 = 2000;
 
+/// One fault is planted at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 #[test]
 fn every_planted_fault_is_found_and_its_story_shrinks() {
+    let _alone = alone();
     std::panic::set_hook(Box::new(|_| {}));
     for (name, fault) in Plant::ALL {
         plant(Some(*fault));
@@ -19,5 +27,16 @@ fn every_planted_fault_is_found_and_its_story_shrinks() {
         plant(None);
         assert_eq!(violation.promise, same.promise, "{name}");
         assert_ne!(smallest, Telling::of(*seed), "{name}");
+    }
+}
+
+#[test]
+fn every_fault_planted_in_a_layer_is_found() {
+    let _alone = alone();
+    for (name, fault) in Plant::LAYERS {
+        plant(Some(*fault));
+        let found = walk_sets(0, SEEDS, 1, &|_, _| {});
+        plant(None);
+        assert!(found.is_err(), "{name}");
     }
 }

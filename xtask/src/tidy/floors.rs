@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 /// The crates that are told and never look: `#![no_std]`.
-const PURE: [&str; 12] = [
+const PURE: [&str; 13] = [
     "words/units",
     "words/format",
     "core/plant",
@@ -16,6 +16,7 @@ const PURE: [&str; 12] = [
     "core/copy",
     "core/stack",
     "core/snapshot",
+    "core/shadow",
     "core/recovery",
     "core/ledger",
     "core/engine",
@@ -24,7 +25,7 @@ const PURE: [&str; 12] = [
 ];
 
 /// Which rooms of the core each of them may use.
-const CORE: [(&str, &[&str]); 8] = [
+const CORE: [(&str, &[&str]); 9] = [
     ("core/plant", &[]),
     ("core/bitmap", &["core/plant"]),
     ("core/copy", &["core/bitmap"]),
@@ -32,6 +33,7 @@ const CORE: [(&str, &[&str]); 8] = [
     ("core/recovery", &["core/plant"]),
     ("core/ledger", &[]),
     ("core/snapshot", &["core/plant", "core/stack", "core/ledger"]),
+    ("core/shadow", &["core/plant", "core/bitmap", "core/copy", "core/stack"]),
     (
         "core/engine",
         &["core/plant", "core/bitmap", "core/copy", "core/stack", "core/recovery", "core/ledger"],

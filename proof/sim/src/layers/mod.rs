@@ -10,7 +10,10 @@
 mod member;
 mod pool;
 mod reference;
+mod sets;
 mod story;
+
+pub use sets::SetsWalk;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
@@ -47,7 +50,7 @@ impl LayersWalk {
     }
 }
 
-/// Walks that many seeds from `first` on, with all cores; tells each that breaks a promise, and gives up behind `most`.
+/// Walks that many seeds of copies from `first` on, with all cores; tells each that breaks a promise, and gives up behind `most`.
 ///
 /// # Errors
 /// How many broke one.
@@ -57,20 +60,42 @@ pub fn walk_layers(
     most: u64,
     found: &(impl Fn(u64, &str) + Sync),
 ) -> Result<LayersWalk, u64> {
+    walk_all((first, seeds, most), story::tell, LayersWalk::add, found)
+}
+
+/// The same of seeds of sets of members.
+///
+/// # Errors
+/// How many broke a promise.
+pub fn walk_sets(
+    first: u64,
+    seeds: u64,
+    most: u64,
+    found: &(impl Fn(u64, &str) + Sync),
+) -> Result<SetsWalk, u64> {
+    walk_all((first, seeds, most), sets::tell, SetsWalk::add, found)
+}
+
+fn walk_all<W: Default + Copy + Send>(
+    (first, seeds, most): (u64, u64, u64),
+    tell: impl Fn(u64) -> Result<W, String> + Sync,
+    add: impl Fn(&mut W, W) + Sync,
+    found: &(impl Fn(u64, &str) + Sync),
+) -> Result<W, u64> {
     let (next, broken, total) =
-        (AtomicU64::new(first), AtomicU64::new(0), Mutex::new(LayersWalk::default()));
+        (AtomicU64::new(first), AtomicU64::new(0), Mutex::new(W::default()));
     let workers = std::thread::available_parallelism().map_or(2, usize::from);
     std::thread::scope(|scope| {
         for _ in 0..workers {
             scope.spawn(|| {
-                let mut own = LayersWalk::default();
+                let mut own = W::default();
                 loop {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
                     if seed >= first + seeds || broken.load(Ordering::Relaxed) >= most {
                         break;
                     }
-                    match judge(seed) {
-                        Ok(walked) => own.add(walked),
+                    match judge(seed, &tell) {
+                        Ok(walked) => add(&mut own, walked),
                         Err(why) => {
                             broken.fetch_add(1, Ordering::Relaxed);
                             found(seed, &why);
@@ -78,7 +103,7 @@ pub fn walk_layers(
                     }
                 }
                 if let Ok(mut total) = total.lock() {
-                    total.add(own);
+                    add(&mut total, own);
                 }
             });
         }
@@ -90,8 +115,8 @@ pub fn walk_layers(
 }
 
 /// One story; an assertion of a layer is told like any broken promise.
-fn judge(seed: u64) -> Result<LayersWalk, String> {
-    let told = catch_unwind(AssertUnwindSafe(|| story::tell(seed)));
+fn judge<W>(seed: u64, tell: impl Fn(u64) -> Result<W, String>) -> Result<W, String> {
+    let told = catch_unwind(AssertUnwindSafe(|| tell(seed)));
     match told {
         Ok(told) => told,
         Err(panic) => {

@@ -16,6 +16,8 @@ struct Block {
     older: BTreeSet<Stamp>,
     /// When it last changed, counted.
     changed: u64,
+    /// What it held before a reader saw what a change under way puts there.
+    unseen: BTreeSet<Stamp>,
 }
 
 /// See the module.
@@ -27,7 +29,8 @@ pub(super) struct Reference {
 
 impl Reference {
     pub(super) fn new(volumes: &[usize]) -> Self {
-        let block = Block { now: [0].into(), coming: None, older: BTreeSet::new(), changed: 0 };
+        let (older, unseen) = (BTreeSet::new(), BTreeSet::new());
+        let block = Block { now: [0].into(), coming: None, older, changed: 0, unseen };
         let volumes = volumes.iter().map(|blocks| vec![block.clone(); *blocks]).collect();
         Self { volumes, counted: 0 }
     }
@@ -35,6 +38,11 @@ impl Reference {
     /// The order of what happens.
     pub(super) const fn count(&mut self) -> u64 {
         self.counted += 1;
+        self.counted
+    }
+
+    /// The latest number that [`Self::count`] gave.
+    pub(super) const fn now(&self) -> u64 {
         self.counted
     }
 
@@ -47,8 +55,11 @@ impl Reference {
 
     /// It failed: the block holds what it held, or what was to come.
     pub(super) fn failed(&mut self, volume: usize, extent: Extent) {
+        let changed = self.count();
         for block in &mut self.volumes[volume][blocks(extent)] {
             block.now.extend(block.coming.take());
+            block.now.append(&mut block.unseen);
+            block.changed = changed;
         }
     }
 
@@ -57,10 +68,11 @@ impl Reference {
         let changed = self.count();
         for block in &mut self.volumes[volume][blocks(extent)] {
             let before = core::mem::replace(&mut block.now, [stamp].into());
+            let unseen = core::mem::take(&mut block.unseen);
             if fua {
                 block.older.clear();
             } else {
-                block.older.extend(before);
+                block.older.extend(before.into_iter().chain(unseen));
             }
             (block.coming, block.changed) = (None, changed);
         }
@@ -106,6 +118,23 @@ impl Reference {
         }
     }
 
+    /// The same, where several members were found: each block holds what one of them does.
+    pub(super) fn restarts_from(&mut self, lives: &[Vec<&[Stamp]>], power: bool) {
+        for (volume, lives) in self.volumes.iter_mut().zip(lives) {
+            for (at, block) in volume.iter_mut().enumerate() {
+                let found = lives.iter().map(|live| live[at]).collect();
+                let before = core::mem::replace(&mut block.now, found);
+                let unseen = core::mem::take(&mut block.unseen);
+                block.coming = None;
+                if power {
+                    block.older.clear();
+                } else {
+                    block.older.extend(before.into_iter().chain(unseen));
+                }
+            }
+        }
+    }
+
     /// Every block holds that now, durably.
     pub(super) fn is(&mut self, image: &[Vec<Stamp>]) {
         for (volume, image) in self.volumes.iter_mut().zip(image) {
@@ -126,6 +155,49 @@ impl Reference {
                 (!right).then_some((volume, block))
             })
         })
+    }
+
+    /// Whether a block may hold that. `crashed`: the power was cut.
+    pub(super) fn allows(&self, volume: usize, block: usize, stamp: Stamp, crashed: bool) -> bool {
+        let block = &self.volumes[volume][block];
+        let unseen = || block.unseen.contains(&stamp);
+        let known = block.now.contains(&stamp) || block.coming == Some(stamp) || unseen();
+        known || crashed && block.older.contains(&stamp)
+    }
+
+    /// What a read that begins now may see, block by block.
+    pub(super) fn sees(&self, volume: usize, extent: Extent) -> Vec<BTreeSet<Stamp>> {
+        let blocks = self.volumes[volume][blocks(extent)].iter();
+        blocks.map(|block| block.now.iter().copied().chain(block.coming).collect()).collect()
+    }
+
+    /// A read that began at `began` saw that, where it might see these. From then on no other version may be seen, unless `began` is
+    /// zero. Returns whether it might.
+    pub(super) fn saw(
+        &mut self,
+        (volume, extent, began): (usize, Extent, u64),
+        read: &[Stamp],
+        may: &[BTreeSet<Stamp>],
+    ) -> bool {
+        let right = read.len() == may.len() && read.iter().zip(may).all(|(s, may)| may.contains(s));
+        let changed = self.count();
+        for (block, stamp) in self.volumes[volume][blocks(extent)].iter_mut().zip(read) {
+            let settled = block.coming.is_none() && block.changed < began;
+            if !right || began == 0 || !settled && block.coming != Some(*stamp) {
+                continue;
+            }
+            let mut others = core::mem::replace(&mut block.now, [*stamp].into());
+            others.remove(stamp);
+            // What was seen may be as young as this: a flush that began before proves nothing of it.
+            if !others.is_empty() {
+                block.changed = changed;
+            }
+            block.older.extend(others.iter().copied());
+            if block.coming.is_some() {
+                block.unseen.append(&mut others);
+            }
+        }
+        right
     }
 
     /// Whether that may have been read there.

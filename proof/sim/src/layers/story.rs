@@ -76,7 +76,7 @@ pub(super) fn tell(seed: u64) -> Result<LayersWalk, String> {
     Ok(desk.walked)
 }
 
-fn ensure(holds: bool, why: impl FnOnce() -> String) -> Result<(), String> {
+pub(super) fn ensure(holds: bool, why: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(why()) }
 }
 

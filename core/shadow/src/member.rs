@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A member of a set: what it does, what the ledger says of it, and how busy it is.
+
+use helio_bitmap::{Bitmap, Region};
+use helio_copy::Walk;
+use helio_format::members::CopyHealth;
+use helio_stack::{Duty, MemberStatus};
+use helio_units::{Bytes, Extent, VolumeIndex};
+
+/// Bitmaps of members are of one volume each, which they call this.
+pub(crate) const ONE: VolumeIndex = VolumeIndex(0);
+
+/// How far a copy is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// This flush of what the target holds is under way: what is compared then is durable.
+    Settling(u64),
+    /// Regions are copied. Until the bitmap of this tick is durable, the ledger says that everything lacks.
+    Marking(u64),
+    /// Regions are copied, and the ledger says so.
+    Copies,
+    /// None is left; this flush is under way.
+    Flushing(u64),
+    /// The bitmap without a bit is being made durable.
+    Saving,
+    /// Then that the member is full.
+    Recording,
+}
+
+/// What a member gets.
+#[derive(Clone, Debug)]
+pub(crate) struct Copying {
+    lacks: Bitmap,
+    walk: Walk<()>,
+    /// The tick at which everything was set, since nothing is known of the member: what it holds is compared before it is written.
+    compares: Option<u64>,
+    stage: Stage,
+}
+
+/// What a member that is not used lacks.
+#[derive(Clone, Debug)]
+pub(crate) enum Lacks {
+    Known(Bitmap),
+    /// Everything, as far as is known.
+    Unknown,
+    /// Everything, and what it reads as may not be durable.
+    Failed,
+}
+
+impl Copying {
+    /// Of what its bitmap says.
+    pub(crate) fn known(lacks: Bitmap) -> Self {
+        Self { lacks, walk: Walk::default(), compares: None, stage: Stage::Copies }
+    }
+
+    /// Of everything; `compares`: what it holds is compared first.
+    pub(crate) fn all(mut lacks: Bitmap, tick: u64, compares: bool) -> Self {
+        lacks.set_all();
+        let stage = if compares { Stage::Settling(0) } else { Stage::Marking(tick) };
+        Self { lacks, walk: Walk::default(), compares: compares.then_some(tick), stage }
+    }
+
+    /// What it holds is compared before it is written.
+    pub(crate) const fn compares(&self) -> bool {
+        self.compares.is_some()
+    }
+
+    /// What the target holds is durable, and the copy begins.
+    pub(crate) const fn settled(&mut self) {
+        if let Some(tick) = self.compares {
+            self.stage = Stage::Marking(tick);
+        }
+    }
+
+    /// What it reads as may not be durable.
+    pub(crate) const fn distrust(&mut self) {
+        if let Some(tick) = self.compares.take()
+            && let Stage::Settling(_) = self.stage
+        {
+            self.stage = Stage::Marking(tick);
+        }
+    }
+
+    /// The bitmap that says so is not durable.
+    pub(crate) const fn is_marking(&self) -> bool {
+        matches!(self.stage, Stage::Settling(_) | Stage::Marking(_))
+    }
+
+    pub(crate) const fn stage(&self) -> Stage {
+        self.stage
+    }
+
+    pub(crate) const fn step(&mut self, stage: Stage) {
+        self.stage = stage;
+    }
+
+    pub(crate) const fn lacks(&mut self) -> &mut Bitmap {
+        &mut self.lacks
+    }
+
+    /// It has no bit, and nothing is being copied.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.lacks.none_dirty() && self.walk.is_idle()
+    }
+
+    /// Claims the next region for the piece of that number.
+    pub(crate) fn claim(&mut self, number: u64) -> Option<Region> {
+        if matches!(self.stage, Stage::Settling(_)) {
+            return None;
+        }
+        let lacks = &mut self.lacks;
+        self.walk.claim(number, (), |from| lacks.begin_copy(from)).map(|claim| claim.region)
+    }
+
+    /// Whether what was read for that piece is still what the region is to hold.
+    pub(crate) fn holds(&self, region: Region, number: u64) -> bool {
+        !self.walk.is_touched(helio_copy::Claim { region, number })
+    }
+
+    /// The piece ended; `copied`: the target has the region.
+    pub(crate) fn end(&mut self, region: Region, number: u64, copied: bool) {
+        let claim = helio_copy::Claim { region, number };
+        let touched = self.walk.is_touched(claim);
+        if !self.walk.end(claim) {
+            return;
+        }
+        if copied && !touched {
+            self.lacks.end_copy(region);
+        } else {
+            self.lacks.abandon_copy(region);
+        }
+    }
+
+    /// It lacks that, too.
+    pub(crate) fn set(&mut self, extent: Extent) {
+        self.lacks.set(ONE, extent);
+        if !self.is_marking() {
+            self.stage = Stage::Copies;
+        }
+    }
+
+    /// What it lacks, once it is copied no more.
+    pub(crate) fn stop(mut self) -> Bitmap {
+        self.lacks.abandon_copies();
+        self.lacks
+    }
+}
+
+/// What a member does.
+#[derive(Clone, Debug)]
+pub(crate) enum State {
+    /// It holds all of the volume.
+    Full,
+    /// It is written, and gets what it lacks.
+    Copying(Copying),
+    /// It is not used, and lacks that, or everything.
+    Removed(Lacks),
+}
+
+/// Whether its disk completes operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Heard {
+    /// As far as is known.
+    Well,
+    /// It does not, and no other member can take its place.
+    Silent,
+    /// It is given up once its removal is durable.
+    GivingUp,
+    /// Operations that were given up have not ended.
+    Late,
+}
+
+/// What the ledger says of a member.
+#[derive(Clone, Copy, Debug)]
+struct OnDisk {
+    durable: Option<CopyHealth>,
+    /// The record under way, or that failed, says this.
+    coming: Option<CopyHealth>,
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(crate) struct Member {
+    state: State,
+    heard: Heard,
+    on_disk: OnDisk,
+    /// Operations under way on it.
+    depth: u32,
+    /// What a read costs before those under way count.
+    cost: u32,
+    repaired: u64,
+}
+
+impl Member {
+    /// As the ledger says it is, or not in the ledger.
+    pub(crate) const fn new(state: State, durable: Option<CopyHealth>) -> Self {
+        let on_disk = OnDisk { durable, coming: durable };
+        Self { state, heard: Heard::Well, on_disk, depth: 0, cost: 1, repaired: 0 }
+    }
+
+    pub(crate) const fn state(&self) -> &State {
+        &self.state
+    }
+
+    pub(crate) const fn state_mut(&mut self) -> &mut State {
+        &mut self.state
+    }
+
+    pub(crate) const fn is_full(&self) -> bool {
+        matches!(self.state, State::Full)
+    }
+
+    pub(crate) const fn copying(&mut self) -> Option<&mut Copying> {
+        if let State::Copying(copying) = &mut self.state { Some(copying) } else { None }
+    }
+
+    pub(crate) const fn is_removed(&self) -> bool {
+        matches!(self.state, State::Removed(_))
+    }
+
+    pub(crate) const fn heard(&self) -> Heard {
+        self.heard
+    }
+
+    pub(crate) const fn hear(&mut self, heard: Heard) {
+        self.heard = heard;
+    }
+
+    /// What it lacks, where that is kept.
+    pub(crate) const fn bitmap(&mut self) -> Option<&mut Bitmap> {
+        match &mut self.state {
+            State::Full => None,
+            State::Copying(copying) => Some(copying.lacks()),
+            State::Removed(Lacks::Known(lacks)) => Some(lacks),
+            State::Removed(_) => None,
+        }
+    }
+
+    /// It missed something.
+    pub(crate) fn set(&mut self, extent: Extent) {
+        match &mut self.state {
+            State::Copying(copying) => copying.set(extent),
+            State::Removed(Lacks::Known(lacks)) => lacks.set(ONE, extent),
+            State::Full | State::Removed(_) => {}
+        }
+    }
+
+    /// An operation on it begins.
+    pub(crate) const fn begin(&mut self) {
+        self.depth += 1;
+    }
+
+    /// One has ended.
+    pub(crate) const fn end(&mut self) {
+        self.depth -= 1;
+    }
+
+    pub(crate) const fn is_idle(&self) -> bool {
+        self.depth == 0
+    }
+
+    /// What a read of it costs now.
+    pub(crate) const fn read_cost(&self) -> u64 {
+        self.cost as u64 + self.depth as u64
+    }
+
+    pub(crate) const fn set_cost(&mut self, cost: u32) {
+        self.cost = cost;
+    }
+
+    pub(crate) const fn repaired(&mut self) {
+        self.repaired += 1;
+    }
+
+    /// What the ledger is to say of it.
+    pub(crate) const fn wanted(&self) -> CopyHealth {
+        match &self.state {
+            State::Full => CopyHealth::Good,
+            State::Copying(copying) => match copying.stage {
+                Stage::Recording => CopyHealth::Good,
+                Stage::Settling(_) | Stage::Marking(_) if copying.compares() => {
+                    CopyHealth::Unproven
+                }
+                Stage::Settling(_) | Stage::Marking(_) => CopyHealth::Failed,
+                Stage::Copies | Stage::Flushing(_) | Stage::Saving => CopyHealth::Copying,
+            },
+            State::Removed(Lacks::Known(_)) => CopyHealth::Removed,
+            State::Removed(Lacks::Unknown) => CopyHealth::Unproven,
+            State::Removed(Lacks::Failed) => CopyHealth::Failed,
+        }
+    }
+
+    /// The ledger does not say what it is to say.
+    pub(crate) fn is_unrecorded(&self) -> bool {
+        self.on_disk.durable != Some(self.wanted())
+    }
+
+    /// The ledger says that it is full, or may say so.
+    pub(crate) fn counts_as_full(&self) -> bool {
+        let full = Some(CopyHealth::Good);
+        self.on_disk.durable == full || self.on_disk.coming == full
+    }
+
+    /// It says so, and nothing else is being recorded.
+    pub(crate) fn is_recorded(&self) -> bool {
+        !self.is_unrecorded() && self.on_disk.coming == self.on_disk.durable
+    }
+
+    /// A record of it begins. Returns what it says.
+    pub(crate) const fn record(&mut self) -> CopyHealth {
+        let wanted = self.wanted();
+        self.on_disk.coming = Some(wanted);
+        wanted
+    }
+
+    /// That record is durable.
+    pub(crate) const fn recorded(&mut self) {
+        self.on_disk.durable = self.on_disk.coming;
+    }
+
+    /// Its removal is not durable: the ledger may say that it is full, and it misses what is written.
+    pub(crate) fn owes(&self) -> bool {
+        let stays = match &self.state {
+            State::Full => true,
+            State::Copying(copying) => copying.stage == Stage::Recording,
+            State::Removed(_) => false,
+        };
+        !stays && self.counts_as_full()
+    }
+
+    /// What it lacked was durable as of that tick.
+    pub(crate) fn is_saved_since(&self, tick: u64) -> bool {
+        match &self.state {
+            State::Copying(Copying { lacks, .. }) | State::Removed(Lacks::Known(lacks)) => {
+                lacks.is_saved() || lacks.is_all_saved_since(tick)
+            }
+            State::Full | State::Removed(_) => true,
+        }
+    }
+
+    /// Its copy waits for pages of its bitmap.
+    pub(crate) const fn waits_for_pages(&self) -> bool {
+        match &self.state {
+            State::Copying(copying) => matches!(copying.stage, Stage::Marking(_) | Stage::Saving),
+            State::Full | State::Removed(_) => false,
+        }
+    }
+
+    /// Goes on with a copy that waited for pages of its bitmap.
+    pub(crate) fn step_by_pages(&mut self) {
+        if let State::Copying(Copying { lacks, stage, .. }) = &mut self.state {
+            *stage = match *stage {
+                Stage::Marking(tick) if lacks.is_all_saved_since(tick) => Stage::Copies,
+                Stage::Saving if lacks.is_saved() => Stage::Recording,
+                other => other,
+            };
+        }
+    }
+
+    /// Its copy is done, and recorded.
+    pub(crate) fn be_full(&mut self) {
+        self.state = State::Full;
+    }
+
+    pub(crate) fn status(&self, size: Bytes) -> MemberStatus {
+        let duty = match &self.state {
+            State::Full => Duty::Full,
+            State::Copying(copying) => {
+                Duty::Copying { left: copying.lacks.dirty_bytes().min(size) }
+            }
+            State::Removed(lacks) => {
+                let known = if let Lacks::Known(lacks) = lacks { Some(lacks) } else { None };
+                Duty::Removed { lacks: known.map(|it| it.dirty_bytes().min(size)) }
+            }
+        };
+        MemberStatus { duty, depth: self.depth, repaired: self.repaired }
+    }
+}

@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One volume on several members: which of them does what, and what is under way.
+
+mod ask;
+mod change;
+mod copy;
+mod flush;
+mod merge;
+mod piece;
+mod read;
+mod record;
+
+use crate::gate::{Gate, Pass};
+use crate::member::{Copying, Heard, Lacks, Member, ONE, State};
+use crate::op::{Op, Step, bit, members};
+use crate::recent::Recent;
+use crate::unmerged::{Unmerged, hot_extent};
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+use core::mem;
+use helio_bitmap::{Bitmap, EXTENT};
+use helio_format::copying::PageBits;
+use helio_format::members::{CopyHealth, MEMBERS_MAX, VolumeMembers};
+use helio_stack::{Leg, Operation, Outcome, Port, SetStatus, StoreFault, StoreOp, Tag};
+use helio_units::{Bytes, Extent, MemberIndex, Moment, VolumeIndex};
+
+/// Volumes that tags have room for.
+const VOLUMES: u64 = 64;
+const MEMBERS: u64 = 8;
+
+/// Of which volume an operation of its own is, its number, and its member.
+pub(crate) const fn untag(Tag(tag): Tag) -> (usize, u64, usize) {
+    let (volume, rest) = (tag % VOLUMES, tag / VOLUMES);
+    (volume as usize, rest / MEMBERS, (rest % MEMBERS) as usize)
+}
+
+/// Where the volume is among those of its group, how large it is, and the size of its regions.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    volume: VolumeIndex,
+    size: Bytes,
+    region: Bytes,
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(crate) struct Set {
+    place: Place,
+    members: Vec<Option<Member>>,
+    gate: Gate,
+    recent: Recent,
+    unmerged: Unmerged,
+    ops: BTreeMap<u64, Op>,
+    /// Names operations, and counts ticks of bitmaps.
+    counted: u64,
+    /// Operations whose legs have ended, and that wait for a record or for flushes.
+    ended: BTreeSet<u64>,
+    /// Reads that wait for a change or a merge.
+    parked: Vec<u64>,
+    /// Pieces under way.
+    pieces: usize,
+    /// No piece begins before, but for what a read waits for.
+    again: Moment,
+    /// Nothing can be recorded any more: operations that need it fail like that.
+    unrecordable: Option<StoreFault>,
+}
+
+impl Set {
+    /// With the members that the ledger names.
+    pub(crate) fn new(
+        volume: VolumeIndex,
+        size: Bytes,
+        region: Bytes,
+        found: &VolumeMembers,
+    ) -> Self {
+        let bitmap = || Bitmap::new(&[size], region);
+        let member = |state: &Option<CopyHealth>| {
+            let found = (*state)?;
+            let (state, found) = match found {
+                CopyHealth::Good | CopyHealth::Suspect => (State::Full, CopyHealth::Good),
+                CopyHealth::Copying => (State::Copying(Copying::known(bitmap())), found),
+                CopyHealth::Removed => (State::Removed(Lacks::Known(bitmap())), found),
+                CopyHealth::Unproven => (State::Removed(Lacks::Unknown), found),
+                CopyHealth::Failed => (State::Removed(Lacks::Failed), found),
+            };
+            Some(Member::new(state, Some(found)))
+        };
+        Self {
+            place: Place { volume, size, region },
+            members: found.iter().map(member).collect(),
+            gate: Gate::default(),
+            recent: Recent::new(),
+            unmerged: Unmerged::new(size, region),
+            ops: BTreeMap::new(),
+            counted: 0,
+            ended: BTreeSet::new(),
+            parked: Vec::new(),
+            pieces: 0,
+            again: Moment::ZERO,
+            unrecordable: None,
+        }
+    }
+
+    /// A page of the bitmap of a member, as the ledger has it.
+    pub(crate) fn load(&mut self, member: usize, page: u32, bits: &PageBits) {
+        if let Some(bitmap) = self.member(member).and_then(Member::bitmap) {
+            bitmap.load(page, bits);
+        }
+    }
+
+    /// Another disk lies there, or nothing proves what it holds. Returns false, and changes nothing, for the last full member.
+    pub(crate) fn distrust(&mut self, member: usize) -> bool {
+        let others = self.full() & !bit(member);
+        if let Some(member) = self.member(member).filter(|_| others != 0) {
+            // What it was written before it was removed may not be durable, even if it is the same disk.
+            let lacks = if member.is_full() { Lacks::Unknown } else { Lacks::Failed };
+            *member.state_mut() = State::Removed(lacks);
+        }
+        others != 0
+    }
+
+    pub(crate) fn set_cost(&mut self, member: usize, cost: u32) {
+        if let Some(member) = self.member(member) {
+            member.set_cost(cost);
+        }
+    }
+
+    /// Full members must be made equal in what a crash left hot.
+    pub(crate) fn has_several(&self) -> bool {
+        self.full().count_ones() > 1
+    }
+
+    /// What a crash left hot; `owned`: it stays so until the set lets it cool.
+    pub(crate) fn found_hot(&mut self, extent: Extent, owned: bool) {
+        for member in self.members.iter_mut().flatten() {
+            member.set(extent);
+        }
+        if !self.is_alone() {
+            self.recent.add(extent);
+        }
+        for number in extent.offset / EXTENT.0..extent.end().div_ceil(EXTENT.0) {
+            match (owned, self.has_several()) {
+                (false, _) => {}
+                (true, true) => {
+                    self.unmerged.own(number);
+                    self.unmerged.set(hot_extent(number, self.place.size.0));
+                }
+                (true, false) => self.unmerged.spare(number),
+            }
+        }
+    }
+
+    /// Every operation may pass beside it: it would hand each on to the first member as it is.
+    pub(crate) fn rests(&self) -> bool {
+        let rests = |member: &Member| member.heard() == Heard::Well && !member.is_unrecorded();
+        self.is_single()
+            && self.ops.is_empty()
+            && self.gate.is_idle()
+            && self.unmerged.is_empty()
+            && !self.unmerged.has_spare()
+            && self.members.iter().flatten().all(rests)
+    }
+
+    /// The members that hold all of the volume, a bit for each; none where the first member alone is the volume.
+    pub(crate) fn full_members(&self) -> Option<u8> {
+        (!self.is_single()).then(|| self.full())
+    }
+
+    /// The first member alone is the volume.
+    fn is_single(&self) -> bool {
+        self.is_alone() && self.full() == bit(0)
+    }
+
+    /// One member is used, and nothing is kept for another.
+    fn is_alone(&self) -> bool {
+        let used = |member: &&Member| {
+            !matches!(member.state(), State::Removed(Lacks::Unknown | Lacks::Failed))
+        };
+        self.members.iter().flatten().filter(used).count() < 2
+    }
+
+    fn member(&mut self, member: usize) -> Option<&mut Member> {
+        self.members.get_mut(member).and_then(Option::as_mut)
+    }
+
+    fn which(&self, which: impl Fn(&Member) -> bool) -> u8 {
+        let members = self.members.iter().enumerate();
+        members.filter(|(_, it)| it.as_ref().is_some_and(&which)).fold(0, |m, (n, _)| m | bit(n))
+    }
+
+    fn full(&self) -> u8 {
+        self.which(Member::is_full)
+    }
+
+    fn copying(&self) -> u8 {
+        self.which(|member| matches!(member.state(), State::Copying(_)))
+    }
+
+    /// Reads that overlap a change go to this member.
+    fn fixed(&self) -> Option<usize> {
+        members(self.full()).next()
+    }
+
+    fn leg(&self, member: usize) -> Leg {
+        Leg { volume: self.place.volume, member: MemberIndex(member as u8) }
+    }
+
+    fn tag(&self, id: u64, member: usize) -> Tag {
+        Tag((id * MEMBERS + member as u64) * VOLUMES + u64::from(self.place.volume.0))
+    }
+
+    fn count(&mut self) -> u64 {
+        self.counted += 1;
+        self.counted
+    }
+
+    fn issue(&mut self, id: u64, member: usize, op: StoreOp, port: &mut Port<'_>) {
+        let (leg, tag) = (self.leg(member), self.tag(id, member));
+        if let Some(member) = self.member(member) {
+            member.begin();
+        }
+        port.issue(leg, op, tag);
+    }
+
+    /// An operation on the volume begins.
+    pub(crate) fn begin(&mut self, Operation { io, op, .. }: Operation, port: &mut Port<'_>) {
+        match op {
+            StoreOp::Read { .. } | StoreOp::Map { .. } => self.begin_read(io, op, port),
+            StoreOp::Flush => _ = self.begin_flush(Some(io), port),
+            StoreOp::Write { extent, .. }
+            | StoreOp::Zero { extent, .. }
+            | StoreOp::Discard { extent, .. } => self.begin_change(io, op, extent, port),
+        }
+    }
+
+    /// A leg ended.
+    pub(crate) fn leg_ended(
+        &mut self,
+        id: u64,
+        member: usize,
+        outcome: Outcome,
+        port: &mut Port<'_>,
+    ) {
+        if let Some(member) = self.member(member) {
+            member.end();
+        }
+        let Some(op) = self.ops.get_mut(&id) else { panic!("operation {id} is not under way") };
+        match op {
+            Op::Read(_) => self.read_ended(id, member, outcome, port),
+            Op::Change(_, legs) => {
+                if legs.end(member, outcome) {
+                    self.change_done(id, port);
+                }
+            }
+            Op::Flush(_, legs) => {
+                if legs.end(member, outcome) {
+                    self.flush_done(id, port);
+                }
+            }
+            Op::Piece(piece, legs) => {
+                if let Outcome::Read(payload) = outcome {
+                    piece.hold(member, payload);
+                }
+                let over = legs.end(member, outcome);
+                self.piece_leg_ended(id, member, over, port);
+            }
+        }
+    }
+
+    /// What is being written now, and may fail.
+    fn writing(&self) -> Vec<Extent> {
+        let piece = |op: &Op| match op {
+            Op::Piece(piece, _) if piece.step() == Step::Writes => {
+                Some(self.unmerged.place(piece.region()))
+            }
+            _ => None,
+        };
+        self.gate.changes().chain(self.ops.values().filter_map(piece)).collect()
+    }
+
+    /// What may not be durable on a member that failed: everything since the last flush that proves something.
+    fn unproven(&self) -> Vec<Extent> {
+        let mut extents = self.writing();
+        extents.extend(self.recent.runs(self.place.size.0));
+        extents
+    }
+
+    /// Something was written to several members.
+    fn wrote(&mut self, extent: Extent) {
+        if !self.is_alone() {
+            self.recent.add(extent);
+        }
+    }
+
+    /// A member is used no more; what it may lack is kept. The last full one is never removed.
+    fn remove(&mut self, member: usize) {
+        let (unproven, full) = (self.unproven(), self.full());
+        let (size, region) = (self.place.size, self.place.region);
+        let unmerged: Vec<Extent> = self.unmerged.runs().collect();
+        let Some(it) = self.member(member) else { return };
+        let (mut lacks, unmerged) =
+            match mem::replace(it.state_mut(), State::Removed(Lacks::Failed)) {
+                State::Full => (Bitmap::new(&[size], region), unmerged),
+                // Its bitmap is not durable: everything lacks.
+                State::Copying(copying) if copying.is_marking() => return,
+                State::Copying(copying) => (copying.stop(), Vec::new()),
+                State::Removed(lacks) => {
+                    *it.state_mut() = State::Removed(lacks);
+                    return;
+                }
+            };
+        unproven.into_iter().chain(unmerged).for_each(|extent| lacks.set(ONE, extent));
+        *it.state_mut() = State::Removed(Lacks::Known(lacks));
+        debug_assert!(full & !bit(member) != 0, "the last full member is removed");
+    }
+
+    /// No crash brings back a member that was removed, and with it another version of what is unmerged.
+    fn is_settled(&self) -> bool {
+        !self.owes() || self.unrecordable.is_some()
+    }
+
+    /// One full member is left, and the ledger calls no other one full: it differs from none.
+    fn merge_alone(&mut self, port: &mut Port<'_>) {
+        if !self.has_several() && self.is_settled() && !self.unmerged.is_empty() {
+            let owned = self.unmerged.clear();
+            self.let_cool(owned, port);
+        }
+    }
+
+    fn let_cool(&self, numbers: impl IntoIterator<Item = u64>, port: &mut Port<'_>) {
+        for number in numbers {
+            port.let_cool(self.place.volume, hot_extent(number, self.place.size.0));
+        }
+    }
+
+    /// What was written there failed on every full member: each may hold something else.
+    fn mark_unmerged(&mut self, extent: Extent, port: &mut Port<'_>) {
+        self.members.iter_mut().flatten().for_each(|member| member.set(extent));
+        if !self.has_several() {
+            return;
+        }
+        self.unmerged.set(extent);
+        for number in extent.offset / EXTENT.0..extent.end().div_ceil(EXTENT.0) {
+            if self.unmerged.own(number) {
+                port.own(self.place.volume, hot_extent(number, self.place.size.0));
+            }
+        }
+    }
+
+    /// An operation leaves the gate.
+    fn leave(&mut self, id: u64, port: &mut Port<'_>) {
+        for (id, pass) in self.gate.leave(id) {
+            match pass {
+                Pass::Shared => self.issue_change(id, port),
+                Pass::Alone => self.issue_piece(id, port),
+            }
+        }
+    }
+
+    /// Does what can be done now.
+    pub(crate) fn go_on(&mut self, port: &mut Port<'_>) {
+        let spare = self.unmerged.take_spare();
+        self.let_cool(spare, port);
+        self.judge_silence(port);
+        self.merge_alone(port);
+        self.settle(port);
+        self.begin_pieces(port);
+        self.step_copies(port);
+        self.judge_silence(port);
+        self.resume_reads(port);
+    }
+
+    /// When it has something to do by itself.
+    pub(crate) fn deadline(&self) -> Moment {
+        if self.unmerged.has_spare() {
+            return Moment::ZERO;
+        }
+        let merges = self.has_several() && self.is_settled() && !self.unmerged.is_empty();
+        if self.pieces == 0 && (merges || self.has_to_copy()) { self.again } else { Moment::NEVER }
+    }
+
+    /// Ends the operations that wait for nothing any more.
+    fn settle(&mut self, port: &mut Port<'_>) {
+        loop {
+            let mut waiting = self.ended.iter().copied();
+            let next = waiting.find_map(|id| Some((id, self.verdict(id)?)));
+            let Some((id, ends_well)) = next else { return };
+            self.ended.remove(&id);
+            match self.ops.remove(&id) {
+                Some(Op::Change(change, _)) => self.end_change(id, &change, ends_well, port),
+                Some(Op::Flush(flush, legs)) => self.end_flush(id, flush, legs, ends_well, port),
+                other => panic!("operation {id} does not wait: {other:?}"),
+            }
+        }
+    }
+
+    pub(crate) fn status(&self) -> SetStatus {
+        let status = |member: &Option<Member>| member.as_ref().map(|it| it.status(self.place.size));
+        let unmerged = self.unmerged.bytes().min(self.place.size);
+        SetStatus { members: self.members.iter().map(status).collect(), unmerged }
+    }
+}
+
+/// Whether the set has room for a member of that number.
+fn fits(member: usize) -> bool {
+    member < MEMBERS_MAX
+}

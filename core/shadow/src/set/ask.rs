@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is asked of the members of a set, and heard of their disks.
+
+use super::{Set, fits};
+use crate::member::{Copying, Heard, Lacks, Member, State};
+use crate::op::members;
+use helio_bitmap::Bitmap;
+use helio_plant::{Plant, planted};
+use helio_stack::{Port, SetOp, SetRefusal, Voice};
+
+impl Set {
+    /// An administrator, or the host, asks something.
+    pub(crate) fn ask(&mut self, op: SetOp) -> Result<(), SetRefusal> {
+        let cannot = self.unrecordable.is_some();
+        match op {
+            SetOp::Merge(_) => {
+                if self.has_several() {
+                    self.unmerged.set_all();
+                }
+                Ok(())
+            }
+            _ if cannot => Err(SetRefusal::NoRecord),
+            SetOp::Add { leg, by_bitmap } => self.add(usize::from(leg.member.0), by_bitmap),
+            SetOp::Remove { leg, force } => self.take_out(usize::from(leg.member.0), force),
+        }
+    }
+
+    fn add(&mut self, number: usize, by_bitmap: bool) -> Result<(), SetRefusal> {
+        if !fits(number) {
+            return Err(SetRefusal::NoMember);
+        }
+        let (size, region, tick) = (self.place.size, self.place.region, self.count());
+        let alone = self.is_alone();
+        let slot = &mut self.members[number];
+        let known =
+            matches!(slot.as_ref().map(Member::state), Some(State::Removed(Lacks::Known(_))));
+        if slot.as_ref().is_some_and(|member| !member.is_removed()) {
+            return Err(SetRefusal::Used);
+        }
+        let is_late = |member: &Member| member.heard() != Heard::Well || !member.is_idle();
+        if slot.as_ref().is_some_and(is_late) && !planted(Plant::ReturnTooEarly) {
+            return Err(SetRefusal::Late);
+        }
+        if by_bitmap && !known {
+            return Err(SetRefusal::NoBitmap);
+        }
+        if alone {
+            self.recent.forget();
+        }
+        let member = slot.get_or_insert_with(|| Member::new(State::Removed(Lacks::Unknown), None));
+        let copying = match core::mem::replace(member.state_mut(), State::Full) {
+            State::Removed(Lacks::Known(lacks)) => Copying::known(lacks),
+            State::Removed(Lacks::Unknown) => {
+                Copying::all(Bitmap::new(&[size], region), tick, true)
+            }
+            _ => Copying::all(Bitmap::new(&[size], region), tick, false),
+        };
+        *member.state_mut() = State::Copying(copying);
+        Ok(())
+    }
+
+    fn take_out(&mut self, number: usize, force: bool) -> Result<(), SetRefusal> {
+        let is_last = self.is_last(number);
+        let Some(member) = self.members.get_mut(number).and_then(Option::as_mut) else {
+            return Err(SetRefusal::NoMember);
+        };
+        if member.is_removed() {
+            return Err(SetRefusal::Unused);
+        }
+        if is_last {
+            return Err(SetRefusal::Last);
+        }
+        if force && !member.is_idle() && member.heard() == Heard::Well {
+            member.hear(Heard::Silent);
+        }
+        self.remove(number);
+        Ok(())
+    }
+
+    /// Something is heard of the disk of a member.
+    pub(crate) fn hear(&mut self, number: usize, voice: Voice) {
+        let Some(member) = self.member(number) else { return };
+        match (voice, member.heard()) {
+            (Voice::Silent, Heard::Well) => member.hear(Heard::Silent),
+            (Voice::Silent, _) => {}
+            (Voice::Ended, _) => member.hear(Heard::Well),
+        }
+    }
+
+    /// Removes silent members where another one is full, and gives them up once that is durable.
+    pub(super) fn judge_silence(&mut self, port: &mut Port<'_>) {
+        for number in members(self.which(|member| member.heard() == Heard::Silent)) {
+            if !self.is_last(number) {
+                self.remove(number);
+                self.member(number).into_iter().for_each(|it| it.hear(Heard::GivingUp));
+            }
+        }
+        let due = |member: &Member| member.heard() == Heard::GivingUp && member.is_recorded();
+        for number in members(self.which(due)) {
+            port.give_up(self.leg(number));
+            self.member(number).into_iter().for_each(|it| it.hear(Heard::Late));
+        }
+    }
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A piece: one region that is merged or copied, alone in the gate.
+//!
+//! ```text
+//!   Waits ──> Reads ──> Compares ──> Writes ──> over
+//!               └───────────┴── equal ───────────^
+//! ```
+
+use super::Set;
+use crate::gate::Pass;
+use crate::op::{Job, Legs, Op, Piece, Step};
+use core::time::Duration;
+use helio_bitmap::Region;
+use helio_stack::{Port, StoreOp};
+use helio_units::Moment;
+
+/// Pieces of a set under way at once.
+const WINDOW: usize = 4;
+/// A region that cannot be read is tried again so much later.
+const LATER: Duration = Duration::from_secs(1);
+
+impl Set {
+    pub(super) fn begin_pieces(&mut self, port: &mut Port<'_>) {
+        while self.pieces < WINDOW {
+            let id = self.count();
+            let Some((job, region)) = self.next_piece(id, port.now()) else { return };
+            let extent = self.unmerged.place(region);
+            self.pieces += 1;
+            self.ops.insert(id, Op::Piece(Piece::new(job, region), Legs::default()));
+            if self.gate.enter(id, extent, Pass::Alone) {
+                self.issue_piece(id, port);
+            }
+        }
+    }
+
+    /// What readers wait for comes first, then what is unmerged, and copies only then.
+    fn next_piece(&mut self, id: u64, now: Moment) -> Option<(Job, Region)> {
+        if self.has_several() && self.is_settled() {
+            if let Some(region) = self.unmerged.claim_urgent(id) {
+                return Some((Job::Merge, region));
+            }
+            if now >= self.again
+                && let Some(region) = self.unmerged.claim(id)
+            {
+                return Some((Job::Merge, region));
+            }
+        }
+        if now < self.again || !self.unmerged.is_empty() {
+            return None;
+        }
+        self.next_copy(id)
+    }
+
+    /// Nothing begins by itself for a while.
+    pub(super) fn wait(&mut self, port: &Port<'_>) {
+        self.again = port.now() + LATER;
+    }
+
+    /// It passed the gate.
+    pub(super) fn issue_piece(&mut self, id: u64, port: &mut Port<'_>) {
+        let Some((job, region, _)) = self.piece(id) else { return };
+        let extent = self.unmerged.place(region);
+        self.go(id, Step::Reads);
+        match job {
+            Job::Merge => self.begin_merge(id, extent, port),
+            Job::Copy(target) => self.begin_copy(id, target, extent, port),
+        }
+    }
+
+    pub(super) fn piece(&self, id: u64) -> Option<(Job, Region, Step)> {
+        match self.ops.get(&id) {
+            Some(Op::Piece(piece, _)) => Some((piece.job(), piece.region(), piece.step())),
+            _ => None,
+        }
+    }
+
+    pub(super) fn piece_mut(&mut self, id: u64) -> Option<(&mut Piece, &mut Legs)> {
+        match self.ops.get_mut(&id) {
+            Some(Op::Piece(piece, legs)) => Some((piece, legs)),
+            _ => None,
+        }
+    }
+
+    /// It takes the next step, with new legs.
+    pub(super) fn go(&mut self, id: u64, step: Step) {
+        if let Some((piece, legs)) = self.piece_mut(id) {
+            piece.go(step);
+            *legs = Legs::default();
+        }
+    }
+
+    /// One more leg of it.
+    pub(super) fn issue_leg(&mut self, id: u64, member: usize, op: StoreOp, port: &mut Port<'_>) {
+        if let Some((_, legs)) = self.piece_mut(id) {
+            legs.add(member);
+        }
+        self.issue(id, member, op, port);
+    }
+
+    /// A leg of a piece ended; `over`: the last one.
+    pub(super) fn piece_leg_ended(
+        &mut self,
+        id: u64,
+        member: usize,
+        over: bool,
+        port: &mut Port<'_>,
+    ) {
+        let Some((job, region, step)) = self.piece(id) else { return };
+        let extent = self.unmerged.place(region);
+        match (job, step) {
+            (Job::Merge, Step::Reads) if over => self.merge_read(id, port),
+            (Job::Merge, Step::Writes) if over => self.merge_written(id, extent, port),
+            (Job::Copy(target), Step::Reads) => {
+                self.copy_leg_read(id, (member, target), over, extent, port);
+            }
+            (Job::Copy(target), Step::Writes) => self.copy_written(id, target, extent, port),
+            _ => {}
+        }
+    }
+
+    /// Two payloads of a piece were compared.
+    pub(crate) fn compared(&mut self, id: u64, member: usize, equal: bool, port: &mut Port<'_>) {
+        let Some((piece, legs)) = self.piece_mut(id) else { panic!("piece {id} has ended") };
+        let over = legs.end(member, helio_stack::Outcome::Done);
+        if !equal {
+            piece.add_differs(crate::op::bit(member));
+        }
+        let job = piece.job();
+        match job {
+            Job::Merge if over => self.merge_compared(id, port),
+            Job::Copy(target) if equal => self.end_copy_piece(id, target, true, port),
+            Job::Copy(target) => self.write_copy(id, target, port),
+            Job::Merge => {}
+        }
+    }
+
+    /// It is over: what it holds is released, and what it excluded goes on.
+    pub(super) fn end_piece(&mut self, id: u64, port: &mut Port<'_>) {
+        if let Some(Op::Piece(piece, _)) = self.ops.remove(&id) {
+            piece.held().iter().for_each(|(_, payload)| port.release(payload.id));
+        }
+        self.pieces -= 1;
+        self.leave(id, port);
+    }
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Single steps of the layer, as its host sees them. Stories of many are in the simulator.
+
+use crate::Shadow;
+use CopyHealth::{Copying, Good, Removed, Unproven};
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+use helio_format::members::{CopyHealth, MEMBERS_MAX, VolumeMembers};
+use helio_stack::{
+    Duty, Leg, Out, Outcome, SetOp, SetRecord, SetRefusal, Stack, StoreFault, StoreOp, Voice,
+};
+use helio_units::{Bytes, Extent, MemberIndex, Moment, Payload, PayloadId, VolumeIndex};
+
+const V: VolumeIndex = VolumeIndex(0);
+const SIZE: Bytes = Bytes::mib(8);
+const WRITE: StoreOp = StoreOp::Write {
+    extent: Extent::new(0, 4096),
+    payload: Payload { id: PayloadId(1), length: 4096 },
+    fua: false,
+};
+const READ: StoreOp = StoreOp::Read { extent: Extent::new(0, 4096) };
+
+fn found(states: &[CopyHealth]) -> VolumeMembers {
+    let mut found = [None; MEMBERS_MAX];
+    found.iter_mut().zip(states).for_each(|(found, state)| *found = Some(*state));
+    found
+}
+
+fn stack(states: &[CopyHealth]) -> Stack {
+    let layer = Shadow::new(&[SIZE], Bytes::kib(64), &[found(states)]);
+    Stack::new(vec![Box::new(layer)])
+}
+
+const fn leg(member: u8) -> Leg {
+    Leg { volume: V, member: MemberIndex(member) }
+}
+
+/// Everything that the stack asks and tells now.
+fn drain(stack: &mut Stack) -> Vec<Out> {
+    core::iter::from_fn(|| stack.next(Moment::ZERO)).collect()
+}
+
+/// The operations on members, as member and name.
+fn legs(out: &[Out]) -> Vec<(u8, u64)> {
+    let leg = |out: &Out| match out {
+        Out::Member { name, leg, .. } => Some((leg.member.0, *name)),
+        _ => None,
+    };
+    out.iter().filter_map(leg).collect()
+}
+
+fn begin(stack: &mut Stack, name: u64, op: StoreOp) -> Vec<(u8, u64)> {
+    stack.begin(name, V, op);
+    legs(&drain(stack))
+}
+
+const FAILED: Outcome = Outcome::Failed(StoreFault::Io);
+
+fn duty(stack: &Stack, member: usize) -> Option<Duty> {
+    stack.members(V).and_then(|set| set.members[member]).map(|member| member.duty)
+}
+
+#[test]
+fn a_set_of_one_member_rests_until_another_one_is_added() {
+    let mut stack = stack(&[Good]);
+    assert!(stack.rests());
+    let refused = stack.ask_set(SetOp::Remove { leg: leg(0), force: true }, Moment::ZERO);
+    assert_eq!(refused, Err(SetRefusal::Last));
+    let add = SetOp::Add { leg: leg(1), by_bitmap: false };
+    assert_eq!(stack.ask_set(add, Moment::ZERO), Ok(()));
+    assert!(!stack.rests());
+    let out = drain(&mut stack);
+    let says = Out::Record(SetRecord::Members(vec![found(&[Good, Unproven])]));
+    assert!(out.contains(&says), "{out:?}");
+    assert_eq!(legs(&out).len(), 2, "what both hold is made durable first");
+}
+
+#[test]
+fn a_write_that_one_member_fails_ends_when_its_removal_is_durable() {
+    let mut stack = stack(&[Good, Good]);
+    let names = begin(&mut stack, 7, WRITE);
+    assert_eq!(names.iter().map(|(member, _)| *member).collect::<Vec<_>>(), [0, 1]);
+    stack.member_ended(names[0].1, FAILED);
+    stack.member_ended(names[1].1, Outcome::Done);
+    let says = Out::Record(SetRecord::Members(vec![found(&[Removed, Good])]));
+    assert_eq!(drain(&mut stack), [says]);
+    assert_eq!(duty(&stack, 0), Some(Duty::Removed { lacks: Some(Bytes::kib(64)) }));
+    stack.recorded(true, Moment::ZERO);
+    let ended = Out::Ended { name: 7, outcome: Outcome::Done };
+    assert_eq!(drain(&mut stack)[0], ended);
+    let next = begin(&mut stack, 8, WRITE);
+    assert_eq!((next.len(), next[0].0), (1, 1), "the other one is written no more");
+}
+
+#[test]
+fn where_the_removal_cannot_be_recorded_the_write_fails() {
+    let mut stack = stack(&[Good, Good]);
+    let names = begin(&mut stack, 7, WRITE);
+    stack.member_ended(names[0].1, FAILED);
+    stack.member_ended(names[1].1, Outcome::Done);
+    drain(&mut stack);
+    stack.recorded(false, Moment::ZERO);
+    assert_eq!(drain(&mut stack), [Out::Ended { name: 7, outcome: FAILED }]);
+}
+
+#[test]
+fn a_write_that_all_members_fail_removes_none_and_readers_wait_for_the_merge() {
+    let mut stack = stack(&[Good, Good]);
+    let names = begin(&mut stack, 7, WRITE);
+    names.iter().for_each(|(_, name)| stack.member_ended(*name, FAILED));
+    let out = drain(&mut stack);
+    let own = Out::Own { layer: 0, volume: V, extent: Extent::new(0, 4 << 20) };
+    assert_eq!(out[..2], [own, Out::Ended { name: 7, outcome: FAILED }]);
+    assert_eq!(legs(&out).len(), 2, "the region is read from both");
+    assert_eq!(begin(&mut stack, 8, READ), []);
+    for ((_, name), id) in legs(&out).into_iter().zip(2..) {
+        let payload = Payload { id: PayloadId(id), length: 65536 };
+        stack.member_ended(name, Outcome::Read(payload));
+    }
+    let out = drain(&mut stack);
+    let [Out::Compare { name, .. }] = out[..] else { panic!("{out:?}") };
+    stack.compared(name, true, Moment::ZERO);
+    let out = drain(&mut stack);
+    let read = legs(&out);
+    assert_eq!((read.len(), read[0].0), (1, 0), "{out:?}");
+}
+
+#[test]
+fn reads_go_to_the_cheapest_member_and_where_something_changes_to_the_first() {
+    let mut layer = Shadow::new(&[SIZE], Bytes::kib(64), &[found(&[Good, Good])]);
+    layer.set_cost(leg(0), 3);
+    let mut stack = Stack::new(vec![Box::new(layer)]);
+    let read = |stack: &mut Stack, name| begin(stack, name, READ)[0].0;
+    assert_eq!([read(&mut stack, 1), read(&mut stack, 2), read(&mut stack, 3)], [1, 1, 0]);
+    let change = begin(&mut stack, 4, WRITE);
+    assert_eq!(read(&mut stack, 5), 0);
+    assert_eq!(change.len(), 2);
+}
+
+#[test]
+fn a_silent_member_is_given_up_once_its_removal_is_durable_and_returns_when_all_has_ended() {
+    let mut stack = stack(&[Good, Good]);
+    let names = begin(&mut stack, 7, WRITE);
+    stack.member_ended(names[0].1, Outcome::Done);
+    stack.heard(leg(1), Voice::Silent, Moment::ZERO);
+    let out = drain(&mut stack);
+    assert_eq!(out, [Out::Record(SetRecord::Members(vec![found(&[Good, Removed])]))]);
+    stack.recorded(true, Moment::ZERO);
+    assert_eq!(drain(&mut stack)[0], Out::GiveUp(leg(1)));
+    stack.member_ended(names[1].1, Outcome::Failed(StoreFault::Silent));
+    assert_eq!(drain(&mut stack), [Out::Ended { name: 7, outcome: Outcome::Done }]);
+    let add = SetOp::Add { leg: leg(1), by_bitmap: true };
+    assert_eq!(stack.ask_set(add, Moment::ZERO), Err(SetRefusal::Late));
+    stack.heard(leg(1), Voice::Ended, Moment::ZERO);
+    assert_eq!(stack.ask_set(add, Moment::ZERO), Ok(()));
+    assert_eq!(duty(&stack, 1), Some(Duty::Copying { left: Bytes::kib(64) }));
+}
+
+#[test]
+fn a_crash_leaves_nothing_to_merge_where_one_member_is_full() {
+    let hot = [(V, Extent::new(0, 4 << 20))];
+    assert_eq!(stack(&[Good, Removed]).found_hot(&hot), 0);
+    let mut several = stack(&[Good, Good, Copying]);
+    assert_eq!(several.found_hot(&hot), 1);
+    assert_eq!(several.members(V).map(|set| set.unmerged), Some(Bytes::mib(4)));
+    assert_eq!(duty(&several, 2), Some(Duty::Copying { left: Bytes::mib(4) }));
+    assert_eq!(several.deadline(), Moment::ZERO);
+}

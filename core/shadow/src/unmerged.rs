@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Regions in which full members may differ, and those in which one is to be repaired.
+
+use crate::member::ONE;
+use alloc::collections::BTreeSet;
+use helio_bitmap::{Bitmap, EXTENT, Region};
+use helio_copy::{Claim, Walk};
+use helio_units::{Bytes, Extent};
+
+/// Most regions that wait to be repaired; a later read finds what is beyond.
+const MOST_REPAIRS: usize = 256;
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(crate) struct Unmerged {
+    regions: Bitmap,
+    walk: Walk<()>,
+    /// Hot extents that are to stay hot, by their numbers in the volume.
+    owned: BTreeSet<u64>,
+    /// Regions that a read waits for.
+    urgent: BTreeSet<Region>,
+    /// Regions that a full member failed to read.
+    repairs: BTreeSet<Region>,
+    /// Hot extents that this set has nothing to do in, and that others of the group made the layer own.
+    spare: BTreeSet<u64>,
+}
+
+impl Unmerged {
+    pub(crate) fn new(size: Bytes, region: Bytes) -> Self {
+        Self {
+            regions: Bitmap::new(&[size], region),
+            walk: Walk::default(),
+            owned: BTreeSet::new(),
+            urgent: BTreeSet::new(),
+            repairs: BTreeSet::new(),
+            spare: BTreeSet::new(),
+        }
+    }
+
+    pub(crate) fn place(&self, region: Region) -> Extent {
+        self.regions.place(region).1
+    }
+
+    /// Full members may differ there.
+    pub(crate) fn set(&mut self, extent: Extent) {
+        self.regions.set(ONE, extent);
+    }
+
+    pub(crate) fn set_all(&mut self) {
+        self.regions.set_all();
+    }
+
+    pub(crate) fn has(&self, extent: Extent) -> bool {
+        self.regions.any_dirty(ONE, extent)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.regions.none_dirty()
+    }
+
+    pub(crate) fn bytes(&self) -> Bytes {
+        self.regions.dirty_bytes()
+    }
+
+    pub(crate) fn runs(&self) -> impl Iterator<Item = Extent> + use<> {
+        self.regions.dirty_runs().into_iter().map(|(_, extent)| extent)
+    }
+
+    /// A hot extent is to stay hot. Returns false if it was to before.
+    pub(crate) fn own(&mut self, number: u64) -> bool {
+        self.owned.insert(number)
+    }
+
+    /// A hot extent stays hot although this set has nothing to do in it.
+    pub(crate) fn spare(&mut self, number: u64) {
+        self.spare.insert(number);
+    }
+
+    pub(crate) fn has_spare(&self) -> bool {
+        !self.spare.is_empty()
+    }
+
+    pub(crate) fn take_spare(&mut self) -> BTreeSet<u64> {
+        core::mem::take(&mut self.spare)
+    }
+
+    /// A read waits for what is unmerged there.
+    pub(crate) fn hurry(&mut self, extent: Extent) {
+        let grid = self.regions.grid();
+        let regions = grid.touched(ONE, extent).map(Region);
+        let open =
+            regions.filter(|region| self.regions.may_differ(ONE, grid.offset(ONE, region.0)));
+        self.urgent.extend(open);
+    }
+
+    /// A full member failed to read there.
+    pub(crate) fn repair(&mut self, extent: Extent) {
+        let regions = self.regions.grid().touched(ONE, extent).map(Region);
+        let room = MOST_REPAIRS.saturating_sub(self.repairs.len());
+        self.repairs.extend(regions.take(room));
+    }
+
+    /// Claims a region that a read waits for, for the piece of that number.
+    pub(crate) fn claim_urgent(&mut self, number: u64) -> Option<Region> {
+        let urgent = self.urgent.pop_first()?;
+        let regions = &mut self.regions;
+        self.walk.claim(number, (), |_| regions.begin_copy(urgent)).map(|claim| claim.region)
+    }
+
+    /// Claims the next one, or one that is to be repaired.
+    pub(crate) fn claim(&mut self, number: u64) -> Option<Region> {
+        if let Some(region) = self.repairs.pop_first() {
+            return Some(region);
+        }
+        let regions = &mut self.regions;
+        self.walk.claim(number, (), |from| regions.begin_copy(from)).map(|claim| claim.region)
+    }
+
+    /// A piece ended; `merged`: full members are equal in it. Returns the hot extent that may cool.
+    pub(crate) fn end(&mut self, region: Region, number: u64, merged: bool) -> Option<u64> {
+        let claim = Claim { region, number };
+        let touched = self.walk.is_touched(claim);
+        if !self.walk.end(claim) {
+            return None;
+        }
+        if !merged || touched {
+            self.regions.abandon_copy(region);
+            return None;
+        }
+        self.regions.end_copy(region);
+        let size = self.regions.grid().whole().next().map_or(0, |(_, whole)| whole.length);
+        let number = self.place(region).offset / EXTENT.0;
+        let extent = hot_extent(number, size);
+        (!self.has(extent) && self.owned.remove(&number)).then_some(number)
+    }
+
+    /// One full member is left: it differs from none. Returns the hot extents that may cool.
+    pub(crate) fn clear(&mut self) -> BTreeSet<u64> {
+        self.regions.clear();
+        self.walk.end_all();
+        self.urgent.clear();
+        self.repairs.clear();
+        core::mem::take(&mut self.owned)
+    }
+}
+
+/// Where a hot extent of a volume of that size is.
+pub(crate) fn hot_extent(number: u64, size: u64) -> Extent {
+    let offset = number * EXTENT.0;
+    Extent::new(offset, EXTENT.0.min(size - offset))
+}

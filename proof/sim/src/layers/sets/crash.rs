@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The process ends and starts again; and in the end everything comes to rest.
+
+use super::super::Stamp;
+use super::super::story::ensure;
+use super::desk::Desk;
+use helio_format::members::CopyHealth;
+use helio_shadow::Shadow;
+use helio_stack::{Duty, Layer, Leg, Pass, SetOp, Stack, Voice};
+use helio_units::{MemberIndex, Moment};
+use std::collections::BTreeMap;
+
+/// Steps without which a story that is to come to rest never does.
+const STEPS_TO_REST: u64 = 60_000;
+
+impl Desk {
+    /// The process starts, with its layers as the host composes them.
+    pub(super) fn start(&mut self) {
+        let mut shadow = Shadow::new(&self.sizes, self.region, self.ledger.members());
+        for (leg, page, bits) in self.ledger.pages() {
+            shadow.load(leg, page, bits);
+        }
+        for leg in self.places() {
+            shadow.set_cost(leg, 1 + self.dice.below(3) as u32);
+        }
+        self.foreign.retain(|leg| shadow.distrust(*leg));
+        let mut layers: Vec<Box<dyn Layer>> = vec![Box::new(shadow)];
+        for at in [0].repeat(self.around.0 as usize) {
+            layers.insert(at, Box::new(Pass::default()));
+        }
+        layers.extend((0..self.around.1).map(|_| Box::new(Pass::default()) as Box<dyn Layer>));
+        self.stack = Stack::new(layers);
+        let owners = self.stack.found_hot(&self.hot.restart());
+        if owners & (1 << self.around.0) != 0 {
+            self.hot.own_all();
+        }
+        // What was given up before has not ended.
+        for leg in self.given_up.clone() {
+            self.stack.heard(leg, Voice::Silent, self.now);
+        }
+        self.before.clear();
+        self.observe();
+    }
+
+    /// The process ends, and maybe the power with it; another one starts.
+    pub(super) fn crash(&mut self, power: bool) -> Result<(), String> {
+        self.walked.crashes += 1;
+        if self.ledger.crash(&mut self.dice) {
+            self.foreign.clear();
+        }
+        for disk in &mut self.disks {
+            disk.crash(power, &mut self.dice);
+        }
+        // A limit: where the process ends between a failed flush and the record of it, nothing tells what the flush lost.
+        for leg in self.places() {
+            if let Some(CopyHealth::Good | CopyHealth::Unproven) = self.ledger.state(leg) {
+                self.disk(leg).recover(usize::from(leg.volume.0));
+            }
+        }
+        self.silent = BTreeMap::new();
+        for leg in self.places() {
+            let volume = leg.volume;
+            if !self.disk(leg).is_late(volume) {
+                self.given_up.remove(&leg);
+            }
+        }
+        self.judge_crash(power)?;
+        let full: Vec<Vec<usize>> = self.volumes().map(|volume| self.full(volume)).collect();
+        let lives: Vec<Vec<&[Stamp]>> = full
+            .iter()
+            .enumerate()
+            .map(|(v, full)| full.iter().map(|m| &self.disks[*m].live()[v][..]).collect())
+            .collect();
+        self.reference.restarts_from(&lives, power);
+        self.asked.clear();
+        self.legs.clear();
+        self.comparing.clear();
+        self.unflushed.clear();
+        self.payloads.forget();
+        self.swap_a_disk();
+        self.start();
+        self.after()
+    }
+
+    /// Sometimes a disk is another one when the process starts.
+    fn swap_a_disk(&mut self) {
+        if !self.dice.chance(1, 8) {
+            return;
+        }
+        let places: Vec<Leg> = self.places().collect();
+        let leg = places[self.dice.below(places.len() as u64) as usize];
+        let others = self.full(leg.volume).iter().any(|m| *m != usize::from(leg.member.0));
+        if !others || self.ledger.state(leg).is_none() || self.given_up.contains(&leg) {
+            return;
+        }
+        self.names += 1;
+        let junk = u64::MAX - self.names;
+        self.disk(leg).replace(usize::from(leg.volume.0), junk);
+        self.foreign.insert(leg);
+        self.walked.swaps += 1;
+    }
+
+    /// The members that the ledger calls full, and that are the disks it means.
+    pub(super) fn full(&self, volume: helio_units::VolumeIndex) -> Vec<usize> {
+        let leg = |n: usize| Leg { volume, member: MemberIndex(n as u8) };
+        let is_full = |n: &usize| {
+            let leg = leg(*n);
+            self.ledger.state(leg) == Some(CopyHealth::Good) && !self.foreign.contains(&leg)
+        };
+        (0..self.disks.len()).filter(is_full).collect()
+    }
+
+    /// Everything ends, members return, and nothing is left over.
+    pub(super) fn rest(&mut self) -> Result<(), String> {
+        for _ in 0..STEPS_TO_REST {
+            for leg in self.silent.keys().copied().collect::<Vec<_>>() {
+                self.responds_again(leg);
+            }
+            self.land();
+            self.return_members();
+            self.after()?;
+            let works =
+                !self.legs.is_empty() || self.ledger.is_busy() || !self.comparing.is_empty();
+            let idle = self.asked.is_empty() && self.given_up.is_empty();
+            if idle && !works && self.stack.deadline() == Moment::NEVER {
+                return self.judge_rest();
+            }
+            self.end_one(true);
+            self.pass_time();
+            self.after()?;
+        }
+        Err(format!("it never rests: {:?}, {:?}", self.asked, self.stack))
+    }
+
+    fn return_members(&mut self) {
+        if self.ledger.has_failed() {
+            return;
+        }
+        for leg in self.places() {
+            if matches!(self.duty(leg), Some(Duty::Removed { .. })) {
+                self.ask_set(SetOp::Add { leg, by_bitmap: false });
+            }
+        }
+    }
+
+    fn judge_rest(&mut self) -> Result<(), String> {
+        let held = self.payloads.held();
+        ensure(held == 0, || format!("{held} payloads are left over"))?;
+        for (v, volume) in self.volumes().enumerate() {
+            let Some(status) = self.stack.members(volume) else {
+                return Err(String::from("no layer keeps several members"));
+            };
+            ensure(status.unmerged.0 == 0, || format!("volume {v} stays unmerged"))?;
+            let mut full = Vec::new();
+            for (n, member) in status.members.iter().enumerate() {
+                match member.map(|member| member.duty) {
+                    Some(Duty::Full) => full.push(n),
+                    None => {}
+                    Some(duty) => ensure(self.ledger.has_failed(), || {
+                        format!("member {n} of volume {v} stays {duty:?}")
+                    })?,
+                }
+            }
+            let Some(first) = full.first() else { return Err(format!("volume {v} has no member")) };
+            for other in &full {
+                let (one, two) = (&self.disks[*first].live()[v], &self.disks[*other].live()[v]);
+                let differs = one.iter().zip(two).position(|(one, two)| one != two);
+                ensure(differs.is_none(), || {
+                    format!("members {first} and {other} of volume {v} differ in block {differs:?}")
+                })?;
+            }
+            for (block, stamp) in self.disks[*first].live()[v].iter().enumerate() {
+                ensure(self.reference.allows(v, block, *stamp, false), || {
+                    format!("block {block} of volume {v} holds {stamp} in the end")
+                })?;
+            }
+        }
+        Ok(())
+    }
+}
