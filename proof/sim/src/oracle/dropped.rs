@@ -127,11 +127,15 @@ impl Oracle {
     /// to a peer that restarted is no such thing: the later one follows it, and neither is read from the copy.
     pub(super) fn judge_overwrite(
         &self,
+        cluster: &Cluster,
         side: Side,
-        volume: VolumeIndex,
-        first: u32,
-        stamps: &[Stamp],
+        (volume, first, stamps): (VolumeIndex, u32, &[Stamp]),
     ) -> Result<(), Violation> {
+        // Others are those of a restore: the image that this node itself preserved.
+        let engine = cluster.node(side).engine.as_ref();
+        if engine.is_some_and(|engine| !engine.view().lets_peer_write()) {
+            return Ok(());
+        }
         let source = &self.copies[side.other().index()];
         let Some(history) = self.histories.get(&source.generation).filter(|_| source.serving)
         else {

@@ -314,11 +314,7 @@ impl Oracle {
                     self.issued(*side, *volume, *first, stamps, None)?;
                 }
                 Happening::Issued { side, volume, first, stamps, leading: false } => {
-                    // Others are those of a restore: the image that this node itself preserved.
-                    let engine = cluster.node(*side).engine.as_ref();
-                    if engine.is_none_or(|engine| engine.view().lets_peer_write()) {
-                        self.judge_overwrite(*side, *volume, *first, stamps)?;
-                    }
+                    self.judge_overwrite(cluster, *side, (*volume, *first, stamps))?;
                 }
                 Happening::Sent { side, at, volume, first, stamps } => {
                     self.issued(*side, *volume, *first, stamps, Some(*at))?;
