@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use helio_format::copying::{Digest, PageBits};
 use helio_format::message::Message;
 use helio_format::superblock::Superblock;
-use helio_stack::{Leg, PoolOp, SetRecord, StoreOp};
+use helio_stack::{LayerRecord, Leg, PoolOp, StoreOp};
 use helio_units::{Bytes, Extent, IoId, Payload, PayloadId, RequestId, VolumeIndex};
 
 /// What the host reports of the bytes that were read. The store does not get this: the host derives it from a finished read.
@@ -126,7 +126,7 @@ pub enum Effect {
         read_as: ReadAs,
     },
     /// Make durable what a layer records of members, and report that with [`crate::Event::Recorded`]. One at a time.
-    Record(SetRecord),
+    Record(LayerRecord),
     /// Compare two payloads of one length, and report that with [`crate::Event::Compared`].
     Compare {
         /// The question's name.

@@ -123,6 +123,8 @@ pub enum Plant {
     LateForgotten,
     /// What a crash left hot cools although a layer has not yet done there what it has to do.
     OwnedCools,
+    /// An expendable copy is over before the ledger says so.
+    OverUnrecorded,
     /// A verify goes on behind what it had asked when the stream broke.
     VerifySkips,
     /// An operation that a member of a set missed is acknowledged before the member's removal is durable.
@@ -207,6 +209,7 @@ impl Plant {
 
     /// Every fault that stories of a layer alone find.
     pub const LAYERS: &[(&str, Self)] = &[
+        ("over-unrecorded", Self::OverUnrecorded),
         ("removal-unrecorded", Self::RemovalUnrecorded),
         ("copy-clears-early", Self::CopyClearsEarly),
         ("read-copy-target", Self::ReadCopyTarget),

@@ -9,7 +9,7 @@ use helio_bitmap::EXTENT;
 use helio_format::copying::PageBits;
 use helio_format::members::VolumeMembers;
 use helio_stack::{
-    Layer, Leg, Operation, Outcome, Port, SetOp, SetRecord, SetRefusal, SetStatus, Tag, Voice,
+    Layer, LayerRecord, Leg, Operation, Outcome, Port, SetOp, SetRefusal, SetStatus, Tag, Voice,
 };
 use helio_units::{Bytes, Extent, Moment, VolumeIndex};
 
@@ -89,7 +89,7 @@ impl Shadow {
         if self.sets.iter_mut().fold(false, |any, set| set.is_unrecorded() | any) {
             self.recording = Recording::Members;
             return port
-                .record(SetRecord::Members(self.sets.iter_mut().map(Set::record).collect()));
+                .record(LayerRecord::Members(self.sets.iter_mut().map(Set::record).collect()));
         }
         for step in 1..=self.sets.len() {
             let turn = (self.turn + step) % self.sets.len();
@@ -102,7 +102,7 @@ impl Shadow {
                 if !waits {
                     self.again = port.now() + SAVED_EVERY;
                 }
-                return port.record(SetRecord::Page { leg, page, bits });
+                return port.record(LayerRecord::Page { leg, page, bits });
             }
         }
     }

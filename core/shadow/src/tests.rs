@@ -8,7 +8,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use helio_format::members::{CopyHealth, MEMBERS_MAX, VolumeMembers};
 use helio_stack::{
-    Duty, Leg, Out, Outcome, SetOp, SetRecord, SetRefusal, Stack, StoreFault, StoreOp, Voice,
+    Duty, LayerRecord, Leg, Out, Outcome, SetOp, SetRefusal, Stack, StoreFault, StoreOp, Voice,
 };
 use helio_units::{Bytes, Extent, MemberIndex, Moment, Payload, PayloadId, VolumeIndex};
 
@@ -71,7 +71,7 @@ fn a_set_of_one_member_rests_until_another_one_is_added() {
     assert_eq!(stack.ask_set(add, Moment::ZERO), Ok(()));
     assert!(!stack.rests());
     let out = drain(&mut stack);
-    let says = Out::Record(SetRecord::Members(vec![found(&[Good, Unproven])]));
+    let says = Out::Record(LayerRecord::Members(vec![found(&[Good, Unproven])]));
     assert!(out.contains(&says), "{out:?}");
     assert_eq!(legs(&out).len(), 2, "what both hold is made durable first");
 }
@@ -83,7 +83,7 @@ fn a_write_that_one_member_fails_ends_when_its_removal_is_durable() {
     assert_eq!(names.iter().map(|(member, _)| *member).collect::<Vec<_>>(), [0, 1]);
     stack.member_ended(names[0].1, FAILED);
     stack.member_ended(names[1].1, Outcome::Done);
-    let says = Out::Record(SetRecord::Members(vec![found(&[Removed, Good])]));
+    let says = Out::Record(LayerRecord::Members(vec![found(&[Removed, Good])]));
     assert_eq!(drain(&mut stack), [says]);
     assert_eq!(duty(&stack, 0), Some(Duty::Removed { lacks: Some(Bytes::kib(64)) }));
     stack.recorded(true, Moment::ZERO);
@@ -145,7 +145,7 @@ fn a_silent_member_is_given_up_once_its_removal_is_durable_and_returns_when_all_
     stack.member_ended(names[0].1, Outcome::Done);
     stack.heard(leg(1), Voice::Silent, Moment::ZERO);
     let out = drain(&mut stack);
-    assert_eq!(out, [Out::Record(SetRecord::Members(vec![found(&[Good, Removed])]))]);
+    assert_eq!(out, [Out::Record(LayerRecord::Members(vec![found(&[Good, Removed])]))]);
     stack.recorded(true, Moment::ZERO);
     assert_eq!(drain(&mut stack)[0], Out::GiveUp(leg(1)));
     stack.member_ended(names[1].1, Outcome::Failed(StoreFault::Silent));

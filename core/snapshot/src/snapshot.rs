@@ -10,12 +10,13 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::mem;
 use core::ops::Range;
-use helio_format::before::CHUNK_BYTES;
+use helio_format::before::{CHUNK_BYTES, KeptImage};
 use helio_ledger::BeforeKept;
 use helio_plant::{Plant, planted};
 use helio_stack::{
-    CopyOp, CopyOutcome, CopyStatus, Io, Layer, Leg, MemberFault, Operation, Outcome, PoolHealth,
-    PoolOp, PoolOutcome, Port, Row, Shortage, StoreFault, StoreOp, Tag,
+    CopyClass, CopyOp, CopyOutcome, CopyStatus, Io, Layer, LayerRecord, Leg, MemberFault,
+    Operation, Outcome, PoolHealth, PoolOp, PoolOutcome, Port, Row, Shortage, StoreFault, StoreOp,
+    Tag,
 };
 use helio_units::{Bytes, VolumeIndex};
 
@@ -31,7 +32,7 @@ struct Parked {
 enum Copy {
     None,
     /// These chunks; it begins to count once its cut has ended.
-    Held(ChunkSet),
+    Held(CopyClass, ChunkSet),
 }
 
 /// See the drawing of the crate.
@@ -68,7 +69,8 @@ impl Snapshot {
             for number in found.chunks.iter().filter_map(|chunk| chunks.find(*chunk)) {
                 preserved.insert(number);
             }
-            (copy, room) = (Copy::Held(preserved), Room::of(found.chunks.len() as u64));
+            (copy, room) =
+                (Copy::Held(CopyClass::Required, preserved), Room::of(found.chunks.len() as u64));
         }
         Self {
             chunks,
@@ -84,13 +86,22 @@ impl Snapshot {
         }
     }
 
+    /// What the pool held is of this class; by default it is required.
+    #[must_use]
+    pub fn of_class(mut self, of: CopyClass) -> Self {
+        if let Copy::Held(class, _) = &mut self.copy {
+            *class = of;
+        }
+        self
+    }
+
     fn preserved(&self) -> u64 {
-        if let Copy::Held(chunks) = &self.copy { chunks.count() } else { 0 }
+        if let Copy::Held(_, chunks) = &self.copy { chunks.count() } else { 0 }
     }
 
     /// Whether the copy needs what that chunk holds, and the pool does not have it yet.
     fn is_unpreserved(&self, chunk: u64) -> bool {
-        matches!(&self.copy, Copy::Held(chunks) if !chunks.has(chunk))
+        matches!(&self.copy, Copy::Held(_, chunks) if !chunks.has(chunk))
     }
 
     /// A cut is under way: what changes anything now is behind it.
@@ -98,9 +109,9 @@ impl Snapshot {
         matches!(
             &self.work,
             Work::Draining { .. }
-                | Work::Reserving { then: For::Cut(_), .. }
+                | Work::Reserving { then: For::Cut(..), .. }
                 | Work::Flushing { label: Some(_), .. }
-                | Work::Beginning
+                | Work::Beginning(_)
         )
     }
 
@@ -122,8 +133,18 @@ impl Snapshot {
         self.refuse(Shortage::FAILED, port);
     }
 
-    /// Parked changes are refused, untouched.
+    /// Parked changes are refused, untouched; where the copy is expendable, it is over.
     fn refuse(&mut self, shortage: Shortage, port: &mut Port<'_>) {
+        if self.is_expendable() && !self.parked.is_empty() {
+            if planted(Plant::OverUnrecorded) {
+                self.copy = Copy::None;
+                self.let_go(port);
+            } else if matches!(self.work, Work::Idle) {
+                self.work = Work::Recording;
+                port.record(LayerRecord::CopyOver);
+            }
+            return;
+        }
         for parked in mem::take(&mut self.parked) {
             if planted(Plant::RefusedTouches) {
                 self.pass(parked.operation, port);
@@ -155,11 +176,21 @@ impl Snapshot {
         }
         match self.asked.take() {
             Some(op) => self.begin_copy(op, port),
-            None => self.preserve(port),
+            None if self.pool == PoolHealth::Works => self.preserve(port),
+            None if self.is_expendable() => self.refuse(Shortage::FAILED, port),
+            None => {}
         }
     }
 
+    const fn is_expendable(&self) -> bool {
+        matches!(self.copy, Copy::Held(CopyClass::Expendable, _))
+    }
+
     fn begin_copy(&mut self, op: CopyOp, port: &mut Port<'_>) {
+        if op == CopyOp::Restore && matches!(self.copy, Copy::None) {
+            port.copied(CopyOutcome::Over);
+            return self.go_on(port);
+        }
         // All that was overwritten is preserved: a restore may succeed all the same.
         let failed = match self.pool {
             PoolHealth::Works => None,
@@ -171,10 +202,10 @@ impl Snapshot {
             return self.go_on(port);
         }
         match op {
-            CopyOp::Cut { label, overwritten } => {
+            CopyOp::Cut { class, label, overwritten } => {
                 self.look_ahead(overwritten);
                 let room = Room::asked(overwritten, 0, self.chunks.total());
-                self.work = Work::Draining { label, room };
+                self.work = Work::Draining { class, label, room };
                 self.drained(port);
             }
             CopyOp::Reserve { overwritten } => {
@@ -188,7 +219,7 @@ impl Snapshot {
                 port.pool(PoolOp::Check);
             }
             CopyOp::Drop => {
-                self.work = Work::Ending;
+                self.work = Work::Ending { asked: true };
                 port.pool(PoolOp::End);
             }
         }
@@ -200,11 +231,11 @@ impl Snapshot {
 
     /// Goes on with a cut once no change is under way.
     fn drained(&mut self, port: &mut Port<'_>) {
-        if let Work::Draining { label, room } = &mut self.work
+        if let Work::Draining { class, label, room } = &mut self.work
             && self.changing == 0
         {
-            let (label, room) = (mem::take(label), *room);
-            self.reserve(room, For::Cut(label), port);
+            let (class, label, room) = (*class, mem::take(label), *room);
+            self.reserve(room, For::Cut(class, label), port);
         }
     }
 
@@ -219,7 +250,7 @@ impl Snapshot {
     fn no_room(&mut self, shortage: Shortage, then: For, port: &mut Port<'_>) {
         self.work = Work::Idle;
         match then {
-            For::Cut(_) | For::Asked => port.copied(CopyOutcome::NoRoom(shortage)),
+            For::Cut(..) | For::Asked => port.copied(CopyOutcome::NoRoom(shortage)),
             For::Parked => self.refuse(shortage, port),
         }
         self.go_on(port);
@@ -228,8 +259,10 @@ impl Snapshot {
     fn reserved(&mut self, room: u64, then: For, port: &mut Port<'_>) {
         self.room.reserve(room);
         match then {
-            For::Cut(label) if planted(Plant::CutUnflushed) => self.begin_preserving(label, port),
-            For::Cut(label) => self.flush(Some(label), port),
+            For::Cut(class, label) if planted(Plant::CutUnflushed) => {
+                self.begin_preserving(class, label, port);
+            }
+            For::Cut(class, label) => self.flush(Some((class, label)), port),
             For::Asked => self.over(CopyOutcome::Done, port),
             For::Parked => {
                 self.work = Work::Idle;
@@ -238,19 +271,15 @@ impl Snapshot {
         }
     }
 
-    fn flush(&mut self, label: Option<Box<helio_format::before::KeptImage>>, port: &mut Port<'_>) {
+    fn flush(&mut self, label: Option<(CopyClass, Box<KeptImage>)>, port: &mut Port<'_>) {
         self.work = Work::Flushing { batch: Batch::of(usize::from(self.volumes)), label };
         for volume in 0..self.volumes {
             Self::issue_own(VolumeIndex(volume), StoreOp::Flush, usize::from(volume), port);
         }
     }
 
-    fn begin_preserving(
-        &mut self,
-        label: Box<helio_format::before::KeptImage>,
-        port: &mut Port<'_>,
-    ) {
-        self.work = Work::Beginning;
+    fn begin_preserving(&mut self, class: CopyClass, label: Box<KeptImage>, port: &mut Port<'_>) {
+        self.work = Work::Beginning(class);
         port.pool(PoolOp::Begin { label });
     }
 
@@ -276,7 +305,7 @@ impl Snapshot {
     /// Preserves what parked changes wait for and what lies ahead of all changes, as much as one batch takes, where nothing is
     /// being done.
     fn preserve(&mut self, port: &mut Port<'_>) {
-        let works = self.pool == PoolHealth::Works && matches!(self.copy, Copy::Held(_));
+        let works = self.pool == PoolHealth::Works && matches!(self.copy, Copy::Held(..));
         if !works || !matches!(self.work, Work::Idle) {
             return;
         }
@@ -292,7 +321,7 @@ impl Snapshot {
         let mut seen = ChunkSet::default();
         chunks.iter().for_each(|chunk| _ = seen.insert(*chunk));
         while chunks.len() < BATCH_CHUNKS && preserved + (chunks.len() as u64) < reserved {
-            let Copy::Held(held) = &self.copy else { break };
+            let Copy::Held(_, held) = &self.copy else { break };
             let next = self.ahead.next(total, |chunk| held.has(chunk) || seen.has(chunk));
             let Some(chunk) = next else { break };
             chunks.push(chunk);
@@ -315,7 +344,9 @@ impl Snapshot {
                 let ended = batch.ended(VolumeIndex(number as u16), &outcome);
                 match (ended, label.take_if(|_| ended.is_some())) {
                     (None, _) => {}
-                    (Some(Ok(())), Some(label)) => self.begin_preserving(label, port),
+                    (Some(Ok(())), Some((class, label))) => {
+                        self.begin_preserving(class, label, port)
+                    }
                     (Some(Ok(())), None) => self.over(CopyOutcome::Done, port),
                     (Some(Err(failed)), _) => self.over(CopyOutcome::FlushFailed(failed), port),
                 }
@@ -388,7 +419,7 @@ impl Snapshot {
             Work::Appending { payloads, .. } => {
                 payloads.into_iter().for_each(|payload| port.release(payload));
             }
-            Work::Reserving { then: For::Parked, .. } => {}
+            Work::Reserving { then: For::Parked, .. } | Work::Ending { asked: false } => {}
             // What cannot be read may still be added to.
             Work::Checking | Work::Loading { .. } => {
                 return self.over(CopyOutcome::PoolFailed(fault), port);
@@ -408,12 +439,36 @@ impl Layer for Snapshot {
         let waits = self.is_cutting() || chunks.clone().any(|chunk| self.is_unpreserved(chunk));
         if !waits || planted(Plant::OverwriteUnpreserved) {
             self.pass(operation, port);
-        } else if self.pool != PoolHealth::Works {
+        } else if self.pool != PoolHealth::Works && !self.is_expendable() {
             port.end(operation.io, Outcome::Refused(Shortage::FAILED));
         } else {
             self.parked.push_back(Parked { operation, chunks });
         }
-        self.preserve(port);
+        if self.pool == PoolHealth::Works {
+            self.preserve(port);
+        } else if self.is_expendable() {
+            self.refuse(Shortage::FAILED, port);
+        }
+    }
+
+    /// The ledger says that the copy is over: changes pass, and the pool gives its room back.
+    fn recorded(&mut self, ok: bool, port: &mut Port<'_>) {
+        self.work = Work::Idle;
+        if !ok {
+            // Nothing can say that it is over: from now on it is required.
+            if let Copy::Held(class, _) = &mut self.copy {
+                *class = CopyClass::Required;
+            }
+            self.refuse(Shortage::FAILED, port);
+            return self.go_on(port);
+        }
+        self.copy = Copy::None;
+        self.let_go(port);
+        if self.pool == PoolHealth::Works {
+            self.work = Work::Ending { asked: false };
+            return port.pool(PoolOp::End);
+        }
+        self.go_on(port);
     }
 
     fn ended(&mut self, Tag(tag): Tag, outcome: Outcome, port: &mut Port<'_>) {
@@ -444,20 +499,20 @@ impl Layer for Snapshot {
             (Work::Reserving { room, then }, PoolOutcome::NoRoom { free }) => {
                 let least = match then {
                     For::Parked => self.preserved() + self.missing().len() as u64,
-                    For::Cut(_) | For::Asked => room,
+                    For::Cut(..) | For::Asked => room,
                 };
                 if least < room && Room::fits(least, free) {
                     return self.reserve(least, then, port);
                 }
                 self.no_room(Room::shortage(least, free), then, port);
             }
-            (Work::Beginning, PoolOutcome::Done) => {
-                self.copy = Copy::Held(ChunkSet::default());
+            (Work::Beginning(class), PoolOutcome::Done) => {
+                self.copy = Copy::Held(class, ChunkSet::default());
                 self.over(CopyOutcome::Done, port);
             }
             (Work::Appending { chunks, payloads }, PoolOutcome::Done) => {
                 payloads.into_iter().for_each(|payload| port.release(payload));
-                if let Copy::Held(held) = &mut self.copy {
+                if let Copy::Held(_, held) = &mut self.copy {
                     chunks.into_iter().for_each(|chunk| _ = held.insert(chunk));
                 }
                 self.go_on(port);
@@ -473,10 +528,13 @@ impl Layer for Snapshot {
                 self.over(CopyOutcome::PoolFailed(StoreFault::Io), port);
             }
             (Work::Loading { next }, PoolOutcome::Loaded(rows)) => self.loaded(next, rows, port),
-            (Work::Ending, PoolOutcome::Done) => {
+            (Work::Ending { asked }, PoolOutcome::Done) => {
                 self.copy = Copy::None;
                 self.room.reserve(0);
-                self.over(CopyOutcome::Done, port);
+                if asked {
+                    port.copied(CopyOutcome::Done);
+                }
+                self.go_on(port);
             }
             (work, outcome) => panic!("the pool ended {work:?} as {outcome:?}"),
         }

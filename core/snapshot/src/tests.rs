@@ -10,8 +10,8 @@ use core::time::Duration;
 use helio_format::before::{CHUNK_BYTES, KeptImage, PAGE_BYTES};
 use helio_ledger::BeforeKept;
 use helio_stack::{
-    CopyOp, CopyOutcome, Faults, Layer, MemberFault, Odds, Out, Outcome, PoolHealth, PoolOp,
-    PoolOutcome, Row, Shortage, Stack, StoreFault, StoreOp,
+    CopyClass, CopyOp, CopyOutcome, Faults, Layer, LayerRecord, MemberFault, Odds, Out, Outcome,
+    PoolHealth, PoolOp, PoolOutcome, Row, Shortage, Stack, StoreFault, StoreOp,
 };
 use helio_units::{Bytes, Extent, Moment, Payload, PayloadId, VolumeIndex};
 
@@ -33,6 +33,7 @@ struct Desk {
     copied: Vec<CopyOutcome>,
     released: Vec<PayloadId>,
     payloads: u64,
+    records: Vec<LayerRecord>,
 }
 
 fn chunk(number: u64) -> Extent {
@@ -46,7 +47,7 @@ fn zero(number: u64) -> StoreOp {
 }
 
 fn cut(overwritten: Bytes) -> CopyOp {
-    CopyOp::Cut { label: Box::new(KeptImage::default()), overwritten }
+    CopyOp::Cut { class: CopyClass::Required, label: Box::new(KeptImage::default()), overwritten }
 }
 
 const fn failed(volumes: u64, volume: u16, fault: StoreFault) -> MemberFault {
@@ -68,6 +69,7 @@ impl Desk {
             copied: Vec::new(),
             released: Vec::new(),
             payloads: 0,
+            records: Vec::new(),
         }
     }
 
@@ -98,6 +100,21 @@ impl Desk {
         Self::new(vec![Snapshot::new(&SIZES, Some(&found)).boxed()])
     }
 
+    /// It preserves an expendable copy, whose pool takes no further chunk.
+    fn expendable() -> Self {
+        let found = BeforeKept { image: KeptImage::default(), chunks: Vec::new(), damaged: false };
+        let snapshot = Snapshot::new(&SIZES, Some(&found)).of_class(CopyClass::Expendable);
+        let mut desk = Self::new(vec![snapshot.boxed()]);
+        desk.stack.bound(Some(Bytes::ZERO));
+        desk
+    }
+
+    fn recorded(&mut self, ok: bool) {
+        assert_eq!(self.records.split_off(0), [LayerRecord::CopyOver]);
+        self.stack.recorded(ok, self.now);
+        self.drain();
+    }
+
     fn drain(&mut self) {
         while let Some(out) = self.stack.next(self.now) {
             match out {
@@ -105,6 +122,7 @@ impl Desk {
                 Out::Ended { name, outcome } => self.ended.push((name, outcome)),
                 Out::Pool(op) => self.pools.push_back(op),
                 Out::Copied(outcome) => self.copied.push(outcome),
+                Out::Record(record) => self.records.push(record),
                 Out::LetCool { .. } => panic!("no layer here owns a hot extent"),
                 Out::Release(payload) => self.released.push(payload),
                 other => panic!("it has no members of its own: {other:?}"),
@@ -282,6 +300,31 @@ fn without_room_a_change_is_refused_and_no_member_was_asked_for_it() {
         assert_eq!(desk.ops(), [zero(1)], "what is preserved already needs no room");
         assert_eq!(desk.health(), PoolHealth::Works);
     }
+}
+
+#[test]
+fn without_room_an_expendable_copy_is_over_before_anything_is_overwritten() {
+    let mut desk = Desk::expendable();
+    desk.begin(1, zero(1));
+    desk.begin(2, zero(2));
+    assert!(desk.members.is_empty() && desk.ended.is_empty(), "both wait for the ledger");
+    desk.recorded(true);
+    assert_eq!(desk.ops(), [zero(1), zero(2)]);
+    assert_eq!(desk.pools, [PoolOp::End], "its room is given back");
+    desk.pool(PoolOutcome::Done);
+    assert_eq!(desk.copied(), None, "nobody asked for that");
+    desk.copy(CopyOp::Restore);
+    assert_eq!(desk.copied(), Some(CopyOutcome::Over));
+}
+
+#[test]
+fn an_expendable_copy_whose_end_cannot_be_recorded_refuses_what_needs_it() {
+    let mut desk = Desk::expendable();
+    desk.begin(1, zero(1));
+    desk.recorded(false);
+    assert_eq!(desk.ended, [(1, Outcome::Refused(Shortage::FAILED))]);
+    desk.begin(2, zero(2));
+    assert!(desk.members.is_empty() && desk.records.is_empty(), "it is not asked again");
 }
 
 #[test]

@@ -7,13 +7,14 @@
 //!   preserve: (Reserving) ──> Reading ──> Appending
 //!   restore:  Checking ──> Loading ⇄ Writing ──> Flushing
 //!   drop:     Ending
+//!   no room for an expendable copy:  Recording ──> Ending
 //! ```
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use helio_format::before::{CHUNK_BYTES, KeptImage};
 use helio_ledger::Chunk;
-use helio_stack::{MemberFault, Outcome, Row};
+use helio_stack::{CopyClass, MemberFault, Outcome, Row};
 use helio_units::{Bytes, Extent, PayloadId, VolumeIndex};
 
 /// Most chunks preserved by one batch; as many bytes as the copier has on its way.
@@ -29,7 +30,7 @@ pub(crate) const LOADED_AT_ONCE: u64 = 32;
 #[derive(Clone, Debug)]
 pub(crate) enum For {
     /// A cut with that label.
-    Cut(Box<KeptImage>),
+    Cut(CopyClass, Box<KeptImage>),
     /// What will be overwritten.
     Asked,
     /// Changes that are parked.
@@ -69,6 +70,7 @@ pub(crate) enum Work {
     Idle,
     /// A cut waits until the changes under way have ended.
     Draining {
+        class: CopyClass,
         label: Box<KeptImage>,
         room: u64,
     },
@@ -79,9 +81,9 @@ pub(crate) enum Work {
     /// All volumes; then a preserving with that label begins, or a restore is over.
     Flushing {
         batch: Batch,
-        label: Option<Box<KeptImage>>,
+        label: Option<(CopyClass, Box<KeptImage>)>,
     },
-    Beginning,
+    Beginning(CopyClass),
     /// Rows of chunks; those that have been read.
     Reading {
         chunks: Vec<u64>,
@@ -102,7 +104,12 @@ pub(crate) enum Work {
         rows: Vec<Row>,
         batch: Batch,
     },
-    Ending,
+    /// What was dropped, or is over: then nobody asked for it.
+    Ending {
+        asked: bool,
+    },
+    /// The ledger is to say that an expendable copy is over.
+    Recording,
 }
 
 /// Chunks that lie one behind the other, together.

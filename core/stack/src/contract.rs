@@ -181,11 +181,22 @@ impl Shortage {
     pub const FAILED: Self = Self { needed: Bytes::ZERO, free: Bytes::ZERO };
 }
 
+/// What happens where a before-image cannot be preserved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CopyClass {
+    /// The change that needs it is refused.
+    Required,
+    /// The copy is over. That is durable in the ledger before anything is overwritten.
+    Expendable,
+}
+
 /// What is asked of the copies of a group. One at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CopyOp {
     /// Preserve the group as it is now under this label, durably: everything done is made durable first.
     Cut {
+        /// What happens where there is no room for a before-image.
+        class: CopyClass,
         /// What its owner calls it; layers do not look at it.
         label: Box<KeptImage>,
         /// Bytes of the volumes that are about to be overwritten, as far as that is known: room for them is reserved from the
@@ -223,6 +234,8 @@ pub enum CopyOutcome {
     NoRoom(Shortage),
     /// What is preserved is damaged; nothing was put back.
     Damaged,
+    /// The copy was expendable, and is over; nothing was put back.
+    Over,
     /// The pool failed.
     PoolFailed(StoreFault),
     /// Members failed where they were read or written.

@@ -4,7 +4,7 @@
 use crate::contract::{
     CopyOp, CopyOutcome, CopyStatus, Leg, Outcome, PoolOp, PoolOutcome, StoreOp,
 };
-use crate::set::{SetOp, SetRecord, SetRefusal, SetStatus, Voice};
+use crate::set::{LayerRecord, SetOp, SetRefusal, SetStatus, Voice};
 use crate::slots::Slots;
 use crate::stack::Work;
 use alloc::boxed::Box;
@@ -182,8 +182,8 @@ impl<'a> Port<'a> {
         self.work.push_back(Work::Own { level: self.level, volume, extent });
     }
 
-    /// Makes something durable; then [`Layer::recorded`] says so. One at a time.
-    pub fn record(&mut self, record: SetRecord) {
+    /// Makes something durable; then [`Layer::recorded`] says so. One of a layer at a time.
+    pub fn record(&mut self, record: LayerRecord) {
         self.work.push_back(Work::Record { level: self.level, record });
     }
 

@@ -29,11 +29,11 @@ mod slots;
 mod stack;
 
 pub use contract::{
-    CopyOp, CopyOutcome, CopyStatus, Leg, MemberFault, Outcome, PoolHealth, PoolOp, PoolOutcome,
-    Row, Shortage, StoreFault, StoreOp,
+    CopyClass, CopyOp, CopyOutcome, CopyStatus, Leg, MemberFault, Outcome, PoolHealth, PoolOp,
+    PoolOutcome, Row, Shortage, StoreFault, StoreOp,
 };
 pub use faults::{Faults, Odds};
 pub use layer::{Io, Layer, Operation, Port, Tag};
 pub use pass::Pass;
-pub use set::{Duty, MemberStatus, SetOp, SetRecord, SetRefusal, SetStatus, Voice};
+pub use set::{Duty, LayerRecord, MemberStatus, SetOp, SetRefusal, SetStatus, Voice};
 pub use stack::{Out, Stack};

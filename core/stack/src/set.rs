@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What concerns the members of a volume that a layer keeps alike: what is recorded of them, asked of them, and told of them.
+//! What layers record, and what concerns the members of a volume that a layer keeps alike: what is asked and told of them.
 
 use crate::contract::Leg;
 use alloc::vec::Vec;
@@ -9,7 +9,7 @@ use helio_units::{Bytes, VolumeIndex};
 
 /// What a layer makes durable in the ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SetRecord {
+pub enum LayerRecord {
     /// What every member of every volume is worth, volume by volume.
     Members(Vec<VolumeMembers>),
     /// A page of the bitmap of what a member lacks.
@@ -21,6 +21,8 @@ pub enum SetRecord {
         /// Its bits.
         bits: PageBits,
     },
+    /// The expendable copy is over: what the pool has of it is of no use any more.
+    CopyOver,
 }
 
 /// What is heard of a member's disk.

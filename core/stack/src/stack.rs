@@ -5,7 +5,7 @@ use crate::contract::{
     CopyOp, CopyOutcome, CopyStatus, Leg, Outcome, PoolOp, PoolOutcome, StoreOp,
 };
 use crate::layer::{Io, Layer, Operation, Port, Tag};
-use crate::set::{SetOp, SetRecord, SetRefusal, SetStatus, Voice};
+use crate::set::{LayerRecord, SetOp, SetRefusal, SetStatus, Voice};
 use crate::slots::Slots;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -42,7 +42,7 @@ pub(crate) enum Work {
     },
     Record {
         level: usize,
-        record: SetRecord,
+        record: LayerRecord,
     },
     Compare {
         level: usize,
@@ -74,7 +74,7 @@ pub enum Out {
         outcome: Outcome,
     },
     /// Something is to be recorded durably; [`Stack::recorded`] tells when it is.
-    Record(SetRecord),
+    Record(LayerRecord),
     /// Whether two payloads hold the same bytes is asked; [`Stack::compared`] tells it.
     Compare {
         /// The question's name.
@@ -124,8 +124,9 @@ pub struct Stack {
     work: VecDeque<Work>,
     /// Whose operation the pool carries out.
     pool: Option<usize>,
-    /// Whose record is being made durable.
+    /// Whose record is being made durable, and those that wait for that.
     recording: Option<usize>,
+    records: VecDeque<(usize, LayerRecord)>,
     /// Who asked for comparisons that are under way, and what it calls each.
     comparing: Slots<(usize, Tag)>,
 }
@@ -157,7 +158,8 @@ impl Stack {
 
     fn all_rest(&self) -> bool {
         let rests = |level: &Level| level.layer.rests() && level.below.is_empty();
-        let asks = self.pool.is_some() || self.recording.is_some() || !self.comparing.is_empty();
+        let records = self.recording.is_some() || !self.records.is_empty();
+        let asks = self.pool.is_some() || records || !self.comparing.is_empty();
         self.work.is_empty() && !asks && self.levels.iter().all(rests)
     }
 
@@ -301,6 +303,15 @@ impl Stack {
         then(&mut **layer, &mut Port::new(now, level, below, &mut self.work))
     }
 
+    fn next_record(&mut self) -> Option<Out> {
+        if self.recording.is_some() {
+            return None;
+        }
+        let (level, record) = self.records.pop_front()?;
+        self.recording = Some(level);
+        Some(Out::Record(record))
+    }
+
     /// The next thing that is to be done outside, or that has ended.
     pub fn next(&mut self, now: Moment) -> Option<Out> {
         while let Some(work) = self.work.pop_front() {
@@ -328,9 +339,10 @@ impl Stack {
                     return Some(Out::Own { layer: level as u8, volume, extent });
                 }
                 Work::Record { level, record } => {
-                    assert!(self.recording.is_none(), "two records of layers at once");
-                    self.recording = Some(level);
-                    return Some(Out::Record(record));
+                    self.records.push_back((level, record));
+                    if let Some(out) = self.next_record() {
+                        return Some(out);
+                    }
                 }
                 Work::Compare { level, pair, tag } => {
                     let name = self.comparing.put((level, tag));
@@ -344,7 +356,7 @@ impl Stack {
                 Work::Release(payload) => return Some(Out::Release(payload)),
             }
         }
-        None
+        self.next_record()
     }
 }
 

@@ -32,6 +32,7 @@ fn layers_refine_one_reference_store() {
         ("restores", walked.restores),
         ("refused changes", walked.refused),
         ("abandoned copies", walked.abandoned),
+        ("expendable copies that were over", walked.over),
         ("crashes", walked.crashes),
     ] {
         assert!(count > SEEDS / 100, "only {count} {what} in {SEEDS} seeds");

@@ -18,7 +18,7 @@ use helio_format::message::Start;
 use helio_format::superblock::Superblock;
 use helio_ledger::{BeforeKept, Chunk};
 use helio_plant::{Plant, planted};
-use helio_stack::{CopyOp, CopyOutcome, MemberFault, Shortage};
+use helio_stack::{CopyClass, CopyOp, CopyOutcome, MemberFault, Shortage};
 use helio_units::{Bytes, Generation, Sequence};
 
 /// How far a restore is.
@@ -264,7 +264,8 @@ impl Keeper {
             }
             (_, true) if known && start.keep => {
                 let label = Box::new(facts.image());
-                let op = CopyOp::Cut { label: label.clone(), overwritten };
+                let class = CopyClass::Required;
+                let op = CopyOp::Cut { class, label: label.clone(), overwritten };
                 self.ask(Asked::Cut(label), op, local, turn);
             }
             _ if held => self.end(local, turn),
@@ -301,6 +302,7 @@ impl Keeper {
             (
                 _,
                 CopyOutcome::Damaged
+                | CopyOutcome::Over
                 | CopyOutcome::PoolFailed(_)
                 | CopyOutcome::MemberFailed(_)
                 | CopyOutcome::Unsupported,

@@ -30,6 +30,8 @@ pub struct LayersWalk {
     pub cuts: u64,
     /// Copies that were restored.
     pub restores: u64,
+    /// Expendable copies that were over.
+    pub over: u64,
     /// Changes that were refused.
     pub refused: u64,
     /// Copies that were abandoned.
@@ -44,6 +46,7 @@ impl LayersWalk {
         self.operations += other.operations;
         self.cuts += other.cuts;
         self.restores += other.restores;
+        self.over += other.over;
         self.refused += other.refused;
         self.abandoned += other.abandoned;
         self.crashes += other.crashes;

@@ -10,10 +10,11 @@ use helio_format::before::{CHUNK_BYTES, KeptImage};
 use helio_netmodel::Dice;
 use helio_snapshot::Snapshot;
 use helio_stack::{
-    CopyOp, CopyOutcome, Faults, Layer, Odds, Out, Outcome, Pass, PoolOp, Stack, StoreOp,
+    CopyClass, CopyOp, CopyOutcome, Faults, Layer, LayerRecord, Odds, Out, Outcome, Pass, PoolOp,
+    Stack, StoreOp,
 };
 use helio_units::{Bytes, Extent, Moment, Sequence, VolumeIndex};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Steps of a story.
 const STEPS: u64 = 400;
@@ -56,6 +57,10 @@ struct Desk {
     /// The images of copies, by their numbers.
     images: BTreeMap<u64, Vec<Vec<Stamp>>>,
     copies: u64,
+    /// Those that are expendable.
+    expendable: BTreeSet<u64>,
+    /// The ledger is to say that this copy is over.
+    recording: Option<u64>,
     /// The copy that is of no use any more, by its number.
     abandoned: Option<u64>,
     /// What has been written of it since.
@@ -101,6 +106,8 @@ impl Desk {
             waits: Waits::Nothing,
             images: BTreeMap::new(),
             copies: 0,
+            expendable: BTreeSet::new(),
+            recording: None,
             abandoned: None,
             wasted: 0,
             now: Moment::ZERO,
@@ -112,10 +119,12 @@ impl Desk {
 
     /// The process starts, with its layers as the host composes them.
     fn start(&mut self) {
-        // What was abandoned is of no use, which the owner has recorded.
+        // What was abandoned is of no use, which the owner has recorded; what is over, the ledger tells.
         let found = self.held().and_then(|_| self.pool.found());
-        let mut layers: Vec<Box<dyn Layer>> =
-            vec![Box::new(Snapshot::new(&self.sizes, found.as_ref()))];
+        let is_expendable = self.held().is_some_and(|label| self.expendable.contains(&label));
+        let class = if is_expendable { CopyClass::Expendable } else { CopyClass::Required };
+        let snapshot = Snapshot::new(&self.sizes, found.as_ref()).of_class(class);
+        let mut layers: Vec<Box<dyn Layer>> = vec![Box::new(snapshot)];
         for kind in self.kinds.clone() {
             let layer: Box<dyn Layer> = match kind {
                 0 | 1 => Box::new(Pass::default()),
@@ -230,7 +239,14 @@ impl Desk {
             _ => {
                 self.copies += 1;
                 let label = KeptImage { head: Sequence(self.copies), ..KeptImage::default() };
-                (CopyOp::Cut { label: Box::new(label), overwritten }, Waits::Cut)
+                let class = match self.dice.below(2) {
+                    0 => CopyClass::Required,
+                    _ => CopyClass::Expendable,
+                };
+                if class == CopyClass::Expendable {
+                    self.expendable.insert(self.copies);
+                }
+                (CopyOp::Cut { class, label: Box::new(label), overwritten }, Waits::Cut)
             }
         };
         if waits == Waits::Restore
@@ -277,6 +293,17 @@ impl Desk {
             return self.stack.pool_ended(outcome, self.now);
         }
         let names = self.members.names();
+        if let Some(label) = self.recording
+            && (names.is_empty() || self.dice.chance(1, 4))
+        {
+            let ok = gently || !self.dice.chance(1, 50);
+            if ok {
+                (self.abandoned, self.wasted) = (Some(label), 0);
+                self.walked.over += 1;
+            }
+            self.recording = None;
+            return self.stack.recorded(ok, self.now);
+        }
         if names.is_empty() {
             return;
         }
@@ -295,9 +322,16 @@ impl Desk {
                 Out::Ended { name, outcome } => self.ended(name, outcome)?,
                 Out::Pool(op) => self.ask_pool(op)?,
                 Out::Copied(outcome) => self.copied(outcome)?,
+                Out::Record(LayerRecord::CopyOver) => {
+                    let held = self.held();
+                    ensure(held.is_some_and(|label| self.expendable.contains(&label)), || {
+                        format!("copy {held:?} is called over, and is required")
+                    })?;
+                    self.recording = held;
+                }
                 Out::LetCool { .. }
                 | Out::Own { .. }
-                | Out::Record(_)
+                | Out::Record(LayerRecord::Members(_) | LayerRecord::Page { .. })
                 | Out::Compare { .. }
                 | Out::GiveUp(_) => panic!("no layer here keeps several members: {out:?}"),
                 Out::Release(id) => self.payloads.release(id),
@@ -410,6 +444,11 @@ impl Desk {
     fn crash(&mut self, power: bool) -> Result<(), String> {
         self.pool.crash(&mut self.dice);
         self.members.crash(power, &mut self.dice);
+        if let Some(label) = self.recording.take()
+            && self.dice.chance(1, 2)
+        {
+            self.abandoned = Some(label);
+        }
         (self.asked, self.waits) = (BTreeMap::new(), Waits::Nothing);
         self.payloads.forget();
         if let Some((volume, block)) = self.reference.wrong(self.members.live(), power) {
@@ -426,7 +465,8 @@ impl Desk {
     fn rest(&mut self) -> Result<(), String> {
         for _ in 0..STEPS_TO_REST {
             let idle = self.asked.is_empty() && self.waits == Waits::Nothing;
-            let works = !self.members.names().is_empty() || self.pool.is_busy();
+            let works =
+                !self.members.names().is_empty() || self.pool.is_busy() || self.recording.is_some();
             if idle && !works && self.stack.deadline() == Moment::NEVER {
                 let held = self.payloads.held();
                 return ensure(held == 0, || format!("{held} payloads are left over"));

@@ -4,7 +4,7 @@
 use helio_format::copying::PageBits;
 use helio_format::members::{CopyHealth, VolumeMembers};
 use helio_netmodel::Dice;
-use helio_stack::{Leg, SetRecord};
+use helio_stack::{LayerRecord, Leg};
 use std::collections::BTreeMap;
 
 /// See the module.
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 pub(super) struct Ledger {
     members: Vec<VolumeMembers>,
     pages: BTreeMap<(Leg, u32), PageBits>,
-    under_way: Option<SetRecord>,
+    under_way: Option<LayerRecord>,
     failed: bool,
 }
 
@@ -48,7 +48,7 @@ impl Ledger {
         self.failed
     }
 
-    pub(super) fn begin(&mut self, record: SetRecord) {
+    pub(super) fn begin(&mut self, record: LayerRecord) {
         assert!(self.under_way.replace(record).is_none(), "two records at once");
         assert!(!self.failed, "a record after one that failed");
     }
@@ -56,7 +56,7 @@ impl Ledger {
     /// The record ends. Returns whether it is durable, and whether it was one of members.
     pub(super) fn end(&mut self, fails: bool) -> (bool, bool) {
         let Some(record) = self.under_way.take() else { panic!("nothing is recorded") };
-        let of_members = matches!(record, SetRecord::Members(_));
+        let of_members = matches!(record, LayerRecord::Members(_));
         self.failed |= fails;
         if !self.failed {
             self.done(record);
@@ -64,10 +64,11 @@ impl Ledger {
         (!self.failed, of_members)
     }
 
-    fn done(&mut self, record: SetRecord) {
+    fn done(&mut self, record: LayerRecord) {
         match record {
-            SetRecord::Members(members) => self.members = members,
-            SetRecord::Page { leg, page, bits } => _ = self.pages.insert((leg, page), bits),
+            LayerRecord::Members(members) => self.members = members,
+            LayerRecord::Page { leg, page, bits } => _ = self.pages.insert((leg, page), bits),
+            LayerRecord::CopyOver => panic!("no layer here preserves copies"),
         }
     }
 
@@ -75,7 +76,7 @@ impl Ledger {
     /// record of members became durable.
     pub(super) fn crash(&mut self, dice: &mut Dice) -> bool {
         let record = self.under_way.take().filter(|_| !self.failed && dice.chance(1, 2));
-        let of_members = matches!(record, Some(SetRecord::Members(_)));
+        let of_members = matches!(record, Some(LayerRecord::Members(_)));
         record.into_iter().for_each(|record| self.done(record));
         self.failed = false;
         of_members

@@ -252,7 +252,12 @@ fn a_restore_whose_promotion_has_ended_is_not_recorded() {
     desk.save();
     desk.put_back(&[3]);
     let Engine { standing, keeper, record, turn, .. } = &mut desk.engine;
-    standing.not_promoted(Refusal::new("ended", "it ends", "repeat"), keeper, record, turn);
+    standing.not_promoted(
+        Refusal::new("restore-failed", "it ends", "repeat"),
+        keeper,
+        record,
+        turn,
+    );
     assert_eq!(desk.store(StoreOutcome::Done), StoreOp::Flush);
     assert!(desk.saves.is_empty() && desk.engine.keeper.is_idle());
     desk.command(Command::Restore { force: true });
