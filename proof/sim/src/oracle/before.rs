@@ -55,8 +55,8 @@ impl Oracle {
         let by_word = copy.serving && record.role == Role::Primary;
         if was && !record.consistent && !by_word {
             let on = |side: Side| cluster.node(side).config.safe_copy != SafeCopy::Off;
-            let keeps = on(side) && node.before.kept().is_some();
-            // The primary asks for it, by its own setting.
+            // The primary asks for it, by its own setting: this node may keep it although its setting is another one.
+            let keeps = node.before.kept().is_some();
             let wanted = Side::BOTH.into_iter().all(on);
             hold(
                 keeps || self.waived || self.waives_next || !wanted || lost,
