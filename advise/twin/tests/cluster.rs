@@ -4,7 +4,7 @@
 use core::time::Duration;
 use helio_engine::{Command, CommandId, Config, Operation};
 use helio_netmodel::{Dice, Profile};
-use helio_stack::{Io, Layer, Operation as Asked, Outcome, Port, Tag};
+use helio_stack::Layer;
 use helio_twin::{BLOCK, Breakage, Cluster, Happening, Replied, Side, Stamp};
 use helio_units::{Bytes, Extent, Mode, Moment, Payload, Rate, RequestId, State, VolumeIndex};
 use std::sync::{Arc, Mutex};
@@ -158,16 +158,8 @@ struct Owes(Arc<Mutex<Vec<Vec<u64>>>>);
 impl Layer for Owes {
     fn found_hot(&mut self, hot: &[(VolumeIndex, Extent)]) -> bool {
         let found = hot.iter().map(|(_, extent)| extent.offset / EXTENT.0);
-        self.0.lock().expect("nobody panicked").push(found.collect());
+        self.0.lock().expect("no thread has panicked").push(found.collect());
         true
-    }
-
-    fn begin(&mut self, Asked { io, leg, op }: Asked, port: &mut Port<'_>) {
-        port.issue(leg, op, Tag(io.number()));
-    }
-
-    fn ended(&mut self, tag: Tag, outcome: Outcome, port: &mut Port<'_>) {
-        port.end(Io::new(tag.0), outcome);
     }
 
     fn rests(&self) -> bool {
@@ -208,7 +200,7 @@ fn two_crashes_in_a_row_find_what_the_first_one_left_although_its_slots_were_wan
     crash(&mut cluster);
     write_in(&mut cluster, 3..16);
     crash(&mut cluster);
-    let found = owes.0.lock().expect("nobody panicked").clone();
+    let found = owes.0.lock().expect("no thread has panicked").clone();
     let [.., first, second] = &found[..] else { panic!("{found:?}") };
     assert_eq!(first[..], [0, 1, 2]);
     assert!(first.iter().all(|extent| second.contains(extent)), "{found:?}");

@@ -54,11 +54,15 @@ pub trait Layer: Debug + Send {
         false
     }
 
-    /// An operation begins. The layer ends it exactly once, now or later.
-    fn begin(&mut self, operation: Operation, port: &mut Port<'_>);
+    /// An operation begins. The layer ends it exactly once, now or later. By default it hands it on as it is.
+    fn begin(&mut self, operation: Operation, port: &mut Port<'_>) {
+        port.issue(operation.leg, operation.op, Tag(operation.io.number()));
+    }
 
-    /// An operation of its own ended.
-    fn ended(&mut self, tag: Tag, outcome: Outcome, port: &mut Port<'_>);
+    /// An operation of its own ended. By default it is one that it handed on as it was.
+    fn ended(&mut self, tag: Tag, outcome: Outcome, port: &mut Port<'_>) {
+        port.end(Io::new(tag.0), outcome);
+    }
 
     /// An operation of the group begins. Returns it where another layer is to carry it out.
     fn copy(&mut self, op: CopyOp, _port: &mut Port<'_>) -> Option<CopyOp> {

@@ -3,7 +3,7 @@
 //! the other, and lets it cool then. An extent that cools before is found by the engine's own assertion.
 
 use core::time::Duration;
-use helio_stack::{Io, Layer, Leg, Operation, Outcome, Port, StoreOp, Tag};
+use helio_stack::{Io, Layer, Leg, Outcome, Port, StoreOp, Tag};
 use helio_twin::BLOCK;
 use helio_units::{Extent, Moment, VolumeIndex};
 use std::collections::VecDeque;
@@ -24,8 +24,8 @@ impl Merges {
     }
 }
 
-/// The tag of its own read; what it hands on has the operation's number behind it.
-const OWN: Tag = Tag(0);
+/// The tag of its own read: no operation has that number.
+const OWN: Tag = Tag(u64::MAX);
 
 impl Layer for Merges {
     fn found_hot(&mut self, hot: &[(VolumeIndex, Extent)]) -> bool {
@@ -33,13 +33,9 @@ impl Layer for Merges {
         !hot.is_empty()
     }
 
-    fn begin(&mut self, Operation { io, leg, op }: Operation, port: &mut Port<'_>) {
-        port.issue(leg, op, Tag(io.number() + 1));
-    }
-
     fn ended(&mut self, tag: Tag, outcome: Outcome, port: &mut Port<'_>) {
         if tag != OWN {
-            return port.end(Io::new(tag.0 - 1), outcome);
+            return port.end(Io::new(tag.0), outcome);
         }
         if let Outcome::Read(payload) = outcome {
             port.release(payload.id);

@@ -207,20 +207,9 @@ impl Old {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::open::metadata::tests::CONFIG;
     use helio_format::files::FileRecord;
     use std::os::unix::fs::FileExt;
-
-    const CONFIG: &str = r#"[node.paris]
-address = "127.0.0.1:7121"
-[node.lyon]
-address = "127.0.0.1:7122"
-[group.db]
-nodes = ["paris", "lyon"]
-[group.db.volume.data]
-size = "1MiB"
-members.paris = ["/nowhere/paris"]
-members.lyon = ["/nowhere/lyon"]
-"#;
 
     #[test]
     fn a_file_that_another_process_writes_is_left_as_it_is() {

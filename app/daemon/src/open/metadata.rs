@@ -123,7 +123,7 @@ pub(super) mod tests {
     use helio_ledger::Change;
     use helio_units::VolumeIndex;
 
-    const CONFIG: &str = r#"[node.paris]
+    pub(in crate::open) const CONFIG: &str = r#"[node.paris]
 address = "127.0.0.1:7121"
 [node.lyon]
 address = "127.0.0.1:7122"
