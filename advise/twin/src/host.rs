@@ -286,10 +286,14 @@ impl<C: Content> Host<C> {
                 ledger::Kept::Hot { ticket, ok } => {
                     Event::Kept { kept: Kept::Hot { ticket }, ok, sequence }
                 }
+                ledger::Kept::Members { ok }
+                | ledger::Kept::Marks { owner: MapOwner::Member { .. }, ok, .. } => {
+                    Event::Recorded { ok }
+                }
                 ledger::Kept::Marks { page, ok, .. } => {
                     Event::Kept { kept: Kept::Marks { page }, ok, sequence }
                 }
-                // The engine has the two maps of every file.
+                // Nothing waits for a map: a page of it is written behind it.
                 ledger::Kept::Map { .. } => continue,
             };
             C::event(self, side, event);

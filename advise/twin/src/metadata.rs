@@ -6,7 +6,7 @@ use core::time::Duration;
 use helio_engine::Durable;
 use helio_format::copying::PageBits;
 use helio_format::superblock::Superblock;
-use helio_ledger::{Change, EXTENT_BYTES, Found, Kept, Layout, Ledger, LedgerError};
+use helio_ledger::{Change, EXTENT_BYTES, Found, Kept, Layout, Ledger, LedgerError, MapOwner};
 use helio_ledger::{MetadataEffect, Opened};
 use helio_netmodel::Dice;
 use helio_units::{Moment, VolumeIndex};
@@ -259,10 +259,14 @@ impl Metadata {
             Change::Hot { ticket, add, remove } => {
                 self.told.asked.insert(*ticket, (add.clone(), remove.clone()));
             }
-            Change::Marks { page, bits, .. } => {
+            Change::Marks { owner: MapOwner::Peer(_), page, bits } => {
                 self.told.pages.insert(*page, bits.clone());
             }
-            Change::Superblock(_) | Change::Make { .. } | Change::Remove { .. } => {}
+            Change::Superblock(_)
+            | Change::Members(_)
+            | Change::Marks { .. }
+            | Change::Make { .. }
+            | Change::Remove { .. } => {}
         }
         self.refused.extend(ledger.keep(change));
         self.begin(now)
@@ -404,7 +408,7 @@ impl Told {
                 }
                 self.hot.extend(add);
             }
-            Kept::Marks { page, ok: true, .. } => {
+            Kept::Marks { owner: MapOwner::Peer(_), page, ok: true } => {
                 if let Some(bits) = self.pages.remove(page) {
                     self.marks.insert(*page, bits);
                 }

@@ -13,6 +13,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec;
 use alloc::vec::Vec;
 use helio_format::directory::MapOwner;
+use helio_format::members::{CopyHealth, DiskMark, MemberEntry};
 use helio_format::page::{BODY_WORDS, Kind, PAIR_BYTES, PageError};
 use helio_units::VolumeIndex;
 use proptest::prelude::*;
@@ -64,8 +65,11 @@ struct Twin {
     marks: [History<u64>; 2],
     maps: [History<u64>; 3],
     suspect: History<u64>,
+    /// The disk of a third member.
+    disk: History<DiskMark>,
     hot: Vec<History<bool>>,
     heads: VecDeque<usize>,
+    disk_changes: VecDeque<usize>,
     mark_changes: [VecDeque<usize>; 2],
     /// Of each of `MAPS`: changes of its bits, and of its being there.
     map_changes: [VecDeque<usize>; 3],
@@ -82,8 +86,10 @@ impl Twin {
             marks: [History::new(0), History::new(0)],
             maps: MAPS.map(|_| History::new(NO_MAP)),
             suspect: History::new(0),
+            disk: History::new(DiskMark::UNKNOWN),
             hot: (0..EXTENTS).map(|_| History::new(false)).collect(),
             heads: VecDeque::new(),
+            disk_changes: VecDeque::new(),
             mark_changes: [VecDeque::new(), VecDeque::new()],
             map_changes: MAPS.map(|_| VecDeque::new()),
             map_makes: MAPS.map(|_| VecDeque::new()),
@@ -101,6 +107,15 @@ impl Twin {
         new.suspect = u64::from(self.next.is_multiple_of(5));
         self.suspect.change(new.suspect);
         Change::Superblock(Box::new(new))
+    }
+
+    /// A third member lies on another disk, or is new.
+    fn members(&mut self) -> Change {
+        let disk = DiskMark::of(self.next.into());
+        self.disk_changes.push_back(self.disk.change(disk));
+        let [good, third] = [DiskMark::UNKNOWN, disk]
+            .map(|disk| Some(MemberEntry { health: CopyHealth::Good, disk }));
+        Change::Members([[good, None, third, None, None, None]].into())
     }
 
     /// One of the maps is made, changed or removed.
@@ -124,8 +139,9 @@ impl Twin {
 
     fn change(&mut self, dice: &mut Dice) -> Change {
         self.next += 1;
-        match dice.below(8) {
+        match dice.below(9) {
             0 => self.superblock(),
+            8 => self.members(),
             6 | 7 => self.map(dice.below(3) as usize),
             1 | 2 => {
                 let page = dice.below(2) as usize;
@@ -170,6 +186,12 @@ impl Twin {
                         self.suspect.kept(version);
                     }
                 }
+                Kept::Members { ok } => {
+                    let version = self.disk_changes.pop_front().expect("told once");
+                    if ok {
+                        self.disk.kept(version);
+                    }
+                }
                 Kept::Map { owner, ok } => {
                     let which = which(owner);
                     let version = self.map_makes[which].pop_front().expect("told once");
@@ -205,6 +227,7 @@ impl Twin {
 
     fn nobody_waits(&self) -> bool {
         self.heads.is_empty()
+            && self.disk_changes.is_empty()
             && self.tickets.is_empty()
             && self.mark_changes.iter().all(VecDeque::is_empty)
             && self.map_changes.iter().chain(&self.map_makes).all(VecDeque::is_empty)
@@ -217,6 +240,8 @@ impl Twin {
             u64::from(found.superblock.head.0.is_multiple_of(5) && found.superblock.head.0 != 0);
         assert_eq!(found.superblock.marks_void, found.superblock.suspect != wrote);
         self.suspect.found(found.superblock.suspect);
+        let third = ledger.members().first().and_then(|members| members[2]);
+        self.disk.found(third.map_or(DiskMark::UNKNOWN, |member| member.disk));
         for ((owner, _), history) in MAPS.iter().zip(&mut self.maps) {
             let mut pages = found.others.iter().filter(|(of, ..)| of == owner);
             let bits = pages.next().map_or(NO_BIT, |(_, _, bits)| bits[3]);
@@ -242,6 +267,7 @@ impl Twin {
         assert!(ledger.sequence() >= self.sequence, "the sequence went back");
         self.sequence = ledger.sequence();
         self.heads.clear();
+        self.disk_changes.clear();
         self.mark_changes.iter_mut().for_each(VecDeque::clear);
         self.map_changes.iter_mut().chain(&mut self.map_makes).for_each(VecDeque::clear);
         self.tickets.clear();

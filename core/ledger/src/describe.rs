@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use helio_format::directory::{self, Entries, MapOwner};
 use helio_format::files::{self, FileRecord, Standing};
-use helio_format::members::{self, CopyHealth, VolumeMembers};
+use helio_format::members::{self, CopyHealth, DiskMark, MemberEntry, VolumeEntries};
 use helio_format::page::{self, Kind, PAGE_BYTES, PAIR_BYTES, PageError, Place, VERSION};
 use helio_format::superblock::{SafeCopy, Superblock};
 use helio_format::{Checksum, hot, marks};
@@ -94,7 +94,7 @@ pub enum Content {
     /// How many regions a page of a bitmap marks.
     Marks(u32),
     /// The members of every volume.
-    Members(Vec<VolumeMembers>),
+    Members(Vec<VolumeEntries>),
     /// The maps in a page of the directory, and the lowest id that was never used.
     Directory(Entries),
     /// Whether this file counts.
@@ -346,16 +346,8 @@ impl fmt::Display for Content {
                 write!(f, "{standing}, epoch {epoch}")
             }
             Self::Members(volumes) => {
-                let text = |members: &VolumeMembers| {
-                    let there = members.iter().flatten().map(|state| match state {
-                        CopyHealth::Good => "good",
-                        CopyHealth::Suspect => "suspect",
-                        CopyHealth::Copying => "copying",
-                        CopyHealth::Removed => "removed",
-                        CopyHealth::Unproven => "unproven",
-                        CopyHealth::Failed => "failed",
-                    });
-                    there.collect::<Vec<_>>().join(" ")
+                let text = |members: &VolumeEntries| {
+                    members.iter().flatten().map(member).collect::<Vec<_>>().join(" ")
                 };
                 f.write_str(&volumes.iter().map(text).collect::<Vec<_>>().join(", "))
             }
@@ -372,6 +364,21 @@ impl fmt::Display for Content {
                 f.write_str(&maps.map(text).collect::<Vec<_>>().join(", "))
             }
         }
+    }
+}
+
+fn member(MemberEntry { health, disk }: &MemberEntry) -> String {
+    let health = match health {
+        CopyHealth::Good => "good",
+        CopyHealth::Suspect => "suspect",
+        CopyHealth::Copying => "copying",
+        CopyHealth::Removed => "removed",
+        CopyHealth::Unproven => "unproven",
+        CopyHealth::Failed => "failed",
+    };
+    match *disk {
+        DiskMark::UNKNOWN => health.to_string(),
+        disk => format!("{health} ({disk})"),
     }
 }
 

@@ -30,10 +30,11 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
+use alloc::vec;
 use alloc::vec::Vec;
 use core::mem;
 use helio_format::directory::{self, MapOwner};
-use helio_format::members::{self, CopyHealth, MEMBERS_MAX, VolumeMembers};
+use helio_format::members::{self, CopyHealth, DiskMark, MEMBERS_MAX, MemberEntry, VolumeEntries};
 use helio_format::page::{self, Header, Kind, PAGE_BYTES, PAIR_BYTES, Place, Words};
 use helio_format::superblock::Superblock;
 use helio_format::{Checksum, hot, marks};
@@ -60,6 +61,9 @@ pub enum MetadataEffect {
 pub enum Change {
     /// A new superblock in place of the old one.
     Superblock(Box<Superblock>),
+    /// New members of every volume in place of the old ones. In a volume that the superblock calls suspect, all that are
+    /// good become suspect.
+    Members(Vec<VolumeEntries>),
     /// Extents that turn hot and extents that are not hot any more.
     Hot {
         /// The caller's name for this change.
@@ -101,6 +105,11 @@ pub enum Kept {
         /// It is durable.
         ok: bool,
     },
+    /// Of the members.
+    Members {
+        /// It is durable.
+        ok: bool,
+    },
     /// Of hot extents.
     Hot {
         /// Which change.
@@ -130,6 +139,7 @@ pub enum Kept {
 #[derive(Clone, Copy, Debug)]
 enum Waiter {
     Superblock,
+    Members,
     /// A key of [`Tickets`].
     Hot(u64),
     Marks {
@@ -200,7 +210,9 @@ pub struct Ledger {
     /// The highest one that is durable. None in a file without a superblock: nothing else is written before that.
     durable: Option<u64>,
     hot: Hot,
-    members: Vec<VolumeMembers>,
+    members: Vec<VolumeEntries>,
+    /// Volumes of which all copies here are suspect, as the last superblock says: bit n volume n.
+    suspect: u64,
     directory: Directory,
     /// Pages with something to do, by the number of their pair.
     pages: BTreeMap<u32, Page>,
@@ -221,6 +233,7 @@ impl Ledger {
             durable: None,
             hot: Hot::new(layout.hot_pages()),
             members: Vec::new(),
+            suspect: 0,
             directory: Directory::standing(&layout),
             pages: BTreeMap::new(),
             turn: 0,
@@ -258,17 +271,26 @@ impl Ledger {
         self.stage == Stage::Poisoned
     }
 
-    /// What the file has beyond one peer and one member of every volume, for people. Who uses these alone must refuse the file:
-    /// another member may be absent, and another peer may be owed writes that only its bitmap records.
+    /// What the file has beyond the members of the volumes and one peer, for people. Who uses these alone must refuse the
+    /// file: another peer may be owed writes that only its bitmap records.
     #[must_use]
     pub fn beyond(&self) -> Option<String> {
-        let known = |owner| matches!(owner, MapOwner::Engine | MapOwner::Peer(0));
+        let known =
+            |owner| matches!(owner, MapOwner::Engine | MapOwner::Peer(0) | MapOwner::Member { .. });
         let map = self.directory.maps().map(|entry| entry.owner).find(|owner| !known(*owner));
-        let member = || {
-            let volume = self.members.iter().position(|m| m[1..].iter().any(Option::is_some))?;
-            Some(format!("a second member of volume {volume}"))
-        };
-        map.map(|owner| format!("a bitmap of {owner}")).or_else(member)
+        map.map(|owner| format!("a bitmap of {owner}"))
+    }
+
+    /// Whether the file has that map.
+    #[must_use]
+    pub fn has_map(&self, owner: MapOwner) -> bool {
+        self.directory.entry(owner).is_some()
+    }
+
+    /// The members of every volume, as they are to be recorded.
+    #[must_use]
+    pub fn members(&self) -> &[VolumeEntries] {
+        &self.members
     }
 
     /// Queues a change; then call [`Ledger::next`]. Its end is told by [`Ledger::written`] or [`Ledger::flushed`], or at
@@ -282,6 +304,7 @@ impl Ledger {
         if self.is_poisoned() {
             return Some(match change {
                 Change::Superblock(_) => Kept::Superblock { ok: false },
+                Change::Members(_) => Kept::Members { ok: false },
                 Change::Hot { ticket, .. } => Kept::Hot { ticket, ok: false },
                 Change::Marks { owner, page, .. } => Kept::Marks { owner, page, ok: false },
                 Change::Make { owner, .. } | Change::Remove { owner } => {
@@ -295,12 +318,20 @@ impl Ledger {
                 if self.durable.is_none() && !self.pages.contains_key(&0) {
                     self.rewrite(DIRECTORY_AT.start);
                 }
-                let members = members_of(&superblock);
-                if self.members != members {
-                    self.members = members;
+                self.suspect = superblock.suspect;
+                if self.members.is_empty() {
+                    self.members = one_member_each(superblock.sizes.len());
+                    self.rewrite(MEMBERS_AT);
+                }
+                if doubt(&mut self.members, self.suspect) {
                     self.rewrite(MEMBERS_AT);
                 }
                 self.queue(0, Queued::Superblock(superblock), Waiter::Superblock);
+            }
+            Change::Members(mut members) => {
+                doubt(&mut members, self.suspect);
+                self.members = members;
+                self.queue(MEMBERS_AT, Queued::AsItIs, Waiter::Members);
             }
             Change::Hot { ticket, add, remove } => self.keep_hot(ticket, &add, &remove),
             Change::Marks { owner, page, bits } => {
@@ -323,6 +354,9 @@ impl Ledger {
                 assert_eq!((&b.group, &b.node), (group, node), "another's superblock");
                 assert_eq!(Layout::of(b), self.layout, "one file has one layout");
                 return;
+            }
+            Change::Members(members) => {
+                assert_eq!(members.len(), self.layout.volumes(), "members of every volume");
             }
             Change::Hot { add, .. } => {
                 let there = |extent: &u64| *extent < self.layout.extents();
@@ -402,9 +436,9 @@ impl Ledger {
         }
     }
 
-    /// Takes over the member states found in the file.
-    pub(crate) fn found_members(&mut self, members: Vec<VolumeMembers>) {
-        self.members = members;
+    /// Takes over the members found in the file, and which volumes its superblock calls suspect.
+    pub(crate) fn found_members(&mut self, members: Vec<VolumeEntries>, suspect: u64) {
+        (self.members, self.suspect) = (members, suspect);
     }
 
     /// Takes over the directory found in the file.
@@ -630,6 +664,7 @@ impl Ledger {
     fn told(&mut self, waiter: Waiter) -> Option<Kept> {
         match waiter {
             Waiter::Superblock => Some(Kept::Superblock { ok: true }),
+            Waiter::Members => Some(Kept::Members { ok: true }),
             Waiter::Marks { owner, page } => Some(Kept::Marks { owner, page, ok: true }),
             Waiter::Map(owner) => Some(Kept::Map { owner, ok: true }),
             Waiter::Hot(key) => {
@@ -651,6 +686,7 @@ impl Ledger {
             for waiter in in_flight.into_iter().chain(page.waiting) {
                 match waiter {
                     Waiter::Superblock => lost.push(Kept::Superblock { ok: false }),
+                    Waiter::Members => lost.push(Kept::Members { ok: false }),
                     Waiter::Marks { owner, page } => {
                         lost.push(Kept::Marks { owner, page, ok: false });
                     }
@@ -686,15 +722,26 @@ fn rank(page: Option<&Page>, stage: Stage) -> (bool, bool) {
     (ready, page.queued.is_some())
 }
 
-/// The states of all members, as the superblock says: every volume has one.
-pub(crate) fn members_of(superblock: &Superblock) -> Vec<VolumeMembers> {
-    let states = (0..superblock.sizes.len()).map(|volume| {
-        let mut members = [None; MEMBERS_MAX];
-        let suspect = superblock.suspect & 1 << volume != 0;
-        members[0] = Some(if suspect { CopyHealth::Suspect } else { CopyHealth::Good });
-        members
-    });
-    states.collect()
+/// The members of a group whose volumes have one each, on a disk that nothing tells.
+pub(crate) fn one_member_each(volumes: usize) -> Vec<VolumeEntries> {
+    let mut only = [None; MEMBERS_MAX];
+    only[0] = Some(MemberEntry { health: CopyHealth::Good, disk: DiskMark::UNKNOWN });
+    vec![only; volumes]
+}
+
+/// Makes the good members of suspect volumes suspect, and those of other volumes good. Returns whether any changed.
+fn doubt(members: &mut [VolumeEntries], suspect: u64) -> bool {
+    let mut changed = false;
+    for (volume, members) in members.iter_mut().enumerate() {
+        let is = if suspect & 1 << volume != 0 { CopyHealth::Suspect } else { CopyHealth::Good };
+        for member in members.iter_mut().flatten() {
+            if matches!(member.health, CopyHealth::Good | CopyHealth::Suspect) {
+                changed |= member.health != is;
+                member.health = is;
+            }
+        }
+    }
+    changed
 }
 
 fn write(number: u32, copy: u64, bytes: Vec<u8>) -> MetadataEffect {

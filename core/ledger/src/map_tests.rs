@@ -12,8 +12,9 @@ use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 use helio_format::directory::{Entries, Entry, MapOwner, encode};
-use helio_format::members::CopyHealth;
+use helio_format::members::{CopyHealth, DiskMark, MemberEntry};
 use helio_format::page::{self, BODY_WORDS, Kind, PAGE_BYTES, PAIR_BYTES, Place};
+use helio_format::superblock::Superblock;
 use helio_units::VolumeIndex;
 
 const MEMBER: MapOwner = MapOwner::Member { volume: VolumeIndex(0), member: 1 };
@@ -71,16 +72,54 @@ fn a_map_is_made_changed_and_removed_while_the_file_is_in_use() {
     let ok = true;
     assert_eq!(kept, [Kept::Map { owner: MEMBER, ok }, Kept::Marks { owner: MEMBER, page: 1, ok }]);
     assert_eq!(found(&paper, MEMBER), Some(5));
-    assert_eq!(open(&paper).0.beyond(), Some(format!("a bitmap of {MEMBER}")));
+    let (ledger_again, _) = open(&paper);
+    assert!(ledger_again.has_map(MEMBER) && !ledger_again.has_map(COPY));
+    assert_eq!(ledger_again.beyond(), None, "members are known");
     assert_eq!(paper.bytes().len(), (BEHIND + 2) * PAIR_BYTES);
     assert_eq!(ledger.keep(Change::Remove { owner: MEMBER }), None);
     assert_eq!(paper.settle(&mut ledger), [Kept::Map { owner: MEMBER, ok }]);
     assert_eq!(found(&paper, MEMBER), None);
     let (mut ledger, _) = open(&paper);
-    assert_eq!(ledger.beyond(), None);
-    let good = Some(CopyHealth::Good);
-    ledger.found_members(vec![[good, good, None, None, None, None]]);
-    assert_eq!(ledger.beyond().as_deref(), Some("a second member of volume 0"));
+    make(&mut paper, &mut ledger, COPY);
+    paper.settle(&mut ledger);
+    assert_eq!(open(&paper).0.beyond(), Some(format!("a bitmap of {COPY}")));
+}
+
+const fn member(health: CopyHealth, identity: u128) -> Option<MemberEntry> {
+    Some(MemberEntry { health, disk: DiskMark::of(identity) })
+}
+
+#[test]
+fn members_are_kept_and_all_that_are_good_follow_what_the_superblock_says_of_their_volume() {
+    let (mut paper, mut ledger) = begun();
+    let [none, removed] = [None, member(CopyHealth::Removed, 8)];
+    let with = |health| [member(health, 7), removed, member(health, 9), none, none, none];
+    assert_eq!(ledger.keep(Change::Members(vec![with(CopyHealth::Good)])), None);
+    assert_eq!(paper.settle(&mut ledger), [Kept::Members { ok: true }]);
+    assert_eq!(open(&paper).0.members(), [with(CopyHealth::Good)]);
+    for suspect in [1, 0] {
+        let now = if suspect == 1 { CopyHealth::Suspect } else { CopyHealth::Good };
+        let superblock = Box::new(Superblock { suspect, ..superblock(2) });
+        assert_eq!(ledger.keep(Change::Superblock(superblock)), None);
+        assert_eq!(paper.settle(&mut ledger), [Kept::Superblock { ok: true }]);
+        assert_eq!(open(&paper).0.members(), [with(now)]);
+        // A layer that knows nothing of the suspicion calls them good.
+        let (mut ledger, _) = open(&paper);
+        assert_eq!(ledger.keep(Change::Members(vec![with(CopyHealth::Good)])), None);
+        paper.clone().settle(&mut ledger);
+        assert_eq!(ledger.members(), [with(now)]);
+    }
+}
+
+#[test]
+fn members_that_cannot_be_kept_are_told() {
+    let (mut paper, mut ledger) = begun();
+    let members = ledger.members().to_vec();
+    assert_eq!(ledger.keep(Change::Members(members.clone())), None);
+    paper.ask(&mut ledger);
+    assert!(paper.is_flushing(), "of the members' page, a copy is not durable yet");
+    assert_eq!(ledger.flushed(false), [Kept::Members { ok: false }]);
+    assert_eq!(ledger.keep(Change::Members(members)), Some(Kept::Members { ok: false }));
 }
 
 #[test]

@@ -20,13 +20,13 @@
 use crate::directory::{DIRECTORY_AT, Directory, MAPS_AT, MEMBERS_AT};
 use crate::error::{LedgerError, PageName};
 use crate::layout::Layout;
-use crate::ledger::{Change, Ledger, members_of};
+use crate::ledger::{Change, Ledger, one_member_each};
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use helio_format::directory::{self, Entries, MapOwner};
-use helio_format::members::{self, CopyHealth, VolumeMembers};
+use helio_format::members::{self, CopyHealth, VolumeEntries};
 use helio_format::page::{
     self, BODY_BYTES, Kind, PAGE_BYTES, PAIR_BYTES, PageError, Place, VERSION, VERSION_BEFORE,
     Words,
@@ -115,12 +115,11 @@ impl Found {
 
     /// A member whose state was recorded before the superblock was: a crash came between them. Everything of it counts as
     /// marked, as the superblock would have said; one that says seeding proves nothing either.
-    fn suspect(&mut self, members: &[VolumeMembers]) {
+    fn suspect(&mut self, members: &[VolumeEntries]) {
         for (volume, members) in members.iter().enumerate() {
             let bit = 1 << volume;
-            let news =
-                members.contains(&Some(CopyHealth::Suspect)) && self.superblock.suspect & bit == 0;
-            if news {
+            let is = members.iter().flatten().any(|member| member.health == CopyHealth::Suspect);
+            if is && self.superblock.suspect & bit == 0 {
                 self.superblock.suspect |= bit;
                 self.superblock.marks_void |= self.superblock.seeding == 0;
             }
@@ -343,10 +342,10 @@ impl<F: MetadataFile + ?Sized> Reader<'_, F> {
         match take(ledger, found, MEMBERS_AT, verdict) {
             Some(members) => {
                 found.suspect(&members);
-                ledger.found_members(members);
+                ledger.found_members(members, found.superblock.suspect);
             }
             None => {
-                ledger.found_members(members_of(&found.superblock));
+                ledger.found_members(one_member_each(volumes), found.superblock.suspect);
                 if is_empty {
                     ledger.rewrite(MEMBERS_AT);
                 }

@@ -11,7 +11,7 @@ use helio_format::directory::{self, Entries, Entry, MapOwner};
 use helio_format::files::{self, FileRecord};
 use helio_format::frame::{self, HEADER_BYTES};
 use helio_format::lineage::Relation;
-use helio_format::members::{self, CopyHealth};
+use helio_format::members::{self, CopyHealth, DiskMark, MemberEntry};
 use helio_format::message::{BODY_BYTES_MAX, Message, PAYLOAD_BYTES_MAX};
 use helio_format::page::{self, Kind, PAGE_BYTES, PageError};
 use helio_format::superblock::Superblock;
@@ -137,15 +137,10 @@ pub(crate) fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     let of_superblock = |sort, b: &Superblock| framed(sort, Kind::Superblock, &b.encode());
     let mut words = [0; page::BODY_WORDS];
     (words[0], words[1]) = (3, 17);
-    let states = [
-        CopyHealth::Good,
-        CopyHealth::Suspect,
-        CopyHealth::Copying,
-        CopyHealth::Removed,
-        CopyHealth::Unproven,
-        CopyHealth::Failed,
-    ];
-    let states = [states.map(Some), [None; 6]];
+    use CopyHealth::{Copying, Failed, Good, Removed, Suspect, Unproven};
+    let states = [Good, Suspect, Copying, Removed, Unproven, Failed];
+    let disk = DiskMark::of(9);
+    let members = [states.map(|health| Some(MemberEntry { health, disk })), [None; 6]];
     let map = Entry { owner: MapOwner::Engine, id: 1, first: 7, pairs: 4, unit: 4 << 20 };
     let member = MapOwner::Member { volume: VolumeIndex(2), member: 5 };
     let other = Entry { owner: member, id: 2, first: 11, ..map };
@@ -155,7 +150,7 @@ pub(crate) fn seeds() -> Vec<(&'static str, Vec<u8>)> {
         ("page-new", of_superblock(1, &fresh)),
         ("page-hot", framed(1, Kind::Hot, &hot::encode(&words))),
         ("page-marks", framed(1, Kind::Marks, &marks::encode(&words))),
-        ("page-members", framed(1, Kind::Members, &members::encode(&states))),
+        ("page-members", framed(1, Kind::Members, &members::encode(&members))),
         ("page-files", framed(1, Kind::Files, &files::encode(FileRecord::SINGLE))),
         ("page-directory", framed(1, Kind::Directory, &directory::encode(&entries))),
     ];

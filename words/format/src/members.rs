@@ -3,7 +3,7 @@
 //!
 //! | bytes of the body | field |
 //! |---|---|
-//! | 0..3072 | 64 volumes of 6 members of 8 bytes: the state, and 7 zeros |
+//! | 0..3072 | 64 volumes of 6 members of 8 bytes: the state, and 7 bytes that tell its disk; 0 where nothing tells it |
 //! | 3072..4064 | zero |
 //!
 //! | state | meaning |
@@ -16,13 +16,14 @@
 //! | 5 | unproven: the member is not used; what it lacks is not known, so it lacks everything |
 //! | 6 | failed: as unproven, and an operation of it failed: what it reads as may not be durable, so it is not compared |
 //!
-//! A body is valid if and only if every zero and every state is as these tables say, and volumes that the group does not
-//! have have no members. The page is written before any other page that changes with it, and flushed: what is built on
+//! A body is valid if and only if every state is as the table says, a member that the volume does not have tells no disk,
+//! volumes that the group does not have have no members, and the rest is zero. The page is written before any other page that changes with it, and flushed: what is built on
 //! a member is never recorded before its state. Page, write order and version: [`crate::page`].
 
 use crate::message::VOLUMES_MAX;
 use crate::page::{BODY_BYTES, PageError};
 use alloc::vec::Vec;
+use core::fmt;
 
 /// Most members of a volume.
 pub const MEMBERS_MAX: usize = 6;
@@ -59,38 +60,83 @@ const CODES: [(CopyHealth, u8); 6] = [
 /// The members of a volume, by their number.
 pub type VolumeMembers = [Option<CopyHealth>; MEMBERS_MAX];
 
+/// Which disk a member lies on: 56 bits of what tells it, so that another disk in its place is noticed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DiskMark(u64);
+
+impl DiskMark {
+    /// Nothing tells the disk.
+    pub const UNKNOWN: Self = Self(0);
+    const MASK: u64 = (1 << 56) - 1;
+
+    /// The disk of that identity; 0 where nothing tells it.
+    #[must_use]
+    pub const fn of(identity: u128) -> Self {
+        match (identity, identity as u64 & Self::MASK) {
+            (0, _) => Self::UNKNOWN,
+            (_, 0) => Self(1),
+            (_, mark) => Self(mark),
+        }
+    }
+}
+
+impl fmt::Display for DiskMark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            0 => f.write_str("unknown"),
+            mark => write!(f, "{mark:014x}"),
+        }
+    }
+}
+
+/// A member as the page has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemberEntry {
+    /// What it is worth.
+    pub health: CopyHealth,
+    /// Its disk.
+    pub disk: DiskMark,
+}
+
+/// The members of a volume as the page has them, by their number.
+pub type VolumeEntries = [Option<MemberEntry>; MEMBERS_MAX];
+
 /// The body of the page for these volumes.
 ///
 /// # Panics
 /// On more volumes than a group has.
 #[must_use]
-pub fn encode(volumes: &[VolumeMembers]) -> [u8; BODY_BYTES] {
+pub fn encode(volumes: &[VolumeEntries]) -> [u8; BODY_BYTES] {
     assert!(volumes.len() <= VOLUMES_MAX, "a group of {} volumes", volumes.len());
     let mut body = [0; BODY_BYTES];
     for (entry, member) in body.chunks_exact_mut(ENTRY).zip(volumes.iter().flatten()) {
-        let code = CODES.iter().find(|(state, _)| Some(*state) == *member);
-        entry[0] = code.map_or(0, |(_, code)| *code);
+        let Some(member) = member else { continue };
+        let code = CODES.iter().find(|(state, _)| *state == member.health);
+        let code = code.map_or(0, |(_, code)| *code);
+        entry.copy_from_slice(&(member.disk.0 << 8 | u64::from(code)).to_le_bytes());
     }
     body
 }
 
-/// Reads the states of a group that has that many volumes.
+/// Reads the members of a group that has that many volumes.
 ///
 /// # Errors
 /// A byte of it is not as the tables say.
-pub fn decode(body: &[u8; BODY_BYTES], volumes: usize) -> Result<Vec<VolumeMembers>, PageError> {
+pub fn decode(body: &[u8; BODY_BYTES], volumes: usize) -> Result<Vec<VolumeEntries>, PageError> {
     let mut found = Vec::from_iter((0..volumes).map(|_| [None; MEMBERS_MAX]));
     let mut members = found.iter_mut().flatten();
-    for entry in body.chunks_exact(ENTRY) {
-        let [code, 0, 0, 0, 0, 0, 0, 0] = *entry else { return Err(PageError::Damaged) };
-        let state = CODES.iter().find(|(_, known)| *known == code).map(|(state, _)| *state);
-        if state.is_none() && code != 0 {
-            return Err(PageError::Damaged);
-        }
-        match members.next() {
-            Some(member) => *member = state,
-            None if state.is_none() => {}
-            None => return Err(PageError::Damaged),
+    for bytes in body.chunks_exact(ENTRY) {
+        let mut word = [0; ENTRY];
+        word.copy_from_slice(bytes);
+        let word = u64::from_le_bytes(word);
+        let state = CODES.iter().find(|(_, known)| u64::from(*known) == word & 0xFF);
+        let entry =
+            state.map(|(health, _)| MemberEntry { health: *health, disk: DiskMark(word >> 8) });
+        match (entry, members.next()) {
+            (None, _) if word != 0 => return Err(PageError::Damaged),
+            (None, _) => {}
+            (entry, Some(member)) => *member = entry,
+            (Some(_), None) => return Err(PageError::Damaged),
         }
     }
     Ok(found)
@@ -100,31 +146,34 @@ pub fn decode(body: &[u8; BODY_BYTES], volumes: usize) -> Result<Vec<VolumeMembe
 mod tests {
     use super::*;
 
+    const fn entry(health: CopyHealth, identity: u128) -> Option<MemberEntry> {
+        Some(MemberEntry { health, disk: DiskMark::of(identity) })
+    }
+
     #[test]
-    fn states_come_back_and_stand_where_the_table_says() {
+    fn members_come_back_and_stand_where_the_table_says() {
         let mut volumes = [[None; MEMBERS_MAX]; VOLUMES_MAX];
-        volumes[0][0] = Some(CopyHealth::Good);
-        volumes[1][5] = Some(CopyHealth::Suspect);
-        volumes[63][5] = Some(CopyHealth::Good);
+        volumes[0][0] = entry(CopyHealth::Good, 0);
+        volumes[1][5] = entry(CopyHealth::Suspect, 0x0102_0304_0506_0708_090A);
+        volumes[63][5] = entry(CopyHealth::Good, u128::MAX);
         for (member, (state, code)) in CODES.iter().enumerate() {
-            volumes[2][member] = Some(*state);
+            volumes[2][member] = entry(*state, 0);
             assert_eq!(encode(&volumes)[8 * (12 + member)], *code);
         }
         let body = encode(&volumes);
-        assert_eq!((body[0], body[8 * 11], body[3064], body[3072]), (1, 2, 1, 0));
+        assert_eq!((body[0], body[3064], body[3072]), (1, 1, 0));
+        assert_eq!(body[8 * 11..8 * 12], [2, 10, 9, 8, 7, 6, 5, 4]);
         assert_eq!(decode(&body, VOLUMES_MAX).as_deref(), Ok(&volumes[..]));
     }
 
     #[test]
     fn what_the_tables_do_not_have_is_damage() {
-        let body = encode(&[[Some(CopyHealth::Good); MEMBERS_MAX]; 2]);
+        let body = encode(&[[entry(CopyHealth::Good, 7); MEMBERS_MAX], [None; MEMBERS_MAX]]);
         assert!(decode(&body, 2).is_ok());
-        assert_eq!(
-            decode(&body, 1),
-            Err(PageError::Damaged),
-            "a volume that the group does not have"
-        );
-        for (at, value) in [(0, 7), (0, 255), (1, 1), (95, 1), (3072, 1), (BODY_BYTES - 1, 1)] {
+        let whole = encode(&[[entry(CopyHealth::Good, 7); MEMBERS_MAX]; 2]);
+        let other = decode(&whole, 1);
+        assert_eq!(other, Err(PageError::Damaged), "a volume that the group does not have");
+        for (at, value) in [(0, 7), (0, 255), (0, 0), (49, 1), (3072, 1), (BODY_BYTES - 1, 1)] {
             let mut odd = body;
             odd[at] = value;
             assert_eq!(decode(&odd, 2), Err(PageError::Damaged), "byte {at}");
@@ -132,9 +181,9 @@ mod tests {
     }
 
     #[test]
-    fn a_flipped_byte_is_damage_or_another_state() {
+    fn a_flipped_byte_is_damage_or_another_member() {
         let mut members = [None; MEMBERS_MAX];
-        members.iter_mut().zip(CODES).for_each(|(member, (state, _))| *member = Some(state));
+        members.iter_mut().zip(CODES).for_each(|(member, (state, _))| *member = entry(state, 9));
         let body = encode(&[members; 2]);
         for (at, flip) in (0..BODY_BYTES).flat_map(|at| [1, 2, 0x80, 0xFF].map(|flip| (at, flip))) {
             let mut odd = body;
@@ -142,5 +191,12 @@ mod tests {
             assert_ne!(decode(&odd, 2), decode(&body, 2), "byte {at}");
             assert_eq!(decode(&odd, 2).map(|found| encode(&found)).unwrap_or(odd), odd);
         }
+    }
+
+    #[test]
+    fn a_disk_that_something_tells_is_never_unknown() {
+        assert_eq!(DiskMark::of(0), DiskMark::UNKNOWN);
+        assert_eq!(DiskMark::of(1 << 56), DiskMark::of(1));
+        assert_ne!(DiskMark::of(1 << 80), DiskMark::UNKNOWN);
     }
 }

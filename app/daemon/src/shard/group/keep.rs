@@ -4,7 +4,7 @@
 use super::Group;
 use helio_driver::{Driver, Outcome};
 use helio_engine::{Event, Fault};
-use helio_ledger::{Change, Kept};
+use helio_ledger::{Change, Kept, MapOwner};
 use helio_units::Moment;
 
 impl Group {
@@ -55,10 +55,13 @@ impl Group {
             Kept::Hot { ticket, ok } => {
                 Event::Kept { kept: helio_engine::Kept::Hot { ticket }, ok, sequence }
             }
+            Kept::Members { ok } | Kept::Marks { owner: MapOwner::Member { .. }, ok, .. } => {
+                Event::Recorded { ok }
+            }
             Kept::Marks { page, ok, .. } => {
                 Event::Kept { kept: helio_engine::Kept::Marks { page }, ok, sequence }
             }
-            // The engine has the two maps of every file.
+            // Nothing waits for a map: a page of it is written behind it.
             Kept::Map { .. } => return,
         };
         self.tell(now, event);
