@@ -171,8 +171,16 @@ pub struct VolumeConfig {
     pub io: helio_api::Io,
     /// Members are files with holes.
     pub sparse: bool,
-    /// The member on each of the group's nodes, an absolute path.
-    pub members: BTreeMap<String, PathBuf>,
+    /// The members on each of the group's nodes, absolute paths: at least one, and at most [`MEMBERS_MAX`].
+    pub members: BTreeMap<String, Vec<PathBuf>>,
+}
+
+impl VolumeConfig {
+    /// Its members on a node.
+    #[must_use]
+    pub fn members_on(&self, node: &str) -> &[PathBuf] {
+        self.members.get(node).map_or(&[], Vec::as_slice)
+    }
 }
 
 /// The part of the file that concerns one node.

@@ -4,7 +4,7 @@
 //! Asked for at the start, where it can be put right, and not when the thousandth client comes. Beyond the start
 //! nothing here watches: a listener that finds none left rests and tries again.
 
-use crate::config::NodeView;
+use crate::config::{GroupView, NodeView};
 use crate::control;
 use crate::shard::STRANGERS_MAX;
 use anyhow::{Result, bail};
@@ -24,11 +24,16 @@ pub(crate) struct Need {
     groups: u64,
 }
 
+fn members(view: &GroupView<'_>, node: &str) -> u64 {
+    let volumes = view.group.volumes.values();
+    volumes.map(|volume| volume.members_on(node).len() as u64).sum()
+}
+
 impl Need {
-    pub(crate) fn of(view: &NodeView<'_>) -> Self {
+    pub(crate) fn of(view: &NodeView<'_>, node: &str) -> Self {
         Self {
             clients: view.node.clients.into(),
-            members: view.groups.iter().map(|view| view.group.volumes.len() as u64).sum(),
+            members: view.groups.iter().map(|view| members(view, node)).sum(),
             groups: view.groups.len() as u64,
         }
     }

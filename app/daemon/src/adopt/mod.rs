@@ -200,9 +200,9 @@ fn look(store: &Store, wish: &Wish, config: &Config) -> Result<Looked> {
     let users = helio_attach::users(&[path, &real], numbers.as_deref());
     for (group, config) in &config.groups {
         for (volume, config) in &config.volumes {
-            let other =
-                config.members.get(&wish.node).and_then(|p| MemberIdentity::of_path(p).ok());
-            let taken = other.is_some_and(|other| other.overlaps(&identity));
+            let members = config.members_on(&wish.node).iter();
+            let mut members = members.filter_map(|path| MemberIdentity::of_path(path).ok());
+            let taken = members.any(|other| other.overlaps(&identity));
             if taken && (group, volume) != (&wish.group, &store.volume) {
                 bail!(
                     "{shown} is, or overlaps, the member of {group}/{volume}\n  hint: use another file or device"
@@ -230,11 +230,11 @@ fn fits(
     let named: Vec<_> = group
         .volumes
         .iter()
-        .map(|(name, volume)| (name, volume.members.get(&wish.node), volume.size))
+        .map(|(name, volume)| (name, volume.members_on(&wish.node), volume.size))
         .collect();
     let meant: Vec<_> = found
         .iter()
-        .map(|(name, (store, looked))| (name, Some(&store.path), looked.size))
+        .map(|(name, (store, looked))| (name, std::slice::from_ref(&store.path), looked.size))
         .collect();
     if named != meant {
         let shown = wish.config.display();

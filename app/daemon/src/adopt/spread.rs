@@ -18,7 +18,8 @@ pub(crate) fn warnings(config: &Config, node: &str, only: Option<&str>) -> Vec<S
     let mut parts: Vec<Part<'_>> = Vec::new();
     for (group, config) in &config.groups {
         for (volume, config) in &config.volumes {
-            let member = config.members.get(node);
+            // All members of a volume hold the same.
+            let member = config.members_on(node).first();
             let found = member.map(|path| of_store(path)).unwrap_or_default();
             parts.extend(found.into_iter().map(|set| ((group.as_str(), volume.as_str()), set)));
         }

@@ -44,8 +44,10 @@ pub(super) fn check(view: &NodeView<'_>, wish: &Wish) -> Vec<Finding> {
     let mut grounds = Grounds::default();
     for group in &view.groups {
         for (name, volume) in &group.group.volumes {
-            let volume = (group.name, name.as_str(), volume);
-            found.push(member(volume, wish, (&mut taken, &mut grounds)));
+            for path in volume.members_on(&wish.node) {
+                let volume = (group.name, name.as_str(), volume);
+                found.push(member(volume, path, wish, (&mut taken, &mut grounds)));
+            }
         }
         found.push(metadata(group, wish, &mut grounds));
         grounds.add(&kept_in(group, wish), Bytes::ZERO, before_images(group));
@@ -61,14 +63,14 @@ pub(super) fn check(view: &NodeView<'_>, wish: &Wish) -> Vec<Finding> {
 
 fn member(
     (group, name, volume): (&str, &str, &VolumeConfig),
+    path: &Path,
     wish: &Wish,
     (taken, grounds): (&mut look::Taken, &mut Grounds),
 ) -> Finding {
-    let path = volume.members.get(&wish.node).map(PathBuf::as_path).unwrap_or(Path::new(""));
     let served = wish.running.as_ref().and_then(|groups| groups.get(group)?.get(name)).copied();
     let name = format!("{group}/{name}");
     let what = format!("member of {name} {}", path.display());
-    match look::volume(&name, volume, &wish.node, taken) {
+    match look::member(&name, volume, path, taken) {
         Ok(look) => {
             grounds.add(path, look.lacking, Bytes::ZERO);
             let kind = match look.kind {

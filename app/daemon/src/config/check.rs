@@ -5,6 +5,7 @@ use super::NodeConfig;
 use super::error::{ConfigError, Source};
 use super::read::{ReadMember, ReadNode};
 use super::table::Table;
+use helio_format::members::MEMBERS_MAX;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -30,7 +31,7 @@ pub(super) fn unique_addresses(
     Ok(found.iter().map(|read| (read.name.to_owned(), read.node.clone())).collect())
 }
 
-/// The member of a volume on each node of its group.
+/// The members of a volume on each node of its group.
 pub(super) fn members(
     table: &Table<'_>,
     pair: &[String; 2],
@@ -50,29 +51,26 @@ pub(super) fn members(
             let message = format!("has no member on node {node}");
             return Err(table.refuse(table.at, message, missing_member(node)));
         };
-        let [store] = list.value.as_slice() else {
-            let (message, hint) = if list.value.is_empty() {
-                (format!("has no member on node {node}"), missing_member(node))
-            } else {
-                let members = list.value.len();
-                (
-                    format!("has {members} members on node {node}; several are not supported yet"),
-                    "give exactly one".to_owned(),
-                )
-            };
-            return Err(table.refuse(list.at, message, hint));
+        let (message, hint) = match list.value.len() {
+            0 => (format!("has no member on node {node}"), missing_member(node)),
+            1..=MEMBERS_MAX => (String::new(), String::new()),
+            many => (
+                format!("has {many} members on node {node}"),
+                format!("name at most {MEMBERS_MAX} members"),
+            ),
         };
-        let path = PathBuf::from(store.value);
-        if !path.is_absolute() {
-            let message = format!("member `{}` is not an absolute path", store.value);
-            return Err(table.refuse(store.at, message, "start it with `/`"));
+        if !message.is_empty() {
+            return Err(table.refuse(list.at, message, hint));
         }
-        found.push(ReadMember {
-            node: node.clone(),
-            path,
-            at: store.at,
-            volume: table.what.clone(),
-        });
+        for store in &list.value {
+            let path = PathBuf::from(store.value);
+            if !path.is_absolute() {
+                let message = format!("member `{}` is not an absolute path", store.value);
+                return Err(table.refuse(store.at, message, "start it with `/`"));
+            }
+            let (node, volume) = (node.clone(), table.what.clone());
+            found.push(ReadMember { node, path, at: store.at, volume });
+        }
     }
     Ok(found)
 }

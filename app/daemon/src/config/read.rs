@@ -401,9 +401,9 @@ fn volume(
     };
     let sparse = table.flag("sparse")?.unwrap_or(false);
     let found = check::members(table, pair)?;
-    let mut paths = BTreeMap::new();
+    let mut paths: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
     for member in found {
-        paths.insert(member.node.clone(), member.path.clone());
+        paths.entry(member.node.clone()).or_default().push(member.path.clone());
         members.push(member);
     }
     Ok(VolumeConfig { size: size.value, io, sparse, members: paths })

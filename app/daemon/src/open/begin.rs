@@ -41,7 +41,7 @@ pub struct Created {
 
 /// The members of a group on this node that carry an identity of Heliograph's. Block devices never do.
 pub(super) fn named<'a>(view: &GroupView<'a>, node: &str) -> Vec<&'a Path> {
-    let members = view.group.volumes.values().filter_map(|volume| volume.members.get(node));
+    let members = view.group.volumes.values().flat_map(|volume| volume.members_on(node));
     members.map(PathBuf::as_path).filter(|path| helio_disk::is_named(path)).collect()
 }
 

@@ -4,7 +4,7 @@
 use super::mirror::{self, Places};
 use super::state::writable;
 use super::{allocate, before, begin, metadata};
-use super::{engine_config, is_held, member_of, options, take, unshared};
+use super::{engine_config, is_held, options, take, unshared};
 use crate::config::{GroupView, NodeView, VolumeConfig};
 use crate::patience::once_let_go;
 use anyhow::{Result, anyhow, bail};
@@ -20,14 +20,13 @@ pub(crate) fn ground(path: &Path) -> &Path {
     path.ancestors().find(|folder| folder.is_dir()).unwrap_or(Path::new("."))
 }
 
-/// A volume's member.
-pub(crate) fn volume(
+/// One of a volume's members.
+pub(crate) fn member(
     name: &str,
     config: &VolumeConfig,
-    node: &str,
+    path: &Path,
     taken: &mut Taken,
 ) -> Result<Look> {
-    let path = member_of(name, config, node)?;
     let options = options(name, config);
     unshared(taken, (name, path))?;
     let look = once_let_go(|| helio_disk::look(path, &options), is_held)?;

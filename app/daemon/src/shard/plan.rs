@@ -12,21 +12,73 @@ use crate::verified::Record;
 use anyhow::{Result, anyhow};
 use helio_disk::Member;
 use helio_driver::{Address, Socket};
-use helio_engine::{Config, Durable};
+use helio_engine::{Config, Durable, Leg};
+use helio_format::members::DiskMark;
 use helio_ledger::BeforeKept;
 use helio_link::Tuning;
-use helio_units::Bytes;
+use helio_shadow::Shadow;
+use helio_units::{Bytes, MemberIndex};
 use tokio::sync::watch;
 
-/// A volume with its open member.
+/// A member of a volume.
+#[derive(Debug)]
+pub(crate) struct MemberPlan {
+    pub(crate) path: String,
+    /// Which disk it is, as the metadata is to have it.
+    pub(crate) mark: DiskMark,
+    pub(crate) store: MemberStore,
+}
+
+/// Whether a member is open.
+#[derive(Debug)]
+pub(crate) enum MemberStore {
+    /// It is, and locked.
+    Open(Member),
+    /// It is not, for that reason: no operation reaches it.
+    Closed(String),
+}
+
+impl MemberPlan {
+    /// What lies there, if it is open.
+    pub(crate) const fn store(&self) -> Option<&Member> {
+        match &self.store {
+            MemberStore::Open(store) => Some(store),
+            MemberStore::Closed(_) => None,
+        }
+    }
+}
+
+/// A volume with its members.
 #[derive(Debug)]
 pub(crate) struct VolumePlan {
     pub(crate) name: String,
     pub(crate) size: Bytes,
-    pub(crate) member: Member,
-    pub(crate) path: String,
+    /// Its members by their numbers; at least one is open.
+    pub(crate) members: Vec<Option<MemberPlan>>,
     pub(crate) buffered: bool,
     pub(crate) sparse: bool,
+}
+
+impl VolumePlan {
+    /// The member of that number.
+    pub(crate) fn member(&self, number: MemberIndex) -> Option<&MemberPlan> {
+        self.members.get(usize::from(number.0))?.as_ref()
+    }
+
+    /// The stores of its open members.
+    pub(crate) fn stores(&self) -> impl Iterator<Item = &Member> {
+        self.members.iter().flatten().filter_map(MemberPlan::store)
+    }
+
+    /// Blocks that every open member keeps to.
+    pub(crate) fn alignment(&self) -> Bytes {
+        self.stores().map(Member::alignment).max().unwrap_or(Bytes(512))
+    }
+
+    /// The paths of its members.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &str> {
+        self.members.iter().flatten().map(|member| member.path.as_str())
+    }
 }
 
 /// A group with its open metadata.
@@ -43,6 +95,10 @@ pub(crate) struct GroupPlan {
     pub(crate) metadata: Metadata,
     /// What the metadata held.
     pub(crate) durable: Durable,
+    /// What keeps the members of volumes alike.
+    pub(crate) shadow: Shadow,
+    /// Members that the configuration names and the metadata did not have: they get the data.
+    pub(crate) new_members: Vec<Leg>,
     /// The before-image file, and what was found in it.
     pub(crate) before: (Before, Option<BeforeKept>),
     /// Where the queue's bound comes from.

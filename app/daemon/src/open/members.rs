@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The members of a volume on this node: which of the disks that the file names is which member of the metadata.
+//!
+//! | a disk that the file names | is |
+//! |---|---|
+//! | the one that a member was recorded on | that member |
+//! | the first one, where nothing tells the disk of the only recorded member | that member |
+//! | the only one, and no recorded member lies on it | the first full member, on another disk: the engine judges it |
+//! | any other | a new member, which gets the data |
+//! | one that cannot be opened | a recorded member that is not among the others, and is absent |
+//!
+//! At least one full member must be open. A recorded member that the file does not name is forgotten. All of that is durable
+//! before anything is served.
+
+use crate::open::{allocate, failed_flush, identity};
+use crate::shard::{MemberPlan, MemberStore, VolumePlan};
+use crate::{failed, offline};
+use anyhow::{Context, Error, Result, anyhow, bail};
+use helio_disk::Member;
+use helio_engine::{Leg, MemberFound};
+use helio_format::members::{CopyHealth, DiskMark, MEMBERS_MAX, MemberEntry, VolumeEntries};
+use helio_ledger::{Change, Found, Ledger, MapOwner};
+use helio_shadow::{REGION, Shadow};
+use helio_units::{Bytes, MemberIndex, VolumeIndex};
+use std::fs::File;
+use std::path::PathBuf;
+
+/// A disk that the file names.
+pub(super) struct Named {
+    pub(super) path: PathBuf,
+    pub(super) store: Result<Member>,
+}
+
+/// Which member a disk is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Seat {
+    /// The member that was recorded on it.
+    Recorded(usize),
+    /// A full member, on another disk than it was recorded on.
+    Another(usize),
+    /// A new member.
+    New(usize),
+    /// A recorded member whose disk cannot be opened.
+    Absent(usize),
+    /// It cannot be opened, and no recorded member is missing.
+    Unknown,
+}
+
+/// Why no disk can be told to be a full member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unseated {
+    /// The disk of that place cannot be opened.
+    Closed(usize),
+    /// Nothing tells the disk of that place from others.
+    Untold(usize),
+    /// None of the disks is a full member.
+    NoFull,
+    /// More members than a volume has.
+    TooMany,
+}
+
+const fn is_full(entry: &MemberEntry) -> bool {
+    matches!(entry.health, CopyHealth::Good | CopyHealth::Suspect)
+}
+
+/// The table above: which member each disk is. Of a disk that cannot be opened there is no mark.
+fn seat(
+    entries: &VolumeEntries,
+    disks: &[Option<DiskMark>],
+) -> std::result::Result<Vec<Seat>, Unseated> {
+    let told = |mark: DiskMark| mark != DiskMark::UNKNOWN;
+    let mut seats: Vec<Option<Seat>> = vec![None; disks.len()];
+    let mut left: Vec<usize> = (0..MEMBERS_MAX).filter(|n| entries[*n].is_some()).collect();
+    if disks.len() > 1
+        && let Some(untold) = disks.iter().position(|disk| disk.is_some_and(|mark| !told(mark)))
+    {
+        return Err(Unseated::Untold(untold));
+    }
+    for (seat, mark) in seats.iter_mut().zip(disks) {
+        let on = |n: &usize| {
+            mark.is_some_and(told) && entries[*n].is_some_and(|entry| Some(entry.disk) == *mark)
+        };
+        if let Some(at) = left.iter().position(on) {
+            *seat = Some(Seat::Recorded(left.remove(at)));
+        }
+    }
+    let full = |n: &usize| entries[*n].as_ref().is_some_and(is_full);
+    let is_there = |seat: &Option<Seat>| matches!(seat, Some(Seat::Recorded(n)) if full(n));
+    if !seats.iter().any(is_there) {
+        let first = left.iter().position(|n| full(n)).ok_or(Unseated::NoFull)?;
+        let untold = entries[left[first]].is_some_and(|entry| !told(entry.disk));
+        seats[0] = match (disks, seats[0]) {
+            ([None, ..], _) => return Err(Unseated::Closed(0)),
+            (_, None) if untold => Some(Seat::Recorded(left.remove(first))),
+            ([Some(_)], _) => Some(Seat::Another(left.remove(first))),
+            _ => {
+                let closed = disks.iter().position(Option::is_none);
+                return Err(closed.map_or(Unseated::NoFull, Unseated::Closed));
+            }
+        };
+    }
+    // A number that nobody has had comes before one whose member is forgotten.
+    let mut free: Vec<usize> = (0..MEMBERS_MAX).filter(|n| entries[*n].is_none()).collect();
+    for (seat, mark) in seats.iter_mut().zip(disks).filter(|(seat, _)| seat.is_none()) {
+        *seat = Some(match mark {
+            None if left.is_empty() => Seat::Unknown,
+            None => Seat::Absent(left.remove(0)),
+            Some(_) if !free.is_empty() => Seat::New(free.remove(0)),
+            Some(_) => Seat::New(left.pop().ok_or(Unseated::TooMany)?),
+        });
+    }
+    Ok(seats.into_iter().flatten().collect())
+}
+
+/// The members of a volume, and what is to be recorded of them.
+pub(super) struct Seated {
+    pub(super) plan: VolumePlan,
+    entries: VolumeEntries,
+    /// What the engine holds against its record: the identity of the disk, where it is not the one that was recorded.
+    another: Option<u128>,
+    new: Vec<MemberIndex>,
+    absent: Vec<MemberIndex>,
+}
+
+impl Seated {
+    fn of(
+        (group, plan): (&str, VolumePlan),
+        named: Vec<Named>,
+        (mut entries, recorded): (VolumeEntries, u128),
+        suspect: &mut bool,
+    ) -> Result<Self> {
+        if let [Some(only), None, None, None, None, None] = &mut entries
+            && only.disk == DiskMark::UNKNOWN
+        {
+            only.disk = DiskMark::of(recorded);
+        }
+        let mark = |named: &Named| named.store.as_ref().ok().map(|s| DiskMark::of(identity(s)));
+        let marks: Vec<Option<DiskMark>> = named.iter().map(mark).collect();
+        let seats = match seat(&entries, &marks) {
+            Ok(seats) => seats,
+            Err(why) => return Err(unseated((group, &plan.name), why, named)),
+        };
+        let mut members: Vec<Option<MemberPlan>> = (0..MEMBERS_MAX).map(|_| None).collect();
+        let (mut kept, mut another) = ([None; MEMBERS_MAX], None);
+        let (mut new, mut absent) = (Vec::new(), Vec::new());
+        for ((seat, mark), Named { path, store }) in seats.into_iter().zip(marks).zip(named) {
+            let path = path.display().to_string();
+            let (number, health) = match seat {
+                Seat::Recorded(n) | Seat::Absent(n) | Seat::Another(n) => {
+                    (n, entries[n].map_or(CopyHealth::Unproven, |entry| entry.health))
+                }
+                Seat::New(n) => (n, CopyHealth::Unproven),
+                Seat::Unknown => {
+                    let error = store.err().map(|error| format!("{error:#}")).unwrap_or_default();
+                    let (why, hint) = failed::in_parts(&error);
+                    tracing::error!(group, volume = plan.name, member = path, hint, "{why}");
+                    continue;
+                }
+            };
+            match seat {
+                Seat::New(_) => new.push(MemberIndex(number as u8)),
+                Seat::Absent(_) => absent.push(MemberIndex(number as u8)),
+                Seat::Another(_) => another = store.as_ref().ok().map(identity),
+                Seat::Recorded(_) | Seat::Unknown => {}
+            }
+            let recorded = entries[number].map_or(DiskMark::UNKNOWN, |entry| entry.disk);
+            let disk = mark.unwrap_or(recorded);
+            kept[number] = Some(MemberEntry { health, disk });
+            let store = match store {
+                Ok(store) => MemberStore::Open(store),
+                Err(error) => {
+                    let why = format!("{error:#}");
+                    let (why, hint) = failed::in_parts(&why);
+                    tracing::error!(group, volume = plan.name, member = path, hint, "{why}");
+                    MemberStore::Closed(why.to_owned())
+                }
+            };
+            members[number] = Some(MemberPlan { path, mark: disk, store });
+        }
+        let mut seated =
+            Self { plan: VolumePlan { members, ..plan }, entries: kept, another, new, absent };
+        *suspect = seated.doubt(group);
+        Ok(seated)
+    }
+
+    /// A member of which a flush failed when it was opened holds nothing that is proven, if another full one is there. Returns
+    /// whether none is.
+    fn doubt(&mut self, group: &str) -> bool {
+        let is_open = |members: &[Option<MemberPlan>], n: usize| {
+            members[n].as_ref().and_then(MemberPlan::store).map(|s| s.failed_flush().is_none())
+        };
+        let full = |entry: &Option<MemberEntry>| entry.as_ref().is_some_and(is_full);
+        let of = |n: usize| is_open(&self.plan.members, n).filter(|_| full(&self.entries[n]));
+        let [sound, failed] = [true, false]
+            .map(|wanted| (0..MEMBERS_MAX).filter(|n| of(*n) == Some(wanted)).collect::<Vec<_>>());
+        for (n, member) in self.plan.members.iter().enumerate() {
+            let Some(errno) = member.as_ref().and_then(|m| m.store()?.failed_flush()) else {
+                continue;
+            };
+            let member = member.as_ref().map_or("", |member| member.path.as_str());
+            failed_flush((group, &self.plan.name), member, errno, sound.is_empty());
+            if let Some(entry) = self.entries[n].as_mut().filter(|_| !sound.is_empty()) {
+                entry.health = CopyHealth::Failed;
+            }
+        }
+        sound.is_empty() && !failed.is_empty()
+    }
+
+    /// Several members are recorded, or were.
+    fn is_set(&self, recorded: &VolumeEntries) -> bool {
+        [&self.entries, recorded].iter().any(|entries| entries.iter().flatten().count() > 1)
+    }
+
+    /// What a volume lies on, for the engine to hold against its record.
+    pub(super) fn found(&self, recorded: u128) -> MemberFound {
+        let full = |n: &usize| self.entries[*n].as_ref().is_some_and(is_full);
+        let members = self.plan.members.iter().enumerate().filter(|(n, _)| full(n));
+        let stores = members.filter_map(|(_, member)| {
+            let member = member.as_ref()?;
+            Some((member.path.as_str(), member.store()?))
+        });
+        let (path, store) = stores.map(Some).next().flatten().map_or(("", None), |(p, s)| (p, Some(s)));
+        let own = store.map_or(0, identity);
+        let identity = self.another.unwrap_or(if recorded == 0 { own } else { recorded });
+        let nameplate = store.and_then(Member::nameplate).unwrap_or("without an identity");
+        let shown = format!("volume {} ({path}) is {identity:032x}, {nameplate}", self.plan.name);
+        MemberFound { identity, block: self.plan.alignment().0 as u32, shown }
+    }
+}
+
+fn unseated((group, volume): (&str, &str), why: Unseated, mut named: Vec<Named>) -> Error {
+    let shown = |at: usize, named: &[Named]| named[at].path.display().to_string();
+    let name = format!("{group}/{volume}");
+    match why {
+        Unseated::Closed(at) => {
+            let closed = named.swap_remove(at);
+            closed.store.err().unwrap_or_else(|| anyhow!("{name}: no full member is open"))
+        }
+        Unseated::Untold(at) => anyhow!(
+            "nothing tells {}, a member of {name}, from another disk\n  hint: several members need disks with a serial number, or \
+             files",
+            shown(at, &named)
+        ),
+        Unseated::NoFull => anyhow!(
+            "no disk that the file names for {name} on this node is a full member of it\n  hint: name the disk of a full member. To \
+             begin with other disks, name one of them alone"
+        ),
+        Unseated::TooMany => {
+            anyhow!("{name} has more members than {MEMBERS_MAX}\n  hint: name fewer disks")
+        }
+    }
+}
+
+/// Gives the members of every volume their numbers. Sets a bit of `suspect` where a flush of the last full member failed.
+pub(super) fn seated(
+    group: &str,
+    volumes: Vec<(VolumePlan, Vec<Named>)>,
+    (ledger, found): &(Ledger, Found),
+    suspect: &mut u64,
+) -> Result<Vec<Seated>> {
+    let recorded = ledger.members().iter().zip(&found.superblock.members);
+    let one = |(at, ((plan, named), (entries, identity))): (usize, (_, (&VolumeEntries, &u128)))| {
+        let mut failed = false;
+        let seated = Seated::of((group, plan), named, (*entries, *identity), &mut failed)?;
+        *suspect |= u64::from(failed) << at;
+        Ok(seated)
+    };
+    volumes.into_iter().zip(recorded).enumerate().map(one).collect()
+}
+
+/// Records the members of volumes that have several, and makes the bitmaps of these. Returns whether anything was written; the
+/// ledger is of no use then.
+pub(super) fn record(
+    ledger: &mut Ledger,
+    seated: &[Seated],
+    (file, shown): (&File, &str),
+) -> Result<bool> {
+    let mut members = ledger.members().to_vec();
+    let (mut makes, mut removes) = (Vec::new(), Vec::new());
+    for (volume, (seated, entries)) in (0..).map(VolumeIndex).zip(seated.iter().zip(&mut members)) {
+        if !seated.is_set(entries) {
+            continue;
+        }
+        *entries = seated.entries;
+        let several = entries.iter().flatten().count() > 1;
+        for (n, entry) in entries.iter().enumerate() {
+            let owner = MapOwner::Member { volume, member: n as u8 };
+            match (entry.is_some() && several, ledger.has_map(owner)) {
+                (true, false) => makes.push(owner),
+                (false, true) => removes.push(owner),
+                _ => {}
+            }
+        }
+    }
+    if members == ledger.members() && makes.is_empty() && removes.is_empty() {
+        return Ok(false);
+    }
+    let mut changes = vec![Change::Members(members)];
+    changes.extend(removes.into_iter().map(|owner| Change::Remove { owner }));
+    for owner in makes {
+        let unit = REGION.0;
+        let Some(length) = ledger.length_with(owner, unit) else {
+            bail!("{shown} has no room for another bitmap\n  hint: name fewer members")
+        };
+        if let Err(error) = allocate::in_full(file, length) {
+            bail!(allocate::refusal(shown, length, &error));
+        }
+        let refused = ledger.keep(Change::Make { owner, unit });
+        debug_assert_eq!(refused, None, "a ledger that was just opened refuses nothing");
+    }
+    for change in changes {
+        let refused = ledger.keep(change);
+        debug_assert_eq!(refused, None, "a ledger that was just opened refuses nothing");
+    }
+    offline::settle(ledger.clone(), file).with_context(|| shown.to_owned())?;
+    Ok(true)
+}
+
+/// The layer that keeps the members alike, as the metadata has them, and the members that are new.
+pub(super) fn shadow(
+    sizes: &[Bytes],
+    (ledger, found): &(Ledger, Found),
+    seated: &[Seated],
+) -> (Shadow, Vec<Leg>) {
+    let states = |entries: &VolumeEntries| entries.map(|entry| entry.map(|entry| entry.health));
+    let states: Vec<_> = ledger.members().iter().map(states).collect();
+    let mut shadow = Shadow::new(sizes, REGION, &states);
+    for (owner, page, bits) in &found.others {
+        if let MapOwner::Member { volume, member } = owner {
+            let leg = Leg { volume: *volume, member: MemberIndex(*member) };
+            shadow.load(leg, *page, bits);
+        }
+    }
+    let mut new = Vec::new();
+    for (volume, seated) in (0..).map(VolumeIndex).zip(seated) {
+        let leg = |member: &MemberIndex| Leg { volume, member: *member };
+        seated.absent.iter().for_each(|member| shadow.absent(leg(member)));
+        new.extend(seated.new.iter().map(leg));
+    }
+    (shadow, new)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use CopyHealth::{Copying, Good, Removed};
+
+    const A: DiskMark = DiskMark::of(1);
+    const B: DiskMark = DiskMark::of(2);
+    const C: DiskMark = DiskMark::of(3);
+    const NOTHING: DiskMark = DiskMark::UNKNOWN;
+
+    fn entries(members: &[(CopyHealth, DiskMark)]) -> VolumeEntries {
+        let mut all = [None; MEMBERS_MAX];
+        for (entry, (health, disk)) in all.iter_mut().zip(members) {
+            *entry = Some(MemberEntry { health: *health, disk: *disk });
+        }
+        all
+    }
+
+    #[test]
+    fn a_disk_is_the_member_that_was_recorded_on_it_whatever_its_place_in_the_file() {
+        let recorded = entries(&[(Removed, A), (Good, B), (Copying, C)]);
+        let seats = seat(&recorded, &[Some(C), Some(A), Some(B)]);
+        assert_eq!(seats, Ok([2, 0, 1].map(Seat::Recorded).into()));
+        assert_eq!(seat(&recorded, &[Some(B)]), Ok(vec![Seat::Recorded(1)]), "others are forgotten");
+    }
+
+    #[test]
+    fn a_disk_that_was_not_recorded_is_a_new_member_with_a_number_that_nobody_had() {
+        let recorded = entries(&[(Good, A), (Removed, B)]);
+        let seats = seat(&recorded, &[Some(C), Some(A)]);
+        assert_eq!(seats, Ok(vec![Seat::New(2), Seat::Recorded(0)]));
+        let all = entries(&[(Good, A), (Removed, B), (Removed, B), (Removed, B), (Removed, B), (Removed, B)]);
+        assert_eq!(seat(&all, &[Some(A), Some(C)]), Ok(vec![Seat::Recorded(0), Seat::New(5)]));
+    }
+
+    #[test]
+    fn the_first_disk_of_a_new_volume_is_its_full_member() {
+        let new = entries(&[(Good, NOTHING)]);
+        assert_eq!(seat(&new, &[Some(A), Some(B)]), Ok(vec![Seat::Recorded(0), Seat::New(1)]));
+        assert_eq!(seat(&new, &[Some(NOTHING)]), Ok(vec![Seat::Recorded(0)]));
+        assert_eq!(seat(&new, &[None, Some(B)]), Err(Unseated::Closed(0)), "B may hold anything");
+    }
+
+    #[test]
+    fn another_disk_takes_the_place_of_a_full_member_only_if_it_is_named_alone() {
+        let one = entries(&[(Good, A)]);
+        assert_eq!(seat(&one, &[Some(B)]), Ok(vec![Seat::Another(0)]));
+        assert_eq!(seat(&one, &[Some(B), Some(C)]), Err(Unseated::NoFull));
+        let two = entries(&[(Removed, A), (Good, B)]);
+        assert_eq!(seat(&two, &[Some(A), Some(C)]), Err(Unseated::NoFull), "A is not full");
+        assert_eq!(seat(&two, &[Some(A), None]), Err(Unseated::Closed(1)));
+    }
+
+    #[test]
+    fn a_disk_that_cannot_be_opened_is_absent_while_another_full_member_is_there() {
+        let two = entries(&[(Good, A), (Good, B)]);
+        assert_eq!(seat(&two, &[None, Some(B)]), Ok(vec![Seat::Absent(0), Seat::Recorded(1)]));
+        assert_eq!(seat(&two, &[None, None]), Err(Unseated::Closed(0)));
+        let one = entries(&[(Good, A)]);
+        assert_eq!(seat(&one, &[Some(A), None]), Ok(vec![Seat::Recorded(0), Seat::Unknown]));
+    }
+
+    #[test]
+    fn several_members_need_disks_that_can_be_told_apart() {
+        let one = entries(&[(Good, A)]);
+        assert_eq!(seat(&one, &[Some(A), Some(NOTHING)]), Err(Unseated::Untold(1)));
+    }
+}
