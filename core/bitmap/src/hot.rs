@@ -202,11 +202,15 @@ impl<P> HotExtents<P> {
         }
     }
 
-    /// An extent under a layer's operation stays hot from now on, until the layer lets it cool: its members may differ there.
+    /// A hot extent stays hot from now on, until the layer lets it cool: its members may differ there.
+    ///
+    /// # Panics
+    /// If the extent is cold.
     pub fn own(&mut self, volume: VolumeIndex, extent: Extent, layer: u8) {
         for number in self.grid.touched(volume, extent) {
-            if let Some(slot) = self.slots.get_mut(&number) {
-                slot.owners |= 1 << layer;
+            match self.slots.get_mut(&number) {
+                Some(slot) => slot.owners |= 1 << layer,
+                None => panic!("layer {layer} owns extent {number}, which is cold"),
             }
         }
     }

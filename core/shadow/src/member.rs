@@ -159,9 +159,9 @@ pub(crate) enum State {
 
 /// Whether its disk completes operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Heard {
+pub(crate) enum Response {
     /// As far as is known.
-    Well,
+    Responds,
     /// It does not, and no other member can take its place.
     Silent,
     /// It is given up once its removal is durable.
@@ -182,7 +182,7 @@ struct OnDisk {
 #[derive(Clone, Debug)]
 pub(crate) struct Member {
     state: State,
-    heard: Heard,
+    response: Response,
     on_disk: OnDisk,
     /// Operations under way on it.
     depth: u32,
@@ -195,7 +195,7 @@ impl Member {
     /// As the ledger says it is, or not in the ledger.
     pub(crate) const fn new(state: State, durable: Option<CopyHealth>) -> Self {
         let on_disk = OnDisk { durable, coming: durable };
-        Self { state, heard: Heard::Well, on_disk, depth: 0, cost: 1, repaired: 0 }
+        Self { state, response: Response::Responds, on_disk, depth: 0, cost: 1, repaired: 0 }
     }
 
     pub(crate) const fn state(&self) -> &State {
@@ -218,12 +218,12 @@ impl Member {
         matches!(self.state, State::Removed(_))
     }
 
-    pub(crate) const fn heard(&self) -> Heard {
-        self.heard
+    pub(crate) const fn response(&self) -> Response {
+        self.response
     }
 
-    pub(crate) const fn hear(&mut self, heard: Heard) {
-        self.heard = heard;
+    pub(crate) const fn set_response(&mut self, response: Response) {
+        self.response = response;
     }
 
     /// What it lacks, where that is kept.

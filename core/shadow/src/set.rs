@@ -11,7 +11,7 @@ mod read;
 mod record;
 
 use crate::gate::{Gate, Pass};
-use crate::member::{Copying, Heard, Lacks, Member, ONE, State};
+use crate::member::{Copying, Lacks, Member, ONE, Response, State};
 use crate::op::{Op, Step, bit, members};
 use crate::recent::Recent;
 use crate::unmerged::{Unmerged, hot_extent};
@@ -130,34 +130,30 @@ impl Set {
         self.full().count_ones() > 1
     }
 
-    /// What a crash left hot; `owned`: it stays so until the set lets it cool.
-    pub(crate) fn found_hot(&mut self, extent: Extent, owned: bool) {
+    /// A crash left this hot extent. Returns whether it stays hot until the set lets it cool.
+    pub(crate) fn found_hot(&mut self, extent: Extent) -> bool {
         for member in self.members.iter_mut().flatten() {
             member.set(extent);
         }
         if !self.is_alone() {
             self.recent.add(extent);
         }
-        for number in extent.offset / EXTENT.0..extent.end().div_ceil(EXTENT.0) {
-            match (owned, self.has_several()) {
-                (false, _) => {}
-                (true, true) => {
-                    self.unmerged.own(number);
-                    self.unmerged.set(hot_extent(number, self.place.size.0));
-                }
-                (true, false) => self.unmerged.spare(number),
-            }
+        let owned = self.has_several();
+        if owned {
+            self.unmerged.own(extent.offset / EXTENT.0);
+            self.unmerged.set(extent);
         }
+        owned
     }
 
     /// Every operation may pass beside it: it would hand each on to the first member as it is.
     pub(crate) fn rests(&self) -> bool {
-        let rests = |member: &Member| member.heard() == Heard::Well && !member.is_unrecorded();
+        let rests =
+            |member: &Member| member.response() == Response::Responds && !member.is_unrecorded();
         self.is_single()
             && self.ops.is_empty()
             && self.gate.is_idle()
             && self.unmerged.is_empty()
-            && !self.unmerged.has_spare()
             && self.members.iter().flatten().all(rests)
     }
 
@@ -359,8 +355,6 @@ impl Set {
 
     /// Does what can be done now.
     pub(crate) fn go_on(&mut self, port: &mut Port<'_>) {
-        let spare = self.unmerged.take_spare();
-        self.let_cool(spare, port);
         self.judge_silence(port);
         self.merge_alone(port);
         self.settle(port);
@@ -372,9 +366,6 @@ impl Set {
 
     /// When it has something to do by itself.
     pub(crate) fn deadline(&self) -> Moment {
-        if self.unmerged.has_spare() {
-            return Moment::ZERO;
-        }
         let merges = self.has_several() && self.is_settled() && !self.unmerged.is_empty();
         if self.pieces == 0 && (merges || self.has_to_copy()) { self.again } else { Moment::NEVER }
     }

@@ -9,7 +9,8 @@ use helio_bitmap::EXTENT;
 use helio_format::copying::PageBits;
 use helio_format::members::VolumeMembers;
 use helio_stack::{
-    Layer, LayerRecord, Leg, Operation, Outcome, Port, SetOp, SetRefusal, SetStatus, Tag, Voice,
+    Layer, LayerRecord, Leg, MemberEvent, Operation, Outcome, Port, SetOp, SetRefusal, SetStatus,
+    Tag,
 };
 use helio_units::{Bytes, Extent, Moment, VolumeIndex};
 
@@ -109,12 +110,8 @@ impl Shadow {
 }
 
 impl Layer for Shadow {
-    fn found_hot(&mut self, hot: &[(VolumeIndex, Extent)]) -> bool {
-        let owned = self.sets.iter().any(Set::has_several);
-        for (volume, extent) in hot {
-            self.sets[usize::from(volume.0)].found_hot(*extent, owned);
-        }
-        owned
+    fn found_hot(&mut self, volume: VolumeIndex, extent: Extent) -> bool {
+        self.sets[usize::from(volume.0)].found_hot(extent)
     }
 
     fn begin(&mut self, operation: Operation, port: &mut Port<'_>) {
@@ -152,9 +149,9 @@ impl Layer for Shadow {
         self.go_on(volume, port);
     }
 
-    fn heard(&mut self, leg: Leg, voice: Voice, port: &mut Port<'_>) {
+    fn member_event(&mut self, leg: Leg, event: MemberEvent, port: &mut Port<'_>) {
         let (set, member) = self.at(leg);
-        set.hear(member, voice);
+        set.member_event(member, event);
         self.go_on(usize::from(leg.volume.0), port);
     }
 

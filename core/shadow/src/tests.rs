@@ -8,7 +8,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 use helio_format::members::{CopyHealth, MEMBERS_MAX, VolumeMembers};
 use helio_stack::{
-    Duty, LayerRecord, Leg, Out, Outcome, SetOp, SetRefusal, Stack, StoreFault, StoreOp, Voice,
+    Duty, LayerRecord, Leg, MemberEvent, Out, Outcome, SetOp, SetRefusal, Stack, StoreFault,
+    StoreOp,
 };
 use helio_units::{Bytes, Extent, MemberIndex, Moment, Payload, PayloadId, VolumeIndex};
 
@@ -143,7 +144,7 @@ fn a_silent_member_is_given_up_once_its_removal_is_durable_and_returns_when_all_
     let mut stack = stack(&[Good, Good]);
     let names = begin(&mut stack, 7, WRITE);
     stack.member_ended(names[0].1, Outcome::Done);
-    stack.heard(leg(1), Voice::Silent, Moment::ZERO);
+    stack.member_event(leg(1), MemberEvent::Silent, Moment::ZERO);
     let out = drain(&mut stack);
     assert_eq!(out, [Out::Record(LayerRecord::Members(vec![found(&[Good, Removed])]))]);
     stack.recorded(true, Moment::ZERO);
@@ -152,17 +153,17 @@ fn a_silent_member_is_given_up_once_its_removal_is_durable_and_returns_when_all_
     assert_eq!(drain(&mut stack), [Out::Ended { name: 7, outcome: Outcome::Done }]);
     let add = SetOp::Add { leg: leg(1), by_bitmap: true };
     assert_eq!(stack.ask_set(add, Moment::ZERO), Err(SetRefusal::Late));
-    stack.heard(leg(1), Voice::Ended, Moment::ZERO);
+    stack.member_event(leg(1), MemberEvent::Ended, Moment::ZERO);
     assert_eq!(stack.ask_set(add, Moment::ZERO), Ok(()));
     assert_eq!(duty(&stack, 1), Some(Duty::Copying { left: Bytes::kib(64) }));
 }
 
 #[test]
 fn a_crash_leaves_nothing_to_merge_where_one_member_is_full() {
-    let hot = [(V, Extent::new(0, 4 << 20))];
-    assert_eq!(stack(&[Good, Removed]).found_hot(&hot), 0);
+    let hot = Extent::new(0, 4 << 20);
+    assert_eq!(stack(&[Good, Removed]).found_hot(V, hot), 0);
     let mut several = stack(&[Good, Good, Copying]);
-    assert_eq!(several.found_hot(&hot), 1);
+    assert_eq!(several.found_hot(V, hot), 1);
     assert_eq!(several.members(V).map(|set| set.unmerged), Some(Bytes::mib(4)));
     assert_eq!(duty(&several, 2), Some(Duty::Copying { left: Bytes::mib(4) }));
     assert_eq!(several.deadline(), Moment::ZERO);

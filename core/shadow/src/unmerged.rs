@@ -21,8 +21,6 @@ pub(crate) struct Unmerged {
     urgent: BTreeSet<Region>,
     /// Regions that a full member failed to read.
     repairs: BTreeSet<Region>,
-    /// Hot extents that this set has nothing to do in, and that others of the group made the layer own.
-    spare: BTreeSet<u64>,
 }
 
 impl Unmerged {
@@ -33,7 +31,6 @@ impl Unmerged {
             owned: BTreeSet::new(),
             urgent: BTreeSet::new(),
             repairs: BTreeSet::new(),
-            spare: BTreeSet::new(),
         }
     }
 
@@ -69,19 +66,6 @@ impl Unmerged {
     /// A hot extent is to stay hot. Returns false if it was to before.
     pub(crate) fn own(&mut self, number: u64) -> bool {
         self.owned.insert(number)
-    }
-
-    /// A hot extent stays hot although this set has nothing to do in it.
-    pub(crate) fn spare(&mut self, number: u64) {
-        self.spare.insert(number);
-    }
-
-    pub(crate) fn has_spare(&self) -> bool {
-        !self.spare.is_empty()
-    }
-
-    pub(crate) fn take_spare(&mut self) -> BTreeSet<u64> {
-        core::mem::take(&mut self.spare)
     }
 
     /// A read waits for what is unmerged there.

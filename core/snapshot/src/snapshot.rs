@@ -394,7 +394,7 @@ impl Snapshot {
 
     fn loaded(&mut self, next: u64, rows: Vec<Row>, port: &mut Port<'_>) {
         if rows.is_empty() && next < self.preserved() {
-            return self.over(CopyOutcome::Damaged, port);
+            return self.damaged(next, port);
         }
         if rows.is_empty() {
             return self.flush(None, port);
@@ -402,7 +402,7 @@ impl Snapshot {
         // Of other volumes than these, or of smaller ones: the host's configuration changed since.
         if rows.iter().any(|row| self.chunks.find((row.volume, row.extent)).is_none()) {
             rows.iter().for_each(|row| port.release(row.payload.id));
-            return self.over(CopyOutcome::Damaged, port);
+            return self.damaged(next, port);
         }
         for (number, Row { volume, extent, payload }) in rows.iter().enumerate() {
             let op = StoreOp::Write { extent: *extent, payload: *payload, fua: false };
@@ -411,6 +411,13 @@ impl Snapshot {
         let loaded: u64 = rows.iter().map(|row| row.extent.length.div_ceil(CHUNK_BYTES)).sum();
         let (batch, next) = (Batch::of(rows.len()), next + loaded);
         self.work = Work::Writing { next, rows, batch };
+    }
+
+    /// What is preserved is damaged from that chunk on; those before it were put back.
+    fn damaged(&mut self, chunk: u64, port: &mut Port<'_>) {
+        let put_back = chunk > 0;
+        let pool_failed = CopyOutcome::PoolFailed(StoreFault::Io);
+        self.over(if put_back { pool_failed } else { CopyOutcome::Damaged }, port);
     }
 
     /// What was asked of the pool failed.
@@ -464,11 +471,15 @@ impl Layer for Snapshot {
         }
         self.copy = Copy::None;
         self.let_go(port);
-        if self.pool == PoolHealth::Works {
-            self.work = Work::Ending { asked: false };
-            return port.pool(PoolOp::End);
+        match self.pool {
+            // A member failed, and the pool did not: it can preserve the next copy.
+            PoolHealth::Works | PoolHealth::Unread(_) => {
+                self.pool = PoolHealth::Works;
+                self.work = Work::Ending { asked: false };
+                port.pool(PoolOp::End);
+            }
+            PoolHealth::Failed(_) => self.go_on(port),
         }
-        self.go_on(port);
     }
 
     fn ended(&mut self, Tag(tag): Tag, outcome: Outcome, port: &mut Port<'_>) {
@@ -521,12 +532,8 @@ impl Layer for Snapshot {
                 self.work = Work::Loading { next: 0 };
                 port.pool(PoolOp::Load { first: 0, most: LOADED_AT_ONCE });
             }
-            (Work::Checking | Work::Loading { next: 0 }, PoolOutcome::Damaged) => {
-                self.over(CopyOutcome::Damaged, port);
-            }
-            (Work::Loading { .. }, PoolOutcome::Damaged) => {
-                self.over(CopyOutcome::PoolFailed(StoreFault::Io), port);
-            }
+            (Work::Checking, PoolOutcome::Damaged) => self.damaged(0, port),
+            (Work::Loading { next }, PoolOutcome::Damaged) => self.damaged(next, port),
             (Work::Loading { next }, PoolOutcome::Loaded(rows)) => self.loaded(next, rows, port),
             (Work::Ending { asked }, PoolOutcome::Done) => {
                 self.copy = Copy::None;

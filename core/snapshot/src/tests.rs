@@ -318,6 +318,22 @@ fn without_room_an_expendable_copy_is_over_before_anything_is_overwritten() {
 }
 
 #[test]
+fn an_expendable_copy_that_cannot_be_read_is_over_and_the_next_one_is_preserved() {
+    let found = BeforeKept { image: KeptImage::default(), chunks: Vec::new(), damaged: false };
+    let snapshot = Snapshot::new(&SIZES, Some(&found)).of_class(CopyClass::Expendable);
+    let mut desk = Desk::new(vec![snapshot.boxed()]);
+    desk.begin(1, zero(1));
+    desk.pool(PoolOutcome::Done);
+    desk.member(FAILED);
+    desk.recorded(true);
+    assert_eq!((desk.ops(), desk.pools.len()), (vec![zero(1)], 1));
+    assert_eq!(desk.pool(PoolOutcome::Done), PoolOp::End);
+    assert_eq!(desk.health(), PoolHealth::Works);
+    desk.copy(cut(Bytes(CHUNK_BYTES)));
+    assert!(matches!(desk.pools[0], PoolOp::Reserve { .. }));
+}
+
+#[test]
 fn an_expendable_copy_whose_end_cannot_be_recorded_refuses_what_needs_it() {
     let mut desk = Desk::expendable();
     desk.begin(1, zero(1));
@@ -487,11 +503,24 @@ fn a_restore_that_finds_less_than_was_preserved_is_none() {
     let mut desk = Desk::finding(&[1, 3]);
     desk.copy(CopyOp::Restore);
     desk.pool(PoolOutcome::Done);
-    desk.load(&[1]);
-    desk.member(Outcome::Done);
     desk.load(&[]);
     assert_eq!(desk.copied(), Some(CopyOutcome::Damaged));
     assert!(desk.members.is_empty() && desk.everything_is_released());
+}
+
+#[test]
+fn a_restore_that_put_a_part_back_does_not_say_that_nothing_was() {
+    for behind in [&[][..], &[100]] {
+        let mut desk = Desk::finding(&[1, 3]);
+        desk.copy(CopyOp::Restore);
+        desk.pool(PoolOutcome::Done);
+        desk.load(&[1]);
+        desk.member(Outcome::Done);
+        desk.load(behind);
+        let outcome = desk.copied();
+        assert_eq!(outcome, Some(CopyOutcome::PoolFailed(StoreFault::Io)), "{behind:?}");
+        assert!(desk.members.is_empty() && desk.everything_is_released());
+    }
 }
 
 #[test]

@@ -236,7 +236,7 @@ pub enum CopyOutcome {
     Damaged,
     /// The copy was expendable, and is over; nothing was put back.
     Over,
-    /// The pool failed.
+    /// The pool failed. A restore may have put a part back.
     PoolFailed(StoreFault),
     /// Members failed where they were read or written.
     MemberFailed(MemberFault),
@@ -263,7 +263,7 @@ pub enum PoolHealth {
     Works,
     /// The pool failed like that; it is of no use until the process starts again.
     Failed(StoreFault),
-    /// Members failed where they were read to be preserved; nothing more is until the process starts again.
+    /// Members failed where they were read to be preserved; nothing more is of this copy until the process starts again.
     Unread(MemberFault),
 }
 

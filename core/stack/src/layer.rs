@@ -4,7 +4,7 @@
 use crate::contract::{
     CopyOp, CopyOutcome, CopyStatus, Leg, Outcome, PoolOp, PoolOutcome, StoreOp,
 };
-use crate::set::{LayerRecord, SetOp, SetRefusal, SetStatus, Voice};
+use crate::set::{LayerRecord, MemberEvent, SetOp, SetRefusal, SetStatus};
 use crate::slots::Slots;
 use crate::stack::Work;
 use alloc::boxed::Box;
@@ -47,10 +47,11 @@ pub struct Operation {
 
 /// A layer of a store stack. Its methods do what they can at once, through the port, and return.
 pub trait Layer: Debug + Send {
-    /// The process begins, and these extents were hot when the one before ended: what was written there last may lie below this
-    /// layer in part. Returns whether it owns them. Then each stays hot, through any number of crashes, until the layer lets it
-    /// cool ([`Port::let_cool`]). Whatever it has to do there it begins when its deadline comes.
-    fn found_hot(&mut self, _hot: &[(VolumeIndex, Extent)]) -> bool {
+    /// The process begins, and this hot extent was hot when the one before ended: what was written there last may lie below this
+    /// layer in part. Returns whether the layer owns it. Then it stays hot, through any number of crashes, until the layer lets it
+    /// cool ([`Port::let_cool`]). Whatever the layer has to do there it begins when its deadline comes. No operation of an earlier
+    /// process is under way on any member.
+    fn found_hot(&mut self, _volume: VolumeIndex, _extent: Extent) -> bool {
         false
     }
 
@@ -83,7 +84,7 @@ pub trait Layer: Debug + Send {
     }
 
     /// A member does not complete its operations in time, or has ended all that are late.
-    fn heard(&mut self, _leg: Leg, _voice: Voice, _port: &mut Port<'_>) {}
+    fn member_event(&mut self, _leg: Leg, _event: MemberEvent, _port: &mut Port<'_>) {}
 
     /// An administrator asks something of a volume's members. No change is under way beside the layers.
     ///

@@ -25,11 +25,10 @@ pub enum LayerRecord {
     CopyOver,
 }
 
-/// What is heard of a member's disk.
+/// What the host reports of a member's disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Voice {
-    /// An operation on it has been under way for as long as the member timeout; or the process begins, and one that an earlier
-    /// process gave up has not ended: that is told before any operation begins.
+pub enum MemberEvent {
+    /// An operation on it has been under way for as long as the member timeout.
     Silent,
     /// Every operation on it that was given up has ended: it may be used again.
     Ended,

@@ -5,7 +5,7 @@ use crate::contract::{
     CopyOp, CopyOutcome, CopyStatus, Leg, Outcome, PoolOp, PoolOutcome, StoreOp,
 };
 use crate::layer::{Io, Layer, Operation, Port, Tag};
-use crate::set::{LayerRecord, SetOp, SetRefusal, SetStatus, Voice};
+use crate::set::{LayerRecord, MemberEvent, SetOp, SetRefusal, SetStatus};
 use crate::slots::Slots;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -176,9 +176,10 @@ impl Stack {
         self.levels.iter().find_map(|level| level.layer.preserves())
     }
 
-    /// The process begins, and these extents were hot when the one before ended. Returns which layers own them now, a bit for each.
-    pub fn found_hot(&mut self, hot: &[(VolumeIndex, Extent)]) -> u8 {
-        let owners = self.levels.iter_mut().map(|level| u8::from(level.layer.found_hot(hot)));
+    /// The process begins, and this hot extent was hot when the one before ended. Returns which layers own it now, a bit for each.
+    pub fn found_hot(&mut self, volume: VolumeIndex, extent: Extent) -> u8 {
+        let levels = self.levels.iter_mut();
+        let owners = levels.map(|level| u8::from(level.layer.found_hot(volume, extent)));
         (0..).zip(owners).fold(0, |all, (level, owns)| all | owns << level)
     }
 
@@ -252,9 +253,9 @@ impl Stack {
     }
 
     /// A member does not complete its operations in time, or has ended all that are late.
-    pub fn heard(&mut self, leg: Leg, voice: Voice, now: Moment) {
+    pub fn member_event(&mut self, leg: Leg, event: MemberEvent, now: Moment) {
         for level in 0..self.levels.len() {
-            self.at(level, now, |layer, port| layer.heard(leg, voice, port));
+            self.at(level, now, |layer, port| layer.member_event(leg, event, port));
         }
     }
 

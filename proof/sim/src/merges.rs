@@ -28,9 +28,9 @@ impl Merges {
 const OWN: Tag = Tag(u64::MAX);
 
 impl Layer for Merges {
-    fn found_hot(&mut self, hot: &[(VolumeIndex, Extent)]) -> bool {
-        self.left.extend(hot);
-        !hot.is_empty()
+    fn found_hot(&mut self, volume: VolumeIndex, extent: Extent) -> bool {
+        self.left.push_back((volume, extent));
+        true
     }
 
     fn ended(&mut self, tag: Tag, outcome: Outcome, port: &mut Port<'_>) {

@@ -53,9 +53,15 @@ struct Desk {
 
 impl Desk {
     fn new(config: Config) -> Self {
+        Self::above(Stack::default(), config)
+    }
+
+    /// Above these layers.
+    fn above(layers: Stack, config: Config) -> Self {
         let superblock = Superblock::new("db", "paris", [SIZE.0].into());
+        let durable = Durable { layers, ..durable(superblock) };
         Self {
-            engine: Engine::new(config, durable(superblock), 1, 1, Moment::ZERO),
+            engine: Engine::new(config, durable, 1, 1, Moment::ZERO),
             now: Moment::ZERO,
             ios: VecDeque::new(),
             saves: VecDeque::new(),
@@ -92,6 +98,7 @@ impl Desk {
     fn settle(&mut self, mut effects: Vec<Effect>) {
         self.engine.settle(self.now, &mut effects);
         self.engine.view().check_invariants();
+        let mut layers = Vec::new();
         for effect in effects {
             match effect {
                 Effect::Store { io, op: StoreOp::Map { .. }, .. } => self.looks.push_back(io),
@@ -114,9 +121,17 @@ impl Desk {
                 Effect::AskHook => self.hooks += 1,
                 Effect::PauseReceiving(paused) => self.paused = paused,
                 Effect::Release(payload) => self.released.push(payload),
+                // What a layer asks for, or read, is dealt with at once, and its payloads are equal.
+                Effect::Look { io, extent, read_as, .. } => {
+                    let outcome = self.looked(extent, read_as);
+                    layers.push(Event::StoreDone { io, outcome });
+                }
+                Effect::Record(_) => layers.push(Event::Recorded { ok: true }),
+                Effect::Compare { name, .. } => layers.push(Event::Compared { name, equal: true }),
                 _ => {}
             }
         }
+        layers.into_iter().for_each(|event| self.tell(event));
         self.keep();
     }
 
@@ -170,20 +185,23 @@ impl Desk {
     /// The store does the first thing it was asked for.
     fn store(&mut self) {
         let (io, op, read_as) = self.ios.pop_front().expect("the store has something to do");
-        let outcome = match (op.reads(), read_as) {
-            (None, _) | (_, ReadAs::Unequal { .. }) => StoreOutcome::Done,
-            (Some(extent), ReadAs::Digests { coarse }) => {
-                StoreOutcome::Digests(digests(extent, coarse))
-            }
-            (Some(extent), ReadAs::Runs { .. } | ReadAs::Differing { .. }) => {
+        let outcome = op.reads().map_or(StoreOutcome::Done, |extent| self.looked(extent, read_as));
+        self.tell(Event::StoreDone { io, outcome });
+    }
+
+    /// What is found in zeros that are read like that.
+    fn looked(&mut self, extent: Extent, read_as: ReadAs) -> StoreOutcome {
+        match read_as {
+            ReadAs::Unequal { .. } => StoreOutcome::Done,
+            ReadAs::Digests { coarse } => StoreOutcome::Digests(digests(extent, coarse)),
+            ReadAs::Runs { .. } | ReadAs::Differing { .. } => {
                 StoreOutcome::Differing([Run { extent, payload: None }].into())
             }
-            (Some(extent), ReadAs::Bytes | ReadAs::BytesOrZero | ReadAs::DigestPayload) => {
+            ReadAs::Bytes | ReadAs::BytesOrZero | ReadAs::DigestPayload => {
                 let payload = self.payload(extent.length as u32);
                 StoreOutcome::Read { payload, zero: true }
             }
-        };
-        self.tell(Event::StoreDone { io, outcome });
+        }
     }
 
     fn payload(&mut self, length: u32) -> Payload {
@@ -218,7 +236,11 @@ impl Desk {
 
     /// The same, with other settings.
     fn level(config: Config) -> Self {
-        let mut desk = Self::primary(config);
+        Self::primary(config).joined()
+    }
+
+    fn joined(self) -> Self {
+        let mut desk = self;
         desk.meet(hello(Lineage::default(), true));
         desk.store_all();
         desk.acked(2);
@@ -229,7 +251,11 @@ impl Desk {
     }
 
     fn primary(config: Config) -> Self {
-        let mut desk = Self::new(config);
+        Self::new(config).promoted()
+    }
+
+    fn promoted(self) -> Self {
+        let mut desk = self;
         desk.command(Command::Promote { force: true });
         desk.save(true);
         assert!(desk.engine.view().is_primary());
@@ -648,6 +674,7 @@ mod invalid;
 mod lack;
 mod lease;
 mod lose;
+mod members;
 mod metadata;
 mod pause;
 mod refusals;

@@ -21,8 +21,8 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
 use alloc::string::String;
 use helio_stack::{
-    CopyOp, CopyOutcome, Leg, Out, Outcome, PoolHealth, PoolOutcome, Stack, StoreFault, StoreOp,
-    Voice,
+    CopyOp, CopyOutcome, Leg, MemberEvent, Out, Outcome, PoolHealth, PoolOutcome, Stack,
+    StoreFault, StoreOp,
 };
 use helio_units::{Bytes, Extent, IoId, MemberIndex, Moment, VolumeIndex};
 
@@ -133,6 +133,11 @@ impl Local {
         }
     }
 
+    /// Whether a layer keeps several members of that volume.
+    pub(crate) fn keeps_several(&self, volume: VolumeIndex) -> bool {
+        self.layered.keeps_several(volume)
+    }
+
     /// When [`Self::tick_layers`] has something to do.
     pub(crate) fn layers_deadline(&self) -> Moment {
         self.layered.deadline()
@@ -191,8 +196,8 @@ impl Local {
     }
 
     /// A member does not respond, or has ended all that was late.
-    pub(super) fn member_heard(&mut self, leg: Leg, voice: Voice, turn: &mut Turn) {
-        self.layered.stack.heard(leg, voice, turn.now());
+    pub(super) fn member_event(&mut self, leg: Leg, event: MemberEvent, turn: &mut Turn) {
+        self.layered.stack.member_event(leg, event, turn.now());
         self.run_layers(turn);
     }
 
@@ -234,6 +239,8 @@ impl Local {
                     self.ask_member(leg, op, Purpose::Layer { name, flushes: op.is_flush() }, turn);
                 }
                 Out::Ended { name, outcome } => self.passed(IoId(name), outcome, turn),
+                // What is written uncovered is in no hot extent, and none turns cold any more.
+                Out::Own { .. } | Out::LetCool { .. } if self.metadata_failed() => {}
                 Out::Own { layer, volume, extent } => self.hot.own(volume, extent, layer),
                 Out::LetCool { layer, volume, extent } => self.hot.let_cool(volume, extent, layer),
                 Out::Pool(op) => turn.push(Effect::Pool(op)),

@@ -70,11 +70,11 @@ impl Local {
         hot: impl IntoIterator<Item = u64>,
     ) -> Self {
         let mut extents = HotExtents::new(&config.volumes, config.hot_extents as usize);
-        let numbers: Vec<u64> = hot.into_iter().collect();
-        let places: Vec<_> = numbers.iter().map(|number| extents.grid().place(*number)).collect();
-        let owners = layers.found_hot(&places);
+        for number in hot {
+            let (volume, extent) = extents.grid().place(number);
+            extents.load(number, layers.found_hot(volume, extent));
+        }
         layers.bound(config.safe_copy.bound());
-        numbers.into_iter().for_each(|number| extents.load(number, owners));
         let mut suspect = Suspect::new(config.volumes.len());
         suspect.load(record, &extents, config);
         Self {

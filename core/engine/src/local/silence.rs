@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Disks that do not complete their operations (rule 11). One state per member, [`Voice`]:
+//! Disks that do not complete their operations (rule 11). One state per member, [`DiskState`]:
 //!
 //! ```text
 //!   responds ──an operation is old──> waits ──it is as old as the member timeout──> silent ──the peer serves──> given up
@@ -25,7 +25,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
-use helio_stack::{Leg, StoreFault};
+use helio_stack::{Leg, MemberEvent, StoreFault};
 use helio_units::{IoId, MemberState, Moment, VolumeIndex};
 
 /// How an operation ends that the disk did not.
@@ -33,7 +33,7 @@ const SILENT: StoreOutcome = StoreOutcome::Failed(StoreFault::Silent);
 
 /// See the drawing above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Voice {
+enum DiskState {
     Responds,
     Waits,
     /// Since that look: operations from before it have not ended.
@@ -68,7 +68,7 @@ struct UnderWay {
     late: u32,
 }
 
-impl Voice {
+impl DiskState {
     /// Every transition but the one to *given up*.
     fn then(self, found: UnderWay, now: Moment, limits: Limits) -> Self {
         let is_old = |limit| found.oldest.is_some_and(|at| now >= at + limit);
@@ -86,7 +86,7 @@ impl Voice {
 #[derive(Clone, Debug)]
 pub(super) struct Silence {
     /// Of members that do not just respond.
-    voices: BTreeMap<Leg, Voice>,
+    states: BTreeMap<Leg, DiskState>,
     /// When to look again: soon while anything is under way.
     look_at: Moment,
     /// Operations on a disk that was given up, which fail.
@@ -95,26 +95,26 @@ pub(super) struct Silence {
 
 impl Silence {
     pub(super) const fn new() -> Self {
-        Self { voices: BTreeMap::new(), look_at: Moment::NEVER, failed: VecDeque::new() }
+        Self { states: BTreeMap::new(), look_at: Moment::NEVER, failed: VecDeque::new() }
     }
 
-    fn voice(&self, leg: Leg) -> Voice {
-        self.voices.get(&leg).copied().unwrap_or(Voice::Responds)
+    fn state(&self, leg: Leg) -> DiskState {
+        self.states.get(&leg).copied().unwrap_or(DiskState::Responds)
     }
 
     /// Returns what it was before.
-    fn set(&mut self, leg: Leg, voice: Voice) -> Voice {
-        let before = match voice {
-            Voice::Responds => self.voices.remove(&leg),
-            other => self.voices.insert(leg, other),
+    fn set(&mut self, leg: Leg, state: DiskState) -> DiskState {
+        let before = match state {
+            DiskState::Responds => self.states.remove(&leg),
+            other => self.states.insert(leg, other),
         };
-        before.unwrap_or(Voice::Responds)
+        before.unwrap_or(DiskState::Responds)
     }
 
     /// An operation is about to be issued. Returns whether it may: to a disk that was given up nothing is, and it fails.
     #[inline]
     pub(super) fn admits(&mut self, io: IoId, leg: Leg, turn: &Turn) -> bool {
-        if self.voice(leg) == Voice::GivenUp {
+        if self.state(leg) == DiskState::GivenUp {
             self.failed.push_back((io, SILENT));
             return false;
         }
@@ -132,18 +132,20 @@ impl Silence {
 
     /// A disk that does not respond, or has late operations, is looked at whenever anything happens.
     fn any_beyond_waiting(&self) -> bool {
-        self.voices.values().any(|voice| matches!(voice, Voice::Silent { .. } | Voice::GivenUp))
+        self.states
+            .values()
+            .any(|state| matches!(state, DiskState::Silent { .. } | DiskState::GivenUp))
     }
 }
 
 impl Local {
     /// How the disk of a volume responds; of several that hold all of it, the one that responds best.
     pub(crate) fn member_state(&self, volume: VolumeIndex) -> MemberState {
-        let state = |leg| match self.silence.voice(leg) {
-            Voice::Responds => MemberState::Responds,
-            Voice::Waits => MemberState::Waits,
-            Voice::Silent { .. } => MemberState::Silent,
-            Voice::GivenUp => MemberState::GivenUp,
+        let state = |leg| match self.silence.state(leg) {
+            DiskState::Responds => MemberState::Responds,
+            DiskState::Waits => MemberState::Waits,
+            DiskState::Silent { .. } => MemberState::Silent,
+            DiskState::GivenUp => MemberState::GivenUp,
         };
         let full = self.layered.full_members(volume).map(state);
         full.min_by_key(|state| *state as u8).unwrap_or(MemberState::Responds)
@@ -152,15 +154,15 @@ impl Local {
     /// Whether the store waits for a disk that may still complete its operations.
     pub(crate) fn waits(&self) -> bool {
         self.silence
-            .voices
+            .states
             .values()
-            .any(|voice| matches!(voice, Voice::Waits | Voice::Silent { .. }))
+            .any(|state| matches!(state, DiskState::Waits | DiskState::Silent { .. }))
     }
 
     /// The first volume whose disk is silent and in use.
     pub(crate) fn first_silent(&self) -> Option<VolumeIndex> {
         let silent = |volume: &VolumeIndex| self.member_state(*volume) == MemberState::Silent;
-        self.silence.voices.keys().map(|leg| leg.volume).find(silent)
+        self.silence.states.keys().map(|leg| leg.volume).find(silent)
     }
 
     /// Looks how long operations have been under way.
@@ -176,16 +178,16 @@ impl Local {
         }
         let found = self.under_way();
         for (leg, found) in &found {
-            let voice = self.silence.voice(*leg).then(*found, now, limits);
-            let before = self.silence.set(*leg, voice);
-            tell(leg.volume, before, voice, turn);
-            match (before, voice) {
-                (Voice::GivenUp, Voice::GivenUp) | (Voice::Silent { .. }, Voice::Silent { .. }) => {
+            let state = self.silence.state(*leg).then(*found, now, limits);
+            let before = self.silence.set(*leg, state);
+            tell(leg.volume, before, state, turn);
+            match (before, state) {
+                (DiskState::GivenUp, DiskState::GivenUp)
+                | (DiskState::Silent { .. }, DiskState::Silent { .. }) => {}
+                (_, DiskState::Silent { .. }) => {
+                    self.member_event(*leg, MemberEvent::Silent, turn);
                 }
-                (_, Voice::Silent { .. }) => {
-                    self.member_heard(*leg, helio_stack::Voice::Silent, turn)
-                }
-                (Voice::GivenUp, _) => self.member_heard(*leg, helio_stack::Voice::Ended, turn),
+                (DiskState::GivenUp, _) => self.member_event(*leg, MemberEvent::Ended, turn),
                 _ => {}
             }
         }
@@ -205,8 +207,8 @@ impl Local {
 
     /// What is under way on every member on which something is, or that does not just respond.
     fn under_way(&self) -> BTreeMap<Leg, UnderWay> {
-        let voices = self.silence.voices.keys();
-        let mut found: BTreeMap<_, _> = voices.map(|leg| (*leg, UnderWay::default())).collect();
+        let states = self.silence.states.keys();
+        let mut found: BTreeMap<_, _> = states.map(|leg| (*leg, UnderWay::default())).collect();
         for io in self.ios.iter().flatten() {
             let found = found.entry(io.leg()).or_default();
             match io.stage() {
@@ -222,16 +224,16 @@ impl Local {
 
     /// The silent disks of a volume are given up.
     pub(crate) fn give_up_volume(&mut self, volume: VolumeIndex, turn: &mut Turn) {
-        let silent = |(leg, voice): (&Leg, &Voice)| {
-            (leg.volume == volume && matches!(voice, Voice::Silent { .. })).then_some(*leg)
+        let silent = |(leg, state): (&Leg, &DiskState)| {
+            (leg.volume == volume && matches!(state, DiskState::Silent { .. })).then_some(*leg)
         };
-        let legs: Vec<Leg> = self.silence.voices.iter().filter_map(silent).collect();
+        let legs: Vec<Leg> = self.silence.states.iter().filter_map(silent).collect();
         legs.into_iter().for_each(|leg| self.give_up_member(leg, turn));
     }
 
     /// A disk is given up although operations are under way on it: they fail, and are late from then on.
     pub(super) fn give_up_member(&mut self, leg: Leg, turn: &mut Turn) {
-        self.silence.set(leg, Voice::GivenUp);
+        self.silence.set(leg, DiskState::GivenUp);
         let all = self.ios.iter_mut().zip(0u64..);
         for (io, name) in all.filter_map(|(io, name)| Some((io.as_mut()?, IoId(name)))) {
             if io.leg() != leg || !matches!(io.stage(), Stage::Issued(_)) {
@@ -273,20 +275,20 @@ fn next_look(found: &BTreeMap<Leg, UnderWay>, now: Moment, limits: Limits) -> Mo
 }
 
 /// Says what changed. A disk is found silent once in a member timeout at most: until then every operation must be newer.
-fn tell(volume: VolumeIndex, before: Voice, voice: Voice, turn: &mut Turn) {
-    let is_silent = |voice| matches!(voice, Voice::Silent { .. });
+fn tell(volume: VolumeIndex, before: DiskState, state: DiskState, turn: &mut Turn) {
+    let is_silent = |state| matches!(state, DiskState::Silent { .. });
     let name = |turn: &Turn| turn.config().name_of(volume);
-    match (before, voice) {
-        (Voice::GivenUp, Voice::GivenUp) => {}
-        (Voice::GivenUp, _) => turn.info(format!(
+    match (before, state) {
+        (DiskState::GivenUp, DiskState::GivenUp) => {}
+        (DiskState::GivenUp, _) => turn.info(format!(
             "every operation on the disk of volume {} has ended; `helio resync {}` uses the disk again",
             name(turn), turn.config().group
         )),
-        _ if is_silent(voice) && !is_silent(before) => turn.warn(format!(
+        _ if is_silent(state) && !is_silent(before) => turn.warn(format!(
             "the disk of volume {} is silent: an operation has not completed within {:?}",
             name(turn), turn.config().member_timeout
         )),
-        _ if is_silent(before) && !is_silent(voice) => {
+        _ if is_silent(before) && !is_silent(state) => {
             turn.info(format!("the disk of volume {} responds again", name(turn)));
         }
         _ => {}
@@ -297,44 +299,48 @@ fn tell(volume: VolumeIndex, before: Voice, voice: Voice, turn: &mut Turn) {
 mod tests {
     use super::*;
 
-    const EVERY: [Voice; 4] =
-        [Voice::Responds, Voice::Waits, Voice::Silent { noticed: Moment(50) }, Voice::GivenUp];
+    const EVERY: [DiskState; 4] = [
+        DiskState::Responds,
+        DiskState::Waits,
+        DiskState::Silent { noticed: Moment(50) },
+        DiskState::GivenUp,
+    ];
 
-    fn then(voice: Voice, oldest: Option<u64>, late: u32, now: u64) -> Voice {
+    fn then(state: DiskState, oldest: Option<u64>, late: u32, now: u64) -> DiskState {
         let found = UnderWay { oldest: oldest.map(Moment), late };
         let limits = Limits { waits: Duration::from_nanos(10), silent: Duration::from_nanos(80) };
-        voice.then(found, Moment(now), limits)
+        state.then(found, Moment(now), limits)
     }
 
     #[test]
     fn an_operation_makes_its_disk_wait_and_then_silent_by_its_age() {
-        for before in [Voice::Responds, Voice::Waits] {
-            assert_eq!(then(before, Some(100), 0, 109), Voice::Responds);
-            assert_eq!(then(before, Some(100), 0, 110), Voice::Waits);
-            assert_eq!(then(before, Some(100), 0, 179), Voice::Waits);
+        for before in [DiskState::Responds, DiskState::Waits] {
+            assert_eq!(then(before, Some(100), 0, 109), DiskState::Responds);
+            assert_eq!(then(before, Some(100), 0, 110), DiskState::Waits);
+            assert_eq!(then(before, Some(100), 0, 179), DiskState::Waits);
             let noticed = Moment(180);
-            assert_eq!(then(before, Some(100), 0, 180), Voice::Silent { noticed });
+            assert_eq!(then(before, Some(100), 0, 180), DiskState::Silent { noticed });
         }
     }
 
     #[test]
     fn silence_ends_with_the_last_operation_from_before_it() {
-        let silent = Voice::Silent { noticed: Moment(200) };
+        let silent = DiskState::Silent { noticed: Moment(200) };
         assert_eq!(then(silent, Some(200), 0, 201), silent, "issued before, and not old");
-        assert_eq!(then(silent, Some(201), 0, 202), Voice::Responds);
-        assert_eq!(then(silent, None, 0, 202), Voice::Responds);
+        assert_eq!(then(silent, Some(201), 0, 202), DiskState::Responds);
+        assert_eq!(then(silent, None, 0, 202), DiskState::Responds);
     }
 
     #[test]
     fn a_disk_that_was_given_up_returns_with_the_end_of_its_last_late_operation() {
-        assert_eq!(then(Voice::GivenUp, None, 1, 900), Voice::GivenUp);
-        assert_eq!(then(Voice::GivenUp, None, 0, 900), Voice::Responds);
+        assert_eq!(then(DiskState::GivenUp, None, 1, 900), DiskState::GivenUp);
+        assert_eq!(then(DiskState::GivenUp, None, 0, 900), DiskState::Responds);
     }
 
     #[test]
     fn without_operations_every_disk_responds() {
         for before in EVERY {
-            assert_eq!(then(before, None, 0, 1000), Voice::Responds, "{before:?}");
+            assert_eq!(then(before, None, 0, 1000), DiskState::Responds, "{before:?}");
         }
     }
 }

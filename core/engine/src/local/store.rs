@@ -287,11 +287,16 @@ impl Local {
         under_way.is_some_and(|io| matches!(io.purpose, Purpose::Follower(FollowerIo::Apply(_))))
     }
 
-    /// Whether an operation that changes bytes is under way and was asked for by no layer.
+    /// Whether an operation that changes bytes of a volume is under way and passes no layer. What is late counts as well, unless a
+    /// layer removed its member: then it changes no member that holds the volume.
     pub(super) fn changes_beside_layers(&self) -> bool {
         let layers = |io: &UnderWay| matches!(io.purpose, Purpose::Layer { .. });
-        let changes = |io: &&UnderWay| matches!(io.what, What::Changes(_)) && !layers(io);
-        self.ios.iter().flatten().any(|io| changes(&io))
+        let removed = |io: &UnderWay| {
+            io.stage == Stage::Late
+                && !self.layered.full_members(io.leg.volume).any(|leg| leg == io.leg)
+        };
+        let changes = |io: &UnderWay| matches!(io.what, What::Changes(_));
+        self.ios.iter().flatten().any(|io| changes(io) && !layers(io) && !removed(io))
     }
 
     /// Whether anything is under way on the store of that volume, or of any. What is late counts: it may still change the disk.

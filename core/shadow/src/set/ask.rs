@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is asked of the members of a set, and heard of their disks.
+//! What is asked of the members of a set, and reported of their disks.
 
 use super::{Set, fits};
-use crate::member::{Copying, Heard, Lacks, Member, State};
+use crate::member::{Copying, Lacks, Member, Response, State};
 use crate::op::members;
 use helio_bitmap::Bitmap;
 use helio_plant::{Plant, planted};
-use helio_stack::{Port, SetOp, SetRefusal, Voice};
+use helio_stack::{MemberEvent, Port, SetOp, SetRefusal};
 
 impl Set {
     /// An administrator, or the host, asks something.
@@ -37,7 +37,8 @@ impl Set {
         if slot.as_ref().is_some_and(|member| !member.is_removed()) {
             return Err(SetRefusal::Used);
         }
-        let is_late = |member: &Member| member.heard() != Heard::Well || !member.is_idle();
+        let is_late =
+            |member: &Member| member.response() != Response::Responds || !member.is_idle();
         if slot.as_ref().is_some_and(is_late) && !planted(Plant::ReturnTooEarly) {
             return Err(SetRefusal::Late);
         }
@@ -70,35 +71,35 @@ impl Set {
         if is_last {
             return Err(SetRefusal::Last);
         }
-        if force && !member.is_idle() && member.heard() == Heard::Well {
-            member.hear(Heard::Silent);
+        if force && !member.is_idle() && member.response() == Response::Responds {
+            member.set_response(Response::Silent);
         }
         self.remove(number);
         Ok(())
     }
 
-    /// Something is heard of the disk of a member.
-    pub(crate) fn hear(&mut self, number: usize, voice: Voice) {
+    /// The host reports something of the disk of a member.
+    pub(crate) fn member_event(&mut self, number: usize, event: MemberEvent) {
         let Some(member) = self.member(number) else { return };
-        match (voice, member.heard()) {
-            (Voice::Silent, Heard::Well) => member.hear(Heard::Silent),
-            (Voice::Silent, _) => {}
-            (Voice::Ended, _) => member.hear(Heard::Well),
+        match (event, member.response()) {
+            (MemberEvent::Silent, Response::Responds) => member.set_response(Response::Silent),
+            (MemberEvent::Silent, _) => {}
+            (MemberEvent::Ended, _) => member.set_response(Response::Responds),
         }
     }
 
     /// Removes silent members where another one is full, and gives them up once that is durable.
     pub(super) fn judge_silence(&mut self, port: &mut Port<'_>) {
-        for number in members(self.which(|member| member.heard() == Heard::Silent)) {
+        for number in members(self.which(|member| member.response() == Response::Silent)) {
             if !self.is_last(number) {
                 self.remove(number);
-                self.member(number).into_iter().for_each(|it| it.hear(Heard::GivingUp));
+                self.member(number).into_iter().for_each(|it| it.set_response(Response::GivingUp));
             }
         }
-        let due = |member: &Member| member.heard() == Heard::GivingUp && member.is_recorded();
+        let due = |member: &Member| member.response() == Response::GivingUp && member.is_recorded();
         for number in members(self.which(due)) {
             port.give_up(self.leg(number));
-            self.member(number).into_iter().for_each(|it| it.hear(Heard::Late));
+            self.member(number).into_iter().for_each(|it| it.set_response(Response::Late));
         }
     }
 }

@@ -255,12 +255,12 @@ impl Members {
                 }
             }
         }
-        if !power {
-            return;
-        }
         for late in core::mem::take(&mut self.late) {
             let most = dice.below(20) as usize;
             self.change(late, most);
+        }
+        if !power {
+            return;
         }
         for (volume, block) in core::mem::take(&mut self.lost) {
             self.live[volume][block] = self.durable[volume][block];

@@ -15,6 +15,7 @@ use helio_format::report::Report;
 use helio_format::superblock::Superblock;
 use helio_ledger::BeforeKept;
 use helio_snapshot::Snapshot;
+use helio_stack::Layer;
 use helio_units::{
     Bytes, Extent, Generation, IoId, Mode, Moment, Payload, PayloadId, RequestId, Role, Sequence,
     VolumeIndex,
@@ -25,6 +26,7 @@ const SIZE: Bytes = Bytes::mib(1);
 const RECORD_BYTES: u64 = CHUNK_BYTES + PAGE_BYTES as u64;
 
 mod ending;
+mod several;
 
 /// A secondary above the layer that preserves copies: what they ask for lies in trays.
 struct Desk {
@@ -113,6 +115,18 @@ impl Desk {
         bound: Option<Bytes>,
         found: Option<BeforeKept>,
     ) -> Self {
+        let layers = vec![Snapshot::new(&[size], found.as_ref()).boxed()];
+        let mut desk = Self::above(layers, (size, hot_extents), record, bound);
+        found.into_iter().for_each(|found| desk.tell(Event::BeforeFound(Box::new(found))));
+        desk
+    }
+
+    fn above(
+        layers: Vec<Box<dyn Layer>>,
+        (size, hot_extents): (Bytes, u32),
+        record: Superblock,
+        bound: Option<Bytes>,
+    ) -> Self {
         let config = Config {
             group: "db".into(),
             node: "lyon".into(),
@@ -133,9 +147,9 @@ impl Desk {
             hook_before_sync: false,
             hold: core::time::Duration::ZERO,
         };
-        let layers = Stack::new(vec![Box::new(Snapshot::new(&[size], found.as_ref()))]);
+        let layers = Stack::new(layers);
         let durable = Durable { sequence: 1, layers, ..Durable::new(record) };
-        let mut desk = Self {
+        Self {
             engine: Engine::new(config, durable, 1, 1, Moment::ZERO),
             now: Moment::ZERO,
             pools: Vec::new(),
@@ -146,13 +160,11 @@ impl Desk {
             logged: Vec::new(),
             gone: false,
             payloads: 0,
-        };
-        found.into_iter().for_each(|found| desk.tell(Event::BeforeFound(Box::new(found))));
-        desk
+        }
     }
 
     fn tell(&mut self, event: Event) {
-        let (mut effects, mut keeps) = (Vec::new(), Vec::new());
+        let (mut effects, mut keeps, mut records) = (Vec::new(), Vec::new(), 0);
         self.now = self.now + Duration::from_millis(1);
         self.engine.handle(self.now, event, &mut effects);
         self.engine.settle(self.now, &mut effects);
@@ -165,6 +177,7 @@ impl Desk {
                 Effect::Pool(op) => self.pools.push(op),
                 Effect::Store { io, op, .. } => self.ios.push((io, op)),
                 Effect::Keep(keep) => keeps.push(keep),
+                Effect::Record(_) => records += 1,
                 Effect::SaveSuperblock(record) => self.saves.push(record),
                 Effect::Send(message) => self.said.push(message),
                 Effect::Hangup { .. } => self.gone = true,
@@ -178,6 +191,7 @@ impl Desk {
             let kept = keep.kept();
             self.tell(Event::Kept { kept, ok: true, sequence: 1 });
         }
+        (0..records).for_each(|_| self.tell(Event::Recorded { ok: true }));
     }
 
     fn meet(&mut self) {

@@ -199,7 +199,8 @@ fn a_disk_returns_only_after_its_last_late_operation_and_none_of_them_changes_an
     for (late, outcome) in late.into_iter().zip(outcomes) {
         desk.results.clear();
         desk.command(Command::Resync);
-        let refusal = desk.results.pop().and_then(Result::err).expect("{late:?} has not ended");
+        let refusal = desk.results.pop().and_then(Result::err);
+        let refusal = refusal.unwrap_or_else(|| panic!("{late:?} has not ended"));
         assert_eq!(refusal.code, "busy");
         assert!(refusal.text.contains("is silent"), "{}", refusal.text);
         assert!(desk.engine.view().may_replace(V).is_err());

@@ -6,9 +6,8 @@ use super::super::story::ensure;
 use super::desk::Desk;
 use helio_format::members::CopyHealth;
 use helio_shadow::Shadow;
-use helio_stack::{Duty, Layer, Leg, Pass, SetOp, Stack, Voice};
+use helio_stack::{Duty, Layer, Leg, Pass, SetOp, Stack};
 use helio_units::{MemberIndex, Moment};
-use std::collections::BTreeMap;
 
 /// Steps without which a story that is to come to rest never does.
 const STEPS_TO_REST: u64 = 60_000;
@@ -30,13 +29,9 @@ impl Desk {
         }
         layers.extend((0..self.around.1).map(|_| Box::new(Pass::default()) as Box<dyn Layer>));
         self.stack = Stack::new(layers);
-        let owners = self.stack.found_hot(&self.hot.restart());
-        if owners & (1 << self.around.0) != 0 {
-            self.hot.own_all();
-        }
-        // What was given up before has not ended.
-        for leg in self.given_up.clone() {
-            self.stack.heard(leg, Voice::Silent, self.now);
+        for (volume, extent) in self.hot.restart() {
+            let owned = self.stack.found_hot(volume, extent) & (1 << self.around.0) != 0;
+            self.hot.load(volume, extent, owned);
         }
         self.before.clear();
         self.observe();
@@ -57,13 +52,8 @@ impl Desk {
                 self.disk(leg).recover(usize::from(leg.volume.0));
             }
         }
-        self.silent = BTreeMap::new();
-        for leg in self.places() {
-            let volume = leg.volume;
-            if !self.disk(leg).is_late(volume) {
-                self.given_up.remove(&leg);
-            }
-        }
+        self.silent.clear();
+        self.given_up.clear();
         self.judge_crash(power)?;
         let full: Vec<Vec<usize>> = self.volumes().map(|volume| self.full(volume)).collect();
         let lives: Vec<Vec<&[Stamp]>> = full
@@ -90,7 +80,7 @@ impl Desk {
         let places: Vec<Leg> = self.places().collect();
         let leg = places[self.dice.below(places.len() as u64) as usize];
         let others = self.full(leg.volume).iter().any(|m| *m != usize::from(leg.member.0));
-        if !others || self.ledger.state(leg).is_none() || self.given_up.contains(&leg) {
+        if !others || self.ledger.state(leg).is_none() {
             return;
         }
         self.names += 1;

@@ -116,21 +116,20 @@ impl Hot {
         self.slots.contains_key(&(volume as u16, offset / EXTENT.0))
     }
 
-    /// The process starts: what is hot, all of it unowned so far.
+    /// The process starts. Takes out what is hot; [`Self::load`] puts each extent back.
     pub(super) fn restart(&mut self) -> Vec<(VolumeIndex, Extent)> {
         let counts = |flushes: &mut Flushes| (flushes.begun, flushes.ended) = (0, 0);
         self.flushes.iter_mut().for_each(counts);
-        self.slots.values_mut().for_each(|slot| *slot = Slot::default());
         let place = |(volume, number): &(u16, u64)| {
             let offset = number * EXTENT.0;
             let length = EXTENT.0.min(self.sizes[usize::from(*volume)].0 - offset);
             (VolumeIndex(*volume), Extent::new(offset, length))
         };
-        self.slots.keys().map(place).collect()
+        std::mem::take(&mut self.slots).keys().map(place).collect()
     }
 
-    /// A layer owns all of them.
-    pub(super) fn own_all(&mut self) {
-        self.slots.values_mut().for_each(|slot| slot.owned = true);
+    /// That hot extent was hot when the process before ended.
+    pub(super) fn load(&mut self, volume: VolumeIndex, extent: Extent, owned: bool) {
+        self.slots.insert((volume.0, extent.offset / EXTENT.0), Slot { owned, ..Slot::default() });
     }
 }

@@ -6,7 +6,7 @@ use super::super::story::ensure;
 use super::desk::Desk;
 use helio_format::members::CopyHealth;
 use helio_netmodel::Dice;
-use helio_stack::{Duty, Leg, Outcome, SetOp, StoreFault, StoreOp, Voice};
+use helio_stack::{Duty, Leg, MemberEvent, Outcome, SetOp, StoreFault, StoreOp};
 
 /// How often what goes wrong.
 #[derive(Clone, Copy, Debug)]
@@ -133,7 +133,7 @@ impl Desk {
         for (leg, told) in &mut self.silent {
             if !*told && under_way.contains(leg) {
                 *told = true;
-                self.stack.heard(*leg, Voice::Silent, self.now);
+                self.stack.member_event(*leg, MemberEvent::Silent, self.now);
             }
         }
     }
@@ -141,7 +141,7 @@ impl Desk {
     /// A disk responds again.
     pub(super) fn responds_again(&mut self, leg: Leg) {
         if self.silent.remove(&leg) == Some(true) && !self.given_up.contains(&leg) {
-            self.stack.heard(leg, Voice::Ended, self.now);
+            self.stack.member_event(leg, MemberEvent::Ended, self.now);
         }
     }
 
@@ -155,7 +155,7 @@ impl Desk {
                 self.disk(leg).land(volume);
             } else {
                 self.given_up.remove(&leg);
-                self.stack.heard(leg, Voice::Ended, self.now);
+                self.stack.member_event(leg, MemberEvent::Ended, self.now);
             }
         }
     }
