@@ -46,14 +46,14 @@ pub fn locked(path: &Path) -> anyhow::Result<File> {
 pub fn write_superblock(mut ledger: Ledger, new: Superblock, file: &File) -> std::io::Result<()> {
     let refused = ledger.keep(Change::Superblock(Box::new(new)));
     assert!(refused.is_none(), "a ledger just opened refuses a change");
-    settle(ledger, file)
+    settle(&mut ledger, file)
 }
 
 /// Writes everything that a ledger has queued.
 ///
 /// # Errors
 /// The file cannot be written.
-pub(crate) fn settle(mut ledger: Ledger, file: &File) -> std::io::Result<()> {
+pub(crate) fn settle(ledger: &mut Ledger, file: &File) -> std::io::Result<()> {
     while !ledger.is_idle() {
         let mut effects = Vec::new();
         ledger.next(&mut effects);

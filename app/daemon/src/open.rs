@@ -8,6 +8,7 @@ mod before;
 mod begin;
 mod convert;
 pub(crate) mod look;
+mod members;
 pub(crate) mod metadata;
 mod mirror;
 mod state;
@@ -23,13 +24,15 @@ use crate::verified::{self, Record};
 pub(crate) use another::another;
 use anyhow::{Context, Result, anyhow, bail};
 pub use begin::{Created, Creation, create};
-use helio_disk::{MemberIdentity, OpenError, OpenOptions, Refusal};
-use helio_driver::File;
-use helio_engine::{Durable, MemberFound};
-use helio_ledger::{Found, Opened};
+use helio_disk::{Member, MemberIdentity, OpenError, OpenOptions, Refusal};
+use helio_driver::{Errno, File};
+use helio_engine::{Durable, Leg};
+use helio_ledger::{Found, Ledger, Opened};
 use helio_link::Tuning;
+use helio_shadow::Shadow;
 use helio_tls::{NbdTls, PeerTls};
 use helio_units::Generation;
+use members::{Named, Seated};
 pub(crate) use mirror::Places;
 use mirror::Sides;
 pub(crate) use state::StateDir;
@@ -137,7 +140,10 @@ fn plan(
     let unrecorded = match &done {
         Ok(_) => Ok(()),
         Err(_) if suspect == 0 => Ok(()),
-        Err(_) => open_metadata(&engine, &places, &begin::named(view, node), suspect).map(drop),
+        Err(_) => {
+            let read = ReadMetadata::of(&engine, &places, &begin::named(view, node));
+            read.and_then(|read| read.keep(&engine, &places, suspect, &[])).map(drop)
+        }
     };
     failures.keep_unrecorded(view.name, if unrecorded.is_ok() { 0 } else { suspect });
     match (done, unrecorded) {
@@ -155,45 +161,42 @@ fn try_plan(
 ) -> Result<GroupPlan> {
     let (group, node) = (view.group, engine.node.as_str());
     let named = begin::named(view, node);
-    let mut open_volumes = |suspect: &mut u64| -> Result<Vec<VolumePlan>> {
-        let open = |(at, (name, volume)): (usize, (&String, &VolumeConfig))| {
-            let plan = open_volume(view.name, name, volume, node, taken)?;
-            *suspect |= u64::from(suspect::is(view.name, &plan)) << at;
-            Ok(plan)
-        };
-        group.volumes.iter().enumerate().map(open).collect()
+    let mut open_volumes = || -> Result<Vec<(VolumePlan, Vec<Named>)>> {
+        let open = |(name, volume)| open_volume(view.name, name, volume, node, taken);
+        group.volumes.iter().map(open).collect()
     };
     // A record is durable before a member gets its identity; one that has it is opened first, for what else is wrong with it.
-    let early = if named.is_empty() { None } else { Some(open_volumes(suspect)?) };
-    let mut opened = open_metadata(engine, places, &named, *suspect)?;
-    let record = &opened.1.superblock;
+    let early = if named.is_empty() { None } else { Some(open_volumes()?) };
+    let metadata = ReadMetadata::of(engine, places, &named)?;
+    let record = &metadata.found.1.superblock;
     let is_new = record.lineage.generation == Generation::NONE && !record.discarded;
     let volumes = match early {
         Some(volumes) => volumes,
-        None => open_volumes(suspect).inspect_err(|_| {
+        None => open_volumes().inspect_err(|_| {
             if is_new && *suspect == 0 {
                 begin::undo(places, view, node);
             }
         })?,
     };
-    if *suspect & !opened.1.superblock.suspect != 0 {
-        // Its lock is let go before it is taken again.
-        drop(opened);
-        opened = open_metadata(engine, places, &named, *suspect)?;
-    }
-    let (metadata, mut durable) = opened;
+    let seated = members::seated(view.name, volumes, &metadata.found, suspect)?;
+    let kept = metadata.keep(engine, places, *suspect, &seated)?;
+    let KeptMetadata { metadata, mut durable, shadow, new_members } = kept;
     let mut engine = engine.clone();
-    durable.members = volumes.iter().map(found).collect();
+    let recorded = durable.superblock.members.iter();
+    durable.members =
+        seated.iter().zip(recorded).map(|(it, recorded)| it.found(*recorded)).collect();
     engine.hot_extents = durable.superblock.hot_slots;
     let before = before::open(&engine, state, group.safe_copy_dir.as_deref())?;
     Ok(GroupPlan {
-        volumes,
+        volumes: seated.into_iter().map(|seated| seated.plan).collect(),
         peer_address: view.peer.address.clone(),
         dialler: Dialler::of(node, view.peer_name, &view.node.address),
         tuning: tuning(&group.link),
         guard,
         metadata,
         durable,
+        shadow,
+        new_members,
         before,
         queue_source: group.queue_source,
         outbox: Outbox {
@@ -215,22 +218,24 @@ pub(crate) fn tuning(link: &LinkConfig) -> Tuning {
     }
 }
 
-/// Which disk a volume lies on, in the engine's terms.
-pub(crate) fn identity(volume: &VolumePlan) -> u128 {
-    volume.member.nameplate().map_or(0, |name| digest::name(name.as_bytes()))
+/// Which disk a store lies on, in the engine's terms; 0 where nothing tells.
+pub(crate) fn identity(store: &Member) -> u128 {
+    store.nameplate().map_or(0, |name| digest::name(name.as_bytes()))
 }
 
-/// What a volume lies on, for the engine to hold against its record.
-fn found(volume: &VolumePlan) -> MemberFound {
-    let (nameplate, identity) = (volume.member.nameplate(), identity(volume));
-    let shown = format!(
-        "volume {} ({}) is {identity:032x}, {}",
-        volume.name,
-        volume.path,
-        nameplate.unwrap_or("without an identity")
+/// A flush of a member failed when it was opened. What it held may be missing, and no other member is full, if it `is_last`.
+fn failed_flush((group, volume): (&str, &str), member: &str, errno: Errno, is_last: bool) {
+    let outcome = if is_last {
+        "acknowledged writes may be missing from this copy, and it is recorded as suspect"
+    } else {
+        "the volume is served from its other members"
+    };
+    tracing::error!(
+        group,
+        volume,
+        member,
+        "a flush failed when the member was opened: {errno}; {outcome}"
     );
-    let block = volume.member.alignment().0 as u32;
-    MemberFound { identity, block, shown }
 }
 
 /// The group in the engine's terms.
@@ -277,27 +282,40 @@ fn open_volume(
     config: &VolumeConfig,
     node: &str,
     taken: &mut Taken,
-) -> Result<VolumePlan> {
+) -> Result<(VolumePlan, Vec<Named>)> {
     let name = format!("{group}/{volume}");
-    let path = member_of(&name, config, node)?;
-    let buffered = config.io == helio_api::Io::Buffered;
-    let options = options(&name, config);
-    unshared(taken, (&name, path))?;
-    let member = once_let_go(|| helio_disk::open(path, &options), is_held)?;
-    taken.push((member.identity(), name));
-    Ok(VolumePlan {
+    let paths = config.members_on(node);
+    if paths.is_empty() {
+        bail!("volume {name} has no member on {node}");
+    }
+    let mut named = Vec::new();
+    for path in paths {
+        let store = open_member(&name, config, path, taken);
+        named.push(Named { path: path.clone(), store });
+    }
+    if named.iter().all(|named| named.store.is_err()) {
+        named.swap_remove(0).store?;
+    }
+    let plan = VolumePlan {
         name: volume.to_owned(),
         size: config.size,
-        member,
-        path: path.display().to_string(),
-        buffered,
+        members: Vec::new(),
+        buffered: config.io == helio_api::Io::Buffered,
         sparse: config.sparse,
-    })
+    };
+    Ok((plan, named))
 }
 
-fn member_of<'a>(name: &str, config: &'a VolumeConfig, node: &str) -> Result<&'a Path> {
-    let path = config.members.get(node).map(PathBuf::as_path);
-    path.ok_or_else(|| anyhow!("volume {name} has no member on {node}"))
+fn open_member(
+    name: &str,
+    config: &VolumeConfig,
+    path: &Path,
+    taken: &mut Taken,
+) -> Result<Member> {
+    unshared(taken, (name, path))?;
+    let member = once_let_go(|| helio_disk::open(path, &options(name, config)), is_held)?;
+    taken.push((member.identity(), name.to_owned()));
+    Ok(member)
 }
 
 /// A process that ended may hold it for a moment.
@@ -338,35 +356,70 @@ fn take(file: &fs::File, shown: &str) -> Result<()> {
     })
 }
 
-/// Opens the group's metadata, or makes it; checks that it belongs to this group, node and sizes; and records the
-/// volumes of which a flush failed.
-fn open_metadata(
-    engine: &helio_engine::Config,
-    places: &Places,
-    named: &[&Path],
-    suspect: u64,
-) -> Result<(Metadata, Durable)> {
-    let Sides { mut counts, other } = mirror::open(places, engine, named)?;
-    let shown = counts.shown.clone();
-    let opened = std::mem::replace(&mut counts.opened, Opened::Fresh);
-    let Opened::Found(found) = opened else { bail!("{shown} reads as empty after it was written") };
-    let read = || metadata::read(&counts.file, &shown, engine);
-    let recorded = suspect::recorded(found, suspect, &counts.file, read);
-    let (ledger, found) = *recorded.with_context(|| shown.clone())?;
-    for repaired in &found.repaired {
-        tracing::warn!(group = %engine.group, file = %shown, "{repaired}");
+/// The group's metadata, as it was read: it belongs to this group, node and sizes.
+struct ReadMetadata {
+    sides: Sides,
+    found: Box<(Ledger, Found)>,
+}
+
+/// The group's metadata, ready to be served from.
+struct KeptMetadata {
+    metadata: Metadata,
+    durable: Durable,
+    shadow: Shadow,
+    new_members: Vec<Leg>,
+}
+
+impl ReadMetadata {
+    /// Opens it, or makes it.
+    fn of(engine: &helio_engine::Config, places: &Places, named: &[&Path]) -> Result<Self> {
+        let mut sides = mirror::open(places, engine, named)?;
+        let shown = &sides.counts.shown;
+        let opened = std::mem::replace(&mut sides.counts.opened, Opened::Fresh);
+        let Opened::Found(found) = opened else {
+            bail!("{shown} reads as empty after it was written")
+        };
+        metadata::fits(&found.1.superblock, engine, shown)?;
+        Ok(Self { sides, found })
     }
-    let Found { superblock, hot, marks, .. } = found;
-    metadata::fits(&superblock, engine, &shown)?;
-    if superblock.hot_slots != engine.hot_extents {
-        let (file, wanted) = (superblock.hot_slots, engine.hot_extents);
-        tracing::warn!(group = %engine.group, "hot-extents = {wanted} takes effect with new metadata; {file} stays in \
-                                               effect");
+
+    /// Records the volumes of which a flush failed, a bit each, and what members they have.
+    fn keep(
+        self,
+        engine: &helio_engine::Config,
+        places: &Places,
+        suspect: u64,
+        seated: &[Seated],
+    ) -> Result<KeptMetadata> {
+        let Self { sides: Sides { counts, other }, found } = self;
+        let shown = counts.shown.clone();
+        let read = || match metadata::read(&counts.file, &shown, engine)? {
+            Opened::Found(again) => Ok(again),
+            Opened::Fresh | Opened::Older(_) => {
+                bail!("{shown} reads as empty after it was written")
+            }
+        };
+        let recorded = suspect::recorded(found, suspect, &counts.file, &read);
+        let mut found = recorded.with_context(|| shown.clone())?;
+        if members::record(&mut found, seated, (&counts.file, &shown))? {
+            found = read()?;
+        }
+        let (shadow, new_members) = members::shadow(&engine.volumes, &found, seated);
+        let (ledger, found) = *found;
+        for repaired in &found.repaired {
+            tracing::warn!(group = %engine.group, file = %shown, "{repaired}");
+        }
+        let Found { superblock, hot, marks, .. } = found;
+        if superblock.hot_slots != engine.hot_extents {
+            let (file, wanted) = (superblock.hot_slots, engine.hot_extents);
+            tracing::warn!(group = %engine.group, "hot-extents = {wanted} takes effect with new metadata; {file} stays in effect");
+        }
+        let sequence = ledger.sequence();
+        let kept = mirror::keep(counts, other, ledger, (engine, places))?;
+        let files = kept.files.into_iter().map(|(file, shown)| Ok((File::new(file)?, shown)));
+        let files = files.collect::<Result<Vec<_>>>()?;
+        let metadata = Metadata::new(files, (kept.mirror, engine.member_timeout), kept.fault);
+        let durable = Durable { hot, marks, sequence, ..Durable::new(superblock) };
+        Ok(KeptMetadata { metadata, durable, shadow, new_members })
     }
-    let sequence = ledger.sequence();
-    let kept = mirror::keep(counts, other, ledger, (engine, places))?;
-    let files = kept.files.into_iter().map(|(file, shown)| Ok((File::new(file)?, shown)));
-    let files = files.collect::<Result<Vec<_>>>()?;
-    let metadata = Metadata::new(files, (kept.mirror, engine.member_timeout), kept.fault);
-    Ok((metadata, Durable { hot, marks, sequence, ..Durable::new(superblock) }))
 }

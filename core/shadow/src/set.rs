@@ -119,6 +119,13 @@ impl Set {
         others != 0
     }
 
+    /// Its disk is not there.
+    pub(crate) fn absent(&mut self, member: usize) {
+        if self.full() & !bit(member) != 0 {
+            self.remove(member);
+        }
+    }
+
     pub(crate) fn set_cost(&mut self, member: usize, cost: u32) {
         if let Some(member) = self.member(member) {
             member.set_cost(cost);

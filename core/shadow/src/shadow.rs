@@ -67,6 +67,13 @@ impl Shadow {
         set.distrust(member)
     }
 
+    /// The disk of a member is not there: it is used no more, and lacks what was hot when the process before ended. Before the
+    /// layer is used, and before it is told what was hot. Nothing happens if no other member of the volume is full.
+    pub fn absent(&mut self, leg: Leg) {
+        let (set, member) = self.at(leg);
+        set.absent(member);
+    }
+
     /// What a read of a member costs, as many operations under way on it as that.
     pub fn set_cost(&mut self, leg: Leg, cost: u32) {
         let (set, member) = self.at(leg);

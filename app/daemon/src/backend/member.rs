@@ -104,8 +104,8 @@ impl Daemon {
         config: &VolumeConfig,
         peer: &str,
     ) -> ApiError {
-        let path = config.members.get(&self.node).map(|path| path.display().to_string());
-        let path = path.unwrap_or_default();
+        let path = config.members_on(&self.node).first();
+        let path = path.map(|path| path.display().to_string()).unwrap_or_default();
         let text =
             format!("{path} would be overwritten with the copy of {group}/{volume} from {peer}");
         let hint = "repeat with --yes if you do not need the data on that disk";
@@ -154,8 +154,8 @@ impl Daemon {
     fn runs_on(&self, group: &str, volume: &str, taken: &VolumeConfig) {
         let mut config = self.config_mut();
         let running = config.groups.get_mut(group).and_then(|g| g.volumes.get_mut(volume));
-        if let (Some(running), Some(path)) = (running, taken.members.get(&self.node)) {
-            running.members.insert(self.node.clone(), path.clone());
+        if let (Some(running), Some(paths)) = (running, taken.members.get(&self.node)) {
+            running.members.insert(self.node.clone(), paths.clone());
             (running.io, running.sparse) = (taken.io, taken.sparse);
         }
     }

@@ -2,10 +2,11 @@
 //! Opening another disk for a volume whose own is lost.
 
 use crate::config::VolumeConfig;
-use crate::open::options;
-use crate::shard::{Seat, VolumePlan};
+use crate::open::{self, options};
+use crate::shard::{MemberPlan, MemberStore, Seat, VolumePlan};
 use helio_api::ApiError;
 use helio_disk::OpenError;
+use helio_format::members::{DiskMark, MEMBERS_MAX};
 
 /// Opens what the file names for the volume now: another disk, or the same one, mended. Blocks.
 ///
@@ -19,8 +20,8 @@ pub(crate) fn another(
 ) -> Result<VolumePlan, ApiError> {
     let name = format!("{group}/{volume}");
     let refused = |text: String, hint: String| ApiError::new("disk-refused", text, hint);
-    let Some(path) = config.members.get(node) else {
-        let text = format!("the configuration file has no member of {name} on {node}");
+    let [path] = config.members_on(node) else {
+        let text = format!("the configuration file does not name one member of {name} on {node}");
         return Err(refused(text, String::from("name the new disk there")));
     };
     let options = options(&name, config);
@@ -54,11 +55,14 @@ pub(crate) fn another(
             "use a disk with smaller blocks; or disconnect the clients, and restart the daemon";
         return Err(refused(text, String::from(hint)));
     }
+    let (mark, number) = (DiskMark::of(open::identity(&member)), usize::from(seat.number.0));
+    let path = path.display().to_string();
+    let mut members: Vec<_> = (0..MEMBERS_MAX).map(|_| None).collect();
+    members[number] = Some(MemberPlan { path, mark, store: MemberStore::Open(member) });
     Ok(VolumePlan {
         name: volume.to_owned(),
         size: config.size,
-        member,
-        path: path.display().to_string(),
+        members,
         buffered: config.io == helio_api::Io::Buffered,
         sparse: config.sparse,
     })

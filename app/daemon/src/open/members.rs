@@ -92,7 +92,7 @@ fn seat(
         seats[0] = match (disks, seats[0]) {
             ([None, ..], _) => return Err(Unseated::Closed(0)),
             (_, None) if untold => Some(Seat::Recorded(left.remove(first))),
-            ([Some(_)], _) => Some(Seat::Another(left.remove(first))),
+            ([Some(_)], None) => Some(Seat::Another(left.remove(first))),
             _ => {
                 let closed = disks.iter().position(Option::is_none);
                 return Err(closed.map_or(Unseated::NoFull, Unseated::Closed));
@@ -157,17 +157,22 @@ impl Seated {
                     continue;
                 }
             };
+            // A copy that had hardly begun begins again.
+            let is_new = health == CopyHealth::Unproven && store.is_ok();
             match seat {
-                Seat::New(_) => new.push(MemberIndex(number as u8)),
+                _ if is_new => new.push(MemberIndex(number as u8)),
                 Seat::Absent(_) => absent.push(MemberIndex(number as u8)),
                 Seat::Another(_) => another = store.as_ref().ok().map(identity),
-                Seat::Recorded(_) | Seat::Unknown => {}
+                Seat::Recorded(_) | Seat::New(_) | Seat::Unknown => {}
             }
             let recorded = entries[number].map_or(DiskMark::UNKNOWN, |entry| entry.disk);
             let disk = mark.unwrap_or(recorded);
             kept[number] = Some(MemberEntry { health, disk });
+            let is_used = !matches!(health, CopyHealth::Removed | CopyHealth::Failed);
             let store = match store {
-                Ok(store) => MemberStore::Open(store),
+                Ok(store) if is_used => MemberStore::Open(store),
+                // Nothing reaches it until `helio member add` opens it again.
+                Ok(_) => MemberStore::Closed(String::from("it is not in use")),
                 Err(error) => {
                     let why = format!("{error:#}");
                     let (why, hint) = failed::in_parts(&why);
@@ -176,6 +181,11 @@ impl Seated {
                 }
             };
             members[number] = Some(MemberPlan { path, mark: disk, store });
+        }
+        let mut named = kept.iter_mut().flatten();
+        if let (Some(only), None) = (named.next(), named.next()) {
+            // The superblock tells it.
+            only.disk = DiskMark::UNKNOWN;
         }
         let mut seated =
             Self { plan: VolumePlan { members, ..plan }, entries: kept, another, new, absent };
@@ -186,24 +196,35 @@ impl Seated {
     /// A member of which a flush failed when it was opened holds nothing that is proven, if another full one is there. Returns
     /// whether none is.
     fn doubt(&mut self, group: &str) -> bool {
-        let is_open = |members: &[Option<MemberPlan>], n: usize| {
-            members[n].as_ref().and_then(MemberPlan::store).map(|s| s.failed_flush().is_none())
-        };
-        let full = |entry: &Option<MemberEntry>| entry.as_ref().is_some_and(is_full);
-        let of = |n: usize| is_open(&self.plan.members, n).filter(|_| full(&self.entries[n]));
-        let [sound, failed] = [true, false]
-            .map(|wanted| (0..MEMBERS_MAX).filter(|n| of(*n) == Some(wanted)).collect::<Vec<_>>());
-        for (n, member) in self.plan.members.iter().enumerate() {
-            let Some(errno) = member.as_ref().and_then(|m| m.store()?.failed_flush()) else {
-                continue;
-            };
-            let member = member.as_ref().map_or("", |member| member.path.as_str());
-            failed_flush((group, &self.plan.name), member, errno, sound.is_empty());
-            if let Some(entry) = self.entries[n].as_mut().filter(|_| !sound.is_empty()) {
-                entry.health = CopyHealth::Failed;
+        let Self { plan: VolumePlan { name, members, .. }, entries, .. } = self;
+        let pairs = members.iter().zip(entries).filter_map(|(member, entry)| {
+            let member = member.as_ref()?;
+            Some((member, member.store()?.failed_flush(), entry.as_mut()?))
+        });
+        let pairs: Vec<_> = pairs.collect();
+        let full = || pairs.iter().filter(|(_, _, entry)| is_full(entry));
+        let is_last = !full().any(|(_, failed, _)| failed.is_none());
+        let suspect = is_last && full().count() > 0;
+        for (member, failed, entry) in pairs {
+            if let Some(errno) = failed {
+                failed_flush((group, name), &member.path, errno, is_last);
+                if !is_last {
+                    entry.health = CopyHealth::Failed;
+                }
             }
         }
-        sound.is_empty() && !failed.is_empty()
+        suspect
+    }
+
+    /// The identity that the superblock is to have of the volume. It counts only where there is one member.
+    fn recorded(&self, recorded: u128) -> u128 {
+        match self.another {
+            _ if self.entries.iter().flatten().count() > 1 => recorded,
+            // A member that was forgotten once: the superblock has its disk, which does not hold the data.
+            Some(another) if another == recorded => !another,
+            Some(_) => recorded,
+            None => self.plan.stores().next().map_or(recorded, identity),
+        }
     }
 
     /// Several members are recorded, or were.
@@ -219,7 +240,8 @@ impl Seated {
             let member = member.as_ref()?;
             Some((member.path.as_str(), member.store()?))
         });
-        let (path, store) = stores.map(Some).next().flatten().map_or(("", None), |(p, s)| (p, Some(s)));
+        let (path, store) =
+            stores.map(Some).next().flatten().map_or(("", None), |(p, s)| (p, Some(s)));
         let own = store.map_or(0, identity);
         let identity = self.another.unwrap_or(if recorded == 0 { own } else { recorded });
         let nameplate = store.and_then(Member::nameplate).unwrap_or("without an identity");
@@ -259,29 +281,33 @@ pub(super) fn seated(
     suspect: &mut u64,
 ) -> Result<Vec<Seated>> {
     let recorded = ledger.members().iter().zip(&found.superblock.members);
-    let one = |(at, ((plan, named), (entries, identity))): (usize, (_, (&VolumeEntries, &u128)))| {
-        let mut failed = false;
-        let seated = Seated::of((group, plan), named, (*entries, *identity), &mut failed)?;
-        *suspect |= u64::from(failed) << at;
-        Ok(seated)
-    };
+    let one =
+        |(at, ((plan, named), (entries, identity))): (usize, (_, (&VolumeEntries, &u128)))| {
+            let mut failed = false;
+            let seated = Seated::of((group, plan), named, (*entries, *identity), &mut failed)?;
+            *suspect |= u64::from(failed) << at;
+            Ok(seated)
+        };
     volumes.into_iter().zip(recorded).enumerate().map(one).collect()
 }
 
 /// Records the members of volumes that have several, and makes the bitmaps of these. Returns whether anything was written; the
 /// ledger is of no use then.
 pub(super) fn record(
-    ledger: &mut Ledger,
+    (ledger, found): &mut (Ledger, Found),
     seated: &[Seated],
     (file, shown): (&File, &str),
 ) -> Result<bool> {
     let mut members = ledger.members().to_vec();
+    let mut superblock = found.superblock.clone();
     let (mut makes, mut removes) = (Vec::new(), Vec::new());
     for (volume, (seated, entries)) in (0..).map(VolumeIndex).zip(seated.iter().zip(&mut members)) {
         if !seated.is_set(entries) {
             continue;
         }
         *entries = seated.entries;
+        let identity = &mut superblock.members[usize::from(volume.0)];
+        *identity = seated.recorded(*identity);
         let several = entries.iter().flatten().count() > 1;
         for (n, entry) in entries.iter().enumerate() {
             let owner = MapOwner::Member { volume, member: n as u8 };
@@ -295,6 +321,11 @@ pub(super) fn record(
     if members == ledger.members() && makes.is_empty() && removes.is_empty() {
         return Ok(false);
     }
+    // A volume that has one member again is told by the superblock, before its members say nothing of their disks.
+    if superblock != found.superblock {
+        keep(ledger, Change::Superblock(Box::new(superblock)));
+        offline::settle(ledger, file).with_context(|| shown.to_owned())?;
+    }
     let mut changes = vec![Change::Members(members)];
     changes.extend(removes.into_iter().map(|owner| Change::Remove { owner }));
     for owner in makes {
@@ -305,15 +336,16 @@ pub(super) fn record(
         if let Err(error) = allocate::in_full(file, length) {
             bail!(allocate::refusal(shown, length, &error));
         }
-        let refused = ledger.keep(Change::Make { owner, unit });
-        debug_assert_eq!(refused, None, "a ledger that was just opened refuses nothing");
+        keep(ledger, Change::Make { owner, unit });
     }
-    for change in changes {
-        let refused = ledger.keep(change);
-        debug_assert_eq!(refused, None, "a ledger that was just opened refuses nothing");
-    }
-    offline::settle(ledger.clone(), file).with_context(|| shown.to_owned())?;
+    changes.into_iter().for_each(|change| keep(ledger, change));
+    offline::settle(ledger, file).with_context(|| shown.to_owned())?;
     Ok(true)
+}
+
+fn keep(ledger: &mut Ledger, change: Change) {
+    let refused = ledger.keep(change);
+    assert_eq!(refused, None, "a ledger that was just opened refuses a change");
 }
 
 /// The layer that keeps the members alike, as the metadata has them, and the members that are new.
@@ -363,7 +395,11 @@ mod tests {
         let recorded = entries(&[(Removed, A), (Good, B), (Copying, C)]);
         let seats = seat(&recorded, &[Some(C), Some(A), Some(B)]);
         assert_eq!(seats, Ok([2, 0, 1].map(Seat::Recorded).into()));
-        assert_eq!(seat(&recorded, &[Some(B)]), Ok(vec![Seat::Recorded(1)]), "others are forgotten");
+        assert_eq!(
+            seat(&recorded, &[Some(B)]),
+            Ok(vec![Seat::Recorded(1)]),
+            "others are forgotten"
+        );
     }
 
     #[test]
@@ -371,7 +407,14 @@ mod tests {
         let recorded = entries(&[(Good, A), (Removed, B)]);
         let seats = seat(&recorded, &[Some(C), Some(A)]);
         assert_eq!(seats, Ok(vec![Seat::New(2), Seat::Recorded(0)]));
-        let all = entries(&[(Good, A), (Removed, B), (Removed, B), (Removed, B), (Removed, B), (Removed, B)]);
+        let all = entries(&[
+            (Good, A),
+            (Removed, B),
+            (Removed, B),
+            (Removed, B),
+            (Removed, B),
+            (Removed, B),
+        ]);
         assert_eq!(seat(&all, &[Some(A), Some(C)]), Ok(vec![Seat::Recorded(0), Seat::New(5)]));
     }
 
@@ -390,6 +433,7 @@ mod tests {
         assert_eq!(seat(&one, &[Some(B), Some(C)]), Err(Unseated::NoFull));
         let two = entries(&[(Removed, A), (Good, B)]);
         assert_eq!(seat(&two, &[Some(A), Some(C)]), Err(Unseated::NoFull), "A is not full");
+        assert_eq!(seat(&two, &[Some(A)]), Err(Unseated::NoFull));
         assert_eq!(seat(&two, &[Some(A), None]), Err(Unseated::Closed(1)));
     }
 

@@ -7,23 +7,9 @@
 
 use crate::failed;
 use crate::offline;
-use crate::shard::VolumePlan;
-use anyhow::{Error, Result, anyhow, bail};
-use helio_ledger::{Found, Ledger, Opened};
+use anyhow::{Error, Result, anyhow};
+use helio_ledger::{Found, Ledger};
 use std::fs::File;
-
-/// Whether a flush failed when that volume was opened; if so, it says so.
-pub(super) fn is(group: &str, volume: &VolumePlan) -> bool {
-    let Some(errno) = volume.member.failed_flush() else { return false };
-    tracing::error!(
-        group,
-        volume = volume.name,
-        member = volume.path,
-        "a flush failed when the member was opened: {errno}; acknowledged writes may be missing from this copy, and it is \
-         recorded as suspect"
-    );
-    true
-}
 
 /// Records that the copies of these volumes, a bit each, are suspect, as an engine does whose flush fails. Returns what the
 /// file says then.
@@ -34,7 +20,7 @@ pub(super) fn recorded(
     found: Box<(Ledger, Found)>,
     volumes: u64,
     file: &File,
-    read: impl Fn() -> Result<Opened>,
+    read: impl Fn() -> Result<Box<(Ledger, Found)>>,
 ) -> Result<Box<(Ledger, Found)>> {
     if volumes & !found.1.superblock.suspect == 0 {
         return Ok(found);
@@ -44,10 +30,7 @@ pub(super) fn recorded(
     // Everything counts as marked; a record that says seeding proves nothing either.
     record.marks_void |= record.seeding == 0;
     offline::write_superblock(ledger, record, file)?;
-    match read()? {
-        Opened::Found(again) => Ok(again),
-        Opened::Fresh | Opened::Older(_) => bail!("it reads as empty after it was written"),
-    }
+    read()
 }
 
 /// Why a group cannot be served, of which a flush failed and no record of that could be made.

@@ -2,6 +2,7 @@
 //! One group on a shard: its engine and everything that performs its effects.
 
 mod keep;
+mod store;
 
 use crate::config::{QueueSource, Running, Setting};
 use crate::digest::{self, Stretch};
@@ -34,18 +35,12 @@ use helio_snapshot::Snapshot;
 use helio_units::{Extent, IoId, Moment, Payload, RequestId, VolumeIndex, WallTime};
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use store::Io;
+pub(crate) use store::read_buffer;
 use tokio::sync::oneshot;
 
 /// How a command's end is told.
 pub(crate) type CommandReply = oneshot::Sender<Result<Done, Refusal>>;
-
-/// An operation under way on a member.
-#[derive(Debug)]
-struct Io {
-    volume: VolumeIndex,
-    op: StoreOp,
-    read_as: ReadAs,
-}
 
 /// What a group wants of the shard beyond its own means.
 #[derive(Debug)]
@@ -118,6 +113,8 @@ impl Group {
             guard,
             mut metadata,
             durable,
+            shadow,
+            new_members,
             before: (before, kept),
             queue_source,
             verified,
@@ -126,7 +123,8 @@ impl Group {
         let route = Route::new(peer_address, outbox.lookups.clone());
         let mut effects = Vec::new();
         let snapshot = Snapshot::new(&config.volumes, kept.as_ref());
-        let durable = Durable { layers: Stack::new(vec![Box::new(snapshot)]), ..durable };
+        let layers = Stack::new(vec![Box::new(snapshot), Box::new(shadow)]);
+        let durable = Durable { layers, ..durable };
         let mut engine = Engine::new(config.clone(), durable, dice.0, dice.1, now);
         let names: Vec<&str> = volumes.iter().map(|v| v.name.as_str()).collect();
         engine.handle(now, Event::Calendar(shows), &mut effects);
@@ -323,8 +321,8 @@ impl Group {
                 };
                 wanted.push(Wanted::Answer { request, answer, data });
             }
-            Effect::Store { io, leg: Leg { volume, .. }, op, read_as } => {
-                self.store(io, Io { volume, op, read_as }, clock, (pool, driver));
+            Effect::Store { io, leg, op, read_as } => {
+                self.store(io, Io { leg, op, read_as }, clock, (pool, driver));
             }
             Effect::Look { io, extent, payload, read_as, .. } => {
                 let outcome = self.look(extent, payload, read_as, pool);
@@ -354,8 +352,11 @@ impl Group {
                 });
                 self.pool_ended(ended, clock.now());
             }
-            Effect::Record(_) | Effect::Compare { .. } => {
-                unreachable!("no layer of a daemon keeps several members yet")
+            Effect::Record(record) => self.record_layer(record, clock.now(), driver),
+            Effect::Compare { name, pair } => {
+                let [one, other] = pair.map(|id| self.payloads.get(id).as_ref());
+                let equal = one == other;
+                self.tell(clock.now(), Event::Compared { name, equal });
             }
             Effect::Release(payload) => self.payloads.release(payload),
             Effect::PauseReceiving(paused) => self.link.paused = paused,
@@ -379,165 +380,9 @@ impl Group {
         self.link.queue(message, payload);
     }
 
-    fn store(&mut self, name: IoId, io: Io, clock: &Clock, io_with: (&Pool, &mut dyn Driver)) {
-        let (pool, driver) = io_with;
-        let volume = io.volume;
-        let member = &self.volumes[usize::from(volume.0)].member;
-        let op = match io.op {
-            StoreOp::Read { extent } => {
-                member.read(extent, read_buffer(pool, extent.length as usize))
-            }
-            StoreOp::Write { extent, payload, fua } => member.write(
-                extent,
-                Shared::clone(self.payloads.get(payload.id)),
-                0..payload.length as usize,
-                fua,
-            ),
-            StoreOp::Zero { extent, punch, .. } => member.zero(extent, punch),
-            StoreOp::Discard { extent, .. } => member.discard(extent),
-            StoreOp::Flush => Ok(member.flush()),
-            StoreOp::Map { extent } => member.map(extent),
-        };
-        let slot = name.0 as usize;
-        if self.ios.len() <= slot {
-            self.ios.resize_with(slot + 1, || None);
-        }
-        match op {
-            Ok(op) => {
-                self.ios[slot] = Some(io);
-                driver.submit(token(Kind::Store, self.index, slot as u32), op);
-            }
-            Err(error) => {
-                let outcome = StoreOutcome::Failed(self.store_failed(volume, &error));
-                self.tell(clock.now(), Event::StoreDone { io: name, outcome });
-            }
-        }
-    }
-
-    fn store_failed(&self, volume: VolumeIndex, error: &StoreError) -> StoreFault {
-        let volume = &self.volumes[usize::from(volume.0)];
-        tracing::error!(group = %self.name, volume = %volume.name, member = %volume.path, %error, "store failed");
-        match error {
-            StoreError::Eio => StoreFault::Io,
-            StoreError::Enospc => StoreFault::NoSpace,
-            StoreError::ShortWrite(_) | StoreError::ShortRead(_) => StoreFault::Short,
-            StoreError::Other(errno) => StoreFault::Other(errno.raw_os_error()),
-            StoreError::OutOfBounds { .. } | StoreError::Unaligned { .. } => {
-                StoreFault::Other(helio_driver::Errno::INVAL.raw_os_error())
-            }
-        }
-    }
-
-    /// An operation on a member ended.
-    pub(crate) fn store_done(
-        &mut self,
-        slot: u32,
-        outcome: Outcome,
-        now: Moment,
-        io_with: (&Pool, &mut dyn Driver),
-    ) {
-        let (pool, driver) = io_with;
-        let Some(Io { volume, op, read_as }) = self.ios[slot as usize].take() else {
-            panic!("store operation {slot} ended twice")
-        };
-        let outcome = match (outcome.error(), outcome, op) {
-            // A store that cannot report what is allocated is read, and its failure shows there.
-            (Some(_), _, StoreOp::Map { .. }) => StoreOutcome::Empty(false),
-            (None, Outcome::Map(Ok(runs)), StoreOp::Map { extent }) => {
-                StoreOutcome::Empty(is_hole(&runs, extent))
-            }
-            (Some(error), ..) => StoreOutcome::Failed(self.store_failed(volume, &error.into())),
-            (None, _, StoreOp::Zero { fua: true, .. } | StoreOp::Discard { fua: true, .. }) => {
-                self.ios[slot as usize] = Some(Io { volume, op: StoreOp::Flush, read_as });
-                let flush = self.volumes[usize::from(volume.0)].member.flush();
-                driver.submit(token(Kind::StoreSync, self.index, slot), flush);
-                return;
-            }
-            (None, Outcome::Read { buffer, .. }, StoreOp::Read { extent }) => {
-                self.report(extent, buffer.into_shared(), read_as, pool)
-            }
-            (None, ..) => StoreOutcome::Done,
-        };
-        self.tell(now, Event::StoreDone { io: IoId(u64::from(slot)), outcome });
-    }
-
-    /// Names the bytes of what differs: all that was read where all of it does, otherwise in buffers of their own.
-    fn runs(
-        &mut self,
-        extent: Extent,
-        read: Shared,
-        stretches: &[Stretch],
-        pool: &Pool,
-    ) -> Vec<Run> {
-        if let [Stretch { extent: whole, zero: false }] = stretches
-            && *whole == extent
-        {
-            return vec![Run { extent, payload: Some(self.payloads.share(read)) }];
-        }
-        let run = |stretch: &Stretch| {
-            let Stretch { extent: part, zero } = *stretch;
-            let from = (part.offset - extent.offset) as usize;
-            let bytes = &read[from..from + part.length as usize];
-            let payload = (!zero).then(|| {
-                let mut own = read_buffer(pool, bytes.len());
-                own.copy_from_slice(bytes);
-                self.payloads.insert(own)
-            });
-            Run { extent: part, payload }
-        };
-        stretches.iter().map(run).collect()
-    }
-
     /// Whether it has stopped and its metadata file is at rest, both copies of every page the same.
     pub(crate) fn at_rest(&self) -> bool {
         self.health != Health::Sound || self.stopped && self.metadata.is_idle()
-    }
-
-    /// What the engine is to get of the bytes that were read.
-    fn report(
-        &mut self,
-        extent: Extent,
-        bytes: Shared,
-        read_as: ReadAs,
-        pool: &Pool,
-    ) -> StoreOutcome {
-        let zero = match read_as {
-            ReadAs::Digests { coarse } => {
-                return StoreOutcome::Digests(digest::of(&bytes, coarse));
-            }
-            ReadAs::Differing { digests, coarse } => {
-                let stretches = digest::differing(extent, &bytes, &digests, coarse);
-                return StoreOutcome::Differing(self.runs(extent, bytes, &stretches, pool));
-            }
-            ReadAs::Runs { piece } => {
-                let stretches = digest::stretches(extent, &bytes, piece);
-                return StoreOutcome::Differing(self.runs(extent, bytes, &stretches, pool));
-            }
-            ReadAs::Unequal { payload } => {
-                let theirs = self.payloads.get(payload.id).as_ref();
-                return StoreOutcome::Verified(digest::unequal(extent, &bytes, theirs));
-            }
-            ReadAs::DigestPayload => {
-                let payload = self.payloads.insert(digest::payload(&bytes));
-                return StoreOutcome::Read { payload, zero: false };
-            }
-            ReadAs::BytesOrZero => digest::is_zero(&bytes),
-            ReadAs::Bytes => false,
-        };
-        StoreOutcome::Read { payload: self.payloads.share(bytes), zero }
-    }
-
-    /// What the engine is to get of bytes that it holds, and needs no more.
-    fn look(
-        &mut self,
-        extent: Extent,
-        payload: Payload,
-        read_as: ReadAs,
-        pool: &Pool,
-    ) -> StoreOutcome {
-        let bytes = Shared::clone(self.payloads.get(payload.id));
-        self.payloads.release(payload.id);
-        self.report(extent, bytes, read_as, pool)
     }
 
     /// What verifies left is handed over to be kept, where there is something new.
@@ -655,19 +500,4 @@ impl Group {
         let files = self.metadata.deadline().min(self.before.deadline());
         self.engine.view().deadline().min(link).min(files)
     }
-}
-
-/// A buffer for a read. Writes wait for the pool, so reads leave half of it to them: answers may stay with a client that
-/// does not take them. Reads are bounded where they are asked for (clients, copier), so beyond that half they only cost an
-/// allocation.
-pub(crate) fn read_buffer(pool: &Pool, length: usize) -> Buffer {
-    let usage = pool.usage();
-    let room = usage.in_use.0 < usage.bound.0 / 2;
-    room.then(|| pool.take(length)).flatten().unwrap_or_else(|| Buffer::zeroed(length))
-}
-
-/// Whether the runs of a map say that the whole extent is one hole.
-fn is_hole(runs: &[helio_driver::Run], extent: Extent) -> bool {
-    let told: u64 = runs.iter().map(|run| run.length).sum();
-    told >= extent.length && runs.iter().all(|run| !run.data)
 }

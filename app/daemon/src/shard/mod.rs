@@ -60,7 +60,7 @@ use helio_driver::{Address, Completion, Driver, Op, Outcome, Pool, Socket};
 use helio_engine::{Command, Refusal};
 use helio_units::{Bytes, Moment, VolumeIndex};
 pub(crate) use metadata::Metadata;
-pub(crate) use plan::{GroupPlan, Listeners, Outbox, VolumePlan, listen};
+pub(crate) use plan::{GroupPlan, Listeners, MemberPlan, MemberStore, Outbox, VolumePlan, listen};
 pub(crate) use release::Released;
 pub(crate) use replace::Seat;
 use requests::{Asker, Ended, Io, Origin, Proof, Requests};

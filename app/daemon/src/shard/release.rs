@@ -48,6 +48,10 @@ impl Group {
     }
 }
 
+fn paths(volume: VolumePlan) -> Vec<(String, PathBuf)> {
+    volume.paths().map(|path| (volume.name.clone(), PathBuf::from(path))).collect()
+}
+
 impl<D: Driver> Shard<D> {
     /// Stops a group to let go of its stores, where nobody uses it.
     pub(super) fn release(&mut self, group: &str, force: bool, reply: ReleaseReply, now: Moment) {
@@ -119,7 +123,7 @@ impl<D: Driver> Shard<D> {
             flushed,
             generation: words.generation,
             head,
-            stores: stores.map(|volume| (volume.name, PathBuf::from(volume.path))).collect(),
+            stores: stores.flat_map(paths).collect(),
         };
         tracing::info!(group = %group.name, "released");
         // Who asked may have gone; it is done all the same.

@@ -7,11 +7,13 @@ use crate::shard::{CommandReply, Shard};
 use helio_disk::{Held, MemberIdentity};
 use helio_driver::Driver;
 use helio_engine::{Command, Refusal};
-use helio_units::{Bytes, Moment, VolumeIndex};
+use helio_units::{Bytes, MemberIndex, Moment, VolumeIndex};
 
 /// The place of a disk that is lost.
 #[derive(Debug)]
 pub(crate) struct Seat {
+    /// Which member it is.
+    pub(crate) number: MemberIndex,
     /// The one that is to go: it may be the same, mended.
     pub(crate) held: Held,
     /// Blocks that clients keep to.
@@ -28,8 +30,20 @@ impl<D: Driver> Shard<D> {
         let at = self.volume(index, volume)?;
         let group = &self.groups[index];
         group.engine.view().may_replace(at)?;
-        let member = &group.volumes[usize::from(at.0)].member;
-        let held = member.held().map_err(|error| {
+        let members = &group.volumes[usize::from(at.0)].members;
+        let mut open = (0..).map(MemberIndex).zip(members);
+        let mut open =
+            std::iter::from_fn(|| open.find_map(|(n, member)| Some((n, member.as_ref()?))));
+        let (Some((number, member)), None) = (open.next(), open.next()) else {
+            let text = format!("{}/{volume} has several members", group.name);
+            let hint = "`helio member remove` and `helio member add` exchange one of them";
+            return Err(Refusal::new("several-members", text, hint));
+        };
+        let Some(store) = member.store() else {
+            let text = format!("{} is not open", member.path);
+            return Err(Refusal::new("busy", text, "restart the daemon"));
+        };
+        let held = store.held().map_err(|error| {
             let text = format!("the old disk cannot be closed: {error}");
             Refusal::new(
                 "no-descriptors",
@@ -39,12 +53,17 @@ impl<D: Driver> Shard<D> {
         })?;
         let all = self.groups.iter().flat_map(|group| {
             let name = |volume: &VolumePlan| format!("{}/{}", group.name, volume.name);
-            group.volumes.iter().map(move |volume| (volume.member.identity(), name(volume)))
+            let stores = |volume: &VolumePlan| {
+                let name = name(volume);
+                let named = volume.stores().map(move |store| (store.identity(), name.clone()));
+                named.collect::<Vec<_>>()
+            };
+            group.volumes.iter().flat_map(stores)
         });
         let own = format!("{}/{volume}", group.name);
         let others = all.filter(|(_, name)| *name != own).collect();
         let alignment = group.engine.view().block(at);
-        Ok(Seat { held, alignment, others, peer: group.peer.clone() })
+        Ok(Seat { number, held, alignment, others, peer: group.peer.clone() })
     }
 
     /// A volume whose copy an operator may accept although a flush of it failed, and what may be lost.
@@ -88,9 +107,11 @@ impl<D: Driver> Shard<D> {
                 return;
             }
         };
-        let (identity, block) = (open::identity(&plan), plan.member.alignment().0 as u32);
+        let (identity, block) =
+            (plan.stores().next().map_or(0, open::identity), plan.alignment().0 as u32);
         let group = &mut self.groups[index];
-        tracing::warn!(group = %group.name, volume, member = %plan.path, "another disk");
+        let path = plan.paths().next().unwrap_or_default();
+        tracing::warn!(group = %group.name, volume, member = path, "another disk");
         group.volumes[usize::from(at.0)] = plan;
         self.rota.stir(index);
         let command = Command::Replace { volume: at, identity, block };

@@ -21,7 +21,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
 use alloc::string::String;
 use helio_stack::{
-    CopyOp, CopyOutcome, Leg, MemberEvent, Out, Outcome, PoolHealth, PoolOutcome, Stack,
+    CopyOp, CopyOutcome, Leg, MemberEvent, Out, Outcome, PoolHealth, PoolOutcome, SetStatus, Stack,
     StoreFault, StoreOp,
 };
 use helio_units::{Bytes, Extent, IoId, MemberIndex, Moment, VolumeIndex};
@@ -136,6 +136,11 @@ impl Local {
     /// Whether a layer keeps several members of that volume.
     pub(crate) fn keeps_several(&self, volume: VolumeIndex) -> bool {
         self.layered.keeps_several(volume)
+    }
+
+    /// How the members of a volume are, where a layer knows them.
+    pub(crate) fn members_of(&self, volume: VolumeIndex) -> Option<SetStatus> {
+        self.layered.stack.members(volume)
     }
 
     /// When [`Self::tick_layers`] has something to do.

@@ -6,6 +6,7 @@
 
 use crate::shard::group::Group;
 use crate::shard::requests::{Closed, LONGEST_EFFECT, Place, Target};
+use helio_disk::Member;
 use helio_nbd::{Context, Contexts, ExportInfo, Exports, OpenRefusal};
 use helio_units::{Bytes, VolumeIndex};
 
@@ -28,7 +29,7 @@ impl Catalogue<'_> {
             size: volume.size,
             read_only,
             volatile: place.target.is_copy(),
-            trim: volume.member.trims(),
+            trim: volume.stores().all(Member::trims),
             fast_zero: false,
             longest_effect: Bytes(LONGEST_EFFECT),
             contexts: if place.target.is_copy() { contexts } else { contexts.with(Context::Marks) },

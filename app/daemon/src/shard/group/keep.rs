@@ -2,10 +2,24 @@
 //! What a group's engine has to do with its metadata files.
 
 use super::Group;
+use crate::shard::plan::VolumePlan;
 use helio_driver::{Driver, Outcome};
-use helio_engine::{Event, Fault};
+use helio_engine::{Event, Fault, LayerRecord};
+use helio_format::members::{DiskMark, MEMBERS_MAX, MemberEntry, VolumeEntries, VolumeMembers};
 use helio_ledger::{Change, Kept, MapOwner};
 use helio_units::Moment;
+
+/// What is recorded of the members of a volume. The superblock tells the disk of an only one.
+fn entries(states: &VolumeMembers, plan: &VolumePlan) -> VolumeEntries {
+    let several = states.iter().flatten().count() > 1;
+    let mut all = [None; MEMBERS_MAX];
+    for ((entry, state), member) in all.iter_mut().zip(states).zip(&plan.members) {
+        let mark = member.as_ref().filter(|_| several).map(|member| member.mark);
+        let disk = mark.unwrap_or(DiskMark::UNKNOWN);
+        *entry = state.map(|health| MemberEntry { health, disk });
+    }
+    all
+}
 
 impl Group {
     /// Has written anew what a crash or damage left of the metadata file.
@@ -45,6 +59,27 @@ impl Group {
         if let Some(kept) = self.metadata.keep((self.index, now), change, driver) {
             self.kept(kept, now);
         }
+    }
+
+    /// Makes durable what a layer records.
+    pub(super) fn record_layer(
+        &mut self,
+        record: LayerRecord,
+        now: Moment,
+        driver: &mut dyn Driver,
+    ) {
+        let change = match record {
+            LayerRecord::Members(states) => {
+                let volumes = states.iter().zip(&self.volumes);
+                Change::Members(volumes.map(|(states, plan)| entries(states, plan)).collect())
+            }
+            LayerRecord::Page { leg, page, bits } => {
+                let owner = MapOwner::Member { volume: leg.volume, member: leg.member.0 };
+                Change::Marks { owner, page, bits }
+            }
+            LayerRecord::CopyOver => unreachable!("no copy of a daemon is expendable"),
+        };
+        self.keep(change, now, driver);
     }
 
     /// The ledger tells what became of a change.

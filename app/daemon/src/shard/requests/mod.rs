@@ -128,7 +128,9 @@ impl Io<'_> {
                 None
             }
             Course::Store(asked) => {
-                let member = &group.volumes[usize::from(place.volume.0)].member;
+                let Some(member) = group.readable(place.volume).and_then(MemberPlan::store) else {
+                    return Some(Ended { asker, bytes, reply: unmerged() });
+                };
                 let begun = match asked {
                     StoreOp::Map(extent) => member.map(extent),
                     StoreOp::Read(extent) => {

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a group's engine has to do with the members of its volumes.
+
+use super::Group;
+use crate::digest::{self, Stretch};
+use crate::shard::clock::Clock;
+use crate::shard::plan::MemberPlan;
+use crate::shard::token::{Kind, token};
+use helio_disk::{Member, StoreError};
+use helio_driver::{Buffer, Driver, Outcome, Pool, Shared};
+use helio_engine::{Duty, Event, Leg, ReadAs, Run, StoreFault, StoreOp, StoreOutcome};
+use helio_units::{Bytes, Extent, IoId, Moment, Payload, VolumeIndex};
+
+/// An operation under way on a member.
+#[derive(Debug)]
+pub(super) struct Io {
+    pub(super) leg: Leg,
+    pub(super) op: StoreOp,
+    pub(super) read_as: ReadAs,
+}
+
+impl Group {
+    pub(super) fn store(
+        &mut self,
+        name: IoId,
+        io: Io,
+        clock: &Clock,
+        io_with: (&Pool, &mut dyn Driver),
+    ) {
+        let (pool, driver) = io_with;
+        let leg = io.leg;
+        let Some(member) = self.open_member(leg) else {
+            panic!("an operation for {leg:?}, which is not open")
+        };
+        let op = match io.op {
+            StoreOp::Read { extent } => {
+                member.read(extent, read_buffer(pool, extent.length as usize))
+            }
+            StoreOp::Write { extent, payload, fua } => member.write(
+                extent,
+                Shared::clone(self.payloads.get(payload.id)),
+                0..payload.length as usize,
+                fua,
+            ),
+            StoreOp::Zero { extent, punch, .. } => member.zero(extent, punch),
+            StoreOp::Discard { extent, .. } => member.discard(extent),
+            StoreOp::Flush => Ok(member.flush()),
+            StoreOp::Map { extent } => member.map(extent),
+        };
+        let slot = name.0 as usize;
+        if self.ios.len() <= slot {
+            self.ios.resize_with(slot + 1, || None);
+        }
+        match op {
+            Ok(op) => {
+                self.ios[slot] = Some(io);
+                driver.submit(token(Kind::Store, self.index, slot as u32), op);
+            }
+            Err(error) => {
+                let outcome = StoreOutcome::Failed(self.store_failed(leg, &error));
+                self.tell(clock.now(), Event::StoreDone { io: name, outcome });
+            }
+        }
+    }
+
+    /// The store of a member, if it is open.
+    fn open_member(&self, leg: Leg) -> Option<&Member> {
+        self.volumes[usize::from(leg.volume.0)].member(leg.member)?.store()
+    }
+
+    /// A member that holds all of a volume, and is open. None while members may differ.
+    pub(crate) fn readable(&self, volume: VolumeIndex) -> Option<&MemberPlan> {
+        let plan = &self.volumes[usize::from(volume.0)];
+        let Some(set) = self.engine.view().set(volume) else {
+            return plan.members.iter().flatten().next();
+        };
+        let full = |at: &usize| set.members[*at].is_some_and(|member| member.duty == Duty::Full);
+        let first = (0..set.members.len()).find(full).filter(|_| set.unmerged == Bytes::ZERO)?;
+        plan.members[first].as_ref()
+    }
+
+    fn store_failed(&self, leg: Leg, error: &StoreError) -> StoreFault {
+        let volume = &self.volumes[usize::from(leg.volume.0)];
+        let member = volume.member(leg.member).map_or("", |member| member.path.as_str());
+        tracing::error!(group = %self.name, volume = %volume.name, member, %error, "store failed");
+        match error {
+            StoreError::Eio => StoreFault::Io,
+            StoreError::Enospc => StoreFault::NoSpace,
+            StoreError::ShortWrite(_) | StoreError::ShortRead(_) => StoreFault::Short,
+            StoreError::Other(errno) => StoreFault::Other(errno.raw_os_error()),
+            StoreError::OutOfBounds { .. } | StoreError::Unaligned { .. } => {
+                StoreFault::Other(helio_driver::Errno::INVAL.raw_os_error())
+            }
+        }
+    }
+
+    /// An operation on a member ended.
+    pub(crate) fn store_done(
+        &mut self,
+        slot: u32,
+        outcome: Outcome,
+        now: Moment,
+        io_with: (&Pool, &mut dyn Driver),
+    ) {
+        let (pool, driver) = io_with;
+        let Some(Io { leg, op, read_as }) = self.ios[slot as usize].take() else {
+            panic!("store operation {slot} ended twice")
+        };
+        let outcome = match (outcome.error(), outcome, op) {
+            // A store that cannot report what is allocated is read, and its failure shows there.
+            (Some(_), _, StoreOp::Map { .. }) => StoreOutcome::Empty(false),
+            (None, Outcome::Map(Ok(runs)), StoreOp::Map { extent }) => {
+                StoreOutcome::Empty(is_hole(&runs, extent))
+            }
+            (Some(error), ..) => StoreOutcome::Failed(self.store_failed(leg, &error.into())),
+            (None, _, StoreOp::Zero { fua: true, .. } | StoreOp::Discard { fua: true, .. })
+                if let Some(store) = self.open_member(leg) =>
+            {
+                let flush = store.flush();
+                self.ios[slot as usize] = Some(Io { leg, op: StoreOp::Flush, read_as });
+                driver.submit(token(Kind::StoreSync, self.index, slot), flush);
+                return;
+            }
+            (None, Outcome::Read { buffer, .. }, StoreOp::Read { extent }) => {
+                self.report(extent, buffer.into_shared(), read_as, pool)
+            }
+            (None, ..) => StoreOutcome::Done,
+        };
+        self.tell(now, Event::StoreDone { io: IoId(u64::from(slot)), outcome });
+    }
+
+    /// Names the bytes of what differs: all that was read where all of it does, otherwise in buffers of their own.
+    fn runs(
+        &mut self,
+        extent: Extent,
+        read: Shared,
+        stretches: &[Stretch],
+        pool: &Pool,
+    ) -> Vec<Run> {
+        if let [Stretch { extent: whole, zero: false }] = stretches
+            && *whole == extent
+        {
+            return vec![Run { extent, payload: Some(self.payloads.share(read)) }];
+        }
+        let run = |stretch: &Stretch| {
+            let Stretch { extent: part, zero } = *stretch;
+            let from = (part.offset - extent.offset) as usize;
+            let bytes = &read[from..from + part.length as usize];
+            let payload = (!zero).then(|| {
+                let mut own = read_buffer(pool, bytes.len());
+                own.copy_from_slice(bytes);
+                self.payloads.insert(own)
+            });
+            Run { extent: part, payload }
+        };
+        stretches.iter().map(run).collect()
+    }
+
+    /// What the engine is to get of the bytes that were read.
+    fn report(
+        &mut self,
+        extent: Extent,
+        bytes: Shared,
+        read_as: ReadAs,
+        pool: &Pool,
+    ) -> StoreOutcome {
+        let zero = match read_as {
+            ReadAs::Digests { coarse } => {
+                return StoreOutcome::Digests(digest::of(&bytes, coarse));
+            }
+            ReadAs::Differing { digests, coarse } => {
+                let stretches = digest::differing(extent, &bytes, &digests, coarse);
+                return StoreOutcome::Differing(self.runs(extent, bytes, &stretches, pool));
+            }
+            ReadAs::Runs { piece } => {
+                let stretches = digest::stretches(extent, &bytes, piece);
+                return StoreOutcome::Differing(self.runs(extent, bytes, &stretches, pool));
+            }
+            ReadAs::Unequal { payload } => {
+                let theirs = self.payloads.get(payload.id).as_ref();
+                return StoreOutcome::Verified(digest::unequal(extent, &bytes, theirs));
+            }
+            ReadAs::DigestPayload => {
+                let payload = self.payloads.insert(digest::payload(&bytes));
+                return StoreOutcome::Read { payload, zero: false };
+            }
+            ReadAs::BytesOrZero => digest::is_zero(&bytes),
+            ReadAs::Bytes => false,
+        };
+        StoreOutcome::Read { payload: self.payloads.share(bytes), zero }
+    }
+
+    /// What the engine is to get of bytes that it holds, and needs no more.
+    pub(super) fn look(
+        &mut self,
+        extent: Extent,
+        payload: Payload,
+        read_as: ReadAs,
+        pool: &Pool,
+    ) -> StoreOutcome {
+        let bytes = Shared::clone(self.payloads.get(payload.id));
+        self.payloads.release(payload.id);
+        self.report(extent, bytes, read_as, pool)
+    }
+}
+
+/// A buffer for a read. Writes wait for the pool, so reads leave half of it to them: answers may stay with a client that
+/// does not take them. Reads are bounded where they are asked for (clients, copier), so beyond that half they only cost an
+/// allocation.
+pub(crate) fn read_buffer(pool: &Pool, length: usize) -> Buffer {
+    let usage = pool.usage();
+    let room = usage.in_use.0 < usage.bound.0 / 2;
+    room.then(|| pool.take(length)).flatten().unwrap_or_else(|| Buffer::zeroed(length))
+}
+
+/// Whether the runs of a map say that the whole extent is one hole.
+fn is_hole(runs: &[helio_driver::Run], extent: Extent) -> bool {
+    let told: u64 = runs.iter().map(|run| run.length).sum();
+    told >= extent.length && runs.iter().all(|run| !run.data)
+}
