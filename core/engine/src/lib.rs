@@ -45,7 +45,7 @@ pub use event::{
     VerifyMemory, VerifyWish,
 };
 pub use helio_copy::ResyncConfig;
-pub use helio_stack::{Leg, PoolOp, PoolOutcome, Row, Stack, StoreFault, StoreOp};
+pub use helio_stack::{Leg, PoolOp, PoolOutcome, Row, SetOp, Stack, StoreFault, StoreOp};
 pub use lead::Lag;
 pub use lead::status::SyncStatus;
 pub use peer::lease::{HOLD_MAX, HOLD_MIN};

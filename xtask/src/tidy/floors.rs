@@ -41,7 +41,7 @@ const CORE: [(&str, &[&str]); 9] = [
 ];
 
 /// What the tests of a room of the core may use besides: the stories of the engine compose the layers below it, as a host does.
-const CORE_TESTS: [(&str, &[&str]); 1] = [("core/engine", &["core/snapshot"])];
+const CORE_TESTS: [(&str, &[&str]); 1] = [("core/engine", &["core/snapshot", "core/shadow"])];
 
 /// Third-party crates a pure crate may use, with the features it may ask for. `no_std` does not reach
 /// into dependencies, so each of these was read for clocks, seeds and threads.
