@@ -2,7 +2,7 @@
 //! Events and effects in a few words each, for the story of a run.
 
 use helio_engine::{
-    Answer, Command, Effect, Event, Keep, Operation, PoolOp, ReadAs, StoreOp, StoreOutcome,
+    Answer, Command, Effect, Event, Keep, Operation, PoolOp, ReadAs, SetOp, StoreOp, StoreOutcome,
 };
 use helio_format::lineage::Lineage;
 use helio_format::message::{Hello, Item, ItemKind, Message};
@@ -147,6 +147,13 @@ fn of_command(command: Command) -> String {
         Command::StopVerify => "stop the verify".to_owned(),
         Command::SeedBegin { .. } => "seed begin".to_owned(),
         Command::SeedEnd => "seed end".to_owned(),
+        Command::Set(SetOp::Add { leg, by_bitmap }) => {
+            format!("add member {} of volume {}, by bitmap {by_bitmap}", leg.member.0, leg.volume.0)
+        }
+        Command::Set(SetOp::Remove { leg, force }) => {
+            format!("remove member {} of volume {}, force {force}", leg.member.0, leg.volume.0)
+        }
+        Command::Set(SetOp::Merge(volume)) => format!("merge volume {}", volume.0),
     }
 }
 

@@ -4,7 +4,7 @@
 //! Asked for at the start, where it can be put right, and not when the thousandth client comes. Beyond the start
 //! nothing here watches: a listener that finds none left rests and tries again.
 
-use crate::config::{GroupView, NodeView};
+use crate::config::{GroupView, NodeView, VolumeConfig};
 use crate::control;
 use crate::shard::STRANGERS_MAX;
 use anyhow::{Result, bail};
@@ -24,16 +24,17 @@ pub(crate) struct Need {
     groups: u64,
 }
 
-fn members(view: &GroupView<'_>, node: &str) -> u64 {
-    let volumes = view.group.volumes.values();
-    volumes.map(|volume| volume.members_on(node).len() as u64).sum()
+/// The most that a node of the group has.
+fn members(view: &GroupView<'_>) -> u64 {
+    let most = |volume: &VolumeConfig| volume.members.values().map(Vec::len).max();
+    view.group.volumes.values().filter_map(most).sum::<usize>() as u64
 }
 
 impl Need {
-    pub(crate) fn of(view: &NodeView<'_>, node: &str) -> Self {
+    pub(crate) fn of(view: &NodeView<'_>) -> Self {
         Self {
             clients: view.node.clients.into(),
-            members: view.groups.iter().map(|view| members(view, node)).sum(),
+            members: view.groups.iter().map(members).sum(),
             groups: view.groups.len() as u64,
         }
     }

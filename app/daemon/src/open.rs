@@ -38,7 +38,7 @@ use mirror::Sides;
 pub(crate) use state::StateDir;
 use std::fs;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use tokio::sync::watch;
 
 /// Options for files only their owner may read.
@@ -162,7 +162,9 @@ fn try_plan(
     let (group, node) = (view.group, engine.node.as_str());
     let named = begin::named(view, node);
     let mut open_volumes = || -> Result<Vec<(VolumePlan, Vec<Named>)>> {
-        let open = |(name, volume)| open_volume(view.name, name, volume, node, taken);
+        let open = |(name, volume): (&String, &VolumeConfig)| {
+            open_volume(view.name, name, volume, node, taken)
+        };
         group.volumes.iter().map(open).collect()
     };
     // A record is durable before a member gets its identity; one that has it is opened first, for what else is wrong with it.

@@ -9,7 +9,7 @@ use helio_format::copying::{Digest, PageBits};
 use helio_format::message::Message;
 use helio_format::superblock::Superblock;
 use helio_ledger::BeforeKept;
-use helio_stack::{PoolOutcome, Shortage, Stack, StoreFault};
+use helio_stack::{PoolOutcome, SetOp, Shortage, Stack, StoreFault};
 use helio_units::{
     Bytes, Extent, Generation, IoId, Mode, Moment, Payload, Rate, RequestId, VolumeIndex, WallTime,
 };
@@ -188,6 +188,8 @@ pub enum Command {
     },
     /// The disk is in place: compare samples, then copy what was marked since.
     SeedEnd,
+    /// Add or remove a member of a volume, or compare its members. Done when that began.
+    Set(SetOp),
 }
 
 /// Names a command, so that its end can be reported.

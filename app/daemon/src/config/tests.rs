@@ -81,9 +81,12 @@ const CASES: &[Case] = &[
         "add members.lyon = [\"/PATH\"]",
     ),
     (
-        ("members.lyon = [\"/dev/vg0/data\"]", "members.lyon = [\"/a\", \"/b\"]"),
-        "helio.toml:14:16: group db, volume data: has 2 members on node lyon; several are not supported yet",
-        "give exactly one",
+        (
+            "members.lyon = [\"/dev/vg0/data\"]",
+            "members.lyon = [\"/a\", \"/b\", \"/c\", \"/d\", \"/e\", \"/f\", \"/g\"]",
+        ),
+        "helio.toml:14:16: group db, volume data: has 7 members on node lyon",
+        "name at most 6 members",
     ),
     (
         ("127.0.0.1:7122", "127.0.0.1:7121"),

@@ -13,7 +13,7 @@ use std::path::Path;
 ///
 /// # Errors
 /// The new file cannot be allocated or written. The old file is unchanged.
-pub(super) fn convert(path: &Path, ledger: Ledger) -> Result<File> {
+pub(super) fn convert(path: &Path, mut ledger: Ledger) -> Result<File> {
     let shown = path.display().to_string();
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".new");
@@ -28,7 +28,7 @@ pub(super) fn convert(path: &Path, ledger: Ledger) -> Result<File> {
         fs::remove_file(&new).with_context(|| new.display().to_string())?;
         bail!(allocate::refusal(&shown, bytes, &error));
     }
-    offline::settle(ledger, &file)
+    offline::settle(&mut ledger, &file)
         .and_then(|()| file.sync_all())
         .and_then(|()| fs::rename(&new, path))
         .and_then(|()| File::open(folder)?.sync_all())

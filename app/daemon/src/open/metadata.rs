@@ -121,7 +121,6 @@ pub(super) mod tests {
     use crate::open::{begin, engine_config};
     use helio_format::directory::MapOwner;
     use helio_ledger::Change;
-    use helio_units::VolumeIndex;
 
     pub(in crate::open) const CONFIG: &str = r#"[node.paris]
 address = "127.0.0.1:7121"
@@ -150,13 +149,13 @@ members.lyon = ["/nowhere/lyon"]
         begin::first(&file, &path, &engine, &[]).expect("there is room");
         let read = || read(&file, "db.meta", &engine);
         let Ok(Opened::Found(found)) = read() else { panic!("it was written") };
-        let (mut ledger, owner) = (found.0, MapOwner::Member { volume: VolumeIndex(0), member: 1 });
+        let (mut ledger, owner) = (found.0, MapOwner::Copy(1));
         let length = ledger.length_with(owner, 65536).expect("there is room");
         file.set_len(length).expect("there is room");
         assert_eq!(ledger.keep(Change::Make { owner, unit: 65536 }), None);
-        offline::settle(ledger, &file).expect("there is room");
+        offline::settle(&mut ledger, &file).expect("there is room");
         let refused = read().expect_err("it would be ignored").to_string();
-        assert!(refused.contains("a bitmap of volume 0 member 1"), "{refused}");
+        assert!(refused.contains("a bitmap of copy 1"), "{refused}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use super::group::CommandReply;
 use super::release::ReleaseReply;
-use super::{GroupPlan, Guard, Hold, Losing, Offer, Plug, Seat, VolumePlan};
+use super::{GroupPlan, Guard, Hold, Losing, Offer, Plug, Room, Seat, SetAsk, VolumePlan};
 use crate::config::{Running, Setting};
 use crate::names::Unresolved;
 use crate::trace::{Begun, Tap, Why};
@@ -96,6 +96,12 @@ pub(crate) enum MemberAsk {
     Seat { reply: oneshot::Sender<Result<Seat, Refusal>> },
     /// Another disk for it.
     Replace { plan: Box<VolumePlan>, reply: CommandReply },
+    /// What a disk has to fit that is to become another member.
+    Room { reply: oneshot::Sender<Result<Room, Refusal>> },
+    /// Its members are to change.
+    Set { ask: SetAsk, reply: CommandReply },
+    /// Whether the member at that path is closed.
+    IsClosed { path: String, reply: oneshot::Sender<bool> },
     /// Whether its copy is suspect, and what is lost if it is accepted as it is.
     Suspect { reply: SuspectReply },
 }

@@ -2,10 +2,10 @@
 //! One group on a shard: its engine and everything that performs its effects.
 
 mod keep;
+mod set;
 mod store;
 
 use crate::config::{QueueSource, Running, Setting};
-use crate::digest::{self, Stretch};
 use crate::names::Unresolved;
 use crate::shard::Outbox;
 use crate::shard::before::{Before, Means};
@@ -19,20 +19,19 @@ use crate::shard::payloads::Payloads;
 use crate::shard::plan::{GroupPlan, VolumePlan};
 use crate::shard::release::Releasing;
 use crate::shard::route::Route;
-use crate::shard::token::{Kind, token};
 use crate::trace::{Tap, Why};
 use crate::verified::Record;
-use helio_disk::StoreError;
-use helio_driver::{Buffer, Driver, Op, Outcome, Pool, Shared, Socket};
+use helio_driver::{Driver, Op, Outcome, Pool, Shared, Socket};
 use helio_engine::{
-    Answer, Command, CommandId, Done, Durable, Effect, Engine, Event, Fault, Keep, Leg,
-    PoolOutcome, ReadAs, Refusal, Request, Run, Stack, StoreFault, StoreOp, StoreOutcome,
+    Answer, Command, CommandId, Done, Durable, Effect, Engine, Event, Fault, Keep, PoolOutcome,
+    Refusal, Request, SetOp, Stack,
 };
 use helio_format::message::Message;
 use helio_format::trace::Volume;
 use helio_ledger::{Change, MapOwner};
 use helio_snapshot::Snapshot;
-use helio_units::{Extent, IoId, Moment, Payload, RequestId, VolumeIndex, WallTime};
+use helio_units::{Moment, RequestId, WallTime};
+pub(crate) use set::many;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use store::Io;
@@ -54,6 +53,9 @@ pub(crate) enum Wanted {
     /// The group stopped cleanly.
     Stopped,
 }
+
+/// Names the commands that nobody asked for.
+const NOBODYS: CommandId = CommandId(0);
 
 /// By what volumes are used.
 #[derive(Clone, Copy, Debug)]
@@ -132,6 +134,10 @@ impl Group {
         engine.handle(now, remembered, &mut effects);
         if let Some(kept) = kept {
             engine.handle(now, Event::BeforeFound(Box::new(kept)), &mut effects);
+        }
+        for leg in new_members {
+            let command = Command::Set(SetOp::Add { leg, by_bitmap: false });
+            engine.handle(now, Event::Command { id: NOBODYS, command }, &mut effects);
         }
         if let Some(Fault { what, hint }) = metadata.news((&config.group, &config.node)) {
             engine.handle(now, Event::MetadataFault { what, hint }, &mut effects);
@@ -355,7 +361,7 @@ impl Group {
             Effect::Record(record) => self.record_layer(record, clock.now(), driver),
             Effect::Compare { name, pair } => {
                 let [one, other] = pair.map(|id| self.payloads.get(id).as_ref());
-                let equal = one == other;
+                let equal = one[..] == other[..];
                 self.tell(clock.now(), Event::Compared { name, equal });
             }
             Effect::Release(payload) => self.payloads.release(payload),

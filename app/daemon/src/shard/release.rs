@@ -5,6 +5,7 @@
 use super::Shard;
 use crate::shard::group::Group;
 use crate::shard::isolate::Health;
+use crate::shard::plan::VolumePlan;
 use helio_driver::Driver;
 use helio_engine::{Command, Refusal};
 use helio_units::{Generation, Moment, Role, Sequence};

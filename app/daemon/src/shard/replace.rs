@@ -51,19 +51,23 @@ impl<D: Driver> Shard<D> {
                 "raise the limit of file descriptors of the daemon",
             )
         })?;
-        let all = self.groups.iter().flat_map(|group| {
-            let name = |volume: &VolumePlan| format!("{}/{}", group.name, volume.name);
-            let stores = |volume: &VolumePlan| {
-                let name = name(volume);
-                let named = volume.stores().map(move |store| (store.identity(), name.clone()));
-                named.collect::<Vec<_>>()
-            };
-            group.volumes.iter().flat_map(stores)
-        });
         let own = format!("{}/{volume}", group.name);
-        let others = all.filter(|(_, name)| *name != own).collect();
+        let mut others = self.stores();
+        others.retain(|(_, name)| *name != own);
         let alignment = group.engine.view().block(at);
         Ok(Seat { number, held, alignment, others, peer: group.peer.clone() })
+    }
+
+    /// What every volume of the node lies on.
+    pub(super) fn stores(&self) -> Vec<(MemberIdentity, String)> {
+        let mut all = Vec::new();
+        for group in &self.groups {
+            for volume in &group.volumes {
+                let name = format!("{}/{}", group.name, volume.name);
+                all.extend(volume.stores().map(|store| (store.identity(), name.clone())));
+            }
+        }
+        all
     }
 
     /// A volume whose copy an operator may accept although a flush of it failed, and what may be lost.
@@ -76,7 +80,7 @@ impl<D: Driver> Shard<D> {
         Ok((at, self.groups[index].engine.view().may_accept(at)?))
     }
 
-    fn volume(&self, index: usize, volume: &str) -> Result<VolumeIndex, Refusal> {
+    pub(super) fn volume(&self, index: usize, volume: &str) -> Result<VolumeIndex, Refusal> {
         let group = &self.groups[index];
         let at = group.volumes.iter().position(|known| known.name == volume);
         let at = at.ok_or_else(|| {

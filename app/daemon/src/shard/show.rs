@@ -28,7 +28,7 @@ pub(crate) fn group(
     let volumes = group.volumes.iter().zip(0..).map(|(volume, n)| VolumeStatus {
         name: volume.name.clone(),
         size_bytes: volume.size,
-        member: volume.path.clone(),
+        member: volume.paths().next().unwrap_or_default().to_owned(),
         member_state: status.members[usize::from(n)],
         io: if volume.buffered { Io::Buffered } else { Io::Direct },
         sparse: volume.sparse,

@@ -35,9 +35,8 @@ impl Engine {
             Command::Resync => standing.resync(id, peer.session(), record, resync, local, turn),
             Command::FullResync => {
                 standing.may_copy_all(resync.seed(), local, turn.config()).and_then(|primary| {
-                    let session = peer.session();
-                    match primary.copy_all(session, resync, record, local, permit, turn) {
-                        None => primary.resync(id, session, record, resync, local, turn),
+                    match primary.copy_all(peer.session(), resync, record, local, permit, turn) {
+                        None => primary.resync(id, peer.session(), record, resync, local, turn),
                         seed_cancelled => Ok(seed_cancelled),
                     }
                 })
@@ -58,8 +57,8 @@ impl Engine {
             }
             Command::Accept { volume } => self.view().may_accept(volume).map(|_| {
                 self.hang_up(HangUp::new(Parting::RoleChanged, "a suspect copy is being accepted"));
-                let Self { standing, keeper, record, turn, .. } = self;
-                standing.accept((id, volume), keeper, record, turn);
+                let record = &mut self.record;
+                self.standing.accept((id, volume), &mut self.keeper, record, &mut self.turn);
                 None
             }),
             Command::GiveUpSafeCopy => {
@@ -78,6 +77,7 @@ impl Engine {
                 None
             }),
             Command::SeedEnd => standing.seed_end(id, peer.session(), record, resync, local, turn),
+            Command::Set(op) => return local.ask_set(id, op, turn),
         };
         // What it asks for is begun before it is answered.
         self.begin_record();

@@ -682,6 +682,7 @@ mod replace;
 mod reports;
 mod roles;
 mod seed;
+mod sets;
 mod silence;
 mod streams;
 mod survey;

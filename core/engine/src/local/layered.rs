@@ -12,7 +12,7 @@
 
 use crate::config::Config;
 use crate::effect::{Effect, ReadAs};
-use crate::event::StoreOutcome;
+use crate::event::{CommandId, StoreOutcome};
 use crate::local::Local;
 use crate::local::store::{UnderWay, What};
 use crate::purpose::Purpose;
@@ -21,8 +21,8 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
 use alloc::string::String;
 use helio_stack::{
-    CopyOp, CopyOutcome, Leg, MemberEvent, Out, Outcome, PoolHealth, PoolOutcome, SetStatus, Stack,
-    StoreFault, StoreOp,
+    CopyOp, CopyOutcome, Leg, MemberEvent, Out, Outcome, PoolHealth, PoolOutcome, SetOp,
+    SetRefusal, SetStatus, Stack, StoreFault, StoreOp,
 };
 use helio_units::{Bytes, Extent, IoId, MemberIndex, Moment, VolumeIndex};
 
@@ -36,19 +36,47 @@ pub(super) struct Layered {
     ended: VecDeque<(IoId, StoreOutcome)>,
     /// What is asked of the group's copies, until no change is under way beside the layers.
     waits: Option<CopyOp>,
+    /// What commands ask of members, likewise.
+    commands: VecDeque<(CommandId, SetOp)>,
     /// How the last operation on the copies ended, until [`Local::take_copied`] returns it.
     copied: Option<CopyOutcome>,
 }
 
 impl Layered {
     pub(super) const fn new(stack: Stack) -> Self {
-        Self { stack, looks: BTreeMap::new(), ended: VecDeque::new(), waits: None, copied: None }
+        Self {
+            stack,
+            looks: BTreeMap::new(),
+            ended: VecDeque::new(),
+            waits: None,
+            commands: VecDeque::new(),
+            copied: None,
+        }
     }
 
     /// Operations pass beside the layers.
     #[inline]
     pub(super) fn rests(&self) -> bool {
-        self.waits.is_none() && self.stack.rests()
+        self.waits.is_none() && self.commands.is_empty() && self.stack.rests()
+    }
+
+    /// A command asks something of the members of a volume, once no change is under way beside the layers.
+    pub(super) fn ask_later(&mut self, command: CommandId, op: SetOp) {
+        self.commands.push_back((command, op));
+    }
+
+    /// Whether such a command waits.
+    pub(super) fn is_asked(&self) -> bool {
+        !self.commands.is_empty()
+    }
+
+    /// The next one, and how it is answered.
+    pub(super) fn ask_next(
+        &mut self,
+        now: Moment,
+    ) -> Option<(CommandId, SetOp, Result<(), SetRefusal>)> {
+        let (command, op) = self.commands.pop_front()?;
+        Some((command, op, self.stack.ask_set(op, now)))
     }
 
     /// Whether a layer keeps several members of that volume.
@@ -127,6 +155,7 @@ impl Local {
     /// The layers' time has come, maybe.
     pub(crate) fn tick_layers(&mut self, turn: &mut Turn) {
         self.begin_copy(turn);
+        self.begin_asked(turn);
         if self.layered.stack.deadline() <= turn.now() {
             self.layered.stack.tick(turn.now());
             self.run_layers(turn);
@@ -237,7 +266,7 @@ impl Local {
     }
 
     /// Does what the layers want done.
-    fn run_layers(&mut self, turn: &mut Turn) {
+    pub(super) fn run_layers(&mut self, turn: &mut Turn) {
         while let Some(out) = self.layered.stack.next(turn.now()) {
             match out {
                 Out::Member { name, leg, op } => {

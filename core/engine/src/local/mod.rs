@@ -8,6 +8,7 @@ pub(crate) mod health;
 mod layered;
 pub(crate) mod members;
 pub(crate) mod replace;
+mod sets;
 pub(crate) mod silence;
 pub(crate) mod store;
 pub(crate) mod suspect;

@@ -12,7 +12,7 @@ use helio_format::lease::Lease;
 use helio_format::message::Message;
 use helio_format::reading::Reading;
 use helio_format::roles::Roles;
-use helio_stack::PoolOutcome;
+use helio_stack::{PoolOutcome, SetOp};
 use helio_units::Moment;
 
 /// Events remembered: a second or so of a busy group, hours of a quiet one.
@@ -193,6 +193,9 @@ fn of_command(id: CommandId, command: &Command) -> (&'static str, u64, u64) {
         Command::Replace { volume, .. } => ("replace", id.0, u64::from(volume.0)),
         Command::Accept { volume } => ("accept", id.0, u64::from(volume.0)),
         Command::Reverse { full } => ("reverse", id.0, u64::from(*full)),
+        Command::Set(SetOp::Add { leg, .. }) => ("member-add", id.0, u64::from(leg.member.0)),
+        Command::Set(SetOp::Remove { leg, .. }) => ("member-remove", id.0, u64::from(leg.member.0)),
+        Command::Set(SetOp::Merge(volume)) => ("member-merge", id.0, u64::from(volume.0)),
     }
 }
 

@@ -55,7 +55,7 @@ impl Group {
     }
 
     /// Asks the ledger for a change; one that it refuses is told at once.
-    pub(super) fn keep(&mut self, change: Change, now: Moment, driver: &mut dyn Driver) {
+    pub(crate) fn keep(&mut self, change: Change, now: Moment, driver: &mut dyn Driver) {
         if let Some(kept) = self.metadata.keep((self.index, now), change, driver) {
             self.kept(kept, now);
         }
@@ -84,6 +84,9 @@ impl Group {
 
     /// The ledger tells what became of a change.
     fn kept(&mut self, kept: Kept, now: Moment) {
+        if kept == (Kept::Members { ok: true }) {
+            self.close_unused();
+        }
         let sequence = self.metadata.ledger().sequence();
         let event = match kept {
             Kept::Superblock { ok } => Event::SuperblockSaved { ok, sequence },

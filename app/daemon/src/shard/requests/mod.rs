@@ -17,6 +17,7 @@ mod reply;
 mod walk;
 
 use crate::shard::group::{Group, read_buffer};
+use crate::shard::plan::MemberPlan;
 use crate::shard::token::{Kind, token};
 use helio_attach::Work;
 use helio_disk::StoreError;
@@ -238,6 +239,11 @@ fn of_store(asked: StoreOp, outcome: Outcome, group: &Group) -> Reply {
         tracing::error!(group = %group.name, error, "store failed");
     }
     reply
+}
+
+/// The members of the volume may differ until they are compared: none of them is read.
+fn unmerged() -> Reply {
+    Reply::Failed(Failure::STORE)
 }
 
 /// What a store refuses at once does not fit it.

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Members of a volume that come and go while it is served.
+
+use crate::shard::group::many;
+use crate::shard::plan::MemberPlan;
+use crate::shard::{CommandReply, Shard};
+use helio_disk::MemberIdentity;
+use helio_driver::Driver;
+use helio_engine::{Command, Leg, Refusal, SetOp};
+use helio_format::members::MEMBERS_MAX;
+use helio_ledger::{Change, MapOwner};
+use helio_shadow::REGION;
+use helio_units::{Bytes, MemberIndex, Moment, VolumeIndex};
+
+/// What a disk has to fit that is to become a member, and the room that its bitmap needs.
+#[derive(Debug)]
+pub(crate) struct Room {
+    /// What every volume lies on, and its name.
+    pub(crate) others: Vec<(MemberIdentity, String)>,
+    /// Blocks that clients keep to.
+    pub(crate) alignment: Bytes,
+    /// The length in bytes that each metadata file must have first, all of it allocated.
+    pub(crate) metadata: u64,
+}
+
+/// What is asked of one volume's members.
+#[derive(Debug)]
+pub(crate) enum SetAsk {
+    /// This disk is to be a member. `by_bitmap`: only if what it lacks is known.
+    Add { member: Box<MemberPlan>, by_bitmap: bool, room: Box<Room> },
+    /// The member at that path is to be used no more.
+    Remove { path: String, how: Removal },
+    /// The members are to be compared, and made equal.
+    Merge,
+}
+
+/// How a member is removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Removal {
+    /// Once its operations have ended.
+    Ordinary,
+    /// It must hold all of the volume, as it was at one moment.
+    ForBackup,
+    /// Also if it does not complete its operations.
+    Forced,
+}
+
+impl<D: Driver> Shard<D> {
+    /// What another member of that volume has to fit.
+    pub(super) fn room(&self, index: usize, volume: &str) -> Result<Room, Refusal> {
+        let at = self.volume(index, volume)?;
+        let group = &self.groups[index];
+        let members = &group.volumes[usize::from(at.0)].members;
+        let another = (0..MEMBERS_MAX).find(|n| members[*n].is_none());
+        let numbers = (0..MEMBERS_MAX).filter(|n| members[*n].is_some()).chain(another);
+        let alignment = group.engine.view().block(at);
+        let metadata = group.length_with(at, numbers);
+        Ok(Room {
+            others: self.stores(),
+            alignment,
+            metadata: metadata.ok_or_else(|| many(&group.name, volume))?,
+        })
+    }
+
+    /// Members of a volume are to change.
+    pub(super) fn change_set(
+        &mut self,
+        index: usize,
+        volume: &str,
+        ask: SetAsk,
+        reply: CommandReply,
+        now: Moment,
+    ) {
+        let op = self.volume(index, volume).and_then(|at| match ask {
+            SetAsk::Add { member, by_bitmap, room } => {
+                self.add(index, at, *member, (by_bitmap, &room), now)
+            }
+            SetAsk::Remove { path, how } => self.groups[index].removal(at, &path, how),
+            SetAsk::Merge => Ok(SetOp::Merge(at)),
+        });
+        match op {
+            Ok(op) => {
+                self.rota.stir(index);
+                let group = &mut self.groups[index];
+                group.guarded(|group| group.command(now, Command::Set(op), reply));
+            }
+            Err(refusal) => {
+                // An asker that has gone wants no answer.
+                let _gone = reply.send(Err(refusal));
+            }
+        }
+    }
+
+    /// Puts a disk in its place among the members of a volume.
+    fn add(
+        &mut self,
+        index: usize,
+        at: VolumeIndex,
+        member: MemberPlan,
+        (by_bitmap, room): (bool, &Room),
+        now: Moment,
+    ) -> Result<SetOp, Refusal> {
+        let group = &mut self.groups[index];
+        let number = group.place_for(at, &member)?;
+        let members = &group.volumes[usize::from(at.0)].members;
+        let numbers = (0..MEMBERS_MAX).filter(|n| members[*n].is_some() || *n == number);
+        let numbers: Vec<usize> = numbers.collect();
+        if group
+            .length_with(at, numbers.iter().copied())
+            .is_none_or(|length| length > room.metadata)
+        {
+            let text = format!("the metadata of {} is being changed", group.name);
+            return Err(Refusal::new("busy", text, "repeat the command"));
+        }
+        for member in numbers {
+            let owner = MapOwner::Member { volume: at, member: member as u8 };
+            if !group.metadata.ledger().has_map(owner) {
+                let unit = REGION.0;
+                group.guarded(|group| {
+                    group.keep(Change::Make { owner, unit }, now, &mut self.driver)
+                });
+            }
+        }
+        group.volumes[usize::from(at.0)].members[number] = Some(member);
+        let leg = Leg { volume: at, member: MemberIndex(number as u8) };
+        Ok(SetOp::Add { leg, by_bitmap })
+    }
+
+    /// Whether the member at that path is closed: nothing of this daemon reaches it any more.
+    pub(super) fn is_closed(&mut self, index: usize, volume: &str, path: &str) -> bool {
+        let Ok(at) = self.volume(index, volume) else { return true };
+        let group = &mut self.groups[index];
+        group.close_unused();
+        let mut members = group.volumes[usize::from(at.0)].members.iter().flatten();
+        !members.any(|member| member.path == path && member.store().is_some())
+    }
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Stories of what an operator asks of the members of a volume.
+
+use super::*;
+use helio_format::members::{CopyHealth, MEMBERS_MAX};
+use helio_shadow::Shadow;
+use helio_stack::{Layer, SetOp};
+use helio_units::MemberIndex;
+
+const FIRST: Leg = Leg::whole(VolumeIndex(0));
+const SECOND: Leg = Leg { member: MemberIndex(1), ..FIRST };
+const ADD: Command = Command::Set(SetOp::Add { leg: SECOND, by_bitmap: false });
+
+/// A primary whose volume has these members.
+fn primary(members: &[CopyHealth]) -> Desk {
+    let mut found = [None; MEMBERS_MAX];
+    found.iter_mut().zip(members).for_each(|(found, member)| *found = Some(*member));
+    let layers = Stack::new(Vec::from([Shadow::new(&[SIZE], REGION, &[found]).boxed()]));
+    let superblock = Superblock::new("db", "paris", [SIZE.0].into());
+    let durable = Durable { layers, ..durable(superblock) };
+    let mut desk = Desk::new(config());
+    desk.engine = Engine::new(config(), durable, 1, 1, Moment::ZERO);
+    desk.command(Command::Promote { force: true });
+    desk.save(true);
+    desk
+}
+
+fn refused(desk: &mut Desk, op: SetOp) -> &'static str {
+    desk.command(Command::Set(op));
+    desk.results.pop().and_then(Result::err).map_or("", |refusal| refusal.code)
+}
+
+#[test]
+fn a_command_for_a_member_waits_for_changes_that_pass_beside_the_layers() {
+    let mut desk = primary(&[CopyHealth::Good]);
+    desk.results.clear();
+    desk.write(1);
+    desk.command(ADD);
+    desk.write(2);
+    assert_eq!((desk.ios.len(), desk.results.len()), (2, 0), "it could miss the first write");
+    desk.store();
+    assert_eq!(desk.results.len(), 1);
+    let text = desk.results[0].clone().unwrap();
+    assert_eq!(text, "member 1 of volume data: the copy started");
+    desk.store();
+    assert!([1, 2].iter().all(|id| desk.answers.contains(&(*id, true))), "{:?}", desk.answers);
+}
+
+#[test]
+fn a_refused_command_says_which_member_it_is_about() {
+    let mut desk = primary(&[CopyHealth::Good, CopyHealth::Removed]);
+    desk.results.clear();
+    let remove = |leg| SetOp::Remove { leg, force: false };
+    assert_eq!(refused(&mut desk, remove(FIRST)), "last-member");
+    assert_eq!(refused(&mut desk, remove(SECOND)), "member-unused");
+    assert_eq!(refused(&mut desk, SetOp::Add { leg: FIRST, by_bitmap: false }), "member-used");
+    desk.command(ADD);
+    desk.tell(Event::Recorded { ok: false });
+    assert_eq!(refused(&mut desk, remove(SECOND)), "metadata-failed");
+    let mut desk = Desk::primary(config());
+    desk.results.clear();
+    assert_eq!(refused(&mut desk, SetOp::Merge(VolumeIndex(0))), "one-member");
+}

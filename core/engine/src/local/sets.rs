@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What an operator asks of the members of a volume. The layer that keeps them alike must see every change, so a command waits
+//! until no change is under way beside the layers, and later changes pass them.
+
+use crate::config::Config;
+use crate::event::CommandId;
+use crate::local::Local;
+use crate::refusal::Refusal;
+use crate::turn::Turn;
+use alloc::format;
+use alloc::string::String;
+use helio_stack::{Leg, SetOp, SetRefusal};
+
+impl Local {
+    /// Asks something of the members of a volume. The command is answered when that begins, or is refused.
+    pub(crate) fn ask_set(&mut self, command: CommandId, op: SetOp, turn: &mut Turn) {
+        self.layered.ask_later(command, op);
+        self.begin_asked(turn);
+    }
+
+    /// Begins what commands ask of members, if nothing is in its way.
+    pub(super) fn begin_asked(&mut self, turn: &mut Turn) {
+        if !self.layered.is_asked() || self.changes_beside_layers() {
+            return;
+        }
+        while let Some((command, op, answer)) = self.layered.ask_next(turn.now()) {
+            let config = turn.config();
+            let result = answer.map(|()| begun(op, config));
+            let result = result.map_err(|refusal| refused(op, refusal, config));
+            turn.done(command, result);
+            self.run_layers(turn);
+        }
+    }
+}
+
+fn begun(op: SetOp, config: &Config) -> String {
+    match op {
+        SetOp::Add { leg, .. } => format!("{}: the copy started", name(leg, config)),
+        SetOp::Remove { leg, .. } => format!("{} was removed", name(leg, config)),
+        SetOp::Merge(volume) => format!("volume {}: the merge started", config.name_of(volume)),
+    }
+}
+
+/// A member, as the status calls it.
+fn name(leg: Leg, config: &Config) -> String {
+    format!("member {} of volume {}", leg.member.0, config.name_of(leg.volume))
+}
+
+fn refused(op: SetOp, refusal: SetRefusal, config: &Config) -> Refusal {
+    let Config { group, node, .. } = config;
+    let (volume, member) = match op {
+        SetOp::Add { leg, .. } | SetOp::Remove { leg, .. } => (leg.volume, name(leg, config)),
+        SetOp::Merge(volume) => (volume, format!("volume {}", config.name_of(volume))),
+    };
+    let volume = config.name_of(volume);
+    let shows = format!("`helio status {group}` shows the members");
+    match refusal {
+        SetRefusal::Unsupported => Refusal::new(
+            "one-member",
+            format!("volume {volume} has only one member on {node}"),
+            format!("configure more members for the volume, then restart the daemon of {node}"),
+        ),
+        SetRefusal::NoMember => {
+            Refusal::new("no-member", format!("{member} does not exist on {node}"), shows)
+        }
+        SetRefusal::Used => Refusal::new("member-used", format!("{member} is in use"), shows),
+        SetRefusal::Unused => {
+            Refusal::new("member-unused", format!("{member} is not in use"), shows)
+        }
+        SetRefusal::Last => Refusal::later(
+            "last-member",
+            format!("{member} is the only one that holds all of the volume"),
+            format!("wait until another member is full; `helio status {group}` shows the progress"),
+        ),
+        SetRefusal::Late => Refusal::later(
+            "member-late",
+            format!("{member} has not completed all operations from before its removal"),
+            "wait until its disk responds, then repeat the command",
+        ),
+        SetRefusal::NoBitmap => Refusal::new(
+            "no-bitmap",
+            format!("{member} has no bitmap of what it lacks"),
+            "repeat the command without requiring the bitmap: all of the member is compared",
+        ),
+        SetRefusal::NoRecord => Refusal::new(
+            "metadata-failed",
+            format!("{member} cannot change: the metadata file of {group} cannot be written"),
+            format!("repair its file system, then restart the daemon of {node}"),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use helio_units::{MemberIndex, VolumeIndex};
+
+    #[test]
+    fn every_refusal_names_what_it_is_about() {
+        let config = Config {
+            names: [String::from("data")].into(),
+            ..Config::new("db", "paris", "lyon", [helio_units::Bytes::mib(1)].into())
+        };
+        let leg = Leg { volume: VolumeIndex(0), member: MemberIndex(1) };
+        let ops = [
+            SetOp::Add { leg, by_bitmap: true },
+            SetOp::Remove { leg, force: false },
+            SetOp::Merge(leg.volume),
+        ];
+        for refusal in [
+            SetRefusal::Unsupported,
+            SetRefusal::NoMember,
+            SetRefusal::Used,
+            SetRefusal::Unused,
+            SetRefusal::Last,
+            SetRefusal::Late,
+            SetRefusal::NoBitmap,
+            SetRefusal::NoRecord,
+        ] {
+            for op in ops {
+                let refusal = refused(op, refusal, &config);
+                assert_eq!(refusal.flaw(), None);
+                assert!(refusal.text.contains("data"), "{}", refusal.text);
+            }
+        }
+    }
+}
