@@ -138,6 +138,47 @@ fn one_of_two_metadata_disks_hangs_and_is_given_up_after_the_member_timeout() {
     drop(store);
 }
 
+/// Paris stops while no flush of its metadata ends, and starts again.
+fn stops_without_its_metadata(mirrored: bool) {
+    if !faulty_stores_possible() {
+        return;
+    }
+    let mirror = TempDir::new();
+    let folder = mirror.join("");
+    let mut pair = prepared(mirrored.then_some(&folder), "1s");
+    let used = if mirrored { 2 } else { 1 };
+    let paths = &files(&pair, &folder)[..used];
+    let stores: Vec<_> = paths.iter().map(|path| on_faulty_disk(path)).collect();
+    pair.start("lyon");
+    pair.start("paris");
+    begin(&pair, "paris");
+    wait_level(&pair, "paris");
+    stores.iter().for_each(FaultyStore::hold_flushes);
+    assert!(!pair.daemon("paris").terminate().success(), "it did not stop cleanly");
+    let log = pair.daemon("paris").log();
+    for path in paths {
+        let why = format!("the disk of the metadata file {} is silent", path.display());
+        assert!(log.contains(&why), "{log}");
+    }
+    stores.iter().for_each(FaultyStore::release);
+    pair.start("paris");
+    wait_level(&pair, "paris");
+    for node in ["paris", "lyon"] {
+        assert!(pair.daemon(node).terminate().success());
+    }
+    drop(stores);
+}
+
+#[test]
+fn the_only_metadata_disk_hangs_and_keeps_no_daemon_from_its_end() {
+    stops_without_its_metadata(false);
+}
+
+#[test]
+fn both_metadata_disks_hang_and_keep_no_daemon_from_its_end() {
+    stops_without_its_metadata(true);
+}
+
 #[test]
 fn a_lone_file_that_may_be_old_is_refused_until_an_operator_accepts_it() {
     let dice = Dice::of_test("a_lone_file_that_may_be_old_is_refused_until_an_operator_accepts");
