@@ -31,4 +31,4 @@ mod shadow;
 mod tests;
 mod unmerged;
 
-pub use shadow::Shadow;
+pub use shadow::{BATCH_BYTES, Shadow};
