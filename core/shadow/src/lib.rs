@@ -31,7 +31,7 @@ mod shadow;
 mod tests;
 mod unmerged;
 
-pub use shadow::Shadow;
+pub use shadow::{BATCH_BYTES, Shadow};
 
 /// Bytes for which a bit of the bitmap of a member stands, where the host keeps to that.
 pub const REGION: helio_units::Bytes = helio_units::Bytes(64 << 10);

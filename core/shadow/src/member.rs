@@ -103,13 +103,14 @@ impl Copying {
         self.lacks.none_dirty() && self.walk.is_idle()
     }
 
-    /// Claims the next region for the piece of that number.
-    pub(crate) fn claim(&mut self, number: u64) -> Option<Region> {
+    /// Claims the next region for the piece of that number, of those in which full members do not differ.
+    pub(crate) fn claim(&mut self, number: u64, differs: &Bitmap) -> Option<Region> {
         if matches!(self.stage, Stage::Settling(_)) {
             return None;
         }
         let lacks = &mut self.lacks;
-        self.walk.claim(number, (), |from| lacks.begin_copy(from)).map(|claim| claim.region)
+        let claim = self.walk.claim(number, (), |from| lacks.begin_copy_beside(from, differs));
+        claim.map(|claim| claim.region)
     }
 
     /// Whether what was read for that piece is still what the region is to hold.

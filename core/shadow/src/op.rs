@@ -12,6 +12,11 @@ pub(crate) const fn bit(member: usize) -> u8 {
     1 << member
 }
 
+/// A bit for each of so many sets.
+pub(crate) const fn bits(sets: usize) -> u64 {
+    if sets == 0 { 0 } else { u64::MAX >> (u64::BITS as usize - sets) }
+}
+
 /// The members of a set of bits.
 pub(crate) fn members(bits: u8) -> impl Iterator<Item = usize> {
     (0..8).filter(move |member| bits & bit(*member) != 0)

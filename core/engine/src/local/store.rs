@@ -21,10 +21,19 @@ pub(super) struct UnderWay {
     leg: Leg,
     what: What,
     stage: Stage,
-    /// Its number among the flushes, once it was issued.
-    flush: Option<u64>,
+    flush: Flush,
     /// What it writes.
     payload: Option<Payload>,
+}
+
+/// Whether an operation is a flush, and its number among those of its member.
+#[derive(Clone, Copy, Debug)]
+enum Flush {
+    /// It is none, or was not issued.
+    No,
+    OfVolume(u64),
+    /// Of one of several members, which alone proves nothing of the volume.
+    OfMember(u64),
 }
 
 /// How far an operation is.
@@ -44,7 +53,7 @@ pub(super) enum Stage {
 
 impl UnderWay {
     pub(super) const fn new(purpose: Purpose, leg: Leg, what: What) -> Self {
-        Self { purpose, leg, what, stage: Stage::Waiting, flush: None, payload: None }
+        Self { purpose, leg, what, stage: Stage::Waiting, flush: Flush::No, payload: None }
     }
 
     const fn writing(self, payload: Option<Payload>) -> Self {
@@ -59,8 +68,12 @@ impl UnderWay {
         self.stage
     }
 
+    /// Its number among the flushes, once it was issued.
     pub(super) const fn flush(&self) -> Option<u64> {
-        self.flush
+        match self.flush {
+            Flush::No => None,
+            Flush::OfVolume(number) | Flush::OfMember(number) => Some(number),
+        }
     }
 
     /// So much of the time since it was issued does not count.
@@ -88,7 +101,7 @@ impl UnderWay {
             What::Flushes(_) | What::Looks | What::Passes { .. } => What::Looks,
         };
         let purpose = Purpose::Late(self.payload.map(|payload| payload.id));
-        Self { purpose, what, stage: Stage::Late, flush: None, ..self }
+        Self { purpose, what, stage: Stage::Late, flush: Flush::No, ..self }
     }
 }
 
@@ -198,7 +211,12 @@ impl Local {
             return;
         }
         under_way.stage = Stage::Issued(turn.now());
-        under_way.flush = op.is_flush().then(|| self.flushes.begin(leg));
+        if op.is_flush() {
+            let number = self.flushes.begin(leg);
+            let several = self.layered.keeps_several(leg.volume);
+            let flush = if several { Flush::OfMember } else { Flush::OfVolume };
+            under_way.flush = flush(number);
+        }
         turn.push(Effect::Store { io, leg, op, read_as });
     }
 
@@ -212,7 +230,7 @@ impl Local {
     ) -> Option<(IoId, StoreOutcome)> {
         let under_way = self.ios.get_mut(io.0 as usize).and_then(Option::as_mut);
         let Some((under_way, flush)) =
-            under_way.and_then(|under_way| under_way.flush.map(|flush| (under_way, flush)))
+            under_way.and_then(|under_way| under_way.flush().map(|flush| (under_way, flush)))
         else {
             return Some((io, outcome));
         };
@@ -256,7 +274,7 @@ impl Local {
         } else {
             self.free.push(slot as u32);
         }
-        if !ok && flush.is_some() && !self.layered.keeps_several(volume) {
+        if !ok && matches!(flush, Flush::OfVolume(_)) {
             self.hot.distrust_flushes(volume);
         }
         match what {

@@ -101,13 +101,13 @@ impl Set {
     /// Copies whose target is to be flushed first; and those without a region left are flushed, recorded, and full then, in this
     /// order.
     pub(super) fn step_copies(&mut self, port: &mut Port<'_>) {
-        let (now, settled) = (port.now(), self.unmerged.is_empty());
+        let now = port.now();
         for number in 0..self.members.len() {
-            let again = self.again;
+            let again = self.pace.again;
             let Some(member) = self.member(number) else { continue };
             let recorded = !member.is_unrecorded();
             let Some(copying) = member.copying() else { continue };
-            let done = settled && copying.is_clean();
+            let done = copying.is_clean();
             let then: fn(u64) -> Stage = match copying.stage() {
                 Stage::Settling(0) if now >= again => Stage::Settling,
                 Stage::Copies if done && now >= again => Stage::Flushing,
