@@ -41,9 +41,9 @@ fn begun(op: SetOp, config: &Config) -> String {
     }
 }
 
-/// A member, as the status calls it.
+/// The member that the operator named by its path.
 fn name(leg: Leg, config: &Config) -> String {
-    format!("member {} of volume {}", leg.member.0, config.name_of(leg.volume))
+    format!("this member of volume {}", config.name_of(leg.volume))
 }
 
 fn refused(op: SetOp, refusal: SetRefusal, config: &Config) -> Refusal {
