@@ -266,7 +266,7 @@ impl Ledger {
         let map = self.directory.maps().map(|entry| entry.owner).find(|owner| !known(*owner));
         let member = || {
             let volume = self.members.iter().position(|m| m[1..].iter().any(Option::is_some))?;
-            Some(format!("a second member of volume {volume}"))
+            Some(format!("more than one member of volume {volume}"))
         };
         map.map(|owner| format!("a bitmap of {owner}")).or_else(member)
     }

@@ -80,7 +80,7 @@ fn a_map_is_made_changed_and_removed_while_the_file_is_in_use() {
     assert_eq!(ledger.beyond(), None);
     let good = Some(CopyHealth::Good);
     ledger.found_members(vec![[good, good, None, None, None, None]]);
-    assert_eq!(ledger.beyond().as_deref(), Some("a second member of volume 0"));
+    assert_eq!(ledger.beyond().as_deref(), Some("more than one member of volume 0"));
 }
 
 #[test]
