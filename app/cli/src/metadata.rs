@@ -40,12 +40,14 @@ fn path_of(group: &str, state: &Path) -> PathBuf {
     }
 }
 
-fn look(path: &Path) -> Result<Description> {
+fn look(path: &Path) -> Result<(OnDisk, Description)> {
     let hint = "name the group and its --state, or the file";
     let file = File::open(path);
     let file = file.map_err(failed(format!("cannot read {}", path.display()), hint))?;
     let length = file.metadata().map_err(unreadable(path))?.len();
-    Ok(describe(&OnDisk { file, length }, checksum))
+    let on_disk = OnDisk { file, length };
+    let found = describe(&on_disk, checksum);
+    Ok((on_disk, found))
 }
 
 /// Prints everything the file says.
@@ -54,7 +56,7 @@ pub(crate) fn inspect(group: &str, state: &Path, as_json: bool) -> Result<ExitCo
     if crate::before::is_one(&path) {
         return crate::before::inspect(&path, as_json);
     }
-    let found = look(&path)?;
+    let (_, found) = look(&path)?;
     let text = if as_json { in_json(&path, &found)? } else { in_words(&path, &found) };
     print(&text)?;
     Ok(ExitCode::SUCCESS)
@@ -70,29 +72,29 @@ enum Verdict {
 }
 
 impl Verdict {
-    fn of(found: &Description, path: &Path) -> Result<Self> {
+    fn of(on_disk: &OnDisk, found: &Description) -> Self {
         let lost = found.pairs.iter().any(|line| line.state == PairState::Lost);
-        let short = found.needed.is_some_and(|needed| needed > found.length);
-        let Some(superblock) = found.superblock.as_ref().filter(|_| !lost && !short) else {
-            return Ok(Self::Unusable(String::from("lost")));
+        if let Some(needed) = found.needed.filter(|needed| *needed > found.length) {
+            return Self::Unusable(format!("the file ends at {} of {needed} bytes", found.length));
+        }
+        let Some(superblock) = found.superblock.as_ref().filter(|_| !lost) else {
+            return Self::Unusable(String::from("lost"));
         };
         let owner = (superblock.group.as_str(), superblock.node.as_str());
-        let file = File::open(path).map_err(unreadable(path))?;
-        let on_disk = OnDisk { file, length: found.length };
-        match Ledger::open(&on_disk, owner, checksum) {
-            Err(error) => return Ok(Self::Unusable(error.to_string())),
+        match Ledger::open(on_disk, owner, checksum) {
+            Err(error) => return Self::Unusable(error.to_string()),
             Ok(Opened::Found(ledger)) => {
                 if let Some(more) = ledger.0.beyond() {
                     let why = format!("it has {more}, which this version does not use");
-                    return Ok(Self::Unusable(why));
+                    return Self::Unusable(why);
                 }
             }
             Ok(Opened::Fresh | Opened::Older(_)) => {}
         }
         if !found.is_sound() {
-            return Ok(Self::Damaged);
+            return Self::Damaged;
         }
-        Ok(Self::Sound(files::record(&on_disk, checksum).map_or(Standing::Alone, |r| r.standing)))
+        Self::Sound(files::record(on_disk, checksum).map_or(Standing::Alone, |r| r.standing))
     }
 
     fn is_sound(&self) -> bool {
@@ -106,15 +108,18 @@ impl Verdict {
         );
         match self {
             Self::Sound(Standing::Alone) => "sound\n".to_owned(),
-            Self::Sound(Standing::Both) => "sound, as one of two files: a daemon uses it only if it can read the other one, too. If \
-                 that one records that it counts alone, it is used instead of this one\n  hint: `helio check --node NAME` checks both files\n"
-                .to_owned(),
+            Self::Sound(Standing::Both) => {
+                "sound; one of two files. The daemon needs both: it uses the newer one\n  hint: \
+                 `helio check --node NAME` checks both files\n"
+                    .to_owned()
+            }
             Self::Sound(Standing::Stale) => format!(
                 "stale: no daemon serves from it, because the other metadata file counts instead\n  hint: restore the other file: its \
                  disk, and its directory in `metadata`. If it is lost for good: {create}\n"
             ),
             Self::Damaged => {
-                "damaged: the next start of the daemon repairs the damaged copies from the others\n".to_owned()
+                "damaged: the next start of the daemon repairs the damaged copies from the others\n"
+                    .to_owned()
             }
             Self::Unusable(why) => format!(
                 "{why}: no daemon serves from it\n  hint: if the peer has the data: {create}. If only this node has the data, save \
@@ -127,16 +132,13 @@ impl Verdict {
 /// Says whether a daemon would serve from it.
 pub(crate) fn check(group: &str, state: &Path, as_json: bool) -> Result<ExitCode> {
     let path = path_of(group, state);
-    let found = look(&path)?;
+    let (on_disk, found) = look(&path)?;
     let mut text = String::new();
     let bad = |state: PairState| matches!(state, PairState::Repairable | PairState::Lost);
     for line in found.pairs.iter().filter(|line| bad(line.state)) {
         writeln!(text, "{line}")?;
     }
-    if let Some(needed) = found.needed.filter(|needed| *needed > found.length) {
-        writeln!(text, "the file ends at {} of {needed} bytes", found.length)?;
-    }
-    let verdict = Verdict::of(&found, &path)?;
+    let verdict = Verdict::of(&on_disk, &found);
     text += &verdict.text(&path.file_stem().unwrap_or_default().to_string_lossy());
     let sound = verdict.is_sound();
     if as_json {
@@ -218,7 +220,7 @@ pub(crate) fn moved(group: &str, state: &Path, to: &Path, as_json: bool) -> Resu
     let _held_too = hold(to)?;
     let from = |kind: &str| state.join("groups").join(format!("{group}.{kind}"));
     let into = |kind: &str| to.join("groups").join(format!("{group}.{kind}"));
-    let old = look(&from("meta"))?;
+    let (_, old) = look(&from("meta"))?;
     if !old.is_sound() {
         bail!(
             "{} is not sound\n  hint: `helio metadata check {group}` shows what is damaged",
@@ -230,7 +232,7 @@ pub(crate) fn moved(group: &str, state: &Path, to: &Path, as_json: bool) -> Resu
         copy(&from(kind), &into(kind))?;
     }
     File::open(&groups).and_then(|file| file.sync_all()).map_err(unwritable(&groups))?;
-    if old != look(&into("meta"))? {
+    if old != look(&into("meta"))?.1 {
         bail!(
             "{} does not read as {} does; nothing was removed\n  hint: remove the copy, then move to another disk",
             into("meta").display(),
@@ -289,14 +291,26 @@ mod tests {
     fn a_check_says_what_a_daemon_does_with_each_of_two_files() {
         for (standing, sound, word) in [
             (Standing::Alone, true, "sound\n"),
-            (Standing::Both, true, "only if it can read the other one"),
+            (Standing::Both, true, "The daemon needs both"),
             (Standing::Stale, false, "stale: no daemon serves from it"),
         ] {
             let (_state, path) = accept::tests::with(standing);
-            let found = look(&path).expect("it is there");
-            let verdict = Verdict::of(&found, &path).expect("it is there");
+            let (on_disk, found) = look(&path).expect("it is there");
+            let verdict = Verdict::of(&on_disk, &found);
             assert_eq!(verdict.is_sound(), sound, "{standing:?}");
             assert!(verdict.text("db").contains(word), "{}", verdict.text("db"));
         }
+    }
+
+    #[test]
+    fn a_file_that_is_cut_off_is_unusable_and_its_length_is_named() {
+        let (_state, path) = accept::tests::with(Standing::Alone);
+        let length = fs::metadata(&path).expect("it is there").len();
+        let file = OpenOptions::new().write(true).open(&path).expect("it is there");
+        file.set_len(length - 8192).expect("it can be cut");
+        let (on_disk, found) = look(&path).expect("it is there");
+        let text = Verdict::of(&on_disk, &found).text("db");
+        let why = format!("the file ends at {} of {length} bytes: no daemon", length - 8192);
+        assert!(text.starts_with(&why), "{text}");
     }
 }

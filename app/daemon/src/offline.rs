@@ -33,7 +33,7 @@ impl MetadataFile for OnDisk {
 /// # Errors
 /// It cannot be opened, or another process, such as the daemon that serves its group, has it locked.
 pub fn locked(path: &Path) -> anyhow::Result<File> {
-    crate::open::locked(path)
+    crate::open::metadata::open(path, false)
 }
 
 /// Writes both copies of the superblock's page, each flushed before the next.

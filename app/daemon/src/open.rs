@@ -8,7 +8,7 @@ mod before;
 mod begin;
 mod convert;
 pub(crate) mod look;
-mod metadata;
+pub(crate) mod metadata;
 mod mirror;
 mod state;
 mod suspect;
@@ -322,11 +322,6 @@ fn unshared(taken: &Taken, (name, path): (&str, &Path)) -> Result<()> {
     Ok(())
 }
 
-/// Opens a metadata file that exists, and locks it.
-pub(crate) fn locked(path: &Path) -> Result<fs::File> {
-    metadata::open(path, false)
-}
-
 /// Takes the lock on a file that this daemon writes, once a process before has let go of it.
 fn take(file: &fs::File, shown: &str) -> Result<()> {
     let lock = || match helio_disk::lock_for_writing(file) {
@@ -369,7 +364,7 @@ fn open_metadata(
                                                effect");
     }
     let sequence = ledger.sequence();
-    let kept = mirror::keep(counts, other, ledger, engine)?;
+    let kept = mirror::keep(counts, other, ledger, (engine, places))?;
     let files = kept.files.into_iter().map(|(file, shown)| Ok((File::new(file)?, shown)));
     let files = files.collect::<Result<Vec<_>>>()?;
     let metadata = Metadata::new(files, (kept.mirror, engine.member_timeout), kept.fault);

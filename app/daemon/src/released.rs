@@ -105,43 +105,57 @@ pub(crate) struct Remains {
     pub(crate) members: Vec<PathBuf>,
 }
 
+/// Steps of a release that failed.
+#[derive(Debug, Default)]
+pub(crate) struct Unfinished {
+    /// Why each failed, with its path.
+    pub(crate) why: Vec<String>,
+    /// Files that may still be there.
+    pub(crate) files: Vec<PathBuf>,
+}
+
+impl Unfinished {
+    fn add(&mut self, path: &Path, error: &io::Error) {
+        self.why.push(format!("{}: {error}", path.display()));
+    }
+}
+
 impl Remains {
-    /// Takes the names off its members, makes these durable, and removes its files. With `keep` the first metadata file is
-    /// renamed instead, and its new path is returned. A step that fails keeps none of the others from being done.
+    /// Takes the names off its members, makes these durable, and removes its files. With `keep` the metadata files are renamed
+    /// instead, and their new paths are returned. A step that fails keeps none of the others from being done.
     ///
     /// # Errors
-    /// The first step that failed, with its path.
-    pub(crate) fn clear(&self, keep: bool) -> io::Result<Option<PathBuf>> {
+    /// Every step that failed.
+    pub(crate) fn clear(&self, keep: bool) -> Result<Vec<PathBuf>, Unfinished> {
         let groups = self.state.join("groups");
-        let mut first = Ok(());
-        let mut step = |path: &Path, done: io::Result<()>| {
-            let named =
-                |why: io::Error| io::Error::new(why.kind(), format!("{}: {why}", path.display()));
-            let done = done.map_err(named);
-            let failed = done.is_err();
-            if first.is_ok() {
-                first = done;
-            }
-            !failed
-        };
+        let (mut kept, mut unfinished) = (Vec::new(), Unfinished::default());
         for member in &self.members {
             forget_name(member);
-            step(member, File::open(member).and_then(|file| file.sync_all()));
+            if let Err(error) = File::open(member).and_then(|file| file.sync_all()) {
+                unfinished.add(member, &error);
+            }
         }
         let metadata = groups.join(format!("{}.meta", self.group));
-        let to = free_name(&groups, &self.group);
-        let cleared = if keep { fs::rename(&metadata, &to) } else { fs::remove_file(&metadata) };
-        let is_kept = step(&metadata, ended(cleared)) && keep;
         let before = self.safe_copy.join(format!("{}.before", self.group));
         let verify = groups.join(format!("{}.verify", self.group));
-        for file in [Some(&before), Some(&verify), self.second.as_ref()].into_iter().flatten() {
-            step(file, ended(fs::remove_file(file)));
+        let metadata = [Some(&metadata), self.second.as_ref()].into_iter().flatten();
+        for (file, keep) in
+            metadata.map(|file| (file, keep)).chain([(&before, false), (&verify, false)])
+        {
+            let folder = folder_of(file);
+            let to = keep.then(|| free_name(folder, &self.group));
+            let cleared = match &to {
+                Some(to) => fs::rename(file, to),
+                None => fs::remove_file(file),
+            };
+            kept.extend(to.filter(|_| cleared.is_ok()));
+            let synced = || File::open(folder).and_then(|folder| folder.sync_all());
+            if let Err(error) = ended(cleared).and_then(|()| synced()) {
+                unfinished.add(file, &error);
+                unfinished.files.push(file.clone());
+            }
         }
-        let second = self.second.as_deref().map(folder_of);
-        for folder in [Some(&*groups), second].into_iter().flatten() {
-            step(folder, File::open(folder).and_then(|folder| folder.sync_all()));
-        }
-        first.map(|()| is_kept.then_some(to))
+        if unfinished.why.is_empty() { Ok(kept) } else { Err(unfinished) }
     }
 }
 
@@ -186,6 +200,16 @@ address = "127.0.0.1:7122"
             }
             note(&state, "db", Some(&files[1])).expect("there is room");
             Self { _scratch: scratch, config, state, files }
+        }
+
+        fn remains(&self, members: Vec<PathBuf>) -> Remains {
+            Remains {
+                state: self.state.clone(),
+                group: "db".to_owned(),
+                safe_copy: self.state.join("groups"),
+                second: Some(self.files[1].clone()),
+                members,
+            }
         }
 
         /// The daemon reads its configuration. Returns the groups that are released since.
@@ -238,21 +262,43 @@ address = "127.0.0.1:7122"
         let [first, second] = &node.files;
         fs::remove_file(second).expect("it is there");
         fs::create_dir(second).expect("there is room");
-        let remains = Remains {
-            state: node.state.clone(),
-            group: "db".to_owned(),
-            safe_copy: node.state.join("groups"),
-            second: Some(second.clone()),
-            members: vec![member.clone()],
-        };
-        let why = remains.clear(false).expect_err("one step fails").to_string();
-        assert!(why.starts_with(&second.display().to_string()), "{why}");
+        let remains = node.remains(vec![member.clone()]);
+        let Unfinished { why, files } = remains.clear(false).expect_err("one step fails");
+        assert!(why.len() == 1 && why[0].starts_with(&second.display().to_string()), "{why:?}");
+        assert_eq!(files, std::slice::from_ref(second));
         assert!(!first.exists() && !helio_disk::is_named(&member));
+    }
 
-        fs::remove_dir(second).expect("it is there");
-        fs::write(first, "metadata").expect("there is room");
-        let to = first.with_file_name("db.meta.released-1");
-        assert_eq!(remains.clear(true).expect("nothing fails"), Some(to.clone()));
-        assert!(to.exists());
+    #[test]
+    fn a_release_keeps_each_metadata_file_that_there_is_and_names_no_other() {
+        for left in [[true, true], [false, true], [true, false], [false, false]] {
+            let node = CutOff::new();
+            for (file, _) in node.files.iter().zip(left).filter(|(_, left)| !left) {
+                fs::remove_file(file).expect("it is there");
+            }
+            let kept = node.remains(Vec::new()).clear(true).expect("nothing fails");
+            let there = node.files.iter().zip(left).filter(|(_, left)| *left);
+            let named = there.map(|(file, _)| file.with_file_name("db.meta.released-1"));
+            assert_eq!(kept, named.collect::<Vec<_>>());
+            assert!(kept.iter().all(|file| file.exists()));
+            assert!(!node.files.iter().any(|file| file.exists()));
+        }
+    }
+
+    #[test]
+    fn every_file_that_a_release_could_not_remove_is_named_and_no_member() {
+        let node = CutOff::new();
+        let [first, second] = &node.files;
+        let folder = second.parent().expect("it has one");
+        fs::remove_dir_all(folder).expect("its disk is removed");
+        let verify = first.with_file_name("db.verify");
+        fs::create_dir(&verify).expect("there is room");
+        let lost = node.config.with_file_name("lost.img");
+        let Unfinished { why, files } =
+            node.remains(vec![lost.clone()]).clear(false).expect_err("three steps fail");
+        let named = [&lost, second, &verify].map(|path| path.display().to_string());
+        assert_eq!(why.len(), 3, "{why:?}");
+        assert!(why.iter().zip(&named).all(|(why, path)| why.starts_with(path)), "{why:?}");
+        assert_eq!(files, [second.clone(), verify.clone()]);
     }
 }

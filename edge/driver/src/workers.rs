@@ -2,7 +2,7 @@
 //! The threads on which operations on files block.
 //!
 //! A file whose device ends nothing must not keep the others waiting:
-//! * A quarter of the threads, at least one, is left to other files. Further jobs of the file wait.
+//! * A quarter of the threads, at least one, is left to other files, if there is more than one. Further jobs of the file wait.
 //! * A file for which no thread works gets one at once: if none is free, one is started. A thread beyond the fixed number takes
 //!   only jobs of such files, and ends after a second without one. So there is at most one of them for each file.
 
@@ -159,7 +159,7 @@ impl<J: Task> Workers<J> {
 }
 
 impl<J: Task> Todo<J> {
-    /// Threads that may work for one file: a quarter, or one, is left to the others.
+    /// Threads that may work for one file: a quarter, or one, is left to the others, if there is more than one.
     fn share(&self) -> usize {
         (self.count - (self.count / 4).max(1)).max(1)
     }
@@ -363,7 +363,29 @@ mod tests {
         assert_eq!(stand.begins(), 1);
         let began = Instant::now();
         drop(stand);
-        assert!(began.elapsed() >= LAST_OPERATIONS_WITHIN);
+        let limits = LAST_OPERATIONS_WITHIN..2 * LAST_OPERATIONS_WITHIN;
+        assert!(limits.contains(&began.elapsed()), "{:?}", began.elapsed());
+        drop(gate);
+    }
+
+    #[test]
+    fn a_thread_beyond_the_fixed_number_ends_once_it_has_no_job() {
+        let mut stand = Stand::new(1);
+        let gate = stand.hang(1);
+        assert_eq!(stand.begins(), 1);
+        stand.ask(2, None);
+        assert_eq!(stand.begins(), 2);
+        let extra = stand.workers.threads.pop().expect("one was started");
+        let (end, ended) = sync_channel(1);
+        thread::spawn(move || end.send(extra.join().is_ok()));
+        assert_eq!(
+            ended.recv_timeout(Duration::from_secs(20)),
+            Ok(true),
+            "it ends without a panic"
+        );
+        assert_eq!((stand.workers.threads.len(), lock(&stand.workers.desk.todo).threads), (1, 1));
+        stand.ask(2, None);
+        assert_eq!(stand.begins(), 2, "another one is started");
         drop(gate);
     }
 

@@ -5,7 +5,7 @@ use super::{Daemon, accepted};
 use crate::attach::Devices;
 use crate::control::Reply;
 use crate::open::Places;
-use crate::released::{self, Remains};
+use crate::released::{self, Remains, Unfinished};
 use crate::shard::{Ask, Released, ServiceAsk};
 use helio_api::{ApiError, ReleaseRequest, code};
 use helio_units::Role;
@@ -50,8 +50,8 @@ impl Daemon {
         let left = self.unless_used(&group, self.shard.answer(ask).await?).await?;
         let mut message = told(&group, &left);
         let kept = self.clear(&group, left, wish.keep_metadata).await?;
-        if let Some(kept) = kept {
-            message += &format!("; its metadata is kept as {}", kept.display());
+        if !kept.is_empty() {
+            message += &format!("; its metadata is kept as {}", listed(&kept));
         }
         let mut reply = accepted(message);
         if let Reply::Accepted(accepted) = &mut reply {
@@ -68,7 +68,7 @@ impl Daemon {
         group: &str,
         left: Released,
         keep: bool,
-    ) -> Result<Option<PathBuf>, ApiError> {
+    ) -> Result<Vec<PathBuf>, ApiError> {
         let folder = self.config().groups.get(group).and_then(|group| group.safe_copy_dir.clone());
         let second =
             self.config().nodes.get(&self.node).and_then(|node| node.second_metadata.clone());
@@ -83,22 +83,41 @@ impl Daemon {
         let clearing = move || {
             // Metadata that outlived the mark would be believed again one day, beside a disk that was written since.
             released::note(&remains.state, &remains.group, remains.second.as_deref())?;
-            remains.clear(keep)
+            Ok::<_, std::io::Error>(remains.clear(keep))
         };
         let done = tokio::task::spawn_blocking(clearing).await;
         let done = done.unwrap_or_else(|error| Err(std::io::Error::other(error)));
         self.config_mut().groups.remove(group);
-        done.map_err(|error| {
+        let done = done.map_err(|error| {
+            let folder = self.state.join("groups");
+            let folder = folder.display();
             let text =
-                format!("{group} is released, but what is left of it cannot be removed: {error}");
-            let files: Vec<String> = places.all().map(|path| path.display().to_string()).collect();
-            let hint = format!(
-                "fix the cause, then remove its metadata by hand if it is still there: {}",
-                files.join(" and ")
-            );
+                format!("{group} is stopped, but {folder} cannot record its release: {error}");
+            let hint =
+                format!("fix the cause, restart the daemon, and repeat `helio release {group}`");
             ApiError::new(code::INTERNAL, text, hint)
-        })
+        })?;
+        done.map_err(|unfinished| unfinished_error(group, &unfinished))
     }
+}
+
+fn listed(files: &[PathBuf]) -> String {
+    let files: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+    files.join(" and ")
+}
+
+fn unfinished_error(group: &str, Unfinished { why, files }: &Unfinished) -> ApiError {
+    let text = format!("{group} is released, but not every step succeeded: {}", why.join("; "));
+    let hint = match files.as_slice() {
+        [] => "check the disk".to_owned(),
+        files => {
+            let files = listed(files);
+            format!(
+                "fix the cause, then remove or rename these files by hand if they are still there: {files}"
+            )
+        }
+    };
+    ApiError::new(code::INTERNAL, text, hint)
 }
 
 /// What the stores hold now.

@@ -98,7 +98,7 @@ pub(super) fn open(
         tracing::warn!(file = %shown, "the preserved copy is damaged and cannot be restored");
     }
     let kept_at = kept.as_ref().map(|kept| kept.image.at);
-    Ok((Before::new(File::new(io)?, file, store, kept_at, engine.member_timeout), kept))
+    Ok((Before::new((File::new(io)?, shown), file, store, kept_at, engine.member_timeout), kept))
 }
 
 /// The file past the page cache, where its file system reads it so: what is kept is written once, and seldom read.

@@ -19,10 +19,10 @@ pub(crate) fn open(path: &Path, make: bool) -> Result<File> {
     let file = opened.map_err(|error| {
         let folder = path.parent().unwrap_or(path).display();
         let hint = match error.kind() {
-            ErrorKind::NotFound => format!(
-                "check that the disk of {folder} is mounted, and that --state and `metadata` name the right directories; if \
-                 {folder} is the directory of new files, create it"
-            ),
+            ErrorKind::NotFound if make => {
+                format!("mount the disk of {folder}. If the group is new, create {folder}")
+            }
+            ErrorKind::NotFound => format!("check the path, and mount the disk of {folder}"),
             _ => format!("let the daemon's user read and write this file and {folder}"),
         };
         anyhow!("the metadata file {} cannot be opened: {error}\n  hint: {hint}", path.display())
@@ -164,7 +164,7 @@ members.lyon = ["/nowhere/lyon"]
         let scratch = tempfile::tempdir().expect("there is room");
         let folder = scratch.path().join("not-mounted");
         let refused = open(&folder.join("db.meta"), true).expect_err("it is missing").to_string();
-        let hint = format!("check that the disk of {} is mounted", folder.display());
+        let hint = format!("mount the disk of {}. If the group is new, create", folder.display());
         assert!(refused.contains(&hint), "{refused}");
     }
 }

@@ -208,9 +208,12 @@ fn distrusted(
             of(which)
         ),
         Distrust::MayExist(which) => format!(
-            "make {} readable: check its disk and its directory. If the group is new, create the directory, or remove it from \
-             `metadata`",
-            of(which)
+            "make {} readable: mount its disk. If the group is new, create its directory{}",
+            of(which),
+            match which {
+                0 => "",
+                _ => ". If the second directory is lost, remove it from `metadata`",
+            }
         ),
         Distrust::BothAlone => format!(
             "`helio inspect {}` and `helio inspect {}` show what each file records. Move the file with the older data away, then start the \
@@ -241,7 +244,7 @@ pub(super) fn keep(
     counts: Side,
     other: Option<Result<Side>>,
     ledger: Ledger,
-    engine: &helio_engine::Config,
+    (engine, places): (&helio_engine::Config, &Places),
 ) -> Result<Kept> {
     let (owner, checksum) = ((engine.group.as_str(), engine.node.as_str()), helio_link::checksum);
     let why = match other {
@@ -257,8 +260,10 @@ pub(super) fn keep(
         },
     };
     let fault = why.map(|why| {
-        let (reason, hint) = failed::in_parts(&why);
-        let fault = unused(reason, hint, (&counts.shown, &engine.node));
+        let mut shown = places.all().map(|path| path.display().to_string());
+        let other = shown.find(|path| *path != counts.shown).expect("there is another file");
+        let (reason, _) = failed::in_parts(&why);
+        let fault = unused(reason, &other, (&counts.shown, &engine.node));
         tracing::error!(group = %engine.group, hint = fault.hint, "{}", fault.what);
         fault
     });
@@ -266,11 +271,14 @@ pub(super) fn keep(
     Ok(Kept { files: vec![(counts.file, counts.shown)], mirror, fault })
 }
 
-/// One of two files is not used since the start, for that reason.
-fn unused(reason: &str, hint: &str, (used, node): (&str, &str)) -> Fault {
+/// One of two files, `other`, is not used since the start, for that reason.
+fn unused(reason: &str, other: &str, (used, node): (&str, &str)) -> Fault {
     Fault {
         what: format!("one of two metadata files failed: {reason}; only {used} is used"),
-        hint: format!("{hint}, then restart the daemon of {node}, which copies the file again"),
+        hint: format!(
+            "make {other} readable and writable, or move it away if it is damaged. Then restart the daemon of {node}: it creates \
+             the file again"
+        ),
     }
 }
 
@@ -339,7 +347,44 @@ mod tests {
     fn a_new_group_whose_second_directory_is_missing_is_told_to_create_it() {
         let scratch = tempfile::tempdir().expect("there is room");
         let text = refused(&places(scratch.path()));
-        assert!(text.contains("If the group is new, create the directory"), "{text}");
+        assert!(text.contains("If the group is new, create its directory"), "{text}");
+        assert!(text.contains("remove it from `metadata`"), "{text}");
         assert!(!text.contains("metadata create"), "{text}");
+    }
+
+    #[test]
+    fn a_missing_state_directory_is_not_to_be_removed_from_the_configuration() {
+        let scratch = tempfile::tempdir().expect("there is room");
+        let second = scratch.path().join("second");
+        fs::create_dir(&second).expect("there is room");
+        let text = refused(&Places::of("db", &scratch.path().join("state"), Some(&second)));
+        assert!(text.contains("If the group is new, create its directory"), "{text}");
+        assert!(!text.contains("remove it"), "{text}");
+    }
+
+    #[test]
+    fn a_damaged_second_file_beside_one_that_counts_alone_is_to_be_moved_away() {
+        let scratch = tempfile::tempdir().expect("there is room");
+        let (places, engine) = (places(scratch.path()), engine());
+        let second = places.second.clone().expect("it is configured");
+        fs::create_dir(scratch.path().join("second")).expect("there is room");
+        let file = metadata::open(&places.first, true).expect("it is new");
+        begin::first(&file, &places.first, &engine, &[]).expect("there is room");
+        drop(file);
+        fs::write(&second, [0xA5; 65536]).expect("there is room");
+        let fault = || {
+            let Sides { mut counts, other } =
+                open(&places, &engine, &[]).expect("the first counts");
+            let opened = std::mem::replace(&mut counts.opened, Opened::Fresh);
+            let Opened::Found(found) = opened else { panic!("it was written") };
+            keep(counts, other, found.0, (&engine, &places)).expect("it can be written").fault
+        };
+        let Fault { what, hint } = fault().expect("the second file is damaged");
+        let [used, other] = [&places.first, &second].map(|path| path.display().to_string());
+        assert!(what.contains(&other) && what.contains(&format!("only {used} is used")), "{what}");
+        assert!(hint.contains(&format!("make {other} readable")), "{hint}");
+        assert!(!hint.contains("metadata create"), "{hint}");
+        fs::remove_file(&second).expect("it is there");
+        assert_eq!(fault(), None, "it is created again");
     }
 }

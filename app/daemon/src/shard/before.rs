@@ -34,6 +34,8 @@ const CHUNK: usize = CHUNK_BYTES as usize;
 #[derive(Debug)]
 pub(crate) struct Before {
     file: File,
+    /// Where it lies, for people.
+    shown: String,
     /// The same file, for its size.
     sizes: std::fs::File,
     store: BeforeStore,
@@ -111,7 +113,7 @@ struct Reading {
 impl Before {
     /// The file may complete nothing for the timeout.
     pub(crate) fn new(
-        file: File,
+        (file, shown): (File, String),
         sizes: std::fs::File,
         store: BeforeStore,
         kept_at: Option<WallTime>,
@@ -119,7 +121,7 @@ impl Before {
     ) -> Self {
         let (watched, timetable) = (Watched::default(), Timetable::new(timeout));
         let watch = Watch { watched, timetable, late: false };
-        Self { file, sizes, store, kept_at, work: None, failed: false, watch }
+        Self { file, shown, sizes, store, kept_at, work: None, failed: false, watch }
     }
 
     /// When the keeping began, if something is kept.
@@ -181,7 +183,8 @@ impl Before {
         if *late || !watched.is_silent() {
             return None;
         }
-        tracing::error!(timeout = ?timetable.timeout(), "the before-image file completes no operation");
+        let (file, timeout) = (&self.shown, timetable.timeout());
+        tracing::error!(file, ?timeout, "the before-image file completes no operation");
         (*late, self.failed, self.work) = (true, true, None);
         Some(PoolOutcome::Failed(StoreFault::Silent))
     }
@@ -189,7 +192,7 @@ impl Before {
     /// Makes sure that the file can hold so many chunks.
     fn reserve(&self, chunks: u64) -> Result<(), PoolOutcome> {
         let failed = |error: std::io::Error| {
-            tracing::error!(%error, "space for before-images cannot be reserved");
+            tracing::error!(file = self.shown, %error, "space for before-images cannot be reserved");
             PoolOutcome::Failed(StoreFault::Other(error.raw_os_error().unwrap_or(0)))
         };
         let had = self.sizes.metadata().map_err(failed)?.len();
@@ -271,7 +274,7 @@ impl Before {
             panic!("a before-image operation that was not started")
         };
         if let Some(error) = outcome.error() {
-            tracing::error!(%error, "the before-image file failed");
+            tracing::error!(file = self.shown, %error, "the before-image file failed");
             self.failed |= !matches!(work, Work::Read(_));
         }
         match work {
@@ -313,7 +316,7 @@ impl Before {
         if ends {
             self.kept_at = None;
             if let Err(error) = self.sizes.set_len(BEFORE_HEADER_BYTES) {
-                tracing::warn!(%error, "the space of ended before-images is not freed");
+                tracing::warn!(file = self.shown, %error, "the space of ended before-images is not freed");
             }
         }
     }
@@ -420,7 +423,13 @@ mod tests {
             let (store, _) = opened.expect("a new store");
             let sizes = file.try_clone().expect("the file");
             let io = File::new(io.expect("the file")).expect("a file");
-            let before = Before::new(io, sizes, store, None, Duration::from_secs(8));
+            let before = Before::new(
+                (io, "db.before".to_owned()),
+                sizes,
+                store,
+                None,
+                Duration::from_secs(8),
+            );
             let driver = PollDriver::new(DriverOptions::default()).expect("a driver");
             Self { before, named, file, payloads: Payloads::default(), driver }
         }

@@ -53,6 +53,8 @@ pub(crate) struct Watched {
     operations: u32,
     /// How many looks found operations under way since the last one ended.
     looks: u32,
+    /// The last so many of them found nothing under way on the other file.
+    alone: u32,
 }
 
 impl Watched {
@@ -65,17 +67,23 @@ impl Watched {
     }
 
     pub(crate) const fn ended(&mut self) {
-        (self.operations, self.looks) = (self.operations - 1, 0);
+        *self = Self { operations: self.operations - 1, looks: 0, alone: 0 };
     }
 
-    /// `counts`: whether the time until the next look counts.
-    pub(crate) const fn look(&mut self, counts: bool) {
-        self.looks = if self.works() && counts { self.looks + 1 } else { 0 };
+    /// `alone`: nothing is under way on the other file, if there is one.
+    pub(crate) const fn look(&mut self, alone: bool) {
+        self.looks = if self.works() { self.looks + 1 } else { 0 };
+        self.alone = if self.works() && alone { self.alone + 1 } else { 0 };
     }
 
     /// It has completed nothing for the whole timeout.
     pub(crate) const fn is_silent(&self) -> bool {
         self.looks > LOOKS
+    }
+
+    /// It has completed nothing for the whole timeout, in which nothing was under way on the other file.
+    pub(crate) const fn is_silent_alone(&self) -> bool {
+        self.alone > LOOKS
     }
 }
 

@@ -2,7 +2,7 @@
 //! Performs the ledger's effects on the metadata files of a group.
 //!
 //! If one of two files completes no operation for the member timeout while nothing is under way on the other one, it is given
-//! up as if it had failed.
+//! up as if it had failed. The last file that counts is not given up: it is silent, and may respond again.
 
 use crate::shard::looks::{Timetable, Watched};
 use crate::shard::token::{Kind, token};
@@ -34,12 +34,12 @@ impl UnderWay {
         if !self.timetable.is_due(now, self.files.iter().any(Watched::works)) {
             return None;
         }
-        // Time in which the other one works does not count: both may wait for one controller.
+        // Time in which the other one works does not count to give a file up: both may wait for one controller.
         let works = [self.files[1].works(), self.files[0].works()];
         for (file, other_works) in self.files.iter_mut().zip(works) {
             file.look(!other_works);
         }
-        (0..2).find(|file| self.files[*file].is_silent() && !self.files[1 - file].works())
+        (0..2).find(|file| self.files[*file].is_silent_alone() && !self.files[1 - file].works())
     }
 }
 
@@ -144,15 +144,20 @@ impl Metadata {
 
     /// When to look at the files although nothing ended.
     pub(crate) fn deadline(&self) -> Moment {
-        if self.mirror.counts_both() { self.under_way.timetable.next() } else { Moment::NEVER }
+        self.under_way.timetable.next()
+    }
+
+    /// The files that count and have completed nothing for the timeout.
+    pub(crate) fn silent(&self) -> impl Iterator<Item = &str> {
+        let files = self.files.iter().zip(&self.under_way.files).zip(&self.errors);
+        let silent = files.filter(|((_, watched), error)| watched.is_silent() && error.is_none());
+        silent.map(|(((_, shown), _), _)| shown.as_str())
     }
 
     /// Gives up a file that completes nothing. Returns what is kept now.
     pub(crate) fn look(&mut self, at: (usize, Moment), driver: &mut dyn Driver) -> Vec<Kept> {
-        if !self.mirror.counts_both() {
-            return Vec::new();
-        }
-        let Some(file) = self.under_way.look(at.1) else { return Vec::new() };
+        let silent = self.under_way.look(at.1).filter(|_| self.mirror.counts_both());
+        let Some(file) = silent else { return Vec::new() };
         let error =
             format!("no operation has completed within {:?}", self.under_way.timetable.timeout());
         self.ended(at, (Task::Batch(file), Some(error)), driver)
@@ -243,6 +248,7 @@ fn task(detail: u32) -> Task {
 mod tests {
     use super::*;
     use crate::shard::looks::Held;
+    use helio_driver::{Cause, Errno, OpError, Operation};
     use helio_format::superblock::Superblock;
     use helio_ledger::Layout;
 
@@ -304,6 +310,7 @@ mod tests {
         assert_eq!(kept, [Kept::Superblock { ok: true }]);
         // What the file completes later changes nothing.
         assert_eq!(end_all_but(0, &mut metadata, (at(20), &mut driver)), []);
+        assert_eq!(metadata.look((0, at(20)), &mut driver), []);
         assert_eq!((metadata.news(OWNER), metadata.deadline()), (None, Moment::NEVER));
     }
 
@@ -315,6 +322,7 @@ mod tests {
             assert_eq!(metadata.look((0, at(second)), &mut driver), []);
         }
         assert_eq!(metadata.news(OWNER), None, "both complete nothing");
+        assert!(metadata.silent().eq(["/a/db.meta", "/b/db.meta"]));
         let mut driver = Held::default();
         let mut metadata = begun(&mut driver);
         assert_eq!(end_all_but(1, &mut metadata, (at(0), &mut driver)), []);
@@ -322,5 +330,27 @@ mod tests {
             assert_eq!(metadata.look((0, at(second)), &mut driver), []);
         }
         assert_eq!(metadata.news(OWNER), None, "this process stood still");
+    }
+
+    #[test]
+    fn the_last_file_that_counts_is_silent_until_it_completes_something() {
+        let mut driver = Held::default();
+        let mut metadata = begun(&mut driver);
+        let cause = Cause::Errno(Errno::IO);
+        let error = OpError { operation: Operation::SyncData, extent: None, cause };
+        let failed = Outcome::SyncData(Err(error));
+        let detail =
+            driver.0.remove(driver.0.iter().position(|d| task(*d).file() == 1).expect("is there"));
+        assert_eq!(metadata.done((0, at(0)), detail, &failed, &mut driver), []);
+        for second in 1..=8 {
+            assert_eq!(metadata.deadline(), at(second));
+            assert_eq!(metadata.look((0, at(second)), &mut driver), []);
+            assert_eq!(metadata.silent().count(), 0, "after {second} s");
+        }
+        assert_eq!(metadata.look((0, at(9)), &mut driver), []);
+        assert!(metadata.silent().eq(["/a/db.meta"]), "only that one counts");
+        let kept = end_all_but(1, &mut metadata, (at(9), &mut driver));
+        assert_eq!(kept, [Kept::Superblock { ok: true }]);
+        assert_eq!(metadata.silent().count(), 0);
     }
 }

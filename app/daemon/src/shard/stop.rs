@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How a shard stops: its groups stop cleanly, but for those whose disk is silent. Such a disk may never complete what is under
-//! way on it. Once nothing else is waited for, the shard ends without it, as if this node had crashed.
+//! How a shard stops: its groups stop cleanly, but for those whose disk is silent. Such a disk, of a member or of metadata, may
+//! never complete what is under way on it. Once no group waits for anything else, and the engines have had their time to send
+//! what is queued, the shard ends without that disk, as if this node had crashed.
 
 use super::Shard;
 use crate::shard::group::Group;
 use crate::shard::isolate::Health;
 use anyhow::{Result, bail};
 use helio_driver::Driver;
-use helio_engine::Command;
+use helio_engine::{Command, STOP_PATIENCE};
 use helio_units::{MemberState, Moment};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// A silent disk that alone keeps the shard from its end gets this much more time.
-const SILENT_PATIENCE: Duration = Duration::from_secs(5);
+/// A silent disk that alone keeps the shard from its end gets this much more time: longer than a stop sends what is queued.
+const SILENT_PATIENCE: Duration = STOP_PATIENCE.saturating_add(Duration::from_secs(5));
 
 /// How far a shard's stop is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +43,17 @@ impl Group {
         let status = self.engine.view().status(now);
         let all = self.volumes.iter().zip(status.members);
         all.filter(|(_, state)| *state == wanted).map(|(volume, _)| volume.name.as_str()).collect()
+    }
+
+    /// The silent disks without which it cannot stop. None if it waits for the peer.
+    fn held_up_by(&self, now: Moment) -> Vec<String> {
+        if self.engine.view().stop_wants_peer() {
+            return Vec::new();
+        }
+        let members = self.with_disks(MemberState::Silent, now).into_iter();
+        let members = members.map(|volume| format!("the disk of {}/{volume} is silent", self.name));
+        let silent = |file| format!("the disk of the metadata file {file} is silent");
+        members.chain(self.metadata.silent().map(silent)).collect()
     }
 }
 
@@ -73,7 +85,7 @@ impl<D: Driver> Shard<D> {
         if waiting.peek().is_none() {
             return true;
         }
-        let held_up = waiting.all(|group| !group.with_disks(MemberState::Silent, now).is_empty());
+        let held_up = waiting.all(|group| !group.held_up_by(now).is_empty());
         self.stop = match self.stop {
             _ if !held_up => Stop::Begun,
             Stop::HeldUp(since) => Stop::HeldUp(since),
@@ -101,16 +113,17 @@ impl<D: Driver> Shard<D> {
                     );
                 }
             } else {
-                held_up.extend(group.with_disks(MemberState::Silent, now).iter().map(name));
+                let disks = group.held_up_by(now).join(", ");
+                held_up.push(format!("group {} did not stop cleanly: {disks}", group.name));
             }
         }
         if held_up.is_empty() {
             return Ok(());
         }
         bail!(
-            "not stopped cleanly: silent disk of {}; the next start counts as a start after a crash\n  hint: check the disk; \
-             what it has acknowledged is recovered at the next start",
-            held_up.join(", ")
+            "{}. The next start recovers as after a crash; acknowledged writes on the disk are kept\n  hint: check the disk, then \
+             start the daemon",
+            held_up.join("; ")
         )
     }
 }

@@ -23,7 +23,7 @@ impl View<'_> {
     /// A stop waits for the peer, which is to be sought meanwhile.
     #[must_use]
     pub fn stop_wants_peer(&self) -> bool {
-        self.asked.stops() && self.asked.stop_until().is_some() && self.standing.leads()
+        self.stop_deadline() != Moment::NEVER && self.standing.leads()
     }
 
     /// When a stop that waits for the peer goes on. A stop that waits for the end of another change of role has no deadline.

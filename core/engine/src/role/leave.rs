@@ -27,8 +27,9 @@ use core::time::Duration;
 use helio_stack::StoreOp;
 use helio_units::{Bytes, Moment, VolumeIndex};
 
-/// A clean stop of a primary waits this long for its queue to drain; what is left then is marks at the next start.
-pub(crate) const STOP_PATIENCE: Duration = Duration::from_secs(10);
+/// A clean stop of a primary waits this long for its queue to drain; what is left then is marks at the next start. Before that it
+/// waits as long for a peer that is away, if only the queue holds acknowledged writes.
+pub const STOP_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Why this primary does not leave.
 pub(crate) fn last_copy_refusal(bytes: Bytes, config: &Config) -> Refusal {

@@ -110,7 +110,10 @@ fn a_silent_disk_that_is_in_use_keeps_no_daemon_from_its_end() {
         assert!(fault.contains("the disk of volume data is silent"), "{shown:#}");
         assert!(!stage.pair.daemon(node).terminate().success(), "it did not stop cleanly");
         let log = stage.pair.daemon(node).log();
-        assert!(log.contains("not stopped cleanly: silent disk of db/data"), "{log}");
+        assert!(
+            log.contains("group db did not stop cleanly: the disk of db/data is silent"),
+            "{log}"
+        );
         if node == "paris" {
             writers.broken();
         } else {

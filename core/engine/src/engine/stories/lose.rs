@@ -147,6 +147,7 @@ fn a_stop_waits_for_the_peer_that_is_to_flush_the_last_copy_and_not_for_ever() {
         desk.engine.view().stop_deadline() > desk.now,
         "the second stop waits for the end of the first"
     );
+    assert!(!desk.engine.view().stop_wants_peer(), "and no longer for the peer");
 }
 
 /// The peer has item 4 and did not flush it; the answer to it was given before, in a generation that the peer has not
