@@ -15,7 +15,7 @@ pub(crate) const ONE: VolumeIndex = VolumeIndex(0);
 pub(crate) enum Stage {
     /// This flush of what the target holds is under way: what is compared then is durable.
     Settling(u64),
-    /// Regions are copied. Until the bitmap of this tick is durable, the ledger says that everything lacks.
+    /// Regions are copied. Until the bitmap of this tick is durable, the ledger records that the member lacks everything.
     Marking(u64),
     /// Regions are copied, and the ledger says so.
     Copies,
@@ -37,7 +37,7 @@ pub(crate) struct Copying {
     stage: Stage,
 }
 
-/// What a member that is not used lacks.
+/// What a member that is not in use is missing.
 #[derive(Clone, Debug)]
 pub(crate) enum Lacks {
     Known(Bitmap),
@@ -154,7 +154,7 @@ pub(crate) enum State {
     Full,
     /// It is written, and gets what it lacks.
     Copying(Copying),
-    /// It is not used, and lacks that, or everything.
+    /// It is not in use, and is missing that.
     Removed(Lacks),
 }
 

@@ -319,7 +319,7 @@ impl Set {
         let (mut lacks, unmerged) =
             match mem::replace(it.state_mut(), State::Removed(Lacks::Failed)) {
                 State::Full => (Bitmap::new(&[size], region), unmerged),
-                // Its bitmap is not durable: everything lacks.
+                // Its bitmap is not durable, so the member lacks everything.
                 State::Copying(copying) if copying.is_marking() => return,
                 State::Copying(copying) => (copying.stop(), Vec::new()),
                 State::Removed(lacks) => {

@@ -217,7 +217,7 @@ impl Local {
         self.layered.stack.preserves().unwrap_or_default().preserved
     }
 
-    /// What a layer recorded of members is durable, or cannot be made so.
+    /// A layer's record is durable, or cannot be written.
     pub(crate) fn layer_recorded(&mut self, ok: bool, turn: &mut Turn) {
         self.layered.stack.recorded(ok, turn.now());
         self.run_layers(turn);
@@ -229,7 +229,7 @@ impl Local {
         self.run_layers(turn);
     }
 
-    /// A member does not respond, or has ended all that was late.
+    /// The host reports something of a member's disk.
     pub(super) fn member_event(&mut self, leg: Leg, event: MemberEvent, turn: &mut Turn) {
         self.layered.stack.member_event(leg, event, turn.now());
         self.run_layers(turn);

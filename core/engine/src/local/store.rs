@@ -45,7 +45,7 @@ pub(super) enum Stage {
     Issued(Moment),
     /// The disk ended it, and others hold it (`flushes.rs`).
     Ended,
-    /// The disk has it and was given up: it fails for who asked for it.
+    /// The disk has it and was given up: it fails for its caller.
     GivenUp,
     /// The same, and that is done: only its end on the disk is still to come (`silence.rs`).
     Late,
@@ -94,7 +94,7 @@ impl UnderWay {
         self.payload
     }
 
-    /// It failed for who asked for it, and is late from now on. What it changes stays hot.
+    /// It failed for its caller, and is late from now on. What it changes stays hot.
     fn late(self) -> Self {
         let what = match self.what {
             What::Changes(extent) => What::Changes(extent),

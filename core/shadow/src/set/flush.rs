@@ -69,7 +69,7 @@ impl Set {
             let done = if overlapped.is_none() { legs.done() } else { 0 };
             return self.copies_flushed(id, done, port);
         };
-        // An error that the disks told to a flush of the set itself is told to the client's.
+        // If the set's own flush failed, the next client flush reports that error.
         let unrecordable = self.unrecordable.filter(|_| !ends_well);
         let doubt = self.recent.take_doubt().or(unrecordable).or(overlapped);
         port.end(io, doubt.map_or(Outcome::Done, Outcome::Unsure));
