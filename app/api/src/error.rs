@@ -35,7 +35,7 @@ pub mod code {
 
     /// Every code a daemon may send, with the HTTP status it travels with and what it means. A client that meets
     /// another one treats it as "refused".
-    pub const ALL: [(&str, &str); 84] = [
+    pub const ALL: [(&str, &str); 98] = [
         (BAD_REQUEST, "the request cannot be read"),
         (UNKNOWN_GROUP, "no group of that name is configured on this node"),
         ("unknown-volume", "the group has no volume of that name"),
@@ -109,6 +109,20 @@ pub mod code {
         ),
         ("volume-failed", "a local disk failed"),
         ("another-disk", "a volume is on another disk than before"),
+        ("one-member", "the volume has only one member on this node"),
+        ("several-members", "the volume has several members on this node"),
+        ("unknown-member", "the volume has no member at that path"),
+        ("no-member", "the volume has no member of that number"),
+        ("too-many-members", "the volume has as many members as a volume can have"),
+        ("member-used", "the member is full, or its copy is running"),
+        ("member-unused", "the member was removed before"),
+        ("member-late", "operations on the member that began before its removal have not ended"),
+        ("last-member", "no other member holds all of the volume"),
+        ("not-full", "the member does not hold all of the volume"),
+        ("no-bitmap", "no bitmap says what the member lacks"),
+        ("untold-disk", "nothing distinguishes the disk of a member from other disks"),
+        ("unconfigured-member", "the configuration file does not name the member"),
+        ("not-durable", "the member was removed, but the flush of its disk failed"),
         ("disk-in-use", "the disk of the volume has not failed"),
         ("suspect", "a flush failed: acknowledged writes may be missing from this copy"),
         ("not-suspect", "no flush of the volume failed on this node"),
@@ -133,7 +147,9 @@ pub mod code {
     pub fn status(code: &str) -> Option<u16> {
         match code {
             BAD_REQUEST => Some(400),
-            UNKNOWN_GROUP | "unknown-volume" | "unknown-saved" | NOT_FOUND => Some(404),
+            UNKNOWN_GROUP | "unknown-volume" | "unknown-member" | "unknown-saved" | NOT_FOUND => {
+                Some(404)
+            }
             WRONG_METHOD => Some(405),
             TOO_SLOW => Some(408),
             TOO_LARGE => Some(413),

@@ -19,6 +19,7 @@ mod queue;
 mod request;
 mod roles;
 mod saved;
+mod set;
 mod status;
 mod trace;
 mod verify;
@@ -42,6 +43,9 @@ pub use roles::{
     Explanation, MemberAcceptRequest, MemberReplaceRequest, ResolveRequest, ReverseRequest, Row,
 };
 pub use saved::{SavedCopy, SavedDeleteRequest, SavedList, SavedVolume};
+pub use set::{
+    MemberAddRequest, MemberMergeRequest, MemberRemoveRequest, SetMemberState, SetMemberStatus,
+};
 pub use status::{
     FailedGroup, GroupStatus, Io, LeaseStatus, ModeStatus, SafeCopyStatus, SeedingStatus, Status,
     VerdictStatus, VolumeStatus,

@@ -8,10 +8,11 @@ use crate::event::Event;
 use crate::operation::{Method, Operation};
 use crate::{
     Accepted, ApiError, ApplyReply, ApplyRequest, AttachRequest, Attachment, Attachments,
-    DetachRequest, EventsRequest, Explanation, MemberAcceptRequest, MemberReplaceRequest,
-    ModeRequest, PromoteRequest, QueueReply, QueueRequest, RecorderDump, ReleaseRequest,
-    ResolveRequest, ResyncRequest, ReverseRequest, SavedDeleteRequest, SavedList, Status,
-    SwitchRequest, TraceRequest, VerifyRequest,
+    DetachRequest, EventsRequest, Explanation, MemberAcceptRequest, MemberAddRequest,
+    MemberMergeRequest, MemberRemoveRequest, MemberReplaceRequest, ModeRequest, PromoteRequest,
+    QueueReply, QueueRequest, RecorderDump, ReleaseRequest, ResolveRequest, ResyncRequest,
+    ReverseRequest, SavedDeleteRequest, SavedList, Status, SwitchRequest, TraceRequest,
+    VerifyRequest,
 };
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use schemars::{JsonSchema, Schema};
@@ -143,6 +144,9 @@ fn request(operation: Operation, types: &mut Types) -> Option<Schema> {
         Operation::Reverse => types.request::<ReverseRequest>(),
         Operation::MemberReplace => types.request::<MemberReplaceRequest>(),
         Operation::MemberAccept => types.request::<MemberAcceptRequest>(),
+        Operation::MemberAdd => types.request::<MemberAddRequest>(),
+        Operation::MemberRemove => types.request::<MemberRemoveRequest>(),
+        Operation::MemberMerge => types.request::<MemberMergeRequest>(),
         Operation::Resync => types.request::<ResyncRequest>(),
         Operation::Mode => types.request::<ModeRequest>(),
         Operation::QueueSet => types.request::<QueueRequest>(),
@@ -195,6 +199,9 @@ fn reply(operation: Operation, types: &mut Types) -> Value {
         | Operation::Reverse
         | Operation::MemberReplace
         | Operation::MemberAccept
+        | Operation::MemberAdd
+        | Operation::MemberRemove
+        | Operation::MemberMerge
         | Operation::Mode
         | Operation::QueueSet
         | Operation::QueueReset

@@ -46,6 +46,12 @@ pub enum Operation {
     MemberReplace,
     /// Accept a suspect copy as it is.
     MemberAccept,
+    /// Use another local member of a volume.
+    MemberAdd,
+    /// Use a member no more.
+    MemberRemove,
+    /// Compare the members.
+    MemberMerge,
     /// Change the mode.
     Mode,
     /// Show the queue.
@@ -86,7 +92,7 @@ pub enum Operation {
 
 impl Operation {
     /// All of them.
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 36] = [
         Self::Status,
         Self::Group,
         Self::DebugEvents,
@@ -102,6 +108,9 @@ impl Operation {
         Self::Reverse,
         Self::MemberReplace,
         Self::MemberAccept,
+        Self::MemberAdd,
+        Self::MemberRemove,
+        Self::MemberMerge,
         Self::Mode,
         Self::Queue,
         Self::QueueSet,
@@ -141,6 +150,9 @@ impl Operation {
             Self::Reverse => paths::REVERSE,
             Self::MemberReplace => paths::MEMBER_REPLACE,
             Self::MemberAccept => paths::MEMBER_ACCEPT,
+            Self::MemberAdd => paths::MEMBER_ADD,
+            Self::MemberRemove => paths::MEMBER_REMOVE,
+            Self::MemberMerge => paths::MEMBER_MERGE,
             Self::Mode => paths::MODE,
             Self::Queue => paths::QUEUE,
             Self::QueueSet => paths::QUEUE_SET,
@@ -185,6 +197,9 @@ impl Operation {
             | Self::Reverse
             | Self::MemberReplace
             | Self::MemberAccept
+            | Self::MemberAdd
+            | Self::MemberRemove
+            | Self::MemberMerge
             | Self::Mode
             | Self::QueueSet
             | Self::QueueReset
@@ -221,6 +236,9 @@ impl Operation {
             Self::Reverse => "resync-reverse",
             Self::MemberReplace => "member-replace",
             Self::MemberAccept => "member-accept",
+            Self::MemberAdd => "member-add",
+            Self::MemberRemove => "member-remove",
+            Self::MemberMerge => "member-merge",
             Self::Mode => "mode",
             Self::Queue => "queue",
             Self::QueueSet => "queue-set",
@@ -279,6 +297,15 @@ impl Operation {
             Self::MemberAccept => {
                 "Accept a copy that is suspect after a failed flush; acknowledged writes that are missing from it are \
                  lost."
+            }
+            Self::MemberAdd => {
+                "Add a local member to a volume, or return a removed one; responds when its copy starts."
+            }
+            Self::MemberRemove => {
+                "Remove a local member of a volume and keep a bitmap of what it lacks from then on."
+            }
+            Self::MemberMerge => {
+                "Compare the full local members of a volume and make them equal; responds when the merge starts."
             }
             Self::Mode => {
                 "Change the mode: when writes are acknowledged; the configuration file is not changed."

@@ -36,6 +36,14 @@ pub const REVERSE: &str = "/v2/groups/{group}/resync/reverse";
 pub const MEMBER_REPLACE: &str = "/v2/groups/{group}/member/replace";
 /// POST [`MemberAcceptRequest`](crate::MemberAcceptRequest): accept a suspect copy as it is; [`Accepted`](crate::Accepted).
 pub const MEMBER_ACCEPT: &str = "/v2/groups/{group}/member/accept";
+/// POST [`MemberAddRequest`](crate::MemberAddRequest): use another local member; [`Accepted`](crate::Accepted) when its copy
+/// begins.
+pub const MEMBER_ADD: &str = "/v2/groups/{group}/member/add";
+/// POST [`MemberRemoveRequest`](crate::MemberRemoveRequest): use a member no more; [`Accepted`](crate::Accepted) when it is
+/// closed.
+pub const MEMBER_REMOVE: &str = "/v2/groups/{group}/member/remove";
+/// POST [`MemberMergeRequest`](crate::MemberMergeRequest): compare the members; [`Accepted`](crate::Accepted) when that begins.
+pub const MEMBER_MERGE: &str = "/v2/groups/{group}/member/merge";
 /// POST [`ModeRequest`](crate::ModeRequest): change the mode; [`Accepted`](crate::Accepted).
 pub const MODE: &str = "/v2/groups/{group}/mode";
 /// GET: [`QueueReply`](crate::QueueReply), the group's queue.

@@ -6,6 +6,7 @@ use crate::flow::{
     ThrottleStatus,
 };
 use crate::peer::PeerStatus;
+use crate::set::SetMemberStatus;
 use crate::trace::TraceStatus;
 use crate::verify::{Verified, VerifyStatus};
 use crate::wire;
@@ -245,6 +246,13 @@ pub struct VolumeStatus {
     #[serde(default)]
     #[schemars(with = "wire::MemberWord")]
     pub member_state: MemberState,
+    /// The members on this node, if there are several.
+    #[serde(default)]
+    pub members: Vec<SetMemberStatus>,
+    /// Bytes in which full members may differ; they are compared before they are read.
+    #[serde(default, with = "wire::number")]
+    #[schemars(with = "u64")]
+    pub unmerged_bytes: Bytes,
     /// How the member is read and written.
     pub io: Io,
     /// Whether the member is a sparse file, which costs allocation on first writes.

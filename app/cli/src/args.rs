@@ -32,7 +32,9 @@ pub use global::{Asked, At, Global, Remote, STATE, read};
 pub use init::{Init, NodeWish, VolumeWish};
 pub use lab::{Answer, Common, DiskOf, Link, Meeting, Primary, Record, Search, Standby, Trial};
 pub use line::{Course, Line, Relay, Wan};
-pub use nouns::{Comparison, Debug, Key, Lab, Member, Metadata, OfMember, Queue, Seed, Verify};
+pub use nouns::{
+    Comparison, Debug, Key, Lab, Member, MemberAt, Metadata, OfMember, Queue, Seed, Verify,
+};
 pub(crate) use old::positional;
 pub use plan::{Calculator, MarksPlan, PlanVerb, QueuePlan, Window};
 pub use saved::Saved;

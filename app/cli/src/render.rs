@@ -2,10 +2,11 @@
 //! Status for people: the verdict and what to do at a glance, and with `-v` one fact a line, with units.
 
 mod glance;
+mod set;
 
 use crate::verify;
 pub(crate) use glance::{Colour, check_code};
-use helio_api::{BufferStatus, GroupStatus, Status, TimesStatus, WrongKey};
+use helio_api::{BufferStatus, GroupStatus, Status, TimesStatus, VolumeStatus, WrongKey};
 use helio_units::{Bytes, MemberState, WallTime};
 use std::fmt::Write;
 use std::time::Duration;
@@ -34,8 +35,11 @@ pub(crate) fn status(status: &Status, detail: Detail, colour: Colour) -> String 
     let failed = status.failed.iter().map(|failed| glance::failed(failed, status.at_ms, colour));
     let served = groups.into_iter().map(|group| {
         let short = glance::group(group, status.at_ms, colour);
-        let rest = if detail == Detail::All { all(group, status.at_ms) } else { String::new() };
-        short + &rest
+        let all_or_sets = match detail {
+            Detail::All => all(group, status.at_ms),
+            Detail::Group | Detail::List => glance::sets(group),
+        };
+        short + &all_or_sets
     });
     failed.chain(served).collect::<Vec<_>>().join("\n")
 }
@@ -74,22 +78,7 @@ fn all(g: &GroupStatus, now: WallTime) -> String {
     peer(&mut out, g, now);
     lease(&mut out, g);
     for v in &g.volumes {
-        let sparse = if v.sparse { ", sparse" } else { "" };
-        let state = match v.member_state {
-            MemberState::Responds => String::new(),
-            other => format!(", {other}"),
-        };
-        let text = format!(
-            "{}: {}, {} ({}{sparse}{state}), {} dirty, {} NBD connections, {}",
-            v.name,
-            v.size_bytes,
-            v.member,
-            v.io,
-            v.dirty_bytes,
-            v.clients,
-            verify::last(v, now)
-        );
-        line(&mut out, "volume", &text);
+        volume(&mut out, v, now);
     }
     let image = if g.consistent { "consistent" } else { "inconsistent" };
     line(
@@ -109,6 +98,29 @@ fn all(g: &GroupStatus, now: WallTime) -> String {
         line(&mut out, "safe copy", &text);
     }
     out
+}
+
+/// A volume, and under it its members if it has several.
+fn volume(out: &mut String, v: &VolumeStatus, now: WallTime) {
+    let sparse = if v.sparse { ", sparse" } else { "" };
+    let state = match v.member_state {
+        MemberState::Responds => String::new(),
+        other => format!(", {other}"),
+    };
+    let member = if v.members.is_empty() { v.member.clone() } else { set::summary(v) };
+    let text = format!(
+        "{}: {}, {member} ({}{sparse}{state}), {} dirty, {} NBD connections, {}",
+        v.name,
+        v.size_bytes,
+        v.io,
+        v.dirty_bytes,
+        v.clients,
+        verify::last(v, now)
+    );
+    line(out, "volume", &text);
+    for (label, text) in set::rows(v) {
+        line(out, &label, &text);
+    }
 }
 
 fn queue(out: &mut String, g: &GroupStatus) {
@@ -268,6 +280,30 @@ mod tests {
             text.contains("send 1 MiB requested, 2 MiB actual, receive autotuned, 128 KiB actual")
         );
         assert!(text.contains("; last message 75.5 s ago\n"));
+    }
+
+    #[test]
+    fn members_stand_under_their_volume_if_there_are_several() {
+        let mut sample: Status = serde_json::from_str(SAMPLE).expect("the sample is a status");
+        let alone = status(&sample, Detail::Group, Colour::default());
+        assert!(!alone.contains("member"), "{alone}");
+        set::tests::fill(&mut sample.groups[0].volumes[0]);
+        let all = status(&sample, Detail::All, Colour::default());
+        let expected = "
+  volume     data: 256 MiB, 3 members, 1 full, 4 MiB not merged (direct), 12 MiB dirty, 1 NBD connections, never verified
+    member 0 full, 2 reads repaired: /dev/vg0/a
+    member 1 copying 75 %, 64 MiB left, from member 0: /dev/vg0/b
+    member 2 removed, lacks 1 MiB, closed (it is not in use): /dev/vg0/c
+";
+        assert!(all.contains(expected), "{all}");
+        let group = status(&sample, Detail::Group, Colour::default());
+        let expected = "
+     data         3 members, 1 full, 4 MiB not merged
+       member 0   full, 2 reads repaired: /dev/vg0/a
+       member 1   copying 75 %, 64 MiB left, from member 0: /dev/vg0/b
+       member 2   removed, lacks 1 MiB, closed (it is not in use): /dev/vg0/c
+";
+        assert!(group.ends_with(expected), "{group}");
     }
 
     #[test]

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The verbs about how the two nodes of a group stand to each other: `switch`, `explain`, `resolve`,
-//! `member replace`, `member accept`.
+//! the verbs of `member`.
 
-use crate::args::{At, Member, OfGroup, Resyncing};
+use crate::args::{At, Member, MemberAt, OfGroup, OfMember, Resyncing};
 use crate::client::Client;
 use crate::confirm::Consent;
 use crate::failure::failed;
@@ -12,10 +12,11 @@ use crate::verbs::{accepted, print, printed};
 use crate::{wait, which};
 use anyhow::Result;
 use helio_api::{
-    Accepted, Explanation, MemberAcceptRequest, MemberReplaceRequest, ResolveRequest,
-    ReverseRequest, SwitchRequest, paths,
+    Accepted, Explanation, MemberAcceptRequest, MemberAddRequest, MemberMergeRequest,
+    MemberRemoveRequest, MemberReplaceRequest, ResolveRequest, ReverseRequest, SwitchRequest,
+    paths,
 };
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 pub(crate) fn switch(at: &At, wish: Resyncing, force: bool, yes: bool) -> Result<ExitCode> {
@@ -70,6 +71,11 @@ fn from_the_root(save: Option<PathBuf>) -> Result<Option<String>> {
     Ok(save.map(|dir| dir.to_string_lossy().into_owned()))
 }
 
+fn absolute(path: &Path) -> Result<String> {
+    let path = std::path::absolute(path).map_err(failed("PATH", FROM_THE_ROOT))?;
+    Ok(path.to_string_lossy().into_owned())
+}
+
 /// Takes the secondary's copy, everywhere or where the two may differ.
 pub(crate) fn reverse(
     client: &Client,
@@ -86,29 +92,53 @@ pub(crate) fn reverse(
     consent.run(&question, ask)
 }
 
-/// Replaces or accepts the member of a volume.
+/// Changes the members of a volume.
 pub(crate) fn member(at: &At, verb: Member) -> Result<ExitCode> {
     let client = Client::new(at)?;
-    let (Member::Replace(of) | Member::Accept(of)) = verb.clone();
-    let (group, volume) = which::volume(&client, of.volume)?;
-    let consent = Consent { yes: of.yes, json: of.json };
-    let done = match verb {
-        Member::Replace(_) => {
+    match verb {
+        Member::Replace(OfMember { volume, yes, json }) => {
+            let (group, volume) = which::volume(&client, volume)?;
             let path = paths::of_group(paths::MEMBER_REPLACE, &group);
             let question = format!("overwrite it with the peer's copy of {group}/{volume}?");
-            consent.run(&question, |confirmed| {
+            let done = Consent { yes, json }.run(&question, |confirmed| {
                 client.post(&path, &MemberReplaceRequest { volume: volume.clone(), confirmed })
-            })?
+            })?;
+            accepted(&done, json)
         }
-        Member::Accept(_) => {
+        Member::Accept(OfMember { volume, yes, json }) => {
+            let (group, volume) = which::volume(&client, volume)?;
             let path = paths::of_group(paths::MEMBER_ACCEPT, &group);
             let question = format!("accept this copy of {group}/{volume} as it is?");
-            consent.run(&question, |confirmed| {
+            let done = Consent { yes, json }.run(&question, |confirmed| {
                 client.post(&path, &MemberAcceptRequest { volume: volume.clone(), confirmed })
-            })?
+            })?;
+            accepted(&done, json)
         }
-    };
-    accepted(&done, of.json)
+        Member::Add { at: MemberAt { volume, path, json }, require_minicopy } => {
+            let path = absolute(&path)?;
+            let (group, volume) = which::volume(&client, volume)?;
+            let wish = MemberAddRequest { volume, path, require_minicopy };
+            let to = paths::of_group(paths::MEMBER_ADD, &group);
+            accepted(&client.post(&to, &wish)?, json)
+        }
+        Member::Remove { at: MemberAt { volume, path, json }, for_backup, force, yes } => {
+            let path = absolute(&path)?;
+            let (group, volume) = which::volume(&client, volume)?;
+            if force {
+                let stake = format!("operations in progress on {path} may still change it later");
+                let question = format!("remove {path} from {group}/{volume} nevertheless?");
+                Consent { yes, json }.get(&stake, &question)?;
+            }
+            let wish = MemberRemoveRequest { volume, path, force, for_backup };
+            let to = paths::of_group(paths::MEMBER_REMOVE, &group);
+            accepted(&client.post(&to, &wish)?, json)
+        }
+        Member::Merge { volume, json } => {
+            let (group, volume) = which::volume(&client, volume)?;
+            let to = paths::of_group(paths::MEMBER_MERGE, &group);
+            accepted(&client.post(&to, &MemberMergeRequest { volume })?, json)
+        }
+    }
 }
 
 /// The decision and its time first, then its facts, then what to do. One that no longer holds advises nothing.

@@ -8,6 +8,7 @@ mod queue;
 mod release;
 mod roles;
 mod saved;
+mod set;
 mod trace;
 mod verify;
 
@@ -113,6 +114,8 @@ pub(crate) struct Daemon {
     pub(crate) hub: Arc<Hub>,
     /// Groups of this node that are not served.
     pub(crate) failures: Arc<Failures>,
+    /// Held while a member of a volume is added: metadata files get room for one at a time.
+    pub(crate) adding: tokio::sync::Mutex<()>,
     pub(crate) attaches: Arc<Attaches>,
     pub(crate) traces: Traces,
     pub(crate) started: Instant,
@@ -157,6 +160,15 @@ impl Daemon {
             Command::Reverse { group, wish } => self.reverse(group, wish).await,
             Command::MemberReplace { group, wish } => self.replace_member(group, wish).await,
             Command::MemberAccept { group, wish } => self.accept_member(group, wish).await,
+            Command::MemberAdd { group, wish } => {
+                let me = self.myself()?;
+                to_the_end(async move { me.add_member(group, wish).await }).await
+            }
+            Command::MemberRemove { group, wish } => {
+                let me = self.myself()?;
+                to_the_end(async move { me.remove_member(group, wish).await }).await
+            }
+            Command::MemberMerge { group, wish } => self.merge_members(group, wish).await,
             Command::Promote { group, fence: true, .. } => self.promote_fenced(group).await,
             Command::Promote { group, force, confirmed, restore, .. } => {
                 self.promote(group, (force, confirmed), restore).await

@@ -20,7 +20,7 @@ mod table;
 mod tests;
 
 pub use address::PeerAddress;
-pub use diff::{Change, Changes, Running, Setting, diff};
+pub use diff::{Change, Changes, MemberChange, MemberStep, Running, Setting, diff};
 pub use error::{ConfigError, Place};
 pub use hooks::HooksConfig;
 pub use table::{NAME_RULE, is_name};

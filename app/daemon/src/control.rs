@@ -24,10 +24,11 @@ use futures_util::{Stream, StreamExt};
 use helio_api::event::Event;
 use helio_api::{
     Accepted, ApiError, ApplyReply, ApplyRequest, AttachRequest, Attachment, Attachments,
-    DetachRequest, EventsRequest, Explanation, MemberAcceptRequest, MemberReplaceRequest,
-    ModeRequest, Operation, PromoteRequest, QueueReply, QueueRequest, RecorderDump, ReleaseRequest,
-    ResolveRequest, ResyncRequest, ReverseRequest, SavedDeleteRequest, SavedList, Status,
-    SwitchRequest, TraceRequest, VerifyRequest, code,
+    DetachRequest, EventsRequest, Explanation, MemberAcceptRequest, MemberAddRequest,
+    MemberMergeRequest, MemberRemoveRequest, MemberReplaceRequest, ModeRequest, Operation,
+    PromoteRequest, QueueReply, QueueRequest, RecorderDump, ReleaseRequest, ResolveRequest,
+    ResyncRequest, ReverseRequest, SavedDeleteRequest, SavedList, Status, SwitchRequest,
+    TraceRequest, VerifyRequest, code,
 };
 use helio_units::Mode;
 pub(crate) use remote::{Remote, refused as control_refused};
@@ -127,6 +128,27 @@ pub enum Command {
         group: String,
         /// Which volume's.
         wish: MemberAcceptRequest,
+    },
+    /// Use another local member of a volume.
+    MemberAdd {
+        /// Which group.
+        group: String,
+        /// Which volume's, and where it is.
+        wish: MemberAddRequest,
+    },
+    /// Use a member no more.
+    MemberRemove {
+        /// Which group.
+        group: String,
+        /// Which, and how firmly.
+        wish: MemberRemoveRequest,
+    },
+    /// Compare the members.
+    MemberMerge {
+        /// Which group.
+        group: String,
+        /// Which volume's.
+        wish: MemberMergeRequest,
     },
     /// Be secondary.
     Demote {
@@ -323,6 +345,9 @@ fn handler(operation: Operation) -> MethodRouter<Arc<dyn Backend>> {
         Operation::Reverse => post(reverse),
         Operation::MemberReplace => post(replace_member),
         Operation::MemberAccept => post(accept_member),
+        Operation::MemberAdd => post(add_member),
+        Operation::MemberRemove => post(remove_member),
+        Operation::MemberMerge => post(merge_members),
         Operation::Mode => post(mode),
         Operation::Promote => post(promote),
         Operation::Queue => get(|s, p| on_group(s, p, |group| Command::Queue { group })),
@@ -405,6 +430,26 @@ async fn accept_member(
     Wish(wish): Wish<MemberAcceptRequest>,
 ) -> Answered {
     ask(b, Command::MemberAccept { group: named(path)?, wish }).await
+}
+
+async fn add_member(State(b): Shared, path: Named, Wish(wish): Wish<MemberAddRequest>) -> Answered {
+    ask(b, Command::MemberAdd { group: named(path)?, wish }).await
+}
+
+async fn remove_member(
+    State(b): Shared,
+    path: Named,
+    Wish(wish): Wish<MemberRemoveRequest>,
+) -> Answered {
+    ask(b, Command::MemberRemove { group: named(path)?, wish }).await
+}
+
+async fn merge_members(
+    State(b): Shared,
+    path: Named,
+    Wish(wish): Wish<MemberMergeRequest>,
+) -> Answered {
+    ask(b, Command::MemberMerge { group: named(path)?, wish }).await
 }
 
 async fn set_queue(State(b): Shared, path: Named, Wish(wish): Wish<QueueRequest>) -> Answered {

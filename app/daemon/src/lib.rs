@@ -146,6 +146,7 @@ pub fn run(options: &Options) -> Result<()> {
         shard: handle.clone(),
         hub,
         failures,
+        adding: tokio::sync::Mutex::default(),
         started: Instant::now(),
         driver: driver_name,
         errands: Mutex::default(),

@@ -21,7 +21,7 @@ use crate::patience::once_let_go;
 use crate::shard::{Dialler, GroupPlan, Guard, Metadata, Outbox, Protection, VolumePlan};
 use crate::trust;
 use crate::verified::{self, Record};
-pub(crate) use another::another;
+pub(crate) use another::{another, one_more};
 use anyhow::{Context, Result, anyhow, bail};
 pub use begin::{Created, Creation, create};
 use helio_disk::{Member, MemberIdentity, OpenError, OpenOptions, Refusal};

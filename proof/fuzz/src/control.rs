@@ -110,6 +110,9 @@ fn by_operation(mut data: &[u8]) {
             | Operation::Resync
             | Operation::MemberReplace
             | Operation::MemberAccept
+            | Operation::MemberAdd
+            | Operation::MemberRemove
+            | Operation::MemberMerge
             | Operation::Release
             | Operation::QueueSet
             | Operation::Verify
@@ -149,6 +152,9 @@ fn named(command: &Command) -> Option<&String> {
         | Command::TraceStop { group }
         | Command::MemberReplace { group, .. }
         | Command::MemberAccept { group, .. }
+        | Command::MemberAdd { group, .. }
+        | Command::MemberRemove { group, .. }
+        | Command::MemberMerge { group, .. }
         | Command::Release { group, .. }
         | Command::Attach { group, .. }
         | Command::Detach { group, .. }

@@ -74,6 +74,61 @@ pub enum Member {
     /// Reads all of the copy and writes it again. Demote a primary first. Acknowledged writes that are missing from
     /// the copy are lost.
     Accept(OfMember),
+    /// Add a local member to a volume, or return a removed one.
+    ///
+    /// The configuration file must name PATH. The member gets what it lacks from a full member; `helio status GROUP` shows
+    /// the progress. What is on it is overwritten where it differs.
+    #[command(allow_missing_positional = true)]
+    Add {
+        /// The member.
+        #[command(flatten)]
+        at: MemberAt,
+        /// Fail if no bitmap says what the member lacks (then all of it is compared).
+        #[arg(long)]
+        require_minicopy: bool,
+    },
+    /// Remove a local member of a volume and record what it lacks from then on.
+    ///
+    /// Fails if no other member holds all of the volume. `helio member add` returns it.
+    #[command(allow_missing_positional = true)]
+    Remove {
+        /// The member.
+        #[command(flatten)]
+        at: MemberAt,
+        /// Fail if the member is not a complete copy; flush and close its disk, so that it can be read.
+        #[arg(long, conflicts_with = "force")]
+        for_backup: bool,
+        /// Remove the member even if its disk does not complete its operations.
+        #[arg(short, long)]
+        force: bool,
+        /// Do not ask for confirmation (with --force).
+        #[arg(short, long)]
+        yes: bool,
+    },
+    /// Compare the full local members of a volume and make them equal.
+    ///
+    /// Where they differ, the content of the first one is kept. Returns when the merge starts.
+    Merge {
+        /// Volume, for example db/data; may be omitted if there is only one.
+        #[arg(value_name = "GROUP[/VOLUME]", value_parser = named)]
+        volume: Option<Named>,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// A member of a volume by its path.
+#[derive(Clone, Debug, Args)]
+pub struct MemberAt {
+    /// Volume, for example db/data; may be omitted if there is only one.
+    #[arg(value_name = "GROUP[/VOLUME]", value_parser = named)]
+    pub volume: Option<Named>,
+    /// File or device of the member.
+    pub path: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// The member of a volume.

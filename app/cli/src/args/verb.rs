@@ -155,7 +155,7 @@ pub enum Verb {
         #[command(subcommand)]
         verb: Saved,
     },
-    /// Replace or accept the member (local disk or file) of a volume.
+    /// Add, remove, merge, replace or accept members (local disks or files).
     Member {
         /// The command.
         #[command(subcommand)]

@@ -2,6 +2,7 @@
 //! Status at a glance: one line per group with its verdict, and under it the few lines that a decision needs. At most 80
 //! columns: long names are shortened in the middle.
 
+use super::set;
 use crate::progress;
 use crate::typed::{runnable, runnable_on};
 use helio_api::{Connection, FailedGroup, GroupStatus, Status};
@@ -102,6 +103,18 @@ pub(crate) fn group(g: &GroupStatus, now: WallTime, colour: Colour) -> String {
     }
     if verdict != Verdict::Ok && g.peer.connection != Connection::Connected {
         under(&mut out, "link", &g.peer.reason);
+    }
+    out
+}
+
+/// The volumes that have several members on this node, each with its members.
+pub(crate) fn sets(g: &GroupStatus) -> String {
+    let mut out = String::new();
+    for volume in g.volumes.iter().filter(|volume| !volume.members.is_empty()) {
+        under(&mut out, &short(&volume.name, 12), &set::summary(volume));
+        for (label, text) in set::rows(volume) {
+            under(&mut out, &label, &text);
+        }
     }
     out
 }

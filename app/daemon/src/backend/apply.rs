@@ -42,12 +42,15 @@ impl Daemon {
         let taken = come.iter().chain(&retried);
         running.groups.extend(taken.map(|name| (name.clone(), new.groups[name].clone())));
         let plans = if dry_run { Vec::new() } else { self.open(&running, &come).await? };
-        let changes = config::diff(&running, &new);
+        let changes = config::diff(&running, &new, &self.node);
         let trust = self.trust(running.clone(), &new)?;
         let mut lines = changes.trust;
         lines.extend(trust.line);
         lines.extend(come.iter().map(|group| format!("group {group}: added")));
         lines.extend(changes.online.iter().map(|change| change.text.clone()));
+        if dry_run {
+            lines.extend(changes.members.iter().map(ToString::to_string));
+        }
         if !dry_run {
             self.shard.ask(trust.ask)?;
             self.trusted.send_replace(trust.trusted);
@@ -61,9 +64,15 @@ impl Daemon {
         if dry_run {
             lines.extend(retried.iter().map(|group| format!("group {group}: tried again")));
         } else {
-            let (served, refused) = self.retry((&running, &new), &retried).await;
+            let (served, mut refused) = self.retry((&running, &new), &retried).await;
             lines.extend(served);
-            // Everything else was applied; what is asked for once more is reported last.
+            for change in &changes.members {
+                match self.change_member(change).await {
+                    Ok(()) => lines.push(change.to_string()),
+                    Err(error) => refused = Some(error),
+                }
+            }
+            // Everything else was applied; what was refused is reported last.
             if let Some(error) = refused {
                 return Err(error);
             }

@@ -122,7 +122,7 @@ impl Daemon {
     }
 
     /// The volume as the file has it now.
-    fn volume_now(&self, group: &str, volume: &str) -> Result<VolumeConfig, ApiError> {
+    pub(super) fn volume_now(&self, group: &str, volume: &str) -> Result<VolumeConfig, ApiError> {
         let new = self.read_again()?;
         let find = |config: &Config| {
             config.groups.get(group).and_then(|group| group.volumes.get(volume)).cloned()

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What lies between the configuration that runs and the one in the file now.
 
-use super::{Config, GroupConfig, NodeConfig, QueueSource};
+use super::{Config, GroupConfig, NodeConfig, QueueSource, VolumeConfig};
 use helio_engine::{QueueConfig, ResyncConfig, SafeCopy, WhenFull};
 use helio_tls::PublicKey;
 use helio_units::Mode;
 use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// What `helio apply` has to do.
@@ -13,6 +15,8 @@ use std::time::Duration;
 pub struct Changes {
     /// Settings that change while the daemon runs.
     pub online: Vec<Change>,
+    /// Members of this node that come and go: those that come first, so that one that goes is not the last.
+    pub members: Vec<MemberChange>,
     /// Keys of nodes and operators that come and go, a line each; the whole of who is trusted changes at once.
     pub trust: Vec<String>,
     /// Differences that wait for the daemon's next start, a line each.
@@ -28,6 +32,39 @@ pub struct Change {
     pub setting: Setting,
     /// From what to what, in a line for people.
     pub text: String,
+}
+
+/// A member of a volume on this node that comes or goes while the daemon runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemberChange {
+    /// The group of the volume.
+    pub group: String,
+    /// The volume.
+    pub volume: String,
+    /// The member.
+    pub path: PathBuf,
+    /// What becomes of it.
+    pub step: MemberStep,
+}
+
+/// What becomes of a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemberStep {
+    /// The file names it now.
+    Add,
+    /// The file names it no more.
+    Remove,
+}
+
+impl fmt::Display for MemberChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { group, volume, path, step } = self;
+        let step = match step {
+            MemberStep::Add => "added",
+            MemberStep::Remove => "removed",
+        };
+        write!(f, "group {group}: volume {volume}: member {} {step}", path.display())
+    }
 }
 
 /// A setting that can change while the daemon runs, with its new value.
@@ -95,10 +132,10 @@ impl Config {
     }
 }
 
-/// What changes from `old` to `new`. Groups, volumes, nodes and connections that come, go or move need a
+/// What changes on `node` from `old` to `new`. Groups, volumes, nodes and connections that come, go or move need a
 /// restart: their threads and files are set up at the start.
 #[must_use]
-pub fn diff(old: &Config, new: &Config) -> Changes {
+pub fn diff(old: &Config, new: &Config, node: &str) -> Changes {
     let mut changes = Changes::default();
     nodes(old, new, &mut changes);
     compare_keys("group", "", &old.groups, &new.groups, &mut changes.restart);
@@ -106,8 +143,10 @@ pub fn diff(old: &Config, new: &Config) -> Changes {
         if let Some(before) = old.groups.get(name) {
             online(name, before, group, &mut changes.online);
             restart(name, before, group, &mut changes.restart);
+            volumes(name, (&before.volumes, &group.volumes), node, &mut changes);
         }
     }
+    changes.members.sort_by_key(|change| change.step == MemberStep::Remove);
     changes
 }
 
@@ -220,7 +259,7 @@ fn restart(name: &str, old: &GroupConfig, new: &GroupConfig, lines: &mut Vec<Str
         link,
         hooks,
         on_error,
-        volumes,
+        volumes: _,
     } = new;
     changed(old.nodes != *nodes, "nodes");
     changed(old.flush_limit != *flush_limit, "flush-limit");
@@ -231,7 +270,40 @@ fn restart(name: &str, old: &GroupConfig, new: &GroupConfig, lines: &mut Vec<Str
     changed(old.on_error != *on_error, "on-error");
     changed(old.link != *link, "link");
     changed(old.hooks != *hooks, "hooks");
-    compare("volume", &format!("group {name}: "), &old.volumes, volumes, lines);
+}
+
+/// Members of this node come and go while it runs, if one of them stays and nothing else of their volume changes. The members of
+/// the other node are its own affair.
+fn volumes(
+    group: &str,
+    (old, new): (&BTreeMap<String, VolumeConfig>, &BTreeMap<String, VolumeConfig>),
+    node: &str,
+    changes: &mut Changes,
+) {
+    let prefix = format!("group {group}: ");
+    compare_keys("volume", &prefix, old, new, &mut changes.restart);
+    for (name, after) in new {
+        let Some(before) = old.get(name) else { continue };
+        let VolumeConfig { size, io, sparse, members: _ } = after;
+        let (had, has) = (before.members_on(node), after.members_on(node));
+        let [come, gone] = [(has, had), (had, has)]
+            .map(|(these, others)| these.iter().filter(|path| !others.contains(path)));
+        let steps = come.map(|path| (path, MemberStep::Add));
+        let steps = steps.chain(gone.map(|path| (path, MemberStep::Remove)));
+        let steps: Vec<(&PathBuf, MemberStep)> = steps.collect();
+        let stays = had.iter().any(|path| has.contains(path));
+        let is_same = (before.size, before.io, before.sparse) == (*size, *io, *sparse);
+        if !is_same || (!stays && !steps.is_empty()) {
+            changes.restart.push(format!("{prefix}volume {name} changed"));
+            continue;
+        }
+        changes.members.extend(steps.into_iter().map(|(path, step)| MemberChange {
+            group: group.to_owned(),
+            volume: name.clone(),
+            path: path.clone(),
+            step,
+        }));
+    }
 }
 
 /// Names that came, went, or kept their name and changed.

@@ -423,12 +423,41 @@ fn a_diff_tells_what_changes_now_from_what_waits() {
         .replace("mode = \"async\"", "mode = \"sync\"")
         .replace("64MiB", "32MiB")
         .replace("1GiB", "2GiB");
-    let changes = diff(&old, &parse(&new).expect("reads"));
+    let changes = diff(&old, &parse(&new).expect("reads"), "paris");
     let texts: Vec<&str> = changes.online.iter().map(|c| c.text.as_str()).collect();
     assert_eq!(texts[0], "group db: mode async -> sync");
     assert!(texts[1].starts_with("group db: queue 64 MiB and 4194304 items"), "{texts:?}");
     assert_eq!(changes.restart, ["group db: volume data changed"]);
-    assert_eq!(diff(&old, &old), Changes::default());
+    assert_eq!(diff(&old, &old, "paris"), Changes::default());
+}
+
+#[test]
+fn members_of_this_node_come_and_go_if_one_stays_and_nothing_else_changes() {
+    let with = |paris: &str, lyon: &str, size: &str| {
+        let members = |node: &str| format!("members.{node} = [\"/dev/vg0/data\"]");
+        let named = |node: &str, paths: &str| format!("members.{node} = [{paths}]");
+        let text = GOOD
+            .replace(&members("paris"), &named("paris", paris))
+            .replace(&members("lyon"), &named("lyon", lyon))
+            .replace("1GiB", size);
+        parse(&text).expect("reads")
+    };
+    let old = with("\"/a\", \"/b\"", "\"/l\"", "1GiB");
+    let lines = |new: &Config, node: &str| {
+        let changes = diff(&old, new, node);
+        let members: Vec<String> = changes.members.iter().map(ToString::to_string).collect();
+        (members, changes.restart)
+    };
+    let new = with("\"/c\", \"/a\"", "\"/l\", \"/m\"", "1GiB");
+    let [come, gone] =
+        ["/c added", "/b removed"].map(|what| format!("group db: volume data: member {what}"));
+    assert_eq!(lines(&new, "paris"), (vec![come, gone], vec![]));
+    let come = String::from("group db: volume data: member /m added");
+    assert_eq!(lines(&new, "lyon"), (vec![come], vec![]));
+    assert_eq!(lines(&with("\"/b\", \"/a\"", "\"/l\"", "1GiB"), "paris"), (vec![], vec![]));
+    let waits = (vec![], vec![String::from("group db: volume data changed")]);
+    assert_eq!(lines(&with("\"/c\"", "\"/l\"", "1GiB"), "paris"), waits, "none stays");
+    assert_eq!(lines(&with("\"/a\"", "\"/l\"", "2GiB"), "paris"), waits, "its size changes");
 }
 
 #[test]
@@ -441,7 +470,7 @@ fn no_setting_changes_in_silence() {
     group.safe_copy_dir = Some("/elsewhere".into());
     let lines = ["granularity", "hot-extents", "safe-copy-dir"]
         .map(|what| format!("group db: {what} changed"));
-    assert_eq!(diff(&old, &new).restart, lines);
+    assert_eq!(diff(&old, &new, "paris").restart, lines);
 }
 
 /// The good file with a key for each node; paris has that line more.
@@ -465,7 +494,7 @@ const KEYS: [&str; 2] = [
 fn keys_and_operators_change_now_and_whatever_else_of_the_node_waits() {
     let (old, operators) = (keyed(0, ""), format!("operators = [\"{}\"]\nspin = \"off\"", KEYS[1]));
     let mut new = keyed(1, &operators);
-    let changes = diff(&old, &new);
+    let changes = diff(&old, &new, "paris");
     let said = [
         format!("node paris: key {} removed", KEYS[0]),
         format!("node paris: key {} added", KEYS[1]),
@@ -475,7 +504,7 @@ fn keys_and_operators_change_now_and_whatever_else_of_the_node_waits() {
     assert_eq!(changes.restart, ["node paris changed"]);
     // A first key is no change of keys: a listener without TLS would have to become one with it.
     let none = parse(GOOD).expect("reads");
-    let changes = diff(&none, &new);
+    let changes = diff(&none, &new, "paris");
     assert_eq!(changes.trust, Vec::<String>::new());
     assert_eq!(changes.restart, ["node lyon changed", "node paris changed"]);
     new.trust_as(&none);

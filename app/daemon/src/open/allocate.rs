@@ -27,8 +27,19 @@ pub(super) fn room(folder: &Path, bytes: u64) -> io::Result<()> {
 
 /// Gives every byte of the file its place on the disk, and leaves what it holds as it is.
 pub(super) fn in_full(file: &File, length: u64) -> io::Result<()> {
-    match fallocate(file, FallocateFlags::empty(), 0, length) {
-        Err(Errno::OPNOTSUPP | Errno::NOSYS) => fill_holes(file, length),
+    since(file, 0, length)
+}
+
+/// Makes a file longer that the daemon writes meanwhile. What it holds already is allocated, and left alone.
+pub(super) fn longer(file: &File, length: u64) -> io::Result<()> {
+    let stored = file.metadata()?.len();
+    if stored < length { since(file, stored, length) } else { Ok(()) }
+}
+
+/// Allocates what lies between these places.
+fn since(file: &File, from: u64, length: u64) -> io::Result<()> {
+    match fallocate(file, FallocateFlags::empty(), from, length - from) {
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => fill_holes(file, from, length),
         other => Ok(other?),
     }
 }
@@ -46,11 +57,11 @@ pub(super) fn older(file: &File, shown: &str, group: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes zeros where nothing is stored.
-fn fill_holes(file: &File, length: u64) -> io::Result<()> {
+/// Writes zeros where nothing is stored between these places.
+fn fill_holes(file: &File, from: u64, length: u64) -> io::Result<()> {
     let stored = file.metadata()?.len().min(length);
     let zeros = vec![0; PIECE as usize];
-    let mut at = 0;
+    let mut at = from;
     while at < length {
         let hole = if at < stored { seek(file, SeekFrom::Hole(at))?.min(length) } else { at };
         let end = match seek(file, SeekFrom::Data(hole)) {
@@ -89,7 +100,7 @@ mod tests {
         let file = tempfile::tempfile().expect("a file can be made");
         file.set_len(1 << 20).expect("it takes its length");
         file.write_all_at(&[7; 4096], 512 << 10).expect("it can be written");
-        fill_holes(&file, (1 << 20) + 4096).expect("there is room");
+        fill_holes(&file, 0, (1 << 20) + 4096).expect("there is room");
         let about = file.metadata().expect("it is there");
         assert_eq!(about.len(), (1 << 20) + 4096);
         assert!(about.blocks() * 512 >= about.len(), "{about:?}");
@@ -98,5 +109,18 @@ mod tests {
         assert_eq!(page, [7; 4096]);
         file.read_exact_at(&mut page, 0).expect("it can be read");
         assert_eq!(page, [0; 4096]);
+    }
+
+    #[test]
+    fn a_file_gets_longer_and_what_it_holds_is_left_alone() {
+        let file = tempfile::tempfile().expect("a file can be made");
+        file.set_len(64 << 10).expect("it takes its length");
+        let blocks = || file.metadata().expect("it is there").blocks();
+        let before = blocks();
+        fill_holes(&file, 64 << 10, 128 << 10).expect("there is room");
+        assert_eq!(blocks() - before, 128, "a hole before that was filled");
+        longer(&file, 192 << 10).expect("there is room");
+        longer(&file, 4096).expect("it is longer");
+        assert_eq!(file.metadata().expect("it is there").len(), 192 << 10);
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A group's metadata file: opened, read, and held against the configuration.
 
-use super::{private, take};
+use super::{Places, allocate, private, take};
 use anyhow::{Result, anyhow, bail};
 use helio_format::superblock::Superblock;
 use helio_ledger::files::WritableFile;
@@ -29,6 +29,22 @@ pub(crate) fn open(path: &Path, make: bool) -> Result<File> {
     })?;
     take(&file, &path.display().to_string())?;
     Ok(file)
+}
+
+/// Gives the metadata files of a group that length while it is served from them. Blocks.
+///
+/// # Errors
+/// A file cannot be opened, or there is no room for it.
+pub(crate) fn lengthen(places: &Places, length: u64) -> Result<()> {
+    for path in places.all() {
+        let shown = path.display().to_string();
+        let file = private().write(true).open(path).map_err(|error| {
+            anyhow!("{shown}: {error}\n  hint: repair its file system, then restart the daemon")
+        })?;
+        allocate::longer(&file, length)
+            .map_err(|error| anyhow!(allocate::refusal(&shown, length, &error)))?;
+    }
+    Ok(())
 }
 
 /// A metadata file that is read page by page.

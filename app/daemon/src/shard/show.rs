@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The engine's status in the words of the control API.
 
+mod set;
 mod verdict;
 mod verify;
 
@@ -25,16 +26,21 @@ pub(crate) fn group(
 ) -> GroupStatus {
     let now = clock.now();
     let status = group.engine.view().status(now);
-    let volumes = group.volumes.iter().zip(0..).map(|(volume, n)| VolumeStatus {
-        name: volume.name.clone(),
-        size_bytes: volume.size,
-        member: volume.paths().next().unwrap_or_default().to_owned(),
-        member_state: status.members[usize::from(n)],
-        io: if volume.buffered { Io::Buffered } else { Io::Direct },
-        sparse: volume.sparse,
-        dirty_bytes: status.marked[usize::from(n)].min(volume.size),
-        verified: verify::last(group, VolumeIndex(n)),
-        clients: Items(clients(VolumeIndex(n))),
+    let volumes = group.volumes.iter().zip(0..).map(|(volume, n)| {
+        let (members, unmerged_bytes) = set::members(group, VolumeIndex(n));
+        VolumeStatus {
+            name: volume.name.clone(),
+            size_bytes: volume.size,
+            member: volume.paths().next().unwrap_or_default().to_owned(),
+            member_state: status.members[usize::from(n)],
+            members,
+            unmerged_bytes,
+            io: if volume.buffered { Io::Buffered } else { Io::Direct },
+            sparse: volume.sparse,
+            dirty_bytes: status.marked[usize::from(n)].min(volume.size),
+            verified: verify::last(group, VolumeIndex(n)),
+            clients: Items(clients(VolumeIndex(n))),
+        }
     });
     GroupStatus {
         name: group.name.clone(),

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The members of a volume that has several on this node: what each does, and how far its copy is.
+
+use helio_api::{SetMemberState, SetMemberStatus, VolumeStatus};
+use helio_units::Bytes;
+
+/// All members of a volume in a few words.
+pub(super) fn summary(volume: &VolumeStatus) -> String {
+    let unmerged = match volume.unmerged_bytes {
+        Bytes::ZERO => String::new(),
+        bytes => format!(", {bytes} not merged"),
+    };
+    let full = full(volume).count();
+    format!("{} members, {full} full{unmerged}", volume.members.len())
+}
+
+/// A label and a text for each of the members.
+pub(super) fn rows(volume: &VolumeStatus) -> impl Iterator<Item = (String, String)> {
+    let sources: Vec<String> = full(volume).map(|member| member.number.to_string()).collect();
+    let source = match sources.as_slice() {
+        [] => String::new(),
+        [one] => format!(", from member {one}"),
+        several => format!(", from members {}", several.join(", ")),
+    };
+    volume.members.iter().map(move |member| {
+        (
+            format!("  member {}", member.number),
+            format!("{}: {}", text(member, &source), member.path),
+        )
+    })
+}
+
+fn full(volume: &VolumeStatus) -> impl Iterator<Item = &SetMemberStatus> {
+    volume.members.iter().filter(|member| member.state == SetMemberState::Full)
+}
+
+/// `source`: the members that are copied from.
+fn text(member: &SetMemberStatus, source: &str) -> String {
+    let mut text = member.state.to_string();
+    match member.state {
+        SetMemberState::Full => {}
+        SetMemberState::Copying => {
+            let percent = member.percent.map(|percent| format!(" {percent} %")).unwrap_or_default();
+            let left = member.left_bytes.map(|left| format!(", {left} left")).unwrap_or_default();
+            text += &format!("{percent}{left}{source}");
+        }
+        SetMemberState::Removed => match member.lacks_bytes {
+            Some(lacks) => text += &format!(", lacks {lacks}"),
+            None => text += ", what it lacks is unknown",
+        },
+    }
+    if member.repaired.0 > 0 {
+        text += &format!(", {} reads repaired", member.repaired);
+    }
+    match &member.why {
+        Some(why) => text += &format!(", closed ({why})"),
+        None if member.state == SetMemberState::Removed => {
+            text += &format!(", open for {} operations", member.operations);
+        }
+        None => {}
+    }
+    text
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use helio_units::Items;
+
+    fn member(number: u8, state: SetMemberState) -> SetMemberStatus {
+        SetMemberStatus {
+            number,
+            path: format!("/dev/vg0/{}", char::from(b'a' + number)),
+            state,
+            left_bytes: None,
+            percent: None,
+            lacks_bytes: None,
+            repaired: Items(0),
+            operations: Items(0),
+            open: true,
+            why: None,
+        }
+    }
+
+    /// Gives a volume a full member, one that is copied and one that was removed.
+    pub(in crate::render) fn fill(volume: &mut VolumeStatus) {
+        volume.unmerged_bytes = Bytes::mib(4);
+        volume.members = vec![
+            SetMemberStatus { repaired: Items(2), ..member(0, SetMemberState::Full) },
+            SetMemberStatus {
+                left_bytes: Some(Bytes::mib(64)),
+                percent: Some(75),
+                ..member(1, SetMemberState::Copying)
+            },
+            SetMemberStatus {
+                lacks_bytes: Some(Bytes::mib(1)),
+                open: false,
+                why: Some(String::from("it is not in use")),
+                ..member(2, SetMemberState::Removed)
+            },
+        ];
+    }
+
+    #[test]
+    fn a_removed_member_that_is_open_says_what_it_waits_for() {
+        let removed =
+            SetMemberStatus { operations: Items(3), ..member(1, SetMemberState::Removed) };
+        let expected = "removed, what it lacks is unknown, open for 3 operations";
+        assert_eq!(text(&removed, ""), expected);
+    }
+
+    #[test]
+    fn a_copy_is_from_every_full_member() {
+        let mut volume: VolumeStatus = serde_json::from_value(serde_json::json!({
+            "name": "data", "size_bytes": 1, "member": "/dev/vg0/a", "io": "direct",
+            "sparse": false, "dirty_bytes": 0, "clients": 0
+        }))
+        .expect("older daemons show no members");
+        assert!(volume.members.is_empty());
+        let copying = SetMemberState::Copying;
+        volume.members = vec![
+            member(0, SetMemberState::Full),
+            member(1, copying),
+            member(2, SetMemberState::Full),
+        ];
+        let (label, text) = rows(&volume).nth(1).expect("it is the second");
+        assert_eq!(label, "  member 1");
+        assert_eq!(text, "copying, from members 0, 2: /dev/vg0/b");
+    }
+}

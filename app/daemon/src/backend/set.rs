@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Local members of a volume that come and go while the daemon runs, and their merge.
+//!
+//! The configuration file says which members there are, as at a restart: only a disk that it names is added. A member that a
+//! command removed stays one of the volume, so neither a restart nor `helio apply` uses it before `helio member add`.
+
+use super::{Daemon, LOOK_EVERY, LOOKS, accepted, of_refusal};
+use crate::config::{MemberChange, MemberStep, VolumeConfig};
+use crate::control::Reply;
+use crate::failed;
+use crate::open::{self, Places, metadata};
+use crate::shard::{Ask, MemberAsk, Removal, SetAsk};
+use helio_api::{
+    ApiError, MemberAddRequest, MemberMergeRequest, MemberRemoveRequest, Status, code,
+};
+use helio_engine::Done;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+impl Daemon {
+    /// Adds a member that the configuration file names, or returns one that was removed.
+    pub(super) async fn add_member(
+        &self,
+        group: String,
+        wish: MemberAddRequest,
+    ) -> Result<Reply, ApiError> {
+        self.known(&group)?;
+        let MemberAddRequest { volume, path, require_minicopy } = wish;
+        let path = PathBuf::from(path);
+        if !self.volume_now(&group, &volume)?.members_on(&self.node).contains(&path) {
+            return Err(unnamed(&self.config_path, (&group, &volume), &path, &self.node));
+        }
+        self.add_one((&group, &volume), &path, require_minicopy).await?;
+        let path = path.display();
+        Ok(accepted(format!(
+            "{path} is a member of {group}/{volume}, and gets what it lacks; `helio status {group}` shows the progress"
+        )))
+    }
+
+    /// Removes a member, and waits for a while until nothing of this daemon reaches it any more.
+    pub(super) async fn remove_member(
+        &self,
+        group: String,
+        wish: MemberRemoveRequest,
+    ) -> Result<Reply, ApiError> {
+        self.known(&group)?;
+        let MemberRemoveRequest { volume, path, force, for_backup } = wish;
+        let how = match (force, for_backup) {
+            (true, true) => {
+                let text = "a member that is removed for a backup cannot be removed by force";
+                let hint = "send either `force` or `for_backup`";
+                return Err(ApiError::new(code::BAD_REQUEST, text, hint));
+            }
+            (true, false) => Removal::Forced,
+            (false, true) => Removal::ForBackup,
+            (false, false) => Removal::Ordinary,
+        };
+        let closed = self.remove_one((&group, &volume), &path, how).await?;
+        let removed = format!("{path} was removed from {group}/{volume}");
+        let open =
+            format!("operations on {path} have not completed, and it stays open until they do");
+        match (closed, how) {
+            (true, Removal::ForBackup) => {
+                self.flush(&path, &removed).await?;
+                Ok(accepted(format!(
+                    "{removed}: it is a complete copy of the volume, flushed and closed; do not write to it"
+                )))
+            }
+            (false, Removal::ForBackup) => {
+                let hint = format!(
+                    "wait until `helio status {group}` shows it as closed, then run `sync {path}` before you read it"
+                );
+                Err(ApiError::new("member-late", format!("{removed}, but {open}"), hint))
+            }
+            (true, _) => Ok(accepted(format!("{removed} and is closed"))),
+            (false, _) => {
+                let mut reply = accepted(removed);
+                if let Reply::Accepted(accepted) = &mut reply {
+                    accepted.warnings.push(open);
+                }
+                Ok(reply)
+            }
+        }
+    }
+
+    /// Compares the full members of a volume, and makes them equal.
+    pub(super) async fn merge_members(
+        &self,
+        group: String,
+        wish: MemberMergeRequest,
+    ) -> Result<Reply, ApiError> {
+        self.known(&group)?;
+        let status = self.status(Some(group.clone())).await?;
+        if is_alone(&status, &wish.volume) {
+            let text = format!("{group}/{} has only one member on {}", wish.volume, self.node);
+            let hint = format!(
+                "name another member in {}, then run `helio apply`",
+                self.config_path.display()
+            );
+            return Err(ApiError::new("one-member", text, hint));
+        }
+        self.ask_set((&group, &wish.volume), SetAsk::Merge).await?;
+        Ok(accepted(format!(
+            "the full members of {group}/{} are compared and made equal; `helio status {group}` shows what is left",
+            wish.volume
+        )))
+    }
+
+    /// Changes a member as the configuration file has it now.
+    pub(super) async fn change_member(&self, change: &MemberChange) -> Result<(), ApiError> {
+        let MemberChange { group, volume, path, step } = change;
+        let name = (group.as_str(), volume.as_str());
+        self.known(group)?;
+        match step {
+            MemberStep::Add => self.add_one(name, path, false).await,
+            MemberStep::Remove => {
+                let shown = path.display().to_string();
+                match self.remove_one(name, &shown, Removal::Ordinary).await {
+                    // It is not used any more, or never was: then there is nothing to remove.
+                    Err(error)
+                        if !matches!(error.code.as_str(), "member-unused" | "unknown-member") =>
+                    {
+                        return Err(error);
+                    }
+                    _ => {}
+                }
+                self.runs_with(name, |paths| paths.retain(|known| known != path));
+                Ok(())
+            }
+        }
+    }
+
+    async fn add_one(
+        &self,
+        (group, volume): (&str, &str),
+        path: &Path,
+        by_bitmap: bool,
+    ) -> Result<(), ApiError> {
+        let _one_at_a_time = self.adding.lock().await;
+        let config = self.config().groups.get(group).and_then(|g| g.volumes.get(volume)).cloned();
+        let Some(config) = config else {
+            let text = format!("group {group} has no volume {volume}");
+            return Err(ApiError::new("unknown-volume", text, "`helio status` lists them"));
+        };
+        let mut looks = tokio::time::interval(LOOK_EVERY);
+        let mut left = LOOKS;
+        loop {
+            looks.tick().await;
+            match self.try_to_add((group, volume), (path, &config), by_bitmap).await {
+                // What is being saved is over in moments.
+                Err(error) if error.code == "busy" && left > 0 => left -= 1,
+                Err(error) => return Err(error),
+                Ok(_) => break,
+            }
+        }
+        self.runs_with((group, volume), |paths| {
+            if !paths.iter().any(|known| known == path) {
+                paths.push(path.to_owned());
+            }
+        });
+        Ok(())
+    }
+
+    async fn try_to_add(
+        &self,
+        (group, volume): (&str, &str),
+        (path, config): (&Path, &VolumeConfig),
+        by_bitmap: bool,
+    ) -> Result<Done, ApiError> {
+        let ask = |reply| Ask::Member {
+            group: group.to_owned(),
+            volume: volume.to_owned(),
+            ask: MemberAsk::Room { reply },
+        };
+        let room = self.shard.answer(ask).await?.map_err(of_refusal)?;
+        let second =
+            self.config().nodes.get(&self.node).and_then(|node| node.second_metadata.clone());
+        let places = Places::of(group, &self.state, second.as_deref());
+        let name = (group.to_owned(), volume.to_owned());
+        let (path, config) = (path.to_owned(), config.clone());
+        let open = move || {
+            let member = open::one_more((&name.0, &name.1), &config, &path, &room)?;
+            metadata::lengthen(&places, room.metadata).map_err(|error| {
+                let text = format!("{error:#}");
+                let (why, hint) = failed::in_parts(&text);
+                ApiError::new("metadata-failed", why, hint)
+            })?;
+            Ok::<_, ApiError>(SetAsk::Add {
+                member: Box::new(member),
+                by_bitmap,
+                room: Box::new(room),
+            })
+        };
+        let ask = tokio::task::spawn_blocking(open).await.map_err(|error| {
+            ApiError::new(code::INTERNAL, error.to_string(), "report this as a bug")
+        })??;
+        self.ask_set((group, volume), ask).await
+    }
+
+    /// Removes a member. Returns whether it is closed.
+    async fn remove_one(
+        &self,
+        (group, volume): (&str, &str),
+        path: &str,
+        how: Removal,
+    ) -> Result<bool, ApiError> {
+        self.ask_set((group, volume), SetAsk::Remove { path: path.to_owned(), how }).await?;
+        let mut looks = tokio::time::interval(LOOK_EVERY);
+        for _ in 0..LOOKS {
+            looks.tick().await;
+            let ask = |reply| Ask::Member {
+                group: group.to_owned(),
+                volume: volume.to_owned(),
+                ask: MemberAsk::IsClosed { path: path.to_owned(), reply },
+            };
+            if self.shard.answer(ask).await? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    async fn ask_set(&self, (group, volume): (&str, &str), ask: SetAsk) -> Result<Done, ApiError> {
+        let ask = |reply| Ask::Member {
+            group: group.to_owned(),
+            volume: volume.to_owned(),
+            ask: MemberAsk::Set { ask, reply },
+        };
+        self.shard.answer(ask).await?.map_err(of_refusal)
+    }
+
+    /// Makes what lies there durable.
+    async fn flush(&self, path: &str, removed: &str) -> Result<(), ApiError> {
+        let file = path.to_owned();
+        let flush = tokio::task::spawn_blocking(move || File::open(file)?.sync_all());
+        let flushed = flush.await.unwrap_or_else(|error| Err(std::io::Error::other(error)));
+        flushed.map_err(|error| {
+            let text = format!("{removed}, but the flush of its disk failed: {error}");
+            let hint = "do not use it as a backup; see the kernel's log, and check the disk";
+            ApiError::new("not-durable", text, hint)
+        })
+    }
+
+    /// The members of a volume that this node runs with.
+    fn runs_with(&self, (group, volume): (&str, &str), change: impl FnOnce(&mut Vec<PathBuf>)) {
+        let mut config = self.config_mut();
+        let running = config.groups.get_mut(group).and_then(|g| g.volumes.get_mut(volume));
+        if let Some(paths) = running.and_then(|volume| volume.members.get_mut(&self.node)) {
+            change(paths);
+        }
+    }
+}
+
+/// Whether the volume is shown without several members.
+fn is_alone(status: &Status, volume: &str) -> bool {
+    let volumes = status.groups.iter().flat_map(|group| &group.volumes);
+    volumes.filter(|known| known.name == volume).any(|volume| volume.members.is_empty())
+}
+
+fn unnamed(file: &Path, (group, volume): (&str, &str), path: &Path, node: &str) -> ApiError {
+    let (file, path) = (file.display(), path.display());
+    let text = format!("{file} does not name {path} as a member of {group}/{volume} on {node}");
+    let hint = format!("add it to `members.{node}` of the volume there, then repeat the command");
+    ApiError::new("unconfigured-member", text, hint)
+}

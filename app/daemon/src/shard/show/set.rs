@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The members of a volume that has several, in the words of the control API.
+
+use crate::shard::group::Group;
+use crate::shard::plan::{MemberPlan, MemberStore};
+use helio_api::{SetMemberState, SetMemberStatus};
+use helio_engine::{Duty, MemberStatus};
+use helio_units::{Bytes, Items, VolumeIndex};
+
+/// The members of a volume, none if it has one, and the bytes in which they may differ.
+pub(super) fn members(group: &Group, at: VolumeIndex) -> (Vec<SetMemberStatus>, Bytes) {
+    let Some(set) = group.engine.view().set(at) else { return (Vec::new(), Bytes::ZERO) };
+    let volume = &group.volumes[usize::from(at.0)];
+    let pairs = set.members.iter().zip(&volume.members).zip(0..);
+    let shown = pairs.filter_map(|((status, plan), number)| {
+        Some(member((number, volume.size), plan.as_ref()?, (*status)?))
+    });
+    let mut shown: Vec<SetMemberStatus> = shown.collect();
+    if shown.len() < 2 {
+        shown.clear();
+    }
+    (shown, set.unmerged)
+}
+
+fn member(
+    (number, size): (u8, Bytes),
+    plan: &MemberPlan,
+    MemberStatus { duty, depth, repaired }: MemberStatus,
+) -> SetMemberStatus {
+    let (state, left_bytes, lacks_bytes) = match duty {
+        Duty::Full => (SetMemberState::Full, None, None),
+        Duty::Copying { left } => (SetMemberState::Copying, Some(left), None),
+        Duty::Removed { lacks } => (SetMemberState::Removed, None, lacks),
+    };
+    let why = match &plan.store {
+        MemberStore::Open(_) => None,
+        MemberStore::Closed(why) => Some(why.clone()),
+    };
+    SetMemberStatus {
+        number,
+        path: plan.path.clone(),
+        state,
+        left_bytes,
+        percent: left_bytes.map(|left| percent(left, size)),
+        lacks_bytes,
+        repaired: Items(repaired),
+        operations: Items(u64::from(depth)),
+        open: why.is_none(),
+        why,
+    }
+}
+
+/// The share that a copying member holds; it holds all only once it is full.
+fn percent(left: Bytes, size: Bytes) -> u8 {
+    let held = u128::from(size.saturating_sub(left).0) * 100 / u128::from(size.0.max(1));
+    held.min(99) as u8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(duty: Duty) -> SetMemberStatus {
+        let store = MemberStore::Closed(String::from("it is not in use"));
+        let mark = helio_format::members::DiskMark::UNKNOWN;
+        let plan = MemberPlan { path: String::from("/b"), mark, store };
+        member((1, Bytes::mib(64)), &plan, MemberStatus { duty, depth: 3, repaired: 2 })
+    }
+
+    #[test]
+    fn a_member_shows_what_it_still_gets_or_lacks() {
+        let copying = shown(Duty::Copying { left: Bytes::mib(16) });
+        assert_eq!((copying.state, copying.percent), (SetMemberState::Copying, Some(75)));
+        assert_eq!((copying.left_bytes, copying.lacks_bytes), (Some(Bytes::mib(16)), None));
+        let last = shown(Duty::Copying { left: Bytes::ZERO });
+        assert_eq!(last.percent, Some(99), "it is not full yet");
+        let removed = shown(Duty::Removed { lacks: Some(Bytes::mib(1)) });
+        assert_eq!((removed.left_bytes, removed.percent), (None, None));
+        assert_eq!(removed.lacks_bytes, Some(Bytes::mib(1)));
+        assert_eq!((removed.open, removed.why.as_deref()), (false, Some("it is not in use")));
+        assert_eq!((removed.operations, removed.repaired), (Items(3), Items(2)));
+    }
+}
