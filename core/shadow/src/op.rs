@@ -78,7 +78,7 @@ pub(crate) struct Change {
     op: StoreOp,
     /// Reads that overlap it go to this member.
     fixed: Option<usize>,
-    /// With FUA: its number among the flushes.
+    /// With FUA, once a member was given it: its number among the flushes.
     number: Option<u64>,
     /// All legs have ended, and it waits for these flushes.
     until: Option<Until>,
@@ -92,8 +92,13 @@ impl Change {
     }
 
     /// It passed the gate.
-    pub(crate) const fn begin(&mut self, fixed: Option<usize>, number: Option<u64>) {
-        (self.fixed, self.number) = (fixed, number);
+    pub(crate) const fn begin(&mut self, fixed: Option<usize>) {
+        self.fixed = fixed;
+    }
+
+    /// A member was given it.
+    pub(crate) fn issued(&mut self, number: impl FnOnce() -> u64) {
+        self.number.get_or_insert_with(number);
     }
 
     pub(crate) const fn wait(&mut self, until: Option<Until>) {

@@ -99,12 +99,19 @@ impl Set {
             };
             Some(Member::new(state, Some(found)))
         };
+        let mut unmerged = Unmerged::new(size, region);
+        let members: Vec<_> = found.iter().map(member).collect();
+        // What a failed flush left reads alike, maybe, until the power goes.
+        let full = members.iter().flatten().filter(|member| member.is_full()).count();
+        if full > 1 && found.contains(&Some(CopyHealth::Suspect)) {
+            unmerged.set_all();
+        }
         Self {
             place: Place { volume, size, region },
-            members: found.iter().map(member).collect(),
+            members,
             gate: Gate::default(),
             recent: Recent::new(),
-            unmerged: Unmerged::new(size, region),
+            unmerged,
             ops: BTreeMap::new(),
             counted: 0,
             ended: BTreeSet::new(),

@@ -184,6 +184,11 @@ impl Layer for Shadow {
         self.go_on(volume, port);
     }
 
+    fn issued(&mut self, tag: Tag) {
+        let (volume, id, _) = untag(tag);
+        self.sets[volume].change_issued(id);
+    }
+
     fn recorded(&mut self, ok: bool, port: &mut Port<'_>) {
         match core::mem::replace(&mut self.recording, Recording::Nothing) {
             _ if !ok => {

@@ -212,6 +212,16 @@ impl Stack {
         }
     }
 
+    /// The member was given an operation with FUA; before its end is told.
+    ///
+    /// # Panics
+    /// Where it ended, or never began.
+    pub fn member_issued(&mut self, name: u64) {
+        if let Some(Level { layer, below }) = self.levels.last_mut() {
+            layer.issued(*below.get(name));
+        }
+    }
+
     /// The member ended an operation.
     ///
     /// # Panics

@@ -84,11 +84,21 @@ impl Layered {
         self.stack.full_members(volume).is_some()
     }
 
+    /// How the members of a volume are, where a layer keeps several alike.
+    pub(super) fn set_status(&self, volume: VolumeIndex) -> Option<SetStatus> {
+        self.stack.members(volume)
+    }
+
     /// The members of a volume that hold all of it.
     pub(super) fn full_members(&self, volume: VolumeIndex) -> impl Iterator<Item = Leg> + use<> {
         let full = self.stack.full_members(volume).unwrap_or(1);
         let members = (0..u8::BITS as u8).filter(move |n| full & (1 << n) != 0);
         members.map(move |n| Leg { volume, member: MemberIndex(n) })
+    }
+
+    /// A member was given an operation of a layer's with FUA.
+    pub(super) fn member_issued(&mut self, name: u64) {
+        self.stack.member_issued(name);
     }
 
     /// The next operation that a layer ended.

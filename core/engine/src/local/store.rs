@@ -136,11 +136,16 @@ impl Local {
         turn: &mut Turn,
     ) {
         let purpose = purpose.into();
-        if self.layered.rests() || rewrites(purpose) {
+        if self.layered.rests() || self.passes_beside(volume, purpose) {
             self.ask_member(Leg::whole(volume), op, purpose, turn);
         } else {
             self.pass_layers((volume, op), ReadAs::Bytes, purpose, turn);
         }
+    }
+
+    /// Whether an operation passes beside the layers: where one keeps several members, what writes a copy again writes all of them.
+    fn passes_beside(&self, volume: VolumeIndex, purpose: Purpose) -> bool {
+        rewrites(purpose) && !self.layered.keeps_several(volume)
     }
 
     /// Asks the member for an operation.
@@ -179,7 +184,7 @@ impl Local {
         turn: &mut Turn,
     ) {
         let purpose = purpose.into();
-        if !self.layered.rests() && !rewrites(purpose) {
+        if !self.layered.rests() && !self.passes_beside(volume, purpose) {
             return self.pass_layers((volume, StoreOp::Read { extent }), read_as, purpose, turn);
         }
         let io = self.begin(UnderWay::new(purpose, Leg::whole(volume), What::Looks));
@@ -209,6 +214,11 @@ impl Local {
         let leg = under_way.leg;
         if !self.silence.admits(io, leg, turn) {
             return;
+        }
+        if let Purpose::Layer { name, flushes: true } = under_way.purpose
+            && op != StoreOp::Flush
+        {
+            self.layered.member_issued(name);
         }
         under_way.stage = Stage::Issued(turn.now());
         if op.is_flush() {

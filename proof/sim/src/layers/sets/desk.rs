@@ -294,6 +294,9 @@ impl Desk {
                     if let Some(extent) = op.changes() {
                         self.hot.enter(leg.volume, extent);
                     }
+                    if op.is_flush() && op != StoreOp::Flush {
+                        self.stack.member_issued(name);
+                    }
                     self.legs.insert(name, leg);
                     self.disks[usize::from(leg.member.0)].begin(
                         name,
