@@ -172,16 +172,6 @@ impl Local {
         }
     }
 
-    /// Whether a layer keeps several members of that volume.
-    pub(crate) fn keeps_several(&self, volume: VolumeIndex) -> bool {
-        self.layered.keeps_several(volume)
-    }
-
-    /// How the members of a volume are, where a layer knows them.
-    pub(crate) fn members_of(&self, volume: VolumeIndex) -> Option<SetStatus> {
-        self.layered.stack.members(volume)
-    }
-
     /// When [`Self::tick_layers`] has something to do.
     pub(crate) fn layers_deadline(&self) -> Moment {
         self.layered.deadline()

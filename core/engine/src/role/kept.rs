@@ -168,8 +168,7 @@ impl Standing {
     }
 
     /// When a volume's hot extents may go. A flush of a suspect copy proves nothing; what a record says does. The bitmaps of several
-    /// members, and what is merged of them, rest on what is hot until a flush proves something: one does again while all of the
-    /// volume is pulled, which writes it to every member.
+    /// members, and what is merged of them, rest on what is hot until a flush.
     fn cooling(&self, volume: VolumeIndex, record: &Record, local: &Local) -> Cooling {
         let (suspect, b) = (local.suspect(), record.superblock());
         let void = b.marks_void || b.seeding != 0;
