@@ -96,6 +96,18 @@ fn a_write_that_one_member_fails_ends_when_its_removal_is_durable() {
 }
 
 #[test]
+fn a_member_that_was_added_during_a_write_stays_and_lacks_it() {
+    let mut stack = stack(&[Good, Removed]);
+    let [(0, name)] = begin(&mut stack, 1, WRITE)[..] else { panic!("one member is used") };
+    let add = SetOp::Add { leg: leg(1), by_bitmap: true };
+    assert_eq!(stack.ask_set(add, Moment::ZERO), Ok(()));
+    drain(&mut stack);
+    stack.member_ended(name, Outcome::Done);
+    drain(&mut stack);
+    assert_eq!(duty(&stack, 1), Some(Duty::Copying { left: Bytes::kib(64) }));
+}
+
+#[test]
 fn where_the_removal_cannot_be_recorded_the_write_fails() {
     let mut stack = stack(&[Good, Good]);
     let names = begin(&mut stack, 7, WRITE);

@@ -67,7 +67,8 @@ impl Set {
             // A crash may bring back a member that missed it: until that is impossible no reader sees what it left.
             return self.change_waits(id, None, Some(legs.fault()));
         }
-        for member in members((full | self.copying()) & !legs.done()) {
+        // A member that was added meanwhile was not given it, and has it in its bitmap.
+        for member in members((full | self.copying()) & legs.failed()) {
             self.remove(member);
         }
         self.change_waits(id, until, None);

@@ -224,7 +224,7 @@ fn a_volume_is_served_without_a_member_that_is_absent_at_the_start() {
     let shown = group(&pair, "paris");
     let member = &shown["volumes"][0]["members"][1];
     assert_eq!(member["state"], "removed", "{shown:#}");
-    assert!(member["why"].to_string().contains("No such file"), "{shown:#}");
+    assert!(member["why"].to_string().contains("does not exist"), "{shown:#}");
     SOME.run(&pair, "paris", &dice.fork(2), &book);
     std::fs::rename(&away, &file).expect("it can be moved");
     let path = file.display().to_string();
