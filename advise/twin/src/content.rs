@@ -6,10 +6,11 @@ use crate::happening::Happening;
 use crate::host::{Due, Host, Io};
 use crate::node::Node;
 use core::fmt::Debug;
-use helio_engine::{Answer, Event, PoolOp, PoolOutcome, StoreOutcome};
+use helio_engine::{Answer, Event, Leg, PoolOp, PoolOutcome, StoreOutcome};
 use helio_format::message::Message;
 use helio_ledger::{Change, Kept};
-use helio_units::{Bytes, Moment, Payload, PayloadId, RequestId, VolumeIndex};
+use helio_stack::LayerRecord;
+use helio_units::{Bytes, Moment, Payload, PayloadId, RequestId};
 
 /// The payloads of one node: what its engine names, until it is released.
 pub trait Payloads: Debug {
@@ -83,8 +84,8 @@ pub trait Content: Debug + Sized {
     /// A store operation begins at `at`. Returns when it ends.
     fn store(host: &mut Host<Self>, side: Side, asked: &Io, at: Moment) -> Moment;
 
-    /// Until when an operation does not end that was to end now, where the disk of that volume is silent.
-    fn silent(_: &mut Host<Self>, _: Side, _: VolumeIndex) -> Option<Moment> {
+    /// Until when an operation does not end that was to end now, where that disk is silent.
+    fn silent(_: &mut Host<Self>, _: Side, _: Leg) -> Option<Moment> {
         None
     }
 
@@ -99,6 +100,16 @@ pub trait Content: Debug + Sized {
 
     /// A step of the metadata file ends. Returns what is kept now, or refused, and when the next step ends.
     fn kept(node: &mut Node<Self>, now: Moment) -> (Vec<Kept>, Option<Moment>);
+
+    /// How the metadata file is to be changed for what a layer records of members.
+    fn record(_: &Node<Self>, record: LayerRecord) -> Change {
+        panic!("no layer of this host records {record:?}")
+    }
+
+    /// Whether two payloads hold the same.
+    fn compare(_: &Node<Self>, pair: [PayloadId; 2]) -> bool {
+        panic!("no layer of this host compares {pair:?}")
+    }
 
     /// How often the metadata file was durably changed.
     fn sequence(node: &Node<Self>) -> u64;

@@ -99,6 +99,8 @@ pub struct Disk {
     /// Everything takes this many times as long.
     slowness: u32,
     failing: Vec<(StoreVerb, StoreFault)>,
+    /// How the operation fails that begins next.
+    fails: Option<StoreFault>,
     /// A flush fails as soon as it begins while another one of its volume is under way.
     failing_overlap: Option<StoreFault>,
     /// No write finds room.
@@ -144,6 +146,7 @@ impl Disk {
             latency,
             slowness: 1,
             failing: Vec::new(),
+            fails: None,
             failing_overlap: None,
             full: false,
             lies: false,
@@ -225,6 +228,16 @@ impl Disk {
     /// The next flush fails that begins while another one of its volume is under way, whenever that is.
     pub fn fail_overlapping(&mut self, fault: StoreFault) {
         self.failing_overlap = Some(fault);
+    }
+
+    /// How an operation under way will fail, if it will.
+    pub(crate) fn fault_of(&self, io: IoId) -> Option<StoreFault> {
+        self.under_way.get(&io).and_then(|under_way| under_way.fault)
+    }
+
+    /// The operation that begins next fails like that.
+    pub(crate) const fn fail(&mut self, fault: Option<StoreFault>) {
+        self.fails = fault;
     }
 
     /// Whether it waits for such a flush.
@@ -315,8 +328,13 @@ impl Disk {
         self.lies = false;
         self.false_io.disarm();
         self.slowness = 1;
-        self.gone.fill(false);
+        self.find();
         self.silent.fill(Moment::ZERO);
+    }
+
+    /// The disk of every volume is there.
+    pub fn find(&mut self) {
+        self.gone.fill(false);
     }
 
     /// Until then the disk of that volume ends nothing that it is asked for.
@@ -364,7 +382,9 @@ impl Disk {
             StoreOp::Flush => (StoreVerb::Flush, self.latency.flush, Work::Flush { upto }),
         };
         let failing = self.failing.iter().position(|(kind, _)| *kind == verb);
-        let fault = failing.map(|at| self.failing.swap_remove(at).1);
+        let failing = failing.filter(|_| self.fails.is_none());
+        let fault = self.fails.take();
+        let fault = fault.or_else(|| Some(self.failing.swap_remove(failing?).1));
         let fault = fault.or((!fits).then_some(StoreFault::NoSpace));
         let beside = |other: &UnderWay| {
             other.volume == volume

@@ -10,13 +10,13 @@ use helio_engine::{Effect, Event, Keep, Kept, Leg, ReadAs, StoreOp};
 use helio_format::frame::HEADER_BYTES;
 use helio_format::message::{Message, Parting, Ping};
 use helio_ledger::{self as ledger, Change, MapOwner};
-use helio_units::{Bytes, IoId, Moment, VolumeIndex};
+use helio_units::{Bytes, IoId, Moment};
 
 /// An operation under way on a node's disk.
 #[derive(Debug)]
 pub struct Io {
     pub(crate) io: IoId,
-    pub(crate) volume: VolumeIndex,
+    pub(crate) leg: Leg,
     pub(crate) op: StoreOp,
     pub(crate) read_as: ReadAs,
 }
@@ -153,7 +153,7 @@ impl<C: Content> Host<C> {
         match what {
             NodeDue::Event(event) => C::event(self, side, *event),
             NodeDue::Stored(asked) => {
-                if let Some(at) = C::silent(self, side, asked.volume) {
+                if let Some(at) = C::silent(self, side, asked.leg) {
                     return self.push_node(at, side, NodeDue::Stored(asked));
                 }
                 let io = asked.io;
@@ -179,14 +179,14 @@ impl<C: Content> Host<C> {
             }
             match effect {
                 Effect::Reply { request, answer } => C::reply(self, side, request, answer),
-                Effect::Store { io, leg: Leg { volume, .. }, op, read_as } => {
-                    let asked = Io { io, volume, op, read_as };
+                Effect::Store { io, leg, op, read_as } => {
+                    let asked = Io { io, leg, op, read_as };
                     let ends = C::store(self, side, &asked, at);
                     self.push_node(ends, side, NodeDue::Stored(asked));
                 }
                 Effect::Look { io, volume, extent, payload, read_as } => {
-                    let op = StoreOp::Read { extent };
-                    let outcome = C::look(self, side, Io { io, volume, op, read_as }, payload);
+                    let (leg, op) = (Leg::whole(volume), StoreOp::Read { extent });
+                    let outcome = C::look(self, side, Io { io, leg, op, read_as }, payload);
                     C::event(self, side, Event::StoreDone { io, outcome });
                 }
                 Effect::Send(message) => self.send(side, message),
@@ -205,8 +205,13 @@ impl<C: Content> Host<C> {
                     let step = C::preserve(self.node_mut(side), op, at);
                     self.preserve_step(side, step);
                 }
-                Effect::Record(_) | Effect::Compare { .. } => {
-                    panic!("no layer of this host keeps several members")
+                Effect::Record(record) => {
+                    let change = C::record(self.node(side), record);
+                    self.keep(side, change, at);
+                }
+                Effect::Compare { name, pair } => {
+                    let equal = C::compare(self.node(side), pair);
+                    C::event(self, side, Event::Compared { name, equal });
                 }
                 Effect::Release(id) => self.node_mut(side).pool.release(id),
                 Effect::PauseReceiving(pause) => C::pause(self, side, pause, at),

@@ -26,6 +26,7 @@ mod happening;
 mod host;
 mod lean;
 mod machine_image;
+mod members;
 mod metadata;
 mod node;
 mod pool;

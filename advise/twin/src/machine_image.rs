@@ -3,6 +3,7 @@
 //! restore one file of it from a backup, swap a disk.
 
 use crate::cluster::Cluster;
+use crate::disk::Disk;
 use crate::happening::Happening;
 use crate::metadata::{MetadataBytes, new_superblock};
 use crate::node::Side;
@@ -16,8 +17,11 @@ use helio_units::VolumeIndex;
 #[derive(Clone, Debug)]
 pub struct MachineImage {
     disk: Vec<Vec<Stamp>>,
+    mirrors: Vec<Vec<Vec<Stamp>>>,
+    /// Of all disks of a volume.
     identities: Vec<u128>,
     metadata: MetadataBytes,
+    knows_members: bool,
     before: Vec<u8>,
     changes: u64,
 }
@@ -47,8 +51,10 @@ impl Cluster {
         let node = self.node(side);
         MachineImage {
             disk: node.disk.contents(),
+            mirrors: node.mirrors.iter().map(Disk::contents).collect(),
             identities: node.disk.identities.clone(),
             metadata: node.metadata.backup(),
+            knows_members: node.metadata.knows_members(),
             before: node.before.backup(),
             changes: node.metadata.sequence(),
         }
@@ -61,17 +67,24 @@ impl Cluster {
         self.node_mut(side).metadata.restore(image.metadata.clone());
         if what == Restore::Machine {
             self.put_disk(side, &image.disk);
-            self.node_mut(side).disk.identities.clone_from(&image.identities);
-            self.node_mut(side).before.put_back(image.before.clone());
+            let node = self.node_mut(side);
+            for (mirror, contents) in node.mirrors.iter_mut().zip(&image.mirrors) {
+                mirror.put_back(contents, &mut Vec::new());
+            }
+            node.disks_mut().for_each(|disk| disk.identities.clone_from(&image.identities));
+            node.metadata.set_knows_members(image.knows_members);
+            node.before.put_back(image.before.clone());
         }
     }
 
-    /// Puts another disk of the same sizes in the place of a node's. The node is down.
+    /// Puts other disks of the same sizes in the place of a node's, all alike. The node is down.
     pub fn swap_disk(&mut self, side: Side, mut content: impl FnMut(Place) -> Stamp) {
         assert!(!self.node(side).is_up(), "{side} runs while its disk is swapped");
         self.content.journal.push(Happening::Restored { side });
         self.content.journal.push(Happening::Swapped { side });
-        self.node_mut(side).disk.identities.iter_mut().for_each(|identity| *identity += 1);
+        for disk in self.node_mut(side).disks_mut() {
+            disk.identities.iter_mut().for_each(|identity| *identity += 1);
+        }
         let mut disk = self.node(side).disk.contents();
         for (volume, blocks) in (0u16..).map(helio_units::VolumeIndex).zip(&mut disk) {
             for (block, stamp) in (0u32..).zip(blocks) {
@@ -79,6 +92,8 @@ impl Cluster {
             }
         }
         self.put_disk(side, &disk);
+        let mirrors = &mut self.node_mut(side).mirrors;
+        mirrors.iter_mut().for_each(|mirror| mirror.put_back(&disk, &mut Vec::new()));
     }
 
     /// Puts another disk in the place of one volume's that is lost, and commands the running node to take it. Returns

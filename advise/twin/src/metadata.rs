@@ -3,8 +3,9 @@
 
 use crate::checksum::crc32c;
 use core::time::Duration;
-use helio_engine::Durable;
+use helio_engine::{Config, Durable, Leg};
 use helio_format::copying::PageBits;
+use helio_format::members::{CopyHealth, DiskMark, MemberEntry, VolumeEntries};
 use helio_format::superblock::Superblock;
 use helio_ledger::{Change, EXTENT_BYTES, Found, Kept, Layout, Ledger, LedgerError, MapOwner};
 use helio_ledger::{MetadataEffect, Opened};
@@ -43,6 +44,9 @@ struct Told {
     /// Changes asked for and not kept yet, by what they will be told as.
     asked: BTreeMap<u64, (Vec<u64>, Vec<u64>)>,
     pages: BTreeMap<u32, PageBits>,
+    /// Of members and their bitmaps, as the file was found.
+    members: Vec<VolumeEntries>,
+    lacks: BTreeMap<(MapOwner, u32), PageBits>,
 }
 
 /// The metadata file of one node.
@@ -58,6 +62,8 @@ pub struct Metadata {
     refused: Vec<Kept>,
     scheduled: bool,
     told: Told,
+    /// What it says of members is about what lies on their disks.
+    knows_members: bool,
     fault: Option<MetadataFault>,
     /// The file has holes, and its file system has no room for them.
     full: bool,
@@ -85,6 +91,7 @@ impl Metadata {
             refused: Vec::new(),
             scheduled: false,
             told: Told::default(),
+            knows_members: true,
             fault: None,
             full: false,
             latency,
@@ -96,6 +103,7 @@ impl Metadata {
     pub fn remove(&mut self) {
         self.bytes = MetadataBytes::default();
         self.told = Told::default();
+        self.knows_members = false;
     }
 
     /// Every byte of the file reads as zero.
@@ -103,6 +111,7 @@ impl Metadata {
         self.bytes.live.fill(0);
         self.bytes.durable.fill(0);
         self.told = Told::default();
+        self.knows_members = false;
     }
 
     /// Whether there is no file.
@@ -118,11 +127,23 @@ impl Metadata {
 
     /// Writes a new file that holds that record, as an administrator does while the daemon is stopped.
     pub(crate) fn create(&mut self, record: Superblock) {
+        let mut ledger = self.fresh(record);
+        self.write_out(&mut ledger);
+        self.knows_members = false;
+    }
+
+    /// The ledger of a new file that is to hold that record.
+    fn fresh(&mut self, record: Superblock) -> Ledger {
         self.bytes.live = vec![0; self.layout.bytes() as usize];
         let owner = (self.owner.0.as_str(), self.owner.1.as_str());
         let mut ledger = Ledger::fresh(self.layout.clone(), owner, crc32c);
         let refused = ledger.keep(Change::Superblock(Box::new(record)));
         assert!(refused.is_none(), "a new ledger refuses a change");
+        ledger
+    }
+
+    /// Writes everything that a ledger wants written, durably, while no process uses the file.
+    fn write_out(&mut self, ledger: &mut Ledger) {
         let mut effects = Vec::new();
         while !ledger.is_idle() {
             ledger.next(&mut effects);
@@ -140,8 +161,91 @@ impl Metadata {
                 }
             }
         }
+        self.bytes.dropped.clear();
         self.bytes.durable.clone_from(&self.bytes.live);
         self.look();
+    }
+
+    /// The file has the members of these volumes with their disks, and a bitmap of every member: what it lacks of that is written
+    /// before a process uses it. A member that it does not have holds all of the volume where nothing happened to the file.
+    pub(crate) fn equip(
+        &mut self,
+        config: &Config,
+        members: &[(Leg, DiskMark)],
+    ) -> Result<(), LedgerError> {
+        self.bytes.reopen();
+        let mut ledger = match self.read()? {
+            Opened::Older(_) => panic!("no node of this build writes the version before"),
+            Opened::Fresh => self.fresh(new_superblock(config)),
+            Opened::Found(found) => found.0,
+        };
+        self.write_out(&mut ledger);
+        let mut entries = ledger.members().to_vec();
+        let new = if self.knows_members { CopyHealth::Good } else { CopyHealth::Unproven };
+        for (leg, disk) in members {
+            let entry = &mut entries[usize::from(leg.volume.0)][usize::from(leg.member.0)];
+            entry.get_or_insert(MemberEntry { health: new, disk: *disk });
+        }
+        if entries != ledger.members() {
+            let refused = ledger.keep(Change::Members(entries));
+            assert!(refused.is_none(), "a ledger that works refuses a change");
+        }
+        let first = members.iter().map(|(leg, _)| Leg::whole(leg.volume));
+        for Leg { volume, member } in members.iter().map(|(leg, _)| *leg).chain(first) {
+            let (owner, unit) =
+                (MapOwner::Member { volume, member: member.0 }, config.granularity.0);
+            if ledger.has_map(owner) {
+                continue;
+            }
+            let length = ledger.length_with(owner, unit);
+            let length = length.unwrap_or_else(|| panic!("no room for a map of {owner}"));
+            let longer = self.bytes.live.len().max(length as usize);
+            self.bytes.live.resize(longer, 0);
+            let refused = ledger.keep(Change::Make { owner, unit });
+            assert!(refused.is_none(), "a ledger that works refuses a change");
+        }
+        self.write_out(&mut ledger);
+        Ok(())
+    }
+
+    /// The members of every volume, as the file was found.
+    pub(crate) fn members(&self) -> &[VolumeEntries] {
+        &self.told.members
+    }
+
+    /// The pages of their bitmaps.
+    pub(crate) const fn lacks(&self) -> &BTreeMap<(MapOwner, u32), PageBits> {
+        &self.told.lacks
+    }
+
+    /// What it says of members is about what lies on their disks.
+    pub(crate) const fn knows_members(&self) -> bool {
+        self.knows_members
+    }
+
+    /// It is, or is not, from now on.
+    pub(crate) const fn set_knows_members(&mut self, knows: bool) {
+        self.knows_members = knows;
+    }
+
+    /// Whether the file, as it was found, tells that a member that it calls so may lack a block.
+    pub(crate) fn tells_of(&self, leg: Leg, health: CopyHealth, block: u32, grain: u64) -> bool {
+        let offset = u64::from(block) * crate::BLOCK.0;
+        let hot = self.layout.extent_start(leg.volume) + offset / EXTENT_BYTES;
+        let pages = u64::from(helio_ledger::REGIONS_PER_PAGE);
+        let (page, bit) = ((offset / grain / pages) as u32, offset / grain % pages);
+        let owner = MapOwner::Member { volume: leg.volume, member: leg.member.0 };
+        let set = |bits: &PageBits| bits[bit as usize / 64] & 1 << (bit % 64) != 0;
+        let lacks = match health {
+            CopyHealth::Good => false,
+            // All of it is compared.
+            CopyHealth::Suspect => true,
+            CopyHealth::Copying | CopyHealth::Removed => {
+                self.told.lacks.get(&(owner, page)).is_some_and(set)
+            }
+            CopyHealth::Unproven | CopyHealth::Failed => true,
+        };
+        lacks || self.told.hot.contains(&hot)
     }
 
     /// The file as it lies there, for a backup.
@@ -153,6 +257,7 @@ impl Metadata {
     /// Puts an older file in its place.
     pub fn restore(&mut self, bytes: MetadataBytes) {
         self.bytes = bytes;
+        self.knows_members = false;
         self.look();
     }
 
@@ -197,18 +302,22 @@ impl Metadata {
             Opened::Found(found) => {
                 let (ledger, found) = *found;
                 let sequence = ledger.sequence();
+                self.learn(&ledger, &found);
                 self.ledger = Some(ledger);
-                self.learn(&found);
                 let Found { superblock, hot, marks, .. } = found;
                 Ok(Some(Durable { hot, marks, sequence, ..Durable::new(superblock) }))
             }
         }
     }
 
-    fn learn(&mut self, found: &Found) {
+    fn learn(&mut self, ledger: &Ledger, found: &Found) {
+        let page =
+            |(owner, page, bits): &(MapOwner, u32, PageBits)| ((*owner, *page), bits.clone());
         self.told = Told {
             hot: found.hot.iter().copied().collect(),
             marks: found.marks.iter().cloned().collect(),
+            members: ledger.members().to_vec(),
+            lacks: found.others.iter().map(page).collect(),
             ..Told::default()
         };
     }
@@ -216,7 +325,7 @@ impl Metadata {
     /// Reads the file again, for what it would tell a process that starts now.
     fn look(&mut self) {
         match self.read() {
-            Ok(Opened::Found(found)) => self.learn(&found.1),
+            Ok(Opened::Found(found)) => self.learn(&found.0, &found.1),
             Ok(Opened::Fresh | Opened::Older(_)) | Err(_) => self.told = Told::default(),
         }
     }
@@ -297,6 +406,7 @@ impl Metadata {
         }
         for kept in &kept {
             self.told.note(kept);
+            self.knows_members |= *kept == Kept::Members { ok: true };
         }
         (kept, self.begin(now))
     }

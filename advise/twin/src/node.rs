@@ -10,12 +10,12 @@ use crate::pool::Pool;
 use crate::stamps::Stamps;
 use core::fmt;
 use core::time::Duration;
-use helio_engine::{Config, Durable, Effect, Engine, Event, MemberFound};
+use helio_engine::{Config, Durable, Effect, Engine, Event, MemberFound, StoreFault, StoreOp};
 use helio_format::superblock::Superblock;
 use helio_ledger::{BeforeKept, LedgerError};
 use helio_snapshot::Snapshot;
 use helio_stack::{Layer, Stack};
-use helio_units::{Moment, Sequence};
+use helio_units::{Moment, Sequence, VolumeIndex};
 
 /// One of the two nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -88,15 +88,17 @@ pub struct Node<C: Content = Stamps> {
     pub config: Config,
     /// The peer timeout of the process that runs: a file that was applied while it hung did not reach it.
     pub peer_timeout: core::time::Duration,
-    /// Its volumes.
+    /// Its volumes: the first member of each.
     pub disk: C::Disk,
+    /// The second members of all its volumes, the third ones, and so on.
+    pub mirrors: Vec<C::Disk>,
     /// Its metadata file.
     pub metadata: C::Metadata,
     /// What shows it the time.
     pub clock: Clock,
     /// Its before-image file.
     pub before: C::Before,
-    /// The layers between the one that preserves copies and its disk, as its process starts.
+    /// The layers between the one that preserves copies and its disks, or the one that keeps these alike, as its process starts.
     pub layers: Vec<Box<dyn Layer>>,
     /// How many items it holds as a follower at most, where that is not the default.
     pub receive_items: Option<usize>,
@@ -127,6 +129,7 @@ impl<C: Content> Node<C> {
             peer_timeout: config.peer_timeout,
             config,
             disk,
+            mirrors: Vec::new(),
             metadata,
             clock: Clock::default(),
             before,
@@ -141,11 +144,12 @@ impl<C: Content> Node<C> {
         }
     }
 
-    /// The process begins, from what its metadata held and what was found of its members. Returns what its clock shows.
+    /// The process begins, from what its metadata held and what was found of its members, which `lowest` keeps alike where volumes
+    /// have several. Returns what its clock shows.
     pub(crate) fn begin(
         &mut self,
         now: Moment,
-        found: Option<Durable>,
+        (found, lowest): (Option<Durable>, Option<Box<dyn Layer>>),
         members: Vec<MemberFound>,
         kept: Option<&BeforeKept>,
         (incarnation, seed): (u64, u64),
@@ -153,6 +157,7 @@ impl<C: Content> Node<C> {
         let mut durable = found.unwrap_or_else(|| Durable::new(new_superblock(&self.config)));
         let mut layers = self.layers.clone();
         layers.insert(0, Box::new(Snapshot::new(&self.config.volumes, kept)));
+        layers.extend(lowest);
         (durable.members, durable.layers) = (members, Stack::new(layers));
         self.life += 1;
         self.peer_timeout = self.config.peer_timeout;
@@ -221,6 +226,8 @@ pub struct Process {
     /// How often in a row it asked for a moment that had passed.
     pub(crate) overdue: u32,
     pub(crate) settling: bool,
+    /// What a first member was asked for last and will fail: it fails alike on the other members.
+    pub(crate) first: Option<(VolumeIndex, StoreOp, StoreFault)>,
     pub(crate) saving: Option<Superblock>,
     pub(crate) saved: Option<Superblock>,
 }
@@ -277,7 +284,11 @@ impl Node<Stamps> {
         incarnation: u64,
         seed: u64,
     ) -> Result<(), LedgerError> {
+        if !self.mirrors.is_empty() {
+            self.equip()?;
+        }
         let found = self.metadata.open()?;
+        let lowest = (!self.mirrors.is_empty()).then(|| self.shadow());
         let superblock = found.as_ref().map(|found| found.superblock.clone());
         let saved = superblock.unwrap_or_else(|| new_superblock(&self.config));
         (self.hung_until, self.hung_since) = (now, now);
@@ -285,7 +296,8 @@ impl Node<Stamps> {
         self.process = Process { dialled, overdue, saved: Some(saved), ..Process::default() };
         let members = self.disk.members();
         let kept = self.before.open();
-        let shown = self.begin(now, found, members, kept.as_ref(), (incarnation, seed));
+        let seeds = (incarnation, seed);
+        let shown = self.begin(now, (found, lowest), members, kept.as_ref(), seeds);
         let Some(engine) = &mut self.engine else { return Ok(()) };
         if let Some(items) = self.receive_items {
             engine.bound_received(items);
@@ -300,7 +312,7 @@ impl Node<Stamps> {
     pub(crate) fn is_quiet(&self) -> bool {
         let Process { saving, settling, paused, pause, undone, .. } = &self.process;
         let waits = saving.is_some() || *settling || *paused || pause.is_some();
-        let works = self.metadata.is_busy() || self.before.is_busy() || self.disk.under_way() > 0;
+        let works = self.metadata.is_busy() || self.before.is_busy() || self.under_way() > 0;
         self.is_up() && !waits && !works && undone.is_empty()
     }
 
@@ -317,6 +329,8 @@ impl Node<Stamps> {
         self.before.crash(power);
         let recorded = self.process.saved.as_ref().map_or(0, |record| record.suspect);
         self.disk.crash(power, recorded, changes);
+        // What the record tells is the first member's.
+        self.mirrors.iter_mut().for_each(|mirror| mirror.crash(power, 0, &mut Vec::new()));
         self.metadata.crash(power);
     }
 

@@ -14,12 +14,15 @@ use crate::wire::{Cargo, Parcel, Wire};
 use crate::{Place, Stamp, digest, places, words};
 use core::time::Duration;
 use helio_engine::{
-    Answer, Config, Event, Operation, PoolOp, ReadAs, Request, Run, StoreOp, StoreOutcome,
+    Answer, Config, Event, Leg, Operation, PoolOp, ReadAs, Request, Run, StoreOp, StoreOutcome,
 };
 use helio_format::message::{Item, ItemKind, Message, Parting};
 use helio_ledger::{self as ledger, Kept};
 use helio_netmodel::{Dice, Profile};
-use helio_units::{Bytes, Extent, Moment, Payload, PayloadId, Rate, RequestId, VolumeIndex};
+use helio_stack::LayerRecord;
+use helio_units::{
+    Bytes, Extent, MemberIndex, Moment, Payload, PayloadId, Rate, RequestId, VolumeIndex,
+};
 
 /// What a daemon sends to a peer whose group it does not serve, as `app/daemon/src/shard/mod.rs` words it.
 const NOT_SERVED: &str = "group db is not served on this node: it failed";
@@ -148,7 +151,8 @@ impl Content for Stamps {
     }
 
     fn store(host: &mut Cluster, side: Side, asked: &Io, at: Moment) -> Moment {
-        let &Io { io, volume, op, .. } = asked;
+        let &Io { io, leg, op, .. } = asked;
+        let volume = leg.volume;
         let node = &mut host.nodes[side.index()];
         let changed = op.changes();
         // What is pulled from the peer is no write of a client's.
@@ -163,12 +167,19 @@ impl Content for Stamps {
             }
             _ => None,
         };
+        if leg.member != MemberIndex(0) {
+            let disk = &mut node.mirrors[usize::from(leg.member.0) - 1];
+            let alike = node.process.first.filter(|(of, first, _)| (*of, *first) == (volume, op));
+            disk.fail(alike.map(|(.., fault)| fault));
+            return disk.begin(at, io, volume, op, stamps, leading);
+        }
         if !node.disk.fits(op) {
             let words = format!("{op:?} of volume {}", volume.0);
             host.content.journal.push(Happening::Misfit { side, words });
         }
         let awaited = node.disk.awaits_overlap();
         let ends = node.disk.begin(at, io, volume, op, stamps, leading);
+        node.process.first = node.disk.fault_of(io).map(|fault| (volume, op, fault));
         if awaited && !node.disk.awaits_overlap() {
             host.content.journal.push(Happening::FlushOverlapped);
         }
@@ -182,8 +193,8 @@ impl Content for Stamps {
         ends
     }
 
-    fn silent(host: &mut Cluster, side: Side, volume: VolumeIndex) -> Option<Moment> {
-        let until = host.node(side).disk.silent_until(volume);
+    fn silent(host: &mut Cluster, side: Side, leg: Leg) -> Option<Moment> {
+        let until = host.node_mut(side).disk_of(leg).silent_until(leg.volume);
         let beyond = |dice: &mut Dice| dice.below(SILENCE_BREAKS.as_nanos() as u64);
         (host.now < until).then(|| until + Duration::from_nanos(beyond(&mut host.content.dice)))
     }
@@ -191,7 +202,8 @@ impl Content for Stamps {
     fn stored(host: &mut Cluster, side: Side, asked: Io) -> StoreOutcome {
         let mut changes = Vec::new();
         let node = &mut host.nodes[side.index()];
-        let ended = node.disk.end(asked.io, &mut changes);
+        let first = asked.leg.member == MemberIndex(0);
+        let ended = node.disk_of(asked.leg).end(asked.io, &mut changes);
         if let Some(Lied { lie, places }) = node.disk.take_lied() {
             host.content.journal.push(Happening::Lied { side, lie, places });
         }
@@ -201,8 +213,10 @@ impl Content for Stamps {
             Ended::Empty(empty) => StoreOutcome::Empty(empty),
             Ended::Read(stamps) => host.report(side, asked, stamps),
         };
-        host.damaged(side);
-        host.changed(side, changes);
+        if first {
+            host.damaged(side);
+            host.changed(side, changes);
+        }
         outcome
     }
 
@@ -222,6 +236,15 @@ impl Content for Stamps {
 
     fn kept(node: &mut Node, now: Moment) -> (Vec<Kept>, Option<Moment>) {
         node.metadata.step(now)
+    }
+
+    fn record(node: &Node, record: LayerRecord) -> ledger::Change {
+        node.change(record)
+    }
+
+    fn compare(node: &Node, pair: [PayloadId; 2]) -> bool {
+        let [one, other] = pair.map(|id| node.pool.stamps(Payload { id, length: 0 }));
+        one == other
     }
 
     fn sequence(node: &Node) -> u64 {
@@ -379,7 +402,7 @@ impl Cluster {
 
     /// What the engine is to get of the blocks that were read.
     fn report(&mut self, side: Side, asked: Io, stamps: Vec<Stamp>) -> StoreOutcome {
-        let Io { volume, op, read_as, .. } = asked;
+        let Io { leg: Leg { volume, .. }, op, read_as, .. } = asked;
         let extent = op.reads().unwrap_or_default();
         let pool = &mut self.nodes[side.index()].pool;
         let is_zero = |stamps: &[Stamp]| stamps.iter().all(|stamp| *stamp == Stamp::ZEROS);
@@ -427,7 +450,7 @@ impl Cluster {
 
     /// A block of a node's disk silently turns into something else.
     pub fn rot(&mut self, side: Side, place: Place, stamp: Stamp) {
-        self.node_mut(side).disk.rot(place, stamp);
+        self.node_mut(side).disks_mut().for_each(|disk| disk.rot(place, stamp));
     }
 
     pub(crate) fn changed(&mut self, side: Side, changes: Vec<Change>) {

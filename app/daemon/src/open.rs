@@ -401,7 +401,7 @@ impl ReadMetadata {
                 bail!("{shown} reads as empty after it was written")
             }
         };
-        let recorded = suspect::recorded(found, suspect, &counts.file, &read);
+        let recorded = suspect::recorded(found, suspect, &counts.file, read);
         let mut found = recorded.with_context(|| shown.clone())?;
         if members::record(&mut found, seated, (&counts.file, &shown))? {
             found = read()?;

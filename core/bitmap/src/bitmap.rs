@@ -187,11 +187,21 @@ impl Bitmap {
     /// The next region the copier should fetch at or behind `from`, wrapping once; it counts as being copied.
     #[inline]
     pub fn begin_copy(&mut self, from: Region) -> Option<Region> {
+        self.begin(from, None)
+    }
+
+    /// As [`Bitmap::begin_copy`], of the regions that are not dirty in `other`, a bitmap of the same regions.
+    pub fn begin_copy_beside(&mut self, from: Region, other: &Self) -> Option<Region> {
+        self.begin(from, Some(other))
+    }
+
+    fn begin(&mut self, from: Region, beside: Option<&Self>) -> Option<Region> {
         if self.copying.len() as u64 == self.dirty_count {
             return None;
         }
-        let from = if from.0 < self.grid.count() { from.0 } else { 0 };
-        let found = self.next_open(from, self.grid.count()).or_else(|| self.next_open(0, from))?;
+        let (from, end) = (if from.0 < self.grid.count() { from.0 } else { 0 }, self.grid.count());
+        let found =
+            self.next_open(from, end, beside).or_else(|| self.next_open(0, from, beside))?;
         self.copying.insert(found);
         Some(Region(found))
     }
@@ -200,20 +210,27 @@ impl Bitmap {
     pub fn begin_copy_of(&mut self, volume: VolumeIndex, from: Region) -> Option<Region> {
         let core::ops::Range { start, end } = self.grid.volume(volume);
         let from = if (start..end).contains(&from.0) { from.0 } else { start };
-        let found = self.next_open(from, end).or_else(|| self.next_open(start, from))?;
+        let found =
+            self.next_open(from, end, None).or_else(|| self.next_open(start, from, None))?;
         self.copying.insert(found);
         Some(Region(found))
     }
 
-    /// The first region of a range that is dirty and not being copied.
-    fn next_open(&self, mut at: u64, end: u64) -> Option<u64> {
+    /// The bits of 64 regions of a page.
+    fn word(&self, page: usize, within: u64) -> u64 {
+        match &self.pages[page] {
+            Page::Clear => 0,
+            Page::Full => u64::MAX,
+            Page::Bits(bits) => bits[within as usize / 64],
+        }
+    }
+
+    /// The first region of a range that is dirty, not being copied, and not dirty in `beside`.
+    fn next_open(&self, mut at: u64, end: u64, beside: Option<&Self>) -> Option<u64> {
         while at < end {
             let (page, within) = ((at / PAGE_REGIONS) as usize, at % PAGE_REGIONS);
-            let bits = match &self.pages[page] {
-                Page::Clear => 0,
-                Page::Full => u64::MAX,
-                Page::Bits(bits) => bits[within as usize / 64],
-            } & (u64::MAX << (within % 64));
+            let other = beside.map_or(0, |other| other.word(page, within));
+            let bits = self.word(page, within) & !other & (u64::MAX << (within % 64));
             let word_end = (at - within % 64 + 64).min((page as u64 + 1) * PAGE_REGIONS);
             if bits != 0 {
                 let word = at - within % 64;

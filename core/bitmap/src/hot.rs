@@ -14,6 +14,7 @@
 //! shadow set makes its members equal there) lets it cool: another crash before finds it again.
 
 use crate::grid::{Grid, add_run};
+use crate::parts::Parts;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -22,8 +23,6 @@ use helio_units::{Bytes, Extent, IoId, Sequence, VolumeIndex};
 
 /// Bytes of a hot extent.
 pub const EXTENT: Bytes = Bytes::mib(4);
-/// Within an extent it is remembered which of its 64 parts were touched.
-const PART: u64 = EXTENT.0 / 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
@@ -44,7 +43,7 @@ pub struct HotExtent {
     /// Layers that do not let it cool yet, a bit for each.
     owners: u8,
     /// The parts touched since it turned hot; all of them if that is not known.
-    touched: u64,
+    touched: Parts,
     /// The last item that touched it; none if that is not known.
     last: Option<Sequence>,
     /// Flushes begun on its volume when the last operation ended: a later one covers it.
@@ -57,7 +56,8 @@ impl HotExtent {
     /// One that nobody has entered yet.
     const fn wanted(last: Option<Sequence>, used: u64) -> Self {
         let stage = Stage::Wanted;
-        Self { stage, busy: 0, parked: 0, owners: 0, touched: 0, last, done_in: 0, used }
+        let touched = Parts::NONE;
+        Self { stage, busy: 0, parked: 0, owners: 0, touched, last, done_in: 0, used }
     }
 
     /// The last item that touched it; none if that is not known.
@@ -74,7 +74,7 @@ impl HotExtent {
         self.used
     }
 
-    /// Nobody changes it, and every layer lets it cool.
+    /// No operation changes it, and no layer owns it.
     fn may_cool(&self) -> bool {
         let owned = self.owners != 0 && !planted(Plant::OwnedCools);
         self.stage == Stage::Hot && self.busy == self.parked && !owned
@@ -82,20 +82,7 @@ impl HotExtent {
 
     /// What was touched of it, `extent` being where it is, as runs.
     pub fn runs(&self, extent: Extent) -> impl Iterator<Item = Extent> + use<> {
-        let touched = self.touched;
-        let mut part = 0;
-        core::iter::from_fn(move || {
-            while part < 64 && touched & (1 << part) == 0 {
-                part += 1;
-            }
-            let from = part;
-            while part < 64 && touched & (1 << part) != 0 {
-                part += 1;
-            }
-            let offset = extent.offset + from * PART;
-            let end = (extent.offset + part * PART).min(extent.end());
-            (offset < end).then(|| Extent::new(offset, end - offset))
-        })
+        self.touched.runs(extent)
     }
 }
 
@@ -195,7 +182,7 @@ impl<P> HotExtents<P> {
     /// An extent that was hot when the process before ended. It stays hot until each of the layers `owners`, a bit for each,
     /// lets it cool.
     pub fn load(&mut self, number: u64, owners: u8) {
-        let (stage, touched) = (Stage::Hot, u64::MAX);
+        let (stage, touched) = (Stage::Hot, Parts::ALL);
         let slot = HotExtent { stage, owners, touched, ..HotExtent::wanted(None, 0) };
         if self.slots.insert(number, slot).is_none() {
             self.taken += 1;
@@ -215,8 +202,8 @@ impl<P> HotExtents<P> {
         }
     }
 
-    /// A layer has done in an extent what a crash left it to do there. A flush that begins from now on is to cover what it found
-    /// equal there.
+    /// The layer has made its members equal in the extent; the extent may cool. A flush that begins from now on is to cover what it
+    /// found equal there.
     ///
     /// # Panics
     /// Where it does not own the extent: it let it cool twice, or the extent turned cold without it.
@@ -260,17 +247,17 @@ impl<P> HotExtents<P> {
         let mut covered = true;
         for number in self.grid.touched(volume, extent) {
             let base = self.grid.offset(volume, number);
-            let touched = parts(base, extent);
             let tick = self.tick;
             let at = at.max(self.held.get(&number).and_then(|held| held.last));
             if let Some(slot) = self.slots.get_mut(&number) {
                 slot.busy += 1;
-                slot.touched |= touched;
+                slot.touched.touch(base, extent);
                 slot.used = tick;
                 slot.last = slot.last.max(at);
                 covered &= slot.stage == Stage::Hot;
             } else {
-                let slot = HotExtent { busy: 1, touched, ..HotExtent::wanted(at, tick) };
+                let mut slot = HotExtent { busy: 1, ..HotExtent::wanted(at, tick) };
+                slot.touched.touch(base, extent);
                 self.slots.insert(number, slot);
                 self.wanted.push(number);
                 covered = false;
@@ -469,8 +456,7 @@ impl<P> HotExtents<P> {
         !self.wanted.is_empty() && self.taken >= self.most
     }
 
-    /// Somebody waits for an extent, none is free, and nothing is under way that would free one. Where layers own every hot extent,
-    /// they will let one cool.
+    /// An operation waits for a slot, and no operation under way will free one. If layers own every hot extent, they free one later.
     #[inline]
     pub fn is_stuck(&self) -> bool {
         let moving = |slot: &HotExtent| matches!(slot.stage, Stage::Adding(_) | Stage::Removing(_));
@@ -586,14 +572,6 @@ impl<P> HotExtents<P> {
             |slot: &HotExtent| slot.owners != 0 && slot.stage == Stage::Hot && slot.busy == 0;
         self.held.is_empty() && self.slots.values().all(rests)
     }
-}
-
-/// The 64ths of the extent at `base` that another extent touches.
-fn parts(base: u64, extent: Extent) -> u64 {
-    let from = extent.offset.saturating_sub(base) / PART;
-    let to = (extent.end() - base).min(EXTENT.0).div_ceil(PART);
-    let upto = if to >= 64 { u64::MAX } else { (1 << to) - 1 };
-    upto & (u64::MAX << from)
 }
 
 #[cfg(test)]

@@ -125,7 +125,7 @@ pub enum Effect {
         /// What to report of the bytes, if it is a read.
         read_as: ReadAs,
     },
-    /// Make durable what a layer records of members, and report that with [`crate::Event::Recorded`]. One at a time.
+    /// Make a layer's record durable, and report that with [`crate::Event::Recorded`]. One at a time.
     Record(LayerRecord),
     /// Compare two payloads of one length, and report that with [`crate::Event::Compared`].
     Compare {

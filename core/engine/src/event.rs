@@ -284,7 +284,7 @@ pub enum Event {
     },
     /// What lay in the pool of before-images when the daemon started, where it kept an image; told first of all.
     BeforeFound(Box<BeforeKept>),
-    /// What a layer recorded of members is durable, or cannot be made so.
+    /// A layer's record is durable, or cannot be written.
     Recorded {
         /// It is.
         ok: bool,

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which operations of a set pass at once: changes pass beside each other, and a piece that is copied or merged excludes what
 //! overlaps it. What waits passes in the order in which it came.
+//!
+//! The engine's gate (`core/engine/src/stream/gate.rs`) lets one of two overlapping extents pass, so it is a sorted list. Here extents
+//! inside may overlap, and reads ask which changes overlap theirs.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;

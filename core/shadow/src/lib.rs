@@ -7,8 +7,8 @@
 //!              └── changing: the fixed member; unmerged: merged first
 //!   piece ──> gate, alone ──> read, compare, write where it differs
 //! ```
-//! * A member is *full*, *copying* (it is written, and gets what its bitmap says that it lacks) or *removed* (what it misses is
-//!   added to its bitmap). The ledger says which, and an operation ends only when no member that missed it counts as full there.
+//! * A member is *full*, *copying* (it is written, and gets what its bitmap says that it lacks) or *removed* (its bitmap
+//!   gets every region that is changed meanwhile). The ledger says which, and an operation ends only when no member that missed it counts as full there.
 //! * A member that fails is removed where another one did not fail. An error that all full members give alike removes none: they
 //!   may differ there then, and the region is *unmerged* until they are equal again.
 //! * After a crash everything hot is unmerged. A merge compares what full members hold, and writes the version of the first one
@@ -31,7 +31,7 @@ mod shadow;
 mod tests;
 mod unmerged;
 
-pub use shadow::Shadow;
+pub use shadow::{BATCH_BYTES, Shadow};
 
 /// Bytes for which a bit of the bitmap of a member stands, where the host keeps to that.
 pub const REGION: helio_units::Bytes = helio_units::Bytes(64 << 10);

@@ -15,7 +15,7 @@ pub(crate) const ONE: VolumeIndex = VolumeIndex(0);
 pub(crate) enum Stage {
     /// This flush of what the target holds is under way: what is compared then is durable.
     Settling(u64),
-    /// Regions are copied. Until the bitmap of this tick is durable, the ledger says that everything lacks.
+    /// Regions are copied. Until the bitmap of this tick is durable, the ledger records that the member lacks everything.
     Marking(u64),
     /// Regions are copied, and the ledger says so.
     Copies,
@@ -37,7 +37,7 @@ pub(crate) struct Copying {
     stage: Stage,
 }
 
-/// What a member that is not used lacks.
+/// What a member that is not in use is missing.
 #[derive(Clone, Debug)]
 pub(crate) enum Lacks {
     Known(Bitmap),
@@ -103,13 +103,14 @@ impl Copying {
         self.lacks.none_dirty() && self.walk.is_idle()
     }
 
-    /// Claims the next region for the piece of that number.
-    pub(crate) fn claim(&mut self, number: u64) -> Option<Region> {
+    /// Claims the next region for the piece of that number, of those in which full members do not differ.
+    pub(crate) fn claim(&mut self, number: u64, differs: &Bitmap) -> Option<Region> {
         if matches!(self.stage, Stage::Settling(_)) {
             return None;
         }
         let lacks = &mut self.lacks;
-        self.walk.claim(number, (), |from| lacks.begin_copy(from)).map(|claim| claim.region)
+        let claim = self.walk.claim(number, (), |from| lacks.begin_copy_beside(from, differs));
+        claim.map(|claim| claim.region)
     }
 
     /// Whether what was read for that piece is still what the region is to hold.
@@ -153,7 +154,7 @@ pub(crate) enum State {
     Full,
     /// It is written, and gets what it lacks.
     Copying(Copying),
-    /// It is not used, and lacks that, or everything.
+    /// It is not in use, and is missing that.
     Removed(Lacks),
 }
 

@@ -12,6 +12,11 @@ pub(crate) const fn bit(member: usize) -> u8 {
     1 << member
 }
 
+/// A bit for each of so many sets.
+pub(crate) const fn bits(sets: usize) -> u64 {
+    if sets == 0 { 0 } else { u64::MAX >> (u64::BITS as usize - sets) }
+}
+
 /// The members of a set of bits.
 pub(crate) fn members(bits: u8) -> impl Iterator<Item = usize> {
     (0..8).filter(move |member| bits & bit(*member) != 0)
@@ -73,7 +78,7 @@ pub(crate) struct Change {
     op: StoreOp,
     /// Reads that overlap it go to this member.
     fixed: Option<usize>,
-    /// With FUA: its number among the flushes.
+    /// With FUA, once a member was given it: its number among the flushes.
     number: Option<u64>,
     /// All legs have ended, and it waits for these flushes.
     until: Option<Until>,
@@ -87,8 +92,13 @@ impl Change {
     }
 
     /// It passed the gate.
-    pub(crate) const fn begin(&mut self, fixed: Option<usize>, number: Option<u64>) {
-        (self.fixed, self.number) = (fixed, number);
+    pub(crate) const fn begin(&mut self, fixed: Option<usize>) {
+        self.fixed = fixed;
+    }
+
+    /// A member was given it.
+    pub(crate) fn issued(&mut self, number: impl FnOnce() -> u64) {
+        self.number.get_or_insert_with(number);
     }
 
     pub(crate) const fn wait(&mut self, until: Option<Until>) {

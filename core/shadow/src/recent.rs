@@ -5,18 +5,16 @@
 //! failed it: a disk may tell the error to one of them and success to the other. So a flush counts as ended only when each
 //! that was under way when it was done has ended as well; until then what it covers stays here.
 
+use crate::unmerged::hot_extent;
 use alloc::collections::{BTreeMap, BTreeSet};
-use helio_bitmap::EXTENT;
+use helio_bitmap::{EXTENT, Parts};
 use helio_stack::StoreFault;
 use helio_units::Extent;
-
-/// Bytes of a part: a hot extent has 64.
-const PART: u64 = EXTENT.0 / 64;
 
 /// What was written in one hot extent.
 #[derive(Clone, Copy, Debug, Default)]
 struct Written {
-    parts: u64,
+    parts: Parts,
     /// Flushes begun when the last change in it ended.
     done_in: u64,
 }
@@ -52,15 +50,10 @@ impl Recent {
 
     /// Something was written.
     pub(crate) fn add(&mut self, extent: Extent) {
-        let mut at = extent.offset;
-        while at < extent.end() {
-            let number = at / EXTENT.0;
-            let end = extent.end().min((number + 1) * EXTENT.0);
-            let (first, last) = (at % EXTENT.0 / PART, (end - 1) % EXTENT.0 / PART);
+        for number in extent.offset / EXTENT.0..extent.end().div_ceil(EXTENT.0) {
             let written = self.written.entry(number).or_default();
-            written.parts |= (u64::MAX >> (63 - last)) & (u64::MAX << first);
+            written.parts.touch(number * EXTENT.0, extent);
             written.done_in = self.begun;
-            at = end;
         }
     }
 
@@ -115,13 +108,8 @@ impl Recent {
 
     /// What was written, as runs.
     pub(crate) fn runs(&self, size: u64) -> impl Iterator<Item = Extent> + '_ {
-        self.written.iter().flat_map(move |(number, written)| {
-            let parts = (0..64).filter(|part| written.parts & (1 << part) != 0);
-            parts.map(move |part| {
-                let offset = number * EXTENT.0 + part * PART;
-                Extent::new(offset, PART.min(size - offset))
-            })
-        })
+        let written = self.written.iter();
+        written.flat_map(move |(number, written)| written.parts.runs(hot_extent(*number, size)))
     }
 }
 
@@ -130,6 +118,7 @@ mod tests {
     use super::*;
     use alloc::vec::Vec;
 
+    const PART: u64 = EXTENT.0 / 64;
     const SIZE: u64 = 2 * EXTENT.0 + 4096;
 
     fn runs(recent: &Recent) -> Vec<(u64, u64)> {
@@ -154,7 +143,7 @@ mod tests {
         recent.add(Extent::new(EXTENT.0 - 4096, 8192));
         assert_eq!(runs(&recent), [(EXTENT.0 - PART, PART), (EXTENT.0, PART)]);
         recent.add(Extent::new(0, EXTENT.0));
-        assert_eq!(runs(&recent).len(), 65);
+        assert_eq!(runs(&recent), [(0, EXTENT.0), (EXTENT.0, PART)]);
     }
 
     #[test]

@@ -10,6 +10,8 @@ mod piece;
 mod read;
 mod record;
 
+pub(crate) use piece::MOST_PIECES;
+
 use crate::gate::{Gate, Pass};
 use crate::member::{Copying, Lacks, Member, ONE, Response, State};
 use crate::op::{Op, Step, bit, members};
@@ -21,17 +23,14 @@ use core::mem;
 use helio_bitmap::{Bitmap, EXTENT};
 use helio_format::copying::PageBits;
 use helio_format::members::{CopyHealth, MEMBERS_MAX, VolumeMembers};
+use helio_format::message::VOLUMES_MAX;
 use helio_stack::{Leg, Operation, Outcome, Port, SetStatus, StoreFault, StoreOp, Tag};
 use helio_units::{Bytes, Extent, MemberIndex, Moment, VolumeIndex};
 
-/// Volumes that tags have room for.
-const VOLUMES: u64 = 64;
-const MEMBERS: u64 = 8;
-
 /// Of which volume an operation of its own is, its number, and its member.
 pub(crate) const fn untag(Tag(tag): Tag) -> (usize, u64, usize) {
-    let (volume, rest) = (tag % VOLUMES, tag / VOLUMES);
-    (volume as usize, rest / MEMBERS, (rest % MEMBERS) as usize)
+    let (volume, rest) = (tag % VOLUMES_MAX as u64, tag / VOLUMES_MAX as u64);
+    (volume as usize, rest / MEMBERS_MAX as u64, (rest % MEMBERS_MAX as u64) as usize)
 }
 
 /// Where the volume is among those of its group, how large it is, and the size of its regions.
@@ -40,6 +39,22 @@ struct Place {
     volume: VolumeIndex,
     size: Bytes,
     region: Bytes,
+}
+
+/// When copies go on.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    /// Not before.
+    again: Moment,
+    /// When everything was begun that could be, last.
+    looked: Option<Moment>,
+}
+
+impl Pace {
+    /// Something can begin from then on. Returns that time, unless it has come and gone.
+    fn due(self, at: Moment) -> Option<Moment> {
+        self.looked.is_none_or(|looked| looked < at).then_some(at)
+    }
 }
 
 /// See the module.
@@ -59,8 +74,7 @@ pub(crate) struct Set {
     parked: Vec<u64>,
     /// Pieces under way.
     pieces: usize,
-    /// No piece begins before, but for what a read waits for.
-    again: Moment,
+    pace: Pace,
     /// Nothing can be recorded any more: operations that need it fail like that.
     unrecordable: Option<StoreFault>,
 }
@@ -85,18 +99,25 @@ impl Set {
             };
             Some(Member::new(state, Some(found)))
         };
+        let mut unmerged = Unmerged::new(size, region);
+        let members: Vec<_> = found.iter().map(member).collect();
+        // What a failed flush left reads alike, maybe, until the power goes.
+        let full = members.iter().flatten().filter(|member| member.is_full()).count();
+        if full > 1 && found.contains(&Some(CopyHealth::Suspect)) {
+            unmerged.set_all();
+        }
         Self {
             place: Place { volume, size, region },
-            members: found.iter().map(member).collect(),
+            members,
             gate: Gate::default(),
             recent: Recent::new(),
-            unmerged: Unmerged::new(size, region),
+            unmerged,
             ops: BTreeMap::new(),
             counted: 0,
             ended: BTreeSet::new(),
             parked: Vec::new(),
             pieces: 0,
-            again: Moment::ZERO,
+            pace: Pace { again: Moment::ZERO, looked: None },
             unrecordable: None,
         }
     }
@@ -209,7 +230,8 @@ impl Set {
     }
 
     fn tag(&self, id: u64, member: usize) -> Tag {
-        Tag((id * MEMBERS + member as u64) * VOLUMES + u64::from(self.place.volume.0))
+        let leg = id * MEMBERS_MAX as u64 + member as u64;
+        Tag(leg * VOLUMES_MAX as u64 + u64::from(self.place.volume.0))
     }
 
     fn count(&mut self) -> u64 {
@@ -304,7 +326,7 @@ impl Set {
         let (mut lacks, unmerged) =
             match mem::replace(it.state_mut(), State::Removed(Lacks::Failed)) {
                 State::Full => (Bitmap::new(&[size], region), unmerged),
-                // Its bitmap is not durable: everything lacks.
+                // Its bitmap is not durable, so the member lacks everything.
                 State::Copying(copying) if copying.is_marking() => return,
                 State::Copying(copying) => (copying.stop(), Vec::new()),
                 State::Removed(lacks) => {
@@ -360,21 +382,24 @@ impl Set {
         }
     }
 
-    /// Does what can be done now.
+    /// Does what can be done now, but for pieces: those begin behind it ([`Self::begin_piece`]).
     pub(crate) fn go_on(&mut self, port: &mut Port<'_>) {
+        self.pace.looked = Some(port.now());
         self.judge_silence(port);
         self.merge_alone(port);
         self.settle(port);
-        self.begin_pieces(port);
         self.step_copies(port);
         self.judge_silence(port);
+        self.members.iter_mut().flatten().for_each(Member::step_by_pages);
         self.resume_reads(port);
     }
 
     /// When it has something to do by itself.
     pub(crate) fn deadline(&self) -> Moment {
         let merges = self.has_several() && self.is_settled() && !self.unmerged.is_empty();
-        if self.pieces == 0 && (merges || self.has_to_copy()) { self.again } else { Moment::NEVER }
+        let merges = self.pace.due(self.unmerged.again()).filter(|_| merges);
+        let copies = self.pace.due(self.pace.again).filter(|_| self.has_to_copy());
+        merges.into_iter().chain(copies).min().unwrap_or(Moment::NEVER)
     }
 
     /// Ends the operations that wait for nothing any more.

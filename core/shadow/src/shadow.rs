@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The layer: all sets of a group, and the one record that is under way.
 
-use crate::set::{Set, untag};
+use crate::op::bits;
+use crate::set::{MOST_PIECES, Set, untag};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
 use helio_bitmap::EXTENT;
 use helio_format::copying::PageBits;
-use helio_format::members::VolumeMembers;
+use helio_format::members::{MEMBERS_MAX, VolumeMembers};
+use helio_format::superblock::GRANULARITY_MAX;
 use helio_stack::{
     Layer, LayerRecord, Leg, MemberEvent, Operation, Outcome, Port, SetOp, SetRefusal, SetStatus,
     Tag,
@@ -16,6 +18,10 @@ use helio_units::{Bytes, Extent, Moment, VolumeIndex};
 
 /// How often pages are saved that no operation waits for: how far copies are.
 const SAVED_EVERY: Duration = Duration::from_secs(1);
+/// Regions of a group that are merged or copied at once.
+const WINDOW: usize = 2 * MOST_PIECES;
+/// Most bytes that are read of members, to be merged or copied, at once.
+pub const BATCH_BYTES: Bytes = Bytes((WINDOW * MEMBERS_MAX) as u64 * GRANULARITY_MAX as u64);
 
 /// What is being recorded.
 #[derive(Clone, Debug)]
@@ -34,8 +40,14 @@ enum Recording {
 pub struct Shadow {
     sets: Vec<Set>,
     recording: Recording,
-    /// The set whose pages were saved last: each has its turn.
-    turn: usize,
+    /// Sets of which the ledger is to say something else, ...
+    unrecorded: u64,
+    /// ... those of which an operation waits for pages, ...
+    waiting: u64,
+    /// ... and those that may have a piece to begin: a bit for each.
+    eager: u64,
+    /// The set whose pages were saved last, and the one whose piece began last: each has its turn.
+    turns: (usize, usize),
     /// Pages that no operation waits for are saved from then on.
     again: Moment,
 }
@@ -44,13 +56,22 @@ impl Shadow {
     /// Of volumes of these sizes, with the members that the ledger names, and `region` bytes in a region of their bitmaps.
     ///
     /// # Panics
-    /// Where a hot extent is not a multiple of a region.
+    /// Where a hot extent is not a multiple of a region, or a region is larger than [`GRANULARITY_MAX`].
     #[must_use]
     pub fn new(sizes: &[Bytes], region: Bytes, found: &[VolumeMembers]) -> Self {
-        assert!(EXTENT.0.is_multiple_of(region.0), "regions of {region:?}");
+        let fits = region.0 <= u64::from(GRANULARITY_MAX) && EXTENT.0.is_multiple_of(region.0);
+        assert!(fits, "regions of {region:?}");
         let sets = (0..).map(VolumeIndex).zip(sizes.iter().zip(found));
         let sets = sets.map(|(volume, (size, found))| Set::new(volume, *size, region, found));
-        Self { sets: sets.collect(), recording: Recording::Nothing, turn: 0, again: Moment::ZERO }
+        Self {
+            sets: sets.collect(),
+            recording: Recording::Nothing,
+            unrecorded: 0,
+            waiting: 0,
+            eager: 0,
+            turns: (0, 0),
+            again: Moment::ZERO,
+        }
     }
 
     /// A page of the bitmap of a member, as the ledger has it. Before the layer is used.
@@ -84,34 +105,64 @@ impl Shadow {
         (&mut self.sets[usize::from(leg.volume.0)], usize::from(leg.member.0))
     }
 
-    /// Lets a set do what it can, and records what is to be recorded.
+    /// Lets a set do what it can, begins pieces, and records what is to be recorded.
     fn go_on(&mut self, volume: usize, port: &mut Port<'_>) {
         self.sets[volume].go_on(port);
+        self.eager |= 1 << volume;
+        self.begin_pieces(port);
+        self.look(volume);
         self.record(port);
+    }
+
+    fn all_go_on(&mut self, port: &mut Port<'_>) {
+        self.sets.iter_mut().for_each(|set| set.go_on(port));
+        self.eager = bits(self.sets.len());
+        self.begin_pieces(port);
+        (0..self.sets.len()).for_each(|volume| self.look(volume));
+        self.record(port);
+    }
+
+    /// Sets begin pieces in turn, as long as the group's window has room.
+    fn begin_pieces(&mut self, port: &mut Port<'_>) {
+        while self.eager != 0 && self.sets.iter().map(Set::pieces).sum::<usize>() < WINDOW {
+            let turn = next(self.turns.1, self.eager);
+            self.turns.1 = turn;
+            if !self.sets[turn].begin_piece(port) {
+                self.eager &= !(1 << turn);
+            }
+        }
+    }
+
+    /// A set may have changed.
+    fn look(&mut self, volume: usize) {
+        let (set, bit) = (&self.sets[volume], 1 << volume);
+        let put = |bits: &mut u64, is: bool| *bits = if is { *bits | bit } else { *bits & !bit };
+        put(&mut self.unrecorded, set.is_unrecorded());
+        put(&mut self.waiting, set.waits_for_pages());
     }
 
     fn record(&mut self, port: &mut Port<'_>) {
         if !matches!(self.recording, Recording::Nothing) {
             return;
         }
-        if self.sets.iter_mut().fold(false, |any, set| set.is_unrecorded() | any) {
+        if self.unrecorded != 0 {
             self.recording = Recording::Members;
             return port
                 .record(LayerRecord::Members(self.sets.iter_mut().map(Set::record).collect()));
         }
-        for step in 1..=self.sets.len() {
-            let turn = (self.turn + step) % self.sets.len();
-            let waits = self.sets[turn].waits_for_pages();
-            if !waits && port.now() < self.again {
-                continue;
-            }
+        let due = port.now() >= self.again;
+        let mut left = if due { bits(self.sets.len()) } else { self.waiting };
+        if due {
+            self.again = port.now() + SAVED_EVERY;
+        }
+        while left != 0 {
+            let turn = next(self.turns.0, left);
+            self.turns.0 = turn;
             if let Some((leg, page, bits)) = self.sets[turn].take_page() {
-                (self.turn, self.recording) = (turn, Recording::Page(leg, page));
-                if !waits {
-                    self.again = port.now() + SAVED_EVERY;
-                }
+                self.recording = Recording::Page(leg, page);
                 return port.record(LayerRecord::Page { leg, page, bits });
             }
+            left &= !(1 << turn);
         }
     }
 }
@@ -133,11 +184,16 @@ impl Layer for Shadow {
         self.go_on(volume, port);
     }
 
+    fn issued(&mut self, tag: Tag) {
+        let (volume, id, _) = untag(tag);
+        self.sets[volume].change_issued(id);
+    }
+
     fn recorded(&mut self, ok: bool, port: &mut Port<'_>) {
         match core::mem::replace(&mut self.recording, Recording::Nothing) {
             _ if !ok => {
                 self.recording = Recording::Failed;
-                self.sets.iter_mut().for_each(Set::cannot_record);
+                self.sets.iter_mut().for_each(Set::record_failed);
             }
             Recording::Members => self.sets.iter_mut().for_each(Set::recorded),
             Recording::Page(leg, page) => {
@@ -146,8 +202,7 @@ impl Layer for Shadow {
             }
             other => panic!("nothing was to be recorded: {other:?}"),
         }
-        self.sets.iter_mut().for_each(|set| set.go_on(port));
-        self.record(port);
+        self.all_go_on(port);
     }
 
     fn compared(&mut self, tag: Tag, equal: bool, port: &mut Port<'_>) {
@@ -168,7 +223,7 @@ impl Layer for Shadow {
             SetOp::Merge(volume) => volume,
         };
         let volume = usize::from(volume.0);
-        self.sets[volume].ask(op)?;
+        self.sets.get_mut(volume).ok_or(SetRefusal::Unsupported)?.ask(op)?;
         self.go_on(volume, port);
         Ok(())
     }
@@ -191,11 +246,17 @@ impl Layer for Shadow {
     }
 
     fn tick(&mut self, port: &mut Port<'_>) {
-        self.sets.iter_mut().for_each(|set| set.go_on(port));
-        self.record(port);
+        self.all_go_on(port);
     }
 
     fn boxed(&self) -> Box<dyn Layer> {
         Box::new(self.clone())
     }
+}
+
+/// The first of some bits, of which there is one, that comes behind this one in turn.
+const fn next(behind: usize, bits: u64) -> usize {
+    let rest = bits & (u64::MAX << behind) & !(1 << behind);
+    let of = if rest == 0 { bits } else { rest };
+    of.trailing_zeros() as usize
 }

@@ -6,6 +6,7 @@ use CopyHealth::{Copying, Good, Removed, Unproven};
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::time::Duration;
 use helio_format::members::{CopyHealth, MEMBERS_MAX, VolumeMembers};
 use helio_stack::{
     Duty, LayerRecord, Leg, MemberEvent, Out, Outcome, SetOp, SetRefusal, Stack, StoreFault,
@@ -167,4 +168,89 @@ fn a_crash_leaves_nothing_to_merge_where_one_member_is_full() {
     assert_eq!(several.members(V).map(|set| set.unmerged), Some(Bytes::mib(4)));
     assert_eq!(duty(&several, 2), Some(Duty::Copying { left: Bytes::mib(4) }));
     assert_eq!(several.deadline(), Moment::ZERO);
+}
+
+/// A host whose members fail to read this region, if there is one.
+struct Host {
+    stack: Stack,
+    now: Moment,
+    bad: Option<Extent>,
+    payloads: u64,
+}
+
+impl Host {
+    /// Carries out what the stack asks for, until nothing is left but to wait.
+    fn settle(&mut self) {
+        while let Some(out) = self.stack.next(self.now) {
+            match out {
+                Out::Member { name, op, .. } => {
+                    let reads = op.reads();
+                    let outcome = match reads {
+                        Some(extent) if self.bad.is_some_and(|bad| bad.overlaps(extent)) => FAILED,
+                        Some(extent) => {
+                            self.payloads += 1;
+                            let length = extent.length as u32;
+                            Outcome::Read(Payload { id: PayloadId(self.payloads), length })
+                        }
+                        None => Outcome::Done,
+                    };
+                    self.stack.member_ended(name, outcome);
+                }
+                Out::Record(_) => self.stack.recorded(true, self.now),
+                Out::Compare { name, .. } => self.stack.compared(name, true, self.now),
+                _ => {}
+            }
+        }
+        assert!(self.stack.deadline() > self.now, "everything that can be begun now has begun");
+    }
+
+    fn pass(&mut self, seconds: u64) {
+        for _ in 0..seconds {
+            self.now = self.now + Duration::from_secs(1);
+            self.stack.tick(self.now);
+            self.settle();
+        }
+    }
+}
+
+#[test]
+fn a_region_that_no_full_member_can_read_delays_no_copy_of_the_others() {
+    const REGION: u64 = 64 << 10;
+    let bad = Extent::new(5 * REGION, REGION);
+    let mut stack = stack(&[Good, Good]);
+    assert_eq!(stack.found_hot(V, Extent::new(0, 4 << 20)), 1);
+    let add = SetOp::Add { leg: leg(2), by_bitmap: false };
+    assert_eq!(stack.ask_set(add, Moment::ZERO), Ok(()));
+    let mut host = Host { stack, now: Moment::ZERO, bad: Some(bad), payloads: 100 };
+    host.settle();
+    host.pass(9);
+    let region = Some(Bytes(REGION));
+    assert_eq!(host.stack.members(V).map(|set| set.unmerged), region);
+    assert_eq!(duty(&host.stack, 2), Some(Duty::Copying { left: Bytes(REGION) }));
+    // A client writes it again, and the disks map other blocks in.
+    let payload = Payload { id: PayloadId(1), length: REGION as u32 };
+    host.bad = None;
+    host.stack.begin(7, V, StoreOp::Write { extent: bad, payload, fua: false });
+    host.settle();
+    host.pass(2);
+    assert_eq!(host.stack.members(V).map(|set| set.unmerged), Some(Bytes::ZERO));
+    assert_eq!(duty(&host.stack, 2), Some(Duty::Full));
+}
+
+#[test]
+fn sets_of_a_group_share_a_window_and_none_takes_all_of_it() {
+    let sizes = [SIZE; 3];
+    let layer = Shadow::new(&sizes, Bytes::kib(64), &[found(&[Good, Good]); 3]);
+    let mut stack = Stack::new(vec![Box::new(layer)]);
+    for volume in (0..3).map(VolumeIndex) {
+        assert_eq!(stack.found_hot(volume, Extent::new(0, 4 << 20)), 1);
+    }
+    stack.tick(Moment::ZERO);
+    let out = drain(&mut stack);
+    let reads = |volume: u16| {
+        let of = |out: &&Out| matches!(out, Out::Member { leg, .. } if leg.volume.0 == volume);
+        out.iter().filter(of).count()
+    };
+    // Each piece reads both members.
+    assert_eq!([reads(0), reads(1), reads(2)], [4, 6, 6]);
 }

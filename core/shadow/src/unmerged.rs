@@ -5,7 +5,7 @@ use crate::member::ONE;
 use alloc::collections::BTreeSet;
 use helio_bitmap::{Bitmap, EXTENT, Region};
 use helio_copy::{Claim, Walk};
-use helio_units::{Bytes, Extent};
+use helio_units::{Bytes, Extent, Moment};
 
 /// Most regions that wait to be repaired; a later read finds what is beyond.
 const MOST_REPAIRS: usize = 256;
@@ -21,6 +21,8 @@ pub(crate) struct Unmerged {
     urgent: BTreeSet<Region>,
     /// Regions that a full member failed to read.
     repairs: BTreeSet<Region>,
+    /// None is claimed before, but for what a read waits for.
+    again: Moment,
 }
 
 impl Unmerged {
@@ -31,11 +33,27 @@ impl Unmerged {
             owned: BTreeSet::new(),
             urgent: BTreeSet::new(),
             repairs: BTreeSet::new(),
+            again: Moment::ZERO,
         }
     }
 
     pub(crate) fn place(&self, region: Region) -> Extent {
         self.regions.place(region).1
+    }
+
+    /// Those regions.
+    pub(crate) const fn regions(&self) -> &Bitmap {
+        &self.regions
+    }
+
+    /// No full member could read one of them: none is claimed until then, but for what a read waits for.
+    pub(crate) const fn wait(&mut self, until: Moment) {
+        self.again = until;
+    }
+
+    /// When the next one may be claimed.
+    pub(crate) const fn again(&self) -> Moment {
+        self.again
     }
 
     /// Full members may differ there.
@@ -92,7 +110,10 @@ impl Unmerged {
     }
 
     /// Claims the next one, or one that is to be repaired.
-    pub(crate) fn claim(&mut self, number: u64) -> Option<Region> {
+    pub(crate) fn claim(&mut self, number: u64, now: Moment) -> Option<Region> {
+        if now < self.again {
+            return None;
+        }
         if let Some(region) = self.repairs.pop_first() {
             return Some(region);
         }

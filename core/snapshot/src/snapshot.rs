@@ -413,7 +413,7 @@ impl Snapshot {
         self.work = Work::Writing { next, rows, batch };
     }
 
-    /// What is preserved is damaged from that chunk on; those before it were put back.
+    /// What is preserved is damaged from that chunk on. The chunks before it were put back.
     fn damaged(&mut self, chunk: u64, port: &mut Port<'_>) {
         let put_back = chunk > 0;
         let pool_failed = CopyOutcome::PoolFailed(StoreFault::Io);

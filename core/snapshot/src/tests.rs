@@ -329,6 +329,7 @@ fn an_expendable_copy_that_cannot_be_read_is_over_and_the_next_one_is_preserved(
     assert_eq!((desk.ops(), desk.pools.len()), (vec![zero(1)], 1));
     assert_eq!(desk.pool(PoolOutcome::Done), PoolOp::End);
     assert_eq!(desk.health(), PoolHealth::Works);
+    assert_eq!(desk.member(Outcome::Done), zero(1));
     desk.copy(cut(Bytes(CHUNK_BYTES)));
     assert!(matches!(desk.pools[0], PoolOp::Reserve { .. }));
 }

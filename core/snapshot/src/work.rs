@@ -104,7 +104,7 @@ pub(crate) enum Work {
         rows: Vec<Row>,
         batch: Batch,
     },
-    /// What was dropped, or is over: then nobody asked for it.
+    /// `asked`: a `Drop` requested it. Otherwise an expendable copy ended.
     Ending {
         asked: bool,
     },

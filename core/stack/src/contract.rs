@@ -263,7 +263,7 @@ pub enum PoolHealth {
     Works,
     /// The pool failed like that; it is of no use until the process starts again.
     Failed(StoreFault),
-    /// Members failed where they were read to be preserved; nothing more is of this copy until the process starts again.
+    /// Members failed where they were read to be preserved. The copy preserves nothing more until the process starts again.
     Unread(MemberFault),
 }
 

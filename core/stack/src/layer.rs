@@ -65,6 +65,9 @@ pub trait Layer: Debug + Send {
         port.end(Io::new(tag.0), outcome);
     }
 
+    /// A member was given an operation of its own with FUA, which may have waited until its extents were hot.
+    fn issued(&mut self, _tag: Tag) {}
+
     /// An operation of the group begins. Returns it where another layer is to carry it out.
     fn copy(&mut self, op: CopyOp, _port: &mut Port<'_>) -> Option<CopyOp> {
         Some(op)
@@ -73,7 +76,7 @@ pub trait Layer: Debug + Send {
     /// The pool may take that many bytes from now on; none where nothing bounds it.
     fn bound(&mut self, _most: Option<Bytes>) {}
 
-    /// What it asked to be recorded is durable, or cannot be made so: then nothing will be any more.
+    /// A layer's record is durable, or cannot be written. Then none can be written any more.
     fn recorded(&mut self, ok: bool, _port: &mut Port<'_>) {
         panic!("a layer that records nothing was told of it: {ok}")
     }
@@ -83,7 +86,7 @@ pub trait Layer: Debug + Send {
         panic!("a layer that compares nothing was told of {tag:?}")
     }
 
-    /// A member does not complete its operations in time, or has ended all that are late.
+    /// The host reports something of a member's disk.
     fn member_event(&mut self, _leg: Leg, _event: MemberEvent, _port: &mut Port<'_>) {}
 
     /// An administrator asks something of a volume's members. No change is under way beside the layers.
@@ -177,7 +180,7 @@ impl<'a> Port<'a> {
         self.work.push_back(Work::Begin { level: self.level + 1, operation });
     }
 
-    /// What a crash left to do in an extent that it owns is done.
+    /// The layer has made its members equal in the extent; the extent may cool.
     pub fn let_cool(&mut self, volume: VolumeIndex, extent: Extent) {
         self.work.push_back(Work::LetCool { level: self.level, volume, extent });
     }

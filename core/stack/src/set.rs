@@ -41,7 +41,7 @@ pub enum SetOp {
     Add {
         /// Which.
         leg: Leg,
-        /// What it lacks must be known; otherwise everything is compared.
+        /// Refuse the member if its bitmap is not known.
         by_bitmap: bool,
     },
     /// A member is to be used no more. What it lacks from then on is recorded.

@@ -31,6 +31,17 @@ impl<T> Slots<T> {
         u64::from(slot)
     }
 
+    /// What is under way under that name.
+    ///
+    /// # Panics
+    /// Where it ended, or never began.
+    pub(crate) fn get(&self, name: u64) -> &T {
+        match self.taken.get(name as usize) {
+            Some(Some(what)) => what,
+            _ => panic!("operation {name} of a layer is not under way"),
+        }
+    }
+
     /// It ended.
     ///
     /// # Panics

@@ -93,7 +93,7 @@ pub enum Out {
         /// Where.
         extent: Extent,
     },
-    /// A layer has done in an extent what a crash left it to do there.
+    /// The layer has made its members equal in the extent; the extent may cool.
     LetCool {
         /// Its place in the stack; [`Stack::found_hot`] counts alike.
         layer: u8,
@@ -212,6 +212,16 @@ impl Stack {
         }
     }
 
+    /// The member was given an operation with FUA; before its end is told.
+    ///
+    /// # Panics
+    /// Where it ended, or never began.
+    pub fn member_issued(&mut self, name: u64) {
+        if let Some(Level { layer, below }) = self.levels.last_mut() {
+            layer.issued(*below.get(name));
+        }
+    }
+
     /// The member ended an operation.
     ///
     /// # Panics
@@ -232,7 +242,7 @@ impl Stack {
         self.at(level, now, |layer, port| layer.pool_ended(outcome, port));
     }
 
-    /// What was to be recorded is durable, or cannot be made so.
+    /// A layer's record is durable, or cannot be written.
     ///
     /// # Panics
     /// Where nothing was.
@@ -252,7 +262,7 @@ impl Stack {
         self.at(level, now, |layer, port| layer.compared(tag, equal, port));
     }
 
-    /// A member does not complete its operations in time, or has ended all that are late.
+    /// The host reports something of a member's disk.
     pub fn member_event(&mut self, leg: Leg, event: MemberEvent, now: Moment) {
         for level in 0..self.levels.len() {
             self.at(level, now, |layer, port| layer.member_event(leg, event, port));

@@ -151,6 +151,12 @@ impl Coverage {
         self.faults.values().sum()
     }
 
+    /// How often that happened.
+    #[must_use]
+    pub fn count(&self, fault: &str) -> u64 {
+        self.faults.get(fault).copied().unwrap_or_default()
+    }
+
     pub(crate) fn struck(&mut self, fault: &'static str) {
         *self.faults.entry(fault).or_default() += 1;
     }
@@ -186,7 +192,7 @@ impl Coverage {
         lines.extend(listed("state", states, &self.states, words));
         lines.extend(listed("standing", STANDINGS.iter().copied(), &self.standings, words));
         let faults = Kind::common().flat_map(|kind| kind.labels().iter().copied());
-        let faults = faults.chain(crate::faulty_peer::LABELS);
+        let faults = faults.chain(crate::faulty_peer::LABELS).chain(crate::sets::LABELS);
         lines.extend(listed("fault", faults, &self.faults, |label| (*label).to_owned()));
         lines
     }

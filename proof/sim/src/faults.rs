@@ -291,7 +291,7 @@ impl Driver {
     }
 
     pub(crate) fn strike(&mut self, fault: Fault, cluster: &mut Cluster, oracle: &mut Oracle) {
-        if self.spares(fault, cluster, oracle) {
+        if self.spares(fault, cluster, oracle) || self.befalls_mirror(fault, cluster) {
             return;
         }
         if fault.lands(cluster) && !fault.restores() {
@@ -342,14 +342,7 @@ impl Driver {
                 let takes = span(&mut self.dice, least, most);
                 cluster.node_mut(side).hook = Hook { takes, refuses };
             }
-            Fault::Blocks(side) => {
-                self.kill(side, false, cluster);
-                if !cluster.node(side).is_up() {
-                    self.forget_image(side);
-                    let disk = &mut cluster.node_mut(side).disk;
-                    disk.set_block(if disk.block() == 512 { 4096 } else { 512 });
-                }
-            }
+            Fault::Blocks(side) => self.change_blocks(side, cluster),
             Fault::Forks { side, left } => self.fork_often(side, left, cluster, oracle),
             Fault::Replace { side, tries } => self.replace(side, tries, cluster, oracle),
             Fault::Unserved(side) => self.unserve(side, cluster),
@@ -384,18 +377,23 @@ impl Driver {
             Fault::Disk { side, verb } => {
                 let faults = [StoreFault::Io, StoreFault::NoSpace, StoreFault::Short];
                 let how = pick(&mut self.dice, &faults);
-                cluster.node_mut(side).disk.fail_next(verb, how);
+                let hit = self.hit(side, reads, cluster);
+                hit.on(cluster.node_mut(side)).for_each(|disk| disk.fail_next(verb, how));
             }
             Fault::Overlap(side) => {
-                cluster.node_mut(side).disk.fail_overlapping(StoreFault::Io);
+                let hit = self.hit(side, true, cluster);
+                let fault = StoreFault::Io;
+                hit.on(cluster.node_mut(side)).for_each(|disk| disk.fail_overlapping(fault));
             }
             Fault::SlowDisk(side) => {
                 let times = 2 + self.dice.below(60) as u32;
-                cluster.node_mut(side).disk.slow_down(times);
+                let hit = self.hit(side, true, cluster);
+                hit.on(cluster.node_mut(side)).for_each(|disk| disk.slow_down(times));
                 self.later(cluster, Act::MendDisk(side));
             }
             Fault::FullDisk(side) => {
-                cluster.node_mut(side).disk.fill_up(true);
+                let hit = self.hit(side, false, cluster);
+                hit.on(cluster.node_mut(side)).for_each(|disk| disk.fill_up(true));
                 self.later(cluster, Act::MendDisk(side));
             }
             Fault::LyingFlush(side) => {

@@ -27,6 +27,7 @@ mod retry;
 mod run;
 mod scenario;
 mod seed;
+mod sets;
 mod shrink;
 mod silence;
 mod suspect;

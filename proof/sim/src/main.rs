@@ -173,6 +173,16 @@ fn summary(walk: &Walk, seconds: f64, coverage: bool) {
         c.rotten,
         c.steps
     );
+    let of = |label| walk.coverage.count(label);
+    println!(
+        "members of volumes: {} removed, {} silent, {} copied, {} of these by bitmap, {} volumes merged, {} reads repaired",
+        of("member-removed") + of("member-silent"),
+        of("member-silent"),
+        of("member-copied") + of("member-copied-by-bitmap"),
+        of("member-copied-by-bitmap"),
+        of("members-merged"),
+        of("member-read-repaired")
+    );
     if coverage {
         walk.coverage.lines().iter().for_each(|line| println!("{line}"));
     }

@@ -6,7 +6,7 @@ use crate::oracle::Oracle;
 use core::time::Duration;
 use helio_engine::{Command, Fault, LinkState};
 use helio_format::superblock::Superblock;
-use helio_twin::{Cluster, Happening, Side};
+use helio_twin::{Cluster, Disk, Happening, Side};
 use helio_units::{Generation, Role, State};
 
 /// Between two rounds.
@@ -25,10 +25,13 @@ impl Driver {
             }
             Act::Start(side) => self.start(side, cluster),
             Act::MendDisk(side) => {
-                let disk = &mut cluster.node_mut(side).disk;
-                disk.slow_down(1);
-                disk.fill_up(false);
-                disk.lie(false);
+                let node = cluster.node_mut(side);
+                for disk in node.disks_mut() {
+                    disk.slow_down(1);
+                    disk.fill_up(false);
+                    disk.lie(false);
+                }
+                node.mirrors.iter_mut().for_each(Disk::find);
             }
             Act::MendMetadata(side) => cluster.node_mut(side).metadata.mend(),
             Act::Round => {
@@ -161,6 +164,7 @@ impl Driver {
                 self.start(side, cluster);
                 continue;
             }
+            self.look_after_sets(side, cluster, oracle);
             if self.judge_suspect(side, cluster, oracle) {
                 continue;
             }

@@ -52,6 +52,8 @@ pub enum Promise {
     SuspectCopy,
     /// While a copy is not consistent, its last consistent image is kept, and restoring gives that image.
     SafeCopy,
+    /// Every full member of a volume holds the same, and what another one lacks is recorded, whatever dies.
+    MembersAlike,
     /// A verify calls different only what differs, under whatever load.
     TrueDifferences,
     /// A verify finds whatever a disk silently changed, and repairs it.
@@ -107,6 +109,7 @@ impl fmt::Display for Promise {
             Self::LostMetadata => "lost metadata is never taken for a new peer",
             Self::SuspectCopy => "a copy whose flush failed is recorded and overwrites nothing",
             Self::SafeCopy => "a secondary keeps its last consistent image while it is updated",
+            Self::MembersAlike => "full members of a volume are alike",
             Self::TrueDifferences => "a verify calls different only what differs",
             Self::FindsRot => "a verify finds and repairs what rotted",
             Self::Civil => "sound nodes understand each other",

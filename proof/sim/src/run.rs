@@ -12,12 +12,13 @@ use crate::kinds::Kind;
 use crate::oracle::Oracle;
 use crate::promise::{Promise, Violation, hold};
 use crate::scenario::{Scenario, fair_weather, span};
+use crate::sets::{self, Watch};
 use crate::telling::Telling;
 use core::fmt;
 use core::time::Duration;
 use helio_engine::Engine;
 use helio_netmodel::Dice;
-use helio_twin::{Cluster, Happening, Hook, Node, Side};
+use helio_twin::{Cluster, Disk, Happening, Hook, Node, Side};
 use helio_units::{Moment, State};
 
 /// The second must be over within this.
@@ -105,6 +106,7 @@ pub struct Story<'a>(pub &'a mut dyn FnMut(Moment, &dyn fmt::Display));
 struct Stage<'a> {
     cluster: Cluster,
     oracle: Oracle,
+    sets: Watch,
     client: Client,
     driver: Driver,
     calm: Duration,
@@ -132,6 +134,7 @@ pub fn run(telling: &Telling, story: Option<Story<'_>>) -> Verdict {
     let layers_fail = if layered { Moment::ZERO + scenario.layers_fail } else { Moment::ZERO };
     let mut stage = Stage {
         oracle: Oracle::new(&cluster, scenario.volumes.len()),
+        sets: Watch::default(),
         client: Client::new(&scenario, &dice),
         driver: Driver::new(&dice, telling),
         calm: scenario.calm,
@@ -284,6 +287,7 @@ impl Stage<'_> {
             }
         }
         let judged = self.oracle.observe(&self.cluster, &journal);
+        let alike = self.sets.observe(&self.cluster, &journal, &mut self.driver.coverage);
         self.look(&journal);
         self.client.notice(now, &journal);
         self.driver.notice(&self.cluster, &journal);
@@ -302,7 +306,7 @@ impl Stage<'_> {
         hold(misfit.is_none() && misled.is_none(), Promise::Blocks, || {
             misfit.or(misled).unwrap_or_default()
         })?;
-        judged
+        judged.and(alike)
     }
 
     /// Notices changes of state and standing.
@@ -393,7 +397,7 @@ impl Stage<'_> {
         self.cluster.mend_link(Some(&fair_weather()));
         for side in Side::BOTH {
             let node = self.cluster.node_mut(side);
-            node.disk.mend();
+            node.disks_mut().for_each(Disk::mend);
             node.metadata.mend();
             node.before.mend();
             node.hook = Hook::default();
@@ -410,7 +414,10 @@ impl Stage<'_> {
             |side| engine(side).is_some_and(|e| e.view().state() == State::Replicating);
         let quiet = |side: &Side| {
             let node = self.cluster.node(*side);
-            node.pool.is_empty() && node.disk.under_way() == 0 && !node.hangs(self.cluster.now())
+            node.pool.is_empty()
+                && node.under_way() == 0
+                && !node.hangs(self.cluster.now())
+                && !sets::is_uneven(node)
         };
         // In async it is answered before it is there; where images may differ, they are the same as long as it is not.
         let is_there = |e: &Engine| {
@@ -435,17 +442,18 @@ impl Stage<'_> {
                 None => words += &format!("; {side} is down"),
                 Some(engine) => {
                     let status = engine.view().status(node.clock.read(self.cluster.now()));
-                    let (payloads, ios) = (node.pool.len(), node.disk.under_way());
+                    let (payloads, ios) = (node.pool.len(), node.under_way());
                     words += &format!(
                         "; {side}: {} {} ({}), fault {:?}, {payloads} payloads, {ios} operations, queue {:?}, {:?}, \
-                         sync {:?}",
+                         sync {:?}{}",
                         status.role,
                         status.state,
                         status.reason,
                         status.fault,
                         status.queue.map(|q| (q.bytes, q.items, q.waiting)),
                         status.cursors,
-                        status.sync
+                        status.sync,
+                        sets::describe(node)
                     );
                 }
             }

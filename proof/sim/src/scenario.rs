@@ -36,6 +36,8 @@ pub(crate) struct Scenario {
     pub(crate) breaking: Duration,
     /// Layers fail for so long.
     pub(crate) layers_fail: Duration,
+    /// How many members the volumes of each node have behind the first.
+    pub(crate) mirrors: [u64; 2],
 }
 
 /// Sectors of a disk, in bytes.
@@ -135,6 +137,7 @@ impl Scenario {
             clocks_differ,
             breaking,
             layers_fail: span(&mut dice.split("layers"), millis(1000), BREAKING / 4),
+            mirrors: mirrors(&mut dice.split("mirrors")),
         }
     }
 
@@ -156,26 +159,36 @@ impl Scenario {
             config.peer = side.other().name().into();
             let own = dice.split_nth("disk", side.index() as u64);
             let mut speed = own.split("speed");
-            let latency = Latency {
-                read: span(&mut speed, micros(20), micros(400)),
-                write: span(&mut speed, micros(20), micros(4000)),
-                flush: span(&mut speed, micros(100), micros(20_000)),
+            let block = pick(&mut dice.split_nth("blocks", side.index() as u64), &BLOCKS);
+            let disk = |speed: &mut Dice, own: Dice| {
+                let latency = Latency {
+                    read: span(speed, micros(20), micros(400)),
+                    write: span(speed, micros(20), micros(4000)),
+                    flush: span(speed, micros(100), micros(20_000)),
+                };
+                let mut disk = Disk::new(&self.volumes, latency, own);
+                if filled {
+                    let salt = FOREIGN | (side.index() as u64) << 56;
+                    disk.fill(|Place { volume, block }| {
+                        Stamp(salt | u64::from(volume.0) << 32 | u64::from(block))
+                    });
+                }
+                disk.set_block(block);
+                disk
             };
-            let mut disk = Disk::new(&self.volumes, latency, own.split("disk"));
-            if filled {
-                let salt = FOREIGN | (side.index() as u64) << 56;
-                disk.fill(|Place { volume, block }| {
-                    Stamp(salt | u64::from(volume.0) << 32 | u64::from(block))
-                });
-            }
-            disk.set_block(pick(&mut dice.split_nth("blocks", side.index() as u64), &BLOCKS));
+            let first = disk(&mut speed, own.split("disk"));
+            let mirror = |n| {
+                let own = own.split_nth("mirror", n);
+                disk(&mut own.split("speed"), own.split("disk"))
+            };
             let saves = span(&mut speed, micros(50), micros(5000));
             let owner = (config.group.as_str(), config.node.as_str());
             let grain = (config.granularity.0 as u32, config.hot_extents);
             let metadata = Metadata::new(owner, &self.volumes, grain, saves, own.split("metadata"));
             let keeps = span(&mut speed, micros(50), micros(10_000));
             let before = Before::new(keeps, own.split("before"));
-            let mut node = Node::new(config, disk, metadata, before);
+            let mut node = Node::new(config, first, metadata, before);
+            node.mirrors = (0..self.mirrors[side.index()]).map(mirror).collect();
             let mut bound = own.split("received");
             node.receive_items = bound.chance(1, 2).then(|| 2 + bound.below(30) as usize);
             if self.clocks_differ {
@@ -196,6 +209,15 @@ impl Scenario {
         let wire = Wire::new(&self.profile, self.socket, dice);
         Cluster::new(nodes, wire, dice, telling)
     }
+}
+
+/// In a quarter of the stories the volumes of one node or of both have one or two further members.
+fn mirrors(dice: &mut Dice) -> [u64; 2] {
+    if !dice.chance(1, 4) {
+        return [0; 2];
+    }
+    let which = dice.below(3);
+    [0, 1].map(|side| if which == side { 0 } else { 1 + dice.below(2) })
 }
 
 /// What stands between an engine and its disk: in a quarter of the nodes a layer that delays, which in half of these fails, too,

@@ -72,7 +72,8 @@ impl Driver {
         Side::BOTH.into_iter().for_each(|side| self.forget_image(side));
         // Who copies a disk makes it slow for others.
         if self.dice.chance(1, 2) {
-            cluster.node_mut(from).disk.slow_down(40);
+            let hit = self.hit(from, true, cluster);
+            hit.on(cluster.node_mut(from)).for_each(|disk| disk.slow_down(40));
             self.later(cluster, Act::MendDisk(from));
         }
         let (least, most) = (Duration::from_millis(1), Duration::from_secs(2));

@@ -239,6 +239,17 @@ impl Driver {
         }
     }
 
+    /// A node restarts, and its disks have other blocks.
+    pub(crate) fn change_blocks(&mut self, side: Side, cluster: &mut Cluster) {
+        self.kill(side, false, cluster);
+        if !cluster.node(side).is_up() {
+            self.forget_image(side);
+            for disk in cluster.node_mut(side).disks_mut() {
+                disk.set_block(if disk.block() == 512 { 4096 } else { 512 });
+            }
+        }
+    }
+
     pub(crate) fn delay_acceptance(&mut self, cluster: &mut Cluster) {
         let (least, most) = (Duration::from_micros(50), Duration::from_secs(3));
         let by = span(&mut self.dice, least, most);

@@ -76,7 +76,7 @@ impl Config {
         self
     }
 
-    /// A volume, with each node's member.
+    /// A volume, with the members of each node.
     #[must_use]
     pub fn volume(mut self, name: &str, size: Bytes, members: &[(&str, &Path)]) -> Self {
         let members = members.iter().map(|(node, file)| ((*node).to_owned(), file.to_path_buf()));
@@ -125,8 +125,15 @@ impl Config {
             for line in lines {
                 writeln!(text, "{line}")?;
             }
+            let mut by_node: Vec<(&str, Vec<&Path>)> = Vec::new();
             for (node, file) in members {
-                writeln!(text, "members.{node} = [{file:?}]")?;
+                match by_node.iter_mut().find(|(known, _)| known == node) {
+                    Some((_, files)) => files.push(file),
+                    None => by_node.push((node, vec![file])),
+                }
+            }
+            for (node, files) in by_node {
+                writeln!(text, "members.{node} = {files:?}")?;
             }
         }
         Ok(())
@@ -158,7 +165,11 @@ mod tests {
             .volume(
                 "data",
                 Bytes(1537),
-                &[("lyon", Path::new("/tmp/l")), ("paris", Path::new("/tmp/p"))],
+                &[
+                    ("lyon", Path::new("/tmp/l")),
+                    ("paris", Path::new("/tmp/p")),
+                    ("lyon", Path::new("/tmp/m")),
+                ],
             )
             .volume_line("sparse = true");
         let expected = r#"[node.lyon]
@@ -177,7 +188,7 @@ queue = { memory = "4MiB" }
 [group.db.volume.data]
 size = "1537B"
 sparse = true
-members.lyon = ["/tmp/l"]
+members.lyon = ["/tmp/l", "/tmp/m"]
 members.paris = ["/tmp/p"]
 "#;
         assert_eq!(config.text(), expected);

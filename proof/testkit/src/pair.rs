@@ -20,6 +20,8 @@ pub struct Plan {
     volume_lines: Vec<String>,
     /// Node, volume and file, for members that the test made.
     members: Vec<(String, String, PathBuf)>,
+    /// The same of members beside the first one.
+    mirrors: Vec<(String, String, PathBuf)>,
     listen: [SocketAddr; 2],
     relay: Option<SocketAddr>,
     keys: bool,
@@ -37,6 +39,7 @@ impl Plan {
             volumes: Vec::new(),
             volume_lines: Vec::new(),
             members: Vec::new(),
+            mirrors: Vec::new(),
             listen: [free_port(), free_port()],
             relay: None,
             keys: false,
@@ -76,6 +79,13 @@ impl Plan {
     #[must_use]
     pub fn member(mut self, node: &str, volume: &str, file: &Path) -> Self {
         self.members.push((node.to_owned(), volume.to_owned(), file.to_owned()));
+        self
+    }
+
+    /// Gives a volume another member on a node, on a file that exists.
+    #[must_use]
+    pub fn mirror(mut self, node: &str, volume: &str, file: &Path) -> Self {
+        self.mirrors.push((node.to_owned(), volume.to_owned(), file.to_owned()));
         self
     }
 
@@ -136,7 +146,10 @@ impl Plan {
                 Some(made) => made.to_owned(),
                 None => scratch.file(&format!("{node}-{name}.img"), *size),
             });
-            let members = [(NODES[0], files[0].as_path()), (NODES[1], files[1].as_path())];
+            let mirrors = self.mirrors.iter().filter(|(_, volume, _)| volume == name);
+            let mirrors = mirrors.map(|(node, _, file)| (node.as_str(), file.as_path()));
+            let members = NODES.into_iter().zip(files.iter().map(PathBuf::as_path));
+            let members: Vec<(&str, &Path)> = members.chain(mirrors).collect();
             config = config.volume(name, *size, &members);
             for line in &self.volume_lines {
                 config = config.volume_line(line);

@@ -14,7 +14,7 @@
 //! | 3 | copying: the member is written, and gets what its bitmap and the hot extents say that it lacks |
 //! | 4 | removed: the member is not used; it lacks what its bitmap and the hot extents say, and nothing else |
 //! | 5 | unproven: the member is not used; what it lacks is not known, so it lacks everything |
-//! | 6 | failed: as unproven, and an operation of it failed: what it reads as may not be durable, so it is not compared |
+//! | 6 | failed: as unproven, and the member may hold data that is not durable, so it is not compared |
 //!
 //! A body is valid if and only if every state is as the table says, a member that the volume does not have tells no disk,
 //! volumes that the group does not have have no members, and the rest is zero. The page is written before any other page that changes with it, and flushed: what is built on
@@ -43,7 +43,7 @@ pub enum CopyHealth {
     Removed,
     /// It is not used; what it lacks is not known.
     Unproven,
-    /// The same, and an operation of it failed: what it reads as may not be durable.
+    /// The same, and it may hold data that is not durable.
     Failed,
 }
 

@@ -111,7 +111,7 @@ pub struct Hello {
 }
 
 impl Hello {
-    /// Whether what the node holds lies on the line of somebody who led: not if an operator discarded what it wrote.
+    /// Whether this node's data belongs to a primary's write order. It does not after an operator discarded the node's writes.
     #[must_use]
     pub const fn is_on_line(&self) -> bool {
         self.wrote || !self.alone

@@ -334,6 +334,6 @@ fn node(side: Side, config: &PairConfig, dice: &Dice) -> Node<Sizes> {
     let disk = Disk::new(config.disks[side.index()], own.split("disk"));
     let files = (disk, Records::default(), ());
     let mut node = Node::with(settings, files, Count::default(), Shard::default());
-    node.begin(Moment::ZERO, None, Vec::new(), None, (own.next_u64(), own.next_u64()));
+    node.begin(Moment::ZERO, (None, None), Vec::new(), None, (own.next_u64(), own.next_u64()));
     node
 }

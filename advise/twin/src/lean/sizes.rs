@@ -14,7 +14,7 @@ use crate::node::Node;
 use core::convert::Infallible;
 use core::time::Duration;
 use helio_engine::{
-    Answer, Event, PoolOp, PoolOutcome, ReadAs, Run, StoreOp, StoreOutcome, digest_piece,
+    Answer, Event, Leg, PoolOp, PoolOutcome, ReadAs, Run, StoreOp, StoreOutcome, digest_piece,
 };
 use helio_format::message::Message;
 use helio_ledger::{Change, Kept};
@@ -205,16 +205,16 @@ impl Content for Sizes {
             && let Some(extent) = asked.op.changes()
         {
             if content.order_lost {
-                content.differing.set(asked.volume, extent);
+                content.differing.set(asked.leg.volume, extent);
             } else {
-                content.owed.push_back((asked.volume, extent));
+                content.owed.push_back((asked.leg.volume, extent));
             }
         }
         host.node_mut(side).disk.begin(at, asked.op)
     }
 
     fn stored(host: &mut Host<Self>, side: Side, asked: Io) -> StoreOutcome {
-        let Io { volume, op, read_as, .. } = asked;
+        let Io { leg: Leg { volume, .. }, op, read_as, .. } = asked;
         let Host { content, nodes, .. } = host;
         match op {
             StoreOp::Write { extent, .. }
@@ -238,7 +238,7 @@ impl Content for Sizes {
         let pool = &mut host.nodes[side.index()].pool;
         pool.release(payload.id);
         let extent = asked.op.reads().unwrap_or_default();
-        host.content.report(pool, asked.volume, extent, &asked.read_as)
+        host.content.report(pool, asked.leg.volume, extent, &asked.read_as)
     }
 
     fn keep(node: &mut Node<Self>, change: Change, at: Moment) -> Option<Moment> {

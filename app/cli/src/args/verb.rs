@@ -208,7 +208,7 @@ pub enum Verb {
         /// Group name; or GROUP/VOLUME if the group has only one volume.
         #[arg(value_name = "GROUP[/VOLUME]", value_parser = named)]
         what: Option<Named>,
-        /// Keep the group's metadata file under another name, for `helio inspect`.
+        /// Keep the group's metadata files under other names, for `helio inspect`.
         #[arg(long)]
         keep_metadata: bool,
         /// Release even if this copy is inconsistent (its data is then unusable).

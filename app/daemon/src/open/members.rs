@@ -87,7 +87,7 @@ fn seat(
     let full = |n: &usize| entries[*n].as_ref().is_some_and(is_full);
     let is_there = |seat: &Option<Seat>| matches!(seat, Some(Seat::Recorded(n)) if full(n));
     if !seats.iter().any(is_there) {
-        let first = left.iter().position(|n| full(n)).ok_or(Unseated::NoFull)?;
+        let first = left.iter().position(full).ok_or(Unseated::NoFull)?;
         let untold = entries[left[first]].is_some_and(|entry| !told(entry.disk));
         seats[0] = match (disks, seats[0]) {
             ([None, ..], _) => return Err(Unseated::Closed(0)),

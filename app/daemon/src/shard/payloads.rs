@@ -48,12 +48,13 @@ impl Payloads {
     }
 }
 
-/// Payload that a shard may hold: what its queues may, the before-images of each group that are on their way to the file, and
-/// what clients may have under way. Buffers come in powers of two, so all but the clients' counts twice; that holds the
-/// pages of the records, too.
+/// Payload that a shard may hold: what its queues may, the before-images of each group that are on their way to the file, what
+/// is copied between its members, and what clients may have under way. Buffers come in powers of two, so all but the clients'
+/// counts twice; that holds the pages of the records, too.
 pub(super) fn payload_memory<'a>(configs: impl Iterator<Item = &'a helio_engine::Config>) -> Bytes {
     let queue = |c: &helio_engine::Config| c.queue.memory.unwrap_or(helio_engine::QUEUE_BYTES_MOST);
-    let bounds = configs.map(|c| queue(c).0.saturating_add(helio_snapshot::BATCH_BYTES.0));
+    let layers = helio_snapshot::BATCH_BYTES.0 + helio_shadow::BATCH_BYTES.0;
+    let bounds = configs.map(|c| queue(c).0.saturating_add(layers));
     let held = bounds.fold(0, u64::saturating_add);
     Bytes(held.saturating_mul(2).saturating_add(super::CLIENT_MEMORY.0))
 }

@@ -172,7 +172,7 @@ impl Engine {
                 let refusal = self.permit.lease_mut().end_takeover(self.turn.config());
                 self.standing.not_promoted(refusal, &mut self.keeper, &self.record, &mut self.turn);
             }
-            // The promotion that it was for has ended meanwhile.
+            // The promotion that asked for this record has ended.
             Goal::Unpromoted | Goal::Restoring => {}
             Goal::SeedBegun { command, .. } => {
                 standing.seed_begun(command, resync.seed_mut(), record, local, turn);

@@ -196,7 +196,7 @@ impl Keeper {
         self.short = Some(Shortage::FAILED);
     }
 
-    /// What is kept is of no use any more, and that cannot be recorded: it holds nothing up, and nobody goes back to it.
+    /// The preserved copy is not needed, and its end cannot be recorded. It delays no write, and no restore uses it.
     pub(crate) fn abandon(&mut self, local: &mut Local, turn: &mut Turn) {
         if self.keeps() {
             (self.kept, self.short) = (Held::Abandoned, None);
@@ -236,8 +236,8 @@ impl Keeper {
         if facts.start.is_some() && self.ready() == facts.start.as_ref() {
             return Next::Nothing;
         }
-        // Also beside a copy that is suspect: its end may have failed in the process before, so that it lacks what was overwritten
-        // since.
+        // If this node's copy is suspect as well: an earlier process may have failed to end the preserved copy. Then that lacks what
+        // was overwritten since.
         let over = facts.record.consistent && held;
         if over && failed {
             self.abandon(local, turn);

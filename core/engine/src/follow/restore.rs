@@ -56,9 +56,9 @@ impl Keeper {
 }
 
 impl Keeper {
-    /// Nothing is kept any more of an image that a primary is about to write to; or it cannot be ended, and the record,
-    /// which says consistent, lets nobody go back to it. What the stack was asked for has ended: a cut under way would hold up
-    /// what clients write, and keep it.
+    /// No preserved copy is left of the image that a primary is about to write to. Or its end cannot be recorded: then no restore
+    /// uses it, since the superblock says that this node is consistent. No operation on copies is under way: a cut would delay the
+    /// writes of clients, and preserve what they overwrite.
     pub(crate) fn is_over(&self, local: &Local) -> bool {
         self.is_idle() && (self.is_empty() || local.pool_failed() || local.metadata_failed())
     }

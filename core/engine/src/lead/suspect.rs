@@ -62,7 +62,8 @@ impl Primary {
 
     /// Disks that do not complete their operations are given up if the peer can serve in their place.
     pub(crate) fn silence_step(&mut self, local: &mut Local, turn: &mut Turn) {
-        for volume in turn.config().indices() {
+        let any = local.first_silent().is_some();
+        for volume in turn.config().indices().take_while(|_| any) {
             if local.member_state(volume) == MemberState::Silent
                 && self.store_failed(volume, Failed::Silence, StoreFault::Silent, local, turn)
             {

@@ -84,11 +84,21 @@ impl Layered {
         self.stack.full_members(volume).is_some()
     }
 
+    /// How the members of a volume are, where a layer keeps several alike.
+    pub(super) fn set_status(&self, volume: VolumeIndex) -> Option<SetStatus> {
+        self.stack.members(volume)
+    }
+
     /// The members of a volume that hold all of it.
     pub(super) fn full_members(&self, volume: VolumeIndex) -> impl Iterator<Item = Leg> + use<> {
         let full = self.stack.full_members(volume).unwrap_or(1);
         let members = (0..u8::BITS as u8).filter(move |n| full & (1 << n) != 0);
         members.map(move |n| Leg { volume, member: MemberIndex(n) })
+    }
+
+    /// A member was given an operation of a layer's with FUA.
+    pub(super) fn member_issued(&mut self, name: u64) {
+        self.stack.member_issued(name);
     }
 
     /// The next operation that a layer ended.
@@ -162,16 +172,6 @@ impl Local {
         }
     }
 
-    /// Whether a layer keeps several members of that volume.
-    pub(crate) fn keeps_several(&self, volume: VolumeIndex) -> bool {
-        self.layered.keeps_several(volume)
-    }
-
-    /// How the members of a volume are, where a layer knows them.
-    pub(crate) fn members_of(&self, volume: VolumeIndex) -> Option<SetStatus> {
-        self.layered.stack.members(volume)
-    }
-
     /// When [`Self::tick_layers`] has something to do.
     pub(crate) fn layers_deadline(&self) -> Moment {
         self.layered.deadline()
@@ -217,7 +217,7 @@ impl Local {
         self.layered.stack.preserves().unwrap_or_default().preserved
     }
 
-    /// What a layer recorded of members is durable, or cannot be made so.
+    /// A layer's record is durable, or cannot be written.
     pub(crate) fn layer_recorded(&mut self, ok: bool, turn: &mut Turn) {
         self.layered.stack.recorded(ok, turn.now());
         self.run_layers(turn);
@@ -229,7 +229,7 @@ impl Local {
         self.run_layers(turn);
     }
 
-    /// A member does not respond, or has ended all that was late.
+    /// The host reports something of a member's disk.
     pub(super) fn member_event(&mut self, leg: Leg, event: MemberEvent, turn: &mut Turn) {
         self.layered.stack.member_event(leg, event, turn.now());
         self.run_layers(turn);

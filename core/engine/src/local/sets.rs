@@ -9,13 +9,29 @@ use crate::refusal::Refusal;
 use crate::turn::Turn;
 use alloc::format;
 use alloc::string::String;
-use helio_stack::{Leg, SetOp, SetRefusal};
+use helio_stack::{Leg, SetOp, SetRefusal, SetStatus};
+use helio_units::VolumeIndex;
 
 impl Local {
     /// Asks something of the members of a volume. The command is answered when that begins, or is refused.
     pub(crate) fn ask_set(&mut self, command: CommandId, op: SetOp, turn: &mut Turn) {
         self.layered.ask_later(command, op);
         self.begin_asked(turn);
+    }
+
+    /// Whether a layer keeps several members of that volume.
+    pub(crate) fn keeps_several(&self, volume: VolumeIndex) -> bool {
+        self.layered.keeps_several(volume)
+    }
+
+    /// Whether it does of any volume.
+    pub(crate) fn keeps_any_several(&self, config: &Config) -> bool {
+        config.indices().any(|volume| self.layered.keeps_several(volume))
+    }
+
+    /// How the members of a volume are, where a layer keeps several alike.
+    pub(crate) fn set_status(&self, volume: VolumeIndex) -> Option<SetStatus> {
+        self.layered.set_status(volume)
     }
 
     /// Begins what commands ask of members, if nothing is in its way.
@@ -41,9 +57,9 @@ fn begun(op: SetOp, config: &Config) -> String {
     }
 }
 
-/// A member, as the status calls it.
+/// The member that the operator named by its path.
 fn name(leg: Leg, config: &Config) -> String {
-    format!("member {} of volume {}", leg.member.0, config.name_of(leg.volume))
+    format!("this member of volume {}", config.name_of(leg.volume))
 }
 
 fn refused(op: SetOp, refusal: SetRefusal, config: &Config) -> Refusal {
@@ -93,7 +109,7 @@ fn refused(op: SetOp, refusal: SetRefusal, config: &Config) -> Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use helio_units::{MemberIndex, VolumeIndex};
+    use helio_units::MemberIndex;
 
     #[test]
     fn every_refusal_names_what_it_is_about() {

@@ -9,7 +9,7 @@
 //!    └─────────────────────────────────────────────────────────────────────────────────────────────────────────────┘
 //! ```
 //! * *Waits*: a pong says so, and the peer is patient for the flush limit. *Silent*: it is shown as a fault.
-//! * *Given up* (`failure.rs` decides it): every operation on the disk fails for who asked for it, and is *late* from then on.
+//! * *Given up* (`failure.rs` decides it): every operation on the disk fails for its caller, and is *late* from then on.
 //!   A late operation holds its name, its extents in the hot table, and its payload until the disk ends it; how it ends changes
 //!   nothing. New operations on the disk fail and are not issued.
 //!
@@ -180,7 +180,7 @@ impl Local {
         for (leg, found) in &found {
             let state = self.silence.state(*leg).then(*found, now, limits);
             let before = self.silence.set(*leg, state);
-            tell(leg.volume, before, state, turn);
+            self.tell(*leg, before, state, turn);
             match (before, state) {
                 (DiskState::GivenUp, DiskState::GivenUp)
                 | (DiskState::Silent { .. }, DiskState::Silent { .. }) => {}
@@ -249,7 +249,35 @@ impl Local {
         }
     }
 
-    /// When [`Self::look_for_silence`], or who takes the operations that failed, has something to do.
+    /// Says what changed. A disk is found silent once in a member timeout at most: until then every operation must be newer.
+    fn tell(&self, leg: Leg, before: DiskState, state: DiskState, turn: &mut Turn) {
+        let is_silent = |state| matches!(state, DiskState::Silent { .. });
+        let Config { group, member_timeout, .. } = turn.config();
+        let (volume, several) = (turn.config().name_of(leg.volume), self.keeps_several(leg.volume));
+        let disk = if several {
+            format!("the disk of member {} of volume {volume}", leg.member.0)
+        } else {
+            format!("the disk of volume {volume}")
+        };
+        match (before, state) {
+            (DiskState::GivenUp, DiskState::GivenUp) => {}
+            (DiskState::GivenUp, _) if several => {
+                turn.info(format!("every operation on {disk} has ended"));
+            }
+            (DiskState::GivenUp, _) => turn.info(format!(
+                "every operation on {disk} has ended; `helio resync {group}` uses the disk again"
+            )),
+            _ if is_silent(state) && !is_silent(before) => turn.warn(format!(
+                "{disk} is silent: an operation has not completed within {member_timeout:?}"
+            )),
+            _ if is_silent(before) && !is_silent(state) => {
+                turn.info(format!("{disk} responds again"))
+            }
+            _ => {}
+        }
+    }
+
+    /// The next moment at which disks are checked, or failed operations are reported.
     pub(crate) fn silence_deadline(&self) -> Moment {
         if self.silence.failed.is_empty() { self.silence.look_at } else { Moment::ZERO }
     }
@@ -272,27 +300,6 @@ fn next_look(found: &BTreeMap<Leg, UnderWay>, now: Moment, limits: Limits) -> Mo
         next.min().unwrap_or(Moment::NEVER).min(now + waits)
     });
     due.min().unwrap_or(Moment::NEVER)
-}
-
-/// Says what changed. A disk is found silent once in a member timeout at most: until then every operation must be newer.
-fn tell(volume: VolumeIndex, before: DiskState, state: DiskState, turn: &mut Turn) {
-    let is_silent = |state| matches!(state, DiskState::Silent { .. });
-    let name = |turn: &Turn| turn.config().name_of(volume);
-    match (before, state) {
-        (DiskState::GivenUp, DiskState::GivenUp) => {}
-        (DiskState::GivenUp, _) => turn.info(format!(
-            "every operation on the disk of volume {} has ended; `helio resync {}` uses the disk again",
-            name(turn), turn.config().group
-        )),
-        _ if is_silent(state) && !is_silent(before) => turn.warn(format!(
-            "the disk of volume {} is silent: an operation has not completed within {:?}",
-            name(turn), turn.config().member_timeout
-        )),
-        _ if is_silent(before) && !is_silent(state) => {
-            turn.info(format!("the disk of volume {} responds again", name(turn)));
-        }
-        _ => {}
-    }
 }
 
 #[cfg(test)]

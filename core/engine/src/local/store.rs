@@ -21,10 +21,19 @@ pub(super) struct UnderWay {
     leg: Leg,
     what: What,
     stage: Stage,
-    /// Its number among the flushes, once it was issued.
-    flush: Option<u64>,
+    flush: Flush,
     /// What it writes.
     payload: Option<Payload>,
+}
+
+/// Whether an operation is a flush, and its number among those of its member.
+#[derive(Clone, Copy, Debug)]
+enum Flush {
+    /// It is none, or was not issued.
+    No,
+    OfVolume(u64),
+    /// Of one of several members, which alone proves nothing of the volume.
+    OfMember(u64),
 }
 
 /// How far an operation is.
@@ -36,7 +45,7 @@ pub(super) enum Stage {
     Issued(Moment),
     /// The disk ended it, and others hold it (`flushes.rs`).
     Ended,
-    /// The disk has it and was given up: it fails for who asked for it.
+    /// The disk has it and was given up: it fails for its caller.
     GivenUp,
     /// The same, and that is done: only its end on the disk is still to come (`silence.rs`).
     Late,
@@ -44,7 +53,7 @@ pub(super) enum Stage {
 
 impl UnderWay {
     pub(super) const fn new(purpose: Purpose, leg: Leg, what: What) -> Self {
-        Self { purpose, leg, what, stage: Stage::Waiting, flush: None, payload: None }
+        Self { purpose, leg, what, stage: Stage::Waiting, flush: Flush::No, payload: None }
     }
 
     const fn writing(self, payload: Option<Payload>) -> Self {
@@ -59,8 +68,12 @@ impl UnderWay {
         self.stage
     }
 
+    /// Its number among the flushes, once it was issued.
     pub(super) const fn flush(&self) -> Option<u64> {
-        self.flush
+        match self.flush {
+            Flush::No => None,
+            Flush::OfVolume(number) | Flush::OfMember(number) => Some(number),
+        }
     }
 
     /// So much of the time since it was issued does not count.
@@ -81,14 +94,14 @@ impl UnderWay {
         self.payload
     }
 
-    /// It failed for who asked for it, and is late from now on. What it changes stays hot.
+    /// It failed for its caller, and is late from now on. What it changes stays hot.
     fn late(self) -> Self {
         let what = match self.what {
             What::Changes(extent) => What::Changes(extent),
             What::Flushes(_) | What::Looks | What::Passes { .. } => What::Looks,
         };
         let purpose = Purpose::Late(self.payload.map(|payload| payload.id));
-        Self { purpose, what, stage: Stage::Late, flush: None, ..self }
+        Self { purpose, what, stage: Stage::Late, flush: Flush::No, ..self }
     }
 }
 
@@ -123,11 +136,16 @@ impl Local {
         turn: &mut Turn,
     ) {
         let purpose = purpose.into();
-        if self.layered.rests() || rewrites(purpose) {
+        if self.layered.rests() || self.passes_beside(volume, purpose) {
             self.ask_member(Leg::whole(volume), op, purpose, turn);
         } else {
             self.pass_layers((volume, op), ReadAs::Bytes, purpose, turn);
         }
+    }
+
+    /// Whether an operation passes beside the layers: where one keeps several members, what writes a copy again writes all of them.
+    fn passes_beside(&self, volume: VolumeIndex, purpose: Purpose) -> bool {
+        rewrites(purpose) && !self.layered.keeps_several(volume)
     }
 
     /// Asks the member for an operation.
@@ -166,7 +184,7 @@ impl Local {
         turn: &mut Turn,
     ) {
         let purpose = purpose.into();
-        if !self.layered.rests() && !rewrites(purpose) {
+        if !self.layered.rests() && !self.passes_beside(volume, purpose) {
             return self.pass_layers((volume, StoreOp::Read { extent }), read_as, purpose, turn);
         }
         let io = self.begin(UnderWay::new(purpose, Leg::whole(volume), What::Looks));
@@ -197,8 +215,18 @@ impl Local {
         if !self.silence.admits(io, leg, turn) {
             return;
         }
+        if let Purpose::Layer { name, flushes: true } = under_way.purpose
+            && op != StoreOp::Flush
+        {
+            self.layered.member_issued(name);
+        }
         under_way.stage = Stage::Issued(turn.now());
-        under_way.flush = op.is_flush().then(|| self.flushes.begin(leg));
+        if op.is_flush() {
+            let number = self.flushes.begin(leg);
+            let several = self.layered.keeps_several(leg.volume);
+            let flush = if several { Flush::OfMember } else { Flush::OfVolume };
+            under_way.flush = flush(number);
+        }
         turn.push(Effect::Store { io, leg, op, read_as });
     }
 
@@ -212,7 +240,7 @@ impl Local {
     ) -> Option<(IoId, StoreOutcome)> {
         let under_way = self.ios.get_mut(io.0 as usize).and_then(Option::as_mut);
         let Some((under_way, flush)) =
-            under_way.and_then(|under_way| under_way.flush.map(|flush| (under_way, flush)))
+            under_way.and_then(|under_way| under_way.flush().map(|flush| (under_way, flush)))
         else {
             return Some((io, outcome));
         };
@@ -256,7 +284,7 @@ impl Local {
         } else {
             self.free.push(slot as u32);
         }
-        if !ok && flush.is_some() && !self.layered.keeps_several(volume) {
+        if !ok && matches!(flush, Flush::OfVolume(_)) {
             self.hot.distrust_flushes(volume);
         }
         match what {

@@ -12,6 +12,7 @@ use crate::resync::seed::Seed;
 use crate::role::{Following, Standing};
 use crate::turn::Turn;
 use alloc::format;
+use alloc::string::String;
 use helio_format::invalid::Invalid;
 use helio_format::message::{Message, Parting};
 
@@ -40,13 +41,15 @@ impl Standing {
             let generation = record.superblock().lineage.generation;
             turn.send(Message::Invalid(Invalid::Failed { generation }));
         }
-        local.uncover(leads && record.keeping().invalid().is_recorded());
+        // What no record covers may differ between members: their set is not written there.
+        let several = local.keeps_any_several(turn.config());
+        local.uncover(leads && !several && record.keeping().invalid().is_recorded());
         if local.is_uncovered() {
             for parked in local.hot_mut().give_up() {
                 local.issue(parked.io, parked.op, turn);
             }
         }
-        !leads
+        !leads || several
     }
 
     /// The two speak of metadata that cannot be written.
@@ -81,9 +84,16 @@ impl Standing {
             Invalid::Recorded
                 if local.metadata_failed() && record.keeping_mut().invalid_mut().recorded() =>
             {
+                let several = local.keeps_any_several(turn.config());
+                let then = if several {
+                    String::from(
+                        "writes to extents that are not hot fail, since volumes have several members",
+                    )
+                } else {
+                    format!("writes continue while {name} is connected")
+                };
                 turn.warn(format!(
-                    "bitmap failed: {name} recorded that this node's metadata is invalid; writes continue while \
-                     {name} is connected"
+                    "bitmap failed: {name} recorded that this node's metadata is invalid; {then}"
                 ));
             }
             Invalid::Failed { .. } | Invalid::Recorded => {}

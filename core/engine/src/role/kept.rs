@@ -168,22 +168,17 @@ impl Standing {
     }
 
     /// When a volume's hot extents may go. A flush of a suspect copy proves nothing; what a record says does. The bitmaps of several
-    /// members, and what is merged of them, rest on what is hot until a flush proves something: one does again while all of the
-    /// volume is pulled, which writes it to every member.
+    /// members, and what is merged of them, rest on what is hot until a flush.
     fn cooling(&self, volume: VolumeIndex, record: &Record, local: &Local) -> Cooling {
         let (suspect, b) = (local.suspect(), record.superblock());
         let void = b.marks_void || b.seeding != 0;
         let recorded = !suspect.is_unrecorded(volume);
-        let unflushed = |pulls| match (local.keeps_several(volume), pulls) {
-            (false, _) => Cooling::Unflushed,
-            (true, true) => Cooling::Flushed,
-            (true, false) => Cooling::Never,
-        };
+        // What the peer is told says nothing of how members differ; a layer finds those of a suspect copy by itself.
+        let unflushed =
+            if local.keeps_several(volume) { Cooling::Flushed } else { Cooling::Unflushed };
         match self.primary() {
-            Some(primary) if primary.is_lost(volume) => unflushed(false),
-            Some(primary) if suspect.is(volume) && recorded && void => {
-                unflushed(primary.is_lacking())
-            }
+            Some(primary) if primary.is_lost(volume) => unflushed,
+            Some(_) if suspect.is(volume) && recorded && void => unflushed,
             Some(_) if suspect.is(volume) => Cooling::Never,
             None if suspect.is(volume) && (b.marks_void || !recorded) => Cooling::Never,
             _ => Cooling::Flushed,

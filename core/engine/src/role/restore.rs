@@ -76,7 +76,9 @@ impl Standing {
             CopyOutcome::FlushFailed(MemberFault { volume, fault, .. }) => {
                 format!("a flush of volume {} failed: {fault}", turn.config().name_of(volume))
             }
-            CopyOutcome::Over => String::from("it was dropped for want of room"),
+            CopyOutcome::Over => {
+                String::from("the copy had ended, because a before-image could not be preserved")
+            }
             CopyOutcome::NoRoom(_) | CopyOutcome::Done | CopyOutcome::Unsupported => {
                 String::from("no layer preserves copies")
             }

@@ -4,7 +4,6 @@
 use crate::local::blocks::is_multiple;
 use crate::show::view::View;
 use helio_format::message::BLOCK_MIN;
-use helio_stack::SetStatus;
 use helio_units::{Bytes, Extent, VolumeIndex};
 
 impl View<'_> {
@@ -13,12 +12,6 @@ impl View<'_> {
     #[must_use]
     pub fn block(&self, volume: VolumeIndex) -> Bytes {
         Bytes(u64::from(self.local.blocks().offered(volume)))
-    }
-
-    /// How the members of a volume are. None where no layer keeps several alike.
-    #[must_use]
-    pub fn set(&self, volume: VolumeIndex) -> Option<SetStatus> {
-        self.local.members_of(volume)
     }
 
     /// Whether something on the line does not fit the peer's members: it was written while their blocks were smaller, or

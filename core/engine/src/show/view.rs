@@ -11,6 +11,8 @@ use crate::role::Standing;
 use crate::role::asked::Asked;
 use crate::show::Show;
 use crate::turn::Turn;
+use helio_stack::SetStatus;
+use helio_units::VolumeIndex;
 
 /// What may be read of the engine: its rooms, borrowed. It decides nothing and changes nothing.
 #[derive(Clone, Copy, Debug)]
@@ -25,4 +27,12 @@ pub struct View<'a> {
     pub(crate) keeper: &'a Keeper,
     pub(crate) asked: &'a Asked,
     pub(crate) show: &'a Show,
+}
+
+impl View<'_> {
+    /// How the members of a volume are, where a layer keeps several alike.
+    #[must_use]
+    pub fn set_status(&self, volume: VolumeIndex) -> Option<SetStatus> {
+        self.local.set_status(volume)
+    }
 }

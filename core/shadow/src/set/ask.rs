@@ -3,7 +3,7 @@
 
 use super::{Set, fits};
 use crate::member::{Copying, Lacks, Member, Response, State};
-use crate::op::members;
+use crate::op::{bit, members};
 use helio_bitmap::Bitmap;
 use helio_plant::{Plant, planted};
 use helio_stack::{MemberEvent, Port, SetOp, SetRefusal};
@@ -11,7 +11,6 @@ use helio_stack::{MemberEvent, Port, SetOp, SetRefusal};
 impl Set {
     /// An administrator, or the host, asks something.
     pub(crate) fn ask(&mut self, op: SetOp) -> Result<(), SetRefusal> {
-        let cannot = self.unrecordable.is_some();
         match op {
             SetOp::Merge(_) => {
                 if self.has_several() {
@@ -19,7 +18,7 @@ impl Set {
                 }
                 Ok(())
             }
-            _ if cannot => Err(SetRefusal::NoRecord),
+            _ if self.unrecordable.is_some() => Err(SetRefusal::NoRecord),
             SetOp::Add { leg, by_bitmap } => self.add(usize::from(leg.member.0), by_bitmap),
             SetOp::Remove { leg, force } => self.take_out(usize::from(leg.member.0), force),
         }
@@ -61,14 +60,12 @@ impl Set {
     }
 
     fn take_out(&mut self, number: usize, force: bool) -> Result<(), SetRefusal> {
-        let is_last = self.is_last(number);
-        let Some(member) = self.members.get_mut(number).and_then(Option::as_mut) else {
-            return Err(SetRefusal::NoMember);
-        };
+        let full = self.full();
+        let Some(member) = self.member(number) else { return Err(SetRefusal::NoMember) };
         if member.is_removed() {
             return Err(SetRefusal::Unused);
         }
-        if is_last {
+        if full == bit(number) {
             return Err(SetRefusal::Last);
         }
         if force && !member.is_idle() && member.response() == Response::Responds {

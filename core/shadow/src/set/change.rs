@@ -30,7 +30,7 @@ impl Set {
         let (used, fixed) = (self.full() | self.copying(), self.fixed());
         let Some(Op::Change(change, legs)) = self.ops.get_mut(&id) else { return };
         let op = change.op();
-        change.begin(fixed, op.is_flush().then(|| self.recent.begin()));
+        change.begin(fixed);
         *legs = Legs::on(used);
         let removed = self.members.iter_mut().flatten().filter(|member| member.is_removed());
         if let Some(extent) = op.changes().filter(|_| !planted(Plant::StaleBitmap)) {
@@ -44,6 +44,13 @@ impl Set {
         }
     }
 
+    /// A member was given a change with FUA. One that waits for its extents keeps no flush from ending.
+    pub(crate) fn change_issued(&mut self, id: u64) {
+        if let Some(Op::Change(change, _)) = self.ops.get_mut(&id) {
+            change.issued(|| self.recent.begin());
+        }
+    }
+
     /// Every leg of it has ended.
     pub(super) fn change_done(&mut self, id: u64, port: &mut Port<'_>) {
         let Some(Op::Change(change, legs)) = self.ops.get(&id) else { return };
@@ -53,7 +60,7 @@ impl Set {
         self.wrote(extent);
         let full = self.full();
         if full & legs.done() == 0 {
-            if change.number().is_some() {
+            if change.op().is_flush() {
                 self.flush_failed_everywhere(&legs, port);
             }
             self.mark_unmerged(extent, port);

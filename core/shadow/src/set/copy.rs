@@ -24,11 +24,11 @@ impl Set {
         }) != 0
     }
 
-    /// Claims the next region that a member lacks.
+    /// Claims the next region that a member lacks, and in which full members do not differ.
     pub(super) fn next_copy(&mut self, id: u64) -> Option<(Job, Region)> {
-        let targets = self.members.iter_mut().enumerate();
+        let (targets, differs) = (self.members.iter_mut().enumerate(), self.unmerged.regions());
         let mut copying = targets.filter_map(|(n, member)| Some((n, member.as_mut()?.copying()?)));
-        copying.find_map(|(n, copying)| Some((Job::Copy(n), copying.claim(id)?)))
+        copying.find_map(|(n, copying)| Some((Job::Copy(n), copying.claim(id, differs)?)))
     }
 
     /// Whether the piece is still what the target waits for.

@@ -69,7 +69,7 @@ impl Set {
             let done = if overlapped.is_none() { legs.done() } else { 0 };
             return self.copies_flushed(id, done, port);
         };
-        // An error that the disks told to a flush of the set itself is told to the client's.
+        // If the set's own flush failed, the next client flush reports that error.
         let unrecordable = self.unrecordable.filter(|_| !ends_well);
         let doubt = self.recent.take_doubt().or(unrecordable).or(overlapped);
         port.end(io, doubt.map_or(Outcome::Done, Outcome::Unsure));
@@ -101,13 +101,13 @@ impl Set {
     /// Copies whose target is to be flushed first; and those without a region left are flushed, recorded, and full then, in this
     /// order.
     pub(super) fn step_copies(&mut self, port: &mut Port<'_>) {
-        let (now, settled) = (port.now(), self.unmerged.is_empty());
+        let now = port.now();
         for number in 0..self.members.len() {
-            let again = self.again;
+            let again = self.pace.again;
             let Some(member) = self.member(number) else { continue };
             let recorded = !member.is_unrecorded();
             let Some(copying) = member.copying() else { continue };
-            let done = settled && copying.is_clean();
+            let done = copying.is_clean();
             let then: fn(u64) -> Stage = match copying.stage() {
                 Stage::Settling(0) if now >= again => Stage::Settling,
                 Stage::Copies if done && now >= again => Stage::Flushing,

@@ -2,6 +2,7 @@
 //! A merge of a region: what full members hold is read and compared, and the version of the fixed one written where it differs.
 
 use super::Set;
+use super::piece::LATER;
 use crate::op::{Job, Op, Step, bit, members};
 use helio_plant::{Plant, planted};
 use helio_stack::{Port, StoreOp};
@@ -62,7 +63,7 @@ impl Set {
                 self.fail_reads(extent, id, port);
             }
         }
-        self.wait(port);
+        self.unmerged.wait(port.now() + LATER);
         self.end_merge(id, false, port);
     }
 

@@ -14,46 +14,50 @@ use helio_bitmap::Region;
 use helio_stack::{Port, StoreOp};
 use helio_units::Moment;
 
-/// Pieces of a set under way at once.
-const WINDOW: usize = 4;
+/// Most pieces of a set at once: a disk that does not respond holds up no other set of the group.
+pub(crate) const MOST_PIECES: usize = 4;
 /// A region that cannot be read is tried again so much later.
-const LATER: Duration = Duration::from_secs(1);
+pub(super) const LATER: Duration = Duration::from_secs(1);
 
 impl Set {
-    pub(super) fn begin_pieces(&mut self, port: &mut Port<'_>) {
-        while self.pieces < WINDOW {
-            let id = self.count();
-            let Some((job, region)) = self.next_piece(id, port.now()) else { return };
-            let extent = self.unmerged.place(region);
-            self.pieces += 1;
-            self.ops.insert(id, Op::Piece(Piece::new(job, region), Legs::default()));
-            if self.gate.enter(id, extent, Pass::Alone) {
-                self.issue_piece(id, port);
-            }
+    /// Begins one more piece. Returns false if there is none to begin.
+    pub(crate) fn begin_piece(&mut self, port: &mut Port<'_>) -> bool {
+        if self.pieces == MOST_PIECES {
+            return false;
         }
+        let id = self.count();
+        let Some((job, region)) = self.next_piece(id, port.now()) else { return false };
+        let extent = self.unmerged.place(region);
+        self.pieces += 1;
+        self.ops.insert(id, Op::Piece(Piece::new(job, region), Legs::default()));
+        if self.gate.enter(id, extent, Pass::Alone) {
+            self.issue_piece(id, port);
+            self.resume_reads(port);
+        }
+        true
     }
 
-    /// What readers wait for comes first, then what is unmerged, and copies only then.
+    /// Pieces under way.
+    pub(crate) const fn pieces(&self) -> usize {
+        self.pieces
+    }
+
+    /// What readers wait for comes first, then what is unmerged, and copies of other regions only then.
     fn next_piece(&mut self, id: u64, now: Moment) -> Option<(Job, Region)> {
         if self.has_several() && self.is_settled() {
             if let Some(region) = self.unmerged.claim_urgent(id) {
                 return Some((Job::Merge, region));
             }
-            if now >= self.again
-                && let Some(region) = self.unmerged.claim(id)
-            {
+            if let Some(region) = self.unmerged.claim(id, now) {
                 return Some((Job::Merge, region));
             }
         }
-        if now < self.again || !self.unmerged.is_empty() {
-            return None;
-        }
-        self.next_copy(id)
+        if now < self.pace.again { None } else { self.next_copy(id) }
     }
 
-    /// Nothing begins by itself for a while.
+    /// No copy goes on for a while.
     pub(super) fn wait(&mut self, port: &Port<'_>) {
-        self.again = port.now() + LATER;
+        self.pace.again = port.now() + LATER;
     }
 
     /// It passed the gate.

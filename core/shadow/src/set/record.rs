@@ -10,8 +10,7 @@ use helio_stack::{Leg, StoreFault};
 
 impl Set {
     /// Whether the ledger is to say something else of its members.
-    pub(crate) fn is_unrecorded(&mut self) -> bool {
-        self.members.iter_mut().flatten().for_each(Member::step_by_pages);
+    pub(crate) fn is_unrecorded(&self) -> bool {
         self.which(Member::is_unrecorded) != 0
     }
 
@@ -30,7 +29,7 @@ impl Set {
     }
 
     /// Nothing can be recorded any more.
-    pub(crate) fn cannot_record(&mut self) {
+    pub(crate) const fn record_failed(&mut self) {
         self.unrecordable = Some(StoreFault::Io);
     }
 

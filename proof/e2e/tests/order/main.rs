@@ -16,4 +16,5 @@ mod restart;
 mod reverse;
 mod safe;
 mod saved;
+mod set;
 mod silent_disk;

@@ -2,11 +2,15 @@
 //! A disk of the metadata fails under writes. With two files clients notice nothing, the status names the file, and a restart
 //! brings it back; with one file the bitmap fails.
 
-use helio_e2e::{Book, Load, PATIENCE, assert_members_equal, begin, group, wait_level};
+use helio_e2e::{
+    BLOCK, Book, Load, PATIENCE, assert_members_equal, begin, connect, group, wait_level,
+};
+use helio_nbd::{Client, Cookie};
 use helio_testkit::faulty_stores_possible;
 use helio_testkit::{Dice, FaultyStore, Pair, Plan, StorePlan, TempDir, eventually};
 use helio_units::{Bytes, Extent, Mode};
-use std::fs;
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -135,6 +139,91 @@ fn one_of_two_metadata_disks_hangs_and_is_given_up_after_the_member_timeout() {
     for node in ["paris", "lyon"] {
         assert!(pair.daemon(node).terminate().success());
     }
+    drop(store);
+}
+
+/// Paris stops while no flush of its metadata ends, and starts again.
+fn stops_without_its_metadata(mirrored: bool) {
+    if !faulty_stores_possible() {
+        return;
+    }
+    let mirror = TempDir::new();
+    let folder = mirror.join("");
+    let mut pair = prepared(mirrored.then_some(&folder), "1s");
+    let used = if mirrored { 2 } else { 1 };
+    let paths = &files(&pair, &folder)[..used];
+    let stores: Vec<_> = paths.iter().map(|path| on_faulty_disk(path)).collect();
+    pair.start("lyon");
+    pair.start("paris");
+    begin(&pair, "paris");
+    wait_level(&pair, "paris");
+    stores.iter().for_each(FaultyStore::hold_flushes);
+    assert!(!pair.daemon("paris").terminate().success(), "it did not stop cleanly");
+    let log = pair.daemon("paris").log();
+    for path in paths {
+        let why = format!("the disk of the metadata file {} is silent", path.display());
+        assert!(log.contains(&why), "{log}");
+    }
+    stores.iter().for_each(FaultyStore::release);
+    pair.start("paris");
+    wait_level(&pair, "paris");
+    for node in ["paris", "lyon"] {
+        assert!(pair.daemon(node).terminate().success());
+    }
+    drop(stores);
+}
+
+#[test]
+fn the_only_metadata_disk_hangs_and_keeps_no_daemon_from_its_end() {
+    stops_without_its_metadata(false);
+}
+
+#[test]
+fn both_metadata_disks_hang_and_keep_no_daemon_from_its_end() {
+    stops_without_its_metadata(true);
+}
+
+#[test]
+fn a_stop_waits_for_the_peer_that_has_not_flushed_acknowledged_writes_although_metadata_is_silent()
+{
+    if !faulty_stores_possible() {
+        return;
+    }
+    let dice = Dice::of_test("a_stop_waits_for_the_peer_although_metadata_is_silent");
+    let mut pair = Plan::new("db")
+        .mode(Mode::Sync)
+        .volume("data", Bytes::mib(64))
+        .volume("other", Bytes::mib(64))
+        .group_line("member-timeout = \"1s\"")
+        .group_line("on-error = \"serve-from-peer\"")
+        .prepare();
+    let store = on_faulty_disk(&pair.state("paris").join("groups/db.meta"));
+    pair.start("lyon");
+    pair.start("paris");
+    begin(&pair, "paris");
+    // The disk of one volume fails, and the peer ends before it has flushed all writes to that volume.
+    let cut = OpenOptions::new().write(true).open(pair.member("paris", "data"));
+    cut.expect("the member").set_len(0).expect("it can be cut");
+    connect(&pair, "paris").read(0, &mut [0; BLOCK]).expect("the peer's copy is read");
+    let book = Arc::new(Book::new(dice.seed()));
+    let writers = Load::PLAIN.start(&pair, "paris", &dice.fork(1), &book);
+    book.wait_for(50, PATIENCE);
+    pair.daemon("lyon").kill9();
+    // A write to the other volume needs a hot extent, which cannot be recorded.
+    store.hold_flushes();
+    let client = Client::connect_unix(pair.state("paris").join("nbd.sock"), "db/other");
+    let (mut sender, _replies) = client.expect("it is served").split();
+    sender.send_write(Cookie(1), 32 << 20, &[1; BLOCK], false).expect("it is sent");
+    let waits = || (store.counts().waiting > 0).then_some(());
+    eventually(PATIENCE, "a flush that is held", waits);
+
+    let id = Pid::from_raw(pair.daemon("paris").id().cast_signed()).expect("it has one");
+    kill_process(id, Signal::TERM).expect("it runs");
+    let goes_on = || pair.daemon("paris").log().contains("stopping without lyon").then_some(());
+    eventually(PATIENCE, "the end of the wait for the peer", goes_on);
+    store.release();
+    pair.daemon("paris").kill9();
+    writers.broken();
     drop(store);
 }
 

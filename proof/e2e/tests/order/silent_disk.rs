@@ -2,15 +2,10 @@
 //! A disk completes nothing any more, and reports no error either. It is shown, given up where the peer can serve, and keeps no
 //! daemon from its end.
 
-use helio_e2e::{
-    BLOCK, Book, Image, Load, PATIENCE, Promise, begin, connect, image, wait, wait_level,
-};
-use helio_nbd::{Client, Cookie};
-use helio_testkit::{Dice, FaultyStore, Pair, Plan, StorePlan, eventually, faulty_stores_possible};
+use helio_e2e::{BLOCK, Book, Image, Load, PATIENCE, Promise, begin, image, wait, wait_level};
+use helio_testkit::{Dice, FaultyStore, Pair, Plan, StorePlan, faulty_stores_possible};
 use helio_units::{Bytes, Mode};
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use std::fs::OpenOptions;
 use std::sync::Arc;
 
 const SIZE: Bytes = Bytes::mib(64);
@@ -132,48 +127,4 @@ fn a_silent_disk_that_is_in_use_keeps_no_daemon_from_its_end() {
         stage.judge("paris");
         stage.judge("lyon");
     }
-}
-
-#[test]
-fn a_silent_disk_ends_no_daemon_whose_queue_alone_has_acknowledged_writes_and_waits_for_the_peer() {
-    if !faulty_stores_possible() {
-        return;
-    }
-    let dice = Dice::of_test("a_silent_disk_ends_no_daemon_whose_queue_alone_has_writes");
-    let (theirs, other) = (StorePlan::new(SIZE).mount(), StorePlan::new(SIZE).mount());
-    let mut pair = Plan::new("db")
-        .mode(Mode::Sync)
-        .volume("data", SIZE)
-        .volume("other", SIZE)
-        .volume_line("sparse = true")
-        .group_line("member-timeout = \"1s\"")
-        .group_line("on-error = \"serve-from-peer\"")
-        .member("lyon", "data", theirs.path())
-        .member("paris", "other", other.path())
-        .start();
-    let book = Arc::new(Book::new(dice.seed()));
-    begin(&pair, "paris");
-    // The disk of one volume fails, and the peer has writes to that volume that it has not flushed.
-    let cut = OpenOptions::new().write(true).open(pair.member("paris", "data"));
-    cut.expect("the member").set_len(0).expect("it can be cut");
-    connect(&pair, "paris").read(0, &mut [0; BLOCK]).expect("the peer's copy is read");
-    theirs.hold_flushes();
-    SOME.run(&pair, "paris", &dice.fork(1), &book);
-    pair.daemon("lyon").kill9();
-    // The disk of the other volume hangs.
-    other.hang();
-    let socket = pair.state("paris").join("nbd.sock");
-    let client = Client::connect_unix(&socket, "db/other").expect("it is served");
-    let (mut sender, _replies) = client.split();
-    sender.send_read(Cookie(1), 0, BLOCK as u32).expect("it is sent");
-    let silent = |shown: &Value| shown["volumes"][1]["member_state"] == "silent";
-    wait(&pair, "paris", "a silent disk", silent);
-
-    let id = Pid::from_raw(pair.daemon("paris").id().cast_signed()).expect("it has one");
-    kill_process(id, Signal::TERM).expect("it runs");
-    let gives_up = || pair.daemon("paris").log().contains("stopping without lyon").then_some(());
-    eventually(PATIENCE, "the end of the wait for the peer", gives_up);
-    other.respond();
-    pair.daemon("paris").wait_exit(PATIENCE);
-    theirs.release();
 }

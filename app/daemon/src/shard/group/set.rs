@@ -71,7 +71,7 @@ impl Group {
             let hint = format!("`helio status {}` shows the members", self.name);
             return Err(Refusal::new("unknown-member", text, hint));
         };
-        let set = self.engine.view().set(at);
+        let set = self.engine.view().set_status(at);
         let is_whole = set.is_some_and(|set| {
             let duty = set.members[number].map(|member| member.duty);
             duty == Some(Duty::Full) && set.unmerged == Bytes::ZERO
@@ -88,7 +88,7 @@ impl Group {
     /// Closes members that are not used, once nothing is under way on them.
     pub(crate) fn close_unused(&mut self) {
         for (at, volume) in (0..).map(VolumeIndex).zip(&mut self.volumes) {
-            let Some(set) = self.engine.view().set(at) else { continue };
+            let Some(set) = self.engine.view().set_status(at) else { continue };
             for (number, member) in (0..).map(MemberIndex).zip(volume.members.iter_mut().flatten())
             {
                 let leg = Leg { volume: at, member: number };

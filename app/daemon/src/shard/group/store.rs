@@ -71,7 +71,7 @@ impl Group {
     /// A member that holds all of a volume, and is open. None while members may differ.
     pub(crate) fn readable(&self, volume: VolumeIndex) -> Option<&MemberPlan> {
         let plan = &self.volumes[usize::from(volume.0)];
-        let Some(set) = self.engine.view().set(volume) else {
+        let Some(set) = self.engine.view().set_status(volume) else {
             return plan.members.iter().flatten().next();
         };
         let full = |at: &usize| set.members[*at].is_some_and(|member| member.duty == Duty::Full);

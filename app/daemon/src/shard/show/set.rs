@@ -9,7 +9,7 @@ use helio_units::{Bytes, Items, VolumeIndex};
 
 /// The members of a volume, none if it has one, and the bytes in which they may differ.
 pub(super) fn members(group: &Group, at: VolumeIndex) -> (Vec<SetMemberStatus>, Bytes) {
-    let Some(set) = group.engine.view().set(at) else { return (Vec::new(), Bytes::ZERO) };
+    let Some(set) = group.engine.view().set_status(at) else { return (Vec::new(), Bytes::ZERO) };
     let volume = &group.volumes[usize::from(at.0)];
     let pairs = set.members.iter().zip(&volume.members).zip(0..);
     let shown = pairs.filter_map(|((status, plan), number)| {

@@ -501,7 +501,7 @@ fn a_stream_in_order_is_recorded_before_the_keeping_ends() {
     assert_eq!(desk.pool(PoolOutcome::Done), PoolOp::End);
 }
 
-/// In the process before, its end may have failed: then it lacks what was overwritten since.
+/// An earlier process may have failed to end the preserved copy. Then that lacks what was overwritten since.
 #[test]
 fn what_was_kept_of_a_copy_that_is_suspect_and_recorded_as_consistent_is_not_kept_on() {
     let mut desk = Desk::finding(Superblock { suspect: 1, ..record(true) });

@@ -116,7 +116,7 @@ impl Desk {
                 return self.judge_rest();
             }
             self.end_one(true);
-            self.pass_time();
+            self.pass_time()?;
             self.after()?;
         }
         Err(format!("it never rests: {:?}, {:?}", self.asked, self.stack))

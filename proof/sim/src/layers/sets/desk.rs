@@ -146,7 +146,7 @@ impl Desk {
                     self.crash(!power)?;
                 }
             }
-            38..44 => self.pass_time(),
+            38..44 => self.pass_time()?,
             44..47 => self.hot.cool(&mut self.dice),
             _ => self.end_one(false),
         }
@@ -156,7 +156,7 @@ impl Desk {
     /// A few things happen between two crashes.
     fn some_steps(&mut self) -> Result<(), String> {
         for _ in 0..self.dice.below(30) {
-            self.pass_time();
+            self.pass_time()?;
             self.after()?;
             self.end_one(false);
             self.after()?;
@@ -247,12 +247,14 @@ impl Desk {
         }
     }
 
-    pub(super) fn pass_time(&mut self) {
+    pub(super) fn pass_time(&mut self) -> Result<(), String> {
         let deadline = self.stack.deadline();
         if deadline != Moment::NEVER {
             self.now = self.now.max(deadline);
         }
         self.stack.tick(self.now);
+        let idles = self.drain()? == 0 && self.stack.deadline() <= self.now;
+        ensure(!idles, || String::from("a tick changes nothing, and the next one is due"))
     }
 
     /// One of the things under way ends.
@@ -279,9 +281,11 @@ impl Desk {
         }
     }
 
-    /// Does what the stack wants done.
-    fn drain(&mut self) -> Result<(), String> {
+    /// Does what the stack wants done. Returns how much that was.
+    fn drain(&mut self) -> Result<u64, String> {
+        let mut done = 0;
         while let Some(out) = self.stack.next(self.now) {
+            done += 1;
             match out {
                 Out::Member { name, leg, op } => {
                     ensure(!self.given_up.contains(&leg), || {
@@ -289,6 +293,9 @@ impl Desk {
                     })?;
                     if let Some(extent) = op.changes() {
                         self.hot.enter(leg.volume, extent);
+                    }
+                    if op.is_flush() && op != StoreOp::Flush {
+                        self.stack.member_issued(name);
                     }
                     self.legs.insert(name, leg);
                     self.disks[usize::from(leg.member.0)].begin(
@@ -308,7 +315,7 @@ impl Desk {
                 Out::Pool(_) | Out::Copied(_) => panic!("no layer here has copies: {out:?}"),
             }
         }
-        Ok(())
+        Ok(done)
     }
 
     fn ended(&mut self, name: u64, outcome: Outcome) -> Result<(), String> {

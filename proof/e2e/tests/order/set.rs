@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A volume with two members on its primary: one that fails is removed and nobody notices, and it returns with what it lacks.
+
+use helio_e2e::{
+    BLOCK, Book, Image, Load, PATIENCE, Promise, begin, connect, group, image, number, wait,
+    wait_level,
+};
+use helio_testkit::{
+    Dice, Failing, FaultyStore, Pair, Plan, StorePlan, TempDir, Told, eventually,
+    faulty_stores_possible, rounds,
+};
+use helio_units::{Bytes, Extent, Mode};
+use serde_json::Value;
+use std::sync::Arc;
+use std::time::Duration;
+
+const SIZE: Bytes = Bytes::mib(64);
+const SOME: Load = Load { count: Some(200), ..Load::PLAIN };
+
+/// A pair with paris as its primary, which has two members: one of its own, and a store that can fail.
+struct Stage {
+    // Dropped in this order: a daemon ends before the store it uses.
+    pair: Pair,
+    store: FaultyStore,
+    dice: Dice,
+    book: Arc<Book>,
+}
+
+impl Stage {
+    #[track_caller]
+    fn new(test: &'static str) -> Self {
+        let dice = Dice::of_test(test);
+        let store = StorePlan::new(SIZE).mount();
+        let pair = Plan::new("db")
+            .mode(Mode::Sync)
+            .volume("data", SIZE)
+            .volume_line("sparse = true")
+            .group_line("member-timeout = \"1s\"")
+            .mirror("paris", "data", store.path())
+            .start();
+        begin(&pair, "paris");
+        let book = Arc::new(Book::new(dice.seed()));
+        let stage = Self { pair, store, dice, book };
+        stage.wait_full();
+        SOME.run(&stage.pair, "paris", &stage.dice.fork(1), &stage.book);
+        stage
+    }
+
+    /// Waits until both members are full, and equal as far as anybody knows.
+    #[track_caller]
+    fn wait_full(&self) -> Value {
+        self.wait_members(["full", "full"])
+    }
+
+    #[track_caller]
+    fn wait_members(&self, states: [&str; 2]) -> Value {
+        let wanted = |shown: &Value| {
+            let volume = &shown["volumes"][0];
+            let member = |n: usize| volume["members"][n]["state"] == states[n];
+            member(0) && member(1) && volume["unmerged_bytes"] == 0
+        };
+        wait(&self.pair, "paris", &format!("members {states:?}"), wanted)
+    }
+
+    /// Both nodes stop, and every full member holds what was acknowledged, and the same as the others.
+    #[track_caller]
+    fn judge(&mut self) {
+        wait_level(&self.pair, "paris");
+        self.wait_full();
+        for node in ["paris", "lyon"] {
+            assert!(self.pair.daemon(node).terminate().success(), "{node} stops cleanly");
+        }
+        let run = self.book.run();
+        let empty = Image::of_numbers(vec![0; SIZE.0 as usize / BLOCK]);
+        let first = image(&self.pair, "paris", run);
+        let second = Image::read(run, &self.store.content());
+        let third = image(&self.pair, "lyon", run);
+        for (name, shown) in [("paris 0", &first), ("paris 1", &second), ("lyon", &third)] {
+            let judged = self.book.judge(0, &empty, shown, Promise::Everything);
+            judged.unwrap_or_else(|why| panic!("{name}: {why}"));
+        }
+        assert!(first == second && second == third, "the copies differ");
+    }
+
+    fn helio(&self, arguments: &[&str]) -> Told {
+        self.pair.helio("paris", arguments)
+    }
+
+    fn store(&self) -> String {
+        self.store.path().display().to_string()
+    }
+}
+
+/// What happens to the member that can fail.
+#[derive(Clone, Copy, Debug)]
+enum Trouble {
+    Writes,
+    Flush,
+    Silence,
+}
+
+impl Stage {
+    fn trouble(&self, trouble: Trouble) {
+        match trouble {
+            Trouble::Writes => self.store.fail_extent(Extent::new(0, SIZE.0), true),
+            Trouble::Flush => {
+                self.store.fail(Failing::FLUSH);
+                connect(&self.pair, "paris").flush().expect("the other member is flushed");
+            }
+            Trouble::Silence => self.store.hang(),
+        }
+    }
+
+    /// The disk works again, and the member returns.
+    fn mend(&self) {
+        self.store.heal();
+        self.store.respond();
+        let store = self.store();
+        let add = || {
+            let told = self.helio(&["member", "add", "db/data", &store]);
+            let is_late = told.stderr.contains("has not completed");
+            (!is_late).then(|| told.expect_success())
+        };
+        eventually(PATIENCE, "the end of the operations that were given up", add);
+        self.wait_full();
+    }
+}
+
+#[test]
+fn a_member_that_fails_is_removed_and_returns_with_what_it_lacks_and_clients_notice_nothing() {
+    if !faulty_stores_possible() {
+        return;
+    }
+    let mut stage = Stage::new("a_member_that_fails_is_removed");
+    for (round, trouble) in (2..).zip([Trouble::Writes, Trouble::Flush, Trouble::Silence]) {
+        let writers = Load::PLAIN.start(&stage.pair, "paris", &stage.dice.fork(round), &stage.book);
+        stage.book.wait_for(50, PATIENCE);
+        stage.trouble(trouble);
+        stage.wait_members(["full", "removed"]);
+        stage.book.wait_for(100, PATIENCE);
+        stage.mend();
+        stage.book.wait_for(50, PATIENCE);
+        writers.stop();
+        assert_eq!(stage.book.failures(), [], "{trouble:?}");
+    }
+    stage.judge();
+}
+
+#[test]
+fn a_block_that_one_member_cannot_read_is_read_from_the_other_one_and_written_again() {
+    if !faulty_stores_possible() {
+        return;
+    }
+    let mut stage = Stage::new("a_block_that_one_member_cannot_read");
+    stage.store.fail_extent(Extent::new(0, SIZE.0), false);
+    let mut client = connect(&stage.pair, "paris");
+    let mut bytes = vec![0; 1 << 20];
+    let repaired = || {
+        client.read(0, &mut bytes).expect("the other member is read");
+        let shown = group(&stage.pair, "paris");
+        (number(&shown, "/volumes/0/members/1/repaired") > 0).then_some(())
+    };
+    eventually(PATIENCE, "a repaired read", repaired);
+    stage.store.heal();
+    stage.judge();
+}
+
+#[test]
+fn a_kill_leaves_no_two_versions_of_a_block_whatever_a_member_did() {
+    if !faulty_stores_possible() {
+        return;
+    }
+    let mut stage = Stage::new("a_kill_leaves_no_two_versions");
+    for round in 2..2 + rounds(4) {
+        let mut dice = stage.dice.fork(round);
+        let mut writers = Load::PLAIN.start(&stage.pair, "paris", &dice, &stage.book);
+        writers.write_for(Duration::from_millis(20 + dice.below(300)));
+        let trouble = [None, Some(Trouble::Writes), Some(Trouble::Silence)][dice.below(3) as usize];
+        if let Some(trouble) = trouble {
+            stage.trouble(trouble);
+            writers.write_for(Duration::from_millis(dice.below(2000)));
+        }
+        stage.pair.daemon("paris").kill9();
+        writers.broken();
+        stage.store.heal();
+        stage.store.respond();
+        stage.pair.start("paris");
+        wait(&stage.pair, "paris", "a primary", |shown| shown["role"] == "primary");
+        let shown = wait(&stage.pair, "paris", "members that are compared", |shown| {
+            shown["volumes"][0]["unmerged_bytes"] == 0
+        });
+        if shown["volumes"][0]["members"][1]["state"] == "removed" {
+            stage.mend();
+        }
+        stage.wait_full();
+        let run = stage.book.run();
+        let (first, second) =
+            (image(&stage.pair, "paris", run), Image::read(run, &stage.store.content()));
+        let differ = first.beside(&second).find(|(_, one, two)| one != two);
+        assert_eq!(differ, None, "round {round}, {trouble:?}: a block, and what the members hold");
+    }
+    stage.judge();
+}
+
+#[test]
+fn a_volume_is_served_without_a_member_that_is_absent_at_the_start() {
+    let dice = Dice::of_test("a_volume_is_served_without_a_member");
+    let scratch = TempDir::new();
+    let (file, away) = (scratch.file("mirror", SIZE), scratch.join("away"));
+    let mut pair = Plan::new("db")
+        .volume("data", SIZE)
+        .volume_line("sparse = true")
+        .mirror("paris", "data", &file)
+        .start();
+    begin(&pair, "paris");
+    let full = |shown: &Value| shown["volumes"][0]["members"][1]["state"] == "full";
+    wait(&pair, "paris", "two full members", full);
+    let book = Arc::new(Book::new(dice.seed()));
+    SOME.run(&pair, "paris", &dice.fork(1), &book);
+    pair.daemon("paris").kill9();
+    std::fs::rename(&file, &away).expect("it can be moved");
+    pair.start("paris");
+    wait(&pair, "paris", "a primary", |shown| shown["role"] == "primary");
+    let shown = group(&pair, "paris");
+    let member = &shown["volumes"][0]["members"][1];
+    assert_eq!(member["state"], "removed", "{shown:#}");
+    assert!(member["why"].to_string().contains("No such file"), "{shown:#}");
+    SOME.run(&pair, "paris", &dice.fork(2), &book);
+    std::fs::rename(&away, &file).expect("it can be moved");
+    let path = file.display().to_string();
+    let add = ["member", "add", "db/data", &path, "--require-minicopy"];
+    pair.helio("paris", &add).expect_success();
+    wait(&pair, "paris", "two full members", full);
+    for node in ["paris", "lyon"] {
+        pair.daemon(node).terminate();
+    }
+    let run = book.run();
+    let empty = Image::of_numbers(vec![0; SIZE.0 as usize / BLOCK]);
+    for shown in [image(&pair, "paris", run), Image::read(run, &file)] {
+        book.judge(0, &empty, &shown, Promise::Everything).unwrap_or_else(|why| panic!("{why}"));
+    }
+}
+
+#[test]
+fn a_member_removed_for_a_backup_holds_one_moment_and_returns_by_its_bitmap() {
+    if !faulty_stores_possible() {
+        return;
+    }
+    let mut stage = Stage::new("a_member_removed_for_a_backup");
+    let writers = Load::PLAIN.start(&stage.pair, "paris", &stage.dice.fork(2), &stage.book);
+    stage.book.wait_for(50, PATIENCE);
+    let moment = stage.book.now();
+    let store = stage.store();
+    stage.helio(&["member", "remove", "db/data", &store, "--for-backup"]).expect_success();
+    let backup = Image::read(stage.book.run(), &stage.store.content());
+    stage.book.wait_for(50, PATIENCE);
+    let again = Image::read(stage.book.run(), &stage.store.content());
+    assert!(backup == again, "nothing is written to it");
+    let empty = Image::of_numbers(vec![0; SIZE.0 as usize / BLOCK]);
+    let judged = stage.book.judge(0, &empty, &backup, Promise::Until(moment));
+    judged.unwrap_or_else(|why| panic!("{why}"));
+    let add = ["member", "add", "db/data", &store, "--require-minicopy"];
+    stage.helio(&add).expect_success();
+    stage.wait_full();
+    writers.stop();
+    stage.judge();
+}

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Nodes whose volumes have two or three members: what befalls one of these, what the operator does about it, and what every member
+//! must hold.
+//!
+//! Oracles look at first members. So these never fail alone in such a node: what a first member fails all fail. A first member that
+//! alone fails, is silent, slow or gone is left to the stories of the layers; and in such a node no disk lies.
+
+use crate::coverage::Coverage;
+use crate::driver::{Act, Driver};
+use crate::faults::Fault;
+use crate::oracle::Oracle;
+use crate::promise::{Promise, Violation, hold};
+use crate::scenario::span;
+use core::time::Duration;
+use helio_engine::{Command, Leg, SetOp};
+use helio_stack::{Duty, SetStatus};
+use helio_twin::{Cluster, Disk, Happening, Node, Side};
+use helio_units::{Bytes, MemberIndex, Moment, VolumeIndex};
+use std::collections::BTreeMap;
+
+/// What the coverage report calls what happens to sets.
+pub(crate) const LABELS: [&str; 6] = [
+    "member-removed",
+    "member-silent",
+    "member-copied",
+    "member-copied-by-bitmap",
+    "members-merged",
+    "member-read-repaired",
+];
+/// Members are compared no more often than this.
+const JUDGED_EVERY: Duration = Duration::from_millis(100);
+
+/// Which disks of a node something befalls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hit {
+    /// The first one; what it fails the others fail alike.
+    First,
+    /// One behind the first, counted from zero.
+    Mirror(usize),
+}
+
+impl Hit {
+    pub(crate) fn on(self, node: &mut Node) -> impl Iterator<Item = &mut Disk> {
+        let hit = move |n| match self {
+            Self::First => n == 0,
+            Self::Mirror(at) => n == at + 1,
+        };
+        node.disks_mut().enumerate().filter(move |(n, _)| hit(*n)).map(|(_, disk)| disk)
+    }
+}
+
+/// The volumes of a node, and the members that each has behind the first.
+fn legs(node: &Node) -> impl Iterator<Item = Leg> + use<> {
+    let (volumes, mirrors) = (node.config.volumes.len() as u16, node.mirrors.len() as u8);
+    (0..volumes).flat_map(move |volume| {
+        (1..=mirrors).map(move |n| Leg { volume: VolumeIndex(volume), member: MemberIndex(n) })
+    })
+}
+
+fn status(node: &Node, volume: VolumeIndex) -> Option<SetStatus> {
+    node.engine.as_ref().and_then(|engine| engine.view().set_status(volume))
+}
+
+fn duty(set: &SetStatus, leg: Leg) -> Option<Duty> {
+    set.members.get(usize::from(leg.member.0)).and_then(|member| member.map(|it| it.duty))
+}
+
+/// Whether a node has several members, and something is left to do until all are alike.
+pub(crate) fn is_uneven(node: &Node) -> bool {
+    legs(node).any(|leg| {
+        status(node, leg.volume)
+            .is_none_or(|set| duty(&set, leg) != Some(Duty::Full) || set.unmerged != Bytes::ZERO)
+    })
+}
+
+/// How the sets of a node are, for people.
+pub(crate) fn describe(node: &Node) -> String {
+    let sets = legs(node).filter_map(|leg| status(node, leg.volume)).collect::<Vec<_>>();
+    if sets.is_empty() { String::new() } else { format!(", sets {sets:?}") }
+}
+
+impl Driver {
+    /// Which disks of a node something befalls; `alone`: never the first member of a set.
+    pub(crate) fn hit(&mut self, side: Side, alone: bool, cluster: &Cluster) -> Hit {
+        match cluster.node(side).mirrors.len() as u64 {
+            0 => Hit::First,
+            mirrors if alone || self.dice.chance(3, 4) => {
+                Hit::Mirror(self.dice.below(mirrors) as usize)
+            }
+            _ => Hit::First,
+        }
+    }
+
+    /// What befalls a disk of a node with mirrors in another way than one without. Returns whether it did.
+    pub(crate) fn befalls_mirror(&mut self, fault: Fault, cluster: &mut Cluster) -> bool {
+        let (Fault::SilentDisk(side)
+        | Fault::Replace { side, .. }
+        | Fault::LyingFlush(side)
+        | Fault::Lie { side, .. }) = fault
+        else {
+            return false;
+        };
+        let node = cluster.node(side);
+        if node.mirrors.is_empty() {
+            return false;
+        }
+        let volumes = node.config.volumes.len() as u64;
+        let (timeout, now) = (node.config.member_timeout, cluster.now());
+        let volume = VolumeIndex(self.dice.below(volumes) as u16);
+        let hit = self.hit(side, true, cluster);
+        match fault {
+            Fault::SilentDisk(_) => {
+                let until = now + span(&mut self.dice, timeout / 4, timeout * 8);
+                hit.on(cluster.node_mut(side)).for_each(|disk| disk.silence(volume, until));
+            }
+            // Gone for a while, and back.
+            Fault::Replace { .. } => {
+                hit.on(cluster.node_mut(side)).for_each(|disk| disk.lose(volume, true));
+                self.later(cluster, Act::MendDisk(side));
+            }
+            _ => {}
+        }
+        true
+    }
+
+    /// The operator returns members that were removed, and sometimes removes one or has all compared.
+    pub(crate) fn look_after_sets(
+        &mut self,
+        side: Side,
+        cluster: &mut Cluster,
+        oracle: &mut Oracle,
+    ) {
+        for leg in legs(cluster.node(side)) {
+            let set = status(cluster.node(side), leg.volume);
+            let Some(duty) = set.and_then(|set| duty(&set, leg)) else { continue };
+            let by_bitmap = !self.healing && self.dice.chance(1, 3);
+            let force = self.dice.chance(1, 2);
+            let op = match duty {
+                Duty::Removed { .. } if self.healing || self.dice.chance(1, 3) => {
+                    SetOp::Add { leg, by_bitmap }
+                }
+                Duty::Removed { .. } => continue,
+                _ if self.healing => continue,
+                _ if self.dice.chance(1, 30) => SetOp::Remove { leg, force },
+                _ if self.dice.chance(1, 40) => SetOp::Merge(leg.volume),
+                _ => continue,
+            };
+            self.command(cluster, oracle, side, Command::Set(op));
+        }
+    }
+}
+
+/// What was seen of a member last.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    duty: Duty,
+    repaired: u64,
+    /// It is being copied by a bitmap.
+    by_bitmap: bool,
+}
+
+/// Looks at the sets of both nodes.
+#[derive(Debug, Default)]
+pub(crate) struct Watch {
+    seen: BTreeMap<(Side, Leg), Seen>,
+    unmerged: BTreeMap<(Side, VolumeIndex), bool>,
+    judged: Moment,
+}
+
+impl Watch {
+    /// Something happened.
+    pub(crate) fn observe(
+        &mut self,
+        cluster: &Cluster,
+        journal: &[Happening],
+        coverage: &mut Coverage,
+    ) -> Result<(), Violation> {
+        for happening in journal {
+            match happening {
+                Happening::Died { side, .. } => {
+                    self.forget(*side);
+                    judge_records(*side, cluster.node(*side))?;
+                }
+                Happening::Started { side } => self.forget(*side),
+                _ => {}
+            }
+        }
+        for side in Side::BOTH {
+            self.look(side, cluster, coverage);
+        }
+        if cluster.now() < self.judged {
+            return Ok(());
+        }
+        for side in Side::BOTH {
+            if judge(side, cluster.node(side))? {
+                self.judged = cluster.now() + JUDGED_EVERY;
+            }
+        }
+        Ok(())
+    }
+
+    fn forget(&mut self, side: Side) {
+        self.seen.retain(|(of, _), _| *of != side);
+        self.unmerged.retain(|(of, _), _| *of != side);
+    }
+
+    fn look(&mut self, side: Side, cluster: &Cluster, coverage: &mut Coverage) {
+        let node = cluster.node(side);
+        for leg in legs(node) {
+            let Some(set) = status(node, leg.volume) else { continue };
+            let Some(Some(member)) = set.members.get(usize::from(leg.member.0)) else { continue };
+            let before = self.seen.get(&(side, leg)).copied();
+            let mut seen = Seen { duty: member.duty, repaired: member.repaired, by_bitmap: false };
+            if let Some(before) = before {
+                seen.by_bitmap = before.by_bitmap;
+                let silent = node.mirrors[usize::from(leg.member.0) - 1].silent_until(leg.volume);
+                match (before.duty, seen.duty) {
+                    (Duty::Full | Duty::Copying { .. }, Duty::Removed { .. }) => {
+                        let silent = silent > cluster.now();
+                        coverage.struck(if silent { "member-silent" } else { "member-removed" });
+                    }
+                    (Duty::Removed { lacks }, Duty::Copying { .. }) => {
+                        seen.by_bitmap = lacks.is_some();
+                    }
+                    (Duty::Copying { .. }, Duty::Full) => {
+                        let by_bitmap = before.by_bitmap;
+                        let label = ["member-copied", "member-copied-by-bitmap"];
+                        coverage.struck(label[usize::from(by_bitmap)]);
+                    }
+                    _ => {}
+                }
+                if seen.repaired > before.repaired {
+                    coverage.struck("member-read-repaired");
+                }
+            }
+            self.seen.insert((side, leg), seen);
+            let unmerged = set.unmerged != Bytes::ZERO;
+            if self.unmerged.insert((side, leg.volume), unmerged) == Some(true) && !unmerged {
+                coverage.struck("members-merged");
+            }
+        }
+    }
+}
+
+/// While nothing is under way on the disks of a node, every member that is full reads as the first one, but where members wait to be
+/// merged. Returns whether that could be judged.
+fn judge(side: Side, node: &Node) -> Result<bool, Violation> {
+    if node.engine.is_none() || node.mirrors.is_empty() || node.under_way() > 0 {
+        return Ok(false);
+    }
+    for leg in legs(node) {
+        let Some(set) = status(node, leg.volume) else { continue };
+        if set.unmerged == Bytes::ZERO && duty(&set, leg) == Some(Duty::Full) {
+            let stray = node.strays(leg).next();
+            hold(stray.is_none(), Promise::MembersAlike, || {
+                format!("{side}: block {stray:?} of {leg:?} is not what the first member holds")
+            })?;
+        }
+    }
+    Ok(true)
+}
+
+/// What a process finds that starts now.
+fn judge_records(side: Side, node: &Node) -> Result<(), Violation> {
+    let forgot = legs(node).find_map(|leg| Some((leg, node.forgot(leg)?)));
+    hold(forgot.is_none(), Promise::MembersAlike, || {
+        format!("{side}: nothing recorded tells of {forgot:?}")
+    })
+}
