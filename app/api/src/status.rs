@@ -240,7 +240,7 @@ pub struct VolumeStatus {
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub size_bytes: Bytes,
-    /// The member on this node.
+    /// The member on this node; the first full one if there are several.
     pub member: String,
     /// How the member responds; `silent` and `given-up` are faults.
     #[serde(default)]

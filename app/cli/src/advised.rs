@@ -11,7 +11,7 @@ const ROOTS: [&str; 3] = ["core", "app", "advise"];
 /// What stands for a placeholder: a name, a number, a size, a mode.
 const SAMPLES: [&str; 4] = ["db", "64", "64MiB", "sync"];
 /// Commands that are no advice, with the reason.
-const PROSE: [(&str, &str); 15] = [
+const PROSE: [(&str, &str); 17] = [
     ("helio --wait", "a notation for several commands"),
     ("helio COMMAND --help", "a notation for all commands"),
     ("helio {}", "the command that was run"),
@@ -25,6 +25,8 @@ const PROSE: [(&str, &str); 15] = [
     ("helio lab relay", "names the tool that emulates a link"),
     ("helio lab search", "names the tool; the operator knows the two hosts"),
     ("helio lab search --write-sysctl FILE", "an option of that tool"),
+    ("helio member add", "names the command; the operator knows the new disk"),
+    ("helio member remove", "names the command; the operator knows the old disk"),
     ("helio plan forecast", "names the command; the operator knows the trace"),
     ("helio plan forecast --json", "names the command that wrote a file"),
 ];

@@ -160,14 +160,8 @@ impl Daemon {
             Command::Reverse { group, wish } => self.reverse(group, wish).await,
             Command::MemberReplace { group, wish } => self.replace_member(group, wish).await,
             Command::MemberAccept { group, wish } => self.accept_member(group, wish).await,
-            Command::MemberAdd { group, wish } => {
-                let me = self.myself()?;
-                to_the_end(async move { me.add_member(group, wish).await }).await
-            }
-            Command::MemberRemove { group, wish } => {
-                let me = self.myself()?;
-                to_the_end(async move { me.remove_member(group, wish).await }).await
-            }
+            Command::MemberAdd { group, wish } => self.add_member(group, wish).await,
+            Command::MemberRemove { group, wish } => self.remove_member(group, wish).await,
             Command::MemberMerge { group, wish } => self.merge_members(group, wish).await,
             Command::Promote { group, fence: true, .. } => self.promote_fenced(group).await,
             Command::Promote { group, force, confirmed, restore, .. } => {

@@ -2,7 +2,7 @@
 //! Reading the configuration again.
 
 use super::Daemon;
-use crate::config::{self, Change, Config};
+use crate::config::{self, Change, Config, MemberChange};
 use crate::released;
 use crate::shard::{Ask, NodeAsk};
 use crate::trust::{self, Trusted};
@@ -69,7 +69,7 @@ impl Daemon {
             for change in &changes.members {
                 match self.change_member(change).await {
                     Ok(()) => lines.push(change.to_string()),
-                    Err(error) => refused = Some(error),
+                    Err(error) => refused = Some(about(change, error)),
                 }
             }
             // Everything else was applied; what was refused is reported last.
@@ -110,4 +110,11 @@ impl Daemon {
         let trusted = Trusted::of(&running, &self.node, own);
         Ok(Trust { ask: Ask::Node(NodeAsk::Trust { guards }), trusted, line })
     }
+}
+
+/// An error that names the member that was to change.
+fn about(change: &MemberChange, error: ApiError) -> ApiError {
+    let MemberChange { group, volume, path, .. } = change;
+    let text = format!("member {} of {group}/{volume}: {}", path.display(), error.error);
+    ApiError { error: text, ..error }
 }

@@ -4,7 +4,7 @@
 //! The configuration file says which members there are, as at a restart: only a disk that it names is added. A member that a
 //! command removed stays one of the volume, so neither a restart nor `helio apply` uses it before `helio member add`.
 
-use super::{Daemon, LOOK_EVERY, LOOKS, accepted, of_refusal};
+use super::{Daemon, LOOK_EVERY, LOOKS, accepted, of_refusal, to_the_end};
 use crate::config::{MemberChange, MemberStep, VolumeConfig};
 use crate::control::Reply;
 use crate::failed;
@@ -30,10 +30,12 @@ impl Daemon {
         if !self.volume_now(&group, &volume)?.members_on(&self.node).contains(&path) {
             return Err(unnamed(&self.config_path, (&group, &volume), &path, &self.node));
         }
-        self.add_one((&group, &volume), &path, require_minicopy).await?;
-        let path = path.display();
+        let (me, shown) = (self.myself()?, path.display().to_string());
+        let name = (group.clone(), volume.clone());
+        to_the_end(async move { me.add_one((&name.0, &name.1), &path, require_minicopy).await })
+            .await?;
         Ok(accepted(format!(
-            "{path} is a member of {group}/{volume}, and gets what it lacks; `helio status {group}` shows the progress"
+            "{shown} is a member of {group}/{volume}, and gets what it lacks; `helio status {group}` shows the progress"
         )))
     }
 

@@ -31,7 +31,7 @@ pub(crate) fn group(
         VolumeStatus {
             name: volume.name.clone(),
             size_bytes: volume.size,
-            member: volume.paths().next().unwrap_or_default().to_owned(),
+            member: set::used(&members).or(volume.paths().next()).unwrap_or_default().to_owned(),
             member_state: status.members[usize::from(n)],
             members,
             unmerged_bytes,

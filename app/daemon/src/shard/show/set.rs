@@ -22,6 +22,12 @@ pub(super) fn members(group: &Group, at: VolumeIndex) -> (Vec<SetMemberStatus>, 
     (shown, set.unmerged)
 }
 
+/// The path of the first full member of several.
+pub(super) fn used(members: &[SetMemberStatus]) -> Option<&str> {
+    let full = members.iter().find(|member| member.state == SetMemberState::Full);
+    full.map(|member| member.path.as_str())
+}
+
 fn member(
     (number, size): (u8, Bytes),
     plan: &MemberPlan,

@@ -58,3 +58,16 @@ fn a_refused_command_says_which_member_it_is_about() {
     desk.results.clear();
     assert_eq!(refused(&mut desk, SetOp::Merge(VolumeIndex(0))), "one-member");
 }
+
+#[test]
+fn a_member_returns_once_its_operations_have_ended_and_by_a_bitmap_if_it_has_one() {
+    let mut desk = primary(&[CopyHealth::Good, CopyHealth::Good]);
+    desk.results.clear();
+    desk.write(1);
+    desk.command(Command::Set(SetOp::Remove { leg: SECOND, force: true }));
+    assert!(desk.results.pop().is_some_and(|result| result.is_ok()), "another one is full");
+    assert_eq!(refused(&mut desk, SetOp::Add { leg: SECOND, by_bitmap: true }), "member-late");
+    let third = Leg { member: MemberIndex(2), ..FIRST };
+    assert_eq!(refused(&mut desk, SetOp::Add { leg: third, by_bitmap: true }), "no-bitmap");
+    assert_eq!(refused(&mut desk, SetOp::Remove { leg: third, force: false }), "no-member");
+}
