@@ -168,23 +168,28 @@ impl Metadata {
 
     /// The file has the members of these volumes with their disks, and a bitmap of every member: what it lacks of that is written
     /// before a process uses it. A member that it does not have holds all of the volume where nothing happened to the file.
+    /// Returns whether it is a new file.
     pub(crate) fn equip(
         &mut self,
         config: &Config,
         members: &[(Leg, DiskMark)],
-    ) -> Result<(), LedgerError> {
+    ) -> Result<bool, LedgerError> {
         self.bytes.reopen();
+        let mut new = false;
         let mut ledger = match self.read()? {
             Opened::Older(_) => panic!("no node of this build writes the version before"),
-            Opened::Fresh => self.fresh(new_superblock(config)),
+            Opened::Fresh => {
+                new = true;
+                self.fresh(new_superblock(config))
+            }
             Opened::Found(found) => found.0,
         };
         self.write_out(&mut ledger);
         let mut entries = ledger.members().to_vec();
-        let new = if self.knows_members { CopyHealth::Good } else { CopyHealth::Unproven };
+        let health = if self.knows_members { CopyHealth::Good } else { CopyHealth::Unproven };
         for (leg, disk) in members {
             let entry = &mut entries[usize::from(leg.volume.0)][usize::from(leg.member.0)];
-            entry.get_or_insert(MemberEntry { health: new, disk: *disk });
+            entry.get_or_insert(MemberEntry { health, disk: *disk });
         }
         if entries != ledger.members() {
             let refused = ledger.keep(Change::Members(entries));
@@ -205,7 +210,7 @@ impl Metadata {
             assert!(refused.is_none(), "a ledger that works refuses a change");
         }
         self.write_out(&mut ledger);
-        Ok(())
+        Ok(new)
     }
 
     /// The members of every volume, as the file was found.
@@ -237,9 +242,7 @@ impl Metadata {
         let owner = MapOwner::Member { volume: leg.volume, member: leg.member.0 };
         let set = |bits: &PageBits| bits[bit as usize / 64] & 1 << (bit % 64) != 0;
         let lacks = match health {
-            CopyHealth::Good => false,
-            // All of it is compared.
-            CopyHealth::Suspect => true,
+            CopyHealth::Good | CopyHealth::Suspect => false,
             CopyHealth::Copying | CopyHealth::Removed => {
                 self.told.lacks.get(&(owner, page)).is_some_and(set)
             }

@@ -46,6 +46,8 @@ struct Place {
 #[derive(Clone, Debug)]
 pub(crate) struct Set {
     place: Place,
+    /// The ledger said so of its copy when the process began.
+    suspect: bool,
     members: Vec<Option<Member>>,
     gate: Gate,
     recent: Recent,
@@ -73,7 +75,16 @@ impl Set {
         region: Bytes,
         found: &VolumeMembers,
     ) -> Self {
-        let bitmap = || Bitmap::new(&[size], region);
+        // What a failed flush left reads as written, maybe, until the power goes: then full members differ anywhere, and another one
+        // holds what none of them does.
+        let suspect = found.contains(&Some(CopyHealth::Suspect));
+        let bitmap = || {
+            let mut lacks = Bitmap::new(&[size], region);
+            if suspect {
+                lacks.set_all();
+            }
+            lacks
+        };
         let member = |state: &Option<CopyHealth>| {
             let found = (*state)?;
             let (state, found) = match found {
@@ -87,13 +98,13 @@ impl Set {
         };
         let mut unmerged = Unmerged::new(size, region);
         let members: Vec<_> = found.iter().map(member).collect();
-        // What a failed flush left reads alike, maybe, until the power goes.
         let full = members.iter().flatten().filter(|member| member.is_full()).count();
-        if full > 1 && found.contains(&Some(CopyHealth::Suspect)) {
+        if full > 1 && suspect {
             unmerged.set_all();
         }
         Self {
             place: Place { volume, size, region },
+            suspect,
             members,
             gate: Gate::default(),
             recent: Recent::new(),
@@ -110,7 +121,10 @@ impl Set {
 
     /// A page of the bitmap of a member, as the ledger has it.
     pub(crate) fn load(&mut self, member: usize, page: u32, bits: &PageBits) {
-        if let Some(bitmap) = self.member(member).and_then(Member::bitmap) {
+        // Otherwise all is set already.
+        if !self.suspect
+            && let Some(bitmap) = self.member(member).and_then(Member::bitmap)
+        {
             bitmap.load(page, bits);
         }
     }
