@@ -52,7 +52,8 @@ impl Node<Stamps> {
         identity.map_or(DiskMark::UNKNOWN, |identity| DiskMark::of(*identity))
     }
 
-    /// Its metadata file has everything that its members need, before a process uses it. Returns whether that is new.
+    /// Its metadata file has everything that its members need, before a process uses it. Returns whether no process has
+    /// made a record in it yet.
     pub(crate) fn equip(&mut self) -> Result<bool, LedgerError> {
         if self.mirrors.is_empty() {
             return Ok(false);

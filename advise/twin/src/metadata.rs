@@ -64,6 +64,8 @@ pub struct Metadata {
     told: Told,
     /// What it says of members is about what lies on their disks.
     knows_members: bool,
+    /// No process has made a record of its own in it.
+    blank: bool,
     fault: Option<MetadataFault>,
     /// The file has holes, and its file system has no room for them.
     full: bool,
@@ -92,6 +94,7 @@ impl Metadata {
             scheduled: false,
             told: Told::default(),
             knows_members: true,
+            blank: false,
             fault: None,
             full: false,
             latency,
@@ -129,7 +132,7 @@ impl Metadata {
     pub(crate) fn create(&mut self, record: Superblock) {
         let mut ledger = self.fresh(record);
         self.write_out(&mut ledger);
-        self.knows_members = false;
+        (self.knows_members, self.blank) = (false, false);
     }
 
     /// The ledger of a new file that is to hold that record.
@@ -168,18 +171,17 @@ impl Metadata {
 
     /// The file has the members of these volumes with their disks, and a bitmap of every member: what it lacks of that is written
     /// before a process uses it. A member that it does not have holds all of the volume where nothing happened to the file.
-    /// Returns whether it is a new file.
+    /// Returns whether no process has made a record in it yet.
     pub(crate) fn equip(
         &mut self,
         config: &Config,
         members: &[(Leg, DiskMark)],
     ) -> Result<bool, LedgerError> {
         self.bytes.reopen();
-        let mut new = false;
         let mut ledger = match self.read()? {
             Opened::Older(_) => panic!("no node of this build writes the version before"),
             Opened::Fresh => {
-                new = true;
+                self.blank = true;
                 self.fresh(new_superblock(config))
             }
             Opened::Found(found) => found.0,
@@ -210,7 +212,7 @@ impl Metadata {
             assert!(refused.is_none(), "a ledger that works refuses a change");
         }
         self.write_out(&mut ledger);
-        Ok(new)
+        Ok(self.blank)
     }
 
     /// The members of every volume, as the file was found.
@@ -260,7 +262,7 @@ impl Metadata {
     /// Puts an older file in its place.
     pub fn restore(&mut self, bytes: MetadataBytes) {
         self.bytes = bytes;
-        self.knows_members = false;
+        (self.knows_members, self.blank) = (false, false);
         self.look();
     }
 
@@ -410,6 +412,7 @@ impl Metadata {
         for kept in &kept {
             self.told.note(kept);
             self.knows_members |= *kept == Kept::Members { ok: true };
+            self.blank &= *kept != Kept::Superblock { ok: true };
         }
         (kept, self.begin(now))
     }

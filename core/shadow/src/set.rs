@@ -46,8 +46,6 @@ struct Place {
 #[derive(Clone, Debug)]
 pub(crate) struct Set {
     place: Place,
-    /// The ledger said so of its copy when the process began.
-    suspect: bool,
     members: Vec<Option<Member>>,
     gate: Gate,
     recent: Recent,
@@ -104,7 +102,6 @@ impl Set {
         }
         Self {
             place: Place { volume, size, region },
-            suspect,
             members,
             gate: Gate::default(),
             recent: Recent::new(),
@@ -121,10 +118,10 @@ impl Set {
 
     /// A page of the bitmap of a member, as the ledger has it.
     pub(crate) fn load(&mut self, member: usize, page: u32, bits: &PageBits) {
-        // Otherwise all is set already.
-        if !self.suspect
-            && let Some(bitmap) = self.member(member).and_then(Member::bitmap)
-        {
+        let size = self.place.size;
+        let bitmap = self.member(member).and_then(Member::bitmap);
+        // Where all is set, the ledger does not say so.
+        if let Some(bitmap) = bitmap.filter(|bitmap| bitmap.dirty_bytes() < size) {
             bitmap.load(page, bits);
         }
     }
@@ -269,13 +266,21 @@ impl Set {
         match op {
             Op::Read(_) => self.read_ended(id, member, outcome, port),
             Op::Change(_, legs) => {
+                let failed = outcome.fault().is_some();
                 if legs.end(member, outcome) {
                     self.change_done(id, port);
                 }
+                if failed || self.recent.doubted() != 0 {
+                    self.doubt();
+                }
             }
             Op::Flush(_, legs) => {
+                let failed = outcome.fault().is_some();
                 if legs.end(member, outcome) {
                     self.flush_done(id, port);
+                }
+                if failed || self.recent.doubted() != 0 {
+                    self.doubt();
                 }
             }
             Op::Piece(piece, legs) => {
@@ -286,6 +291,18 @@ impl Set {
                 self.piece_leg_ended(id, member, over, port);
             }
         }
+    }
+
+    /// A leg has ended: which members are doubted now.
+    fn doubt(&mut self) {
+        let doubted = self.ops.values().map(Op::doubts).fold(0, |all, failed| all | failed);
+        self.recent.set_doubted(doubted);
+    }
+
+    /// The full members that may not be read for now. Where that is all of them, the error is the volume's, and none is.
+    fn unread(&self) -> u8 {
+        let doubted = self.recent.doubted();
+        if self.full() & !doubted == 0 { 0 } else { doubted }
     }
 
     /// What is being written now, and may fail.
@@ -395,6 +412,9 @@ impl Set {
     pub(crate) fn deadline(&self) -> Moment {
         if self.unmerged.has_spare() {
             return Moment::ZERO;
+        }
+        if self.unread() != 0 {
+            return Moment::NEVER;
         }
         let merges = self.has_several() && self.is_settled() && !self.unmerged.is_empty();
         if self.pieces == 0 && (merges || self.has_to_copy()) { self.again } else { Moment::NEVER }
