@@ -41,6 +41,8 @@ pub enum StoreVerb {
     Read,
     /// Writes, zeroes, discards.
     Write,
+    /// Those without FUA.
+    PlainWrite,
     /// Flushes.
     Flush,
 }
@@ -381,7 +383,9 @@ impl Disk {
             }
             StoreOp::Flush => (StoreVerb::Flush, self.latency.flush, Work::Flush { upto }),
         };
-        let failing = self.failing.iter().position(|(kind, _)| *kind == verb);
+        let plain = verb == StoreVerb::Write && !op.is_flush();
+        let strikes = |kind| kind == verb || kind == StoreVerb::PlainWrite && plain;
+        let failing = self.failing.iter().position(|(kind, _)| strikes(*kind));
         let failing = failing.filter(|_| self.fails.is_none());
         let fault = self.fails.take();
         let fault = fault.or_else(|| Some(self.failing.swap_remove(failing?).1));

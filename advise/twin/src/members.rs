@@ -7,7 +7,7 @@ use crate::Stamp;
 use crate::disk::Disk;
 use crate::node::Node;
 use crate::stamps::Stamps;
-use helio_format::members::{DiskMark, MEMBERS_MAX, MemberEntry, VolumeMembers};
+use helio_format::members::{CopyHealth, DiskMark, MEMBERS_MAX, MemberEntry, VolumeMembers};
 use helio_ledger::{Change, LedgerError, MapOwner};
 use helio_shadow::Shadow;
 use helio_stack::{Layer, LayerRecord, Leg};
@@ -52,8 +52,12 @@ impl Node<Stamps> {
         identity.map_or(DiskMark::UNKNOWN, |identity| DiskMark::of(*identity))
     }
 
-    /// Its metadata file has everything that its members need, before a process uses it.
-    pub(crate) fn equip(&mut self) -> Result<(), LedgerError> {
+    /// Its metadata file has everything that its members need, before a process uses it. Returns whether no process has
+    /// made a record in it yet.
+    pub(crate) fn equip(&mut self) -> Result<bool, LedgerError> {
+        if self.mirrors.is_empty() {
+            return Ok(false);
+        }
         let members: Vec<_> = self.legs().map(|leg| (leg, self.mark(leg))).collect();
         self.metadata.equip(&self.config, &members)
     }
@@ -112,9 +116,12 @@ impl Node<Stamps> {
     /// one: the metadata file neither says that it lacks that block nor that the members may differ there.
     #[must_use]
     pub fn forgot(&self, leg: Leg) -> Option<u32> {
-        let entry = self.metadata.members().get(usize::from(leg.volume.0))?;
-        let entry = entry[usize::from(leg.member.0)]?;
-        let judged = self.metadata.knows_members() && entry.disk == self.mark(leg);
+        let entries = self.metadata.members().get(usize::from(leg.volume.0))?;
+        let entry = entries[usize::from(leg.member.0)]?;
+        let known = self.metadata.knows_members() && entry.disk == self.mark(leg);
+        // Of a suspect volume everything is compared and copied.
+        let suspect = entries.iter().flatten().any(|it| it.health == CopyHealth::Suspect);
+        let judged = known && !suspect;
         let mut strays = self.strays(leg).filter(|_| judged);
         let grain = self.config.granularity.0;
         strays.find(|block| !self.metadata.tells_of(leg, entry.health, *block, grain))

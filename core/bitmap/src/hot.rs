@@ -283,6 +283,12 @@ impl<P> HotExtents<P> {
         }
     }
 
+    /// Whether an operation above the layers holds any of the extent.
+    #[must_use]
+    pub fn is_held(&self, volume: VolumeIndex, extent: Extent) -> bool {
+        self.grid.touched(volume, extent).any(|number| self.held.contains_key(&number))
+    }
+
     /// The end of what [`Self::hold`] began.
     ///
     /// # Panics

@@ -307,3 +307,25 @@ pub(crate) enum Op {
     Flush(Flush, Legs),
     Piece(Piece, Legs),
 }
+
+impl Op {
+    const fn is_flush(&self) -> bool {
+        match self {
+            Self::Change(change, _) => change.op().is_flush(),
+            Self::Flush(..) => true,
+            Self::Read(_) | Self::Piece(..) => false,
+        }
+    }
+
+    /// Members that failed a flush, or a change with FUA, which others have not ended.
+    pub(crate) const fn doubts(&self) -> u8 {
+        match self {
+            Self::Change(_, legs) | Self::Flush(_, legs)
+                if self.is_flush() && legs.pending != 0 =>
+            {
+                legs.failed
+            }
+            _ => 0,
+        }
+    }
+}

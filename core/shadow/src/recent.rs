@@ -31,6 +31,8 @@ pub(crate) struct Recent {
     unproven: (u64, StoreFault),
     /// How members failed a flush that no client asked for; the next one that a client asks for fails like that.
     doubt: Option<StoreFault>,
+    /// Members that failed a flush which has not ended on the others: they may read as before what was written. A bit each.
+    doubted: u8,
 }
 
 /// A flush whose members are done: those up to this number are to end before it counts.
@@ -45,6 +47,7 @@ impl Recent {
             running: BTreeSet::new(),
             unproven: (0, StoreFault::Io),
             doubt: None,
+            doubted: 0,
         }
     }
 
@@ -99,6 +102,15 @@ impl Recent {
     /// They failed one that no client asked for.
     pub(crate) const fn doubt(&mut self, fault: StoreFault) {
         self.doubt = Some(fault);
+    }
+
+    /// Members that failed a flush which has not ended on the others.
+    pub(crate) const fn doubted(&self) -> u8 {
+        self.doubted
+    }
+
+    pub(crate) const fn set_doubted(&mut self, members: u8) {
+        self.doubted = members;
     }
 
     /// How the flush of a client is to fail.

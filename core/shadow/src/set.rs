@@ -87,7 +87,16 @@ impl Set {
         region: Bytes,
         found: &VolumeMembers,
     ) -> Self {
-        let bitmap = || Bitmap::new(&[size], region);
+        // What a failed flush left reads as written, maybe, until the power goes: then full members differ anywhere, and another one
+        // holds what none of them does.
+        let suspect = found.contains(&Some(CopyHealth::Suspect));
+        let bitmap = || {
+            let mut lacks = Bitmap::new(&[size], region);
+            if suspect {
+                lacks.set_all();
+            }
+            lacks
+        };
         let member = |state: &Option<CopyHealth>| {
             let found = (*state)?;
             let (state, found) = match found {
@@ -101,9 +110,8 @@ impl Set {
         };
         let mut unmerged = Unmerged::new(size, region);
         let members: Vec<_> = found.iter().map(member).collect();
-        // What a failed flush left reads alike, maybe, until the power goes.
         let full = members.iter().flatten().filter(|member| member.is_full()).count();
-        if full > 1 && found.contains(&Some(CopyHealth::Suspect)) {
+        if full > 1 && suspect {
             unmerged.set_all();
         }
         Self {
@@ -124,7 +132,10 @@ impl Set {
 
     /// A page of the bitmap of a member, as the ledger has it.
     pub(crate) fn load(&mut self, member: usize, page: u32, bits: &PageBits) {
-        if let Some(bitmap) = self.member(member).and_then(Member::bitmap) {
+        let size = self.place.size;
+        let bitmap = self.member(member).and_then(Member::bitmap);
+        // Where all is set, the ledger does not say so.
+        if let Some(bitmap) = bitmap.filter(|bitmap| bitmap.dirty_bytes() < size) {
             bitmap.load(page, bits);
         }
     }
@@ -273,13 +284,21 @@ impl Set {
         match op {
             Op::Read(_) => self.read_ended(id, member, outcome, port),
             Op::Change(_, legs) => {
+                let failed = outcome.fault().is_some();
                 if legs.end(member, outcome) {
                     self.change_done(id, port);
                 }
+                if failed || self.recent.doubted() != 0 {
+                    self.doubt();
+                }
             }
             Op::Flush(_, legs) => {
+                let failed = outcome.fault().is_some();
                 if legs.end(member, outcome) {
                     self.flush_done(id, port);
+                }
+                if failed || self.recent.doubted() != 0 {
+                    self.doubt();
                 }
             }
             Op::Piece(piece, legs) => {
@@ -290,6 +309,18 @@ impl Set {
                 self.piece_leg_ended(id, member, over, port);
             }
         }
+    }
+
+    /// A leg has ended: which members are doubted now.
+    fn doubt(&mut self) {
+        let doubted = self.ops.values().map(Op::doubts).fold(0, |all, failed| all | failed);
+        self.recent.set_doubted(doubted);
+    }
+
+    /// The full members that may not be read for now. Where that is all of them, the error is the volume's, and none is.
+    fn unread(&self) -> u8 {
+        let doubted = self.recent.doubted();
+        if self.full() & !doubted == 0 { 0 } else { doubted }
     }
 
     /// What is being written now, and may fail.
@@ -396,6 +427,9 @@ impl Set {
 
     /// When it has something to do by itself.
     pub(crate) fn deadline(&self) -> Moment {
+        if self.unread() != 0 {
+            return Moment::NEVER;
+        }
         let merges = self.has_several() && self.is_settled() && !self.unmerged.is_empty();
         let merges = self.pace.due(self.unmerged.again()).filter(|_| merges);
         let copies = self.pace.due(self.pace.again).filter(|_| self.has_to_copy());

@@ -182,6 +182,23 @@ fn a_crash_leaves_nothing_to_merge_where_one_member_is_full() {
     assert_eq!(several.deadline(), Moment::ZERO);
 }
 
+#[test]
+fn a_change_with_fua_counts_as_a_flush_once_a_member_was_given_it() {
+    let StoreOp::Write { extent, payload, .. } = WRITE else { panic!("{WRITE:?}") };
+    let fua = StoreOp::Write { extent, payload, fua: true };
+    for issued in [false, true] {
+        let mut stack = stack(&[Good, Good]);
+        let change = begin(&mut stack, 1, fua);
+        if issued {
+            change.iter().for_each(|(_, name)| stack.member_issued(*name));
+        }
+        let flush = begin(&mut stack, 2, StoreOp::Flush);
+        flush.iter().for_each(|(_, name)| stack.member_ended(*name, Outcome::Done));
+        let ended = drain(&mut stack).contains(&Out::Ended { name: 2, outcome: Outcome::Done });
+        assert_eq!(ended, !issued);
+    }
+}
+
 /// A host whose members fail to read this region, if there is one.
 struct Host {
     stack: Stack,
@@ -265,4 +282,33 @@ fn sets_of_a_group_share_a_window_and_none_takes_all_of_it() {
     };
     // Each piece reads both members.
     assert_eq!([reads(0), reads(1), reads(2)], [4, 6, 6]);
+}
+
+#[test]
+fn of_a_suspect_copy_everything_is_merged_and_copied_when_a_process_begins() {
+    use CopyHealth::Suspect;
+    let set = stack(&[Suspect, Suspect, Removed]).members(V).expect("it is a set");
+    assert_eq!(set.unmerged, SIZE);
+    let removed = set.members[2].map(|member| member.duty);
+    assert_eq!(removed, Some(Duty::Removed { lacks: Some(SIZE) }));
+    let mut layer = Shadow::new(&[SIZE], Bytes::kib(64), &[found(&[Suspect, Copying])]);
+    layer.load(leg(1), 0, &helio_bitmap::Bitmap::new(&[SIZE], Bytes::kib(64)).page_bits(0));
+    let stack = Stack::new(vec![Box::new(layer)]);
+    assert_eq!(duty(&stack, 1), Some(Duty::Copying { left: SIZE }));
+}
+
+#[test]
+fn a_member_that_failed_a_flush_is_not_read_although_the_flush_has_not_ended_on_the_others() {
+    let mut stack = stack(&[Good, Good]);
+    let before = begin(&mut stack, 1, READ)[0];
+    let flush = begin(&mut stack, 2, StoreOp::Flush);
+    let failed = flush[usize::from(before.0)];
+    stack.member_ended(failed.1, Outcome::Unsure(StoreFault::Io));
+    assert_eq!(drain(&mut stack), []);
+    assert_eq!(begin(&mut stack, 3, READ)[0].0, 1 - before.0);
+    let payload = Payload { id: PayloadId(9), length: 4096 };
+    stack.member_ended(before.1, Outcome::Read(payload));
+    let out = drain(&mut stack);
+    assert_eq!(out[0], Out::Release(payload.id), "what it holds may be gone: {out:?}");
+    assert_eq!(legs(&out)[0].0, 1 - before.0);
 }

@@ -162,7 +162,9 @@ impl Fault {
             Self::Kill { power: true, .. } => (Kind::Power, "power"),
             Self::BothDown { .. } => (Kind::Both, "both-down"),
             Self::Disk { verb: StoreVerb::Read, .. } => (Kind::Disk, "read-fails"),
-            Self::Disk { verb: StoreVerb::Write, .. } => (Kind::Disk, "write-fails"),
+            Self::Disk { verb: StoreVerb::Write | StoreVerb::PlainWrite, .. } => {
+                (Kind::Disk, "write-fails")
+            }
             Self::Disk { verb: StoreVerb::Flush, .. } => (Kind::Disk, "flush-fails"),
             Self::Overlap(_) => (Kind::Disk, "overlapped-flush-fails"),
             Self::FullDisk(_) => (Kind::Full, "disk-full"),
@@ -377,22 +379,22 @@ impl Driver {
             Fault::Disk { side, verb } => {
                 let faults = [StoreFault::Io, StoreFault::NoSpace, StoreFault::Short];
                 let how = pick(&mut self.dice, &faults);
-                let hit = self.hit(side, reads, cluster);
+                let (hit, verb) = self.hit_by(side, verb, cluster);
                 hit.on(cluster.node_mut(side)).for_each(|disk| disk.fail_next(verb, how));
             }
             Fault::Overlap(side) => {
-                let hit = self.hit(side, true, cluster);
+                let hit = self.hit(side, cluster);
                 let fault = StoreFault::Io;
                 hit.on(cluster.node_mut(side)).for_each(|disk| disk.fail_overlapping(fault));
             }
             Fault::SlowDisk(side) => {
                 let times = 2 + self.dice.below(60) as u32;
-                let hit = self.hit(side, true, cluster);
+                let hit = self.hit(side, cluster);
                 hit.on(cluster.node_mut(side)).for_each(|disk| disk.slow_down(times));
                 self.later(cluster, Act::MendDisk(side));
             }
             Fault::FullDisk(side) => {
-                let hit = self.hit(side, false, cluster);
+                let hit = self.hit(side, cluster);
                 hit.on(cluster.node_mut(side)).for_each(|disk| disk.fill_up(true));
                 self.later(cluster, Act::MendDisk(side));
             }

@@ -72,7 +72,7 @@ impl Driver {
         Side::BOTH.into_iter().for_each(|side| self.forget_image(side));
         // Who copies a disk makes it slow for others.
         if self.dice.chance(1, 2) {
-            let hit = self.hit(from, true, cluster);
+            let hit = self.hit(from, cluster);
             hit.on(cluster.node_mut(from)).for_each(|disk| disk.slow_down(40));
             self.later(cluster, Act::MendDisk(from));
         }

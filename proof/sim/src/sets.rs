@@ -2,8 +2,9 @@
 //! Nodes whose volumes have two or three members: what befalls one of these, what the operator does about it, and what every member
 //! must hold.
 //!
-//! Oracles look at first members. So these never fail alone in such a node: what a first member fails all fail. A first member that
-//! alone fails, is silent, slow or gone is left to the stories of the layers; and in such a node no disk lies.
+//! Oracles look at first members. So these never fail alone in such a node: what a first member fails all fail, and that is a write
+//! without FUA. A first member that fails a flush or a read, is full, silent, slow or gone is left to the stories of the layers; and in
+//! such a node no disk lies.
 
 use crate::coverage::Coverage;
 use crate::driver::{Act, Driver};
@@ -14,7 +15,7 @@ use crate::scenario::span;
 use core::time::Duration;
 use helio_engine::{Command, Leg, SetOp};
 use helio_stack::{Duty, SetStatus};
-use helio_twin::{Cluster, Disk, Happening, Node, Side};
+use helio_twin::{Cluster, Disk, Happening, Node, Side, StoreVerb};
 use helio_units::{Bytes, MemberIndex, Moment, VolumeIndex};
 use std::collections::BTreeMap;
 
@@ -80,15 +81,27 @@ pub(crate) fn describe(node: &Node) -> String {
 }
 
 impl Driver {
-    /// Which disks of a node something befalls; `alone`: never the first member of a set.
-    pub(crate) fn hit(&mut self, side: Side, alone: bool, cluster: &Cluster) -> Hit {
+    /// Which disk of a node something befalls: never the first one of several.
+    pub(crate) fn hit(&mut self, side: Side, cluster: &Cluster) -> Hit {
         match cluster.node(side).mirrors.len() as u64 {
             0 => Hit::First,
-            mirrors if alone || self.dice.chance(3, 4) => {
-                Hit::Mirror(self.dice.below(mirrors) as usize)
-            }
-            _ => Hit::First,
+            mirrors => Hit::Mirror(self.dice.below(mirrors) as usize),
         }
+    }
+
+    /// Which disk of a node fails an operation of that kind, and of which kind. A first member fails writes that promise nothing: an
+    /// error of a flush reaches whichever flushes are under way, and these are not the same on all members.
+    pub(crate) fn hit_by(
+        &mut self,
+        side: Side,
+        verb: StoreVerb,
+        cluster: &Cluster,
+    ) -> (Hit, StoreVerb) {
+        let several = !cluster.node(side).mirrors.is_empty();
+        if several && verb == StoreVerb::Write && self.dice.chance(1, 3) {
+            return (Hit::First, StoreVerb::PlainWrite);
+        }
+        (self.hit(side, cluster), verb)
     }
 
     /// What befalls a disk of a node with mirrors in another way than one without. Returns whether it did.
@@ -107,7 +120,7 @@ impl Driver {
         let volumes = node.config.volumes.len() as u64;
         let (timeout, now) = (node.config.member_timeout, cluster.now());
         let volume = VolumeIndex(self.dice.below(volumes) as u16);
-        let hit = self.hit(side, true, cluster);
+        let hit = self.hit(side, cluster);
         match fault {
             Fault::SilentDisk(_) => {
                 let until = now + span(&mut self.dice, timeout / 4, timeout * 8);

@@ -23,14 +23,15 @@ use crate::trace::{Tap, Why};
 use crate::verified::Record;
 use helio_driver::{Driver, Op, Outcome, Pool, Shared, Socket};
 use helio_engine::{
-    Answer, Command, CommandId, Done, Durable, Effect, Engine, Event, Fault, Keep, PoolOutcome,
-    Refusal, Request, SetOp, Stack,
+    Answer, Command, CommandId, Done, Durable, Effect, Engine, Event, Fault, Keep, Leg,
+    PoolOutcome, Refusal, Request, SetOp, Stack,
 };
 use helio_format::message::Message;
 use helio_format::trace::Volume;
 use helio_ledger::{Change, MapOwner};
 use helio_snapshot::Snapshot;
 use helio_units::{Moment, RequestId, WallTime};
+use set::Recorded;
 pub(crate) use set::many;
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -53,9 +54,6 @@ pub(crate) enum Wanted {
     /// The group stopped cleanly.
     Stopped,
 }
-
-/// Names the commands that nobody asked for.
-const NOBODYS: CommandId = CommandId(0);
 
 /// By what volumes are used.
 #[derive(Clone, Copy, Debug)]
@@ -85,6 +83,10 @@ pub(crate) struct Group {
     used: [u64; 2],
     outbox: Outbox,
     log: GroupLog,
+    /// What is durable of members, and what is to be.
+    recorded: Recorded,
+    /// Commands that add members, and which.
+    adding: Vec<(CommandId, Leg)>,
     /// Indexed by the engine's name for it.
     ios: Vec<Option<Io>>,
     pub(crate) commands: HashMap<CommandId, CommandReply>,
@@ -135,9 +137,10 @@ impl Group {
         if let Some(kept) = kept {
             engine.handle(now, Event::BeforeFound(Box::new(kept)), &mut effects);
         }
-        for leg in new_members {
+        let adding: Vec<_> = (1..).map(CommandId).zip(new_members).collect();
+        for (id, leg) in adding.iter().copied() {
             let command = Command::Set(SetOp::Add { leg, by_bitmap: false });
-            engine.handle(now, Event::Command { id: NOBODYS, command }, &mut effects);
+            engine.handle(now, Event::Command { id, command }, &mut effects);
         }
         if let Some(Fault { what, hint }) = metadata.news((&config.group, &config.node)) {
             engine.handle(now, Event::MetadataFault { what, hint }, &mut effects);
@@ -156,11 +159,13 @@ impl Group {
             peer: config.peer.clone(),
             config,
             queue_source,
+            recorded: Recorded::of(metadata.ledger()),
             metadata,
             before,
             ios: Vec::new(),
             commands: HashMap::new(),
-            next_command: 0,
+            next_command: adding.len() as u64,
+            adding,
             effects,
             parting: Vec::new(),
             stopped: false,
@@ -221,6 +226,27 @@ impl Group {
         let id = CommandId(self.next_command);
         self.commands.insert(id, reply);
         self.tell(now, Event::Command { id, command });
+    }
+
+    /// Asks something of the members of a volume.
+    pub(crate) fn ask_set(&mut self, now: Moment, op: SetOp, reply: CommandReply) {
+        self.command(now, Command::Set(op), reply);
+        if let SetOp::Add { leg, .. } = op {
+            self.adding.push((CommandId(self.next_command), leg));
+        }
+    }
+
+    fn command_done(&mut self, id: CommandId, result: Result<Done, Refusal>) {
+        let added = self.adding.iter().position(|(adding, _)| *adding == id);
+        if let Some(place) = added {
+            self.adding.swap_remove(place);
+            // A disk that was refused is let go.
+            self.close_unused();
+        }
+        if let Some(reply) = self.commands.remove(&id) {
+            // The asker may have gone; the command was carried out all the same.
+            let _gone = reply.send(result);
+        }
     }
 
     /// Changes a setting that may change while running.
@@ -366,12 +392,7 @@ impl Group {
             }
             Effect::Release(payload) => self.payloads.release(payload),
             Effect::PauseReceiving(paused) => self.link.paused = paused,
-            Effect::CommandDone { id, result } => {
-                if let Some(reply) = self.commands.remove(&id) {
-                    // The asker may have gone; the command was carried out all the same.
-                    let _gone = reply.send(result);
-                }
-            }
+            Effect::CommandDone { id, result } => self.command_done(id, result),
             Effect::Note(note) => self.log.note(&note, self.engine.view().state(), clock.now()),
             Effect::AskHook => self.outbox.asks.send_modify(|asked| *asked += 1),
             Effect::Stopped => {

@@ -6,7 +6,7 @@ use crate::shard::plan::MemberPlan;
 use crate::shard::{CommandReply, Shard};
 use helio_disk::MemberIdentity;
 use helio_driver::Driver;
-use helio_engine::{Command, Leg, Refusal, SetOp};
+use helio_engine::{Leg, Refusal, SetOp};
 use helio_format::members::MEMBERS_MAX;
 use helio_ledger::{Change, MapOwner};
 use helio_shadow::REGION;
@@ -82,7 +82,7 @@ impl<D: Driver> Shard<D> {
             Ok(op) => {
                 self.rota.stir(index);
                 let group = &mut self.groups[index];
-                group.guarded(|group| group.command(now, Command::Set(op), reply));
+                group.guarded(|group| group.ask_set(now, op, reply));
             }
             Err(refusal) => {
                 // An asker that has gone wants no answer.

@@ -674,7 +674,6 @@ mod invalid;
 mod lack;
 mod lease;
 mod lose;
-mod members;
 mod metadata;
 mod pause;
 mod refusals;

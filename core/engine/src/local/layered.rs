@@ -14,7 +14,7 @@ use crate::config::Config;
 use crate::effect::{Effect, ReadAs};
 use crate::event::{CommandId, StoreOutcome};
 use crate::local::Local;
-use crate::local::store::{UnderWay, What};
+use crate::local::store::{UnderWay, What, rewrites};
 use crate::purpose::Purpose;
 use crate::turn::Turn;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -126,7 +126,7 @@ impl Local {
         purpose: Purpose,
         turn: &mut Turn,
     ) {
-        let changes = op.changes().filter(|_| !self.is_uncovered());
+        let changes = op.changes().filter(|_| !self.is_uncovered() && !rewrites(purpose));
         if let Some(extent) = changes {
             self.hot.hold(volume, extent, purpose.item());
         }

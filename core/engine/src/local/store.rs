@@ -122,7 +122,7 @@ pub(super) enum What {
 
 /// Whether the operation serves to write an accepted copy again as it reads: it changes no bytes, so layers have nothing to
 /// preserve, and no extent turns hot.
-const fn rewrites(purpose: Purpose) -> bool {
+pub(super) const fn rewrites(purpose: Purpose) -> bool {
     matches!(purpose, Purpose::Accept(_))
 }
 
@@ -148,6 +148,16 @@ impl Local {
         rewrites(purpose) && !self.layered.keeps_several(volume)
     }
 
+    /// Whether a change needs no hot extent, and must not wait for one: extents of a suspect copy do not cool, and what a layer
+    /// does in one by itself it does again when a process begins.
+    fn is_spared(&self, volume: VolumeIndex, extent: Extent, purpose: Purpose) -> bool {
+        matches!(purpose, Purpose::Layer { .. })
+            && self.suspect.is(volume)
+            && !self.suspect.is_unrecorded(volume)
+            && self.layered.keeps_several(volume)
+            && !self.hot.is_held(volume, extent)
+    }
+
     /// Asks the member for an operation.
     pub(super) fn ask_member(&mut self, leg: Leg, op: StoreOp, purpose: Purpose, turn: &mut Turn) {
         let volume = leg.volume;
@@ -155,7 +165,9 @@ impl Local {
             StoreOp::Write { extent, .. }
             | StoreOp::Zero { extent, .. }
             | StoreOp::Discard { extent, .. }
-                if self.metadata != Metadata::Uncovered && !rewrites(purpose) =>
+                if self.metadata != Metadata::Uncovered
+                    && !rewrites(purpose)
+                    && !self.is_spared(volume, extent, purpose) =>
             {
                 What::Changes(extent)
             }

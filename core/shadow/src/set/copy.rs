@@ -119,7 +119,8 @@ impl Set {
     pub(super) fn write_copy(&mut self, id: u64, target: usize, port: &mut Port<'_>) {
         let Some((_, region, _)) = self.piece(id) else { return };
         let (extent, source) = (self.unmerged.place(region), self.source(id, target));
-        let Some((_, payload)) = source.filter(|_| self.is_wanted(id, target)) else {
+        let trusted = self.unread() == 0;
+        let Some((_, payload)) = source.filter(|_| trusted && self.is_wanted(id, target)) else {
             return self.end_copy_piece(id, target, false, port);
         };
         if planted(Plant::CopyClearsEarly)

@@ -33,6 +33,9 @@ impl Set {
 
     /// Every member was read.
     pub(super) fn merge_read(&mut self, id: u64, port: &mut Port<'_>) {
+        if self.unread() != 0 {
+            return self.end_merge(id, false, port);
+        }
         let Some(((first, base), others)) = self.versions(id) else {
             return self.cannot_merge(id, port);
         };
@@ -70,6 +73,9 @@ impl Set {
     /// It is known which members differ.
     pub(super) fn merge_compared(&mut self, id: u64, port: &mut Port<'_>) {
         let Some((_, region, _)) = self.piece(id) else { return };
+        if self.unread() != 0 {
+            return self.end_merge(id, false, port);
+        }
         let (extent, full) = (self.unmerged.place(region), self.full());
         let differs = self.piece_mut(id).map_or(0, |(piece, _)| piece.differs()) & full;
         let Some((base, payload)) = self.piece_mut(id).and_then(|(piece, _)| piece.base()) else {

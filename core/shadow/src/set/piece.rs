@@ -44,6 +44,9 @@ impl Set {
 
     /// What readers wait for comes first, then what is unmerged, and copies of other regions only then.
     fn next_piece(&mut self, id: u64, now: Moment) -> Option<(Job, Region)> {
+        if self.unread() != 0 {
+            return None;
+        }
         if self.has_several() && self.is_settled() {
             if let Some(region) = self.unmerged.claim_urgent(id) {
                 return Some((Job::Merge, region));
@@ -132,7 +135,10 @@ impl Set {
         let job = piece.job();
         match job {
             Job::Merge if over => self.merge_compared(id, port),
-            Job::Copy(target) if equal => self.end_copy_piece(id, target, true, port),
+            Job::Copy(target) if equal => {
+                let trusted = self.unread() == 0;
+                self.end_copy_piece(id, target, trusted, port);
+            }
             Job::Copy(target) => self.write_copy(id, target, port),
             Job::Merge => {}
         }

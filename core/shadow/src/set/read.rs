@@ -51,10 +51,16 @@ impl Set {
         if self.is_unmerged(extent) {
             return Route::Waits;
         }
+        let unread = self.unread();
         match self.fixed_by_changes(extent, fixed) {
-            Some(true) if tried & bit(fixed) == 0 => Route::To(fixed),
+            Some(true) if (tried | unread) & bit(fixed) == 0 => Route::To(fixed),
             Some(_) => Route::Waits,
-            None => self.cheapest(tried).map_or(Route::Nowhere, Route::To),
+            None => match self.cheapest(tried | unread) {
+                Some(member) => Route::To(member),
+                // Soon the others are removed, or may be read.
+                None if unread & self.full() & !tried != 0 => Route::Waits,
+                None => Route::Nowhere,
+            },
         }
     }
 
@@ -108,7 +114,8 @@ impl Set {
 
     /// Whether what that member returned is what every other reader sees.
     fn may_return(&self, member: usize, extent: Extent) -> bool {
-        let full = self.full() & bit(member) != 0 || planted(Plant::ReadCopyTarget);
+        let full = self.full() & !self.unread();
+        let full = full & bit(member) != 0 || planted(Plant::ReadCopyTarget);
         let Some(fixed) = self.fixed().filter(|_| full && !self.is_unmerged(extent)) else {
             return false;
         };

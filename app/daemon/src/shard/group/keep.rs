@@ -71,7 +71,9 @@ impl Group {
         let change = match record {
             LayerRecord::Members(states) => {
                 let volumes = states.iter().zip(&self.volumes);
-                Change::Members(volumes.map(|(states, plan)| entries(states, plan)).collect())
+                let members = volumes.map(|(states, plan)| entries(states, plan)).collect();
+                self.recorded.asked(states);
+                Change::Members(members)
             }
             LayerRecord::Page { leg, page, bits } => {
                 let owner = MapOwner::Member { volume: leg.volume, member: leg.member.0 };
@@ -85,7 +87,7 @@ impl Group {
     /// The ledger tells what became of a change.
     fn kept(&mut self, kept: Kept, now: Moment) {
         if kept == (Kept::Members { ok: true }) {
-            self.close_unused();
+            self.members_recorded();
         }
         let sequence = self.metadata.ledger().sequence();
         let event = match kept {

@@ -5,8 +5,8 @@ use super::Group;
 use crate::shard::plan::{MemberPlan, MemberStore};
 use crate::shard::set::Removal;
 use helio_engine::{Duty, Leg, Refusal, SetOp};
-use helio_format::members::{DiskMark, MEMBERS_MAX};
-use helio_ledger::{Change, MapOwner};
+use helio_format::members::{CopyHealth, DiskMark, MEMBERS_MAX, VolumeEntries, VolumeMembers};
+use helio_ledger::{Change, Ledger, MapOwner};
 use helio_shadow::REGION;
 use helio_units::{Bytes, MemberIndex, VolumeIndex};
 
@@ -20,7 +20,70 @@ pub(crate) fn many(group: &str, volume: &str) -> Refusal {
     )
 }
 
+/// What the metadata has of the members of each volume.
+#[derive(Debug)]
+pub(crate) struct Recorded {
+    durable: Vec<VolumeMembers>,
+    /// The record under way.
+    asked: Vec<VolumeMembers>,
+}
+
+impl Recorded {
+    pub(super) fn of(ledger: &Ledger) -> Self {
+        let states = |volume: &VolumeEntries| volume.map(|entry| entry.map(|entry| entry.health));
+        Self { durable: ledger.members().iter().map(states).collect(), asked: Vec::new() }
+    }
+
+    /// A record begins.
+    pub(super) fn asked(&mut self, members: Vec<VolumeMembers>) {
+        self.asked = members;
+    }
+
+    /// It is durable. Returns what was before.
+    fn kept(&mut self) -> Vec<VolumeMembers> {
+        let asked = std::mem::take(&mut self.asked);
+        std::mem::replace(&mut self.durable, asked)
+    }
+
+    /// A start would not use the member.
+    fn is_unused(&self, Leg { volume, member }: Leg) -> bool {
+        let state = self.durable[usize::from(volume.0)][usize::from(member.0)];
+        use CopyHealth::{Copying, Failed, Good, Removed, Suspect, Unproven};
+        match state {
+            None | Some(Removed | Unproven | Failed) => true,
+            Some(Good | Suspect | Copying) => false,
+        }
+    }
+}
+
+const fn word(state: CopyHealth) -> &'static str {
+    match state {
+        CopyHealth::Good | CopyHealth::Suspect => "full",
+        CopyHealth::Copying => "copying",
+        CopyHealth::Removed => "removed",
+        CopyHealth::Unproven | CopyHealth::Failed => "without a part that is known",
+    }
+}
+
 impl Group {
+    /// What layers asked to be recorded of members is durable: the log says what is new, and those that are not used are closed.
+    pub(super) fn members_recorded(&mut self) {
+        let before = self.recorded.kept();
+        let pairs = before.iter().zip(&self.recorded.durable).zip(&self.volumes);
+        for ((before, now), volume) in pairs {
+            for ((before, now), member) in before.iter().zip(now).zip(&volume.members) {
+                let path = member.as_ref().map_or("", |member| member.path.as_str());
+                if before != now
+                    && let Some(state) = *now
+                {
+                    let was = before.map_or("new", word);
+                    tracing::warn!(group = %self.name, volume = %volume.name, member = path, "{was} -> {}", word(state));
+                }
+            }
+        }
+        self.close_unused();
+    }
+
     /// The length that each metadata file needs for bitmaps of these members. None if there is no room for one.
     pub(crate) fn length_with(
         &self,
@@ -66,7 +129,12 @@ impl Group {
     ) -> Result<SetOp, Refusal> {
         let volume = &self.volumes[usize::from(at.0)];
         let named = |member: &Option<MemberPlan>| member.as_ref().is_some_and(|it| it.path == path);
-        let Some(number) = volume.members.iter().position(named) else {
+        let open = |member: &Option<MemberPlan>| {
+            named(member) && member.as_ref().is_some_and(|it| it.store().is_some())
+        };
+        // Another disk may have lain at that path before.
+        let number = volume.members.iter().position(open);
+        let Some(number) = number.or_else(|| volume.members.iter().position(named)) else {
             let text = format!("{path} is no member of {}/{}", self.name, volume.name);
             let hint = format!("`helio status {}` shows the members", self.name);
             return Err(Refusal::new("unknown-member", text, hint));
@@ -85,19 +153,33 @@ impl Group {
         Ok(SetOp::Remove { leg, force: how == Removal::Forced })
     }
 
-    /// Closes members that are not used, once nothing is under way on them.
+    /// Closes members that are not used, and durably so, once nothing is under way on them. Forgets disks that never were used.
     pub(crate) fn close_unused(&mut self) {
         for (at, volume) in (0..).map(VolumeIndex).zip(&mut self.volumes) {
-            let Some(set) = self.engine.view().set_status(at) else { continue };
-            for (number, member) in (0..).map(MemberIndex).zip(volume.members.iter_mut().flatten())
-            {
+            let set = self.engine.view().set_status(at);
+            for (number, member) in (0..).map(MemberIndex).zip(&mut volume.members) {
                 let leg = Leg { volume: at, member: number };
-                let status = set.members[usize::from(number.0)];
-                let is_removed =
-                    status.is_some_and(|status| matches!(status.duty, Duty::Removed { .. }));
+                let status = set.as_ref().and_then(|set| set.members[usize::from(number.0)]);
+                let is_used = match (&set, status) {
+                    (Some(_), Some(status)) => !matches!(status.duty, Duty::Removed { .. }),
+                    (Some(_), None) => false,
+                    // The first member alone is the volume.
+                    (None, _) => number == MemberIndex(0),
+                };
                 let is_busy = self.ios.iter().flatten().any(|io| io.leg == leg);
-                if is_removed && !is_busy && member.store().is_some() {
-                    member.store = MemberStore::Closed(String::from("it is not in use"));
+                if is_used
+                    || is_busy
+                    || self.adding.iter().any(|(_, adding)| *adding == leg)
+                    || !self.recorded.is_unused(leg)
+                {
+                    continue;
+                }
+                match member {
+                    Some(plan) if status.is_some() && plan.store().is_some() => {
+                        plan.store = MemberStore::Closed(String::from("it is not in use"));
+                    }
+                    Some(plan) if plan.store().is_some() => *member = None,
+                    _ => {}
                 }
             }
         }

@@ -71,3 +71,25 @@ fn a_member_returns_once_its_operations_have_ended_and_by_a_bitmap_if_it_has_one
     assert_eq!(refused(&mut desk, SetOp::Add { leg: third, by_bitmap: true }), "no-bitmap");
     assert_eq!(refused(&mut desk, SetOp::Remove { leg: third, force: false }), "no-member");
 }
+
+#[test]
+fn a_write_with_fua_that_waits_for_its_extent_keeps_no_flush_from_ending() {
+    let sizes = [Bytes::mib(8)];
+    let mut found = [None; MEMBERS_MAX];
+    found[..2].fill(Some(CopyHealth::Good));
+    let layers = Stack::new(Vec::from([Shadow::new(&sizes, REGION, &[found]).boxed()]));
+    let superblock = Superblock::new("db", "paris", sizes.iter().map(|size| size.0).collect());
+    let mut desk = Desk::new(config());
+    let config =
+        Config { hot_extents: 1, volumes: sizes.to_vec(), ..desk.engine.turn.config().clone() };
+    desk.engine =
+        Engine::new(config, Durable { layers, ..durable(superblock) }, 1, 1, Moment::ZERO);
+    desk.command(Command::Promote { force: true });
+    desk.save(true);
+    desk.write(1);
+    let payload = Payload { id: PayloadId(7), length: 4096 };
+    let extent = Extent::new(4 << 20, 4096);
+    desk.ask(2, Operation::Write { extent, payload, fua: true });
+    desk.store_all();
+    assert_eq!(desk.answers, [(1, true), (2, true)]);
+}
