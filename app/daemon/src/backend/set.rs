@@ -172,7 +172,7 @@ impl Daemon {
         let ask = |reply| Ask::Member {
             group: group.to_owned(),
             volume: volume.to_owned(),
-            ask: MemberAsk::Room { reply },
+            ask: MemberAsk::Room { path: path.display().to_string(), reply },
         };
         let room = self.shard.answer(ask).await?.map_err(of_refusal)?;
         let second =

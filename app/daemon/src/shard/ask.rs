@@ -96,8 +96,8 @@ pub(crate) enum MemberAsk {
     Seat { reply: oneshot::Sender<Result<Seat, Refusal>> },
     /// Another disk for it.
     Replace { plan: Box<VolumePlan>, reply: CommandReply },
-    /// What a disk has to fit that is to become another member.
-    Room { reply: oneshot::Sender<Result<Room, Refusal>> },
+    /// What the disk at that path has to fit, which is to become another member.
+    Room { path: String, reply: oneshot::Sender<Result<Room, Refusal>> },
     /// Its members are to change.
     Set { ask: SetAsk, reply: CommandReply },
     /// Whether the member at that path is closed.

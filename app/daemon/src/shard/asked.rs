@@ -161,8 +161,8 @@ impl<D: Driver> Shard<D> {
                 let _gone = reply.send(self.suspect(index, volume));
             }
             MemberAsk::Replace { plan, reply } => self.replace(index, volume, *plan, reply, now),
-            MemberAsk::Room { reply } => {
-                let _gone = reply.send(self.room(index, volume));
+            MemberAsk::Room { path, reply } => {
+                let _gone = reply.send(self.room(index, volume, &path));
             }
             MemberAsk::Set { ask, reply } => self.change_set(index, volume, ask, reply, now),
             MemberAsk::IsClosed { path, reply } => {

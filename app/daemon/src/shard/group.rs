@@ -55,6 +55,11 @@ pub(crate) enum Wanted {
     Stopped,
 }
 
+/// That member is to get what it lacks.
+const fn add((id, leg): (CommandId, Leg)) -> Event {
+    Event::Command { id, command: Command::Set(SetOp::Add { leg, by_bitmap: false }) }
+}
+
 /// By what volumes are used.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum User {
@@ -138,10 +143,7 @@ impl Group {
             engine.handle(now, Event::BeforeFound(Box::new(kept)), &mut effects);
         }
         let adding: Vec<_> = (1..).map(CommandId).zip(new_members).collect();
-        for (id, leg) in adding.iter().copied() {
-            let command = Command::Set(SetOp::Add { leg, by_bitmap: false });
-            engine.handle(now, Event::Command { id, command }, &mut effects);
-        }
+        adding.iter().for_each(|added| engine.handle(now, add(*added), &mut effects));
         if let Some(Fault { what, hint }) = metadata.news((&config.group, &config.node)) {
             engine.handle(now, Event::MetadataFault { what, hint }, &mut effects);
         }

@@ -47,9 +47,11 @@ pub(crate) enum Removal {
 
 impl<D: Driver> Shard<D> {
     /// What another member of that volume has to fit.
-    pub(super) fn room(&self, index: usize, volume: &str) -> Result<Room, Refusal> {
+    pub(super) fn room(&mut self, index: usize, volume: &str, path: &str) -> Result<Room, Refusal> {
         let at = self.volume(index, volume)?;
+        self.groups[index].close_unused();
         let group = &self.groups[index];
+        group.may_add(at, path)?;
         let members = &group.volumes[usize::from(at.0)].members;
         let another = (0..MEMBERS_MAX).find(|n| members[*n].is_none());
         let numbers = (0..MEMBERS_MAX).filter(|n| members[*n].is_some()).chain(another);

@@ -121,6 +121,27 @@ impl Group {
         number.ok_or_else(|| many(&self.name, &volume.name))
     }
 
+    /// Whether the disk at that path may become a member, as far as that can be told without it.
+    pub(crate) fn may_add(&self, at: VolumeIndex, path: &str) -> Result<(), Refusal> {
+        let volume = &self.volumes[usize::from(at.0)];
+        let set = self.engine.view().set_status(at);
+        let open = |(_, member): &(usize, &Option<MemberPlan>)| {
+            member.as_ref().is_some_and(|it| it.path == path && it.store().is_some())
+        };
+        let Some((number, _)) = volume.members.iter().enumerate().find(open) else { return Ok(()) };
+        let name = format!("{}/{}", self.name, volume.name);
+        let duty = set.and_then(|set| set.members[number]).map(|member| member.duty);
+        if matches!(duty, Some(Duty::Removed { .. })) {
+            let text = format!(
+                "{path} has not completed all operations from before its removal from {name}"
+            );
+            let hint = "wait until its disk responds, then repeat the command";
+            return Err(Refusal::later("member-late", text, hint));
+        }
+        let hint = format!("`helio status {}` shows the members", self.name);
+        Err(Refusal::new("member-used", format!("{path} is a member of {name} already"), hint))
+    }
+
     pub(crate) fn removal(
         &self,
         at: VolumeIndex,
