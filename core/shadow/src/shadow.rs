@@ -9,7 +9,7 @@ use helio_bitmap::EXTENT;
 use helio_format::copying::PageBits;
 use helio_format::members::VolumeMembers;
 use helio_stack::{
-    Layer, LayerRecord, Leg, Operation, Outcome, Port, SetOp, SetRefusal, SetStatus, Tag, Voice,
+    Io, Layer, LayerRecord, Leg, Operation, Outcome, Port, SetOp, SetRefusal, SetStatus, Tag, Voice,
 };
 use helio_units::{Bytes, Extent, Moment, VolumeIndex};
 
@@ -129,9 +129,10 @@ impl Layer for Shadow {
         self.go_on(volume, port);
     }
 
-    fn issued(&mut self, tag: Tag) {
+    fn issued(&mut self, tag: Tag) -> Option<Io> {
         let (volume, id, _) = untag(tag);
         self.sets[volume].change_issued(id);
+        None
     }
 
     fn recorded(&mut self, ok: bool, port: &mut Port<'_>) {
