@@ -11,8 +11,8 @@ use helio_format::copying::PageBits;
 use helio_format::members::{MEMBERS_MAX, VolumeMembers};
 use helio_format::superblock::GRANULARITY_MAX;
 use helio_stack::{
-    Layer, LayerRecord, Leg, MemberEvent, Operation, Outcome, Port, SetOp, SetRefusal, SetStatus,
-    Tag,
+    Io, Layer, LayerRecord, Leg, MemberEvent, Operation, Outcome, Port, SetOp, SetRefusal,
+    SetStatus, Tag,
 };
 use helio_units::{Bytes, Extent, Moment, VolumeIndex};
 
@@ -184,9 +184,10 @@ impl Layer for Shadow {
         self.go_on(volume, port);
     }
 
-    fn issued(&mut self, tag: Tag) {
+    fn issued(&mut self, tag: Tag) -> Option<Io> {
         let (volume, id, _) = untag(tag);
         self.sets[volume].change_issued(id);
+        None
     }
 
     fn recorded(&mut self, ok: bool, port: &mut Port<'_>) {

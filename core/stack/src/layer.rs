@@ -65,8 +65,11 @@ pub trait Layer: Debug + Send {
         port.end(Io::new(tag.0), outcome);
     }
 
-    /// A member was given an operation of its own with FUA, which may have waited until its extents were hot.
-    fn issued(&mut self, _tag: Tag) {}
+    /// A member was given an operation of its own with FUA, which may have waited until its extents were hot. Returns the operation
+    /// that it handed on as it was, if it did.
+    fn issued(&mut self, _tag: Tag) -> Option<Io> {
+        None
+    }
 
     /// An operation of the group begins. Returns it where another layer is to carry it out.
     fn copy(&mut self, op: CopyOp, _port: &mut Port<'_>) -> Option<CopyOp> {

@@ -2,7 +2,7 @@
 //! The layer that hands on each operation as it is: what every layer costs at least, and the proof that one more changes
 //! nothing.
 
-use crate::layer::Layer;
+use crate::layer::{Io, Layer, Tag};
 use alloc::boxed::Box;
 
 /// Hands on each operation as it is.
@@ -11,6 +11,10 @@ pub struct Pass(());
 
 impl Layer for Pass {
     /// It wants to see everything: it is there to be passed.
+    fn issued(&mut self, tag: Tag) -> Option<Io> {
+        Some(Io::new(tag.0))
+    }
+
     fn rests(&self) -> bool {
         false
     }

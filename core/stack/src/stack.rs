@@ -217,8 +217,10 @@ impl Stack {
     /// # Panics
     /// Where it ended, or never began.
     pub fn member_issued(&mut self, name: u64) {
-        if let Some(Level { layer, below }) = self.levels.last_mut() {
-            layer.issued(*below.get(name));
+        let mut given = Some(Io::new(name));
+        for Level { layer, below } in self.levels.iter_mut().rev() {
+            let Some(io) = given else { return };
+            given = layer.issued(*below.get(io.number()));
         }
     }
 
