@@ -172,6 +172,7 @@ fn try_plan(
     let metadata = ReadMetadata::of(engine, places, &named)?;
     let record = &metadata.found.1.superblock;
     let is_new = record.lineage.generation == Generation::NONE && !record.discarded;
+    let sequence = metadata.found.0.sequence();
     let volumes = match early {
         Some(volumes) => volumes,
         None => open_volumes().inspect_err(|_| {
@@ -183,6 +184,10 @@ fn try_plan(
     let seated = members::seated(view.name, volumes, &metadata.found, suspect)?;
     let kept = metadata.keep(engine, places, *suspect, &seated)?;
     let KeptMetadata { metadata, mut durable, shadow, new_members } = kept;
+    if is_new {
+        // What was recorded of its members makes no new file as old as one that was lost.
+        durable.sequence = sequence;
+    }
     let mut engine = engine.clone();
     let recorded = durable.superblock.members.iter();
     durable.members =
