@@ -161,28 +161,33 @@ fn try_plan(
 ) -> Result<GroupPlan> {
     let (group, node) = (view.group, engine.node.as_str());
     let named = begin::named(view, node);
-    let mut open_volumes = || -> Result<Vec<(VolumePlan, Vec<Named>)>> {
-        let open = |(name, volume): (&String, &VolumeConfig)| {
-            open_volume(view.name, name, volume, node, taken)
+    let mut failing = *suspect;
+    let mut open_volumes = |suspect: &mut u64| -> Result<Vec<(VolumePlan, Vec<Named>)>> {
+        let open = |(at, (name, volume)): (usize, (&String, &VolumeConfig))| {
+            let opened = open_volume((view.name, name), volume, node, taken, |failed| {
+                *suspect |= u64::from(failed) << at;
+            })?;
+            Ok(opened)
         };
-        group.volumes.iter().map(open).collect()
+        group.volumes.iter().enumerate().map(open).collect()
     };
     // A record is durable before a member gets its identity; one that has it is opened first, for what else is wrong with it.
-    let early = if named.is_empty() { None } else { Some(open_volumes()?) };
+    let early = if named.is_empty() { None } else { Some(open_volumes(suspect)?) };
     let metadata = ReadMetadata::of(engine, places, &named)?;
     let record = &metadata.found.1.superblock;
     let is_new = record.lineage.generation == Generation::NONE && !record.discarded;
     let sequence = metadata.found.0.sequence();
     let volumes = match early {
         Some(volumes) => volumes,
-        None => open_volumes().inspect_err(|_| {
+        None => open_volumes(suspect).inspect_err(|_| {
             if is_new && *suspect == 0 {
                 begin::undo(places, view, node);
             }
         })?,
     };
-    let seated = members::seated(view.name, volumes, &metadata.found, suspect)?;
-    let kept = metadata.keep(engine, places, *suspect, &seated)?;
+    // If the group cannot be opened, all of the volume counts as suspect; if it can, other full members may be sound.
+    let seated = members::seated(view.name, volumes, &metadata.found, &mut failing)?;
+    let kept = metadata.keep(engine, places, failing, &seated)?;
     let KeptMetadata { metadata, mut durable, shadow, new_members } = kept;
     if is_new {
         // What was recorded of its members makes no new file as old as one that was lost.
@@ -284,11 +289,11 @@ fn options(name: &str, config: &VolumeConfig) -> OpenOptions {
 }
 
 fn open_volume(
-    group: &str,
-    volume: &str,
+    (group, volume): (&str, &str),
     config: &VolumeConfig,
     node: &str,
     taken: &mut Taken,
+    mut flush_failed: impl FnMut(bool),
 ) -> Result<(VolumePlan, Vec<Named>)> {
     let name = format!("{group}/{volume}");
     let paths = config.members_on(node);
@@ -298,6 +303,7 @@ fn open_volume(
     let mut named = Vec::new();
     for path in paths {
         let store = open_member(&name, config, path, taken);
+        flush_failed(store.as_ref().is_ok_and(|store| store.failed_flush().is_some()));
         named.push(Named { path: path.clone(), store });
     }
     if named.iter().all(|named| named.store.is_err()) {
@@ -338,6 +344,12 @@ fn is_held(error: &OpenError) -> bool {
 fn unshared(taken: &Taken, (name, path): (&str, &Path)) -> Result<()> {
     let Ok(identity) = MemberIdentity::of_path(path) else { return Ok(()) };
     if let Some((_, other)) = taken.iter().find(|(i, _)| i.overlaps(&identity)) {
+        if other == name {
+            bail!(
+                "volume {name}: its member {} is named twice, or overlaps another one of it\n  hint: name each disk once",
+                path.display()
+            );
+        }
         bail!(
             "volume {name}: its member {} is also the member of volume {other}, or overlaps it\n  hint: give each \
              volume its own file or device",

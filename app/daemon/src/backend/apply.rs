@@ -66,10 +66,19 @@ impl Daemon {
         } else {
             let (served, mut refused) = self.retry((&running, &new), &retried).await;
             lines.extend(served);
+            let mut failed: Vec<(&str, &str)> = Vec::new();
             for change in &changes.members {
+                let volume = (change.group.as_str(), change.volume.as_str());
+                // What replaces a member that is to go may have been refused.
+                if failed.contains(&volume) {
+                    continue;
+                }
                 match self.change_member(change).await {
                     Ok(()) => lines.push(change.to_string()),
-                    Err(error) => refused = Some(about(change, error)),
+                    Err(error) => {
+                        failed.push(volume);
+                        refused.get_or_insert(about(change, error));
+                    }
                 }
             }
             // Everything else was applied; what was refused is reported last.

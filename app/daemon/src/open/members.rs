@@ -53,11 +53,16 @@ enum Unseated {
     Closed(usize),
     /// Nothing tells the disk of that place from others.
     Untold(usize),
+    /// The disks of these places cannot be told apart.
+    Same(usize, usize),
     /// None of the disks is a full member.
     NoFull,
     /// More members than a volume has.
     TooMany,
 }
+
+/// What the superblock has in the place of a disk's identity where the page of members tells several disks: it is no disk's.
+const OF_A_SET: u128 = u128::MAX;
 
 const fn is_full(entry: &MemberEntry) -> bool {
     matches!(entry.health, CopyHealth::Good | CopyHealth::Suspect)
@@ -75,6 +80,11 @@ fn seat(
         && let Some(untold) = disks.iter().position(|disk| disk.is_some_and(|mark| !told(mark)))
     {
         return Err(Unseated::Untold(untold));
+    }
+    for (at, mark) in disks.iter().enumerate().filter(|(_, mark)| mark.is_some()) {
+        if let Some(same) = disks[..at].iter().position(|earlier| earlier == mark) {
+            return Err(Unseated::Same(same, at));
+        }
     }
     for (seat, mark) in seats.iter_mut().zip(disks) {
         let on = |n: &usize| {
@@ -129,9 +139,8 @@ impl Seated {
         (mut entries, recorded): (VolumeEntries, u128),
         suspect: &mut bool,
     ) -> Result<Self> {
-        if let [Some(only), None, None, None, None, None] = &mut entries
-            && only.disk == DiskMark::UNKNOWN
-        {
+        let several = entries.iter().flatten().count() > 1;
+        if let Some(only) = entries.iter_mut().flatten().next().filter(|_| !several) {
             only.disk = DiskMark::of(recorded);
         }
         let mark = |named: &Named| named.store.as_ref().ok().map(|s| DiskMark::of(identity(s)));
@@ -182,6 +191,22 @@ impl Seated {
             };
             members[number] = Some(MemberPlan { path, mark: disk, store });
         }
+        match another {
+            // The engine has taken this disk since: the volume lies on it alone.
+            Some(identity) if several && identity == recorded => another = None,
+            // Until the engine takes it, the record stays as it is, and what else it has is absent.
+            Some(_) if several => {
+                for (n, (entry, member)) in entries.iter().zip(&mut members).enumerate() {
+                    match (entry, member) {
+                        (Some(entry), Some(member)) => member.mark = entry.disk,
+                        (Some(_), None) => absent.push(MemberIndex(n as u8)),
+                        (None, _) => {}
+                    }
+                }
+                kept = entries;
+            }
+            _ => {}
+        }
         let mut named = kept.iter_mut().flatten();
         if let (Some(only), None) = (named.next(), named.next()) {
             // The superblock tells it.
@@ -216,13 +241,12 @@ impl Seated {
         suspect
     }
 
-    /// The identity that the superblock is to have of the volume. It counts only where there is one member.
+    /// The identity that the superblock is to have of the volume.
     fn recorded(&self, recorded: u128) -> u128 {
         match self.another {
-            _ if self.entries.iter().flatten().count() > 1 => recorded,
-            // A member that was forgotten once: the superblock has its disk, which does not hold the data.
-            Some(another) if another == recorded => !another,
+            // The engine records it once it takes the disk.
             Some(_) => recorded,
+            None if self.entries.iter().flatten().count() > 1 => OF_A_SET,
             None => self.plan.stores().next().map_or(recorded, identity),
         }
     }
@@ -262,6 +286,12 @@ fn unseated((group, volume): (&str, &str), why: Unseated, mut named: Vec<Named>)
             "nothing tells {}, a member of {name}, from another disk\n  hint: several members need disks with a serial number, or \
              files",
             shown(at, &named)
+        ),
+        Unseated::Same(one, other) => anyhow!(
+            "{} and {}, members of {name}, have the same identity\n  hint: a file that was copied with its attributes: remove \
+             `user.heliograph` of the copy with `setfattr -x`. Disks need different serial numbers",
+            shown(one, &named),
+            shown(other, &named)
         ),
         Unseated::NoFull => anyhow!(
             "no disk that the file names for {name} on this node is a full member of it\n  hint: name the disk of a full member. To \
@@ -450,5 +480,98 @@ mod tests {
     fn several_members_need_disks_that_can_be_told_apart() {
         let one = entries(&[(Good, A)]);
         assert_eq!(seat(&one, &[Some(A), Some(NOTHING)]), Err(Unseated::Untold(1)));
+        assert_eq!(seat(&one, &[Some(B), None, Some(B)]), Err(Unseated::Same(0, 2)));
+    }
+
+    /// Files of one size, each with an identity of its own.
+    struct Files(tempfile::TempDir);
+
+    impl Files {
+        fn named(&self, name: &str) -> Named {
+            let path = self.0.path().join(name);
+            let file = File::options().write(true).create(true).truncate(false).open(&path);
+            file.and_then(|file| file.set_len(1 << 20)).expect("there is room");
+            let options = helio_disk::OpenOptions {
+                size: Bytes::mib(1),
+                io: helio_disk::Io::Buffered,
+                create: false,
+                sparse: true,
+                role: String::from("member"),
+            };
+            let store = helio_disk::open(&path, &options).map_err(Error::from);
+            Named { path, store }
+        }
+
+        fn identity(&self, name: &str) -> u128 {
+            identity(&self.named(name).store.expect("it can be opened"))
+        }
+
+        fn seated(&self, names: &[&str], recorded: (VolumeEntries, u128)) -> Result<Seated> {
+            let named = names.iter().map(|name| self.named(name)).collect();
+            let plan = VolumePlan {
+                name: String::from("data"),
+                size: Bytes::mib(1),
+                members: Vec::new(),
+                buffered: true,
+                sparse: true,
+            };
+            Seated::of(("db", plan), named, recorded, &mut false)
+        }
+    }
+
+    fn numbers(seated: &Seated) -> Vec<Option<String>> {
+        let name = |member: &Option<MemberPlan>| {
+            let path = PathBuf::from(&member.as_ref()?.path);
+            Some(path.file_name()?.to_string_lossy().into_owned())
+        };
+        seated.plan.members.iter().take(2).map(name).collect()
+    }
+
+    #[test]
+    fn the_superblock_tells_the_disk_of_an_only_member_whatever_its_number() {
+        let files = Files(tempfile::tempdir().expect("there is room"));
+        let mut only = [None; MEMBERS_MAX];
+        only[1] = entries(&[(Good, NOTHING)])[0];
+        let (recorded, c) = ((only, files.identity("b")), files.identity("c"));
+        let seated = files.seated(&["c", "b"], recorded).expect("b is full");
+        assert_eq!(numbers(&seated), [Some("c".into()), Some("b".into())]);
+        assert_eq!((seated.new.as_slice(), seated.another), (&[MemberIndex(0)][..], None));
+        drop(seated);
+        let seated = files.seated(&["c"], recorded).expect("the engine judges it");
+        assert_eq!(seated.found(recorded.1).identity, c);
+        drop(seated);
+        let seated = files.seated(&["b"], recorded).expect("b is full");
+        assert_eq!(seated.found(recorded.1).identity, recorded.1);
+    }
+
+    #[test]
+    fn nothing_is_recorded_of_another_disk_before_the_engine_has_taken_it() {
+        let files = Files(tempfile::tempdir().expect("there is room"));
+        let [a, b, c] = ["a", "b", "c"].map(|name| files.identity(name));
+        let set = entries(&[(Removed, DiskMark::of(a)), (Good, DiskMark::of(b))]);
+        let seated = files.seated(&["c"], (set, OF_A_SET)).expect("the engine judges it");
+        assert_eq!((seated.entries, seated.recorded(OF_A_SET)), (set, OF_A_SET));
+        assert_eq!(seated.found(OF_A_SET).identity, c);
+        let refused = files.seated(&["a"], (set, OF_A_SET)).err().expect("a is not full");
+        assert!(refused.to_string().contains("no disk that the file names"), "{refused}");
+        // The engine took it, and the superblock has it now.
+        drop(seated);
+        let seated = files.seated(&["c"], (set, c)).expect("the engine took it");
+        assert_eq!(seated.entries.iter().flatten().count(), 1, "the others are forgotten");
+        assert_eq!((seated.recorded(c), seated.found(c).identity), (c, c));
+        // Both members are named again meanwhile: neither is that disk.
+        drop(seated);
+        let seated = files.seated(&["b"], (set, OF_A_SET)).expect("b is full");
+        assert_eq!((seated.recorded(OF_A_SET), seated.another), (b, None));
+    }
+
+    #[test]
+    fn of_two_full_members_of_which_neither_is_named_the_other_one_is_absent() {
+        let files = Files(tempfile::tempdir().expect("there is room"));
+        let [a, b] = ["a", "b"].map(|name| DiskMark::of(files.identity(name)));
+        let set = entries(&[(Good, a), (Good, b)]);
+        let seated = files.seated(&["c"], (set, OF_A_SET)).expect("the engine judges it");
+        assert_eq!(seated.absent, [MemberIndex(1)]);
+        assert_eq!(seated.plan.members[0].as_ref().map(|member| member.mark), Some(a));
     }
 }

@@ -100,7 +100,14 @@ impl<D: Driver> Shard<D> {
         now: Moment,
     ) {
         let ready = self.volume(index, volume).and_then(|at| {
-            self.groups[index].engine.view().may_replace(at)?;
+            let group = &self.groups[index];
+            group.engine.view().may_replace(at)?;
+            let held = &group.volumes[usize::from(at.0)].members;
+            let same = |(old, new): (&Option<_>, &Option<_>)| old.is_some() == new.is_some();
+            if !held.iter().zip(&plan.members).all(same) {
+                let text = format!("the members of {}/{volume} have changed", group.name);
+                return Err(Refusal::new("busy", text, "repeat the command"));
+            }
             Ok(at)
         });
         let at = match ready {

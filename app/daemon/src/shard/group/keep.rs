@@ -10,11 +10,15 @@ use helio_ledger::{Change, Kept, MapOwner};
 use helio_units::Moment;
 
 /// What is recorded of the members of a volume. The superblock tells the disk of an only one.
-fn entries(states: &VolumeMembers, plan: &VolumePlan) -> VolumeEntries {
+fn entries(
+    (states, plan): (&VolumeMembers, &VolumePlan),
+    recorded: &VolumeEntries,
+) -> VolumeEntries {
     let several = states.iter().flatten().count() > 1;
     let mut all = [None; MEMBERS_MAX];
-    for ((entry, state), member) in all.iter_mut().zip(states).zip(&plan.members) {
-        let mark = member.as_ref().filter(|_| several).map(|member| member.mark);
+    for (n, (entry, state)) in all.iter_mut().zip(states).enumerate() {
+        let mark = plan.members[n].as_ref().map(|member| member.mark);
+        let mark = mark.or(recorded[n].map(|member| member.disk)).filter(|_| several);
         let disk = mark.unwrap_or(DiskMark::UNKNOWN);
         *entry = state.map(|health| MemberEntry { health, disk });
     }
@@ -71,7 +75,9 @@ impl Group {
         let change = match record {
             LayerRecord::Members(states) => {
                 let volumes = states.iter().zip(&self.volumes);
-                let members = volumes.map(|(states, plan)| entries(states, plan)).collect();
+                let recorded = self.metadata.ledger().members();
+                let pairs = volumes.zip(recorded);
+                let members = pairs.map(|(pair, recorded)| entries(pair, recorded)).collect();
                 self.recorded.asked(states);
                 Change::Members(members)
             }

@@ -50,8 +50,9 @@ impl Recorded {
         let state = self.durable[usize::from(volume.0)][usize::from(member.0)];
         use CopyHealth::{Copying, Failed, Good, Removed, Suspect, Unproven};
         match state {
-            None | Some(Removed | Unproven | Failed) => true,
-            Some(Good | Suspect | Copying) => false,
+            None | Some(Removed | Failed) => true,
+            // A copy that had hardly begun begins again at a start.
+            Some(Good | Suspect | Copying | Unproven) => false,
         }
     }
 }
@@ -117,6 +118,15 @@ impl Group {
         let same =
             |member: &Option<MemberPlan>| member.as_ref().is_some_and(|it| it.mark == new.mark);
         let number = volume.members.iter().position(same);
+        let open =
+            number.and_then(|n| volume.members[n].as_ref()).filter(|it| it.store().is_some());
+        if let Some(open) = open {
+            let text =
+                format!("{} has the identity of {}, a member of {name}", new.path, open.path);
+            let hint = "a file that was copied with its attributes: remove `user.heliograph` of the copy with `setfattr -x`. Disks \
+                        need different serial numbers";
+            return Err(Refusal::new("same-disk", text, hint));
+        }
         let number = number.or_else(|| volume.members.iter().position(Option::is_none));
         number.ok_or_else(|| many(&self.name, &volume.name))
     }
@@ -187,7 +197,9 @@ impl Group {
                     // The first member alone is the volume.
                     (None, _) => number == MemberIndex(0),
                 };
-                let is_busy = self.ios.iter().flatten().any(|io| io.leg == leg);
+                // Operations that wait for their extents count, too.
+                let waits = status.is_some_and(|status| status.depth > 0);
+                let is_busy = waits || self.ios.iter().flatten().any(|io| io.leg == leg);
                 if is_used
                     || is_busy
                     || self.adding.iter().any(|(_, adding)| *adding == leg)
