@@ -191,31 +191,36 @@ impl Seated {
             };
             members[number] = Some(MemberPlan { path, mark: disk, store });
         }
-        match another {
-            // The engine has taken this disk since: the volume lies on it alone.
-            Some(identity) if several && identity == recorded => another = None,
-            // Until the engine takes it, the record stays as it is, and what else it has is absent.
-            Some(_) if several => {
-                for (n, (entry, member)) in entries.iter().zip(&mut members).enumerate() {
-                    match (entry, member) {
-                        (Some(entry), Some(member)) => member.mark = entry.disk,
-                        (Some(_), None) => absent.push(MemberIndex(n as u8)),
-                        (None, _) => {}
-                    }
-                }
-                kept = entries;
-            }
-            _ => {}
+        let mut seated =
+            Self { plan: VolumePlan { members, ..plan }, entries: kept, another, new, absent };
+        if several {
+            seated.wait_for_engine(&entries, recorded);
         }
-        let mut named = kept.iter_mut().flatten();
+        let mut named = seated.entries.iter_mut().flatten();
         if let (Some(only), None) = (named.next(), named.next()) {
             // The superblock tells it.
             only.disk = DiskMark::UNKNOWN;
         }
-        let mut seated =
-            Self { plan: VolumePlan { members, ..plan }, entries: kept, another, new, absent };
         *suspect = seated.doubt(group);
         Ok(seated)
+    }
+
+    /// Until the engine takes another disk, the record of several members stays as it is, and what else it has is absent. Once it
+    /// has, the volume lies on that disk alone.
+    fn wait_for_engine(&mut self, entries: &VolumeEntries, recorded: u128) {
+        if self.another.take_if(|identity| *identity == recorded).is_some()
+            || self.another.is_none()
+        {
+            return;
+        }
+        for (n, (entry, member)) in entries.iter().zip(&mut self.plan.members).enumerate() {
+            match (entry, member) {
+                (Some(entry), Some(member)) => member.mark = entry.disk,
+                (Some(_), None) => self.absent.push(MemberIndex(n as u8)),
+                (None, _) => {}
+            }
+        }
+        self.entries = *entries;
     }
 
     /// A member of which a flush failed when it was opened holds nothing that is proven, if another full one is there. Returns
