@@ -116,7 +116,8 @@ impl Node<Stamps> {
     /// one: the metadata file neither says that it lacks that block nor that the members may differ there.
     #[must_use]
     pub fn forgot(&self, leg: Leg) -> Option<u32> {
-        let entries = self.metadata.members().get(usize::from(leg.volume.0))?;
+        let told = self.metadata.tells_now();
+        let entries = told.members().get(usize::from(leg.volume.0))?;
         let entry = entries[usize::from(leg.member.0)]?;
         let known = self.metadata.knows_members() && entry.disk == self.mark(leg);
         // Of a suspect volume everything is compared and copied.
@@ -124,6 +125,6 @@ impl Node<Stamps> {
         let judged = known && !suspect;
         let mut strays = self.strays(leg).filter(|_| judged);
         let grain = self.config.granularity.0;
-        strays.find(|block| !self.metadata.tells_of(leg, entry.health, *block, grain))
+        strays.find(|block| !self.metadata.tells_of(&told, (leg, entry.health), *block, grain))
     }
 }

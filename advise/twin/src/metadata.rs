@@ -38,7 +38,7 @@ pub struct MetadataBytes {
 
 /// What the file durably says beside the superblock.
 #[derive(Clone, Debug, Default)]
-struct Told {
+pub(crate) struct Told {
     hot: BTreeSet<u64>,
     marks: BTreeMap<u32, PageBits>,
     /// Changes asked for and not kept yet, by what they will be told as.
@@ -235,8 +235,14 @@ impl Metadata {
         self.knows_members = knows;
     }
 
-    /// Whether the file, as it was found, tells that a member that it calls so may lack a block.
-    pub(crate) fn tells_of(&self, leg: Leg, health: CopyHealth, block: u32, grain: u64) -> bool {
+    /// Whether a file that tells this tells of a member that it calls so that it may lack a block.
+    pub(crate) fn tells_of(
+        &self,
+        told: &Told,
+        (leg, health): (Leg, CopyHealth),
+        block: u32,
+        grain: u64,
+    ) -> bool {
         let offset = u64::from(block) * crate::BLOCK.0;
         let hot = self.layout.extent_start(leg.volume) + offset / EXTENT_BYTES;
         let pages = u64::from(helio_ledger::REGIONS_PER_PAGE);
@@ -246,11 +252,11 @@ impl Metadata {
         let lacks = match health {
             CopyHealth::Good | CopyHealth::Suspect => false,
             CopyHealth::Copying | CopyHealth::Removed => {
-                self.told.lacks.get(&(owner, page)).is_some_and(set)
+                told.lacks.get(&(owner, page)).is_some_and(set)
             }
             CopyHealth::Unproven | CopyHealth::Failed => true,
         };
-        lacks || self.told.hot.contains(&hot)
+        lacks || told.hot.contains(&hot)
     }
 
     /// The file as it lies there, for a backup.
@@ -307,7 +313,7 @@ impl Metadata {
             Opened::Found(found) => {
                 let (ledger, found) = *found;
                 let sequence = ledger.sequence();
-                self.learn(&ledger, &found);
+                self.told = Told::found(&ledger, &found);
                 self.ledger = Some(ledger);
                 let Found { superblock, hot, marks, .. } = found;
                 Ok(Some(Durable { hot, marks, sequence, ..Durable::new(superblock) }))
@@ -315,24 +321,17 @@ impl Metadata {
         }
     }
 
-    fn learn(&mut self, ledger: &Ledger, found: &Found) {
-        let page =
-            |(owner, page, bits): &(MapOwner, u32, PageBits)| ((*owner, *page), bits.clone());
-        self.told = Told {
-            hot: found.hot.iter().copied().collect(),
-            marks: found.marks.iter().cloned().collect(),
-            members: ledger.members().to_vec(),
-            lacks: found.others.iter().map(page).collect(),
-            ..Told::default()
-        };
+    /// What it would tell a process that starts now. What it told the one that runs is older.
+    pub(crate) fn tells_now(&self) -> Told {
+        match self.read() {
+            Ok(Opened::Found(found)) => Told::found(&found.0, &found.1),
+            Ok(Opened::Fresh | Opened::Older(_)) | Err(_) => Told::default(),
+        }
     }
 
-    /// Reads the file again, for what it would tell a process that starts now.
+    /// Reads the file again.
     fn look(&mut self) {
-        match self.read() {
-            Ok(Opened::Found(found)) => self.learn(&found.0, &found.1),
-            Ok(Opened::Fresh | Opened::Older(_)) | Err(_) => self.told = Told::default(),
-        }
+        self.told = self.tells_now();
     }
 
     /// The superblock that a process which starts now would find, unless power goes first.
@@ -515,6 +514,23 @@ impl MetadataBytes {
 }
 
 impl Told {
+    fn found(ledger: &Ledger, found: &Found) -> Self {
+        let page =
+            |(owner, page, bits): &(MapOwner, u32, PageBits)| ((*owner, *page), bits.clone());
+        Self {
+            hot: found.hot.iter().copied().collect(),
+            marks: found.marks.iter().cloned().collect(),
+            members: ledger.members().to_vec(),
+            lacks: found.others.iter().map(page).collect(),
+            ..Self::default()
+        }
+    }
+
+    /// The members of every volume.
+    pub(crate) fn members(&self) -> &[VolumeEntries] {
+        &self.members
+    }
+
     fn note(&mut self, kept: &Kept) {
         match kept {
             Kept::Hot { ticket, ok: true } => {

@@ -2,11 +2,13 @@
 //! Short stories of two nodes in virtual time.
 
 use core::time::Duration;
-use helio_engine::{Command, CommandId, Config, Operation};
+use helio_engine::{Command, CommandId, Config, Leg, Operation, SetOp};
 use helio_netmodel::{Dice, Profile};
 use helio_stack::Layer;
-use helio_twin::{BLOCK, Breakage, Cluster, Happening, Replied, Side, Stamp};
-use helio_units::{Bytes, Extent, Mode, Moment, Payload, Rate, RequestId, State, VolumeIndex};
+use helio_twin::{BLOCK, Breakage, Cluster, Happening, Node, Replied, Side, Stamp};
+use helio_units::{
+    Bytes, Extent, MemberIndex, Mode, Moment, Payload, Rate, RequestId, State, VolumeIndex,
+};
 use std::sync::{Arc, Mutex};
 
 const V: VolumeIndex = VolumeIndex(0);
@@ -25,11 +27,11 @@ fn config(side: Side, mode: Mode) -> Config {
 
 /// Two nodes 20 ms apart, Paris primary, both disks equal.
 fn pair(mode: Mode) -> Cluster {
-    pair_of(mode, |_| {}, &[])
+    pair_of(mode, |_| {}, |_| {})
 }
 
-/// The same, otherwise configured, and with these layers.
-fn pair_of(mode: Mode, change: impl Fn(&mut Config), layers: &[Box<dyn Layer>]) -> Cluster {
+/// The same, otherwise configured and equipped.
+fn pair_of(mode: Mode, change: impl Fn(&mut Config), equip: impl Fn(&mut Node)) -> Cluster {
     let profile = Profile::wan(Duration::from_millis(20), Rate::mbit(100));
     let tick = Duration::from_micros(100);
     let config_of = |side| {
@@ -39,7 +41,7 @@ fn pair_of(mode: Mode, change: impl Fn(&mut Config), layers: &[Box<dyn Layer>]) 
     };
     let mut cluster = Cluster::of_two(config_of, tick, &profile, &Dice::new(7));
     for side in Side::BOTH {
-        cluster.node_mut(side).layers = layers.to_vec();
+        equip(cluster.node_mut(side));
         cluster.start(side).expect("a new node starts");
     }
     pass(&mut cluster, Duration::from_secs(1));
@@ -151,6 +153,37 @@ fn a_daemon_that_does_not_serve_the_group_turns_the_peer_away_until_it_is_starte
     assert_eq!(state(&cluster), State::Replicating);
 }
 
+/// Sixteen hot extents, half of which may be hot at once.
+fn small(config: &mut Config) {
+    config.volumes = vec![EXTENT * 16];
+    config.hot_extents = 8;
+}
+
+/// Writes a block in each of these hot extents, one after the other.
+fn write_in(cluster: &mut Cluster, extents: core::ops::Range<u64>) {
+    for extent in extents {
+        write_at(cluster, 100 + extent, extent * EXTENT.0);
+        let answered = answered_after(cluster, 100 + extent);
+        assert!(answered.is_some(), "a slot is found for extent {extent}");
+    }
+}
+
+#[test]
+fn what_a_removed_member_lacks_is_found_recorded_on_a_machine_that_goes_back_with_its_memory() {
+    let mirrored = |node: &mut Node| node.mirrors = vec![node.disk.clone()];
+    let mut cluster = pair_of(Mode::Async, small, mirrored);
+    let leg = Leg { volume: V, member: MemberIndex(1) };
+    let remove = Command::Set(SetOp::Remove { leg, force: false });
+    assert!(cluster.command(Side::Paris, CommandId(3), remove));
+    write_in(&mut cluster, 0..16);
+    pass(&mut cluster, Duration::from_secs(5));
+    let suspended = cluster.suspend(Side::Paris).expect("nothing is under way");
+    cluster.kill(Side::Paris, true);
+    cluster.resume(Side::Paris, &suspended);
+    let node = cluster.node(Side::Paris);
+    assert_eq!((node.strays(leg).count(), node.forgot(leg)), (16, None));
+}
+
 /// A layer that owns what a crash left hot, remembers what it was, and has done nothing there yet.
 #[derive(Clone, Debug, Default)]
 struct Owes(Arc<Mutex<Vec<u64>>>);
@@ -173,22 +206,7 @@ impl Layer for Owes {
 #[test]
 fn two_crashes_in_a_row_find_what_the_first_one_left_although_its_slots_were_wanted_between() {
     let owes = Owes::default();
-    let small = |config: &mut Config| {
-        config.volumes = vec![EXTENT * 16];
-        config.hot_extents = 8;
-    };
-    let mut cluster = pair_of(Mode::Async, small, &[owes.boxed()]);
-    let mut asked = 100;
-    let mut write_in = |cluster: &mut Cluster, extents: core::ops::Range<u64>| {
-        for extent in extents {
-            asked += 1;
-            write_at(cluster, asked, extent * EXTENT.0);
-            assert!(
-                answered_after(cluster, asked).is_some(),
-                "a slot is found for extent {extent}"
-            );
-        }
-    };
+    let mut cluster = pair_of(Mode::Async, small, |node| node.layers = vec![owes.boxed()]);
     let crash = |cluster: &mut Cluster| {
         cluster.kill(Side::Paris, true);
         cluster.start(Side::Paris).expect("it starts again");

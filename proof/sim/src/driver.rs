@@ -230,7 +230,6 @@ impl Driver {
         if ends && self.resumed.is_some() && !self.healing {
             return id;
         }
-        self.given(side, id, command);
         if let Some(force) = promotion {
             // Whoever puts an old file back forces nothing there before the two have met: a limit that
             // docs/reference/recovery.md names.
@@ -243,7 +242,9 @@ impl Driver {
             }
             oracle.promotion_commanded(cluster, side, id, force);
         }
-        cluster.command(side, id, command);
+        if cluster.command(side, id, command) {
+            self.given(side, id, command);
+        }
         id
     }
 }

@@ -406,7 +406,7 @@ impl Stage<'_> {
         self.driver.at(self.cluster.now(), Act::Round);
     }
 
-    /// Equal images, replicating, one verdict on both nodes, no request waits, nothing is left over.
+    /// Equal images, replicating, one verdict on both nodes, no request or command waits, nothing is left over.
     fn is_settled(&self) -> bool {
         let engine = |side: &Side| self.cluster.node(*side).engine.as_ref();
         // Of both: where a store fails at this very moment, its peer has not heard of it yet.
@@ -430,6 +430,7 @@ impl Stage<'_> {
             && Side::BOTH.iter().filter_map(engine).any(|e| e.view().is_primary() && is_there(e))
             && (self.oracle.images_equal() || self.oracle.expects_less())
             && self.oracle.waiting() == 0
+            && !self.driver.waits_for_command()
             && Side::BOTH.iter().all(quiet)
     }
 
