@@ -62,6 +62,8 @@ struct Refused {
 struct Told {
     /// Its last ping, and when that came.
     ping: Option<(Ping, Moment)>,
+    /// The token of the last ping before the last stream began.
+    before_stream: Option<u64>,
     /// Its role in its last hello.
     role: Option<Role>,
     report: Option<Report>,
@@ -302,6 +304,16 @@ impl Session {
 
     pub(crate) const fn peer_pings(&mut self, ping: Ping, now: Moment) {
         self.told.ping = Some((ping, now));
+    }
+
+    /// The peer begins a stream to this node.
+    pub(crate) fn stream_begins(&mut self) {
+        self.told.before_stream = self.told.ping.map(|(ping, _)| ping.token);
+    }
+
+    /// Whether the last ping is from before the last stream: it does not count what that stream is to copy.
+    pub(crate) fn told_before_stream(&self) -> bool {
+        self.told.ping.is_some_and(|(ping, _)| self.told.before_stream == Some(ping.token))
     }
 
     /// The peer's last ping, and when that came.

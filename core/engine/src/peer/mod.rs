@@ -61,8 +61,9 @@ impl Peer {
         self.leader
     }
 
-    /// Records the connected peer as the primary that this node follows, in that generation.
+    /// The connected peer begins a stream in that generation: it is the primary that this node follows.
     pub(crate) fn follow(&mut self, generation: Generation) {
+        self.session.stream_begins();
         self.leader = self.session.peer().map(|source| Leader::new(source, generation));
     }
 

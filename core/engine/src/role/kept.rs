@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 use helio_bitmap::{Bitmap, Cooling};
 use helio_plant::{Plant, planted};
 use helio_stack::{StoreFault, StoreOp};
-use helio_units::{Extent, Sequence, VolumeIndex};
+use helio_units::{Extent, MemberState, Sequence, VolumeIndex};
 
 impl Standing {
     /// The marks, whoever holds them now.
@@ -146,7 +146,9 @@ impl Standing {
         let ways: Vec<Cooling> =
             volumes.clone().map(|volume| self.cooling(volume, record, local)).collect();
         for (volume, way) in volumes.zip(&ways) {
-            if *way == Cooling::Flushed && local.hot().wants_flush(volume) {
+            // On a disk that was given up a flush fails at once, and this step would ask for the next one at once.
+            let responds = local.member_state(volume) != MemberState::GivenUp;
+            if *way == Cooling::Flushed && responds && local.hot().wants_flush(volume) {
                 local.store(volume, StoreOp::Flush, Purpose::Cover(volume), turn);
             }
         }

@@ -91,7 +91,8 @@ impl Oracle {
         };
         let serial = self.serial;
         // What a peer completed and its power took was in sync all the same; no later promise rests on it.
-        let peer_kept = self.peer_kept(asked.side);
+        let peer_kept =
+            self.peer_kept(asked.side) && !self.lost_unsent(asked.side, asked.submitted);
         let Some(history) = self.histories.get_mut(&at) else { return Ok(()) };
         history.answered.push(index);
         let write = &mut history.writes[index as usize];
@@ -139,6 +140,14 @@ impl Oracle {
         peer.lost_power_at < self.copies[side.index()].connected_at
     }
 
+    /// The peer lost writes since its last stream began, and that one may have been among them. A primary that lacks regions keeps
+    /// sync in force without a stream. Until it begins one, what the peer reported of the last one counts: a connection alone, or a
+    /// refused handshake, tells nothing of each write. A write from after the loss was never at the peer.
+    fn lost_unsent(&self, side: Side, submitted: Serial) -> bool {
+        let peer = &self.copies[side.other().index()];
+        peer.stream_at < peer.lost_power_at && submitted < peer.lost_power_at
+    }
+
     /// A write answered in effective sync or nearsync is at the peer.
     fn at_peer(
         &self,
@@ -158,7 +167,9 @@ impl Oracle {
             lacking.filter(|_| heir.is_none_or(|heir| history.lacks(write, &heir.base).is_some()))
         };
         match mode {
-            Some(Mode::Sync) if self.peer_kept(side) => {
+            Some(Mode::Sync)
+                if self.peer_kept(side) && !self.lost_unsent(side, write.submitted) =>
+            {
                 let lacking = lacks();
                 hold(lacking.is_none(), Promise::SyncAnswer, || {
                     format!("{side} answers {:?}, the peer lacks it in {lacking:?}", write.stamp)

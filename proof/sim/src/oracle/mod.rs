@@ -82,6 +82,8 @@ struct Copy {
     /// Its metadata was lost then, and no operator decided since what its copy counts for.
     lost_at: Option<Serial>,
     connected_at: Serial,
+    /// When a stream to it began last.
+    stream_at: Serial,
     promoted_at: Serial,
     /// When its image last changed by what it put on the line as primary.
     led_at: Serial,
@@ -346,7 +348,7 @@ impl Oracle {
                 Happening::Received { side, at, volume, first, blocks, stamps } => {
                     self.received(*side, *at, (*volume, *first, *blocks), stamps);
                 }
-                Happening::StreamBegins { side } => self.received[side.index()].stream_begins(),
+                Happening::StreamBegins { side } => self.stream_begins(*side),
                 Happening::Reported { side, durable } => self.reported(cluster, *side, *durable)?,
                 Happening::Dropped { side, volumes, visible, .. } => {
                     self.dropped(*side, *volumes, !visible.is_empty());
@@ -365,6 +367,11 @@ impl Oracle {
         self.judge_passes(cluster)?;
         self.before = after;
         Ok(())
+    }
+
+    fn stream_begins(&mut self, side: Side) {
+        self.copies[side.index()].stream_at = self.serial;
+        self.received[side.index()].stream_begins();
     }
 
     fn connected(&mut self, side: Side) {

@@ -195,3 +195,25 @@ fn a_secondary_that_applied_all_items_reports_the_regions_that_its_primary_must_
     let lag = desk.lag();
     assert_eq!((lag.bytes, lag.dirty, lag.writes), (REGION, REGION, 0));
 }
+
+/// The primary sends what it must copy behind the start of the stream, and its next ping behind that.
+#[test]
+fn a_secondary_counts_its_dirty_regions_as_lag_until_its_primary_reports_after_the_start() {
+    let (queuing, syncing) = (Some(State::Queuing), Some(State::Syncing));
+    let ping = Ping { token: 1, accepted: Sequence(1), state: queuing, ..Ping::default() };
+    let line = generation(1);
+    let mut desk = Desk::new(config());
+    let volume = VolumeIndex(0);
+    desk.engine.standing.marks_mut(&mut desk.engine.record).set(volume, Extent::new(0, REGION.0));
+    desk.meet(Hello { serving: true, role: Role::Primary, ..hello(line, true) });
+    desk.hear(Message::Ping(Ping { backlog_bytes: 4096, backlog_items: 1, ..ping }));
+    let both = REGION + Bytes(4096);
+    assert_eq!(desk.lag().bytes, both);
+    desk.hear(Message::Start(start(line, 1, false)));
+    desk.store_all();
+    desk.save_all();
+    assert_eq!(desk.lag().bytes, both, "the last report is from before the start");
+    let backlog_bytes = both.0;
+    desk.hear(Message::Ping(Ping { token: 2, backlog_bytes, state: syncing, ..ping }));
+    assert_eq!(desk.lag().bytes, both, "the primary counts them from now on");
+}

@@ -231,3 +231,32 @@ fn the_payload_of_a_late_operation_is_held_and_counts_until_the_disk_has_ended_i
     let released = |id| desk.released.iter().filter(|released| **released == PayloadId(id)).count();
     assert_eq!((released(1001), released(78)), (1, 1));
 }
+
+/// The disk of a primary was given up while flushes were under way. The node follows its peer since.
+#[test]
+fn a_secondary_asks_a_disk_that_was_given_up_for_no_flush_before_it_responds() {
+    let settings = Config { mode: Mode::Sync, hot_extents: 1, ..config() };
+    let mut desk = Desk::level(Config { on_error: OnError::ServeFromPeer, ..settings });
+    desk.ask(1, Operation::Flush);
+    let late: Vec<_> = desk.ios.drain(..).collect();
+    desk.acked(4);
+    pass(&mut desk, config().member_timeout + Duration::from_secs(1));
+    peer_has_all(&mut desk);
+    desk.command(Command::Demote);
+    peer_has_all(&mut desk);
+    assert_eq!(desk.engine.view().words().role, Role::Secondary);
+    desk.lose_link();
+    let line = desk.lineage_now().fork(Generation { number: 9, tag: 9 }, Sequence(4));
+    desk.meet(Hello { serving: true, role: Role::Primary, ..hello(line, true) });
+    desk.hear(Message::Start(start(line, 5, false)));
+    desk.save_all();
+    desk.hear(item(5));
+    desk.save_all();
+    assert_eq!(state(&desk), MemberState::GivenUp);
+    assert!(desk.engine.local.hot().is_short(), "the item has the only place");
+    assert!(desk.engine.view().deadline() > desk.now, "nothing is due at once");
+    assert!(desk.ios.is_empty(), "{:?}", desk.ios);
+    late.into_iter().for_each(|late| end(&mut desk, late, StoreOutcome::Done));
+    assert_eq!(state(&desk), MemberState::Responds);
+    assert!(matches!(desk.ios.front(), Some((_, StoreOp::Flush, _))), "{:?}", desk.ios);
+}
