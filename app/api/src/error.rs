@@ -35,7 +35,7 @@ pub mod code {
 
     /// Every code a daemon may send, with the HTTP status it travels with and what it means. A client that meets
     /// another one treats it as "refused".
-    pub const ALL: [(&str, &str); 98] = [
+    pub const ALL: [(&str, &str); 99] = [
         (BAD_REQUEST, "the request cannot be read"),
         (UNKNOWN_GROUP, "no group of that name is configured on this node"),
         ("unknown-volume", "the group has no volume of that name"),
@@ -121,6 +121,7 @@ pub mod code {
         ("not-full", "the member does not hold all of the volume"),
         ("no-bitmap", "no bitmap says what the member lacks"),
         ("untold-disk", "nothing distinguishes the disk of a member from other disks"),
+        ("same-disk", "a disk has the identity of another member: a copy of it, or the same one"),
         ("unconfigured-member", "the configuration file does not name the member"),
         ("not-durable", "the member was removed, but the flush of its disk failed"),
         ("disk-in-use", "the disk of the volume has not failed"),
