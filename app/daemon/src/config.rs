@@ -171,7 +171,7 @@ pub struct VolumeConfig {
     pub io: helio_api::Io,
     /// Members are files with holes.
     pub sparse: bool,
-    /// The members on each of the group's nodes, absolute paths: at least one, and at most [`MEMBERS_MAX`].
+    /// The members on each of the group's nodes, absolute paths: from one to six.
     pub members: BTreeMap<String, Vec<PathBuf>>,
 }
 

@@ -24,7 +24,9 @@ const LOCAL: [&str; 14] = [
     "trace show",
 ];
 /// What a command needs beside its name.
-const NEEDED: [(&str, &[&str]); 4] = [
+const NEEDED: [(&str, &[&str]); 6] = [
+    ("member add", &["db/data", "/disk"]),
+    ("member remove", &["db/data", "/disk"]),
     ("mode", &["sync"]),
     ("queue set", &["--memory", "1MiB"]),
     ("resolve", &["--discard", "paris"]),
