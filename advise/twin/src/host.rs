@@ -172,6 +172,10 @@ impl<C: Content> Host<C> {
     /// Performs at `at` what the engine of a node asks for.
     pub(crate) fn perform(&mut self, side: Side, effects: &mut Vec<Effect>, at: Moment) {
         for effect in effects.drain(..) {
+            // It stopped, and its process is gone: what its layers still wanted to be done is not.
+            if !self.node(side).is_up() {
+                continue;
+            }
             if self.content.is_story()
                 && let Some(words) = words::of_effect(&effect)
             {
