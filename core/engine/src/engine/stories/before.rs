@@ -203,6 +203,14 @@ impl Desk {
         self.tell(Event::Message(Message::Hello(paris(serving))));
     }
 
+    /// The peer starts with an item that follows this consistent copy.
+    fn start_in_order(&mut self) {
+        let (lineage, from) = (generation(1), Sequence(21));
+        let (consistent, keep, whole, to_copy, stream) = (true, false, false, 0, 1);
+        let start = Start { lineage, from, consistent, keep, whole, to_copy, stream };
+        self.tell(Event::Message(Message::Start(start)));
+    }
+
     fn start(&mut self, keep: bool) {
         let (lineage, from) = (generation(1), Sequence(21));
         let start = Start {
@@ -491,10 +499,7 @@ fn an_inconsistent_copy_goes_on_with_what_it_keeps() {
 fn a_stream_in_order_is_recorded_before_the_keeping_ends() {
     let mut desk = Desk::finding(record(false));
     desk.meet();
-    let (lineage, from) = (generation(1), Sequence(21));
-    let (consistent, keep, whole, to_copy, stream) = (true, false, false, 0, 1);
-    let start = Start { lineage, from, consistent, keep, whole, to_copy, stream };
-    desk.tell(Event::Message(Message::Start(start)));
+    desk.start_in_order();
     desk.store_all();
     assert!(desk.pools.is_empty(), "{:?}", desk.pools);
     assert!(desk.save().consistent);

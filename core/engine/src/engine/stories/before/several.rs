@@ -28,10 +28,7 @@ fn pass(desk: &mut Desk, time: Duration) {
 fn a_cut_does_not_wait_for_the_late_operation_of_a_member_that_was_removed() {
     let mut desk = of_two_members();
     desk.meet();
-    let (lineage, from) = (generation(1), Sequence(21));
-    let (consistent, keep, whole, to_copy, stream) = (true, false, false, 0, 1);
-    let start = Start { lineage, from, consistent, keep, whole, to_copy, stream };
-    desk.tell(Event::Message(Message::Start(start)));
+    desk.start_in_order();
     desk.store_all();
     while !desk.saves.is_empty() {
         desk.save();
