@@ -204,7 +204,7 @@ impl Metadata {
             if ledger.has_map(owner) {
                 continue;
             }
-            let length = ledger.length_with(owner, unit);
+            let length = ledger.length_with(&[(owner, unit)]);
             let length = length.unwrap_or_else(|| panic!("no room for a map of {owner}"));
             let longer = self.bytes.live.len().max(length as usize);
             self.bytes.live.resize(longer, 0);

@@ -302,7 +302,7 @@ impl Operation {
                 "Add a local member to a volume, or return a removed one; responds when its copy starts."
             }
             Self::MemberRemove => {
-                "Remove a local member of a volume and keep a bitmap of what it lacks from then on."
+                "Remove a local member of a volume and record later writes in a bitmap."
             }
             Self::MemberMerge => {
                 "Compare the full local members of a volume and make them equal; responds when the merge starts."

@@ -39,7 +39,7 @@ pub const MEMBER_ACCEPT: &str = "/v2/groups/{group}/member/accept";
 /// POST [`MemberAddRequest`](crate::MemberAddRequest): use another local member; [`Accepted`](crate::Accepted) when its copy
 /// begins.
 pub const MEMBER_ADD: &str = "/v2/groups/{group}/member/add";
-/// POST [`MemberRemoveRequest`](crate::MemberRemoveRequest): use a member no more; [`Accepted`](crate::Accepted) when it is
+/// POST [`MemberRemoveRequest`](crate::MemberRemoveRequest): remove a member; [`Accepted`](crate::Accepted) when it is
 /// closed.
 pub const MEMBER_REMOVE: &str = "/v2/groups/{group}/member/remove";
 /// POST [`MemberMergeRequest`](crate::MemberMergeRequest): compare the members; [`Accepted`](crate::Accepted) when that begins.

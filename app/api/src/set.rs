@@ -11,11 +11,11 @@ use std::fmt;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MemberAddRequest {
-    /// Which volume's.
+    /// Name of the volume.
     pub volume: String,
-    /// Absolute path of the file or device. What is on it is overwritten where it differs.
+    /// Absolute path of the file or device. The daemon overwrites its data where it differs.
     pub path: String,
-    /// Refuse if no bitmap says what the member lacks: then all of the volume would be compared.
+    /// Refuse if the metadata has no bitmap of the member; otherwise the daemon then compares all of the volume.
     #[serde(default)]
     pub require_minicopy: bool,
 }
@@ -24,14 +24,14 @@ pub struct MemberAddRequest {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MemberRemoveRequest {
-    /// Which volume's.
+    /// Name of the volume.
     pub volume: String,
     /// Absolute path of the member.
     pub path: String,
-    /// Also if its disk does not complete its operations.
+    /// Remove the member even if its disk does not complete its operations.
     #[serde(default)]
     pub force: bool,
-    /// It must be a complete copy of the volume, and durable when the daemon responds.
+    /// Refuse if the member is not a complete and consistent copy; flush and close it before the response.
     #[serde(default)]
     pub for_backup: bool,
 }
@@ -40,19 +40,19 @@ pub struct MemberRemoveRequest {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MemberMergeRequest {
-    /// Which volume's.
+    /// Name of the volume.
     pub volume: String,
 }
 
-/// What a member of several does.
+/// State of a local member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SetMemberState {
-    /// It holds all of the volume, and is read and written.
+    /// The member holds all of the volume. The daemon reads and writes it.
     Full,
-    /// It is written, and gets what it lacks from a full member.
+    /// The daemon writes the member, and copies its dirty regions from a full member.
     Copying,
-    /// It is not used.
+    /// The daemon does not use the member.
     Removed,
 }
 
@@ -69,34 +69,34 @@ impl fmt::Display for SetMemberState {
 /// One of several local members of a volume.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SetMemberStatus {
-    /// Its number, from 0; it does not change while the metadata records the member.
+    /// Number of the member, from 0; constant while the metadata records the member.
     pub number: u8,
     /// Its path.
     pub path: String,
-    /// What it does.
+    /// Its state.
     pub state: SetMemberState,
-    /// Bytes that it still gets; present while it is copying.
+    /// Bytes still to be copied to the member; null unless it is copying.
     #[serde(default, with = "wire::number_or_null")]
     #[schemars(with = "Option<u64>")]
     pub left_bytes: Option<Bytes>,
-    /// Share of the volume that it holds, 0 to 99; present while it is copying.
+    /// Share of the volume that is copied, 0 to 99 percent; null unless the member is copying.
     #[serde(default)]
     pub percent: Option<u8>,
-    /// Bytes that a minicopy would copy; present if it is removed and a bitmap says what it lacks.
+    /// Dirty bytes, which a minicopy would copy; null unless the member is removed and has a bitmap.
     #[serde(default, with = "wire::number_or_null")]
     #[schemars(with = "Option<u64>")]
-    pub lacks_bytes: Option<Bytes>,
-    /// Reads of it that failed, and that another member repaired.
+    pub dirty_bytes: Option<Bytes>,
+    /// Failed reads of this member that were repaired from another member.
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub repaired: Items,
-    /// Operations in progress on it.
+    /// Operations in progress on the member.
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub operations: Items,
-    /// Whether the daemon has it open.
+    /// Whether the daemon has the member open.
     pub open: bool,
-    /// Why it is closed.
+    /// Reason why the member is closed; null if it is open.
     #[serde(default)]
     pub why: Option<String>,
 }

@@ -293,7 +293,7 @@ mod tests {
   volume     data: 256 MiB, 3 members, 1 full, 4 MiB not merged (direct), 12 MiB dirty, 1 NBD connections, never verified
     member 0 full, 2 reads repaired: /dev/vg0/a
     member 1 copying 75 %, 64 MiB left, from member 0: /dev/vg0/b
-    member 2 removed, lacks 1 MiB, closed (it is not in use): /dev/vg0/c
+    member 2 removed, 1 MiB dirty, closed (it is not in use): /dev/vg0/c
 ";
         assert!(all.contains(expected), "{all}");
         let group = status(&sample, Detail::Group, Colour::default());
@@ -301,7 +301,7 @@ mod tests {
      data         3 members, 1 full, 4 MiB not merged
        member 0   full, 2 reads repaired: /dev/vg0/a
        member 1   copying 75 %, 64 MiB left, from member 0: /dev/vg0/b
-       member 2   removed, lacks 1 MiB, closed (it is not in use): /dev/vg0/c
+       member 2   removed, 1 MiB dirty, closed (it is not in use): /dev/vg0/c
 ";
         assert!(group.ends_with(expected), "{group}");
     }

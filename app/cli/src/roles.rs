@@ -125,8 +125,10 @@ pub(crate) fn member(at: &At, verb: Member) -> Result<ExitCode> {
             let path = absolute(&path)?;
             let (group, volume) = which::volume(&client, volume)?;
             if force {
-                let stake = format!("operations in progress on {path} may still change it later");
-                let question = format!("remove {path} from {group}/{volume} nevertheless?");
+                let stake = format!(
+                    "operations in progress on {path} may still write to it after the removal"
+                );
+                let question = format!("remove {path} from {group}/{volume} before they complete?");
                 Consent { yes, json }.get(&stake, &question)?;
             }
             let wish = MemberRemoveRequest { volume, path, force, for_backup };

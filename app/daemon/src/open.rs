@@ -33,6 +33,7 @@ use helio_shadow::Shadow;
 use helio_tls::{NbdTls, PeerTls};
 use helio_units::Generation;
 use members::{Named, Seated};
+pub(crate) use members::{same, untold};
 pub(crate) use mirror::Places;
 use mirror::Sides;
 pub(crate) use state::StateDir;
@@ -240,12 +241,13 @@ fn failed_flush((group, volume): (&str, &str), member: &str, errno: Errno, is_la
     let outcome = if is_last {
         "acknowledged writes may be missing from this copy, and it is recorded as suspect"
     } else {
-        "the volume is served from its other members"
+        "the volume is served from its other members, and all of this one must be copied again"
     };
     tracing::error!(
         group,
         volume,
         member,
+        hint = "check the disk",
         "a flush failed when the member was opened: {errno}; {outcome}"
     );
 }

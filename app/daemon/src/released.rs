@@ -112,6 +112,8 @@ pub(crate) struct Unfinished {
     pub(crate) why: Vec<String>,
     /// Files that may still be there.
     pub(crate) files: Vec<PathBuf>,
+    /// Files that were renamed.
+    pub(crate) kept: Vec<PathBuf>,
 }
 
 impl Unfinished {
@@ -155,7 +157,10 @@ impl Remains {
                 unfinished.files.push(file.clone());
             }
         }
-        if unfinished.why.is_empty() { Ok(kept) } else { Err(unfinished) }
+        if unfinished.why.is_empty() {
+            return Ok(kept);
+        }
+        Err(Unfinished { kept, ..unfinished })
     }
 }
 
@@ -263,7 +268,7 @@ address = "127.0.0.1:7122"
         fs::remove_file(second).expect("it is there");
         fs::create_dir(second).expect("there is room");
         let remains = node.remains(vec![member.clone()]);
-        let Unfinished { why, files } = remains.clear(false).expect_err("one step fails");
+        let Unfinished { why, files, .. } = remains.clear(false).expect_err("one step fails");
         assert!(why.len() == 1 && why[0].starts_with(&second.display().to_string()), "{why:?}");
         assert_eq!(files, std::slice::from_ref(second));
         assert!(!first.exists() && !helio_disk::is_named(&member));
@@ -294,7 +299,7 @@ address = "127.0.0.1:7122"
         let verify = first.with_file_name("db.verify");
         fs::create_dir(&verify).expect("there is room");
         let lost = node.config.with_file_name("lost.img");
-        let Unfinished { why, files } =
+        let Unfinished { why, files, .. } =
             node.remains(vec![lost.clone()]).clear(false).expect_err("three steps fail");
         let named = [&lost, second, &verify].map(|path| path.display().to_string());
         assert_eq!(why.len(), 3, "{why:?}");

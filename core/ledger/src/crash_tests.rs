@@ -317,7 +317,7 @@ fn story(seed: u64, steps: usize) -> (Paper, Twin) {
             0..4 => {
                 let change = if first { twin.superblock() } else { twin.change(dice) };
                 if let Change::Make { owner, unit } = change {
-                    paper.grow(ledger.length_with(owner, unit).expect("there is room"));
+                    paper.grow(ledger.length_with(&[(owner, unit)]).expect("there is room"));
                 }
                 let refused = ledger.keep(change);
                 assert_eq!(refused.is_some(), ledger.is_poisoned());

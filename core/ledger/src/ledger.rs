@@ -374,13 +374,18 @@ impl Ledger {
         assert!(begun, "the first change of a new file is its superblock");
     }
 
-    /// The length in bytes that the file must have before a bitmap can be made. None if there is no room for its entry, or
-    /// the group cannot have it.
+    /// The length in bytes that the file must have before these bitmaps can be made in this order, for each its unit. One that
+    /// the file has is passed over. None if there is no room for an entry, or the group cannot have it.
     #[must_use]
-    pub fn length_with(&self, owner: MapOwner, unit: u64) -> Option<u64> {
-        let pairs = self.layout.pages(owner, unit)?;
-        let (_, first) = self.directory.room(pairs)?;
-        Some(u64::from((first + pairs).max(self.directory.end())) * PAIR_BYTES as u64)
+    pub fn length_with(&self, maps: &[(MapOwner, u64)]) -> Option<u64> {
+        let mut directory = self.directory.clone();
+        for (owner, unit) in maps {
+            if directory.entry(*owner).is_none() {
+                directory.room(self.layout.pages(*owner, *unit)?)?;
+                directory.make(*owner, *unit, &self.layout);
+            }
+        }
+        Some(u64::from(directory.end()) * PAIR_BYTES as u64)
     }
 
     fn remove(&mut self, owner: MapOwner) {

@@ -40,7 +40,7 @@ fn open(paper: &Paper) -> (Ledger, Found) {
 }
 
 fn make(paper: &mut Paper, ledger: &mut Ledger, owner: MapOwner) {
-    paper.grow(ledger.length_with(owner, UNIT).expect("there is room"));
+    paper.grow(ledger.length_with(&[(owner, UNIT)]).expect("there is room"));
     assert_eq!(ledger.keep(Change::Make { owner, unit: UNIT }), None);
 }
 
@@ -278,12 +278,12 @@ fn there_is_room_for_six_members_of_sixty_four_volumes() {
     for owner in all.chain(others) {
         make(&mut paper, &mut ledger, owner);
     }
-    assert_eq!(ledger.length_with(COPY, UNIT).map(|_| ()), None, "the directory is full");
+    assert_eq!(ledger.length_with(&[(MapOwner::Copy(999), UNIT)]), None, "the directory is full");
     assert_eq!(paper.settle(&mut ledger).len(), 1 + 64 * 6 + 118);
     let again = open(&paper).0;
     assert_eq!(again.directory().maps().count(), 504);
     let seventh = MapOwner::Member { volume: VolumeIndex(0), member: 6 };
-    assert_eq!(begun().1.length_with(seventh, UNIT), None);
+    assert_eq!(begun().1.length_with(&[(seventh, UNIT)]), None);
 }
 
 #[test]

@@ -76,26 +76,26 @@ pub enum Member {
     Accept(OfMember),
     /// Add a local member to a volume, or return a removed one.
     ///
-    /// The configuration file must name PATH. The member gets what it lacks from a full member; `helio status GROUP` shows
-    /// the progress. What is on it is overwritten where it differs.
+    /// The configuration file must name PATH. helio copies the dirty regions of the member from a full member; `helio status
+    /// GROUP` shows the progress. Data on the member is overwritten where it differs.
     #[command(allow_missing_positional = true)]
     Add {
         /// The member.
         #[command(flatten)]
         at: MemberAt,
-        /// Fail if no bitmap says what the member lacks (then all of it is compared).
+        /// Fail if the metadata has no bitmap of the member (then helio compares all of it).
         #[arg(long)]
         require_minicopy: bool,
     },
-    /// Remove a local member of a volume and record what it lacks from then on.
+    /// Remove a local member of a volume and record later writes in a bitmap.
     ///
-    /// Fails if no other member holds all of the volume. `helio member add` returns it.
+    /// Fails if no other member is full. `helio member add` returns the member.
     #[command(allow_missing_positional = true)]
     Remove {
         /// The member.
         #[command(flatten)]
         at: MemberAt,
-        /// Fail if the member is not a complete copy; flush and close its disk, so that it can be read.
+        /// Fail if the member is not a complete and consistent copy; flush and close its disk for reading.
         #[arg(long, conflicts_with = "force")]
         for_backup: bool,
         /// Remove the member even if its disk does not complete its operations.
@@ -107,7 +107,7 @@ pub enum Member {
     },
     /// Compare the full local members of a volume and make them equal.
     ///
-    /// Where they differ, the content of the first one is kept. Returns when the merge starts.
+    /// Where they differ, helio keeps the content of the first full member. Returns when the merge starts.
     Merge {
         /// Volume, for example db/data; may be omitted if there is only one.
         #[arg(value_name = "GROUP[/VOLUME]", value_parser = named)]

@@ -44,9 +44,9 @@ fn text(member: &SetMemberStatus, source: &str) -> String {
             let left = member.left_bytes.map(|left| format!(", {left} left")).unwrap_or_default();
             text += &format!("{percent}{left}{source}");
         }
-        SetMemberState::Removed => match member.lacks_bytes {
-            Some(lacks) => text += &format!(", lacks {lacks}"),
-            None => text += ", what it lacks is unknown",
+        SetMemberState::Removed => match member.dirty_bytes {
+            Some(dirty) => text += &format!(", {dirty} dirty"),
+            None => text += ", no bitmap",
         },
     }
     if member.repaired.0 > 0 {
@@ -55,7 +55,7 @@ fn text(member: &SetMemberStatus, source: &str) -> String {
     match &member.why {
         Some(why) => text += &format!(", closed ({why})"),
         None if member.state == SetMemberState::Removed => {
-            text += &format!(", open for {} operations", member.operations);
+            text += &format!(", still open, {} operations in progress", member.operations);
         }
         None => {}
     }
@@ -74,7 +74,7 @@ pub(super) mod tests {
             state,
             left_bytes: None,
             percent: None,
-            lacks_bytes: None,
+            dirty_bytes: None,
             repaired: Items(0),
             operations: Items(0),
             open: true,
@@ -93,7 +93,7 @@ pub(super) mod tests {
                 ..member(1, SetMemberState::Copying)
             },
             SetMemberStatus {
-                lacks_bytes: Some(Bytes::mib(1)),
+                dirty_bytes: Some(Bytes::mib(1)),
                 open: false,
                 why: Some(String::from("it is not in use")),
                 ..member(2, SetMemberState::Removed)
@@ -105,7 +105,7 @@ pub(super) mod tests {
     fn a_removed_member_that_is_open_says_what_it_waits_for() {
         let removed =
             SetMemberStatus { operations: Items(3), ..member(1, SetMemberState::Removed) };
-        let expected = "removed, what it lacks is unknown, open for 3 operations";
+        let expected = "removed, no bitmap, still open, 3 operations in progress";
         assert_eq!(text(&removed, ""), expected);
     }
 

@@ -106,8 +106,11 @@ fn listed(files: &[PathBuf]) -> String {
     files.join(" and ")
 }
 
-fn unfinished_error(group: &str, Unfinished { why, files }: &Unfinished) -> ApiError {
-    let text = format!("{group} is released, but not every step succeeded: {}", why.join("; "));
+fn unfinished_error(group: &str, Unfinished { why, files, kept }: &Unfinished) -> ApiError {
+    let mut text = format!("{group} is released, but not every step succeeded: {}", why.join("; "));
+    if !kept.is_empty() {
+        text += &format!("; its metadata is kept as {}", listed(kept));
+    }
     let hint = match files.as_slice() {
         [] => "check the disk".to_owned(),
         files => {

@@ -35,7 +35,7 @@ impl Daemon {
         to_the_end(async move { me.add_one((&name.0, &name.1), &path, require_minicopy).await })
             .await?;
         Ok(accepted(format!(
-            "{shown} is a member of {group}/{volume}, and gets what it lacks; `helio status {group}` shows the progress"
+            "{shown} was added to {group}/{volume} and is being copied; `helio status {group}` shows the progress"
         )))
     }
 
@@ -103,7 +103,7 @@ impl Daemon {
         }
         self.ask_set((&group, &wish.volume), SetAsk::Merge).await?;
         Ok(accepted(format!(
-            "the full members of {group}/{} are compared and made equal; `helio status {group}` shows what is left",
+            "the merge of {group}/{} started; `helio status {group}` shows how much is left",
             wish.volume
         )))
     }

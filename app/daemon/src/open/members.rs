@@ -6,8 +6,8 @@
 //! | the one that a member was recorded on | that member |
 //! | the first one, where nothing tells the disk of the only recorded member | that member |
 //! | the only one, and no recorded member lies on it | the first full member, on another disk: the engine judges it |
+//! | one that cannot be opened, or any other, while the disk of a recorded member is not among them | that member, which is absent; nothing is written to the disk |
 //! | any other | a new member, which gets the data |
-//! | one that cannot be opened | a recorded member that is not among the others, and is absent |
 //!
 //! At least one full member must be open. A recorded member that the file does not name is forgotten. All of that is durable
 //! before anything is served.
@@ -19,6 +19,7 @@ use anyhow::{Context, Error, Result, anyhow, bail};
 use helio_disk::Member;
 use helio_engine::{Leg, MemberFound};
 use helio_format::members::{CopyHealth, DiskMark, MEMBERS_MAX, MemberEntry, VolumeEntries};
+use helio_format::superblock::Superblock;
 use helio_ledger::{Change, Found, Ledger, MapOwner};
 use helio_shadow::{REGION, Shadow};
 use helio_units::{Bytes, MemberIndex, VolumeIndex};
@@ -40,7 +41,7 @@ enum Seat {
     Another(usize),
     /// A new member.
     New(usize),
-    /// A recorded member whose disk cannot be opened.
+    /// A recorded member whose disk cannot be opened, or is another one.
     Absent(usize),
     /// It cannot be opened, and no recorded member is missing.
     Unknown,
@@ -57,8 +58,6 @@ enum Unseated {
     Same(usize, usize),
     /// None of the disks is a full member.
     NoFull,
-    /// More members than a volume has.
-    TooMany,
 }
 
 /// What the superblock has in the place of a disk's identity where the page of members tells several disks: it is no disk's.
@@ -102,6 +101,10 @@ fn seat(
         seats[0] = match (disks, seats[0]) {
             ([None, ..], _) => return Err(Unseated::Closed(0)),
             (_, None) if untold => Some(Seat::Recorded(left.remove(first))),
+            // A disk that nothing tells could be any of several.
+            ([Some(mark)], None) if !told(*mark) && entries.iter().flatten().count() > 1 => {
+                return Err(Unseated::Untold(0));
+            }
             ([Some(_)], None) => Some(Seat::Another(left.remove(first))),
             _ => {
                 let closed = disks.iter().position(Option::is_none);
@@ -109,17 +112,42 @@ fn seat(
             }
         };
     }
-    // A number that nobody has had comes before one whose member is forgotten.
     let mut free: Vec<usize> = (0..MEMBERS_MAX).filter(|n| entries[*n].is_none()).collect();
     for (seat, mark) in seats.iter_mut().zip(disks).filter(|(seat, _)| seat.is_none()) {
         *seat = Some(match mark {
-            None if left.is_empty() => Seat::Unknown,
-            None => Seat::Absent(left.remove(0)),
-            Some(_) if !free.is_empty() => Seat::New(free.remove(0)),
-            Some(_) => Seat::New(left.pop().ok_or(Unseated::TooMany)?),
+            _ if !left.is_empty() => Seat::Absent(left.remove(0)),
+            None => Seat::Unknown,
+            // The file names no more disks than there are numbers.
+            Some(_) => Seat::New(free.remove(0)),
         });
     }
     Ok(seats.into_iter().flatten().collect())
+}
+
+/// The superblock names a disk that no member was recorded on: the engine took that disk in the place of all members.
+fn only_what_was_taken(entries: &mut VolumeEntries, recorded: u128) {
+    let known = |entry: &MemberEntry| entry.disk == DiskMark::of(recorded);
+    let several = entries.iter().flatten().count() > 1;
+    if several && ![0, OF_A_SET].contains(&recorded) && !entries.iter().flatten().any(known) {
+        let first = entries.iter().position(|entry| entry.as_ref().is_some_and(is_full));
+        for (n, entry) in entries.iter_mut().enumerate() {
+            *entry = entry.filter(|_| Some(n) == first);
+        }
+    }
+}
+
+/// The disk of a recorded member cannot be opened for that reason, or is another one.
+fn closed((group, volume, member): (&str, &str, &str), error: Option<Error>) -> MemberStore {
+    let error = error.map(|error| format!("{error:#}"));
+    let (why, hint) = match &error {
+        Some(error) => failed::in_parts(error),
+        None => (
+            "another disk is at the path of this member",
+            "to use this disk in place of the member, run `helio member add`, which overwrites it",
+        ),
+    };
+    tracing::error!(group, volume, member, hint, "{why}");
+    MemberStore::Closed(why.to_owned())
 }
 
 /// The members of a volume, and what is to be recorded of them.
@@ -139,6 +167,7 @@ impl Seated {
         (mut entries, recorded): (VolumeEntries, u128),
         suspect: &mut bool,
     ) -> Result<Self> {
+        only_what_was_taken(&mut entries, recorded);
         let several = entries.iter().flatten().count() > 1;
         if let Some(only) = entries.iter_mut().flatten().next().filter(|_| !several) {
             only.disk = DiskMark::of(recorded);
@@ -167,7 +196,8 @@ impl Seated {
                 }
             };
             // A copy that had hardly begun begins again.
-            let is_new = health == CopyHealth::Unproven && store.is_ok();
+            let is_absent = matches!(seat, Seat::Absent(_));
+            let is_new = health == CopyHealth::Unproven && store.is_ok() && !is_absent;
             match seat {
                 _ if is_new => new.push(MemberIndex(number as u8)),
                 Seat::Absent(_) => absent.push(MemberIndex(number as u8)),
@@ -175,26 +205,21 @@ impl Seated {
                 Seat::Recorded(_) | Seat::New(_) | Seat::Unknown => {}
             }
             let recorded = entries[number].map_or(DiskMark::UNKNOWN, |entry| entry.disk);
-            let disk = mark.unwrap_or(recorded);
+            let disk = mark.filter(|_| !is_absent).unwrap_or(recorded);
             kept[number] = Some(MemberEntry { health, disk });
             let is_used = !matches!(health, CopyHealth::Removed | CopyHealth::Failed);
             let store = match store {
-                Ok(store) if is_used => MemberStore::Open(store),
+                Ok(store) if is_used && !is_absent => MemberStore::Open(store),
                 // Nothing reaches it until `helio member add` opens it again.
-                Ok(_) => MemberStore::Closed(String::from("it is not in use")),
-                Err(error) => {
-                    let why = format!("{error:#}");
-                    let (why, hint) = failed::in_parts(&why);
-                    tracing::error!(group, volume = plan.name, member = path, hint, "{why}");
-                    MemberStore::Closed(why.to_owned())
-                }
+                Ok(_) if !is_absent => MemberStore::Closed(String::from("it is not in use")),
+                other => closed((group, &plan.name, &path), other.err()),
             };
             members[number] = Some(MemberPlan { path, mark: disk, store });
         }
         let mut seated =
             Self { plan: VolumePlan { members, ..plan }, entries: kept, another, new, absent };
         if several {
-            seated.wait_for_engine(&entries, recorded);
+            seated.wait_for_engine(&entries);
         }
         let mut named = seated.entries.iter_mut().flatten();
         if let (Some(only), None) = (named.next(), named.next()) {
@@ -205,12 +230,9 @@ impl Seated {
         Ok(seated)
     }
 
-    /// Until the engine takes another disk, the record of several members stays as it is, and what else it has is absent. Once it
-    /// has, the volume lies on that disk alone.
-    fn wait_for_engine(&mut self, entries: &VolumeEntries, recorded: u128) {
-        if self.another.take_if(|identity| *identity == recorded).is_some()
-            || self.another.is_none()
-        {
+    /// Until the engine takes another disk, the record of several members stays as it is, and what else it has is absent.
+    fn wait_for_engine(&mut self, entries: &VolumeEntries) {
+        if self.another.is_none() {
             return;
         }
         for (n, (entry, member)) in entries.iter().zip(&mut self.plan.members).enumerate() {
@@ -279,6 +301,26 @@ impl Seated {
     }
 }
 
+/// A member has no identity: the text and hint of the refusal.
+pub(crate) fn untold(path: &str, name: &str) -> (String, &'static str) {
+    let text = format!(
+        "{path}, a member of {name}, has no identity that distinguishes it from other disks"
+    );
+    (text, "use files, logical volumes, md arrays, or disks with a WWID or serial number")
+}
+
+/// A disk has the identity of another member: likewise.
+pub(crate) fn same(path: &str, other: &str, name: &str) -> (String, &'static str) {
+    let text = format!("{path} has the identity of {other}, a member of {name}");
+    let hint = "if the file is a copy made with its attributes, run `setfattr -x user.heliograph` on the copy; disks need \
+                different serial numbers";
+    (text, hint)
+}
+
+fn hinted((text, hint): (String, &str)) -> Error {
+    anyhow!("{text}\n  hint: {hint}")
+}
+
 fn unseated((group, volume): (&str, &str), why: Unseated, mut named: Vec<Named>) -> Error {
     let shown = |at: usize, named: &[Named]| named[at].path.display().to_string();
     let name = format!("{group}/{volume}");
@@ -287,24 +329,14 @@ fn unseated((group, volume): (&str, &str), why: Unseated, mut named: Vec<Named>)
             let closed = named.swap_remove(at);
             closed.store.err().unwrap_or_else(|| anyhow!("{name}: no full member is open"))
         }
-        Unseated::Untold(at) => anyhow!(
-            "nothing tells {}, a member of {name}, from another disk\n  hint: several members need disks with a serial number, or \
-             files",
-            shown(at, &named)
-        ),
-        Unseated::Same(one, other) => anyhow!(
-            "{} and {}, members of {name}, have the same identity\n  hint: a file that was copied with its attributes: remove \
-             `user.heliograph` of the copy with `setfattr -x`. Disks need different serial numbers",
-            shown(one, &named),
-            shown(other, &named)
-        ),
+        Unseated::Untold(at) => hinted(untold(&shown(at, &named), &name)),
+        Unseated::Same(one, other) => {
+            hinted(same(&shown(other, &named), &shown(one, &named), &name))
+        }
         Unseated::NoFull => anyhow!(
             "no disk that the file names for {name} on this node is a full member of it\n  hint: name the disk of a full member. To \
              begin with other disks, name one of them alone"
         ),
-        Unseated::TooMany => {
-            anyhow!("{name} has more members than {MEMBERS_MAX}\n  hint: name fewer disks")
-        }
     }
 }
 
@@ -334,53 +366,53 @@ pub(super) fn record(
     (file, shown): (&File, &str),
 ) -> Result<bool> {
     let mut members = ledger.members().to_vec();
-    let mut superblock = found.superblock.clone();
+    let (mut before, mut behind) = (found.superblock.clone(), found.superblock.clone());
     let (mut makes, mut removes) = (Vec::new(), Vec::new());
     for (volume, (seated, entries)) in (0..).map(VolumeIndex).zip(seated.iter().zip(&mut members)) {
         if !seated.is_set(entries) {
             continue;
         }
         *entries = seated.entries;
-        let identity = &mut superblock.members[usize::from(volume.0)];
-        *identity = seated.recorded(*identity);
+        let at = usize::from(volume.0);
+        behind.members[at] = seated.recorded(behind.members[at]);
         let several = entries.iter().flatten().count() > 1;
+        if !several {
+            before.members[at] = behind.members[at];
+        }
         for (n, entry) in entries.iter().enumerate() {
             let owner = MapOwner::Member { volume, member: n as u8 };
             match (entry.is_some() && several, ledger.has_map(owner)) {
-                (true, false) => makes.push(owner),
+                (true, false) => makes.push((owner, REGION.0)),
                 (false, true) => removes.push(owner),
                 _ => {}
             }
         }
     }
-    if members == ledger.members() && makes.is_empty() && removes.is_empty() {
+    let same = members == ledger.members() && behind == found.superblock;
+    if same && makes.is_empty() && removes.is_empty() {
         return Ok(false);
     }
-    // A volume that has one member again is told by the superblock, before its members say nothing of their disks.
-    if superblock != found.superblock {
-        keep(ledger, Change::Superblock(Box::new(superblock)));
+    let Some(length) = ledger.length_with(&makes) else {
+        bail!("{shown} has no room for another bitmap\n  hint: name fewer members")
+    };
+    if let Err(error) = allocate::in_full(file, length) {
+        bail!(allocate::refusal(shown, length, &error));
+    }
+    let mut changes: Vec<Change> =
+        makes.into_iter().map(|(owner, unit)| Change::Make { owner, unit }).collect();
+    changes.push(Change::Members(members));
+    changes.extend(removes.into_iter().map(|owner| Change::Remove { owner }));
+    // The superblock names the disk of an only member before its entry no longer does, and stops to name one only once the
+    // entries of several do.
+    let superblock = |record: Superblock| Vec::from([Change::Superblock(Box::new(record))]);
+    for step in [superblock(before), changes, superblock(behind)] {
+        for change in step {
+            let refused = ledger.keep(change);
+            assert_eq!(refused, None, "a ledger that was just opened refuses a change");
+        }
         offline::settle(ledger, file).with_context(|| shown.to_owned())?;
     }
-    let mut changes = vec![Change::Members(members)];
-    changes.extend(removes.into_iter().map(|owner| Change::Remove { owner }));
-    for owner in makes {
-        let unit = REGION.0;
-        let Some(length) = ledger.length_with(owner, unit) else {
-            bail!("{shown} has no room for another bitmap\n  hint: name fewer members")
-        };
-        if let Err(error) = allocate::in_full(file, length) {
-            bail!(allocate::refusal(shown, length, &error));
-        }
-        keep(ledger, Change::Make { owner, unit });
-    }
-    changes.into_iter().for_each(|change| keep(ledger, change));
-    offline::settle(ledger, file).with_context(|| shown.to_owned())?;
     Ok(true)
-}
-
-fn keep(ledger: &mut Ledger, change: Change) {
-    let refused = ledger.keep(change);
-    assert_eq!(refused, None, "a ledger that was just opened refuses a change");
 }
 
 /// The layer that keeps the members alike, as the metadata has them, and the members that are new.
@@ -438,10 +470,12 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_was_not_recorded_is_a_new_member_with_a_number_that_nobody_had() {
+    fn a_disk_that_was_not_recorded_is_a_new_member_if_no_recorded_one_is_missing() {
         let recorded = entries(&[(Good, A), (Removed, B)]);
+        let seats = seat(&recorded, &[Some(C), Some(A), Some(B)]);
+        assert_eq!(seats, Ok(vec![Seat::New(2), Seat::Recorded(0), Seat::Recorded(1)]));
         let seats = seat(&recorded, &[Some(C), Some(A)]);
-        assert_eq!(seats, Ok(vec![Seat::New(2), Seat::Recorded(0)]));
+        assert_eq!(seats, Ok(vec![Seat::Absent(1), Seat::Recorded(0)]), "C may be anything");
         let all = entries(&[
             (Good, A),
             (Removed, B),
@@ -450,7 +484,7 @@ mod tests {
             (Removed, B),
             (Removed, B),
         ]);
-        assert_eq!(seat(&all, &[Some(A), Some(C)]), Ok(vec![Seat::Recorded(0), Seat::New(5)]));
+        assert_eq!(seat(&all, &[Some(A), Some(C)]), Ok(vec![Seat::Recorded(0), Seat::Absent(1)]));
     }
 
     #[test]
@@ -564,7 +598,13 @@ mod tests {
         let seated = files.seated(&["c"], (set, c)).expect("the engine took it");
         assert_eq!(seated.entries.iter().flatten().count(), 1, "the others are forgotten");
         assert_eq!((seated.recorded(c), seated.found(c).identity), (c, c));
-        // Both members are named again meanwhile: neither is that disk.
+        drop(seated);
+        let seated = files.seated(&["b"], (set, c)).expect("the engine judges it");
+        assert_eq!((seated.recorded(c), seated.found(c).identity), (c, b), "b is old");
+        drop(seated);
+        let seated = files.seated(&["c", "d"], (set, c)).expect("c is full");
+        assert_eq!((seated.new.len(), seated.another), (1, None));
+        // The engine did not take it, and a member is named again.
         drop(seated);
         let seated = files.seated(&["b"], (set, OF_A_SET)).expect("b is full");
         assert_eq!((seated.recorded(OF_A_SET), seated.another), (b, None));

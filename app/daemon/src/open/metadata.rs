@@ -166,7 +166,7 @@ members.lyon = ["/nowhere/lyon"]
         let read = || read(&file, "db.meta", &engine);
         let Ok(Opened::Found(found)) = read() else { panic!("it was written") };
         let (mut ledger, owner) = (found.0, MapOwner::Copy(1));
-        let length = ledger.length_with(owner, 65536).expect("there is room");
+        let length = ledger.length_with(&[(owner, 65536)]).expect("there is room");
         file.set_len(length).expect("there is room");
         assert_eq!(ledger.keep(Change::Make { owner, unit: 65536 }), None);
         offline::settle(&mut ledger, &file).expect("there is room");

@@ -55,7 +55,7 @@ pub(crate) enum Wanted {
     Stopped,
 }
 
-/// That member is to get what it lacks.
+/// The dirty regions of that member are to be copied.
 const fn add((id, leg): (CommandId, Leg)) -> Event {
     Event::Command { id, command: Command::Set(SetOp::Add { leg, by_bitmap: false }) }
 }

@@ -105,6 +105,7 @@ impl<D: Driver> Shard<D> {
         if !free
             || !sound
             || !group.at_rest()
+            || group.still_writes(self.clock.now())
             || !matches!(group.releasing, Releasing::Stopping { .. })
         {
             return;

@@ -26,7 +26,7 @@ pub(crate) struct Room {
 /// What is asked of one volume's members.
 #[derive(Debug)]
 pub(crate) enum SetAsk {
-    /// This disk is to be a member. `by_bitmap`: only if what it lacks is known.
+    /// This disk is to be a member. `by_bitmap`: only if it has a bitmap.
     Add { member: Box<MemberPlan>, by_bitmap: bool, room: Box<Room> },
     /// The member at that path is to be used no more.
     Remove { path: String, how: Removal },
@@ -107,6 +107,7 @@ impl<D: Driver> Shard<D> {
         let members = &group.volumes[usize::from(at.0)].members;
         let numbers = (0..MEMBERS_MAX).filter(|n| members[*n].is_some() || *n == number);
         let numbers: Vec<usize> = numbers.collect();
+        group.may_add(at, &member.path)?;
         if group
             .length_with(at, numbers.iter().copied())
             .is_none_or(|length| length > room.metadata)

@@ -2,22 +2,23 @@
 //! The members of a group's volumes: which number a disk gets, and when one is closed.
 
 use super::Group;
+use crate::open;
 use crate::shard::plan::{MemberPlan, MemberStore};
 use crate::shard::set::Removal;
 use helio_engine::{Duty, Leg, Refusal, SetOp};
 use helio_format::members::{CopyHealth, DiskMark, MEMBERS_MAX, VolumeEntries, VolumeMembers};
-use helio_ledger::{Change, Ledger, MapOwner};
+use helio_ledger::{Ledger, MapOwner};
 use helio_shadow::REGION;
 use helio_units::{Bytes, MemberIndex, VolumeIndex};
 
 /// A volume has as many members as it can have.
 pub(crate) fn many(group: &str, volume: &str) -> Refusal {
-    let text = format!("{group}/{volume} has {MEMBERS_MAX} members");
-    Refusal::new(
-        "too-many-members",
-        text,
-        "restart the daemon: it forgets members that its file does not name",
-    )
+    let text = format!(
+        "the metadata records {MEMBERS_MAX} members of {group}/{volume}, the maximum; removed members count"
+    );
+    let hint =
+        "restart the daemon: it drops recorded members that the configuration file does not name";
+    Refusal::new("too-many-members", text, hint)
 }
 
 /// What the metadata has of the members of each volume.
@@ -62,7 +63,8 @@ const fn word(state: CopyHealth) -> &'static str {
         CopyHealth::Good | CopyHealth::Suspect => "full",
         CopyHealth::Copying => "copying",
         CopyHealth::Removed => "removed",
-        CopyHealth::Unproven | CopyHealth::Failed => "without a part that is known",
+        CopyHealth::Unproven => "unproven",
+        CopyHealth::Failed => "failed",
     }
 }
 
@@ -91,16 +93,9 @@ impl Group {
         volume: VolumeIndex,
         numbers: impl Iterator<Item = usize>,
     ) -> Option<u64> {
-        let (mut ledger, unit) = (self.metadata.ledger().clone(), REGION.0);
-        let mut length = 0;
-        for owner in numbers.map(|member| MapOwner::Member { volume, member: member as u8 }) {
-            if !ledger.is_poisoned() && !ledger.has_map(owner) {
-                length = length.max(ledger.length_with(owner, unit)?);
-                let refused = ledger.keep(Change::Make { owner, unit });
-                debug_assert_eq!(refused, None, "it is not poisoned");
-            }
-        }
-        Some(length)
+        let owner = |member: usize| MapOwner::Member { volume, member: member as u8 };
+        let maps: Vec<_> = numbers.map(|member| (owner(member), REGION.0)).collect();
+        self.metadata.ledger().length_with(&maps)
     }
 
     /// The number of a disk among the members: the one it had, or one that nobody has.
@@ -110,21 +105,16 @@ impl Group {
         let untold = |member: &&MemberPlan| member.mark == DiskMark::UNKNOWN;
         let all = volume.members.iter().flatten().chain([new]);
         if let Some(member) = all.into_iter().find(untold) {
-            let text =
-                format!("nothing tells {}, a member of {name}, from another disk", member.path);
-            let hint = "several members need disks with a serial number, or files";
-            return Err(Refusal::new("untold-disk", text, hint));
+            let (text, hint) = open::untold(&member.path, &name);
+            return Err(Refusal::new("no-identity", text, hint));
         }
         let same =
             |member: &Option<MemberPlan>| member.as_ref().is_some_and(|it| it.mark == new.mark);
         let number = volume.members.iter().position(same);
-        let open =
+        let used =
             number.and_then(|n| volume.members[n].as_ref()).filter(|it| it.store().is_some());
-        if let Some(open) = open {
-            let text =
-                format!("{} has the identity of {}, a member of {name}", new.path, open.path);
-            let hint = "a file that was copied with its attributes: remove `user.heliograph` of the copy with `setfattr -x`. Disks \
-                        need different serial numbers";
+        if let Some(used) = used {
+            let (text, hint) = open::same(&new.path, &used.path, &name);
             return Err(Refusal::new("same-disk", text, hint));
         }
         let number = number.or_else(|| volume.members.iter().position(Option::is_none));
@@ -135,11 +125,24 @@ impl Group {
     pub(crate) fn may_add(&self, at: VolumeIndex, path: &str) -> Result<(), Refusal> {
         let volume = &self.volumes[usize::from(at.0)];
         let set = self.engine.view().set_status(at);
+        let name = format!("{}/{}", self.name, volume.name);
+        let unnamed = |n: usize| {
+            volume.members[n].is_none() && set.as_ref().is_some_and(|set| set.members[n].is_some())
+        };
+        if (0..MEMBERS_MAX).any(unnamed) {
+            // What is recorded of it is about the disk before.
+            let text =
+                format!("{name} has a recorded member that the configuration file does not name");
+            let hint = format!(
+                "restart the daemon of {}, which forgets it, then repeat the command",
+                self.config.node
+            );
+            return Err(Refusal::new("unconfigured-member", text, hint));
+        }
         let open = |(_, member): &(usize, &Option<MemberPlan>)| {
             member.as_ref().is_some_and(|it| it.path == path && it.store().is_some())
         };
         let Some((number, _)) = volume.members.iter().enumerate().find(open) else { return Ok(()) };
-        let name = format!("{}/{}", self.name, volume.name);
         let duty = set.and_then(|set| set.members[number]).map(|member| member.duty);
         if matches!(duty, Some(Duty::Removed { .. })) {
             let text = format!(
@@ -170,6 +173,16 @@ impl Group {
             let hint = format!("`helio status {}` shows the members", self.name);
             return Err(Refusal::new("unknown-member", text, hint));
         };
+        if volume.members.iter().flatten().count() == 1 {
+            return Err(Refusal::new(
+                "one-member",
+                format!(
+                    "{}/{} has only one member on {}",
+                    self.name, volume.name, self.config.node
+                ),
+                "name another member in the configuration file, then run `helio apply`",
+            ));
+        }
         let set = self.engine.view().set_status(at);
         let is_whole = set.is_some_and(|set| {
             let duty = set.members[number].map(|member| member.duty);
@@ -180,6 +193,11 @@ impl Group {
             let hint = format!("wait until `helio status {}` shows it as full", self.name);
             return Err(Refusal::new("not-full", text, hint));
         }
+        if how == Removal::ForBackup && !self.engine.view().words().consistent {
+            let text = format!("the copy of {} on {} is inconsistent", self.name, self.config.node);
+            let hint = format!("wait until `helio status {}` shows it as consistent", self.name);
+            return Err(Refusal::new("not-consistent", text, hint));
+        }
         let leg = Leg { volume: at, member: MemberIndex(number as u8) };
         Ok(SetOp::Remove { leg, force: how == Removal::Forced })
     }
@@ -187,16 +205,12 @@ impl Group {
     /// Closes members that are not used, and durably so, once nothing is under way on them. Forgets disks that never were used.
     pub(crate) fn close_unused(&mut self) {
         for (at, volume) in (0..).map(VolumeIndex).zip(&mut self.volumes) {
-            let set = self.engine.view().set_status(at);
+            let Some(set) = self.engine.view().set_status(at) else { continue };
             for (number, member) in (0..).map(MemberIndex).zip(&mut volume.members) {
                 let leg = Leg { volume: at, member: number };
-                let status = set.as_ref().and_then(|set| set.members[usize::from(number.0)]);
-                let is_used = match (&set, status) {
-                    (Some(_), Some(status)) => !matches!(status.duty, Duty::Removed { .. }),
-                    (Some(_), None) => false,
-                    // The first member alone is the volume.
-                    (None, _) => number == MemberIndex(0),
-                };
+                let status = set.members[usize::from(number.0)];
+                let is_used =
+                    status.is_some_and(|status| !matches!(status.duty, Duty::Removed { .. }));
                 // Operations that wait for their extents count, too.
                 let waits = status.is_some_and(|status| status.depth > 0);
                 let is_busy = waits || self.ios.iter().flatten().any(|io| io.leg == leg);

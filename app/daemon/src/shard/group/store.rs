@@ -9,7 +9,7 @@ use crate::shard::token::{Kind, token};
 use helio_disk::{Member, StoreError};
 use helio_driver::{Buffer, Driver, Outcome, Pool, Shared};
 use helio_engine::{Duty, Event, Leg, ReadAs, Run, StoreFault, StoreOp, StoreOutcome};
-use helio_units::{Bytes, Extent, IoId, Moment, Payload, VolumeIndex};
+use helio_units::{Bytes, Extent, IoId, MemberState, Moment, Payload, VolumeIndex};
 
 /// An operation under way on a member.
 #[derive(Debug)]
@@ -71,18 +71,25 @@ impl Group {
     /// A member that holds all of a volume, and is open. None while members may differ.
     pub(crate) fn readable(&self, volume: VolumeIndex) -> Option<&MemberPlan> {
         let plan = &self.volumes[usize::from(volume.0)];
-        let Some(set) = self.engine.view().set_status(volume) else {
-            return plan.members.iter().flatten().next();
-        };
+        let set = self.engine.view().set_status(volume)?;
         let full = |at: &usize| set.members[*at].is_some_and(|member| member.duty == Duty::Full);
         let first = (0..set.members.len()).find(full).filter(|_| set.unmerged == Bytes::ZERO)?;
         plan.members[first].as_ref()
     }
 
+    /// Whether operations are under way on disks that were not given up.
+    pub(crate) fn still_writes(&self, now: Moment) -> bool {
+        let states = self.engine.view().status(now).members;
+        let given_up = |io: &Io| states[usize::from(io.leg.volume.0)] == MemberState::GivenUp;
+        self.ios.iter().flatten().any(|io| !given_up(io))
+    }
+
     fn store_failed(&self, leg: Leg, error: &StoreError) -> StoreFault {
-        let volume = &self.volumes[usize::from(leg.volume.0)];
-        let member = volume.member(leg.member).map_or("", |member| member.path.as_str());
-        tracing::error!(group = %self.name, volume = %volume.name, member, %error, "store failed");
+        // The volumes of a group that was released are gone.
+        if let Some(volume) = self.volumes.get(usize::from(leg.volume.0)) {
+            let member = volume.member(leg.member).map_or("", |member| member.path.as_str());
+            tracing::error!(group = %self.name, volume = %volume.name, member, %error, "store failed");
+        }
         match error {
             StoreError::Eio => StoreFault::Io,
             StoreError::Enospc => StoreFault::NoSpace,

@@ -33,7 +33,7 @@ fn member(
     plan: &MemberPlan,
     MemberStatus { duty, depth, repaired }: MemberStatus,
 ) -> SetMemberStatus {
-    let (state, left_bytes, lacks_bytes) = match duty {
+    let (state, left_bytes, dirty_bytes) = match duty {
         Duty::Full => (SetMemberState::Full, None, None),
         Duty::Copying { left } => (SetMemberState::Copying, Some(left), None),
         Duty::Removed { lacks } => (SetMemberState::Removed, None, lacks),
@@ -48,7 +48,7 @@ fn member(
         state,
         left_bytes,
         percent: left_bytes.map(|left| percent(left, size)),
-        lacks_bytes,
+        dirty_bytes,
         repaired: Items(repaired),
         operations: Items(u64::from(depth)),
         open: why.is_none(),
@@ -77,12 +77,12 @@ mod tests {
     fn a_member_shows_what_it_still_gets_or_lacks() {
         let copying = shown(Duty::Copying { left: Bytes::mib(16) });
         assert_eq!((copying.state, copying.percent), (SetMemberState::Copying, Some(75)));
-        assert_eq!((copying.left_bytes, copying.lacks_bytes), (Some(Bytes::mib(16)), None));
+        assert_eq!((copying.left_bytes, copying.dirty_bytes), (Some(Bytes::mib(16)), None));
         let last = shown(Duty::Copying { left: Bytes::ZERO });
         assert_eq!(last.percent, Some(99), "it is not full yet");
         let removed = shown(Duty::Removed { lacks: Some(Bytes::mib(1)) });
         assert_eq!((removed.left_bytes, removed.percent), (None, None));
-        assert_eq!(removed.lacks_bytes, Some(Bytes::mib(1)));
+        assert_eq!(removed.dirty_bytes, Some(Bytes::mib(1)));
         assert_eq!((removed.open, removed.why.as_deref()), (false, Some("it is not in use")));
         assert_eq!((removed.operations, removed.repaired), (Items(3), Items(2)));
     }
