@@ -18,12 +18,14 @@ mod read;
 mod table;
 #[cfg(test)]
 mod tests;
+mod timeouts;
 
 pub use address::PeerAddress;
 pub use diff::{Change, Changes, MemberChange, MemberStep, Running, Setting, diff};
 pub use error::{ConfigError, Place};
 pub use hooks::HooksConfig;
 pub use table::{NAME_RULE, is_name};
+pub use timeouts::Timeouts;
 
 use error::Source;
 use helio_driver::DriverChoice;
@@ -107,12 +109,8 @@ pub struct GroupConfig {
     pub queue: QueueConfig,
     /// Where the bound comes from.
     pub queue_source: QueueSource,
-    /// A peer silent for this long, with something outstanding, is lost.
-    pub peer_timeout: Duration,
-    /// The second limit, for a peer that says it is still flushing; at least `peer_timeout`.
-    pub flush_limit: Duration,
-    /// A disk with an operation that has not completed for this long is silent.
-    pub member_timeout: Duration,
+    /// How long it waits for its peer and for its disks.
+    pub timeouts: Timeouts,
     /// How long a secondary's hold lease lasts; none where it is zero.
     pub hold: Duration,
     /// Copy marked regions without being asked once the link is back.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What lies between the configuration that runs and the one in the file now.
 
-use super::{Config, GroupConfig, NodeConfig, QueueSource, VolumeConfig};
+use super::{Config, GroupConfig, NodeConfig, QueueSource, Timeouts, VolumeConfig};
 use helio_engine::{QueueConfig, ResyncConfig, SafeCopy, WhenFull};
 use helio_tls::PublicKey;
 use helio_units::Mode;
@@ -74,8 +74,8 @@ pub enum Setting {
     Mode(Mode),
     /// The queue's bounds and policies.
     Queue(QueueConfig, QueueSource),
-    /// When a silent peer is lost.
-    PeerTimeout(Duration),
+    /// How long the group waits for its peer and for its disks.
+    Timeouts(Timeouts),
     /// Copying without being asked.
     Autosync(bool),
     /// How the copier treats the application and the link.
@@ -95,8 +95,8 @@ pub struct Running {
     pub queue: QueueConfig,
     /// Where the bound comes from.
     pub queue_source: QueueSource,
-    /// When a silent peer is lost.
-    pub peer_timeout: Duration,
+    /// How long the group waits for its peer and for its disks.
+    pub timeouts: Timeouts,
     /// Copying without being asked.
     pub autosync: bool,
     /// How the copier treats the application and the link.
@@ -110,9 +110,9 @@ pub struct Running {
 impl GroupConfig {
     /// What runs takes the place of what the file said.
     pub fn set_running(&mut self, running: Running) {
-        let Running { mode, queue, queue_source, peer_timeout, autosync, resync, safe_copy, hold } =
+        let Running { mode, queue, queue_source, timeouts, autosync, resync, safe_copy, hold } =
             running;
-        (self.mode, self.peer_timeout, self.autosync) = (mode, peer_timeout, autosync);
+        (self.mode, self.timeouts, self.autosync) = (mode, timeouts, autosync);
         (self.safe_copy, self.hold) = (safe_copy, hold);
         (self.queue, self.queue_source, self.resync) = (queue, queue_source, resync);
     }
@@ -187,9 +187,14 @@ fn online(name: &str, old: &GroupConfig, new: &GroupConfig, changes: &mut Vec<Ch
         let setting = Setting::Queue(new.queue, new.queue_source);
         note(setting, "queue", queue_text(&old.queue), queue_text(&new.queue));
     }
-    if old.peer_timeout != new.peer_timeout {
-        let (from, to) = (format!("{:?}", old.peer_timeout), format!("{:?}", new.peer_timeout));
-        note(Setting::PeerTimeout(new.peer_timeout), "peer-timeout", from, to);
+    let of = |Timeouts { peer, flush_limit, member }| {
+        [("peer-timeout", peer), ("flush-limit", flush_limit), ("member-timeout", member)]
+    };
+    for ((what, before), (_, after)) in of(old.timeouts).into_iter().zip(of(new.timeouts)) {
+        if before != after {
+            let (from, to) = (format!("{before:?}"), format!("{after:?}"));
+            note(Setting::Timeouts(new.timeouts), what, from, to);
+        }
     }
     if old.autosync != new.autosync {
         let (from, to) = (old.autosync.to_string(), new.autosync.to_string());
@@ -247,9 +252,7 @@ fn restart(name: &str, old: &GroupConfig, new: &GroupConfig, lines: &mut Vec<Str
         hold: _,
         queue: _,
         queue_source: _,
-        peer_timeout: _,
-        flush_limit,
-        member_timeout,
+        timeouts: _,
         autosync: _,
         granularity,
         hot_extents,
@@ -262,8 +265,6 @@ fn restart(name: &str, old: &GroupConfig, new: &GroupConfig, lines: &mut Vec<Str
         volumes: _,
     } = new;
     changed(old.nodes != *nodes, "nodes");
-    changed(old.flush_limit != *flush_limit, "flush-limit");
-    changed(old.member_timeout != *member_timeout, "member-timeout");
     changed(old.granularity != *granularity, "granularity");
     changed(old.hot_extents != *hot_extents, "hot-extents");
     changed(old.safe_copy_dir != *safe_copy_dir, "safe-copy-dir");

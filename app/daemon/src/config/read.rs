@@ -3,6 +3,7 @@
 
 use super::error::{ConfigError, Source};
 use super::table::Table;
+use super::timeouts::Timeouts;
 use super::{
     Config, GroupConfig, LinkConfig, NodeConfig, QueueSource, VolumeConfig, check, marks, node,
 };
@@ -13,22 +14,8 @@ use helio_format::message::VOLUMES_MAX;
 use helio_units::{Bytes, Items, Mode, Rate, SECTOR};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::Duration;
 use toml::de::DeTable;
 
-/// T of a group that names none: DRBD's, long enough for a busy disk and short enough for an application.
-const PEER_TIMEOUT: Duration = Duration::from_secs(6);
-/// The second limit of a group that names none: what a full drive cache takes to drain.
-const FLUSH_LIMIT: Duration = Duration::from_secs(60);
-/// The member timeout of a group that names none: OpenVMS's SHADOW_MBR_TMO. A kernel repeats a command that failed for
-/// two minutes or so before it reports an error, and a disk that does that is not silent.
-const MEMBER_TIMEOUT: Duration = Duration::from_secs(120);
-/// Below this, a disk that corrects an error or starts its motor would count as silent.
-const SHORTEST_MEMBER_TIMEOUT: Duration = Duration::from_secs(1);
-/// Beyond this, a disk that hangs would stop its group for longer than any repair by the kernel takes.
-const LONGEST_MEMBER_TIMEOUT: Duration = Duration::from_secs(3600);
-/// Below this, an ordinary pause of the scheduler would count as a lost peer.
-const SHORTEST_TIMEOUT: Duration = Duration::from_millis(100);
 /// A ceiling of the copier below a region in ten seconds is a mistake.
 const SLOWEST_COPY: Bytes = Bytes::kib(64);
 /// What is to be built with the queue on disk.
@@ -99,8 +86,6 @@ fn group(
     let pair = pair(table, nodes)?;
     let mode = mode(table)?;
     let (queue, queue_source) = queue(table)?;
-    let (peer_timeout, flush_limit) = timeouts(table)?;
-    let member_timeout = member_timeout(table)?;
     let hold = super::hold::read(table)?;
     let autosync = table.flag("autosync")?.unwrap_or(true);
     let on_error = super::on_error::read(table)?;
@@ -127,14 +112,14 @@ fn group(
             "add [group.NAME.volume.NAME] with size and members",
         ));
     }
+    let members_most = volumes.values().flat_map(|volume| volume.members.values().map(Vec::len));
+    let timeouts = Timeouts::read(table, members_most.max().unwrap_or(0) > 1)?;
     Ok(GroupConfig {
         nodes: pair,
         mode,
         queue,
         queue_source,
-        peer_timeout,
-        flush_limit,
-        member_timeout,
+        timeouts,
         hold,
         autosync,
         on_error,
@@ -196,45 +181,6 @@ fn mode(table: &Table<'_>) -> Result<Mode, ConfigError> {
         let message = format!("mode `{}` is unknown", word.value);
         table.refuse(word.at, message, "use sync, nearsync or async")
     })
-}
-
-fn timeouts(table: &Table<'_>) -> Result<(Duration, Duration), ConfigError> {
-    let peer = table.span("peer-timeout")?;
-    if let Some(short) = peer.as_ref().filter(|span| span.value < SHORTEST_TIMEOUT) {
-        let message = format!("`peer-timeout` {:?} is too short", short.value);
-        let hint = format!("use at least {SHORTEST_TIMEOUT:?}");
-        return Err(table.refuse(short.at, message, hint));
-    }
-    let peer = peer.map_or(PEER_TIMEOUT, |span| span.value);
-    match table.span("flush-limit")? {
-        Some(limit) if limit.value < peer => {
-            let message =
-                format!("`flush-limit` {:?} is less than peer-timeout {peer:?}", limit.value);
-            Err(table.refuse(
-                limit.at,
-                message,
-                "make it at least the peer timeout, which it extends",
-            ))
-        }
-        Some(limit) => Ok((peer, limit.value)),
-        None => Ok((peer, FLUSH_LIMIT.max(peer))),
-    }
-}
-
-fn member_timeout(table: &Table<'_>) -> Result<Duration, ConfigError> {
-    match table.span("member-timeout")? {
-        Some(short) if short.value < SHORTEST_MEMBER_TIMEOUT => {
-            let message = format!("`member-timeout` {:?} is too short", short.value);
-            let hint = format!("use at least {SHORTEST_MEMBER_TIMEOUT:?}");
-            Err(table.refuse(short.at, message, hint))
-        }
-        Some(long) if long.value > LONGEST_MEMBER_TIMEOUT => {
-            let message = format!("`member-timeout` {:?} is too long", long.value);
-            Err(table.refuse(long.at, message, "use at most 1h"))
-        }
-        Some(timeout) => Ok(timeout.value),
-        None => Ok(MEMBER_TIMEOUT),
-    }
 }
 
 /// `safe-copy = "on" | "off" | SIZE`, and where.

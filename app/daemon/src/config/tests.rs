@@ -36,7 +36,7 @@ fn a_good_file_means_what_it_says() {
     let group = &config.groups["db"];
     assert_eq!((group.mode, group.queue.memory), (Mode::Async, Some(Bytes::mib(64))));
     assert_eq!(group.volumes["data"].size, Bytes::gib(1));
-    assert_eq!((group.peer_timeout, group.autosync), (Duration::from_secs(6), true));
+    assert_eq!((group.timeouts.peer, group.autosync), (Duration::from_secs(6), true));
     let view = config.for_node("lyon").expect("is there");
     assert_eq!((view.groups[0].peer_name, view.node.listen.port()), ("paris", 7122));
 }
@@ -392,10 +392,7 @@ fn the_example_in_the_docs_reads_and_shows_the_defaults() {
     let (shown, default) = (&config.groups["db"], &plain.groups["db"]);
     assert_eq!((shown.mode, shown.queue), (default.mode, default.queue));
     assert_eq!(shown.queue_source, QueueSource::Auto);
-    assert_eq!(
-        (shown.peer_timeout, shown.flush_limit, shown.member_timeout),
-        (default.peer_timeout, default.flush_limit, default.member_timeout)
-    );
+    assert_eq!(shown.timeouts, default.timeouts);
     assert_eq!(shown.autosync, default.autosync);
     let (shown, default) = (&shown.volumes["data"], &default.volumes["data"]);
     assert_eq!((shown.io, shown.sparse), (default.io, default.sparse));
@@ -457,7 +454,32 @@ fn members_of_this_node_come_and_go_if_one_stays_and_nothing_else_changes() {
     assert_eq!(lines(&with("\"/b\", \"/a\"", "\"/l\"", "1GiB"), "paris"), (vec![], vec![]));
     let waits = (vec![], vec![String::from("group db: volume data changed")]);
     assert_eq!(lines(&with("\"/c\"", "\"/l\"", "1GiB"), "paris"), waits, "none stays");
+    let alone = with("\"/a\"", "\"/l\"", "1GiB");
+    let changes = diff(&old, &alone, "lyon");
+    let texts: Vec<&str> = changes.online.iter().map(|change| change.text.as_str()).collect();
+    assert_eq!(texts, ["group db: member-timeout 30s -> 120s"]);
+    assert_eq!(changes.online[0].setting, Setting::Timeouts(alone.groups["db"].timeouts));
     assert_eq!(lines(&with("\"/a\"", "\"/l\"", "2GiB"), "paris"), waits, "its size changes");
+}
+
+#[test]
+fn a_silent_member_is_removed_before_the_peer_gives_the_node_up() {
+    let with = |line: &str| {
+        let text = GOOD
+            .replace("members.lyon = [\"/dev/vg0/data\"]", "members.lyon = [\"/a\", \"/b\"]")
+            .replace("mode = \"async\"", line);
+        parse(&text)
+    };
+    let timeout = |line: &str| with(line).map(|config| config.groups["db"].timeouts.member);
+    assert_eq!(timeout(""), Ok(Duration::from_secs(30)));
+    assert_eq!(timeout("flush-limit = \"10min\""), Ok(Duration::from_secs(120)));
+    assert_eq!(timeout("member-timeout = \"30s\""), Ok(Duration::from_secs(30)));
+    let refused = timeout("member-timeout = \"31s\"").expect_err("was taken");
+    assert_eq!(
+        refused.to_string(),
+        "helio.toml:8:18: group db: `member-timeout` 31s is too long for volumes with several members\n  \
+         hint: use at most 30s, half of flush-limit, or a longer flush-limit"
+    );
 }
 
 #[test]

@@ -124,6 +124,11 @@ impl Before {
         Self { file, shown, sizes, store, kept_at, work: None, failed: false, watch }
     }
 
+    /// From now on the file may complete nothing for that long.
+    pub(crate) fn set_timeout(&mut self, now: Moment, timeout: Duration) {
+        self.watch.timetable.set_timeout(now, timeout);
+    }
+
     /// When the keeping began, if something is kept.
     pub(crate) fn kept_at(&self) -> Option<WallTime> {
         self.kept_at

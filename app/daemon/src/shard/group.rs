@@ -5,7 +5,7 @@ mod keep;
 mod set;
 mod store;
 
-use crate::config::{QueueSource, Running, Setting};
+use crate::config::{QueueSource, Running, Setting, Timeouts};
 use crate::names::Unresolved;
 use crate::shard::Outbox;
 use crate::shard::before::{Before, Means};
@@ -260,7 +260,12 @@ impl Group {
             Setting::Queue(queue, source) => {
                 (self.config.queue, self.queue_source) = (queue, source);
             }
-            Setting::PeerTimeout(timeout) => self.config.peer_timeout = timeout,
+            Setting::Timeouts(Timeouts { peer, flush_limit, member }) => {
+                (self.config.peer_timeout, self.config.flush_limit) = (peer, flush_limit);
+                self.config.member_timeout = member;
+                self.metadata.set_timeout(now, member);
+                self.before.set_timeout(now, member);
+            }
             Setting::Autosync(on) => self.config.autosync = on,
             Setting::Resync(resync) => self.config.resync = resync,
             Setting::SafeCopy(safe_copy) => self.config.safe_copy = safe_copy,
@@ -276,7 +281,11 @@ impl Group {
             mode: self.engine.view().words().mode,
             queue: self.config.queue,
             queue_source: self.queue_source,
-            peer_timeout: self.config.peer_timeout,
+            timeouts: Timeouts {
+                peer: self.config.peer_timeout,
+                flush_limit: self.config.flush_limit,
+                member: self.config.member_timeout,
+            },
             autosync: self.config.autosync,
             resync: self.config.resync,
             safe_copy: self.config.safe_copy,

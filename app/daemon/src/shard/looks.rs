@@ -22,6 +22,14 @@ impl Timetable {
         Self { look_at: Moment::NEVER, timeout }
     }
 
+    /// From now on a file may complete nothing for that long.
+    pub(crate) fn set_timeout(&mut self, now: Moment, timeout: Duration) {
+        self.timeout = timeout;
+        if self.look_at != Moment::NEVER {
+            self.look_at = self.look_at.min(now + timeout / LOOKS);
+        }
+    }
+
     pub(crate) const fn timeout(&self) -> Duration {
         self.timeout
     }

@@ -72,6 +72,11 @@ impl Metadata {
         Self { files, mirror, counts, unused, errors: [None, None], news, under_way }
     }
 
+    /// From now on each may hang for that long.
+    pub(crate) fn set_timeout(&mut self, now: Moment, timeout: Duration) {
+        self.under_way.timetable.set_timeout(now, timeout);
+    }
+
     /// Begins to keep a change. Its end is told by [`Metadata::done`], or here where it cannot be kept any more.
     #[must_use]
     pub(crate) fn keep(
