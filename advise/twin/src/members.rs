@@ -38,7 +38,7 @@ impl Node<Stamps> {
     }
 
     /// Its volumes with the members that they have behind the first one.
-    fn legs(&self) -> impl Iterator<Item = Leg> + use<> {
+    pub fn legs(&self) -> impl Iterator<Item = Leg> + use<> {
         let (volumes, mirrors) = (self.config.volumes.len() as u16, self.mirrors.len() as u8);
         let of = move |volume| {
             (1..=mirrors).map(move |member| Leg { volume, member: MemberIndex(member) })
