@@ -10,7 +10,7 @@ use helio_format::superblock::Superblock;
 use helio_ledger::{Change, EXTENT_BYTES, Found, Kept, Layout, Ledger, LedgerError, MapOwner};
 use helio_ledger::{MetadataEffect, Opened};
 use helio_netmodel::Dice;
-use helio_units::{Moment, VolumeIndex};
+use helio_units::{Generation, Moment, VolumeIndex};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a disk writes whole or not at all.
@@ -64,8 +64,6 @@ pub struct Metadata {
     told: Told,
     /// What it says of members is about what lies on their disks.
     knows_members: bool,
-    /// No process has made a record of its own in it.
-    blank: bool,
     fault: Option<MetadataFault>,
     /// The file has holes, and its file system has no room for them.
     full: bool,
@@ -94,7 +92,6 @@ impl Metadata {
             scheduled: false,
             told: Told::default(),
             knows_members: true,
-            blank: false,
             fault: None,
             full: false,
             latency,
@@ -132,7 +129,7 @@ impl Metadata {
     pub(crate) fn create(&mut self, record: Superblock) {
         let mut ledger = self.fresh(record);
         self.write_out(&mut ledger);
-        (self.knows_members, self.blank) = (false, false);
+        self.knows_members = false;
     }
 
     /// The ledger of a new file that is to hold that record.
@@ -171,22 +168,22 @@ impl Metadata {
 
     /// The file has the members of these volumes with their disks, and a bitmap of every member: what it lacks of that is written
     /// before a process uses it. A member that it does not have holds all of the volume where nothing happened to the file.
-    /// Returns whether no process has made a record in it yet.
+    /// If its record is a new node's, returns the sequence that was found before that: what was recorded of its members makes no new
+    /// file as old as one that was lost.
     pub(crate) fn equip(
         &mut self,
         config: &Config,
         members: &[(Leg, DiskMark)],
-    ) -> Result<bool, LedgerError> {
+    ) -> Result<Option<u64>, LedgerError> {
         self.bytes.reopen();
-        let mut ledger = match self.read()? {
+        let (mut ledger, record) = match self.read()? {
             Opened::Older(_) => panic!("no node of this build writes the version before"),
-            Opened::Fresh => {
-                self.blank = true;
-                self.fresh(new_superblock(config))
-            }
-            Opened::Found(found) => found.0,
+            Opened::Fresh => (self.fresh(new_superblock(config)), new_superblock(config)),
+            Opened::Found(found) => (found.0, found.1.superblock),
         };
         self.write_out(&mut ledger);
+        let is_new = record.lineage.generation == Generation::NONE && !record.discarded;
+        let sequence = is_new.then(|| ledger.sequence());
         let mut entries = ledger.members().to_vec();
         let health = if self.knows_members { CopyHealth::Good } else { CopyHealth::Unproven };
         for (leg, disk) in members {
@@ -212,7 +209,7 @@ impl Metadata {
             assert!(refused.is_none(), "a ledger that works refuses a change");
         }
         self.write_out(&mut ledger);
-        Ok(self.blank)
+        Ok(sequence)
     }
 
     /// The members of every volume, as the file was found.
@@ -268,7 +265,7 @@ impl Metadata {
     /// Puts an older file in its place.
     pub fn restore(&mut self, bytes: MetadataBytes) {
         self.bytes = bytes;
-        (self.knows_members, self.blank) = (false, false);
+        self.knows_members = false;
         self.look();
     }
 
@@ -411,7 +408,6 @@ impl Metadata {
         for kept in &kept {
             self.told.note(kept);
             self.knows_members |= *kept == Kept::Members { ok: true };
-            self.blank &= *kept != Kept::Superblock { ok: true };
         }
         (kept, self.begin(now))
     }
