@@ -52,11 +52,10 @@ impl Node<Stamps> {
         identity.map_or(DiskMark::UNKNOWN, |identity| DiskMark::of(*identity))
     }
 
-    /// Its metadata file has everything that its members need, before a process uses it. If that starts from the sequence that was
-    /// found before, returns it.
-    pub(crate) fn equip(&mut self) -> Result<Option<u64>, LedgerError> {
+    /// Its metadata file has everything that its members need, before a process uses it.
+    pub(crate) fn equip(&mut self) -> Result<(), LedgerError> {
         if self.mirrors.is_empty() {
-            return Ok(None);
+            return Ok(());
         }
         let members: Vec<_> = self.legs().map(|leg| (leg, self.mark(leg))).collect();
         self.metadata.equip(&self.config, &members)

@@ -10,7 +10,7 @@ use helio_format::superblock::Superblock;
 use helio_ledger::{Change, EXTENT_BYTES, Found, Kept, Layout, Ledger, LedgerError, MapOwner};
 use helio_ledger::{MetadataEffect, Opened};
 use helio_netmodel::Dice;
-use helio_units::{Generation, Moment, VolumeIndex};
+use helio_units::{Moment, VolumeIndex};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a disk writes whole or not at all.
@@ -168,22 +168,18 @@ impl Metadata {
 
     /// The file has the members of these volumes with their disks, and a bitmap of every member: what it lacks of that is written
     /// before a process uses it. A member that it does not have holds all of the volume where nothing happened to the file.
-    /// If its record is a new node's, returns the sequence that was found before that: what was recorded of its members makes no new
-    /// file as old as one that was lost.
     pub(crate) fn equip(
         &mut self,
         config: &Config,
         members: &[(Leg, DiskMark)],
-    ) -> Result<Option<u64>, LedgerError> {
+    ) -> Result<(), LedgerError> {
         self.bytes.reopen();
-        let (mut ledger, record) = match self.read()? {
+        let mut ledger = match self.read()? {
             Opened::Older(_) => panic!("no node of this build writes the version before"),
-            Opened::Fresh => (self.fresh(new_superblock(config)), new_superblock(config)),
-            Opened::Found(found) => (found.0, found.1.superblock),
+            Opened::Fresh => self.fresh(new_superblock(config)),
+            Opened::Found(found) => found.0,
         };
         self.write_out(&mut ledger);
-        let is_new = record.lineage.generation == Generation::NONE && !record.discarded;
-        let sequence = is_new.then(|| ledger.sequence());
         let mut entries = ledger.members().to_vec();
         let health = if self.knows_members { CopyHealth::Good } else { CopyHealth::Unproven };
         for (leg, disk) in members {
@@ -209,7 +205,7 @@ impl Metadata {
             assert!(refused.is_none(), "a ledger that works refuses a change");
         }
         self.write_out(&mut ledger);
-        Ok(sequence)
+        Ok(())
     }
 
     /// The members of every volume, as the file was found.

@@ -284,11 +284,8 @@ impl Node<Stamps> {
         incarnation: u64,
         seed: u64,
     ) -> Result<(), LedgerError> {
-        let sequence = self.equip()?;
-        let mut found = self.metadata.open()?;
-        if let (Some(found), Some(sequence)) = (&mut found, sequence) {
-            found.sequence = sequence;
-        }
+        self.equip()?;
+        let found = self.metadata.open()?;
         let lowest = (!self.mirrors.is_empty()).then(|| self.shadow());
         let superblock = found.as_ref().map(|found| found.superblock.clone());
         let saved = superblock.unwrap_or_else(|| new_superblock(&self.config));
