@@ -244,7 +244,7 @@ impl Metadata {
         let set = |bits: &PageBits| bits[bit as usize / 64] & 1 << (bit % 64) != 0;
         let lacks = match health {
             CopyHealth::Good | CopyHealth::Suspect => false,
-            CopyHealth::Copying | CopyHealth::Removed => {
+            CopyHealth::Copying | CopyHealth::Removed | CopyHealth::Withdrawn => {
                 told.lacks.get(&(owner, page)).is_some_and(set)
             }
             CopyHealth::Unproven | CopyHealth::Failed => true,

@@ -86,6 +86,9 @@ pub struct SetMemberStatus {
     #[serde(default, with = "wire::number_or_null")]
     #[schemars(with = "Option<u64>")]
     pub dirty_bytes: Option<Bytes>,
+    /// Whether a command removed the member, so that only a command returns it.
+    #[serde(default)]
+    pub withdrawn: bool,
     /// Failed reads of this member that were repaired from another member.
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]

@@ -19,6 +19,7 @@ pub mod offline;
 mod open;
 mod patience;
 mod released;
+mod returns;
 mod saved;
 pub mod sealed;
 mod shard;

@@ -205,6 +205,7 @@ fn try_plan(
         new_members,
         before,
         queue_source: group.queue_source,
+        member_return: group.timeouts.member_return,
         outbox: Outbox {
             verified: watch::Sender::new(Record::default()),
             asks: watch::Sender::new(0),

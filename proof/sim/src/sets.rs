@@ -222,7 +222,7 @@ impl Watch {
                         let silent = silent > cluster.now();
                         coverage.struck(if silent { "member-silent" } else { "member-removed" });
                     }
-                    (Duty::Removed { lacks }, Duty::Copying { .. }) => {
+                    (Duty::Removed { lacks, .. }, Duty::Copying { .. }) => {
                         seen.by_bitmap = lacks.is_some();
                     }
                     (Duty::Copying { .. }, Duty::Full) => {

@@ -35,6 +35,7 @@ use set::Recorded;
 pub(crate) use set::many;
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::time::Duration;
 use store::Io;
 pub(crate) use store::read_buffer;
 use tokio::sync::oneshot;
@@ -80,6 +81,8 @@ pub(crate) struct Group {
     pub(crate) peer: String,
     pub(crate) config: helio_engine::Config,
     pub(crate) queue_source: QueueSource,
+    /// When a member that was removed after an error is tried again.
+    pub(crate) member_return: Option<Duration>,
     pub(crate) metadata: Metadata,
     pub(crate) before: Before,
     /// The engine's count of what is new of verifies, when it was looked at last.
@@ -126,6 +129,7 @@ impl Group {
             new_members,
             before: (before, kept),
             queue_source,
+            member_return,
             verified,
             outbox,
         } = plan;
@@ -161,6 +165,7 @@ impl Group {
             peer: config.peer.clone(),
             config,
             queue_source,
+            member_return,
             recorded: Recorded::of(metadata.ledger()),
             metadata,
             before,
@@ -260,7 +265,8 @@ impl Group {
             Setting::Queue(queue, source) => {
                 (self.config.queue, self.queue_source) = (queue, source);
             }
-            Setting::Timeouts(Timeouts { peer, flush_limit, member }) => {
+            Setting::Timeouts(Timeouts { peer, flush_limit, member, member_return }) => {
+                self.member_return = member_return;
                 (self.config.peer_timeout, self.config.flush_limit) = (peer, flush_limit);
                 self.config.member_timeout = member;
                 self.metadata.set_timeout(now, member);
@@ -285,6 +291,7 @@ impl Group {
                 peer: self.config.peer_timeout,
                 flush_limit: self.config.flush_limit,
                 member: self.config.member_timeout,
+                member_return: self.member_return,
             },
             autosync: self.config.autosync,
             resync: self.config.resync,

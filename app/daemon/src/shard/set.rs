@@ -11,6 +11,7 @@ use helio_format::members::MEMBERS_MAX;
 use helio_ledger::{Change, MapOwner};
 use helio_shadow::REGION;
 use helio_units::{Bytes, MemberIndex, Moment, VolumeIndex};
+use std::time::Duration;
 
 /// What a disk has to fit that is to become a member, and the room that its bitmap needs.
 #[derive(Debug)]
@@ -32,6 +33,16 @@ pub(crate) enum SetAsk {
     Remove { path: String, how: Removal },
     /// The members are to be compared, and made equal.
     Merge,
+}
+
+/// A member that was removed after an error.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RemovedMember {
+    pub(crate) group: String,
+    pub(crate) volume: String,
+    pub(crate) path: String,
+    /// How long the group leaves it alone at first.
+    pub(crate) wait: Duration,
 }
 
 /// How a member is removed.
@@ -108,6 +119,9 @@ impl<D: Driver> Shard<D> {
         let numbers = (0..MEMBERS_MAX).filter(|n| members[*n].is_some() || *n == number);
         let numbers: Vec<usize> = numbers.collect();
         group.may_add(at, &member.path)?;
+        if by_bitmap {
+            group.has_bitmap(at, number)?;
+        }
         if group
             .length_with(at, numbers.iter().copied())
             .is_none_or(|length| length > room.metadata)

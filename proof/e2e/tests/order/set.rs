@@ -28,6 +28,11 @@ struct Stage {
 impl Stage {
     #[track_caller]
     fn new(test: &'static str) -> Self {
+        Self::with(test, "member-return = \"off\"")
+    }
+
+    #[track_caller]
+    fn with(test: &'static str, line: &str) -> Self {
         let dice = Dice::of_test(test);
         let store = StorePlan::new(SIZE).mount();
         let pair = Plan::new("db")
@@ -35,6 +40,7 @@ impl Stage {
             .volume("data", SIZE)
             .volume_line("sparse = true")
             .group_line("member-timeout = \"1s\"")
+            .group_line(line)
             .mirror("paris", "data", store.path())
             .start();
         begin(&pair, "paris");
@@ -267,5 +273,41 @@ fn a_member_removed_for_a_backup_holds_one_moment_and_returns_by_its_bitmap() {
     stage.helio(&add).expect_success();
     stage.wait_full();
     writers.stop();
+    stage.judge();
+}
+
+#[test]
+fn a_member_returns_by_itself_unless_a_command_removed_it() {
+    if !faulty_stores_possible() {
+        return;
+    }
+    let mut stage = Stage::with("a_member_returns_by_itself", "member-return = \"1s\"");
+    for (round, trouble) in (2..).zip([Trouble::Writes, Trouble::Silence]) {
+        let writers = Load::PLAIN.start(&stage.pair, "paris", &stage.dice.fork(round), &stage.book);
+        stage.trouble(trouble);
+        stage.wait_members(["full", "removed"]);
+        stage.store.heal();
+        stage.store.respond();
+        stage.wait_full();
+        writers.stop();
+        assert_eq!(stage.book.failures(), [], "{trouble:?}");
+    }
+    let store = stage.store();
+    stage.helio(&["member", "remove", "db/data", &store]).expect_success();
+    let removed = |stage: &Stage| {
+        let shown = stage.wait_members(["full", "removed"]);
+        assert_eq!(shown["volumes"][0]["members"][1]["withdrawn"], true, "{shown:#}");
+    };
+    removed(&stage);
+    stage.pair.daemon("paris").kill9();
+    stage.pair.start("paris");
+    wait(&stage.pair, "paris", "a primary", |shown| shown["role"] == "primary");
+    // What is removed is asked for every second.
+    let later = std::time::Instant::now() + Duration::from_secs(3);
+    eventually(PATIENCE, "three seconds", || (std::time::Instant::now() > later).then_some(()));
+    removed(&stage);
+    let told = stage.helio(&["status", "db"]).expect_success();
+    assert!(told.contains("removed by a command"), "{told}");
+    stage.helio(&["member", "add", "db/data", &store, "--require-minicopy"]).expect_success();
     stage.judge();
 }
