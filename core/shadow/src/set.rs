@@ -284,21 +284,15 @@ impl Set {
             member.end();
         }
         let Some(op) = self.ops.get_mut(&id) else { panic!("operation {id} is not under way") };
+        let changes = matches!(op, Op::Change(..));
         match op {
             Op::Read(_) => self.read_ended(id, member, outcome, port),
-            Op::Change(_, legs) => {
+            Op::Change(_, legs) | Op::Flush(_, legs) => {
                 let failed = outcome.fault().is_some();
-                if legs.end(member, outcome) {
-                    self.change_done(id, port);
-                }
-                if failed || self.recent.doubted() != 0 {
-                    self.doubt();
-                }
-            }
-            Op::Flush(_, legs) => {
-                let failed = outcome.fault().is_some();
-                if legs.end(member, outcome) {
-                    self.flush_done(id, port);
+                match (legs.end(member, outcome), changes) {
+                    (false, _) => {}
+                    (true, true) => self.change_done(id, port),
+                    (true, false) => self.flush_done(id, port),
                 }
                 if failed || self.recent.doubted() != 0 {
                     self.doubt();
@@ -459,9 +453,4 @@ impl Set {
         let unmerged = self.unmerged.bytes().min(self.place.size);
         SetStatus { members: self.members.iter().map(status).collect(), unmerged }
     }
-}
-
-/// Whether the set has room for a member of that number.
-fn fits(member: usize) -> bool {
-    member < MEMBERS_MAX
 }

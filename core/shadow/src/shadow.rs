@@ -11,7 +11,7 @@ use helio_format::copying::PageBits;
 use helio_format::members::{MEMBERS_MAX, VolumeMembers};
 use helio_format::superblock::GRANULARITY_MAX;
 use helio_stack::{
-    Io, Layer, LayerRecord, Leg, MemberEvent, Operation, Outcome, Port, SetOp, SetRefusal,
+    Io, Layer, LayerRecord, Leg, MemberEvent, Operation, Outcome, OwnWork, Port, SetOp, SetRefusal,
     SetStatus, Tag,
 };
 use helio_units::{Bytes, Extent, Moment, VolumeIndex};
@@ -50,6 +50,8 @@ pub struct Shadow {
     turns: (usize, usize),
     /// Pages that no operation waits for are saved from then on.
     again: Moment,
+    /// Most pieces that may be under way when one begins that no read waits for.
+    window: usize,
 }
 
 impl Shadow {
@@ -71,6 +73,7 @@ impl Shadow {
             eager: 0,
             turns: (0, 0),
             again: Moment::ZERO,
+            window: WINDOW,
         }
     }
 
@@ -124,10 +127,15 @@ impl Shadow {
 
     /// Sets begin pieces in turn, as long as the group's window has room.
     fn begin_pieces(&mut self, port: &mut Port<'_>) {
-        while self.eager != 0 && self.sets.iter().map(Set::pieces).sum::<usize>() < WINDOW {
+        loop {
+            let pieces: usize = self.sets.iter().map(Set::pieces).sum();
+            if self.eager == 0 || pieces >= WINDOW {
+                return;
+            }
+            let allowed = if pieces < self.window { OwnWork::Any } else { OwnWork::Urgent };
             let turn = next(self.turns.1, self.eager);
             self.turns.1 = turn;
-            if !self.sets[turn].begin_piece(port) {
+            if !self.sets[turn].begin_piece(allowed, port) {
                 self.eager &= !(1 << turn);
             }
         }
@@ -229,11 +237,21 @@ impl Layer for Shadow {
         Ok(())
     }
 
+    fn allow(&mut self, work: OwnWork, port: &mut Port<'_>) {
+        let window = match work {
+            OwnWork::Any => WINDOW,
+            OwnWork::Urgent => 0,
+        };
+        if core::mem::replace(&mut self.window, window) != window {
+            self.all_go_on(port);
+        }
+    }
+
     fn full_members(&self, volume: VolumeIndex) -> Option<u8> {
         self.sets.get(usize::from(volume.0))?.full_members()
     }
 
-    fn members(&self, volume: VolumeIndex) -> Option<SetStatus> {
+    fn set_status(&self, volume: VolumeIndex) -> Option<SetStatus> {
         self.sets.get(usize::from(volume.0)).map(Set::status)
     }
 

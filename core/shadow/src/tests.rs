@@ -60,7 +60,7 @@ fn begin(stack: &mut Stack, name: u64, op: StoreOp) -> Vec<(u8, u64)> {
 const FAILED: Outcome = Outcome::Failed(StoreFault::Io);
 
 fn duty(stack: &Stack, member: usize) -> Option<Duty> {
-    stack.members(V).and_then(|set| set.members[member]).map(|member| member.duty)
+    stack.set_status(V).and_then(|set| set.members[member]).map(|member| member.duty)
 }
 
 #[test]
@@ -210,7 +210,7 @@ fn a_crash_leaves_nothing_to_merge_where_one_member_is_full() {
     assert_eq!(stack(&[Good, Removed]).found_hot(V, hot), 0);
     let mut several = stack(&[Good, Good, Copying]);
     assert_eq!(several.found_hot(V, hot), 1);
-    assert_eq!(several.members(V).map(|set| set.unmerged), Some(Bytes::mib(4)));
+    assert_eq!(several.set_status(V).map(|set| set.unmerged), Some(Bytes::mib(4)));
     assert_eq!(duty(&several, 2), Some(Duty::Copying { left: Bytes::mib(4) }));
     assert_eq!(several.deadline(), Moment::ZERO);
 }
@@ -287,7 +287,7 @@ fn a_region_that_no_full_member_can_read_delays_no_copy_of_the_others() {
     host.settle();
     host.pass(9);
     let region = Some(Bytes(REGION));
-    assert_eq!(host.stack.members(V).map(|set| set.unmerged), region);
+    assert_eq!(host.stack.set_status(V).map(|set| set.unmerged), region);
     assert_eq!(duty(&host.stack, 2), Some(Duty::Copying { left: Bytes(REGION) }));
     // A client writes it again, and the disks map other blocks in.
     let payload = Payload { id: PayloadId(1), length: REGION as u32 };
@@ -295,7 +295,7 @@ fn a_region_that_no_full_member_can_read_delays_no_copy_of_the_others() {
     host.stack.begin(7, V, StoreOp::Write { extent: bad, payload, fua: false });
     host.settle();
     host.pass(2);
-    assert_eq!(host.stack.members(V).map(|set| set.unmerged), Some(Bytes::ZERO));
+    assert_eq!(host.stack.set_status(V).map(|set| set.unmerged), Some(Bytes::ZERO));
     assert_eq!(duty(&host.stack, 2), Some(Duty::Full));
 }
 
@@ -320,7 +320,7 @@ fn sets_of_a_group_share_a_window_and_none_takes_all_of_it() {
 #[test]
 fn of_a_suspect_copy_everything_is_merged_and_copied_when_a_process_begins() {
     use CopyHealth::Suspect;
-    let set = stack(&[Suspect, Suspect, Removed]).members(V).expect("it is a set");
+    let set = stack(&[Suspect, Suspect, Removed]).set_status(V).expect("it is a set");
     assert_eq!(set.unmerged, SIZE);
     let removed = set.members[2].map(|member| member.duty);
     assert_eq!(removed, Some(Duty::Removed { lacks: Some(SIZE), withdrawn: false }));

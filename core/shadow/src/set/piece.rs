@@ -11,7 +11,7 @@ use crate::gate::Pass;
 use crate::op::{Job, Legs, Op, Piece, Step};
 use core::time::Duration;
 use helio_bitmap::Region;
-use helio_stack::{Port, StoreOp};
+use helio_stack::{OwnWork, Port, StoreOp};
 use helio_units::Moment;
 
 /// Most pieces of a set at once: a disk that does not respond holds up no other set of the group.
@@ -20,13 +20,13 @@ pub(crate) const MOST_PIECES: usize = 4;
 pub(super) const LATER: Duration = Duration::from_secs(1);
 
 impl Set {
-    /// Begins one more piece. Returns false if there is none to begin.
-    pub(crate) fn begin_piece(&mut self, port: &mut Port<'_>) -> bool {
+    /// Begins one more piece of those that may begin: the urgent ones are those that a read waits for. Returns false if there is none.
+    pub(crate) fn begin_piece(&mut self, allowed: OwnWork, port: &mut Port<'_>) -> bool {
         if self.pieces == MOST_PIECES {
             return false;
         }
         let id = self.count();
-        let Some((job, region)) = self.next_piece(id, port.now()) else { return false };
+        let Some((job, region)) = self.next_piece(id, allowed, port.now()) else { return false };
         let extent = self.unmerged.place(region);
         self.pieces += 1;
         self.ops.insert(id, Op::Piece(Piece::new(job, region), Legs::default()));
@@ -43,7 +43,7 @@ impl Set {
     }
 
     /// What readers wait for comes first, then what is unmerged, and copies of other regions only then.
-    fn next_piece(&mut self, id: u64, now: Moment) -> Option<(Job, Region)> {
+    fn next_piece(&mut self, id: u64, allowed: OwnWork, now: Moment) -> Option<(Job, Region)> {
         if self.unread() != 0 {
             return None;
         }
@@ -51,11 +51,13 @@ impl Set {
             if let Some(region) = self.unmerged.claim_urgent(id) {
                 return Some((Job::Merge, region));
             }
-            if let Some(region) = self.unmerged.claim(id, now) {
+            if allowed == OwnWork::Any
+                && let Some(region) = self.unmerged.claim(id, now)
+            {
                 return Some((Job::Merge, region));
             }
         }
-        if now < self.pace.again { None } else { self.next_copy(id) }
+        if allowed == OwnWork::Any && now >= self.pace.again { self.next_copy(id) } else { None }
     }
 
     /// No copy goes on for a while.

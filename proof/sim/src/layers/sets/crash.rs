@@ -138,7 +138,7 @@ impl Desk {
         let held = self.payloads.held();
         ensure(held == 0, || format!("{held} payloads are left over"))?;
         for (v, volume) in self.volumes().enumerate() {
-            let Some(status) = self.stack.members(volume) else {
+            let Some(status) = self.stack.set_status(volume) else {
                 return Err(String::from("no layer keeps several members"));
             };
             ensure(status.unmerged.0 == 0, || format!("volume {v} stays unmerged"))?;
