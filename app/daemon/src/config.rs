@@ -7,6 +7,7 @@
 
 mod address;
 mod check;
+mod copy_transfer;
 mod diff;
 mod error;
 mod hold;
@@ -28,6 +29,7 @@ pub use table::{NAME_RULE, is_name};
 use error::Source;
 use helio_driver::DriverChoice;
 use helio_engine::{OnError, QueueConfig, ResyncConfig, SafeCopy};
+use helio_shadow::Transfer;
 use helio_tls::PublicKey;
 use helio_units::{Bytes, Mode};
 use std::collections::BTreeMap;
@@ -113,6 +115,8 @@ pub struct GroupConfig {
     pub flush_limit: Duration,
     /// A disk with an operation that has not completed for this long is silent.
     pub member_timeout: Duration,
+    /// How much is copied to a member at a time.
+    pub copy_transfer: Transfer,
     /// How long a secondary's hold lease lasts; none where it is zero.
     pub hold: Duration,
     /// Copy marked regions without being asked once the link is back.

@@ -250,6 +250,7 @@ fn restart(name: &str, old: &GroupConfig, new: &GroupConfig, lines: &mut Vec<Str
         peer_timeout: _,
         flush_limit,
         member_timeout,
+        copy_transfer,
         autosync: _,
         granularity,
         hot_extents,
@@ -264,6 +265,7 @@ fn restart(name: &str, old: &GroupConfig, new: &GroupConfig, lines: &mut Vec<Str
     changed(old.nodes != *nodes, "nodes");
     changed(old.flush_limit != *flush_limit, "flush-limit");
     changed(old.member_timeout != *member_timeout, "member-timeout");
+    changed(old.copy_transfer != *copy_transfer, "copy-transfer");
     changed(old.granularity != *granularity, "granularity");
     changed(old.hot_extents != *hot_extents, "hot-extents");
     changed(old.safe_copy_dir != *safe_copy_dir, "safe-copy-dir");

@@ -41,6 +41,7 @@ const GROUP_KEYS: &[&str] = &[
     "peer-timeout",
     "flush-limit",
     "member-timeout",
+    "copy-transfer",
     "hold",
     "autosync",
     "on-error",
@@ -101,6 +102,7 @@ fn group(
     let (queue, queue_source) = queue(table)?;
     let (peer_timeout, flush_limit) = timeouts(table)?;
     let member_timeout = member_timeout(table)?;
+    let copy_transfer = super::copy_transfer::read(table)?;
     let hold = super::hold::read(table)?;
     let autosync = table.flag("autosync")?.unwrap_or(true);
     let on_error = super::on_error::read(table)?;
@@ -135,6 +137,7 @@ fn group(
         peer_timeout,
         flush_limit,
         member_timeout,
+        copy_transfer,
         hold,
         autosync,
         on_error,
