@@ -98,7 +98,7 @@ const fn recommended(row: &CopyRow) -> &'static str {
     match (row.data, row.slow) {
         (_, Slow::Neither) => "not measured",
         (Data::Identical, _) => "32, all caches",
-        (Data::Different, Slow::Target) => "128 (HSJ80) or 32 (HSG80), all caches",
+        (Data::Different, Slow::Target) => "128 or 32, all caches",
         (Data::Different, Slow::Source) => "128, no read-ahead",
     }
 }
