@@ -3,6 +3,7 @@
 
 use crate::op::bits;
 use crate::set::{MOST_PIECES, Set, untag};
+use crate::transfer::Transfer;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -18,7 +19,7 @@ use helio_units::{Bytes, Extent, Moment, VolumeIndex};
 
 /// How often pages are saved that no operation waits for: how far copies are.
 const SAVED_EVERY: Duration = Duration::from_secs(1);
-/// Regions of a group that are merged or copied at once.
+/// Pieces of a group that are merged or copied at once.
 const WINDOW: usize = 2 * MOST_PIECES;
 /// Most bytes that are read of members, to be merged or copied, at once.
 pub const BATCH_BYTES: Bytes = Bytes((WINDOW * MEMBERS_MAX) as u64 * GRANULARITY_MAX as u64);
@@ -102,6 +103,11 @@ impl Shadow {
     pub fn set_cost(&mut self, leg: Leg, cost: u32) {
         let (set, member) = self.at(leg);
         set.set_cost(member, cost);
+    }
+
+    /// How much is copied at a time, from now on.
+    pub fn set_transfer(&mut self, transfer: Transfer) {
+        self.sets.iter_mut().for_each(|set| set.set_transfer(transfer));
     }
 
     fn at(&mut self, leg: Leg) -> (&mut Set, usize) {

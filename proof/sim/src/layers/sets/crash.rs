@@ -5,7 +5,7 @@ use super::super::Stamp;
 use super::super::story::ensure;
 use super::desk::Desk;
 use helio_format::members::CopyHealth;
-use helio_shadow::Shadow;
+use helio_shadow::{Shadow, Transfer};
 use helio_stack::{Duty, Layer, Leg, Pass, SetOp, Stack};
 use helio_units::{MemberIndex, Moment};
 
@@ -22,6 +22,10 @@ impl Desk {
         for leg in self.places() {
             shadow.set_cost(leg, 1 + self.dice.below(3) as u32);
         }
+        shadow.set_transfer(match self.dice.below(4) {
+            0 => Transfer::Auto,
+            more => Transfer::Fixed(self.region * more),
+        });
         self.foreign.retain(|leg| shadow.distrust(*leg));
         let mut layers: Vec<Box<dyn Layer>> = vec![Box::new(shadow)];
         for at in [0].repeat(self.around.0 as usize) {
