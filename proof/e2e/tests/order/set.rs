@@ -164,10 +164,15 @@ impl Stage {
 
     /// The disk works again, and the member returns.
     fn mend(&self) {
+        self.add();
+        self.wait_full();
+    }
+
+    /// The disk works again, and what the member lacks begins to be copied to it.
+    fn add(&self) {
         self.store.heal();
         self.store.respond();
         add_member(&self.pair, "paris", self.second());
-        self.wait_full();
     }
 }
 
@@ -237,8 +242,8 @@ fn a_kill_leaves_no_two_versions_of_a_block_on_loop_devices() {
     }
 }
 
-/// In each round the daemon is killed under load, in most of them after the second member failed. Afterwards both members hold
-/// every acknowledged write and are equal; no client saw an error. Files and loop devices share the rounds.
+/// In each round the daemon is killed under load, in most of them after the second member failed, or while it returns. Afterwards
+/// both members hold every acknowledged write and are equal; no client saw an error. Files and loop devices share the rounds.
 #[track_caller]
 fn kills(mut stage: Stage) {
     let [mut before, _] = stage.members();
@@ -253,6 +258,13 @@ fn kills(mut stage: Stage) {
             stage.trouble(trouble);
             writers.write_for(Duration::from_millis(dice.below(2000)));
         }
+        // Some kills come while it returns.
+        let returns = trouble.is_some() && dice.chance(30);
+        if returns {
+            stage.wait_members(["full", "removed"]);
+            stage.add();
+            writers.write_for(Duration::from_millis(dice.below(100)));
+        }
         stage.kill();
         writers.broken();
         assert_eq!(stage.book.failures(), [], "round {round}, {trouble:?}");
@@ -261,8 +273,7 @@ fn kills(mut stage: Stage) {
         let shown = wait(&stage.pair, "paris", "members that are compared", |shown| {
             shown["volumes"][0]["unmerged_bytes"] == 0
         });
-        let returns = shown["volumes"][0]["members"][1]["state"] == "removed";
-        if returns {
+        if shown["volumes"][0]["members"][1]["state"] == "removed" {
             stage.mend();
         }
         stage.wait_full();
