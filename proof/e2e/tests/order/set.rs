@@ -151,10 +151,11 @@ impl Stage {
     /// Kills the daemon of paris. The disk works again.
     fn kill(&mut self) {
         if matches!(self.disks, Disks::Loops { .. }) {
-            // Its process ends only when its operations on the device have.
+            // Its process ends only when its operations on the device have. Those that wait fail, as on a file.
             let id = self.pair.daemon("paris").id().cast_signed();
             let paris = Pid::from_raw(id).expect("a process");
             kill_process(paris, Signal::KILL).expect("it runs");
+            Trouble::Writes.strike(&self.store);
             self.store.respond();
         }
         self.pair.daemon("paris").kill9();
