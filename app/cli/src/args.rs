@@ -32,7 +32,9 @@ pub use copy::CopyOf;
 pub use forecast::Forecast;
 pub use global::{Asked, At, Global, Remote, STATE, read};
 pub use init::{Init, NodeWish, VolumeWish};
-pub use lab::{Answer, Common, DiskOf, Link, Meeting, Primary, Record, Search, Standby, Trial};
+pub use lab::{
+    Answer, Common, DiskOf, Link, Meeting, MirrorOf, Primary, Record, Search, Standby, Trial,
+};
 pub use line::{Course, Line, Relay, Wan};
 pub use nouns::{
     Comparison, Debug, Key, Lab, Member, MemberAt, Metadata, OfMember, Queue, Seed, Verify,

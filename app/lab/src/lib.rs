@@ -39,7 +39,9 @@ mod watch;
 mod wire;
 
 pub use channel::Tally;
-pub use copy::{BLOCK, CopyRow, CopyTest, Data, Slow, copy_experiment};
+pub use copy::{
+    BLOCK, CopyRow, CopyTest, Data, MirrorRow, MirrorTest, Slow, copy_experiment, mirror_experiment,
+};
 pub use error::LabError;
 pub use gauge::{Gauge, LEAST_SPAN, Times, gauge};
 pub use meet::{Keys, Place, Stage};

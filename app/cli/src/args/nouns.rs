@@ -292,7 +292,7 @@ pub enum Lab {
     /// Measure a disk for a forecast.
     ///
     /// Measures the latency of small reads, writes and flushes, their concurrency, and the rate. Uses the same I/O
-    /// driver as the daemon.
+    /// driver as the daemon. With --mirror, measures what a mirror on a local and a remote disk costs.
     Disk(DiskOf),
     /// Measure copies from one member of a volume to another.
     ///

@@ -7,6 +7,7 @@ mod copy;
 mod disk;
 mod govern;
 mod link;
+mod mirror;
 mod orders;
 mod record;
 mod relay;

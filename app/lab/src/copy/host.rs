@@ -4,11 +4,11 @@
 
 use super::legs::Legs;
 use crate::error::LabError;
-use helio_driver::{Completion, Outcome, Shared, Token};
+use helio_driver::{Buffer, Completion, Outcome, Shared, Token};
 use helio_format::members::{CopyHealth, MEMBERS_MAX};
-use helio_shadow::{Shadow, Transfer};
+use helio_shadow::{REGION, Shadow, Transfer};
 use helio_stack::{Duty, Layer, Leg, Out, Outcome as StoreOutcome, SetOp, Stack, StoreOp};
-use helio_units::{Bytes, MemberIndex, Moment, Payload, PayloadId, VolumeIndex};
+use helio_units::{Bytes, Extent, MemberIndex, Moment, Payload, PayloadId, VolumeIndex};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -36,7 +36,8 @@ pub(super) struct Course {
     pub(super) longest: Duration,
 }
 
-struct Host<'a> {
+/// See the module.
+pub(super) struct Host<'a> {
     legs: &'a mut Legs,
     stack: Stack,
     payloads: BTreeMap<u64, Shared>,
@@ -51,15 +52,51 @@ pub(super) fn copy(legs: &mut Legs, course: &Course) -> Result<Copied, LabError>
     found[0] = Some(CopyHealth::Good);
     let mut shadow = Shadow::new(&[course.size], course.region, &[found]);
     shadow.set_transfer(course.transfer);
-    let stack = Stack::new(vec![shadow.boxed()]);
-    let (payloads, begun) = (BTreeMap::new(), Instant::now());
-    let mut host = Host { legs, stack, payloads, named: 0, begun, written: 0 };
+    let mut host = Host::of(legs, &shadow);
     let add = SetOp::Add { leg: TARGET, by_bitmap: false };
     host.stack.ask_set(add, Moment::ZERO).expect("a set of one member has room for another");
     host.run(course)
 }
 
-impl Host<'_> {
+impl<'a> Host<'a> {
+    fn of(legs: &'a mut Legs, shadow: &Shadow) -> Self {
+        let stack = Stack::new(vec![shadow.boxed()]);
+        Self { legs, stack, payloads: BTreeMap::new(), named: 0, begun: Instant::now(), written: 0 }
+    }
+
+    /// Of a volume whose members hold the same.
+    pub(super) fn mirror(legs: &'a mut Legs, size: Bytes) -> Self {
+        let mut found = [None; MEMBERS_MAX];
+        found[..2].fill(Some(CopyHealth::Good));
+        Self::of(legs, &Shadow::new(&[size], REGION, &[found]))
+    }
+
+    /// Writes to both members, and waits until it is durable on both.
+    pub(super) fn write(&mut self, name: u64, extent: Extent) -> Result<(), LabError> {
+        let payload = self.name(self.legs.buffer(extent.length));
+        self.stack.begin(name, VOLUME, StoreOp::Write { extent, payload, fua: true });
+        loop {
+            while let Some(out) = self.stack.next(self.now()) {
+                if let Out::Ended { outcome, .. } = out {
+                    assert_eq!(outcome, StoreOutcome::Done, "no disk failed");
+                    self.payloads.remove(&payload.id.0);
+                    return Ok(());
+                }
+                self.perform(out)?;
+            }
+            for Completion { token, outcome } in self.legs.wait(None)? {
+                self.ended(token, outcome);
+            }
+        }
+    }
+
+    fn name(&mut self, buffer: Buffer) -> Payload {
+        self.named += 1;
+        let payload = Payload { id: PayloadId(self.named), length: buffer.len() as u32 };
+        self.payloads.insert(self.named, buffer.into_shared());
+        payload
+    }
+
     fn now(&self) -> Moment {
         Moment::ZERO + self.begun.elapsed()
     }
@@ -125,6 +162,9 @@ impl Host<'_> {
             }
             StoreOp::Write { extent, payload, fua } => {
                 self.written += extent.length;
+                if fua {
+                    self.stack.member_issued(name);
+                }
                 let bytes = Shared::clone(&self.payloads[&payload.id.0]);
                 Legs::fits(member.write(extent, bytes, 0..extent.length as usize, fua))?
             }
@@ -137,12 +177,7 @@ impl Host<'_> {
 
     fn ended(&mut self, Token(name): Token, outcome: Outcome) {
         let outcome = match outcome {
-            Outcome::Read { buffer, .. } => {
-                self.named += 1;
-                let payload = Payload { id: PayloadId(self.named), length: buffer.len() as u32 };
-                self.payloads.insert(self.named, buffer.into_shared());
-                StoreOutcome::Read(payload)
-            }
+            Outcome::Read { buffer, .. } => StoreOutcome::Read(self.name(buffer)),
             _ => StoreOutcome::Done,
         };
         self.stack.member_ended(name, outcome);

@@ -7,11 +7,15 @@
 //!      └──────> read and write (`raw`) ─────────────────────────────────^
 //! ```
 //!
-//! The algorithm is that of daemons, in `core/shadow`; here are its host, and the clock.
+//! The algorithm is that of daemons, in `core/shadow`; here are its host, and the clock. `mirror` measures writes to two members with the
+//! same host.
 
 mod host;
 mod legs;
+mod mirror;
 mod raw;
+
+pub use mirror::{MirrorRow, MirrorTest, mirror_experiment};
 
 use crate::error::LabError;
 use crate::meet::Stage;
@@ -20,7 +24,7 @@ use helio_disk::Io;
 use helio_shadow::{REGION, Transfer};
 use helio_units::Bytes;
 use host::{Course, copy};
-use legs::Legs;
+use legs::{Legs, Way};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -156,16 +160,16 @@ impl Kind {
                     seed += 1;
                     raw::fill(legs, raw::TARGET, test.size, seed)?;
                 }
-                legs.slow_down(self.slowness(test.slow));
+                self.slow_down(legs, test.slow);
                 let copied = copy(legs, &course)?;
-                legs.slow_down([None; 2]);
+                full_speed(legs);
                 rates.push(copied.copied.0 as f64 / copied.span.as_secs_f64());
                 written = written.max(copied.written);
             }
             if data == Data::Different {
-                legs.slow_down(self.slowness(test.slow));
+                self.slow_down(legs, test.slow);
                 let span = raw::read_and_write(legs, test.size, test.longest)?;
-                legs.slow_down([None; 2]);
+                full_speed(legs);
                 rates[courses.len() + 1].push(test.size.0 as f64 / span.as_secs_f64());
             }
         }
@@ -176,9 +180,15 @@ impl Kind {
         Ok(CopyRow { data, slow, cached, fixed, auto, ceiling, written, driver: legs.driver() })
     }
 
-    fn slowness(self, slow: Disk) -> [Option<Disk>; 2] {
-        [Slow::Source, Slow::Target].map(|leg| (self.slow == leg).then_some(slow))
+    fn slow_down(self, legs: &mut Legs, slow: Disk) {
+        for (leg, which) in [(raw::SOURCE, Slow::Source), (raw::TARGET, Slow::Target)] {
+            legs.make(leg, Way::slow((self.slow == which).then_some(slow)));
+        }
     }
+}
+
+fn full_speed(legs: &mut Legs) {
+    [raw::SOURCE, raw::TARGET].into_iter().for_each(|leg| legs.make(leg, Way::Direct));
 }
 
 /// A region is no larger than what is transferred at a time.
@@ -248,7 +258,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let test = test(folder.path());
         let mut legs = Legs::open([folder.path(); 2], test.size, Io::Buffered).expect("opened");
-        legs.slow_down([None, Some(Disk { rate: 1e6, overhead: Duration::ZERO })]);
+        legs.make(raw::TARGET, Way::slow(Some(Disk { rate: 1e6, overhead: Duration::ZERO })));
         let course = Course { longest: Duration::from_millis(200), ..course(&test, REGION) };
         let copied = copy(&mut legs, &course).expect("ended").copied;
         assert!(copied < test.size, "{copied}");

@@ -23,7 +23,7 @@ pub(super) fn fill(legs: &mut Legs, leg: usize, size: Bytes, seed: u64) -> Resul
             let extent = piece(begun, size);
             let mut buffer = legs.buffer(extent.length);
             noise(&mut buffer, seed.wrapping_add(begun << 20));
-            let op = legs.write(leg, extent, buffer)?;
+            let op = legs.write(leg, extent, buffer, false)?;
             legs.submit(leg, Token(begun), op);
             begun += 1;
         }
@@ -52,7 +52,7 @@ pub(super) fn read_and_write(
         for Completion { token, outcome } in legs.wait(Some(begun + longest))? {
             match outcome {
                 Outcome::Read { buffer, .. } => {
-                    let op = legs.write(TARGET, piece(token.0, size), buffer)?;
+                    let op = legs.write(TARGET, piece(token.0, size), buffer, false)?;
                     legs.submit(TARGET, token, op);
                 }
                 Outcome::Write { .. } => (ended, busy) = (ended + 1, busy - 1),
