@@ -28,7 +28,8 @@ use helio_engine::{
 };
 use helio_format::message::Message;
 use helio_format::trace::Volume;
-use helio_ledger::{Change, MapOwner};
+use helio_ledger::{BeforeKept, Change, MapOwner};
+use helio_shadow::Shadow;
 use helio_snapshot::Snapshot;
 use helio_units::{Moment, RequestId, WallTime};
 use set::Recorded;
@@ -59,6 +60,12 @@ pub(crate) enum Wanted {
 /// The dirty regions of that member are to be copied.
 const fn add((id, leg): (CommandId, Leg)) -> Event {
     Event::Command { id, command: Command::Set(SetOp::Add { leg, by_bitmap: false }) }
+}
+
+/// What stands between the engine of a group and its disks.
+fn layers(config: &helio_engine::Config, kept: Option<&BeforeKept>, shadow: Shadow) -> Stack {
+    let snapshot = Snapshot::new(&config.volumes, kept);
+    Stack::new(vec![Box::new(snapshot), Box::new(shadow)])
 }
 
 /// By what volumes are used.
@@ -135,9 +142,7 @@ impl Group {
         } = plan;
         let route = Route::new(peer_address, outbox.lookups.clone());
         let mut effects = Vec::new();
-        let snapshot = Snapshot::new(&config.volumes, kept.as_ref());
-        let layers = Stack::new(vec![Box::new(snapshot), Box::new(shadow)]);
-        let durable = Durable { layers, ..durable };
+        let durable = Durable { layers: layers(&config, kept.as_ref(), shadow), ..durable };
         let mut engine = Engine::new(config.clone(), durable, dice.0, dice.1, now);
         let names: Vec<&str> = volumes.iter().map(|v| v.name.as_str()).collect();
         engine.handle(now, Event::Calendar(shows), &mut effects);

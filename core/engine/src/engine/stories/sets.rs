@@ -77,7 +77,7 @@ fn a_command_for_a_member_waits_for_changes_that_pass_beside_the_layers() {
 
 #[test]
 fn a_refused_command_says_which_member_it_is_about() {
-    let mut desk = primary(&[CopyHealth::Good, CopyHealth::Removed]);
+    let mut desk = primary(&[CopyHealth::Good, CopyHealth::Withdrawn]);
     desk.results.clear();
     let remove = |leg| SetOp::Remove { leg, force: false };
     assert_eq!(refused(&mut desk, remove(FIRST)), "last-member");
