@@ -9,8 +9,8 @@ use alloc::vec::Vec;
 use core::time::Duration;
 use helio_format::members::{CopyHealth, MEMBERS_MAX, VolumeMembers};
 use helio_stack::{
-    Duty, LayerRecord, Leg, MemberEvent, Out, Outcome, SetOp, SetRefusal, Stack, StoreFault,
-    StoreOp,
+    Duty, LayerRecord, Leg, MemberEvent, Out, Outcome, OwnWork, SetOp, SetRefusal, Stack,
+    StoreFault, StoreOp,
 };
 use helio_units::{Bytes, Extent, MemberIndex, Moment, Payload, PayloadId, VolumeIndex};
 
@@ -315,6 +315,16 @@ fn sets_of_a_group_share_a_window_and_none_takes_all_of_it() {
     };
     // Each piece reads both members.
     assert_eq!([reads(0), reads(1), reads(2)], [4, 6, 6]);
+}
+
+#[test]
+fn where_only_urgent_work_is_allowed_a_read_begins_the_merge_of_its_own_region_and_no_other() {
+    use CopyHealth::Suspect;
+    let mut stack = stack(&[Suspect, Suspect]);
+    stack.allow(OwnWork::Urgent, Moment::ZERO);
+    assert_eq!(drain(&mut stack), []);
+    assert_eq!(begin(&mut stack, 1, READ).len(), 2, "both members are read there");
+    assert_eq!(begin(&mut stack, 2, READ), [], "it is being merged");
 }
 
 #[test]
