@@ -109,7 +109,7 @@ pub mod code {
         ),
         ("volume-failed", "a local disk failed"),
         ("another-disk", "a volume is on another disk than before"),
-        ("one-member", "the volume has only one member on this node"),
+        ("one-member", "the volume has only one member, or only one full member, on this node"),
         ("several-members", "the volume has several members on this node"),
         ("unknown-member", "the volume has no member at that path"),
         ("no-member", "the volume has no member of that number"),

@@ -193,13 +193,18 @@ fn one_owned_extent_does_not_hide_that_nothing_else_frees_a_slot() {
     assert!(cover.is_stuck(), "extent 1 is hot, and no layer will let it cool");
 }
 
+/// A flush covers everything that was written, and what it covers may turn cold.
+fn flush_and_evict(cover: &mut HotExtents<()>) {
+    let flush = cover.flush_begins(V);
+    cover.flush_ended(V, flush, true);
+    cover.evict(true, &[Cooling::Flushed], |_, _, _, _| true);
+}
+
 #[test]
 fn a_layer_owns_no_extent_that_is_cold_or_turns_cold() {
     let mut cover = cover(2);
     turn_hot(&mut cover, 0);
-    let flush = cover.flush_begins(V);
-    cover.flush_ended(V, flush, true);
-    cover.evict(true, &[Cooling::Flushed], |_, _, _, _| true);
+    flush_and_evict(&mut cover);
     let change = cover.change().expect("it turns cold");
     for n in 0..2 {
         cover.own(V, at(n), 3);
@@ -208,9 +213,7 @@ fn a_layer_owns_no_extent_that_is_cold_or_turns_cold() {
     assert_eq!(cover.hot(), 0);
     (0..2).for_each(|n| cover.let_cool(V, at(n), 3));
     turn_hot(&mut cover, 1);
-    let flush = cover.flush_begins(V);
-    cover.flush_ended(V, flush, true);
-    cover.evict(true, &[Cooling::Flushed], |_, _, _, _| true);
+    flush_and_evict(&mut cover);
     assert_eq!(cover.change().map(|change| change.remove), Some(vec![1]), "nothing owns it");
 }
 
@@ -218,9 +221,7 @@ fn a_layer_owns_no_extent_that_is_cold_or_turns_cold() {
 fn an_extent_that_an_operation_enters_while_it_turns_cold_stays_with_the_layer_that_owns_it() {
     let mut cover = cover(2);
     turn_hot(&mut cover, 0);
-    let flush = cover.flush_begins(V);
-    cover.flush_ended(V, flush, true);
-    cover.evict(true, &[Cooling::Flushed], |_, _, _, _| true);
+    flush_and_evict(&mut cover);
     let change = cover.change().expect("it turns cold");
     assert!(!cover.enter(V, at(0), None));
     cover.own(V, at(0), 3);
@@ -228,9 +229,7 @@ fn an_extent_that_an_operation_enters_while_it_turns_cold_stays_with_the_layer_t
     let change = cover.change().expect("it turns hot again");
     cover.kept(&change);
     cover.leave(V, at(0));
-    let flush = cover.flush_begins(V);
-    cover.flush_ended(V, flush, true);
-    cover.evict(true, &[Cooling::Flushed], |_, _, _, _| true);
+    flush_and_evict(&mut cover);
     assert_eq!(cover.change(), None);
 }
 

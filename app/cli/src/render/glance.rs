@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Status at a glance: one line per group with its verdict, and under it the few lines that a decision needs. At most 80
-//! columns, but for paths: long names are shortened in the middle.
+//! columns, except for paths; long names are shortened in the middle.
 
 use super::set;
 use crate::progress;

@@ -94,11 +94,12 @@ pub(super) fn unshared(source: &Source<'_>, members: &[ReadMember]) -> Result<()
                 later.node,
                 earlier.volume
             );
-            return Err(source.refuse(
-                later.at,
-                message,
-                "give each volume its own file or device",
-            ));
+            let hint = if later.volume == earlier.volume {
+                "name each file or device once"
+            } else {
+                "give each volume its own file or device"
+            };
+            return Err(source.refuse(later.at, message, hint));
         }
     }
     Ok(())

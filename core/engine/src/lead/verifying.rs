@@ -39,7 +39,7 @@ impl Primary {
     /// What a verify waits for, if it cannot go on.
     pub(crate) fn verify_waits(&self, local: &Local) -> Option<&'static str> {
         match () {
-            // What it reads as tells nothing of the peer's.
+            // It may lack acknowledged writes that the peer has.
             () if local.suspect().any() => Some("a flush failed on this node"),
             () if !self.target.streams() => Some("items are not sent to the peer"),
             () if self.own.fault().is_some() => Some("the local disk failed"),

@@ -58,13 +58,13 @@ impl Record {
         &mut self.keeping
     }
 
-    /// What the peer is told of the age of the metadata in a hello. That of a new node has none, however often it was changed: it must
-    /// never look as old as metadata that was lost.
+    /// The age of the metadata that a hello tells the peer. A new node tells 0, however often its file was changed: the peer may have
+    /// recorded a metadata file that was lost, and must not take the new one for it.
     pub(crate) fn age_in_hello(&self) -> u64 {
         if self.superblock.is_new() { 0 } else { self.keeping.ages().in_hello() }
     }
 
-    /// What it is told from then on.
+    /// The age that pings and pongs tell. From then on hellos tell it, too.
     pub(crate) fn tell_age(&mut self) -> u64 {
         if self.superblock.is_new() { 0 } else { self.keeping.ages_mut().tell() }
     }

@@ -80,7 +80,7 @@ fn one_store_under_two_volumes_is_refused() {
     rewrite(&pair, &member, &format!("{member}\", \"{member}"));
     let said = refusal("paris", pair.config(), &pair.state("paris"));
     let phrase = format!("{member} on node paris already belongs to group db, volume logs");
-    assert_says(&said, &[&phrase, "hint: "]);
+    assert_says(&said, &[&phrase, "hint: name each file or device once"]);
 }
 
 #[test]

@@ -156,7 +156,7 @@ impl Group {
         Err(Refusal::new("member-used", format!("{path} is a member of {name} already"), hint))
     }
 
-    /// Refuses a member of which nothing tells what it lacks.
+    /// Refuses a member that has no bitmap.
     pub(crate) fn has_bitmap(&self, at: VolumeIndex, number: usize) -> Result<(), Refusal> {
         let set = self.engine.view().set_status(at);
         let member = set.and_then(|set| set.members.get(number).copied().flatten());
