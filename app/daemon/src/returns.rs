@@ -8,7 +8,7 @@
 //! ```
 
 use crate::backend::Daemon;
-use crate::shard::{Ask, NodeAsk, RemovedMember};
+use crate::shard::{Adding, Ask, NodeAsk, RemovedMember};
 use helio_api::ApiError;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,8 +21,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// The longest wait before another try.
 const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 
-/// Group, volume and path.
-type Name = (String, String, String);
+/// Group, volume, number and path.
+type Name = (String, String, u8, String);
 
 /// When one member is tried again.
 #[derive(Clone, Copy, Debug)]
@@ -43,8 +43,8 @@ impl Returns {
     fn due(&mut self, now: Instant, removed: Vec<RemovedMember>) -> Vec<Name> {
         let mut left = std::mem::take(&mut self.next);
         let mut due = Vec::new();
-        for RemovedMember { group, volume, path, wait } in removed {
-            let name = (group, volume, path);
+        for RemovedMember { group, volume, number, path, wait } in removed {
+            let name = (group, volume, number, path);
             let mut next = left.remove(&name).unwrap_or(Next { at: now + wait, wait });
             if now >= next.at {
                 next.wait = (next.wait * 2).min(LONGEST_WAIT);
@@ -78,11 +78,19 @@ pub(crate) async fn follow(daemon: Arc<Daemon>) {
     }
 }
 
-async fn try_to_return(daemon: Arc<Daemon>, (group, volume, path): Name) {
-    match daemon.add_one((&group, &volume), Path::new(&path), true).await {
-        Ok(()) => tracing::info!(group, volume, member = path, "it returns by minicopy"),
-        Err(ApiError { error, hint, .. }) => {
-            tracing::info!(group, volume, member = path, hint, "it cannot return: {error}");
+async fn try_to_return(daemon: Arc<Daemon>, (group, volume, number, path): Name) {
+    let how = Adding::Returning(number);
+    match daemon.add_one((&group, &volume), Path::new(&path), how).await {
+        Ok(()) => {
+            tracing::info!(group, volume, member = path, "helio returns this member by minicopy");
+        }
+        Err(ApiError { error, .. }) => {
+            tracing::info!(
+                group,
+                volume,
+                member = path,
+                "helio could not return this member: {error}"
+            );
         }
     }
 }
@@ -95,7 +103,7 @@ mod tests {
 
     fn removed() -> Vec<RemovedMember> {
         let [group, volume, path] = ["db", "data", "/b"].map(String::from);
-        vec![RemovedMember { group, volume, path, wait: WAIT }]
+        vec![RemovedMember { group, volume, number: 1, path, wait: WAIT }]
     }
 
     /// After how many seconds a member is tried that is removed at the times of which `is` says so.

@@ -9,7 +9,7 @@ use crate::config::{MemberChange, MemberStep, VolumeConfig};
 use crate::control::Reply;
 use crate::failed;
 use crate::open::{self, Places, metadata};
-use crate::shard::{Ask, MemberAsk, Removal, SetAsk};
+use crate::shard::{Adding, Ask, MemberAsk, Removal, SetAsk};
 use helio_api::{
     ApiError, MemberAddRequest, MemberMergeRequest, MemberRemoveRequest, Status, code,
 };
@@ -26,14 +26,14 @@ impl Daemon {
     ) -> Result<Reply, ApiError> {
         self.known(&group)?;
         let MemberAddRequest { volume, path, require_minicopy } = wish;
+        let how = if require_minicopy { Adding::ByBitmap } else { Adding::Whole };
         let path = PathBuf::from(path);
         if !self.volume_now(&group, &volume)?.members_on(&self.node).contains(&path) {
             return Err(unnamed(&self.config_path, (&group, &volume), &path, &self.node));
         }
         let (me, shown) = (self.myself()?, path.display().to_string());
         let name = (group.clone(), volume.clone());
-        to_the_end(async move { me.add_one((&name.0, &name.1), &path, require_minicopy).await })
-            .await?;
+        to_the_end(async move { me.add_one((&name.0, &name.1), &path, how).await }).await?;
         Ok(accepted(format!(
             "{shown} was added to {group}/{volume} and is being copied; `helio status {group}` shows the progress"
         )))
@@ -114,7 +114,7 @@ impl Daemon {
         let name = (group.as_str(), volume.as_str());
         self.known(group)?;
         match step {
-            MemberStep::Add => self.add_one(name, path, false).await,
+            MemberStep::Add => self.add_one(name, path, Adding::Whole).await,
             MemberStep::Remove => {
                 let shown = path.display().to_string();
                 match self.remove_one(name, &shown, Removal::Ordinary).await {
@@ -136,7 +136,7 @@ impl Daemon {
         &self,
         (group, volume): (&str, &str),
         path: &Path,
-        by_bitmap: bool,
+        how: Adding,
     ) -> Result<(), ApiError> {
         let config = self.config().groups.get(group).and_then(|g| g.volumes.get(volume)).cloned();
         let Some(config) = config else {
@@ -147,7 +147,7 @@ impl Daemon {
         let mut left = LOOKS;
         loop {
             looks.tick().await;
-            match self.try_to_add((group, volume), (path, &config), by_bitmap).await {
+            match self.try_to_add((group, volume), (path, &config), how).await {
                 // What is being saved is over in moments.
                 Err(error) if error.code == "busy" && left > 0 => left -= 1,
                 Err(error) => return Err(error),
@@ -166,7 +166,7 @@ impl Daemon {
         &self,
         (group, volume): (&str, &str),
         (path, config): (&Path, &VolumeConfig),
-        by_bitmap: bool,
+        how: Adding,
     ) -> Result<Done, ApiError> {
         let ask = |reply| Ask::Member {
             group: group.to_owned(),
@@ -194,7 +194,7 @@ impl Daemon {
             })
         })
         .await??;
-        self.ask_set((group, volume), SetAsk::Add { member, by_bitmap, room }).await
+        self.ask_set((group, volume), SetAsk::Add { member, how, room }).await
     }
 
     /// Removes a member. Returns whether it is closed.

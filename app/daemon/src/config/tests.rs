@@ -489,6 +489,9 @@ fn a_silent_member_is_removed_before_the_peer_gives_the_node_up() {
     assert_eq!(timeout(""), Ok(Duration::from_secs(30)));
     assert_eq!(timeout("flush-limit = \"10min\""), Ok(Duration::from_secs(120)));
     assert_eq!(timeout("member-timeout = \"30s\""), Ok(Duration::from_secs(30)));
+    let refused = timeout("peer-timeout = \"1s\"\nflush-limit = \"1s\"").expect_err("was taken");
+    let why = "`flush-limit` 1s is too short for volumes with several members";
+    assert!(refused.to_string().contains(why), "{refused}");
     let refused = timeout("member-timeout = \"31s\"").expect_err("was taken");
     assert_eq!(
         refused.to_string(),

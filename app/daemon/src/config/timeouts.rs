@@ -41,7 +41,7 @@ impl Timeouts {
     /// `several`: a volume has several members on a node. Such a node removes a silent member before its peer gives the node up.
     pub(super) fn read(table: &Table<'_>, several: bool) -> Result<Self, ConfigError> {
         let peer = peer(table)?;
-        let flush_limit = flush_limit(table, peer)?;
+        let flush_limit = flush_limit(table, peer, several)?;
         let most = if several { flush_limit / 2 } else { LONGEST_MEMBER };
         let (member, member_return) = (member(table, most)?, member_return(table)?);
         Ok(Self { peer, flush_limit, member, member_return })
@@ -59,8 +59,17 @@ fn peer(table: &Table<'_>) -> Result<Duration, ConfigError> {
     }
 }
 
-fn flush_limit(table: &Table<'_>, peer: Duration) -> Result<Duration, ConfigError> {
+fn flush_limit(table: &Table<'_>, peer: Duration, several: bool) -> Result<Duration, ConfigError> {
     match table.span("flush-limit")? {
+        Some(limit) if several && limit.value < SHORTEST_MEMBER * 2 => {
+            let message = format!(
+                "`flush-limit` {:?} is too short for volumes with several members",
+                limit.value
+            );
+            let hint =
+                format!("use at least {:?}: half of it bounds member-timeout", SHORTEST_MEMBER * 2);
+            Err(table.refuse(limit.at, message, hint))
+        }
         Some(limit) if limit.value < peer => {
             let message =
                 format!("`flush-limit` {:?} is less than peer-timeout {peer:?}", limit.value);

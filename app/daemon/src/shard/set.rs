@@ -27,12 +27,23 @@ pub(crate) struct Room {
 /// What is asked of one volume's members.
 #[derive(Debug)]
 pub(crate) enum SetAsk {
-    /// This disk is to be a member. `by_bitmap`: only if it has a bitmap.
-    Add { member: Box<MemberPlan>, by_bitmap: bool, room: Box<Room> },
+    /// This disk is to be a member.
+    Add { member: Box<MemberPlan>, how: Adding, room: Box<Room> },
     /// The member at that path is to be used no more.
     Remove { path: String, how: Removal },
     /// The members are to be compared, and made equal.
     Merge,
+}
+
+/// How a member is added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Adding {
+    /// Whether or not it has a bitmap.
+    Whole,
+    /// Only if it has one.
+    ByBitmap,
+    /// As the member of that number, if an error removed it, no command did, and it has a bitmap.
+    Returning(u8),
 }
 
 /// A member that was removed after an error.
@@ -40,6 +51,7 @@ pub(crate) enum SetAsk {
 pub(crate) struct RemovedMember {
     pub(crate) group: String,
     pub(crate) volume: String,
+    pub(crate) number: u8,
     pub(crate) path: String,
     /// How long the group leaves it alone at first.
     pub(crate) wait: Duration,
@@ -85,9 +97,7 @@ impl<D: Driver> Shard<D> {
         now: Moment,
     ) {
         let op = self.volume(index, volume).and_then(|at| match ask {
-            SetAsk::Add { member, by_bitmap, room } => {
-                self.add(index, at, *member, (by_bitmap, &room), now)
-            }
+            SetAsk::Add { member, how, room } => self.add(index, at, *member, (how, &room), now),
             SetAsk::Remove { path, how } => self.groups[index].removal(at, &path, how),
             SetAsk::Merge => Ok(SetOp::Merge(at)),
         });
@@ -110,7 +120,7 @@ impl<D: Driver> Shard<D> {
         index: usize,
         at: VolumeIndex,
         member: MemberPlan,
-        (by_bitmap, room): (bool, &Room),
+        (how, room): (Adding, &Room),
         now: Moment,
     ) -> Result<SetOp, Refusal> {
         let group = &mut self.groups[index];
@@ -119,9 +129,7 @@ impl<D: Driver> Shard<D> {
         let numbers = (0..MEMBERS_MAX).filter(|n| members[*n].is_some() || *n == number);
         let numbers: Vec<usize> = numbers.collect();
         group.may_add(at, &member.path)?;
-        if by_bitmap {
-            group.has_bitmap(at, number)?;
-        }
+        group.may_add_so(at, number, how)?;
         if group
             .length_with(at, numbers.iter().copied())
             .is_none_or(|length| length > room.metadata)
@@ -140,7 +148,7 @@ impl<D: Driver> Shard<D> {
         }
         group.volumes[usize::from(at.0)].members[number] = Some(member);
         let leg = Leg { volume: at, member: MemberIndex(number as u8) };
-        Ok(SetOp::Add { leg, by_bitmap })
+        Ok(SetOp::Add { leg, by_bitmap: how != Adding::Whole })
     }
 
     /// Whether the member at that path is closed: nothing of this daemon reaches it any more.

@@ -40,7 +40,9 @@ impl Primary {
     pub(crate) fn verify_waits(&self, local: &Local) -> Option<&'static str> {
         match () {
             // It may lack acknowledged writes that the peer has.
-            () if local.suspect().any() => Some("a flush failed on this node"),
+            () if local.suspect().any() => {
+                Some("the copy of this node is suspect since a failed flush")
+            }
             () if !self.target.streams() => Some("items are not sent to the peer"),
             () if self.own.fault().is_some() => Some("the local disk failed"),
             () if !self.target.owed().stays_consistent() => Some("a resync is running"),

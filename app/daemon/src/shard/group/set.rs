@@ -4,7 +4,7 @@
 use super::Group;
 use crate::open;
 use crate::shard::plan::{MemberPlan, MemberStore, VolumePlan};
-use crate::shard::set::{Removal, RemovedMember};
+use crate::shard::set::{Adding, Removal, RemovedMember};
 use helio_engine::{Duty, Leg, Refusal, SetOp};
 use helio_format::members::{CopyHealth, DiskMark, MEMBERS_MAX, VolumeEntries, VolumeMembers};
 use helio_ledger::{Ledger, MapOwner};
@@ -156,23 +156,39 @@ impl Group {
         Err(Refusal::new("member-used", format!("{path} is a member of {name} already"), hint))
     }
 
-    /// Refuses a member that has no bitmap.
-    pub(crate) fn has_bitmap(&self, at: VolumeIndex, number: usize) -> Result<(), Refusal> {
+    /// Whether what the metadata has of that member allows to add it in this way.
+    pub(crate) fn may_add_so(
+        &self,
+        at: VolumeIndex,
+        number: usize,
+        how: Adding,
+    ) -> Result<(), Refusal> {
         let set = self.engine.view().set_status(at);
-        let member = set.and_then(|set| set.members.get(number).copied().flatten());
-        match member.map(|member| member.duty) {
-            Some(Duty::Removed { lacks: None, .. }) | None => {
-                let volume = &self.volumes[usize::from(at.0)].name;
-                let text =
-                    format!("the metadata has no bitmap of the disk for {}/{volume}", self.name);
-                let hint = "repeat the command without `--require-minicopy`: helio compares all of the disk";
+        let duty = set.and_then(|set| (*set.members.get(number)?)?.duty.into());
+        let name = format!("{}/{}", self.name, self.volumes[usize::from(at.0)].name);
+        match (how, duty) {
+            (Adding::Whole, _) => Ok(()),
+            (_, None | Some(Duty::Removed { lacks: None, .. })) => {
+                let text = format!("the metadata has no bitmap of the disk for {name}");
+                let hint =
+                    "`helio member add` without `--require-minicopy` compares or copies all of it";
                 Err(Refusal::new("no-bitmap", text, hint))
             }
-            Some(_) => Ok(()),
+            (Adding::Returning(wanted), _) if usize::from(wanted) != number => {
+                let text = format!("another disk is at the path of member {wanted} of {name}");
+                let hint = "to use this disk in place of the member, run `helio member add`, which overwrites it";
+                Err(Refusal::new("disk-refused", text, hint))
+            }
+            (Adding::Returning(_), Some(Duty::Removed { withdrawn: true, .. })) => {
+                let text = format!("a command removed member {number} of {name}");
+                Err(Refusal::new("member-unused", text, "`helio member add` returns it"))
+            }
+            (Adding::ByBitmap | Adding::Returning(_), Some(_)) => Ok(()),
         }
     }
 
-    /// Members that were removed after an error, are closed, and have a bitmap.
+    /// Members that were removed after an error, are closed, and have a bitmap. A path that another disk took over since is left out: it
+    /// may be that of a backup.
     pub(crate) fn removed(&mut self) -> Vec<RemovedMember> {
         let several = |volume: &VolumePlan| volume.members.iter().flatten().count() > 1;
         let wait = self.member_return.filter(|_| self.volumes.iter().any(several));
@@ -188,13 +204,15 @@ impl Group {
                 continue;
             }
             let Some(set) = self.engine.view().set_status(at) else { continue };
-            for (member, status) in volume.members.iter().zip(&set.members) {
+            for (number, (member, status)) in (0..).zip(volume.members.iter().zip(&set.members)) {
                 let duty = status.map(|status| status.duty);
                 if let Some(Duty::Removed { lacks: Some(_), withdrawn: false }) = duty
                     && let Some(plan) = member.as_ref().filter(|_| closed(member))
+                    && volume.paths().filter(|path| *path == plan.path).count() == 1
                 {
                     let (group, volume) = (self.name.clone(), volume.name.clone());
-                    removed.push(RemovedMember { group, volume, path: plan.path.clone(), wait });
+                    let path = plan.path.clone();
+                    removed.push(RemovedMember { group, volume, number, path, wait });
                 }
             }
         }

@@ -77,11 +77,20 @@ impl Group {
         plan.members[first].as_ref()
     }
 
-    /// Whether operations are under way on disks that were not given up.
+    /// Whether operations are under way on disks that were not given up, and on members that are used.
     pub(crate) fn still_writes(&self, now: Moment) -> bool {
-        let states = self.engine.view().status(now).members;
-        let given_up = |io: &Io| states[usize::from(io.leg.volume.0)] == MemberState::GivenUp;
-        self.ios.iter().flatten().any(|io| !given_up(io))
+        if self.ios.iter().flatten().next().is_none() {
+            return false;
+        }
+        let view = self.engine.view();
+        let states = view.status(now).members;
+        let given_up = |Leg { volume, member }: Leg| {
+            let set = view.set_status(volume);
+            let status = set.and_then(|set| set.members.get(usize::from(member.0)).copied()?);
+            states[usize::from(volume.0)] == MemberState::GivenUp
+                || status.is_some_and(|it| matches!(it.duty, Duty::Removed { .. }))
+        };
+        self.ios.iter().flatten().any(|io| !given_up(io.leg))
     }
 
     fn store_failed(&self, leg: Leg, error: &StoreError) -> StoreFault {

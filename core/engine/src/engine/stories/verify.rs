@@ -194,6 +194,12 @@ fn a_verify_waits_while_a_copy_of_the_primary_is_suspect() {
     let Engine { standing, local, turn, .. } = &mut desk.engine;
     standing.cover_flushed(V, &failed, local, turn);
     let text = desk.verify(VerifyWish { repair: true, ..VerifyWish::default() });
-    assert_eq!(text, "the verify of db begins later: a flush failed on this node");
-    assert_eq!(status(&desk).run.and_then(|run| run.waits), Some("a flush failed on this node"));
+    assert_eq!(
+        text,
+        "the verify of db begins later: the copy of this node is suspect since a failed flush"
+    );
+    assert_eq!(
+        status(&desk).run.and_then(|run| run.waits),
+        Some("the copy of this node is suspect since a failed flush")
+    );
 }
