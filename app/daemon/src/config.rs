@@ -15,6 +15,7 @@ mod marks;
 mod node;
 mod on_error;
 mod read;
+mod sets;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -24,6 +25,7 @@ pub use address::PeerAddress;
 pub use diff::{Change, Changes, MemberChange, MemberStep, Running, Setting, diff};
 pub use error::{ConfigError, Place};
 pub use hooks::HooksConfig;
+pub use sets::{SetConfig, Sets};
 pub use table::{NAME_RULE, is_name};
 pub use timeouts::Timeouts;
 
@@ -131,6 +133,8 @@ pub struct GroupConfig {
     pub link: LinkConfig,
     /// Programs to run when something happens.
     pub hooks: HooksConfig,
+    /// Settings of the members of its volumes.
+    pub sets: Sets,
     /// The volumes, by name.
     pub volumes: BTreeMap<String, VolumeConfig>,
 }

@@ -14,6 +14,7 @@ mod errands;
 mod events;
 mod failed;
 mod hooks;
+mod latency;
 mod names;
 pub mod offline;
 mod open;

@@ -211,11 +211,13 @@ fn try_plan(
         shadow,
         new_members,
         before,
+        sets: group.sets.clone(),
         queue_source: group.queue_source,
         outbox: Outbox {
             verified: watch::Sender::new(Record::default()),
             asks: watch::Sender::new(0),
             lookups: watch::Sender::new(0),
+            unmeasured: watch::Sender::new(Vec::new()),
         },
         verified: verified::load(&verified::path(state, view.name)),
         engine,

@@ -11,8 +11,8 @@ use helio_format::copying::PageBits;
 use helio_format::members::{MEMBERS_MAX, VolumeMembers};
 use helio_format::superblock::GRANULARITY_MAX;
 use helio_stack::{
-    Io, Layer, LayerRecord, Leg, MemberEvent, Operation, Outcome, Port, SetOp, SetRefusal,
-    SetStatus, Tag,
+    Io, Layer, LayerRecord, LayerSetting, Leg, MemberEvent, Operation, Outcome, Port, SetOp,
+    SetRefusal, SetStatus, Tag,
 };
 use helio_units::{Bytes, Extent, Moment, VolumeIndex};
 
@@ -93,12 +93,6 @@ impl Shadow {
     pub fn absent(&mut self, leg: Leg) {
         let (set, member) = self.at(leg);
         set.absent(member);
-    }
-
-    /// What a read of a member costs, as many operations under way on it as that.
-    pub fn set_cost(&mut self, leg: Leg, cost: u32) {
-        let (set, member) = self.at(leg);
-        set.set_cost(member, cost);
     }
 
     fn at(&mut self, leg: Leg) -> (&mut Set, usize) {
@@ -227,6 +221,15 @@ impl Layer for Shadow {
         self.sets.get_mut(volume).ok_or(SetRefusal::Unsupported)?.ask(op)?;
         self.go_on(volume, port);
         Ok(())
+    }
+
+    fn set(&mut self, setting: LayerSetting, _port: &mut Port<'_>) {
+        match setting {
+            LayerSetting::ReadCost { leg, cost } => {
+                let (set, member) = self.at(leg);
+                set.set_cost(member, cost);
+            }
+        }
     }
 
     fn full_members(&self, volume: VolumeIndex) -> Option<u8> {

@@ -9,8 +9,8 @@ use alloc::vec::Vec;
 use core::time::Duration;
 use helio_format::members::{CopyHealth, MEMBERS_MAX, VolumeMembers};
 use helio_stack::{
-    Duty, LayerRecord, Leg, MemberEvent, Out, Outcome, SetOp, SetRefusal, Stack, StoreFault,
-    StoreOp,
+    Duty, LayerRecord, LayerSetting, Leg, MemberEvent, Out, Outcome, SetOp, SetRefusal, Stack,
+    StoreFault, StoreOp,
 };
 use helio_units::{Bytes, Extent, MemberIndex, Moment, Payload, PayloadId, VolumeIndex};
 
@@ -142,9 +142,8 @@ fn a_write_that_all_members_fail_removes_none_and_readers_wait_for_the_merge() {
 
 #[test]
 fn reads_go_to_the_cheapest_member_and_where_something_changes_to_the_first() {
-    let mut layer = Shadow::new(&[SIZE], Bytes::kib(64), &[found(&[Good, Good])]);
-    layer.set_cost(leg(0), 3);
-    let mut stack = Stack::new(vec![Box::new(layer)]);
+    let mut stack = stack(&[Good, Good]);
+    stack.set(LayerSetting::ReadCost { leg: leg(0), cost: 3 }, Moment::ZERO);
     let read = |stack: &mut Stack, name| begin(stack, name, READ)[0].0;
     assert_eq!([read(&mut stack, 1), read(&mut stack, 2), read(&mut stack, 3)], [1, 1, 0]);
     let change = begin(&mut stack, 4, WRITE);

@@ -4,7 +4,7 @@
 use crate::contract::{
     CopyOp, CopyOutcome, CopyStatus, Leg, Outcome, PoolOp, PoolOutcome, StoreOp,
 };
-use crate::set::{LayerRecord, MemberEvent, SetOp, SetRefusal, SetStatus};
+use crate::set::{LayerRecord, LayerSetting, MemberEvent, SetOp, SetRefusal, SetStatus};
 use crate::slots::Slots;
 use crate::stack::Work;
 use alloc::boxed::Box;
@@ -100,6 +100,9 @@ pub trait Layer: Debug + Send {
         let _ = op;
         Err(SetRefusal::Unsupported)
     }
+
+    /// The host sets something.
+    fn set(&mut self, _setting: LayerSetting, _port: &mut Port<'_>) {}
 
     /// Where it keeps several members of a volume alike: which of them hold all of it, a bit for each.
     fn full_members(&self, _volume: VolumeIndex) -> Option<u8> {

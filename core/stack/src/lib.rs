@@ -35,5 +35,7 @@ pub use contract::{
 pub use faults::{Faults, Odds};
 pub use layer::{Io, Layer, Operation, Port, Tag};
 pub use pass::Pass;
-pub use set::{Duty, LayerRecord, MemberEvent, MemberStatus, SetOp, SetRefusal, SetStatus};
+pub use set::{
+    Duty, LayerRecord, LayerSetting, MemberEvent, MemberStatus, SetOp, SetRefusal, SetStatus,
+};
 pub use stack::{Out, Stack};

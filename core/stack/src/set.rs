@@ -34,6 +34,18 @@ pub enum MemberEvent {
     Ended,
 }
 
+/// What the host sets of layers, at any time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LayerSetting {
+    /// What a read of a member costs, as many operations under way on it as that.
+    ReadCost {
+        /// Which member.
+        leg: Leg,
+        /// How much.
+        cost: u32,
+    },
+}
+
 /// What an administrator, or the host, asks of the members of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetOp {
@@ -100,6 +112,8 @@ pub struct MemberStatus {
     pub duty: Duty,
     /// Operations under way on it.
     pub depth: u32,
+    /// Reads that it completed for what lies above.
+    pub reads: u64,
     /// Reads of it that failed and were repaired.
     pub repaired: u64,
 }

@@ -5,7 +5,7 @@ use crate::contract::{
     CopyOp, CopyOutcome, CopyStatus, Leg, Outcome, PoolOp, PoolOutcome, StoreOp,
 };
 use crate::layer::{Io, Layer, Operation, Port, Tag};
-use crate::set::{LayerRecord, MemberEvent, SetOp, SetRefusal, SetStatus};
+use crate::set::{LayerRecord, LayerSetting, MemberEvent, SetOp, SetRefusal, SetStatus};
 use crate::slots::Slots;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -283,6 +283,13 @@ impl Stack {
             }
         }
         Err(SetRefusal::Unsupported)
+    }
+
+    /// The host sets something of layers.
+    pub fn set(&mut self, setting: LayerSetting, now: Moment) {
+        for level in 0..self.levels.len() {
+            self.at(level, now, |layer, port| layer.set(setting, port));
+        }
     }
 
     /// Where a layer keeps several members of a volume alike: which of them hold all of it, a bit for each.

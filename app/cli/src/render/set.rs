@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The members of a volume that has several on this node: what each does, and how far its copy is.
 
-use helio_api::{SetMemberState, SetMemberStatus, VolumeStatus};
+use helio_api::{ReadCostSource, SetMemberState, SetMemberStatus, VolumeStatus};
 use helio_units::Bytes;
 
 /// All members of a volume in a few words.
@@ -49,6 +49,11 @@ fn text(member: &SetMemberStatus, source: &str) -> String {
             None => text += ", no bitmap",
         },
     }
+    if let (Some(cost), Some(source)) = (member.read_cost, member.read_cost_source)
+        && source != ReadCostSource::Unmeasured
+    {
+        text += &format!(", read cost {cost} ({source})");
+    }
     if member.repaired.0 > 0 {
         text += &format!(", {} reads repaired", member.repaired);
     }
@@ -75,6 +80,9 @@ pub(super) mod tests {
             left_bytes: None,
             percent: None,
             dirty_bytes: None,
+            read_cost: None,
+            read_cost_source: None,
+            reads: Items(0),
             repaired: Items(0),
             operations: Items(0),
             open: true,
@@ -86,7 +94,12 @@ pub(super) mod tests {
     pub(in crate::render) fn fill(volume: &mut VolumeStatus) {
         volume.unmerged_bytes = Bytes::mib(4);
         volume.members = vec![
-            SetMemberStatus { repaired: Items(2), ..member(0, SetMemberState::Full) },
+            SetMemberStatus {
+                read_cost: Some(3),
+                read_cost_source: Some(ReadCostSource::Measured),
+                repaired: Items(2),
+                ..member(0, SetMemberState::Full)
+            },
             SetMemberStatus {
                 left_bytes: Some(Bytes::mib(64)),
                 percent: Some(75),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What lies between the configuration that runs and the one in the file now.
 
-use super::{Config, GroupConfig, NodeConfig, QueueSource, Timeouts, VolumeConfig};
+use super::{Config, GroupConfig, NodeConfig, QueueSource, Sets, Timeouts, VolumeConfig};
 use helio_engine::{QueueConfig, ResyncConfig, SafeCopy, WhenFull};
 use helio_tls::PublicKey;
 use helio_units::Mode;
@@ -84,10 +84,12 @@ pub enum Setting {
     SafeCopy(SafeCopy),
     /// How long a secondary's hold lease lasts.
     Hold(Duration),
+    /// Settings of the members of volumes.
+    Sets(Sets),
 }
 
 /// What of a group runs now, of all that can change while it runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Running {
     /// When writes are acknowledged.
     pub mode: Mode,
@@ -105,15 +107,17 @@ pub struct Running {
     pub safe_copy: SafeCopy,
     /// How long a secondary's hold lease lasts.
     pub hold: Duration,
+    /// Settings of the members of volumes.
+    pub sets: Sets,
 }
 
 impl GroupConfig {
     /// What runs takes the place of what the file said.
     pub fn set_running(&mut self, running: Running) {
-        let Running { mode, queue, queue_source, timeouts, autosync, resync, safe_copy, hold } =
-            running;
+        let Running { mode, queue, queue_source, timeouts, autosync, .. } = running;
+        let Running { resync, safe_copy, hold, sets, .. } = running;
         (self.mode, self.timeouts, self.autosync) = (mode, timeouts, autosync);
-        (self.safe_copy, self.hold) = (safe_copy, hold);
+        (self.safe_copy, self.hold, self.sets) = (safe_copy, hold, sets);
         (self.queue, self.queue_source, self.resync) = (queue, queue_source, resync);
     }
 }
@@ -141,7 +145,7 @@ pub fn diff(old: &Config, new: &Config, node: &str) -> Changes {
     compare_keys("group", "", &old.groups, &new.groups, &mut changes.restart);
     for (name, group) in &new.groups {
         if let Some(before) = old.groups.get(name) {
-            online(name, before, group, &mut changes.online);
+            online(name, (before, group), node, &mut changes.online);
             restart(name, before, group, &mut changes.restart);
             volumes(name, (&before.volumes, &group.volumes), node, &mut changes);
         }
@@ -172,7 +176,12 @@ fn keys(what: &str, old: &[PublicKey], new: &[PublicKey], lines: &mut Vec<String
     lines.extend(come.map(|key| format!("{what} {key} added")));
 }
 
-fn online(name: &str, old: &GroupConfig, new: &GroupConfig, changes: &mut Vec<Change>) {
+fn online(
+    name: &str,
+    (old, new): (&GroupConfig, &GroupConfig),
+    node: &str,
+    changes: &mut Vec<Change>,
+) {
     let mut note = |setting: Setting, what: &str, from: String, to: String| {
         let text = format!("group {name}: {what} {from} -> {to}");
         changes.push(Change { group: name.to_owned(), setting, text });
@@ -211,6 +220,9 @@ fn online(name: &str, old: &GroupConfig, new: &GroupConfig, changes: &mut Vec<Ch
     if old.hold != new.hold {
         let (from, to) = (format!("{:?}", old.hold), format!("{:?}", new.hold));
         note(Setting::Hold(new.hold), "hold", from, to);
+    }
+    for (what, from, to) in old.sets.changes(&new.sets, node) {
+        note(Setting::Sets(new.sets.clone()), &what, from, to);
     }
 }
 
@@ -262,6 +274,7 @@ fn restart(name: &str, old: &GroupConfig, new: &GroupConfig, lines: &mut Vec<Str
         link,
         hooks,
         on_error,
+        sets: _,
         volumes: _,
     } = new;
     changed(old.nodes != *nodes, "nodes");

@@ -5,7 +5,8 @@ use super::error::{ConfigError, Source};
 use super::table::Table;
 use super::timeouts::Timeouts;
 use super::{
-    Config, GroupConfig, LinkConfig, NodeConfig, QueueSource, VolumeConfig, check, marks, node,
+    Config, GroupConfig, LinkConfig, NodeConfig, QueueSource, SetConfig, Sets, VolumeConfig, check,
+    marks, node,
 };
 use helio_engine::{
     QUEUE_BYTES_SNDR, QUEUE_ITEMS_SNDR, QueueConfig, ResyncConfig, SafeCopy, WhenFull,
@@ -76,6 +77,8 @@ pub(super) struct ReadMember {
     pub(super) path: PathBuf,
     pub(super) at: usize,
     pub(super) volume: String,
+    /// What a read of it costs, if that is set.
+    pub(super) read_cost: Option<u16>,
 }
 
 fn group(
@@ -94,9 +97,11 @@ fn group(
     let (safe_copy, safe_copy_dir) = safe_copy(table)?;
     let link = link(table)?;
     let hooks = super::hooks::hooks(table)?;
-    let mut volumes = BTreeMap::new();
+    let (mut volumes, mut sets) = (BTreeMap::new(), Sets::default());
     for (name, inner) in table.named("volume", VOLUME_KEYS)? {
-        volumes.insert(name.to_owned(), volume(&inner, &pair, members)?);
+        let (volume, set) = volume(&inner, &pair, members)?;
+        volumes.insert(name.to_owned(), volume);
+        sets.volumes.insert(name.to_owned(), set);
     }
     if volumes.len() > VOLUMES_MAX {
         let message = format!("has {} volumes", volumes.len());
@@ -130,6 +135,7 @@ fn group(
         safe_copy_dir,
         link,
         hooks,
+        sets,
         volumes,
     })
 }
@@ -325,7 +331,7 @@ fn volume(
     table: &Table<'_>,
     pair: &[String; 2],
     members: &mut Vec<ReadMember>,
-) -> Result<VolumeConfig, ConfigError> {
+) -> Result<(VolumeConfig, SetConfig), ConfigError> {
     let Some(size) = table.bytes("size")? else {
         return Err(table.lacks("size", "add size = \"100GiB\", the same on every node"));
     };
@@ -348,9 +354,13 @@ fn volume(
     let sparse = table.flag("sparse")?.unwrap_or(false);
     let found = check::members(table, pair)?;
     let mut paths: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
+    let mut set = SetConfig::default();
     for member in found {
+        if let Some(cost) = member.read_cost {
+            set.read_costs.insert((member.node.clone(), member.path.clone()), cost);
+        }
         paths.entry(member.node.clone()).or_default().push(member.path.clone());
         members.push(member);
     }
-    Ok(VolumeConfig { size: size.value, io, sparse, members: paths })
+    Ok((VolumeConfig { size: size.value, io, sparse, members: paths }, set))
 }

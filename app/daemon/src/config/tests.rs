@@ -483,6 +483,38 @@ fn a_silent_member_is_removed_before_the_peer_gives_the_node_up() {
 }
 
 #[test]
+fn a_member_may_be_a_table_with_its_read_cost_which_changes_while_the_daemon_runs() {
+    let with = |members: &str| {
+        let members = format!("members.lyon = [{members}]");
+        parse(&GOOD.replace("members.lyon = [\"/dev/vg0/data\"]", &members))
+    };
+    let old = with("\"/a\", { path = \"/b\" }, { path = \"/c\", read-cost = 3 }").expect("reads");
+    let sets = &old.groups["db"].sets;
+    let cost = |path: &str| sets.read_cost("data", "lyon", Path::new(path));
+    assert_eq!(["/a", "/b", "/c"].map(cost), [None, None, Some(3)]);
+    assert_eq!(sets.read_cost("data", "paris", Path::new("/c")), None);
+    let new = with("\"/a\", { path = \"/b\", read-cost = 65535 }, \"/c\"").expect("reads");
+    let changes = diff(&old, &new, "lyon");
+    let texts: Vec<&str> = changes.online.iter().map(|change| change.text.as_str()).collect();
+    let [b, c] = ["/b auto -> 65535", "/c 3 -> auto"];
+    let cost = |what: &str| format!("group db: volume data: read-cost of {what}");
+    assert_eq!(texts, [cost(b), cost(c)]);
+    assert_eq!(changes.online[0].setting, Setting::Sets(new.groups["db"].sets.clone()));
+    assert_eq!((changes.members, changes.restart), (vec![], vec![]));
+    assert_eq!(diff(&old, &new, "paris").online, [], "each node has its own");
+    for (members, refusal) in [
+        ("{ read-cost = 1 }", "`path` is missing"),
+        ("{ path = \"/a\", cost = 1 }", "unknown key `cost`"),
+        ("{ path = \"/a\", read-cost = 65536 }", "`read-cost` 65536 is out of bounds"),
+        ("{ path = \"/a\", read-cost = 0 }", "`read-cost` must be"),
+        ("7", "must be a list of texts in quotes, or tables"),
+    ] {
+        let refused = with(members).expect_err(members).to_string();
+        assert!(refused.contains(refusal), "{refused}");
+    }
+}
+
+#[test]
 fn no_setting_changes_in_silence() {
     let old = parse(GOOD).expect("reads");
     let mut new = old.clone();

@@ -164,6 +164,9 @@ impl<D: Driver> Shard<D> {
             MemberAsk::Room { path, reply } => {
                 let _gone = reply.send(self.room(index, volume, &path));
             }
+            MemberAsk::Measured { path, latency } => {
+                self.measured(index, volume, path, latency, now)
+            }
             MemberAsk::Set { ask, reply } => self.change_set(index, volume, ask, reply, now),
             MemberAsk::IsClosed { path, reply } => {
                 let _gone = reply.send(self.is_closed(index, volume, &path));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One group on a shard: its engine and everything that performs its effects.
 
+mod costs;
 mod keep;
 mod set;
 mod store;
@@ -21,6 +22,8 @@ use crate::shard::release::Releasing;
 use crate::shard::route::Route;
 use crate::trace::{Tap, Why};
 use crate::verified::Record;
+use costs::Costs;
+pub(crate) use costs::ReadCost;
 use helio_driver::{Driver, Op, Outcome, Pool, Shared, Socket};
 use helio_engine::{
     Answer, Command, CommandId, Done, Durable, Effect, Engine, Event, Fault, Keep, Leg,
@@ -80,6 +83,8 @@ pub(crate) struct Group {
     pub(crate) peer: String,
     pub(crate) config: helio_engine::Config,
     pub(crate) queue_source: QueueSource,
+    /// What reads of members cost.
+    costs: Costs,
     pub(crate) metadata: Metadata,
     pub(crate) before: Before,
     /// The engine's count of what is new of verifies, when it was looked at last.
@@ -125,12 +130,12 @@ impl Group {
             shadow,
             new_members,
             before: (before, kept),
+            sets,
             queue_source,
             verified,
             outbox,
         } = plan;
-        let route = Route::new(peer_address, outbox.lookups.clone());
-        let mut effects = Vec::new();
+        let (route, mut effects) = (Route::new(peer_address, outbox.lookups.clone()), Vec::new());
         let snapshot = Snapshot::new(&config.volumes, kept.as_ref());
         let layers = Stack::new(vec![Box::new(snapshot), Box::new(shadow)]);
         let durable = Durable { layers, ..durable };
@@ -161,6 +166,7 @@ impl Group {
             peer: config.peer.clone(),
             config,
             queue_source,
+            costs: Costs::new(sets),
             recorded: Recorded::of(metadata.ledger()),
             metadata,
             before,
@@ -270,6 +276,7 @@ impl Group {
             Setting::Resync(resync) => self.config.resync = resync,
             Setting::SafeCopy(safe_copy) => self.config.safe_copy = safe_copy,
             Setting::Hold(hold) => self.config.hold = hold,
+            Setting::Sets(sets) => return self.set_sets(sets, now),
         }
         let config = self.config.clone();
         self.tell(now, Event::Reconfigure { config });
@@ -290,6 +297,7 @@ impl Group {
             resync: self.config.resync,
             safe_copy: self.config.safe_copy,
             hold: self.config.hold,
+            sets: self.costs.sets().clone(),
         }
     }
 

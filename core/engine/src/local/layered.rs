@@ -21,8 +21,8 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
 use alloc::string::String;
 use helio_stack::{
-    CopyOp, CopyOutcome, Leg, MemberEvent, Out, Outcome, PoolHealth, PoolOutcome, SetOp,
-    SetRefusal, SetStatus, Stack, StoreFault, StoreOp,
+    CopyOp, CopyOutcome, LayerSetting, Leg, MemberEvent, Out, Outcome, PoolHealth, PoolOutcome,
+    SetOp, SetRefusal, SetStatus, Stack, StoreFault, StoreOp,
 };
 use helio_units::{Bytes, Extent, IoId, MemberIndex, Moment, VolumeIndex};
 
@@ -175,6 +175,12 @@ impl Local {
     /// When [`Self::tick_layers`] has something to do.
     pub(crate) fn layers_deadline(&self) -> Moment {
         self.layered.deadline()
+    }
+
+    /// The host sets something of layers.
+    pub(crate) fn set_layers(&mut self, setting: LayerSetting, turn: &mut Turn) {
+        self.layered.stack.set(setting, turn.now());
+        self.run_layers(turn);
     }
 
     /// Asks something of the group's copies; [`Self::take_copied`] tells how it ended. It begins once no change is under way

@@ -6,7 +6,7 @@ use super::super::story::ensure;
 use super::desk::Desk;
 use helio_format::members::CopyHealth;
 use helio_shadow::Shadow;
-use helio_stack::{Duty, Layer, Leg, Pass, SetOp, Stack};
+use helio_stack::{Duty, Layer, LayerSetting, Leg, Pass, SetOp, Stack};
 use helio_units::{MemberIndex, Moment};
 
 /// Steps without which a story that is to come to rest never does.
@@ -19,9 +19,6 @@ impl Desk {
         for (leg, page, bits) in self.ledger.pages() {
             shadow.load(leg, page, bits);
         }
-        for leg in self.places() {
-            shadow.set_cost(leg, 1 + self.dice.below(3) as u32);
-        }
         self.foreign.retain(|leg| shadow.distrust(*leg));
         let mut layers: Vec<Box<dyn Layer>> = vec![Box::new(shadow)];
         for at in [0].repeat(self.around.0 as usize) {
@@ -29,6 +26,10 @@ impl Desk {
         }
         layers.extend((0..self.around.1).map(|_| Box::new(Pass::default()) as Box<dyn Layer>));
         self.stack = Stack::new(layers);
+        for leg in self.places() {
+            let cost = 1 + self.dice.below(3) as u32;
+            self.stack.set(LayerSetting::ReadCost { leg, cost }, self.now);
+        }
         for (volume, extent) in self.hot.restart() {
             let owned = self.stack.found_hot(volume, extent) & (1 << self.around.0) != 0;
             self.hot.load(volume, extent, owned);
