@@ -189,33 +189,28 @@ impl<P> HotExtents<P> {
         }
     }
 
-    /// A hot extent stays hot from now on, until the layer lets it cool: its members may differ there.
-    ///
-    /// # Panics
-    /// If the extent is cold.
+    /// A hot extent stays hot from now on, until the layer lets it cool: its members may differ there. One that is cold, or that
+    /// turns cold, stays as it is: the host let the layer write there without a hot extent because the layer does everything on
+    /// that volume again when a process begins.
     pub fn own(&mut self, volume: VolumeIndex, extent: Extent, layer: u8) {
         for number in self.grid.touched(volume, extent) {
-            match self.slots.get_mut(&number) {
-                Some(slot) => slot.owners |= 1 << layer,
-                None => panic!("layer {layer} owns extent {number}, which is cold"),
+            if let Some(slot) = self.slots.get_mut(&number)
+                && (slot.busy > 0 || !matches!(slot.stage, Stage::Removing(_)))
+            {
+                slot.owners |= 1 << layer;
             }
         }
     }
 
     /// The layer has made its members equal in the extent; the extent may cool. A flush that begins from now on is to cover what it
-    /// found equal there.
-    ///
-    /// # Panics
-    /// Where it does not own the extent: it let it cool twice, or the extent turned cold without it.
+    /// found equal there. The layer does not own an extent that was cold when it was to own it: one that is hot now cools behind
+    /// such a flush, too.
     pub fn let_cool(&mut self, volume: VolumeIndex, extent: Extent, layer: u8) {
         let begun = self.flushes[usize::from(volume.0)].begun;
         for number in self.grid.touched(volume, extent) {
-            match self.slots.get_mut(&number) {
-                Some(slot) if slot.owners & (1 << layer) != 0 => {
-                    slot.owners &= !(1 << layer);
-                    slot.done_in = slot.done_in.max(begun);
-                }
-                found => panic!("layer {layer} does not own extent {number}: {found:?}"),
+            if let Some(slot) = self.slots.get_mut(&number) {
+                slot.owners &= !(1 << layer);
+                slot.done_in = slot.done_in.max(begun);
             }
         }
     }
@@ -403,6 +398,9 @@ impl<P> HotExtents<P> {
     }
 
     /// A change is durable. Returns what may be issued now, in the order it was parked.
+    ///
+    /// # Panics
+    /// Where an extent turned cold that a layer owns.
     pub fn kept(&mut self, Change { ticket, add, remove }: &Change) -> Vec<Parked<P>> {
         for number in add {
             debug_assert_eq!(self.slots.get(number).map(|s| s.stage), Some(Stage::Adding(*ticket)));
@@ -413,8 +411,11 @@ impl<P> HotExtents<P> {
             if self.slots.get(number).is_some_and(|slot| slot.busy > 0) {
                 self.stage(*number, Stage::Wanted);
                 self.wanted.push(*number);
-            } else {
-                self.slots.remove(number);
+            } else if let Some(slot) = self.slots.remove(number) {
+                assert!(
+                    slot.owners == 0,
+                    "extent {number} turned cold, and layers own it: {slot:?}"
+                );
             }
         }
         let mut ready = Vec::new();

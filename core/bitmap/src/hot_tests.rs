@@ -194,12 +194,44 @@ fn one_owned_extent_does_not_hide_that_nothing_else_frees_a_slot() {
 }
 
 #[test]
-#[should_panic(expected = "does not own")]
-fn a_layer_lets_an_extent_cool_once() {
+fn a_layer_owns_no_extent_that_is_cold_or_turns_cold() {
     let mut cover = cover(2);
-    cover.load(0, 0b1);
-    cover.let_cool(V, at(0), 0);
-    cover.let_cool(V, at(0), 0);
+    turn_hot(&mut cover, 0);
+    let flush = cover.flush_begins(V);
+    cover.flush_ended(V, flush, true);
+    cover.evict(true, &[Cooling::Flushed], |_, _, _, _| true);
+    let change = cover.change().expect("it turns cold");
+    for n in 0..2 {
+        cover.own(V, at(n), 3);
+    }
+    cover.kept(&change);
+    assert_eq!(cover.hot(), 0);
+    (0..2).for_each(|n| cover.let_cool(V, at(n), 3));
+    turn_hot(&mut cover, 1);
+    let flush = cover.flush_begins(V);
+    cover.flush_ended(V, flush, true);
+    cover.evict(true, &[Cooling::Flushed], |_, _, _, _| true);
+    assert_eq!(cover.change().map(|change| change.remove), Some(vec![1]), "nothing owns it");
+}
+
+#[test]
+fn an_extent_that_an_operation_enters_while_it_turns_cold_stays_with_the_layer_that_owns_it() {
+    let mut cover = cover(2);
+    turn_hot(&mut cover, 0);
+    let flush = cover.flush_begins(V);
+    cover.flush_ended(V, flush, true);
+    cover.evict(true, &[Cooling::Flushed], |_, _, _, _| true);
+    let change = cover.change().expect("it turns cold");
+    assert!(!cover.enter(V, at(0), None));
+    cover.own(V, at(0), 3);
+    cover.kept(&change);
+    let change = cover.change().expect("it turns hot again");
+    cover.kept(&change);
+    cover.leave(V, at(0));
+    let flush = cover.flush_begins(V);
+    cover.flush_ended(V, flush, true);
+    cover.evict(true, &[Cooling::Flushed], |_, _, _, _| true);
+    assert_eq!(cover.change(), None);
 }
 
 #[test]

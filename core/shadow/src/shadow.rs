@@ -50,6 +50,8 @@ pub struct Shadow {
     turns: (usize, usize),
     /// Pages that no operation waits for are saved from then on.
     again: Moment,
+    /// Only pieces that a read waits for begin.
+    must_rest: bool,
 }
 
 impl Shadow {
@@ -71,6 +73,7 @@ impl Shadow {
             eager: 0,
             turns: (0, 0),
             again: Moment::ZERO,
+            must_rest: false,
         }
     }
 
@@ -121,7 +124,7 @@ impl Shadow {
         while self.eager != 0 && self.sets.iter().map(Set::pieces).sum::<usize>() < WINDOW {
             let turn = next(self.turns.1, self.eager);
             self.turns.1 = turn;
-            if !self.sets[turn].begin_piece(port) {
+            if !self.sets[turn].begin_piece(self.must_rest, port) {
                 self.eager &= !(1 << turn);
             }
         }
@@ -230,6 +233,11 @@ impl Layer for Shadow {
                 set.set_cost(member, cost);
             }
         }
+    }
+
+    fn rest(&mut self, must: bool, port: &mut Port<'_>) {
+        self.must_rest = must;
+        self.all_go_on(port);
     }
 
     fn full_members(&self, volume: VolumeIndex) -> Option<u8> {

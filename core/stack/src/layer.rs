@@ -114,6 +114,10 @@ pub trait Layer: Debug + Send {
         None
     }
 
+    /// Whether the layer must rest: the host is about to stop, or to hand its role over. A layer that rests begins no work of its
+    /// own, but for what an operation waits for; what is under way goes on to its end. By default it has no such work.
+    fn rest(&mut self, _must: bool, _port: &mut Port<'_>) {}
+
     /// What it asked of the pool ended.
     fn pool_ended(&mut self, outcome: PoolOutcome, _port: &mut Port<'_>) {
         panic!("a layer that has no pool was told {outcome:?}")

@@ -292,6 +292,13 @@ impl Stack {
         }
     }
 
+    /// Whether layers must rest: they begin no work of their own then, but for what operations wait for.
+    pub fn rest(&mut self, must: bool, now: Moment) {
+        for level in 0..self.levels.len() {
+            self.at(level, now, |layer, port| layer.rest(must, port));
+        }
+    }
+
     /// Where a layer keeps several members of a volume alike: which of them hold all of it, a bit for each.
     #[must_use]
     pub fn full_members(&self, volume: VolumeIndex) -> Option<u8> {

@@ -38,6 +38,8 @@ pub(super) struct Layered {
     waits: Option<CopyOp>,
     /// What commands ask of members, likewise.
     commands: VecDeque<(CommandId, SetOp)>,
+    /// They must rest ([`Stack::rest`]).
+    must_rest: bool,
     /// How the last operation on the copies ended, until [`Local::take_copied`] returns it.
     copied: Option<CopyOutcome>,
 }
@@ -50,6 +52,7 @@ impl Layered {
             ended: VecDeque::new(),
             waits: None,
             commands: VecDeque::new(),
+            must_rest: false,
             copied: None,
         }
     }
@@ -181,6 +184,15 @@ impl Local {
     pub(crate) fn set_layers(&mut self, setting: LayerSetting, turn: &mut Turn) {
         self.layered.stack.set(setting, turn.now());
         self.run_layers(turn);
+    }
+
+    /// Whether layers must rest: the node stops, or leaves the primary role, and waits for what changes its members.
+    pub(crate) fn rest_layers(&mut self, must: bool, turn: &mut Turn) {
+        if self.layered.must_rest != must {
+            self.layered.must_rest = must;
+            self.layered.stack.rest(must, turn.now());
+            self.run_layers(turn);
+        }
     }
 
     /// Asks something of the group's copies; [`Self::take_copied`] tells how it ended. It begins once no change is under way

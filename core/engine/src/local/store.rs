@@ -149,7 +149,8 @@ impl Local {
     }
 
     /// Whether a change needs no hot extent, and must not wait for one: extents of a suspect copy do not cool, and what a layer
-    /// does in one by itself it does again when a process begins.
+    /// does in one by itself it does again when a process begins. So the layer may own a cold extent there, which means nothing
+    /// ([`HotExtents::own`](helio_bitmap::HotExtents::own)).
     fn is_spared(&self, volume: VolumeIndex, extent: Extent, purpose: Purpose) -> bool {
         matches!(purpose, Purpose::Layer { .. })
             && self.suspect.is(volume)

@@ -301,6 +301,16 @@ impl Standing {
         matches!(self, Self::Leading { stage: Leading::Leaving { .. }, .. })
     }
 
+    /// Leaving the primary role, or stopping.
+    #[inline]
+    pub(crate) fn is_ending(&self) -> bool {
+        let stops = |stage| matches!(stage, Following::Closing { .. } | Following::Stopped);
+        match self {
+            Self::Leading { stage, .. } => *stage != Leading::Primary,
+            Self::Following { stage, .. } => stops(*stage),
+        }
+    }
+
     /// Leaving, with requests or items still under way.
     #[inline]
     pub(crate) fn is_draining(&self) -> bool {

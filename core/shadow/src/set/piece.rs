@@ -20,13 +20,13 @@ pub(crate) const MOST_PIECES: usize = 4;
 pub(super) const LATER: Duration = Duration::from_secs(1);
 
 impl Set {
-    /// Begins one more piece. Returns false if there is none to begin.
-    pub(crate) fn begin_piece(&mut self, port: &mut Port<'_>) -> bool {
+    /// Begins one more piece; where the set must rest, only one that a read waits for. Returns false if there is none to begin.
+    pub(crate) fn begin_piece(&mut self, must_rest: bool, port: &mut Port<'_>) -> bool {
         if self.pieces == MOST_PIECES {
             return false;
         }
         let id = self.count();
-        let Some((job, region)) = self.next_piece(id, port.now()) else { return false };
+        let Some((job, region)) = self.next_piece(id, must_rest, port.now()) else { return false };
         let extent = self.unmerged.place(region);
         self.pieces += 1;
         self.ops.insert(id, Op::Piece(Piece::new(job, region), Legs::default()));
@@ -43,7 +43,7 @@ impl Set {
     }
 
     /// What readers wait for comes first, then what is unmerged, and copies of other regions only then.
-    fn next_piece(&mut self, id: u64, now: Moment) -> Option<(Job, Region)> {
+    fn next_piece(&mut self, id: u64, must_rest: bool, now: Moment) -> Option<(Job, Region)> {
         if self.unread() != 0 {
             return None;
         }
@@ -51,11 +51,11 @@ impl Set {
             if let Some(region) = self.unmerged.claim_urgent(id) {
                 return Some((Job::Merge, region));
             }
-            if let Some(region) = self.unmerged.claim(id, now) {
+            if !must_rest && let Some(region) = self.unmerged.claim(id, now) {
                 return Some((Job::Merge, region));
             }
         }
-        if now < self.pace.again { None } else { self.next_copy(id) }
+        if must_rest || now < self.pace.again { None } else { self.next_copy(id) }
     }
 
     /// No copy goes on for a while.

@@ -4,25 +4,54 @@
 use super::*;
 use helio_format::members::{CopyHealth, MEMBERS_MAX};
 use helio_shadow::Shadow;
-use helio_stack::{Layer, SetOp};
+use helio_stack::{Duty, Layer, SetOp};
 use helio_units::MemberIndex;
 
 const FIRST: Leg = Leg::whole(VolumeIndex(0));
 const SECOND: Leg = Leg { member: MemberIndex(1), ..FIRST };
 const ADD: Command = Command::Set(SetOp::Add { leg: SECOND, by_bitmap: false });
 
-/// A primary whose volume has these members.
-fn primary(members: &[CopyHealth]) -> Desk {
+/// A node whose volume has this size and these members.
+fn node(size: Bytes, members: &[CopyHealth]) -> Desk {
     let mut found = [None; MEMBERS_MAX];
     found.iter_mut().zip(members).for_each(|(found, member)| *found = Some(*member));
-    let layers = Stack::new(Vec::from([Shadow::new(&[SIZE], REGION, &[found]).boxed()]));
-    let superblock = Superblock::new("db", "paris", [SIZE.0].into());
+    let layers = Stack::new(Vec::from([Shadow::new(&[size], REGION, &[found]).boxed()]));
+    let superblock = Superblock::new("db", "paris", [size.0].into());
     let durable = Durable { layers, ..durable(superblock) };
     let mut desk = Desk::new(config());
-    desk.engine = Engine::new(config(), durable, 1, 1, Moment::ZERO);
-    desk.command(Command::Promote { force: true });
-    desk.save(true);
+    let config = Config { volumes: [size].into(), ..config() };
+    desk.engine = Engine::new(config, durable, 1, 1, Moment::ZERO);
     desk
+}
+
+/// A primary whose volume has these members.
+fn primary(members: &[CopyHealth]) -> Desk {
+    node(SIZE, members).promoted()
+}
+
+/// A primary of which the second member is being copied.
+fn copies(size: Bytes, peer: bool) -> Desk {
+    let mut desk = node(size, &[CopyHealth::Good]).promoted();
+    if peer {
+        desk.meet(Hello { sizes: [size.0].into(), ..hello(Lineage::default(), true) });
+        for _ in 0..9 {
+            desk.store_all();
+            desk.acked(desk.engine.view().status(desk.now).cursors.head.0);
+            desk.save_all();
+        }
+        assert_eq!(desk.engine.view().state(), State::Replicating);
+    }
+    desk.command(ADD);
+    while desk.ios.iter().all(|(_, op, _)| op.reads().is_none()) {
+        desk.store();
+    }
+    desk.results.clear();
+    desk
+}
+
+fn duty(desk: &Desk, leg: Leg) -> Option<Duty> {
+    let set = desk.engine.view().set_status(leg.volume)?;
+    set.members[usize::from(leg.member.0)].map(|member| member.duty)
 }
 
 fn refused(desk: &mut Desk, op: SetOp) -> &'static str {
@@ -92,4 +121,37 @@ fn a_write_with_fua_that_waits_for_its_extent_keeps_no_flush_from_ending() {
     desk.ask(2, Operation::Write { extent, payload, fua: true });
     desk.store_all();
     assert_eq!(desk.answers, [(1, true), (2, true)]);
+}
+
+#[test]
+fn a_stop_and_a_demotion_do_not_wait_for_a_copy() {
+    for command in [Command::Stop, Command::Demote] {
+        let stops = command == Command::Stop;
+        let mut desk = copies(Bytes::mib(16), false);
+        desk.command(command);
+        for _ in 0..9 {
+            if desk.results.is_empty() {
+                desk.store_all();
+                desk.save_all();
+                desk.tell(Event::Tick);
+            }
+        }
+        assert!(matches!(desk.results[..], [Ok(_)]), "{:?}", desk.results);
+        let copying = |desk: &Desk| matches!(duty(desk, SECOND), Some(Duty::Copying { .. }));
+        assert_eq!((copying(&desk), desk.ios.is_empty()), (true, stops), "a secondary copies on");
+        desk.store_all();
+        assert_eq!(copying(&desk), stops);
+    }
+}
+
+#[test]
+fn a_primary_whose_role_is_not_handed_over_goes_on_copying() {
+    let mut desk = copies(Bytes::mib(16), true);
+    desk.command(Command::Switch);
+    assert!(desk.engine.standing.is_leaving(), "{:?}", desk.results);
+    desk.lose_link();
+    desk.tell(Event::Tick);
+    desk.store_all();
+    assert!(desk.engine.view().is_primary());
+    assert_eq!(duty(&desk, SECOND), Some(Duty::Full));
 }

@@ -2,6 +2,9 @@
 //! Stories of a follower whose store fails a flush: what is durable then, and what is written again.
 
 use super::*;
+use helio_format::members::{CopyHealth, MEMBERS_MAX};
+use helio_shadow::Shadow;
+use helio_stack::Layer;
 
 const V: VolumeIndex = VolumeIndex(0);
 const FAILED: StoreOutcome = StoreOutcome::Failed(StoreFault::Io);
@@ -118,15 +121,19 @@ fn a_stop_waits_until_it_is_recorded_that_a_flush_failed() {
     assert_eq!(desk.results.len(), 1);
 }
 
-/// A follower that starts from a record of a copy that is suspect, with its first extent hot.
+/// A follower that starts from a record of a copy that is suspect, with its second extent hot.
 fn restarted(consistent: bool) -> Desk {
+    restarted_above(Stack::default(), consistent)
+}
+
+fn restarted_above(layers: Stack, consistent: bool) -> Desk {
     let mut record = Superblock::new("db", "paris", [SIZE.0].into());
     record.lineage = generation(1);
     (record.suspect, record.consistent, record.clean) = (1, consistent, false);
     let mut desk = Desk::new(Config { volumes: [Bytes::mib(16)].into(), ..config() });
     let config = desk.engine.turn.config().clone();
     record.sizes = [config.volumes[0].0].into();
-    let found = Durable { hot: [1].into(), ..durable(record) };
+    let found = Durable { hot: [1].into(), layers, ..durable(record) };
     desk.engine = Engine::new(config, found, 2, 1, Moment::ZERO);
     let sizes = [Bytes::mib(16).0].into();
     let peer = hello(generation(1), true);
@@ -224,4 +231,42 @@ fn a_discarded_copy_of_which_no_flush_failed_is_read_to_be_compared() {
     desk.engine = Engine::new(config(), durable(record), 2, 1, Moment::ZERO);
     desk.meet(Hello { serving: true, role: Role::Primary, ..hello(generation(1), true) });
     assert!(is_read(&mut desk, Extent::new(0, 8192)));
+}
+
+/// Takes the first operation like that out of the tray.
+fn take(desk: &mut Desk, like: impl Fn(&StoreOp) -> bool) -> IoId {
+    let at = desk.ios.iter().position(|(_, op, _)| like(op));
+    let (io, ..) = at.and_then(|at| desk.ios.remove(at)).expect("there is one like that");
+    io
+}
+
+#[test]
+fn a_merge_in_a_cold_extent_of_a_suspect_copy_may_be_lost_by_a_flush_that_all_members_fail() {
+    let mut found = [None; MEMBERS_MAX];
+    found[..2].fill(Some(CopyHealth::Suspect));
+    let set = Shadow::new(&[Bytes::mib(16)], REGION, &[found]).boxed();
+    let mut desk = restarted_above(Stack::new([set].into()), true);
+    desk.hear(Message::Start(start(generation(1), 1, false)));
+    desk.save_all();
+    // The second member cannot be read there, and is written.
+    let first = |op: &StoreOp| op.reads().is_some_and(|extent| extent.offset == 0);
+    let reads = [(); 2].map(|()| take(&mut desk, first));
+    let payload = desk.payload(REGION.0 as u32);
+    end(&mut desk, reads[0], StoreOutcome::Read { payload, zero: true });
+    end(&mut desk, reads[1], FAILED);
+    let written = take(&mut desk, |op| op.payload().is_some());
+    end(&mut desk, written, StoreOutcome::Done);
+    desk.hear(flush_item(1));
+    for _ in 0..2 {
+        let flush = take(&mut desk, |op| *op == StoreOp::Flush);
+        end(&mut desk, flush, FAILED);
+    }
+    let unmerged = |desk: &Desk| desk.engine.local.set_status(V).map(|set| set.unmerged);
+    assert_eq!(unmerged(&desk), Some(Bytes::mib(16)), "it is to be merged again");
+    desk.save_all();
+    while unmerged(&desk) != Some(Bytes::ZERO) {
+        desk.store_all();
+        desk.now = desk.now + Duration::from_secs(2);
+        desk.tell(Event::Tick);
+    }
 }
