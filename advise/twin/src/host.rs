@@ -172,8 +172,8 @@ impl<C: Content> Host<C> {
     /// Performs at `at` what the engine of a node asks for.
     pub(crate) fn perform(&mut self, side: Side, effects: &mut Vec<Effect>, at: Moment) {
         for effect in effects.drain(..) {
-            // It stopped, and its process is gone: what its layers still wanted to be done is not.
-            if !self.node(side).is_up() {
+            // Behind `Stopped` the process is gone: its layers and disks get nothing more of what they asked for.
+            if is_of_stores(&effect) && !self.node(side).is_up() {
                 continue;
             }
             if self.content.is_story()
@@ -315,4 +315,10 @@ impl<C: Content> Host<C> {
             Step::Over(outcome) => C::event(self, side, Event::PoolDone(outcome)),
         }
     }
+}
+
+/// Whether the layers or disks of a process ask for an effect, which means nothing to anyone else.
+const fn is_of_stores(effect: &Effect) -> bool {
+    use Effect::{Compare, Look, Pool, Record, Release, Store};
+    matches!(effect, Store { .. } | Look { .. } | Pool(_) | Record(_) | Compare { .. } | Release(_))
 }

@@ -38,7 +38,7 @@ impl Node<Stamps> {
     }
 
     /// Its volumes with the members that they have behind the first one.
-    fn legs(&self) -> impl Iterator<Item = Leg> + use<> {
+    pub fn legs(&self) -> impl Iterator<Item = Leg> + use<> {
         let (volumes, mirrors) = (self.config.volumes.len() as u16, self.mirrors.len() as u8);
         let of = move |volume| {
             (1..=mirrors).map(move |member| Leg { volume, member: MemberIndex(member) })
@@ -52,11 +52,10 @@ impl Node<Stamps> {
         identity.map_or(DiskMark::UNKNOWN, |identity| DiskMark::of(*identity))
     }
 
-    /// Its metadata file has everything that its members need, before a process uses it. Returns whether no process has
-    /// made a record in it yet.
-    pub(crate) fn equip(&mut self) -> Result<bool, LedgerError> {
+    /// Its metadata file has everything that its members need, before a process uses it.
+    pub(crate) fn equip(&mut self) -> Result<(), LedgerError> {
         if self.mirrors.is_empty() {
-            return Ok(false);
+            return Ok(());
         }
         let members: Vec<_> = self.legs().map(|leg| (leg, self.mark(leg))).collect();
         self.metadata.equip(&self.config, &members)

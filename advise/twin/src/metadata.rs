@@ -64,8 +64,6 @@ pub struct Metadata {
     told: Told,
     /// What it says of members is about what lies on their disks.
     knows_members: bool,
-    /// No process has made a record of its own in it.
-    blank: bool,
     fault: Option<MetadataFault>,
     /// The file has holes, and its file system has no room for them.
     full: bool,
@@ -94,7 +92,6 @@ impl Metadata {
             scheduled: false,
             told: Told::default(),
             knows_members: true,
-            blank: false,
             fault: None,
             full: false,
             latency,
@@ -132,7 +129,7 @@ impl Metadata {
     pub(crate) fn create(&mut self, record: Superblock) {
         let mut ledger = self.fresh(record);
         self.write_out(&mut ledger);
-        (self.knows_members, self.blank) = (false, false);
+        self.knows_members = false;
     }
 
     /// The ledger of a new file that is to hold that record.
@@ -171,19 +168,15 @@ impl Metadata {
 
     /// The file has the members of these volumes with their disks, and a bitmap of every member: what it lacks of that is written
     /// before a process uses it. A member that it does not have holds all of the volume where nothing happened to the file.
-    /// Returns whether no process has made a record in it yet.
     pub(crate) fn equip(
         &mut self,
         config: &Config,
         members: &[(Leg, DiskMark)],
-    ) -> Result<bool, LedgerError> {
+    ) -> Result<(), LedgerError> {
         self.bytes.reopen();
         let mut ledger = match self.read()? {
             Opened::Older(_) => panic!("no node of this build writes the version before"),
-            Opened::Fresh => {
-                self.blank = true;
-                self.fresh(new_superblock(config))
-            }
+            Opened::Fresh => self.fresh(new_superblock(config)),
             Opened::Found(found) => found.0,
         };
         self.write_out(&mut ledger);
@@ -212,7 +205,7 @@ impl Metadata {
             assert!(refused.is_none(), "a ledger that works refuses a change");
         }
         self.write_out(&mut ledger);
-        Ok(self.blank)
+        Ok(())
     }
 
     /// The members of every volume, as the file was found.
@@ -251,7 +244,7 @@ impl Metadata {
         let set = |bits: &PageBits| bits[bit as usize / 64] & 1 << (bit % 64) != 0;
         let lacks = match health {
             CopyHealth::Good | CopyHealth::Suspect => false,
-            CopyHealth::Copying | CopyHealth::Removed => {
+            CopyHealth::Copying | CopyHealth::Removed | CopyHealth::Withdrawn => {
                 told.lacks.get(&(owner, page)).is_some_and(set)
             }
             CopyHealth::Unproven | CopyHealth::Failed => true,
@@ -268,7 +261,7 @@ impl Metadata {
     /// Puts an older file in its place.
     pub fn restore(&mut self, bytes: MetadataBytes) {
         self.bytes = bytes;
-        (self.knows_members, self.blank) = (false, false);
+        self.knows_members = false;
         self.look();
     }
 
@@ -411,7 +404,6 @@ impl Metadata {
         for kept in &kept {
             self.told.note(kept);
             self.knows_members |= *kept == Kept::Members { ok: true };
-            self.blank &= *kept != Kept::Superblock { ok: true };
         }
         (kept, self.begin(now))
     }

@@ -284,10 +284,8 @@ impl Node<Stamps> {
         incarnation: u64,
         seed: u64,
     ) -> Result<(), LedgerError> {
-        let blank = self.equip()?;
-        let mut found = self.metadata.open()?;
-        // Its peer must notice that it has nothing, whatever it took to make the file.
-        found.iter_mut().filter(|_| blank).for_each(|found| found.sequence = 0);
+        self.equip()?;
+        let found = self.metadata.open()?;
         let lowest = (!self.mirrors.is_empty()).then(|| self.shadow());
         let superblock = found.as_ref().map(|found| found.superblock.clone());
         let saved = superblock.unwrap_or_else(|| new_superblock(&self.config));

@@ -151,6 +151,9 @@ pub struct SetMemberStatus {
     #[serde(default, with = "wire::number")]
     #[schemars(with = "u64")]
     pub reads: Items,
+    /// Whether a command removed the member, so that only a command returns it.
+    #[serde(default)]
+    pub withdrawn: bool,
     /// Failed reads of this member that were repaired from another member.
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]

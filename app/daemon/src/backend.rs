@@ -114,7 +114,7 @@ pub(crate) struct Daemon {
     pub(crate) hub: Arc<Hub>,
     /// Groups of this node that are not served.
     pub(crate) failures: Arc<Failures>,
-    /// Held while a member of a volume is added: metadata files get room for one at a time.
+    /// Held while a member that is open is added: metadata files get room for one at a time.
     pub(crate) adding: tokio::sync::Mutex<()>,
     pub(crate) attaches: Arc<Attaches>,
     pub(crate) traces: Traces,
@@ -414,6 +414,15 @@ impl Daemon {
         let status = self.status(Some(group.to_owned())).await?;
         Ok(status.groups.iter().any(|g| g.role == helio_units::Role::Primary))
     }
+}
+
+/// Does what may block, on a thread for that.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, ApiError> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|error| ApiError::new(code::INTERNAL, error.to_string(), "report this as a bug"))
 }
 
 /// Does what must not end halfway, whether or not who asked still listens.

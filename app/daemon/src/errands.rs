@@ -6,7 +6,7 @@ use crate::backend::{Daemon, ShardHandle};
 use crate::config::PeerAddress;
 use crate::latency::{self, Unmeasured};
 use crate::shard::{Ask, GroupPlan, NodeAsk};
-use crate::{attach, hooks, names, verified};
+use crate::{attach, hooks, names, returns, verified};
 use std::sync::{Arc, PoisonError};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -53,6 +53,7 @@ pub(crate) fn begin(errands: Vec<Errands>, daemon: &Arc<Daemon>) -> Arc<Daemon> 
         running.hooks.spawn(attach::keep_up(Arc::clone(&daemon.attaches)));
         running.hooks.spawn(tell_alive(daemon.shard.clone()));
         running.hooks.spawn(hooks::follow(Arc::clone(daemon), Arc::clone(&daemon.hub)));
+        running.hooks.spawn(returns::follow(Arc::clone(daemon)));
     }
     errands.into_iter().for_each(|errands| add(errands, daemon));
     Arc::clone(daemon)

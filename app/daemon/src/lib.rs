@@ -20,6 +20,7 @@ pub mod offline;
 mod open;
 mod patience;
 mod released;
+mod returns;
 mod saved;
 pub mod sealed;
 mod shard;

@@ -31,7 +31,6 @@ use helio_ledger::{Found, Ledger, Opened};
 use helio_link::Tuning;
 use helio_shadow::Shadow;
 use helio_tls::{NbdTls, PeerTls};
-use helio_units::Generation;
 use members::{Named, Seated};
 pub(crate) use members::{same, untold};
 pub(crate) use mirror::Places;
@@ -175,9 +174,7 @@ fn try_plan(
     // A record is durable before a member gets its identity; one that has it is opened first, for what else is wrong with it.
     let early = if named.is_empty() { None } else { Some(open_volumes(suspect)?) };
     let metadata = ReadMetadata::of(engine, places, &named)?;
-    let record = &metadata.found.1.superblock;
-    let is_new = record.lineage.generation == Generation::NONE && !record.discarded;
-    let sequence = metadata.found.0.sequence();
+    let is_new = metadata.found.1.superblock.is_new();
     let volumes = match early {
         Some(volumes) => volumes,
         None => open_volumes(suspect).inspect_err(|_| {
@@ -190,10 +187,6 @@ fn try_plan(
     let seated = members::seated(view.name, volumes, &metadata.found, &mut failing)?;
     let kept = metadata.keep(engine, places, failing, &seated)?;
     let KeptMetadata { metadata, mut durable, shadow, new_members } = kept;
-    if is_new {
-        // What was recorded of its members makes no new file as old as one that was lost.
-        durable.sequence = sequence;
-    }
     let mut engine = engine.clone();
     let recorded = durable.superblock.members.iter();
     durable.members =
@@ -213,6 +206,7 @@ fn try_plan(
         before,
         sets: group.sets.clone(),
         queue_source: group.queue_source,
+        member_return: group.timeouts.member_return,
         outbox: Outbox {
             verified: watch::Sender::new(Record::default()),
             asks: watch::Sender::new(0),

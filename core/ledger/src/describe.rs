@@ -375,6 +375,7 @@ fn member(MemberEntry { health, disk }: &MemberEntry) -> String {
         CopyHealth::Removed => "removed",
         CopyHealth::Unproven => "unproven",
         CopyHealth::Failed => "failed",
+        CopyHealth::Withdrawn => "withdrawn",
     };
     match *disk {
         DiskMark::UNKNOWN => health.to_string(),

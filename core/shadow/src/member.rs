@@ -40,7 +40,11 @@ pub(crate) struct Copying {
 /// What a member that is not in use is missing.
 #[derive(Clone, Debug)]
 pub(crate) enum Lacks {
-    Known(Bitmap),
+    Known {
+        lacks: Bitmap,
+        /// An administrator removed it: only a command returns it.
+        withdrawn: bool,
+    },
     /// Everything, as far as is known.
     Unknown,
     /// Everything, and what it reads as may not be durable.
@@ -242,8 +246,16 @@ impl Member {
         match &mut self.state {
             State::Full => None,
             State::Copying(copying) => Some(copying.lacks()),
-            State::Removed(Lacks::Known(lacks)) => Some(lacks),
+            State::Removed(Lacks::Known { lacks, .. }) => Some(lacks),
             State::Removed(_) => None,
+        }
+    }
+
+    /// An administrator wants it to stay removed. Returns false if that changes nothing.
+    pub(crate) const fn withdraw(&mut self) -> bool {
+        match &mut self.state {
+            State::Removed(Lacks::Known { withdrawn, .. }) => !core::mem::replace(withdrawn, true),
+            _ => false,
         }
     }
 
@@ -251,7 +263,7 @@ impl Member {
     pub(crate) fn set(&mut self, extent: Extent) {
         match &mut self.state {
             State::Copying(copying) => copying.set(extent),
-            State::Removed(Lacks::Known(lacks)) => lacks.set(ONE, extent),
+            State::Removed(Lacks::Known { lacks, .. }) => lacks.set(ONE, extent),
             State::Full | State::Removed(_) => {}
         }
     }
@@ -299,7 +311,8 @@ impl Member {
                 Stage::Settling(_) | Stage::Marking(_) => CopyHealth::Failed,
                 Stage::Copies | Stage::Flushing(_) | Stage::Saving => CopyHealth::Copying,
             },
-            State::Removed(Lacks::Known(_)) => CopyHealth::Removed,
+            State::Removed(Lacks::Known { withdrawn: false, .. }) => CopyHealth::Removed,
+            State::Removed(Lacks::Known { withdrawn: true, .. }) => CopyHealth::Withdrawn,
             State::Removed(Lacks::Unknown) => CopyHealth::Unproven,
             State::Removed(Lacks::Failed) => CopyHealth::Failed,
         }
@@ -346,7 +359,7 @@ impl Member {
     /// What it lacked was durable as of that tick.
     pub(crate) fn is_saved_since(&self, tick: u64) -> bool {
         match &self.state {
-            State::Copying(Copying { lacks, .. }) | State::Removed(Lacks::Known(lacks)) => {
+            State::Copying(Copying { lacks, .. }) | State::Removed(Lacks::Known { lacks, .. }) => {
                 lacks.is_saved() || lacks.is_all_saved_since(tick)
             }
             State::Full | State::Removed(_) => true,
@@ -383,10 +396,11 @@ impl Member {
             State::Copying(copying) => {
                 Duty::Copying { left: copying.lacks.dirty_bytes().min(size) }
             }
-            State::Removed(lacks) => {
-                let known = if let Lacks::Known(lacks) = lacks { Some(lacks) } else { None };
-                Duty::Removed { lacks: known.map(|it| it.dirty_bytes().min(size)) }
+            State::Removed(Lacks::Known { lacks, withdrawn }) => {
+                let lacks = Some(lacks.dirty_bytes().min(size));
+                Duty::Removed { lacks, withdrawn: *withdrawn }
             }
+            State::Removed(_) => Duty::Removed { lacks: None, withdrawn: false },
         };
         MemberStatus { duty, depth: self.depth, reads: self.reads, repaired: self.repaired }
     }

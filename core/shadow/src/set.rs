@@ -102,7 +102,10 @@ impl Set {
             let (state, found) = match found {
                 CopyHealth::Good | CopyHealth::Suspect => (State::Full, CopyHealth::Good),
                 CopyHealth::Copying => (State::Copying(Copying::known(bitmap())), found),
-                CopyHealth::Removed => (State::Removed(Lacks::Known(bitmap())), found),
+                CopyHealth::Removed | CopyHealth::Withdrawn => {
+                    let withdrawn = found == CopyHealth::Withdrawn;
+                    (State::Removed(Lacks::Known { lacks: bitmap(), withdrawn }), found)
+                }
                 CopyHealth::Unproven => (State::Removed(Lacks::Unknown), found),
                 CopyHealth::Failed => (State::Removed(Lacks::Failed), found),
             };
@@ -366,7 +369,7 @@ impl Set {
                 }
             };
         unproven.into_iter().chain(unmerged).for_each(|extent| lacks.set(ONE, extent));
-        *it.state_mut() = State::Removed(Lacks::Known(lacks));
+        *it.state_mut() = State::Removed(Lacks::Known { lacks, withdrawn: false });
         debug_assert!(full & !bit(member) != 0, "the last full member is removed");
     }
 

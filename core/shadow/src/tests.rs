@@ -2,7 +2,7 @@
 //! Single steps of the layer, as its host sees them. Stories of many are in the simulator.
 
 use crate::Shadow;
-use CopyHealth::{Copying, Good, Removed, Unproven};
+use CopyHealth::{Copying, Good, Removed, Unproven, Withdrawn};
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -87,12 +87,45 @@ fn a_write_that_one_member_fails_ends_when_its_removal_is_durable() {
     stack.member_ended(names[1].1, Outcome::Done);
     let says = Out::Record(LayerRecord::Members(vec![found(&[Removed, Good])]));
     assert_eq!(drain(&mut stack), [says]);
-    assert_eq!(duty(&stack, 0), Some(Duty::Removed { lacks: Some(Bytes::kib(64)) }));
+    assert_eq!(
+        duty(&stack, 0),
+        Some(Duty::Removed { lacks: Some(Bytes::kib(64)), withdrawn: false })
+    );
     stack.recorded(true, Moment::ZERO);
     let ended = Out::Ended { name: 7, outcome: Outcome::Done };
     assert_eq!(drain(&mut stack)[0], ended);
     let next = begin(&mut stack, 8, WRITE);
     assert_eq!((next.len(), next[0].0), (1, 1), "the other one is written no more");
+}
+
+#[test]
+fn a_member_that_a_command_removed_says_so_until_a_command_returns_it() {
+    let withdrawn = |withdrawn| Some(Duty::Removed { lacks: Some(Bytes::ZERO), withdrawn });
+    let mut stack = stack(&[Good, Good, Removed]);
+    assert_eq!(duty(&stack, 2), withdrawn(false));
+    for member in [1, 2] {
+        let remove = SetOp::Remove { leg: leg(member), force: false };
+        assert_eq!(stack.ask_set(remove, Moment::ZERO), Ok(()));
+        assert_eq!(duty(&stack, usize::from(member)), withdrawn(true));
+        assert_eq!(stack.ask_set(remove, Moment::ZERO), Err(SetRefusal::Unused), "nothing changes");
+    }
+    let says = |out: &[Out]| {
+        let says = |out: &Out| match out {
+            Out::Record(LayerRecord::Members(members)) => Some(members[0]),
+            _ => None,
+        };
+        out.iter().find_map(says)
+    };
+    assert_eq!(says(&drain(&mut stack)), Some(found(&[Good, Withdrawn, Removed])));
+    stack.recorded(true, Moment::ZERO);
+    let all = found(&[Good, Withdrawn, Withdrawn]);
+    assert_eq!(says(&drain(&mut stack)), Some(all));
+    let again = Shadow::new(&[SIZE], Bytes::kib(64), &[all]);
+    let mut again = Stack::new(vec![Box::new(again)]);
+    assert_eq!(duty(&again, 1), withdrawn(true));
+    let add = SetOp::Add { leg: leg(1), by_bitmap: true };
+    assert_eq!(again.ask_set(add, Moment::ZERO), Ok(()));
+    assert_eq!(duty(&again, 1), Some(Duty::Copying { left: Bytes::ZERO }));
 }
 
 #[test]
@@ -289,7 +322,7 @@ fn of_a_suspect_copy_everything_is_merged_and_copied_when_a_process_begins() {
     let set = stack(&[Suspect, Suspect, Removed]).members(V).expect("it is a set");
     assert_eq!(set.unmerged, SIZE);
     let removed = set.members[2].map(|member| member.duty);
-    assert_eq!(removed, Some(Duty::Removed { lacks: Some(SIZE) }));
+    assert_eq!(removed, Some(Duty::Removed { lacks: Some(SIZE), withdrawn: false }));
     let mut layer = Shadow::new(&[SIZE], Bytes::kib(64), &[found(&[Suspect, Copying])]);
     layer.load(leg(1), 0, &helio_bitmap::Bitmap::new(&[SIZE], Bytes::kib(64)).page_bits(0));
     let stack = Stack::new(vec![Box::new(layer)]);

@@ -56,7 +56,7 @@ pub enum SetOp {
         /// Refuse the member if its bitmap is not known.
         by_bitmap: bool,
     },
-    /// A member is to be used no more. What it lacks from then on is recorded.
+    /// A member is to be used no more until a command returns it. What it lacks from then on is recorded.
     Remove {
         /// Which.
         leg: Leg,
@@ -102,6 +102,8 @@ pub enum Duty {
     Removed {
         /// What it lacks, where that is known.
         lacks: Option<Bytes>,
+        /// An administrator removed it: only a command returns it.
+        withdrawn: bool,
     },
 }
 

@@ -204,6 +204,16 @@ impl Book {
         Ok(verdict)
     }
 
+    /// Says that an image that held nothing before the first write holds what is promised of all of them. `name`: whose image it is.
+    ///
+    /// # Panics
+    /// Where a promise is broken, with the write.
+    #[track_caller]
+    pub fn assert_holds(&self, name: &str, image: &Image, promise: Promise) -> Verdict {
+        let judged = self.judge(0, &image.emptied(), image, promise);
+        judged.unwrap_or_else(|why| panic!("{name}: {why}"))
+    }
+
     fn pages(&self) -> MutexGuard<'_, Pages> {
         self.pages.lock().unwrap_or_else(PoisonError::into_inner)
     }

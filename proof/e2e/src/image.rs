@@ -34,6 +34,11 @@ impl Image {
         Self(numbers)
     }
 
+    /// An image of the same length to which nothing was written.
+    pub(crate) fn emptied(&self) -> Self {
+        Self(vec![0; self.0.len()])
+    }
+
     /// What a block shows.
     #[must_use]
     pub fn at(&self, place: u64) -> u64 {

@@ -23,7 +23,8 @@ fn taken(config: &Config, text: &str) {
         for group in view.groups {
             assert_ne!(group.peer_name, name, "a node is its own peer");
             assert!(!group.group.volumes.is_empty(), "a group without a volume");
-            assert!(group.group.timeouts.flush_limit >= group.group.timeouts.peer);
+            let timeouts = group.group.timeouts;
+            assert!(timeouts.flush_limit >= timeouts.peer);
         }
     }
     for group in config.groups.values() {

@@ -119,6 +119,8 @@ pub(crate) struct Driver {
     pub(crate) forking: Option<Forking>,
     /// A setting that was applied is not in force.
     pub(crate) misapplied: Option<String>,
+    /// Commands that have not ended.
+    pub(crate) open: BTreeMap<CommandId, Side>,
     /// What each node was commanded last.
     pub(crate) given: [Given; 2],
     /// A command that is about to be given again.
@@ -159,6 +161,7 @@ impl Driver {
             shipping: Shipping::default(),
             forking: None,
             misapplied: None,
+            open: BTreeMap::new(),
             given: [Given::Over; 2],
             repeating: None,
         }

@@ -6,6 +6,7 @@ use crate::driver::{Act, Driver};
 use crate::kinds::Kind;
 use crate::oracle::Oracle;
 use crate::scenario::{pick, span, weather};
+use crate::sets::hides_lie;
 use crate::silence::gives_stores_up;
 use core::time::Duration;
 use helio_engine::{Command, StoreFault};
@@ -280,16 +281,14 @@ impl Driver {
     /// Whether that fault does not strike now: the story leaves it out, or more would be lost than both nodes held.
     fn spares(&self, fault: Fault, cluster: &Cluster, oracle: &Oracle) -> bool {
         let (kind, _) = fault.class();
-        if self.leaves_out(kind) || (kind == Kind::LyingFlush && !self.disks_lie) {
-            return true;
-        }
-        // A copy is not taken over another's whose node has yet to come to terms with what it remembers.
-        let reverses = matches!(fault, Fault::Reverse { .. });
-        if reverses && Side::BOTH.into_iter().any(|side| oracle.is_restored(side)) {
-            return true;
-        }
-        // A node that lacks regions has the other's copy alone: to take that away too is a second loss.
-        fault.restores() && Side::BOTH.into_iter().any(|side| lacks(cluster, side))
+        self.leaves_out(kind)
+            || (kind == Kind::LyingFlush && !self.disks_lie)
+            || hides_lie(fault, cluster)
+            // A copy is not taken over another's whose node has yet to come to terms with what it remembers.
+            || matches!(fault, Fault::Reverse { .. })
+                && Side::BOTH.into_iter().any(|side| oracle.is_restored(side))
+            // A node that lacks regions has the other's copy alone: to take that away too is a second loss.
+            || fault.restores() && Side::BOTH.into_iter().any(|side| lacks(cluster, side))
     }
 
     pub(crate) fn strike(&mut self, fault: Fault, cluster: &mut Cluster, oracle: &mut Oracle) {

@@ -37,19 +37,20 @@ const fn bears_repeating(command: Command) -> bool {
 impl Driver {
     /// A node was given a command.
     pub(crate) fn given(&mut self, side: Side, id: CommandId, command: Command) {
+        self.open.insert(id, side);
         let again = self.repeating.take().is_some_and(|repeated| repeated == (side, command));
         if bears_repeating(command) {
             self.given[side.index()] = Given::Open { id, command, again };
         }
     }
 
-    /// Whether a command that changes roles, or what travels, has not ended.
-    pub(crate) fn waits_for_command(&self) -> bool {
-        self.given.iter().any(|given| matches!(given, Given::Open { .. }))
-    }
-
     /// A command ended, or the two are connected.
     pub(crate) fn hear_of_commands(&mut self, cluster: &Cluster, happening: &Happening) {
+        match happening {
+            Happening::Commanded { id, .. } => _ = self.open.remove(id),
+            Happening::Died { side, .. } => self.open.retain(|_, given| given != side),
+            _ => {}
+        }
         match (happening, self.given_on(happening)) {
             (
                 Happening::Commanded { side, id, result },

@@ -199,6 +199,9 @@ impl Stage<'_> {
         let until = self.cluster.now() + MENDED_WITHIN;
         let over = self.advance(until, |stage| Ok(stage.is_settled()))?;
         hold(over, Promise::Converges, || self.describe())?;
+        for side in Side::BOTH {
+            sets::judge(side, self.cluster.node(side))?;
+        }
         if self.oracle.expects_less() || self.oracle.was_lied_to() {
             return self.find_lies();
         }
@@ -430,7 +433,7 @@ impl Stage<'_> {
             && Side::BOTH.iter().filter_map(engine).any(|e| e.view().is_primary() && is_there(e))
             && (self.oracle.images_equal() || self.oracle.expects_less())
             && self.oracle.waiting() == 0
-            && !self.driver.waits_for_command()
+            && self.driver.open.is_empty()
             && Side::BOTH.iter().all(quiet)
     }
 

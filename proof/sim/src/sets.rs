@@ -16,7 +16,7 @@ use core::time::Duration;
 use helio_engine::{Command, Leg, SetOp};
 use helio_stack::{Duty, SetStatus};
 use helio_twin::{Cluster, Disk, Happening, Node, Side, StoreVerb};
-use helio_units::{Bytes, MemberIndex, Moment, VolumeIndex};
+use helio_units::{Bytes, Moment, VolumeIndex};
 use std::collections::BTreeMap;
 
 /// What the coverage report calls what happens to sets.
@@ -50,14 +50,6 @@ impl Hit {
     }
 }
 
-/// The volumes of a node, and the members that each has behind the first.
-fn legs(node: &Node) -> impl Iterator<Item = Leg> + use<> {
-    let (volumes, mirrors) = (node.config.volumes.len() as u16, node.mirrors.len() as u8);
-    (0..volumes).flat_map(move |volume| {
-        (1..=mirrors).map(move |n| Leg { volume: VolumeIndex(volume), member: MemberIndex(n) })
-    })
-}
-
 fn status(node: &Node, volume: VolumeIndex) -> Option<SetStatus> {
     node.engine.as_ref().and_then(|engine| engine.view().set_status(volume))
 }
@@ -68,7 +60,7 @@ fn duty(set: &SetStatus, leg: Leg) -> Option<Duty> {
 
 /// Whether a node has several members, and something is left to do until all are alike.
 pub(crate) fn is_uneven(node: &Node) -> bool {
-    legs(node).any(|leg| {
+    node.legs().any(|leg| {
         status(node, leg.volume)
             .is_none_or(|set| duty(&set, leg) != Some(Duty::Full) || set.unmerged != Bytes::ZERO)
     })
@@ -76,8 +68,14 @@ pub(crate) fn is_uneven(node: &Node) -> bool {
 
 /// How the sets of a node are, for people.
 pub(crate) fn describe(node: &Node) -> String {
-    let sets = legs(node).filter_map(|leg| status(node, leg.volume)).collect::<Vec<_>>();
+    let sets = node.legs().filter_map(|leg| status(node, leg.volume)).collect::<Vec<_>>();
     if sets.is_empty() { String::new() } else { format!(", sets {sets:?}") }
+}
+
+/// Whether a fault makes one of several disks of a node lie. Two full members then differ, and nothing can detect which one is right.
+pub(crate) fn hides_lie(fault: Fault, cluster: &Cluster) -> bool {
+    let (Fault::Lie { side, .. } | Fault::LyingFlush(side)) = fault else { return false };
+    !cluster.node(side).mirrors.is_empty()
 }
 
 impl Driver {
@@ -106,11 +104,7 @@ impl Driver {
 
     /// What befalls a disk of a node with mirrors in another way than one without. Returns whether it did.
     pub(crate) fn befalls_mirror(&mut self, fault: Fault, cluster: &mut Cluster) -> bool {
-        let (Fault::SilentDisk(side)
-        | Fault::Replace { side, .. }
-        | Fault::LyingFlush(side)
-        | Fault::Lie { side, .. }) = fault
-        else {
+        let (Fault::SilentDisk(side) | Fault::Replace { side, .. }) = fault else {
             return false;
         };
         let node = cluster.node(side);
@@ -121,17 +115,13 @@ impl Driver {
         let (timeout, now) = (node.config.member_timeout, cluster.now());
         let volume = VolumeIndex(self.dice.below(volumes) as u16);
         let hit = self.hit(side, cluster);
-        match fault {
-            Fault::SilentDisk(_) => {
-                let until = now + span(&mut self.dice, timeout / 4, timeout * 8);
-                hit.on(cluster.node_mut(side)).for_each(|disk| disk.silence(volume, until));
-            }
+        if matches!(fault, Fault::SilentDisk(_)) {
+            let until = now + span(&mut self.dice, timeout / 4, timeout * 8);
+            hit.on(cluster.node_mut(side)).for_each(|disk| disk.silence(volume, until));
+        } else {
             // Gone for a while, and back.
-            Fault::Replace { .. } => {
-                hit.on(cluster.node_mut(side)).for_each(|disk| disk.lose(volume, true));
-                self.later(cluster, Act::MendDisk(side));
-            }
-            _ => {}
+            hit.on(cluster.node_mut(side)).for_each(|disk| disk.lose(volume, true));
+            self.later(cluster, Act::MendDisk(side));
         }
         true
     }
@@ -143,7 +133,7 @@ impl Driver {
         cluster: &mut Cluster,
         oracle: &mut Oracle,
     ) {
-        for leg in legs(cluster.node(side)) {
+        for leg in cluster.node(side).legs() {
             let set = status(cluster.node(side), leg.volume);
             let Some(duty) = set.and_then(|set| duty(&set, leg)) else { continue };
             let by_bitmap = !self.healing && self.dice.chance(1, 3);
@@ -177,7 +167,8 @@ struct Seen {
 pub(crate) struct Watch {
     seen: BTreeMap<(Side, Leg), Seen>,
     unmerged: BTreeMap<(Side, VolumeIndex), bool>,
-    judged: Moment,
+    /// Until then the members of a node are not compared again.
+    judged: [Moment; 2],
 }
 
 impl Watch {
@@ -201,12 +192,11 @@ impl Watch {
         for side in Side::BOTH {
             self.look(side, cluster, coverage);
         }
-        if cluster.now() < self.judged {
-            return Ok(());
-        }
         for side in Side::BOTH {
-            if judge(side, cluster.node(side))? {
-                self.judged = cluster.now() + JUDGED_EVERY;
+            let (node, judged) = (cluster.node(side), &mut self.judged[side.index()]);
+            if cluster.now() >= *judged && node.is_up() && node.under_way() == 0 {
+                judge(side, node)?;
+                *judged = cluster.now() + JUDGED_EVERY;
             }
         }
         Ok(())
@@ -219,7 +209,7 @@ impl Watch {
 
     fn look(&mut self, side: Side, cluster: &Cluster, coverage: &mut Coverage) {
         let node = cluster.node(side);
-        for leg in legs(node) {
+        for leg in node.legs() {
             let Some(set) = status(node, leg.volume) else { continue };
             let Some(Some(member)) = set.members.get(usize::from(leg.member.0)) else { continue };
             let before = self.seen.get(&(side, leg)).copied();
@@ -232,7 +222,7 @@ impl Watch {
                         let silent = silent > cluster.now();
                         coverage.struck(if silent { "member-silent" } else { "member-removed" });
                     }
-                    (Duty::Removed { lacks }, Duty::Copying { .. }) => {
+                    (Duty::Removed { lacks, .. }, Duty::Copying { .. }) => {
                         seen.by_bitmap = lacks.is_some();
                     }
                     (Duty::Copying { .. }, Duty::Full) => {
@@ -256,12 +246,9 @@ impl Watch {
 }
 
 /// While nothing is under way on the disks of a node, every member that is full reads as the first one, but where members wait to be
-/// merged. Returns whether that could be judged.
-fn judge(side: Side, node: &Node) -> Result<bool, Violation> {
-    if node.engine.is_none() || node.mirrors.is_empty() || node.under_way() > 0 {
-        return Ok(false);
-    }
-    for leg in legs(node) {
+/// merged.
+pub(crate) fn judge(side: Side, node: &Node) -> Result<(), Violation> {
+    for leg in node.legs() {
         let Some(set) = status(node, leg.volume) else { continue };
         if set.unmerged == Bytes::ZERO && duty(&set, leg) == Some(Duty::Full) {
             let stray = node.strays(leg).next();
@@ -270,12 +257,12 @@ fn judge(side: Side, node: &Node) -> Result<bool, Violation> {
             })?;
         }
     }
-    Ok(true)
+    Ok(())
 }
 
 /// What a process finds that starts now.
 fn judge_records(side: Side, node: &Node) -> Result<(), Violation> {
-    let forgot = legs(node).find_map(|leg| Some((leg, node.forgot(leg)?)));
+    let forgot = node.legs().find_map(|leg| Some((leg, node.forgot(leg)?)));
     hold(forgot.is_none(), Promise::MembersAlike, || {
         format!("{side}: nothing recorded tells of {forgot:?}")
     })

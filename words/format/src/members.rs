@@ -15,6 +15,7 @@
 //! | 4 | removed: the member is not used; it lacks what its bitmap and the hot extents say, and nothing else |
 //! | 5 | unproven: the member is not used; what it lacks is not known, so it lacks everything |
 //! | 6 | failed: as unproven, and the member may hold data that is not durable, so it is not compared |
+//! | 7 | withdrawn: as removed, by an administrator: only a command returns it |
 //!
 //! A body is valid if and only if every state is as the table says, a member that the volume does not have tells no disk,
 //! volumes that the group does not have have no members, and the rest is zero. The page is written before any other page that changes with it, and flushed: what is built on
@@ -45,16 +46,19 @@ pub enum CopyHealth {
     Unproven,
     /// The same, and it may hold data that is not durable.
     Failed,
+    /// As removed, by an administrator: only a command returns it.
+    Withdrawn,
 }
 
 /// Every state with its code; a member that the volume does not have has code zero.
-const CODES: [(CopyHealth, u8); 6] = [
+const CODES: [(CopyHealth, u8); 7] = [
     (CopyHealth::Good, 1),
     (CopyHealth::Suspect, 2),
     (CopyHealth::Copying, 3),
     (CopyHealth::Removed, 4),
     (CopyHealth::Unproven, 5),
     (CopyHealth::Failed, 6),
+    (CopyHealth::Withdrawn, 7),
 ];
 
 /// The members of a volume, by their number.
@@ -156,9 +160,10 @@ mod tests {
         volumes[0][0] = entry(CopyHealth::Good, 0);
         volumes[1][5] = entry(CopyHealth::Suspect, 0x0102_0304_0506_0708_090A);
         volumes[63][5] = entry(CopyHealth::Good, u128::MAX);
-        for (member, (state, code)) in CODES.iter().enumerate() {
-            volumes[2][member] = entry(*state, 0);
-            assert_eq!(encode(&volumes)[8 * (12 + member)], *code);
+        for (n, (state, code)) in CODES.iter().enumerate() {
+            let (volume, member) = (2 + n / MEMBERS_MAX, n % MEMBERS_MAX);
+            volumes[volume][member] = entry(*state, 0);
+            assert_eq!(encode(&volumes)[8 * (12 + n)], *code);
         }
         let body = encode(&volumes);
         assert_eq!((body[0], body[3064], body[3072]), (1, 1, 0));
@@ -173,7 +178,7 @@ mod tests {
         let whole = encode(&[[entry(CopyHealth::Good, 7); MEMBERS_MAX]; 2]);
         let other = decode(&whole, 1);
         assert_eq!(other, Err(PageError::Damaged), "a volume that the group does not have");
-        for (at, value) in [(0, 7), (0, 255), (0, 0), (49, 1), (3072, 1), (BODY_BYTES - 1, 1)] {
+        for (at, value) in [(0, 8), (0, 255), (0, 0), (49, 1), (3072, 1), (BODY_BYTES - 1, 1)] {
             let mut odd = body;
             odd[at] = value;
             assert_eq!(decode(&odd, 2), Err(PageError::Damaged), "byte {at}");
@@ -182,9 +187,10 @@ mod tests {
 
     #[test]
     fn a_flipped_byte_is_damage_or_another_member() {
-        let mut members = [None; MEMBERS_MAX];
-        members.iter_mut().zip(CODES).for_each(|(member, (state, _))| *member = entry(state, 9));
-        let body = encode(&[members; 2]);
+        let mut members = [[None; MEMBERS_MAX]; 2];
+        let all = members.iter_mut().flatten().zip(CODES.iter().cycle());
+        all.for_each(|(member, (state, _))| *member = entry(*state, 9));
+        let body = encode(&members);
         for (at, flip) in (0..BODY_BYTES).flat_map(|at| [1, 2, 0x80, 0xFF].map(|flip| (at, flip))) {
             let mut odd = body;
             odd[at] ^= flip;

@@ -158,6 +158,12 @@ pub struct Superblock {
 }
 
 impl Superblock {
+    /// The node never took part in the group, or this metadata does not tell that it did.
+    #[must_use]
+    pub const fn is_new(&self) -> bool {
+        self.lineage.generation.0 == Generation::NONE.0 && !self.discarded
+    }
+
     /// Of a node that never took part in `group`.
     #[must_use]
     pub fn new(group: &str, node: &str, sizes: Vec<u64>) -> Self {

@@ -44,10 +44,15 @@ fn text(member: &SetMemberStatus, source: &str) -> String {
             let left = member.left_bytes.map(|left| format!(", {left} left")).unwrap_or_default();
             text += &format!("{percent}{left}{source}");
         }
-        SetMemberState::Removed => match member.dirty_bytes {
-            Some(dirty) => text += &format!(", {dirty} dirty"),
-            None => text += ", no bitmap",
-        },
+        SetMemberState::Removed => {
+            if member.withdrawn {
+                text += " by a command";
+            }
+            match member.dirty_bytes {
+                Some(dirty) => text += &format!(", {dirty} dirty"),
+                None => text += ", no bitmap",
+            }
+        }
     }
     if let (Some(cost), Some(source)) = (member.read_cost, member.read_cost_source)
         && source != ReadCostSource::Unmeasured
@@ -83,6 +88,7 @@ pub(super) mod tests {
             read_cost: None,
             read_cost_source: None,
             reads: Items(0),
+            withdrawn: false,
             repaired: Items(0),
             operations: Items(0),
             open: true,
@@ -120,6 +126,10 @@ pub(super) mod tests {
             SetMemberStatus { operations: Items(3), ..member(1, SetMemberState::Removed) };
         let expected = "removed, no bitmap, still open, 3 operations in progress";
         assert_eq!(text(&removed, ""), expected);
+        let dirty_bytes = Some(Bytes::mib(1));
+        let removed = SetMemberStatus { withdrawn: true, dirty_bytes, ..removed };
+        let text = text(&removed, "");
+        assert!(text.starts_with("removed by a command, 1 MiB dirty"), "{text}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Data that is saved before it is discarded or overwritten: saving, listing and deleting it.
 
-use super::{Daemon, accepted};
+use super::{Daemon, accepted, blocking};
 use crate::control::Reply;
 use crate::saved::{self, Place, SaveError, Saved};
 use crate::shard::{Clock, Losing};
@@ -102,12 +102,4 @@ fn stake(chosen: &[SavedCopy]) -> AtStake {
 
 fn unreadable(error: io::Error) -> ApiError {
     ApiError::new("not-saved", format!("saved data: {error}"), "check the state directory")
-}
-
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, ApiError> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .map_err(|error| ApiError::new(code::INTERNAL, error.to_string(), "report this as a bug"))
 }

@@ -5,7 +5,7 @@
 //! command removed stays one of the volume, so neither a restart nor `helio apply` uses it before `helio member add`.
 
 use super::queue::UNTIL_APPLY;
-use super::{Daemon, LOOK_EVERY, LOOKS, accepted, of_refusal, to_the_end};
+use super::{Daemon, LOOK_EVERY, LOOKS, accepted, blocking, of_refusal, to_the_end};
 use crate::config::{MemberChange, MemberStep, Setting, VolumeConfig};
 use crate::control::Reply;
 use crate::failed;
@@ -168,13 +168,12 @@ impl Daemon {
         }
     }
 
-    async fn add_one(
+    pub(crate) async fn add_one(
         &self,
         (group, volume): (&str, &str),
         path: &Path,
         by_bitmap: bool,
     ) -> Result<(), ApiError> {
-        let _one_at_a_time = self.adding.lock().await;
         let config = self.config().groups.get(group).and_then(|g| g.volumes.get(volume)).cloned();
         let Some(config) = config else {
             return Err(no_volume(group, volume));
@@ -215,23 +214,22 @@ impl Daemon {
         let places = Places::of(group, &self.state, second.as_deref());
         let name = (group.to_owned(), volume.to_owned());
         let (path, config) = (path.to_owned(), config.clone());
-        let open = move || {
+        let (member, room) = blocking(move || {
             let member = open::one_more((&name.0, &name.1), &config, &path, &room)?;
-            metadata::lengthen(&places, room.metadata).map_err(|error| {
+            Ok::<_, ApiError>((Box::new(member), Box::new(room)))
+        })
+        .await??;
+        let _one_at_a_time = self.adding.lock().await;
+        let length = room.metadata;
+        blocking(move || {
+            metadata::lengthen(&places, length).map_err(|error| {
                 let text = format!("{error:#}");
                 let (why, hint) = failed::in_parts(&text);
                 ApiError::new("metadata-failed", why, hint)
-            })?;
-            Ok::<_, ApiError>(SetAsk::Add {
-                member: Box::new(member),
-                by_bitmap,
-                room: Box::new(room),
             })
-        };
-        let ask = tokio::task::spawn_blocking(open).await.map_err(|error| {
-            ApiError::new(code::INTERNAL, error.to_string(), "report this as a bug")
-        })??;
-        self.ask_set((group, volume), ask).await
+        })
+        .await??;
+        self.ask_set((group, volume), SetAsk::Add { member, by_bitmap, room }).await
     }
 
     /// Removes a member. Returns whether it is closed.

@@ -196,12 +196,17 @@ fn online(
         let setting = Setting::Queue(new.queue, new.queue_source);
         note(setting, "queue", queue_text(&old.queue), queue_text(&new.queue));
     }
-    let of = |Timeouts { peer, flush_limit, member }| {
-        [("peer-timeout", peer), ("flush-limit", flush_limit), ("member-timeout", member)]
+    let of = |Timeouts { peer, flush_limit, member, member_return }| {
+        let text = |time: Duration| format!("{time:?}");
+        [
+            ("peer-timeout", text(peer)),
+            ("flush-limit", text(flush_limit)),
+            ("member-timeout", text(member)),
+            ("member-return", member_return.map_or_else(|| String::from("off"), text)),
+        ]
     };
-    for ((what, before), (_, after)) in of(old.timeouts).into_iter().zip(of(new.timeouts)) {
-        if before != after {
-            let (from, to) = (format!("{before:?}"), format!("{after:?}"));
+    for ((what, from), (_, to)) in of(old.timeouts).into_iter().zip(of(new.timeouts)) {
+        if from != to {
             note(Setting::Timeouts(new.timeouts), what, from, to);
         }
     }

@@ -29,6 +29,7 @@ const GROUP_KEYS: &[&str] = &[
     "peer-timeout",
     "flush-limit",
     "member-timeout",
+    "member-return",
     "hold",
     "autosync",
     "on-error",

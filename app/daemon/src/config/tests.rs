@@ -53,7 +53,7 @@ const CASES: &[Case] = &[
     (
         ("mode = \"async\"", "mood = \"async\""),
         "helio.toml:8:1: group db: unknown key `mood`",
-        "known here: nodes, mode, queue, peer-timeout, flush-limit, member-timeout, hold, autosync, on-error, granularity, hot-extents, resync, safe-copy, safe-copy-dir, link, hooks, volume",
+        "known here: nodes, mode, queue, peer-timeout, flush-limit, member-timeout, member-return, hold, autosync, on-error, granularity, hot-extents, resync, safe-copy, safe-copy-dir, link, hooks, volume",
     ),
     (
         ("mode = \"async\"", "mode = \"superasync\""),
@@ -267,6 +267,11 @@ const CASES: &[Case] = &[
         ("mode = \"async\"", "member-timeout = \"2h\""),
         "helio.toml:8:18: group db: `member-timeout` 7200s is too long",
         "use at most 1h",
+    ),
+    (
+        ("mode = \"async\"", "member-return = \"500ms\""),
+        "helio.toml:8:17: group db: `member-return` 500ms is too short",
+        "use \"off\", or at least 1s",
     ),
     (
         ("mode = \"async\"", "flush-limit = \"2s\""),

@@ -19,6 +19,11 @@ const SHORTEST_MEMBER: Duration = Duration::from_secs(1);
 /// Beyond this, a disk that hangs would stop its group for longer than any repair by the kernel takes.
 const LONGEST_MEMBER: Duration = Duration::from_secs(3600);
 
+/// The default of `member-return`: what a cable that was pulled takes, or a controller that starts again.
+const MEMBER_RETURN: Duration = Duration::from_secs(60);
+/// Below this, a disk that fails at once would be copied all the time.
+const SHORTEST_RETURN: Duration = Duration::from_secs(1);
+
 /// The timeouts of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
@@ -28,6 +33,8 @@ pub struct Timeouts {
     pub flush_limit: Duration,
     /// A disk with an operation that has not completed for this long is silent.
     pub member: Duration,
+    /// A member that was removed after an error is tried again after this long; none: only by a command.
+    pub member_return: Option<Duration>,
 }
 
 impl Timeouts {
@@ -36,7 +43,8 @@ impl Timeouts {
         let peer = peer(table)?;
         let flush_limit = flush_limit(table, peer)?;
         let most = if several { flush_limit / 2 } else { LONGEST_MEMBER };
-        Ok(Self { peer, flush_limit, member: member(table, most)? })
+        let (member, member_return) = (member(table, most)?, member_return(table)?);
+        Ok(Self { peer, flush_limit, member, member_return })
     }
 }
 
@@ -84,5 +92,19 @@ fn member(table: &Table<'_>, most: Duration) -> Result<Duration, ConfigError> {
             Err(table.refuse(long.at, message, hint))
         }
         timeout => Ok(timeout.map_or(MEMBER.min(most), |timeout| timeout.value)),
+    }
+}
+
+fn member_return(table: &Table<'_>) -> Result<Option<Duration>, ConfigError> {
+    if table.text("member-return")?.is_some_and(|word| word.value == "off") {
+        return Ok(None);
+    }
+    match table.span("member-return")? {
+        Some(short) if short.value < SHORTEST_RETURN => {
+            let message = format!("`member-return` {:?} is too short", short.value);
+            let hint = format!("use \"off\", or at least {SHORTEST_RETURN:?}");
+            Err(table.refuse(short.at, message, hint))
+        }
+        wait => Ok(Some(wait.map_or(MEMBER_RETURN, |wait| wait.value))),
     }
 }

@@ -207,7 +207,8 @@ impl Seated {
             let recorded = entries[number].map_or(DiskMark::UNKNOWN, |entry| entry.disk);
             let disk = mark.filter(|_| !is_absent).unwrap_or(recorded);
             kept[number] = Some(MemberEntry { health, disk });
-            let is_used = !matches!(health, CopyHealth::Removed | CopyHealth::Failed);
+            let is_used =
+                !matches!(health, CopyHealth::Removed | CopyHealth::Failed | CopyHealth::Withdrawn);
             let store = match store {
                 Ok(store) if is_used && !is_absent => MemberStore::Open(store),
                 // Nothing reaches it until `helio member add` opens it again.

@@ -3,7 +3,9 @@
 
 use super::group::CommandReply;
 use super::release::ReleaseReply;
-use super::{GroupPlan, Guard, Hold, Losing, Offer, Plug, Room, Seat, SetAsk, VolumePlan};
+use super::{
+    GroupPlan, Guard, Hold, Losing, Offer, Plug, RemovedMember, Room, Seat, SetAsk, VolumePlan,
+};
 use crate::config::{Running, Setting};
 use crate::names::Unresolved;
 use crate::trace::{Begun, Tap, Why};
@@ -52,6 +54,8 @@ pub(crate) enum NodeAsk {
     Status { reply: oneshot::Sender<(WallTime, Vec<helio_api::GroupStatus>)> },
     /// What runs of all that can change while running, group by group.
     Running { reply: oneshot::Sender<Vec<(String, Running)>> },
+    /// Members that were removed after an error, and could return.
+    Removed { reply: oneshot::Sender<Vec<RemovedMember>> },
     /// Trust other keys: of every group, what its peer's connection must have.
     Trust { guards: Vec<(String, Guard)> },
     /// Stop cleanly; the shard's thread ends.

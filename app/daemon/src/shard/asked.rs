@@ -105,6 +105,10 @@ impl<D: Driver> Shard<D> {
                 let all = served.map(|g| (g.name.clone(), g.running()));
                 let _gone = reply.send(all.collect());
             }
+            NodeAsk::Removed { reply } => {
+                let served = self.served().map(|n| &self.groups[n]);
+                let _gone = reply.send(served.flat_map(Group::removed).collect());
+            }
             NodeAsk::Trust { guards } => self.trust(guards, now),
             NodeAsk::Stop => self.stop(now),
         }

@@ -38,6 +38,7 @@ use set::Recorded;
 pub(crate) use set::many;
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::time::Duration;
 use store::Io;
 pub(crate) use store::read_buffer;
 use tokio::sync::oneshot;
@@ -85,6 +86,8 @@ pub(crate) struct Group {
     pub(crate) queue_source: QueueSource,
     /// What reads of members cost.
     costs: Costs,
+    /// When a member that was removed after an error is tried again.
+    pub(crate) member_return: Option<Duration>,
     pub(crate) metadata: Metadata,
     pub(crate) before: Before,
     /// The engine's count of what is new of verifies, when it was looked at last.
@@ -132,6 +135,7 @@ impl Group {
             before: (before, kept),
             sets,
             queue_source,
+            member_return,
             verified,
             outbox,
         } = plan;
@@ -167,6 +171,7 @@ impl Group {
             config,
             queue_source,
             costs: Costs::new(sets),
+            member_return,
             recorded: Recorded::of(metadata.ledger()),
             metadata,
             before,
@@ -266,7 +271,8 @@ impl Group {
             Setting::Queue(queue, source) => {
                 (self.config.queue, self.queue_source) = (queue, source);
             }
-            Setting::Timeouts(Timeouts { peer, flush_limit, member }) => {
+            Setting::Timeouts(Timeouts { peer, flush_limit, member, member_return }) => {
+                self.member_return = member_return;
                 (self.config.peer_timeout, self.config.flush_limit) = (peer, flush_limit);
                 self.config.member_timeout = member;
                 self.metadata.set_timeout(now, member);
@@ -292,6 +298,7 @@ impl Group {
                 peer: self.config.peer_timeout,
                 flush_limit: self.config.flush_limit,
                 member: self.config.member_timeout,
+                member_return: self.member_return,
             },
             autosync: self.config.autosync,
             resync: self.config.resync,

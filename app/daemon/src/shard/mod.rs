@@ -67,7 +67,7 @@ pub(crate) use replace::Seat;
 use requests::{Asker, Ended, Io, Origin, Proof, Requests};
 use rota::Rota;
 pub(crate) use route::Dialler;
-pub(crate) use set::{Removal, Room, SetAsk};
+pub(crate) use set::{Removal, RemovedMember, Room, SetAsk};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;

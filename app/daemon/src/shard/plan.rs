@@ -19,6 +19,7 @@ use helio_ledger::BeforeKept;
 use helio_link::Tuning;
 use helio_shadow::Shadow;
 use helio_units::{Bytes, MemberIndex};
+use std::time::Duration;
 use tokio::sync::watch;
 
 /// A member of a volume.
@@ -106,6 +107,8 @@ pub(crate) struct GroupPlan {
     pub(crate) sets: Sets,
     /// Where the queue's bound comes from.
     pub(crate) queue_source: QueueSource,
+    /// When a member that was removed after an error is tried again.
+    pub(crate) member_return: Option<Duration>,
     /// What verifies left.
     pub(crate) verified: Record,
     pub(crate) outbox: Outbox,

@@ -36,6 +36,16 @@ pub(crate) enum SetAsk {
     Merge,
 }
 
+/// A member that was removed after an error.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RemovedMember {
+    pub(crate) group: String,
+    pub(crate) volume: String,
+    pub(crate) path: String,
+    /// How long the group leaves it alone at first.
+    pub(crate) wait: Duration,
+}
+
 /// How a member is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Removal {
@@ -110,6 +120,9 @@ impl<D: Driver> Shard<D> {
         let numbers = (0..MEMBERS_MAX).filter(|n| members[*n].is_some() || *n == number);
         let numbers: Vec<usize> = numbers.collect();
         group.may_add(at, &member.path)?;
+        if by_bitmap {
+            group.has_bitmap(at, number)?;
+        }
         if group
             .length_with(at, numbers.iter().copied())
             .is_none_or(|length| length > room.metadata)

@@ -58,6 +58,17 @@ impl Record {
         &mut self.keeping
     }
 
+    /// What the peer is told of the age of the metadata in a hello. That of a new node has none, however often it was changed: it must
+    /// never look as old as metadata that was lost.
+    pub(crate) fn age_in_hello(&self) -> u64 {
+        if self.superblock.is_new() { 0 } else { self.keeping.ages().in_hello() }
+    }
+
+    /// What it is told from then on.
+    pub(crate) fn tell_age(&mut self) -> u64 {
+        if self.superblock.is_new() { 0 } else { self.keeping.ages_mut().tell() }
+    }
+
     /// Asks for a record, behind those asked for before.
     pub(crate) fn want(&mut self, goal: Goal) {
         self.to_save.push_back(goal);

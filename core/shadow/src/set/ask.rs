@@ -32,7 +32,7 @@ impl Set {
         let alone = self.is_alone();
         let slot = &mut self.members[number];
         let known =
-            matches!(slot.as_ref().map(Member::state), Some(State::Removed(Lacks::Known(_))));
+            matches!(slot.as_ref().map(Member::state), Some(State::Removed(Lacks::Known { .. })));
         if slot.as_ref().is_some_and(|member| !member.is_removed()) {
             return Err(SetRefusal::Used);
         }
@@ -49,7 +49,7 @@ impl Set {
         }
         let member = slot.get_or_insert_with(|| Member::new(State::Removed(Lacks::Unknown), None));
         let copying = match core::mem::replace(member.state_mut(), State::Full) {
-            State::Removed(Lacks::Known(lacks)) => Copying::known(lacks),
+            State::Removed(Lacks::Known { lacks, .. }) => Copying::known(lacks),
             State::Removed(Lacks::Unknown) => {
                 Copying::all(Bitmap::new(&[size], region), tick, true)
             }
@@ -63,7 +63,7 @@ impl Set {
         let full = self.full();
         let Some(member) = self.member(number) else { return Err(SetRefusal::NoMember) };
         if member.is_removed() {
-            return Err(SetRefusal::Unused);
+            return if member.withdraw() { Ok(()) } else { Err(SetRefusal::Unused) };
         }
         if full == bit(number) {
             return Err(SetRefusal::Last);
@@ -72,6 +72,7 @@ impl Set {
             member.set_response(Response::Silent);
         }
         self.remove(number);
+        self.member(number).map(Member::withdraw);
         Ok(())
     }
 

@@ -2,8 +2,8 @@
 //! The link is lost, by silence or by a reset, and heals: the backlog travels in order.
 
 use helio_e2e::{
-    Book, Image, Load, PATIENCE, Promise, assert_members_equal, begin, copies_begun, group, halt,
-    image, relayed, wait_level, wait_state,
+    Book, Load, PATIENCE, Promise, assert_members_equal, begin, copies_begun, group, halt, image,
+    relayed, wait_level, wait_state,
 };
 use helio_testkit::{Dice, Pair, Plan, eventually};
 use helio_units::Bytes;
@@ -31,7 +31,6 @@ fn lost_and_healed(test: &'static str, cut: Cut) {
     let mut pair = plan.start();
     begin(&pair, "paris");
     let book = Arc::new(Book::new(dice.seed()));
-    let before = image(&pair, "lyon", book.run());
 
     // Cut under load, so that some of it is on its way.
     let mut writers = Load::PLAIN.start(&pair, "paris", &dice.fork(1), &book);
@@ -48,14 +47,13 @@ fn lost_and_healed(test: &'static str, cut: Cut) {
     // Writes go on meanwhile, and the image is in order at every moment.
     let writers = Load { count: Some(300), ..Load::PLAIN };
     let writers = writers.start(&pair, "paris", &dice.fork(3), &book);
-    watch_in_order(&mut pair, &book, &before);
+    watch_in_order(&mut pair, &book);
     writers.finish();
 
     wait_level(&pair, "paris");
     assert_members_equal(&pair, "data");
     let after = image(&pair, "lyon", book.run());
-    let judged = book.judge(0, &before, &after, Promise::Everything);
-    assert!(judged.is_ok(), "{judged:?}");
+    book.assert_holds("lyon", &after, Promise::Everything);
     assert!(pair.daemon("paris").log().contains("lyon connected as resume-received"));
     assert_eq!(copies_begun(&mut pair, "paris"), 1, "only the first meeting copies");
     assert_eq!(book.failures(), []);
@@ -63,13 +61,13 @@ fn lost_and_healed(test: &'static str, cut: Cut) {
 
 /// Judges the secondary's image again and again until it has caught up.
 #[track_caller]
-fn watch_in_order(pair: &mut Pair, book: &Book, before: &Image) {
+fn watch_in_order(pair: &mut Pair, book: &Book) {
     let mut midway = 0;
     eventually(PATIENCE, "the end of catching up", || {
         halt(pair, "lyon");
-        let judged = book.judge(0, before, &image(pair, "lyon", book.run()), Promise::Closed);
+        let shown = image(pair, "lyon", book.run());
         pair.daemon("lyon").thaw();
-        let verdict = judged.unwrap_or_else(|why| panic!("while catching up: {why}"));
+        let verdict = book.assert_holds("lyon while catching up", &shown, Promise::Closed);
         midway += u32::from(verdict.visible > 0 && verdict.lost > 0);
         (group(pair, "paris")["state"] == "replicating").then_some(())
     });

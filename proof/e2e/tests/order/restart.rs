@@ -16,7 +16,6 @@ fn a_killed_secondary_goes_on_behind_what_it_had_durable() {
     let mut pair = plan.group_line("queue = { memory = \"256MiB\" }").start();
     begin(&pair, "paris");
     let book = Arc::new(Book::new(dice.seed()));
-    let blank = image(&pair, "lyon", book.run());
     let load = Load { connections: 2, ..Load::PLAIN };
     for round in 0..rounds(4) {
         let mut dice = dice.fork(round);
@@ -26,8 +25,7 @@ fn a_killed_secondary_goes_on_behind_what_it_had_durable() {
         book.wait_for(500, PATIENCE);
         // What it wrote before it died is in order too.
         let left = image(&pair, "lyon", book.run());
-        let judged = book.judge(0, &blank, &left, Promise::Closed);
-        assert!(judged.is_ok(), "the killed secondary: {judged:?}");
+        book.assert_holds("the killed secondary", &left, Promise::Closed);
 
         pair.start("lyon");
         book.wait_for(500, PATIENCE);
@@ -39,7 +37,8 @@ fn a_killed_secondary_goes_on_behind_what_it_had_durable() {
         assert_eq!(resumed, round + 1, "it should have been sent again what it lacked");
         assert_eq!(copies_begun(&mut pair, "paris"), 1, "only the first meeting copies");
     }
-    let judged = book.judge(0, &blank, &image(&pair, "lyon", book.run()), Promise::Everything);
-    assert!(judged.is_ok_and(|verdict| verdict.answered > 1000));
+    let left = image(&pair, "lyon", book.run());
+    let verdict = book.assert_holds("lyon", &left, Promise::Everything);
+    assert!(verdict.answered > 1000, "{verdict:?}");
     assert_eq!(book.failures(), []);
 }

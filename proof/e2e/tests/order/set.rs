@@ -2,8 +2,7 @@
 //! A volume with two members on its primary: one that fails is removed and nobody notices, and it returns with what it lacks.
 
 use helio_e2e::{
-    BLOCK, Book, Image, Load, PATIENCE, Promise, begin, connect, group, image, number, wait,
-    wait_level,
+    Book, Image, Load, PATIENCE, Promise, begin, connect, group, image, number, wait, wait_level,
 };
 use helio_testkit::{
     Dice, Failing, FaultyStore, Pair, Plan, StorePlan, TempDir, Told, eventually,
@@ -29,6 +28,11 @@ struct Stage {
 impl Stage {
     #[track_caller]
     fn new(test: &'static str) -> Self {
+        Self::with(test, "member-return = \"off\"")
+    }
+
+    #[track_caller]
+    fn with(test: &'static str, line: &str) -> Self {
         let dice = Dice::of_test(test);
         let store = StorePlan::new(SIZE).mount();
         let pair = Plan::new("db")
@@ -36,6 +40,7 @@ impl Stage {
             .volume("data", SIZE)
             .volume_line("sparse = true")
             .group_line("member-timeout = \"1s\"")
+            .group_line(line)
             .mirror("paris", "data", store.path())
             .start();
         begin(&pair, "paris");
@@ -71,13 +76,11 @@ impl Stage {
             assert!(self.pair.daemon(node).terminate().success(), "{node} stops cleanly");
         }
         let run = self.book.run();
-        let empty = Image::of_numbers(vec![0; SIZE.0 as usize / BLOCK]);
         let first = image(&self.pair, "paris", run);
         let second = Image::read(run, &self.store.content());
         let third = image(&self.pair, "lyon", run);
         for (name, shown) in [("paris 0", &first), ("paris 1", &second), ("lyon", &third)] {
-            let judged = self.book.judge(0, &empty, shown, Promise::Everything);
-            judged.unwrap_or_else(|why| panic!("{name}: {why}"));
+            self.book.assert_holds(name, shown, Promise::Everything);
         }
         assert!(first == second && second == third, "the copies differ");
     }
@@ -243,13 +246,11 @@ fn a_volume_is_served_without_a_member_that_is_absent_at_the_start() {
     pair.helio("paris", &add).expect_success();
     wait(&pair, "paris", "two full members", full);
     for node in ["paris", "lyon"] {
-        pair.daemon(node).terminate();
+        assert!(pair.daemon(node).terminate().success(), "{node} stops cleanly");
     }
     let run = book.run();
-    let empty = Image::of_numbers(vec![0; SIZE.0 as usize / BLOCK]);
-    for shown in [image(&pair, "paris", run), Image::read(run, &file)] {
-        book.judge(0, &empty, &shown, Promise::Everything).unwrap_or_else(|why| panic!("{why}"));
-    }
+    book.assert_holds("paris 0", &image(&pair, "paris", run), Promise::Everything);
+    book.assert_holds("paris 1", &Image::read(run, &file), Promise::Everything);
 }
 
 #[test]
@@ -267,12 +268,46 @@ fn a_member_removed_for_a_backup_holds_one_moment_and_returns_by_its_bitmap() {
     stage.book.wait_for(50, PATIENCE);
     let again = Image::read(stage.book.run(), &stage.store.content());
     assert!(backup == again, "nothing is written to it");
-    let empty = Image::of_numbers(vec![0; SIZE.0 as usize / BLOCK]);
-    let judged = stage.book.judge(0, &empty, &backup, Promise::Until(moment));
-    judged.unwrap_or_else(|why| panic!("{why}"));
+    stage.book.assert_holds("the backup", &backup, Promise::Until(moment));
     let add = ["member", "add", "db/data", &store, "--require-minicopy"];
     stage.helio(&add).expect_success();
     stage.wait_full();
     writers.stop();
+    stage.judge();
+}
+
+#[test]
+fn a_member_returns_by_itself_unless_a_command_removed_it() {
+    if !faulty_stores_possible() {
+        return;
+    }
+    let mut stage = Stage::with("a_member_returns_by_itself", "member-return = \"1s\"");
+    for (round, trouble) in (2..).zip([Trouble::Writes, Trouble::Silence]) {
+        let writers = Load::PLAIN.start(&stage.pair, "paris", &stage.dice.fork(round), &stage.book);
+        stage.trouble(trouble);
+        stage.wait_members(["full", "removed"]);
+        stage.store.heal();
+        stage.store.respond();
+        stage.wait_full();
+        writers.stop();
+        assert_eq!(stage.book.failures(), [], "{trouble:?}");
+    }
+    let store = stage.store();
+    stage.helio(&["member", "remove", "db/data", &store]).expect_success();
+    let removed = |stage: &Stage| {
+        let shown = stage.wait_members(["full", "removed"]);
+        assert_eq!(shown["volumes"][0]["members"][1]["withdrawn"], true, "{shown:#}");
+    };
+    removed(&stage);
+    stage.pair.daemon("paris").kill9();
+    stage.pair.start("paris");
+    wait(&stage.pair, "paris", "a primary", |shown| shown["role"] == "primary");
+    // What is removed is asked for every second.
+    let later = std::time::Instant::now() + Duration::from_secs(3);
+    eventually(PATIENCE, "three seconds", || (std::time::Instant::now() > later).then_some(()));
+    removed(&stage);
+    let told = stage.helio(&["status", "db"]).expect_success();
+    assert!(told.contains("removed by a command"), "{told}");
+    stage.helio(&["member", "add", "db/data", &store, "--require-minicopy"]).expect_success();
     stage.judge();
 }

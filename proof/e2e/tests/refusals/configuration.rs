@@ -55,6 +55,8 @@ fn an_address_others_could_reach_is_refused() {
 fn words_and_sizes_that_mean_nothing_are_refused() {
     assert_refused("mode = \"async\"", "mode = \"asink\"", &["mode `asink` is unknown"]);
     assert_refused("mode = \"async\"", "mode = async", &["not TOML"]);
+    let empty = "paris-logs.img\", \"";
+    assert_refused("paris-logs.img", empty, &["member `` is not an absolute path"]);
     let from = "[group.db.volume.data]\nsize = \"1MiB\"";
     for (size, phrase) in [("1000B", "multiple of 512"), ("1 parsec", "`size` = \"1 parsec\"")] {
         let pair = prepared();
@@ -68,15 +70,17 @@ fn words_and_sizes_that_mean_nothing_are_refused() {
 #[test]
 fn one_store_under_two_volumes_is_refused() {
     let phrases = ["already belongs to group db, volume data", "its own file or device"];
-    assert_refused(
-        "paris-logs.img",
-        "paris-logs.img\", \"",
-        &["member `` is not an absolute path"],
-    );
     let pair = prepared();
     rewrite(&pair, "paris-logs.img", "paris-data.img");
     let said = refusal("paris", pair.config(), &pair.state("paris"));
     assert_says(&said, &phrases);
+    // Nor is it two members of one volume.
+    let pair = prepared();
+    let member = pair.member("paris", "logs").display().to_string();
+    rewrite(&pair, &member, &format!("{member}\", \"{member}"));
+    let said = refusal("paris", pair.config(), &pair.state("paris"));
+    let phrase = format!("{member} on node paris already belongs to group db, volume logs");
+    assert_says(&said, &[&phrase, "hint: "]);
 }
 
 #[test]

@@ -244,7 +244,9 @@ impl Members {
         self.since.retain(|(of, _), _| *of != volume);
     }
 
-    /// The process ends, and maybe the power: what was under way may have reached any of its blocks.
+    /// The process ends, and maybe the power: what was under way may have reached any of its blocks. What was given up has landed, or
+    /// never does, before another process uses the member. That process takes an exclusive lock of a file or device, and claims a
+    /// device. A kernel holds both until every operation of the process that ended has ended, too (`edge/disk/src/lock.rs`).
     pub(super) fn crash(&mut self, power: bool, dice: &mut Dice) {
         for (_, UnderWay { volume, op, stamps }) in core::mem::take(&mut self.under_way) {
             let Some(extent) = op.changes() else { continue };

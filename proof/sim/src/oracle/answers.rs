@@ -91,15 +91,14 @@ impl Oracle {
         };
         let serial = self.serial;
         // What a peer completed and its power took was in sync all the same; no later promise rests on it.
-        let peer_kept =
-            self.peer_kept(asked.side) && !self.lost_unsent(asked.side, asked.submitted);
+        let peer_kept = self.peer_kept(asked.side) && !self.peer_lost(asked);
         let Some(history) = self.histories.get_mut(&at) else { return Ok(()) };
         history.answered.push(index);
         let write = &mut history.writes[index as usize];
         write.answered = Some(serial);
         write.sync = mode == Some(Mode::Sync) && peer_kept;
         self.judge_succeeded(asked.side, (at, index))?;
-        self.at_peer(cluster, asked.side, (at, index), mode)?;
+        self.at_peer(cluster, asked, (at, index), mode)?;
         let fua = match asked.operation {
             Operation::Write { fua, .. }
             | Operation::Zero { fua, .. }
@@ -140,22 +139,22 @@ impl Oracle {
         peer.lost_power_at < self.copies[side.index()].connected_at
     }
 
-    /// The peer lost writes since its last stream began, and that one may have been among them. A primary that lacks regions keeps
-    /// sync in force without a stream. Until it begins one, what the peer reported of the last one counts: a connection alone, or a
-    /// refused handshake, tells nothing of each write. A write from after the loss was never at the peer.
-    fn lost_unsent(&self, side: Side, submitted: Serial) -> bool {
-        let peer = &self.copies[side.other().index()];
-        peer.stream_at < peer.lost_power_at && submitted < peer.lost_power_at
+    /// The peer completed that write and lost it since its last stream began. A primary that lacks regions keeps sync in force without a
+    /// stream. Until it begins one, what the peer reported of the last one counts: a connection alone, or a refused handshake, tells
+    /// nothing of each write.
+    fn peer_lost(&self, asked: &Asked) -> bool {
+        asked.peer_lost && self.lacks_regions(asked.side)
     }
 
     /// A write answered in effective sync or nearsync is at the peer.
     fn at_peer(
         &self,
         cluster: &Cluster,
-        side: Side,
+        asked: &Asked,
         (at, index): (Key, u32),
         mode: Option<Mode>,
     ) -> Result<(), Violation> {
+        let side = asked.side;
         let peer = &self.copies[side.other().index()];
         let met = self.copies[side.index()].connected_at;
         let history = &self.histories[&at];
@@ -167,9 +166,7 @@ impl Oracle {
             lacking.filter(|_| heir.is_none_or(|heir| history.lacks(write, &heir.base).is_some()))
         };
         match mode {
-            Some(Mode::Sync)
-                if self.peer_kept(side) && !self.lost_unsent(side, write.submitted) =>
-            {
+            Some(Mode::Sync) if self.peer_kept(side) && !self.peer_lost(asked) => {
                 let lacking = lacks();
                 hold(lacking.is_none(), Promise::SyncAnswer, || {
                     format!("{side} answers {:?}, the peer lacks it in {lacking:?}", write.stamp)

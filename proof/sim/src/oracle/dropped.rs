@@ -60,19 +60,13 @@ impl Oracle {
         self.left[side.index()].dropped |= volumes;
         // As after a power cut.
         if visible {
-            let copy = &mut self.copies[side.index()];
-            copy.lost_power_at = self.serial;
-            copy.tainted = true;
-            copy.watched = false;
+            self.copy_loses(side);
         }
     }
 
     /// The operator accepts a copy whose flush failed: it may lack anything of what that flush covered.
     pub(crate) fn accepted(&mut self, side: Side) {
-        let copy = &mut self.copies[side.index()];
-        copy.lost_power_at = self.serial;
-        copy.tainted = true;
-        copy.watched = false;
+        self.copy_loses(side);
         // The record that says so adopts nothing.
         self.restored_tainted[side.index()] = true;
     }

@@ -51,6 +51,8 @@ struct Asked {
     at_store: bool,
     /// It was sent to the peer.
     sent: bool,
+    /// The peer completed it, and lost it since its stream began.
+    peer_lost: bool,
 }
 
 /// What is known of one node's copy.
@@ -82,8 +84,6 @@ struct Copy {
     /// Its metadata was lost then, and no operator decided since what its copy counts for.
     lost_at: Option<Serial>,
     connected_at: Serial,
-    /// When a stream to it began last.
-    stream_at: Serial,
     promoted_at: Serial,
     /// When its image last changed by what it put on the line as primary.
     led_at: Serial,
@@ -262,6 +262,7 @@ impl Oracle {
             behind,
             at_store: false,
             sent: false,
+            peer_lost: false,
         };
         self.asked.insert(id, asked);
     }
@@ -370,8 +371,24 @@ impl Oracle {
     }
 
     fn stream_begins(&mut self, side: Side) {
-        self.copies[side.index()].stream_at = self.serial;
         self.received[side.index()].stream_begins();
+        let of_peer = self.asked.values_mut().filter(|asked| asked.side != side);
+        of_peer.for_each(|asked| asked.peer_lost = false);
+    }
+
+    /// The copy of a node loses some of what it holds, or may have lost it.
+    fn copy_loses(&mut self, side: Side) {
+        let image = &self.images[side.index()];
+        for asked in self.asked.values_mut().filter(|asked| asked.side != side) {
+            let Some((at, index)) = asked.issued else { continue };
+            let Some(history) = self.histories.get(&at) else { continue };
+            let write = &history.writes[index as usize];
+            asked.peer_lost |= history.lacks(write, image).is_none();
+        }
+        let copy = &mut self.copies[side.index()];
+        copy.lost_power_at = self.serial;
+        copy.tainted = true;
+        copy.watched = false;
     }
 
     fn connected(&mut self, side: Side) {
@@ -409,12 +426,9 @@ impl Oracle {
         self.received[side.index()].forget();
         self.pings[side.index()].forget();
         self.left[side.index()].ended();
-        let copy = &mut self.copies[side.index()];
-        copy.died_at = self.serial;
+        self.copies[side.index()].died_at = self.serial;
         if how == Died::Power {
-            copy.lost_power_at = self.serial;
-            copy.tainted = true;
-            copy.watched = false;
+            self.copy_loses(side);
         }
         // One that was started and commanded since, before its end was looked at, is in another life.
         if self.promoting_in[side.index()] != cluster.node(side).life() {

@@ -76,11 +76,8 @@ impl Oracle {
 
     pub(super) fn restored(&mut self, side: Side) {
         self.expected[side.index()] = None;
-        let copy = &mut self.copies[side.index()];
-        copy.restored = true;
-        copy.tainted = true;
-        copy.watched = false;
-        copy.lost_power_at = self.serial;
+        self.copies[side.index()].restored = true;
+        self.copy_loses(side);
         for history in self.histories.values_mut() {
             let whose = usize::from(history.leader != side);
             history.writes.iter_mut().for_each(|write| write.durable[whose] = false);

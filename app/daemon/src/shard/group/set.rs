@@ -4,7 +4,7 @@
 use super::Group;
 use crate::open;
 use crate::shard::plan::{MemberPlan, MemberStore};
-use crate::shard::set::Removal;
+use crate::shard::set::{Removal, RemovedMember};
 use helio_engine::{Duty, Leg, Refusal, SetOp};
 use helio_format::members::{CopyHealth, DiskMark, MEMBERS_MAX, VolumeEntries, VolumeMembers};
 use helio_ledger::{Ledger, MapOwner};
@@ -49,9 +49,9 @@ impl Recorded {
     /// A start would not use the member.
     fn is_unused(&self, Leg { volume, member }: Leg) -> bool {
         let state = self.durable[usize::from(volume.0)][usize::from(member.0)];
-        use CopyHealth::{Copying, Failed, Good, Removed, Suspect, Unproven};
+        use CopyHealth::{Copying, Failed, Good, Removed, Suspect, Unproven, Withdrawn};
         match state {
-            None | Some(Removed | Failed) => true,
+            None | Some(Removed | Failed | Withdrawn) => true,
             // A copy that had hardly begun begins again at a start.
             Some(Good | Suspect | Copying | Unproven) => false,
         }
@@ -65,6 +65,7 @@ const fn word(state: CopyHealth) -> &'static str {
         CopyHealth::Removed => "removed",
         CopyHealth::Unproven => "unproven",
         CopyHealth::Failed => "failed",
+        CopyHealth::Withdrawn => "withdrawn",
     }
 }
 
@@ -153,6 +154,47 @@ impl Group {
         }
         let hint = format!("`helio status {}` shows the members", self.name);
         Err(Refusal::new("member-used", format!("{path} is a member of {name} already"), hint))
+    }
+
+    /// Refuses a member of which nothing tells what it lacks.
+    pub(crate) fn has_bitmap(&self, at: VolumeIndex, number: usize) -> Result<(), Refusal> {
+        let set = self.engine.view().set_status(at);
+        let member = set.and_then(|set| set.members.get(number).copied().flatten());
+        match member.map(|member| member.duty) {
+            Some(Duty::Removed { lacks: None, .. }) | None => {
+                let volume = &self.volumes[usize::from(at.0)].name;
+                let text =
+                    format!("the metadata has no bitmap of the disk for {}/{volume}", self.name);
+                let hint = "repeat the command without `--require-minicopy`: helio compares all of the disk";
+                Err(Refusal::new("no-bitmap", text, hint))
+            }
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// Members that were removed after an error, are closed, and have a bitmap.
+    pub(crate) fn removed(&self) -> Vec<RemovedMember> {
+        let Some(wait) = self.member_return else { return Vec::new() };
+        let mut removed = Vec::new();
+        for (at, volume) in (0..).map(VolumeIndex).zip(&self.volumes) {
+            let closed = |member: &Option<MemberPlan>| {
+                member.as_ref().is_some_and(|member| member.store().is_none())
+            };
+            if !volume.members.iter().any(closed) {
+                continue;
+            }
+            let Some(set) = self.engine.view().set_status(at) else { continue };
+            for (member, status) in volume.members.iter().zip(&set.members) {
+                let duty = status.map(|status| status.duty);
+                if let Some(Duty::Removed { lacks: Some(_), withdrawn: false }) = duty
+                    && let Some(plan) = member.as_ref().filter(|_| closed(member))
+                {
+                    let (group, volume) = (self.name.clone(), volume.name.clone());
+                    removed.push(RemovedMember { group, volume, path: plan.path.clone(), wait });
+                }
+            }
+        }
+        removed
     }
 
     pub(crate) fn removal(

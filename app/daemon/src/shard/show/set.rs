@@ -38,7 +38,7 @@ fn member(
     let (state, left_bytes, dirty_bytes) = match duty {
         Duty::Full => (SetMemberState::Full, None, None),
         Duty::Copying { left } => (SetMemberState::Copying, Some(left), None),
-        Duty::Removed { lacks } => (SetMemberState::Removed, None, lacks),
+        Duty::Removed { lacks, .. } => (SetMemberState::Removed, None, lacks),
     };
     let why = match &plan.store {
         MemberStore::Open(_) => None,
@@ -54,6 +54,7 @@ fn member(
         read_cost: cost.map(|(cost, _)| cost),
         read_cost_source: cost.map(|(_, source)| source),
         reads: Items(reads),
+        withdrawn: matches!(duty, Duty::Removed { withdrawn: true, .. }),
         repaired: Items(repaired),
         operations: Items(u64::from(depth)),
         open: why.is_none(),
@@ -87,9 +88,9 @@ mod tests {
         assert_eq!((copying.left_bytes, copying.dirty_bytes), (Some(Bytes::mib(16)), None));
         let last = shown(Duty::Copying { left: Bytes::ZERO });
         assert_eq!(last.percent, Some(99), "it is not full yet");
-        let removed = shown(Duty::Removed { lacks: Some(Bytes::mib(1)) });
+        let removed = shown(Duty::Removed { lacks: Some(Bytes::mib(1)), withdrawn: true });
         assert_eq!((removed.left_bytes, removed.percent), (None, None));
-        assert_eq!(removed.dirty_bytes, Some(Bytes::mib(1)));
+        assert_eq!((removed.dirty_bytes, removed.withdrawn), (Some(Bytes::mib(1)), true));
         assert_eq!((removed.open, removed.why.as_deref()), (false, Some("it is not in use")));
         assert_eq!((removed.operations, removed.repaired), (Items(3), Items(2)));
         assert_eq!((removed.reads, removed.read_cost), (Items(9), Some(7)));

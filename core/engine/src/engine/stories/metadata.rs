@@ -417,3 +417,21 @@ fn a_copy_that_never_was_in_sync_is_not_called_consistent() {
     let desk = Desk::new(config());
     assert!(!desk.engine.view().status(desk.now).consistent);
 }
+
+#[test]
+fn a_new_node_tells_of_no_metadata_however_often_its_file_was_changed() {
+    let new = Superblock::new("db", "paris", [SIZE.0].into());
+    let mut desk = Desk::new(config());
+    let found = Durable { sequence: 50, ..durable(new) };
+    desk.engine = Engine::new(config(), found, 1, 1, Moment::ZERO);
+    let said = desk.said.len();
+    let (serving, remembers) = (true, 40);
+    let peer = Hello { serving, role: Role::Primary, remembers, ..hello(generation(5), true) };
+    desk.meet(peer);
+    let told = desk.said[said..].iter().find_map(|message| match message {
+        Message::Hello(hello) => Some(hello.metadata),
+        _ => None,
+    });
+    assert_eq!(told, Some(0));
+    assert_eq!(row(&desk), Some("metadata-lost"));
+}

@@ -53,6 +53,7 @@ impl Desk {
                 self.disk(leg).recover(usize::from(leg.volume.0));
             }
         }
+        // Nothing is under way any more on a disk that a process opens: `Members::crash` says why.
         self.silent.clear();
         self.given_up.clear();
         self.judge_crash(power)?;

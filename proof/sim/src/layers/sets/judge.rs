@@ -36,7 +36,7 @@ impl Desk {
         let (v, leg) = (usize::from(volume.0), Leg { volume, member: MemberIndex(member as u8) });
         let by_bitmap = match self.ledger.state(leg) {
             Some(CopyHealth::Good) => false,
-            Some(CopyHealth::Copying | CopyHealth::Removed) => true,
+            Some(CopyHealth::Copying | CopyHealth::Removed | CopyHealth::Withdrawn) => true,
             _ => return Ok(()),
         };
         if self.foreign.contains(&leg) {

@@ -182,7 +182,7 @@ impl Desk {
             && let SetOp::Add { leg, .. } = op
         {
             match known {
-                Some(Duty::Removed { lacks: Some(_) }) => _ = self.whole.remove(&leg),
+                Some(Duty::Removed { lacks: Some(_), .. }) => _ = self.whole.remove(&leg),
                 _ => _ = self.whole.insert(leg),
             }
         }
