@@ -9,6 +9,7 @@ use std::time::Duration;
 mod adopt;
 mod advise;
 mod check;
+mod copy;
 mod drbd;
 mod forecast;
 mod global;
@@ -27,10 +28,13 @@ mod verb;
 pub use adopt::Adoption;
 pub use advise::Advise;
 pub use check::Check;
+pub use copy::CopyOf;
 pub use forecast::Forecast;
 pub use global::{Asked, At, Global, Remote, STATE, read};
 pub use init::{Init, NodeWish, VolumeWish};
-pub use lab::{Answer, Common, DiskOf, Link, Meeting, Primary, Record, Search, Standby, Trial};
+pub use lab::{
+    Answer, Common, DiskOf, Link, Meeting, MirrorOf, Primary, Record, Search, Standby, Trial,
+};
 pub use line::{Course, Line, Relay, Wan};
 pub use nouns::{
     Comparison, Debug, Key, Lab, Member, MemberAt, Metadata, OfMember, Queue, Seed, Verify,

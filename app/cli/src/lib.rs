@@ -166,6 +166,7 @@ fn of_lab(tool: Lab, patience: Duration) -> Result<ExitCode> {
         Lab::Link { end } => lab::link(end, patience),
         Lab::Search(search) => lab::search(search, patience),
         Lab::Disk(disk) => lab::disk(&disk),
+        Lab::Copy(copy) => lab::copy(&copy),
         Lab::Record(record) => lab::record(record, patience),
         Lab::Answer(answer) => lab::answer(answer),
     }

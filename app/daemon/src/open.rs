@@ -186,7 +186,8 @@ fn try_plan(
     // If the group cannot be opened, all of the volume counts as suspect; if it can, other full members may be sound.
     let seated = members::seated(view.name, volumes, &metadata.found, &mut failing)?;
     let kept = metadata.keep(engine, places, failing, &seated)?;
-    let KeptMetadata { metadata, mut durable, shadow, new_members } = kept;
+    let KeptMetadata { metadata, mut durable, mut shadow, new_members } = kept;
+    shadow.set_transfer(group.copy_transfer);
     let mut engine = engine.clone();
     let recorded = durable.superblock.members.iter();
     durable.members =

@@ -10,12 +10,14 @@
 //! ```
 //!
 //! Threads that block and deadlines in poll: what is measured is the link, and a runtime would stand in between.
-//! `record` is another measurement: what a link is like by itself, over time, as weather that can be replayed.
+//! `record` is another measurement: what a link is like by itself, over time, as weather that can be replayed. `copy` measures how fast
+//! one member of a volume is copied to another.
 //!
-//! Absent on purpose: volumes, the engine, of the link model all but the weather it replays, and of workloads all but
+//! Absent on purpose: volumes of daemons, the engine, of the link model all but the weather it replays, and of workloads all but
 //! how values are counted by size.
 
 mod channel;
+mod copy;
 mod error;
 mod gauge;
 mod lane;
@@ -37,6 +39,9 @@ mod watch;
 mod wire;
 
 pub use channel::Tally;
+pub use copy::{
+    BLOCK, CopyRow, CopyTest, Data, MirrorRow, MirrorTest, Slow, copy_experiment, mirror_experiment,
+};
 pub use error::LabError;
 pub use gauge::{Gauge, LEAST_SPAN, Times, gauge};
 pub use meet::{Keys, Place, Stage};

@@ -50,8 +50,12 @@ impl Disk {
     /// How long a write takes.
     #[must_use]
     pub fn time(&self, bytes: u64) -> Duration {
-        let transfer = Duration::try_from_secs_f64(bytes as f64 / self.rate);
-        self.overhead.saturating_add(transfer.unwrap_or(Duration::MAX))
+        self.overhead.saturating_add(self.transfer(bytes))
+    }
+
+    /// How long the bytes alone take.
+    pub(crate) fn transfer(&self, bytes: u64) -> Duration {
+        Duration::try_from_secs_f64(bytes as f64 / self.rate).unwrap_or(Duration::MAX)
     }
 }
 

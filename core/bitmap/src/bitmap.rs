@@ -195,6 +195,14 @@ impl Bitmap {
         self.begin(from, Some(other))
     }
 
+    /// As [`Bitmap::begin_copy_beside`], of that region only.
+    pub fn begin_copy_at(&mut self, region: Region, other: &Self) -> Option<Region> {
+        let end = self.grid.count().min(region.0 + 1);
+        let found = self.next_open(region.0, end, Some(other))?;
+        self.copying.insert(found);
+        Some(region)
+    }
+
     fn begin(&mut self, from: Region, beside: Option<&Self>) -> Option<Region> {
         if self.copying.len() as u64 == self.dirty_count {
             return None;

@@ -305,7 +305,7 @@ impl Engine {
         }
         self.settle_records();
         self.settle_role();
-        self.local.rest_layers(self.standing.is_ending(), &mut self.turn);
+        self.local.allow_layers(self.standing.is_ending(), &mut self.turn);
         // The conversation comes last: a hello and a ping tell of what was settled before them.
         self.greet();
         self.begin_record();

@@ -29,9 +29,11 @@ mod set;
 mod shadow;
 #[cfg(test)]
 mod tests;
+mod transfer;
 mod unmerged;
 
 pub use shadow::{BATCH_BYTES, Shadow};
+pub use transfer::{TRANSFER_MAX, Transfer};
 
 /// Bytes for which a bit of the bitmap of a member stands, where the host keeps to that.
 pub const REGION: helio_units::Bytes = helio_units::Bytes(64 << 10);

@@ -2,7 +2,7 @@
 //! A member of a set: what it does, what the ledger says of it, and how busy it is.
 
 use helio_bitmap::{Bitmap, Region};
-use helio_copy::Walk;
+use helio_copy::{Claim, Guess, Walk};
 use helio_format::members::CopyHealth;
 use helio_stack::{Duty, MemberStatus};
 use helio_units::{Bytes, Extent, VolumeIndex};
@@ -34,6 +34,10 @@ pub(crate) struct Copying {
     walk: Walk<()>,
     /// The tick at which everything was set, since nothing is known of the member: what it holds is compared before it is written.
     compares: Option<u64>,
+    /// Whether comparing pays, as far as the last pieces tell.
+    guess: Guess,
+    /// Most regions of a piece; one, where a run could not be read: a region that no full member can read is to delay no others.
+    longest_run: u64,
     stage: Stage,
 }
 
@@ -54,14 +58,19 @@ pub(crate) enum Lacks {
 impl Copying {
     /// Of what its bitmap says.
     pub(crate) fn known(lacks: Bitmap) -> Self {
-        Self { lacks, walk: Walk::default(), compares: None, stage: Stage::Copies }
+        Self::new(lacks, None, Stage::Copies)
     }
 
     /// Of everything; `compares`: what it holds is compared first.
     pub(crate) fn all(mut lacks: Bitmap, tick: u64, compares: bool) -> Self {
         lacks.set_all();
         let stage = if compares { Stage::Settling(0) } else { Stage::Marking(tick) };
-        Self { lacks, walk: Walk::default(), compares: compares.then_some(tick), stage }
+        Self::new(lacks, compares.then_some(tick), stage)
+    }
+
+    fn new(lacks: Bitmap, compares: Option<u64>, stage: Stage) -> Self {
+        let (walk, guess) = (Walk::default(), Guess::default());
+        Self { lacks, walk, compares, guess, longest_run: u64::MAX, stage }
     }
 
     /// What it holds is compared before it is written.
@@ -107,32 +116,77 @@ impl Copying {
         self.lacks.none_dirty() && self.walk.is_idle()
     }
 
-    /// Claims the next region for the piece of that number, of those in which full members do not differ.
-    pub(crate) fn claim(&mut self, number: u64, differs: &Bitmap) -> Option<Region> {
+    /// Claims the next run of at most `most` regions for the piece of that number, of those in which full members do not differ.
+    pub(crate) fn claim(&mut self, number: u64, differs: &Bitmap, most: u64) -> Option<Extent> {
         if matches!(self.stage, Stage::Settling(_)) {
             return None;
         }
-        let lacks = &mut self.lacks;
-        let claim = self.walk.claim(number, (), |from| lacks.begin_copy_beside(from, differs));
-        claim.map(|claim| claim.region)
-    }
-
-    /// Whether what was read for that piece is still what the region is to hold.
-    pub(crate) fn holds(&self, region: Region, number: u64) -> bool {
-        !self.walk.is_touched(helio_copy::Claim { region, number })
-    }
-
-    /// The piece ended; `copied`: the target has the region.
-    pub(crate) fn end(&mut self, region: Region, number: u64, copied: bool) {
-        let claim = helio_copy::Claim { region, number };
-        let touched = self.walk.is_touched(claim);
-        if !self.walk.end(claim) {
-            return;
+        let most = if self.is_probing() { 1 } else { most.min(self.longest_run) };
+        let Self { lacks, walk, .. } = self;
+        let first = walk.claim(number, (), |from| lacks.begin_copy_beside(from, differs))?.region;
+        let mut last = first;
+        while last.0 - first.0 + 1 < most {
+            let next = Region(last.0 + 1);
+            let begin = |from| if from == next { lacks.begin_copy_at(from, differs) } else { None };
+            if walk.claim(number, (), begin).is_none() {
+                break;
+            }
+            last = next;
         }
-        if copied && !touched {
-            self.lacks.end_copy(region);
+        let begin = lacks.place(first).1.offset;
+        Some(Extent::new(begin, lacks.place(last).1.end() - begin))
+    }
+
+    /// The next piece only probes whether most still differs.
+    fn is_probing(&self) -> bool {
+        self.compares() && !self.guess.is_raw() && self.guess.is_probing()
+    }
+
+    /// A piece begins. Returns whether what the target holds is compared before it is written: not where most differed so far.
+    pub(crate) fn begins_with_compare(&mut self, extent: Extent) -> bool {
+        let compares = self.compares() && !self.guess.is_raw();
+        if compares {
+            self.guess.count_asked();
         } else {
-            self.lacks.abandon_copy(region);
+            self.guess.count_raw(self.regions(extent).count() as u64);
+        }
+        compares
+    }
+
+    /// What the target holds was compared.
+    pub(crate) fn compared(&mut self, extent: Extent, equal: bool) {
+        for _ in self.regions(extent) {
+            self.guess.learn(u64::from(!equal), 1);
+        }
+    }
+
+    /// No full member could read all of a run.
+    pub(crate) const fn could_not_read(&mut self) {
+        self.longest_run = 1;
+    }
+
+    fn regions(&self, extent: Extent) -> impl Iterator<Item = Region> + use<> {
+        self.lacks.grid().touched(ONE, extent).map(Region)
+    }
+
+    /// Whether what was read for that piece is still what the extent is to hold.
+    pub(crate) fn holds(&self, extent: Extent, number: u64) -> bool {
+        self.regions(extent).all(|region| !self.walk.is_touched(Claim { region, number }))
+    }
+
+    /// The piece ended; `copied`: the target has the extent.
+    pub(crate) fn end(&mut self, extent: Extent, number: u64, copied: bool) {
+        for region in self.regions(extent) {
+            let claim = Claim { region, number };
+            let touched = self.walk.is_touched(claim);
+            if !self.walk.end(claim) {
+                continue;
+            }
+            if copied && !touched {
+                self.lacks.end_copy(region);
+            } else {
+                self.lacks.abandon_copy(region);
+            }
         }
     }
 

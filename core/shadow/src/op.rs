@@ -3,9 +3,8 @@
 
 use crate::recent::Until;
 use alloc::vec::Vec;
-use helio_bitmap::Region;
 use helio_stack::{Io, Outcome, StoreFault, StoreOp};
-use helio_units::Payload;
+use helio_units::{Extent, Payload};
 
 /// The bit of a member.
 pub(crate) const fn bit(member: usize) -> u8 {
@@ -222,11 +221,11 @@ pub(crate) enum Step {
     Writes,
 }
 
-/// A region that is being copied or merged.
+/// An extent that is being copied or merged.
 #[derive(Clone, Debug)]
 pub(crate) struct Piece {
     job: Job,
-    region: Region,
+    extent: Extent,
     step: Step,
     /// What members hold there; released at its end.
     held: Vec<(usize, Payload)>,
@@ -239,16 +238,16 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
-    pub(crate) const fn new(job: Job, region: Region) -> Self {
-        Self { job, region, step: Step::Waits, held: Vec::new(), tried: 0, differs: 0, base: None }
+    pub(crate) const fn new(job: Job, extent: Extent) -> Self {
+        Self { job, extent, step: Step::Waits, held: Vec::new(), tried: 0, differs: 0, base: None }
     }
 
     pub(crate) const fn job(&self) -> Job {
         self.job
     }
 
-    pub(crate) const fn region(&self) -> Region {
-        self.region
+    pub(crate) const fn extent(&self) -> Extent {
+        self.extent
     }
 
     pub(crate) const fn step(&self) -> Step {
@@ -309,6 +308,15 @@ pub(crate) enum Op {
 }
 
 impl Op {
+    /// A client, or a layer above, waits for it.
+    pub(crate) const fn is_asked_for(&self) -> bool {
+        match self {
+            Self::Change(..) | Self::Read(_) => true,
+            Self::Flush(flush, _) => flush.io().is_some(),
+            Self::Piece(..) => false,
+        }
+    }
+
     const fn is_flush(&self) -> bool {
         match self {
             Self::Change(change, _) => change.op().is_flush(),

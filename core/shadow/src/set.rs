@@ -16,6 +16,7 @@ use crate::gate::{Gate, Pass};
 use crate::member::{Copying, Lacks, Member, ONE, Response, State};
 use crate::op::{Op, Step, bit, members};
 use crate::recent::Recent;
+use crate::transfer::Transfer;
 use crate::unmerged::{Unmerged, hot_extent};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -41,13 +42,14 @@ struct Place {
     region: Bytes,
 }
 
-/// When copies go on.
+/// When copies go on, and how much of them at a time.
 #[derive(Clone, Copy, Debug)]
 struct Pace {
     /// Not before.
     again: Moment,
     /// When everything was begun that could be, last.
     looked: Option<Moment>,
+    transfer: Transfer,
 }
 
 impl Pace {
@@ -128,7 +130,7 @@ impl Set {
             ended: BTreeSet::new(),
             parked: Vec::new(),
             pieces: 0,
-            pace: Pace { again: Moment::ZERO, looked: None },
+            pace: Pace { again: Moment::ZERO, looked: None, transfer: Transfer::Auto },
             unrecordable: None,
         }
     }
@@ -159,6 +161,10 @@ impl Set {
         if self.full() & !bit(member) != 0 {
             self.remove(member);
         }
+    }
+
+    pub(crate) const fn set_transfer(&mut self, transfer: Transfer) {
+        self.pace.transfer = transfer;
     }
 
     pub(crate) fn set_cost(&mut self, member: usize, cost: u32) {
@@ -284,21 +290,15 @@ impl Set {
             member.end();
         }
         let Some(op) = self.ops.get_mut(&id) else { panic!("operation {id} is not under way") };
+        let changes = matches!(op, Op::Change(..));
         match op {
             Op::Read(_) => self.read_ended(id, member, outcome, port),
-            Op::Change(_, legs) => {
+            Op::Change(_, legs) | Op::Flush(_, legs) => {
                 let failed = outcome.fault().is_some();
-                if legs.end(member, outcome) {
-                    self.change_done(id, port);
-                }
-                if failed || self.recent.doubted() != 0 {
-                    self.doubt();
-                }
-            }
-            Op::Flush(_, legs) => {
-                let failed = outcome.fault().is_some();
-                if legs.end(member, outcome) {
-                    self.flush_done(id, port);
+                match (legs.end(member, outcome), changes) {
+                    (false, _) => {}
+                    (true, true) => self.change_done(id, port),
+                    (true, false) => self.flush_done(id, port),
                 }
                 if failed || self.recent.doubted() != 0 {
                     self.doubt();
@@ -329,9 +329,7 @@ impl Set {
     /// What is being written now, and may fail.
     fn writing(&self) -> Vec<Extent> {
         let piece = |op: &Op| match op {
-            Op::Piece(piece, _) if piece.step() == Step::Writes => {
-                Some(self.unmerged.place(piece.region()))
-            }
+            Op::Piece(piece, _) if piece.step() == Step::Writes => Some(piece.extent()),
             _ => None,
         };
         self.gate.changes().chain(self.ops.values().filter_map(piece)).collect()
@@ -459,9 +457,4 @@ impl Set {
         let unmerged = self.unmerged.bytes().min(self.place.size);
         SetStatus { members: self.members.iter().map(status).collect(), unmerged }
     }
-}
-
-/// Whether the set has room for a member of that number.
-fn fits(member: usize) -> bool {
-    member < MEMBERS_MAX
 }

@@ -3,6 +3,7 @@
 
 use crate::op::bits;
 use crate::set::{MOST_PIECES, Set, untag};
+use crate::transfer::Transfer;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -11,14 +12,14 @@ use helio_format::copying::PageBits;
 use helio_format::members::{MEMBERS_MAX, VolumeMembers};
 use helio_format::superblock::GRANULARITY_MAX;
 use helio_stack::{
-    Io, Layer, LayerRecord, LayerSetting, Leg, MemberEvent, Operation, Outcome, Port, SetOp,
-    SetRefusal, SetStatus, Tag,
+    Io, Layer, LayerRecord, LayerSetting, Leg, MemberEvent, Operation, Outcome, OwnWork, Port,
+    SetOp, SetRefusal, SetStatus, Tag,
 };
 use helio_units::{Bytes, Extent, Moment, VolumeIndex};
 
 /// How often pages are saved that no operation waits for: how far copies are.
 const SAVED_EVERY: Duration = Duration::from_secs(1);
-/// Regions of a group that are merged or copied at once.
+/// Pieces of a group that are merged or copied at once.
 const WINDOW: usize = 2 * MOST_PIECES;
 /// Most bytes that are read of members, to be merged or copied, at once.
 pub const BATCH_BYTES: Bytes = Bytes((WINDOW * MEMBERS_MAX) as u64 * GRANULARITY_MAX as u64);
@@ -50,8 +51,8 @@ pub struct Shadow {
     turns: (usize, usize),
     /// Pages that no operation waits for are saved from then on.
     again: Moment,
-    /// Only pieces that a read waits for begin.
-    must_rest: bool,
+    /// Most pieces that may be under way when one begins that no read waits for.
+    window: usize,
 }
 
 impl Shadow {
@@ -73,7 +74,7 @@ impl Shadow {
             eager: 0,
             turns: (0, 0),
             again: Moment::ZERO,
-            must_rest: false,
+            window: WINDOW,
         }
     }
 
@@ -96,6 +97,11 @@ impl Shadow {
     pub fn absent(&mut self, leg: Leg) {
         let (set, member) = self.at(leg);
         set.absent(member);
+    }
+
+    /// How much is copied at a time, from now on.
+    pub fn set_transfer(&mut self, transfer: Transfer) {
+        self.sets.iter_mut().for_each(|set| set.set_transfer(transfer));
     }
 
     fn at(&mut self, leg: Leg) -> (&mut Set, usize) {
@@ -121,10 +127,15 @@ impl Shadow {
 
     /// Sets begin pieces in turn, as long as the group's window has room.
     fn begin_pieces(&mut self, port: &mut Port<'_>) {
-        while self.eager != 0 && self.sets.iter().map(Set::pieces).sum::<usize>() < WINDOW {
+        loop {
+            let pieces: usize = self.sets.iter().map(Set::pieces).sum();
+            if self.eager == 0 || pieces >= WINDOW {
+                return;
+            }
+            let allowed = if pieces < self.window { OwnWork::Any } else { OwnWork::Urgent };
             let turn = next(self.turns.1, self.eager);
             self.turns.1 = turn;
-            if !self.sets[turn].begin_piece(self.must_rest, port) {
+            if !self.sets[turn].begin_piece(allowed, port) {
                 self.eager &= !(1 << turn);
             }
         }
@@ -235,16 +246,21 @@ impl Layer for Shadow {
         }
     }
 
-    fn rest(&mut self, must: bool, port: &mut Port<'_>) {
-        self.must_rest = must;
-        self.all_go_on(port);
+    fn allow(&mut self, work: OwnWork, port: &mut Port<'_>) {
+        let window = match work {
+            OwnWork::Any => WINDOW,
+            OwnWork::Urgent => 0,
+        };
+        if core::mem::replace(&mut self.window, window) != window {
+            self.all_go_on(port);
+        }
     }
 
     fn full_members(&self, volume: VolumeIndex) -> Option<u8> {
         self.sets.get(usize::from(volume.0))?.full_members()
     }
 
-    fn members(&self, volume: VolumeIndex) -> Option<SetStatus> {
+    fn set_status(&self, volume: VolumeIndex) -> Option<SetStatus> {
         self.sets.get(usize::from(volume.0)).map(Set::status)
     }
 

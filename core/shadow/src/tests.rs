@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Single steps of the layer, as its host sees them. Stories of many are in the simulator.
 
-use crate::Shadow;
+use crate::{Shadow, Transfer};
 use CopyHealth::{Copying, Good, Removed, Unproven, Withdrawn};
 use alloc::boxed::Box;
 use alloc::vec;
@@ -60,7 +60,7 @@ fn begin(stack: &mut Stack, name: u64, op: StoreOp) -> Vec<(u8, u64)> {
 const FAILED: Outcome = Outcome::Failed(StoreFault::Io);
 
 fn duty(stack: &Stack, member: usize) -> Option<Duty> {
-    stack.members(V).and_then(|set| set.members[member]).map(|member| member.duty)
+    stack.set_status(V).and_then(|set| set.members[member]).map(|member| member.duty)
 }
 
 #[test]
@@ -209,7 +209,7 @@ fn a_crash_leaves_nothing_to_merge_where_one_member_is_full() {
     assert_eq!(stack(&[Good, Removed]).found_hot(V, hot), 0);
     let mut several = stack(&[Good, Good, Copying]);
     assert_eq!(several.found_hot(V, hot), 1);
-    assert_eq!(several.members(V).map(|set| set.unmerged), Some(Bytes::mib(4)));
+    assert_eq!(several.set_status(V).map(|set| set.unmerged), Some(Bytes::mib(4)));
     assert_eq!(duty(&several, 2), Some(Duty::Copying { left: Bytes::mib(4) }));
     assert_eq!(several.deadline(), Moment::ZERO);
 }
@@ -286,7 +286,7 @@ fn a_region_that_no_full_member_can_read_delays_no_copy_of_the_others() {
     host.settle();
     host.pass(9);
     let region = Some(Bytes(REGION));
-    assert_eq!(host.stack.members(V).map(|set| set.unmerged), region);
+    assert_eq!(host.stack.set_status(V).map(|set| set.unmerged), region);
     assert_eq!(duty(&host.stack, 2), Some(Duty::Copying { left: Bytes(REGION) }));
     // A client writes it again, and the disks map other blocks in.
     let payload = Payload { id: PayloadId(1), length: REGION as u32 };
@@ -294,7 +294,7 @@ fn a_region_that_no_full_member_can_read_delays_no_copy_of_the_others() {
     host.stack.begin(7, V, StoreOp::Write { extent: bad, payload, fua: false });
     host.settle();
     host.pass(2);
-    assert_eq!(host.stack.members(V).map(|set| set.unmerged), Some(Bytes::ZERO));
+    assert_eq!(host.stack.set_status(V).map(|set| set.unmerged), Some(Bytes::ZERO));
     assert_eq!(duty(&host.stack, 2), Some(Duty::Full));
 }
 
@@ -319,7 +319,7 @@ fn sets_of_a_group_share_a_window_and_none_takes_all_of_it() {
 #[test]
 fn of_a_suspect_copy_everything_is_merged_and_copied_when_a_process_begins() {
     use CopyHealth::Suspect;
-    let set = stack(&[Suspect, Suspect, Removed]).members(V).expect("it is a set");
+    let set = stack(&[Suspect, Suspect, Removed]).set_status(V).expect("it is a set");
     assert_eq!(set.unmerged, SIZE);
     let removed = set.members[2].map(|member| member.duty);
     assert_eq!(removed, Some(Duty::Removed { lacks: Some(SIZE), withdrawn: false }));
@@ -343,4 +343,109 @@ fn a_member_that_failed_a_flush_is_not_read_although_the_flush_has_not_ended_on_
     let out = drain(&mut stack);
     assert_eq!(out[0], Out::Release(payload.id), "what it holds may be gone: {out:?}");
     assert_eq!(legs(&out)[0].0, 1 - before.0);
+}
+
+/// Where a copy to another member reads the first one, in the order in which that begins.
+fn copied(stack: &mut Stack) -> Vec<Extent> {
+    let add = SetOp::Add { leg: leg(1), by_bitmap: true };
+    assert_eq!(stack.ask_set(add, Moment::ZERO), Ok(()));
+    let mut places = Vec::new();
+    while let Some(out) = stack.next(Moment::ZERO) {
+        match out {
+            Out::Member { name, op: StoreOp::Read { extent }, .. } => {
+                places.push(extent);
+                let payload = Payload { id: PayloadId(name), length: extent.length as u32 };
+                stack.member_ended(name, Outcome::Read(payload));
+            }
+            Out::Member { name, .. } => stack.member_ended(name, Outcome::Done),
+            Out::Record(_) => stack.recorded(true, Moment::ZERO),
+            _ => {}
+        }
+    }
+    places
+}
+
+#[test]
+fn a_copy_transfers_runs_of_neighbouring_regions_up_to_its_size() {
+    const REGION: u64 = 64 << 10;
+    let lacking = |transfer| {
+        let mut layer = Shadow::new(&[SIZE], Bytes(REGION), &[found(&[Good, Removed])]);
+        layer.set_transfer(transfer);
+        let mut stack = Stack::new(vec![Box::new(layer)]);
+        for (name, extent) in
+            (1..).zip([Extent::new(0, 5 * REGION), Extent::new(SIZE.0 - 3 * REGION, 3 * REGION)])
+        {
+            let payload = Payload { id: PayloadId(name), length: extent.length as u32 };
+            let write = StoreOp::Write { extent, payload, fua: false };
+            let [(0, leg)] = begin(&mut stack, name, write)[..] else { panic!("one is used") };
+            stack.member_ended(leg, Outcome::Done);
+        }
+        drain(&mut stack);
+        stack
+    };
+    let mut stack = lacking(Transfer::Fixed(Bytes(2 * REGION)));
+    let runs = [(0, 2), (2, 2), (4, 1), (125, 2), (127, 1)];
+    let extents = |runs: &[(u64, u64)]| -> Vec<Extent> {
+        runs.iter().map(|(at, of)| Extent::new(at * REGION, of * REGION)).collect()
+    };
+    assert_eq!(copied(&mut stack), extents(&runs));
+    assert_eq!(duty(&stack, 1), Some(Duty::Copying { left: Bytes::ZERO }));
+    assert_eq!(copied(&mut lacking(Transfer::Auto)), extents(&[(0, 5), (125, 3)]));
+    let mut busy = lacking(Transfer::Auto);
+    assert_eq!(begin(&mut busy, 9, StoreOp::Flush).len(), 1, "a client waits");
+    let alone = [(0, 1), (1, 1), (2, 1), (3, 1)];
+    assert_eq!(copied(&mut busy)[..4], extents(&alone));
+}
+
+#[test]
+fn a_region_that_cannot_be_read_is_all_that_a_copy_leaves_of_its_run() {
+    const REGION: u64 = 64 << 10;
+    let bad = Extent::new(5 * REGION, REGION);
+    let mut host = Host { stack: stack(&[Good]), now: Moment::ZERO, bad: Some(bad), payloads: 100 };
+    let add = SetOp::Add { leg: leg(1), by_bitmap: false };
+    assert_eq!(host.stack.ask_set(add, Moment::ZERO), Ok(()));
+    host.settle();
+    assert_eq!(
+        duty(&host.stack, 1),
+        Some(Duty::Copying { left: Bytes::mib(5) }),
+        "four begin at once"
+    );
+    host.pass(3);
+    assert_eq!(duty(&host.stack, 1), Some(Duty::Copying { left: Bytes(REGION) }));
+    host.bad = None;
+    host.pass(2);
+    assert_eq!(duty(&host.stack, 1), Some(Duty::Full));
+}
+
+#[test]
+fn where_most_differs_the_target_of_a_copy_is_written_without_a_read_until_a_probe_finds_it_equal()
+{
+    const PIECES: usize = 400;
+    let sizes = [Bytes::kib(64) * PIECES as u64];
+    let mut layer = Shadow::new(&sizes, Bytes::kib(64), &[found(&[Good])]);
+    layer.set_transfer(Transfer::Fixed(Bytes::kib(64)));
+    let mut stack = Stack::new(vec![Box::new(layer)]);
+    let add = SetOp::Add { leg: leg(1), by_bitmap: false };
+    assert_eq!(stack.ask_set(add, Moment::ZERO), Ok(()));
+    let (mut compared, mut written) = (0, 0);
+    while let Some(out) = stack.next(Moment::ZERO) {
+        match out {
+            Out::Member { name, op: StoreOp::Read { extent }, .. } => {
+                let payload = Payload { id: PayloadId(name), length: extent.length as u32 };
+                stack.member_ended(name, Outcome::Read(payload));
+            }
+            Out::Member { name, op, .. } => {
+                written += usize::from(op.changes().is_some());
+                stack.member_ended(name, Outcome::Done);
+            }
+            Out::Record(_) => stack.recorded(true, Moment::ZERO),
+            Out::Compare { name, .. } => {
+                compared += 1;
+                stack.compared(name, written > 200, Moment::ZERO);
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(duty(&stack, 1), Some(Duty::Full));
+    assert!(compared < 150 && written < 350, "{compared} compared, {written} written");
 }

@@ -37,7 +37,7 @@ impl Unmerged {
         }
     }
 
-    pub(crate) fn place(&self, region: Region) -> Extent {
+    fn place(&self, region: Region) -> Extent {
         self.regions.place(region).1
     }
 
@@ -103,26 +103,29 @@ impl Unmerged {
     }
 
     /// Claims a region that a read waits for, for the piece of that number.
-    pub(crate) fn claim_urgent(&mut self, number: u64) -> Option<Region> {
+    pub(crate) fn claim_urgent(&mut self, number: u64) -> Option<Extent> {
         let urgent = self.urgent.pop_first()?;
         let regions = &mut self.regions;
-        self.walk.claim(number, (), |_| regions.begin_copy(urgent)).map(|claim| claim.region)
+        let claim = self.walk.claim(number, (), |_| regions.begin_copy(urgent))?;
+        Some(self.place(claim.region))
     }
 
     /// Claims the next one, or one that is to be repaired.
-    pub(crate) fn claim(&mut self, number: u64, now: Moment) -> Option<Region> {
+    pub(crate) fn claim(&mut self, number: u64, now: Moment) -> Option<Extent> {
         if now < self.again {
             return None;
         }
         if let Some(region) = self.repairs.pop_first() {
-            return Some(region);
+            return Some(self.place(region));
         }
         let regions = &mut self.regions;
-        self.walk.claim(number, (), |from| regions.begin_copy(from)).map(|claim| claim.region)
+        let claim = self.walk.claim(number, (), |from| regions.begin_copy(from))?;
+        Some(self.place(claim.region))
     }
 
     /// A piece ended; `merged`: full members are equal in it. Returns the hot extent that may cool.
-    pub(crate) fn end(&mut self, region: Region, number: u64, merged: bool) -> Option<u64> {
+    pub(crate) fn end(&mut self, extent: Extent, number: u64, merged: bool) -> Option<u64> {
+        let region = Region(self.regions.grid().touched(ONE, extent).start);
         let claim = Claim { region, number };
         let touched = self.walk.is_touched(claim);
         if !self.walk.end(claim) {
@@ -134,9 +137,9 @@ impl Unmerged {
         }
         self.regions.end_copy(region);
         let size = self.regions.grid().whole().next().map_or(0, |(_, whole)| whole.length);
-        let number = self.place(region).offset / EXTENT.0;
-        let extent = hot_extent(number, size);
-        (!self.has(extent) && self.owned.remove(&number)).then_some(number)
+        let number = extent.offset / EXTENT.0;
+        let hot = hot_extent(number, size);
+        (!self.has(hot) && self.owned.remove(&number)).then_some(number)
     }
 
     /// One full member is left: it differs from none. Returns the hot extents that may cool.

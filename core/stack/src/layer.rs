@@ -34,6 +34,15 @@ impl Io {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tag(pub u64);
 
+/// What a layer may begin by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OwnWork {
+    /// All that it has to do.
+    Any,
+    /// Only what an operation waits for: the host is about to stop, or to hand its role over.
+    Urgent,
+}
+
 /// An operation on a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operation {
@@ -109,14 +118,13 @@ pub trait Layer: Debug + Send {
         None
     }
 
-    /// How the members of a volume are, where it keeps several alike.
-    fn members(&self, _volume: VolumeIndex) -> Option<SetStatus> {
+    /// How the members of a volume are, where it keeps its members alike, be it only one.
+    fn set_status(&self, _volume: VolumeIndex) -> Option<SetStatus> {
         None
     }
 
-    /// Whether the layer must rest: the host is about to stop, or to hand its role over. A layer that rests begins no work of its
-    /// own, but for what an operation waits for; what is under way goes on to its end. By default it has no such work.
-    fn rest(&mut self, _must: bool, _port: &mut Port<'_>) {}
+    /// What it may begin by itself from now on. What is under way goes on to its end. By default it begins nothing by itself.
+    fn allow(&mut self, _work: OwnWork, _port: &mut Port<'_>) {}
 
     /// What it asked of the pool ended.
     fn pool_ended(&mut self, outcome: PoolOutcome, _port: &mut Port<'_>) {

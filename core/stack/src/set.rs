@@ -30,7 +30,8 @@ pub enum LayerRecord {
 pub enum MemberEvent {
     /// An operation on it has been under way for as long as the member timeout.
     Silent,
-    /// Every operation on it that was given up has ended: it may be used again.
+    /// It is silent no more: every operation from before the silence has ended, or every one that was given up. It may be used
+    /// again.
     Ended,
 }
 
@@ -70,7 +71,7 @@ pub enum SetOp {
 /// Why that is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetRefusal {
-    /// No layer keeps several members of that volume.
+    /// No layer keeps several members of that volume, or only one holds all of it and there is none to merge it with.
     Unsupported,
     /// The volume has no such member.
     NoMember,

@@ -4,7 +4,7 @@
 use crate::contract::{
     CopyOp, CopyOutcome, CopyStatus, Leg, Outcome, PoolOp, PoolOutcome, StoreOp,
 };
-use crate::layer::{Io, Layer, Operation, Port, Tag};
+use crate::layer::{Io, Layer, Operation, OwnWork, Port, Tag};
 use crate::set::{LayerRecord, LayerSetting, MemberEvent, SetOp, SetRefusal, SetStatus};
 use crate::slots::Slots;
 use alloc::boxed::Box;
@@ -292,10 +292,10 @@ impl Stack {
         }
     }
 
-    /// Whether layers must rest: they begin no work of their own then, but for what operations wait for.
-    pub fn rest(&mut self, must: bool, now: Moment) {
+    /// What layers may begin by themselves from now on.
+    pub fn allow(&mut self, work: OwnWork, now: Moment) {
         for level in 0..self.levels.len() {
-            self.at(level, now, |layer, port| layer.rest(must, port));
+            self.at(level, now, |layer, port| layer.allow(work, port));
         }
     }
 
@@ -305,10 +305,10 @@ impl Stack {
         self.levels.iter().find_map(|level| level.layer.full_members(volume))
     }
 
-    /// How the members of a volume are, where a layer keeps several alike.
+    /// How the members of a volume are, where a layer keeps its members alike, be it only one.
     #[must_use]
-    pub fn members(&self, volume: VolumeIndex) -> Option<SetStatus> {
-        self.levels.iter().find_map(|level| level.layer.members(volume))
+    pub fn set_status(&self, volume: VolumeIndex) -> Option<SetStatus> {
+        self.levels.iter().find_map(|level| level.layer.set_status(volume))
     }
 
     /// Time has passed.

@@ -160,8 +160,8 @@ pub struct Superblock {
 impl Superblock {
     /// The node never took part in the group, or this metadata does not tell that it did.
     #[must_use]
-    pub const fn is_new(&self) -> bool {
-        self.lineage.generation.0 == Generation::NONE.0 && !self.discarded
+    pub fn is_new(&self) -> bool {
+        self.lineage.generation == Generation::NONE && !self.discarded
     }
 
     /// Of a node that never took part in `group`.

@@ -182,9 +182,32 @@ pub struct DiskOf {
     /// Members that share the disk, 1 to 64; results are for one member.
     #[arg(long, value_name = "NUMBER", default_value = "1", value_parser = whole::<u32>(1, 64))]
     pub members: u32,
+    /// Measure a mirror instead.
+    #[command(flatten)]
+    pub mirror: MirrorOf,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
+}
+
+/// A measurement of a mirror of two disks.
+#[derive(Clone, Debug, Args)]
+pub struct MirrorOf {
+    /// Measure small durable writes on this disk, on a remote disk, and mirrored on both.
+    #[arg(long, conflicts_with = "members")]
+    pub mirror: bool,
+    /// Directory on the disk that is remote; default: FOLDER.
+    #[arg(long, value_name = "FOLDER", requires = "mirror")]
+    pub remote: Option<PathBuf>,
+    /// Round trip of the emulated link to the remote disk.
+    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = duration, requires = "mirror")]
+    pub rtt: Duration,
+    /// Rate of the link in each direction.
+    #[arg(long, value_name = "RATE", default_value = "1Gbit/s", value_parser = more_than_nothing, requires = "mirror")]
+    pub rate: Rate,
+    /// Writes of each kind, 1 to 1000000.
+    #[arg(long, value_name = "NUMBER", default_value = "2000", value_parser = whole::<u64>(1, 1_000_000), requires = "mirror")]
+    pub writes: u64,
 }
 
 fn disk_span(text: &str) -> Result<Bytes, String> {

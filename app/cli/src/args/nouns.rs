@@ -2,8 +2,8 @@
 //! Commands with commands of their own: `helio NOUN VERB [OBJECT]`.
 
 use super::{
-    Answer, DiskOf, Link, Named, OfGroup, Record, Relay, Resyncing, Search, Wan, memory, named,
-    number, rate, read_cost, when_full,
+    Answer, CopyOf, DiskOf, Link, Named, OfGroup, Record, Relay, Resyncing, Search, Wan, memory,
+    named, number, rate, read_cost, when_full,
 };
 use clap::{ArgGroup, Args, Subcommand};
 use helio_api::{Memory, ReadCost, WhenFull};
@@ -305,8 +305,13 @@ pub enum Lab {
     /// Measure a disk for a forecast.
     ///
     /// Measures the latency of small reads, writes and flushes, their concurrency, and the rate. Uses the same I/O
-    /// driver as the daemon.
+    /// driver as the daemon. With --mirror, measures what a mirror on a local and a remote disk costs.
     Disk(DiskOf),
+    /// Measure copies from one member of a volume to another.
+    ///
+    /// The copy experiment of OpenVMS volume shadowing: identical and different data, several transfer sizes, slow and
+    /// fast disks, with and without the page cache. Uses the same copy algorithm and I/O driver as the daemon.
+    Copy(CopyOf),
     /// Record the round trip, jitter, loss and rate of a link over time.
     ///
     /// `helio lab relay`, `helio lab wan` and `helio plan forecast` replay the recording. The other host runs `helio

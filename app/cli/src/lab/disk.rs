@@ -17,6 +17,9 @@ use std::time::Duration;
 /// # Errors
 /// No file can be made there, the disk fails, or a signal came.
 pub(crate) fn run(it: &DiskOf) -> Result<ExitCode> {
+    if it.mirror.mirror {
+        return super::mirror::run(it, &it.mirror);
+    }
     let stopping = Stopping::catch()?;
     let stage = Stage { watch: &tell, stop: stopping.flag(), verbose: false };
     let found = gauge(&it.folder, it.size, &stage)?.shared_by(it.members);

@@ -3,9 +3,11 @@
 //! measurement of real ones.
 
 mod agenda;
+mod copy;
 mod disk;
 mod govern;
 mod link;
+mod mirror;
 mod orders;
 mod record;
 mod relay;
@@ -17,6 +19,7 @@ mod stopping;
 mod wan;
 
 pub(crate) use agenda::weather_of;
+pub(crate) use copy::run as copy;
 pub(crate) use disk::run as disk;
 pub(crate) use link::run as link;
 pub(crate) use record::{answer, record};

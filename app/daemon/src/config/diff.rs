@@ -270,6 +270,7 @@ fn restart(name: &str, old: &GroupConfig, new: &GroupConfig, lines: &mut Vec<Str
         queue: _,
         queue_source: _,
         timeouts: _,
+        copy_transfer,
         autosync: _,
         granularity,
         hot_extents,
@@ -283,6 +284,7 @@ fn restart(name: &str, old: &GroupConfig, new: &GroupConfig, lines: &mut Vec<Str
         volumes: _,
     } = new;
     changed(old.nodes != *nodes, "nodes");
+    changed(old.copy_transfer != *copy_transfer, "copy-transfer");
     changed(old.granularity != *granularity, "granularity");
     changed(old.hot_extents != *hot_extents, "hot-extents");
     changed(old.safe_copy_dir != *safe_copy_dir, "safe-copy-dir");

@@ -30,6 +30,7 @@ const GROUP_KEYS: &[&str] = &[
     "flush-limit",
     "member-timeout",
     "member-return",
+    "copy-transfer",
     "hold",
     "autosync",
     "on-error",
@@ -90,6 +91,7 @@ fn group(
     let pair = pair(table, nodes)?;
     let mode = mode(table)?;
     let (queue, queue_source) = queue(table)?;
+    let copy_transfer = super::copy_transfer::read(table)?;
     let hold = super::hold::read(table)?;
     let autosync = table.flag("autosync")?.unwrap_or(true);
     let on_error = super::on_error::read(table)?;
@@ -126,6 +128,7 @@ fn group(
         queue,
         queue_source,
         timeouts,
+        copy_transfer,
         hold,
         autosync,
         on_error,

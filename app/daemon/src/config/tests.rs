@@ -53,7 +53,7 @@ const CASES: &[Case] = &[
     (
         ("mode = \"async\"", "mood = \"async\""),
         "helio.toml:8:1: group db: unknown key `mood`",
-        "known here: nodes, mode, queue, peer-timeout, flush-limit, member-timeout, member-return, hold, autosync, on-error, granularity, hot-extents, resync, safe-copy, safe-copy-dir, link, hooks, volume",
+        "known here: nodes, mode, queue, peer-timeout, flush-limit, member-timeout, member-return, copy-transfer, hold, autosync, on-error, granularity, hot-extents, resync, safe-copy, safe-copy-dir, link, hooks, volume",
     ),
     (
         ("mode = \"async\"", "mode = \"superasync\""),
@@ -264,6 +264,16 @@ const CASES: &[Case] = &[
         "use at least 1s",
     ),
     (
+        ("mode = \"async\"", "copy-transfer = \"96KiB\""),
+        "helio.toml:8:17: group db: `copy-transfer` 96 KiB is invalid",
+        "use \"auto\", or a multiple of 64KiB up to 1MiB",
+    ),
+    (
+        ("mode = \"async\"", "copy-transfer = \"2MiB\""),
+        "helio.toml:8:17: group db: `copy-transfer` 2 MiB is invalid",
+        "use \"auto\", or a multiple of 64KiB up to 1MiB",
+    ),
+    (
         ("mode = \"async\"", "member-timeout = \"2h\""),
         "helio.toml:8:18: group db: `member-timeout` 7200s is too long",
         "use at most 1h",
@@ -397,7 +407,7 @@ fn the_example_in_the_docs_reads_and_shows_the_defaults() {
     let (shown, default) = (&config.groups["db"], &plain.groups["db"]);
     assert_eq!((shown.mode, shown.queue), (default.mode, default.queue));
     assert_eq!(shown.queue_source, QueueSource::Auto);
-    assert_eq!(shown.timeouts, default.timeouts);
+    assert_eq!((shown.timeouts, shown.copy_transfer), (default.timeouts, default.copy_transfer));
     assert_eq!(shown.autosync, default.autosync);
     let (shown, default) = (&shown.volumes["data"], &default.volumes["data"]);
     assert_eq!((shown.io, shown.sparse), (default.io, default.sparse));

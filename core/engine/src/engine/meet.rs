@@ -46,6 +46,7 @@ impl Engine {
         self.peer.session_mut().up(hello, now);
         self.peer.session_mut().begin(now);
         if self.view().must_doubt_marks() {
+            self.local.doubt_members(&mut self.turn);
             self.record.want(Goal::Void);
             self.begin_record();
         }

@@ -8,7 +8,8 @@
 //! ```
 //! The operation that the engine asked for holds its extents for as long as it is under way, with the item that it belongs to;
 //! those that layers issue enter them as that item's, and wait until they are hot. So whatever a layer writes is covered as a
-//! client's write is. What writes an accepted copy again as it reads passes beside the layers.
+//! client's write is. What writes an accepted copy again as it reads passes beside the layers, unless one keeps several members:
+//! then that writes all of them, and holds no extent.
 
 use crate::config::Config;
 use crate::effect::{Effect, ReadAs};
@@ -21,8 +22,8 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
 use alloc::string::String;
 use helio_stack::{
-    CopyOp, CopyOutcome, LayerSetting, Leg, MemberEvent, Out, Outcome, PoolHealth, PoolOutcome,
-    SetOp, SetRefusal, SetStatus, Stack, StoreFault, StoreOp,
+    CopyOp, CopyOutcome, LayerSetting, Leg, MemberEvent, Out, Outcome, OwnWork, PoolHealth,
+    PoolOutcome, SetOp, SetRefusal, SetStatus, Stack, StoreFault, StoreOp,
 };
 use helio_units::{Bytes, Extent, IoId, MemberIndex, Moment, VolumeIndex};
 
@@ -36,10 +37,8 @@ pub(super) struct Layered {
     ended: VecDeque<(IoId, StoreOutcome)>,
     /// What is asked of the group's copies, until no change is under way beside the layers.
     waits: Option<CopyOp>,
-    /// What commands ask of members, likewise.
-    commands: VecDeque<(CommandId, SetOp)>,
-    /// They must rest ([`Stack::rest`]).
-    must_rest: bool,
+    /// What is asked of members, likewise; the engine itself asks without a command.
+    asked: VecDeque<(Option<CommandId>, SetOp)>,
     /// How the last operation on the copies ended, until [`Local::take_copied`] returns it.
     copied: Option<CopyOutcome>,
 }
@@ -51,8 +50,7 @@ impl Layered {
             looks: BTreeMap::new(),
             ended: VecDeque::new(),
             waits: None,
-            commands: VecDeque::new(),
-            must_rest: false,
+            asked: VecDeque::new(),
             copied: None,
         }
     }
@@ -60,25 +58,25 @@ impl Layered {
     /// Operations pass beside the layers.
     #[inline]
     pub(super) fn rests(&self) -> bool {
-        self.waits.is_none() && self.commands.is_empty() && self.stack.rests()
+        self.waits.is_none() && self.asked.is_empty() && self.stack.rests()
     }
 
-    /// A command asks something of the members of a volume, once no change is under way beside the layers.
-    pub(super) fn ask_later(&mut self, command: CommandId, op: SetOp) {
-        self.commands.push_back((command, op));
+    /// A command, or the engine itself, asks something of the members of a volume, once no change is under way beside the layers.
+    pub(super) fn ask_later(&mut self, command: Option<CommandId>, op: SetOp) {
+        self.asked.push_back((command, op));
     }
 
-    /// Whether such a command waits.
+    /// Whether such a question waits.
     pub(super) fn is_asked(&self) -> bool {
-        !self.commands.is_empty()
+        !self.asked.is_empty()
     }
 
     /// The next one, and how it is answered.
     pub(super) fn ask_next(
         &mut self,
         now: Moment,
-    ) -> Option<(CommandId, SetOp, Result<(), SetRefusal>)> {
-        let (command, op) = self.commands.pop_front()?;
+    ) -> Option<(Option<CommandId>, SetOp, Result<(), SetRefusal>)> {
+        let (command, op) = self.asked.pop_front()?;
         Some((command, op, self.stack.ask_set(op, now)))
     }
 
@@ -87,9 +85,9 @@ impl Layered {
         self.stack.full_members(volume).is_some()
     }
 
-    /// How the members of a volume are, where a layer keeps several alike.
+    /// How the members of a volume are, where a layer keeps its members alike, be it only one.
     pub(super) fn set_status(&self, volume: VolumeIndex) -> Option<SetStatus> {
-        self.stack.members(volume)
+        self.stack.set_status(volume)
     }
 
     /// The members of a volume that hold all of it.
@@ -186,13 +184,12 @@ impl Local {
         self.run_layers(turn);
     }
 
-    /// Whether layers must rest: the node stops, or leaves the primary role, and waits for what changes its members.
-    pub(crate) fn rest_layers(&mut self, must: bool, turn: &mut Turn) {
-        if self.layered.must_rest != must {
-            self.layered.must_rest = must;
-            self.layered.stack.rest(must, turn.now());
-            self.run_layers(turn);
-        }
+    /// A node that stops, or leaves the primary role, waits for what changes its members: layers begin only what is urgent
+    /// meanwhile.
+    pub(crate) fn allow_layers(&mut self, node_ends: bool, turn: &mut Turn) {
+        let work = if node_ends { OwnWork::Urgent } else { OwnWork::Any };
+        self.layered.stack.allow(work, turn.now());
+        self.run_layers(turn);
     }
 
     /// Asks something of the group's copies; [`Self::take_copied`] tells how it ended. It begins once no change is under way

@@ -9,13 +9,28 @@ use crate::refusal::Refusal;
 use crate::turn::Turn;
 use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 use helio_stack::{Leg, SetOp, SetRefusal, SetStatus};
 use helio_units::VolumeIndex;
 
 impl Local {
     /// Asks something of the members of a volume. The command is answered when that begins, or is refused.
     pub(crate) fn ask_set(&mut self, command: CommandId, op: SetOp, turn: &mut Turn) {
-        self.layered.ask_later(command, op);
+        self.layered.ask_later(Some(command), op);
+        self.begin_asked(turn);
+    }
+
+    /// This node's metadata is older than the state that its peer has on record, and so is what it says of members: one that was
+    /// removed since may count as full. The full members of every volume are compared, and made equal.
+    pub(crate) fn doubt_members(&mut self, turn: &mut Turn) {
+        let several = |volume: &VolumeIndex| self.keeps_several(*volume);
+        let volumes: Vec<VolumeIndex> = turn.config().indices().filter(several).collect();
+        if !volumes.is_empty() {
+            turn.warn(String::from(
+                "the metadata of this node is older than its peer has on record: the members of every volume are compared",
+            ));
+        }
+        volumes.into_iter().for_each(|it| self.layered.ask_later(None, SetOp::Merge(it)));
         self.begin_asked(turn);
     }
 
@@ -26,15 +41,16 @@ impl Local {
 
     /// Whether it does of any volume.
     pub(crate) fn keeps_any_several(&self, config: &Config) -> bool {
-        config.indices().any(|volume| self.layered.keeps_several(volume))
+        config.indices().any(|volume| self.keeps_several(volume))
     }
 
-    /// How the members of a volume are, where a layer keeps several alike.
+    /// How the members of a volume are, where a layer keeps its members alike, be it only one.
     pub(crate) fn set_status(&self, volume: VolumeIndex) -> Option<SetStatus> {
         self.layered.set_status(volume)
     }
 
-    /// Begins what commands ask of members, if nothing is in its way.
+    /// Begins what is asked of members, if nothing is in its way. Where the engine asked, a volume with one full member is as it should
+    /// be.
     pub(super) fn begin_asked(&mut self, turn: &mut Turn) {
         if !self.layered.is_asked() || self.changes_beside_layers() {
             return;
@@ -43,7 +59,9 @@ impl Local {
             let config = turn.config();
             let result = answer.map(|()| begun(op, config));
             let result = result.map_err(|refusal| refused(op, refusal, config));
-            turn.done(command, result);
+            if let Some(command) = command {
+                turn.done(command, result);
+            }
             self.run_layers(turn);
         }
     }
@@ -73,8 +91,11 @@ fn refused(op: SetOp, refusal: SetRefusal, config: &Config) -> Refusal {
     match refusal {
         SetRefusal::Unsupported => Refusal::new(
             "one-member",
-            format!("volume {volume} has only one member on {node}"),
-            format!("configure more members for the volume, then restart the daemon of {node}"),
+            format!("only one member of volume {volume} on {node} holds all of it"),
+            format!(
+                "name another member in the configuration of {node}, then `helio apply`; `helio status {group}` shows how far its \
+                 copy is"
+            ),
         ),
         SetRefusal::NoMember => {
             Refusal::new("no-member", format!("{member} does not exist on {node}"), shows)

@@ -187,7 +187,9 @@ impl Local {
                 (_, DiskState::Silent { .. }) => {
                     self.member_event(*leg, MemberEvent::Silent, turn);
                 }
-                (DiskState::GivenUp, _) => self.member_event(*leg, MemberEvent::Ended, turn),
+                (DiskState::GivenUp | DiskState::Silent { .. }, _) => {
+                    self.member_event(*leg, MemberEvent::Ended, turn);
+                }
                 _ => {}
             }
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The border to this node's store: nothing that changes bytes passes before its extents are hot, and each operation ends once.
-//! Two pass without: what writes a copy again as it reads, and every write of a node whose peer recorded that its metadata
-//! tells nothing.
+//! Three pass without: what writes a copy again as it reads; what a layer writes by itself to a copy that the record calls suspect;
+//! and every write of a node whose peer recorded that its metadata tells nothing.
 
 use crate::effect::{Effect, Keep, ReadAs};
 use crate::event::StoreOutcome;
@@ -120,8 +120,8 @@ pub(super) enum What {
     },
 }
 
-/// Whether the operation serves to write an accepted copy again as it reads: it changes no bytes, so layers have nothing to
-/// preserve, and no extent turns hot.
+/// Whether the operation serves to write an accepted copy again as it reads: it changes no bytes that are read, so layers have nothing
+/// to preserve, and it holds no extent. A layer that keeps several members writes each of them for it.
 pub(super) const fn rewrites(purpose: Purpose) -> bool {
     matches!(purpose, Purpose::Accept(_))
 }
@@ -145,7 +145,7 @@ impl Local {
 
     /// Whether an operation passes beside the layers: where one keeps several members, what writes a copy again writes all of them.
     fn passes_beside(&self, volume: VolumeIndex, purpose: Purpose) -> bool {
-        rewrites(purpose) && !self.layered.keeps_several(volume)
+        rewrites(purpose) && !self.keeps_several(volume)
     }
 
     /// Whether a change needs no hot extent, and must not wait for one: extents of a suspect copy do not cool, and what a layer
@@ -155,7 +155,7 @@ impl Local {
         matches!(purpose, Purpose::Layer { .. })
             && self.suspect.is(volume)
             && !self.suspect.is_unrecorded(volume)
-            && self.layered.keeps_several(volume)
+            && self.keeps_several(volume)
             && !self.hot.is_held(volume, extent)
     }
 
@@ -172,7 +172,7 @@ impl Local {
             {
                 What::Changes(extent)
             }
-            StoreOp::Flush if !self.layered.keeps_several(volume) => {
+            StoreOp::Flush if !self.keeps_several(volume) => {
                 What::Flushes(self.hot.flush_begins(volume))
             }
             _ => What::Looks,

@@ -30,7 +30,7 @@ pub struct View<'a> {
 }
 
 impl View<'_> {
-    /// How the members of a volume are, where a layer keeps several alike.
+    /// How the members of a volume are, where a layer keeps its members alike, be it only one.
     #[must_use]
     pub fn set_status(&self, volume: VolumeIndex) -> Option<SetStatus> {
         self.local.set_status(volume)

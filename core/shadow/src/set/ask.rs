@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is asked of the members of a set, and reported of their disks.
 
-use super::{Set, fits};
+use super::Set;
 use crate::member::{Copying, Lacks, Member, Response, State};
-use crate::op::{bit, members};
+use crate::op::members;
 use helio_bitmap::Bitmap;
 use helio_plant::{Plant, planted};
 use helio_stack::{MemberEvent, Port, SetOp, SetRefusal};
@@ -12,10 +12,9 @@ impl Set {
     /// An administrator, or the host, asks something.
     pub(crate) fn ask(&mut self, op: SetOp) -> Result<(), SetRefusal> {
         match op {
+            SetOp::Merge(_) if !self.has_several() => Err(SetRefusal::Unsupported),
             SetOp::Merge(_) => {
-                if self.has_several() {
-                    self.unmerged.set_all();
-                }
+                self.unmerged.set_all();
                 Ok(())
             }
             _ if self.unrecordable.is_some() => Err(SetRefusal::NoRecord),
@@ -25,12 +24,9 @@ impl Set {
     }
 
     fn add(&mut self, number: usize, by_bitmap: bool) -> Result<(), SetRefusal> {
-        if !fits(number) {
-            return Err(SetRefusal::NoMember);
-        }
         let (size, region, tick) = (self.place.size, self.place.region, self.count());
         let alone = self.is_alone();
-        let slot = &mut self.members[number];
+        let Some(slot) = self.members.get_mut(number) else { return Err(SetRefusal::NoMember) };
         let known =
             matches!(slot.as_ref().map(Member::state), Some(State::Removed(Lacks::Known { .. })));
         if slot.as_ref().is_some_and(|member| !member.is_removed()) {
@@ -60,12 +56,12 @@ impl Set {
     }
 
     fn take_out(&mut self, number: usize, force: bool) -> Result<(), SetRefusal> {
-        let full = self.full();
+        let last = self.is_last(number);
         let Some(member) = self.member(number) else { return Err(SetRefusal::NoMember) };
         if member.is_removed() {
             return if member.withdraw() { Ok(()) } else { Err(SetRefusal::Unused) };
         }
-        if full == bit(number) {
+        if last {
             return Err(SetRefusal::Last);
         }
         if force && !member.is_idle() && member.response() == Response::Responds {
@@ -81,8 +77,11 @@ impl Set {
         let Some(member) = self.member(number) else { return };
         match (event, member.response()) {
             (MemberEvent::Silent, Response::Responds) => member.set_response(Response::Silent),
-            (MemberEvent::Silent, _) => {}
-            (MemberEvent::Ended, _) => member.set_response(Response::Responds),
+            (MemberEvent::Ended, Response::Silent | Response::Late) => {
+                member.set_response(Response::Responds);
+            }
+            // A removal that is being recorded is not undone: the member is given up, and late as long as anything is under way.
+            (MemberEvent::Silent, _) | (MemberEvent::Ended, _) => {}
         }
     }
 

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A copy of a region: it is read from a full member, compared with what the target holds unless that is known to lack it, and
-//! written to the target.
+//! A copy of a run of regions: it is read from a full member, compared with what the target holds unless that is known to lack it,
+//! and written to the target.
 
 use super::Set;
 use super::read::Route;
 use crate::member::{Copying, Stage, State};
 use crate::op::{Job, Op, Step, bit};
-use helio_bitmap::Region;
 use helio_plant::{Plant, planted};
 use helio_stack::{Port, StoreOp};
 use helio_units::Extent;
@@ -24,18 +23,20 @@ impl Set {
         }) != 0
     }
 
-    /// Claims the next region that a member lacks, and in which full members do not differ.
-    pub(super) fn next_copy(&mut self, id: u64) -> Option<(Job, Region)> {
+    /// Claims the next run of regions that a member lacks, and in which full members do not differ.
+    pub(super) fn next_copy(&mut self, id: u64) -> Option<(Job, Extent)> {
+        let busy = self.ops.values().any(Op::is_asked_for);
+        let most = self.pace.transfer.regions(self.place.region, busy);
         let (targets, differs) = (self.members.iter_mut().enumerate(), self.unmerged.regions());
         let mut copying = targets.filter_map(|(n, member)| Some((n, member.as_mut()?.copying()?)));
-        copying.find_map(|(n, copying)| Some((Job::Copy(n), copying.claim(id, differs)?)))
+        copying.find_map(|(n, copying)| Some((Job::Copy(n), copying.claim(id, differs, most)?)))
     }
 
     /// Whether the piece is still what the target waits for.
     fn is_wanted(&mut self, id: u64, target: usize) -> bool {
-        let Some((_, region, _)) = self.piece(id) else { return false };
+        let Some((_, extent, _)) = self.piece(id) else { return false };
         let copying = self.member(target).and_then(|member| member.copying());
-        copying.is_some_and(|copying| copying.holds(region, id))
+        copying.is_some_and(|copying| copying.holds(extent, id))
     }
 
     pub(super) fn begin_copy(
@@ -55,8 +56,8 @@ impl Set {
         if !self.is_wanted(id, target) {
             return self.end_copy_piece(id, target, false, port);
         }
-        let compares =
-            self.member(target).and_then(|it| it.copying()).is_some_and(|it| it.compares());
+        let copying = self.member(target).and_then(|it| it.copying());
+        let compares = copying.is_some_and(|it| it.begins_with_compare(extent));
         self.issue_leg(id, source, StoreOp::Read { extent }, port);
         if compares && source != target {
             self.issue_leg(id, target, StoreOp::Read { extent }, port);
@@ -91,12 +92,14 @@ impl Set {
     fn copy_read(&mut self, id: u64, target: usize, port: &mut Port<'_>) {
         let source = self.source(id, target);
         let Some((piece, _)) = self.piece_mut(id) else { return };
-        let (tried, theirs, region) = (piece.tried(), piece.held_of(target), piece.region());
+        let (tried, theirs, extent) = (piece.tried(), piece.held_of(target), piece.extent());
         let Some((member, ours)) = source else {
+            let copying = self.member(target).and_then(|it| it.copying());
+            copying.into_iter().for_each(Copying::could_not_read);
             self.wait(port);
             return self.end_copy_piece(id, target, false, port);
         };
-        self.repair(tried, self.unmerged.place(region));
+        self.repair(tried, extent);
         match theirs.filter(|_| member != target) {
             Some(theirs) => {
                 self.go(id, Step::Compares);
@@ -116,9 +119,28 @@ impl Set {
         piece.held().iter().find(|(member, _)| *member != target || planted).copied()
     }
 
-    pub(super) fn write_copy(&mut self, id: u64, target: usize, port: &mut Port<'_>) {
-        let Some((_, region, _)) = self.piece(id) else { return };
-        let (extent, source) = (self.unmerged.place(region), self.source(id, target));
+    /// Whether the target held it already.
+    pub(super) fn copy_compared(
+        &mut self,
+        id: u64,
+        target: usize,
+        equal: bool,
+        port: &mut Port<'_>,
+    ) {
+        let Some((_, extent, _)) = self.piece(id) else { return };
+        let copying = self.member(target).and_then(|it| it.copying());
+        copying.into_iter().for_each(|it| it.compared(extent, equal));
+        if equal {
+            let trusted = self.unread() == 0;
+            self.end_copy_piece(id, target, trusted, port);
+        } else {
+            self.write_copy(id, target, port);
+        }
+    }
+
+    fn write_copy(&mut self, id: u64, target: usize, port: &mut Port<'_>) {
+        let Some((_, extent, _)) = self.piece(id) else { return };
+        let source = self.source(id, target);
         let trusted = self.unread() == 0;
         let Some((_, payload)) = source.filter(|_| trusted && self.is_wanted(id, target)) else {
             return self.end_copy_piece(id, target, false, port);
@@ -126,7 +148,7 @@ impl Set {
         if planted(Plant::CopyClearsEarly)
             && let Some(copying) = self.member(target).and_then(|it| it.copying())
         {
-            copying.end(region, id, true);
+            copying.end(extent, id, true);
         }
         self.go(id, Step::Writes);
         self.issue_leg(id, target, StoreOp::Write { extent, payload, fua: false }, port);
@@ -156,10 +178,10 @@ impl Set {
         copied: bool,
         port: &mut Port<'_>,
     ) {
-        if let Some((_, region, _)) = self.piece(id)
+        if let Some((_, extent, _)) = self.piece(id)
             && let Some(copying) = self.member(target).and_then(|it| it.copying())
         {
-            Copying::end(copying, region, id, copied);
+            copying.end(extent, id, copied);
         }
         self.end_piece(id, port);
     }

@@ -59,8 +59,7 @@ impl Set {
 
     /// No full member can read it.
     fn cannot_merge(&mut self, id: u64, port: &mut Port<'_>) {
-        if let Some((_, region, _)) = self.piece(id) {
-            let extent = self.unmerged.place(region);
+        if let Some((_, extent, _)) = self.piece(id) {
             // Reads do not wait for a repair.
             if self.unmerged.has(extent) {
                 self.fail_reads(extent, id, port);
@@ -72,11 +71,11 @@ impl Set {
 
     /// It is known which members differ.
     pub(super) fn merge_compared(&mut self, id: u64, port: &mut Port<'_>) {
-        let Some((_, region, _)) = self.piece(id) else { return };
+        let Some((_, extent, _)) = self.piece(id) else { return };
         if self.unread() != 0 {
             return self.end_merge(id, false, port);
         }
-        let (extent, full) = (self.unmerged.place(region), self.full());
+        let full = self.full();
         let differs = self.piece_mut(id).map_or(0, |(piece, _)| piece.differs()) & full;
         let Some((base, payload)) = self.piece_mut(id).and_then(|(piece, _)| piece.base()) else {
             return self.end_merge(id, false, port);
@@ -118,10 +117,10 @@ impl Set {
     }
 
     fn end_merge(&mut self, id: u64, merged: bool, port: &mut Port<'_>) {
-        if let Some((Job::Merge, region, _)) = self.piece(id) {
+        if let Some((Job::Merge, extent, _)) = self.piece(id) {
             // Where a member was removed meanwhile, the versions of the others count once the ledger says so.
             let merged = merged && self.has_several() && self.is_settled();
-            let cools = self.unmerged.end(region, id, merged);
+            let cools = self.unmerged.end(extent, id, merged);
             self.let_cool(cools, port);
         }
         self.end_piece(id, port);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A piece: one region that is merged or copied, alone in the gate.
+//! A piece: a region that is merged, or a run of regions that is copied, alone in the gate.
 //!
 //! ```text
 //!   Waits ──> Reads ──> Compares ──> Writes ──> over
@@ -10,26 +10,24 @@ use super::Set;
 use crate::gate::Pass;
 use crate::op::{Job, Legs, Op, Piece, Step};
 use core::time::Duration;
-use helio_bitmap::Region;
-use helio_stack::{Port, StoreOp};
-use helio_units::Moment;
+use helio_stack::{OwnWork, Port, StoreOp};
+use helio_units::{Extent, Moment};
 
 /// Most pieces of a set at once: a disk that does not respond holds up no other set of the group.
 pub(crate) const MOST_PIECES: usize = 4;
-/// A region that cannot be read is tried again so much later.
+/// What cannot be read is tried again so much later.
 pub(super) const LATER: Duration = Duration::from_secs(1);
 
 impl Set {
-    /// Begins one more piece; where the set must rest, only one that a read waits for. Returns false if there is none to begin.
-    pub(crate) fn begin_piece(&mut self, must_rest: bool, port: &mut Port<'_>) -> bool {
+    /// Begins one more piece of those that may begin: the urgent ones are those that a read waits for. Returns false if there is none.
+    pub(crate) fn begin_piece(&mut self, allowed: OwnWork, port: &mut Port<'_>) -> bool {
         if self.pieces == MOST_PIECES {
             return false;
         }
         let id = self.count();
-        let Some((job, region)) = self.next_piece(id, must_rest, port.now()) else { return false };
-        let extent = self.unmerged.place(region);
+        let Some((job, extent)) = self.next_piece(id, allowed, port.now()) else { return false };
         self.pieces += 1;
-        self.ops.insert(id, Op::Piece(Piece::new(job, region), Legs::default()));
+        self.ops.insert(id, Op::Piece(Piece::new(job, extent), Legs::default()));
         if self.gate.enter(id, extent, Pass::Alone) {
             self.issue_piece(id, port);
             self.resume_reads(port);
@@ -43,19 +41,21 @@ impl Set {
     }
 
     /// What readers wait for comes first, then what is unmerged, and copies of other regions only then.
-    fn next_piece(&mut self, id: u64, must_rest: bool, now: Moment) -> Option<(Job, Region)> {
+    fn next_piece(&mut self, id: u64, allowed: OwnWork, now: Moment) -> Option<(Job, Extent)> {
         if self.unread() != 0 {
             return None;
         }
         if self.has_several() && self.is_settled() {
-            if let Some(region) = self.unmerged.claim_urgent(id) {
-                return Some((Job::Merge, region));
+            if let Some(extent) = self.unmerged.claim_urgent(id) {
+                return Some((Job::Merge, extent));
             }
-            if !must_rest && let Some(region) = self.unmerged.claim(id, now) {
-                return Some((Job::Merge, region));
+            if allowed == OwnWork::Any
+                && let Some(extent) = self.unmerged.claim(id, now)
+            {
+                return Some((Job::Merge, extent));
             }
         }
-        if must_rest || now < self.pace.again { None } else { self.next_copy(id) }
+        if allowed == OwnWork::Any && now >= self.pace.again { self.next_copy(id) } else { None }
     }
 
     /// No copy goes on for a while.
@@ -65,8 +65,7 @@ impl Set {
 
     /// It passed the gate.
     pub(super) fn issue_piece(&mut self, id: u64, port: &mut Port<'_>) {
-        let Some((job, region, _)) = self.piece(id) else { return };
-        let extent = self.unmerged.place(region);
+        let Some((job, extent, _)) = self.piece(id) else { return };
         self.go(id, Step::Reads);
         match job {
             Job::Merge => self.begin_merge(id, extent, port),
@@ -74,9 +73,9 @@ impl Set {
         }
     }
 
-    pub(super) fn piece(&self, id: u64) -> Option<(Job, Region, Step)> {
+    pub(super) fn piece(&self, id: u64) -> Option<(Job, Extent, Step)> {
         match self.ops.get(&id) {
-            Some(Op::Piece(piece, _)) => Some((piece.job(), piece.region(), piece.step())),
+            Some(Op::Piece(piece, _)) => Some((piece.job(), piece.extent(), piece.step())),
             _ => None,
         }
     }
@@ -112,8 +111,7 @@ impl Set {
         over: bool,
         port: &mut Port<'_>,
     ) {
-        let Some((job, region, step)) = self.piece(id) else { return };
-        let extent = self.unmerged.place(region);
+        let Some((job, extent, step)) = self.piece(id) else { return };
         match (job, step) {
             (Job::Merge, Step::Reads) if over => self.merge_read(id, port),
             (Job::Merge, Step::Writes) if over => self.merge_written(id, extent, port),
@@ -135,11 +133,7 @@ impl Set {
         let job = piece.job();
         match job {
             Job::Merge if over => self.merge_compared(id, port),
-            Job::Copy(target) if equal => {
-                let trusted = self.unread() == 0;
-                self.end_copy_piece(id, target, trusted, port);
-            }
-            Job::Copy(target) => self.write_copy(id, target, port),
+            Job::Copy(target) => self.copy_compared(id, target, equal, port),
             Job::Merge => {}
         }
     }

@@ -26,3 +26,24 @@ fn a_forecast_takes_what_was_measured() {
     let small = helio(&["lab", "disk", &path, "--size", "1MiB"]).expect_failure();
     assert!(small.contains("--size") && small.contains("16 MiB"), "{small}");
 }
+
+#[test]
+fn a_mirror_is_measured_beside_its_two_disks() {
+    let folder = TempDir::new();
+    let path = folder.path().to_string_lossy().into_owned();
+    let lab = |more: &[&str]| {
+        let small = ["--mirror", "--size", "16MiB", "--writes", "20", "--rtt", "5ms"];
+        helio(&[&["lab", "disk", &path][..], &small, more].concat())
+    };
+    let told = lab(&["--json"]).json();
+    let rows = told["rows"].as_array().expect("a list");
+    assert_eq!(rows.len(), 6, "{told}");
+    for row in rows.iter().filter(|row| row["disk"] != "local") {
+        assert!(row["mean_us"].as_f64() >= Some(5000.0), "{row}");
+    }
+    let text = lab(&[]).expect_success();
+    assert!(text.contains("mirrored") && text.contains("566 with SRDF"), "{text}");
+    assert_eq!(std::fs::read_dir(folder.path()).expect("it is there").count(), 0);
+    let why = helio(&["lab", "disk", &path, "--writes", "3"]).expect_failure();
+    assert!(why.contains("--mirror"), "{why}");
+}

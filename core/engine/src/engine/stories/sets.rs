@@ -83,6 +83,7 @@ fn a_refused_command_says_which_member_it_is_about() {
     assert_eq!(refused(&mut desk, remove(FIRST)), "last-member");
     assert_eq!(refused(&mut desk, remove(SECOND)), "member-unused");
     assert_eq!(refused(&mut desk, SetOp::Add { leg: FIRST, by_bitmap: false }), "member-used");
+    assert_eq!(refused(&mut desk, SetOp::Merge(FIRST.volume)), "one-member");
     let mut desk = Desk::primary(config());
     desk.results.clear();
     assert_eq!(refused(&mut desk, SetOp::Merge(VolumeIndex(0))), "one-member");
@@ -154,4 +155,42 @@ fn a_primary_whose_role_is_not_handed_over_goes_on_copying() {
     desk.store_all();
     assert!(desk.engine.view().is_primary());
     assert_eq!(duty(&desk, SECOND), Some(Duty::Full));
+}
+
+#[test]
+fn a_member_that_responds_again_is_not_removed_when_another_one_becomes_full() {
+    let mut desk = primary(&[CopyHealth::Good, CopyHealth::Removed]);
+    desk.write(1);
+    let until = desk.now + config().member_timeout + Duration::from_secs(1);
+    while desk.now < until {
+        desk.now = desk.now + Duration::from_millis(499);
+        desk.tell(Event::Tick);
+    }
+    assert!(desk.engine.view().fault().is_some_and(|fault| fault.what.contains("is silent")));
+    desk.store_all();
+    desk.tell(Event::Tick);
+    desk.command(Command::Set(SetOp::Add { leg: SECOND, by_bitmap: true }));
+    desk.store_all();
+    desk.tell(Event::Tick);
+    assert_eq!([FIRST, SECOND].map(|leg| duty(&desk, leg)), [Some(Duty::Full); 2]);
+}
+
+#[test]
+fn members_of_a_node_whose_metadata_went_back_are_merged_once() {
+    let mut desk = node(SIZE, &[CopyHealth::Good, CopyHealth::Good]);
+    desk.meet(Hello { serving: true, role: Role::Primary, ..hello(generation(1), true) });
+    desk.hear(Message::Start(start(generation(1), 1, true)));
+    desk.store_all();
+    desk.save_all();
+    let unmerged = |desk: &Desk| {
+        desk.engine.view().set_status(FIRST.volume).map_or(Bytes::ZERO, |set| set.unmerged)
+    };
+    for (remembers, merges) in [(1, Bytes::ZERO), (99, SIZE), (99, Bytes::ZERO)] {
+        desk.lose_link();
+        let peer = hello(generation(1), true);
+        desk.meet(Hello { serving: true, role: Role::Primary, remembers, ..peer });
+        assert_eq!(unmerged(&desk), merges, "remembers {remembers}");
+        desk.store_all();
+        assert_eq!(unmerged(&desk), Bytes::ZERO);
+    }
 }

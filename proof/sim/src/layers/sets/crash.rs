@@ -5,7 +5,7 @@ use super::super::Stamp;
 use super::super::story::ensure;
 use super::desk::Desk;
 use helio_format::members::CopyHealth;
-use helio_shadow::Shadow;
+use helio_shadow::{Shadow, Transfer};
 use helio_stack::{Duty, Layer, LayerSetting, Leg, Pass, SetOp, Stack};
 use helio_units::{MemberIndex, Moment};
 
@@ -19,6 +19,10 @@ impl Desk {
         for (leg, page, bits) in self.ledger.pages() {
             shadow.load(leg, page, bits);
         }
+        shadow.set_transfer(match self.dice.below(4) {
+            0 => Transfer::Auto,
+            more => Transfer::Fixed(self.region * more),
+        });
         self.foreign.retain(|leg| shadow.distrust(*leg));
         let mut layers: Vec<Box<dyn Layer>> = vec![Box::new(shadow)];
         for at in [0].repeat(self.around.0 as usize) {
@@ -139,7 +143,7 @@ impl Desk {
         let held = self.payloads.held();
         ensure(held == 0, || format!("{held} payloads are left over"))?;
         for (v, volume) in self.volumes().enumerate() {
-            let Some(status) = self.stack.members(volume) else {
+            let Some(status) = self.stack.set_status(volume) else {
                 return Err(String::from("no layer keeps several members"));
             };
             ensure(status.unmerged.0 == 0, || format!("volume {v} stays unmerged"))?;

@@ -67,7 +67,8 @@ impl Desk {
         let full = |status: &SetStatus, n: usize| {
             status.members[n].is_some_and(|member| member.duty == Duty::Full)
         };
-        let (Some(now), Some(before)) = (self.stack.members(volume), self.before.get(asked.volume))
+        let (Some(now), Some(before)) =
+            (self.stack.set_status(volume), self.before.get(asked.volume))
         else {
             return Ok(());
         };
@@ -89,7 +90,7 @@ impl Desk {
     /// Counts what changed in this step.
     pub(super) fn observe(&mut self) {
         let now: Vec<SetStatus> =
-            self.volumes().filter_map(|volume| self.stack.members(volume)).collect();
+            self.volumes().filter_map(|volume| self.stack.set_status(volume)).collect();
         for (volume, (before, now)) in self.before.iter().zip(&now).enumerate() {
             self.walked.merges += u64::from(before.unmerged.0 > 0 && now.unmerged.0 == 0);
             let pairs = before.members.iter().zip(&now.members).enumerate();

@@ -189,7 +189,7 @@ impl Desk {
     }
 
     pub(super) fn duty(&self, leg: Leg) -> Option<Duty> {
-        let status = self.stack.members(leg.volume)?;
+        let status = self.stack.set_status(leg.volume)?;
         status.members[usize::from(leg.member.0)].map(|member| member.duty)
     }
 }
