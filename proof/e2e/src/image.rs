@@ -51,23 +51,32 @@ impl Image {
     }
 }
 
-/// Says that the two members of a volume hold the same bytes. Both daemons must be at rest.
+/// Says that the first members of a volume on both nodes hold the same bytes. Both daemons must be at rest.
 ///
 /// # Panics
 /// Where they do not, with the first byte that differs.
 #[track_caller]
 pub fn assert_members_equal(pair: &Pair, volume: &str) {
-    let [mut one, mut two] = ["lyon", "paris"].map(|node| {
-        let member = pair.member(node, volume);
-        File::open(&member).unwrap_or_else(|why| panic!("cannot open {}: {why}", member.display()))
+    assert_same_bytes(&pair.member("lyon", volume), &pair.member("paris", volume));
+}
+
+/// Says that two files hold the same bytes.
+///
+/// # Panics
+/// As `assert_members_equal`.
+#[track_caller]
+pub fn assert_same_bytes(one: &Path, other: &Path) {
+    let [mut first, mut second] = [one, other].map(|member| {
+        File::open(member).unwrap_or_else(|why| panic!("cannot open {}: {why}", member.display()))
     });
     let [mut left, mut right] = [vec![0; 1 << 20], vec![0; 1 << 20]];
     let mut at = 0;
     loop {
-        let [here, there] = [fill(&mut one, &mut left), fill(&mut two, &mut right)];
-        assert_eq!(here, there, "the members have different lengths");
+        let [here, there] = [fill(&mut first, &mut left), fill(&mut second, &mut right)];
+        assert_eq!(here, there, "the files have different lengths");
         if let Some(byte) = left[..here].iter().zip(&right[..here]).position(|(a, b)| a != b) {
-            panic!("the members of {volume} differ at byte {}", at + byte);
+            let (one, other) = (one.display(), other.display());
+            panic!("{one} and {other} differ at byte {}", at + byte);
         }
         if here == 0 {
             return;

@@ -7,13 +7,15 @@ mod book;
 mod image;
 mod load;
 mod marks;
+mod members;
 mod stage;
 mod stamp;
 
 pub use book::{Book, Promise, Verdict};
-pub use image::{Image, assert_members_equal};
+pub use image::{Image, assert_members_equal, assert_same_bytes};
 pub use load::{Load, Writers, connect};
 pub use marks::{Covered, Regions, covered, differing, marks_of};
+pub use members::{Trouble, add_member, wait_members};
 pub use stage::{
     PATIENCE, begin, copies_begun, forget, group, halt, image, number, other, relayed, wait,
     wait_level, wait_state,

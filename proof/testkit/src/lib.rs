@@ -24,6 +24,7 @@
 mod config;
 mod daemon;
 mod dice;
+mod loop_device;
 mod pair;
 mod port;
 mod process;
@@ -37,6 +38,7 @@ mod wan;
 pub use config::Config;
 pub use daemon::Daemon;
 pub use dice::{Dice, rounds, times};
+pub use loop_device::LoopDevice;
 pub use pair::{Pair, Plan};
 pub use port::free_port;
 pub use process::Group;

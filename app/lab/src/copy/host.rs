@@ -130,7 +130,7 @@ impl<'a> Host<'a> {
     }
 
     fn duty(&self) -> Option<Duty> {
-        let set = self.stack.members(VOLUME)?;
+        let set = self.stack.set_status(VOLUME)?;
         set.members.get(usize::from(TARGET.member.0))?.map(|member| member.duty)
     }
 

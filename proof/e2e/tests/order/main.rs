@@ -17,4 +17,5 @@ mod reverse;
 mod safe;
 mod saved;
 mod set;
+mod set_unchanged;
 mod silent_disk;

@@ -2,7 +2,7 @@
 //! Members that cannot be used: found at the start, before anything is changed.
 
 use crate::common::{assert_says, promote, refusal, rewrite};
-use helio_testkit::{Pair, Plan, TempDir, eventually, require, run, say_skipped};
+use helio_testkit::{LoopDevice, Pair, Plan, TempDir, eventually, require, run, say_skipped};
 use helio_units::{Bytes, Mode};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -126,25 +126,6 @@ fn a_size_that_was_changed_later_is_refused() {
     assert_says(&said(&pair), &["1048576", "2097152", "hint: restore the sizes"]);
 }
 
-/// A loop device, detached when it is dropped.
-struct Loop(PathBuf);
-
-impl Loop {
-    fn on(file: &Path) -> Option<Self> {
-        let told = run(Command::new("losetup").args(["--find", "--show"]).arg(file));
-        told.status.success().then(|| Self(PathBuf::from(told.stdout.trim())))
-    }
-}
-
-impl Drop for Loop {
-    fn drop(&mut self) {
-        let detached = Command::new("losetup").arg("--detach").arg(&self.0).status();
-        if !detached.is_ok_and(|status| status.success()) {
-            eprintln!("{} is left behind", self.0.display());
-        }
-    }
-}
-
 /// A mount, ended when it is dropped.
 struct Mount(PathBuf);
 
@@ -159,24 +140,21 @@ impl Drop for Mount {
 
 #[test]
 fn a_member_that_is_mounted_or_shown_by_a_loop_device_is_refused() {
-    require!("losetup", "mount", "umount", "mke2fs");
+    require!("mount", "umount", "mke2fs");
     let files = TempDir::new();
     let file = files.file("ext4.img", Bytes::mib(8));
     run(Command::new("mke2fs").args(["-q", "-F", "-t", "ext4"]).arg(&file)).expect_success();
-    let Some(device) = Loop::on(&file) else {
-        say_skipped("loop devices and the rights to use them");
-        return;
-    };
+    let Some(device) = LoopDevice::on(&file, &[]) else { return };
     let pair = Plan::new("db").volume("data", Bytes::mib(8)).prepare();
     let configured = pair.member("paris", "data").display().to_string();
     rewrite(&pair, &configured, &file.display().to_string());
-    let shown = device.0.display().to_string();
+    let shown = device.path().display().to_string();
     assert_says(&said(&pair), &["is the backing file of", &shown, &format!("losetup -d {shown}")]);
 
     rewrite(&pair, &file.display().to_string(), &shown);
     let point = files.join("mnt");
     std::fs::create_dir(&point).expect("the name is free");
-    let told = run(Command::new("mount").arg(&device.0).arg(&point));
+    let told = run(Command::new("mount").arg(device.path()).arg(&point));
     if !told.status.success() {
         say_skipped("the right to mount");
         return;

@@ -6,6 +6,7 @@
 //! `HELIO_CRASHES=50 cargo test -p helio-e2e --test attach databases`.
 
 mod postgres;
+mod sets;
 mod sqlite;
 
 use crate::common::{Stage, VOLUME, attachable, on};
@@ -63,6 +64,11 @@ impl Writer {
         Self { process, last, threads: vec![reading] }
     }
 
+    /// Whether it has failed, or ended otherwise.
+    fn ended(&mut self) -> bool {
+        self.process.ended().is_some()
+    }
+
     /// Waits until it has failed, and returns what was acknowledged last.
     fn broken(mut self) -> u64 {
         eventually(PATIENCE, "a client to see its database fail", || self.process.ended());
@@ -70,6 +76,15 @@ impl Writer {
             thread.join().expect("no panic");
         }
         self.last.load(Ordering::Acquire)
+    }
+}
+
+/// Waits until every client has committed some transactions more than it has now, or held when it began.
+fn commit_more(writers: &[Writer], held: &[u64], dice: &mut Dice) {
+    for (writer, before) in writers.iter().zip(held) {
+        let last = || writer.last.load(Ordering::Acquire);
+        let enough = last().max(*before) + 10 + dice.below(60);
+        eventually(PATIENCE, "transactions", || (last() >= enough).then_some(()));
     }
 }
 
@@ -131,31 +146,39 @@ impl<D: Database> Story<D> {
 
     /// Kills the daemon under load, goes on here or there, and returns what is held then.
     fn crash(&mut self, held: &[u64], fails_over: bool, dice: &mut Dice) -> Vec<u64> {
+        let writers = self.load(held, dice);
+        let old = self.primary;
+        let found = self.kill(writers, fails_over);
+        if fails_over {
+            forget(&self.stage.pair, old);
+            self.stage.pair.start(old);
+            wait_level(&self.stage.pair, self.primary);
+        }
+        found
+    }
+
+    /// Starts the clients behind what each of them holds, and waits for some transactions.
+    fn load(&self, held: &[u64], dice: &mut Dice) -> Vec<Writer> {
         // A copy that a resync is still changing cannot be promoted.
         wait_level(&self.stage.pair, self.primary);
-        let place = self.stage.pair.scratch().join("mnt");
         let clients = (0..D::CLIENTS).zip(held);
         let writers: Vec<Writer> =
-            clients.map(|(n, last)| self.database.client(&place, n, last + 1)).collect();
-        for (writer, before) in writers.iter().zip(held) {
-            let enough = before + 10 + dice.below(60);
-            eventually(PATIENCE, "transactions", || {
-                (writer.last.load(Ordering::Acquire) >= enough).then_some(())
-            });
-        }
+            clients.map(|(n, last)| self.database.client(&self.place(), n, last + 1)).collect();
+        commit_more(&writers, held, dice);
+        writers
+    }
+
+    /// Kills the daemon of the primary, goes on here or there, and returns what is held then.
+    fn kill(&mut self, writers: Vec<Writer>, fails_over: bool) -> Vec<u64> {
         self.stage.pair.daemon(self.primary).kill9();
         let acknowledged: Vec<u64> = writers.into_iter().map(Writer::broken).collect();
-        self.database.end();
-        eventually(PATIENCE, "the file system to be unused", || {
-            run(Command::new("umount").arg(&place)).status.success().then_some(())
-        });
-        let old = self.primary;
+        self.close();
         if fails_over {
             self.fail_over();
         } else {
             self.come_back();
         }
-        self.stage.mount(&self.stage.attached(self.primary));
+        let place = self.stage.mount(&self.stage.attached(self.primary));
         self.database.open(&place);
         let found = self.database.check(&place);
         for (found, acknowledged) in found.iter().zip(&acknowledged) {
@@ -166,12 +189,19 @@ impl<D: Database> Story<D> {
                 self.mode
             );
         }
-        if fails_over {
-            forget(&self.stage.pair, old);
-            self.stage.pair.start(old);
-            wait_level(&self.stage.pair, self.primary);
-        }
         found
+    }
+
+    fn place(&self) -> PathBuf {
+        self.stage.pair.scratch().join("mnt")
+    }
+
+    /// Ends the database, and unmounts its file system.
+    fn close(&mut self) {
+        self.database.end();
+        eventually(PATIENCE, "the file system to be unused", || {
+            run(Command::new("umount").arg(self.place())).status.success().then_some(())
+        });
     }
 
     fn come_back(&mut self) {
@@ -192,11 +222,7 @@ impl<D: Database> Story<D> {
     }
 
     fn finish(&mut self) {
-        self.database.end();
-        eventually(PATIENCE, "the file system to be unused", || {
-            let mnt = self.stage.pair.scratch().join("mnt");
-            run(Command::new("umount").arg(mnt)).status.success().then_some(())
-        });
+        self.close();
         let device = self.stage.link(self.primary);
         on("fsck.ext4", &["-fn"], &device).expect_success();
         // Somebody else's mount namespace, made while ours was mounted, holds it until its process ends.
