@@ -98,6 +98,28 @@ impl fmt::Display for ReadCostSource {
     }
 }
 
+/// What the copy or merge of the members of a volume waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum CopyWait {
+    /// The node copies or merges as many other volumes as `copies-at-once` permits.
+    Others,
+    /// `copies-at-once` of the node is 0.
+    Limit,
+    /// `copy-priority` of the volume is 0.
+    Priority,
+}
+
+impl fmt::Display for CopyWait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Others => "waits for another copy",
+            Self::Limit => "waits: `copies-at-once` of the node is 0",
+            Self::Priority => "waits: `copy-priority` is 0",
+        })
+    }
+}
+
 /// State of a local member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]

@@ -115,6 +115,7 @@ pub fn run(options: &Options) -> Result<()> {
         peers: Some(Address::Inet(listen)),
         protection: open::protection(view.node)?,
         most_clients: view.node.clients,
+        most_copies: view.node.copies_at_once,
     };
 
     let (driver, why) = AnyDriver::open(view.node.driver, view.node.spin.unwrap_or(SPIN))

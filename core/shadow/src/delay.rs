@@ -28,8 +28,8 @@ pub(crate) struct MergeDelay {
 
 impl MergeDelay {
     pub(crate) const fn new() -> Self {
-        let (least, begun) = ([None; 2], BTreeMap::new());
-        Self { factor: NEVER, least, counted: 0, begun, until: Moment::ZERO }
+        let begun = BTreeMap::new();
+        Self { factor: NEVER, least: [None; 2], counted: 0, begun, until: Moment::ZERO }
     }
 
     /// How many hundredths of the least time a merge may take without a pause.

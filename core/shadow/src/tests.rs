@@ -449,3 +449,19 @@ fn where_most_differs_the_target_of_a_copy_is_written_without_a_read_until_a_pro
     assert_eq!(duty(&stack, 1), Some(Duty::Full));
     assert!(compared < 150 && written < 350, "{compared} compared, {written} written");
 }
+
+#[test]
+fn what_no_read_waits_for_is_merged_and_copied_only_where_the_host_permits_it() {
+    let mut stack = stack(&[Good, Good, Removed]);
+    let permit = |stack: &mut Stack, volumes| {
+        stack.set(LayerSetting::Background(volumes), Moment::ZERO);
+        drain(stack)
+    };
+    assert_eq!((permit(&mut stack, 0), stack.background(Moment::ZERO)), (vec![], 0));
+    assert_eq!(stack.ask_set(SetOp::Merge(V), Moment::ZERO), Ok(()));
+    assert_eq!((legs(&drain(&mut stack)), stack.background(Moment::ZERO)), (vec![], 1));
+    let merged = begin(&mut stack, 7, READ);
+    assert_eq!(merged.iter().map(|(member, _)| *member).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(legs(&permit(&mut stack, 2)), [], "that is another volume");
+    assert_eq!(legs(&permit(&mut stack, 1)).len(), 2 * 3, "as many pieces as a set begins");
+}

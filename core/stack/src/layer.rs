@@ -34,15 +34,6 @@ impl Io {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tag(pub u64);
 
-/// What a layer may begin by itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OwnWork {
-    /// All that it has to do.
-    Any,
-    /// Only what an operation waits for: the host is about to stop, or to hand its role over.
-    Urgent,
-}
-
 /// An operation on a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operation {
@@ -123,8 +114,10 @@ pub trait Layer: Debug + Send {
         None
     }
 
-    /// What it may begin by itself from now on. What is under way goes on to its end. By default it begins nothing by itself.
-    fn allow(&mut self, _work: OwnWork, _port: &mut Port<'_>) {}
+    /// The volumes, a bit for each, in which it has work that no operation waits for, and could begin it now.
+    fn background(&self, _now: Moment) -> u64 {
+        0
+    }
 
     /// What it asked of the pool ended.
     fn pool_ended(&mut self, outcome: PoolOutcome, _port: &mut Port<'_>) {

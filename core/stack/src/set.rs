@@ -45,6 +45,12 @@ pub enum LayerSetting {
         /// How much.
         cost: u32,
     },
+    /// How much merges that no operation waits for yield to applications: one that takes longer than so many hundredths of the
+    /// least time that one took lately is followed by a pause. From 100,000 on there is none.
+    MergeDelay(u32),
+    /// The volumes, a bit for each, in which a layer may begin work that no operation waits for; at first it may in all. What is
+    /// under way goes on to its end.
+    Background(u64),
 }
 
 /// What an administrator, or the host, asks of the members of a volume.

@@ -11,7 +11,8 @@ pub(super) fn summary(volume: &VolumeStatus) -> String {
         bytes => format!(", {bytes} not merged"),
     };
     let full = full(volume).count();
-    format!("{} members, {full} full{unmerged}", volume.members.len())
+    let waits = volume.copy_waits.map(|waits| format!(", {waits}")).unwrap_or_default();
+    format!("{} members, {full} full{unmerged}{waits}", volume.members.len())
 }
 
 /// A label and a text for each of the members.
@@ -75,6 +76,7 @@ fn text(member: &SetMemberStatus, source: &str) -> String {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use helio_api::CopyWait;
     use helio_units::Items;
 
     fn member(number: u8, state: SetMemberState) -> SetMemberStatus {
@@ -99,6 +101,7 @@ pub(super) mod tests {
     /// Gives a volume a full member, one that is copied and one that was removed.
     pub(in crate::render) fn fill(volume: &mut VolumeStatus) {
         volume.unmerged_bytes = Bytes::mib(4);
+        volume.copy_waits = Some(CopyWait::Others);
         volume.members = vec![
             SetMemberStatus {
                 read_cost: Some(3),

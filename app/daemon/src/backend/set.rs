@@ -129,10 +129,12 @@ impl Daemon {
             return Err(ApiError::new("unknown-member", text, hint));
         }
         let mut sets = running.sets;
-        let costs = &mut sets.volumes.entry(volume.clone()).or_default().read_costs;
+        let Some(set) = sets.volumes.get_mut(&volume) else {
+            return Err(no_volume(&group, &volume));
+        };
         match read_cost {
-            ReadCost::Auto => costs.remove(&member),
-            ReadCost::Cost(cost) => costs.insert(member, cost.get()),
+            ReadCost::Auto => set.read_costs.remove(&member),
+            ReadCost::Cost(cost) => set.read_costs.insert(member, cost.get()),
         };
         self.shard.ask(Ask::Change { group: group.clone(), setting: Setting::Sets(sets) })?;
         let mut reply = accepted(format!(

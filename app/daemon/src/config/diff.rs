@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What lies between the configuration that runs and the one in the file now.
 
-use super::{Config, GroupConfig, NodeConfig, QueueSource, Sets, Timeouts, VolumeConfig};
+use super::{Config, GroupConfig, QueueSource, Sets, Timeouts, VolumeConfig};
 use helio_engine::{QueueConfig, ResyncConfig, SafeCopy, WhenFull};
 use helio_tls::PublicKey;
 use helio_units::Mode;
@@ -17,8 +17,9 @@ pub struct Changes {
     pub online: Vec<Change>,
     /// Members of this node that come and go: those that come first, so that one that goes is not the last.
     pub members: Vec<MemberChange>,
-    /// Keys of nodes and operators that come and go, a line each; the whole of who is trusted changes at once.
-    pub trust: Vec<String>,
+    /// What changes of nodes while the daemon runs, a line each: keys of nodes and operators that come and go, and the limit of
+    /// copies of this node. All of that changes at once.
+    pub nodes: Vec<String>,
     /// Differences that wait for the daemon's next start, a line each.
     pub restart: Vec<String>,
 }
@@ -123,12 +124,13 @@ impl GroupConfig {
 }
 
 impl Config {
-    /// Takes over who is trusted, as far as that changes while daemons run: not where a node gets its first key, or
-    /// loses its last.
-    pub fn trust_as(&mut self, new: &Self) {
+    /// Takes over what of nodes changes while daemons run: how much is copied at once; and who is trusted, but not where a
+    /// node gets its first key, or loses its last.
+    pub fn nodes_as(&mut self, new: &Self) {
         for (name, node) in &mut self.nodes {
-            let keyed = |node: &&NodeConfig| !node.keys.is_empty();
-            if let Some(next) = new.nodes.get(name).filter(keyed).filter(|_| keyed(&&*node)) {
+            let Some(next) = new.nodes.get(name) else { continue };
+            node.copies_at_once = next.copies_at_once;
+            if !next.keys.is_empty() && !node.keys.is_empty() {
                 node.keys.clone_from(&next.keys);
                 node.operators.clone_from(&next.operators);
             }
@@ -141,7 +143,7 @@ impl Config {
 #[must_use]
 pub fn diff(old: &Config, new: &Config, node: &str) -> Changes {
     let mut changes = Changes::default();
-    nodes(old, new, &mut changes);
+    nodes(old, new, node, &mut changes);
     compare_keys("group", "", &old.groups, &new.groups, &mut changes.restart);
     for (name, group) in &new.groups {
         if let Some(before) = old.groups.get(name) {
@@ -154,16 +156,20 @@ pub fn diff(old: &Config, new: &Config, node: &str) -> Changes {
     changes
 }
 
-/// A node's keys and its operators change while it runs; everything else of it waits.
-fn nodes(old: &Config, new: &Config, changes: &mut Changes) {
+/// A node's keys, its operators and its limit of copies change while it runs; everything else of it waits.
+fn nodes(old: &Config, new: &Config, node: &str, changes: &mut Changes) {
     let mut trusting = old.clone();
-    trusting.trust_as(new);
+    trusting.nodes_as(new);
     compare("node", "", &trusting.nodes, &new.nodes, &mut changes.restart);
     for (name, before) in &old.nodes {
         if let Some(after) = trusting.nodes.get(name) {
-            keys(&format!("node {name}: key"), &before.keys, &after.keys, &mut changes.trust);
+            let (had, has) = (before.copies_at_once, after.copies_at_once);
+            if name == node && had != has {
+                changes.nodes.push(format!("node {name}: copies-at-once {had} -> {has}"));
+            }
+            keys(&format!("node {name}: key"), &before.keys, &after.keys, &mut changes.nodes);
             let what = format!("node {name}: operator");
-            keys(&what, &before.operators, &after.operators, &mut changes.trust);
+            keys(&what, &before.operators, &after.operators, &mut changes.nodes);
         }
     }
 }
@@ -226,7 +232,7 @@ fn online(
         let (from, to) = (format!("{:?}", old.hold), format!("{:?}", new.hold));
         note(Setting::Hold(new.hold), "hold", from, to);
     }
-    for (what, from, to) in old.sets.changes(&new.sets, node) {
+    for [what, from, to] in old.sets.changes(&new.sets, node) {
         note(Setting::Sets(new.sets.clone()), &what, from, to);
     }
 }

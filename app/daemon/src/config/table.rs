@@ -4,6 +4,7 @@
 
 use super::error::{ConfigError, Source};
 use helio_units::{Bytes, parse_bytes, parse_duration};
+use std::ops::RangeInclusive;
 use std::time::Duration;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -160,6 +161,23 @@ impl<'a> Table<'a> {
         match number.and_then(|n| u64::from_str_radix(n.as_str(), n.radix()).ok()) {
             Some(count) if count > 0 => Ok(Some(At { at: value.span().start, value: count })),
             _ => Err(self.wrong_kind(key, value, "a whole number of at least 1")),
+        }
+    }
+
+    /// A whole number within bounds.
+    pub(super) fn within(
+        &self,
+        key: &str,
+        bounds: RangeInclusive<u32>,
+    ) -> Result<Option<u32>, ConfigError> {
+        let Some(value) = self.value(key) else { return Ok(None) };
+        let number = value.get_ref().as_integer();
+        match number.and_then(|n| u32::from_str_radix(n.as_str(), n.radix()).ok()) {
+            Some(number) if bounds.contains(&number) => Ok(Some(number)),
+            _ => {
+                let wanted = format!("a whole number from {} to {}", bounds.start(), bounds.end());
+                Err(self.wrong_kind(key, value, &wanted))
+            }
         }
     }
 

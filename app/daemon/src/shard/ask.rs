@@ -58,6 +58,8 @@ pub(crate) enum NodeAsk {
     Removed { reply: oneshot::Sender<Vec<RemovedMember>> },
     /// Trust other keys: of every group, what its peer's connection must have.
     Trust { guards: Vec<(String, Guard)> },
+    /// At most so many volumes are copied or merged in the background at once.
+    MostCopies(u32),
     /// Stop cleanly; the shard's thread ends.
     Stop,
 }

@@ -69,9 +69,9 @@ impl<D: Driver> Shard<D> {
     }
 
     fn show(&mut self, index: usize) -> Option<helio_api::GroupStatus> {
-        let Self { groups, clock, clients, .. } = self;
-        let count = |volume| clients.count(index, volume);
-        groups[index].guarded(|group| show::group(group, clock, count))
+        let Self { groups, clock, clients, copies, .. } = self;
+        let of = |volume| (clients.count(index, volume), copies.wait(index, volume));
+        groups[index].guarded(|group| show::group(group, clock, of))
     }
 
     /// Replies with what a look at a group finds.
@@ -110,6 +110,7 @@ impl<D: Driver> Shard<D> {
                 let _gone = reply.send(served.flat_map(Group::removed).collect());
             }
             NodeAsk::Trust { guards } => self.trust(guards, now),
+            NodeAsk::MostCopies(most) => self.set_most_copies(most, now),
             NodeAsk::Stop => self.stop(now),
         }
     }

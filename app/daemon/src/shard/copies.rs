@@ -144,6 +144,8 @@ impl<D: Driver> Shard<D> {
 mod tests {
     use super::*;
 
+    const NONE: [usize; 0] = [];
+
     fn look(copies: &mut Copies, group: usize, volumes: u64, priority: u16) -> Vec<usize> {
         copies.look(group, volumes, |_| priority).into_iter().collect()
     }
@@ -153,15 +155,15 @@ mod tests {
         let mut copies = Copies::new(1);
         assert_eq!(look(&mut copies, 0, 0b1, 10), [0]);
         for (group, priority) in [(1, 5000), (2, 7000), (3, 7000)] {
-            assert_eq!(look(&mut copies, group, 0b10, priority), []);
+            assert_eq!(look(&mut copies, group, 0b10, priority), NONE);
         }
         let waits = |copies: &Copies, group| copies.wait(group, VolumeIndex(1));
         assert_eq!((copies.permitted(0), waits(&copies, 2)), (1, Some(CopyWait::Others)));
-        assert_eq!(look(&mut copies, 0, 0b1, 1), [], "what has begun goes on");
-        assert_eq!(look(&mut copies, 0, 0, 1), [2]);
+        assert_eq!(look(&mut copies, 0, 0b1, 1), NONE, "what has begun goes on");
+        assert_eq!(look(&mut copies, 0, 0, 1), [0, 2]);
         assert_eq!((copies.permitted(2), waits(&copies, 2)), (0b10, None));
-        assert_eq!(look(&mut copies, 2, 0, 7000), [3 - 1, 3]);
-        assert_eq!(look(&mut copies, 1, 0b10, 9000), []);
+        assert_eq!(look(&mut copies, 2, 0, 7000), [2, 3]);
+        assert_eq!(look(&mut copies, 1, 0b10, 9000), NONE);
         assert_eq!(look(&mut copies, 3, 0, 7000), [1, 3]);
     }
 
@@ -170,7 +172,7 @@ mod tests {
         let mut copies = Copies::new(2);
         assert_eq!(look(&mut copies, 0, 0b111, 5000), [0]);
         assert_eq!(copies.permitted(0), 0b11);
-        assert_eq!(look(&mut copies, 1, 0b1, 6000), []);
+        assert_eq!(look(&mut copies, 1, 0b1, 6000), NONE);
         assert_eq!(copies.set_most(4).into_iter().collect::<Vec<_>>(), [0, 1]);
         assert_eq!(copies.set_most(1).into_iter().collect::<Vec<_>>(), [0]);
         assert_eq!((copies.permitted(0), copies.permitted(1)), (0, 1), "the lower ones wait");
@@ -182,7 +184,7 @@ mod tests {
     #[test]
     fn a_volume_of_priority_zero_waits_whatever_is_free() {
         let mut copies = Copies::new(4);
-        assert_eq!(look(&mut copies, 0, 0b1, 0), []);
+        assert_eq!(look(&mut copies, 0, 0b1, 0), NONE);
         assert_eq!(copies.wait(0, VolumeIndex(0)), Some(CopyWait::Priority));
         assert_eq!(look(&mut copies, 0, 0b1, 1), [0]);
         assert_eq!(look(&mut copies, 0, 0b1, 0), [0], "and what has begun stops");

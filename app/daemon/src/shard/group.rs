@@ -31,9 +31,10 @@ use helio_engine::{
 };
 use helio_format::message::Message;
 use helio_format::trace::Volume;
-use helio_ledger::{Change, MapOwner};
+use helio_ledger::{BeforeKept, Change, MapOwner};
+use helio_shadow::Shadow;
 use helio_snapshot::Snapshot;
-use helio_units::{Moment, RequestId, WallTime};
+use helio_units::{Bytes, Moment, RequestId, WallTime};
 use set::Recorded;
 pub(crate) use set::many;
 use std::collections::HashMap;
@@ -62,6 +63,16 @@ pub(crate) enum Wanted {
 /// The dirty regions of that member are to be copied.
 const fn add((id, leg): (CommandId, Leg)) -> Event {
     Event::Command { id, command: Command::Set(SetOp::Add { leg, by_bitmap: false }) }
+}
+
+/// What stands between the engine and the members.
+fn layers(sizes: &[Bytes], kept: Option<&BeforeKept>, shadow: Shadow) -> Stack {
+    Stack::new(vec![Box::new(Snapshot::new(sizes, kept)), Box::new(shadow)])
+}
+
+/// The names of volumes.
+fn names(volumes: &[VolumePlan]) -> Vec<&str> {
+    volumes.iter().map(|volume| volume.name.as_str()).collect()
 }
 
 /// By what volumes are used.
@@ -140,14 +151,12 @@ impl Group {
             outbox,
         } = plan;
         let (route, mut effects) = (Route::new(peer_address, outbox.lookups.clone()), Vec::new());
-        let snapshot = Snapshot::new(&config.volumes, kept.as_ref());
-        let layers = Stack::new(vec![Box::new(snapshot), Box::new(shadow)]);
+        let layers = layers(&config.volumes, kept.as_ref(), shadow);
         let durable = Durable { layers, ..durable };
         let mut engine = Engine::new(config.clone(), durable, dice.0, dice.1, now);
-        let names: Vec<&str> = volumes.iter().map(|v| v.name.as_str()).collect();
         engine.handle(now, Event::Calendar(shows), &mut effects);
-        let remembered = Event::VerifyRemembered(verified.memory(&names));
-        engine.handle(now, remembered, &mut effects);
+        let remembered = verified.memory(&names(&volumes));
+        engine.handle(now, Event::VerifyRemembered(remembered), &mut effects);
         if let Some(kept) = kept {
             engine.handle(now, Event::BeforeFound(Box::new(kept)), &mut effects);
         }
@@ -444,9 +453,8 @@ impl Group {
         if revision == std::mem::replace(&mut self.verify_revision, revision) {
             return;
         }
-        let names: Vec<&str> = self.volumes.iter().map(|v| v.name.as_str()).collect();
         let status = self.engine.view().verify_status();
-        self.outbox.verified.send_replace(Record::of(&names, &status));
+        self.outbox.verified.send_replace(Record::of(&names(&self.volumes), &status));
     }
 
     /// An operation for the before-image file ended.

@@ -127,7 +127,7 @@ pub(crate) struct Outbox {
     pub(crate) unmeasured: watch::Sender<Vec<Unmeasured>>,
 }
 
-/// Where a shard listens.
+/// Where a shard listens, and the limits of its node.
 #[derive(Debug)]
 pub(crate) struct Listeners {
     pub(crate) clients: Vec<Address>,
@@ -136,6 +136,8 @@ pub(crate) struct Listeners {
     pub(crate) protection: Option<Protection>,
     /// Most clients at once.
     pub(crate) most_clients: u32,
+    /// Most volumes that are copied or merged in the background at once.
+    pub(crate) most_copies: u32,
 }
 
 /// Connections that the kernel keeps until they are accepted.

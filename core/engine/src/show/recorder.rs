@@ -137,6 +137,8 @@ const fn of_setting(setting: LayerSetting) -> (&'static str, u64, u64) {
         LayerSetting::ReadCost { leg, cost } => {
             ("read-cost", (leg.volume.0 as u64) << 8 | leg.member.0 as u64, cost as u64)
         }
+        LayerSetting::MergeDelay(factor) => ("merge-delay", factor as u64, 0),
+        LayerSetting::Background(volumes) => ("background", volumes, 0),
     }
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What reads of members cost: as the operator set it, or in units of the latency of the fastest member of the volume.
+//! Settings of members. What reads of them cost: as the operator set it, or in units of the latency of the fastest member of the
+//! volume.
 
 use super::Group;
 use crate::config::Sets;
@@ -78,7 +79,27 @@ impl Group {
     /// Other settings of members count from now on.
     pub(super) fn set_sets(&mut self, sets: Sets, now: Moment) {
         self.costs.sets = sets;
+        self.set_merge_delay(now);
         self.set_costs(now);
+    }
+
+    /// Which of the volumes with something to copy or merge is next, the highest first; zero: never.
+    pub(crate) fn copy_priority(&self, at: VolumeIndex) -> u16 {
+        let set = self.costs.sets.volumes.get(&self.volumes[usize::from(at.0)].name);
+        set.map_or(0, |set| set.copy_priority)
+    }
+
+    /// Gives the layers what they are set to at first. In the background they do nothing until the shard permits it.
+    pub(super) fn begin_layers(&mut self, now: Moment) {
+        self.tell(now, Event::Layers(LayerSetting::Background(0)));
+        self.set_merge_delay(now);
+        self.set_costs(now);
+        self.measure_members();
+    }
+
+    fn set_merge_delay(&mut self, now: Moment) {
+        let factor = self.costs.sets.merge_delay_factor;
+        self.tell(now, Event::Layers(LayerSetting::MergeDelay(factor)));
     }
 
     /// Gives the costs to the layer that keeps members alike.

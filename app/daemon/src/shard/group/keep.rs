@@ -29,8 +29,7 @@ impl Group {
     /// Has written anew what a crash or damage left of the metadata file, and its members measured.
     pub(crate) fn begin(&mut self, now: Moment, driver: &mut dyn Driver) {
         self.metadata.perform((self.index, now), driver);
-        self.set_costs(now);
-        self.measure_members();
+        self.begin_layers(now);
     }
 
     /// A write or flush of the metadata file ended.

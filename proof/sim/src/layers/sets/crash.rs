@@ -108,6 +108,7 @@ impl Desk {
 
     /// Everything ends, members return, and nothing is left over.
     pub(super) fn rest(&mut self) -> Result<(), String> {
+        self.stack.set(LayerSetting::Background(u64::MAX), self.now);
         for _ in 0..STEPS_TO_REST {
             for leg in self.silent.keys().copied().collect::<Vec<_>>() {
                 self.responds_again(leg);
