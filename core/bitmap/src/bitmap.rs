@@ -195,10 +195,10 @@ impl Bitmap {
         self.begin(from, Some(other))
     }
 
-    /// As [`Bitmap::begin_copy_beside`], of that region only.
-    pub fn begin_copy_at(&mut self, region: Region, other: &Self) -> Option<Region> {
+    /// As [`Bitmap::begin_copy`], or [`Bitmap::begin_copy_beside`], of that region only.
+    pub fn begin_copy_at(&mut self, region: Region, beside: Option<&Self>) -> Option<Region> {
         let end = self.grid.count().min(region.0 + 1);
-        let found = self.next_open(region.0, end, Some(other))?;
+        let found = self.next_open(region.0, end, beside)?;
         self.copying.insert(found);
         Some(region)
     }

@@ -127,7 +127,8 @@ impl Copying {
         let mut last = first;
         while last.0 - first.0 + 1 < most {
             let next = Region(last.0 + 1);
-            let begin = |from| if from == next { lacks.begin_copy_at(from, differs) } else { None };
+            let begin =
+                |from| if from == next { lacks.begin_copy_at(from, Some(differs)) } else { None };
             if walk.claim(number, (), begin).is_none() {
                 break;
             }

@@ -117,10 +117,14 @@ impl Unmerged {
 
     /// Claims a region that a read waits for, for the piece of that number.
     pub(crate) fn claim_urgent(&mut self, number: u64) -> Option<Extent> {
-        let urgent = self.urgent.pop_first()?;
-        let regions = &mut self.regions;
-        let claim = self.walk.claim(number, (), |_| regions.begin_copy(urgent))?;
-        Some(self.place(claim.region))
+        while let Some(urgent) = self.urgent.pop_first() {
+            let regions = &mut self.regions;
+            let claim = self.walk.claim(number, (), |_| regions.begin_copy_at(urgent, None));
+            if claim.is_some() {
+                return Some(self.place(urgent));
+            }
+        }
+        None
     }
 
     /// Claims one that is to be repaired.

@@ -60,6 +60,11 @@ impl Set {
 
     /// No full member can read it.
     fn cannot_merge(&mut self, id: u64, port: &mut Port<'_>) {
+        let tried = self.piece_mut(id).map_or(0, |(piece, _)| piece.tried());
+        if self.full() & !tried != 0 {
+            // A member that became full meanwhile may read it.
+            return self.end_merge(id, false, port);
+        }
         if let Some((_, extent, _)) = self.piece(id) {
             // Reads do not wait for a repair.
             if self.unmerged.has(extent) {

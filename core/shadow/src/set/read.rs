@@ -32,7 +32,6 @@ impl Set {
     pub(super) fn begin_read(&mut self, io: Io, op: StoreOp, port: &mut Port<'_>) {
         let id = self.count();
         self.ops.insert(id, Op::Read(Read::new(io, op)));
-        self.unmerged.hurry(place(&op));
         self.dispatch(id, port);
     }
 
@@ -41,7 +40,11 @@ impl Set {
         let (op, tried) = (read.op(), read.tried());
         match self.route(place(&op), tried) {
             Route::To(member) => self.issue(id, member, op, port),
-            Route::Waits => self.parked.push(id),
+            Route::Waits => {
+                // Also where a piece ended that could not merge it.
+                self.unmerged.hurry(place(&op));
+                self.parked.push(id);
+            }
             Route::Nowhere => self.fail_read(id, port),
         }
     }
@@ -110,7 +113,6 @@ impl Set {
             Outcome::Read(payload) => port.release(payload.id),
             _ => {}
         }
-        self.unmerged.hurry(extent);
         self.dispatch(id, port);
     }
 
@@ -151,16 +153,11 @@ impl Set {
     pub(super) fn fail_reads(&mut self, extent: Extent, piece: u64, port: &mut Port<'_>) {
         for id in core::mem::take(&mut self.parked) {
             match self.ops.get(&id) {
-                Some(Op::Read(read)) if place(&read.op()).overlaps(extent) => {
-                    if id < piece {
-                        self.fail_read(id, port);
-                        continue;
-                    }
-                    self.unmerged.hurry(place(&read.op()));
+                Some(Op::Read(read)) if id < piece && place(&read.op()).overlaps(extent) => {
+                    self.fail_read(id, port);
                 }
-                _ => {}
+                _ => self.parked.push(id),
             }
-            self.parked.push(id);
         }
     }
 }
