@@ -119,9 +119,9 @@ mod tests {
 
     #[test]
     fn one_that_returned_and_is_removed_soon_waits_longer_and_later_as_if_new() {
-        let soon = tried(1000, |second| !(60..100).contains(&second));
+        let soon = tried(1000, |second| !(61..100).contains(&second));
         assert_eq!(soon, [60, 180, 420, 900]);
-        let later = tried(1000, |second| !(60..500).contains(&second));
+        let later = tried(1000, |second| !(61..500).contains(&second));
         assert_eq!(later, [60, 560, 680, 920]);
     }
 }

@@ -520,8 +520,9 @@ impl View<'_> {
         let follower = self.standing.follower().map_or(Moment::NEVER, Follower::deadline);
         let copying = |p: &Primary| p.copy_deadline(self.turn).min(p.lack_deadline(self.turn));
         let verify = self.standing.primary().filter(|_| self.standing.serves());
-        let verify =
-            verify.map_or(Moment::NEVER, |p| p.verify_deadline(self.resync.verify(), self.turn));
+        let verify = verify.map_or(Moment::NEVER, |p| {
+            p.verify_deadline(self.resync.verify(), self.local, self.turn)
+        });
         let copier = self.standing.primary().map_or(Moment::NEVER, copying);
         let store = self.local.layers_deadline().min(self.local.silence_deadline());
         let own = store.min(self.keep_deadline());

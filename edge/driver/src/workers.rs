@@ -319,7 +319,13 @@ mod tests {
     impl Stand {
         fn new(count: usize) -> Self {
             let signal = Arc::new(Signal::new().expect("a descriptor"));
-            let workers = Workers::start(count, &signal).expect("threads");
+            let workers = Workers::<Gated>::start(count, &signal).expect("threads");
+            // A job that comes before they serve starts another one.
+            let latest = Instant::now() + Duration::from_secs(20);
+            while lock(&workers.desk.todo).idle < count {
+                assert!(Instant::now() < latest, "the threads do not begin");
+                thread::yield_now();
+            }
             Self { workers, began: sync_channel(100), tokens: 0 }
         }
 

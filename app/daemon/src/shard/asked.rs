@@ -106,8 +106,9 @@ impl<D: Driver> Shard<D> {
                 let _gone = reply.send(all.collect());
             }
             NodeAsk::Removed { reply } => {
-                let served = self.served().map(|n| &self.groups[n]);
-                let _gone = reply.send(served.flat_map(Group::removed).collect());
+                let served: Vec<usize> = self.served().collect();
+                let removed = served.into_iter().flat_map(|n| self.groups[n].removed());
+                let _gone = reply.send(removed.collect());
             }
             NodeAsk::Trust { guards } => self.trust(guards, now),
             NodeAsk::MostCopies(most) => self.set_most_copies(most, now),

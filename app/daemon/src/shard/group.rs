@@ -65,9 +65,10 @@ const fn add((id, leg): (CommandId, Leg)) -> Event {
     Event::Command { id, command: Command::Set(SetOp::Add { leg, by_bitmap: false }) }
 }
 
-/// What stands between the engine and the members.
-fn layers(sizes: &[Bytes], kept: Option<&BeforeKept>, shadow: Shadow) -> Stack {
-    Stack::new(vec![Box::new(Snapshot::new(sizes, kept)), Box::new(shadow)])
+/// What stands between the engine of a group and its disks.
+fn layers(config: &helio_engine::Config, kept: Option<&BeforeKept>, shadow: Shadow) -> Stack {
+    let snapshot = Snapshot::new(&config.volumes, kept);
+    Stack::new(vec![Box::new(snapshot), Box::new(shadow)])
 }
 
 /// The names of volumes.
@@ -151,8 +152,7 @@ impl Group {
             outbox,
         } = plan;
         let (route, mut effects) = (Route::new(peer_address, outbox.lookups.clone()), Vec::new());
-        let layers = layers(&config.volumes, kept.as_ref(), shadow);
-        let durable = Durable { layers, ..durable };
+        let durable = Durable { layers: layers(&config, kept.as_ref(), shadow), ..durable };
         let mut engine = Engine::new(config.clone(), durable, dice.0, dice.1, now);
         engine.handle(now, Event::Calendar(shows), &mut effects);
         let remembered = verified.memory(&names(&volumes));

@@ -18,7 +18,7 @@ impl View<'_> {
     pub fn verify_status(&self) -> VerifyStatus {
         let waits = match self.standing.primary() {
             None => Some("this node is not primary"),
-            Some(primary) => primary.verify_waits(),
+            Some(primary) => primary.verify_waits(self.local),
         };
         self.resync.verify().status(waits)
     }

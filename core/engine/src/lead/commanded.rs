@@ -127,7 +127,11 @@ impl Primary {
         self.lack_all(command, session.peer().map(|peer| peer.incarnation));
         self.suspect_step(local, turn);
         resync.verify_mut().rewind();
-        resync.update_mut().give_up();
+        if let Some(waiting) = resync.update_mut().give_up() {
+            let text =
+                "the resync is no longer requested: a reverse resync was requested meanwhile";
+            turn.done(waiting, Ok(String::from(text)));
+        }
         let peer = &turn.config().peer;
         turn.info(format!("the operator replaces the copy of this node by the copy of {peer}"));
         Ok(None)

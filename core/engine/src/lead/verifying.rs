@@ -37,8 +37,10 @@ const COST: Bytes = Bytes(1024);
 
 impl Primary {
     /// What a verify waits for, if it cannot go on.
-    pub(crate) fn verify_waits(&self) -> Option<&'static str> {
+    pub(crate) fn verify_waits(&self, local: &Local) -> Option<&'static str> {
         match () {
+            // What it reads as tells nothing of the peer's.
+            () if local.suspect().any() => Some("a flush failed on this node"),
             () if !self.target.streams() => Some("items are not sent to the peer"),
             () if self.own.fault().is_some() => Some("the local disk failed"),
             () if !self.target.owed().stays_consistent() => Some("a resync is running"),
@@ -55,7 +57,7 @@ impl Primary {
         }
         verify.wake(&turn.config().volumes, turn.now());
         self.count_comparisons(verify, turn);
-        if self.verify_waits().is_some() {
+        if self.verify_waits(local).is_some() {
             return;
         }
         while verify.in_flight() < IN_FLIGHT_MAX && turn.now() >= verify.not_before() {
@@ -92,7 +94,7 @@ impl Primary {
         let (volume, extent) = check.place();
         match outcome {
             StoreOutcome::Read { payload, .. }
-                if self.verify_waits().is_none()
+                if self.verify_waits(local).is_none()
                     && verify.take_place(check, self.line.head().next()) =>
             {
                 let item = Item {
@@ -190,10 +192,10 @@ impl Primary {
     }
 
     /// When a verify may go on that only its rate holds back.
-    pub(crate) fn verify_deadline(&self, verify: &Verify, turn: &Turn) -> Moment {
+    pub(crate) fn verify_deadline(&self, verify: &Verify, local: &Local, turn: &Turn) -> Moment {
         let may = verify.is_under_way() && verify.in_flight() < IN_FLIGHT_MAX;
         let limited = verify.not_before() > turn.now();
-        if may && limited && self.verify_waits().is_none() {
+        if may && limited && self.verify_waits(local).is_none() {
             verify.not_before()
         } else {
             Moment::NEVER

@@ -73,9 +73,12 @@ impl Update {
         self.wanted = false;
     }
 
-    /// Nothing is to be copied to the peer: what the hook says is of no more use.
-    pub(crate) fn give_up(&mut self) {
-        (self.wanted, self.hook) = (false, Hook::Idle);
+    /// Nothing is to be copied to the peer: what the hook says is of no more use. Returns the command that waits for it, which is
+    /// to be answered.
+    #[must_use]
+    pub(crate) fn give_up(&mut self) -> Option<CommandId> {
+        self.wanted = false;
+        self.hook_answered().flatten()
     }
 
     pub(crate) fn await_marks(&mut self) {

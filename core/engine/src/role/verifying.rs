@@ -33,7 +33,7 @@ impl Standing {
         }
         let resumed = verify.begin(wish, &turn.config().volumes, turn.now());
         let what = if resumed { "continues at its position" } else { "begins" };
-        Ok(Some(match primary.verify_waits() {
+        Ok(Some(match primary.verify_waits(local) {
             Some(waits) => format!("the verify of {group} {what} later: {waits}"),
             None => format!("the verify of {group} {what}"),
         }))

@@ -148,6 +148,20 @@ impl History {
         }
     }
 
+    /// The power went at `power`, and its primary goes on in it all the same: what was answered before and was not durable here
+    /// counts no more.
+    pub(crate) fn lose_undurable(&mut self, power: Serial) {
+        let lost = |write: &Write| !write.durable[0] && write.answered.is_some_and(|at| at < power);
+        for seen in self.seen_durable.as_flattened_mut() {
+            let seen_before = &self.answered[..*seen];
+            *seen = seen_before.iter().filter(|at| !lost(&self.writes[**at as usize])).count();
+        }
+        self.answered.retain(|at| !lost(&self.writes[*at as usize]));
+        for write in self.writes.iter_mut().filter(|write| lost(write)) {
+            (write.answered, write.sync) = (None, false);
+        }
+    }
+
     fn list(&self, place: Place) -> &[Version] {
         &self.versions[usize::from(place.volume.0)][place.block as usize]
     }

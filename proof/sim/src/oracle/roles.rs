@@ -184,7 +184,11 @@ impl Oracle {
         })?;
         if own.restored || peer.restored {
             // What was never told to the other node before the files went back, nobody can miss.
+            let restored = own.restored;
             self.begins(side, &record.lineage, force == Some(true) || leased);
+            if restored {
+                self.goes_on_behind_power(side);
+            }
             self.note_succession(cluster, side, leased);
             return Ok(());
         }
@@ -206,6 +210,18 @@ impl Oracle {
         self.begins(side, &record.lineage, force == Some(true) || leased);
         self.note_succession(cluster, side, leased);
         Ok(())
+    }
+
+    /// Metadata from before a crash says that the node stopped cleanly: it may go on in the generation that the power cut.
+    fn goes_on_behind_power(&mut self, side: Side) {
+        let (at, power) =
+            (self.copies[side.index()].generation, self.copies[side.index()].lost_power_at);
+        if let Some(history) = self.histories.get_mut(&at) {
+            history.lose_undurable(power);
+        }
+        for copy in self.copies.iter_mut().filter(|copy| copy.generation == at) {
+            copy.checked = 0;
+        }
     }
 
     /// A promotion begins a truth of its own.

@@ -3,7 +3,7 @@
 
 use super::Group;
 use crate::open;
-use crate::shard::plan::{MemberPlan, MemberStore};
+use crate::shard::plan::{MemberPlan, MemberStore, VolumePlan};
 use crate::shard::set::{Removal, RemovedMember};
 use helio_engine::{Duty, Leg, Refusal, SetOp};
 use helio_format::members::{CopyHealth, DiskMark, MEMBERS_MAX, VolumeEntries, VolumeMembers};
@@ -173,8 +173,12 @@ impl Group {
     }
 
     /// Members that were removed after an error, are closed, and have a bitmap.
-    pub(crate) fn removed(&self) -> Vec<RemovedMember> {
-        let Some(wait) = self.member_return else { return Vec::new() };
+    pub(crate) fn removed(&mut self) -> Vec<RemovedMember> {
+        let several = |volume: &VolumePlan| volume.members.iter().flatten().count() > 1;
+        let wait = self.member_return.filter(|_| self.volumes.iter().any(several));
+        let Some(wait) = wait else { return Vec::new() };
+        // One that was late may have completed its operations since.
+        self.close_unused();
         let mut removed = Vec::new();
         for (at, volume) in (0..).map(VolumeIndex).zip(&self.volumes) {
             let closed = |member: &Option<MemberPlan>| {

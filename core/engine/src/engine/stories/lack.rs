@@ -119,6 +119,22 @@ impl Desk {
 }
 
 #[test]
+fn a_reversal_answers_the_resync_that_waits_for_its_hook() {
+    let mut desk = logging();
+    let config = Config { hook_before_sync: true, ..desk.engine.turn.config().clone() };
+    desk.tell(Event::Reconfigure { config });
+    desk.results.clear();
+    desk.command(Command::Resync);
+    assert_eq!((desk.hooks, desk.results.len()), (1, 0));
+    desk.command(Command::Reverse { full: false });
+    let first = desk.results.first().cloned().expect("an answer").expect("no error");
+    assert!(first.starts_with("the resync is no longer requested"), "{first}");
+    let said = desk.said.len();
+    desk.tell(Event::HookAnswered { refused: None });
+    assert_eq!(desk.said.len(), said, "it begins nothing");
+}
+
+#[test]
 fn a_reversal_serves_the_peers_copy_once_the_record_says_so() {
     let mut desk = logging();
     desk.command(Command::Reverse { full: false });

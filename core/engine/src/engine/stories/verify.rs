@@ -185,3 +185,15 @@ fn a_verify_that_waits_for_the_stream_asks_for_no_moment_that_has_passed() {
         assert!(desk.engine.view().deadline() > desk.now, "only the stream is waited for");
     }
 }
+
+#[test]
+fn a_verify_waits_while_a_copy_of_the_primary_is_suspect() {
+    let mut desk = replicating(Bytes(4 * STEP));
+    desk.lose_link();
+    let failed = StoreOutcome::Failed(StoreFault::Io);
+    let Engine { standing, local, turn, .. } = &mut desk.engine;
+    standing.cover_flushed(V, &failed, local, turn);
+    let text = desk.verify(VerifyWish { repair: true, ..VerifyWish::default() });
+    assert_eq!(text, "the verify of db begins later: a flush failed on this node");
+    assert_eq!(status(&desk).run.and_then(|run| run.waits), Some("a flush failed on this node"));
+}
