@@ -34,7 +34,7 @@ use helio_format::trace::Volume;
 use helio_ledger::{BeforeKept, Change, MapOwner};
 use helio_shadow::Shadow;
 use helio_snapshot::Snapshot;
-use helio_units::{Bytes, Moment, RequestId, WallTime};
+use helio_units::{Moment, RequestId, WallTime};
 use set::Recorded;
 pub(crate) use set::many;
 use std::collections::HashMap;
