@@ -139,9 +139,9 @@ impl Oracle {
         peer.lost_power_at < self.copies[side.index()].connected_at
     }
 
-    /// The peer completed that write and lost it since its last stream began. A primary that lacks regions keeps sync in force without a
-    /// stream. Until it begins one, what the peer reported of the last one counts: a connection alone, or a refused handshake, tells
-    /// nothing of each write.
+    /// The peer completed that write, and lost it or its memory of it since. A primary that lacks regions keeps sync in force without a
+    /// stream. What the peer reported of the last one counts then: a connection alone, or a refused handshake, tells nothing of each
+    /// write. An answer that was decided by it before a pause of the process is given once the check behind the pause has passed.
     fn peer_lost(&self, asked: &Asked) -> bool {
         asked.peer_lost && self.lacks_regions(asked.side)
     }

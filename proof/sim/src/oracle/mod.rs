@@ -51,7 +51,7 @@ struct Asked {
     at_store: bool,
     /// It was sent to the peer.
     sent: bool,
-    /// The peer completed it, and lost it since its stream began.
+    /// The peer completed it, and lost it or its memory of it since.
     peer_lost: bool,
 }
 
@@ -372,12 +372,10 @@ impl Oracle {
 
     fn stream_begins(&mut self, side: Side) {
         self.received[side.index()].stream_begins();
-        let of_peer = self.asked.values_mut().filter(|asked| asked.side != side);
-        of_peer.for_each(|asked| asked.peer_lost = false);
     }
 
-    /// The copy of a node loses some of what it holds, or may have lost it.
-    fn copy_loses(&mut self, side: Side) {
+    /// A node loses some of what it completed, or its memory of it: older items are written there again before newer ones.
+    fn peer_loses(&mut self, side: Side) {
         let image = &self.images[side.index()];
         for asked in self.asked.values_mut().filter(|asked| asked.side != side) {
             let Some((at, index)) = asked.issued else { continue };
@@ -385,6 +383,11 @@ impl Oracle {
             let write = &history.writes[index as usize];
             asked.peer_lost |= history.lacks(write, image).is_none();
         }
+    }
+
+    /// The copy of a node loses some of what it holds, or may have lost it.
+    fn copy_loses(&mut self, side: Side) {
+        self.peer_loses(side);
         let copy = &mut self.copies[side.index()];
         copy.lost_power_at = self.serial;
         copy.tainted = true;
@@ -427,8 +430,9 @@ impl Oracle {
         self.pings[side.index()].forget();
         self.left[side.index()].ended();
         self.copies[side.index()].died_at = self.serial;
-        if how == Died::Power {
-            self.copy_loses(side);
+        match how {
+            Died::Power => self.copy_loses(side),
+            _ => self.peer_loses(side),
         }
         // One that was started and commanded since, before its end was looked at, is in another life.
         if self.promoting_in[side.index()] != cluster.node(side).life() {
