@@ -51,6 +51,7 @@ pub(crate) fn of_event(event: &Event) -> Option<String> {
         Event::MetadataFault { what, .. } => format!("<- metadata fault {what}"),
         Event::Held { by } => format!("<- held by {by:?}"),
         Event::Used { volumes } => format!("<- used: volumes {volumes:#b}"),
+        Event::Layers(setting) => format!("<- layers: {setting:?}"),
         Event::Tick | Event::LinkTook { .. } => return None,
     })
 }

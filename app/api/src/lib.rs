@@ -44,7 +44,8 @@ pub use roles::{
 };
 pub use saved::{SavedCopy, SavedDeleteRequest, SavedList, SavedVolume};
 pub use set::{
-    MemberAddRequest, MemberMergeRequest, MemberRemoveRequest, SetMemberState, SetMemberStatus,
+    CopyWait, MemberAddRequest, MemberMergeRequest, MemberRemoveRequest, MemberSetRequest,
+    ReadCost, ReadCostSource, SetMemberState, SetMemberStatus,
 };
 pub use status::{
     FailedGroup, GroupStatus, Io, LeaseStatus, ModeStatus, SafeCopyStatus, SeedingStatus, Status,

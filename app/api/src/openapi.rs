@@ -9,10 +9,10 @@ use crate::operation::{Method, Operation};
 use crate::{
     Accepted, ApiError, ApplyReply, ApplyRequest, AttachRequest, Attachment, Attachments,
     DetachRequest, EventsRequest, Explanation, MemberAcceptRequest, MemberAddRequest,
-    MemberMergeRequest, MemberRemoveRequest, MemberReplaceRequest, ModeRequest, PromoteRequest,
-    QueueReply, QueueRequest, RecorderDump, ReleaseRequest, ResolveRequest, ResyncRequest,
-    ReverseRequest, SavedDeleteRequest, SavedList, Status, SwitchRequest, TraceRequest,
-    VerifyRequest,
+    MemberMergeRequest, MemberRemoveRequest, MemberReplaceRequest, MemberSetRequest, ModeRequest,
+    PromoteRequest, QueueReply, QueueRequest, RecorderDump, ReleaseRequest, ResolveRequest,
+    ResyncRequest, ReverseRequest, SavedDeleteRequest, SavedList, Status, SwitchRequest,
+    TraceRequest, VerifyRequest,
 };
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use schemars::{JsonSchema, Schema};
@@ -147,6 +147,7 @@ fn request(operation: Operation, types: &mut Types) -> Option<Schema> {
         Operation::MemberAdd => types.request::<MemberAddRequest>(),
         Operation::MemberRemove => types.request::<MemberRemoveRequest>(),
         Operation::MemberMerge => types.request::<MemberMergeRequest>(),
+        Operation::MemberSet => types.request::<MemberSetRequest>(),
         Operation::Resync => types.request::<ResyncRequest>(),
         Operation::Mode => types.request::<ModeRequest>(),
         Operation::QueueSet => types.request::<QueueRequest>(),
@@ -202,6 +203,7 @@ fn reply(operation: Operation, types: &mut Types) -> Value {
         | Operation::MemberAdd
         | Operation::MemberRemove
         | Operation::MemberMerge
+        | Operation::MemberSet
         | Operation::Mode
         | Operation::QueueSet
         | Operation::QueueReset

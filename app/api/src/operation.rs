@@ -52,6 +52,8 @@ pub enum Operation {
     MemberRemove,
     /// Compare the members.
     MemberMerge,
+    /// Change settings of a member.
+    MemberSet,
     /// Change the mode.
     Mode,
     /// Show the queue.
@@ -92,7 +94,7 @@ pub enum Operation {
 
 impl Operation {
     /// All of them.
-    pub const ALL: [Self; 36] = [
+    pub const ALL: [Self; 37] = [
         Self::Status,
         Self::Group,
         Self::DebugEvents,
@@ -111,6 +113,7 @@ impl Operation {
         Self::MemberAdd,
         Self::MemberRemove,
         Self::MemberMerge,
+        Self::MemberSet,
         Self::Mode,
         Self::Queue,
         Self::QueueSet,
@@ -153,6 +156,7 @@ impl Operation {
             Self::MemberAdd => paths::MEMBER_ADD,
             Self::MemberRemove => paths::MEMBER_REMOVE,
             Self::MemberMerge => paths::MEMBER_MERGE,
+            Self::MemberSet => paths::MEMBER_SET,
             Self::Mode => paths::MODE,
             Self::Queue => paths::QUEUE,
             Self::QueueSet => paths::QUEUE_SET,
@@ -200,6 +204,7 @@ impl Operation {
             | Self::MemberAdd
             | Self::MemberRemove
             | Self::MemberMerge
+            | Self::MemberSet
             | Self::Mode
             | Self::QueueSet
             | Self::QueueReset
@@ -239,6 +244,7 @@ impl Operation {
             Self::MemberAdd => "member-add",
             Self::MemberRemove => "member-remove",
             Self::MemberMerge => "member-merge",
+            Self::MemberSet => "member-set",
             Self::Mode => "mode",
             Self::Queue => "queue",
             Self::QueueSet => "queue-set",
@@ -306,6 +312,9 @@ impl Operation {
             }
             Self::MemberMerge => {
                 "Compare the full local members of a volume and make them equal; responds when the merge starts."
+            }
+            Self::MemberSet => {
+                "Change the read cost of a local member online; the configuration file is not changed."
             }
             Self::Mode => {
                 "Change the mode: when writes are acknowledged; the configuration file is not changed."

@@ -44,6 +44,8 @@ pub const MEMBER_ADD: &str = "/v2/groups/{group}/member/add";
 pub const MEMBER_REMOVE: &str = "/v2/groups/{group}/member/remove";
 /// POST [`MemberMergeRequest`](crate::MemberMergeRequest): compare the members; [`Accepted`](crate::Accepted) when that begins.
 pub const MEMBER_MERGE: &str = "/v2/groups/{group}/member/merge";
+/// POST [`MemberSetRequest`](crate::MemberSetRequest): change settings of a member while it runs; [`Accepted`](crate::Accepted).
+pub const MEMBER_SET: &str = "/v2/groups/{group}/member/set";
 /// POST [`ModeRequest`](crate::ModeRequest): change the mode; [`Accepted`](crate::Accepted).
 pub const MODE: &str = "/v2/groups/{group}/mode";
 /// GET: [`QueueReply`](crate::QueueReply), the group's queue.

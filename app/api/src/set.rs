@@ -6,6 +6,7 @@ use helio_units::{Bytes, Items};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::num::NonZeroU16;
 
 /// Add a local member to a volume, or return one that was removed. The configuration file must name it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -42,6 +43,81 @@ pub struct MemberRemoveRequest {
 pub struct MemberMergeRequest {
     /// Name of the volume.
     pub volume: String,
+}
+
+/// What a read of a member costs, as many operations in progress on it as that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReadCost {
+    /// The measured latency of the member, in units of the latency of the fastest member of the volume.
+    Auto,
+    /// Fixed; 1 to 65535.
+    Cost(NonZeroU16),
+}
+
+impl fmt::Display for ReadCost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => f.write_str("auto"),
+            Self::Cost(cost) => cost.fmt(f),
+        }
+    }
+}
+
+/// Change settings of a local member online.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MemberSetRequest {
+    /// Name of the volume.
+    pub volume: String,
+    /// Absolute path of the member.
+    pub path: String,
+    /// What a read of the member costs.
+    pub read_cost: ReadCost,
+}
+
+/// Source of the read cost of a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReadCostSource {
+    /// The latency of the member was measured when the daemon opened it.
+    Measured,
+    /// The configuration file or a command set it.
+    Set,
+    /// The latency is not measured yet; the cost is 1.
+    Unmeasured,
+}
+
+impl fmt::Display for ReadCostSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Measured => "measured",
+            Self::Set => "set",
+            Self::Unmeasured => "unmeasured",
+        })
+    }
+}
+
+/// What the copy or merge of the members of a volume waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum CopyWait {
+    /// The node copies or merges as many other volumes as `copies-at-once` permits.
+    Others,
+    /// `copies-at-once` of the node is 0.
+    Limit,
+    /// `copy-priority` of the volume is 0.
+    Priority,
+}
+
+impl fmt::Display for CopyWait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Others => "waits for another copy",
+            Self::Limit => "waits: `copies-at-once` of the node is 0",
+            Self::Priority => "waits: `copy-priority` is 0",
+        })
+    }
 }
 
 /// State of a local member.
@@ -86,6 +162,17 @@ pub struct SetMemberStatus {
     #[serde(default, with = "wire::number_or_null")]
     #[schemars(with = "Option<u64>")]
     pub dirty_bytes: Option<Bytes>,
+    /// What a read of the member costs; null if the member is closed. Reads go to the full member for which this and the number of
+    /// operations in progress come to the least.
+    #[serde(default)]
+    pub read_cost: Option<u16>,
+    /// Source of the read cost; null if the member is closed.
+    #[serde(default)]
+    pub read_cost_source: Option<ReadCostSource>,
+    /// Completed reads of this member.
+    #[serde(default, with = "wire::number")]
+    #[schemars(with = "u64")]
+    pub reads: Items,
     /// Whether a command removed the member, so that only a command returns it.
     #[serde(default)]
     pub withdrawn: bool,

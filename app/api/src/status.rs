@@ -6,7 +6,7 @@ use crate::flow::{
     ThrottleStatus,
 };
 use crate::peer::PeerStatus;
-use crate::set::SetMemberStatus;
+use crate::set::{CopyWait, SetMemberStatus};
 use crate::trace::TraceStatus;
 use crate::verify::{Verified, VerifyStatus};
 use crate::wire;
@@ -253,6 +253,9 @@ pub struct VolumeStatus {
     #[serde(default, with = "wire::number")]
     #[schemars(with = "u64")]
     pub unmerged_bytes: Bytes,
+    /// What the copy or merge of the members waits for; null if it does not wait.
+    #[serde(default)]
+    pub copy_waits: Option<CopyWait>,
     /// How the member is read and written.
     pub io: Io,
     /// Whether the member is a sparse file, which costs allocation on first writes.

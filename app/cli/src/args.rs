@@ -2,7 +2,7 @@
 //! The definition of the command line. Help, man pages and completions are generated from it.
 
 use clap::{Args, Command, CommandFactory, Parser};
-use helio_api::{Memory, WhenFull};
+use helio_api::{Memory, ReadCost, WhenFull};
 use helio_units::{Bytes, Mode, Rate};
 use std::time::Duration;
 
@@ -139,6 +139,14 @@ fn memory(text: &str) -> Result<Memory, String> {
         size => {
             helio_units::parse_bytes(size).map(Memory::Bytes).map_err(|error| error.to_string())
         }
+    }
+}
+
+fn read_cost(text: &str) -> Result<ReadCost, String> {
+    match (text, text.parse()) {
+        ("auto", _) => Ok(ReadCost::Auto),
+        (_, Ok(cost)) => Ok(ReadCost::Cost(cost)),
+        _ => Err(String::from("expected auto, or a number from 1 to 65535")),
     }
 }
 

@@ -128,6 +128,7 @@ mod tests {
             ("member add ", Some(Kind::Volume)),
             ("member add db/data ", None),
             ("member merge ", Some(Kind::Volume)),
+            ("member set ", Some(Kind::Volume)),
             ("resolve db --discard ", Some(Kind::Node)),
             ("mode ", Some(Kind::Group)),
             ("mode db ", None),

@@ -290,16 +290,16 @@ mod tests {
         set::tests::fill(&mut sample.groups[0].volumes[0]);
         let all = status(&sample, Detail::All, Colour::default());
         let expected = "
-  volume     data: 256 MiB, 3 members, 1 full, 4 MiB not merged (direct), 12 MiB dirty, 1 NBD connections, never verified
-    member 0 full, 2 reads repaired: /dev/vg0/a
+  volume     data: 256 MiB, 3 members, 1 full, 4 MiB not merged, waits for another copy (direct), 12 MiB dirty, 1 NBD connections, never verified
+    member 0 full, read cost 3 (measured), 2 reads repaired: /dev/vg0/a
     member 1 copying 75 %, 64 MiB left, from member 0: /dev/vg0/b
     member 2 removed, 1 MiB dirty, closed (it is not in use): /dev/vg0/c
 ";
         assert!(all.contains(expected), "{all}");
         let group = status(&sample, Detail::Group, Colour::default());
         let expected = "
-     data         3 members, 1 full, 4 MiB not merged
-       member 0   full, 2 reads repaired: /dev/vg0/a
+     data         3 members, 1 full, 4 MiB not merged, waits for another copy
+       member 0   full, read cost 3 (measured), 2 reads repaired: /dev/vg0/a
        member 1   copying 75 %, 64 MiB left, from member 0: /dev/vg0/b
        member 2   removed, 1 MiB dirty, closed (it is not in use): /dev/vg0/c
 ";

@@ -13,8 +13,8 @@ use crate::{wait, which};
 use anyhow::Result;
 use helio_api::{
     Accepted, Explanation, MemberAcceptRequest, MemberAddRequest, MemberMergeRequest,
-    MemberRemoveRequest, MemberReplaceRequest, ResolveRequest, ReverseRequest, SwitchRequest,
-    paths,
+    MemberRemoveRequest, MemberReplaceRequest, MemberSetRequest, ResolveRequest, ReverseRequest,
+    SwitchRequest, paths,
 };
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -134,6 +134,12 @@ pub(crate) fn member(at: &At, verb: Member) -> Result<ExitCode> {
             let wish = MemberRemoveRequest { volume, path, force, for_backup };
             let to = paths::of_group(paths::MEMBER_REMOVE, &group);
             accepted(&client.post(&to, &wish)?, json)
+        }
+        Member::Set { at: MemberAt { volume, path, json }, read_cost } => {
+            let path = absolute(&path)?;
+            let (group, volume) = which::volume(&client, volume)?;
+            let to = paths::of_group(paths::MEMBER_SET, &group);
+            accepted(&client.post(&to, &MemberSetRequest { volume, path, read_cost })?, json)
         }
         Member::Merge { volume, json } => {
             let (group, volume) = which::volume(&client, volume)?;

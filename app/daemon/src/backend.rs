@@ -163,6 +163,7 @@ impl Daemon {
             Command::MemberAdd { group, wish } => self.add_member(group, wish).await,
             Command::MemberRemove { group, wish } => self.remove_member(group, wish).await,
             Command::MemberMerge { group, wish } => self.merge_members(group, wish).await,
+            Command::MemberSet { group, wish } => self.set_member(group, wish).await,
             Command::Promote { group, fence: true, .. } => self.promote_fenced(group).await,
             Command::Promote { group, force, confirmed, restore, .. } => {
                 self.promote(group, (force, confirmed), restore).await

@@ -16,6 +16,7 @@ mod marks;
 mod node;
 mod on_error;
 mod read;
+mod sets;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -25,6 +26,7 @@ pub use address::PeerAddress;
 pub use diff::{Change, Changes, MemberChange, MemberStep, Running, Setting, diff};
 pub use error::{ConfigError, Place};
 pub use hooks::HooksConfig;
+pub use sets::{ReadCosts, SetConfig, Sets};
 pub use table::{NAME_RULE, is_name};
 pub use timeouts::Timeouts;
 
@@ -50,6 +52,9 @@ pub struct Config {
     /// The file, for messages.
     pub file: String,
 }
+
+/// Volumes that a node copies at once where the file names no number: OpenVMS's `SHADOW_MAX_COPY`.
+pub const COPIES_AT_ONCE: u32 = 4;
 
 /// NBD connections a node takes at once where the file names no number.
 pub const CLIENTS_MAX: u32 = 1024;
@@ -77,6 +82,8 @@ pub struct NodeConfig {
     pub spin: Option<Duration>,
     /// Most NBD connections at once.
     pub clients: u32,
+    /// Most volumes whose members are copied or merged in the background at once.
+    pub copies_at_once: u32,
     /// Where attached volumes get their stable names.
     pub devices: PathBuf,
     /// The directory of a second file of every group's metadata.
@@ -135,6 +142,8 @@ pub struct GroupConfig {
     pub link: LinkConfig,
     /// Programs to run when something happens.
     pub hooks: HooksConfig,
+    /// Settings of the members of its volumes.
+    pub sets: Sets,
     /// The volumes, by name.
     pub volumes: BTreeMap<String, VolumeConfig>,
 }

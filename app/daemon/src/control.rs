@@ -25,10 +25,10 @@ use helio_api::event::Event;
 use helio_api::{
     Accepted, ApiError, ApplyReply, ApplyRequest, AttachRequest, Attachment, Attachments,
     DetachRequest, EventsRequest, Explanation, MemberAcceptRequest, MemberAddRequest,
-    MemberMergeRequest, MemberRemoveRequest, MemberReplaceRequest, ModeRequest, Operation,
-    PromoteRequest, QueueReply, QueueRequest, RecorderDump, ReleaseRequest, ResolveRequest,
-    ResyncRequest, ReverseRequest, SavedDeleteRequest, SavedList, Status, SwitchRequest,
-    TraceRequest, VerifyRequest, code,
+    MemberMergeRequest, MemberRemoveRequest, MemberReplaceRequest, MemberSetRequest, ModeRequest,
+    Operation, PromoteRequest, QueueReply, QueueRequest, RecorderDump, ReleaseRequest,
+    ResolveRequest, ResyncRequest, ReverseRequest, SavedDeleteRequest, SavedList, Status,
+    SwitchRequest, TraceRequest, VerifyRequest, code,
 };
 use helio_units::Mode;
 pub(crate) use remote::{Remote, refused as control_refused};
@@ -149,6 +149,13 @@ pub enum Command {
         group: String,
         /// Which volume's.
         wish: MemberMergeRequest,
+    },
+    /// Change settings of a member.
+    MemberSet {
+        /// Which group.
+        group: String,
+        /// Which, and what of it.
+        wish: MemberSetRequest,
     },
     /// Be secondary.
     Demote {
@@ -348,6 +355,7 @@ fn handler(operation: Operation) -> MethodRouter<Arc<dyn Backend>> {
         Operation::MemberAdd => post(add_member),
         Operation::MemberRemove => post(remove_member),
         Operation::MemberMerge => post(merge_members),
+        Operation::MemberSet => post(set_member),
         Operation::Mode => post(mode),
         Operation::Promote => post(promote),
         Operation::Queue => get(|s, p| on_group(s, p, |group| Command::Queue { group })),
@@ -450,6 +458,10 @@ async fn merge_members(
     Wish(wish): Wish<MemberMergeRequest>,
 ) -> Answered {
     ask(b, Command::MemberMerge { group: named(path)?, wish }).await
+}
+
+async fn set_member(State(b): Shared, path: Named, Wish(wish): Wish<MemberSetRequest>) -> Answered {
+    ask(b, Command::MemberSet { group: named(path)?, wish }).await
 }
 
 async fn set_queue(State(b): Shared, path: Named, Wish(wish): Wish<QueueRequest>) -> Answered {

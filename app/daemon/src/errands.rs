@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What runs beside the control server for the groups: hooks, names of peers, what is known of verifies, a service
-//! manager's watchdog.
+//! What runs beside the control server for the groups: hooks, names of peers, the latency of members, what is known of
+//! verifies, a service manager's watchdog.
 
 use crate::backend::{Daemon, ShardHandle};
 use crate::config::PeerAddress;
+use crate::latency::{self, Unmeasured};
 use crate::shard::{Ask, GroupPlan, NodeAsk};
 use crate::{attach, hooks, names, returns, verified};
 use std::sync::{Arc, PoisonError};
@@ -17,6 +18,7 @@ pub(crate) struct Errands {
     asks: watch::Receiver<u64>,
     /// The peer's name, if it has one, and the requests to resolve it.
     lookups: Option<((String, u16), watch::Receiver<u64>)>,
+    unmeasured: watch::Receiver<Vec<Unmeasured>>,
 }
 
 impl Errands {
@@ -25,6 +27,7 @@ impl Errands {
             group: plan.engine.group.clone(),
             verified: plan.outbox.verified.subscribe(),
             asks: plan.outbox.asks.subscribe(),
+            unmeasured: plan.outbox.unmeasured.subscribe(),
             lookups: match &plan.peer_address {
                 PeerAddress::Fixed(_) => None,
                 PeerAddress::Name { host, port } => {
@@ -57,12 +60,14 @@ pub(crate) fn begin(errands: Vec<Errands>, daemon: &Arc<Daemon>) -> Arc<Daemon> 
 }
 
 /// A group comes.
-pub(crate) fn add(Errands { group, verified, asks, lookups }: Errands, daemon: &Arc<Daemon>) {
+pub(crate) fn add(errands: Errands, daemon: &Arc<Daemon>) {
+    let Errands { group, verified, asks, lookups, unmeasured } = errands;
     let mut running = daemon.errands.lock().unwrap_or_else(PoisonError::into_inner);
     let file = verified::path(&daemon.state, &group);
     if let Some((name, lookups)) = lookups {
         running.hooks.spawn(names::answer(daemon.shard.clone(), group.clone(), name, lookups));
     }
+    running.hooks.spawn(latency::answer(daemon.shard.clone(), group.clone(), unmeasured));
     running.hooks.spawn(hooks::answer(Arc::clone(daemon), group, asks));
     running.keepers.spawn(verified::keep_up(file, verified));
 }

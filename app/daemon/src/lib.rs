@@ -14,6 +14,7 @@ mod errands;
 mod events;
 mod failed;
 mod hooks;
+mod latency;
 mod names;
 pub mod offline;
 mod open;
@@ -114,6 +115,7 @@ pub fn run(options: &Options) -> Result<()> {
         peers: Some(Address::Inet(listen)),
         protection: open::protection(view.node)?,
         most_clients: view.node.clients,
+        most_copies: view.node.copies_at_once,
     };
 
     let (driver, why) = AnyDriver::open(view.node.driver, view.node.spin.unwrap_or(SPIN))

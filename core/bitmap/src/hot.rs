@@ -486,6 +486,13 @@ impl<P> HotExtents<P> {
                 .any(|(_, slot)| slot.may_cool() && slot.done_in >= flushes.ended)
     }
 
+    /// Whether an extent is wanted, no slot is free for it, and a layer does not let one cool.
+    #[must_use]
+    pub fn waits_for_layers(&self) -> bool {
+        let is_full = !self.wanted.is_empty() && self.taken >= self.most;
+        is_full && self.slots.values().any(|slot| slot.owners != 0)
+    }
+
     /// How many extents are left hot when others wait for slots.
     fn goal(&self) -> usize {
         self.most * 3 / 4

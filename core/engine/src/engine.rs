@@ -205,6 +205,7 @@ impl Engine {
             Event::Held { by } => self.asked.hold(by),
             Event::MetadataFault { what, hint } => self.show.metadata_fault(what, hint),
             Event::Used { volumes } => self.local.blocks_mut().used(volumes),
+            Event::Layers(setting) => local.set_layers(setting, standing.is_ending(), turn),
             Event::Tick => {}
         }
     }
@@ -304,7 +305,7 @@ impl Engine {
         }
         self.settle_records();
         self.settle_role();
-        self.local.allow_layers(self.standing.is_ending(), &mut self.turn);
+        self.local.permit_layers(self.standing.is_ending(), &mut self.turn);
         // The conversation comes last: a hello and a ping tell of what was settled before them.
         self.greet();
         self.begin_record();

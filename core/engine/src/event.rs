@@ -9,7 +9,7 @@ use helio_format::copying::{Digest, PageBits};
 use helio_format::message::Message;
 use helio_format::superblock::Superblock;
 use helio_ledger::BeforeKept;
-use helio_stack::{PoolOutcome, SetOp, Shortage, Stack, StoreFault};
+use helio_stack::{LayerSetting, PoolOutcome, SetOp, Shortage, Stack, StoreFault};
 use helio_units::{
     Bytes, Extent, Generation, IoId, Mode, Moment, Payload, Rate, RequestId, VolumeIndex, WallTime,
 };
@@ -358,6 +358,8 @@ pub enum Event {
         /// None where it is zero.
         volumes: u64,
     },
+    /// The host sets something of layers.
+    Layers(LayerSetting),
     /// A metadata file failed, whether another one counts or not. It replaces what was told of this before.
     MetadataFault {
         /// What failed.

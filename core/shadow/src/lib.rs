@@ -21,6 +21,7 @@
 
 extern crate alloc;
 
+mod delay;
 mod gate;
 mod member;
 mod op;

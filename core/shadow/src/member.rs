@@ -248,6 +248,8 @@ pub(crate) struct Member {
     depth: u32,
     /// What a read costs before those under way count.
     cost: u32,
+    /// Reads that it completed for what lies above.
+    reads: u64,
     repaired: u64,
 }
 
@@ -255,7 +257,15 @@ impl Member {
     /// As the ledger says it is, or not in the ledger.
     pub(crate) const fn new(state: State, durable: Option<CopyHealth>) -> Self {
         let on_disk = OnDisk { durable, coming: durable };
-        Self { state, response: Response::Responds, on_disk, depth: 0, cost: 1, repaired: 0 }
+        Self {
+            state,
+            response: Response::Responds,
+            on_disk,
+            depth: 0,
+            cost: 1,
+            reads: 0,
+            repaired: 0,
+        }
     }
 
     pub(crate) const fn state(&self) -> &State {
@@ -334,6 +344,10 @@ impl Member {
 
     pub(crate) const fn set_cost(&mut self, cost: u32) {
         self.cost = cost;
+    }
+
+    pub(crate) const fn was_read(&mut self) {
+        self.reads += 1;
     }
 
     pub(crate) const fn repaired(&mut self) {
@@ -443,6 +457,6 @@ impl Member {
             }
             State::Removed(_) => Duty::Removed { lacks: None, withdrawn: false },
         };
-        MemberStatus { duty, depth: self.depth, repaired: self.repaired }
+        MemberStatus { duty, depth: self.depth, reads: self.reads, repaired: self.repaired }
     }
 }

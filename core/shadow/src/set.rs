@@ -167,6 +167,10 @@ impl Set {
         self.pace.transfer = transfer;
     }
 
+    pub(crate) const fn set_merge_delay(&mut self, factor: u32) {
+        self.unmerged.delay().set_factor(factor);
+    }
+
     pub(crate) fn set_cost(&mut self, member: usize, cost: u32) {
         if let Some(member) = self.member(member) {
             member.set_cost(cost);

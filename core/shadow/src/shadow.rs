@@ -12,8 +12,8 @@ use helio_format::copying::PageBits;
 use helio_format::members::{MEMBERS_MAX, VolumeMembers};
 use helio_format::superblock::GRANULARITY_MAX;
 use helio_stack::{
-    Io, Layer, LayerRecord, Leg, MemberEvent, Operation, Outcome, OwnWork, Port, SetOp, SetRefusal,
-    SetStatus, Tag,
+    Io, Layer, LayerRecord, LayerSetting, Leg, MemberEvent, Operation, Outcome, Port, SetOp,
+    SetRefusal, SetStatus, Tag,
 };
 use helio_units::{Bytes, Extent, Moment, VolumeIndex};
 
@@ -51,8 +51,8 @@ pub struct Shadow {
     turns: (usize, usize),
     /// Pages that no operation waits for are saved from then on.
     again: Moment,
-    /// Most pieces that may be under way when one begins that no read waits for.
-    window: usize,
+    /// Sets whose pieces may begin that no read waits for, a bit for each.
+    permitted: u64,
 }
 
 impl Shadow {
@@ -74,7 +74,7 @@ impl Shadow {
             eager: 0,
             turns: (0, 0),
             again: Moment::ZERO,
-            window: WINDOW,
+            permitted: u64::MAX,
         }
     }
 
@@ -97,12 +97,6 @@ impl Shadow {
     pub fn absent(&mut self, leg: Leg) {
         let (set, member) = self.at(leg);
         set.absent(member);
-    }
-
-    /// What a read of a member costs, as many operations under way on it as that.
-    pub fn set_cost(&mut self, leg: Leg, cost: u32) {
-        let (set, member) = self.at(leg);
-        set.set_cost(member, cost);
     }
 
     /// How much is copied at a time, from now on.
@@ -133,15 +127,10 @@ impl Shadow {
 
     /// Sets begin pieces in turn, as long as the group's window has room.
     fn begin_pieces(&mut self, port: &mut Port<'_>) {
-        loop {
-            let pieces: usize = self.sets.iter().map(Set::pieces).sum();
-            if self.eager == 0 || pieces >= WINDOW {
-                return;
-            }
-            let allowed = if pieces < self.window { OwnWork::Any } else { OwnWork::Urgent };
+        while self.eager != 0 && self.sets.iter().map(Set::pieces).sum::<usize>() < WINDOW {
             let turn = next(self.turns.1, self.eager);
             self.turns.1 = turn;
-            if !self.sets[turn].begin_piece(allowed, port) {
+            if !self.sets[turn].begin_piece(self.permitted & (1 << turn) != 0, port) {
                 self.eager &= !(1 << turn);
             }
         }
@@ -243,14 +232,25 @@ impl Layer for Shadow {
         Ok(())
     }
 
-    fn allow(&mut self, work: OwnWork, port: &mut Port<'_>) {
-        let window = match work {
-            OwnWork::Any => WINDOW,
-            OwnWork::Urgent => 0,
-        };
-        if core::mem::replace(&mut self.window, window) != window {
-            self.all_go_on(port);
+    fn set(&mut self, setting: LayerSetting, port: &mut Port<'_>) {
+        match setting {
+            LayerSetting::ReadCost { leg, cost } => {
+                let (set, member) = self.at(leg);
+                set.set_cost(member, cost);
+            }
+            LayerSetting::MergeDelay(factor) => {
+                self.sets.iter_mut().for_each(|set| set.set_merge_delay(factor));
+            }
+            LayerSetting::Background(volumes) => {
+                self.permitted = volumes;
+                self.all_go_on(port);
+            }
         }
+    }
+
+    fn background(&self, now: Moment) -> u64 {
+        let sets = self.sets.iter().enumerate().filter(|(_, set)| set.has_background(now));
+        sets.fold(0, |all, (volume, _)| all | 1 << volume)
     }
 
     fn full_members(&self, volume: VolumeIndex) -> Option<u8> {

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 use helio_format::members::{CopyHealth, MEMBERS_MAX, VolumeMembers};
 use helio_stack::{
-    Duty, LayerRecord, Leg, MemberEvent, Out, Outcome, OwnWork, SetOp, SetRefusal, Stack,
+    Duty, LayerRecord, LayerSetting, Leg, MemberEvent, Out, Outcome, SetOp, SetRefusal, Stack,
     StoreFault, StoreOp,
 };
 use helio_units::{Bytes, Extent, MemberIndex, Moment, Payload, PayloadId, VolumeIndex};
@@ -175,9 +175,8 @@ fn a_write_that_all_members_fail_removes_none_and_readers_wait_for_the_merge() {
 
 #[test]
 fn reads_go_to_the_cheapest_member_and_where_something_changes_to_the_first() {
-    let mut layer = Shadow::new(&[SIZE], Bytes::kib(64), &[found(&[Good, Good])]);
-    layer.set_cost(leg(0), 3);
-    let mut stack = Stack::new(vec![Box::new(layer)]);
+    let mut stack = stack(&[Good, Good]);
+    stack.set(LayerSetting::ReadCost { leg: leg(0), cost: 3 }, Moment::ZERO);
     let read = |stack: &mut Stack, name| begin(stack, name, READ)[0].0;
     assert_eq!([read(&mut stack, 1), read(&mut stack, 2), read(&mut stack, 3)], [1, 1, 0]);
     let change = begin(&mut stack, 4, WRITE);
@@ -321,7 +320,7 @@ fn sets_of_a_group_share_a_window_and_none_takes_all_of_it() {
 fn where_only_urgent_work_is_allowed_a_read_begins_the_merge_of_its_own_region_and_no_other() {
     use CopyHealth::Suspect;
     let mut stack = stack(&[Suspect, Suspect]);
-    stack.allow(OwnWork::Urgent, Moment::ZERO);
+    stack.set(LayerSetting::Background(0), Moment::ZERO);
     assert_eq!(drain(&mut stack), []);
     assert_eq!(begin(&mut stack, 1, READ).len(), 2, "both members are read there");
     assert_eq!(begin(&mut stack, 2, READ), [], "it is being merged");
@@ -459,4 +458,20 @@ fn where_most_differs_the_target_of_a_copy_is_written_without_a_read_until_a_pro
     }
     assert_eq!(duty(&stack, 1), Some(Duty::Full));
     assert!(compared < 150 && written < 350, "{compared} compared, {written} written");
+}
+
+#[test]
+fn what_no_read_waits_for_is_merged_and_copied_only_where_the_host_permits_it() {
+    let mut stack = stack(&[Good, Good, Removed]);
+    let permit = |stack: &mut Stack, volumes| {
+        stack.set(LayerSetting::Background(volumes), Moment::ZERO);
+        drain(stack)
+    };
+    assert_eq!((permit(&mut stack, 0), stack.background(Moment::ZERO)), (vec![], 0));
+    assert_eq!(stack.ask_set(SetOp::Merge(V), Moment::ZERO), Ok(()));
+    assert_eq!((legs(&drain(&mut stack)), stack.background(Moment::ZERO)), (vec![], 1));
+    let merged = begin(&mut stack, 7, READ);
+    assert_eq!(merged.iter().map(|(member, _)| *member).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(legs(&permit(&mut stack, 2)), [], "that is another volume");
+    assert_eq!(legs(&permit(&mut stack, 1)).len(), 2 * 3, "as many pieces as a set begins");
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Regions in which full members may differ, and those in which one is to be repaired.
 
+use crate::delay::MergeDelay;
 use crate::member::ONE;
 use alloc::collections::BTreeSet;
 use helio_bitmap::{Bitmap, EXTENT, Region};
@@ -23,6 +24,8 @@ pub(crate) struct Unmerged {
     repairs: BTreeSet<Region>,
     /// None is claimed before, but for what a read waits for.
     again: Moment,
+    /// Nor, but for repairs, before its pause ends.
+    delay: MergeDelay,
 }
 
 impl Unmerged {
@@ -34,6 +37,7 @@ impl Unmerged {
             urgent: BTreeSet::new(),
             repairs: BTreeSet::new(),
             again: Moment::ZERO,
+            delay: MergeDelay::new(),
         }
     }
 
@@ -52,8 +56,17 @@ impl Unmerged {
     }
 
     /// When the next one may be claimed.
-    pub(crate) const fn again(&self) -> Moment {
-        self.again
+    pub(crate) fn again(&self) -> Moment {
+        self.again.max(self.delay.until())
+    }
+
+    /// Whether one may be claimed at that time, but for a pause.
+    pub(crate) fn is_due(&self, now: Moment) -> bool {
+        !self.is_empty() && now >= self.again
+    }
+
+    pub(crate) const fn delay(&mut self) -> &mut MergeDelay {
+        &mut self.delay
     }
 
     /// Full members may differ there.
@@ -114,13 +127,15 @@ impl Unmerged {
         None
     }
 
-    /// Claims the next one, or one that is to be repaired.
+    /// Claims one that is to be repaired.
+    pub(crate) fn claim_repair(&mut self, now: Moment) -> Option<Extent> {
+        if now < self.again { None } else { self.repairs.pop_first().map(|it| self.place(it)) }
+    }
+
+    /// Claims the next one.
     pub(crate) fn claim(&mut self, number: u64, now: Moment) -> Option<Extent> {
-        if now < self.again {
+        if now < self.again() {
             return None;
-        }
-        if let Some(region) = self.repairs.pop_first() {
-            return Some(self.place(region));
         }
         let regions = &mut self.regions;
         let claim = self.walk.claim(number, (), |from| regions.begin_copy(from))?;

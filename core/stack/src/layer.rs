@@ -4,7 +4,7 @@
 use crate::contract::{
     CopyOp, CopyOutcome, CopyStatus, Leg, Outcome, PoolOp, PoolOutcome, StoreOp,
 };
-use crate::set::{LayerRecord, MemberEvent, SetOp, SetRefusal, SetStatus};
+use crate::set::{LayerRecord, LayerSetting, MemberEvent, SetOp, SetRefusal, SetStatus};
 use crate::slots::Slots;
 use crate::stack::Work;
 use alloc::boxed::Box;
@@ -33,15 +33,6 @@ impl Io {
 /// What a layer remembers of an operation of its own: the number that it gave along.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tag(pub u64);
-
-/// What a layer may begin by itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OwnWork {
-    /// All that it has to do.
-    Any,
-    /// Only what an operation waits for: the host is about to stop, or to hand its role over.
-    Urgent,
-}
 
 /// An operation on a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,6 +101,9 @@ pub trait Layer: Debug + Send {
         Err(SetRefusal::Unsupported)
     }
 
+    /// The host sets something.
+    fn set(&mut self, _setting: LayerSetting, _port: &mut Port<'_>) {}
+
     /// Where it keeps several members of a volume alike: which of them hold all of it, a bit for each.
     fn full_members(&self, _volume: VolumeIndex) -> Option<u8> {
         None
@@ -120,8 +114,10 @@ pub trait Layer: Debug + Send {
         None
     }
 
-    /// What it may begin by itself from now on. What is under way goes on to its end. By default it begins nothing by itself.
-    fn allow(&mut self, _work: OwnWork, _port: &mut Port<'_>) {}
+    /// The volumes, a bit for each, in which it has work that no operation waits for, and could begin it now.
+    fn background(&self, _now: Moment) -> u64 {
+        0
+    }
 
     /// What it asked of the pool ended.
     fn pool_ended(&mut self, outcome: PoolOutcome, _port: &mut Port<'_>) {

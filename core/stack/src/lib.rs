@@ -33,7 +33,9 @@ pub use contract::{
     PoolOutcome, Row, Shortage, StoreFault, StoreOp,
 };
 pub use faults::{Faults, Odds};
-pub use layer::{Io, Layer, Operation, OwnWork, Port, Tag};
+pub use layer::{Io, Layer, Operation, Port, Tag};
 pub use pass::Pass;
-pub use set::{Duty, LayerRecord, MemberEvent, MemberStatus, SetOp, SetRefusal, SetStatus};
+pub use set::{
+    Duty, LayerRecord, LayerSetting, MemberEvent, MemberStatus, SetOp, SetRefusal, SetStatus,
+};
 pub use stack::{Out, Stack};

@@ -35,6 +35,24 @@ pub enum MemberEvent {
     Ended,
 }
 
+/// What the host sets of layers, at any time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LayerSetting {
+    /// What a read of a member costs, as many operations under way on it as that.
+    ReadCost {
+        /// Which member.
+        leg: Leg,
+        /// How much.
+        cost: u32,
+    },
+    /// How much merges that no operation waits for yield to applications: one that takes longer than so many hundredths of the
+    /// least time that one took lately is followed by a pause. From 100,000 on there is none.
+    MergeDelay(u32),
+    /// The volumes, a bit for each, in which a layer may begin work that no operation waits for; at first it may in all. What is
+    /// under way goes on to its end.
+    Background(u64),
+}
+
 /// What an administrator, or the host, asks of the members of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetOp {
@@ -103,6 +121,8 @@ pub struct MemberStatus {
     pub duty: Duty,
     /// Operations under way on it.
     pub depth: u32,
+    /// Reads that it completed for what lies above.
+    pub reads: u64,
     /// Reads of it that failed and were repaired.
     pub repaired: u64,
 }

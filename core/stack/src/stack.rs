@@ -4,8 +4,8 @@
 use crate::contract::{
     CopyOp, CopyOutcome, CopyStatus, Leg, Outcome, PoolOp, PoolOutcome, StoreOp,
 };
-use crate::layer::{Io, Layer, Operation, OwnWork, Port, Tag};
-use crate::set::{LayerRecord, MemberEvent, SetOp, SetRefusal, SetStatus};
+use crate::layer::{Io, Layer, Operation, Port, Tag};
+use crate::set::{LayerRecord, LayerSetting, MemberEvent, SetOp, SetRefusal, SetStatus};
 use crate::slots::Slots;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -285,11 +285,17 @@ impl Stack {
         Err(SetRefusal::Unsupported)
     }
 
-    /// What layers may begin by themselves from now on.
-    pub fn allow(&mut self, work: OwnWork, now: Moment) {
+    /// The host sets something of layers.
+    pub fn set(&mut self, setting: LayerSetting, now: Moment) {
         for level in 0..self.levels.len() {
-            self.at(level, now, |layer, port| layer.allow(work, port));
+            self.at(level, now, |layer, port| layer.set(setting, port));
         }
+    }
+
+    /// The volumes, a bit for each, in which layers have work that no operation waits for, and could begin it now.
+    #[must_use]
+    pub fn background(&self, now: Moment) -> u64 {
+        self.levels.iter().fold(0, |all, level| all | level.layer.background(now))
     }
 
     /// Where a layer keeps several members of a volume alike: which of them hold all of it, a bit for each.

@@ -6,6 +6,7 @@
 
 mod error;
 mod identity;
+mod latency;
 mod lock;
 mod member;
 mod nameplate;
@@ -17,6 +18,7 @@ mod surroundings;
 
 pub use error::{Permanence, StoreError};
 pub use identity::{DeviceNumber, MemberIdentity};
+pub use latency::read_latency;
 pub use lock::lock_for_writing;
 pub use member::{Member, StoreKind};
 pub use nameplate::{forget_name, is_named};

@@ -113,6 +113,7 @@ fn by_operation(mut data: &[u8]) {
             | Operation::MemberAdd
             | Operation::MemberRemove
             | Operation::MemberMerge
+            | Operation::MemberSet
             | Operation::Release
             | Operation::QueueSet
             | Operation::Verify
@@ -155,6 +156,7 @@ fn named(command: &Command) -> Option<&String> {
         | Command::MemberAdd { group, .. }
         | Command::MemberRemove { group, .. }
         | Command::MemberMerge { group, .. }
+        | Command::MemberSet { group, .. }
         | Command::Release { group, .. }
         | Command::Attach { group, .. }
         | Command::Detach { group, .. }

@@ -3,10 +3,10 @@
 
 use super::{
     Answer, CopyOf, DiskOf, Link, Named, OfGroup, Record, Relay, Resyncing, Search, Wan, memory,
-    named, number, rate, when_full,
+    named, number, rate, read_cost, when_full,
 };
 use clap::{ArgGroup, Args, Subcommand};
-use helio_api::{Memory, WhenFull};
+use helio_api::{Memory, ReadCost, WhenFull};
 use helio_units::Rate;
 use std::path::PathBuf;
 
@@ -104,6 +104,19 @@ pub enum Member {
         /// Do not ask for confirmation (with --force).
         #[arg(short, long)]
         yes: bool,
+    },
+    /// Change the read cost of a local member.
+    ///
+    /// A read goes to the full member for which read cost + operations in progress is least. The next `helio apply`, or
+    /// start, restores the setting of the configuration file.
+    #[command(allow_missing_positional = true)]
+    Set {
+        /// The member.
+        #[command(flatten)]
+        at: MemberAt,
+        /// Read cost, 1 to 65535, or auto for the measured latency in units of that of the fastest member.
+        #[arg(long, value_name = "NUMBER|auto", value_parser = read_cost)]
+        read_cost: ReadCost,
     },
     /// Compare the full local members of a volume and make them equal.
     ///

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The members of a volume that has several on this node: what each does, and how far its copy is.
 
-use helio_api::{SetMemberState, SetMemberStatus, VolumeStatus};
+use helio_api::{ReadCostSource, SetMemberState, SetMemberStatus, VolumeStatus};
 use helio_units::Bytes;
 
 /// All members of a volume in a few words.
@@ -11,7 +11,8 @@ pub(super) fn summary(volume: &VolumeStatus) -> String {
         bytes => format!(", {bytes} not merged"),
     };
     let full = full(volume).count();
-    format!("{} members, {full} full{unmerged}", volume.members.len())
+    let waits = volume.copy_waits.map(|waits| format!(", {waits}")).unwrap_or_default();
+    format!("{} members, {full} full{unmerged}{waits}", volume.members.len())
 }
 
 /// A label and a text for each of the members.
@@ -54,6 +55,11 @@ fn text(member: &SetMemberStatus, source: &str) -> String {
             }
         }
     }
+    if let (Some(cost), Some(source)) = (member.read_cost, member.read_cost_source)
+        && source != ReadCostSource::Unmeasured
+    {
+        text += &format!(", read cost {cost} ({source})");
+    }
     if member.repaired.0 > 0 {
         text += &format!(", {} reads repaired", member.repaired);
     }
@@ -70,6 +76,7 @@ fn text(member: &SetMemberStatus, source: &str) -> String {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use helio_api::CopyWait;
     use helio_units::Items;
 
     fn member(number: u8, state: SetMemberState) -> SetMemberStatus {
@@ -80,6 +87,9 @@ pub(super) mod tests {
             left_bytes: None,
             percent: None,
             dirty_bytes: None,
+            read_cost: None,
+            read_cost_source: None,
+            reads: Items(0),
             withdrawn: false,
             repaired: Items(0),
             operations: Items(0),
@@ -91,8 +101,14 @@ pub(super) mod tests {
     /// Gives a volume a full member, one that is copied and one that was removed.
     pub(in crate::render) fn fill(volume: &mut VolumeStatus) {
         volume.unmerged_bytes = Bytes::mib(4);
+        volume.copy_waits = Some(CopyWait::Others);
         volume.members = vec![
-            SetMemberStatus { repaired: Items(2), ..member(0, SetMemberState::Full) },
+            SetMemberStatus {
+                read_cost: Some(3),
+                read_cost_source: Some(ReadCostSource::Measured),
+                repaired: Items(2),
+                ..member(0, SetMemberState::Full)
+            },
             SetMemberStatus {
                 left_bytes: Some(Bytes::mib(64)),
                 percent: Some(75),

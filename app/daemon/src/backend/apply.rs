@@ -2,7 +2,7 @@
 //! Reading the configuration again.
 
 use super::Daemon;
-use crate::config::{self, Change, Config, MemberChange};
+use crate::config::{self, COPIES_AT_ONCE, Change, Config, MemberChange};
 use crate::released;
 use crate::shard::{Ask, NodeAsk};
 use crate::trust::{self, Trusted};
@@ -44,7 +44,7 @@ impl Daemon {
         let plans = if dry_run { Vec::new() } else { self.open(&running, &come).await? };
         let changes = config::diff(&running, &new, &self.node);
         let trust = self.trust(running.clone(), &new)?;
-        let mut lines = changes.trust;
+        let mut lines = changes.nodes;
         lines.extend(trust.line);
         lines.extend(come.iter().map(|group| format!("group {group}: added")));
         lines.extend(changes.online.iter().map(|change| change.text.clone()));
@@ -53,6 +53,8 @@ impl Daemon {
         }
         if !dry_run {
             self.shard.ask(trust.ask)?;
+            let most = new.nodes.get(&self.node).map(|node| node.copies_at_once);
+            self.shard.ask(Ask::Node(NodeAsk::MostCopies(most.unwrap_or(COPIES_AT_ONCE))))?;
             self.trusted.send_replace(trust.trusted);
         }
         for plan in plans {
@@ -103,7 +105,7 @@ impl Daemon {
 
     /// Whom this node will trust, of what runs and what the file says now.
     fn trust(&self, mut running: Config, new: &Config) -> Result<Trust, ApiError> {
-        running.trust_as(new);
+        running.nodes_as(new);
         let view = running.for_node(&self.node).map_err(|error| {
             ApiError::new(code::INTERNAL, error.to_string(), "report this as a bug")
         })?;

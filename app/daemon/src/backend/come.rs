@@ -16,7 +16,7 @@ impl Daemon {
     /// Groups of this node that the file has and nobody serves yet, where both nodes are as they were at the start.
     pub(super) fn coming(&self, running: &Config, new: &Config) -> Vec<String> {
         let mut trusting = running.clone();
-        trusting.trust_as(new);
+        trusting.nodes_as(new);
         let new_here = new.groups.iter().filter(|(name, group)| {
             let as_before = |node: &String| trusting.nodes.get(node) == new.nodes.get(node);
             !running.groups.contains_key(*name)

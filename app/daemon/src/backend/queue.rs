@@ -12,6 +12,10 @@ use helio_units::{Bytes, Items};
 /// The smallest payload a queue can hold.
 const SECTOR: Bytes = Bytes(512);
 
+/// A warning: the setting is that of the daemon, and not of the file.
+pub(super) const UNTIL_APPLY: &str =
+    "the file is not changed: the next `helio apply`, or start, restores the settings of the file";
+
 impl Daemon {
     pub(super) async fn queue(&self, group: String) -> Result<QueueReply, ApiError> {
         let mut status = self.status(Some(group.clone())).await?;
@@ -49,11 +53,10 @@ impl Daemon {
         let setting = Setting::Queue(queue, QueueSource::Operator);
         self.shard.ask(Ask::Change { group: group.clone(), setting })?;
         let message = format!("the queue of {group} is now {}", settings(&queue));
-        let warning = "the file is not changed: the next `helio apply`, or start, restores the settings of the file";
-        Ok(Reply::Accepted(Accepted { message, warnings: vec![warning.to_owned()] }))
+        Ok(Reply::Accepted(Accepted { message, warnings: vec![UNTIL_APPLY.to_owned()] }))
     }
 
-    async fn running_group(&self, group: &str) -> Result<GroupConfig, ApiError> {
+    pub(super) async fn running_group(&self, group: &str) -> Result<GroupConfig, ApiError> {
         self.running().await?.groups.remove(group).ok_or_else(|| self.unknown(group))
     }
 }

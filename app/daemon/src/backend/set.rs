@@ -4,14 +4,16 @@
 //! The configuration file says which members there are, as at a restart: only a disk that it names is added. A member that a
 //! command removed stays one of the volume, so neither a restart nor `helio apply` uses it before `helio member add`.
 
+use super::queue::UNTIL_APPLY;
 use super::{Daemon, LOOK_EVERY, LOOKS, accepted, blocking, of_refusal, to_the_end};
-use crate::config::{MemberChange, MemberStep, VolumeConfig};
+use crate::config::{MemberChange, MemberStep, Setting, VolumeConfig};
 use crate::control::Reply;
 use crate::failed;
 use crate::open::{self, Places, metadata};
 use crate::shard::{Adding, Ask, MemberAsk, Removal, SetAsk};
 use helio_api::{
-    ApiError, MemberAddRequest, MemberMergeRequest, MemberRemoveRequest, Status, code,
+    ApiError, MemberAddRequest, MemberMergeRequest, MemberRemoveRequest, MemberSetRequest,
+    ReadCost, Status, code,
 };
 use helio_engine::Done;
 use std::fs::File;
@@ -108,6 +110,42 @@ impl Daemon {
         )))
     }
 
+    /// Changes settings of a member; the file stays as it is, and the answer says so.
+    pub(super) async fn set_member(
+        &self,
+        group: String,
+        wish: MemberSetRequest,
+    ) -> Result<Reply, ApiError> {
+        self.known(&group)?;
+        let MemberSetRequest { volume, path, read_cost } = wish;
+        let running = self.running_group(&group).await?;
+        let Some(config) = running.volumes.get(&volume) else {
+            return Err(no_volume(&group, &volume));
+        };
+        let member = (self.node.clone(), PathBuf::from(&path));
+        if !config.members_on(&self.node).contains(&member.1) {
+            let text = format!("{path} is no member of {group}/{volume}");
+            let hint = format!("`helio status {group}` shows the members");
+            return Err(ApiError::new("unknown-member", text, hint));
+        }
+        let mut sets = running.sets;
+        let Some(set) = sets.volumes.get_mut(&volume) else {
+            return Err(no_volume(&group, &volume));
+        };
+        match read_cost {
+            ReadCost::Auto => set.read_costs.remove(&member),
+            ReadCost::Cost(cost) => set.read_costs.insert(member, cost.get()),
+        };
+        self.shard.ask(Ask::Change { group: group.clone(), setting: Setting::Sets(sets) })?;
+        let mut reply = accepted(format!(
+            "the read cost of {path}, a member of {group}/{volume}, is now {read_cost}"
+        ));
+        if let Reply::Accepted(accepted) = &mut reply {
+            accepted.warnings.push(String::from(UNTIL_APPLY));
+        }
+        Ok(reply)
+    }
+
     /// Changes a member as the configuration file has it now.
     pub(super) async fn change_member(&self, change: &MemberChange) -> Result<(), ApiError> {
         let MemberChange { group, volume, path, step } = change;
@@ -140,8 +178,7 @@ impl Daemon {
     ) -> Result<(), ApiError> {
         let config = self.config().groups.get(group).and_then(|g| g.volumes.get(volume)).cloned();
         let Some(config) = config else {
-            let text = format!("group {group} has no volume {volume}");
-            return Err(ApiError::new("unknown-volume", text, "`helio status` lists them"));
+            return Err(no_volume(group, volume));
         };
         let mut looks = tokio::time::interval(LOOK_EVERY);
         let mut left = LOOKS;
@@ -249,6 +286,11 @@ impl Daemon {
             change(paths);
         }
     }
+}
+
+fn no_volume(group: &str, volume: &str) -> ApiError {
+    let text = format!("group {group} has no volume {volume}");
+    ApiError::new("unknown-volume", text, "`helio status` lists them")
 }
 
 /// Whether the volume is shown without several members.

@@ -4,10 +4,14 @@
 use super::NodeConfig;
 use super::error::{ConfigError, Source};
 use super::read::{ReadMember, ReadNode};
-use super::table::Table;
+use super::sets;
+use super::table::{Item, Table};
 use helio_format::members::MEMBERS_MAX;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+
+/// Keys of a member that is a table.
+const MEMBER_KEYS: &[&str] = &["path", "read-cost"];
 
 /// The nodes by name, no two at one address.
 pub(super) fn unique_addresses(
@@ -47,7 +51,7 @@ pub(super) fn members(
     }
     let mut found = Vec::new();
     for node in pair {
-        let Some(list) = stores.texts(node)? else {
+        let Some(list) = stores.items(node, MEMBER_KEYS)? else {
             let message = format!("has no member on node {node}");
             return Err(table.refuse(table.at, message, missing_member(node)));
         };
@@ -63,13 +67,22 @@ pub(super) fn members(
             return Err(table.refuse(list.at, message, hint));
         }
         for store in &list.value {
-            let path = PathBuf::from(store.value);
+            let (text, read_cost) = match &store.value {
+                Item::Text(path) => (*path, None),
+                Item::Table(member) => {
+                    let Some(path) = member.text("path")? else {
+                        return Err(member.lacks("path", "add path = \"/PATH\""));
+                    };
+                    (path.value, sets::read_cost(member)?)
+                }
+            };
+            let path = PathBuf::from(text);
             if !path.is_absolute() {
-                let message = format!("member `{}` is not an absolute path", store.value);
+                let message = format!("member `{text}` is not an absolute path");
                 return Err(table.refuse(store.at, message, "start it with `/`"));
             }
             let (node, volume) = (node.clone(), table.what.clone());
-            found.push(ReadMember { node, path, at: store.at, volume });
+            found.push(ReadMember { node, path, at: store.at, volume, read_cost });
         }
     }
     Ok(found)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What lies between the configuration that runs and the one in the file now.
 
-use super::{Config, GroupConfig, NodeConfig, QueueSource, Timeouts, VolumeConfig};
+use super::{Config, GroupConfig, QueueSource, Sets, Timeouts, VolumeConfig};
 use helio_engine::{QueueConfig, ResyncConfig, SafeCopy, WhenFull};
 use helio_tls::PublicKey;
 use helio_units::Mode;
@@ -17,8 +17,9 @@ pub struct Changes {
     pub online: Vec<Change>,
     /// Members of this node that come and go: those that come first, so that one that goes is not the last.
     pub members: Vec<MemberChange>,
-    /// Keys of nodes and operators that come and go, a line each; the whole of who is trusted changes at once.
-    pub trust: Vec<String>,
+    /// What changes of nodes while the daemon runs, a line each: keys of nodes and operators that come and go, and the limit of
+    /// copies of this node. All of that changes at once.
+    pub nodes: Vec<String>,
     /// Differences that wait for the daemon's next start, a line each.
     pub restart: Vec<String>,
 }
@@ -84,10 +85,12 @@ pub enum Setting {
     SafeCopy(SafeCopy),
     /// How long a secondary's hold lease lasts.
     Hold(Duration),
+    /// Settings of the members of volumes.
+    Sets(Sets),
 }
 
 /// What of a group runs now, of all that can change while it runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Running {
     /// When writes are acknowledged.
     pub mode: Mode,
@@ -105,26 +108,29 @@ pub struct Running {
     pub safe_copy: SafeCopy,
     /// How long a secondary's hold lease lasts.
     pub hold: Duration,
+    /// Settings of the members of volumes.
+    pub sets: Sets,
 }
 
 impl GroupConfig {
     /// What runs takes the place of what the file said.
     pub fn set_running(&mut self, running: Running) {
-        let Running { mode, queue, queue_source, timeouts, autosync, resync, safe_copy, hold } =
-            running;
+        let Running { mode, queue, queue_source, timeouts, autosync, .. } = running;
+        let Running { resync, safe_copy, hold, sets, .. } = running;
         (self.mode, self.timeouts, self.autosync) = (mode, timeouts, autosync);
-        (self.safe_copy, self.hold) = (safe_copy, hold);
+        (self.safe_copy, self.hold, self.sets) = (safe_copy, hold, sets);
         (self.queue, self.queue_source, self.resync) = (queue, queue_source, resync);
     }
 }
 
 impl Config {
-    /// Takes over who is trusted, as far as that changes while daemons run: not where a node gets its first key, or
-    /// loses its last.
-    pub fn trust_as(&mut self, new: &Self) {
+    /// Takes over what of nodes changes while daemons run: how much is copied at once; and who is trusted, but not where a
+    /// node gets its first key, or loses its last.
+    pub fn nodes_as(&mut self, new: &Self) {
         for (name, node) in &mut self.nodes {
-            let keyed = |node: &&NodeConfig| !node.keys.is_empty();
-            if let Some(next) = new.nodes.get(name).filter(keyed).filter(|_| keyed(&&*node)) {
+            let Some(next) = new.nodes.get(name) else { continue };
+            node.copies_at_once = next.copies_at_once;
+            if !next.keys.is_empty() && !node.keys.is_empty() {
                 node.keys.clone_from(&next.keys);
                 node.operators.clone_from(&next.operators);
             }
@@ -137,11 +143,11 @@ impl Config {
 #[must_use]
 pub fn diff(old: &Config, new: &Config, node: &str) -> Changes {
     let mut changes = Changes::default();
-    nodes(old, new, &mut changes);
+    nodes(old, new, node, &mut changes);
     compare_keys("group", "", &old.groups, &new.groups, &mut changes.restart);
     for (name, group) in &new.groups {
         if let Some(before) = old.groups.get(name) {
-            online(name, before, group, &mut changes.online);
+            online(name, (before, group), node, &mut changes.online);
             restart(name, before, group, &mut changes.restart);
             volumes(name, (&before.volumes, &group.volumes), node, &mut changes);
         }
@@ -150,16 +156,20 @@ pub fn diff(old: &Config, new: &Config, node: &str) -> Changes {
     changes
 }
 
-/// A node's keys and its operators change while it runs; everything else of it waits.
-fn nodes(old: &Config, new: &Config, changes: &mut Changes) {
+/// A node's keys, its operators and its limit of copies change while it runs; everything else of it waits.
+fn nodes(old: &Config, new: &Config, node: &str, changes: &mut Changes) {
     let mut trusting = old.clone();
-    trusting.trust_as(new);
+    trusting.nodes_as(new);
     compare("node", "", &trusting.nodes, &new.nodes, &mut changes.restart);
     for (name, before) in &old.nodes {
         if let Some(after) = trusting.nodes.get(name) {
-            keys(&format!("node {name}: key"), &before.keys, &after.keys, &mut changes.trust);
+            let (had, has) = (before.copies_at_once, after.copies_at_once);
+            if name == node && had != has {
+                changes.nodes.push(format!("node {name}: copies-at-once {had} -> {has}"));
+            }
+            keys(&format!("node {name}: key"), &before.keys, &after.keys, &mut changes.nodes);
             let what = format!("node {name}: operator");
-            keys(&what, &before.operators, &after.operators, &mut changes.trust);
+            keys(&what, &before.operators, &after.operators, &mut changes.nodes);
         }
     }
 }
@@ -172,7 +182,12 @@ fn keys(what: &str, old: &[PublicKey], new: &[PublicKey], lines: &mut Vec<String
     lines.extend(come.map(|key| format!("{what} {key} added")));
 }
 
-fn online(name: &str, old: &GroupConfig, new: &GroupConfig, changes: &mut Vec<Change>) {
+fn online(
+    name: &str,
+    (old, new): (&GroupConfig, &GroupConfig),
+    node: &str,
+    changes: &mut Vec<Change>,
+) {
     let mut note = |setting: Setting, what: &str, from: String, to: String| {
         let text = format!("group {name}: {what} {from} -> {to}");
         changes.push(Change { group: name.to_owned(), setting, text });
@@ -216,6 +231,9 @@ fn online(name: &str, old: &GroupConfig, new: &GroupConfig, changes: &mut Vec<Ch
     if old.hold != new.hold {
         let (from, to) = (format!("{:?}", old.hold), format!("{:?}", new.hold));
         note(Setting::Hold(new.hold), "hold", from, to);
+    }
+    for [what, from, to] in old.sets.changes(&new.sets, node) {
+        note(Setting::Sets(new.sets.clone()), &what, from, to);
     }
 }
 
@@ -268,6 +286,7 @@ fn restart(name: &str, old: &GroupConfig, new: &GroupConfig, lines: &mut Vec<Str
         link,
         hooks,
         on_error,
+        sets: _,
         volumes: _,
     } = new;
     changed(old.nodes != *nodes, "nodes");

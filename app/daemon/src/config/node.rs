@@ -4,7 +4,7 @@
 use super::error::ConfigError;
 use super::read::ReadNode;
 use super::table::{At, Table};
-use super::{CLIENTS_MAX, NbdTlsConfig, NodeConfig, PeerAddress};
+use super::{CLIENTS_MAX, COPIES_AT_ONCE, NbdTlsConfig, NodeConfig, PeerAddress};
 use helio_driver::DriverChoice;
 use helio_tls::PublicKey;
 use helio_units::Bytes;
@@ -40,6 +40,7 @@ const NODE_KEYS: &[&str] = &[
     "driver",
     "spin",
     "clients",
+    "copies-at-once",
     "devices",
     "metadata",
     "lock-memory",
@@ -102,6 +103,7 @@ fn node(table: &Table<'_>) -> Result<(usize, NodeConfig), ConfigError> {
         driver: driver(table)?,
         spin: spin(table)?,
         clients: clients(table)?,
+        copies_at_once: table.within("copies-at-once", 0..=200)?.unwrap_or(COPIES_AT_ONCE),
         devices: path(table, "devices")?.unwrap_or_else(|| PathBuf::from(DEVICES)),
         second_metadata: second_metadata(table)?,
         lock_memory: table.flag("lock-memory")?.unwrap_or(false),

@@ -5,7 +5,8 @@ use super::error::{ConfigError, Source};
 use super::table::Table;
 use super::timeouts::Timeouts;
 use super::{
-    Config, GroupConfig, LinkConfig, NodeConfig, QueueSource, VolumeConfig, check, marks, node,
+    Config, GroupConfig, LinkConfig, NodeConfig, QueueSource, ReadCosts, Sets, VolumeConfig, check,
+    marks, node,
 };
 use helio_engine::{
     QUEUE_BYTES_SNDR, QUEUE_ITEMS_SNDR, QueueConfig, ResyncConfig, SafeCopy, WhenFull,
@@ -30,6 +31,8 @@ const GROUP_KEYS: &[&str] = &[
     "member-timeout",
     "member-return",
     "copy-transfer",
+    "merge-delay-factor",
+    "copy-priority",
     "hold",
     "autosync",
     "on-error",
@@ -45,7 +48,7 @@ const GROUP_KEYS: &[&str] = &[
 const RESYNC_KEYS: &[&str] = &["max-rate", "min-rate", "yield"];
 const QUEUE_KEYS: &[&str] = &["memory", "items", "preset", "when-full", "disk"];
 const LINK_KEYS: &[&str] = &["send-buffer", "receive-buffer", "congestion"];
-const VOLUME_KEYS: &[&str] = &["size", "io", "sparse", "members"];
+const VOLUME_KEYS: &[&str] = &["size", "io", "sparse", "copy-priority", "members"];
 
 /// The whole file.
 pub(super) fn config(source: &Source<'_>) -> Result<Config, ConfigError> {
@@ -78,6 +81,8 @@ pub(super) struct ReadMember {
     pub(super) path: PathBuf,
     pub(super) at: usize,
     pub(super) volume: String,
+    /// What a read of it costs, if that is set.
+    pub(super) read_cost: Option<u16>,
 }
 
 fn group(
@@ -97,9 +102,11 @@ fn group(
     let (safe_copy, safe_copy_dir) = safe_copy(table)?;
     let link = link(table)?;
     let hooks = super::hooks::hooks(table)?;
-    let mut volumes = BTreeMap::new();
+    let (mut volumes, mut sets) = (BTreeMap::new(), Sets::read(table)?);
     for (name, inner) in table.named("volume", VOLUME_KEYS)? {
-        volumes.insert(name.to_owned(), volume(&inner, &pair, members)?);
+        let (volume, read_costs) = volume(&inner, &pair, members)?;
+        volumes.insert(name.to_owned(), volume);
+        sets.add(name, (table, &inner), read_costs)?;
     }
     if volumes.len() > VOLUMES_MAX {
         let message = format!("has {} volumes", volumes.len());
@@ -134,6 +141,7 @@ fn group(
         safe_copy_dir,
         link,
         hooks,
+        sets,
         volumes,
     })
 }
@@ -329,7 +337,7 @@ fn volume(
     table: &Table<'_>,
     pair: &[String; 2],
     members: &mut Vec<ReadMember>,
-) -> Result<VolumeConfig, ConfigError> {
+) -> Result<(VolumeConfig, ReadCosts), ConfigError> {
     let Some(size) = table.bytes("size")? else {
         return Err(table.lacks("size", "add size = \"100GiB\", the same on every node"));
     };
@@ -352,9 +360,13 @@ fn volume(
     let sparse = table.flag("sparse")?.unwrap_or(false);
     let found = check::members(table, pair)?;
     let mut paths: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
+    let mut read_costs = ReadCosts::new();
     for member in found {
+        if let Some(cost) = member.read_cost {
+            read_costs.insert((member.node.clone(), member.path.clone()), cost);
+        }
         paths.entry(member.node.clone()).or_default().push(member.path.clone());
         members.push(member);
     }
-    Ok(VolumeConfig { size: size.value, io, sparse, members: paths })
+    Ok((VolumeConfig { size: size.value, io, sparse, members: paths }, read_costs))
 }

@@ -4,6 +4,7 @@
 
 use super::error::{ConfigError, Source};
 use helio_units::{Bytes, parse_bytes, parse_duration};
+use std::ops::RangeInclusive;
 use std::time::Duration;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -17,6 +18,13 @@ pub(super) struct At<T> {
 
 /// A table whose keys the operator chose, with those keys and where they stand.
 pub(super) type Named<'a> = (Table<'a>, Vec<At<&'a str>>);
+
+/// An item of a list.
+#[derive(Clone, Debug)]
+pub(super) enum Item<'a> {
+    Text(&'a str),
+    Table(Table<'a>),
+}
 
 /// A table whose keys are all known.
 #[derive(Clone, Debug)]
@@ -109,6 +117,34 @@ impl<'a> Table<'a> {
         Ok(Some(At { at: value.span().start, value: texts }))
     }
 
+    /// A list whose items are texts, or tables with these keys.
+    pub(super) fn items(
+        &self,
+        key: &str,
+        known: &[&str],
+    ) -> Result<Option<At<Vec<At<Item<'a>>>>>, ConfigError> {
+        const WANTED: &str =
+            "a list of texts in quotes, or tables, as in [\"a\", { path = \"b\" }]";
+        let Some(value) = self.value(key) else { return Ok(None) };
+        let Some(list) = value.get_ref().as_array() else {
+            return Err(self.wrong_kind(key, value, WANTED));
+        };
+        let mut items = Vec::new();
+        for item in list.iter() {
+            let at = item.span().start;
+            let value = match item.get_ref() {
+                DeValue::String(text) => Item::Text(text),
+                DeValue::Table(entries) => {
+                    let what = format!("{}, an item of {key}", self.what);
+                    Item::Table(Table::open(self.source, what, at, entries, known)?)
+                }
+                _ => return Err(self.wrong_kind(key, item, WANTED)),
+            };
+            items.push(At { at, value });
+        }
+        Ok(Some(At { at: value.span().start, value: items }))
+    }
+
     /// A switch.
     pub(super) fn flag(&self, key: &str) -> Result<Option<bool>, ConfigError> {
         let Some(value) = self.value(key) else { return Ok(None) };
@@ -125,6 +161,23 @@ impl<'a> Table<'a> {
         match number.and_then(|n| u64::from_str_radix(n.as_str(), n.radix()).ok()) {
             Some(count) if count > 0 => Ok(Some(At { at: value.span().start, value: count })),
             _ => Err(self.wrong_kind(key, value, "a whole number of at least 1")),
+        }
+    }
+
+    /// A whole number within bounds.
+    pub(super) fn within(
+        &self,
+        key: &str,
+        bounds: RangeInclusive<u32>,
+    ) -> Result<Option<u32>, ConfigError> {
+        let Some(value) = self.value(key) else { return Ok(None) };
+        let number = value.get_ref().as_integer();
+        match number.and_then(|n| u32::from_str_radix(n.as_str(), n.radix()).ok()) {
+            Some(number) if bounds.contains(&number) => Ok(Some(number)),
+            _ => {
+                let wanted = format!("a whole number from {} to {}", bounds.start(), bounds.end());
+                Err(self.wrong_kind(key, value, &wanted))
+            }
         }
     }
 

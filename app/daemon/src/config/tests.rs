@@ -53,7 +53,7 @@ const CASES: &[Case] = &[
     (
         ("mode = \"async\"", "mood = \"async\""),
         "helio.toml:8:1: group db: unknown key `mood`",
-        "known here: nodes, mode, queue, peer-timeout, flush-limit, member-timeout, member-return, copy-transfer, hold, autosync, on-error, granularity, hot-extents, resync, safe-copy, safe-copy-dir, link, hooks, volume",
+        "known here: nodes, mode, queue, peer-timeout, flush-limit, member-timeout, member-return, copy-transfer, merge-delay-factor, copy-priority, hold, autosync, on-error, granularity, hot-extents, resync, safe-copy, safe-copy-dir, link, hooks, volume",
     ),
     (
         ("mode = \"async\"", "mode = \"superasync\""),
@@ -165,7 +165,7 @@ const CASES: &[Case] = &[
     (
         ("[node.paris]\naddress", "[node.paris]\naddres"),
         "helio.toml:2:1: node paris: unknown key `addres`",
-        "known here: address, listen, nbd, key, keys, tls, control, operators, driver, spin, clients, devices, metadata, lock-memory, saved-limit",
+        "known here: address, listen, nbd, key, keys, tls, control, operators, driver, spin, clients, copies-at-once, devices, metadata, lock-memory, saved-limit",
     ),
     (
         ("[node.paris]\n", "[node.paris]\nmetadata = [\"state\", \"meta\"]\n"),
@@ -501,6 +501,81 @@ fn a_silent_member_is_removed_before_the_peer_gives_the_node_up() {
 }
 
 #[test]
+fn a_member_may_be_a_table_with_its_read_cost_which_changes_while_the_daemon_runs() {
+    let with = |members: &str| {
+        let members = format!("members.lyon = [{members}]");
+        parse(&GOOD.replace("members.lyon = [\"/dev/vg0/data\"]", &members))
+    };
+    let old = with("\"/a\", { path = \"/b\" }, { path = \"/c\", read-cost = 3 }").expect("reads");
+    let sets = &old.groups["db"].sets;
+    let cost = |path: &str| sets.read_cost("data", "lyon", Path::new(path));
+    assert_eq!(["/a", "/b", "/c"].map(cost), [None, None, Some(3)]);
+    assert_eq!(sets.read_cost("data", "paris", Path::new("/c")), None);
+    let new = with("\"/a\", { path = \"/b\", read-cost = 65535 }, \"/c\"").expect("reads");
+    let changes = diff(&old, &new, "lyon");
+    let texts: Vec<&str> = changes.online.iter().map(|change| change.text.as_str()).collect();
+    let [b, c] = ["/b auto -> 65535", "/c 3 -> auto"];
+    let cost = |what: &str| format!("group db: volume data: read-cost of {what}");
+    assert_eq!(texts, [cost(b), cost(c)]);
+    assert_eq!(changes.online[0].setting, Setting::Sets(new.groups["db"].sets.clone()));
+    assert_eq!((changes.members, changes.restart), (vec![], vec![]));
+    assert_eq!(diff(&old, &new, "paris").online, [], "each node has its own");
+    for (members, refusal) in [
+        ("{ read-cost = 1 }", "`path` is missing"),
+        ("{ path = \"/a\", cost = 1 }", "unknown key `cost`"),
+        ("{ path = \"/a\", read-cost = 65536 }", "`read-cost` must be a whole number from 1 to"),
+        ("{ path = \"/a\", read-cost = 0 }", "`read-cost` must be a whole number from 1 to"),
+        ("7", "must be a list of texts in quotes, or tables"),
+    ] {
+        let refused = with(members).expect_err(members).to_string();
+        assert!(refused.contains(refusal), "{refused}");
+    }
+}
+
+#[test]
+fn limits_and_priorities_of_copies_change_while_the_daemon_runs() {
+    let with = |node: &str, group: &str, volume: &str| {
+        let text = GOOD
+            .replace("127.0.0.1:7121\"", &format!("127.0.0.1:7121\"\n{node}"))
+            .replace("mode = \"async\"", group)
+            .replace("members.lyon", &format!("{volume}\nmembers.lyon"));
+        parse(&text)
+    };
+    let old = with("", "", "").expect("reads");
+    let of = |config: &Config| {
+        let sets = &config.groups["db"].sets;
+        let priority = sets.volumes["data"].copy_priority;
+        (config.nodes["paris"].copies_at_once, sets.merge_delay_factor, priority)
+    };
+    assert_eq!(of(&old), (4, 200, 5000));
+    let group = "mode = \"async\"\ncopy-priority = 7\nmerge-delay-factor = 100000";
+    let new = with("copies-at-once = 0", group, "copy-priority = 0").expect("reads");
+    assert_eq!(of(&new), (0, 100_000, 0), "the volume's own counts");
+    assert_eq!(of(&with("", "copy-priority = 7", "").expect("reads")).2, 7);
+    let changes = diff(&old, &new, "paris");
+    assert_eq!(changes.nodes, ["node paris: copies-at-once 4 -> 0"]);
+    let texts: Vec<&str> = changes.online.iter().map(|change| change.text.as_str()).collect();
+    assert_eq!(
+        texts,
+        [
+            "group db: merge-delay-factor 200 -> 100000",
+            "group db: volume data: copy-priority 5000 -> 0",
+        ]
+    );
+    assert_eq!(changes.restart, Vec::<String>::new());
+    assert_eq!(diff(&old, &new, "lyon").nodes, Vec::<String>::new());
+    for (node, group, volume, refusal) in [
+        ("copies-at-once = 201", "", "", "`copies-at-once` must be a whole number from 0 to 200"),
+        ("", "copy-priority = 10001", "", "`copy-priority` must be a whole number from 0 to 10000"),
+        ("", "", "copy-priority = -1", "`copy-priority` must be a whole number from 0 to 10000"),
+        ("", "merge-delay-factor = 99", "", "must be a whole number from 100 to 100000"),
+    ] {
+        let refused = with(node, group, volume).expect_err(refusal).to_string();
+        assert!(refused.contains(refusal), "{refused}");
+    }
+}
+
+#[test]
 fn no_setting_changes_in_silence() {
     let old = parse(GOOD).expect("reads");
     let mut new = old.clone();
@@ -540,14 +615,14 @@ fn keys_and_operators_change_now_and_whatever_else_of_the_node_waits() {
         format!("node paris: key {} added", KEYS[1]),
         format!("node paris: operator {} added", KEYS[1]),
     ];
-    assert_eq!(changes.trust, said);
+    assert_eq!(changes.nodes, said);
     assert_eq!(changes.restart, ["node paris changed"]);
     // A first key is no change of keys: a listener without TLS would have to become one with it.
     let none = parse(GOOD).expect("reads");
     let changes = diff(&none, &new, "paris");
-    assert_eq!(changes.trust, Vec::<String>::new());
+    assert_eq!(changes.nodes, Vec::<String>::new());
     assert_eq!(changes.restart, ["node lyon changed", "node paris changed"]);
-    new.trust_as(&none);
+    new.nodes_as(&none);
     assert_eq!(new.nodes["paris"].keys.len(), 1, "nor does a node lose its last one");
 }
 

@@ -13,6 +13,8 @@ use helio_attach::Shape;
 use helio_engine::{Command, Refusal};
 use helio_units::{VolumeIndex, WallTime};
 use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
 use tokio::sync::oneshot;
 
 /// A volume and what is lost if its suspect copy is accepted.
@@ -56,6 +58,8 @@ pub(crate) enum NodeAsk {
     Removed { reply: oneshot::Sender<Vec<RemovedMember>> },
     /// Trust other keys: of every group, what its peer's connection must have.
     Trust { guards: Vec<(String, Guard)> },
+    /// At most so many volumes are copied or merged in the background at once.
+    MostCopies(u32),
     /// Stop cleanly; the shard's thread ends.
     Stop,
 }
@@ -106,6 +110,8 @@ pub(crate) enum MemberAsk {
     Set { ask: SetAsk, reply: CommandReply },
     /// Whether the member at that path is closed.
     IsClosed { path: String, reply: oneshot::Sender<bool> },
+    /// The latency of reads of the member at that path was measured, if it could be.
+    Measured { path: PathBuf, latency: Option<Duration> },
     /// Whether its copy is suspect, and what is lost if it is accepted as it is.
     Suspect { reply: SuspectReply },
 }

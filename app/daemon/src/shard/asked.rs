@@ -69,9 +69,9 @@ impl<D: Driver> Shard<D> {
     }
 
     fn show(&mut self, index: usize) -> Option<helio_api::GroupStatus> {
-        let Self { groups, clock, clients, .. } = self;
-        let count = |volume| clients.count(index, volume);
-        groups[index].guarded(|group| show::group(group, clock, count))
+        let Self { groups, clock, clients, copies, .. } = self;
+        let of = |volume| (clients.count(index, volume), copies.wait(index, volume));
+        groups[index].guarded(|group| show::group(group, clock, of))
     }
 
     /// Replies with what a look at a group finds.
@@ -111,6 +111,7 @@ impl<D: Driver> Shard<D> {
                 let _gone = reply.send(removed.collect());
             }
             NodeAsk::Trust { guards } => self.trust(guards, now),
+            NodeAsk::MostCopies(most) => self.set_most_copies(most, now),
             NodeAsk::Stop => self.stop(now),
         }
     }
@@ -168,6 +169,9 @@ impl<D: Driver> Shard<D> {
             MemberAsk::Replace { plan, reply } => self.replace(index, volume, *plan, reply, now),
             MemberAsk::Room { path, reply } => {
                 let _gone = reply.send(self.room(index, volume, &path));
+            }
+            MemberAsk::Measured { path, latency } => {
+                self.measured(index, volume, path, latency, now)
             }
             MemberAsk::Set { ask, reply } => self.change_set(index, volume, ask, reply, now),
             MemberAsk::IsClosed { path, reply } => {

@@ -58,7 +58,7 @@ impl Watch {
             return;
         }
         let seen = Seen { words, clients: volumes().map(count).collect() };
-        let shown = show::group(group, clock, |volume| seen.clients[usize::from(volume.0)]);
+        let shown = show::group(group, clock, |volume| (seen.clients[usize::from(volume.0)], None));
         let at = clock.wall(clock.now());
         let tell = |object, name: &str, fields, why: &str| {
             let key = (group.name.clone(), object, name.to_owned());

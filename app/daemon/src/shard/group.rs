@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One group on a shard: its engine and everything that performs its effects.
 
+mod costs;
 mod keep;
 mod set;
 mod store;
@@ -21,6 +22,8 @@ use crate::shard::release::Releasing;
 use crate::shard::route::Route;
 use crate::trace::{Tap, Why};
 use crate::verified::Record;
+use costs::Costs;
+pub(crate) use costs::ReadCost;
 use helio_driver::{Driver, Op, Outcome, Pool, Shared, Socket};
 use helio_engine::{
     Answer, Command, CommandId, Done, Durable, Effect, Engine, Event, Fault, Keep, Leg,
@@ -68,6 +71,11 @@ fn layers(config: &helio_engine::Config, kept: Option<&BeforeKept>, shadow: Shad
     Stack::new(vec![Box::new(snapshot), Box::new(shadow)])
 }
 
+/// The names of volumes.
+fn names(volumes: &[VolumePlan]) -> Vec<&str> {
+    volumes.iter().map(|volume| volume.name.as_str()).collect()
+}
+
 /// By what volumes are used.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum User {
@@ -88,6 +96,8 @@ pub(crate) struct Group {
     pub(crate) peer: String,
     pub(crate) config: helio_engine::Config,
     pub(crate) queue_source: QueueSource,
+    /// What reads of members cost.
+    costs: Costs,
     /// When a member that was removed after an error is tried again.
     pub(crate) member_return: Option<Duration>,
     pub(crate) metadata: Metadata,
@@ -135,19 +145,18 @@ impl Group {
             shadow,
             new_members,
             before: (before, kept),
+            sets,
             queue_source,
             member_return,
             verified,
             outbox,
         } = plan;
-        let route = Route::new(peer_address, outbox.lookups.clone());
-        let mut effects = Vec::new();
+        let (route, mut effects) = (Route::new(peer_address, outbox.lookups.clone()), Vec::new());
         let durable = Durable { layers: layers(&config, kept.as_ref(), shadow), ..durable };
         let mut engine = Engine::new(config.clone(), durable, dice.0, dice.1, now);
-        let names: Vec<&str> = volumes.iter().map(|v| v.name.as_str()).collect();
         engine.handle(now, Event::Calendar(shows), &mut effects);
-        let remembered = Event::VerifyRemembered(verified.memory(&names));
-        engine.handle(now, remembered, &mut effects);
+        let remembered = verified.memory(&names(&volumes));
+        engine.handle(now, Event::VerifyRemembered(remembered), &mut effects);
         if let Some(kept) = kept {
             engine.handle(now, Event::BeforeFound(Box::new(kept)), &mut effects);
         }
@@ -170,6 +179,7 @@ impl Group {
             peer: config.peer.clone(),
             config,
             queue_source,
+            costs: Costs::new(sets),
             member_return,
             recorded: Recorded::of(metadata.ledger()),
             metadata,
@@ -281,6 +291,7 @@ impl Group {
             Setting::Resync(resync) => self.config.resync = resync,
             Setting::SafeCopy(safe_copy) => self.config.safe_copy = safe_copy,
             Setting::Hold(hold) => self.config.hold = hold,
+            Setting::Sets(sets) => return self.set_sets(sets, now),
         }
         let config = self.config.clone();
         self.tell(now, Event::Reconfigure { config });
@@ -302,6 +313,7 @@ impl Group {
             resync: self.config.resync,
             safe_copy: self.config.safe_copy,
             hold: self.config.hold,
+            sets: self.costs.sets().clone(),
         }
     }
 
@@ -441,9 +453,8 @@ impl Group {
         if revision == std::mem::replace(&mut self.verify_revision, revision) {
             return;
         }
-        let names: Vec<&str> = self.volumes.iter().map(|v| v.name.as_str()).collect();
         let status = self.engine.view().verify_status();
-        self.outbox.verified.send_replace(Record::of(&names, &status));
+        self.outbox.verified.send_replace(Record::of(&names(&self.volumes), &status));
     }
 
     /// An operation for the before-image file ended.

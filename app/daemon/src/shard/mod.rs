@@ -16,6 +16,7 @@ mod attached;
 mod before;
 mod clients;
 mod clock;
+mod copies;
 mod events;
 mod explain;
 mod group;
@@ -52,6 +53,7 @@ pub(crate) use before::Before;
 use clients::Clients;
 pub(crate) use clients::Protection;
 pub(crate) use clock::Clock;
+use copies::Copies;
 use events::Watch;
 pub(crate) use explain::Losing;
 use group::{CommandReply, Group, User, Wanted};
@@ -101,6 +103,7 @@ pub(crate) struct Shard<D: Driver> {
     clients: Clients,
     attached: Attached,
     requests: Requests,
+    copies: Copies,
     strangers: Strangers,
     client_listeners: Vec<Socket>,
     client_addresses: Vec<Address>,
@@ -145,6 +148,7 @@ impl<D: Driver> Shard<D> {
             clients: Clients::new(listeners.most_clients, listeners.protection, &groups),
             attached: Attached::default(),
             requests: Requests::default(),
+            copies: Copies::new(listeners.most_copies),
             rota: Rota::new(groups.len()),
             groups,
             strangers: Strangers::new(door),
@@ -235,6 +239,7 @@ impl<D: Driver> Shard<D> {
             if !self.end_failed(index, now) {
                 self.look_at(index);
             }
+            self.look_at_copies(index, now);
             let due = self.groups[index].guarded(|group| group.deadline());
             // One that panicked just now is ended with the next turn.
             let failed = matches!(self.groups[index].health, isolate::Health::Failed(_));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a shard is told at its start, in its own terms.
 
-use crate::config::{PeerAddress, QueueSource};
+use crate::config::{PeerAddress, QueueSource, Sets};
+use crate::latency::Unmeasured;
 use crate::patience::once_let_go;
 use crate::shard::before::Before;
 use crate::shard::clients::Protection;
@@ -102,6 +103,8 @@ pub(crate) struct GroupPlan {
     pub(crate) new_members: Vec<Leg>,
     /// The before-image file, and what was found in it.
     pub(crate) before: (Before, Option<BeforeKept>),
+    /// Settings of the members of its volumes.
+    pub(crate) sets: Sets,
     /// Where the queue's bound comes from.
     pub(crate) queue_source: QueueSource,
     /// When a member that was removed after an error is tried again.
@@ -120,9 +123,11 @@ pub(crate) struct Outbox {
     pub(crate) asks: watch::Sender<u64>,
     /// How often the peer's name was to be resolved.
     pub(crate) lookups: watch::Sender<u64>,
+    /// Members whose latency is to be measured.
+    pub(crate) unmeasured: watch::Sender<Vec<Unmeasured>>,
 }
 
-/// Where a shard listens.
+/// Where a shard listens, and the limits of its node.
 #[derive(Debug)]
 pub(crate) struct Listeners {
     pub(crate) clients: Vec<Address>,
@@ -131,6 +136,8 @@ pub(crate) struct Listeners {
     pub(crate) protection: Option<Protection>,
     /// Most clients at once.
     pub(crate) most_clients: u32,
+    /// Most volumes that are copied or merged in the background at once.
+    pub(crate) most_copies: u32,
 }
 
 /// Connections that the kernel keeps until they are accepted.

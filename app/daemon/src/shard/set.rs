@@ -11,6 +11,7 @@ use helio_format::members::MEMBERS_MAX;
 use helio_ledger::{Change, MapOwner};
 use helio_shadow::REGION;
 use helio_units::{Bytes, MemberIndex, Moment, VolumeIndex};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// What a disk has to fit that is to become a member, and the room that its bitmap needs.
@@ -147,8 +148,24 @@ impl<D: Driver> Shard<D> {
             }
         }
         group.volumes[usize::from(at.0)].members[number] = Some(member);
+        group.opened(at, number, now);
         let leg = Leg { volume: at, member: MemberIndex(number as u8) };
         Ok(SetOp::Add { leg, by_bitmap: how != Adding::Whole })
+    }
+
+    /// The latency of a member was measured.
+    pub(super) fn measured(
+        &mut self,
+        index: usize,
+        volume: &str,
+        path: PathBuf,
+        latency: Option<Duration>,
+        now: Moment,
+    ) {
+        if let Ok(at) = self.volume(index, volume) {
+            self.rota.stir(index);
+            self.groups[index].guarded(|group| group.measured((at, path), latency, now));
+        }
     }
 
     /// Whether the member at that path is closed: nothing of this daemon reaches it any more.

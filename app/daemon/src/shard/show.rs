@@ -11,23 +11,25 @@ use crate::shard::clock::Clock;
 use crate::shard::group::Group;
 use crate::shard::link::Traffic;
 use helio_api::{
-    AnswersStatus, AtStake, BufferStatus, Connection, CounterStatus, CursorStatus, GroupStatus, Io,
-    LagStatus, LeaseStatus, LinkStatus, ModeStatus, PeerStatus, QueueStatus, RecorderEvent,
-    SafeCopyStatus, SeedingStatus, SyncStatus, ThrottleStatus, TimesStatus, VolumeStatus, WrongKey,
+    AnswersStatus, AtStake, BufferStatus, Connection, CopyWait, CounterStatus, CursorStatus,
+    GroupStatus, Io, LagStatus, LeaseStatus, LinkStatus, ModeStatus, PeerStatus, QueueStatus,
+    RecorderEvent, SafeCopyStatus, SeedingStatus, SyncStatus, ThrottleStatus, TimesStatus,
+    VolumeStatus, WrongKey,
 };
 use helio_engine::{BoundSource, LinkState, QUEUE_BYTES_MOST, QUEUE_PRODUCTS, Status, WhenFull};
 use helio_units::{Bandwidth, Bytes, Items, Moment, Role, VolumeIndex, WallTime};
 
-/// One group.
+/// One group. `of_volume`: the NBD connections of a volume, and what its copies wait for.
 pub(crate) fn group(
     group: &Group,
     clock: &Clock,
-    clients: impl Fn(VolumeIndex) -> u64,
+    of_volume: impl Fn(VolumeIndex) -> (u64, Option<CopyWait>),
 ) -> GroupStatus {
     let now = clock.now();
     let status = group.engine.view().status(now);
     let volumes = group.volumes.iter().zip(0..).map(|(volume, n)| {
         let (members, unmerged_bytes) = set::members(group, VolumeIndex(n));
+        let (clients, copy_waits) = of_volume(VolumeIndex(n));
         VolumeStatus {
             name: volume.name.clone(),
             size_bytes: volume.size,
@@ -35,11 +37,12 @@ pub(crate) fn group(
             member_state: status.members[usize::from(n)],
             members,
             unmerged_bytes,
+            copy_waits,
             io: if volume.buffered { Io::Buffered } else { Io::Direct },
             sparse: volume.sparse,
             dirty_bytes: status.marked[usize::from(n)].min(volume.size),
             verified: verify::last(group, VolumeIndex(n)),
-            clients: Items(clients(VolumeIndex(n))),
+            clients: Items(clients),
         }
     });
     GroupStatus {

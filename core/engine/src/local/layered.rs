@@ -22,8 +22,8 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
 use alloc::string::String;
 use helio_stack::{
-    CopyOp, CopyOutcome, Leg, MemberEvent, Out, Outcome, OwnWork, PoolHealth, PoolOutcome, SetOp,
-    SetRefusal, SetStatus, Stack, StoreFault, StoreOp,
+    CopyOp, CopyOutcome, LayerSetting, Leg, MemberEvent, Out, Outcome, PoolHealth, PoolOutcome,
+    SetOp, SetRefusal, SetStatus, Stack, StoreFault, StoreOp,
 };
 use helio_units::{Bytes, Extent, IoId, MemberIndex, Moment, VolumeIndex};
 
@@ -39,6 +39,8 @@ pub(super) struct Layered {
     waits: Option<CopyOp>,
     /// What is asked of members, likewise; the engine itself asks without a command.
     asked: VecDeque<(Option<CommandId>, SetOp)>,
+    /// The volumes in which the host permits work that no operation waits for, and those in which layers may begin it.
+    background: [u64; 2],
     /// How the last operation on the copies ended, until [`Local::take_copied`] returns it.
     copied: Option<CopyOutcome>,
 }
@@ -51,6 +53,7 @@ impl Layered {
             ended: VecDeque::new(),
             waits: None,
             asked: VecDeque::new(),
+            background: [u64::MAX; 2],
             copied: None,
         }
     }
@@ -178,12 +181,36 @@ impl Local {
         self.layered.deadline()
     }
 
-    /// A node that stops, or leaves the primary role, waits for what changes its members: layers begin only what is urgent
-    /// meanwhile.
-    pub(crate) fn allow_layers(&mut self, node_ends: bool, turn: &mut Turn) {
-        let work = if node_ends { OwnWork::Urgent } else { OwnWork::Any };
-        self.layered.stack.allow(work, turn.now());
+    /// The host sets something of layers. `ends`: see [`Self::permit_layers`].
+    pub(crate) fn set_layers(&mut self, setting: LayerSetting, ends: bool, turn: &mut Turn) {
+        if let LayerSetting::Background(volumes) = setting {
+            self.layered.background[0] = volumes;
+            return self.permit_layers(ends, turn);
+        }
+        self.layered.stack.set(setting, turn.now());
         self.run_layers(turn);
+    }
+
+    /// Layers begin work that no operation waits for where the host permits it. `ends`: nowhere, since the node stops, or leaves
+    /// the primary role, and waits for what changes its members. If a change waits for a hot extent in place of one that a layer
+    /// owns, they may everywhere.
+    pub(crate) fn permit_layers(&mut self, ends: bool, turn: &mut Turn) {
+        let [host, layers] = self.layered.background;
+        let permitted = match ends {
+            _ if self.hot.waits_for_layers() => u64::MAX,
+            true => 0,
+            false => host,
+        };
+        if permitted != layers {
+            self.layered.background[1] = permitted;
+            self.layered.stack.set(LayerSetting::Background(permitted), turn.now());
+            self.run_layers(turn);
+        }
+    }
+
+    /// The volumes in which layers have work that no operation waits for, a bit for each.
+    pub(crate) fn background(&self, now: Moment) -> u64 {
+        self.layered.stack.background(now)
     }
 
     /// Asks something of the group's copies; [`Self::take_copied`] tells how it ended. It begins once no change is under way

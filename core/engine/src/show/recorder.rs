@@ -12,7 +12,7 @@ use helio_format::lease::Lease;
 use helio_format::message::Message;
 use helio_format::reading::Reading;
 use helio_format::roles::Roles;
-use helio_stack::{PoolOutcome, SetOp};
+use helio_stack::{LayerSetting, PoolOutcome, SetOp};
 use helio_units::Moment;
 
 /// Events remembered: a second or so of a busy group, hours of a quiet one.
@@ -126,8 +126,19 @@ fn boil_down(event: &Event) -> (&'static str, u64, u64) {
         Event::HookAnswered { refused } => ("hook-answered", u64::from(refused.is_none()), 0),
         Event::Held { by } => ("held", u64::from(by.is_some()), 0),
         Event::Used { volumes } => ("used", *volumes, 0),
+        Event::Layers(setting) => of_setting(*setting),
         Event::MetadataFault { .. } => ("metadata-fault", 0, 0),
         Event::Tick => ("tick", 0, 0),
+    }
+}
+
+const fn of_setting(setting: LayerSetting) -> (&'static str, u64, u64) {
+    match setting {
+        LayerSetting::ReadCost { leg, cost } => {
+            ("read-cost", (leg.volume.0 as u64) << 8 | leg.member.0 as u64, cost as u64)
+        }
+        LayerSetting::MergeDelay(factor) => ("merge-delay", factor as u64, 0),
+        LayerSetting::Background(volumes) => ("background", volumes, 0),
     }
 }
 

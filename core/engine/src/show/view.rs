@@ -12,7 +12,7 @@ use crate::role::asked::Asked;
 use crate::show::Show;
 use crate::turn::Turn;
 use helio_stack::SetStatus;
-use helio_units::VolumeIndex;
+use helio_units::{Moment, VolumeIndex};
 
 /// What may be read of the engine: its rooms, borrowed. It decides nothing and changes nothing.
 #[derive(Clone, Copy, Debug)]
@@ -34,5 +34,12 @@ impl View<'_> {
     #[must_use]
     pub fn set_status(&self, volume: VolumeIndex) -> Option<SetStatus> {
         self.local.set_status(volume)
+    }
+
+    /// The volumes, a bit for each, in which layers have work that no operation waits for, and could begin it now: none while the
+    /// node stops, or leaves the primary role.
+    #[must_use]
+    pub fn background(&self, now: Moment) -> u64 {
+        if self.standing.is_ending() { 0 } else { self.local.background(now) }
     }
 }

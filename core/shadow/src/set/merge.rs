@@ -14,6 +14,7 @@ impl Set {
         if full.count_ones() < 2 {
             return self.end_merge(id, true, port);
         }
+        self.unmerged.delay().begins(id, port.now());
         if let Some((piece, _)) = self.piece_mut(id) {
             piece.add_tried(full);
         }
@@ -125,6 +126,7 @@ impl Set {
         if let Some((Job::Merge, extent, _)) = self.piece(id) {
             // Where a member was removed meanwhile, the versions of the others count once the ledger says so.
             let merged = merged && self.has_several() && self.is_settled();
+            self.unmerged.delay().ended(id, merged, port.now());
             let cools = self.unmerged.end(extent, id, merged);
             self.let_cool(cools, port);
         }

@@ -10,7 +10,7 @@ use super::Set;
 use crate::gate::Pass;
 use crate::op::{Job, Legs, Op, Piece, Step};
 use core::time::Duration;
-use helio_stack::{OwnWork, Port, StoreOp};
+use helio_stack::{Port, StoreOp};
 use helio_units::{Extent, Moment};
 
 /// Most pieces of a set at once: a disk that does not respond holds up no other set of the group.
@@ -19,13 +19,14 @@ pub(crate) const MOST_PIECES: usize = 4;
 pub(super) const LATER: Duration = Duration::from_secs(1);
 
 impl Set {
-    /// Begins one more piece of those that may begin: the urgent ones are those that a read waits for. Returns false if there is none.
-    pub(crate) fn begin_piece(&mut self, allowed: OwnWork, port: &mut Port<'_>) -> bool {
+    /// Begins one more piece; where none in the background is permitted, only one that a read waits for, or a repair. Returns
+    /// false if there is none to begin.
+    pub(crate) fn begin_piece(&mut self, permitted: bool, port: &mut Port<'_>) -> bool {
         if self.pieces == MOST_PIECES {
             return false;
         }
         let id = self.count();
-        let Some((job, extent)) = self.next_piece(id, allowed, port.now()) else { return false };
+        let Some((job, extent)) = self.next_piece(id, permitted, port.now()) else { return false };
         self.pieces += 1;
         self.ops.insert(id, Op::Piece(Piece::new(job, extent), Legs::default()));
         if self.gate.enter(id, extent, Pass::Alone) {
@@ -35,13 +36,20 @@ impl Set {
         true
     }
 
+    /// Whether regions are to be merged or copied that no read waits for. Those that cannot be read count once they are tried again.
+    pub(crate) fn has_background(&self, now: Moment) -> bool {
+        let merges = self.has_several() && self.unmerged.is_due(now);
+        let copies = self.copying() != 0 && now >= self.pace.again;
+        merges || (copies && self.unrecordable.is_none())
+    }
+
     /// Pieces under way.
     pub(crate) const fn pieces(&self) -> usize {
         self.pieces
     }
 
     /// What readers wait for comes first, then what is unmerged, and copies of other regions only then.
-    fn next_piece(&mut self, id: u64, allowed: OwnWork, now: Moment) -> Option<(Job, Extent)> {
+    fn next_piece(&mut self, id: u64, permitted: bool, now: Moment) -> Option<(Job, Extent)> {
         if self.unread() != 0 {
             return None;
         }
@@ -49,13 +57,14 @@ impl Set {
             if let Some(extent) = self.unmerged.claim_urgent(id) {
                 return Some((Job::Merge, extent));
             }
-            if allowed == OwnWork::Any
-                && let Some(extent) = self.unmerged.claim(id, now)
-            {
+            if let Some(extent) = self.unmerged.claim_repair(now) {
+                return Some((Job::Merge, extent));
+            }
+            if permitted && let Some(extent) = self.unmerged.claim(id, now) {
                 return Some((Job::Merge, extent));
             }
         }
-        if allowed == OwnWork::Any && now >= self.pace.again { self.next_copy(id) } else { None }
+        if !permitted || now < self.pace.again { None } else { self.next_copy(id) }
     }
 
     /// No copy goes on for a while.

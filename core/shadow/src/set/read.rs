@@ -5,6 +5,7 @@
 //! the *fixed* one, and reads of regions in which full members may differ wait until they are equal there.
 
 use super::Set;
+use crate::member::Member;
 use crate::op::{Job, Op, Read, Step, bit, members};
 use helio_plant::{Plant, planted};
 use helio_stack::{Io, Outcome, Port, StoreOp};
@@ -106,6 +107,7 @@ impl Set {
             outcome if self.may_return(member, extent) => {
                 self.ops.remove(&id);
                 self.repair(tried, extent);
+                self.member(member).into_iter().for_each(Member::was_read);
                 return port.end(io, outcome);
             }
             Outcome::Read(payload) => port.release(payload.id),

@@ -130,3 +130,16 @@ fn an_error_of_the_kernel_arrives_sorted() {
     assert_eq!(error, StoreError::ShortRead(Bytes::ZERO));
     assert_eq!(error.permanence(), Permanence::Permanent);
 }
+
+#[test]
+fn the_latency_of_a_store_is_that_of_reads_spread_over_it_and_an_error_where_it_cannot_be_read() {
+    let folder = tempfile::tempdir().expect("there is room");
+    let path = folder.path().join("store");
+    for size in [Bytes(512), Bytes::mib(1)] {
+        std::fs::write(&path, vec![1; size.0 as usize]).expect("there is room");
+        let latency = helio_disk::read_latency(&path, size, Io::Buffered);
+        assert!(latency.is_ok_and(|latency| latency > std::time::Duration::ZERO));
+    }
+    let missing = folder.path().join("missing");
+    assert!(helio_disk::read_latency(&missing, Bytes::mib(1), Io::Buffered).is_err());
+}

@@ -17,5 +17,6 @@ mod reverse;
 mod safe;
 mod saved;
 mod set;
+mod set_settings;
 mod set_unchanged;
 mod silent_disk;

@@ -26,9 +26,10 @@ fn entries(
 }
 
 impl Group {
-    /// Has written anew what a crash or damage left of the metadata file.
+    /// Has written anew what a crash or damage left of the metadata file, and its members measured.
     pub(crate) fn begin(&mut self, now: Moment, driver: &mut dyn Driver) {
         self.metadata.perform((self.index, now), driver);
+        self.begin_layers(now);
     }
 
     /// A write or flush of the metadata file ended.
@@ -94,6 +95,8 @@ impl Group {
     fn kept(&mut self, kept: Kept, now: Moment) {
         if kept == (Kept::Members { ok: true }) {
             self.members_recorded();
+            // The layer forgets the cost of a member that it does not have yet.
+            self.set_costs(now);
         }
         let sequence = self.metadata.ledger().sequence();
         let event = match kept {

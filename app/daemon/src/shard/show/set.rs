@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The members of a volume that has several, in the words of the control API.
 
-use crate::shard::group::Group;
+use crate::shard::group::{Group, ReadCost};
 use crate::shard::plan::{MemberPlan, MemberStore};
 use helio_api::{SetMemberState, SetMemberStatus};
 use helio_engine::{Duty, MemberStatus};
@@ -13,7 +13,8 @@ pub(super) fn members(group: &Group, at: VolumeIndex) -> (Vec<SetMemberStatus>, 
     let volume = &group.volumes[usize::from(at.0)];
     let pairs = set.members.iter().zip(&volume.members).zip(0..);
     let shown = pairs.filter_map(|((status, plan), number)| {
-        Some(member((number, volume.size), plan.as_ref()?, (*status)?))
+        let cost = group.read_cost(at, usize::from(number));
+        Some(member((number, volume.size), plan.as_ref()?, (*status)?, cost))
     });
     let mut shown: Vec<SetMemberStatus> = shown.collect();
     if shown.len() < 2 {
@@ -31,7 +32,8 @@ pub(super) fn used(members: &[SetMemberStatus]) -> Option<&str> {
 fn member(
     (number, size): (u8, Bytes),
     plan: &MemberPlan,
-    MemberStatus { duty, depth, repaired }: MemberStatus,
+    MemberStatus { duty, depth, reads, repaired }: MemberStatus,
+    cost: Option<ReadCost>,
 ) -> SetMemberStatus {
     let (state, left_bytes, dirty_bytes) = match duty {
         Duty::Full => (SetMemberState::Full, None, None),
@@ -49,6 +51,9 @@ fn member(
         left_bytes,
         percent: left_bytes.map(|left| percent(left, size)),
         dirty_bytes,
+        read_cost: cost.map(|(cost, _)| cost),
+        read_cost_source: cost.map(|(_, source)| source),
+        reads: Items(reads),
         withdrawn: matches!(duty, Duty::Removed { withdrawn: true, .. }),
         repaired: Items(repaired),
         operations: Items(u64::from(depth)),
@@ -66,12 +71,14 @@ fn percent(left: Bytes, size: Bytes) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use helio_api::ReadCostSource;
 
     fn shown(duty: Duty) -> SetMemberStatus {
         let store = MemberStore::Closed(String::from("it is not in use"));
         let mark = helio_format::members::DiskMark::UNKNOWN;
         let plan = MemberPlan { path: String::from("/b"), mark, store };
-        member((1, Bytes::mib(64)), &plan, MemberStatus { duty, depth: 3, repaired: 2 })
+        let status = MemberStatus { duty, depth: 3, reads: 9, repaired: 2 };
+        member((1, Bytes::mib(64)), &plan, status, Some((7, ReadCostSource::Set)))
     }
 
     #[test]
@@ -86,5 +93,7 @@ mod tests {
         assert_eq!((removed.dirty_bytes, removed.withdrawn), (Some(Bytes::mib(1)), true));
         assert_eq!((removed.open, removed.why.as_deref()), (false, Some("it is not in use")));
         assert_eq!((removed.operations, removed.repaired), (Items(3), Items(2)));
+        assert_eq!((removed.reads, removed.read_cost), (Items(9), Some(7)));
+        assert_eq!(removed.read_cost_source, Some(ReadCostSource::Set));
     }
 }

@@ -4,7 +4,7 @@
 use super::*;
 use helio_format::members::{CopyHealth, MEMBERS_MAX};
 use helio_shadow::Shadow;
-use helio_stack::{Duty, Layer, SetOp};
+use helio_stack::{Duty, Layer, LayerSetting, SetOp};
 use helio_units::MemberIndex;
 
 const FIRST: Leg = Leg::whole(VolumeIndex(0));
@@ -13,13 +13,18 @@ const ADD: Command = Command::Set(SetOp::Add { leg: SECOND, by_bitmap: false });
 
 /// A node whose volume has this size and these members.
 fn node(size: Bytes, members: &[CopyHealth]) -> Desk {
+    found(Config { volumes: [size].into(), ..config() }, members, &[])
+}
+
+/// A node whose volume has these members, and on which these extents were hot when it crashed.
+fn found(config: Config, members: &[CopyHealth], hot: &[u64]) -> Desk {
+    let size = config.volumes[0];
     let mut found = [None; MEMBERS_MAX];
     found.iter_mut().zip(members).for_each(|(found, member)| *found = Some(*member));
     let layers = Stack::new(Vec::from([Shadow::new(&[size], REGION, &[found]).boxed()]));
     let superblock = Superblock::new("db", "paris", [size.0].into());
-    let durable = Durable { layers, ..durable(superblock) };
-    let mut desk = Desk::new(config());
-    let config = Config { volumes: [size].into(), ..config() };
+    let durable = Durable { layers, hot: hot.to_vec(), ..durable(superblock) };
+    let mut desk = Desk::new(config.clone());
     desk.engine = Engine::new(config, durable, 1, 1, Moment::ZERO);
     desk
 }
@@ -104,18 +109,8 @@ fn a_member_returns_once_its_operations_have_ended_and_by_a_bitmap_if_it_has_one
 
 #[test]
 fn a_write_with_fua_that_waits_for_its_extent_keeps_no_flush_from_ending() {
-    let sizes = [Bytes::mib(8)];
-    let mut found = [None; MEMBERS_MAX];
-    found[..2].fill(Some(CopyHealth::Good));
-    let layers = Stack::new(Vec::from([Shadow::new(&sizes, REGION, &[found]).boxed()]));
-    let superblock = Superblock::new("db", "paris", sizes.iter().map(|size| size.0).collect());
-    let mut desk = Desk::new(config());
-    let config =
-        Config { hot_extents: 1, volumes: sizes.to_vec(), ..desk.engine.turn.config().clone() };
-    desk.engine =
-        Engine::new(config, Durable { layers, ..durable(superblock) }, 1, 1, Moment::ZERO);
-    desk.command(Command::Promote { force: true });
-    desk.save(true);
+    let config = Config { hot_extents: 1, volumes: [Bytes::mib(8)].into(), ..config() };
+    let mut desk = found(config, &[CopyHealth::Good; 2], &[]).promoted();
     desk.write(1);
     let payload = Payload { id: PayloadId(7), length: 4096 };
     let extent = Extent::new(4 << 20, 4096);
@@ -193,4 +188,37 @@ fn members_of_a_node_whose_metadata_went_back_are_merged_once() {
         desk.store_all();
         assert_eq!(unmerged(&desk), Bytes::ZERO);
     }
+}
+
+#[test]
+fn a_copy_goes_on_while_the_host_permits_it() {
+    let mut desk = copies(Bytes::mib(16), false);
+    assert_eq!(desk.engine.view().background(desk.now), 1);
+    desk.tell(Event::Layers(LayerSetting::Background(0)));
+    desk.store_all();
+    assert!(matches!(duty(&desk, SECOND), Some(Duty::Copying { left }) if left > Bytes::ZERO));
+    assert_eq!((desk.ios.len(), desk.engine.view().background(desk.now)), (0, 1));
+    desk.tell(Event::Layers(LayerSetting::Background(1)));
+    desk.store_all();
+    assert_eq!(duty(&desk, SECOND), Some(Duty::Full));
+    assert_eq!(desk.engine.view().background(desk.now), 0);
+}
+
+#[test]
+fn a_write_that_waits_for_a_hot_extent_that_is_to_be_merged_gets_it_whatever_the_host_permits() {
+    let config = Config { hot_extents: 1, volumes: [Bytes::mib(8)].into(), ..config() };
+    let mut desk = found(config, &[CopyHealth::Good; 2], &[0]);
+    desk.tell(Event::Layers(LayerSetting::Background(0)));
+    let mut desk = desk.promoted();
+    desk.store_all();
+    let unmerged = |desk: &Desk| desk.engine.view().set_status(FIRST.volume).unwrap().unmerged;
+    assert_eq!(unmerged(&desk), Bytes::mib(4), "nothing waits for it");
+    let payload = Payload { id: PayloadId(7), length: 4096 };
+    desk.ask(2, Operation::Write { extent: Extent::new(4 << 20, 4096), payload, fua: false });
+    for _ in 0..9 {
+        desk.store_all();
+        desk.save_all();
+        desk.tell(Event::Tick);
+    }
+    assert_eq!((desk.answers.as_slice(), unmerged(&desk)), (&[(2, true)][..], Bytes::ZERO));
 }

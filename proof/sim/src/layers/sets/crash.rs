@@ -6,7 +6,7 @@ use super::super::story::ensure;
 use super::desk::Desk;
 use helio_format::members::CopyHealth;
 use helio_shadow::{Shadow, Transfer};
-use helio_stack::{Duty, Layer, Leg, Pass, SetOp, Stack};
+use helio_stack::{Duty, Layer, LayerSetting, Leg, Pass, SetOp, Stack};
 use helio_units::{MemberIndex, Moment};
 
 /// Steps without which a story that is to come to rest never does.
@@ -19,9 +19,6 @@ impl Desk {
         for (leg, page, bits) in self.ledger.pages() {
             shadow.load(leg, page, bits);
         }
-        for leg in self.places() {
-            shadow.set_cost(leg, 1 + self.dice.below(3) as u32);
-        }
         shadow.set_transfer(match self.dice.below(4) {
             0 => Transfer::Auto,
             more => Transfer::Fixed(self.region * more),
@@ -33,6 +30,10 @@ impl Desk {
         }
         layers.extend((0..self.around.1).map(|_| Box::new(Pass::default()) as Box<dyn Layer>));
         self.stack = Stack::new(layers);
+        for leg in self.places() {
+            let cost = 1 + self.dice.below(3) as u32;
+            self.stack.set(LayerSetting::ReadCost { leg, cost }, self.now);
+        }
         for (volume, extent) in self.hot.restart() {
             let owned = self.stack.found_hot(volume, extent) & (1 << self.around.0) != 0;
             self.hot.load(volume, extent, owned);
@@ -107,6 +108,7 @@ impl Desk {
 
     /// Everything ends, members return, and nothing is left over.
     pub(super) fn rest(&mut self) -> Result<(), String> {
+        self.stack.set(LayerSetting::Background(u64::MAX), self.now);
         for _ in 0..STEPS_TO_REST {
             for leg in self.silent.keys().copied().collect::<Vec<_>>() {
                 self.responds_again(leg);

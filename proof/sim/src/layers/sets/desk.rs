@@ -11,7 +11,7 @@ use super::ledger::Ledger;
 use super::trouble::Odds;
 use helio_format::members::{CopyHealth, MEMBERS_MAX};
 use helio_netmodel::Dice;
-use helio_stack::{Leg, Out, Outcome, SetStatus, Stack, StoreOp};
+use helio_stack::{LayerSetting, Leg, Out, Outcome, SetStatus, Stack, StoreOp};
 use helio_units::{Bytes, Extent, MemberIndex, Moment, PayloadId, VolumeIndex};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -147,10 +147,19 @@ impl Desk {
                 }
             }
             38..44 => self.pass_time()?,
-            44..47 => self.hot.cool(&mut self.dice),
+            44 => self.permit(),
+            45..47 => self.hot.cool(&mut self.dice),
             _ => self.end_one(false),
         }
         self.after()
+    }
+
+    /// The host permits work in the background where it likes, and has merges yield as much as it likes.
+    fn permit(&mut self) {
+        let (volumes, factor) =
+            (self.dice.below(4), [100, 200, 100_000][self.dice.below(3) as usize]);
+        self.stack.set(LayerSetting::Background(volumes), self.now);
+        self.stack.set(LayerSetting::MergeDelay(factor), self.now);
     }
 
     /// A few things happen between two crashes.
