@@ -58,6 +58,8 @@ pub const COPIES_AT_ONCE: u32 = 4;
 
 /// NBD connections a node takes at once where the file names no number.
 pub const CLIENTS_MAX: u32 = 1024;
+/// The least that the buffers of a node may be bounded to: a few of the largest items must fit.
+pub const BUFFER_MEMORY_LEAST: Bytes = Bytes::mib(512);
 
 /// One node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,6 +90,8 @@ pub struct NodeConfig {
     pub devices: PathBuf,
     /// The directory of a second file of every group's metadata.
     pub second_metadata: Option<PathBuf>,
+    /// The most that buffers may take, all groups together; none leaves it to the daemon.
+    pub buffer_memory: Option<Bytes>,
     /// The daemon's memory stays in memory.
     pub lock_memory: bool,
     /// Limit of what `resolve` and a reverse resync save in the state directory.

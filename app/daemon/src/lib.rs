@@ -116,6 +116,7 @@ pub fn run(options: &Options) -> Result<()> {
         protection: open::protection(view.node)?,
         most_clients: view.node.clients,
         most_copies: view.node.copies_at_once,
+        buffer_memory: view.node.buffer_memory.unwrap_or_else(automatic_buffer_memory),
     };
 
     let (driver, why) = AnyDriver::open(view.node.driver, view.node.spin.unwrap_or(SPIN))
@@ -164,6 +165,13 @@ pub fn run(options: &Options) -> Result<()> {
 }
 
 /// Keeps the daemon's memory from being paged out, if the file asks for it.
+/// A quarter of the host's memory.
+fn automatic_buffer_memory() -> helio_units::Bytes {
+    let host = rustix::system::sysinfo();
+    let memory = host.totalram.saturating_mul(host.mem_unit.into());
+    helio_units::Bytes(memory / 4).max(config::BUFFER_MEMORY_LEAST)
+}
+
 fn lock_memory(view: &config::NodeView<'_>) -> Result<()> {
     if view.node.lock_memory {
         helio_attach::lock_memory().map_err(|error| {

@@ -24,7 +24,7 @@ use crate::verified::{self, Record};
 pub(crate) use another::{another, one_more};
 use anyhow::{Context, Result, anyhow, bail};
 pub use begin::{Created, Creation, create};
-use helio_disk::{Member, MemberIdentity, OpenError, OpenOptions, Refusal};
+use helio_disk::{Member, MemberIdentity, Neighbours, OpenError, OpenOptions, Refusal};
 use helio_driver::{Errno, File};
 use helio_engine::{Durable, Leg};
 use helio_ledger::{Found, Ledger, Opened};
@@ -60,10 +60,10 @@ pub(crate) fn plans(
 ) -> Result<Vec<GroupPlan>> {
     takes_part(view, node)?;
     let guards = trust::guards(view, own);
-    let mut taken = Vec::new();
+    let mut others = Others::default();
     let (mut plans, mut errors) = (Vec::new(), Vec::new());
     for (group, (_, guard)) in view.groups.iter().zip(guards) {
-        match plan((group, guard), node, (&state.path, failures), &mut taken) {
+        match plan((group, guard), node, (&state.path, failures), &mut others) {
             Ok(plan) => plans.push(plan),
             Err(error) => errors.push((group.name, error)),
         }
@@ -114,7 +114,7 @@ pub(crate) fn one_plan(
     let found = view.groups.iter().zip(guards).find(|(view, _)| view.name == group);
     let Some((view, (_, guard))) = found else { bail!("node {node} is not in {group}") };
     // Stores of other groups are locked, so that they cannot be taken twice.
-    plan((view, guard), node, state, &mut Vec::new())
+    plan((view, guard), node, state, &mut Others::default())
 }
 
 /// Certificates for NBD clients over TCP, where the node has some.
@@ -124,19 +124,29 @@ pub(crate) fn protection(node: &NodeConfig) -> Result<Option<Protection>> {
     Ok(Some(Protection { tls: session, required: tls.required }))
 }
 
+/// Members by what they are, and the volume of each.
 pub(crate) type Taken = Vec<(MemberIdentity, String)>;
+
+/// Who else uses the disks of this host while several members are opened.
+#[derive(Debug, Default)]
+pub(crate) struct Others {
+    /// The members that were opened before.
+    taken: Taken,
+    /// Other programs.
+    neighbours: Neighbours,
+}
 
 /// A flush that fails while a member is opened is recorded, whatever else comes of the opening: no later flush tells of it.
 fn plan(
     (view, guard): (&GroupView<'_>, Guard),
     node: &str,
     (state, failures): (&Path, &Failures),
-    taken: &mut Taken,
+    others: &mut Others,
 ) -> Result<GroupPlan> {
     let engine = engine_config(view.group, view.name, node, view.peer_name);
     let places = Places::of(view.name, state, view.node.second_metadata.as_deref());
     let mut suspect = failures.unrecorded(view.name);
-    let done = try_plan((view, guard), &engine, (state, &places), taken, &mut suspect);
+    let done = try_plan((view, guard), &engine, (state, &places), others, &mut suspect);
     let unrecorded = match &done {
         Ok(_) => Ok(()),
         Err(_) if suspect == 0 => Ok(()),
@@ -156,7 +166,7 @@ fn try_plan(
     (view, guard): (&GroupView<'_>, Guard),
     engine: &helio_engine::Config,
     (state, places): (&Path, &Places),
-    taken: &mut Taken,
+    others: &mut Others,
     suspect: &mut u64,
 ) -> Result<GroupPlan> {
     let (group, node) = (view.group, engine.node.as_str());
@@ -164,7 +174,7 @@ fn try_plan(
     let mut failing = *suspect;
     let mut open_volumes = |suspect: &mut u64| -> Result<Vec<(VolumePlan, Vec<Named>)>> {
         let open = |(at, (name, volume)): (usize, (&String, &VolumeConfig))| {
-            let opened = open_volume((view.name, name), volume, node, taken, |failed| {
+            let opened = open_volume((view.name, name), volume, node, others, |failed| {
                 *suspect |= u64::from(failed) << at;
             })?;
             Ok(opened)
@@ -291,7 +301,7 @@ fn open_volume(
     (group, volume): (&str, &str),
     config: &VolumeConfig,
     node: &str,
-    taken: &mut Taken,
+    others: &mut Others,
     mut flush_failed: impl FnMut(bool),
 ) -> Result<(VolumePlan, Vec<Named>)> {
     let name = format!("{group}/{volume}");
@@ -301,7 +311,7 @@ fn open_volume(
     }
     let mut named = Vec::new();
     for path in paths {
-        let store = open_member(&name, config, path, taken);
+        let store = open_member(&name, config, path, others);
         flush_failed(store.as_ref().is_ok_and(|store| store.failed_flush().is_some()));
         named.push(Named { path: path.clone(), store });
     }
@@ -322,11 +332,12 @@ fn open_member(
     name: &str,
     config: &VolumeConfig,
     path: &Path,
-    taken: &mut Taken,
+    others: &mut Others,
 ) -> Result<Member> {
-    unshared(taken, (name, path))?;
-    let member = once_let_go(|| helio_disk::open(path, &options(name, config)), is_held)?;
-    taken.push((member.identity(), name.to_owned()));
+    unshared(&others.taken, (name, path))?;
+    let (options, neighbours) = (options(name, config), &others.neighbours);
+    let member = once_let_go(|| helio_disk::open(path, &options, neighbours), is_held)?;
+    others.taken.push((member.identity(), name.to_owned()));
     Ok(member)
 }
 

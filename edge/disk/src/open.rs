@@ -7,9 +7,7 @@ use crate::member::{Member, StoreKind};
 use crate::nameplate;
 use crate::prepare::{Prepared, Space, lacking, prepare};
 use crate::refusal::{OpenError, Refusal};
-use crate::surroundings::{
-    holders, is_read_only, loop_device_on, mounted_at, unmaps_to_zero, written_by,
-};
+use crate::surroundings::{Neighbours, holders, is_read_only, mounted_at, unmaps_to_zero};
 use helio_driver::{ALIGNMENT, Buffer, Errno, File};
 use helio_units::{Bytes, SECTOR};
 use rustix::fs::{
@@ -52,7 +50,11 @@ pub struct OpenOptions {
 /// # Errors
 /// One [`Refusal`] for each reason; every one says what helps. No refusal changes what exists; a file made by
 /// this very call is removed again.
-pub fn open(path: &Path, options: &OpenOptions) -> Result<Member, OpenError> {
+pub fn open(
+    path: &Path,
+    options: &OpenOptions,
+    neighbours: &Neighbours,
+) -> Result<Member, OpenError> {
     let explained =
         |refusal| OpenError { role: options.role.clone(), path: path.to_path_buf(), refusal };
     let made = options.create && matches!(stat(path), Err(Errno::NOENT));
@@ -60,7 +62,7 @@ pub fn open(path: &Path, options: &OpenOptions) -> Result<Member, OpenError> {
         create(path).map_err(explained)?;
     }
     let sized = if made { set_size(path, options.size) } else { Ok(()) };
-    sized.and_then(|()| open_existing(path, options)).map_err(|refusal| {
+    sized.and_then(|()| open_existing(path, options, neighbours)).map_err(|refusal| {
         if made {
             // The refusal is what matters; a file left behind is seen by the next attempt.
             let _ = std::fs::remove_file(path);
@@ -106,9 +108,13 @@ pub struct Look {
 ///
 /// # Errors
 /// The [`Refusal`] that [`open`] would give.
-pub fn look(path: &Path, options: &OpenOptions) -> Result<Look, OpenError> {
+pub fn look(
+    path: &Path,
+    options: &OpenOptions,
+    neighbours: &Neighbours,
+) -> Result<Look, OpenError> {
     let judge = || {
-        let (fd, facts) = claimed(path, options)?;
+        let (fd, facts) = claimed(path, options, neighbours)?;
         let Measure { kind, identity, blocks } = measure(&fd, &facts, options)?;
         let lacking = match kind {
             StoreKind::File => lacking(&fd, options.size, options.sparse)?,
@@ -123,18 +129,26 @@ pub fn look(path: &Path, options: &OpenOptions) -> Result<Look, OpenError> {
     })
 }
 
-fn open_existing(path: &Path, options: &OpenOptions) -> Result<Member, Refusal> {
-    let (fd, facts) = claimed(path, options)?;
+fn open_existing(
+    path: &Path,
+    options: &OpenOptions,
+    neighbours: &Neighbours,
+) -> Result<Member, Refusal> {
+    let (fd, facts) = claimed(path, options, neighbours)?;
     measured(path, fd, &facts, options)
 }
 
 /// Opens and locks what is there, unless somebody else uses it.
-fn claimed(path: &Path, options: &OpenOptions) -> Result<(OwnedFd, Stat), Refusal> {
+fn claimed(
+    path: &Path,
+    options: &OpenOptions,
+    neighbours: &Neighbours,
+) -> Result<(OwnedFd, Stat), Refusal> {
     let facts = stat(path).map_err(|errno| match errno {
         Errno::NOENT => Refusal::Missing { size: options.size },
         errno => refused("stat", errno),
     })?;
-    refuse_if_used(&facts)?;
+    refuse_if_used(&facts, neighbours)?;
     let fd = open_exclusively(path, &facts, options.io)?;
     // Whatever the path names by now: these are the facts of what was opened.
     let facts = fstat(&fd).map_err(|errno| refused("fstat", errno))?;
@@ -143,7 +157,7 @@ fn claimed(path: &Path, options: &OpenOptions) -> Result<(OwnedFd, Stat), Refusa
         return Err(Refusal::Held);
     }
     if kind == StoreKind::File
-        && let Some(who) = written_by(&identity)
+        && let Some(who) = neighbours.written_by(&identity)
     {
         return Err(Refusal::Written { who });
     }
@@ -261,10 +275,10 @@ fn kind_of(facts: &Stat) -> Result<(StoreKind, MemberIdentity), Refusal> {
 }
 
 /// What can be seen before opening, and explained better than by the kernel's "busy".
-fn refuse_if_used(facts: &Stat) -> Result<(), Refusal> {
+fn refuse_if_used(facts: &Stat, neighbours: &Neighbours) -> Result<(), Refusal> {
     let (kind, identity) = kind_of(facts)?;
     if kind == StoreKind::File {
-        return match loop_device_on(&identity) {
+        return match neighbours.loop_device_on(&identity) {
             Some(device) => Err(Refusal::BacksLoop { device }),
             None => Ok(()),
         };

@@ -2,6 +2,8 @@
 //! Who else on this machine uses a store: mounts, loop devices, device mapper and the like.
 
 use crate::identity::{DeviceNumber, MemberIdentity, parse_device};
+use std::cell::OnceCell;
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::OsStringExt;
@@ -74,46 +76,67 @@ pub(crate) fn backing_file(sysfs: &Path) -> Option<PathBuf> {
     Some(OsString::from_vec(backing.trim_ascii_end().to_vec()).into())
 }
 
-/// The loop device whose backing file this is.
-pub(crate) fn loop_device_on(member: &MemberIdentity) -> Option<PathBuf> {
-    fs::read_dir("/sys/block").ok()?.flatten().find_map(|entry| {
-        let backing = MemberIdentity::of_path(&backing_file(&entry.path())?).ok()?;
-        backing.overlaps(member).then(|| Path::new("/dev").join(entry.file_name()))
-    })
+/// Who else has files of this machine in use: loop devices, and other processes that write them. It is looked for once, when it is
+/// first asked: a node that opens thousands of members asks only once.
+#[derive(Debug, Default)]
+pub struct Neighbours {
+    loops: OnceCell<Vec<(MemberIdentity, PathBuf)>>,
+    writers: OnceCell<HashMap<u64, Vec<PathBuf>>>,
 }
 
-/// Another process that has a file open for writing, as far as this user may see: its name and number.
-pub(crate) fn written_by(member: &MemberIdentity) -> Option<String> {
-    let own = std::process::id();
-    fs::read_dir("/proc").ok()?.flatten().find_map(|entry| {
-        let process: u32 = entry.file_name().to_str()?.parse().ok()?;
-        let writes = process != own && has_open_for_writing(&entry.path(), member);
-        writes.then(|| {
-            let name = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
-            format!("process {process} ({})", name.trim_end())
-        })
-    })
-}
+impl Neighbours {
+    /// The loop device whose backing file this is.
+    pub(crate) fn loop_device_on(&self, member: &MemberIdentity) -> Option<PathBuf> {
+        let loops = self.loops.get_or_init(|| loops().collect());
+        loops.iter().find(|(file, _)| file.overlaps(member)).map(|(_, device)| device.clone())
+    }
 
-fn has_open_for_writing(process: &Path, member: &MemberIdentity) -> bool {
-    let MemberIdentity::File { inode, .. } = member else { return false };
-    let Ok(open) = fs::read_dir(process.join("fdinfo")) else { return false };
-    open.flatten().any(|entry| {
+    /// Another process that has a file open for writing, as far as this user may see: its name and number.
+    pub(crate) fn written_by(&self, member: &MemberIdentity) -> Option<String> {
+        let MemberIdentity::File { inode, .. } = member else { return None };
         // The file itself is asked only where its number is the right one: a dead network file would hang the look.
-        let facts = fs::read_to_string(entry.path()).unwrap_or_default();
-        writes_to(&facts, *inode)
-            && MemberIdentity::of_path(&process.join("fd").join(entry.file_name()))
-                .is_ok_and(|file| file.overlaps(member))
+        let is_it = |at: &&PathBuf| MemberIdentity::of_path(at).is_ok_and(|it| it.overlaps(member));
+        let at = self.writers.get_or_init(writers).get(inode)?.iter().find(is_it)?;
+        let process = at.parent()?.parent()?;
+        let name = fs::read_to_string(process.join("comm")).unwrap_or_default();
+        Some(format!("process {} ({})", process.file_name()?.display(), name.trim_end()))
+    }
+}
+
+/// The backing file of every loop device, and its node.
+fn loops() -> impl Iterator<Item = (MemberIdentity, PathBuf)> {
+    fs::read_dir("/sys/block").into_iter().flatten().flatten().filter_map(|entry| {
+        let backing = MemberIdentity::of_path(&backing_file(&entry.path())?).ok()?;
+        Some((backing, Path::new("/dev").join(entry.file_name())))
     })
 }
 
-/// What fdinfo says of an open file: its flags in octal digits, of which the last two bits tell reading from writing, and
-/// (since Linux 5.14) its number.
-fn writes_to(facts: &str, inode: u64) -> bool {
+/// What other processes have open for writing, by its inode: `/proc/NUMBER/fd/FD`.
+fn writers() -> HashMap<u64, Vec<PathBuf>> {
+    let own = std::process::id();
+    let mut found: HashMap<u64, Vec<PathBuf>> = HashMap::new();
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let process = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok());
+        if process.is_none_or(|process| process == own) {
+            continue;
+        }
+        for open in fs::read_dir(entry.path().join("fdinfo")).into_iter().flatten().flatten() {
+            let facts = fs::read_to_string(open.path()).unwrap_or_default();
+            if let Some(inode) = written(&facts) {
+                let fd = entry.path().join("fd").join(open.file_name());
+                found.entry(inode).or_default().push(fd);
+            }
+        }
+    }
+    found
+}
+
+/// The inode of a file that is open for writing. fdinfo has its flags in octal digits, of which the last two bits tell reading from
+/// writing, and (since Linux 5.14) its inode.
+fn written(facts: &str) -> Option<u64> {
     let field = |name: &str| facts.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
-    let flags = field("flags:").and_then(|digits| u64::from_str_radix(digits, 8).ok());
-    flags.is_some_and(|flags| flags & 3 != 0)
-        && field("ino:").and_then(|digits| digits.parse().ok()) == Some(inode)
+    let flags = field("flags:").and_then(|digits| u64::from_str_radix(digits, 8).ok())?;
+    field("ino:").and_then(|digits| digits.parse().ok()).filter(|_| flags & 3 != 0)
 }
 
 /// Devices built on top of a block device: `dm-0`, `md127`.
@@ -155,9 +178,8 @@ mod tests {
     #[test]
     fn an_open_file_is_known_by_its_number_and_its_flags() {
         let facts = |flags: &str| format!("pos:\t0\nflags:\t{flags}\nmnt_id:\t29\nino:\t4711\n");
-        assert!(writes_to(&facts("0100002"), 4711) && writes_to(&facts("0100001"), 4711));
-        assert!(!writes_to(&facts("0100000"), 4711), "it is only read");
-        assert!(!writes_to(&facts("0100002"), 4712), "it is another file");
-        assert!(!writes_to("", 4711));
+        assert_eq!([written(&facts("0100002")), written(&facts("0100001"))], [Some(4711); 2]);
+        assert_eq!(written(&facts("0100000")), None, "it is only read");
+        assert_eq!(written(""), None);
     }
 }

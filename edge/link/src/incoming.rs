@@ -13,8 +13,8 @@ pub enum LinkError {
     /// The stream is damaged, or not ours, or of another version.
     #[error("{0}")]
     Frame(#[from] FrameError),
-    /// The peer sends more than it may before it is heard out.
-    #[error("the receive memory of {bound} bytes is used up; the peer sent more than permitted")]
+    /// A payload is larger than may ever be received.
+    #[error("the peer sent more than the receive memory of {bound} bytes")]
     Memory {
         /// The bound of the pool.
         bound: u64,
@@ -45,7 +45,7 @@ enum Stage {
 struct Arriving {
     header: Header,
     message: Message,
-    /// None while it is lent.
+    /// None while it is lent, or until there is one.
     buffer: Option<Buffer>,
     filled: usize,
     /// It was lent once, and will be again.
@@ -67,7 +67,8 @@ impl Default for Incoming {
 
 impl Incoming {
     /// Takes bytes from the front of `input` up to the end of the first message. Returns how many were taken and
-    /// the message, if one became whole; without one, everything was taken.
+    /// the message, if one became whole; without one, everything was taken, or its payload waits for a buffer
+    /// ([`Incoming::has_room_for_payload`]).
     ///
     /// # Errors
     /// The stream cannot be read any further; the connection must end. Nothing of the bad frame was used.
@@ -101,16 +102,22 @@ impl Incoming {
                         self.stage = Stage::Header;
                         return Ok((taken, Some(Arrived { message, payload: None })));
                     }
-                    let Some(buffer) = pool.take(header.payload_length as usize) else {
-                        return Err(LinkError::Memory { bound: pool.usage().bound.0 });
-                    };
-                    let buffer = Some(buffer);
+                    let bound = pool.usage().bound.0;
+                    if u64::from(header.payload_length) > bound {
+                        return Err(LinkError::Memory { bound });
+                    }
+                    let buffer = pool.take(header.payload_length as usize);
                     let arriving = Arriving { header, message, buffer, filled: 0, direct: false };
                     self.stage = Stage::Payload(Box::new(arriving));
                 }
                 Stage::Payload(arriving) => {
-                    let Arriving { buffer: Some(buffer), filled, .. } = &mut **arriving else {
-                        panic!("bytes arrived beside those that a lent buffer waits for")
+                    let Arriving { buffer, filled, direct, .. } = &mut **arriving;
+                    let Some(buffer) = buffer else {
+                        assert!(
+                            !*direct,
+                            "bytes arrived beside those that a lent buffer waits for"
+                        );
+                        return Ok((taken, None));
                     };
                     let n = rest.len().min(buffer.len() - *filled);
                     buffer[*filled..*filled + n].copy_from_slice(&rest[..n]);
@@ -119,6 +126,22 @@ impl Incoming {
                 }
             }
         }
+    }
+
+    /// Finds the payload that is arriving a buffer, where it has none yet. Says whether there was one.
+    pub fn has_room_for_payload(&mut self, pool: &Pool) -> bool {
+        if self.lacks_room()
+            && let Stage::Payload(arriving) = &mut self.stage
+        {
+            arriving.buffer = pool.take(arriving.header.payload_length as usize);
+        }
+        !self.lacks_room()
+    }
+
+    /// Whether the payload that is arriving has no buffer yet.
+    #[must_use]
+    pub fn lacks_room(&self) -> bool {
+        matches!(&self.stage, Stage::Payload(a) if a.buffer.is_none() && !a.direct)
     }
 
     /// Lends the buffer of a long payload, and says where in it the next bytes of the stream belong, so that they can be
@@ -306,6 +329,31 @@ mod tests {
         bytes[1 << 19] ^= 1;
         let error = read_in_place(&bytes, &[100_000], &pool).expect_err("went unseen");
         assert_eq!(error, FrameError::PayloadChecksum.into());
+    }
+
+    #[test]
+    fn a_payload_waits_until_a_buffer_comes_home() {
+        let pool = Pool::new(Bytes::mib(2));
+        let (messages, bytes) = stream(&pool, 1 << 20);
+        let others = [pool.take(1 << 20).expect("room"), pool.take(1 << 20).expect("room")];
+        let mut incoming = Incoming::default();
+        let mut at = 0;
+        let mut next = |at: &mut usize, incoming: &mut Incoming| {
+            let (taken, arrived) = incoming.consume(&bytes[*at..], &pool).expect("it fits");
+            *at += taken;
+            arrived.map(|it| it.message)
+        };
+        assert_eq!(next(&mut at, &mut incoming).as_ref(), Some(&messages[0]));
+        let head = at;
+        assert_eq!(next(&mut at, &mut incoming), None);
+        assert!(at > head && !incoming.has_room_for_payload(&pool), "its head was read");
+        let payload = at;
+        assert_eq!((next(&mut at, &mut incoming), at), (None, payload), "nothing more is taken");
+        assert!(incoming.lend().is_none(), "there is nothing to lend");
+        drop(others);
+        assert!(incoming.has_room_for_payload(&pool) && !incoming.lacks_room());
+        assert_eq!(next(&mut at, &mut incoming).as_ref(), Some(&messages[1]));
+        assert_eq!(next(&mut at, &mut incoming).as_ref(), Some(&messages[2]));
     }
 
     #[test]

@@ -40,13 +40,13 @@ impl Grounds {
 
 /// Every group of the node.
 pub(super) fn check(view: &NodeView<'_>, wish: &Wish) -> Vec<Finding> {
-    let (mut found, mut taken) = (Vec::new(), Vec::new());
+    let (mut found, mut others) = (Vec::new(), look::Others::default());
     let mut grounds = Grounds::default();
     for group in &view.groups {
         for (name, volume) in &group.group.volumes {
             for path in volume.members_on(&wish.node) {
                 let volume = (group.name, name.as_str(), volume);
-                found.push(member(volume, path, wish, (&mut taken, &mut grounds)));
+                found.push(member(volume, path, wish, (&mut others, &mut grounds)));
             }
         }
         found.push(metadata(group, wish, &mut grounds));
@@ -65,12 +65,12 @@ fn member(
     (group, name, volume): (&str, &str, &VolumeConfig),
     path: &Path,
     wish: &Wish,
-    (taken, grounds): (&mut look::Taken, &mut Grounds),
+    (others, grounds): (&mut look::Others, &mut Grounds),
 ) -> Finding {
     let served = wish.running.as_ref().and_then(|groups| groups.get(group)?.get(name)).copied();
     let name = format!("{group}/{name}");
     let what = format!("member of {name} {}", path.display());
-    match look::member(&name, volume, path, taken) {
+    match look::member(&name, volume, path, others) {
         Ok(look) => {
             grounds.add(path, look.lacking, Bytes::ZERO);
             let kind = match look.kind {

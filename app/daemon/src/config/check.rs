@@ -8,7 +8,7 @@ use super::sets;
 use super::table::{Item, Table};
 use helio_format::members::MEMBERS_MAX;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Keys of a member that is a table.
 const MEMBER_KEYS: &[&str] = &["path", "read-cost"];
@@ -96,10 +96,9 @@ fn missing_member(node: &str) -> String {
 pub(super) fn unshared(source: &Source<'_>, members: &[ReadMember]) -> Result<(), ConfigError> {
     let mut by_place: Vec<&ReadMember> = members.iter().collect();
     by_place.sort_by_key(|member| member.at);
-    for (index, later) in by_place.iter().enumerate() {
-        let same =
-            |earlier: &&&ReadMember| earlier.node == later.node && earlier.path == later.path;
-        if let Some(earlier) = by_place[..index].iter().find(same) {
+    let mut owners: BTreeMap<(&str, &Path), &ReadMember> = BTreeMap::new();
+    for later in by_place {
+        if let Some(earlier) = owners.insert((&later.node, &later.path), later) {
             let message = format!(
                 "{}: member {} on node {} already belongs to {}",
                 later.volume,

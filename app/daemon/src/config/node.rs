@@ -4,7 +4,9 @@
 use super::error::ConfigError;
 use super::read::ReadNode;
 use super::table::{At, Table};
-use super::{CLIENTS_MAX, COPIES_AT_ONCE, NbdTlsConfig, NodeConfig, PeerAddress};
+use super::{
+    BUFFER_MEMORY_LEAST, CLIENTS_MAX, COPIES_AT_ONCE, NbdTlsConfig, NodeConfig, PeerAddress,
+};
 use helio_driver::DriverChoice;
 use helio_tls::PublicKey;
 use helio_units::Bytes;
@@ -43,6 +45,7 @@ const NODE_KEYS: &[&str] = &[
     "copies-at-once",
     "devices",
     "metadata",
+    "buffer-memory",
     "lock-memory",
     "saved-limit",
 ];
@@ -106,6 +109,7 @@ fn node(table: &Table<'_>) -> Result<(usize, NodeConfig), ConfigError> {
         copies_at_once: table.within("copies-at-once", 0..=200)?.unwrap_or(COPIES_AT_ONCE),
         devices: path(table, "devices")?.unwrap_or_else(|| PathBuf::from(DEVICES)),
         second_metadata: second_metadata(table)?,
+        buffer_memory: buffer_memory(table)?,
         lock_memory: table.flag("lock-memory")?.unwrap_or(false),
         saved_limit: table.bytes("saved-limit")?.map_or(SAVED_LIMIT, |limit| limit.value),
     };
@@ -306,6 +310,17 @@ fn second_metadata(table: &Table<'_>) -> Result<Option<PathBuf>, ConfigError> {
         return Err(table.refuse(second.at, "`metadata` names the state directory twice", HINT));
     }
     absolute(table, "metadata", second).map(Some)
+}
+
+/// The most that buffers may take; none is the daemon's own choice.
+fn buffer_memory(table: &Table<'_>) -> Result<Option<Bytes>, ConfigError> {
+    let memory = table.bytes_or_auto("buffer-memory")?;
+    if let Some(few) = memory.as_ref().filter(|memory| memory.value < BUFFER_MEMORY_LEAST) {
+        let message = format!("`buffer-memory` {} is too little", few.value);
+        let hint = format!("use \"auto\", or at least {BUFFER_MEMORY_LEAST}");
+        return Err(table.refuse(few.at, message, hint));
+    }
+    Ok(memory.map(|memory| memory.value))
 }
 
 /// Most NBD connections at once.

@@ -165,7 +165,7 @@ const CASES: &[Case] = &[
     (
         ("[node.paris]\naddress", "[node.paris]\naddres"),
         "helio.toml:2:1: node paris: unknown key `addres`",
-        "known here: address, listen, nbd, key, keys, tls, control, operators, driver, spin, clients, copies-at-once, devices, metadata, lock-memory, saved-limit",
+        "known here: address, listen, nbd, key, keys, tls, control, operators, driver, spin, clients, copies-at-once, devices, metadata, buffer-memory, lock-memory, saved-limit",
     ),
     (
         ("[node.paris]\n", "[node.paris]\nmetadata = [\"state\", \"meta\"]\n"),

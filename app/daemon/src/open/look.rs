@@ -13,7 +13,7 @@ use helio_ledger::Opened;
 use helio_units::Bytes;
 use std::path::Path;
 
-pub(crate) use super::Taken;
+pub(crate) use super::Others;
 
 /// The deepest folder of a path that exists: whose file system a new file would be on.
 pub(crate) fn ground(path: &Path) -> &Path {
@@ -25,12 +25,12 @@ pub(crate) fn member(
     name: &str,
     config: &VolumeConfig,
     path: &Path,
-    taken: &mut Taken,
+    others: &mut Others,
 ) -> Result<Look> {
     let options = options(name, config);
-    unshared(taken, (name, path))?;
-    let look = once_let_go(|| helio_disk::look(path, &options), is_held)?;
-    taken.push((look.identity, name.to_owned()));
+    unshared(&others.taken, (name, path))?;
+    let look = once_let_go(|| helio_disk::look(path, &options, &others.neighbours), is_held)?;
+    others.taken.push((look.identity, name.to_owned()));
     Ok(look)
 }
 

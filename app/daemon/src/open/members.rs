@@ -538,7 +538,8 @@ mod tests {
                 sparse: true,
                 role: String::from("member"),
             };
-            let store = helio_disk::open(&path, &options).map_err(Error::from);
+            let store = helio_disk::open(&path, &options, &helio_disk::Neighbours::default())
+                .map_err(Error::from);
             Named { path, store }
         }
 

@@ -6,7 +6,7 @@
 use super::requests::Place;
 use super::{
     Ask, Clock, DeviceAsk, Group, LookAsk, LossAsk, MemberAsk, NodeAsk, Offer, ServiceAsk, Shard,
-    TraceAsk, attached, explain, payloads::payload_memory, show, unknown,
+    TraceAsk, attached, explain, show, unknown,
 };
 use crate::config::Setting;
 use crate::trace::Begun;
@@ -90,7 +90,7 @@ impl<D: Driver> Shard<D> {
 
     fn change(&mut self, index: usize, setting: Setting, now: Moment) {
         self.step(index, |group| group.change(now, setting));
-        self.pool.resize(payload_memory(self.groups.iter().map(|g| &g.config)));
+        self.pools.fit(self.groups.iter().map(|g| &g.config));
     }
 
     fn asked_of_node(&mut self, ask: NodeAsk, now: Moment) {

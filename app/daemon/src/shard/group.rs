@@ -132,6 +132,7 @@ impl Group {
         plan: GroupPlan,
         dice: (u64, u64),
         (now, shows): (Moment, WallTime),
+        received: Pool,
     ) -> Self {
         let GroupPlan {
             engine: config,
@@ -173,7 +174,7 @@ impl Group {
             outbox,
             log: GroupLog::new(&config.group, &config.peer),
             volumes,
-            link: Link::new(index, route, dialler, tuning, guard),
+            link: Link::new(index, route, dialler, (tuning, guard), received),
             payloads: Payloads::default(),
             name: config.group.clone(),
             peer: config.peer.clone(),

@@ -20,9 +20,6 @@ const RECV_BYTES: usize = 256 << 10;
 const HEAD_BYTES: usize = 4 << 10;
 /// The socket's figures are read sooner where so much was sent since: a queue's bound follows them.
 const MEASURE_BYTES: u64 = 8 << 20;
-/// Bound of the pool for payload received: what the engine lets lie unapplied (64 MiB), the item that passed it
-/// (32 MiB), the next one arriving (32 MiB), doubled since buffers come in powers of two.
-const POOL_BYTES: Bytes = Bytes::mib(256);
 /// A node that keeps calling with a key that is not the peer's does so more often than this.
 const CALLS_WITHIN: Duration = Duration::from_secs(60);
 /// How often the socket's figures are read.
@@ -91,7 +88,7 @@ pub(crate) struct Link {
     behind_payload: bool,
     /// A message that such a receive made whole, or why it could not.
     landed: Option<Result<Arrived, LinkError>>,
-    pub(crate) pool: Pool,
+    pool: Pool,
     pub(crate) paused: bool,
     out: Vec<Piece>,
     out_bytes: u64,
@@ -116,8 +113,8 @@ impl Link {
         group: usize,
         route: Route,
         dialler: Dialler,
-        tuning: Tuning,
-        guard: Guard,
+        (tuning, guard): (Tuning, Guard),
+        pool: Pool,
     ) -> Self {
         Self {
             group,
@@ -133,7 +130,7 @@ impl Link {
             direct: false,
             behind_payload: false,
             landed: None,
-            pool: Pool::new(POOL_BYTES),
+            pool,
             paused: false,
             out: Vec::new(),
             out_bytes: 0,
@@ -393,7 +390,10 @@ impl Link {
         if let Some(landed) = if self.paused { None } else { self.landed.take() } {
             return Ok(Some(landed?));
         }
-        while !self.paused && !stream.unread().is_empty() {
+        while !self.paused
+            && !stream.unread().is_empty()
+            && self.incoming.has_room_for_payload(&self.pool)
+        {
             let (taken, arrived) = self.incoming.consume(stream.unread(), &self.pool)?;
             stream.consume(taken);
             self.traffic.received += Bytes(taken as u64);
@@ -402,6 +402,11 @@ impl Link {
             }
         }
         stream.failure().cloned().map_or(Ok(None), |error| Err(error.into()))
+    }
+
+    /// Whether what arrived waits for a buffer.
+    pub(crate) fn is_starving(&self) -> bool {
+        matches!(self.stage, Stage::Up { .. }) && self.incoming.lacks_room()
     }
 
     /// Puts a message at the end of what will be sent.

@@ -59,10 +59,11 @@ pub(crate) use explain::Losing;
 use group::{CommandReply, Group, User, Wanted};
 use guard::Door;
 pub(crate) use guard::Guard;
-use helio_driver::{Address, Completion, Driver, Op, Outcome, Pool, Socket};
+use helio_driver::{Address, Completion, Driver, Op, Outcome, Socket};
 use helio_engine::{Command, Refusal};
-use helio_units::{Bytes, Moment, VolumeIndex};
+use helio_units::{Moment, VolumeIndex};
 pub(crate) use metadata::Metadata;
+use payloads::Pools;
 pub(crate) use plan::{GroupPlan, Listeners, MemberPlan, MemberStore, Outbox, VolumePlan, listen};
 pub(crate) use release::Released;
 pub(crate) use replace::Seat;
@@ -78,8 +79,6 @@ pub(crate) use strangers::STRANGERS_MAX;
 use strangers::Strangers;
 use token::{Kind, token, unpack};
 
-/// Pool for clients' payload beyond what the queues hold: what clients may have under way.
-const CLIENT_MEMORY: Bytes = Bytes::mib(256);
 /// Last words on a connection given up must be taken by then.
 const PARTING_PATIENCE: Duration = Duration::from_secs(1);
 
@@ -108,7 +107,9 @@ pub(crate) struct Shard<D: Driver> {
     client_listeners: Vec<Socket>,
     client_addresses: Vec<Address>,
     peer_listener: Option<Socket>,
-    pool: Pool,
+    pools: Pools,
+    /// Groups whose connection waits for a buffer.
+    starving: Vec<usize>,
     asks: Receiver<Ask>,
     leaving: Vec<Option<Leaving>>,
     wanted: Vec<Wanted>,
@@ -133,12 +134,14 @@ impl<D: Driver> Shard<D> {
         mut dice: impl FnMut() -> u64,
     ) -> Result<Self> {
         let clock = Clock::new();
-        let pool = Pool::new(payloads::payload_memory(plans.iter().map(|plan| &plan.engine)));
+        let pools = Pools::new(listeners.buffer_memory);
+        pools.fit(plans.iter().map(|plan| &plan.engine));
         let mut groups = Vec::new();
         for (index, plan) in plans.into_iter().enumerate() {
             let now = clock.now();
             let dice = (dice(), dice());
-            groups.push(Group::new(index, plan, dice, (now, clock.wall(now))));
+            let time = (now, clock.wall(now));
+            groups.push(Group::new(index, plan, dice, time, pools.received.clone()));
         }
         let door = Door::of(groups.iter().map(|g| &g.link.guard));
         Ok(Self {
@@ -155,7 +158,8 @@ impl<D: Driver> Shard<D> {
             client_listeners: listeners.clients.iter().map(listen).collect::<Result<_, _>>()?,
             client_addresses: listeners.clients.clone(),
             peer_listener: listeners.peers.as_ref().map(listen).transpose()?,
-            pool,
+            pools,
+            starving: Vec::new(),
             asks,
             leaving: Vec::new(),
             wanted: Vec::new(),
@@ -233,6 +237,8 @@ impl<D: Driver> Shard<D> {
         self.accept_again(now);
         self.clients.expire(now, &mut self.driver);
         self.stir_clients_groups();
+        let Self { starving, rota, .. } = self;
+        starving.drain(..).for_each(|index| rota.stir(index));
         let due = self.rota.take(now);
         for &index in &due {
             self.turn_group(index, now);
@@ -240,6 +246,9 @@ impl<D: Driver> Shard<D> {
                 self.look_at(index);
             }
             self.look_at_copies(index, now);
+            if self.groups[index].link.is_starving() {
+                self.starving.push(index);
+            }
             let due = self.groups[index].guarded(|group| group.deadline());
             // One that panicked just now is ended with the next turn.
             let failed = matches!(self.groups[index].health, isolate::Health::Failed(_));
@@ -331,8 +340,8 @@ impl<D: Driver> Shard<D> {
 
     /// Settles a group. Returns whether what it wants may be done: nothing of what one that panicked wanted.
     fn settle(&mut self, index: usize) -> bool {
-        let Self { groups, clock, pool, driver, wanted, .. } = self;
-        groups[index].guarded(|group| group.settle(clock, pool, driver, wanted)).is_some()
+        let Self { groups, clock, pools, driver, wanted, .. } = self;
+        groups[index].guarded(|group| group.settle(clock, &pools.written, driver, wanted)).is_some()
     }
 
     /// Does what a group wanted of the shard.
@@ -362,7 +371,8 @@ impl<D: Driver> Shard<D> {
 
     /// Ends a request by its proof, and has its front end reply. Returns whose it was.
     fn complete(&mut self, request: usize, proof: Proof, now: Moment) -> Option<Origin> {
-        let Self { clients, attached, requests, groups, driver, pool, .. } = self;
+        let Self { clients, attached, requests, groups, driver, pools, .. } = self;
+        let pool = &pools.written;
         let mut io = Io { requests, groups, driver, pool, now };
         let Ended { asker, bytes, reply } = io.complete(request, proof)?;
         match asker {
@@ -392,12 +402,14 @@ impl<D: Driver> Shard<D> {
     }
 
     fn attached_and_io(&mut self, now: Moment) -> (&mut Attached, Io<'_>) {
-        let Self { attached, requests, groups, driver, pool, .. } = self;
+        let Self { attached, requests, groups, driver, pools, .. } = self;
+        let pool = &pools.written;
         (attached, Io { requests, groups, driver, pool, now })
     }
 
     fn clients_and_io(&mut self, now: Moment) -> (&mut Clients, Io<'_>) {
-        let Self { clients, requests, groups, driver, pool, .. } = self;
+        let Self { clients, requests, groups, driver, pools, .. } = self;
+        let pool = &pools.written;
         (clients, Io { requests, groups, driver, pool, now })
     }
 
@@ -455,9 +467,10 @@ impl<D: Driver> Shard<D> {
             }
             (Kind::Store | Kind::StoreSync, outcome) => {
                 self.rota.stir(index);
-                let Self { groups, pool, driver, .. } = self;
-                groups[index]
-                    .guarded(|group| group.store_done(detail, outcome, now, (pool, driver)));
+                let Self { groups, pools, driver, .. } = self;
+                groups[index].guarded(|group| {
+                    group.store_done(detail, outcome, now, (&pools.written, driver))
+                });
             }
             (Kind::Metadata, outcome) => {
                 self.rota.stir(index);
@@ -466,9 +479,10 @@ impl<D: Driver> Shard<D> {
             }
             (Kind::Before, outcome) => {
                 self.rota.stir(index);
-                let Self { groups, pool, driver, .. } = self;
-                groups[index]
-                    .guarded(|group| group.before_done(detail, outcome, now, (pool, driver)));
+                let Self { groups, pools, driver, .. } = self;
+                groups[index].guarded(|group| {
+                    group.before_done(detail, outcome, now, (&pools.written, driver))
+                });
             }
             (Kind::LinkConnect | Kind::LinkRecv | Kind::LinkSend, outcome) => {
                 self.link_done(index, detail, outcome, now)

@@ -138,6 +138,8 @@ pub(crate) struct Listeners {
     pub(crate) most_clients: u32,
     /// Most volumes that are copied or merged in the background at once.
     pub(crate) most_copies: u32,
+    /// The most that buffers may take, all groups together.
+    pub(crate) buffer_memory: Bytes,
 }
 
 /// Connections that the kernel keeps until they are accepted.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A group comes while others are served.
 
-use super::{Shard, payloads::payload_memory};
+use super::Shard;
 use crate::shard::group::{CommandReply, Group};
 use crate::shard::guard::Door;
 use crate::shard::plan::GroupPlan;
@@ -33,13 +33,14 @@ impl<D: Driver> Shard<D> {
             return;
         }
         let index = self.groups.len();
-        let mut group = Group::new(index, plan, dice, (now, self.clock.wall(now)));
+        let (time, received) = ((now, self.clock.wall(now)), self.pools.received.clone());
+        let mut group = Group::new(index, plan, dice, time, received);
         group.guarded(|group| group.begin(now, &mut self.driver));
         self.watch.add();
         self.clients.add(&group);
         self.rota.add();
         self.groups.push(group);
-        self.pool.resize(payload_memory(self.groups.iter().map(|g| &g.config)));
+        self.pools.fit(self.groups.iter().map(|g| &g.config));
         self.strangers.door = Door::of(self.groups.iter().map(|g| &g.link.guard));
         self.failures.remove(&name);
         let _gone = reply.send(Ok(format!("{name} is served").into()));

@@ -4,7 +4,7 @@
 
 use crate::error::LabError;
 use crate::store::Disk;
-use helio_disk::{Io, Member, OpenOptions, open};
+use helio_disk::{Io, Member, Neighbours, OpenOptions, open};
 use helio_driver::{AnyDriver, Buffer, Completion, Driver, DriverChoice, Op, Outcome, Pool, Token};
 use helio_netmodel::{Dice, Direction, Profile, Verdict};
 use helio_units::{Bytes, Extent, Moment};
@@ -241,8 +241,10 @@ fn make(folder: &Path, what: &str, size: Bytes, io: Io) -> Result<Member, LabErr
     drop(made);
     let role = format!("{what} of the copy");
     let options = OpenOptions { size, io, create: false, sparse: false, role };
-    let opened =
-        sized.and_then(|()| open(&path, &options).map_err(|why| LabError::Asked(why.to_string())));
+    let opened = sized.and_then(|()| {
+        open(&path, &options, &Neighbours::default())
+            .map_err(|why| LabError::Asked(why.to_string()))
+    });
     std::fs::remove_file(&path).map_err(LabError::system(doing("remove"), hint))?;
     opened
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the stories share.
 
-use helio_disk::{Io, Member, OpenError, OpenOptions, open};
+use helio_disk::{Io, Member, Neighbours, OpenError, OpenOptions, Refusal};
 use helio_driver::{
     Buffer, Completion, Driver, DriverOptions, Op, Outcome, PollDriver, Shared, Token,
 };
@@ -9,7 +9,8 @@ use helio_units::{Bytes, Extent};
 use std::fs::OpenOptions as Std;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// A folder under the build's own, where direct I/O works if it does for the build.
 pub(crate) fn folder() -> tempfile::TempDir {
@@ -29,9 +30,23 @@ pub(crate) fn file_of(folder: &Path, name: &str, size: Bytes) -> PathBuf {
     path
 }
 
+/// Opens a member. The processes that other stories start at that moment hold what this one has open, until they run.
+pub(crate) fn open(path: &Path, options: &OpenOptions) -> Result<Member, OpenError> {
+    let end = Instant::now() + Duration::from_secs(5);
+    loop {
+        match helio_disk::open(path, options, &Neighbours::default()) {
+            Err(error) if error.refusal == Refusal::Held && Instant::now() < end => {
+                thread::yield_now();
+            }
+            other => return other,
+        }
+    }
+}
+
 /// A refusal's two sentences, without the role and path they begin with.
 pub(crate) fn refused(path: &Path, options: &OpenOptions) -> OpenError {
-    let error = open(path, options).expect_err("it should be refused");
+    let opened = helio_disk::open(path, options, &Neighbours::default());
+    let error = opened.expect_err("it should be refused");
     let begins = format!("member of db/data {}: ", path.display());
     assert!(error.to_string().starts_with(&begins), "{error}");
     error

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Block devices as members: loop devices, where the user may make them.
 
-use crate::common::{Desk, Loop, file_of, folder, options, refused};
-use helio_disk::{MemberIdentity, OpenOptions, Refusal, StoreKind, open};
+use crate::common::{Desk, Loop, file_of, folder, open, options, refused};
+use helio_disk::{MemberIdentity, OpenOptions, Refusal, StoreKind};
 use helio_units::{Bytes, Extent};
 use std::path::Path;
 use std::process::Command;

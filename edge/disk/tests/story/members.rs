@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Files as members, in use.
 
-use crate::common::{Desk, file_of, filled, folder, options};
-use helio_disk::{Io, OpenOptions, Permanence, Space, StoreError, StoreKind, open};
+use crate::common::{Desk, file_of, filled, folder, open, options};
+use helio_disk::{Io, OpenOptions, Permanence, Space, StoreError, StoreKind};
 use helio_driver::Buffer;
 use helio_units::{Bytes, Extent};
 use std::os::unix::fs::{FileExt, MetadataExt};

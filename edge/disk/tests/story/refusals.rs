@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Every reason not to open a file, brought about for real. (Those of devices are in `devices.rs`.)
 
-use crate::common::{file_of, folder, options, refused};
-use helio_disk::{Io, MemberIdentity, OpenOptions, Refusal, open};
+use crate::common::{file_of, folder, open, options, refused};
+use helio_disk::{Io, MemberIdentity, OpenOptions, Refusal};
 use helio_units::Bytes;
 use std::fs;
 use std::io::{BufRead, BufReader};
