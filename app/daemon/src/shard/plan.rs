@@ -13,7 +13,7 @@ use crate::verified::Record;
 use anyhow::{Result, anyhow};
 use helio_disk::Member;
 use helio_driver::{Address, Socket};
-use helio_engine::{Config, Durable, Leg};
+use helio_engine::{Config, Durable, HookQuestion, Leg};
 use helio_format::members::DiskMark;
 use helio_ledger::BeforeKept;
 use helio_link::Tuning;
@@ -119,8 +119,8 @@ pub(crate) struct GroupPlan {
 pub(crate) struct Outbox {
     /// To be kept.
     pub(crate) verified: watch::Sender<Record>,
-    /// How often the hook before a resync was to be asked.
-    pub(crate) asks: watch::Sender<u64>,
+    /// The last question to the hook before a resync.
+    pub(crate) asks: watch::Sender<HookQuestion>,
     /// How often the peer's name was to be resolved.
     pub(crate) lookups: watch::Sender<u64>,
     /// Members whose latency is to be measured.
