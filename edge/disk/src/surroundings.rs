@@ -69,15 +69,24 @@ fn unescaped(field: &[u8]) -> PathBuf {
 }
 
 /// The file that a loop device shows; its place in sysfs is given.
-pub(crate) fn backing_file(sysfs: &Path) -> Option<PathBuf> {
+pub(crate) fn loop_file(sysfs: &Path) -> Option<LoopFile> {
     let backing = fs::read(sysfs.join("loop/backing_file")).ok()?;
-    Some(OsString::from_vec(backing.trim_ascii_end().to_vec()).into())
+    let path = OsString::from_vec(backing.trim_ascii_end().to_vec()).into();
+    let offset = fs::read_to_string(sysfs.join("loop/offset")).ok()?.trim().parse().ok()?;
+    Some(LoopFile { path, offset })
+}
+
+/// What a loop device shows: a file from that byte on.
+#[derive(Debug)]
+pub(crate) struct LoopFile {
+    pub(crate) path: PathBuf,
+    pub(crate) offset: u64,
 }
 
 /// The loop device whose backing file this is.
 pub(crate) fn loop_device_on(member: &MemberIdentity) -> Option<PathBuf> {
     fs::read_dir("/sys/block").ok()?.flatten().find_map(|entry| {
-        let backing = MemberIdentity::of_path(&backing_file(&entry.path())?).ok()?;
+        let backing = MemberIdentity::of_path(&loop_file(&entry.path())?.path).ok()?;
         backing.overlaps(member).then(|| Path::new("/dev").join(entry.file_name()))
     })
 }
