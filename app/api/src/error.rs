@@ -35,7 +35,7 @@ pub mod code {
 
     /// Every code a daemon may send, with the HTTP status it travels with and what it means. A client that meets
     /// another one treats it as "refused".
-    pub const ALL: [(&str, &str); 99] = [
+    pub const ALL: [(&str, &str); 100] = [
         (BAD_REQUEST, "the request cannot be read"),
         (UNKNOWN_GROUP, "no group of that name is configured on this node"),
         ("unknown-volume", "the group has no volume of that name"),
@@ -129,6 +129,10 @@ pub mod code {
         ),
         ("same-disk", "the disk has the identity of another member"),
         ("unconfigured-member", "the configuration file does not name the member"),
+        (
+            "obsolete-member",
+            "the metadata records a member that the configuration file does not name; a restart drops it",
+        ),
         ("not-durable", "the member was removed, but the flush of its disk failed"),
         ("disk-in-use", "the disk of the volume has not failed"),
         ("suspect", "a flush failed: acknowledged writes may be missing from this copy"),

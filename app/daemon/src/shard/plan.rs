@@ -77,6 +77,16 @@ impl VolumePlan {
         self.stores().map(Member::alignment).max().unwrap_or(Bytes(512))
     }
 
+    /// The number of the member whose disk is at this path. A closed member keeps its path if another disk gets it: an open member
+    /// comes first, then the one with the highest number.
+    pub(crate) fn at_path(&self, path: &str) -> Option<usize> {
+        let last = |open: bool| {
+            let is_there = |it: &MemberPlan| it.path == path && it.store().is_some() == open;
+            self.members.iter().rposition(|member| member.as_ref().is_some_and(is_there))
+        };
+        last(true).or_else(|| last(false))
+    }
+
     /// The paths of its members.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &str> {
         self.members.iter().flatten().map(|member| member.path.as_str())
