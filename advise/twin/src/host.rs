@@ -6,7 +6,7 @@ use crate::happening::Happening;
 use crate::node::{Hook, Node, Side};
 use crate::queue::{Next, Queue};
 use crate::words;
-use helio_engine::{Effect, Event, Keep, Kept, Leg, ReadAs, StoreOp};
+use helio_engine::{Effect, Event, HookQuestion, Keep, Kept, Leg, ReadAs, StoreOp};
 use helio_format::frame::HEADER_BYTES;
 use helio_format::message::{Message, Parting, Ping};
 use helio_ledger::{self as ledger, Change, MapOwner};
@@ -228,17 +228,18 @@ impl<C: Content> Host<C> {
                 }
                 Effect::DismissClients => {}
                 Effect::Stopped => C::stopped(self, side),
-                Effect::AskHook => self.ask_hook(side, at),
+                Effect::AskHook(question) => self.ask_hook(side, question, at),
             }
         }
     }
 
     /// The operator's hook is asked; how it behaves is the node's [`Hook`].
-    fn ask_hook(&mut self, side: Side, at: Moment) {
+    fn ask_hook(&mut self, side: Side, question: HookQuestion, at: Moment) {
         let Hook { takes, refuses } = self.node(side).hook;
         self.content.happened(|| Happening::HookAsked { slow: !takes.is_zero(), refuses });
         let refused = refuses.then(|| String::from("not now"));
-        self.push_node(at + takes, side, NodeDue::Event(Box::new(Event::HookAnswered { refused })));
+        let answered = Event::HookAnswered { question, refused };
+        self.push_node(at + takes, side, NodeDue::Event(Box::new(answered)));
     }
 
     /// Sends a message to the peer.

@@ -47,7 +47,7 @@ pub(crate) fn of_event(event: &Event) -> Option<String> {
         Event::Reconfigure { .. } => "<- configuration changed".to_owned(),
         Event::Calendar(at) => format!("<- calendar: {at}"),
         Event::VerifyRemembered(memory) => format!("<- verify remembered: {memory:?}"),
-        Event::HookAnswered { refused } => format!("<- hook answered: {refused:?}"),
+        Event::HookAnswered { refused, .. } => format!("<- hook answered: {refused:?}"),
         Event::MetadataFault { what, .. } => format!("<- metadata fault {what}"),
         Event::Held { by } => format!("<- held by {by:?}"),
         Event::Used { volumes } => format!("<- used: volumes {volumes:#b}"),
@@ -100,7 +100,7 @@ pub(crate) fn of_effect(effect: &Effect) -> Option<String> {
         Effect::Note(note) => format!("   \"{}\"", note.text),
         Effect::Stopped => "-> stopped".to_owned(),
         Effect::DismissClients => "-> let clients go".to_owned(),
-        Effect::AskHook => "-> ask the hook".to_owned(),
+        Effect::AskHook(_) => "-> ask the hook".to_owned(),
         Effect::Release(_) => return None,
     })
 }

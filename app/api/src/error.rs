@@ -35,7 +35,7 @@ pub mod code {
 
     /// Every code a daemon may send, with the HTTP status it travels with and what it means. A client that meets
     /// another one treats it as "refused".
-    pub const ALL: [(&str, &str); 99] = [
+    pub const ALL: [(&str, &str); 101] = [
         (BAD_REQUEST, "the request cannot be read"),
         (UNKNOWN_GROUP, "no group of that name is configured on this node"),
         ("unknown-volume", "the group has no volume of that name"),
@@ -109,7 +109,8 @@ pub mod code {
         ),
         ("volume-failed", "a local disk failed"),
         ("another-disk", "a volume is on another disk than before"),
-        ("one-member", "the volume has only one member, or only one full member, on this node"),
+        ("one-member", "the volume has only one member on this node"),
+        ("one-full-member", "only one member of the volume is full on this node"),
         ("several-members", "the volume has several members on this node"),
         ("unknown-member", "the volume has no member at that path"),
         ("no-member", "the volume has no member of that number"),
@@ -129,6 +130,10 @@ pub mod code {
         ),
         ("same-disk", "the disk has the identity of another member"),
         ("unconfigured-member", "the configuration file does not name the member"),
+        (
+            "obsolete-member",
+            "the metadata records a member that the configuration file does not name; a restart drops it",
+        ),
         ("not-durable", "the member was removed, but the flush of its disk failed"),
         ("disk-in-use", "the disk of the volume has not failed"),
         ("suspect", "a flush failed: acknowledged writes may be missing from this copy"),

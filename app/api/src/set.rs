@@ -16,7 +16,7 @@ pub struct MemberAddRequest {
     pub volume: String,
     /// Absolute path of the file or device. The daemon overwrites its data where it differs.
     pub path: String,
-    /// Refuse if the metadata has no bitmap of the member; otherwise the daemon then compares all of the volume.
+    /// Fail if the metadata has no bitmap of the member. Without this option helio then compares or copies all of it.
     #[serde(default)]
     pub require_minicopy: bool,
 }

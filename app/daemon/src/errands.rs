@@ -7,6 +7,7 @@ use crate::config::PeerAddress;
 use crate::latency::{self, Unmeasured};
 use crate::shard::{Ask, GroupPlan, NodeAsk};
 use crate::{attach, hooks, names, returns, verified};
+use helio_engine::HookQuestion;
 use std::sync::{Arc, PoisonError};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -15,7 +16,7 @@ use tokio::task::JoinSet;
 pub(crate) struct Errands {
     group: String,
     verified: watch::Receiver<verified::Record>,
-    asks: watch::Receiver<u64>,
+    asks: watch::Receiver<HookQuestion>,
     /// The peer's name, if it has one, and the requests to resolve it.
     lookups: Option<((String, u16), watch::Receiver<u64>)>,
     unmeasured: watch::Receiver<Vec<Unmeasured>>,

@@ -9,6 +9,7 @@ use crate::config::HooksConfig;
 use crate::events::Hub;
 use crate::shard::Ask;
 use helio_api::event::{Event, Object, Value};
+use helio_engine::HookQuestion;
 use std::collections::HashMap;
 use std::fmt;
 use std::path::PathBuf;
@@ -196,8 +197,13 @@ async fn tell(said: impl AsyncRead + Unpin, call: Call) {
 }
 
 /// Answers the shard whenever it asks whether an update may begin.
-pub(crate) async fn answer(daemon: Arc<Daemon>, group: String, mut asks: watch::Receiver<u64>) {
+pub(crate) async fn answer(
+    daemon: Arc<Daemon>,
+    group: String,
+    mut asks: watch::Receiver<HookQuestion>,
+) {
     while asks.changed().await.is_ok() {
+        let question = *asks.borrow_and_update();
         let refused = match Call::new(&daemon, &group, Occasion::BeforeResync, "logging") {
             None => None,
             Some(call) => match call.run().await {
@@ -206,7 +212,8 @@ pub(crate) async fn answer(daemon: Arc<Daemon>, group: String, mut asks: watch::
             },
         };
         let group = group.clone();
-        if daemon.shard.ask_patiently(Ask::HookAnswered { group, refused }).await.is_err() {
+        if daemon.shard.ask_patiently(Ask::HookAnswered { group, question, refused }).await.is_err()
+        {
             return;
         }
     }

@@ -26,7 +26,7 @@ use anyhow::{Context, Result, anyhow, bail};
 pub use begin::{Created, Creation, create};
 use helio_disk::{Member, MemberIdentity, Neighbours, OpenError, OpenOptions, Refusal};
 use helio_driver::{Errno, File};
-use helio_engine::{Durable, Leg};
+use helio_engine::{Durable, HookQuestion, Leg};
 use helio_ledger::{Found, Ledger, Opened};
 use helio_link::Tuning;
 use helio_shadow::Shadow;
@@ -220,7 +220,7 @@ fn try_plan(
         member_return: group.timeouts.member_return,
         outbox: Outbox {
             verified: watch::Sender::new(Record::default()),
-            asks: watch::Sender::new(0),
+            asks: watch::Sender::new(HookQuestion::default()),
             lookups: watch::Sender::new(0),
             unmeasured: watch::Sender::new(Vec::new()),
         },

@@ -95,6 +95,9 @@ pub enum LabError {
     /// What was asked for makes no sense.
     #[error("{0}")]
     Asked(String),
+    /// A signal came before the end of a measurement whose parts mean nothing.
+    #[error("stopped before everything was measured; hint: start it again")]
+    Stopped,
     /// A signal came before there was anything to measure.
     #[error("interrupted before a connection was there; hint: start both ends again")]
     Interrupted,

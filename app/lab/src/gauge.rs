@@ -124,7 +124,7 @@ pub fn gauge(folder: &Path, span: Bytes, stage: &Stage<'_>) -> Result<Gauge, Lab
     let dice = Dice::new(SEED);
     let mut bench = Bench { driver, file, span, out: Vec::new(), dice, stage };
     let measured = bench.all(name, direct).map_err(|why| system("measure", why))?;
-    measured.ok_or_else(|| LabError::Asked("stopped before everything was measured".to_owned()))
+    measured.ok_or(LabError::Stopped)
 }
 
 struct Bench<'a> {
@@ -277,7 +277,7 @@ mod tests {
         assert!(found.rate.0 > 0, "{found:?}");
         assert_eq!(std::fs::read_dir(folder.path()).expect("it is there").count(), 0);
         stop.store(true, Ordering::Relaxed);
-        assert!(matches!(gauge(folder.path(), LEAST_SPAN, &stage), Err(LabError::Asked(_))));
+        assert!(matches!(gauge(folder.path(), LEAST_SPAN, &stage), Err(LabError::Stopped)));
         let none = gauge(&folder.path().join("none"), LEAST_SPAN, &stage).expect_err("no folder");
         assert!(none.to_string().contains("none") && none.to_string().contains("hint"), "{none}");
     }

@@ -70,6 +70,12 @@ impl<'w> Stage<'w> {
         self.stop.load(Ordering::Relaxed)
     }
 
+    /// # Errors
+    /// A signal asked for the end.
+    pub(crate) fn go_on(&self) -> Result<(), LabError> {
+        if self.stopped() { Err(LabError::Stopped) } else { Ok(()) }
+    }
+
     fn channel(&self, socket: Socket, peer: SocketAddr, ask: &Ask) -> Channel<'w> {
         Channel::new(socket, peer, ask.blocking, self.verbose.then_some(self.watch))
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Everything the engine can ask for.
 
-use crate::event::{CommandId, Kept};
+use crate::event::{CommandId, HookQuestion, Kept};
 use crate::refusal::{Denial, Refusal};
 use crate::stream::ack::AckProof;
 use alloc::string::String;
@@ -181,8 +181,9 @@ pub enum Effect {
     Note(Note),
     /// A clean stop is complete: nothing more will be asked for.
     Stopped,
-    /// Ask the operator's hook whether an update may begin, then say [`crate::Event::HookAnswered`].
-    AskHook,
+    /// Ask the operator's hook whether an update may begin, then say [`crate::Event::HookAnswered`] of this question. An answer to
+    /// an earlier one counts no more.
+    AskHook(HookQuestion),
 }
 
 /// How loud a note is.

@@ -198,9 +198,9 @@ impl Engine {
             }
             Event::Calendar(shows) => turn.set_calendar(Calendar::told(turn.now(), shows)),
             Event::VerifyRemembered(memory) => self.resync.verify_mut().remember(memory),
-            Event::HookAnswered { refused } => {
+            Event::HookAnswered { question, refused } => {
                 let connected = peer.session().peer().is_some();
-                standing.hook_answered(refused, connected, record, resync, local, turn);
+                standing.hook_answered((question, refused), connected, record, resync, local, turn);
             }
             Event::Held { by } => self.asked.hold(by),
             Event::MetadataFault { what, hint } => self.show.metadata_fault(what, hint),

@@ -196,6 +196,10 @@ pub enum Command {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CommandId(pub u64);
 
+/// Names a question to the operator's hook, so that its answer counts for no other; the first one is 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HookQuestion(pub u64);
+
 /// What was kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept {
@@ -343,6 +347,8 @@ pub enum Event {
     VerifyRemembered(VerifyMemory),
     /// The operator's hook was asked whether an update may begin.
     HookAnswered {
+        /// Which question, of [`crate::Effect::AskHook`].
+        question: HookQuestion,
         /// It said yes, or nothing; otherwise why not.
         refused: Option<String>,
     },

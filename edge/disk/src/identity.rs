@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which bytes a member is, so that the same bytes are not used twice under two names.
 
+use crate::surroundings::{LoopFile, loop_file};
 use helio_units::{Bytes, Extent, SECTOR};
 use rustix::fs::{FileType, Stat, major, minor, stat};
 use std::fmt;
@@ -99,8 +100,8 @@ impl MemberIdentity {
         }
     }
 
-    /// Whether writing to one can change the other: the same file, the same device, or a partition and the
-    /// disk (or another, overlapping partition) around it.
+    /// Whether writing to one can change the other: the same file, the same device, a partition and the disk (or another,
+    /// overlapping partition) around it, or two loop devices on the same bytes of a file. Reads sysfs.
     #[must_use]
     pub fn overlaps(&self, other: &Self) -> bool {
         match (self, other) {
@@ -108,10 +109,28 @@ impl MemberIdentity {
             (
                 Self::Device { number, disk, extent },
                 Self::Device { number: other_number, disk: other_disk, extent: other_extent },
-            ) => number == other_number || (disk == other_disk && extent.overlaps(*other_extent)),
+            ) if number == other_number || disk == other_disk => {
+                number == other_number || extent.overlaps(*other_extent)
+            }
+            (
+                Self::Device { disk, extent, .. },
+                Self::Device { disk: other_disk, extent: other_extent, .. },
+            ) => {
+                let runs = run_of_file(*disk, *extent).zip(run_of_file(*other_disk, *other_extent));
+                runs.is_some_and(|((file, run), (other_file, other_run))| {
+                    file == other_file && run.overlaps(other_run)
+                })
+            }
             _ => false,
         }
     }
+}
+
+/// What these bytes of a loop device are in the file below it.
+fn run_of_file(disk: DeviceNumber, extent: Extent) -> Option<(MemberIdentity, Extent)> {
+    let LoopFile { path, offset } = loop_file(&disk.sysfs())?;
+    let run = Extent::new(offset.saturating_add(extent.offset), extent.length);
+    Some((MemberIdentity::of_path(&path).ok()?, run))
 }
 
 /// A device number as sysfs writes it.

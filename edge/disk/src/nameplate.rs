@@ -7,7 +7,7 @@
 //! device does not, for that may change with every start of the machine.
 
 use crate::identity::DeviceNumber;
-use crate::surroundings::backing_file;
+use crate::surroundings::{LoopFile, loop_file};
 use rustix::fs::{
     AtFlags, Stat, StatxFlags, XattrFlags, fgetxattr, fsetxattr, fsync, getxattr, removexattr,
     statx,
@@ -25,7 +25,7 @@ const NAME_BYTES: usize = 16;
 
 /// What tells a file from every other one.
 pub(crate) fn of_file(fd: &OwnedFd) -> Option<String> {
-    attribute(fd).or_else(|| inode(fd, ""))
+    attribute(fd).or_else(|| inode(fd, "").map(|(name, _)| name))
 }
 
 fn attribute(fd: &OwnedFd) -> Option<String> {
@@ -66,11 +66,14 @@ fn shown(name: &[u8]) -> String {
     format!("file {digits}")
 }
 
-fn inode(fd: impl AsFd, path: &str) -> Option<String> {
+/// The inode of a file and when it was made, and whether the file system knows the latter.
+fn inode(fd: impl AsFd, path: &str) -> Option<(String, bool)> {
     let flags = if path.is_empty() { AtFlags::EMPTY_PATH } else { AtFlags::empty() };
     let facts = statx(fd, path, flags, StatxFlags::INO | StatxFlags::BTIME).ok()?;
+    let is_born = facts.stx_mask & StatxFlags::BTIME.bits() != 0;
     let born = facts.stx_btime;
-    Some(format!("inode {} made at {}.{:09}", facts.stx_ino, born.tv_sec, born.tv_nsec))
+    let name = format!("inode {} made at {}.{:09}", facts.stx_ino, born.tv_sec, born.tv_nsec);
+    Some((name, is_born))
 }
 
 /// What tells a block device from every other one, where the kernel knows anything that lasts.
@@ -91,9 +94,17 @@ fn of_disk(sysfs: &Path) -> Option<String> {
     if let Some((source, identity)) = known {
         return Some(format!("{} {identity}", source.replace('/', " ")));
     }
-    let file = backing_file(sysfs)?;
-    let name = inode(rustix::fs::CWD, file.to_str()?)?;
-    Some(format!("loop on {name}"))
+    of_loop(loop_file(sysfs)?)
+}
+
+/// The file below a loop device, and from which byte on. Inodes of two file systems can be equal, so where nothing says when the file was
+/// made, its path is part of it.
+fn of_loop(LoopFile { path, offset }: LoopFile) -> Option<String> {
+    let path = path.to_str()?;
+    let (name, is_born) = inode(rustix::fs::CWD, path)?;
+    let place = if is_born { String::new() } else { format!(" at {path}") };
+    let from = if offset == 0 { String::new() } else { format!(", from byte {offset}") };
+    Some(format!("loop on {name}{place}{from}"))
 }
 
 fn told(sysfs: &Path, source: &str) -> Option<String> {

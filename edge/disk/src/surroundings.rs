@@ -71,9 +71,18 @@ fn unescaped(field: &[u8]) -> PathBuf {
 }
 
 /// The file that a loop device shows; its place in sysfs is given.
-pub(crate) fn backing_file(sysfs: &Path) -> Option<PathBuf> {
+pub(crate) fn loop_file(sysfs: &Path) -> Option<LoopFile> {
     let backing = fs::read(sysfs.join("loop/backing_file")).ok()?;
-    Some(OsString::from_vec(backing.trim_ascii_end().to_vec()).into())
+    let path = OsString::from_vec(backing.trim_ascii_end().to_vec()).into();
+    let offset = fs::read_to_string(sysfs.join("loop/offset")).ok()?.trim().parse().ok()?;
+    Some(LoopFile { path, offset })
+}
+
+/// What a loop device shows: a file from that byte on.
+#[derive(Debug)]
+pub(crate) struct LoopFile {
+    pub(crate) path: PathBuf,
+    pub(crate) offset: u64,
 }
 
 /// Who else has files of this machine in use: loop devices, and other processes that write them. It is looked for once, when it is
@@ -106,7 +115,7 @@ impl Neighbours {
 /// The backing file of every loop device, and its node.
 fn loops() -> impl Iterator<Item = (MemberIdentity, PathBuf)> {
     fs::read_dir("/sys/block").into_iter().flatten().flatten().filter_map(|entry| {
-        let backing = MemberIdentity::of_path(&backing_file(&entry.path())?).ok()?;
+        let backing = MemberIdentity::of_path(&loop_file(&entry.path())?.path).ok()?;
         Some((backing, Path::new("/dev").join(entry.file_name())))
     })
 }

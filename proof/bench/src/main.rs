@@ -157,7 +157,7 @@ impl Pair {
             | Effect::Record(_)
             | Effect::Compare { .. }
             | Effect::Look { .. }
-            | Effect::AskHook
+            | Effect::AskHook(_)
             | Effect::DismissClients
             | Effect::CommandDone { .. }
             | Effect::Note(_)

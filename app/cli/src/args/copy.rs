@@ -27,7 +27,7 @@ pub struct CopyOf {
     /// Runs of each kind, 1 to 99; the result is the median.
     #[arg(long, value_name = "NUMBER", default_value = "3", value_parser = whole::<usize>(1, 99))]
     pub rounds: usize,
-    /// Rate of a slow disk.
+    /// Rate of a slow disk, at least 1B/s; for example 50MiB/s.
     #[arg(long, value_name = "RATE", default_value = "100MiB/s", value_parser = more_than_nothing)]
     pub slow: Rate,
     /// Additional time of each operation of a slow disk.

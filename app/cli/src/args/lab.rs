@@ -202,7 +202,7 @@ pub struct MirrorOf {
     /// Round trip of the emulated link to the remote disk.
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = duration, requires = "mirror")]
     pub rtt: Duration,
-    /// Rate of the link in each direction.
+    /// Rate of the link in each direction, for example 100Mbit/s.
     #[arg(long, value_name = "RATE", default_value = "1Gbit/s", value_parser = more_than_nothing, requires = "mirror")]
     pub rate: Rate,
     /// Writes of each kind, 1 to 1000000.

@@ -83,7 +83,7 @@ pub enum Member {
         /// The member.
         #[command(flatten)]
         at: MemberAt,
-        /// Fail if the metadata has no bitmap of the member (then helio compares all of it).
+        /// Fail if the metadata has no bitmap of the member. Without this option helio then compares or copies all of it.
         #[arg(long)]
         require_minicopy: bool,
     },

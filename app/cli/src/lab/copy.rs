@@ -4,7 +4,7 @@
 use super::link::tell;
 use super::stopping::Stopping;
 use crate::args::CopyOf;
-use crate::verbs::print;
+use crate::verbs::{print, printed};
 use anyhow::Result;
 use helio_lab::{BLOCK, CopyRow, CopyTest, Data, Disk, Slow, Stage, copy_experiment};
 use helio_units::Bytes;
@@ -36,17 +36,16 @@ pub(crate) fn run(it: &CopyOf) -> Result<ExitCode> {
             "slow_overhead_us": it.slow_overhead.as_micros() as u64,
             "rows": rows,
         });
-        print(&(serde_json::to_string_pretty(&told)? + "\n"))?;
-        return Ok(ExitCode::SUCCESS);
+        return printed(&told);
     }
     print(&head(&test, it))?;
-    let mut printed = Ok(());
+    let mut shown = Ok(());
     copy_experiment(&test, &stage, &mut |row| {
-        if printed.is_ok() {
-            printed = print(&text(row));
+        if shown.is_ok() {
+            shown = print(&text(row));
         }
     })?;
-    printed?;
+    shown?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -110,8 +109,10 @@ fn text(row: &CopyRow) -> String {
             rate.map_or_else(|| "-".to_owned(), |r| format!("{:.1}", r / f64::from(1 << 20)));
         format!("{rate:>width$}")
     };
-    let share =
-        |of: Option<f64>| of.map_or_else(|| "-".to_owned(), |of| format!("{:.2}", row.auto / of));
+    let share = |of: Option<f64>| {
+        let of = of.filter(|of| *of > 0.0);
+        of.map_or_else(|| "-".to_owned(), |of| format!("{:.2}", row.auto / of))
+    };
     let fixed = row.fixed.iter().map(|(_, it)| rate(*it, 9)).collect::<String>();
     let cache = if row.cached { "yes" } else { "no" };
     let (auto, ceiling) = (rate(Some(row.auto), 8), rate(row.ceiling, 10));

@@ -5,7 +5,7 @@ use super::link::tell;
 use super::stopping::Stopping;
 use crate::args::DiskOf;
 use crate::render::line;
-use crate::verbs::print;
+use crate::verbs::{print, printed};
 use anyhow::Result;
 use helio_lab::{Stage, Times, gauge};
 use serde_json::json;
@@ -37,8 +37,7 @@ pub(crate) fn run(it: &DiskOf) -> Result<ExitCode> {
             "bytes_per_second": found.rate.0,
             "disk": found.to_string(),
         });
-        print(&(serde_json::to_string_pretty(&told)? + "\n"))?;
-        return Ok(ExitCode::SUCCESS);
+        return printed(&told);
     }
     let way = if found.direct { "past" } else { "through" };
     let folder = it.folder.display();

@@ -5,11 +5,11 @@ use super::link::tell;
 use super::millis;
 use super::stopping::Stopping;
 use crate::args::{DiskOf, MirrorOf};
-use crate::verbs::print;
+use crate::verbs::{print, printed};
 use anyhow::Result;
 use helio_lab::{MirrorRow, MirrorTest, Stage, mirror_experiment};
 use helio_netmodel::Profile;
-use helio_units::Bytes;
+use helio_units::{Bandwidth, Bytes};
 use serde_json::json;
 use std::fmt::Write;
 use std::process::ExitCode;
@@ -45,8 +45,7 @@ pub(super) fn run(it: &DiskOf, mirror: &MirrorOf) -> Result<ExitCode> {
             "rate_bytes_per_second": mirror.rate.0,
             "rows": rows.iter().flat_map(machine).collect::<Vec<_>>(),
         });
-        print(&(serde_json::to_string_pretty(&told)? + "\n"))?;
-        return Ok(ExitCode::SUCCESS);
+        return printed(&told);
     }
     let [local, remote] = test.folders.each_ref().map(|folder| folder.display());
     let mut out = format!(
@@ -55,7 +54,7 @@ pub(super) fn run(it: &DiskOf, mirror: &MirrorOf) -> Result<ExitCode> {
          {:<6} {:<9} {:>8} {:>12} {:>7}  {}\n",
         test.writes,
         millis(mirror.rtt),
-        mirror.rate,
+        Bandwidth(mirror.rate),
         "size",
         "disk",
         "I/O/s",

@@ -13,7 +13,7 @@ use crate::open::{self, Places, metadata};
 use crate::shard::{Adding, Ask, MemberAsk, Removal, SetAsk};
 use helio_api::{
     ApiError, MemberAddRequest, MemberMergeRequest, MemberRemoveRequest, MemberSetRequest,
-    ReadCost, Status, code,
+    ReadCost, code,
 };
 use helio_engine::Done;
 use std::fs::File;
@@ -94,15 +94,6 @@ impl Daemon {
         wish: MemberMergeRequest,
     ) -> Result<Reply, ApiError> {
         self.known(&group)?;
-        let status = self.status(Some(group.clone())).await?;
-        if is_alone(&status, &wish.volume) {
-            let text = format!("{group}/{} has only one member on {}", wish.volume, self.node);
-            let hint = format!(
-                "name another member in {}, then run `helio apply`",
-                self.config_path.display()
-            );
-            return Err(ApiError::new("one-member", text, hint));
-        }
         self.ask_set((&group, &wish.volume), SetAsk::Merge).await?;
         Ok(accepted(format!(
             "the merge of {group}/{} started; `helio status {group}` shows how much is left",
@@ -291,12 +282,6 @@ impl Daemon {
 fn no_volume(group: &str, volume: &str) -> ApiError {
     let text = format!("group {group} has no volume {volume}");
     ApiError::new("unknown-volume", text, "`helio status` lists them")
-}
-
-/// Whether the volume is shown without several members.
-fn is_alone(status: &Status, volume: &str) -> bool {
-    let volumes = status.groups.iter().flat_map(|group| &group.volumes);
-    volumes.filter(|known| known.name == volume).any(|volume| volume.members.is_empty())
 }
 
 fn unnamed(file: &Path, (group, volume): (&str, &str), path: &Path, node: &str) -> ApiError {

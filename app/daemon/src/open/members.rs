@@ -139,12 +139,15 @@ fn only_what_was_taken(entries: &mut VolumeEntries, recorded: u128) {
 /// The disk of a recorded member cannot be opened for that reason, or is another one.
 fn closed((group, volume, member): (&str, &str, &str), error: Option<Error>) -> MemberStore {
     let error = error.map(|error| format!("{error:#}"));
+    let use_this = format!(
+        "to use the disk that is at {member} now, run `helio member add {group}/{volume} {member}`, which overwrites that disk; to use \
+         the missing one, name its path in the configuration file, then restart the daemon"
+    );
     let (why, hint) = match &error {
         Some(error) => failed::in_parts(error),
-        None => (
-            "another disk is at the path of this member",
-            "to use this disk in place of the member, run `helio member add`, which overwrites it",
-        ),
+        None => {
+            ("the disk of this member is missing, and another disk is at this path", &*use_this)
+        }
     };
     tracing::error!(group, volume, member, hint, "{why}");
     MemberStore::Closed(why.to_owned())

@@ -10,7 +10,7 @@ use crate::config::{Running, Setting};
 use crate::names::Unresolved;
 use crate::trace::{Begun, Tap, Why};
 use helio_attach::Shape;
-use helio_engine::{Command, Refusal};
+use helio_engine::{Command, HookQuestion, Refusal};
 use helio_units::{VolumeIndex, WallTime};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -42,7 +42,7 @@ pub(crate) enum Ask {
     /// The addresses of a group's peer, or why its name cannot be resolved.
     Resolved { group: String, found: Result<Vec<SocketAddr>, Unresolved> },
     /// The hook before a resync of a group agreed, or why not.
-    HookAnswered { group: String, refused: Option<String> },
+    HookAnswered { group: String, question: HookQuestion, refused: Option<String> },
     /// Change a setting that can change while running.
     Change { group: String, setting: Setting },
 }

@@ -41,9 +41,12 @@ impl<D: Driver> Shard<D> {
             Ask::Resolved { group, found } => self.with_group(&group, |shard, at| {
                 shard.step(at, |group| group.resolved(found, now));
             }),
-            Ask::HookAnswered { group, refused } => self.with_group(&group, |shard, at| {
-                shard.step(at, |group| group.tell(now, Event::HookAnswered { refused }));
-            }),
+            Ask::HookAnswered { group, question, refused } => {
+                let answered = Event::HookAnswered { question, refused };
+                self.with_group(&group, |shard, at| {
+                    shard.step(at, |group| group.tell(now, answered));
+                });
+            }
             Ask::Change { group, setting } => {
                 self.with_group(&group, |shard, at| shard.change(at, setting, now));
             }

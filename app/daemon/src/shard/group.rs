@@ -430,7 +430,7 @@ impl Group {
             Effect::PauseReceiving(paused) => self.link.paused = paused,
             Effect::CommandDone { id, result } => self.command_done(id, result),
             Effect::Note(note) => self.log.note(&note, self.engine.view().state(), clock.now()),
-            Effect::AskHook => self.outbox.asks.send_modify(|asked| *asked += 1),
+            Effect::AskHook(question) => _ = self.outbox.asks.send_replace(question),
             Effect::Stopped => {
                 self.stopped = true;
                 wanted.push(Wanted::Stopped);

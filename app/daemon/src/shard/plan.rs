@@ -13,7 +13,7 @@ use crate::verified::Record;
 use anyhow::{Result, anyhow};
 use helio_disk::Member;
 use helio_driver::{Address, Socket};
-use helio_engine::{Config, Durable, Leg};
+use helio_engine::{Config, Durable, HookQuestion, Leg};
 use helio_format::members::DiskMark;
 use helio_ledger::BeforeKept;
 use helio_link::Tuning;
@@ -77,6 +77,16 @@ impl VolumePlan {
         self.stores().map(Member::alignment).max().unwrap_or(Bytes(512))
     }
 
+    /// The number of the member whose disk is at this path. A closed member keeps its path if another disk gets it: an open member
+    /// comes first, then the one with the highest number.
+    pub(crate) fn at_path(&self, path: &str) -> Option<usize> {
+        let last = |open: bool| {
+            let is_there = |it: &MemberPlan| it.path == path && it.store().is_some() == open;
+            self.members.iter().rposition(|member| member.as_ref().is_some_and(is_there))
+        };
+        last(true).or_else(|| last(false))
+    }
+
     /// The paths of its members.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &str> {
         self.members.iter().flatten().map(|member| member.path.as_str())
@@ -119,8 +129,8 @@ pub(crate) struct GroupPlan {
 pub(crate) struct Outbox {
     /// To be kept.
     pub(crate) verified: watch::Sender<Record>,
-    /// How often the hook before a resync was to be asked.
-    pub(crate) asks: watch::Sender<u64>,
+    /// The last question to the hook before a resync.
+    pub(crate) asks: watch::Sender<HookQuestion>,
     /// How often the peer's name was to be resolved.
     pub(crate) lookups: watch::Sender<u64>,
     /// Members whose latency is to be measured.

@@ -100,7 +100,7 @@ impl<D: Driver> Shard<D> {
         let op = self.volume(index, volume).and_then(|at| match ask {
             SetAsk::Add { member, how, room } => self.add(index, at, *member, (how, &room), now),
             SetAsk::Remove { path, how } => self.groups[index].removal(at, &path, how),
-            SetAsk::Merge => Ok(SetOp::Merge(at)),
+            SetAsk::Merge => self.groups[index].merge(at),
         });
         match op {
             Ok(op) => {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The host of the layer that keeps members alike: it carries out what the layer asks for while one member is copied to another.
-//! Its records stay in memory.
+//! The host of the layer that keeps members alike: it performs the operations of the layer during a copy from one member to
+//! another, or writes to both. The records of the layer stay in memory.
 
 use super::legs::Legs;
 use crate::error::LabError;
@@ -15,30 +15,32 @@ use std::time::{Duration, Instant};
 const VOLUME: VolumeIndex = VolumeIndex(0);
 const TARGET: Leg = Leg { volume: VOLUME, member: MemberIndex(1) };
 
-/// What a copy did.
+/// Result of a copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Copied {
-    /// Bytes of the volume that the target holds now.
+    /// Bytes of the volume that were copied, or compared and found equal.
     pub(super) copied: Bytes,
     /// Bytes that were written to the target.
     pub(super) written: Bytes,
+    /// How long the copy took.
     pub(super) span: Duration,
 }
 
 /// How a copy is made.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Course {
+    /// Bytes of the volume.
     pub(super) size: Bytes,
-    /// Bytes for which a bit of the bitmap of the target stands.
+    /// Bytes of a region: of one bit in the bitmap of the target.
     pub(super) region: Bytes,
     pub(super) transfer: Transfer,
-    /// After so long it ends where it is.
+    /// The copy ends after this time, even if it is not complete.
     pub(super) longest: Duration,
 }
 
 /// See the module.
-pub(super) struct Host<'a> {
-    legs: &'a mut Legs,
+pub(super) struct Host<'l, 's> {
+    legs: &'l mut Legs<'s>,
     stack: Stack,
     payloads: BTreeMap<u64, Shared>,
     named: u64,
@@ -46,39 +48,44 @@ pub(super) struct Host<'a> {
     written: u64,
 }
 
-/// Copies the source to the target, of which nothing is known.
-pub(super) fn copy(legs: &mut Legs, course: &Course) -> Result<Copied, LabError> {
+/// Copies the source to the target, whose content is unknown.
+pub(super) fn copy(legs: &mut Legs<'_>, course: &Course) -> Result<Copied, LabError> {
     let mut found = [None; MEMBERS_MAX];
     found[0] = Some(CopyHealth::Good);
     let mut shadow = Shadow::new(&[course.size], course.region, &[found]);
     shadow.set_transfer(course.transfer);
     let mut host = Host::of(legs, &shadow);
     let add = SetOp::Add { leg: TARGET, by_bitmap: false };
-    host.stack.ask_set(add, Moment::ZERO).expect("a set of one member has room for another");
+    host.stack.ask_set(add, Moment::ZERO).expect("a volume with one member accepts a second one");
     host.run(course)
 }
 
-impl<'a> Host<'a> {
-    fn of(legs: &'a mut Legs, shadow: &Shadow) -> Self {
+impl<'l, 's> Host<'l, 's> {
+    fn of(legs: &'l mut Legs<'s>, shadow: &Shadow) -> Self {
         let stack = Stack::new(vec![shadow.boxed()]);
         Self { legs, stack, payloads: BTreeMap::new(), named: 0, begun: Instant::now(), written: 0 }
     }
 
-    /// Of a volume whose members hold the same.
-    pub(super) fn mirror(legs: &'a mut Legs, size: Bytes) -> Self {
+    /// The host of a volume whose two members are equal.
+    pub(super) fn mirror(legs: &'l mut Legs<'s>, size: Bytes) -> Self {
         let mut found = [None; MEMBERS_MAX];
         found[..2].fill(Some(CopyHealth::Good));
         Self::of(legs, &Shadow::new(&[size], REGION, &[found]))
     }
 
-    /// Writes to both members, and waits until it is durable on both.
-    pub(super) fn write(&mut self, name: u64, extent: Extent) -> Result<(), LabError> {
-        let payload = self.name(self.legs.buffer(extent.length));
+    /// Writes to both members, and waits until the write is durable on both.
+    pub(super) fn write(
+        &mut self,
+        name: u64,
+        extent: Extent,
+        buffer: Buffer,
+    ) -> Result<(), LabError> {
+        let payload = self.name(buffer);
         self.stack.begin(name, VOLUME, StoreOp::Write { extent, payload, fua: true });
         loop {
             while let Some(out) = self.stack.next(self.now()) {
                 if let Out::Ended { outcome, .. } = out {
-                    assert_eq!(outcome, StoreOutcome::Done, "no disk failed");
+                    assert_eq!(outcome, StoreOutcome::Done, "a write fails only if a disk does");
                     self.payloads.remove(&payload.id.0);
                     return Ok(());
                 }
@@ -111,7 +118,7 @@ impl<'a> Host<'a> {
                 Some(Duty::Full) => break Bytes::ZERO,
                 Some(Duty::Copying { left }) if Instant::now() >= end => break left,
                 Some(Duty::Copying { .. }) => {}
-                duty => panic!("no operation failed, and the target is {duty:?}"),
+                duty => panic!("no disk failed, but the target is {duty:?}"),
             }
             let next = self.stack.deadline();
             let tick = (next != Moment::NEVER).then(|| self.begun + next.since(Moment::ZERO));
@@ -124,7 +131,7 @@ impl<'a> Host<'a> {
             self.stack.tick(now);
         };
         let span = self.begun.elapsed();
-        self.legs.settle()?;
+        self.legs.abandon()?;
         let copied = Bytes(course.size.0 - left.0);
         Ok(Copied { copied, written: Bytes(self.written), span })
     }
@@ -148,7 +155,7 @@ impl<'a> Host<'a> {
                 self.stack.compared(name, equal, now);
             }
             Out::Release(PayloadId(id)) => _ = self.payloads.remove(&id),
-            other => panic!("a copy beside no client asks for {other:?}"),
+            other => panic!("the layer requests {other:?}, which no copy or write needs"),
         }
         Ok(())
     }
@@ -169,7 +176,9 @@ impl<'a> Host<'a> {
                 Legs::fits(member.write(extent, bytes, 0..extent.length as usize, fua))?
             }
             StoreOp::Flush => member.flush(),
-            other => panic!("a copy asks for no {other:?}"),
+            other => {
+                panic!("the layer requests {other:?} of a member, which no copy or write needs")
+            }
         };
         self.legs.submit(at, Token(name), op);
         Ok(())

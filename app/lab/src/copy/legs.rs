@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The two disks of a copy or a mirror: files without a name, through the disk access and the driver of daemons. One may be slowed
-//! down, or lie behind a link.
+//! The two disks of a copy or a mirror: files without a name, used by the disk access and the driver of daemons. A disk can be made
+//! slow, or be behind an emulated link.
 
 use crate::error::LabError;
+use crate::meet::Stage;
+use crate::socket::SLICE;
 use crate::store::Disk;
-use helio_disk::{Io, Member, Neighbours, OpenOptions, open};
+use helio_disk::{Io, Member, Neighbours, OpenOptions, Refusal, open};
 use helio_driver::{AnyDriver, Buffer, Completion, Driver, DriverChoice, Op, Outcome, Pool, Token};
 use helio_netmodel::{Dice, Direction, Profile, Verdict};
 use helio_units::{Bytes, Extent, Moment};
@@ -12,19 +14,19 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Buffers for everything that may be in flight, and to spare.
+/// Size of the buffer pool: more than all operations in flight need.
 const POOL: Bytes = Bytes::mib(256);
 
-/// What a message to a remote disk takes besides the bytes that are written, and all of a response.
+/// Length of a message to or from a remote disk without the bytes that are written or read.
 const MESSAGE: Bytes = Bytes(48);
 
 /// How operations reach a disk.
 #[derive(Debug)]
 pub(super) enum Way {
     Direct,
-    /// It is slow; when it has transferred everything so far.
+    /// The disk is slow; the moment at which it has transferred everything so far.
     Slow(Disk, Moment),
-    /// Over a link: there, and back.
+    /// The disk is remote: the direction to it, and the one back.
     Link(Box<[Direction; 2]>),
 }
 
@@ -33,7 +35,7 @@ impl Way {
         disk.map_or(Self::Direct, |disk| Self::Slow(disk, Moment::ZERO))
     }
 
-    /// Over a link whose directions are like that, without loss.
+    /// The disk is behind a link with this profile in each direction, without loss.
     pub(super) fn over(profile: &Profile) -> Self {
         Self::Link(Box::new([Direction::new(profile.clone()), Direction::new(profile.clone())]))
     }
@@ -46,7 +48,7 @@ struct Leg {
     way: Way,
 }
 
-/// An operation under way on a leg, and when it completes at the earliest.
+/// An operation in progress on a leg, and the earliest moment at which it completes.
 #[derive(Clone, Copy, Debug)]
 struct Due {
     leg: usize,
@@ -54,29 +56,36 @@ struct Due {
 }
 
 /// See the module. Operations are named by their tokens.
-pub(super) struct Legs {
+pub(super) struct Legs<'s> {
+    stage: &'s Stage<'s>,
     driver: AnyDriver,
     legs: [Leg; 2],
     pool: Pool,
     begun: Instant,
     dice: Dice,
     due: BTreeMap<Token, Due>,
-    /// What is on its way to its disk.
+    /// Operations that are on the link to their disk, by the moment at which they arrive.
     coming: BTreeMap<(Moment, Token), Op>,
-    /// What has completed, and waits for its time.
+    /// Operations that have completed before their time.
     early: BTreeMap<(Moment, Token), Outcome>,
     out: Vec<Completion>,
 }
 
-impl Legs {
-    /// In these directories, the source first. The files have no name any more when this returns.
-    pub(super) fn open(folders: [&Path; 2], size: Bytes, io: Io) -> Result<Self, LabError> {
+impl<'s> Legs<'s> {
+    /// Creates the files in these directories, the source first, and removes their names.
+    pub(super) fn open(
+        folders: [&Path; 2],
+        size: Bytes,
+        io: Io,
+        stage: &'s Stage<'s>,
+    ) -> Result<Self, LabError> {
         let source = make(folders[0], "source", size, io)?;
         let target = make(folders[1], "target", size, io)?;
         let system = LabError::system("open an I/O driver", "read the error of the kernel");
         let (driver, _) = AnyDriver::open(DriverChoice::Auto, Duration::ZERO).map_err(system)?;
         let leg = |member| Leg { member, way: Way::Direct };
         Ok(Self {
+            stage,
             driver,
             legs: [leg(source), leg(target)],
             pool: Pool::new(POOL),
@@ -93,12 +102,12 @@ impl Legs {
         self.driver.name()
     }
 
-    /// Blocks that operations on both keep to.
+    /// The block size that both disks accept.
     pub(super) fn block(&self) -> Bytes {
         self.legs[0].member.alignment().max(self.legs[1].member.alignment())
     }
 
-    /// From now on operations reach that disk in that way.
+    /// Changes how operations reach this disk from now on.
     pub(super) fn make(&mut self, leg: usize, way: Way) {
         self.legs[leg].way = way;
     }
@@ -107,7 +116,7 @@ impl Legs {
         Moment::ZERO + self.begun.elapsed()
     }
 
-    /// A buffer of that length.
+    /// A buffer of this length in bytes; its content is undefined.
     pub(super) fn buffer(&self, length: u64) -> Buffer {
         self.pool.take(length as usize).unwrap_or_else(|| Buffer::zeroed(length as usize))
     }
@@ -116,7 +125,7 @@ impl Legs {
         &self.legs[leg].member
     }
 
-    /// Hands in an operation on that disk.
+    /// Starts an operation on this disk.
     pub(super) fn submit(&mut self, leg: usize, token: Token, op: Op) {
         let (moved, sent) = match &op {
             Op::Read { extent, .. } => (extent.length, 0),
@@ -142,7 +151,7 @@ impl Legs {
         self.driver.submit(token, op);
     }
 
-    /// Hands in what has arrived at its disk.
+    /// Starts the operations that have arrived at their disk.
     fn hand_in(&mut self, now: Moment) {
         while let Some(entry) = self.coming.first_entry().filter(|entry| entry.key().0 <= now) {
             let ((_, token), op) = entry.remove_entry();
@@ -150,20 +159,22 @@ impl Legs {
         }
     }
 
-    /// Whether operations are under way.
+    /// Whether operations are in progress.
     fn is_busy(&self) -> bool {
         !self.due.is_empty() || !self.early.is_empty()
     }
 
-    /// What has completed; waits until something has, or until then.
+    /// Waits until an operation completes, at most until this moment, and returns what has completed. It may return earlier with nothing.
+    ///
+    /// # Errors
+    /// A disk failed, or a signal asked for the end.
     pub(super) fn wait(&mut self, until: Option<Instant>) -> Result<Vec<Completion>, LabError> {
+        self.stage.go_on()?;
         let next = [self.early.keys().next(), self.coming.keys().next()];
         let next = next.into_iter().flatten().map(|(at, _)| self.begun + at.since(Moment::ZERO));
-        let until = next.chain(until).min();
-        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-        self.driver
-            .wait(left, &mut self.out)
-            .map_err(LabError::system("wait for a disk", "read the error of the kernel"))?;
+        let now = Instant::now();
+        let until = next.chain(until).chain([now + SLICE]).min();
+        self.wait_for_disks(until.map(|until| until.saturating_duration_since(now)))?;
         let now = self.now();
         self.hand_in(now);
         let mut done = Vec::new();
@@ -192,7 +203,15 @@ impl Legs {
         Ok(done)
     }
 
-    /// Ends what is under way; its outcomes mean nothing.
+    fn wait_for_disks(&mut self, longest: Option<Duration>) -> Result<(), LabError> {
+        let failed = LabError::system("wait for a disk", "read the error of the kernel");
+        self.driver.wait(longest, &mut self.out).map_err(failed)
+    }
+
+    /// Waits until every operation in progress has completed.
+    ///
+    /// # Errors
+    /// As [`Legs::wait`].
     pub(super) fn settle(&mut self) -> Result<(), LabError> {
         while self.is_busy() {
             self.wait(None)?;
@@ -200,10 +219,28 @@ impl Legs {
         Ok(())
     }
 
-    /// An operation of ours does not fit a disk of ours.
+    /// Forgets every operation in progress. Waits for the disks, not for emulated delays.
+    ///
+    /// # Errors
+    /// The kernel refuses to wait.
+    pub(super) fn abandon(&mut self) -> Result<(), LabError> {
+        for (_, token) in std::mem::take(&mut self.coming).into_keys() {
+            self.due.remove(&token);
+        }
+        self.early.clear();
+        while !self.due.is_empty() {
+            self.wait_for_disks(None)?;
+            for done in self.out.drain(..) {
+                self.due.remove(&done.token);
+            }
+        }
+        Ok(())
+    }
+
+    /// The operation, unless a disk does not accept its blocks.
     pub(super) fn fits<T>(it: Result<T, helio_disk::StoreError>) -> Result<T, LabError> {
         it.map_err(|why| {
-            LabError::system("use the disks", "use --transfer with multiples of the block size")(
+            LabError::system("use the disks", "use directories on disks with smaller blocks")(
                 std::io::Error::other(why.to_string()),
             )
         })
@@ -222,7 +259,7 @@ impl Legs {
     }
 }
 
-/// When something arrives. What finds the queue full waits for room, as a stream does.
+/// When a message arrives. If the queue of the link is full, the message waits for room, as in a stream.
 fn carried(way: &mut Direction, now: Moment, size: Bytes, dice: &mut Dice) -> Moment {
     let from = way.room_at(now, size);
     match way.offer(from, size, dice) {
@@ -241,9 +278,16 @@ fn make(folder: &Path, what: &str, size: Bytes, io: Io) -> Result<Member, LabErr
     drop(made);
     let role = format!("{what} of the copy");
     let options = OpenOptions { size, io, create: false, sparse: false, role };
+    let refused = |refusal: Refusal| {
+        let hint = match refusal {
+            Refusal::NoDirectIo => "use a directory on a file system with direct I/O",
+            Refusal::LargeBlocks { .. } => "use a directory on a disk with smaller blocks",
+            _ => hint,
+        };
+        LabError::system(doing("open"), hint)(std::io::Error::other(refusal.to_string()))
+    };
     let opened = sized.and_then(|()| {
-        open(&path, &options, &Neighbours::default())
-            .map_err(|why| LabError::Asked(why.to_string()))
+        open(&path, &options, &Neighbours::default()).map_err(|why| refused(why.refusal))
     });
     std::fs::remove_file(&path).map_err(LabError::system(doing("remove"), hint))?;
     opened

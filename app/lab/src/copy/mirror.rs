@@ -8,8 +8,8 @@ use super::raw::{self, SOURCE, TARGET};
 use crate::error::LabError;
 use crate::meet::Stage;
 use helio_disk::Io;
-use helio_driver::Token;
-use helio_netmodel::Profile;
+use helio_driver::{Buffer, Token};
+use helio_netmodel::{Dice, Profile};
 use helio_units::{Bytes, Extent};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -59,45 +59,43 @@ impl MirrorRow {
 /// measurement was stopped.
 pub fn mirror_experiment(test: &MirrorTest, stage: &Stage<'_>) -> Result<Vec<MirrorRow>, LabError> {
     let folders = [test.folders[0].as_path(), test.folders[1].as_path()];
-    let mut legs = Legs::open(folders, test.size, Io::Direct)?;
+    let mut legs = Legs::open(folders, test.size, Io::Direct, stage)?;
     for leg in [SOURCE, TARGET] {
         raw::fill(&mut legs, leg, test.size, 1)?;
     }
     legs.make(TARGET, Way::over(&test.link));
-    test.blocks.iter().map(|block| measure(test, *block, &mut legs, stage)).collect()
+    test.blocks.iter().map(|block| measure(test, *block, &mut legs)).collect()
 }
 
-fn measure(
-    test: &MirrorTest,
-    block: Bytes,
-    legs: &mut Legs,
-    stage: &Stage<'_>,
-) -> Result<MirrorRow, LabError> {
+fn measure(test: &MirrorTest, block: Bytes, legs: &mut Legs<'_>) -> Result<MirrorRow, LabError> {
     if !block.0.is_multiple_of(legs.block().0) {
         let why = format!("writes of {block} do not fit disks with blocks of {}", legs.block());
         return Err(LabError::Asked(format!("{why}; hint: use directories on other disks")));
     }
     let (places, mut spans, mut at) = (test.size.0 / block.0, [Duration::ZERO; 3], 0);
+    let mut dice = Dice::new(1);
     while at < test.writes {
-        if stage.stopped() {
-            let why = "stopped before everything was measured; hint: start it again";
-            return Err(LabError::Asked(why.to_owned()));
-        }
         let turn = at..test.writes.min(at + TURN);
-        let extent = |n: u64| Extent::new(n % places * block.0, block.0);
+        // What is written is made before the time counts.
+        let mut writes = |legs: &Legs<'_>| -> Vec<(u64, Extent, Buffer)> {
+            let extent = |n: u64| Extent::new(n % places * block.0, block.0);
+            turn.clone().map(|n| (n, extent(n), raw::noise(legs, block.0, &mut dice))).collect()
+        };
         for leg in [SOURCE, TARGET] {
+            let writes = writes(legs);
             let begun = Instant::now();
-            for n in turn.clone() {
-                let op = legs.write(leg, extent(n), legs.buffer(block.0), true)?;
+            for (n, extent, buffer) in writes {
+                let op = legs.write(leg, extent, buffer, true)?;
                 legs.submit(leg, Token(n), op);
                 legs.settle()?;
             }
             spans[leg] += begun.elapsed();
         }
+        let writes = writes(legs);
         let mut host = Host::mirror(legs, test.size);
         let begun = Instant::now();
-        for n in turn.clone() {
-            host.write(n, extent(n))?;
+        for (n, extent, buffer) in writes {
+            host.write(n, extent, buffer)?;
         }
         spans[2] += begun.elapsed();
         at = turn.end;
@@ -109,7 +107,7 @@ fn measure(
 mod tests {
     use super::*;
     use helio_units::Rate;
-    use std::sync::atomic::AtomicBool;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     #[test]
     fn a_write_to_a_remote_disk_takes_a_round_trip_and_one_to_the_mirror_no_second_one() {
@@ -131,6 +129,10 @@ mod tests {
             assert!(remote >= rtt * 5 && mirrored >= rtt * 5, "{row:?}");
             assert!(row.above_slower() < 2.0, "{row:?}");
         }
+        stop.store(true, Ordering::Relaxed);
+        let stopped = mirror_experiment(&test, &stage).expect_err("it was stopped");
+        assert!(stopped.to_string().contains("stopped before"), "{stopped}");
+        stop.store(false, Ordering::Relaxed);
         let odd = MirrorTest { blocks: vec![Bytes(100)], ..test };
         let why = mirror_experiment(&odd, &stage).expect_err("no disk has such blocks");
         assert!(why.to_string().contains("hint"), "{why}");

@@ -70,7 +70,7 @@ pub enum Slow {
     Target,
 }
 
-/// What was measured of one kind of copy. Rates are medians, in bytes of the volume a second.
+/// What was measured of one kind of copy. Rates are medians, in bytes of the volume per second.
 #[derive(Clone, Debug)]
 pub struct CopyRow {
     /// What the target held.
@@ -83,7 +83,8 @@ pub struct CopyRow {
     pub fixed: Vec<(Bytes, Option<f64>)>,
     /// With the automatic one.
     pub auto: f64,
-    /// Where data differs: reading the source and writing the target, without the layer.
+    /// If the data differs: the rate of reading the source and writing the target, without the layer. `None` if no write completed in
+    /// time.
     pub ceiling: Option<f64>,
     /// The most bytes that a run wrote to the target.
     pub written: Bytes,
@@ -111,12 +112,12 @@ pub fn copy_experiment(
     test.slow.check()?;
     for io in [Io::Direct, Io::Buffered] {
         let folders = [test.folders[0].as_path(), test.folders[1].as_path()];
-        let mut legs = Legs::open(folders, test.size, io)?;
+        let mut legs = Legs::open(folders, test.size, io, stage)?;
         raw::fill(&mut legs, raw::SOURCE, test.size, SEED)?;
         for data in [Data::Identical, Data::Different] {
             for slow in [Slow::Neither, Slow::Source, Slow::Target] {
                 let kind = Kind { data, slow, cached: io == Io::Buffered };
-                row(&kind.measure(test, &mut legs, stage)?);
+                row(&kind.measure(test, &mut legs)?);
             }
         }
     }
@@ -131,12 +132,7 @@ struct Kind {
 }
 
 impl Kind {
-    fn measure(
-        self,
-        test: &CopyTest,
-        legs: &mut Legs,
-        stage: &Stage<'_>,
-    ) -> Result<CopyRow, LabError> {
+    fn measure(self, test: &CopyTest, legs: &mut Legs<'_>) -> Result<CopyRow, LabError> {
         let Self { data, slow, cached } = self;
         let fits = |size: &Bytes| *size >= legs.block();
         let courses = test.transfers.iter().map(|size| fits(size).then(|| course(test, *size)));
@@ -150,11 +146,6 @@ impl Kind {
         for _ in 0..test.rounds {
             let all = courses.iter().copied().chain([Some(auto)]);
             for (rates, course) in rates.iter_mut().zip(all) {
-                if stage.stopped() {
-                    return Err(LabError::Asked(
-                        "stopped before everything was measured; hint: start it again".to_owned(),
-                    ));
-                }
                 let Some(course) = course else { continue };
                 if data == Data::Different {
                     seed += 1;
@@ -168,26 +159,26 @@ impl Kind {
             }
             if data == Data::Different {
                 self.slow_down(legs, test.slow);
-                let span = raw::read_and_write(legs, test.size, test.longest)?;
+                let rate = raw::read_and_write(legs, test.size, test.longest)?;
                 full_speed(legs);
-                rates[courses.len() + 1].push(test.size.0 as f64 / span.as_secs_f64());
+                rates[courses.len() + 1].push(rate.unwrap_or(0.0));
             }
         }
         let mut medians = rates.into_iter().map(median);
         let fixed = test.transfers.iter().copied().zip(medians.by_ref()).collect();
         let auto = medians.next().flatten().unwrap_or(0.0);
-        let ceiling = medians.next().flatten();
+        let ceiling = medians.next().flatten().filter(|rate| *rate > 0.0);
         Ok(CopyRow { data, slow, cached, fixed, auto, ceiling, written, driver: legs.driver() })
     }
 
-    fn slow_down(self, legs: &mut Legs, slow: Disk) {
+    fn slow_down(self, legs: &mut Legs<'_>, slow: Disk) {
         for (leg, which) in [(raw::SOURCE, Slow::Source), (raw::TARGET, Slow::Target)] {
             legs.make(leg, Way::slow((self.slow == which).then_some(slow)));
         }
     }
 }
 
-fn full_speed(legs: &mut Legs) {
+fn full_speed(legs: &mut Legs<'_>) {
     [raw::SOURCE, raw::TARGET].into_iter().for_each(|leg| legs.make(leg, Way::Direct));
 }
 
@@ -206,6 +197,7 @@ fn median(mut rates: Vec<f64>) -> Option<f64> {
 mod tests {
     use super::*;
     use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Instant;
 
     fn test(folder: &std::path::Path) -> CopyTest {
         CopyTest {
@@ -243,7 +235,9 @@ mod tests {
     fn a_copy_makes_the_target_hold_what_the_source_holds() {
         let folder = tempfile::tempdir().expect("a folder");
         let (test, folders) = (test(folder.path()), [folder.path(); 2]);
-        let mut legs = Legs::open(folders, test.size, Io::Buffered).expect("opened");
+        let stop = AtomicBool::new(false);
+        let stage = Stage { watch: &|_| {}, stop: &stop, verbose: false };
+        let mut legs = Legs::open(folders, test.size, Io::Buffered, &stage).expect("opened");
         raw::fill(&mut legs, raw::SOURCE, test.size, 1).expect("filled");
         raw::fill(&mut legs, raw::TARGET, test.size, 2).expect("filled");
         let course = course(&test, Bytes::kib(4));
@@ -251,21 +245,32 @@ mod tests {
         assert_eq!((first.copied, first.written), (test.size, test.size));
         let second = copy(&mut legs, &course).expect("copied");
         assert_eq!((second.copied, second.written), (test.size, Bytes::ZERO));
+        stop.store(true, Ordering::Relaxed);
+        let stopped = copy(&mut legs, &course).expect_err("it was stopped").to_string();
+        assert!(stopped.starts_with("stopped before"), "{stopped}");
     }
 
     #[test]
     fn a_run_that_takes_too_long_ends_where_it_is_and_a_missing_directory_is_named() {
         let folder = tempfile::tempdir().expect("a folder");
         let test = test(folder.path());
-        let mut legs = Legs::open([folder.path(); 2], test.size, Io::Buffered).expect("opened");
-        legs.make(raw::TARGET, Way::slow(Some(Disk { rate: 1e6, overhead: Duration::ZERO })));
-        let course = Course { longest: Duration::from_millis(200), ..course(&test, REGION) };
-        let copied = copy(&mut legs, &course).expect("ended").copied;
-        assert!(copied < test.size, "{copied}");
-        let none = folder.path().join("none");
-        let missing = CopyTest { folders: [none.clone(), none], ..test };
         let stop = AtomicBool::new(false);
         let stage = Stage { watch: &|_| {}, stop: &stop, verbose: false };
+        let folders = [folder.path(); 2];
+        let mut legs = Legs::open(folders, test.size, Io::Buffered, &stage).expect("opened");
+        // A MiB takes an hour.
+        let slow = || Way::slow(Some(Disk { rate: 300.0, overhead: Duration::ZERO }));
+        let (begun, longest) = (Instant::now(), Duration::from_millis(200));
+        legs.make(raw::TARGET, slow());
+        let course = Course { longest, ..course(&test, REGION) };
+        let copied = copy(&mut legs, &course).expect("ended").copied;
+        assert!(copied < test.size, "{copied}");
+        legs.make(raw::TARGET, slow());
+        let rate = raw::read_and_write(&mut legs, test.size, longest).expect("ended");
+        assert_eq!(rate, None, "no write completed");
+        assert!(begun.elapsed() < Duration::from_secs(60), "no emulated delay is waited for");
+        let none = folder.path().join("none");
+        let missing = CopyTest { folders: [none.clone(), none], ..test };
         let why = copy_experiment(&missing, &stage, &mut |_| {}).expect_err("it is not there");
         assert!(why.to_string().contains("none") && why.to_string().contains("hint"), "{why}");
     }

@@ -4,6 +4,7 @@
 use super::legs::Legs;
 use crate::error::LabError;
 use helio_driver::{Buffer, Completion, Outcome, Token};
+use helio_netmodel::Dice;
 use helio_units::{Bytes, Extent};
 use std::time::{Duration, Instant};
 
@@ -15,14 +16,19 @@ pub(super) const SOURCE: usize = 0;
 pub(super) const TARGET: usize = 1;
 
 /// Fills a disk with noise of that seed, and makes it durable.
-pub(super) fn fill(legs: &mut Legs, leg: usize, size: Bytes, seed: u64) -> Result<(), LabError> {
+pub(super) fn fill(
+    legs: &mut Legs<'_>,
+    leg: usize,
+    size: Bytes,
+    seed: u64,
+) -> Result<(), LabError> {
+    let mut dice = Dice::new(seed);
     let (mut begun, mut ended) = (0, 0);
     let pieces = size.0.div_ceil(LENGTH);
     while ended < pieces {
         while begun < pieces && begun - ended < AT_ONCE {
             let extent = piece(begun, size);
-            let mut buffer = legs.buffer(extent.length);
-            noise(&mut buffer, seed.wrapping_add(begun << 20));
+            let buffer = noise(legs, extent.length, &mut dice);
             let op = legs.write(leg, extent, buffer, false)?;
             legs.submit(leg, Token(begun), op);
             begun += 1;
@@ -32,15 +38,15 @@ pub(super) fn fill(legs: &mut Legs, leg: usize, size: Bytes, seed: u64) -> Resul
     flush(legs, leg)
 }
 
-/// Reads the source and writes it to the target without looking at it, then flushes the target. Returns how long that took;
-/// `longest`: after that it ends where it is, and the time is what all of it would have taken.
+/// Reads the source, writes its bytes to the target without comparing, and flushes the target. Returns the rate in bytes per second. After
+/// `longest` it ends: the rate is that of what was written by then, and `None` if no write had completed.
 pub(super) fn read_and_write(
-    legs: &mut Legs,
+    legs: &mut Legs<'_>,
     size: Bytes,
     longest: Duration,
-) -> Result<Duration, LabError> {
+) -> Result<Option<f64>, LabError> {
     let pieces = size.0.div_ceil(LENGTH);
-    let (mut next, mut busy, mut ended) = (0, 0, 0);
+    let (mut next, mut busy, mut ended, mut written) = (0, 0, 0, 0);
     let begun = Instant::now();
     while ended < pieces && begun.elapsed() < longest {
         while next < pieces && busy < AT_ONCE {
@@ -55,18 +61,20 @@ pub(super) fn read_and_write(
                     let op = legs.write(TARGET, piece(token.0, size), buffer, false)?;
                     legs.submit(TARGET, token, op);
                 }
-                Outcome::Write { .. } => (ended, busy) = (ended + 1, busy - 1),
+                Outcome::Write { .. } => {
+                    (ended, busy) = (ended + 1, busy - 1);
+                    written += piece(token.0, size).length;
+                }
                 _ => {}
             }
         }
     }
-    if ended < pieces {
-        let span = begun.elapsed();
-        legs.settle()?;
-        return Ok(span.mul_f64(pieces as f64 / (ended as f64).max(1.0)));
+    if ended == pieces {
+        flush(legs, TARGET)?;
     }
-    flush(legs, TARGET)?;
-    Ok(begun.elapsed())
+    let span = begun.elapsed();
+    legs.abandon()?;
+    Ok((written > 0).then(|| written as f64 / span.as_secs_f64()))
 }
 
 fn piece(number: u64, size: Bytes) -> Extent {
@@ -74,19 +82,17 @@ fn piece(number: u64, size: Bytes) -> Extent {
     Extent::new(offset, LENGTH.min(size.0 - offset))
 }
 
-fn flush(legs: &mut Legs, leg: usize) -> Result<(), LabError> {
+fn flush(legs: &mut Legs<'_>, leg: usize) -> Result<(), LabError> {
     let op = legs.member(leg).flush();
     legs.submit(leg, Token(0), op);
     legs.settle()
 }
 
-/// Bytes of the SplitMix64 sequence (Steele, Lea and Flood, 2014).
-fn noise(buffer: &mut Buffer, mut state: u64) {
+/// A buffer of this length in bytes, filled with noise.
+pub(super) fn noise(legs: &Legs<'_>, length: u64, dice: &mut Dice) -> Buffer {
+    let mut buffer = legs.buffer(length);
     for word in buffer.chunks_exact_mut(8) {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        word.copy_from_slice(&(z ^ (z >> 31)).to_le_bytes());
+        word.copy_from_slice(&dice.next_u64().to_le_bytes());
     }
+    buffer
 }

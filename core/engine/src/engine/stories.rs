@@ -41,8 +41,8 @@ struct Desk {
     answers: Vec<(u64, bool)>,
     results: Vec<Result<String, Refusal>>,
     payloads: u64,
-    /// How often the operator's hook was asked.
-    hooks: u32,
+    /// How often the operator's hook was asked: the last question.
+    hooks: u64,
     /// The metadata file cannot be written.
     unwritable: bool,
     /// Nothing is read from the peer.
@@ -118,7 +118,7 @@ impl Desk {
                     self.results.push(result.map(|done| done.text));
                 }
                 Effect::Keep(keep) => self.keeps.push_back(keep),
-                Effect::AskHook => self.hooks += 1,
+                Effect::AskHook(HookQuestion(question)) => self.hooks = question,
                 Effect::PauseReceiving(paused) => self.paused = paused,
                 Effect::Release(payload) => self.released.push(payload),
                 // What a layer asks for, or read, is dealt with at once, and its payloads are equal.

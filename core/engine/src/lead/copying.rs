@@ -41,10 +41,10 @@ impl Primary {
             self.begin_update(record, resync, local, turn);
             return Some(String::from("the resync begins"));
         }
-        if !resync.update_mut().ask_hook(command) {
+        let Some(question) = resync.update_mut().ask_hook(command) else {
             return Some(String::from(HOOK_RUNS));
-        }
-        turn.push(Effect::AskHook);
+        };
+        turn.push(Effect::AskHook(question));
         None
     }
 

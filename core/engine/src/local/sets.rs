@@ -90,11 +90,11 @@ fn refused(op: SetOp, refusal: SetRefusal, config: &Config) -> Refusal {
     let shows = format!("`helio status {group}` shows the members");
     match refusal {
         SetRefusal::Unsupported => Refusal::new(
-            "one-member",
-            format!("only one member of volume {volume} on {node} holds all of it"),
+            "one-full-member",
+            format!("only one member of volume {volume} on {node} is full"),
             format!(
-                "name another member in the configuration of {node}, then `helio apply`; `helio status {group}` shows how far its \
-                 copy is"
+                "wait until another member is full; `helio status {group}` shows the progress; if none is copying, `helio member add` \
+                 returns or adds one"
             ),
         ),
         SetRefusal::NoMember => {

@@ -2,7 +2,7 @@
 //! Whether an update of the peer is wanted, and what it waits for: the peer's marks, this node's own record, the
 //! operator's hook.
 
-use crate::event::CommandId;
+use crate::event::{CommandId, HookQuestion};
 
 /// What a source waits for before it streams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,6 +33,8 @@ pub(crate) struct Update {
     wanted: bool,
     awaited: Awaited,
     hook: Hook,
+    /// The last question that the hook was asked.
+    question: HookQuestion,
 }
 
 /// What a source knows of itself when the hook agreed.
@@ -78,7 +80,10 @@ impl Update {
     #[must_use]
     pub(crate) fn give_up(&mut self) -> Option<CommandId> {
         self.wanted = false;
-        self.hook_answered().flatten()
+        match core::mem::take(&mut self.hook) {
+            Hook::Idle => None,
+            Hook::Asked(command) => command,
+        }
     }
 
     pub(crate) fn await_marks(&mut self) {
@@ -106,21 +111,22 @@ impl Update {
         self.awaited != Awaited::Nothing
     }
 
-    /// The hook is to be asked. Returns false if it is being asked already.
-    pub(crate) fn ask_hook(&mut self, command: Option<CommandId>) -> bool {
-        let idle = matches!(self.hook, Hook::Idle);
-        if idle {
-            self.hook = Hook::Asked(command);
-        }
-        idle
+    /// The hook is to be asked. Returns the question; none if one is open.
+    pub(crate) fn ask_hook(&mut self, command: Option<CommandId>) -> Option<HookQuestion> {
+        let Hook::Idle = self.hook else { return None };
+        self.hook = Hook::Asked(command);
+        self.question.0 += 1;
+        Some(self.question)
     }
 
-    /// The hook answered. Returns for which command it was asked, if it was.
-    pub(crate) fn hook_answered(&mut self) -> Option<Option<CommandId>> {
-        match core::mem::take(&mut self.hook) {
-            Hook::Idle => None,
-            Hook::Asked(command) => Some(command),
+    /// The hook answered. Returns for which command it was asked, if this question is still open.
+    pub(crate) fn hook_answered(&mut self, question: HookQuestion) -> Option<Option<CommandId>> {
+        let Hook::Asked(command) = self.hook else { return None };
+        if question != self.question {
+            return None;
         }
+        self.hook = Hook::Idle;
+        Some(command)
     }
 
     /// The hook agreed. Meanwhile the world may have changed. `source`: none on a node that leads no more.
@@ -147,5 +153,23 @@ impl Update {
             }
             Some(_) => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_of_the_hook_counts_for_its_own_question_only() {
+        let mut update = Update::default();
+        let (first, second) = (CommandId(7), CommandId(8));
+        let earlier = update.ask_hook(Some(first)).expect("nothing is open");
+        assert_eq!(update.ask_hook(Some(second)), None, "one at a time");
+        assert_eq!(update.give_up(), Some(first));
+        let later = update.ask_hook(Some(second)).expect("nothing is open");
+        assert_eq!(update.hook_answered(earlier), None, "it comes too late");
+        assert_eq!(update.hook_answered(later), Some(Some(second)));
+        assert_eq!(update.hook_answered(later), None, "it was answered");
     }
 }

@@ -2,6 +2,7 @@
 //! An update asks first, where the operator has a hook for it: the copier must not begin before the hook said yes.
 //! Without one nothing is asked, and an update begins where it is wanted.
 
+use crate::event::HookQuestion;
 use crate::local::Local;
 use crate::peer::link::Session;
 use crate::record::Record;
@@ -40,17 +41,17 @@ impl Standing {
         }
     }
 
-    /// The hook answered; `connected`: the peer is.
+    /// The hook answered that question; `connected`: the peer is.
     pub(crate) fn hook_answered(
         &mut self,
-        refused: Option<String>,
+        (question, refused): (HookQuestion, Option<String>),
         connected: bool,
         record: &Record,
         resync: &mut Resync,
         local: &Local,
         turn: &mut Turn,
     ) {
-        let Some(command) = resync.update_mut().hook_answered() else { return };
+        let Some(command) = resync.update_mut().hook_answered(question) else { return };
         let unwanted = resync.seed().is_under_way(record.superblock()) || !self.serves();
         let primary = self.primary_mut();
         let result = if let Some(why) = refused {

@@ -123,7 +123,9 @@ fn boil_down(event: &Event) -> (&'static str, u64, u64) {
         Event::Reconfigure { .. } => ("reconfigure", 0, 0),
         Event::Calendar(at) => ("calendar", at.0, 0),
         Event::VerifyRemembered(_) => ("verify-remembered", 0, 0),
-        Event::HookAnswered { refused } => ("hook-answered", u64::from(refused.is_none()), 0),
+        Event::HookAnswered { question, refused } => {
+            ("hook-answered", u64::from(refused.is_none()), question.0)
+        }
         Event::Held { by } => ("held", u64::from(by.is_some()), 0),
         Event::Used { volumes } => ("used", *volumes, 0),
         Event::Layers(setting) => of_setting(*setting),

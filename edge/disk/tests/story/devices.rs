@@ -90,6 +90,29 @@ fn a_device_claimed_by_something_else_is_in_use() {
 }
 
 #[test]
+fn loop_devices_on_one_file_are_one_disk_only_if_their_bytes_overlap() {
+    let folder = folder();
+    let path = file_of(folder.path(), "disk.img", SIZE);
+    let on = |offset: u64, size: u64| {
+        let (offset, size) = (format!("--offset={offset}"), format!("--sizelimit={size}"));
+        Loop::on(&path, &[&offset, &size])
+    };
+    let half = SIZE.0 / 2;
+    let (Some(first), Some(second)) = (on(0, half), on(half, half)) else { return };
+    let Some(both) = on(half / 2, half) else { return };
+    let identity = |path: &Path| MemberIdentity::of_path(path).expect("an identity");
+    let [one, two, over] = [&first, &second, &both].map(|device| identity(&device.0));
+    assert!(!one.overlaps(&two) && one.overlaps(&over) && over.overlaps(&two));
+    let name = |device: &Loop| {
+        let member = open(&device.0, &options(Bytes(half))).expect("it opens");
+        member.nameplate().expect("it has an identity").to_owned()
+    };
+    let names = [name(&first), name(&second), name(&both)];
+    assert!(names[0] != names[1] && names[1] != names[2] && names[0] != names[2], "{names:?}");
+    assert!(!names[0].contains("byte"), "as it was recorded before offsets counted: {names:?}");
+}
+
+#[test]
 fn a_partition_overlaps_its_disk_and_not_its_neighbour() {
     let folder = folder();
     let path = file_of(folder.path(), "disk.img", SIZE);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A volume with two members on a node: what is refused changes nothing, and a disk that is none of its members is not written.
 
-use helio_e2e::{Book, Load, begin, group, wait, wait_level};
+use helio_e2e::{Book, Load, assert_same_bytes, begin, group, wait, wait_level};
 use helio_testkit::{Dice, Pair, Plan, TempDir};
 use helio_units::{Bytes, Mode};
 use serde_json::Value;
@@ -53,10 +53,8 @@ impl Stage {
         for node in ["paris", "lyon"] {
             assert!(self.pair.daemon(node).terminate().success(), "{node} stops cleanly");
         }
-        let mirror = bytes(&self.mirror);
         for node in ["paris", "lyon"] {
-            let differs = bytes(&self.pair.member(node, "data")) != mirror;
-            assert!(!differs, "the file of {node} and the mirror differ");
+            assert_same_bytes(&self.pair.member(node, "data"), &self.mirror);
         }
     }
 }
@@ -124,9 +122,10 @@ fn another_disk_at_the_path_of_a_member_is_not_overwritten_at_a_start_and_the_st
         assert_eq!(member["state"], "removed", "{shown:#}");
         assert_eq!(member["path"], stage.mirror.display().to_string(), "{shown:#}");
         let why = member["why"].as_str().unwrap_or_default();
-        assert!(why.contains("another disk is at the path of this member"), "{shown:#}");
+        assert!(why.contains("the disk of this member is missing"), "{shown:#}");
         let log = stage.pair.daemon("paris").log();
-        assert!(log.contains("in place of the member, run `helio member add`"), "{log}");
+        let add = format!("run `helio member add db/data {}`", stage.mirror.display());
+        assert!(log.contains(&add), "{log}");
         stage.write(label);
         assert!(bytes(&stage.mirror) == foreign, "the disk is as it was");
     }
@@ -136,9 +135,12 @@ fn another_disk_at_the_path_of_a_member_is_not_overwritten_at_a_start_and_the_st
     stage.pair.helio("paris", &add).expect_failure();
     assert!(bytes(&stage.mirror) == foreign, "the disk is as it was");
     stage.pair.helio("paris", &add[..4]).expect_success();
-    wait(&stage.pair, "paris", "the new member", |shown| {
-        shown["volumes"][0]["members"][2]["state"] == "full"
+    let shown = wait(&stage.pair, "paris", "the new member", |shown| {
+        shown["volumes"][0]["members"][1]["state"] == "full"
     });
+    let members = shown["volumes"][0]["members"].as_array().expect("a list");
+    let numbers: Vec<&Value> = members.iter().map(|member| &member["number"]).collect();
+    assert_eq!(numbers, [0, 2], "its path is shown once: {shown:#}");
     // The disk that was missing is forgotten at the next start.
     stage.pair.daemon("paris").kill9();
     stage.pair.start("paris");

@@ -24,9 +24,10 @@ const LOCAL: [&str; 14] = [
     "trace show",
 ];
 /// What a command needs beside its name.
-const NEEDED: [(&str, &[&str]); 6] = [
+const NEEDED: [(&str, &[&str]); 7] = [
     ("member add", &["db/data", "/disk"]),
     ("member remove", &["db/data", "/disk"]),
+    ("member set", &["db/data", "/disk", "--read-cost", "auto"]),
     ("mode", &["sync"]),
     ("queue set", &["--memory", "1MiB"]),
     ("resolve", &["--discard", "paris"]),

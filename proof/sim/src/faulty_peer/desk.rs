@@ -6,9 +6,9 @@ use crate::promise::{Promise, Violation, hold};
 use crate::scenario::pick;
 use core::time::Duration;
 use helio_engine::{
-    Answer, Config, Durable, Effect, Engine, Event, Keep, OnError, PoolOp, PoolOutcome,
-    QUEUE_ITEMS_SNDR, QueueConfig, ReadAs, Run, SafeCopy, Stack, StoreFault, StoreOp, StoreOutcome,
-    WhenFull, digest_piece,
+    Answer, Config, Durable, Effect, Engine, Event, HookQuestion, Keep, OnError, PoolOp,
+    PoolOutcome, QUEUE_ITEMS_SNDR, QueueConfig, ReadAs, Run, SafeCopy, Stack, StoreFault, StoreOp,
+    StoreOutcome, WhenFull, digest_piece,
 };
 use helio_format::copying::Copying;
 use helio_format::message::{Hello, Message, Start};
@@ -44,7 +44,7 @@ pub(super) struct Desk {
     saves: u64,
     keeps: VecDeque<Keep>,
     pool_ops: VecDeque<PoolOp>,
-    hooks: u64,
+    hooks: VecDeque<HookQuestion>,
     sequence: u64,
     /// Payloads by name: bytes, and whether the peer sent them.
     pool: BTreeMap<u64, (u32, bool)>,
@@ -88,7 +88,7 @@ impl Desk {
             saves: 0,
             keeps: VecDeque::new(),
             pool_ops: VecDeque::new(),
-            hooks: 0,
+            hooks: VecDeque::new(),
             sequence: 1,
             pool: BTreeMap::new(),
             next_payload: 0,
@@ -136,7 +136,8 @@ impl Desk {
     pub(super) fn describe(&self) -> String {
         let status = self.engine.view().status(self.now);
         let (standing, cursors) = (self.engine.view().standing(), status.cursors);
-        let open = (self.ios.len(), self.keeps.len(), self.saves, self.pool_ops.len(), self.hooks);
+        let hooks = self.hooks.len();
+        let open = (self.ios.len(), self.keeps.len(), self.saves, self.pool_ops.len(), hooks);
         format!("{standing}, {}, {cursors:?}, under way {open:?}", status.state)
     }
 
@@ -258,7 +259,7 @@ impl Desk {
             Effect::Record(_) | Effect::Compare { .. } => {
                 panic!("no layer of this desk keeps several members")
             }
-            Effect::AskHook => self.hooks += 1,
+            Effect::AskHook(question) => self.hooks.push_back(question),
             Effect::Send(message) => {
                 hold(self.connected, Promise::ChecksPeer, || {
                     format!("{message:?} is said where nobody is connected")
@@ -367,10 +368,9 @@ impl Desk {
                 _ => PoolOutcome::Done,
             }));
         }
-        if self.hooks > 0 {
-            self.hooks -= 1;
+        if let Some(question) = self.hooks.pop_front() {
             let refused = dice.chance(1, 4).then(|| String::from("not now"));
-            return self.tell(Event::HookAnswered { refused });
+            return self.tell(Event::HookAnswered { question, refused });
         }
         if self.ios.is_empty() {
             return Ok(());
@@ -437,7 +437,7 @@ impl Desk {
         self.disconnect()?;
         for _ in 0..20_000 {
             let idle = self.ios.is_empty() && self.keeps.is_empty();
-            if idle && self.saves + self.hooks == 0 && self.pool_ops.is_empty() {
+            if idle && self.saves == 0 && self.hooks.is_empty() && self.pool_ops.is_empty() {
                 break;
             }
             self.do_one(dice)?;

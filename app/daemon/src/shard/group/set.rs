@@ -135,10 +135,10 @@ impl Group {
             let text =
                 format!("{name} has a recorded member that the configuration file does not name");
             let hint = format!(
-                "restart the daemon of {}, which forgets it, then repeat the command",
+                "restart the daemon of {}, which drops it, then repeat the command",
                 self.config.node
             );
-            return Err(Refusal::new("unconfigured-member", text, hint));
+            return Err(Refusal::new("obsolete-member", text, hint));
         }
         let open = |(_, member): &(usize, &Option<MemberPlan>)| {
             member.as_ref().is_some_and(|it| it.path == path && it.store().is_some())
@@ -219,6 +219,22 @@ impl Group {
         removed
     }
 
+    /// Whether the volume has more than one member.
+    fn has_another(&self, at: VolumeIndex) -> Result<(), Refusal> {
+        let volume = &self.volumes[usize::from(at.0)];
+        if volume.members.iter().flatten().count() > 1 {
+            return Ok(());
+        }
+        let node = &self.config.node;
+        let text = format!("{}/{} has only one member on {node}", self.name, volume.name);
+        let hint = "name another member in the configuration file, then run `helio apply`";
+        Err(Refusal::new("one-member", text, hint))
+    }
+
+    pub(crate) fn merge(&self, at: VolumeIndex) -> Result<SetOp, Refusal> {
+        self.has_another(at).map(|()| SetOp::Merge(at))
+    }
+
     pub(crate) fn removal(
         &self,
         at: VolumeIndex,
@@ -226,27 +242,12 @@ impl Group {
         how: Removal,
     ) -> Result<SetOp, Refusal> {
         let volume = &self.volumes[usize::from(at.0)];
-        let named = |member: &Option<MemberPlan>| member.as_ref().is_some_and(|it| it.path == path);
-        let open = |member: &Option<MemberPlan>| {
-            named(member) && member.as_ref().is_some_and(|it| it.store().is_some())
-        };
-        // Another disk may have lain at that path before.
-        let number = volume.members.iter().position(open);
-        let Some(number) = number.or_else(|| volume.members.iter().position(named)) else {
+        let Some(number) = volume.at_path(path) else {
             let text = format!("{path} is no member of {}/{}", self.name, volume.name);
             let hint = format!("`helio status {}` shows the members", self.name);
             return Err(Refusal::new("unknown-member", text, hint));
         };
-        if volume.members.iter().flatten().count() == 1 {
-            return Err(Refusal::new(
-                "one-member",
-                format!(
-                    "{}/{} has only one member on {}",
-                    self.name, volume.name, self.config.node
-                ),
-                "name another member in the configuration file, then run `helio apply`",
-            ));
-        }
+        self.has_another(at)?;
         let set = self.engine.view().set_status(at);
         let is_whole = set.is_some_and(|set| {
             let duty = set.members[number].map(|member| member.duty);

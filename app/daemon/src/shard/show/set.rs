@@ -7,14 +7,16 @@ use helio_api::{SetMemberState, SetMemberStatus};
 use helio_engine::{Duty, MemberStatus};
 use helio_units::{Bytes, Items, VolumeIndex};
 
-/// The members of a volume, none if it has one, and the bytes in which they may differ.
+/// The members of a volume, none if it has one, and the bytes in which they may differ. A member whose path another disk got is not
+/// shown.
 pub(super) fn members(group: &Group, at: VolumeIndex) -> (Vec<SetMemberStatus>, Bytes) {
     let Some(set) = group.engine.view().set_status(at) else { return (Vec::new(), Bytes::ZERO) };
     let volume = &group.volumes[usize::from(at.0)];
     let pairs = set.members.iter().zip(&volume.members).zip(0..);
     let shown = pairs.filter_map(|((status, plan), number)| {
         let cost = group.read_cost(at, usize::from(number));
-        Some(member((number, volume.size), plan.as_ref()?, (*status)?, cost))
+        let is_there = |plan: &&MemberPlan| volume.at_path(&plan.path) == Some(usize::from(number));
+        Some(member((number, volume.size), plan.as_ref().filter(is_there)?, (*status)?, cost))
     });
     let mut shown: Vec<SetMemberStatus> = shown.collect();
     if shown.len() < 2 {

@@ -3,6 +3,14 @@
 
 use super::*;
 
+impl Desk {
+    /// The hook answers the last question.
+    pub(super) fn hook_answers(&mut self, refused: Option<&str>) {
+        let (question, refused) = (HookQuestion(self.hooks), refused.map(String::from));
+        self.tell(Event::HookAnswered { question, refused });
+    }
+}
+
 #[test]
 fn a_hook_is_asked_once_it_is_known_what_differs_and_again_where_the_two_met_again_meanwhile() {
     let began = |desk: &Desk| desk.said.iter().any(|m| matches!(m, Message::Start(_)));
@@ -13,15 +21,15 @@ fn a_hook_is_asked_once_it_is_known_what_differs_and_again_where_the_two_met_aga
     assert_eq!((desk.hooks, began(&desk)), (1, false));
     desk.lose_link();
     desk.meet_before_saving(hello(Lineage::default(), true));
-    desk.tell(Event::HookAnswered { refused: None });
+    desk.hook_answers(None);
     assert!(!began(&desk), "it agreed to what was known before");
     desk.save_all();
     assert_eq!((desk.hooks, began(&desk)), (2, false));
-    desk.tell(Event::HookAnswered { refused: Some("no room".into()) });
+    desk.hook_answers(Some("no room"));
     assert!(!began(&desk));
     desk.command(Command::Resync);
     assert_eq!((desk.hooks, began(&desk)), (3, false));
-    desk.tell(Event::HookAnswered { refused: None });
+    desk.hook_answers(None);
     assert!(desk.last_start().whole && began(&desk));
 }
 
@@ -61,7 +69,7 @@ fn a_hook_that_agrees_when_no_update_is_wanted_any_more_begins_none() {
         desk.meet(hello(Lineage::default(), true));
         assert_eq!(desk.hooks, 1);
         desk.command(command);
-        desk.tell(Event::HookAnswered { refused: None });
+        desk.hook_answers(None);
         desk.save_all();
         assert!(!desk.said.iter().any(|m| matches!(m, Message::Start(_))));
         assert_eq!(desk.hooks, 1);

@@ -130,7 +130,7 @@ fn a_reversal_answers_the_resync_that_waits_for_its_hook() {
     let first = desk.results.first().cloned().expect("an answer").expect("no error");
     assert!(first.starts_with("the resync is no longer requested"), "{first}");
     let said = desk.said.len();
-    desk.tell(Event::HookAnswered { refused: None });
+    desk.hook_answers(None);
     assert_eq!(desk.said.len(), said, "it begins nothing");
 }
 

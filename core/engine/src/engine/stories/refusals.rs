@@ -179,9 +179,9 @@ fn every_refusal_says_what_failed_and_what_helps() {
 fn a_resync_that_the_hook_refuses_says_what_the_hook_said() {
     let mut desk = Desk::primary(Config { hook_before_sync: true, ..config() });
     desk.meet(hello(Lineage::default(), true));
-    desk.tell(Event::HookAnswered { refused: Some("the backup runs".into()) });
+    desk.hook_answers(Some("the backup runs"));
     desk.command(Command::Resync);
-    desk.tell(Event::HookAnswered { refused: Some("the backup runs".into()) });
+    desk.hook_answers(Some("the backup runs"));
     let refusal = desk.results.pop().and_then(Result::err).expect("it is refused");
     assert_eq!(refusal.code, "hook-refused");
     assert!(refusal.text.ends_with("refused the resync: the backup runs"), "{}", refusal.text);

@@ -88,10 +88,10 @@ fn a_refused_command_says_which_member_it_is_about() {
     assert_eq!(refused(&mut desk, remove(FIRST)), "last-member");
     assert_eq!(refused(&mut desk, remove(SECOND)), "member-unused");
     assert_eq!(refused(&mut desk, SetOp::Add { leg: FIRST, by_bitmap: false }), "member-used");
-    assert_eq!(refused(&mut desk, SetOp::Merge(FIRST.volume)), "one-member");
+    assert_eq!(refused(&mut desk, SetOp::Merge(FIRST.volume)), "one-full-member");
     let mut desk = Desk::primary(config());
     desk.results.clear();
-    assert_eq!(refused(&mut desk, SetOp::Merge(VolumeIndex(0))), "one-member");
+    assert_eq!(refused(&mut desk, SetOp::Merge(VolumeIndex(0))), "one-full-member");
 }
 
 #[test]
