@@ -113,6 +113,11 @@ impl Layered {
         self.doubt == Doubt::Recording
     }
 
+    /// That is durable.
+    pub(super) fn doubted_members(&self) -> bool {
+        self.doubt == Doubt::Recorded
+    }
+
     /// It may be durable now.
     fn look_at_doubt(&mut self) {
         if self.doubt == Doubt::Recording && self.stack.is_recorded() {

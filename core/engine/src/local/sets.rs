@@ -37,6 +37,11 @@ impl Local {
         self.layered.records_doubt()
     }
 
+    /// That it was old is durable.
+    pub(crate) fn doubted_members(&self) -> bool {
+        self.layered.doubted_members()
+    }
+
     /// Whether a layer keeps several members of that volume.
     pub(crate) fn keeps_several(&self, volume: VolumeIndex) -> bool {
         self.layered.keeps_several(volume)
