@@ -23,10 +23,12 @@ impl Local {
     /// removed since may count as full, and a bitmap may lack what was written since. In every volume one full member counts from
     /// then on, and the others are compared or copied. Once in a process: later records are this process's own.
     pub(crate) fn doubt_members(&mut self, turn: &mut Turn) {
-        if self.layered.doubt_members(turn.now()) && self.keeps_any_several(turn.config()) {
-            turn.warn(String::from(
-                "the metadata of this node is older than its peer has on record: of every volume one full member is used, and the \
-                 others are compared with it or copied again",
+        let several = self.keeps_any_several(turn.config());
+        if self.layered.doubt_members(turn.now()) && several {
+            let peer = &turn.config().peer;
+            turn.warn(format!(
+                "{peer} has a later metadata file of this node on record: of every volume one full member is used, and the others \
+                 are compared with it or copied again"
             ));
         }
         self.run_layers(turn);
