@@ -7,7 +7,7 @@ use crate::node::{Node, Pause, Side};
 use crate::stamps::Stamps;
 use crate::wire::{Breakage, Cargo, Parcel, Wire, retry_after};
 use core::time::Duration;
-use helio_engine::{Answer, Command, CommandId, Effect, Event};
+use helio_engine::{Answer, Command, CommandId, Effect, Event, SetOp};
 use helio_ledger::LedgerError;
 use helio_netmodel::{Dice, Profile};
 use helio_units::{Moment, Sequence};
@@ -18,6 +18,9 @@ const SETTLES_WITHIN: Duration = Duration::from_micros(30);
 const OVERDUE_MAX: u32 = 10_000;
 /// After a refusal.
 const DIAL_REFUSED: Duration = Duration::from_secs(4);
+
+/// The commands by which a start adds members: no other command has that number.
+const OF_A_START: CommandId = CommandId(u64::MAX - 1);
 
 /// When an attempt to connect began: truly, and as its node's clock showed then, which may have leapt since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -342,6 +345,10 @@ impl Cluster {
         self.content.journal.push(Happening::Started { side });
         self.wire.ends[side.index()].failures = 0;
         self.dial_later(side, false);
+        for leg in self.node(side).new_members().collect::<Vec<_>>() {
+            let command = Command::Set(SetOp::Add { leg, by_bitmap: false });
+            self.handle(side, Event::Command { id: OF_A_START, command });
+        }
         self.settle(side);
         Ok(())
     }

@@ -229,6 +229,8 @@ pub enum Happening {
     Restored {
         /// Which node.
         side: Side,
+        /// Of the metadata file alone: its disks are what they were.
+        alone: bool,
     },
     /// While a node was down, its before-image file was lost.
     BeforeLost {

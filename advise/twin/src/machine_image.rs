@@ -21,7 +21,6 @@ pub struct MachineImage {
     /// Of all disks of a volume.
     identities: Vec<u128>,
     metadata: MetadataBytes,
-    knows_members: bool,
     before: Vec<u8>,
     changes: u64,
 }
@@ -54,7 +53,6 @@ impl Cluster {
             mirrors: node.mirrors.iter().map(Disk::contents).collect(),
             identities: node.disk.identities.clone(),
             metadata: node.metadata.backup(),
-            knows_members: node.metadata.knows_members(),
             before: node.before.backup(),
             changes: node.metadata.sequence(),
         }
@@ -63,7 +61,7 @@ impl Cluster {
     /// Puts an image back, or a part of it. The node is down.
     pub fn restore(&mut self, side: Side, image: &MachineImage, what: Restore) {
         assert!(!self.node(side).is_up(), "{side} runs while its files are replaced");
-        self.content.journal.push(Happening::Restored { side });
+        self.content.journal.push(Happening::Restored { side, alone: what == Restore::Metadata });
         self.node_mut(side).metadata.restore(image.metadata.clone());
         if what == Restore::Machine {
             self.put_disk(side, &image.disk);
@@ -72,7 +70,6 @@ impl Cluster {
                 mirror.put_back(contents, &mut Vec::new());
             }
             node.disks_mut().for_each(|disk| disk.identities.clone_from(&image.identities));
-            node.metadata.set_knows_members(image.knows_members);
             node.before.put_back(image.before.clone());
         }
     }
@@ -80,7 +77,7 @@ impl Cluster {
     /// Puts other disks of the same sizes in the place of a node's, all alike. The node is down.
     pub fn swap_disk(&mut self, side: Side, mut content: impl FnMut(Place) -> Stamp) {
         assert!(!self.node(side).is_up(), "{side} runs while its disk is swapped");
-        self.content.journal.push(Happening::Restored { side });
+        self.content.journal.push(Happening::Restored { side, alone: false });
         self.content.journal.push(Happening::Swapped { side });
         for disk in self.node_mut(side).disks_mut() {
             disk.identities.iter_mut().for_each(|identity| *identity += 1);

@@ -75,11 +75,21 @@ impl Node<Stamps> {
         for leg in self.legs() {
             let entry = found[usize::from(leg.volume.0)][usize::from(leg.member.0)];
             let known = entry.is_some_and(|entry| entry.disk == self.mark(leg));
-            if !(known && self.metadata.knows_members()) {
+            if !known {
                 assert!(shadow.distrust(leg), "the first member holds all of its volume");
             }
         }
         shadow.boxed()
+    }
+
+    /// The members that are new, or of which a copy had hardly begun: a daemon adds them at its start.
+    pub(crate) fn new_members(&self) -> impl Iterator<Item = Leg> + use<'_> {
+        let found = self.metadata.members();
+        let entry = move |leg: &Leg| found[usize::from(leg.volume.0)][usize::from(leg.member.0)];
+        self.legs().filter(move |leg| {
+            let is_new = |it: MemberEntry| it.health == CopyHealth::Unproven;
+            entry(leg).is_some_and(|it| is_new(it) && it.disk == self.mark(*leg))
+        })
     }
 
     /// What a layer records, as the metadata file has it.
@@ -118,7 +128,7 @@ impl Node<Stamps> {
         let told = self.metadata.tells_now();
         let entries = told.members().get(usize::from(leg.volume.0))?;
         let entry = entries[usize::from(leg.member.0)]?;
-        let known = self.metadata.knows_members() && entry.disk == self.mark(leg);
+        let known = entry.disk == self.mark(leg);
         // Of a suspect volume everything is compared and copied.
         let suspect = entries.iter().flatten().any(|it| it.health == CopyHealth::Suspect);
         let judged = known && !suspect;

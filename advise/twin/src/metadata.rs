@@ -62,8 +62,6 @@ pub struct Metadata {
     refused: Vec<Kept>,
     scheduled: bool,
     told: Told,
-    /// What it says of members is about what lies on their disks.
-    knows_members: bool,
     fault: Option<MetadataFault>,
     /// The file has holes, and its file system has no room for them.
     full: bool,
@@ -91,7 +89,6 @@ impl Metadata {
             refused: Vec::new(),
             scheduled: false,
             told: Told::default(),
-            knows_members: true,
             fault: None,
             full: false,
             latency,
@@ -103,7 +100,6 @@ impl Metadata {
     pub fn remove(&mut self) {
         self.bytes = MetadataBytes::default();
         self.told = Told::default();
-        self.knows_members = false;
     }
 
     /// Every byte of the file reads as zero.
@@ -111,7 +107,6 @@ impl Metadata {
         self.bytes.live.fill(0);
         self.bytes.durable.fill(0);
         self.told = Told::default();
-        self.knows_members = false;
     }
 
     /// Whether there is no file.
@@ -129,7 +124,6 @@ impl Metadata {
     pub(crate) fn create(&mut self, record: Superblock) {
         let mut ledger = self.fresh(record);
         self.write_out(&mut ledger);
-        self.knows_members = false;
     }
 
     /// The ledger of a new file that is to hold that record.
@@ -167,7 +161,7 @@ impl Metadata {
     }
 
     /// The file has the members of these volumes with their disks, and a bitmap of every member: what it lacks of that is written
-    /// before a process uses it. A member that it does not have holds all of the volume where nothing happened to the file.
+    /// before a process uses it. A member that it does not have is a new one.
     pub(crate) fn equip(
         &mut self,
         config: &Config,
@@ -181,10 +175,9 @@ impl Metadata {
         };
         self.write_out(&mut ledger);
         let mut entries = ledger.members().to_vec();
-        let health = if self.knows_members { CopyHealth::Good } else { CopyHealth::Unproven };
         for (leg, disk) in members {
             let entry = &mut entries[usize::from(leg.volume.0)][usize::from(leg.member.0)];
-            entry.get_or_insert(MemberEntry { health, disk: *disk });
+            entry.get_or_insert(MemberEntry { health: CopyHealth::Unproven, disk: *disk });
         }
         if entries != ledger.members() {
             let refused = ledger.keep(Change::Members(entries));
@@ -216,16 +209,6 @@ impl Metadata {
     /// The pages of their bitmaps.
     pub(crate) const fn lacks(&self) -> &BTreeMap<(MapOwner, u32), PageBits> {
         &self.told.lacks
-    }
-
-    /// What it says of members is about what lies on their disks.
-    pub(crate) const fn knows_members(&self) -> bool {
-        self.knows_members
-    }
-
-    /// It is, or is not, from now on.
-    pub(crate) const fn set_knows_members(&mut self, knows: bool) {
-        self.knows_members = knows;
     }
 
     /// Whether a file that tells this tells of a member that it calls so that it may lack a block.
@@ -261,7 +244,6 @@ impl Metadata {
     /// Puts an older file in its place.
     pub fn restore(&mut self, bytes: MetadataBytes) {
         self.bytes = bytes;
-        self.knows_members = false;
         self.look();
     }
 
@@ -403,7 +385,6 @@ impl Metadata {
         }
         for kept in &kept {
             self.told.note(kept);
-            self.knows_members |= *kept == Kept::Members { ok: true };
         }
         (kept, self.begin(now))
     }

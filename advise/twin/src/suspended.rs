@@ -46,7 +46,7 @@ impl Cluster {
     /// is down.
     pub fn resume(&mut self, side: Side, suspended: &Suspended) {
         assert!(!self.node(side).is_up(), "{side} runs while its machine goes back");
-        self.content.journal.push(Happening::Restored { side });
+        self.content.journal.push(Happening::Restored { side, alone: false });
         self.put_disk(side, &suspended.node.disk.contents());
         let (now, life) = (self.now(), self.node(side).life());
         let node = self.node_mut(side);

@@ -2,10 +2,10 @@
 //! Short stories of two nodes in virtual time.
 
 use core::time::Duration;
-use helio_engine::{Command, CommandId, Config, Leg, Operation, SetOp};
+use helio_engine::{Command, CommandId, Config, Duty, Leg, Operation, SetOp};
 use helio_netmodel::{Dice, Profile};
 use helio_stack::Layer;
-use helio_twin::{BLOCK, Breakage, Cluster, Happening, Node, Replied, Side, Stamp};
+use helio_twin::{BLOCK, Breakage, Cluster, Happening, Node, Replied, Restore, Side, Stamp};
 use helio_units::{
     Bytes, Extent, MemberIndex, Mode, Moment, Payload, Rate, RequestId, State, VolumeIndex,
 };
@@ -182,6 +182,43 @@ fn what_a_removed_member_lacks_is_found_recorded_on_a_machine_that_goes_back_wit
     cluster.resume(Side::Paris, &suspended);
     let node = cluster.node(Side::Paris);
     assert_eq!((node.strays(leg).count(), node.forgot(leg)), (16, None));
+}
+
+#[test]
+fn that_a_restored_metadata_file_is_old_survives_a_crash_right_behind_the_record_of_it() {
+    let mirrored = |node: &mut Node| node.mirrors = vec![node.disk.clone()];
+    let mut cluster = pair_of(Mode::Async, small, mirrored);
+    let leg = Leg { volume: V, member: MemberIndex(1) };
+    let duty = |cluster: &Cluster| {
+        let engine = cluster.node(Side::Lyon).engine.as_ref().expect("lyon runs");
+        let set = engine.view().set_status(V).expect("it has a set");
+        set.members[1].map(|member| member.duty)
+    };
+    pass(&mut cluster, Duration::from_secs(30));
+    assert_eq!(duty(&cluster), Some(Duty::Full), "a start adds new members");
+    let image = cluster.machine_image(Side::Lyon);
+    let remove = Command::Set(SetOp::Remove { leg, force: false });
+    assert!(cluster.command(Side::Lyon, CommandId(3), remove));
+    write_in(&mut cluster, 0..16);
+    pass(&mut cluster, Duration::from_secs(30));
+    cluster.kill(Side::Lyon, true);
+    cluster.restore(Side::Lyon, &image, Restore::Metadata);
+    assert!(cluster.node(Side::Lyon).forgot(leg).is_some(), "it calls that member full");
+    cluster.start(Side::Lyon).expect("it starts");
+    let doubts = |cluster: &Cluster| {
+        let engine = cluster.node(Side::Lyon).engine.as_ref();
+        engine.is_some_and(|engine| engine.view().doubted_members())
+    };
+    let within = cluster.now() + Duration::from_secs(30);
+    while !doubts(&cluster) && cluster.now() < within {
+        pass(&mut cluster, Duration::from_micros(100));
+    }
+    cluster.kill(Side::Lyon, true);
+    assert_eq!(cluster.node(Side::Lyon).forgot(leg), None);
+    cluster.start(Side::Lyon).expect("it starts again");
+    pass(&mut cluster, Duration::from_secs(60));
+    assert_eq!((duty(&cluster), state(&cluster)), (Some(Duty::Full), State::Replicating));
+    assert_eq!(cluster.node(Side::Lyon).strays(leg).count(), 0);
 }
 
 /// A layer that owns what a crash left hot, remembers what it was, and has done nothing there yet.

@@ -141,6 +141,8 @@ pub enum Plant {
     ReturnTooEarly,
     /// A region is read although full members may differ in it.
     ReadUnmerged,
+    /// A bitmap of a member is believed although the record of the members is old.
+    OldBitmaps,
 }
 
 impl Plant {
@@ -217,6 +219,7 @@ impl Plant {
         ("stale-bitmap", Self::StaleBitmap),
         ("return-too-early", Self::ReturnTooEarly),
         ("read-unmerged", Self::ReadUnmerged),
+        ("old-bitmaps", Self::OldBitmaps),
     ];
 }
 

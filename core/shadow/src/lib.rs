@@ -14,6 +14,7 @@
 //! * After a crash everything hot is unmerged. A merge compares what full members hold, and writes the version of the first one
 //!   to those that differ. No region is read before it is merged.
 //! * A copy ends with a flush, then a record; the member is read from then on.
+//! * If the record is older than what happened to the members, one full member counts, and no bitmap.
 //!
 //! Pure: the host records what the ledger is to say, compares bytes, and tells which members are silent. It asks for nothing
 //! that concerns members ([`helio_stack::SetOp`]) while a change is under way that does not pass this layer.

@@ -325,6 +325,14 @@ impl Op {
         }
     }
 
+    /// Members that failed it.
+    pub(crate) const fn failed(&self) -> u8 {
+        match self {
+            Self::Change(_, legs) | Self::Flush(_, legs) | Self::Piece(_, legs) => legs.failed,
+            Self::Read(read) => read.tried,
+        }
+    }
+
     /// Members that failed a flush, or a change with FUA, which others have not ended.
     pub(crate) const fn doubts(&self) -> u8 {
         match self {

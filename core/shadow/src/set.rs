@@ -4,6 +4,7 @@
 mod ask;
 mod change;
 mod copy;
+mod doubt;
 mod flush;
 mod merge;
 mod piece;

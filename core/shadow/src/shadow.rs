@@ -232,6 +232,17 @@ impl Layer for Shadow {
         Ok(())
     }
 
+    fn doubt_members(&mut self, port: &mut Port<'_>) {
+        if !matches!(self.recording, Recording::Failed) {
+            self.sets.iter_mut().for_each(Set::doubt_members);
+            self.all_go_on(port);
+        }
+    }
+
+    fn is_recorded(&self) -> bool {
+        self.unrecorded == 0 || matches!(self.recording, Recording::Failed)
+    }
+
     fn set(&mut self, setting: LayerSetting, port: &mut Port<'_>) {
         match setting {
             LayerSetting::ReadCost { leg, cost } => {

@@ -2,7 +2,7 @@
 //! Single steps of the layer, as its host sees them. Stories of many are in the simulator.
 
 use crate::{Shadow, Transfer};
-use CopyHealth::{Copying, Good, Removed, Unproven, Withdrawn};
+use CopyHealth::{Copying, Failed, Good, Removed, Unproven, Withdrawn};
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -474,4 +474,60 @@ fn what_no_read_waits_for_is_merged_and_copied_only_where_the_host_permits_it() 
     assert_eq!(merged.iter().map(|(member, _)| *member).collect::<Vec<_>>(), [0, 1]);
     assert_eq!(legs(&permit(&mut stack, 2)), [], "that is another volume");
     assert_eq!(legs(&permit(&mut stack, 1)).len(), 2 * 3, "as many pieces as a set begins");
+}
+
+#[test]
+fn of_an_old_record_one_full_member_counts_and_no_bitmap() {
+    let mut stack = stack(&[Good, Good, Copying, Removed, Withdrawn, Unproven]);
+    drain(&mut stack);
+    assert!(stack.is_recorded());
+    stack.doubt_members(Moment::ZERO);
+    let says = found(&[Good, Unproven, Failed, Failed, Failed, Unproven]);
+    assert!(drain(&mut stack).contains(&Out::Record(LayerRecord::Members(vec![says]))));
+    assert!(!stack.is_recorded());
+    stack.recorded(true, Moment::ZERO);
+    assert!(stack.is_recorded());
+    assert_eq!([1, 2].map(|n| duty(&stack, n)), [Some(Duty::Copying { left: SIZE }); 2]);
+    let removed = Some(Duty::Removed { lacks: None, withdrawn: false });
+    assert_eq!([3, 4, 5].map(|n| duty(&stack, n)), [removed; 3]);
+    let add = SetOp::Add { leg: leg(3), by_bitmap: true };
+    assert_eq!(stack.ask_set(add, Moment::ZERO), Err(SetRefusal::NoBitmap));
+    assert_eq!(legs(&drain(&mut stack)).len(), 0);
+    assert_eq!(begin(&mut stack, 7, READ)[0].0, 0);
+}
+
+#[test]
+fn a_full_member_that_failed_what_is_under_way_is_not_the_one_that_counts() {
+    let mut stack = stack(&[Good, Good]);
+    let flush = begin(&mut stack, 7, StoreOp::Flush);
+    stack.member_ended(flush[0].1, Outcome::Unsure(StoreFault::Io));
+    drain(&mut stack);
+    stack.doubt_members(Moment::ZERO);
+    assert_eq!(duty(&stack, 1), Some(Duty::Full));
+    stack.member_ended(flush[1].1, Outcome::Done);
+    drain(&mut stack);
+    assert_eq!(duty(&stack, 0), Some(Duty::Removed { lacks: None, withdrawn: false }));
+}
+
+#[test]
+fn a_member_of_which_a_copy_was_being_recorded_as_full_is_copied_again() {
+    let mut host =
+        Host { stack: stack(&[Good, Copying]), now: Moment::ZERO, bad: None, payloads: 0 };
+    let full = LayerRecord::Members(vec![found(&[Good, Good])]);
+    let mut out = host.stack.next(host.now);
+    host.stack.tick(host.now);
+    while let Some(next) = host.stack.next(host.now) {
+        match next {
+            Out::Member { name, .. } => host.stack.member_ended(name, Outcome::Done),
+            Out::Record(record) if record == full => out = Some(Out::Record(record)),
+            Out::Record(_) => host.stack.recorded(true, host.now),
+            _ => {}
+        }
+    }
+    assert_eq!(out, Some(Out::Record(full)));
+    host.stack.doubt_members(host.now);
+    host.stack.recorded(true, host.now);
+    let says = Out::Record(LayerRecord::Members(vec![found(&[Good, Failed])]));
+    assert!(drain(&mut host.stack).contains(&says));
+    assert_eq!(duty(&host.stack, 1), Some(Duty::Copying { left: SIZE }));
 }

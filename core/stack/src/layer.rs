@@ -101,6 +101,15 @@ pub trait Layer: Debug + Send {
         Err(SetRefusal::Unsupported)
     }
 
+    /// The ledger was found in a state that is older than what happened to members since. A layer that keeps several members of a
+    /// volume alike uses one full member of it. Every other one lacks everything, whatever its bitmap says; that is recorded.
+    fn doubt_members(&mut self, _port: &mut Port<'_>) {}
+
+    /// The ledger says of members what it is to say, or nothing can be recorded any more.
+    fn is_recorded(&self) -> bool {
+        true
+    }
+
     /// The host sets something.
     fn set(&mut self, _setting: LayerSetting, _port: &mut Port<'_>) {}
 

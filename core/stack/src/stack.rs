@@ -285,6 +285,19 @@ impl Stack {
         Err(SetRefusal::Unsupported)
     }
 
+    /// The ledger was found in a state that is older than what happened to members since.
+    pub fn doubt_members(&mut self, now: Moment) {
+        for level in 0..self.levels.len() {
+            self.at(level, now, |layer, port| layer.doubt_members(port));
+        }
+    }
+
+    /// The ledger says of members what it is to say, or nothing can be recorded any more.
+    #[must_use]
+    pub fn is_recorded(&self) -> bool {
+        self.levels.iter().all(|level| level.layer.is_recorded())
+    }
+
     /// The host sets something of layers.
     pub fn set(&mut self, setting: LayerSetting, now: Moment) {
         for level in 0..self.levels.len() {

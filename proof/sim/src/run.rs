@@ -200,7 +200,7 @@ impl Stage<'_> {
         let over = self.advance(until, |stage| Ok(stage.is_settled()))?;
         hold(over, Promise::Converges, || self.describe())?;
         for side in Side::BOTH {
-            sets::judge(side, self.cluster.node(side))?;
+            self.sets.judge(side, self.cluster.node(side))?;
         }
         if self.oracle.expects_less() || self.oracle.was_lied_to() {
             return self.find_lies();

@@ -169,6 +169,9 @@ pub(crate) struct Watch {
     unmerged: BTreeMap<(Side, VolumeIndex), bool>,
     /// Until then the members of a node are not compared again.
     judged: [Moment; 2],
+    /// A node's metadata file is an old one, put beside disks that went on: its members are not judged until the node has recorded
+    /// that. If its peer has no later file on record, nothing tells the node.
+    old: [bool; 2],
 }
 
 impl Watch {
@@ -183,20 +186,48 @@ impl Watch {
             match happening {
                 Happening::Died { side, .. } => {
                     self.forget(*side);
-                    judge_records(*side, cluster.node(*side))?;
+                    if !self.old[side.index()] {
+                        judge_records(*side, cluster.node(*side))?;
+                    }
                 }
                 Happening::Started { side } => self.forget(*side),
+                Happening::Restored { side, alone: true } | Happening::MetadataFound { side } => {
+                    self.old[side.index()] = true;
+                }
+                Happening::MetadataLost { side } | Happening::Discarded { side } => {
+                    self.old[side.index()] = false;
+                }
                 _ => {}
             }
         }
         for side in Side::BOTH {
+            let engine = cluster.node(side).engine.as_ref();
+            self.old[side.index()] &= !engine.is_some_and(|it| it.view().doubted_members());
             self.look(side, cluster, coverage);
         }
         for side in Side::BOTH {
-            let (node, judged) = (cluster.node(side), &mut self.judged[side.index()]);
-            if cluster.now() >= *judged && node.is_up() && node.under_way() == 0 {
-                judge(side, node)?;
-                *judged = cluster.now() + JUDGED_EVERY;
+            let (node, judged) = (cluster.node(side), self.judged[side.index()]);
+            if cluster.now() >= judged && node.is_up() && node.under_way() == 0 {
+                self.judge(side, node)?;
+                self.judged[side.index()] = cluster.now() + JUDGED_EVERY;
+            }
+        }
+        Ok(())
+    }
+
+    /// While nothing is under way on the disks of a node, every member that is full reads as the first one, but where members wait to be
+    /// merged.
+    pub(crate) fn judge(&self, side: Side, node: &Node) -> Result<(), Violation> {
+        if self.old[side.index()] {
+            return Ok(());
+        }
+        for leg in node.legs() {
+            let Some(set) = status(node, leg.volume) else { continue };
+            if set.unmerged == Bytes::ZERO && duty(&set, leg) == Some(Duty::Full) {
+                let stray = node.strays(leg).next();
+                hold(stray.is_none(), Promise::MembersAlike, || {
+                    format!("{side}: block {stray:?} of {leg:?} is not what the first member holds")
+                })?;
             }
         }
         Ok(())
@@ -243,21 +274,6 @@ impl Watch {
             }
         }
     }
-}
-
-/// While nothing is under way on the disks of a node, every member that is full reads as the first one, but where members wait to be
-/// merged.
-pub(crate) fn judge(side: Side, node: &Node) -> Result<(), Violation> {
-    for leg in node.legs() {
-        let Some(set) = status(node, leg.volume) else { continue };
-        if set.unmerged == Bytes::ZERO && duty(&set, leg) == Some(Duty::Full) {
-            let stray = node.strays(leg).next();
-            hold(stray.is_none(), Promise::MembersAlike, || {
-                format!("{side}: block {stray:?} of {leg:?} is not what the first member holds")
-            })?;
-        }
-    }
-    Ok(())
 }
 
 /// What a process finds that starts now.

@@ -45,8 +45,10 @@ impl Engine {
         let serving = hello.serving;
         self.peer.session_mut().up(hello, now);
         self.peer.session_mut().begin(now);
-        if self.view().must_doubt_marks() {
+        if self.view().is_record_old() {
             self.local.doubt_members(&mut self.turn);
+        }
+        if self.view().must_doubt_marks() {
             self.record.want(Goal::Void);
             self.begin_record();
         }
@@ -380,15 +382,18 @@ impl View<'_> {
         doubts.then_some(peer.lineage.generation)
     }
 
-    /// The peer remembers more than our metadata is: what our marks prove has to be doubted durably, whatever comes of
-    /// this meeting. Refused, we would change it until it looks as young as what the peer remembers.
-    fn must_doubt_marks(&self) -> bool {
+    /// The peer remembers more than our metadata is.
+    fn is_record_old(&self) -> bool {
         let said = self.peer.session().said();
         let remembers = self.peer.session().peer().map(|peer| peer.remembers);
         remembers.is_some_and(|remembers| recovery::is_older(said, remembers))
-            && !self.standing.leads()
-            && !self.record.superblock().marks_void
             && !self.local.metadata_failed()
+    }
+
+    /// So what our marks prove has to be doubted durably, whatever comes of this meeting. Refused, we would change it until it
+    /// looks as young as what the peer remembers.
+    fn must_doubt_marks(&self) -> bool {
+        self.is_record_old() && !self.standing.leads() && !self.record.superblock().marks_void
     }
 
     /// Whether the process that this node followed last is behind what it sent: its machine went back together with its memory.

@@ -20,9 +20,13 @@ use helio_plant::{Plant, planted};
 use helio_units::{Generation, Role};
 
 impl Engine {
-    /// Begins the record that is asked for next, unless one is on its way.
+    /// Begins the record that is asked for next, unless one is on its way. Every record makes an old file look younger: that the record
+    /// of the members is old is durable first.
     #[inline]
     pub(crate) fn begin_record(&mut self) {
+        if self.local.records_doubt() {
+            return;
+        }
         if let Some(goal) = self.record.next_goal() {
             self.make_record(goal);
         }

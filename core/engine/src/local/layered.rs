@@ -27,6 +27,17 @@ use helio_stack::{
 };
 use helio_units::{Bytes, Extent, IoId, MemberIndex, Moment, VolumeIndex};
 
+/// Whether the metadata was found older than what happened to members since.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Doubt {
+    /// Nothing says so.
+    None,
+    /// It was; what follows of it for the members is being recorded.
+    Recording,
+    /// It was; that is durable.
+    Recorded,
+}
+
 /// The layers, and what passes them.
 #[derive(Clone, Debug)]
 pub(super) struct Layered {
@@ -37,8 +48,9 @@ pub(super) struct Layered {
     ended: VecDeque<(IoId, StoreOutcome)>,
     /// What is asked of the group's copies, until no change is under way beside the layers.
     waits: Option<CopyOp>,
-    /// What is asked of members, likewise; the engine itself asks without a command.
-    asked: VecDeque<(Option<CommandId>, SetOp)>,
+    /// What is asked of members, likewise.
+    asked: VecDeque<(CommandId, SetOp)>,
+    doubt: Doubt,
     /// The volumes in which the host permits work that no operation waits for, and those in which layers may begin it.
     background: [u64; 2],
     /// How the last operation on the copies ended, until [`Local::take_copied`] returns it.
@@ -53,6 +65,7 @@ impl Layered {
             ended: VecDeque::new(),
             waits: None,
             asked: VecDeque::new(),
+            doubt: Doubt::None,
             background: [u64::MAX; 2],
             copied: None,
         }
@@ -64,8 +77,8 @@ impl Layered {
         self.waits.is_none() && self.asked.is_empty() && self.stack.rests()
     }
 
-    /// A command, or the engine itself, asks something of the members of a volume, once no change is under way beside the layers.
-    pub(super) fn ask_later(&mut self, command: Option<CommandId>, op: SetOp) {
+    /// A command asks something of the members of a volume, once no change is under way beside the layers.
+    pub(super) fn ask_later(&mut self, command: CommandId, op: SetOp) {
         self.asked.push_back((command, op));
     }
 
@@ -78,9 +91,38 @@ impl Layered {
     pub(super) fn ask_next(
         &mut self,
         now: Moment,
-    ) -> Option<(Option<CommandId>, SetOp, Result<(), SetRefusal>)> {
+    ) -> Option<(CommandId, SetOp, Result<(), SetRefusal>)> {
         let (command, op) = self.asked.pop_front()?;
         Some((command, op, self.stack.ask_set(op, now)))
+    }
+
+    /// The metadata was found older than what happened to members since. Where members are to be doubted, no change is under way
+    /// beside the layers. Returns whether that is news.
+    pub(super) fn doubt_members(&mut self, now: Moment) -> bool {
+        let is_news = self.doubt == Doubt::None;
+        if is_news {
+            self.stack.doubt_members(now);
+            self.doubt = Doubt::Recording;
+            self.look_at_doubt();
+        }
+        is_news
+    }
+
+    /// That is not durable yet.
+    pub(super) fn records_doubt(&self) -> bool {
+        self.doubt == Doubt::Recording
+    }
+
+    /// That is durable.
+    pub(super) fn doubted_members(&self) -> bool {
+        self.doubt == Doubt::Recorded
+    }
+
+    /// It may be durable now.
+    fn look_at_doubt(&mut self) {
+        if self.doubt == Doubt::Recording && self.stack.is_recorded() {
+            self.doubt = Doubt::Recorded;
+        }
     }
 
     /// Whether a layer keeps several members of that volume.
@@ -256,6 +298,7 @@ impl Local {
     /// A layer's record is durable, or cannot be written.
     pub(crate) fn layer_recorded(&mut self, ok: bool, turn: &mut Turn) {
         self.layered.stack.recorded(ok, turn.now());
+        self.layered.look_at_doubt();
         self.run_layers(turn);
     }
 

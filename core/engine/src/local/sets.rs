@@ -9,29 +9,39 @@ use crate::refusal::Refusal;
 use crate::turn::Turn;
 use alloc::format;
 use alloc::string::String;
-use alloc::vec::Vec;
 use helio_stack::{Leg, SetOp, SetRefusal, SetStatus};
 use helio_units::VolumeIndex;
 
 impl Local {
     /// Asks something of the members of a volume. The command is answered when that begins, or is refused.
     pub(crate) fn ask_set(&mut self, command: CommandId, op: SetOp, turn: &mut Turn) {
-        self.layered.ask_later(Some(command), op);
+        self.layered.ask_later(command, op);
         self.begin_asked(turn);
     }
 
     /// This node's metadata is older than the state that its peer has on record, and so is what it says of members: one that was
-    /// removed since may count as full. The full members of every volume are compared, and made equal.
+    /// removed since may count as full, and a bitmap may lack what was written since. In every volume one full member counts from
+    /// then on, and the others are compared or copied. Once in a process: later records are this process's own.
     pub(crate) fn doubt_members(&mut self, turn: &mut Turn) {
-        let several = |volume: &VolumeIndex| self.keeps_several(*volume);
-        let volumes: Vec<VolumeIndex> = turn.config().indices().filter(several).collect();
-        if !volumes.is_empty() {
-            turn.warn(String::from(
-                "the metadata of this node is older than its peer has on record: the members of every volume are compared",
+        let several = self.keeps_any_several(turn.config());
+        if self.layered.doubt_members(turn.now()) && several {
+            let peer = &turn.config().peer;
+            turn.warn(format!(
+                "{peer} has a later metadata file of this node on record: of every volume one full member is used, and the others \
+                 are compared with it or copied again"
             ));
         }
-        volumes.into_iter().for_each(|it| self.layered.ask_later(None, SetOp::Merge(it)));
-        self.begin_asked(turn);
+        self.run_layers(turn);
+    }
+
+    /// That the record of the members is old is not durable yet.
+    pub(crate) fn records_doubt(&self) -> bool {
+        self.layered.records_doubt()
+    }
+
+    /// That it was old is durable.
+    pub(crate) fn doubted_members(&self) -> bool {
+        self.layered.doubted_members()
     }
 
     /// Whether a layer keeps several members of that volume.
@@ -49,8 +59,7 @@ impl Local {
         self.layered.set_status(volume)
     }
 
-    /// Begins what is asked of members, if nothing is in its way. Where the engine asked, a volume with one full member is as it should
-    /// be.
+    /// Begins what is asked of members, if nothing is in its way.
     pub(super) fn begin_asked(&mut self, turn: &mut Turn) {
         if !self.layered.is_asked() || self.changes_beside_layers() {
             return;
@@ -59,9 +68,7 @@ impl Local {
             let config = turn.config();
             let result = answer.map(|()| begun(op, config));
             let result = result.map_err(|refusal| refused(op, refusal, config));
-            if let Some(command) = command {
-                turn.done(command, result);
-            }
+            turn.done(command, result);
             self.run_layers(turn);
         }
     }

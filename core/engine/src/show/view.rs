@@ -36,6 +36,12 @@ impl View<'_> {
         self.local.set_status(volume)
     }
 
+    /// This node's metadata was found older than the state that its peer has on record, and what follows of that for members is durable.
+    #[must_use]
+    pub fn doubted_members(&self) -> bool {
+        self.local.doubted_members()
+    }
+
     /// The volumes, a bit for each, in which layers have work that no operation waits for, and could begin it now: none while the
     /// node stops, or leaves the primary role.
     #[must_use]

@@ -338,7 +338,7 @@ impl Oracle {
                 Happening::Differs { side, place } => self.judge_difference(*side, *place)?,
                 Happening::Started { side } => self.started(cluster, *side)?,
                 Happening::Died { side, how } => self.died(cluster, *side, *how),
-                Happening::Restored { side } => self.restored(*side),
+                Happening::Restored { side, .. } => self.restored(*side),
                 Happening::Swapped { side } => self.swapped(*side),
                 Happening::Accused { .. } | Happening::Spins { .. } => {
                     return Err(never(happening));

@@ -2,9 +2,10 @@
 //! Stories of what an operator asks of the members of a volume.
 
 use super::*;
-use helio_format::members::{CopyHealth, MEMBERS_MAX};
+use crate::record::save::Goal;
+use helio_format::members::{CopyHealth, MEMBERS_MAX, VolumeMembers};
 use helio_shadow::Shadow;
-use helio_stack::{Duty, Layer, LayerSetting, SetOp};
+use helio_stack::{Duty, Layer, LayerRecord, LayerSetting, SetOp};
 use helio_units::MemberIndex;
 
 const FIRST: Leg = Leg::whole(VolumeIndex(0));
@@ -18,15 +19,26 @@ fn node(size: Bytes, members: &[CopyHealth]) -> Desk {
 
 /// A node whose volume has these members, and on which these extents were hot when it crashed.
 fn found(config: Config, members: &[CopyHealth], hot: &[u64]) -> Desk {
-    let size = config.volumes[0];
-    let mut found = [None; MEMBERS_MAX];
-    found.iter_mut().zip(members).for_each(|(found, member)| *found = Some(*member));
-    let layers = Stack::new(Vec::from([Shadow::new(&[size], REGION, &[found]).boxed()]));
-    let superblock = Superblock::new("db", "paris", [size.0].into());
+    let superblock = Superblock::new("db", "paris", [config.volumes[0].0].into());
+    found_with(superblock, config, members, hot)
+}
+
+/// The same, with that superblock.
+fn found_with(superblock: Superblock, config: Config, members: &[CopyHealth], hot: &[u64]) -> Desk {
+    let found = recorded(members);
+    let layer = Shadow::new(&[config.volumes[0]], REGION, &[found]);
+    let layers = Stack::new(Vec::from([layer.boxed()]));
     let durable = Durable { layers, hot: hot.to_vec(), ..durable(superblock) };
     let mut desk = Desk::new(config.clone());
     desk.engine = Engine::new(config, durable, 1, 1, Moment::ZERO);
     desk
+}
+
+/// What the ledger says of these members.
+fn recorded(members: &[CopyHealth]) -> VolumeMembers {
+    let mut recorded = [None; MEMBERS_MAX];
+    recorded.iter_mut().zip(members).for_each(|(recorded, member)| *recorded = Some(*member));
+    recorded
 }
 
 /// A primary whose volume has these members.
@@ -171,22 +183,61 @@ fn a_member_that_responds_again_is_not_removed_when_another_one_becomes_full() {
 }
 
 #[test]
-fn members_of_a_node_whose_metadata_went_back_are_merged_once() {
-    let mut desk = node(SIZE, &[CopyHealth::Good, CopyHealth::Good]);
+fn members_of_a_node_whose_metadata_went_back_are_compared_once_in_a_process() {
+    let mut desk = node(SIZE, &[CopyHealth::Good; 2]);
     desk.meet(Hello { serving: true, role: Role::Primary, ..hello(generation(1), true) });
     desk.hear(Message::Start(start(generation(1), 1, true)));
     desk.store_all();
     desk.save_all();
-    let unmerged = |desk: &Desk| {
-        desk.engine.view().set_status(FIRST.volume).map_or(Bytes::ZERO, |set| set.unmerged)
-    };
-    for (remembers, merges) in [(1, Bytes::ZERO), (99, SIZE), (99, Bytes::ZERO)] {
+    let copying = Some(Duty::Copying { left: SIZE });
+    for (remembers, duty_then) in [(1, Some(Duty::Full)), (99, copying), (99, Some(Duty::Full))] {
         desk.lose_link();
         let peer = hello(generation(1), true);
         desk.meet(Hello { serving: true, role: Role::Primary, remembers, ..peer });
-        assert_eq!(unmerged(&desk), merges, "remembers {remembers}");
+        assert_eq!(duty(&desk, SECOND), duty_then, "remembers {remembers}");
         desk.store_all();
-        assert_eq!(unmerged(&desk), Bytes::ZERO);
+        assert_eq!([FIRST, SECOND].map(|leg| duty(&desk, leg)), [Some(Duty::Full); 2]);
+    }
+}
+
+#[test]
+fn a_primary_whose_metadata_went_back_uses_one_full_member_and_no_bitmap() {
+    let members = [CopyHealth::Good, CopyHealth::Good, CopyHealth::Removed];
+    let mut desk = primary(&members);
+    desk.results.clear();
+    desk.meet(Hello { remembers: 99, ..hello(desk.lineage_now(), true) });
+    let row = desk.engine.view().last_decision().map(|met| met.label.clone());
+    assert_eq!(row.as_deref(), Some("source-rolled-back"));
+    assert_eq!(duty(&desk, SECOND), Some(Duty::Copying { left: SIZE }));
+    let third = Leg { member: MemberIndex(2), ..FIRST };
+    assert_eq!(refused(&mut desk, SetOp::Add { leg: third, by_bitmap: true }), "no-bitmap");
+    desk.write(1);
+    desk.store_all();
+    assert_eq!(desk.answers, [(1, true)], "it serves");
+}
+
+#[test]
+fn that_the_record_of_the_members_is_old_is_durable_before_any_later_superblock() {
+    use CopyHealth::{Failed, Good, Removed, Unproven};
+    for marks_void in [false, true] {
+        let new = Superblock::new("db", "paris", [SIZE.0].into());
+        let old = Superblock { lineage: generation(1), marks_void, ..new };
+        let mut desk = found_with(old, config(), &[Good, Good, Removed], &[]);
+        desk.tell(Event::Connected);
+        let peer = hello(generation(1), true);
+        let peer = Hello { serving: true, role: Role::Primary, remembers: 99, ..peer };
+        let mut effects = Vec::new();
+        desk.engine.handle(desk.now, Event::Message(Message::Hello(peer)), &mut effects);
+        desk.engine.record.want(Goal::Remember);
+        desk.engine.handle(desk.now, Event::Tick, &mut effects);
+        let saves = |effects: &[Effect]| {
+            effects.iter().any(|effect| matches!(effect, Effect::SaveSuperblock(_)))
+        };
+        let says =
+            Effect::Record(LayerRecord::Members([recorded(&[Good, Unproven, Failed])].into()));
+        assert!(effects.contains(&says) && !saves(&effects), "{marks_void}: {effects:?}");
+        desk.engine.handle(desk.now, Event::Recorded { ok: true }, &mut effects);
+        assert!(saves(&effects), "{marks_void}: {effects:?}");
     }
 }
 

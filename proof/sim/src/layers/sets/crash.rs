@@ -4,10 +4,10 @@
 use super::super::Stamp;
 use super::super::story::ensure;
 use super::desk::Desk;
-use helio_format::members::CopyHealth;
+use helio_format::members::{CopyHealth, VolumeMembers};
 use helio_shadow::{Shadow, Transfer};
 use helio_stack::{Duty, Layer, LayerSetting, Leg, Pass, SetOp, Stack};
-use helio_units::{MemberIndex, Moment};
+use helio_units::{MemberIndex, Moment, VolumeIndex};
 
 /// Steps without which a story that is to come to rest never does.
 const STEPS_TO_REST: u64 = 60_000;
@@ -30,6 +30,9 @@ impl Desk {
         }
         layers.extend((0..self.around.1).map(|_| Box::new(Pass::default()) as Box<dyn Layer>));
         self.stack = Stack::new(layers);
+        if self.believed.is_some() {
+            self.doubt_members();
+        }
         for leg in self.places() {
             let cost = 1 + self.dice.below(3) as u32;
             self.stack.set(LayerSetting::ReadCost { leg, cost }, self.now);
@@ -46,11 +49,12 @@ impl Desk {
     pub(super) fn crash(&mut self, power: bool) -> Result<(), String> {
         self.walked.crashes += 1;
         if self.ledger.crash(&mut self.dice) {
-            self.foreign.clear();
+            self.members_recorded();
         }
         for disk in &mut self.disks {
             disk.crash(power, &mut self.dice);
         }
+        let restored = self.believed.is_none() && self.restore_ledger(power)?;
         // A limit: where the process ends between a failed flush and the record of it, nothing tells what the flush lost.
         for leg in self.places() {
             if let Some(CopyHealth::Good | CopyHealth::Unproven) = self.ledger.state(leg) {
@@ -60,7 +64,9 @@ impl Desk {
         // Nothing is under way any more on a disk that a process opens: `Members::crash` says why.
         self.silent.clear();
         self.given_up.clear();
-        self.judge_crash(power)?;
+        if !restored {
+            self.judge_crash(power)?;
+        }
         let full: Vec<Vec<usize>> = self.volumes().map(|volume| self.full(volume)).collect();
         let lives: Vec<Vec<&[Stamp]>> = full
             .iter()
@@ -73,9 +79,38 @@ impl Desk {
         self.comparing.clear();
         self.unflushed.clear();
         self.payloads.forget();
-        self.swap_a_disk();
+        if self.believed.is_none() {
+            self.swap_a_disk();
+        }
         self.start();
         self.after()
+    }
+
+    /// Sometimes an old ledger is restored, if the first member of every volume that it calls full is so still: that one counts. Returns
+    /// whether one is.
+    fn restore_ledger(&mut self, power: bool) -> Result<bool, String> {
+        let Some(old) = self.ledger.backed_up().filter(|_| self.dice.chance(1, 3)) else {
+            return Ok(false);
+        };
+        let first =
+            |members: &VolumeMembers| members.iter().position(|m| *m == Some(CopyHealth::Good));
+        let first: Option<Vec<usize>> = old.iter().map(first).collect();
+        let counts = |(volume, member): (VolumeIndex, &usize)| self.full(volume).contains(member);
+        let Some(first) = first.filter(|first| self.volumes().zip(first).all(counts)) else {
+            return Ok(false);
+        };
+        self.judge_crash(power)?;
+        self.ledger.restore();
+        self.hot.forget();
+        self.believed = Some(first);
+        self.walked.restored += 1;
+        Ok(true)
+    }
+
+    /// What the ledger says of members is durable, and is about the disks that there are.
+    pub(super) fn members_recorded(&mut self) {
+        self.foreign.clear();
+        self.believed = None;
     }
 
     /// Sometimes a disk is another one when the process starts.
@@ -93,15 +128,19 @@ impl Desk {
         let junk = u64::MAX - self.names;
         self.disk(leg).replace(usize::from(leg.volume.0), junk);
         self.foreign.insert(leg);
+        self.ledger.forget_backup();
         self.walked.swaps += 1;
     }
 
     /// The members that the ledger calls full, and that are the disks it means.
-    pub(super) fn full(&self, volume: helio_units::VolumeIndex) -> Vec<usize> {
+    pub(super) fn full(&self, volume: VolumeIndex) -> Vec<usize> {
         let leg = |n: usize| Leg { volume, member: MemberIndex(n as u8) };
+        let believed = self.believed.as_ref().map(|of| of[usize::from(volume.0)]);
         let is_full = |n: &usize| {
             let leg = leg(*n);
-            self.ledger.state(leg) == Some(CopyHealth::Good) && !self.foreign.contains(&leg)
+            believed.is_none_or(|believed| believed == *n)
+                && self.ledger.state(leg) == Some(CopyHealth::Good)
+                && !self.foreign.contains(&leg)
         };
         (0..self.disks.len()).filter(is_full).collect()
     }

@@ -60,6 +60,8 @@ pub(super) struct Desk {
     pub(super) given_up: BTreeSet<Leg>,
     /// Disks that are not the ones that the ledger means.
     pub(super) foreign: BTreeSet<Leg>,
+    /// The ledger was restored from a backup, and what follows of that is not durable: the one member of every volume that counts.
+    pub(super) believed: Option<Vec<usize>>,
     /// When a member failed something last, counted, and those that failed a flush since the process began.
     pub(super) failed_at: BTreeMap<Leg, u64>,
     pub(super) unflushed: BTreeSet<Leg>,
@@ -112,6 +114,7 @@ impl Desk {
             silent: BTreeMap::new(),
             given_up: BTreeSet::new(),
             foreign: BTreeSet::new(),
+            believed: None,
             failed_at: BTreeMap::new(),
             unflushed: BTreeSet::new(),
             before: Vec::new(),
@@ -274,7 +277,7 @@ impl Desk {
                 self.walked.unrecorded += u64::from(fails && !self.ledger.has_failed());
                 let (ok, of_members) = self.ledger.end(fails);
                 if ok && of_members {
-                    self.foreign.clear();
+                    self.members_recorded();
                 }
                 self.stack.recorded(ok, self.now);
             }

@@ -116,6 +116,11 @@ impl Hot {
         self.slots.contains_key(&(volume as u16, offset / EXTENT.0))
     }
 
+    /// The ledger is an old one: it does not tell what was hot.
+    pub(super) fn forget(&mut self) {
+        self.slots.clear();
+    }
+
     /// The process starts. Takes out what is hot; [`Self::load`] puts each extent back.
     pub(super) fn restart(&mut self) -> Vec<(VolumeIndex, Extent)> {
         let counts = |flushes: &mut Flushes| (flushes.begun, flushes.ended) = (0, 0);

@@ -39,7 +39,7 @@ impl Desk {
             Some(CopyHealth::Copying | CopyHealth::Removed | CopyHealth::Withdrawn) => true,
             _ => return Ok(()),
         };
-        if self.foreign.contains(&leg) {
+        if self.foreign.contains(&leg) || self.believed.is_some() {
             return Ok(());
         }
         let pairs = self.disks[member].live()[v].iter().zip(&self.disks[full].live()[v]);

@@ -7,6 +7,9 @@ use helio_netmodel::Dice;
 use helio_stack::{LayerRecord, Leg};
 use std::collections::BTreeMap;
 
+/// What it says of members, and the pages of their bitmaps.
+type Says = (Vec<VolumeMembers>, BTreeMap<(Leg, u32), PageBits>);
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Ledger {
@@ -14,11 +17,35 @@ pub(super) struct Ledger {
     pages: BTreeMap<(Leg, u32), PageBits>,
     under_way: Option<LayerRecord>,
     failed: bool,
+    /// What it said at some moment.
+    backup: Option<Says>,
 }
 
 impl Ledger {
     pub(super) const fn new(members: Vec<VolumeMembers>) -> Self {
-        Self { members, pages: BTreeMap::new(), under_way: None, failed: false }
+        Self { members, pages: BTreeMap::new(), under_way: None, failed: false, backup: None }
+    }
+
+    /// What it says now is kept as a backup.
+    pub(super) fn back_up(&mut self) {
+        self.backup = Some((self.members.clone(), self.pages.clone()));
+    }
+
+    /// What the backup says of the members of every volume.
+    pub(super) fn backed_up(&self) -> Option<&[VolumeMembers]> {
+        self.backup.as_ref().map(|(members, _)| members.as_slice())
+    }
+
+    /// No backup tells of the disks that there are now.
+    pub(super) fn forget_backup(&mut self) {
+        self.backup = None;
+    }
+
+    /// The backup is put in its place.
+    pub(super) fn restore(&mut self) {
+        if let Some((members, pages)) = self.backup.take() {
+            (self.members, self.pages) = (members, pages);
+        }
     }
 
     pub(super) fn members(&self) -> &[VolumeMembers] {

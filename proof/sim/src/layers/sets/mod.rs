@@ -44,6 +44,8 @@ pub struct SetsWalk {
     pub late: u64,
     /// Disks that were swapped.
     pub swaps: u64,
+    /// Ledgers that were restored from a backup.
+    pub restored: u64,
     /// Ledgers that failed.
     pub unrecorded: u64,
     /// Power cuts and ends of the process.
@@ -53,7 +55,7 @@ pub struct SetsWalk {
 impl SetsWalk {
     /// Each count with its name.
     #[must_use]
-    pub const fn counts(&self) -> [(&'static str, u64); 13] {
+    pub const fn counts(&self) -> [(&'static str, u64); 14] {
         [
             ("seeds", self.seeds),
             ("operations", self.operations),
@@ -66,6 +68,7 @@ impl SetsWalk {
             ("silences", self.silences),
             ("late operations", self.late),
             ("swapped disks", self.swaps),
+            ("restored ledgers", self.restored),
             ("failed ledgers", self.unrecorded),
             ("crashes", self.crashes),
         ]
@@ -83,6 +86,7 @@ impl SetsWalk {
         self.silences += other.silences;
         self.late += other.late;
         self.swaps += other.swaps;
+        self.restored += other.restored;
         self.unrecorded += other.unrecorded;
         self.crashes += other.crashes;
     }

@@ -119,12 +119,23 @@ impl Desk {
     pub(super) fn make_trouble(&mut self) {
         let places: Vec<Leg> = self.places().collect();
         let leg = places[self.dice.below(places.len() as u64) as usize];
-        match self.dice.below(6) {
+        match self.dice.below(8) {
+            6 if self.dice.chance(1, 4) => self.doubt_members(),
+            6 => {}
+            7 => self.ledger.back_up(),
             0 if self.odds.silences => _ = self.silent.entry(leg).or_insert(false),
             0 | 1 => self.responds_again(leg),
             2 | 3 => self.tell_silence(),
             _ => self.land(),
         }
+    }
+
+    /// The ledger was found older than what happened to members, or is taken for such a one.
+    pub(super) fn doubt_members(&mut self) {
+        self.stack.doubt_members(self.now);
+        let copying = |leg: &Leg| matches!(self.duty(*leg), Some(Duty::Copying { .. }));
+        let copying: Vec<Leg> = self.places().filter(copying).collect();
+        self.whole.extend(copying);
     }
 
     /// Members on which something is under way and that do not respond are silent by now.
