@@ -149,6 +149,8 @@ pub struct HotExtents<P> {
     held: BTreeMap<u64, Held>,
     /// How many of them are not merely wanted.
     taken: usize,
+    /// How many of them layers own.
+    owned: usize,
     wanted: Vec<u64>,
     removing: Vec<u64>,
     parked: VecDeque<Parked<P>>,
@@ -169,6 +171,7 @@ impl<P> HotExtents<P> {
             slots: BTreeMap::new(),
             held: BTreeMap::new(),
             taken: 0,
+            owned: 0,
             wanted: Vec::new(),
             removing: Vec::new(),
             parked: VecDeque::new(),
@@ -184,8 +187,10 @@ impl<P> HotExtents<P> {
     pub fn load(&mut self, number: u64, owners: u8) {
         let (stage, touched) = (Stage::Hot, Parts::ALL);
         let slot = HotExtent { stage, owners, touched, ..HotExtent::wanted(None, 0) };
-        if self.slots.insert(number, slot).is_none() {
-            self.taken += 1;
+        self.owned += usize::from(owners != 0);
+        match self.slots.insert(number, slot) {
+            None => self.taken += 1,
+            Some(before) => self.owned -= usize::from(before.owners != 0),
         }
     }
 
@@ -197,6 +202,7 @@ impl<P> HotExtents<P> {
             if let Some(slot) = self.slots.get_mut(&number)
                 && (slot.busy > 0 || !matches!(slot.stage, Stage::Removing(_)))
             {
+                self.owned += usize::from(slot.owners == 0);
                 slot.owners |= 1 << layer;
             }
         }
@@ -209,7 +215,9 @@ impl<P> HotExtents<P> {
         let begun = self.flushes[usize::from(volume.0)].begun;
         for number in self.grid.touched(volume, extent) {
             if let Some(slot) = self.slots.get_mut(&number) {
+                let before = slot.owners;
                 slot.owners &= !(1 << layer);
+                self.owned -= usize::from(before != 0 && slot.owners == 0);
                 slot.done_in = slot.done_in.max(begun);
             }
         }
@@ -487,10 +495,10 @@ impl<P> HotExtents<P> {
     }
 
     /// Whether an extent is wanted, no slot is free for it, and a layer does not let one cool.
+    #[inline]
     #[must_use]
     pub fn waits_for_layers(&self) -> bool {
-        let is_full = !self.wanted.is_empty() && self.taken >= self.most;
-        is_full && self.slots.values().any(|slot| slot.owners != 0)
+        self.owned > 0 && self.is_full()
     }
 
     /// How many extents are left hot when others wait for slots.

@@ -248,7 +248,7 @@ pub(crate) struct Member {
     depth: u32,
     /// What a read costs before those under way count.
     cost: u32,
-    /// Reads that it completed for what lies above.
+    /// Reads that passed the layer and that it completed.
     reads: u64,
     repaired: u64,
 }

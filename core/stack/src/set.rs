@@ -121,7 +121,7 @@ pub struct MemberStatus {
     pub duty: Duty,
     /// Operations under way on it.
     pub depth: u32,
-    /// Reads that it completed for what lies above.
+    /// Reads that it completed for what lies above, while the set had another member to take care of.
     pub reads: u64,
     /// Reads of it that failed and were repaired.
     pub repaired: u64,

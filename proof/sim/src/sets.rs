@@ -184,13 +184,7 @@ impl Watch {
     ) -> Result<(), Violation> {
         for happening in journal {
             match happening {
-                Happening::Died { side, .. } => {
-                    self.forget(*side);
-                    if !self.old[side.index()] {
-                        judge_records(*side, cluster.node(*side))?;
-                    }
-                }
-                Happening::Started { side } => self.forget(*side),
+                Happening::Died { side, .. } | Happening::Started { side } => self.forget(*side),
                 Happening::Restored { side, alone: true } | Happening::MetadataFound { side } => {
                     self.old[side.index()] = true;
                 }
@@ -199,6 +193,13 @@ impl Watch {
                 }
                 _ => {}
             }
+        }
+        // A file may have been replaced behind the death, in the same moment.
+        let died = |side: &Side| {
+            journal.iter().any(|it| matches!(it, Happening::Died { side: of, .. } if of == side))
+        };
+        for side in Side::BOTH.into_iter().filter(died).filter(|side| !self.old[side.index()]) {
+            judge_records(side, cluster.node(side))?;
         }
         for side in Side::BOTH {
             let engine = cluster.node(side).engine.as_ref();

@@ -34,7 +34,7 @@ enum Doubt {
     None,
     /// It was; what follows of it for the members is being recorded.
     Recording,
-    /// It was; that is durable.
+    /// It was; that is durable, or nothing can be recorded any more.
     Recorded,
 }
 
@@ -113,7 +113,7 @@ impl Layered {
         self.doubt == Doubt::Recording
     }
 
-    /// That is durable.
+    /// That is durable, or nothing can be recorded any more.
     pub(super) fn doubted_members(&self) -> bool {
         self.doubt == Doubt::Recorded
     }

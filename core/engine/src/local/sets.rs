@@ -9,6 +9,7 @@ use crate::refusal::Refusal;
 use crate::turn::Turn;
 use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 use helio_stack::{Leg, SetOp, SetRefusal, SetStatus};
 use helio_units::VolumeIndex;
 
@@ -20,16 +21,21 @@ impl Local {
     }
 
     /// This node's metadata is older than the state that its peer has on record, and so is what it says of members: one that was
-    /// removed since may count as full, and a bitmap may lack what was written since. In every volume one full member counts from
-    /// then on, and the others are compared or copied. Once in a process: later records are this process's own.
+    /// removed since may count as full, and a bitmap may lack what was written since. In every volume one full member is used from
+    /// then on; a command returns the others. Once in a process: later records are this process's own.
     pub(crate) fn doubt_members(&mut self, turn: &mut Turn) {
-        let several = self.keeps_any_several(turn.config());
-        if self.layered.doubt_members(turn.now()) && several {
-            let peer = &turn.config().peer;
-            turn.warn(format!(
-                "{peer} has a later metadata file of this node on record: of every volume one full member is used, and the others \
-                 are compared with it or copied again"
-            ));
+        let several = turn.config().indices().filter(|volume| self.keeps_several(*volume));
+        let names: Vec<String> = several.map(|volume| turn.config().name_of(volume)).collect();
+        if self.layered.doubt_members(turn.now()) {
+            let Config { group, peer, .. } = turn.config();
+            let texts = names.into_iter().map(|volume| {
+                format!(
+                    "volume {volume}: the metadata of this node is older than {peer} has on record. One full member is used, and all \
+                     others are removed: any of them may hold later data. `helio status {group}` shows the members, and `helio member \
+                     add {group}/{volume} PATH` overwrites a removed one where it differs"
+                )
+            });
+            texts.collect::<Vec<_>>().into_iter().for_each(|text| turn.warn(text));
         }
         self.run_layers(turn);
     }

@@ -107,7 +107,9 @@ impl Set {
             outcome if self.may_return(member, extent) => {
                 self.ops.remove(&id);
                 self.repair(tried, extent);
-                self.member(member).into_iter().for_each(Member::was_read);
+                if matches!(outcome, Outcome::Read(_)) {
+                    self.member(member).into_iter().for_each(Member::was_read);
+                }
                 return port.end(io, outcome);
             }
             Outcome::Read(payload) => port.release(payload.id),

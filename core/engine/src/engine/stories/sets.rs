@@ -9,6 +9,7 @@ use helio_stack::{Duty, Layer, LayerRecord, LayerSetting, SetOp};
 use helio_units::MemberIndex;
 
 const FIRST: Leg = Leg::whole(VolumeIndex(0));
+const REMOVED: Duty = Duty::Removed { lacks: None, withdrawn: false };
 const SECOND: Leg = Leg { member: MemberIndex(1), ..FIRST };
 const ADD: Command = Command::Set(SetOp::Add { leg: SECOND, by_bitmap: false });
 
@@ -183,20 +184,18 @@ fn a_member_that_responds_again_is_not_removed_when_another_one_becomes_full() {
 }
 
 #[test]
-fn members_of_a_node_whose_metadata_went_back_are_compared_once_in_a_process() {
+fn of_the_members_of_a_node_whose_metadata_went_back_one_is_used_until_a_command_returns_others() {
     let mut desk = node(SIZE, &[CopyHealth::Good; 2]);
     desk.meet(Hello { serving: true, role: Role::Primary, ..hello(generation(1), true) });
     desk.hear(Message::Start(start(generation(1), 1, true)));
     desk.store_all();
     desk.save_all();
-    let copying = Some(Duty::Copying { left: SIZE });
-    for (remembers, duty_then) in [(1, Some(Duty::Full)), (99, copying), (99, Some(Duty::Full))] {
+    for (remembers, second) in [(1, Duty::Full), (99, REMOVED), (99, REMOVED)] {
         desk.lose_link();
         let peer = hello(generation(1), true);
         desk.meet(Hello { serving: true, role: Role::Primary, remembers, ..peer });
-        assert_eq!(duty(&desk, SECOND), duty_then, "remembers {remembers}");
         desk.store_all();
-        assert_eq!([FIRST, SECOND].map(|leg| duty(&desk, leg)), [Some(Duty::Full); 2]);
+        assert_eq!([FIRST, SECOND].map(|leg| duty(&desk, leg)), [Some(Duty::Full), Some(second)]);
     }
 }
 
@@ -208,7 +207,7 @@ fn a_primary_whose_metadata_went_back_uses_one_full_member_and_no_bitmap() {
     desk.meet(Hello { remembers: 99, ..hello(desk.lineage_now(), true) });
     let row = desk.engine.view().last_decision().map(|met| met.label.clone());
     assert_eq!(row.as_deref(), Some("source-rolled-back"));
-    assert_eq!(duty(&desk, SECOND), Some(Duty::Copying { left: SIZE }));
+    assert_eq!(duty(&desk, SECOND), Some(REMOVED), "nothing is written to it");
     let third = Leg { member: MemberIndex(2), ..FIRST };
     assert_eq!(refused(&mut desk, SetOp::Add { leg: third, by_bitmap: true }), "no-bitmap");
     desk.write(1);
@@ -218,7 +217,7 @@ fn a_primary_whose_metadata_went_back_uses_one_full_member_and_no_bitmap() {
 
 #[test]
 fn that_the_record_of_the_members_is_old_is_durable_before_any_later_superblock() {
-    use CopyHealth::{Failed, Good, Removed, Unproven};
+    use CopyHealth::{Failed, Good, Removed};
     for marks_void in [false, true] {
         let new = Superblock::new("db", "paris", [SIZE.0].into());
         let old = Superblock { lineage: generation(1), marks_void, ..new };
@@ -233,8 +232,7 @@ fn that_the_record_of_the_members_is_old_is_durable_before_any_later_superblock(
         let saves = |effects: &[Effect]| {
             effects.iter().any(|effect| matches!(effect, Effect::SaveSuperblock(_)))
         };
-        let says =
-            Effect::Record(LayerRecord::Members([recorded(&[Good, Unproven, Failed])].into()));
+        let says = Effect::Record(LayerRecord::Members([recorded(&[Good, Failed, Failed])].into()));
         assert!(effects.contains(&says) && !saves(&effects), "{marks_void}: {effects:?}");
         desk.engine.handle(desk.now, Event::Recorded { ok: true }, &mut effects);
         assert!(saves(&effects), "{marks_void}: {effects:?}");
