@@ -4,15 +4,15 @@
 
 Every server and client is pinned. Placement `one`: all on CPU 0. Placement `two`: client and primary on CPU 0, the
 secondary (and a relay before it) on CPU 1. Each round measures every system in every placement, in an order that is
-rotated per round; medians, smallest and largest are printed. Needs fio, nbdkit and QEMU's tools for their systems;
-build first: cargo build --release -p helio -p helio-bench.
+rotated per round; medians, smallest and largest are printed. Needs fio, nbdkit and QEMU's tools for their systems, root for
+throttled stores; build first: cargo build --release -p helio -p helio-bench.
 """
 import argparse, json, os, platform, signal, statistics, sys, time
 import wan
 from clients import JOBS, measure
 from report import FOREIGN, Results, is_flagged, ratios, tables
 from stage import PLACEMENTS, Failed, Stage
-from systems import ONLY_JOBS, SYSTEMS, Options
+from systems import ON_REQUEST, ONLY_JOBS, SYSTEMS, WRITES, Options
 
 
 def arguments():
@@ -20,7 +20,9 @@ def arguments():
     names = lambda text: [name for name in text.split(",") if name]
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=3, help="per measurement")
-    parser.add_argument("--systems", type=names, default=list(SYSTEMS), metavar="A,B", help=", ".join(SYSTEMS))
+    parser.add_argument("--systems", type=names, metavar="A,B",
+                        default=[s for s in SYSTEMS if s not in ON_REQUEST],
+                        help=", ".join(SYSTEMS) + "; all but " + ", ".join(ON_REQUEST))
     parser.add_argument("--jobs", type=names, default=list(JOBS), metavar="A,B",
                         help=", ".join(JOBS) + "; or wan alone: helio-sync over emulated links")
     parser.add_argument("--links", type=names, metavar="RTT:RATE,...", help="of the job wan",
@@ -35,6 +37,8 @@ def arguments():
     parser.add_argument("--size-mib", type=int, default=1024, help="of the volume")
     parser.add_argument("--limit", default="100Mbit/s", help="the link's rate of helio-async-limited")
     parser.add_argument("--queue", default="2GiB", help="its queue, which the run must not fill")
+    parser.add_argument("--before", default="", metavar="HELIO", help="an older helio program, for helio-local-before")
+    parser.add_argument("--reads", type=int, default=3000, help="the most reads per second of each throttled store")
     parser.add_argument("--quiet-only", action="store_true",
                         help=f"medians without measurements during which others took more than {FOREIGN} of the CPUs or of the disk")
     parser.add_argument("--dir", default="/var/tmp", help="where the images lie: the store that is measured")
@@ -59,7 +63,7 @@ def one_system(stage, options, args, results, n, placement, system):
     try:
         target = SYSTEMS[system](stage, options)
         for job in args.jobs:
-            if job not in ONLY_JOBS.get(system, JOBS):
+            if job not in ONLY_JOBS.get(system, WRITES):
                 continue
             stage.settle()
             figures = measure(stage, options, target, JOBS[job], args, seed=1 + n)
@@ -99,7 +103,8 @@ def main():
     args = arguments()
     args.failures = []
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
-    options = Options(os.path.abspath(args.programs), args.spin_us, args.helio_config, args.limit, args.queue)
+    options = Options(os.path.abspath(args.programs), args.spin_us, args.helio_config, args.limit, args.queue,
+                      args.before and os.path.abspath(args.before), args.reads)
     began = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     stage = Stage(args.dir, args.size_mib << 20)
     try:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables and ratios out of measurements: {(placement, job, system): [figures, ...]}."""
-import statistics
+import operator, statistics
 from clients import JOBS
 from stage import PLACEMENTS
 
@@ -76,7 +76,7 @@ def tables(results, placements, jobs, systems):
 
 
 def judged(results, placement):
-    """Every figure the project holds itself to: what, its value, unit, relation, target."""
+    """Every figure the project holds itself to: what, its value, unit, relation, target. A ceiling has no target."""
     p50 = lambda job, system: results.median(placement, job, system, "p50_us")
     iops = lambda job, system: results.median(placement, job, system, "iops")
     cpu = lambda job, system: results.cpu(placement, job, system)
@@ -104,11 +104,25 @@ def judged(results, placement):
         for job, depth in (("w1", 1), ("w16", 16)):
             ratio = over(cpu, job, f"helio-{mode}", f"qemu-{mode}")
             yield f"{mode} CPU/op@{depth} / qemu-{mode}", ratio, "", "<=", 0.7
+    one, two, both = "helio-local", "helio-set2", "quorum"
+    yield "two members p50@1 - bare-two-local", minus(p50, "w1", two, "bare-two-local"), "us", "<=", 30
+    yield "two members p50@1 - quorum", minus(p50, "w1", two, both), "us", "<", 0
+    yield "two members IOPS@16 / quorum", over(iops, "w16", two, both), "", ">=", 1
+    yield "two members IOPS@16 / one", over(iops, "w16", two, one), "", ">=", 0.8
+    yield "bare-two-local IOPS@16 / raw", over(iops, "w16", "bare-two-local", "raw"), "", None, None
+    yield "one member p50@1 / before", over(p50, "w1", one, "helio-local-before"), "", "<=", 1.05
+    yield "one member IOPS@16 / before", over(iops, "w16", one, "helio-local-before"), "", ">=", 0.95
+    yield "throttled reads@32, two members / one", over(iops, "r32", "helio-set2-throttled", "helio-throttled"), "", ">", 1
     yield "async on a limited link p50@1 / local", over(p50, "w1", "helio-async-limited", local), "", "<=", 1.05
 
 
+RELATIONS = {"<": operator.lt, "<=": operator.le, ">=": operator.ge, ">": operator.gt}
+
+
 def verdict(value, relation, target):
-    return "PASS" if (value <= target if relation == "<=" else value >= target) else "short"
+    if not relation:
+        return ""
+    return "PASS" if RELATIONS[relation](value, target) else "short"
 
 
 def ratios(results, placements):
@@ -117,9 +131,10 @@ def ratios(results, placements):
     for placement in placements:
         for what, value, unit, relation, target in judged(results, placement):
             unit, noisy = f" {unit}" if unit else "", results.noisy()
-            row = rows.setdefault(f"{what} | {relation} {target}{unit}", [])
-            row.append("–" if value is None else
-                       f"{value:.{1 if unit else 3}f}{unit} {verdict(value, relation, target)}{' *' if noisy else ''}")
+            goal = f"{relation} {target}{unit}" if relation else ""
+            row = rows.setdefault(f"{what} | {goal}", [])
+            said = " ".join(filter(None, [verdict(value, relation, target), "*" if noisy else ""])) if value is not None else ""
+            row.append("–" if value is None else f"{value:.{1 if unit else 3}f}{unit} {said}".rstrip())
     out = ["\n## Ratios of medians\n",
            f"`*`: others took more than {FOREIGN} of the CPUs or of the disk during most measurements of a system in it.\n",
            "| figure | target | " + " | ".join(placements) + " |", "|---|---|" + "---|" * len(placements)]

@@ -228,7 +228,7 @@ def table(cells, bench):
         if values:
             digits = 1 if unit == "MB/s" else 4 if not unit and target and target < 0.1 else 2
             goal = f"{relation} {target:.4g} {unit}" if relation else ""
-            said = verdict(statistics.median(values), ">=" if relation == ">" else relation, target) if relation else ""
+            said = verdict(statistics.median(values), relation, target)
             out.append(f"| {what} | {spread(values, digits)} {unit} | {goal} | {said} |")
     kept = {str(f["safe_copy"]) for f in cells.get("safe", []) if f["safe_copy"]}
     if "safe" in cells:

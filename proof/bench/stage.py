@@ -27,6 +27,7 @@ class Stage:
         self.dir = tempfile.mkdtemp(prefix="helio-bench-", dir=folder)
         self.size = size
         self.running = []
+        self.undo = []  # what is called, the last first, when the processes have ended
         self.cpus = PLACEMENTS["one"]
         self.a, self.b = self.path("a.img"), self.path("b.img")
         # Random, so that nothing on the way finds zeroes to skip or bytes to compress.
@@ -98,6 +99,9 @@ class Stage:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
         self.running = []
+        while self.undo:
+            self.undo[-1]()
+            self.undo.pop()
 
     def remove(self):
         self.stop()

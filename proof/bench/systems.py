@@ -3,11 +3,12 @@
 import json, os, re, shutil, statistics, subprocess, time
 from dataclasses import dataclass, field
 from stage import Failed, Qmp, connects, connects_tcp, free_port, wait_for
+from throttle import Throttle
 
 
 @dataclass
 class Target:
-    """What a client writes to: ("raw", file), ("nbd", socket, export) or ("two-leg", file, port)."""
+    """What a client uses: ("raw", file), ("two-local", file, file), ("nbd", socket, export) or ("two-leg", file, port)."""
     kind: str
     where: str
     name: str = ""
@@ -22,6 +23,8 @@ class Options:
     helio_config: str  # lines for every [node.X]
     limit: str     # the rate of helio-async-limited
     queue: str     # and its queue
+    before: str = ""  # an older helio, for helio-local-before
+    reads: int = 0  # the most reads per second of a throttled store
 
 
 def spin(options):
@@ -30,6 +33,10 @@ def spin(options):
 
 def raw(stage, _options):
     return Target("raw", stage.a)
+
+
+def bare_two_local(stage, _options):
+    return Target("two-local", stage.a, stage.b)
 
 
 def bare_nbd(stage, options, buffered=False):
@@ -73,23 +80,39 @@ def mirror(monitor, **how):
         monitor.close()
 
 
+def quorum(stage, _options):
+    """QEMU's mirror of two local files: its quorum driver, which writes both and reads the first."""
+    sock = stage.fresh_path("q.sock")
+    both = {"driver": "quorum", "node-name": "q", "children": ["a", "b"], "vote-threshold": 2, "read-pattern": "fifo"}
+    serve_qemu(stage, sock, "q", qemu_image("a", stage.a) + qemu_image("b", stage.b) + ["--blockdev", json.dumps(both)])
+    return Target("nbd", sock)
+
+
+def qemu_image(node, image):
+    return ["--blockdev", f"driver=file,node-name=f{node},filename={image},cache.direct=on,aio=io_uring",
+            "--blockdev", f"driver=raw,node-name={node},file=f{node}"]
+
+
+def serve_qemu(stage, sock, node, options):
+    """Starts QEMU's storage daemon; it exports a node."""
+    stage.start("primary", ["qemu-storage-daemon", *options, "--nbd-server", f"addr.type=unix,addr.path={sock}",
+                            "--export", f"type=nbd,id=e,node-name={node},name=,writable=on"])
+    wait_for("qemu-storage-daemon", lambda: connects(sock))
+
+
 def qemu_storage(stage, mirrored):
     """QEMU's storage daemon with node a, and node b over loopback TCP where it is to be mirrored."""
     sock, monitor = stage.fresh_path("q.sock"), stage.fresh_path("q.mon")
-    argv = ["qemu-storage-daemon", "--chardev", f"socket,id=m,path={monitor},server=on,wait=off", "--monitor", "chardev=m",
-            "--blockdev", f"driver=file,node-name=fa,filename={stage.a},cache.direct=on,aio=io_uring",
-            "--blockdev", "driver=raw,node-name=a,file=fa"]
+    options = ["--chardev", f"socket,id=m,path={monitor},server=on,wait=off", "--monitor", "chardev=m"]
+    options += qemu_image("a", stage.a)
     if mirrored:
         port = free_port()
         stage.start("secondary", ["qemu-nbd", "-f", "raw", "-t", "-e", "8", "--cache=none", "--aio=io_uring",
                                   "-b", "127.0.0.1", "-p", str(port), stage.b])
         wait_for("qemu-nbd", lambda: connects_tcp(port))
-        argv += ["--blockdev",
-                 f"driver=nbd,node-name=b,server.type=inet,server.host=127.0.0.1,server.port={port},export="]
-    argv += ["--nbd-server", f"addr.type=unix,addr.path={sock}",
-             "--export", "type=nbd,id=e,node-name=a,name=,writable=on"]
-    stage.start("primary", argv)
-    wait_for("qemu-storage-daemon", lambda: connects(sock))
+        options += ["--blockdev",
+                    f"driver=nbd,node-name=b,server.type=inet,server.host=127.0.0.1,server.port={port},export="]
+    serve_qemu(stage, sock, "a", options)
     return sock, monitor
 
 
@@ -136,10 +159,13 @@ class Tun:
 class Helio:
     """A node pair, or the primary alone; paris is the primary, lyon dials it."""
 
-    def __init__(self, stage, options, io="direct", relayed=False, queue=None, keyed=False, tun=None, sparse=False):
+    def __init__(self, stage, options, io="direct", relayed=False, queue=None, keyed=False, tun=None, sparse=False,
+                 members=None, enter=(), program=None):
         self.stage, self.options, self.io, self.queue, self.keyed = stage, options, io, queue, keyed or tun is not None
-        self.tun, self.sparse = tun, sparse
-        self.helio = os.path.join(options.programs, "helio")
+        self.tun, self.sparse, self.enter = tun, sparse, list(enter)
+        # The members of paris. If there are others than the first image, lyon never runs.
+        self.members = members or [stage.a]
+        self.helio = program or os.path.join(options.programs, "helio")
         self.lyon, self.paris = free_port(), free_port()
         self.line = Line(stage, options, self.paris) if relayed else None
         for name in ("lyon", "paris"):
@@ -151,6 +177,8 @@ class Helio:
         dialled = self.line.port if self.line else self.paris
         queue = f'queue = {{ memory = "{self.queue}" }}\n' if self.queue else ""
         keys = {name: self.key(name) if self.keyed else "" for name in ("lyon", "paris")}
+        paris = ", ".join(f'"{member}"' for member in self.members)
+        lyon = self.stage.path("absent.img") if self.members != [self.stage.a] else self.stage.b
         here, there = (self.tun.ends[end][0] if self.tun else "127.0.0.1" for end in ("left", "right"))
         with open(self.stage.path("helio.toml"), "w") as out:
             out.write(f'[node.lyon]\naddress = "{there}:{self.lyon}"\n{keys["lyon"]}\n{extra}\n'
@@ -158,7 +186,7 @@ class Helio:
                       f'{keys["paris"]}\n{extra}\n'
                       f'[group.db]\nnodes = ["lyon", "paris"]\nmode = "{mode}"\n{queue}'
                       f'[group.db.volume.data]\nsize = "{self.stage.size}B"\nio = "{self.io}"\nsparse = {str(self.sparse).lower()}\n'
-                      f'members.paris = ["{self.stage.a}"]\nmembers.lyon = ["{self.stage.b}"]\n')
+                      f'members.paris = [{paris}]\nmembers.lyon = ["{lyon}"]\n')
 
     def key(self, name):
         """A key of the node's own; the line for its section."""
@@ -166,7 +194,7 @@ class Helio:
                               check=True).stdout.strip()
 
     def daemon(self, name, part):
-        enter = self.tun.ends["left" if name == "paris" else "right"][1] if self.tun else []
+        enter = self.tun.ends["left" if name == "paris" else "right"][1] if self.tun else self.enter
         return self.stage.start(part, enter + [self.helio, "daemon", "--node", name, "--config", self.stage.path("helio.toml"),
                                        "--state", self.stage.path(name)])
 
@@ -190,6 +218,7 @@ class Helio:
         wait_for("the primary", lambda: self.group().get("role") == "primary")
         self.ask("pause", "db")
         wait_for("marks only", lambda: self.group().get("state") == "logging")
+        wait_for("full members", self.has_full_members, 120)
         return self.target()
 
     def pair(self, mode):
@@ -202,6 +231,12 @@ class Helio:
             wait_for("the promotion", lambda: self.ask("promote", "db"))
         wait_for("replication", self.is_level, 120)
         return self.target()
+
+    def has_full_members(self):
+        """Whether nothing is copied or merged between the members, if there are several."""
+        volume = self.group()["volumes"][0]
+        settled = all(member["state"] == "full" for member in volume.get("members", []))
+        return settled and not volume.get("unmerged_bytes")
 
     def is_level(self):
         group = self.group()
@@ -224,20 +259,41 @@ def helio_limited(stage, options):
     return target
 
 
+def throttled(stage, options, images):
+    """One node whose members are throttled stores."""
+    throttle = Throttle(stage, images, options.reads)
+    return Helio(stage, options, members=throttle.devices, enter=throttle.enter()).alone()
+
+
+def helio_before(stage, options):
+    if not options.before:
+        raise Failed("--before names no program")
+    return Helio(stage, options, program=options.before).alone()
+
+
 SYSTEMS = {
     "raw": raw,
     "bare-nbd": bare_nbd,
     "bare-nbd-buffered": lambda s, o: bare_nbd(s, o, buffered=True),
     "bare-two-leg": bare_two_leg,
+    "bare-two-local": bare_two_local,
     "nbdkit-file": nbdkit_file,
     "qemu-local": lambda s, o: qemu(s, False),
     "qemu-sync": lambda s, o: qemu(s, True),
+    "quorum": quorum,
     "helio-local": lambda s, o: Helio(s, o).alone(),
     "helio-local-buffered": lambda s, o: Helio(s, o, io="buffered").alone(),
     "helio-sync": lambda s, o: Helio(s, o).pair("sync"),
     "helio-sync-keys": lambda s, o: Helio(s, o, keyed=True).pair("sync"),
     "helio-async": lambda s, o: Helio(s, o).pair("async"),
     "helio-async-limited": helio_limited,
+    "helio-local-before": helio_before,
+    "helio-set2": lambda s, o: Helio(s, o, members=[s.a, s.b]).alone(),
+    "helio-throttled": lambda s, o: throttled(s, o, [s.a]),
+    "helio-set2-throttled": lambda s, o: throttled(s, o, [s.a, s.b]),
 }
-# Large blocks would fill any queue; flushes wait for nothing there.
-ONLY_JOBS = {"helio-async-limited": ("w1", "w16")}
+# What a run without --systems leaves out: it needs an option, or root.
+ON_REQUEST = ("helio-local-before", "helio-throttled", "helio-set2-throttled")
+WRITES = ("w1", "w16", "wf1", "seq4")
+# Large blocks would fill any queue; flushes wait for nothing there. Throttled stores are throttled for reads alone.
+ONLY_JOBS = {"helio-async-limited": ("w1", "w16"), "helio-throttled": ("r32",), "helio-set2-throttled": ("r32",)}

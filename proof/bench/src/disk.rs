@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A ring that moves slots between memory and one file, and that a program sleeps in: sockets wake it too.
+//! A ring that moves slots between memory and one file, or several that are written alike, and that a program sleeps in:
+//! sockets wake it too.
 //!
 //! Completions are worked off by this thread when it asks (deferred task running): no interrupt lands in the middle
 //! of other work, and a spinning thread sees from memory alone whether there is any.
@@ -25,11 +26,20 @@ pub enum Completion {
     Ready(usize),
 }
 
-/// One file, the slots moved to and from it, and the ring.
+/// The legs of an operation, one for each file that it goes to.
+#[derive(Clone, Copy, Debug)]
+struct Legs {
+    under_way: usize,
+    /// The least result of those that ended: an error of the system is below zero.
+    least: i32,
+}
+
+/// The files, the slots moved to and from them, and the ring.
 pub struct Disk {
     // Dropped first, so that it is closed before its buffers go.
     ring: IoUring,
-    file: File,
+    files: Vec<File>,
+    legs: Vec<Legs>,
     /// The buffers. One under way is not to be written.
     pub slots: Slots,
     queued: usize,
@@ -50,33 +60,63 @@ impl Disk {
     /// # Errors
     /// Where the kernel grants no ring, or an older one than 6.1 that lacks deferred task running.
     pub fn new(file: File, slots: Slots) -> io::Result<Self> {
+        Self::mirrored(vec![file], slots)
+    }
+
+    /// A ring over files that are written and flushed alike. An operation ends when all of them did it; reads go to the
+    /// first.
+    ///
+    /// # Errors
+    /// As for [`Disk::new`].
+    pub fn mirrored(files: Vec<File>, slots: Slots) -> io::Result<Self> {
         let ring = IoUring::builder()
             .setup_single_issuer()
             .setup_defer_taskrun()
             .setup_taskrun_flag()
             .build(ENTRIES)?;
-        Ok(Self { ring, file, slots, queued: 0 })
+        let legs = vec![Legs { under_way: 0, least: i32::MAX }; slots.count()];
+        Ok(Self { ring, files, legs, slots, queued: 0 })
     }
 
     /// Queues a write of the first `length` bytes of a slot; it goes out at the next submission.
     pub fn write(&mut self, slot: usize, length: usize, offset: u64) {
-        let data = &self.slots.get(slot)[..length];
-        let entry = opcode::Write::new(self.fd(), data.as_ptr(), length as u32).offset(offset);
-        self.push(entry.build().user_data(slot as u64));
+        let at = self.slots.get(slot)[..length].as_ptr();
+        self.begin(slot, self.files.len());
+        for file in 0..self.files.len() {
+            let entry = opcode::Write::new(self.fd(file), at, length as u32).offset(offset);
+            self.push(entry.build().user_data(slot as u64));
+        }
     }
 
     /// Queues a read into the first `length` bytes of a slot.
     pub fn read(&mut self, slot: usize, length: usize, offset: u64) {
-        let data = &mut self.slots.get_mut(slot)[..length];
-        let at = data.as_mut_ptr();
-        let entry = opcode::Read::new(self.fd(), at, length as u32).offset(offset);
+        let at = self.slots.get_mut(slot)[..length].as_mut_ptr();
+        self.begin(slot, 1);
+        let entry = opcode::Read::new(self.fd(0), at, length as u32).offset(offset);
         self.push(entry.build().user_data(slot as u64));
     }
 
-    /// Queues a flush of the file's data in the name of a slot.
+    /// Queues a flush of the files' data in the name of a slot.
     pub fn flush(&mut self, slot: usize) {
-        let entry = opcode::Fsync::new(self.fd()).flags(types::FsyncFlags::DATASYNC);
-        self.push(entry.build().user_data(slot as u64));
+        self.begin(slot, self.files.len());
+        for file in 0..self.files.len() {
+            let entry = opcode::Fsync::new(self.fd(file)).flags(types::FsyncFlags::DATASYNC);
+            self.push(entry.build().user_data(slot as u64));
+        }
+    }
+
+    fn begin(&mut self, slot: usize, legs: usize) {
+        self.legs[slot] = Legs { under_way: legs, least: i32::MAX };
+    }
+
+    /// One leg of an operation ended; how the operation did, if it was the last.
+    fn leg_ended(&mut self, slot: usize, result: i32) -> Option<io::Result<usize>> {
+        let legs = &mut self.legs[slot];
+        legs.under_way -= 1;
+        legs.least = legs.least.min(result);
+        let least = legs.least;
+        (legs.under_way == 0)
+            .then(|| usize::try_from(least).map_err(|_| io::Error::from_raw_os_error(-least)))
     }
 
     /// Queues one wake-up, [`Completion::Ready`] with this index, for when the socket is readable or, where `out`,
@@ -87,8 +127,8 @@ impl Disk {
         self.push(entry.build().user_data(WAKE - index as u64));
     }
 
-    fn fd(&self) -> types::Fd {
-        types::Fd(self.file.as_raw_fd())
+    fn fd(&self, file: usize) -> types::Fd {
+        types::Fd(self.files[file].as_raw_fd())
     }
 
     #[allow(unsafe_code)]
@@ -138,14 +178,17 @@ impl Disk {
             // Also runs the work that was deferred to this thread.
             self.ring.submit()?;
         }
-        Ok(self.ring.completion().next().map(|entry| {
+        loop {
+            let Some(entry) = self.ring.completion().next() else {
+                return Ok(None);
+            };
             if entry.user_data() > WAKE - 16 {
-                return Completion::Ready((WAKE - entry.user_data()) as usize);
+                return Ok(Some(Completion::Ready((WAKE - entry.user_data()) as usize)));
             }
-            let result = entry.result();
-            let outcome =
-                usize::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result));
-            Completion::Slot(entry.user_data() as usize, outcome)
-        }))
+            let slot = entry.user_data() as usize;
+            if let Some(outcome) = self.leg_ended(slot, entry.result()) {
+                return Ok(Some(Completion::Slot(slot, outcome)));
+            }
+        }
     }
 }

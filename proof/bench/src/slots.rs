@@ -22,6 +22,12 @@ impl Slots {
         Self { memory, begin, size }
     }
 
+    /// How many there are.
+    #[must_use]
+    pub const fn count(&self) -> usize {
+        (self.memory.len() - ALIGNMENT) / self.size
+    }
+
     /// Bytes in each.
     #[must_use]
     pub const fn size(&self) -> usize {
@@ -47,6 +53,7 @@ mod tests {
     #[test]
     fn every_slot_is_aligned_and_no_two_share_a_byte() {
         let mut slots = Slots::new(3, 8192);
+        assert_eq!(slots.count(), 3);
         for n in 0..3 {
             assert_eq!(slots.get(n).as_ptr() as usize % ALIGNMENT, 0);
             slots.get_mut(n).fill(n as u8 + 1);

@@ -121,3 +121,21 @@ fn both_legs_of_the_two_leg_writer_end_up_equal() {
     assert!(written.chunks(1 << 20).any(|part| part.iter().any(|byte| *byte != 0)));
     assert_eq!(written, std::fs::read(&there).expect("readable"));
 }
+
+#[test]
+fn a_mirrored_file_is_written_as_the_first_one() {
+    let scratch = TempDir::new();
+    if !has_ring(&scratch) {
+        return;
+    }
+    let (first, second) = (scratch.file("first", SIZE), scratch.file("second", SIZE));
+    // One block at a time, so that writes to one place have one order.
+    for mix in ["write", "write-flush", "sequential"] {
+        let fixed = ["raw", text(&first), "--mirror", text(&second), "--seconds", "0.1"];
+        let report = client(&[&fixed[..], &["--mix", mix]].concat()).json();
+        assert!(report["ops"].as_u64().expect("a number") > 0, "{mix}: {report}");
+    }
+    let written = std::fs::read(&first).expect("readable");
+    assert!(written.chunks(1 << 20).any(|part| part.iter().any(|byte| *byte != 0)));
+    assert_eq!(written, std::fs::read(&second).expect("readable"));
+}

@@ -39,6 +39,9 @@ enum Target {
         /// How it is written.
         #[arg(long, value_enum, default_value_t = How::Ring)]
         engine: How,
+        /// Write this file of the same size, too: an operation ends when both files did it.
+        #[arg(long, conflicts_with = "engine")]
+        mirror: Option<PathBuf>,
         #[command(flatten)]
         shape: Shape,
     },
@@ -58,12 +61,17 @@ fn main() -> Result<()> {
             let (wire, size) = Wire::open(&socket, &export)?;
             Client::new(wire, &shape, size.0).run(&shape)
         }
-        Target::Raw { file, engine, shape } => {
+        Target::Raw { file, engine, mirror, shape } => {
             let file = disk::open(&file, true).context("the file")?;
             let size = file.metadata()?.len();
-            match engine {
-                How::Ring => raw(Disk::new(file, payload(&shape))?, &shape, size),
-                How::Pwrite => pwrite(&file, &shape, size),
+            match (engine, mirror) {
+                (How::Pwrite, _) => pwrite(&file, &shape, size),
+                (How::Ring, None) => raw(Disk::new(file, payload(&shape))?, &shape, size),
+                (How::Ring, Some(mirror)) => {
+                    let mirror = disk::open(&mirror, true).context("the file to write, too")?;
+                    let disk = Disk::mirrored(vec![file, mirror], payload(&shape))?;
+                    raw(disk, &shape, size)
+                }
             }
         }
     }
