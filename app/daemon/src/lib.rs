@@ -110,14 +110,7 @@ pub fn run(options: &Options) -> Result<()> {
     adopt::tell_spread(&config, name);
     let errands: Vec<_> = plans.iter().map(Errands::of).collect();
     let clients = client_addresses(&state, view.node.nbd)?;
-    let listeners = Listeners {
-        clients,
-        peers: Some(Address::Inet(listen)),
-        protection: open::protection(view.node)?,
-        most_clients: view.node.clients,
-        most_copies: view.node.copies_at_once,
-        buffer_memory: view.node.buffer_memory.unwrap_or_else(automatic_buffer_memory),
-    };
+    let listeners = listeners(view.node, clients)?;
 
     let (driver, why) = AnyDriver::open(view.node.driver, view.node.spin.unwrap_or(SPIN))
         .context("the reactor cannot start")?;
@@ -165,6 +158,18 @@ pub fn run(options: &Options) -> Result<()> {
 }
 
 /// Keeps the daemon's memory from being paged out, if the file asks for it.
+/// Where the shard of a node listens, and its limits.
+fn listeners(node: &config::NodeConfig, clients: Vec<Address>) -> Result<Listeners> {
+    Ok(Listeners {
+        clients,
+        peers: Some(Address::Inet(node.listen)),
+        protection: open::protection(node)?,
+        most_clients: node.clients,
+        most_copies: node.copies_at_once,
+        buffer_memory: node.buffer_memory.unwrap_or_else(automatic_buffer_memory),
+    })
+}
+
 /// A quarter of the host's memory.
 fn automatic_buffer_memory() -> helio_units::Bytes {
     let host = rustix::system::sysinfo();

@@ -36,10 +36,16 @@ pub(crate) use members::{same, untold};
 pub(crate) use mirror::Places;
 use mirror::Sides;
 pub(crate) use state::StateDir;
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
 use tokio::sync::watch;
+
+/// How many groups are opened at the same time.
+const OPENERS: usize = 16;
 
 /// Options for files only their owner may read.
 fn private() -> fs::OpenOptions {
@@ -59,13 +65,26 @@ pub(crate) fn plans(
     own: Option<&PeerTls>,
 ) -> Result<Vec<GroupPlan>> {
     takes_part(view, node)?;
-    let guards = trust::guards(view, own);
-    let mut others = Others::default();
+    let groups: Vec<_> = view.groups.iter().zip(trust::guards(view, own)).collect();
+    let (others, left) = (Others::default(), Mutex::new(groups.into_iter().enumerate()));
+    let opened = Mutex::new(BTreeMap::new());
+    let open = || {
+        while let Some((at, (group, (_, guard)))) = locked(&left).next() {
+            let plan = plan((group, guard), node, (&state.path, failures), &others);
+            locked(&opened).insert(at, (group.name, plan));
+        }
+    };
+    // Most of the time is flushes of members, which do not wait for each other.
+    thread::scope(|scope| {
+        for _ in 0..OPENERS.min(view.groups.len()) {
+            scope.spawn(open);
+        }
+    });
     let (mut plans, mut errors) = (Vec::new(), Vec::new());
-    for (group, (_, guard)) in view.groups.iter().zip(guards) {
-        match plan((group, guard), node, (&state.path, failures), &mut others) {
+    for (group, plan) in opened.into_inner().unwrap_or_else(PoisonError::into_inner).into_values() {
+        match plan {
             Ok(plan) => plans.push(plan),
-            Err(error) => errors.push((group.name, error)),
+            Err(error) => errors.push((group, error)),
         }
     }
     if plans.is_empty() {
@@ -114,7 +133,7 @@ pub(crate) fn one_plan(
     let found = view.groups.iter().zip(guards).find(|(view, _)| view.name == group);
     let Some((view, (_, guard))) = found else { bail!("node {node} is not in {group}") };
     // Stores of other groups are locked, so that they cannot be taken twice.
-    plan((view, guard), node, state, &mut Others::default())
+    plan((view, guard), node, state, &Others::default())
 }
 
 /// Certificates for NBD clients over TCP, where the node has some.
@@ -130,8 +149,8 @@ pub(crate) type Taken = Vec<(MemberIdentity, String)>;
 /// Who else uses the disks of this host while several members are opened.
 #[derive(Debug, Default)]
 pub(crate) struct Others {
-    /// The members that were opened before.
-    taken: Taken,
+    /// The members that were opened before, or are being opened.
+    taken: Mutex<Taken>,
     /// Other programs.
     neighbours: Neighbours,
 }
@@ -141,7 +160,7 @@ fn plan(
     (view, guard): (&GroupView<'_>, Guard),
     node: &str,
     (state, failures): (&Path, &Failures),
-    others: &mut Others,
+    others: &Others,
 ) -> Result<GroupPlan> {
     let engine = engine_config(view.group, view.name, node, view.peer_name);
     let places = Places::of(view.name, state, view.node.second_metadata.as_deref());
@@ -166,7 +185,7 @@ fn try_plan(
     (view, guard): (&GroupView<'_>, Guard),
     engine: &helio_engine::Config,
     (state, places): (&Path, &Places),
-    others: &mut Others,
+    others: &Others,
     suspect: &mut u64,
 ) -> Result<GroupPlan> {
     let (group, node) = (view.group, engine.node.as_str());
@@ -301,7 +320,7 @@ fn open_volume(
     (group, volume): (&str, &str),
     config: &VolumeConfig,
     node: &str,
-    others: &mut Others,
+    others: &Others,
     mut flush_failed: impl FnMut(bool),
 ) -> Result<(VolumePlan, Vec<Named>)> {
     let name = format!("{group}/{volume}");
@@ -328,16 +347,10 @@ fn open_volume(
     Ok((plan, named))
 }
 
-fn open_member(
-    name: &str,
-    config: &VolumeConfig,
-    path: &Path,
-    others: &mut Others,
-) -> Result<Member> {
-    unshared(&others.taken, (name, path))?;
+fn open_member(name: &str, config: &VolumeConfig, path: &Path, others: &Others) -> Result<Member> {
+    others.take((name, path))?;
     let (options, neighbours) = (options(name, config), &others.neighbours);
     let member = once_let_go(|| helio_disk::open(path, &options, neighbours), is_held)?;
-    others.taken.push((member.identity(), name.to_owned()));
     Ok(member)
 }
 
@@ -350,23 +363,32 @@ fn is_held(error: &OpenError) -> bool {
     }
 }
 
-/// No store belongs to two volumes, whatever it is called.
-fn unshared(taken: &Taken, (name, path): (&str, &Path)) -> Result<()> {
-    let Ok(identity) = MemberIdentity::of_path(path) else { return Ok(()) };
-    if let Some((_, other)) = taken.iter().find(|(i, _)| i.overlaps(&identity)) {
-        if other == name {
+impl Others {
+    /// No store belongs to two volumes, whatever it is called: it is this volume's from now on.
+    fn take(&self, (name, path): (&str, &Path)) -> Result<()> {
+        let Ok(identity) = MemberIdentity::of_path(path) else { return Ok(()) };
+        let mut taken = locked(&self.taken);
+        if let Some((_, other)) = taken.iter().find(|(i, _)| i.overlaps(&identity)) {
+            if other == name {
+                bail!(
+                    "volume {name}: its member {} is named twice, or overlaps another one of it\n  hint: name each disk once",
+                    path.display()
+                );
+            }
             bail!(
-                "volume {name}: its member {} is named twice, or overlaps another one of it\n  hint: name each disk once",
+                "volume {name}: its member {} is also the member of volume {other}, or overlaps it\n  hint: give each \
+                 volume its own file or device",
                 path.display()
             );
         }
-        bail!(
-            "volume {name}: its member {} is also the member of volume {other}, or overlaps it\n  hint: give each \
-             volume its own file or device",
-            path.display()
-        );
+        taken.push((identity, name.to_owned()));
+        Ok(())
     }
-    Ok(())
+}
+
+/// A lock whose holder panicked is still right: what it guards is changed in one step.
+fn locked<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
+    lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Takes the lock on a file that this daemon writes, once a process before has let go of it.

@@ -138,6 +138,15 @@ pub struct Change {
     pub remove: Vec<u64>,
 }
 
+/// How many extents there are.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    /// Those that are not merely wanted.
+    taken: usize,
+    /// Those that layers own.
+    owned: usize,
+}
+
 /// See the drawing above.
 #[derive(Clone, Debug)]
 pub struct HotExtents<P> {
@@ -147,10 +156,7 @@ pub struct HotExtents<P> {
     slots: BTreeMap<u64, HotExtent>,
     /// Extents that operations above the layers hold.
     held: BTreeMap<u64, Held>,
-    /// How many of them are not merely wanted.
-    taken: usize,
-    /// How many of them layers own.
-    owned: usize,
+    counts: Counts,
     wanted: Vec<u64>,
     removing: Vec<u64>,
     parked: VecDeque<Parked<P>>,
@@ -170,8 +176,7 @@ impl<P> HotExtents<P> {
             most,
             slots: BTreeMap::new(),
             held: BTreeMap::new(),
-            taken: 0,
-            owned: 0,
+            counts: Counts::default(),
             wanted: Vec::new(),
             removing: Vec::new(),
             parked: VecDeque::new(),
@@ -187,10 +192,10 @@ impl<P> HotExtents<P> {
     pub fn load(&mut self, number: u64, owners: u8) {
         let (stage, touched) = (Stage::Hot, Parts::ALL);
         let slot = HotExtent { stage, owners, touched, ..HotExtent::wanted(None, 0) };
-        self.owned += usize::from(owners != 0);
+        self.counts.owned += usize::from(owners != 0);
         match self.slots.insert(number, slot) {
-            None => self.taken += 1,
-            Some(before) => self.owned -= usize::from(before.owners != 0),
+            None => self.counts.taken += 1,
+            Some(before) => self.counts.owned -= usize::from(before.owners != 0),
         }
     }
 
@@ -202,7 +207,7 @@ impl<P> HotExtents<P> {
             if let Some(slot) = self.slots.get_mut(&number)
                 && (slot.busy > 0 || !matches!(slot.stage, Stage::Removing(_)))
             {
-                self.owned += usize::from(slot.owners == 0);
+                self.counts.owned += usize::from(slot.owners == 0);
                 slot.owners |= 1 << layer;
             }
         }
@@ -217,7 +222,7 @@ impl<P> HotExtents<P> {
             if let Some(slot) = self.slots.get_mut(&number) {
                 let before = slot.owners;
                 slot.owners &= !(1 << layer);
-                self.owned -= usize::from(before != 0 && slot.owners == 0);
+                self.counts.owned -= usize::from(before != 0 && slot.owners == 0);
                 slot.done_in = slot.done_in.max(begun);
             }
         }
@@ -279,7 +284,9 @@ impl<P> HotExtents<P> {
             let held = self.held.entry(number).or_default();
             held.operations += 1;
             held.last = held.last.max(at);
-            if self.taken + self.wanted.len() < self.goal() && !self.slots.contains_key(&number) {
+            if self.counts.taken + self.wanted.len() < self.goal()
+                && !self.slots.contains_key(&number)
+            {
                 self.slots.insert(number, HotExtent::wanted(at, self.tick));
                 self.wanted.push(number);
             }
@@ -376,7 +383,7 @@ impl<P> HotExtents<P> {
     /// that may turn cold.
     #[inline]
     pub fn change(&mut self) -> Option<Change> {
-        let room = self.most.saturating_sub(self.taken).min(self.wanted.len());
+        let room = self.most.saturating_sub(self.counts.taken).min(self.wanted.len());
         if room < self.wanted.len()
             && let Some(first) = self.parked.front().map(|p| self.grid.touched(p.volume, p.extent))
         {
@@ -389,7 +396,7 @@ impl<P> HotExtents<P> {
         let ticket = self.tickets;
         let add: Vec<u64> = self.wanted.drain(..room).collect();
         let remove = core::mem::take(&mut self.removing);
-        self.taken += add.len();
+        self.counts.taken += add.len();
         for number in &add {
             self.stage(*number, Stage::Adding(ticket));
         }
@@ -415,7 +422,7 @@ impl<P> HotExtents<P> {
             self.stage(*number, Stage::Hot);
         }
         for number in remove {
-            self.taken -= 1;
+            self.counts.taken -= 1;
             if self.slots.get(number).is_some_and(|slot| slot.busy > 0) {
                 self.stage(*number, Stage::Wanted);
                 self.wanted.push(*number);
@@ -462,13 +469,13 @@ impl<P> HotExtents<P> {
     /// Fewer than an eighth of the slots are free, or somebody waits for one.
     #[inline]
     pub fn is_short(&self) -> bool {
-        self.taken * 8 > self.most * 7 || self.is_full()
+        self.counts.taken * 8 > self.most * 7 || self.is_full()
     }
 
     /// Somebody waits for a slot, and none is free.
     #[inline]
     pub fn is_full(&self) -> bool {
-        !self.wanted.is_empty() && self.taken >= self.most
+        !self.wanted.is_empty() && self.counts.taken >= self.most
     }
 
     /// An operation waits for a slot, and no operation under way will free one. If layers own every hot extent, they free one later.
@@ -477,7 +484,7 @@ impl<P> HotExtents<P> {
         let moving = |slot: &HotExtent| matches!(slot.stage, Stage::Adding(_) | Stage::Removing(_));
         let owed = |slot: &HotExtent| slot.stage == Stage::Hot && slot.owners == 0;
         !self.wanted.is_empty()
-            && self.taken >= self.most
+            && self.counts.taken >= self.most
             && self.flushes.iter().all(|flushes| flushes.running == 0)
             && !self.slots.values().any(moving)
             && self.slots.values().any(owed)
@@ -498,7 +505,7 @@ impl<P> HotExtents<P> {
     #[inline]
     #[must_use]
     pub fn waits_for_layers(&self) -> bool {
-        self.owned > 0 && self.is_full()
+        self.counts.owned > 0 && self.is_full()
     }
 
     /// How many extents are left hot when others wait for slots.
@@ -515,7 +522,7 @@ impl<P> HotExtents<P> {
         mut may: impl FnMut(&HotExtent, u64, VolumeIndex, Extent) -> bool,
     ) {
         let goal = if all { 0 } else { self.goal() };
-        let mut left = (self.taken - self.removing.len()).saturating_sub(goal);
+        let mut left = (self.counts.taken - self.removing.len()).saturating_sub(goal);
         let first =
             self.parked.front().map(|parked| self.grid.touched(parked.volume, parked.extent));
         let mut order: Vec<(u64, u64)> =
@@ -584,7 +591,7 @@ impl<P> HotExtents<P> {
     /// How many extents are hot.
     #[must_use]
     pub fn hot(&self) -> usize {
-        self.taken
+        self.counts.taken
     }
 
     /// Whether nothing is hot, wanted, held or being changed, but for what layers do not let cool.

@@ -2,12 +2,12 @@
 //! Who else on this machine uses a store: mounts, loop devices, device mapper and the like.
 
 use crate::identity::{DeviceNumber, MemberIdentity, parse_device};
-use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// Where a block device, a partition of it or the disk around it is mounted.
 pub(crate) fn mounted_at(member: &MemberIdentity) -> Option<PathBuf> {
@@ -89,8 +89,8 @@ pub(crate) struct LoopFile {
 /// first asked: a node that opens thousands of members asks only once.
 #[derive(Debug, Default)]
 pub struct Neighbours {
-    loops: OnceCell<Vec<(MemberIdentity, PathBuf)>>,
-    writers: OnceCell<HashMap<u64, Vec<PathBuf>>>,
+    loops: OnceLock<Vec<(MemberIdentity, PathBuf)>>,
+    writers: OnceLock<HashMap<u64, Vec<PathBuf>>>,
 }
 
 impl Neighbours {

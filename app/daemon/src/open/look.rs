@@ -4,7 +4,7 @@
 use super::mirror::{self, Places};
 use super::state::writable;
 use super::{allocate, before, begin, metadata};
-use super::{engine_config, is_held, options, take, unshared};
+use super::{engine_config, is_held, options, take};
 use crate::config::{GroupView, NodeView, VolumeConfig};
 use crate::patience::once_let_go;
 use anyhow::{Result, anyhow, bail};
@@ -25,12 +25,11 @@ pub(crate) fn member(
     name: &str,
     config: &VolumeConfig,
     path: &Path,
-    others: &mut Others,
+    others: &Others,
 ) -> Result<Look> {
     let options = options(name, config);
-    unshared(&others.taken, (name, path))?;
+    others.take((name, path))?;
     let look = once_let_go(|| helio_disk::look(path, &options, &others.neighbours), is_held)?;
-    others.taken.push((look.identity, name.to_owned()));
     Ok(look)
 }
 
