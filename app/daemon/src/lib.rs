@@ -99,7 +99,6 @@ pub fn run(options: &Options) -> Result<()> {
     let config = released::load(&options.config, &options.state)?;
     let name = &options.node;
     let view = config.for_node(name)?;
-    let listen = view.node.listen;
     descriptors::provide(descriptors::Need::of(&view))?;
     let state = StateDir::open(&options.state)?;
     lock_memory(&view)?;
@@ -112,7 +111,7 @@ pub fn run(options: &Options) -> Result<()> {
     let clients = client_addresses(&state, view.node.nbd)?;
     let listeners = Listeners {
         clients,
-        peers: Some(Address::Inet(listen)),
+        peers: Some(Address::Inet(view.node.listen)),
         protection: open::protection(view.node)?,
         most_clients: view.node.clients,
         most_copies: view.node.copies_at_once,
@@ -164,7 +163,6 @@ pub fn run(options: &Options) -> Result<()> {
     serve(&state, backend, errands, control, &handle, running)
 }
 
-/// Keeps the daemon's memory from being paged out, if the file asks for it.
 /// A quarter of the host's memory.
 fn automatic_buffer_memory() -> helio_units::Bytes {
     let host = rustix::system::sysinfo();
@@ -172,6 +170,7 @@ fn automatic_buffer_memory() -> helio_units::Bytes {
     helio_units::Bytes(memory / 4).max(config::BUFFER_MEMORY_LEAST)
 }
 
+/// Keeps the daemon's memory from being paged out, if the file asks for it.
 fn lock_memory(view: &config::NodeView<'_>) -> Result<()> {
     if view.node.lock_memory {
         helio_attach::lock_memory().map_err(|error| {

@@ -24,7 +24,7 @@ use crate::verified::{self, Record};
 pub(crate) use another::{another, one_more};
 use anyhow::{Context, Result, anyhow, bail};
 pub use begin::{Created, Creation, create};
-use helio_disk::{Member, MemberIdentity, Neighbours, OpenError, OpenOptions, Refusal};
+use helio_disk::{Member, MemberIdentity, OpenError, OpenOptions, OtherUsers, Refusal};
 use helio_driver::{Errno, File};
 use helio_engine::{Durable, HookQuestion, Leg};
 use helio_ledger::{Found, Ledger, Opened};
@@ -133,7 +133,7 @@ pub(crate) struct Others {
     /// The members that were opened before.
     taken: Taken,
     /// Other programs.
-    neighbours: Neighbours,
+    other_users: OtherUsers,
 }
 
 /// A flush that fails while a member is opened is recorded, whatever else comes of the opening: no later flush tells of it.
@@ -335,8 +335,8 @@ fn open_member(
     others: &mut Others,
 ) -> Result<Member> {
     unshared(&others.taken, (name, path))?;
-    let (options, neighbours) = (options(name, config), &others.neighbours);
-    let member = once_let_go(|| helio_disk::open(path, &options, neighbours), is_held)?;
+    let (options, other_users) = (options(name, config), &others.other_users);
+    let member = once_let_go(|| helio_disk::open(path, &options, other_users), is_held)?;
     others.taken.push((member.identity(), name.to_owned()));
     Ok(member)
 }

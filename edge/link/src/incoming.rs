@@ -339,7 +339,7 @@ mod tests {
         let others = [pool.take(1 << 20).expect("room"), pool.take(1 << 20).expect("room")];
         let mut incoming = Incoming::default();
         let mut at = 0;
-        let mut next = |at: &mut usize, incoming: &mut Incoming| {
+        let next = |at: &mut usize, incoming: &mut Incoming| {
             let (taken, arrived) = incoming.consume(&bytes[*at..], &pool).expect("it fits");
             *at += taken;
             arrived.map(|it| it.message)

@@ -29,7 +29,7 @@ pub(crate) fn member(
 ) -> Result<Look> {
     let options = options(name, config);
     unshared(&others.taken, (name, path))?;
-    let look = once_let_go(|| helio_disk::look(path, &options, &others.neighbours), is_held)?;
+    let look = once_let_go(|| helio_disk::look(path, &options, &others.other_users), is_held)?;
     others.taken.push((look.identity, name.to_owned()));
     Ok(look)
 }

@@ -294,7 +294,10 @@ impl Group {
             Setting::Resync(resync) => self.config.resync = resync,
             Setting::SafeCopy(safe_copy) => self.config.safe_copy = safe_copy,
             Setting::Hold(hold) => self.config.hold = hold,
-            Setting::Sets(sets) => return self.set_sets(sets, now),
+            Setting::Sets(sets) => return self.set_sets(now, |running| running.take_over(sets)),
+            Setting::ReadCost { volume, member, cost } => {
+                return self.set_sets(now, |sets| sets.set_read_cost(&volume, member, cost));
+            }
         }
         let config = self.config.clone();
         self.tell(now, Event::Reconfigure { config });
