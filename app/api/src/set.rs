@@ -45,7 +45,7 @@ pub struct MemberMergeRequest {
     pub volume: String,
 }
 
-/// What a read of a member costs, as many operations in progress on it as that.
+/// Read cost of a member: it counts like this many operations in progress on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReadCost {
@@ -72,7 +72,7 @@ pub struct MemberSetRequest {
     pub volume: String,
     /// Absolute path of the member.
     pub path: String,
-    /// What a read of the member costs.
+    /// Read cost of the member.
     pub read_cost: ReadCost,
 }
 
@@ -162,7 +162,7 @@ pub struct SetMemberStatus {
     #[serde(default, with = "wire::number_or_null")]
     #[schemars(with = "Option<u64>")]
     pub dirty_bytes: Option<Bytes>,
-    /// What a read of the member costs; null if the member is closed. Reads go to the full member for which this and the number of
+    /// Read cost of the member; null if the member is closed. Reads go to the full member for which this and the number of
     /// operations in progress come to the least.
     #[serde(default)]
     pub read_cost: Option<u16>,

@@ -4,7 +4,7 @@
 
 use crate::backend::{Daemon, ShardHandle};
 use crate::config::PeerAddress;
-use crate::latency::{self, Unmeasured};
+use crate::latency::{self, Permits, Unmeasured};
 use crate::shard::{Ask, GroupPlan, NodeAsk};
 use crate::{attach, hooks, names, returns, verified};
 use helio_engine::HookQuestion;
@@ -45,6 +45,7 @@ pub(crate) struct RunningErrands {
     /// These end with the shard.
     keepers: JoinSet<()>,
     hooks: JoinSet<()>,
+    permits: Permits,
 }
 
 /// Begins with the groups there are; what it returns is for [`end`].
@@ -68,7 +69,8 @@ pub(crate) fn add(errands: Errands, daemon: &Arc<Daemon>) {
     if let Some((name, lookups)) = lookups {
         running.hooks.spawn(names::answer(daemon.shard.clone(), group.clone(), name, lookups));
     }
-    running.hooks.spawn(latency::answer(daemon.shard.clone(), group.clone(), unmeasured));
+    let permits = running.permits.clone();
+    running.hooks.spawn(latency::answer(daemon.shard.clone(), group.clone(), permits, unmeasured));
     running.hooks.spawn(hooks::answer(Arc::clone(daemon), group, asks));
     running.keepers.spawn(verified::keep_up(file, verified));
 }

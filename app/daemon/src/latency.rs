@@ -1,19 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Measures how long small reads of members take. A disk may keep the caller waiting, so each is read on a thread of its own,
-//! which nothing waits for beyond a bound.
+//! which nothing waits for beyond a bound. A node has few such threads, whatever the number of its groups.
 
 use crate::backend::ShardHandle;
 use crate::shard::{Ask, MemberAsk};
 use helio_disk::Io;
+use helio_driver::Errno;
 use helio_units::Bytes;
+use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 use tokio::time::timeout;
 
 /// A disk that has not completed its reads by then counts as one that cannot be read.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Members of a node that are measured at once.
+const AT_ONCE: usize = 4;
+
+/// What limits the measurements of a node. A thread holds its permit until it ends, so disks that hang start no more threads.
+#[derive(Clone, Debug)]
+pub(crate) struct Permits(Arc<Semaphore>);
+
+impl Default for Permits {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(AT_ONCE)))
+    }
+}
 
 /// A member whose latency is to be measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,13 +44,15 @@ pub(crate) struct Unmeasured {
 pub(crate) async fn answer(
     shard: ShardHandle,
     group: String,
+    permits: Permits,
     mut unmeasured: watch::Receiver<Vec<Unmeasured>>,
 ) {
     while unmeasured.changed().await.is_ok() {
         let members = unmeasured.borrow_and_update().clone();
         for member in members {
             let (volume, path) = (member.volume.clone(), member.path.clone());
-            let latency = measure(member).await;
+            let Ok(permit) = Arc::clone(&permits.0).acquire_owned().await else { return };
+            let Some(latency) = measure(member, permit).await else { continue };
             let ask = MemberAsk::Measured { path, latency };
             let ask = Ask::Member { group: group.clone(), volume, ask };
             if shard.ask_patiently(ask).await.is_err() {
@@ -44,24 +62,60 @@ pub(crate) async fn answer(
     }
 }
 
-/// The median latency of a few reads; none if one fails, or they take too long.
-async fn measure(member: Unmeasured) -> Option<Duration> {
+/// The median latency of a few reads; `Some(None)` if the disk fails one, or does not complete them in time. None if what failed
+/// is not the disk: the member stays unmeasured.
+async fn measure(member: Unmeasured, permit: OwnedSemaphorePermit) -> Option<Option<Duration>> {
     let (tell, told) = oneshot::channel();
     let shown = member.path.display().to_string();
     let read = move || {
-        // One that waits no more has given it up.
+        // Nothing waits for the result any more if it took too long.
         let _gone = tell.send(helio_disk::read_latency(&member.path, member.size, member.io));
+        drop(permit);
     };
     if let Err(error) = thread::Builder::new().name("latency".into()).spawn(read) {
         tracing::warn!(%error, "the latency of {shown} cannot be measured");
         return None;
     }
     let why = match timeout(PATIENCE, told).await {
-        Ok(Ok(Ok(latency))) => return Some(latency),
+        Ok(Ok(Ok(latency))) => return Some(Some(latency)),
+        Ok(Ok(Err(error))) if !is_of_the_disk(&error) => {
+            tracing::warn!(%error, "the latency of {shown} cannot be measured");
+            return None;
+        }
         Ok(Ok(Err(error))) => error.to_string(),
         Ok(Err(_)) => String::from("its thread ended"),
         Err(_) => format!("no response within {PATIENCE:?}"),
     };
     tracing::warn!("the latency of {shown} was not measured: {why}; its read cost is the highest");
-    None
+    Some(None)
+}
+
+/// Whether an error says something of the disk, and not of what this process may use.
+fn is_of_the_disk(error: &io::Error) -> bool {
+    let errno = Errno::from_io_error(error);
+    !matches!(errno, Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_want_of_descriptors_says_nothing_of_a_disk() {
+        let of = |errno: Errno| is_of_the_disk(&errno.into());
+        assert!(of(Errno::IO) && of(Errno::NODEV));
+        assert!(!of(Errno::MFILE) && !of(Errno::NFILE) && !of(Errno::NOMEM));
+    }
+
+    #[tokio::test]
+    async fn a_measurement_gives_its_permit_back_when_its_thread_ends() {
+        let Permits(permits) = Permits::default();
+        let permit = Arc::clone(&permits).acquire_owned().await.expect("it is open");
+        let path = PathBuf::from("/proc/no-such-disk");
+        let member =
+            Unmeasured { volume: "data".into(), path, size: Bytes::mib(1), io: Io::Buffered };
+        assert_eq!(measure(member, permit).await, Some(None));
+        let all = permits.acquire_many(AT_ONCE as u32).await;
+        assert_eq!(all.expect("it is open").num_permits(), AT_ONCE);
+    }
 }

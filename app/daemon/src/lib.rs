@@ -99,7 +99,6 @@ pub fn run(options: &Options) -> Result<()> {
     let config = released::load(&options.config, &options.state)?;
     let name = &options.node;
     let view = config.for_node(name)?;
-    let listen = view.node.listen;
     descriptors::provide(descriptors::Need::of(&view))?;
     let state = StateDir::open(&options.state)?;
     lock_memory(&view)?;
@@ -157,7 +156,6 @@ pub fn run(options: &Options) -> Result<()> {
     serve(&state, backend, errands, control, &handle, running)
 }
 
-/// Keeps the daemon's memory from being paged out, if the file asks for it.
 /// Where the shard of a node listens, and its limits.
 fn listeners(node: &config::NodeConfig, clients: Vec<Address>) -> Result<Listeners> {
     Ok(Listeners {
@@ -177,6 +175,7 @@ fn automatic_buffer_memory() -> helio_units::Bytes {
     helio_units::Bytes(memory / 4).max(config::BUFFER_MEMORY_LEAST)
 }
 
+/// Keeps the daemon's memory from being paged out, if the file asks for it.
 fn lock_memory(view: &config::NodeView<'_>) -> Result<()> {
     if view.node.lock_memory {
         helio_attach::lock_memory().map_err(|error| {

@@ -24,7 +24,7 @@ use crate::verified::{self, Record};
 pub(crate) use another::{another, one_more};
 use anyhow::{Context, Result, anyhow, bail};
 pub use begin::{Created, Creation, create};
-use helio_disk::{Member, MemberIdentity, Neighbours, OpenError, OpenOptions, Refusal};
+use helio_disk::{Member, MemberIdentity, OpenError, OpenOptions, OtherUsers, Refusal};
 use helio_driver::{Errno, File};
 use helio_engine::{Durable, HookQuestion, Leg};
 use helio_ledger::{Found, Ledger, Opened};
@@ -152,7 +152,7 @@ pub(crate) struct Others {
     /// The members that were opened before, or are being opened.
     taken: Mutex<Taken>,
     /// Other programs.
-    neighbours: Neighbours,
+    other_users: OtherUsers,
 }
 
 /// A flush that fails while a member is opened is recorded, whatever else comes of the opening: no later flush tells of it.
@@ -191,7 +191,7 @@ fn try_plan(
     let (group, node) = (view.group, engine.node.as_str());
     let named = begin::named(view, node);
     let mut failing = *suspect;
-    let mut open_volumes = |suspect: &mut u64| -> Result<Vec<(VolumePlan, Vec<Named>)>> {
+    let open_volumes = |suspect: &mut u64| -> Result<Vec<(VolumePlan, Vec<Named>)>> {
         let open = |(at, (name, volume)): (usize, (&String, &VolumeConfig))| {
             let opened = open_volume((view.name, name), volume, node, others, |failed| {
                 *suspect |= u64::from(failed) << at;
@@ -349,8 +349,8 @@ fn open_volume(
 
 fn open_member(name: &str, config: &VolumeConfig, path: &Path, others: &Others) -> Result<Member> {
     others.take((name, path))?;
-    let (options, neighbours) = (options(name, config), &others.neighbours);
-    let member = once_let_go(|| helio_disk::open(path, &options, neighbours), is_held)?;
+    let (options, other_users) = (options(name, config), &others.other_users);
+    let member = once_let_go(|| helio_disk::open(path, &options, other_users), is_held)?;
     Ok(member)
 }
 

@@ -18,7 +18,7 @@ pub const ITEM_BYTES_MAX: u64 = 32 << 20;
 pub const QUEUE_BYTES_SNDR: Bytes = Bytes(16384 * 512);
 /// Items of Sun's remote mirror 3.1.
 pub const QUEUE_ITEMS_SNDR: Items = Items(4_194_304);
-/// The queue's largest bound unless the file says more.
+/// The largest automatic bound of a queue.
 pub const QUEUE_BYTES_MOST: Bytes = Bytes::mib(256);
 /// How many measured bandwidth-delay products an automatic queue holds.
 pub const QUEUE_PRODUCTS: u64 = 4;
@@ -81,8 +81,10 @@ pub enum OnError {
 /// The memory queue's bound and policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueConfig {
-    /// Fixed bytes, or none for the larger of Sun's default and four measured bandwidth-delay products.
+    /// Fixed bytes, or none for an automatic bound: the larger of Sun's default and four measured bandwidth-delay products.
     pub memory: Option<Bytes>,
+    /// The largest automatic bound.
+    pub automatic_most: Bytes,
     /// Most items.
     pub items: Items,
     /// While the peer is connected.
@@ -95,10 +97,18 @@ impl Default for QueueConfig {
     fn default() -> Self {
         Self {
             memory: None,
+            automatic_most: QUEUE_BYTES_MOST,
             items: QUEUE_ITEMS_SNDR,
             connected: WhenFull::Block,
             disconnected: WhenFull::Log,
         }
+    }
+}
+
+impl QueueConfig {
+    /// The bound before the link was measured: the fixed one, or the smallest automatic one.
+    pub(crate) fn first_bound(&self) -> Bytes {
+        self.memory.unwrap_or(QUEUE_BYTES_SNDR.min(self.automatic_most))
     }
 }
 
@@ -191,7 +201,7 @@ impl Config {
     /// the sender's bound (rule 3). With an automatic bound, its smallest value counts.
     #[must_use]
     pub fn flush_bytes(&self) -> Bytes {
-        let bound = self.queue.memory.unwrap_or(QUEUE_BYTES_SNDR);
+        let bound = self.queue.first_bound();
         Bytes(bound.0 / 4).min(Bytes::mib(4))
     }
 }

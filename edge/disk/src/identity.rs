@@ -58,7 +58,20 @@ pub enum MemberIdentity {
         disk: DeviceNumber,
         /// Which bytes of that disk.
         extent: Extent,
+        /// Where these bytes lie in the file below a loop device.
+        below: Option<InFile>,
     },
+}
+
+/// A place in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct InFile {
+    /// The device its file system is on.
+    pub device: DeviceNumber,
+    /// The number of the file there.
+    pub inode: u64,
+    /// The first byte.
+    pub offset: u64,
 }
 
 impl MemberIdentity {
@@ -88,49 +101,52 @@ impl MemberIdentity {
         };
         // Without sysfs (some containers) a device is taken for a disk of unknown size, all of itself.
         let length = sectors("size").unwrap_or(Bytes(u64::MAX)).0;
-        let whole = Self::Device { number, disk: number, extent: Extent::new(0, length) };
-        if !number.is_partition() {
-            return whole;
-        }
-        match (sectors("start"), parse_number(&sysfs.join("../dev"))) {
-            (Some(start), Some(disk)) => {
-                Self::Device { number, disk, extent: Extent::new(start.0, length) }
-            }
-            _ => whole,
-        }
+        let partition = || Some((sectors("start")?.0, parse_number(&sysfs.join("../dev"))?));
+        let (start, disk) = number.is_partition().then(partition).flatten().unwrap_or((0, number));
+        let below = in_file(disk, start);
+        Self::Device { number, disk, extent: Extent::new(start, length), below }
     }
 
     /// Whether writing to one can change the other: the same file, the same device, a partition and the disk (or another,
-    /// overlapping partition) around it, or two loop devices on the same bytes of a file. Reads sysfs.
+    /// overlapping partition) around it, or two loop devices on the same bytes of a file.
     #[must_use]
     pub fn overlaps(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::File { .. }, Self::File { .. }) => self == other,
             (
-                Self::Device { number, disk, extent },
-                Self::Device { number: other_number, disk: other_disk, extent: other_extent },
-            ) if number == other_number || disk == other_disk => {
-                number == other_number || extent.overlaps(*other_extent)
-            }
-            (
-                Self::Device { disk, extent, .. },
-                Self::Device { disk: other_disk, extent: other_extent, .. },
+                Self::Device { number, disk, extent, below },
+                Self::Device {
+                    number: other_number,
+                    disk: other_disk,
+                    extent: other_extent,
+                    below: other_below,
+                },
             ) => {
-                let runs = run_of_file(*disk, *extent).zip(run_of_file(*other_disk, *other_extent));
-                runs.is_some_and(|((file, run), (other_file, other_run))| {
-                    file == other_file && run.overlaps(other_run)
-                })
+                let in_one_file = || {
+                    below.zip(*other_below).is_some_and(|(one, other)| {
+                        let run = |at: InFile, length| Extent::new(at.offset, length);
+                        (one.device, one.inode) == (other.device, other.inode)
+                            && run(one, extent.length).overlaps(run(other, other_extent.length))
+                    })
+                };
+                number == other_number
+                    || (disk == other_disk && extent.overlaps(*other_extent))
+                    || (disk != other_disk && in_one_file())
             }
             _ => false,
         }
     }
 }
 
-/// What these bytes of a loop device are in the file below it.
-fn run_of_file(disk: DeviceNumber, extent: Extent) -> Option<(MemberIdentity, Extent)> {
+/// Where a byte of a disk lies in the file below it, if the disk is a loop device.
+fn in_file(disk: DeviceNumber, byte: u64) -> Option<InFile> {
     let LoopFile { path, offset } = loop_file(&disk.sysfs())?;
-    let run = Extent::new(offset.saturating_add(extent.offset), extent.length);
-    Some((MemberIdentity::of_path(&path).ok()?, run))
+    match MemberIdentity::of_path(&path).ok()? {
+        MemberIdentity::File { device, inode } => {
+            Some(InFile { device, inode, offset: offset.saturating_add(byte) })
+        }
+        MemberIdentity::Device { .. } => None,
+    }
 }
 
 /// A device number as sysfs writes it.
@@ -153,7 +169,27 @@ mod tests {
             number: DeviceNumber { major: 8, minor },
             disk: DeviceNumber { major: 8, minor: 0 },
             extent: Extent::new(start.0, length.0),
+            below: None,
         }
+    }
+
+    #[test]
+    fn loop_devices_overlap_where_their_bytes_of_one_file_do() {
+        let on = |minor: u32, inode: u64, offset: Bytes| MemberIdentity::Device {
+            number: DeviceNumber { major: 7, minor },
+            disk: DeviceNumber { major: 7, minor },
+            extent: Extent::new(0, 1 << 20),
+            below: Some(InFile {
+                device: DeviceNumber { major: 8, minor: 1 },
+                inode,
+                offset: offset.0,
+            }),
+        };
+        let first = on(0, 12, Bytes::ZERO);
+        assert!(first.overlaps(&on(1, 12, Bytes::kib(1023))));
+        assert!(!first.overlaps(&on(1, 12, Bytes::mib(1))));
+        assert!(!first.overlaps(&on(1, 13, Bytes::ZERO)), "another file");
+        assert!(!first.overlaps(&device(0, Bytes::ZERO, Bytes::gib(10))));
     }
 
     #[test]

@@ -26,4 +26,4 @@ pub use open::{Held, Io, Look, OpenOptions, look, open};
 pub use prepare::Space;
 pub use refusal::{OpenError, Refusal};
 pub use sets::{DiskSet, Reading, SetKind, sets};
-pub use surroundings::Neighbours;
+pub use surroundings::OtherUsers;

@@ -7,7 +7,7 @@ use crate::member::{Member, StoreKind};
 use crate::nameplate;
 use crate::prepare::{Prepared, Space, lacking, prepare};
 use crate::refusal::{OpenError, Refusal};
-use crate::surroundings::{Neighbours, holders, is_read_only, mounted_at, unmaps_to_zero};
+use crate::surroundings::{OtherUsers, holders, is_read_only, mounted_at, unmaps_to_zero};
 use helio_driver::{ALIGNMENT, Buffer, Errno, File};
 use helio_units::{Bytes, SECTOR};
 use rustix::fs::{
@@ -53,7 +53,7 @@ pub struct OpenOptions {
 pub fn open(
     path: &Path,
     options: &OpenOptions,
-    neighbours: &Neighbours,
+    other_users: &OtherUsers,
 ) -> Result<Member, OpenError> {
     let explained =
         |refusal| OpenError { role: options.role.clone(), path: path.to_path_buf(), refusal };
@@ -62,7 +62,7 @@ pub fn open(
         create(path).map_err(explained)?;
     }
     let sized = if made { set_size(path, options.size) } else { Ok(()) };
-    sized.and_then(|()| open_existing(path, options, neighbours)).map_err(|refusal| {
+    sized.and_then(|()| open_existing(path, options, other_users)).map_err(|refusal| {
         if made {
             // The refusal is what matters; a file left behind is seen by the next attempt.
             let _ = std::fs::remove_file(path);
@@ -111,10 +111,10 @@ pub struct Look {
 pub fn look(
     path: &Path,
     options: &OpenOptions,
-    neighbours: &Neighbours,
+    other_users: &OtherUsers,
 ) -> Result<Look, OpenError> {
     let judge = || {
-        let (fd, facts) = claimed(path, options, neighbours)?;
+        let (fd, facts) = claimed(path, options, other_users)?;
         let Measure { kind, identity, blocks } = measure(&fd, &facts, options)?;
         let lacking = match kind {
             StoreKind::File => lacking(&fd, options.size, options.sparse)?,
@@ -132,9 +132,9 @@ pub fn look(
 fn open_existing(
     path: &Path,
     options: &OpenOptions,
-    neighbours: &Neighbours,
+    other_users: &OtherUsers,
 ) -> Result<Member, Refusal> {
-    let (fd, facts) = claimed(path, options, neighbours)?;
+    let (fd, facts) = claimed(path, options, other_users)?;
     measured(path, fd, &facts, options)
 }
 
@@ -142,13 +142,13 @@ fn open_existing(
 fn claimed(
     path: &Path,
     options: &OpenOptions,
-    neighbours: &Neighbours,
+    other_users: &OtherUsers,
 ) -> Result<(OwnedFd, Stat), Refusal> {
     let facts = stat(path).map_err(|errno| match errno {
         Errno::NOENT => Refusal::Missing { size: options.size },
         errno => refused("stat", errno),
     })?;
-    refuse_if_used(&facts, neighbours)?;
+    refuse_if_used(&facts, other_users)?;
     let fd = open_exclusively(path, &facts, options.io)?;
     // Whatever the path names by now: these are the facts of what was opened.
     let facts = fstat(&fd).map_err(|errno| refused("fstat", errno))?;
@@ -157,7 +157,7 @@ fn claimed(
         return Err(Refusal::Held);
     }
     if kind == StoreKind::File
-        && let Some(who) = neighbours.written_by(&identity)
+        && let Some(who) = other_users.written_by(&identity)
     {
         return Err(Refusal::Written { who });
     }
@@ -275,10 +275,10 @@ fn kind_of(facts: &Stat) -> Result<(StoreKind, MemberIdentity), Refusal> {
 }
 
 /// What can be seen before opening, and explained better than by the kernel's "busy".
-fn refuse_if_used(facts: &Stat, neighbours: &Neighbours) -> Result<(), Refusal> {
+fn refuse_if_used(facts: &Stat, other_users: &OtherUsers) -> Result<(), Refusal> {
     let (kind, identity) = kind_of(facts)?;
     if kind == StoreKind::File {
-        return match neighbours.loop_device_on(&identity) {
+        return match other_users.loop_device_on(&identity) {
             Some(device) => Err(Refusal::BacksLoop { device }),
             None => Ok(()),
         };

@@ -85,15 +85,14 @@ pub(crate) struct LoopFile {
     pub(crate) offset: u64,
 }
 
-/// Who else has files of this machine in use: loop devices, and other processes that write them. It is looked for once, when it is
-/// first asked: a node that opens thousands of members asks only once.
+/// Who else uses files of this host: loop devices, and other processes that write them. Looked up once, at the first question.
 #[derive(Debug, Default)]
-pub struct Neighbours {
+pub struct OtherUsers {
     loops: OnceLock<Vec<(MemberIdentity, PathBuf)>>,
     writers: OnceLock<HashMap<u64, Vec<PathBuf>>>,
 }
 
-impl Neighbours {
+impl OtherUsers {
     /// The loop device whose backing file this is.
     pub(crate) fn loop_device_on(&self, member: &MemberIdentity) -> Option<PathBuf> {
         let loops = self.loops.get_or_init(|| loops().collect());

@@ -42,6 +42,8 @@ pub(crate) struct Home {
 #[derive(Default)]
 struct Shelves {
     bound: u64,
+    /// What comes home is freed.
+    frees: bool,
     idle: [Vec<Block>; CLASSES],
     idle_bytes: u64,
     in_use: u64,
@@ -53,7 +55,16 @@ impl Pool {
     /// A pool of at most `bound` bytes of memory. Nothing is allocated until something is taken.
     #[must_use]
     pub fn new(bound: Bytes) -> Self {
-        let shelves = Shelves { bound: bound.0, ..Shelves::default() };
+        Self::of(Shelves { bound: bound.0, ..Shelves::default() })
+    }
+
+    /// A pool that is seldom used: it keeps no memory between two uses.
+    #[must_use]
+    pub fn reserve(bound: Bytes) -> Self {
+        Self::of(Shelves { bound: bound.0, frees: true, ..Shelves::default() })
+    }
+
+    fn of(shelves: Shelves) -> Self {
         Self { home: Arc::new(Home { shelves: Mutex::new(shelves) }) }
     }
 
@@ -71,13 +82,24 @@ impl Pool {
     /// must write before it lets anyone read.
     #[must_use]
     pub fn take(&self, length: usize) -> Option<Buffer> {
+        self.lend(length, Shelves::fits)
+    }
+
+    /// As [`Pool::take`]; but while nothing is lent, one buffer of any size up to 128 MiB is, beyond the bound if need be. So
+    /// a taker that uses up one buffer after the other always makes progress.
+    #[must_use]
+    pub fn take_alone(&self, length: usize) -> Option<Buffer> {
+        self.lend(length, |shelves, size| shelves.in_use == 0 || shelves.fits(size))
+    }
+
+    fn lend(&self, length: usize, may: impl FnOnce(&Shelves, u64) -> bool) -> Option<Buffer> {
         let mut shelves = self.home.lock();
         let Some(class) = class_of(length) else {
             shelves.refusals += 1;
             return None;
         };
         let size = class_size(class);
-        if shelves.in_use + size as u64 > shelves.bound {
+        if !may(&shelves, size as u64) {
             shelves.refusals += 1;
             return None;
         }
@@ -124,7 +146,7 @@ impl Home {
         let size = block.capacity() as u64;
         let mut shelves = self.lock();
         shelves.in_use -= size;
-        if let Some(class) = class_of(block.capacity()) {
+        if let Some(class) = class_of(block.capacity()).filter(|_| !shelves.frees) {
             shelves.idle_bytes += size;
             shelves.idle[class].push(block);
         }
@@ -143,6 +165,11 @@ impl Home {
 }
 
 impl Shelves {
+    /// Whether so much more can be lent within the bound.
+    fn fits(&self, size: u64) -> bool {
+        self.in_use + size <= self.bound
+    }
+
     /// Takes idle blocks off the shelves, largest first, until lent and idle together fit the bound.
     fn make_room(&mut self) -> Vec<Block> {
         let mut stale = Vec::new();
@@ -223,6 +250,26 @@ mod tests {
         let large = pool.take(8192).expect("the idle page is let go");
         assert_eq!(pool.usage().idle, Bytes::ZERO);
         drop(large);
+    }
+
+    #[test]
+    fn one_buffer_is_lent_alone_whatever_its_size() {
+        let pool = Pool::reserve(Bytes::kib(8));
+        let large = pool.take_alone(100_000).expect("nothing is lent");
+        assert!(pool.take_alone(1).is_none(), "the bound is passed");
+        drop(large);
+        let small =
+            [pool.take_alone(1), pool.take_alone(1)].map(|it| it.expect("within the bound"));
+        assert!(pool.take_alone(1).is_none());
+        drop(small);
+        assert!(pool.take(100_000).is_none(), "only if it is asked for");
+    }
+
+    #[test]
+    fn a_reserve_keeps_no_memory() {
+        let pool = Pool::reserve(Bytes::kib(8));
+        drop(pool.take(8192).expect("room"));
+        assert_eq!((pool.usage().in_use, pool.usage().idle), (Bytes::ZERO, Bytes::ZERO));
     }
 
     #[test]

@@ -128,12 +128,13 @@ impl Incoming {
         }
     }
 
-    /// Finds the payload that is arriving a buffer, where it has none yet. Says whether there was one.
-    pub fn has_room_for_payload(&mut self, pool: &Pool) -> bool {
+    /// Gives the payload that is arriving a buffer, if it has none. Returns whether it has one, or needs none. `take` is called
+    /// with the length of the payload.
+    pub fn has_room_for_payload(&mut self, take: impl FnOnce(usize) -> Option<Buffer>) -> bool {
         if self.lacks_room()
             && let Stage::Payload(arriving) = &mut self.stage
         {
-            arriving.buffer = pool.take(arriving.header.payload_length as usize);
+            arriving.buffer = take(arriving.header.payload_length as usize);
         }
         !self.lacks_room()
     }
@@ -338,7 +339,7 @@ mod tests {
         let others = [pool.take(1 << 20).expect("room"), pool.take(1 << 20).expect("room")];
         let mut incoming = Incoming::default();
         let mut at = 0;
-        let mut next = |at: &mut usize, incoming: &mut Incoming| {
+        let next = |at: &mut usize, incoming: &mut Incoming| {
             let (taken, arrived) = incoming.consume(&bytes[*at..], &pool).expect("it fits");
             *at += taken;
             arrived.map(|it| it.message)
@@ -346,14 +347,32 @@ mod tests {
         assert_eq!(next(&mut at, &mut incoming).as_ref(), Some(&messages[0]));
         let head = at;
         assert_eq!(next(&mut at, &mut incoming), None);
-        assert!(at > head && !incoming.has_room_for_payload(&pool), "its head was read");
+        assert!(at > head && !incoming.has_room_for_payload(|n| pool.take(n)), "its head was read");
         let payload = at;
         assert_eq!((next(&mut at, &mut incoming), at), (None, payload), "nothing more is taken");
         assert!(incoming.lend().is_none(), "there is nothing to lend");
         drop(others);
-        assert!(incoming.has_room_for_payload(&pool) && !incoming.lacks_room());
+        assert!(incoming.has_room_for_payload(|n| pool.take(n)) && !incoming.lacks_room());
         assert_eq!(next(&mut at, &mut incoming).as_ref(), Some(&messages[1]));
         assert_eq!(next(&mut at, &mut incoming).as_ref(), Some(&messages[2]));
+    }
+
+    #[test]
+    fn a_payload_that_finds_no_buffer_is_received_into_another_pool() {
+        let shared = Pool::new(Bytes::mib(1));
+        let (messages, bytes) = stream(&shared, 1 << 20);
+        let _others = shared.take(1 << 20).expect("room");
+        let own = Pool::reserve(Bytes::kib(64));
+        let (mut incoming, mut got, mut at) = (Incoming::default(), Vec::new(), 0);
+        while at < bytes.len() {
+            let take = |n| shared.take(n).or_else(|| own.take_alone(n));
+            assert!(incoming.has_room_for_payload(take), "nothing of its own is lent");
+            let (taken, arrived) = incoming.consume(&bytes[at..], &shared).expect("it fits");
+            at += taken;
+            got.extend(arrived.map(|it| it.message));
+        }
+        assert_eq!(got, messages);
+        assert_eq!(own.usage().high_water, Bytes::mib(1));
     }
 
     #[test]

@@ -70,6 +70,7 @@ impl Setting {
                     items: if few { Items(2 + dice.below(30)) } else { QUEUE_ITEMS_SNDR },
                     connected: pick(dice, &policies),
                     disconnected: pick(dice, &policies),
+                    ..QueueConfig::default()
                 };
             }
             Self::Timeouts => {

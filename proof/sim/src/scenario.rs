@@ -99,6 +99,7 @@ impl Scenario {
             items: if dice.chance(1, 4) { Items(2 + dice.below(30)) } else { QUEUE_ITEMS_SNDR },
             connected: pick(&mut dice, &policies),
             disconnected: pick(&mut dice, &policies),
+            ..QueueConfig::default()
         };
         let config = Config {
             names: ["data", "log", "index"].map(String::from).into(),

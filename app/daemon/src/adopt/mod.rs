@@ -14,7 +14,7 @@ mod spread;
 use crate::config::{Config, GroupConfig};
 use crate::released;
 use anyhow::{Context, Result, bail};
-use helio_disk::{Io, MemberIdentity, Neighbours, OpenOptions};
+use helio_disk::{Io, MemberIdentity, OpenOptions, OtherUsers};
 use helio_units::{Bytes, SECTOR, shell_word};
 use std::collections::BTreeMap;
 use std::fs;
@@ -253,13 +253,13 @@ fn exclusively(
     group: &str,
     keep_name: bool,
 ) -> Result<Vec<helio_disk::Member>> {
-    let (mut members, neighbours) = (Vec::new(), Neighbours::default());
+    let (mut members, other_users) = (Vec::new(), OtherUsers::default());
     for (store, looked) in found.values() {
         let role = format!("member of {group}/{}", store.volume);
         let named = helio_disk::is_named(&store.path);
         let options =
             OpenOptions { size: looked.size, io: Io::Direct, create: false, sparse: true, role };
-        let member = helio_disk::open(&store.path, &options, &neighbours)?;
+        let member = helio_disk::open(&store.path, &options, &other_users)?;
         if let Some(errno) = member.failed_flush() {
             bail!(
                 "a flush of {} failed: {errno}; earlier writes to it may be lost\n  hint: see the kernel's log, and \

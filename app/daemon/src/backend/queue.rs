@@ -87,6 +87,7 @@ fn wanted(before: QueueConfig, wish: QueueRequest) -> QueueConfig {
         items: wish.items.unwrap_or(before.items),
         connected: wish.when_full_connected.map_or(before.connected, of_api),
         disconnected: wish.when_full_disconnected.map_or(before.disconnected, of_api),
+        ..before
     }
 }
 

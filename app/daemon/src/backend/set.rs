@@ -119,15 +119,12 @@ impl Daemon {
             let hint = format!("`helio status {group}` shows the members");
             return Err(ApiError::new("unknown-member", text, hint));
         }
-        let mut sets = running.sets;
-        let Some(set) = sets.volumes.get_mut(&volume) else {
-            return Err(no_volume(&group, &volume));
+        let cost = match read_cost {
+            ReadCost::Auto => None,
+            ReadCost::Cost(cost) => Some(cost.get()),
         };
-        match read_cost {
-            ReadCost::Auto => set.read_costs.remove(&member),
-            ReadCost::Cost(cost) => set.read_costs.insert(member, cost.get()),
-        };
-        self.shard.ask(Ask::Change { group: group.clone(), setting: Setting::Sets(sets) })?;
+        let setting = Setting::ReadCost { volume: volume.clone(), member, cost };
+        self.shard.ask(Ask::Change { group: group.clone(), setting })?;
         let mut reply = accepted(format!(
             "the read cost of {path}, a member of {group}/{volume}, is now {read_cost}"
         ));

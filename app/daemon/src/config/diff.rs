@@ -85,8 +85,17 @@ pub enum Setting {
     SafeCopy(SafeCopy),
     /// How long a secondary's hold lease lasts.
     Hold(Duration),
-    /// Settings of the members of volumes.
+    /// Settings of the members of the volumes that the file names.
     Sets(Sets),
+    /// What a read of one member costs; none: it is measured.
+    ReadCost {
+        /// The name of its volume.
+        volume: String,
+        /// Its node and path.
+        member: (String, PathBuf),
+        /// 1 or more.
+        cost: Option<u16>,
+    },
 }
 
 /// What of a group runs now, of all that can change while it runs.

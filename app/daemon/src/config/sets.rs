@@ -54,6 +54,31 @@ impl Sets {
         Ok(())
     }
 
+    /// Takes over other settings for the volumes that both have: one that the file no longer names is served with those it has, until
+    /// the daemon starts again.
+    pub(crate) fn take_over(&mut self, new: Self) {
+        self.merge_delay_factor = new.merge_delay_factor;
+        for (volume, set) in new.volumes {
+            if let Some(running) = self.volumes.get_mut(&volume) {
+                *running = set;
+            }
+        }
+    }
+
+    /// Sets what a read of a member costs, if the group has that volume; none: it is measured.
+    pub(crate) fn set_read_cost(
+        &mut self,
+        volume: &str,
+        member: (String, PathBuf),
+        cost: Option<u16>,
+    ) {
+        let Some(set) = self.volumes.get_mut(volume) else { return };
+        match cost {
+            Some(cost) => set.read_costs.insert(member, cost),
+            None => set.read_costs.remove(&member),
+        };
+    }
+
     /// What a read of that member costs, if that is set.
     #[must_use]
     pub fn read_cost(&self, volume: &str, node: &str, path: &Path) -> Option<u16> {
@@ -91,4 +116,35 @@ impl Sets {
 /// `read-cost` of a member.
 pub(super) fn read_cost(table: &Table<'_>) -> Result<Option<u16>, ConfigError> {
     Ok(table.within("read-cost", 1..=u32::from(u16::MAX))?.map(|cost| cost as u16))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sets(factor: u32, volumes: &[(&str, u16)]) -> Sets {
+        let set = |copy_priority| SetConfig { copy_priority, read_costs: ReadCosts::new() };
+        let volumes = volumes.iter().map(|(name, priority)| ((*name).to_owned(), set(*priority)));
+        Sets { merge_delay_factor: factor, volumes: volumes.collect() }
+    }
+
+    #[test]
+    fn a_volume_that_the_file_no_longer_names_keeps_its_settings() {
+        let mut running = sets(200, &[("data", 5000), ("log", 7000)]);
+        running.take_over(sets(300, &[("data", 1), ("new", 2)]));
+        assert_eq!(running, sets(300, &[("data", 1), ("log", 7000)]));
+    }
+
+    #[test]
+    fn each_read_cost_is_set_by_itself() {
+        let mut running = sets(200, &[("data", 5000)]);
+        let member = |path: &str| ("paris".to_owned(), PathBuf::from(path));
+        running.set_read_cost("data", member("/a"), Some(3));
+        running.set_read_cost("data", member("/b"), Some(4));
+        running.set_read_cost("log", member("/c"), Some(5));
+        let costs = |of: &Sets| ["/a", "/b"].map(|it| of.read_cost("data", "paris", it.as_ref()));
+        assert_eq!(costs(&running), [Some(3), Some(4)]);
+        running.set_read_cost("data", member("/a"), None);
+        assert_eq!(costs(&running), [None, Some(4)]);
+    }
 }

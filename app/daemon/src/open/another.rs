@@ -6,7 +6,7 @@ use crate::config::VolumeConfig;
 use crate::patience::once_let_go;
 use crate::shard::{MemberPlan, MemberStore, Room, Seat, VolumePlan};
 use helio_api::ApiError;
-use helio_disk::{Member, MemberIdentity, Neighbours, OpenError};
+use helio_disk::{Member, MemberIdentity, OpenError, OtherUsers};
 use helio_format::members::{DiskMark, MEMBERS_MAX};
 use helio_units::Bytes;
 use std::path::Path;
@@ -30,7 +30,7 @@ pub(crate) fn another(
     let opened = if seat.held.is_at(path) {
         seat.held.reopen(&options)
     } else {
-        helio_disk::open(path, &options, &Neighbours::default())
+        helio_disk::open(path, &options, &OtherUsers::default())
     };
     let member = fitting((&name, path), opened, (&seat.others, seat.alignment))?;
     let (mark, number) = (DiskMark::of(identity(&member)), usize::from(seat.number.0));
@@ -61,7 +61,7 @@ pub(crate) fn one_more(
         apart((&name, path), &identity, &room.others)?;
     }
     let options = options(&name, config);
-    let opened = once_let_go(|| helio_disk::open(path, &options, &Neighbours::default()), is_held);
+    let opened = once_let_go(|| helio_disk::open(path, &options, &OtherUsers::default()), is_held);
     let member = fitting((&name, path), opened, (&room.others, room.alignment))?;
     let mark = DiskMark::of(identity(&member));
     Ok(MemberPlan { path: path.display().to_string(), mark, store: MemberStore::Open(member) })

@@ -29,7 +29,7 @@ pub(crate) fn member(
 ) -> Result<Look> {
     let options = options(name, config);
     others.take((name, path))?;
-    let look = once_let_go(|| helio_disk::look(path, &options, &others.neighbours), is_held)?;
+    let look = once_let_go(|| helio_disk::look(path, &options, &others.other_users), is_held)?;
     Ok(look)
 }
 

@@ -541,7 +541,7 @@ mod tests {
                 sparse: true,
                 role: String::from("member"),
             };
-            let store = helio_disk::open(&path, &options, &helio_disk::Neighbours::default())
+            let store = helio_disk::open(&path, &options, &helio_disk::OtherUsers::default())
                 .map_err(Error::from);
             Named { path, store }
         }

@@ -93,7 +93,18 @@ impl<D: Driver> Shard<D> {
 
     fn change(&mut self, index: usize, setting: Setting, now: Moment) {
         self.step(index, |group| group.change(now, setting));
-        self.pools.fit(self.groups.iter().map(|g| &g.config));
+        self.share_memory(now);
+    }
+
+    /// Divides the memory for data among the groups there are now.
+    pub(super) fn share_memory(&mut self, now: Moment) {
+        let served: Vec<usize> = self.served().collect();
+        let most = self.pools.fit(served.iter().map(|n| &self.groups[*n].config));
+        for index in served {
+            if self.groups[index].config.queue.automatic_most != most {
+                self.step(index, |group| group.set_automatic_most(most, now));
+            }
+        }
     }
 
     fn asked_of_node(&mut self, ask: NodeAsk, now: Moment) {

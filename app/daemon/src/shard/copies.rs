@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which volumes of this node are copied or merged in the background now, of those that have such work.
 //!
-//! A limit counts volumes over all groups. A volume that has begun goes on until it has no more such work, or the limit falls. When one
-//! is free, the volume with the highest priority is next, and of equal ones the one that has waited longest. One table serves
-//! the node, since it has one shard.
+//! A limit counts volumes over all groups. A volume that has begun goes on until it has no more such work, the limit falls,
+//! or its priority becomes 0. When one is free, the volume with the highest priority is next, and of equal ones the one that has
+//! waited longest. One table serves the node, since it has one shard.
 
 use super::Shard;
 use helio_api::CopyWait;

@@ -27,14 +27,14 @@ pub(crate) use costs::ReadCost;
 use helio_driver::{Driver, Op, Outcome, Pool, Shared, Socket};
 use helio_engine::{
     Answer, Command, CommandId, Done, Durable, Effect, Engine, Event, Fault, Keep, Leg,
-    PoolOutcome, Refusal, Request, SetOp, Stack,
+    PoolOutcome, QUEUE_BYTES_MOST, QueueConfig, Refusal, Request, SetOp, Stack,
 };
 use helio_format::message::Message;
 use helio_format::trace::Volume;
 use helio_ledger::{BeforeKept, Change, MapOwner};
 use helio_shadow::Shadow;
 use helio_snapshot::Snapshot;
-use helio_units::{Moment, RequestId, WallTime};
+use helio_units::{Bytes, Moment, RequestId, WallTime};
 use set::Recorded;
 pub(crate) use set::many;
 use std::collections::HashMap;
@@ -279,7 +279,9 @@ impl Group {
         match setting {
             Setting::Mode(mode) => self.config.mode = mode,
             Setting::Queue(queue, source) => {
-                (self.config.queue, self.queue_source) = (queue, source);
+                let automatic_most = self.config.queue.automatic_most;
+                self.config.queue = QueueConfig { automatic_most, ..queue };
+                self.queue_source = source;
             }
             Setting::Timeouts(Timeouts { peer, flush_limit, member, member_return }) => {
                 self.member_return = member_return;
@@ -292,17 +294,28 @@ impl Group {
             Setting::Resync(resync) => self.config.resync = resync,
             Setting::SafeCopy(safe_copy) => self.config.safe_copy = safe_copy,
             Setting::Hold(hold) => self.config.hold = hold,
-            Setting::Sets(sets) => return self.set_sets(sets, now),
+            Setting::Sets(sets) => return self.set_sets(now, |running| running.take_over(sets)),
+            Setting::ReadCost { volume, member, cost } => {
+                return self.set_sets(now, |sets| sets.set_read_cost(&volume, member, cost));
+            }
         }
         let config = self.config.clone();
         self.tell(now, Event::Reconfigure { config });
+    }
+
+    /// Another largest bound of an automatic queue counts from now on.
+    pub(crate) fn set_automatic_most(&mut self, most: Bytes, now: Moment) {
+        let queue = QueueConfig { automatic_most: most, ..self.config.queue };
+        self.config.queue = queue;
+        self.change(now, Setting::Queue(queue, self.queue_source));
     }
 
     /// What runs now, of all that can change while it runs.
     pub(crate) fn running(&self) -> Running {
         Running {
             mode: self.engine.view().words().mode,
-            queue: self.config.queue,
+            // The largest automatic bound is no setting.
+            queue: QueueConfig { automatic_most: QUEUE_BYTES_MOST, ..self.config.queue },
             queue_source: self.queue_source,
             timeouts: Timeouts {
                 peer: self.config.peer_timeout,

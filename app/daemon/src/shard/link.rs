@@ -22,6 +22,8 @@ const HEAD_BYTES: usize = 4 << 10;
 const MEASURE_BYTES: u64 = 8 << 20;
 /// A node that keeps calling with a key that is not the peer's does so more often than this.
 const CALLS_WITHIN: Duration = Duration::from_secs(60);
+/// Buffers of each connection's own, for what its peer sends while the other connections hold all that they share.
+const OWN_BYTES: Bytes = Bytes::mib(1);
 /// How often the socket's figures are read.
 const MEASURE_EVERY: Duration = Duration::from_secs(1);
 
@@ -88,7 +90,10 @@ pub(crate) struct Link {
     behind_payload: bool,
     /// A message that such a receive made whole, or why it could not.
     landed: Option<Result<Arrived, LinkError>>,
-    pool: Pool,
+    /// What all connections share.
+    shared: Pool,
+    /// What only this one has.
+    own: Pool,
     pub(crate) paused: bool,
     out: Vec<Piece>,
     out_bytes: u64,
@@ -114,7 +119,7 @@ impl Link {
         route: Route,
         dialler: Dialler,
         (tuning, guard): (Tuning, Guard),
-        pool: Pool,
+        shared: Pool,
     ) -> Self {
         Self {
             group,
@@ -130,7 +135,8 @@ impl Link {
             direct: false,
             behind_payload: false,
             landed: None,
-            pool,
+            shared,
+            own: Pool::reserve(OWN_BYTES),
             paused: false,
             out: Vec::new(),
             out_bytes: 0,
@@ -386,15 +392,17 @@ impl Link {
 
     /// The next whole message among the bytes that arrived.
     pub(crate) fn next(&mut self) -> Result<Option<Arrived>, ReadError> {
-        let Stage::Up { stream } = &mut self.stage else { return Ok(None) };
+        let Self { stage: Stage::Up { stream }, incoming, shared, own, .. } = self else {
+            return Ok(None);
+        };
         if let Some(landed) = if self.paused { None } else { self.landed.take() } {
             return Ok(Some(landed?));
         }
         while !self.paused
             && !stream.unread().is_empty()
-            && self.incoming.has_room_for_payload(&self.pool)
+            && incoming.has_room_for_payload(|length| take(shared, own, length))
         {
-            let (taken, arrived) = self.incoming.consume(stream.unread(), &self.pool)?;
+            let (taken, arrived) = incoming.consume(stream.unread(), shared)?;
             stream.consume(taken);
             self.traffic.received += Bytes(taken as u64);
             if arrived.is_some() {
@@ -406,7 +414,13 @@ impl Link {
 
     /// Whether what arrived waits for a buffer.
     pub(crate) fn is_starving(&self) -> bool {
-        matches!(self.stage, Stage::Up { .. }) && self.incoming.lacks_room()
+        self.incoming.lacks_room()
+    }
+
+    /// Gives what waits for a buffer one. Returns whether nothing waits any more.
+    pub(crate) fn finds_room(&mut self) -> bool {
+        let Self { incoming, shared, own, .. } = self;
+        incoming.has_room_for_payload(|length| take(shared, own, length))
     }
 
     /// Puts a message at the end of what will be sent.
@@ -451,6 +465,8 @@ impl Link {
         self.idle = now + pause;
         let stage = std::mem::replace(&mut self.stage, Stage::Idle { retry });
         self.epoch += 1;
+        // A payload of which something is missing gives its buffer back.
+        self.incoming = Incoming::default();
         let mut out = std::mem::take(&mut self.out);
         self.in_flight = 0;
         self.out_bytes = 0;
@@ -482,4 +498,10 @@ impl Link {
         self.figures = Figures::of(stream.socket()).ok();
         self.figures.as_ref()
     }
+}
+
+/// A buffer for a payload. What a connection has of its own always suffices for one, so each group makes progress whatever others
+/// hold.
+fn take(shared: &Pool, own: &Pool, length: usize) -> Option<Buffer> {
+    shared.take(length).or_else(|| own.take_alone(length))
 }

@@ -127,7 +127,7 @@ impl<D: Driver> Shard<D> {
     /// An address cannot be listened on; the message names it.
     pub(crate) fn new(
         driver: D,
-        plans: Vec<GroupPlan>,
+        mut plans: Vec<GroupPlan>,
         listeners: Listeners,
         asks: Receiver<Ask>,
         (hub, failures): (Arc<Hub>, Arc<Failures>),
@@ -135,7 +135,8 @@ impl<D: Driver> Shard<D> {
     ) -> Result<Self> {
         let clock = Clock::new();
         let pools = Pools::new(listeners.buffer_memory);
-        pools.fit(plans.iter().map(|plan| &plan.engine));
+        let most = pools.fit(plans.iter().map(|plan| &plan.engine));
+        plans.iter_mut().for_each(|plan| plan.engine.queue.automatic_most = most);
         let mut groups = Vec::new();
         for (index, plan) in plans.into_iter().enumerate() {
             let now = clock.now();
@@ -237,8 +238,6 @@ impl<D: Driver> Shard<D> {
         self.accept_again(now);
         self.clients.expire(now, &mut self.driver);
         self.stir_clients_groups();
-        let Self { starving, rota, .. } = self;
-        starving.drain(..).for_each(|index| rota.stir(index));
         let due = self.rota.take(now);
         for &index in &due {
             self.turn_group(index, now);
@@ -256,6 +255,7 @@ impl<D: Driver> Shard<D> {
             self.rota.looked_at(index, due.unwrap_or(quiet));
         }
         self.rota.give_back(due);
+        self.feed_links();
         for slot in self.clients.starved() {
             self.wake(Origin::Client(slot));
         }
@@ -264,6 +264,20 @@ impl<D: Driver> Shard<D> {
         }
         // What was asked of a group after its look is looked at without waiting first.
         self.stir_clients_groups();
+    }
+
+    /// Gives buffers that came home to the connections that wait for one; their groups go on with the next turn.
+    fn feed_links(&mut self) {
+        let Self { starving, groups, rota, .. } = self;
+        starving.sort_unstable();
+        starving.dedup();
+        starving.retain(|&index| {
+            let found = groups[index].guarded(|group| group.link.finds_room());
+            if found == Some(true) {
+                rota.stir(index);
+            }
+            found == Some(false)
+        });
     }
 
     /// Notices what a turn changed about a group.

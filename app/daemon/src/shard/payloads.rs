@@ -2,7 +2,7 @@
 //! Which buffer a payload's name stands for.
 
 use helio_driver::{Buffer, Pool, Shared};
-use helio_engine::Config;
+use helio_engine::{Config, QUEUE_BYTES_MOST};
 use helio_units::{Bytes, Payload, PayloadId};
 
 /// The buffers one engine knows by name. A buffer goes back to its pool once its name is released and the disk and
@@ -49,50 +49,63 @@ impl Payloads {
     }
 }
 
-/// What clients may have under way, and the bytes of answers.
+/// What clients may have in progress, and the bytes of answers.
 const CLIENT_MEMORY: Bytes = Bytes::mib(256);
 /// What a group may hold of what it received: what the engine lets lie unapplied (64 MiB), the item that passed it (32 MiB), the
 /// next one arriving (32 MiB), doubled since buffers come in powers of two.
 const RECEIVED_BYTES: Bytes = Bytes::mib(256);
+/// The least that an automatic queue may hold, however many there are.
+const AUTOMATIC_LEAST: Bytes = Bytes::kib(512);
 
 /// The buffers of a shard's groups: one pool for what clients write and the queues hold, one for what peers send, so that neither
-/// waits for the other. Who finds none waits.
+/// waits for the other. A client for which there is no buffer waits; a connection to a peer has some of its own.
 #[derive(Debug)]
 pub(super) struct Pools {
     pub(super) written: Pool,
     pub(super) received: Pool,
-    /// The most that each of the two may hold, whatever the groups' bounds add up to.
-    most: Bytes,
+    /// What each of the two may hold: automatic queues share it, and so do the connections to peers.
+    half: Bytes,
 }
 
 impl Pools {
-    /// No group has any yet. `most` bounds the two together.
-    pub(super) fn new(most: Bytes) -> Self {
+    /// No group has any yet. `memory` is for the two together.
+    pub(super) fn new(memory: Bytes) -> Self {
         let empty = || Pool::new(Bytes::ZERO);
-        Self { written: empty(), received: empty(), most: Bytes(most.0 / 2) }
+        Self { written: empty(), received: empty(), half: Bytes(memory.0 / 2) }
     }
 
-    /// The node has these groups now, with these bounds.
-    pub(super) fn fit<'a>(&self, configs: impl Iterator<Item = &'a Config> + Clone) {
-        let received = configs.clone().count() as u64 * RECEIVED_BYTES.0;
-        self.received.resize(Bytes(received).min(self.most));
-        self.written.resize(written_memory(configs, self.most));
+    /// The node has these groups now. Returns the largest bound that each automatic queue among them may have.
+    pub(super) fn fit<'a>(&self, groups: impl Iterator<Item = &'a Config>) -> Bytes {
+        let (mut count, mut automatic, mut fixed) = (0, 0, 0_u64);
+        for group in groups {
+            count += 1;
+            match group.queue.memory {
+                Some(bound) => fixed = fixed.saturating_add(bound.0),
+                None => automatic += 1,
+            }
+        }
+        let most = automatic_most(self.half, automatic, Bytes(fixed));
+        let queues = fixed.saturating_add(most.0 * automatic);
+        self.written.resize(written_memory(Bytes(queues)));
+        self.received.resize(Bytes(RECEIVED_BYTES.0 * count).min(self.half));
+        most
     }
 }
 
-/// What its queues may hold, the before-images of each group that are on their way to the file, what is copied between its members,
-/// and what clients may have under way. Buffers come in powers of two, so all but the clients' counts twice; that holds the pages of
-/// the records, too. Queues whose bound follows their link share what is left of `most`; a bound from the file is kept room for.
-fn written_memory<'a>(configs: impl Iterator<Item = &'a Config> + Clone, most: Bytes) -> Bytes {
-    let layers = helio_snapshot::BATCH_BYTES.0 + helio_shadow::BATCH_BYTES.0;
-    let held = |bounds: &dyn Fn(&Config) -> u64| {
-        let sum = configs.clone().map(bounds).fold(0, u64::saturating_add);
-        Bytes(sum.saturating_mul(2).saturating_add(CLIENT_MEMORY.0))
-    };
-    let largest = |c: &Config| c.queue.memory.unwrap_or(helio_engine::QUEUE_BYTES_MOST);
-    let all = held(&|c| largest(c).0.saturating_add(layers));
-    let fixed = held(&|c| c.queue.memory.unwrap_or(Bytes::ZERO).0);
-    all.min(most.max(fixed))
+/// The largest bound of each automatic queue: they share what fixed queues and clients leave of `half`. Clients count for half of it
+/// at most, so that the queues of a small host are not the smallest possible.
+fn automatic_most(half: Bytes, queues: u64, fixed: Bytes) -> Bytes {
+    let clients = CLIENT_MEMORY.0.min(half.0 / 2);
+    let left = (half.0 - clients).saturating_sub(fixed.0.saturating_mul(2));
+    Bytes(left / 2 / queues.max(1)).max(AUTOMATIC_LEAST).min(QUEUE_BYTES_MOST)
+}
+
+/// The bound of the pool that clients write to: all that queues with these bounds may hold together, and what clients may have in
+/// progress. So a queue is full before the pool is, and its policy decides what happens. The queues count twice, since buffers come
+/// in powers of two; that has room for the pages of records, too. What the layers below read (before-images, copies between
+/// members) does not count: reads take no more than half of the pool, and go beyond it otherwise (`read_buffer`).
+fn written_memory(queues: Bytes) -> Bytes {
+    Bytes(queues.0.saturating_mul(2).saturating_add(CLIENT_MEMORY.0))
 }
 
 #[cfg(test)]
@@ -105,14 +118,41 @@ mod tests {
         config
     }
 
+    /// The largest automatic bound, and the bound of the pool of what is written.
+    fn fitted(memory: Bytes, groups: &[Config]) -> (Bytes, Bytes) {
+        let pools = Pools::new(memory);
+        let most = pools.fit(groups.iter());
+        (most, pools.written.usage().bound)
+    }
+
     #[test]
-    fn many_groups_share_what_one_would_have_for_itself_alone() {
-        let of = |groups: &[Config]| written_memory(groups.iter(), Bytes::gib(2));
-        let one = of(&[group(None)]);
-        assert!(one > Bytes::mib(2 * 256) && one < Bytes::gib(1), "{one}");
-        assert_eq!(of(&vec![group(None); 10_000]), Bytes::gib(2));
-        let fixed = [group(Some(Bytes::gib(3))), group(None)];
-        assert_eq!(of(&fixed), Bytes(2 * Bytes::gib(3).0 + CLIENT_MEMORY.0), "the file says so");
+    fn automatic_queues_share_the_memory() {
+        let of = |groups| fitted(Bytes::gib(4), &vec![group(None); groups]);
+        assert_eq!(of(1), (QUEUE_BYTES_MOST, Bytes::mib(768)));
+        let (share, written) = of(100);
+        assert_eq!(share, Bytes((1792 << 20) / 200));
+        assert!(written <= Bytes::gib(2) && written > Bytes::mib(2047), "{written}");
+        assert_eq!(of(10_000).0, Bytes::kib(512));
+    }
+
+    #[test]
+    fn the_pool_holds_all_queues_and_the_requests_of_clients() {
+        for (memory, groups) in [(512, 1), (512, 40), (512, 10_000), (8192, 1), (8192, 300)] {
+            let mut groups = vec![group(None); groups];
+            groups.push(group(Some(Bytes::mib(5))));
+            let (share, written) = fitted(Bytes::mib(memory), &groups);
+            let queues = share.0 * (groups.len() as u64 - 1) + Bytes::mib(5).0;
+            assert_eq!(written, Bytes(2 * queues + CLIENT_MEMORY.0));
+        }
+    }
+
+    #[test]
+    fn fixed_queues_leave_less_to_automatic_ones() {
+        let [fixed, large] = [8, 3000].map(|mib| group(Some(Bytes::mib(mib))));
+        let of = |groups: &[Config]| fitted(Bytes::mib(512), groups).0;
+        assert_eq!(of(&[group(None)]), Bytes::mib(64));
+        assert_eq!(of(&[group(None), fixed]), Bytes::mib(56));
+        assert_eq!(of(&[group(None), large]), Bytes::kib(512), "it has a queue all the same");
     }
 
     #[test]

@@ -40,7 +40,7 @@ impl<D: Driver> Shard<D> {
         self.clients.add(&group);
         self.rota.add();
         self.groups.push(group);
-        self.pools.fit(self.groups.iter().map(|g| &g.config));
+        self.share_memory(now);
         self.strangers.door = Door::of(self.groups.iter().map(|g| &g.link.guard));
         self.failures.remove(&name);
         let _gone = reply.send(Ok(format!("{name} is served").into()));

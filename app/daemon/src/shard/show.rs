@@ -181,12 +181,17 @@ fn bound_source(source: BoundSource, group: &Group) -> String {
 }
 
 fn bound_reason(queue: &helio_engine::QueueStatus, group: &Group) -> String {
+    let automatic_most = group.config.queue.automatic_most;
+    let is_limited = queue.bound >= automatic_most;
     match (queue.source, queue.chosen_by) {
         (BoundSource::Measured, Some((round_trip, rate))) => {
-            let most =
-                if queue.bound == QUEUE_BYTES_MOST { ", which is the maximum of auto" } else { "" };
+            let limit = match automatic_most {
+                QUEUE_BYTES_MOST if is_limited => ", which is the maximum of auto",
+                _ if is_limited => ", limited to its share of buffer-memory",
+                _ => "",
+            };
             format!(
-                "auto: {QUEUE_PRODUCTS} x {} x {round_trip:.1?}, as measured{most}",
+                "auto: {QUEUE_PRODUCTS} x {} x {round_trip:.1?}, as measured{limit}",
                 Bandwidth(rate)
             )
         }
@@ -197,6 +202,7 @@ fn bound_reason(queue: &helio_engine::QueueStatus, group: &Group) -> String {
             }
             QueueSource::Auto | QueueSource::File => "set in the configuration file".into(),
         },
+        _ if is_limited => String::from("auto: limited to its share of buffer-memory"),
         _ => format!(
             "auto: the minimum; the link was not measured yet, or {QUEUE_PRODUCTS} x its bandwidth-delay product is \
              less"

@@ -6,7 +6,7 @@ use crate::error::LabError;
 use crate::meet::Stage;
 use crate::socket::SLICE;
 use crate::store::Disk;
-use helio_disk::{Io, Member, Neighbours, OpenOptions, Refusal, open};
+use helio_disk::{Io, Member, OpenOptions, OtherUsers, Refusal, open};
 use helio_driver::{AnyDriver, Buffer, Completion, Driver, DriverChoice, Op, Outcome, Pool, Token};
 use helio_netmodel::{Dice, Direction, Profile, Verdict};
 use helio_units::{Bytes, Extent, Moment};
@@ -287,7 +287,7 @@ fn make(folder: &Path, what: &str, size: Bytes, io: Io) -> Result<Member, LabErr
         LabError::system(doing("open"), hint)(std::io::Error::other(refusal.to_string()))
     };
     let opened = sized.and_then(|()| {
-        open(&path, &options, &Neighbours::default()).map_err(|why| refused(why.refusal))
+        open(&path, &options, &OtherUsers::default()).map_err(|why| refused(why.refusal))
     });
     std::fs::remove_file(&path).map_err(LabError::system(doing("remove"), hint))?;
     opened

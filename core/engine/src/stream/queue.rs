@@ -5,7 +5,7 @@
 //! at 85 % of its bound (the low mark of Sun's remote mirror), so that writers are not woken one by one. An item
 //! larger than the bound is admitted alone (rule 15).
 
-use crate::config::{QUEUE_BYTES_SNDR, QUEUE_ROUND_TRIP_MIN, QueueConfig, automatic_bound};
+use crate::config::{QUEUE_ROUND_TRIP_MIN, QueueConfig, automatic_bound};
 use crate::stream::slots::Part;
 use alloc::collections::VecDeque;
 use core::time::Duration;
@@ -90,7 +90,7 @@ impl Queue {
     pub(crate) fn new(config: QueueConfig, now: Moment) -> Self {
         Self {
             config,
-            bound: config.memory.unwrap_or(QUEUE_BYTES_SNDR),
+            bound: config.first_bound(),
             chosen_by: None,
             bytes: Bytes::ZERO,
             items: Items(0),
@@ -103,17 +103,17 @@ impl Queue {
 
     pub(crate) fn reconfigure(&mut self, config: QueueConfig) {
         let before = core::mem::replace(&mut self.config, config);
-        if let Some(fixed) = config.memory {
-            (self.bound, self.chosen_by) = (fixed, None);
-        } else if before.memory.is_some() {
-            self.bound = QUEUE_BYTES_SNDR;
+        if config.memory.is_some() || before.memory.is_some() {
+            (self.bound, self.chosen_by) = (config.first_bound(), None);
+        } else {
+            self.bound = self.bound.max(config.first_bound()).min(config.automatic_most);
         }
     }
 
-    /// Grows an automatic bound to four bandwidth-delay products; it never shrinks while running.
+    /// Grows an automatic bound to four bandwidth-delay products; it shrinks only with the largest one that it may have.
     pub(crate) fn measured(&mut self, round_trip: Duration, rate: Rate) {
         let round_trip = round_trip.max(QUEUE_ROUND_TRIP_MIN);
-        let wanted = automatic_bound(rate, round_trip);
+        let wanted = automatic_bound(rate, round_trip).min(self.config.automatic_most);
         if self.config.memory.is_none() && wanted > self.bound {
             self.bound = wanted;
             self.chosen_by = Some((round_trip, rate));
@@ -274,6 +274,29 @@ mod tests {
         let fixed = QueueConfig { memory: Some(Bytes::mib(16)), ..QueueConfig::default() };
         q.reconfigure(fixed);
         assert_eq!(q.bound(), (Bytes::mib(16), BoundSource::File, None));
+    }
+
+    #[test]
+    fn the_automatic_bound_follows_the_largest_one_it_may_have() {
+        let most = |automatic_most| QueueConfig { automatic_most, ..QueueConfig::default() };
+        let mut q = Queue::new(most(Bytes::mib(1)), Moment::ZERO);
+        assert_eq!(q.bound(), (Bytes::mib(1), BoundSource::Default, None));
+        q.reconfigure(most(Bytes::mib(20)));
+        assert_eq!(q.bound(), (Bytes::mib(8), BoundSource::Default, None));
+        let (round_trip, rate) = (Duration::from_millis(100), Rate::mbit(1000));
+        q.measured(round_trip, rate);
+        let chosen_by = Some((round_trip, rate));
+        assert_eq!(q.bound(), (Bytes::mib(20), BoundSource::Measured, chosen_by));
+        q.enter(Bytes::mib(15), Moment::ZERO);
+        q.reconfigure(most(Bytes::mib(10)));
+        assert_eq!(q.bound, Bytes::mib(10));
+        assert!(!q.admits(Bytes(1)), "what was let in is more than the bound");
+        q.leave(Bytes::mib(15));
+        assert!(q.admits(Bytes::mib(10)));
+        q.reconfigure(most(Bytes::mib(256)));
+        assert_eq!(q.bound, Bytes::mib(10), "until it is measured again");
+        q.measured(round_trip, rate);
+        assert_eq!(q.bound, Bytes(50_000_000));
     }
 
     #[test]

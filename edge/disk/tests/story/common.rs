@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the stories share.
 
-use helio_disk::{Io, Member, Neighbours, OpenError, OpenOptions, Refusal};
+use helio_disk::{Io, Member, OpenError, OpenOptions, OtherUsers, Refusal};
 use helio_driver::{
     Buffer, Completion, Driver, DriverOptions, Op, Outcome, PollDriver, Shared, Token,
 };
@@ -34,7 +34,7 @@ pub(crate) fn file_of(folder: &Path, name: &str, size: Bytes) -> PathBuf {
 pub(crate) fn open(path: &Path, options: &OpenOptions) -> Result<Member, OpenError> {
     let end = Instant::now() + Duration::from_secs(5);
     loop {
-        match helio_disk::open(path, options, &Neighbours::default()) {
+        match helio_disk::open(path, options, &OtherUsers::default()) {
             Err(error) if error.refusal == Refusal::Held && Instant::now() < end => {
                 thread::yield_now();
             }
@@ -45,7 +45,7 @@ pub(crate) fn open(path: &Path, options: &OpenOptions) -> Result<Member, OpenErr
 
 /// A refusal's two sentences, without the role and path they begin with.
 pub(crate) fn refused(path: &Path, options: &OpenOptions) -> OpenError {
-    let opened = helio_disk::open(path, options, &Neighbours::default());
+    let opened = helio_disk::open(path, options, &OtherUsers::default());
     let error = opened.expect_err("it should be refused");
     let begins = format!("member of db/data {}: ", path.display());
     assert!(error.to_string().starts_with(&begins), "{error}");

@@ -457,6 +457,7 @@ fn config(volumes: Vec<Bytes>, dice: &mut Dice) -> Config {
             items: QUEUE_ITEMS_SNDR,
             connected,
             disconnected,
+            ..QueueConfig::default()
         },
         peer_timeout: Duration::from_millis(1500 + dice.below(4000)),
         flush_limit: Duration::from_secs(5),

@@ -77,8 +77,8 @@ impl Group {
     }
 
     /// Other settings of members count from now on.
-    pub(super) fn set_sets(&mut self, sets: Sets, now: Moment) {
-        self.costs.sets = sets;
+    pub(super) fn set_sets(&mut self, now: Moment, change: impl FnOnce(&mut Sets)) {
+        change(&mut self.costs.sets);
         self.set_merge_delay(now);
         self.set_costs(now);
     }
