@@ -41,7 +41,7 @@ impl Daemon {
         group: String,
         wish: QueueRequest,
     ) -> Result<Reply, ApiError> {
-        self.known(&group)?;
+        self.with_peer(&group)?;
         check(&wish)?;
         let before = self.running_group(&group).await?.queue;
         let queue = wanted(before, wish);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The engine's status in the words of the control API.
 
+mod one_node;
 mod set;
 mod verdict;
 mod verify;
@@ -56,7 +57,7 @@ pub(crate) fn group(
         generation: status.generation.to_string(),
         consistent: status.consistent,
         fault: status.fault.as_ref().map(|fault| fault.what.clone()),
-        lease: lease(&status, clock),
+        lease: lease(&status, group, clock),
         verdict: verdict::of(&status, group, clock),
         mode: ModeStatus { requested: status.mode, effective: status.effective },
         volumes: volumes.collect(),
@@ -88,7 +89,8 @@ pub(crate) fn group(
     }
 }
 
-fn lease(status: &Status, clock: &Clock) -> Option<LeaseStatus> {
+fn lease(status: &Status, group: &Group, clock: &Clock) -> Option<LeaseStatus> {
+    group.config.peer_name()?;
     let until = status.lease_held.or(status.lease_granted)?;
     let ends = (until != Moment::NEVER).then_some(until);
     Some(LeaseStatus {
@@ -100,6 +102,7 @@ fn lease(status: &Status, clock: &Clock) -> Option<LeaseStatus> {
 
 /// A seed disk on its way. A secondary has this from the decision that its primary reported.
 fn seeding(status: &Status, group: &Group, clock: &Clock) -> Option<SeedingStatus> {
+    group.config.peer_name()?;
     if let Some(since) = group.engine.view().seeding() {
         let changed_bytes = status.marked.iter().fold(Bytes::ZERO, |sum, marked| sum + *marked);
         return Some(SeedingStatus { since_ms: WallTime(since), changed_bytes });
@@ -212,12 +215,13 @@ fn policy(policy: WhenFull) -> &'static str {
     }
 }
 
-fn peer(status: &Status, group: &Group, clock: &Clock) -> PeerStatus {
+fn peer(status: &Status, group: &Group, clock: &Clock) -> Option<PeerStatus> {
+    let address = group.link.route().peer()?.to_string();
     let link = &status.link;
     let tuning = group.link.tuning();
-    PeerStatus {
+    Some(PeerStatus {
         name: group.peer.clone(),
-        address: group.link.route().peer().to_string(),
+        address,
         connection: match link.state {
             LinkState::Connected => Connection::Connected,
             LinkState::Refused => Connection::Refused,
@@ -258,7 +262,7 @@ fn peer(status: &Status, group: &Group, clock: &Clock) -> PeerStatus {
             peer_buffer_limited_seconds: f.window_limited,
             send_buffer_limited_seconds: f.buffer_limited,
         }),
-    }
+    })
 }
 
 /// Why the peer's name leads nowhere, while there is no connection for that.

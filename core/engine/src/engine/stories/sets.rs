@@ -7,8 +7,8 @@ use helio_shadow::Shadow;
 use helio_stack::{Duty, Layer, LayerSetting, SetOp};
 use helio_units::MemberIndex;
 
-const FIRST: Leg = Leg::whole(VolumeIndex(0));
-const SECOND: Leg = Leg { member: MemberIndex(1), ..FIRST };
+pub(super) const FIRST: Leg = Leg::whole(VolumeIndex(0));
+pub(super) const SECOND: Leg = Leg { member: MemberIndex(1), ..FIRST };
 const ADD: Command = Command::Set(SetOp::Add { leg: SECOND, by_bitmap: false });
 
 /// A node whose volume has this size and these members.
@@ -17,7 +17,7 @@ fn node(size: Bytes, members: &[CopyHealth]) -> Desk {
 }
 
 /// A node whose volume has these members, and on which these extents were hot when it crashed.
-fn found(config: Config, members: &[CopyHealth], hot: &[u64]) -> Desk {
+pub(super) fn found(config: Config, members: &[CopyHealth], hot: &[u64]) -> Desk {
     let size = config.volumes[0];
     let mut found = [None; MEMBERS_MAX];
     found.iter_mut().zip(members).for_each(|(found, member)| *found = Some(*member));
