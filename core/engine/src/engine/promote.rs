@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Becoming primary: by an operator's word, with the peer's or by force, or because a primary comes back and its peer
-//! did not go on.
+//! Becoming primary: by an operator's word, with the peer's or by force, because a primary comes back and its peer
+//! did not go on, or because the group has no other node.
 
 use crate::engine::Engine;
 use crate::event::CommandId;

@@ -166,7 +166,7 @@ impl Suspect {
 
     /// Why nothing may be copied from here.
     pub(crate) fn refusal(&self, config: &Config) -> Refusal {
-        let (group, node, peer) = (&config.group, &config.node, &config.peer);
+        let (group, node) = (&config.group, &config.node);
         let volume = config.name_of(self.first());
         Refusal::new(
             "suspect",
@@ -179,11 +179,11 @@ impl Suspect {
                     "`helio member accept {group}/{volume}` on {node}, then `helio promote {group}` on {node}; the acknowledged \
                      writes that are missing are lost"
                 ),
-                Some(_) => format!(
+                Some(peer) => format!(
                     "if {peer} has them: `helio demote {group}` on {node}, then `helio promote {group}` on {peer}, which rebuilds the \
-                 copy of {node} (with --force if {node} acknowledged writes without {peer}; those are lost). If this is the best \
-                 copy: `helio demote {group}` on {node}, `helio member accept {group}/{volume}` on {node}, `helio promote {group}` on \
-                 {node}"
+                     copy of {node} (with --force if {node} acknowledged writes without {peer}; those are lost). If this is the best \
+                     copy: `helio demote {group}` on {node}, `helio member accept {group}/{volume}` on {node}, `helio promote {group}` on \
+                     {node}"
                 ),
             },
         )
