@@ -72,7 +72,7 @@ fn all(g: &GroupStatus, now: WallTime) -> String {
     peer(&mut out, g, now);
     lease(&mut out, g);
     for v in &g.volumes {
-        volume(&mut out, v, now);
+        volume(&mut out, v, g.peer.is_some(), now);
     }
     let image = if g.consistent { "consistent" } else { "inconsistent" };
     line(
@@ -95,21 +95,21 @@ fn all(g: &GroupStatus, now: WallTime) -> String {
 }
 
 /// A volume, and under it its members if it has several.
-fn volume(out: &mut String, v: &VolumeStatus, now: WallTime) {
+fn volume(out: &mut String, v: &VolumeStatus, mirrored: bool, now: WallTime) {
     let sparse = if v.sparse { ", sparse" } else { "" };
     let state = match v.member_state {
         MemberState::Responds => String::new(),
         other => format!(", {other}"),
     };
     let member = if v.members.is_empty() { v.member.clone() } else { set::summary(v) };
+    let [dirty, verified] = if mirrored {
+        [format!(", {} dirty", v.dirty_bytes), format!(", {}", verify::last(v, now))]
+    } else {
+        [String::new(), String::new()]
+    };
     let text = format!(
-        "{}: {}, {member} ({}{sparse}{state}), {} dirty, {} NBD connections, {}",
-        v.name,
-        v.size_bytes,
-        v.io,
-        v.dirty_bytes,
-        v.clients,
-        verify::last(v, now)
+        "{}: {}, {member} ({}{sparse}{state}){dirty}, {} NBD connections{verified}",
+        v.name, v.size_bytes, v.io, v.clients
     );
     line(out, "volume", &text);
     for (label, text) in set::rows(v) {

@@ -17,7 +17,9 @@ use helio_api::{
     RecorderEvent, SafeCopyStatus, SeedingStatus, SyncStatus, ThrottleStatus, TimesStatus,
     VolumeStatus, WrongKey,
 };
-use helio_engine::{BoundSource, LinkState, QUEUE_BYTES_MOST, QUEUE_PRODUCTS, Status, WhenFull};
+use helio_engine::{
+    BoundSource, Lag, LinkState, QUEUE_BYTES_MOST, QUEUE_PRODUCTS, Status, WhenFull,
+};
 use helio_units::{Bandwidth, Bytes, Items, Moment, Role, VolumeIndex, WallTime};
 
 /// One group. `of_volume`: the NBD connections of a volume, and what its copies wait for.
@@ -27,7 +29,12 @@ pub(crate) fn group(
     of_volume: impl Fn(VolumeIndex) -> (u64, Option<CopyWait>),
 ) -> GroupStatus {
     let now = clock.now();
-    let status = group.engine.view().status(now);
+    let mut status = group.engine.view().status(now);
+    // What only a second node would lack is no lag.
+    if group.config.peer_name().is_none() {
+        status.lag = Lag::default();
+        status.marked.fill(Bytes::ZERO);
+    }
     let volumes = group.volumes.iter().zip(0..).map(|(volume, n)| {
         let (members, unmerged_bytes) = set::members(group, VolumeIndex(n));
         let (clients, copy_waits) = of_volume(VolumeIndex(n));

@@ -11,7 +11,6 @@ use crate::resync::seed::Seed;
 use crate::role::{Leading, LeaveStage, Stage, Standing};
 use crate::turn::Turn;
 use alloc::format;
-use alloc::string::String;
 
 impl Standing {
     /// Asks for what should be kept now. Returns whether nothing can be kept any more, so that what waits for it fails.
@@ -86,10 +85,10 @@ impl Standing {
         if !ok && !local.metadata_failed() {
             self.lose_metadata(local, permit, turn);
             let then = match turn.config().peer_name() {
-                Some(peer) => format!(
-                    "wait until {peer} has recorded this failure, and fail if {peer} is not connected"
-                ),
-                None => String::from("fail"),
+                Some(_) => {
+                    "wait until the peer has recorded this failure, and fail if the peer is not connected"
+                }
+                None => "fail",
             };
             turn.warn(format!(
                 "the metadata file cannot be written: on a primary, writes to extents that are not hot {then}; repair the file \

@@ -54,7 +54,8 @@ impl Stage {
         {
             let told = self.pair.helio("paris", line);
             assert!(told.shows_status() || line[0] == "explain", "{told}");
-            let says_peer = ["lyon", "peer", "unreplicated", "secondary", "-x-"];
+            let says_peer =
+                ["lyon", "peer", "unreplicated", "secondary", "-x-", "verified", "lag", "mode"];
             let found = says_peer.iter().find(|word| told.stdout.contains(**word));
             assert_eq!(found, None, "{told}");
             assert!(line[0] == "explain" || told.stdout.contains(title), "{told}");
@@ -144,6 +145,7 @@ fn every_command_about_a_peer_is_refused_with_a_hint_and_a_demoted_node_waits_fo
         &["verify", "stop", "db"],
         &["seed", "begin", "db"],
         &["seed", "end", "db"],
+        &["queue", "show", "db"],
         &["queue", "set", "db", "--memory", "4MiB"],
         &["member", "replace", "db/log", "--yes"],
     ] {

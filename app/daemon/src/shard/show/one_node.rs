@@ -23,7 +23,8 @@ pub(super) fn next(status: &Status, group: &Group) -> String {
     let name = &group.name;
     match (status.role, status.verdict) {
         (Role::Primary, Verdict::AtRisk) => format!(
-            "wait while a member is copied; otherwise `helio member add {name}/VOLUME PATH` returns or adds one"
+            "wait while a member is copied; otherwise `helio member add {name}/{} PATH` returns or adds one",
+            lacking(group).first().unwrap_or(&"VOLUME")
         ),
         (Role::Primary, _) => "nothing".into(),
         (Role::Secondary, _) => match group.engine.view().may_promote(true, false) {
