@@ -35,7 +35,7 @@ pub mod code {
 
     /// Every code a daemon may send, with the HTTP status it travels with and what it means. A client that meets
     /// another one treats it as "refused".
-    pub const ALL: [(&str, &str); 101] = [
+    pub const ALL: [(&str, &str); 102] = [
         (BAD_REQUEST, "the request cannot be read"),
         (UNKNOWN_GROUP, "no group of that name is configured on this node"),
         ("unknown-volume", "the group has no volume of that name"),
@@ -47,6 +47,7 @@ pub mod code {
         (INTERNAL, "the daemon failed; its log gives the reason"),
         ("busy", "too many requests wait, or a change of role is in progress"),
         ("peer-lost", "the peer was lost while it was needed"),
+        ("no-peer", "the group has only one node"),
         (TOO_MANY_CONNECTIONS, "the maximum number of control connections is open"),
         ("in-use", "NBD clients are connected, or a device is in use; the error lists the users"),
         ("stopping", "the daemon is stopping"),

@@ -13,8 +13,9 @@ pub struct Explanation {
     pub group: String,
     /// The node that responded.
     pub node: String,
-    /// The other one.
-    pub peer: String,
+    /// The other one; null if the group has only one.
+    #[serde(default)]
+    pub peer: Option<String>,
     /// The role of this node now.
     #[schemars(with = "wire::RoleWord")]
     pub role: Role,

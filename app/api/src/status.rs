@@ -5,7 +5,7 @@ use crate::flow::{
     AnswersStatus, CounterStatus, CursorStatus, LagStatus, MetadataStatus, QueueStatus, SyncStatus,
     ThrottleStatus,
 };
-use crate::peer::PeerStatus;
+use crate::peer::{Connection, PeerStatus};
 use crate::set::{CopyWait, SetMemberStatus};
 use crate::trace::TraceStatus;
 use crate::verify::{Verified, VerifyStatus};
@@ -115,8 +115,9 @@ pub struct GroupStatus {
     #[serde(default, with = "wire::number_or_null")]
     #[schemars(with = "Option<u64>")]
     pub last_write_ms: Option<WallTime>,
-    /// The other node.
-    pub peer: PeerStatus,
+    /// The other node; null if the group has only one.
+    #[serde(default)]
+    pub peer: Option<PeerStatus>,
     /// A running resync of dirty regions.
     #[serde(default)]
     pub sync: Option<SyncStatus>,
@@ -134,6 +135,14 @@ pub struct GroupStatus {
     /// The cost of making it durable.
     #[serde(default)]
     pub metadata: MetadataStatus,
+}
+
+impl GroupStatus {
+    /// Whether its peer is connected.
+    #[must_use]
+    pub fn is_connected(&self) -> bool {
+        self.peer.as_ref().is_some_and(|peer| peer.connection == Connection::Connected)
+    }
 }
 
 /// A hold lease: its holder may become primary without the other node's consent and without force.

@@ -113,7 +113,8 @@ pub(crate) fn release(
     let client = Client::new(at)?;
     let (group, volume) = named.map_or((None, None), |it| (Some(it.group), it.volume));
     let group = which::group(&client, group)?;
-    let stake = format!("{group} is no longer mirrored; a new mirror copies all data again");
+    let stake =
+        format!("{group} is removed from this node; a mirror made later copies all data again");
     consent.get(&stake, &format!("remove {group} from this node?"))?;
     let wish = ReleaseRequest { volume, keep_metadata, force };
     let path = paths::of_group(paths::RELEASE, &group);

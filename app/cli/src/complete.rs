@@ -27,7 +27,8 @@ pub(crate) fn names(words: &[String]) -> Result<ExitCode> {
         Kind::Group => groups(&status).collect(),
         Kind::Volume => groups(&status).chain(volumes(&status)).collect(),
         Kind::Node => {
-            let peers = status.groups.iter().map(|group| group.peer.name.clone());
+            let peers =
+                status.groups.iter().filter_map(|group| Some(group.peer.as_ref()?.name.clone()));
             peers.chain([status.node.clone()]).collect()
         }
     };

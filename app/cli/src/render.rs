@@ -58,15 +58,9 @@ fn all(g: &GroupStatus, now: WallTime) -> String {
     if let Some(fault) = &g.fault {
         line(&mut out, "fault", fault);
     }
-    let effective = g.mode.effective.map_or_else(|| "none".to_owned(), |mode| mode.to_string());
-    line(&mut out, "mode", &format!("requested {}, effective {effective}", g.mode.requested));
-    queue(&mut out, g);
-    let lag = &g.lag;
-    let dirty = g.volumes.iter().any(|volume| volume.dirty_bytes > Bytes::ZERO);
-    let most = if dirty { "at most " } else { "" };
-    let text =
-        format!("{most}{} in {} writes, {} behind", lag.bytes, lag.writes, seconds(lag.seconds));
-    line(&mut out, "lag", &text);
+    if g.peer.is_some() {
+        replication(&mut out, g);
+    }
     if let Some(seeding) = &g.seeding {
         let (since, changed) = (seeding.since_ms, seeding.changed_bytes);
         let text =
@@ -78,7 +72,7 @@ fn all(g: &GroupStatus, now: WallTime) -> String {
     peer(&mut out, g, now);
     lease(&mut out, g);
     for v in &g.volumes {
-        volume(&mut out, v, now);
+        volume(&mut out, v, g.peer.is_some(), now);
     }
     let image = if g.consistent { "consistent" } else { "inconsistent" };
     line(
@@ -101,21 +95,21 @@ fn all(g: &GroupStatus, now: WallTime) -> String {
 }
 
 /// A volume, and under it its members if it has several.
-fn volume(out: &mut String, v: &VolumeStatus, now: WallTime) {
+fn volume(out: &mut String, v: &VolumeStatus, mirrored: bool, now: WallTime) {
     let sparse = if v.sparse { ", sparse" } else { "" };
     let state = match v.member_state {
         MemberState::Responds => String::new(),
         other => format!(", {other}"),
     };
     let member = if v.members.is_empty() { v.member.clone() } else { set::summary(v) };
+    let [dirty, verified] = if mirrored {
+        [format!(", {} dirty", v.dirty_bytes), format!(", {}", verify::last(v, now))]
+    } else {
+        [String::new(), String::new()]
+    };
     let text = format!(
-        "{}: {}, {member} ({}{sparse}{state}), {} dirty, {} NBD connections, {}",
-        v.name,
-        v.size_bytes,
-        v.io,
-        v.dirty_bytes,
-        v.clients,
-        verify::last(v, now)
+        "{}: {}, {member} ({}{sparse}{state}){dirty}, {} NBD connections{verified}",
+        v.name, v.size_bytes, v.io, v.clients
     );
     line(out, "volume", &text);
     for (label, text) in set::rows(v) {
@@ -161,8 +155,21 @@ fn queue(out: &mut String, g: &GroupStatus) {
     line(out, "latency", &format!("{writes}; {flushes}; since {}", a.since_ms));
 }
 
+/// The mode, the queue and the lag.
+fn replication(out: &mut String, g: &GroupStatus) {
+    let effective = g.mode.effective.map_or_else(|| "none".to_owned(), |mode| mode.to_string());
+    line(out, "mode", &format!("requested {}, effective {effective}", g.mode.requested));
+    queue(out, g);
+    let lag = &g.lag;
+    let dirty = g.volumes.iter().any(|volume| volume.dirty_bytes > Bytes::ZERO);
+    let most = if dirty { "at most " } else { "" };
+    let text =
+        format!("{most}{} in {} writes, {} behind", lag.bytes, lag.writes, seconds(lag.seconds));
+    line(out, "lag", &text);
+}
+
 fn peer(out: &mut String, g: &GroupStatus, now: WallTime) {
-    let p = &g.peer;
+    let Some(p) = &g.peer else { return };
     let age = p.age_seconds.map_or_else(
         || "no message yet".to_owned(),
         |age| format!("last message {} ago", seconds(age)),
@@ -211,7 +218,8 @@ fn lease(out: &mut String, g: &GroupStatus) {
     let text = if lease.held {
         format!("held {ends}: until then `helio promote {}` needs no --force", g.name)
     } else {
-        format!("granted {ends}: until then nothing is acknowledged without {}", g.peer.name)
+        let peer = g.peer.as_ref().map_or("", |peer| &peer.name);
+        format!("granted {ends}: until then nothing is acknowledged without {peer}")
     };
     line(out, "lease", &text);
 }
@@ -309,7 +317,7 @@ mod tests {
     #[test]
     fn what_the_peer_told_of_itself_stands_beside_its_age() {
         let mut sample: Status = serde_json::from_str(SAMPLE).expect("the sample is a status");
-        let peer = &mut sample.groups[0].peer;
+        let peer = sample.groups[0].peer.as_mut().expect("the sample has one");
         peer.role = Some(helio_units::Role::Secondary);
         peer.state = Some(helio_units::State::Replicating);
         let text = status(&sample, Detail::All, Colour::default());

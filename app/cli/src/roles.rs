@@ -154,8 +154,12 @@ fn text(told: &Explanation) -> String {
     let Explanation { group, node, peer, role, state, reason, at_ms, row, changed } = told;
     let mut out = format!("{group}: {role} on {node}, {state}: {reason}\n");
     let Some(row) = row else {
-        let nothing =
-            format!("{node} and {peer} have not connected since the daemon of {node} started");
+        let nothing = match peer {
+            Some(peer) => {
+                format!("{node} and {peer} have not connected since the daemon of {node} started")
+            }
+            None => format!("none: {node} is the only node of {group}"),
+        };
         line(&mut out, "decision", &nothing);
         return out;
     };
@@ -200,7 +204,7 @@ mod tests {
         text(&Explanation {
             group: "db".into(),
             node: "paris".into(),
-            peer: "lyon".into(),
+            peer: Some("lyon".into()),
             role: Role::Primary,
             state: State::Replicating,
             reason: "lyon follows".into(),

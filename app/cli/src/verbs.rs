@@ -158,16 +158,18 @@ pub(crate) fn resync(at: &At, wish: Resync) -> Result<ExitCode> {
     let done = if reverse {
         roles::reverse(&client, &group, full, consent, save)?
     } else {
-        if full {
-            let peer = one_group(&client, &group)?.peer.name;
+        let give_up_safe_copy = wish.give_up_safe_copy;
+        // Without a peer nothing is at stake: the daemon refuses.
+        let asks = full || give_up_safe_copy;
+        let peer = if asks { one_group(&client, &group)?.peer } else { None };
+        let peer = peer.map(|peer| peer.name);
+        if let Some(peer) = peer.as_ref().filter(|_| full) {
             let stake = format!(
                 "the copy of {group} on {peer} is inconsistent until the resync ends, and cannot be promoted"
             );
             consent.get(&stake, &format!("overwrite the differing data on {peer}?"))?;
         }
-        let give_up_safe_copy = wish.give_up_safe_copy;
-        if give_up_safe_copy {
-            let peer = one_group(&client, &group)?.peer.name;
+        if let Some(peer) = peer.as_ref().filter(|_| give_up_safe_copy) {
             let stake = format!("until the resync ends, {peer} has no consistent copy of {group}");
             consent.get(&stake, "resync without a safe copy?")?;
         }

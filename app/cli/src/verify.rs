@@ -64,12 +64,10 @@ fn start(at: &At, wish: Comparison) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Asks before the secondary's blocks are overwritten. A secondary is not asked: the daemon refuses it.
+/// Asks before the secondary's blocks are overwritten. Without a secondary, or on it, the daemon refuses.
 fn confirm(g: &GroupStatus, consent: Consent) -> Result<()> {
     let GroupStatus { name, node, peer, .. } = g;
-    if g.role == Role::Secondary {
-        return Ok(());
-    }
+    let Some(peer) = peer.as_ref().filter(|_| g.role == Role::Primary) else { return Ok(()) };
     let peer = &peer.name;
     let stake = format!(
         "where the copies of {name} differ, the blocks of {node} overwrite those of {peer}, even if the blocks of {peer} are the correct ones"
@@ -125,9 +123,10 @@ fn differences(g: &GroupStatus) -> String {
     let first = v.examples.join(", ");
     let (extents, differ) =
         if v.differing.0 == 1 { ("extent", "differs") } else { ("extents", "differ") };
+    let peer = g.peer.as_ref().map_or("", |peer| &peer.name);
     format!(
-        "{} {extents} of {} {differ} on {}, {}: {first}",
-        v.differing, g.name, g.peer.name, v.differing_bytes
+        "{} {extents} of {} {differ} on {peer}, {}: {first}",
+        v.differing, g.name, v.differing_bytes
     )
 }
 

@@ -33,7 +33,8 @@ enum Look {
 
 /// `begun`: the update was seen at work before; `waited`: since it was accepted.
 fn look(g: &GroupStatus, begun: bool, waited: Duration) -> Look {
-    let on_its_way = matches!(g.peer.connection, Connection::Connected | Connection::Connecting);
+    let connection = g.peer.as_ref().map_or(Connection::None, |peer| peer.connection);
+    let on_its_way = matches!(connection, Connection::Connected | Connection::Connecting);
     match g.state {
         State::Replicating => Look::Level,
         State::Syncing | State::CatchingUp if g.fault.is_none() => Look::Wait,
@@ -46,7 +47,7 @@ fn look(g: &GroupStatus, begun: bool, waited: Duration) -> Look {
         state => {
             let text = format!("{} is {state}: {}", g.name, g.state_reason);
             // A peer that is away may come back; anything else wants the operator first.
-            let retry = g.peer.connection == Connection::Connecting;
+            let retry = connection == Connection::Connecting;
             let error = ApiError::new("not-level", text, g.next.clone()).by(&g.node);
             Look::Over(ApiError { retry, ..error })
         }
@@ -156,7 +157,8 @@ mod tests {
         let sample: Status = serde_json::from_str(include_str!("render_sample.json"))
             .expect("the sample is a status");
         let mut group = sample.groups.into_iter().next().expect("the sample has a group");
-        (group.state, group.peer.connection, group.fault) = (state, connection, None);
+        group.peer.as_mut().expect("the sample has one").connection = connection;
+        (group.state, group.fault) = (state, None);
         group
     }
 

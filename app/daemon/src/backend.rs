@@ -301,6 +301,13 @@ impl Daemon {
         self.failures.get(group).map_or(Ok(()), |failed| Err(failed::error(failed)))
     }
 
+    /// Whether the group is served, and has a peer.
+    fn with_peer(&self, group: &str) -> Result<(), ApiError> {
+        self.known(group)?;
+        let nodes = self.config().groups.get(group).map_or(0, |group| group.nodes.len());
+        if nodes > 1 { Ok(()) } else { Err(of_refusal(helio_engine::Refusal::no_peer(group))) }
+    }
+
     fn configured(&self, group: &str) -> Result<(), ApiError> {
         if self.groups().iter().any(|g| g == group) { Ok(()) } else { Err(self.unknown(group)) }
     }
@@ -358,6 +365,8 @@ impl Daemon {
         restore: bool,
     ) -> Result<Reply, ApiError> {
         self.known(&group)?;
+        // Without a peer, nothing that is promoted can diverge.
+        let force = force && self.with_peer(&group).is_ok();
         let command = if restore {
             helio_engine::Command::Restore { force }
         } else {
@@ -402,7 +411,7 @@ impl Daemon {
         for _ in 0..LOOKS {
             looks.tick().await;
             let status = self.status(Some(group.to_owned())).await?;
-            if status.groups.iter().any(|g| g.peer.connection == helio_api::Connection::Connected) {
+            if status.groups.iter().any(helio_api::GroupStatus::is_connected) {
                 return Ok(true);
             }
         }

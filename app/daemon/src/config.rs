@@ -114,8 +114,8 @@ pub struct NbdTlsConfig {
 /// One group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupConfig {
-    /// Its two nodes, in the file's order.
-    pub nodes: [String; 2],
+    /// Its nodes, one or two, in the file's order.
+    pub nodes: Vec<String>,
     /// When writes are acknowledged.
     pub mode: Mode,
     /// The memory queue's bound and policies.
@@ -216,10 +216,25 @@ pub struct GroupView<'a> {
     pub group: &'a GroupConfig,
     /// This node.
     pub node: &'a NodeConfig,
-    /// The other node's name.
-    pub peer_name: &'a str,
-    /// The other node.
-    pub peer: &'a NodeConfig,
+    /// The other node, if the group has one.
+    pub peer: Option<PeerView<'a>>,
+}
+
+/// The other node of a group.
+#[derive(Clone, Copy, Debug)]
+pub struct PeerView<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// The node.
+    pub node: &'a NodeConfig,
+}
+
+impl GroupView<'_> {
+    /// The other node's name; empty if the group has only this node.
+    #[must_use]
+    pub fn peer_name(&self) -> &str {
+        self.peer.map_or("", |peer| peer.name)
+    }
 }
 
 impl Config {
@@ -264,13 +279,12 @@ impl Config {
             }
         })?;
         let groups = self.groups.iter().filter_map(|(group_name, group)| {
-            let peer_name = match &group.nodes {
-                [one, other] if one == name => other,
-                [other, one] if one == name => other,
-                _ => return None,
-            };
-            let peer = self.nodes.get(peer_name)?;
-            Some(GroupView { name: group_name, group, node, peer_name, peer })
+            if !group.nodes.iter().any(|member| member == name) {
+                return None;
+            }
+            let peer = group.nodes.iter().find(|other| *other != name);
+            let peer = peer.and_then(|name| Some(PeerView { name, node: self.nodes.get(name)? }));
+            Some(GroupView { name: group_name, group, node, peer })
         });
         Ok(NodeView { node, groups: groups.collect() })
     }

@@ -30,8 +30,8 @@ impl Errands {
             asks: plan.outbox.asks.subscribe(),
             unmeasured: plan.outbox.unmeasured.subscribe(),
             lookups: match &plan.peer_address {
-                PeerAddress::Fixed(_) => None,
-                PeerAddress::Name { host, port } => {
+                None | Some(PeerAddress::Fixed(_)) => None,
+                Some(PeerAddress::Name { host, port }) => {
                     Some(((host.clone(), *port), plan.outbox.lookups.subscribe()))
                 }
             },

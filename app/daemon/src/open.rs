@@ -14,7 +14,7 @@ mod mirror;
 mod state;
 mod suspect;
 
-use crate::config::{GroupConfig, GroupView, LinkConfig, NodeConfig, NodeView, VolumeConfig};
+use crate::config::{GroupView, LinkConfig, NodeConfig, NodeView, VolumeConfig};
 use crate::digest;
 use crate::failed::{self, Failures};
 use crate::patience::once_let_go;
@@ -162,7 +162,7 @@ fn plan(
     (state, failures): (&Path, &Failures),
     others: &Others,
 ) -> Result<GroupPlan> {
-    let engine = engine_config(view.group, view.name, node, view.peer_name);
+    let engine = engine_config(view, node);
     let places = Places::of(view.name, state, view.node.second_metadata.as_deref());
     let mut suspect = failures.unrecorded(view.name);
     let done = try_plan((view, guard), &engine, (state, &places), others, &mut suspect);
@@ -225,8 +225,10 @@ fn try_plan(
     let before = before::open(&engine, state, group.safe_copy_dir.as_deref())?;
     Ok(GroupPlan {
         volumes: seated.into_iter().map(|seated| seated.plan).collect(),
-        peer_address: view.peer.address.clone(),
-        dialler: Dialler::of(node, view.peer_name, &view.node.address),
+        peer_address: view.peer.map(|peer| peer.node.address.clone()),
+        dialler: view
+            .peer
+            .map_or(Dialler::None, |peer| Dialler::of(node, peer.name, &view.node.address)),
         tuning: tuning(&group.link),
         guard,
         metadata,
@@ -279,16 +281,12 @@ fn failed_flush((group, volume): (&str, &str), member: &str, errno: Errno, is_la
 }
 
 /// The group in the engine's terms.
-fn engine_config(
-    config: &GroupConfig,
-    group: &str,
-    node: &str,
-    peer: &str,
-) -> helio_engine::Config {
+fn engine_config(view: &GroupView<'_>, node: &str) -> helio_engine::Config {
+    let config = view.group;
     helio_engine::Config {
-        group: group.to_owned(),
+        group: view.name.to_owned(),
         node: node.to_owned(),
-        peer: peer.to_owned(),
+        peer: view.peer_name().to_owned(),
         volumes: config.volumes.values().map(|v| v.size).collect(),
         names: config.volumes.keys().cloned().collect(),
         mode: config.mode,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! From the keys in the configuration, and the one in the state directory, to whom this node talks.
 
-use crate::config::{Config, NodeConfig, NodeView};
+use crate::config::{Config, GroupView, NodeConfig, NodeView};
 use crate::shard::Guard;
 use helio_tls::{FileError, NodeKey, PeerTls, PublicKey};
 use std::collections::BTreeMap;
@@ -34,8 +34,9 @@ pub(crate) fn own_key(view: &NodeView<'_>, state: &Path) -> Result<Option<PeerTl
     let key = NodeKey::load(&path)?;
     let public = key.public();
     if !view.node.keys.contains(&public) {
-        let other = view.groups.iter().find(|group| group.peer.keys.contains(&public));
-        return Err(not_own(path, &public, other.map(|group| group.peer_name)));
+        let mut peers = view.groups.iter().filter_map(|group| group.peer);
+        let other = peers.find(|peer| peer.node.keys.contains(&public));
+        return Err(not_own(path, &public, other.map(|peer| peer.name)));
     }
     Ok(Some(PeerTls::new(key)))
 }
@@ -62,7 +63,8 @@ pub(crate) fn guards(view: &NodeView<'_>, own: Option<&PeerTls>) -> Vec<(String,
         Some(own) => Guard::Keyed { own: own.clone(), peer: keys.to_vec() },
         None => Guard::Open,
     };
-    view.groups.iter().map(|group| (group.name.to_owned(), guard(&group.peer.keys))).collect()
+    let keys = |group: &GroupView<'_>| guard(group.peer.map_or(&[], |peer| &peer.node.keys));
+    view.groups.iter().map(|group| (group.name.to_owned(), keys(group))).collect()
 }
 
 /// Who is trusted at a moment.

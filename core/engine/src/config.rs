@@ -112,14 +112,14 @@ impl QueueConfig {
     }
 }
 
-/// One group, seen from one of its two nodes.
+/// One group, seen from one of its nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// The group's name.
     pub group: String,
     /// This node's name.
     pub node: String,
-    /// The other node's name.
+    /// The other node's name; empty if the group has only this node.
     pub peer: String,
     /// Sizes of the volumes, in their order.
     pub volumes: Vec<Bytes>,
@@ -177,6 +177,12 @@ impl Config {
             hook_before_sync: false,
             hold: Duration::ZERO,
         }
+    }
+
+    /// The other node's name, if the group has one.
+    #[must_use]
+    pub fn peer_name(&self) -> Option<&str> {
+        Some(self.peer.as_str()).filter(|peer| !peer.is_empty())
     }
 
     /// The group's volumes.

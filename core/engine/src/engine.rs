@@ -430,6 +430,9 @@ impl Engine {
         {
             self.command(id, Command::Stop);
         }
+        if self.view().leads_by_itself() {
+            self.begin_promotion(None, false);
+        }
         self.change_role();
         self.begin_record();
         // Who has stopped begins nothing any more.
@@ -528,7 +531,7 @@ impl View<'_> {
         let own = store.min(self.keep_deadline());
         let work = follower.min(copier).min(own);
         let pause = Pause::deadline(
-            self.standing.leads(),
+            self.standing.leads() && self.turn.config().peer_name().is_some(),
             self.turn.now(),
             self.turn.config().peer_timeout,
         );

@@ -192,6 +192,35 @@ pub enum Command {
     Set(SetOp),
 }
 
+impl Command {
+    /// Whether it is about the peer, or the copy there.
+    pub(crate) const fn needs_peer(&self) -> bool {
+        match self {
+            Self::Promote { .. }
+            | Self::Restore { .. }
+            | Self::Demote
+            | Self::Accept { .. }
+            | Self::ResetQueueMarks
+            | Self::Stop
+            | Self::Set(_) => false,
+            Self::Switch
+            | Self::Yield { .. }
+            | Self::Pause
+            | Self::Resume
+            | Self::Resync
+            | Self::FullResync
+            | Self::Reverse { .. }
+            | Self::Replace { .. }
+            | Self::GiveUpSafeCopy
+            | Self::Mode(_)
+            | Self::Verify(_)
+            | Self::StopVerify
+            | Self::SeedBegin { .. }
+            | Self::SeedEnd => true,
+        }
+    }
+}
+
 /// Names a command, so that its end can be reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CommandId(pub u64);

@@ -40,6 +40,19 @@ impl Refusal {
         Self { code, text: text.into(), hint: hint.into(), retry: false }
     }
 
+    /// What was asked for needs a peer, and the group has only this node.
+    #[must_use]
+    pub fn no_peer(group: &str) -> Self {
+        Self::new(
+            "no-peer",
+            format!("{group} has only one node"),
+            format!(
+                "to add a second node, name it in `nodes` of [group.{group}] in the configuration file, give each volume a member \
+                 on it, and restart the daemon"
+            ),
+        )
+    }
+
     /// What is wrong with its form, if anything ([`helio_units::form`]). For tests and proofs.
     #[must_use]
     pub fn flaw(&self) -> Option<String> {

@@ -4,7 +4,7 @@
 use crate::calendar::Calendar;
 use crate::config::Config;
 use crate::effect::{Answer, Done, Effect, Loudness, Note};
-use crate::event::{CommandId, Operation, Request, StoreOutcome};
+use crate::event::{Command, CommandId, Operation, Request, StoreOutcome};
 use crate::refusal::{Denial, Refusal};
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -300,6 +300,15 @@ impl Turn {
     /// A command has come to its end.
     pub(crate) fn done(&mut self, id: CommandId, result: Result<String, Refusal>) {
         self.push(Effect::CommandDone { id, result: result.map(Done::from) });
+    }
+
+    /// Refuses a command that needs a peer, if the group has none. Returns whether it did.
+    pub(crate) fn refuses_without_peer(&mut self, id: CommandId, command: Command) -> bool {
+        let refuses = command.needs_peer() && self.config.peer_name().is_none();
+        if refuses {
+            self.done(id, Err(Refusal::no_peer(&self.config.group)));
+        }
+        refuses
     }
 
     /// The metadata could not be written, so a command is refused.

@@ -21,7 +21,7 @@ fn taken(config: &Config, text: &str) {
         let view = config.for_node(name).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(view.node, node);
         for group in view.groups {
-            assert_ne!(group.peer_name, name, "a node is its own peer");
+            assert_ne!(group.peer_name(), name, "a node is its own peer");
             assert!(!group.group.volumes.is_empty(), "a group without a volume");
             let timeouts = group.group.timeouts;
             assert!(timeouts.flush_limit >= timeouts.peer);
@@ -57,6 +57,8 @@ pub(crate) fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     let small = "node.a.address='127.0.0.1:1'\nnode.b.address='[::1]:2'\n[group.g]\nnodes=['a','b']\n\
                  queue={preset='sndr',when-full='fail'}\n[group.g.volume.v]\nsize='1MiB'\nsparse=true\n\
                  members={a=['/x'],b=['/y']}\n";
+    let one_node = "node.a.address='127.0.0.1:1'\n[group.g]\nnodes=['a']\nmember-timeout='90s'\n[group.g.volume.v]\n\
+                    size='1MiB'\nmembers.a=['/x','/y']\n";
     let key = helio_tls_text();
     let keyed = format!(
         "[node.a]\naddress='10.0.0.1:1'\nkeys=['{key}']\ndriver='poll'\nspin='10us'\nclients=9\n\
@@ -66,6 +68,7 @@ pub(crate) fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     vec![
         ("example", bare.into_bytes()),
         ("small", small.as_bytes().to_vec()),
+        ("one-node", one_node.as_bytes().to_vec()),
         ("keyed", keyed.into_bytes()),
     ]
 }

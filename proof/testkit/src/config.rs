@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 pub struct Config {
     group: String,
     nodes: Vec<Node>,
+    only: Option<String>,
     mode: Mode,
     group_lines: Vec<String>,
     volumes: Vec<Volume>,
@@ -40,6 +41,7 @@ impl Config {
         Self {
             group: group.to_owned(),
             nodes: Vec::new(),
+            only: None,
             mode: Mode::Async,
             group_lines: Vec::new(),
             volumes: Vec::new(),
@@ -59,6 +61,13 @@ impl Config {
         if let Some(node) = self.nodes.last_mut() {
             node.lines.push(line.to_owned());
         }
+        self
+    }
+
+    /// The group has only this one of the nodes, and so no mode.
+    #[must_use]
+    pub fn only(mut self, node: &str) -> Self {
+        self.only = Some(node.to_owned());
         self
     }
 
@@ -115,8 +124,13 @@ impl Config {
             }
             writeln!(text)?;
         }
-        let names: Vec<&str> = self.nodes.iter().map(|node| node.name.as_str()).collect();
-        writeln!(text, "[group.{group}]\nnodes = {names:?}\nmode = \"{}\"", self.mode)?;
+        match &self.only {
+            Some(only) => writeln!(text, "[group.{group}]\nnodes = [{only:?}]")?,
+            None => {
+                let names: Vec<&str> = self.nodes.iter().map(|node| node.name.as_str()).collect();
+                writeln!(text, "[group.{group}]\nnodes = {names:?}\nmode = \"{}\"", self.mode)?;
+            }
+        }
         for line in &self.group_lines {
             writeln!(text, "{line}")?;
         }

@@ -14,6 +14,7 @@ const NODES: [&str; 2] = ["lyon", "paris"];
 #[derive(Debug)]
 pub struct Plan {
     group: String,
+    only: Option<String>,
     mode: Mode,
     group_lines: Vec<String>,
     volumes: Vec<(String, Bytes)>,
@@ -34,6 +35,7 @@ impl Plan {
     pub fn new(group: &str) -> Self {
         Self {
             group: group.to_owned(),
+            only: None,
             mode: Mode::Async,
             group_lines: Vec::new(),
             volumes: Vec::new(),
@@ -45,6 +47,13 @@ impl Plan {
             keys: false,
             node_lines: Vec::new(),
         }
+    }
+
+    /// The group has only this node. The other one is declared, and has no member.
+    #[must_use]
+    pub fn only(mut self, node: &str) -> Self {
+        self.only = Some(node.to_owned());
+        self
     }
 
     /// The mode asked for.
@@ -124,6 +133,10 @@ impl Plan {
     pub fn prepare(self) -> Pair {
         let scratch = TempDir::new();
         let mut config = Config::new(&self.group).mode(self.mode);
+        let in_group = |node: &str| self.only.as_ref().is_none_or(|only| only == node);
+        if let Some(only) = &self.only {
+            config = config.only(only);
+        }
         for (node, listen) in NODES.into_iter().zip(self.listen) {
             config = match self.relay.filter(|_| node == NODES[1]) {
                 Some(relay) => config.node(node, relay, Some(listen)),
@@ -142,13 +155,15 @@ impl Plan {
             config = config.group_line(line);
         }
         for (name, size) in &self.volumes {
-            let files = NODES.map(|node| match find(&self.members, node, name) {
-                Some(made) => made.to_owned(),
-                None => scratch.file(&format!("{node}-{name}.img"), *size),
+            let nodes = NODES.into_iter().filter(|node| in_group(node));
+            let files = nodes.map(|node| match find(&self.members, node, name) {
+                Some(made) => (node, made.to_owned()),
+                None => (node, scratch.file(&format!("{node}-{name}.img"), *size)),
             });
+            let files: Vec<(&str, PathBuf)> = files.collect();
             let mirrors = self.mirrors.iter().filter(|(_, volume, _)| volume == name);
             let mirrors = mirrors.map(|(node, _, file)| (node.as_str(), file.as_path()));
-            let members = NODES.into_iter().zip(files.iter().map(PathBuf::as_path));
+            let members = files.iter().map(|(node, file)| (*node, file.as_path()));
             let members: Vec<(&str, &Path)> = members.chain(mirrors).collect();
             config = config.volume(name, *size, &members);
             for line in &self.volume_lines {
@@ -160,15 +175,16 @@ impl Plan {
         Pair { daemons, group: self.group, config, members, scratch }
     }
 
-    /// Prepares the pair and starts both daemons; returns when both answer.
+    /// Prepares the pair and starts the daemon of each node of the group; returns when they answer.
     ///
     /// # Panics
     /// Where one does not.
     #[must_use]
     #[track_caller]
     pub fn start(self) -> Pair {
+        let only = self.only.clone();
         let mut pair = self.prepare();
-        for node in NODES {
+        for node in NODES.into_iter().filter(|node| only.as_ref().is_none_or(|only| only == node)) {
             pair.start(node);
         }
         pair

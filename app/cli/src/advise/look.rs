@@ -2,7 +2,7 @@
 //! Several looks at a group, as what the rules want to know of it.
 
 use helio_api::{
-    BufferStatus, Connection, GroupStatus, LinkStatus, QueueStatus, Status, TimesStatus,
+    BufferStatus, Connection, GroupStatus, LinkStatus, PeerStatus, QueueStatus, Status, TimesStatus,
 };
 use helio_plan::Work;
 use helio_plan::live::{
@@ -24,8 +24,11 @@ pub(super) fn seen(
     let (Some(first), Some(last)) = (all.first(), all.last()) else {
         return Err("it is no longer served".into());
     };
+    let (Some(before), Some(peer)) = (&first.peer, &last.peer) else {
+        return Err("it has only one node: queue, mode and link need a peer".into());
+    };
     if last.role == Role::Secondary {
-        let peer = &last.peer.name;
+        let peer = &peer.name;
         return Err(format!(
             "{node} is secondary, and the primary has the queue: run this on {peer}"
         ));
@@ -46,7 +49,7 @@ pub(super) fn seen(
     Ok(Seen {
         group: group.to_owned(),
         node: node.to_owned(),
-        peer: last.peer.name.clone(),
+        peer: peer.name.clone(),
         span,
         mode: last.mode.requested,
         work,
@@ -56,7 +59,7 @@ pub(super) fn seen(
         lag: all.iter().map(|of| of.lag.bytes).min().unwrap_or_default(),
         behind: all.iter().map(|of| of.lag.seconds).min().unwrap_or_default(),
         answers: answers(last),
-        link: link(first, last, there),
+        link: link(before, peer, there),
     })
 }
 
@@ -107,22 +110,17 @@ fn queue(
     }
 }
 
-fn link(
-    first: &GroupStatus,
-    last: &GroupStatus,
-    there: Option<Buffers>,
-) -> Result<LinkSeen, String> {
-    let peer = &last.peer;
+fn link(first: &PeerStatus, peer: &PeerStatus, there: Option<Buffers>) -> Result<LinkSeen, String> {
     if peer.connection != Connection::Connected {
         return Err(format!("{} is not connected: {}", peer.name, peer.reason));
     }
-    if first.peer.connection_since_ms != peer.connection_since_ms {
+    if first.connection_since_ms != peer.connection_since_ms {
         return Err(format!(
             "the connection to {} was made again during the measurement: repeat the command",
             peer.name
         ));
     }
-    let (Some(before), Some(link)) = (&first.peer.link, &peer.link) else {
+    let (Some(before), Some(link)) = (&first.link, &peer.link) else {
         return Err("the kernel has no data about the connection yet: repeat it".into());
     };
     Ok(LinkSeen {
@@ -222,10 +220,12 @@ mod tests {
     fn a_connection_made_anew_is_not_compared_with_the_one_before() {
         let mut both = looks(|_| {});
         for look in &mut both {
-            look.groups[0].peer.connection = Connection::Connected;
+            let peer = look.groups[0].peer.as_mut().expect("the sample has one");
+            peer.connection = Connection::Connected;
         }
         assert!(seen_of(&both).is_ok_and(|seen| seen.link.is_ok()));
-        both[1].groups[0].peer.connection_since_ms.0 += 1;
+        let peer = both[1].groups[0].peer.as_mut().expect("the sample has one");
+        peer.connection_since_ms.0 += 1;
         assert!(
             seen_of(&both).is_ok_and(|seen| seen.link.is_err_and(|why| why.contains("made again")))
         );

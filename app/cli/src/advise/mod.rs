@@ -37,7 +37,13 @@ pub(crate) fn run(at: &At, wish: &Advise) -> Result<ExitCode> {
     let mut looks: Vec<Status> = vec![client.get(&path)?];
     let first = &looks[0];
     let there = match (&wish.peer_status, first.groups.first()) {
-        (Some(file), Some(group)) => Some(peer_buffers(file, &group.name, &group.peer.name)?),
+        (Some(file), Some(group)) => match &group.peer {
+            Some(peer) => Some(peer_buffers(file, &group.name, &peer.name)?),
+            None => bail!(
+                "group {} has only one node\n  hint: repeat the command without --peer-status",
+                group.name
+            ),
+        },
         _ => None,
     };
     let promise = match (&forecast, first.groups.first()) {
@@ -106,7 +112,7 @@ fn peer_buffers(file: &Path, group: &str, peer: &str) -> Result<Buffers> {
             "{name} has no group {group}\n  hint: write it with `helio status {group} --json` on {peer}"
         );
     };
-    match &there.peer.link {
+    match there.peer.as_ref().and_then(|peer| peer.link.as_ref()) {
         Some(link) => Ok(look::buffers(link)),
         None => bail!(
             "{name}: {peer} was not connected at that time\n  hint: when it is connected: `helio status {group} --json` on {peer}"

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 pub(crate) fn create(wish: Creation, consent: Consent) -> Result<ExitCode> {
     let Creation { group, node, .. } = &wish;
     let stake = format!(
-        "all of {group} on {node}, with every acknowledged write that exists only there: its peer overwrites it. \
+        "all of {group} on {node}, with every acknowledged write that exists only there: a peer overwrites it. \
          If {node} was primary last, restore its state directory instead, or keep its copy: `helio promote {group} --force` \
          on {node} after this command and before the nodes connect"
     );

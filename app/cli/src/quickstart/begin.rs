@@ -7,7 +7,7 @@ use super::screen::Screen;
 use super::stage::Stage;
 use super::story::Story;
 use anyhow::{Context, Result, bail};
-use helio_api::{Connection, Io};
+use helio_api::{GroupStatus, Io};
 use helio_units::{Bytes, State};
 use helio_wan::{Profile, Relay, RelayConfig};
 use rustix::fs::{Mode, OFlags};
@@ -74,7 +74,7 @@ pub(super) fn play(story: &mut Story<'_>) -> Result<()> {
     ))?;
     paris.start()?;
     lyon.start()?;
-    paris.wait("the connection", |group| group.peer.connection == Connection::Connected)?;
+    paris.wait("the connection", GroupStatus::is_connected)?;
     screen.say(
         "The nodes are connected, and the volumes are empty. Paris becomes primary: applications write there. The two \
          copies were never compared, so all regions are dirty: they are compared, and copied if they differ.",

@@ -71,7 +71,7 @@ pub(super) fn keep(story: &mut Story<'_>, listener: &Listener) -> Result<()> {
     screen.say(&format!("{PARIS} returns; its peer was promoted:"))?;
     paris.start()?;
     paris.wait("a message of the other node", |group| {
-        group.peer.connection == Connection::Refused
+        group.peer.as_ref().is_some_and(|peer| peer.connection == Connection::Refused)
     })?;
     paris.show(&["status", GROUP])?;
     let folder = stage.folder().display();

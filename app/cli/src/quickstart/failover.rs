@@ -9,7 +9,6 @@ use super::plan::{FILES, GROUP, JOURNAL, LYON, PARIS};
 use super::story::{FailedOver, Mirrored, Story};
 use super::traffic::{Request, Tally, send_all};
 use anyhow::{Context, Result, anyhow, bail};
-use helio_api::Connection;
 use helio_nbd::Client;
 use helio_netmodel::Dice;
 use helio_units::{Bytes, Mode, Role};
@@ -99,7 +98,7 @@ fn by_the_clock() -> u64 {
 /// Promotes the secondary, first without and then with force; how long from the forced order to the first read.
 fn take_over(story: &Story<'_>) -> Result<Duration> {
     let Story { screen, lyon, .. } = story;
-    lyon.wait("it to notice", |group| group.peer.connection != Connection::Connected)?;
+    lyon.wait("it to notice", |group| !group.is_connected())?;
     lyon.show(&["status", GROUP])?;
     screen.say(&format!(
         "Promote {LYON}. It cannot find out whether {PARIS} is down or only unreachable:"

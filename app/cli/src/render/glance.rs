@@ -5,7 +5,7 @@
 use super::set;
 use crate::progress;
 use crate::typed::{runnable, runnable_on};
-use helio_api::{Connection, FailedGroup, GroupStatus, Status};
+use helio_api::{Connection, FailedGroup, GroupStatus, PeerStatus, Status};
 use helio_units::{Bytes, Role, State, Verdict, WallTime};
 use std::fmt::Write;
 use std::time::Duration;
@@ -82,8 +82,9 @@ pub(crate) fn group(g: &GroupStatus, now: WallTime, colour: Colour) -> String {
     match verdict {
         Verdict::SplitBrain => {
             let here = ((g.role == Role::Primary).then_some(g.lag.bytes), g.last_write_ms);
-            let there = (g.peer.only_there_bytes, g.peer.last_write_ms);
-            for (node, (bytes, written)) in ends(g, here, there) {
+            let reported = |p: &PeerStatus| (p.only_there_bytes, p.last_write_ms);
+            let both = g.peer.iter().flat_map(|peer| ends(g, peer, here, reported(peer)));
+            for (node, (bytes, written)) in both {
                 let told = if node == g.node { "" } else { ", as it reported last" };
                 let written = written.map_or_else(String::new, |at| last_write(at, now));
                 let text = bytes.map_or_else(
@@ -96,13 +97,15 @@ pub(crate) fn group(g: &GroupStatus, now: WallTime, colour: Colour) -> String {
         Verdict::Ok | Verdict::NoPrimary | Verdict::Unknown => {}
         // A node whose own disk failed has other dirty regions: its own copy lacks those.
         Verdict::DiskFailed if g.fault.is_some() => {}
-        Verdict::AtRisk | Verdict::DiskFailed => missing(&mut out, g),
+        Verdict::AtRisk | Verdict::DiskFailed => {
+            g.peer.iter().for_each(|peer| missing(&mut out, g, peer));
+        }
     }
     if let Some(sync) = g.sync.as_ref().filter(|sync| sync.copied_bytes > Bytes::ZERO) {
         under(&mut out, "resync", &progress::text(sync));
     }
-    if verdict != Verdict::Ok && g.peer.connection != Connection::Connected {
-        under(&mut out, "link", &g.peer.reason);
+    if let Some(peer) = g.peer.as_ref().filter(|_| verdict != Verdict::Ok && !g.is_connected()) {
+        under(&mut out, "link", &peer.reason);
     }
     out
 }
@@ -129,7 +132,7 @@ pub(crate) fn failed(failed: &FailedGroup, now: WallTime, colour: Colour) -> Str
 }
 
 /// What the secondary does not have.
-fn missing(out: &mut String, g: &GroupStatus) {
+fn missing(out: &mut String, g: &GroupStatus, peer: &PeerStatus) {
     let dirty = g.volumes.iter().any(|volume| volume.dirty_bytes > Bytes::ZERO);
     let most = if dirty { "at most " } else { "" };
     let lag = match g.lag.writes.0 {
@@ -138,14 +141,14 @@ fn missing(out: &mut String, g: &GroupStatus) {
     };
     if g.role == Role::Primary {
         if g.lag.bytes > Bytes::ZERO {
-            under(out, &format!("not on {}", short(&g.peer.name, 6)), &lag);
+            under(out, &format!("not on {}", short(&peer.name, 6)), &lag);
         }
-    } else if g.peer.connection != Connection::Connected {
-        let age = g.peer.age_seconds.unwrap_or_default();
+    } else if !g.is_connected() {
+        let age = peer.age_seconds.unwrap_or_default();
         let lag = if g.lag.bytes == Bytes::ZERO { "nothing".to_owned() } else { lag };
         let text = format!(
             "{lag} when {} reported last, {} ago; its later writes are not here",
-            g.peer.name,
+            peer.name,
             coarse(age)
         );
         under(out, "not here", &text);
@@ -225,9 +228,9 @@ fn line(g: &GroupStatus, widest: usize, now: WallTime, colour: Colour) -> String
 }
 
 /// This node and its peer with what belongs to each: the primary first, otherwise in the order of their names.
-fn ends<T>(g: &GroupStatus, here: T, there: T) -> [(&str, T); 2] {
-    let (node, peer) = ((g.node.as_str(), here), (g.peer.name.as_str(), there));
-    let leads = (g.role == Role::Primary, serves(g));
+fn ends<'a, T>(g: &'a GroupStatus, peer: &'a PeerStatus, here: T, there: T) -> [(&'a str, T); 2] {
+    let leads = (g.role == Role::Primary, serves(peer));
+    let (node, peer) = ((g.node.as_str(), here), (peer.name.as_str(), there));
     match leads {
         (true, false) => [node, peer],
         (false, true) => [peer, node],
@@ -237,33 +240,40 @@ fn ends<T>(g: &GroupStatus, here: T, there: T) -> [(&str, T); 2] {
 }
 
 /// Whether the peer is primary, or was when it was connected last.
-fn serves(g: &GroupStatus) -> bool {
-    g.peer.role == Some(Role::Primary)
+fn serves(peer: &PeerStatus) -> bool {
+    peer.role == Some(Role::Primary)
 }
 
-/// `paris* => lyon`: `*` is a primary, `=>` in sync, `->` connected, `-x-` not connected, `|` refused.
+/// A node with what belongs to it.
+fn end(name: &str, most: usize, (primary, failed): (bool, bool)) -> String {
+    let star = if primary { "*" } else { "" };
+    let failed = if failed { "(failed)" } else { "" };
+    format!("{}{star}{failed}", short(name, most))
+}
+
+/// `paris* => lyon`, or `paris*` if the group has only one node: `*` is a primary, `=>` in sync, `->` connected, `-x-` not connected, `|` refused.
 fn topology(g: &GroupStatus, most: usize) -> String {
-    let primaries = (g.role == Role::Primary, serves(g));
-    let here = (primaries.0, g.fault.is_some());
-    let there = (primaries.1, g.peer.fault.is_some());
-    let link = match g.peer.connection {
+    let here = (g.role == Role::Primary, g.fault.is_some());
+    let Some(peer) = &g.peer else { return end(&g.node, most, here) };
+    let there = (serves(peer), peer.fault.is_some());
+    let primaries = (here.0, there.0);
+    let link = match peer.connection {
         Connection::Connected if g.verdict.word == Verdict::Ok => "=>",
         Connection::Connected if primaries == (false, false) => "--",
         Connection::Connected => "->",
         Connection::Refused => "|",
         Connection::Connecting | Connection::None => "-x-",
     };
-    let [first, second] = ends(g, here, there).map(|(name, (primary, failed))| {
-        let star = if primary { "*" } else { "" };
-        let failed = if failed { "(failed)" } else { "" };
-        format!("{}{star}{failed}", short(name, most))
-    });
+    let [first, second] = ends(g, peer, here, there).map(|(name, about)| end(name, most, about));
     format!("{first} {link} {second}")
 }
 
 /// The mode and what is special, in a few words.
 fn condition(g: &GroupStatus) -> String {
-    let connected = g.peer.connection == Connection::Connected;
+    let connected = g.is_connected();
+    if g.peer.is_none() {
+        return String::new();
+    }
     match (g.verdict.word, g.state) {
         (Verdict::Ok, _) => {
             let mode = g.mode.effective.unwrap_or(g.mode.requested);
@@ -350,10 +360,15 @@ mod tests {
         group(&status.groups[0], status.at_ms, Colour::default())
     }
 
+    fn peer(g: &mut GroupStatus) -> &mut PeerStatus {
+        g.peer.as_mut().expect("the sample has one")
+    }
+
     fn in_sync(g: &mut GroupStatus) {
         (g.verdict.word, g.verdict.why) =
             (Verdict::Ok, "every acknowledged write is on lyon".into());
-        (g.state, g.peer.connection) = (State::Replicating, Connection::Connected);
+        peer(g).connection = Connection::Connected;
+        g.state = State::Replicating;
         (g.lag.bytes, g.next) = (Bytes::ZERO, "nothing".into());
     }
 
@@ -376,12 +391,30 @@ db   AT RISK      paris* -x- lyon   async, unreplicated   since 21:36Z (1 min)
     }
 
     #[test]
+    fn a_group_of_one_node_has_a_line_without_peer_mode_and_lag() {
+        let only = |verdict| {
+            shown(move |g| {
+                g.verdict.word = verdict;
+                g.verdict.why = "it is so".into();
+                (g.peer, g.next) = (None, "nothing".into());
+            })
+        };
+        let rest = "\n     why          it is so\n     do           nothing\n";
+        for (verdict, title) in [(Verdict::Ok, "OK         "), (Verdict::AtRisk, "AT RISK    ")] {
+            let expected = format!("db   {title}  paris*   since 21:36Z (1 min){rest}");
+            assert_eq!(only(verdict), expected);
+        }
+    }
+
+    #[test]
     fn both_nodes_draw_the_same_line() {
         let here = shown(in_sync);
         let there = shown(|g| {
             in_sync(g);
-            (g.role, g.peer.role) = (Role::Secondary, Some(Role::Primary));
-            (g.node, g.peer.name) = ("lyon".into(), "paris".into());
+            g.role = Role::Secondary;
+            peer(g).role = Some(Role::Primary);
+            g.node = "lyon".into();
+            peer(g).name = "paris".into();
         });
         assert_eq!(here.lines().next(), there.lines().next());
     }
@@ -390,8 +423,9 @@ db   AT RISK      paris* -x- lyon   async, unreplicated   since 21:36Z (1 min)
     fn a_split_brain_says_what_each_node_alone_has() {
         let text = shown(|g| {
             g.verdict.word = Verdict::SplitBrain;
-            g.peer.connection = Connection::Refused;
-            (g.peer.role, g.peer.only_there_bytes) = (Some(Role::Primary), Some(Bytes::mib(2)));
+            let there = peer(g);
+            there.connection = Connection::Refused;
+            (there.role, there.only_there_bytes) = (Some(Role::Primary), Some(Bytes::mib(2)));
             g.last_write_ms = Some(WallTime(61_000));
         });
         assert!(
@@ -409,8 +443,8 @@ db   AT RISK      paris* -x- lyon   async, unreplicated   since 21:36Z (1 min)
             let text = shown(|g| {
                 g.name = "g".repeat(length);
                 g.node = format!("a{}z", "n".repeat(length));
-                g.peer.name = format!("b{}y", "m".repeat(length));
-                g.peer.fault = Some("failed".into());
+                peer(g).name = format!("b{}y", "m".repeat(length));
+                peer(g).fault = Some("failed".into());
                 g.next = "word ".repeat(60);
             });
             for line in text.lines() {

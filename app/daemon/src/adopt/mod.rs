@@ -92,6 +92,13 @@ pub fn adopt(wish: &Wish) -> Result<Adopted> {
     let file = wish.config.display().to_string();
     let config = Config::parse(&text, &file)?;
     config.for_node(&wish.node)?;
+    if config.groups.get(&wish.group).is_some_and(|group| group.nodes.len() < 2) {
+        bail!(
+            "{} has only one node: its data needs no adoption\n  hint: name the file or device as the first member of a volume \
+             and start the daemon; `helio member add` adds others",
+            wish.group
+        );
+    }
     let peer = other_node(&config, wish)?;
     let mut found = BTreeMap::new();
     for store in &wish.stores {

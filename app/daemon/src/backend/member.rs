@@ -77,6 +77,7 @@ impl Daemon {
         wish: &MemberReplaceRequest,
         config: &VolumeConfig,
     ) -> Result<String, ApiError> {
+        self.with_peer(group)?;
         let (group, volume) = (group.to_owned(), wish.volume.clone());
         let ask = |reply| Ask::Member {
             group: group.clone(),

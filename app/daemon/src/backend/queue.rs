@@ -18,6 +18,7 @@ pub(super) const UNTIL_APPLY: &str =
 
 impl Daemon {
     pub(super) async fn queue(&self, group: String) -> Result<QueueReply, ApiError> {
+        self.with_peer(&group)?;
         let mut status = self.status(Some(group.clone())).await?;
         let Some(shown) = status.groups.pop() else { return Err(self.unknown(&group)) };
         let settings = settings(&self.running_group(&group).await?.queue);
@@ -41,7 +42,7 @@ impl Daemon {
         group: String,
         wish: QueueRequest,
     ) -> Result<Reply, ApiError> {
-        self.known(&group)?;
+        self.with_peer(&group)?;
         check(&wish)?;
         let before = self.running_group(&group).await?.queue;
         let queue = wanted(before, wish);

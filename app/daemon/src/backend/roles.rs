@@ -30,11 +30,12 @@ impl Daemon {
         let command = helio_engine::Command::Demote;
         let Done { text, peer_behind } = self.command_unless_used(group.clone(), command).await?;
         let mut done = Accepted { message: text, warnings: Vec::new() };
-        if let Some(shown) = before.groups.first()
+        let peer = before.groups.first().and_then(|shown| shown.peer.as_ref());
+        if let Some(peer) = peer
             && peer_behind
-            && shown.peer.connection != Connection::Refused
+            && peer.connection != Connection::Refused
         {
-            let (node, peer) = (&self.node, &shown.peer.name);
+            let (node, peer) = (&self.node, &peer.name);
             done.warnings.push(format!(
                 "do not promote {peer}: writes of {group} that exist only on {node} would be lost\n  \
                  hint: promote {node} again with `helio promote {group}`, wait until it is in sync with {peer}, then demote it again"
@@ -62,7 +63,7 @@ impl Daemon {
         group: String,
         wish: ResolveRequest,
     ) -> Result<Reply, ApiError> {
-        self.known(&group)?;
+        self.with_peer(&group)?;
         self.is_here(&group, &wish.discard)?;
         let name = group.clone();
         let ask = |reply| Ask::Loss { group: name, ask: LossAsk::Losing { reply } };
@@ -108,7 +109,7 @@ impl Daemon {
         group: String,
         wish: ReverseRequest,
     ) -> Result<Reply, ApiError> {
-        self.known(&group)?;
+        self.with_peer(&group)?;
         let full = wish.full;
         let ask =
             |reply| Ask::Loss { group: group.clone(), ask: LossAsk::ThrowingAway { full, reply } };

@@ -12,7 +12,8 @@ use std::fs::File;
 
 /// Everything about the host.
 pub(super) fn check(view: &NodeView<'_>) -> Vec<Finding> {
-    let links = view.groups.iter().map(|group| link(group.name, &group.group.link, view));
+    let mirrored = view.groups.iter().filter(|group| group.peer.is_some());
+    let links = mirrored.map(|group| link(group.name, &group.group.link, view));
     let mut found: Vec<Finding> = links.collect();
     found.push(clock());
     found.push(attach());

@@ -2,7 +2,7 @@
 //! The peers: can they be reached now, do they hold their keys, do they accept this node's.
 
 use super::Finding;
-use crate::config::{GroupView, NodeView, PeerAddress};
+use crate::config::{NodeView, PeerAddress, PeerView};
 use crate::names::{self, Unresolved};
 use crate::sealed::{Sealed, tls_error};
 use helio_tls::{PeerTls, Purpose, Session};
@@ -21,13 +21,13 @@ const REFUSAL_WITHIN: Duration = Duration::from_millis(200);
 
 /// Each peer of this node.
 pub(super) fn check(view: &NodeView<'_>, node: &str, own: Option<&PeerTls>) -> Vec<Finding> {
-    let peers: BTreeMap<&str, &GroupView<'_>> =
-        view.groups.iter().map(|group| (group.peer_name, group)).collect();
+    let peers = view.groups.iter().filter_map(|group| group.peer);
+    let peers: BTreeMap<&str, PeerView<'_>> = peers.map(|peer| (peer.name, peer)).collect();
     peers.into_values().map(|view| peer(view, node, own)).collect()
 }
 
-fn peer(view: &GroupView<'_>, node: &str, own: Option<&PeerTls>) -> Finding {
-    let (name, peer) = (view.peer_name, view.peer);
+fn peer(view: PeerView<'_>, node: &str, own: Option<&PeerTls>) -> Finding {
+    let PeerView { name, node: peer } = view;
     let what = format!("peer {name}");
     if own.is_none() && !peer.keys.is_empty() {
         let why = format!("{} was not tried: this node's own key cannot be used", peer.address);

@@ -36,21 +36,21 @@ pub(super) fn unique_addresses(
 }
 
 /// The members of a volume on each node of its group.
-pub(super) fn members(
-    table: &Table<'_>,
-    pair: &[String; 2],
-) -> Result<Vec<ReadMember>, ConfigError> {
+pub(super) fn members(table: &Table<'_>, nodes: &[String]) -> Result<Vec<ReadMember>, ConfigError> {
     let Some((stores, names)) = table.open_names("members")? else {
-        return Err(table.lacks("members", &missing_member(&pair[0])));
+        return Err(table.lacks("members", &missing_member(&nodes[0])));
     };
-    if let Some(stray) = names.iter().find(|name| !pair.iter().any(|node| node == name.value)) {
+    if let Some(stray) = names.iter().find(|name| !nodes.iter().any(|node| node == name.value)) {
         let message =
             format!("has a member on `{}`, which is not a node of the group", stray.value);
-        let hint = format!("the group's nodes are {} and {}", pair[0], pair[1]);
+        let hint = match nodes {
+            [only] => format!("the group's only node is {only}"),
+            _ => format!("the group's nodes are {}", nodes.join(" and ")),
+        };
         return Err(table.refuse(stray.at, message, hint));
     }
     let mut found = Vec::new();
-    for node in pair {
+    for node in nodes {
         let Some(list) = stores.items(node, MEMBER_KEYS)? else {
             let message = format!("has no member on node {node}");
             return Err(table.refuse(table.at, message, missing_member(node)));

@@ -9,7 +9,7 @@ use super::{
     marks, node,
 };
 use helio_engine::{
-    QUEUE_BYTES_SNDR, QUEUE_ITEMS_SNDR, QueueConfig, ResyncConfig, SafeCopy, WhenFull,
+    OnError, QUEUE_BYTES_SNDR, QUEUE_ITEMS_SNDR, QueueConfig, ResyncConfig, SafeCopy, WhenFull,
 };
 use helio_format::message::VOLUMES_MAX;
 use helio_units::{Bytes, Items, Mode, Rate, SECTOR};
@@ -47,6 +47,21 @@ const GROUP_KEYS: &[&str] = &[
 ];
 const RESYNC_KEYS: &[&str] = &["max-rate", "min-rate", "yield"];
 const QUEUE_KEYS: &[&str] = &["memory", "items", "preset", "when-full", "disk"];
+/// Keys of a group that are about a peer.
+const PEER_KEYS: &[&str] = &[
+    "mode",
+    "queue",
+    "peer-timeout",
+    "flush-limit",
+    "hold",
+    "autosync",
+    "on-error",
+    "resync",
+    "safe-copy",
+    "safe-copy-dir",
+    "link",
+    "hooks",
+];
 const LINK_KEYS: &[&str] = &["send-buffer", "receive-buffer", "congestion"];
 const VOLUME_KEYS: &[&str] = &["size", "io", "sparse", "copy-priority", "members"];
 
@@ -90,13 +105,17 @@ fn group(
     nodes: &BTreeMap<String, NodeConfig>,
     members: &mut Vec<ReadMember>,
 ) -> Result<GroupConfig, ConfigError> {
-    let pair = pair(table, nodes)?;
+    let named = group_nodes(table, nodes)?;
+    let pairs = named.len() > 1;
+    if !pairs {
+        without_peer(table)?;
+    }
     let mode = mode(table)?;
     let (queue, queue_source) = queue(table)?;
     let copy_transfer = super::copy_transfer::read(table)?;
     let hold = super::hold::read(table)?;
     let autosync = table.flag("autosync")?.unwrap_or(true);
-    let on_error = super::on_error::read(table)?;
+    let on_error = if pairs { super::on_error::read(table)? } else { OnError::Pass };
     let (granularity, hot_extents) = marks::read(table)?;
     let resync = resync(table)?;
     let (safe_copy, safe_copy_dir) = safe_copy(table)?;
@@ -104,7 +123,7 @@ fn group(
     let hooks = super::hooks::hooks(table)?;
     let (mut volumes, mut sets) = (BTreeMap::new(), Sets::read(table)?);
     for (name, inner) in table.named("volume", VOLUME_KEYS)? {
-        let (volume, read_costs) = volume(&inner, &pair, members)?;
+        let (volume, read_costs) = volume(&inner, &named, members)?;
         volumes.insert(name.to_owned(), volume);
         sets.add(name, (table, &inner), read_costs)?;
     }
@@ -123,9 +142,9 @@ fn group(
         ));
     }
     let members_most = volumes.values().flat_map(|volume| volume.members.values().map(Vec::len));
-    let timeouts = Timeouts::read(table, members_most.max().unwrap_or(0) > 1)?;
+    let timeouts = Timeouts::read(table, pairs && members_most.max().unwrap_or(0) > 1)?;
     Ok(GroupConfig {
-        nodes: pair,
+        nodes: named,
         mode,
         queue,
         queue_source,
@@ -146,19 +165,19 @@ fn group(
     })
 }
 
-/// The two nodes of a group, both declared.
-fn pair(
+/// The nodes of a group, one or two, all of them declared.
+fn group_nodes(
     table: &Table<'_>,
     nodes: &BTreeMap<String, NodeConfig>,
-) -> Result<[String; 2], ConfigError> {
+) -> Result<Vec<String>, ConfigError> {
     let Some(list) = table.texts("nodes")? else {
         return Err(table.lacks("nodes", "add nodes = [\"A\", \"B\"]"));
     };
-    let [one, other] = list.value.as_slice() else {
-        let message = format!("names {} nodes; a group has exactly two", list.value.len());
-        return Err(table.refuse(list.at, message, "name two nodes"));
-    };
-    for named in [one, other] {
+    if !(1..=2).contains(&list.value.len()) {
+        let message = format!("names {} nodes; a group has one or two", list.value.len());
+        return Err(table.refuse(list.at, message, "name one node or two"));
+    }
+    for named in &list.value {
         if !nodes.contains_key(named.value) {
             let message = format!("node `{}` is not declared", named.value);
             return Err(table.refuse(
@@ -168,6 +187,9 @@ fn pair(
             ));
         }
     }
+    let [one, other] = list.value.as_slice() else {
+        return Ok(list.value.iter().map(|only| only.value.to_owned()).collect());
+    };
     if one.value == other.value {
         let message = format!("names node `{}` twice", other.value);
         return Err(table.refuse(other.at, message, "name two different nodes"));
@@ -180,7 +202,18 @@ fn pair(
         let hint = format!("give node {} one too: `helio key new` on it", without.value);
         return Err(table.refuse(without.at, message, hint));
     }
-    Ok([one.value.to_owned(), other.value.to_owned()])
+    Ok(vec![one.value.to_owned(), other.value.to_owned()])
+}
+
+/// Refuses every key that is about a peer.
+fn without_peer(table: &Table<'_>) -> Result<(), ConfigError> {
+    match PEER_KEYS.iter().find_map(|key| Some((key, table.place(key)?))) {
+        None => Ok(()),
+        Some((key, at)) => {
+            let message = format!("`{key}` needs two nodes, and the group has one");
+            Err(table.refuse(at, message, "leave it out, or name a second node"))
+        }
+    }
 }
 
 fn mode(table: &Table<'_>) -> Result<Mode, ConfigError> {
@@ -335,7 +368,7 @@ fn link(group: &Table<'_>) -> Result<LinkConfig, ConfigError> {
 
 fn volume(
     table: &Table<'_>,
-    pair: &[String; 2],
+    nodes: &[String],
     members: &mut Vec<ReadMember>,
 ) -> Result<(VolumeConfig, ReadCosts), ConfigError> {
     let Some(size) = table.bytes("size")? else {
@@ -358,7 +391,7 @@ fn volume(
         },
     };
     let sparse = table.flag("sparse")?.unwrap_or(false);
-    let found = check::members(table, pair)?;
+    let found = check::members(table, nodes)?;
     let mut paths: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
     let mut read_costs = ReadCosts::new();
     for member in found {

@@ -209,6 +209,11 @@ impl<'a> Table<'a> {
         Ok(Some(At { at: text.at, value }))
     }
 
+    /// Where the value of the key stands, if it has one.
+    pub(super) fn place(&self, key: &str) -> Option<usize> {
+        self.value(key).map(|value| value.span().start)
+    }
+
     /// Whether the key holds a table rather than a plain value.
     pub(super) fn is_table(&self, key: &str) -> bool {
         self.value(key).is_some_and(|value| value.get_ref().is_table())

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 use super::*;
 
+mod one_node;
+
 const GOOD: &str = r#"[node.paris]
 address = "127.0.0.1:7121"
 [node.lyon]
@@ -38,7 +40,7 @@ fn a_good_file_means_what_it_says() {
     assert_eq!(group.volumes["data"].size, Bytes::gib(1));
     assert_eq!((group.timeouts.peer, group.autosync), (Duration::from_secs(6), true));
     let view = config.for_node("lyon").expect("is there");
-    assert_eq!((view.groups[0].peer_name, view.node.listen.port()), ("paris", 7122));
+    assert_eq!((view.groups[0].peer_name(), view.node.listen.port()), ("paris", 7122));
 }
 
 /// A text of the good file and what takes its place; what is said then, and the hint.
@@ -67,8 +69,13 @@ const CASES: &[Case] = &[
     ),
     (
         ("[\"paris\", \"lyon\"]", "[\"paris\"]"),
-        "helio.toml:7:9: group db: names 1 nodes; a group has exactly two",
-        "name two nodes",
+        "helio.toml:8:8: group db: `mode` needs two nodes, and the group has one",
+        "leave it out, or name a second node",
+    ),
+    (
+        ("[\"paris\", \"lyon\"]", "[]"),
+        "helio.toml:7:9: group db: names 0 nodes; a group has one or two",
+        "name one node or two",
     ),
     (
         ("size = \"1GiB\"", "size = \"1000B\""),
@@ -411,7 +418,7 @@ fn the_example_in_the_docs_reads_and_shows_the_defaults() {
     assert_eq!(shown.autosync, default.autosync);
     let (shown, default) = (&shown.volumes["data"], &default.volumes["data"]);
     assert_eq!((shown.io, shown.sparse), (default.io, default.sparse));
-    assert_eq!(config.for_node("paris").expect("is there").groups[0].peer_name, "lyon");
+    assert_eq!(config.for_node("paris").expect("is there").groups[0].peer_name(), "lyon");
 }
 
 #[test]

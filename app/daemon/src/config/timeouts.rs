@@ -38,7 +38,7 @@ pub struct Timeouts {
 }
 
 impl Timeouts {
-    /// `several`: a volume has several members on a node. Such a node removes a silent member before its peer gives the node up.
+    /// `several`: the group has two nodes, and a volume has several members on a node. Such a node removes a silent member before its peer gives the node up.
     pub(super) fn read(table: &Table<'_>, several: bool) -> Result<Self, ConfigError> {
         let peer = peer(table)?;
         let flush_limit = flush_limit(table, peer, several)?;

@@ -127,7 +127,7 @@ pub fn create(wish: &Creation) -> Result<Created> {
     let held = StateDir::open(state)?;
     let places = Places::of(group, &held.path, view.node.second_metadata.as_deref());
     places.apart()?;
-    let engine = super::engine_config(view.group, group, node, view.peer_name);
+    let engine = super::engine_config(view, node);
     let old = places.all().map(|path| Old::found(path, group, engine.volumes.len()));
     let old = old.collect::<Result<Vec<_>>>()?;
     let suspect = old.iter().fold(0, |all, old| all | old.suspect);

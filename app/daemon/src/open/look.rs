@@ -35,7 +35,7 @@ pub(crate) fn member(
 
 /// A group's metadata, or the room for it. Returns what would be allocated.
 pub(crate) fn metadata(view: &GroupView<'_>, node: &str, state: &Path) -> Result<Bytes> {
-    let engine = engine_config(view.group, view.name, node, view.peer_name);
+    let engine = engine_config(view, node);
     let places = Places::of(view.name, state, view.node.second_metadata.as_deref());
     if let Some(folder) = &view.node.second_metadata {
         writable(folder).map_err(|errno| {

@@ -153,7 +153,8 @@ members.lyon = ["/nowhere/lyon"]
     /// Of db on paris.
     pub(in crate::open) fn engine() -> helio_engine::Config {
         let config = Config::parse(CONFIG, "helio.toml").expect("it is whole");
-        engine_config(&config.groups["db"], "db", "paris", "lyon")
+        let view = config.for_node("paris").expect("it is there");
+        engine_config(&view.groups[0], "paris")
     }
 
     #[test]

@@ -65,7 +65,9 @@ impl Watch {
             self.hub.tell(at, key, fields, Some(why.to_owned()));
         };
         tell(Object::Group, &group.name, of_group(&shown, &words), &shown.state_reason);
-        tell(Object::Peer, &group.peer, of_peer(&shown.peer), &shown.peer.reason);
+        if let Some(peer) = &shown.peer {
+            tell(Object::Peer, &peer.name, of_peer(peer), &peer.reason);
+        }
         for (volume, n) in shown.volumes.iter().zip(0..) {
             let failed = words.failed == Some(VolumeIndex(n));
             tell(Object::Volume, &volume.name, of_volume(volume, failed), &shown.state_reason);

@@ -30,11 +30,12 @@ impl Losing {
 
 pub(crate) fn explanation(group: &Group, clock: &Clock) -> Explanation {
     let status = group.engine.view().status(clock.now());
-    let changed = changed(&status, &group.peer);
+    let peer = group.config.peer_name();
+    let changed = peer.and_then(|peer| changed(&status, peer));
     Explanation {
         group: group.name.clone(),
         node: group.config.node.clone(),
-        peer: group.peer.clone(),
+        peer: peer.map(str::to_owned),
         role: status.role,
         state: status.state,
         reason: status.reason,

@@ -172,7 +172,7 @@ impl Group {
             used: [0; 2],
             engine,
             outbox,
-            log: GroupLog::new(&config.group, &config.peer),
+            log: GroupLog::new(&config.group, config.peer_name()),
             volumes,
             link: Link::new(index, route, dialler, (tuning, guard), received),
             payloads: Payloads::default(),

@@ -50,10 +50,12 @@ impl<D: Driver> Shard<D> {
         };
         let group = &mut self.groups[index];
         if hello.node != group.peer {
-            let why = format!(
-                "group {} is mirrored with {}, not with {}",
-                group.name, group.peer, hello.node
-            );
+            let why = match group.config.peer_name() {
+                Some(peer) => {
+                    format!("group {} is mirrored with {peer}, not with {}", group.name, hello.node)
+                }
+                None => format!("group {} has only one node, {}", group.name, group.config.node),
+            };
             return self.refuse(stream, from, &why, now);
         }
         if !group.link.guard.admits(&stream) {

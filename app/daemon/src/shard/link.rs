@@ -308,8 +308,8 @@ impl Link {
             return None;
         };
         if self.is_news(&error) {
-            let address = self.route.peer();
-            tracing::warn!(%address, error, "the peer cannot be reached; trying again");
+            let address = self.route.peer().map(tracing::field::display);
+            tracing::warn!(address, error, "the peer cannot be reached; trying again");
         }
         self.stage = Stage::Idle { retry: now + self.backoff.pause(false) };
         began

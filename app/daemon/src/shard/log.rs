@@ -20,16 +20,17 @@ const HOST_LINES_MAX: usize = 32;
 #[derive(Debug)]
 pub(crate) struct GroupLog {
     group: String,
-    peer: String,
+    /// The peer, if the group has one.
+    peer: Option<String>,
     state: Option<State>,
     repeats: Repeats,
 }
 
 impl GroupLog {
-    pub(crate) fn new(group: &str, peer: &str) -> Self {
+    pub(crate) fn new(group: &str, peer: Option<&str>) -> Self {
         Self {
             group: group.to_owned(),
-            peer: peer.to_owned(),
+            peer: peer.map(str::to_owned),
             state: None,
             repeats: Repeats::default(),
         }
@@ -41,10 +42,10 @@ impl GroupLog {
             self.repeats.clear();
         }
         let Some(Admitted { left_out }) = self.repeats.admit(&note.text, now) else { return };
-        let (group, peer) = (&self.group, &self.peer);
+        let (group, peer) = (&self.group, self.peer.as_ref().map(tracing::field::display));
         match note.loudness {
-            Loudness::Info => tracing::info!(%group, %peer, left_out, "{}", note.text),
-            Loudness::Warning => tracing::warn!(%group, %peer, left_out, "{}", note.text),
+            Loudness::Info => tracing::info!(%group, peer, left_out, "{}", note.text),
+            Loudness::Warning => tracing::warn!(%group, peer, left_out, "{}", note.text),
         }
     }
 
@@ -53,7 +54,8 @@ impl GroupLog {
         let Some(Admitted { left_out }) = self.repeats.admit(&format!("ended: {why}"), now) else {
             return;
         };
-        tracing::info!(group = %self.group, peer = %self.peer, why, left_out, "connection ended");
+        let peer = self.peer.as_ref().map(tracing::field::display);
+        tracing::info!(group = %self.group, peer, why, left_out, "connection ended");
     }
 }
 

@@ -98,7 +98,8 @@ impl VolumePlan {
 pub(crate) struct GroupPlan {
     pub(crate) engine: Config,
     pub(crate) volumes: Vec<VolumePlan>,
-    pub(crate) peer_address: PeerAddress,
+    /// Of the peer, if the group has one.
+    pub(crate) peer_address: Option<PeerAddress>,
     pub(crate) dialler: Dialler,
     pub(crate) tuning: Tuning,
     /// Whom it talks to.

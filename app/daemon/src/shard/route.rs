@@ -20,6 +20,8 @@ const REPEATED_WITHIN: Duration = Duration::from_secs(5);
 /// Which node connects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dialler {
+    /// Neither: the group has only this node.
+    None,
     This,
     /// `resolves`: the address of this node is a name, which the peer resolves first.
     Peer {
@@ -44,7 +46,7 @@ impl Dialler {
         let each = (CONNECT_PATIENCE + LONGEST_PAUSE).saturating_add(peer_timeout);
         let all = each.saturating_mul(ADDRESSES_MAX as u32);
         match self {
-            Self::This => None,
+            Self::None | Self::This => None,
             Self::Peer { resolves: false } => Some(REPEATED_WITHIN),
             Self::Peer { resolves: true } => {
                 Some((REPEATED_WITHIN + names::PATIENCE).saturating_add(all))
@@ -61,10 +63,10 @@ pub(crate) enum Step {
     Wait,
 }
 
-/// The way to one peer.
+/// The way to one peer, if the group has one.
 #[derive(Debug)]
 pub(crate) struct Route {
-    peer: PeerAddress,
+    peer: Option<PeerAddress>,
     /// Counts the requests to resolve the name.
     lookups: watch::Sender<u64>,
     /// Addresses of the name that this attempt has not tried.
@@ -80,7 +82,7 @@ pub(crate) struct Route {
 }
 
 impl Route {
-    pub(crate) fn new(peer: PeerAddress, lookups: watch::Sender<u64>) -> Self {
+    pub(crate) fn new(peer: Option<PeerAddress>, lookups: watch::Sender<u64>) -> Self {
         Self {
             peer,
             lookups,
@@ -93,8 +95,13 @@ impl Route {
         }
     }
 
-    pub(crate) fn peer(&self) -> &PeerAddress {
-        &self.peer
+    pub(crate) fn peer(&self) -> Option<&PeerAddress> {
+        self.peer.as_ref()
+    }
+
+    /// The one address that is tried, unless it is a name's.
+    fn fixed(&self) -> Option<SocketAddr> {
+        self.peer.as_ref().and_then(PeerAddress::fixed)
     }
 
     /// Whether the next step goes on with an attempt that has tried another address.
@@ -103,7 +110,7 @@ impl Route {
     }
 
     pub(crate) fn step(&mut self) -> Step {
-        self.trying = self.peer.fixed().or_else(|| self.untried.pop_front());
+        self.trying = self.fixed().or_else(|| self.untried.pop_front());
         self.trying.map_or_else(
             || {
                 self.look_up();
@@ -152,7 +159,7 @@ impl Route {
         sent: Option<Moment>,
     ) -> Option<(String, Option<Moment>)> {
         self.sent = self.sent.or(sent);
-        let Some(address) = self.trying.take().filter(|_| self.peer.fixed().is_none()) else {
+        let Some(address) = self.trying.take().filter(|_| self.fixed().is_none()) else {
             return Some((why.to_owned(), self.sent.take()));
         };
         self.failed.push(format!("{address}: {why}"));
@@ -188,8 +195,9 @@ impl Route {
     /// the next call.
     pub(crate) fn is_from(&self, from: IpAddr) -> bool {
         match &self.peer {
-            PeerAddress::Fixed(address) => address.ip() == from,
-            PeerAddress::Name { .. } => {
+            None => false,
+            Some(PeerAddress::Fixed(address)) => address.ip() == from,
+            Some(PeerAddress::Name { .. }) => {
                 let is_known = self.known.iter().any(|address| address.ip() == from);
                 if !is_known {
                     self.look_up();
@@ -213,7 +221,7 @@ mod tests {
     fn named() -> (Route, watch::Receiver<u64>) {
         let (lookups, asked) = watch::channel(0);
         let peer = PeerAddress::Name { host: "lyon.example".into(), port: 7122 };
-        (Route::new(peer, lookups), asked)
+        (Route::new(Some(peer), lookups), asked)
     }
 
     fn found() -> Result<Vec<SocketAddr>, Unresolved> {
@@ -306,7 +314,7 @@ mod tests {
     fn an_address_is_tried_at_each_attempt() {
         let fixed = address(ADDRESSES[1]);
         let (lookups, asked) = watch::channel(0);
-        let mut route = Route::new(PeerAddress::Fixed(fixed), lookups);
+        let mut route = Route::new(Some(PeerAddress::Fixed(fixed)), lookups);
         for _ in 0..2 {
             assert_eq!(route.step(), Step::Connect(fixed));
             assert_eq!(route.failed("refused", None), Some((String::from("refused"), None)));

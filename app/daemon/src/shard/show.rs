@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The engine's status in the words of the control API.
 
+mod one_node;
 mod set;
 mod verdict;
 mod verify;
@@ -16,7 +17,9 @@ use helio_api::{
     RecorderEvent, SafeCopyStatus, SeedingStatus, SyncStatus, ThrottleStatus, TimesStatus,
     VolumeStatus, WrongKey,
 };
-use helio_engine::{BoundSource, LinkState, QUEUE_BYTES_MOST, QUEUE_PRODUCTS, Status, WhenFull};
+use helio_engine::{
+    BoundSource, Lag, LinkState, QUEUE_BYTES_MOST, QUEUE_PRODUCTS, Status, WhenFull,
+};
 use helio_units::{Bandwidth, Bytes, Items, Moment, Role, VolumeIndex, WallTime};
 
 /// One group. `of_volume`: the NBD connections of a volume, and what its copies wait for.
@@ -26,7 +29,12 @@ pub(crate) fn group(
     of_volume: impl Fn(VolumeIndex) -> (u64, Option<CopyWait>),
 ) -> GroupStatus {
     let now = clock.now();
-    let status = group.engine.view().status(now);
+    let mut status = group.engine.view().status(now);
+    // What only a second node would lack is no lag.
+    if group.config.peer_name().is_none() {
+        status.lag = Lag::default();
+        status.marked.fill(Bytes::ZERO);
+    }
     let volumes = group.volumes.iter().zip(0..).map(|(volume, n)| {
         let (members, unmerged_bytes) = set::members(group, VolumeIndex(n));
         let (clients, copy_waits) = of_volume(VolumeIndex(n));
@@ -56,7 +64,7 @@ pub(crate) fn group(
         generation: status.generation.to_string(),
         consistent: status.consistent,
         fault: status.fault.as_ref().map(|fault| fault.what.clone()),
-        lease: lease(&status, clock),
+        lease: lease(&status, group, clock),
         verdict: verdict::of(&status, group, clock),
         mode: ModeStatus { requested: status.mode, effective: status.effective },
         volumes: volumes.collect(),
@@ -88,7 +96,8 @@ pub(crate) fn group(
     }
 }
 
-fn lease(status: &Status, clock: &Clock) -> Option<LeaseStatus> {
+fn lease(status: &Status, group: &Group, clock: &Clock) -> Option<LeaseStatus> {
+    group.config.peer_name()?;
     let until = status.lease_held.or(status.lease_granted)?;
     let ends = (until != Moment::NEVER).then_some(until);
     Some(LeaseStatus {
@@ -100,6 +109,7 @@ fn lease(status: &Status, clock: &Clock) -> Option<LeaseStatus> {
 
 /// A seed disk on its way. A secondary has this from the decision that its primary reported.
 fn seeding(status: &Status, group: &Group, clock: &Clock) -> Option<SeedingStatus> {
+    group.config.peer_name()?;
     if let Some(since) = group.engine.view().seeding() {
         let changed_bytes = status.marked.iter().fold(Bytes::ZERO, |sum, marked| sum + *marked);
         return Some(SeedingStatus { since_ms: WallTime(since), changed_bytes });
@@ -218,12 +228,13 @@ fn policy(policy: WhenFull) -> &'static str {
     }
 }
 
-fn peer(status: &Status, group: &Group, clock: &Clock) -> PeerStatus {
+fn peer(status: &Status, group: &Group, clock: &Clock) -> Option<PeerStatus> {
+    let address = group.link.route().peer()?.to_string();
     let link = &status.link;
     let tuning = group.link.tuning();
-    PeerStatus {
+    Some(PeerStatus {
         name: group.peer.clone(),
-        address: group.link.route().peer().to_string(),
+        address,
         connection: match link.state {
             LinkState::Connected => Connection::Connected,
             LinkState::Refused => Connection::Refused,
@@ -264,7 +275,7 @@ fn peer(status: &Status, group: &Group, clock: &Clock) -> PeerStatus {
             peer_buffer_limited_seconds: f.window_limited,
             send_buffer_limited_seconds: f.buffer_limited,
         }),
-    }
+    })
 }
 
 /// Why the peer's name leads nowhere, while there is no connection for that.

@@ -48,9 +48,14 @@ impl View<'_> {
                      client uses it",
                     self.turn.config().name_of(volume)
                 ),
-                format!(
-                    "`helio demote {group}`, repeat this, then `helio promote {group} --force` if {peer} cannot agree"
-                ),
+                match self.turn.config().peer_name() {
+                    Some(peer) => format!(
+                        "`helio demote {group}`, repeat this, then `helio promote {group} --force` if {peer} cannot agree"
+                    ),
+                    None => {
+                        format!("`helio demote {group}`, repeat this, then `helio promote {group}`")
+                    }
+                },
             ));
         }
         if self.local.metadata_failed() {
@@ -69,9 +74,11 @@ impl View<'_> {
         {
             return Err(busy());
         }
+        let also = self.turn.config().peer_name().map_or_else(String::new, |peer| {
+            format!("; {peer} may have them, and a resync from this node overwrites them there")
+        });
         Ok(format!(
-            "writes of volume {} that were acknowledged before the flush failed and are missing from this copy; {peer} may \
-             have them, and a resync from this node overwrites them there",
+            "writes of volume {} that were acknowledged before the flush failed and are missing from this copy{also}",
             self.turn.config().name_of(volume)
         ))
     }

@@ -14,6 +14,7 @@ impl Engine {
     pub(crate) fn command(&mut self, id: CommandId, command: Command) {
         let Self { standing, peer, record, resync, local, permit, turn, .. } = self;
         let result = match command {
+            _ if turn.refuses_without_peer(id, command) => return,
             Command::Promote { force } => self.promote(id, force, false),
             Command::Restore { force } => self.promote(id, force, true),
             Command::Demote => {
@@ -57,8 +58,7 @@ impl Engine {
             }
             Command::Accept { volume } => self.view().may_accept(volume).map(|_| {
                 self.hang_up(HangUp::new(Parting::RoleChanged, "a suspect copy is being accepted"));
-                let record = &mut self.record;
-                self.standing.accept((id, volume), &mut self.keeper, record, &mut self.turn);
+                self.standing.accept((id, volume), &mut self.keeper, &self.record, &mut self.turn);
                 None
             }),
             Command::GiveUpSafeCopy => {

@@ -69,13 +69,15 @@ impl Engine {
         );
         self.permit.laid_down(&mut self.turn);
         let delivered = self.record.superblock().equal;
-        let peer = self.turn.config().peer.clone();
-        let text = if delivered {
-            format!("{peer} has everything")
-        } else if behind == Bytes::ZERO {
-            format!("{peer} does not have everything, as far as this node knows")
-        } else {
-            format!("{peer} does not have everything: up to {behind} exist only on this node")
+        let text = match self.turn.config().peer_name() {
+            None => format!("`helio promote {}` serves it again", self.turn.config().group),
+            Some(peer) if delivered => format!("{peer} has everything"),
+            Some(peer) if behind == Bytes::ZERO => {
+                format!("{peer} does not have everything, as far as this node knows")
+            }
+            Some(peer) => {
+                format!("{peer} does not have everything: up to {behind} exist only on this node")
+            }
         };
         match to {
             Leave::Secondary => {

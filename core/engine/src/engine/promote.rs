@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Becoming primary: by an operator's word, with the peer's or by force, or because a primary comes back and its peer
-//! did not go on.
+//! Becoming primary: by an operator's word, with the peer's or by force, because a primary comes back and its peer
+//! did not go on, or because the group has no other node.
 
-use crate::config::Config;
 use crate::engine::Engine;
 use crate::event::CommandId;
 use crate::peer::hang_up::HangUp;
@@ -24,6 +23,7 @@ impl Engine {
         restore: bool,
     ) -> Result<Option<String>, Refusal> {
         let group = self.turn.config().group.clone();
+        let force = force || self.turn.config().peer_name().is_none();
         match self.standing.stage() {
             Stage::Leading(Leading::Primary) => {
                 return Ok(Some(format!("{group} is primary here already")));
@@ -86,11 +86,13 @@ impl Engine {
     }
 
     pub(crate) fn begin_promotion(&mut self, command: Option<CommandId>, equal: bool) {
-        let Config { node, peer, .. } = self.turn.config();
-        let becomes = format!("{node} becomes primary");
+        let becomes = format!("{} becomes primary", self.turn.config().node);
         // Without a command, a secondary was invited, and a former primary was not succeeded.
         if command.is_none() && !self.standing.is(Following::Secondary) {
-            let again = format!("primary again: {peer} reports that it was not promoted");
+            let again = match self.turn.config().peer_name() {
+                Some(peer) => format!("primary again: {peer} reports that it was not promoted"),
+                None => String::from("primary again: the group has no other node"),
+            };
             self.turn.info(again);
         }
         // What a shipped disk may lack stays marked, whatever is proven of another copy.
@@ -105,6 +107,19 @@ impl Engine {
 }
 
 impl View<'_> {
+    /// Whether this node becomes primary by itself. The only node of a group does at its first start, and again at each later
+    /// one, unless an operator demoted it.
+    pub(crate) fn leads_by_itself(&self) -> bool {
+        let b = self.record.superblock();
+        let first = b.lineage.generation == Generation::NONE && !b.discarded;
+        let starts = self.standing.is(Following::Returning)
+            || (first && self.standing.is(Following::Secondary));
+        starts
+            && self.turn.config().peer_name().is_none()
+            && !self.record.is_saving()
+            && self.may_promote(true, false).is_ok()
+    }
+
     /// Why this node does not agree that its peer becomes primary with that copy, if it does not.
     pub(crate) fn why_not_agreed(
         &self,
@@ -274,6 +289,10 @@ impl View<'_> {
                 "the copy of {group} on this node is not consistent: a resync to it was interrupted"
             ),
             match self.keeper.kept() {
+                _ if self.turn.config().peer_name().is_none() => format!(
+                    "name the node that has the complete copy in `nodes` of [group.{group}] again, and restart the daemon; or, if \
+                     a consistent copy is preserved here: `helio promote {group} --restore`"
+                ),
                 Some((image, true)) => format!(
                     "wait for the resync from {peer} to end; or go back to the consistent copy preserved here (generation {}, \
                      item {}): `helio promote {group} --restore`",

@@ -675,6 +675,7 @@ mod lack;
 mod lease;
 mod lose;
 mod metadata;
+mod one_node;
 mod pause;
 mod refusals;
 mod replace;

@@ -16,6 +16,7 @@ use crate::refusal::Refusal;
 use crate::stream::ack::Leg;
 use crate::turn::Turn;
 use alloc::format;
+use alloc::string::String;
 use helio_format::message::Item;
 use helio_plant::{Plant, planted};
 use helio_stack::StoreFault;
@@ -87,12 +88,17 @@ impl Primary {
     /// The copy of a volume is about to be suspect, and no peer is known to hold everything.
     fn doubt(&mut self, volume: VolumeIndex, local: &Local, turn: &mut Turn) {
         if !local.suspect().is(volume) {
-            let (group, peer) = (&turn.config().group, &turn.config().peer);
+            let (config, name) = (turn.config(), turn.config().name_of(volume));
+            let group = &config.group;
+            let until = config.peer_name().map_or_else(String::new, |peer| {
+                format!(
+                    "{peer} has everything and serves the volume, another disk is in place, or "
+                )
+            });
             turn.warn(format!(
-                "a flush of volume {0} of {group} failed on this node: acknowledged writes that were not durable may be \
-                 missing from this copy. FLUSH and FUA fail until {peer} has everything and serves the volume, another \
-                 disk is in place, or an operator accepts this copy: `helio member accept {group}/{0}`",
-                turn.config().name_of(volume)
+                "a flush of volume {name} of {group} failed on this node: acknowledged writes that were not durable may be \
+                 missing from this copy. FLUSH and FUA fail until {until}an operator accepts this copy: `helio member accept \
+                 {group}/{name}`"
             ));
         }
         // The copier reads this store.

@@ -113,14 +113,16 @@ impl Members {
     /// A node must not lead from a disk of which its record tells nothing.
     pub(crate) fn may_lead(&self, config: &Config) -> Result<(), Refusal> {
         let Some(fault) = self.fault() else { return Ok(()) };
-        let (group, peer) = (&config.group, &config.peer);
+        let group = &config.group;
+        let or = config.peer_name().map_or_else(String::new, |peer| {
+            format!("`helio promote {group}` on {peer}, which copies to this disk; or, ")
+        });
         Err(Refusal::new(
             "another-disk",
             format!("{group}: {fault}"),
             format!(
-                "put the right disk back and restart the daemon; or `helio promote {group}` on {peer}, which copies to this \
-                 disk; or, if this disk is an exact copy of the recorded one, stop the daemon and `helio metadata accept \
-                 {group}`"
+                "put the right disk back and restart the daemon; or {or}if this disk is an exact copy of the recorded one, stop \
+                 the daemon and `helio metadata accept {group}`"
             ),
         ))
     }

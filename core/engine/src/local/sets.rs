@@ -55,6 +55,13 @@ impl Local {
         self.layered.keeps_several(volume)
     }
 
+    /// Whether a volume has several members, and fewer than two of them are full.
+    pub(crate) fn lacks_members(&self, volume: VolumeIndex) -> bool {
+        let several = |set: SetStatus| set.members.iter().flatten().count() > 1;
+        self.layered.full_members(volume).count() < 2
+            && self.layered.set_status(volume).is_some_and(several)
+    }
+
     /// Whether it does of any volume.
     pub(crate) fn keeps_any_several(&self, config: &Config) -> bool {
         config.indices().any(|volume| self.keeps_several(volume))

@@ -166,7 +166,7 @@ impl Suspect {
 
     /// Why nothing may be copied from here.
     pub(crate) fn refusal(&self, config: &Config) -> Refusal {
-        let (group, node, peer) = (&config.group, &config.node, &config.peer);
+        let (group, node) = (&config.group, &config.node);
         let volume = config.name_of(self.first());
         Refusal::new(
             "suspect",
@@ -174,12 +174,18 @@ impl Suspect {
                 "the copy of volume {volume} of {group} on {node} is suspect: a flush failed, and acknowledged writes may be \
                  missing from it"
             ),
-            format!(
-                "if {peer} has them: `helio demote {group}` on {node}, then `helio promote {group}` on {peer}, which rebuilds the \
-                 copy of {node} (with --force if {node} acknowledged writes without {peer}; those are lost). If this is the best \
-                 copy: `helio demote {group}` on {node}, `helio member accept {group}/{volume}` on {node}, `helio promote {group}` on \
-                 {node}"
-            ),
+            match config.peer_name() {
+                None => format!(
+                    "`helio member accept {group}/{volume}` on {node}, then `helio promote {group}` on {node}; the acknowledged \
+                     writes that are missing are lost"
+                ),
+                Some(peer) => format!(
+                    "if {peer} has them: `helio demote {group}` on {node}, then `helio promote {group}` on {peer}, which rebuilds the \
+                     copy of {node} (with --force if {node} acknowledged writes without {peer}; those are lost). If this is the best \
+                     copy: `helio demote {group}` on {node}, `helio member accept {group}/{volume}` on {node}, `helio promote {group}` on \
+                     {node}"
+                ),
+            },
         )
     }
 
@@ -199,10 +205,15 @@ impl Suspect {
     /// Reports on a node that follows that its copy is suspect, and what ends that.
     pub(crate) fn report(&self, turn: &mut Turn) {
         for volume in turn.config().indices().filter(|volume| self.is(*volume)) {
+            let name = turn.config().name_of(volume);
+            let then = match turn.config().peer_name() {
+                Some(peer) => format!("{peer} rewrites them"),
+                None => {
+                    format!("`helio member accept {}/{name}` rewrites them", turn.config().group)
+                }
+            };
             turn.warn(format!(
-                "volume {}: a flush failed on this node earlier. Blocks that can be read now may be missing on the disk; \
-                 {} rewrites them",
-                turn.config().name_of(volume), turn.config().peer
+                "volume {name}: a flush failed on this node earlier. Blocks that can be read now may be missing on the disk; {then}"
             ));
         }
     }

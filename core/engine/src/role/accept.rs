@@ -12,7 +12,6 @@
 //!
 //! The bytes do not change, so no extent turns hot for them.
 
-use crate::config::Config;
 use crate::effect::ReadAs;
 use crate::event::{CommandId, StoreOutcome};
 use crate::follow::before::Keeper;
@@ -27,6 +26,7 @@ use crate::resync::Resync;
 use crate::role::{Following, Stage, Standing};
 use crate::turn::Turn;
 use alloc::format;
+use alloc::string::String;
 use helio_stack::{StoreFault, StoreOp};
 use helio_units::{Bytes, Extent, VolumeIndex};
 
@@ -183,11 +183,13 @@ impl Standing {
         record.keeping_mut().line_changed(local.hot_mut(), turn.now());
         self.stand(Following::Secondary);
         peer.session_mut().admit();
-        let Config { group, peer, .. } = turn.config();
+        let (group, name) = (&turn.config().group, turn.config().name_of(volume));
+        let then = match turn.config().peer_name() {
+            Some(peer) => format!("{peer} is resynced from it when this node is primary"),
+            None => String::from("this node serves it when it is primary"),
+        };
         let text = format!(
-            "the copy of volume {} of {group} is accepted as it is; {peer} is resynced from it when this node is \
-             primary: `helio promote {group}`",
-            turn.config().name_of(volume)
+            "the copy of volume {name} of {group} is accepted as it is; {then}: `helio promote {group}`"
         );
         turn.warn(text.clone());
         turn.done(command, Ok(text));

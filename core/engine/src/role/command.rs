@@ -32,11 +32,14 @@ impl Standing {
     }
 
     pub(crate) fn not_primary(&self, verb: &str, config: &Config) -> Refusal {
-        let (group, peer) = (&config.group, &config.peer);
+        let group = &config.group;
         Refusal::new(
             "not-primary",
             format!("{group} is {} on this node", self.stage().name()),
-            format!("`helio {verb} {group}` on the primary, which may be {peer}"),
+            match config.peer_name() {
+                Some(peer) => format!("`helio {verb} {group}` on the primary, which may be {peer}"),
+                None => format!("`helio promote {group}` first"),
+            },
         )
     }
 

@@ -35,7 +35,9 @@ impl Standing {
             StoreFault::NoSpace => "free space",
             _ => "repair the disk",
         };
-        if self.leads() {
+        if config.peer_name().is_none() {
+            format!("{repair} on {node}, then restart its daemon")
+        } else if self.leads() {
             format!("{repair} on {node}, then `helio resync {group}` on {node}")
         } else if self.follower().is_some_and(Follower::waits_for_space) {
             format!(

@@ -10,7 +10,7 @@ use crate::record::save::Goal;
 use crate::resync::seed::Seed;
 use crate::role::{Leading, LeaveStage, Stage, Standing};
 use crate::turn::Turn;
-use alloc::string::String;
+use alloc::format;
 
 impl Standing {
     /// Asks for what should be kept now. Returns whether nothing can be kept any more, so that what waits for it fails.
@@ -84,10 +84,15 @@ impl Standing {
         }
         if !ok && !local.metadata_failed() {
             self.lose_metadata(local, permit, turn);
-            turn.warn(String::from(
-                "the metadata file cannot be written: on a primary, writes to extents that are not hot wait until \
-                 the peer has recorded this failure, and fail if the peer is not connected; repair the file system and \
-                 restart the daemon",
+            let then = match turn.config().peer_name() {
+                Some(_) => {
+                    "wait until the peer has recorded this failure, and fail if the peer is not connected"
+                }
+                None => "fail",
+            };
+            turn.warn(format!(
+                "the metadata file cannot be written: on a primary, writes to extents that are not hot {then}; repair the file \
+                 system and restart the daemon"
             ));
         }
     }

@@ -25,7 +25,8 @@ impl Standing {
     ) {
         let now = turn.now();
         if let Some(since) = permit.lease_mut().end_wait(now) {
-            if self.leads() && !planted(Plant::LeaseEndUnchecked) {
+            let checks = turn.config().peer_name().is_some();
+            if self.leads() && checks && !planted(Plant::LeaseEndUnchecked) {
                 permit.needs_check(since, session, now);
             }
             if let Some(primary) = self.primary_mut() {

@@ -12,6 +12,7 @@ use crate::resync::update::Update;
 use crate::role::{Following, Stage, Standing};
 use crate::turn::Turn;
 use alloc::format;
+use alloc::string::String;
 
 impl Standing {
     /// Nothing came of asking the peer.
@@ -69,11 +70,10 @@ impl Standing {
         let generation = record.superblock().lineage.generation;
         turn.info(format!("primary in generation {generation} after item {head}{by}"));
         if let Some(id) = command {
-            let peer = &turn.config().peer;
-            let text = format!(
-                "primary in generation {generation}{by}; until {peer} is in sync, new writes are only here"
-            );
-            turn.done(id, Ok(text));
+            let until = turn.config().peer_name().map_or_else(String::new, |peer| {
+                format!("; until {peer} is in sync, new writes are only here")
+            });
+            turn.done(id, Ok(format!("primary in generation {generation}{by}{until}")));
         }
     }
 

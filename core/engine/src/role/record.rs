@@ -96,7 +96,8 @@ impl Standing {
         // Nobody commanded it: a primary goes on behind its own clean stop, and nothing forked. Anything else forks.
         let goes_on =
             matches!(self.stage(), Stage::Following(Following::Promoting { command: None, .. }))
-                && b.clean;
+                && b.clean
+                && b.lineage.generation != Generation::NONE;
         if !goes_on {
             // An image that was followed until now lacks nothing that was confirmed; one that its process left
             // may have lost what was not flushed.

@@ -26,8 +26,8 @@
 //! saved, lead back to what the last record says; Secondary and Returning ──> Closing ──> Stopped.
 //!
 //! A node becomes primary from another stage, or stops being primary, only behind a durable superblock; a leaving primary that
-//! goes back has recorded nothing. An old primary is never silently primary: it goes on when its peer says that it did not, or when an
-//! operator forces it.
+//! goes back has recorded nothing. An old primary is never silently primary: it goes on when its peer says that it did not, when an
+//! operator forces it, or when it is the only node of its group.
 
 use crate::event::CommandId;
 use crate::follow::follower::Follower;

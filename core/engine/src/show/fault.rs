@@ -129,7 +129,9 @@ impl<'a> View<'a> {
             config.member_timeout
         );
         let check = format!("check the disk and the path to it on {node}");
-        let hint = if !self.standing.leads() {
+        let hint = if config.peer_name().is_none() {
+            format!("{check}; requests wait until the disk completes its operations")
+        } else if !self.standing.leads() {
             format!("{check}; applying continues when the disk completes its operations")
         } else if config.on_error == OnError::ServeFromPeer {
             format!(
@@ -175,7 +177,17 @@ impl<'a> View<'a> {
         let (group, peer, node) = (&config.group, &config.peer, self.node());
         let (volume, what) = self.suspect_text()?;
         let volume = config.name_of(volume);
-        let hint = if self.standing.leads() {
+        let hint = if config.peer_name().is_none() {
+            let demote = if self.standing.leads() {
+                format!("`helio demote {group}` on {node}, then ")
+            } else {
+                String::new()
+            };
+            format!(
+                "{demote}`helio member accept {group}/{volume}` on {node}, then `helio promote {group}` on {node}; the \
+                 acknowledged writes that are missing are lost"
+            )
+        } else if self.standing.leads() {
             format!(
                 "connect {peer}, from which the volume is rebuilt; if {peer} is lost: `helio demote {group}` on \
                  {node}, then `helio member accept {group}/{volume}` on {node}"
@@ -187,13 +199,14 @@ impl<'a> View<'a> {
     }
 
     fn another_disk(&self) -> Option<Fault> {
-        let (group, peer) = (&self.turn.config().group, &self.turn.config().peer);
+        let (config, node) = (self.turn.config(), self.node());
+        let right = format!("put the right disk back on {node} and restart its daemon");
         self.local.members().fault().map(|what| Fault {
             what,
-            hint: format!(
-                "put the right disk back on {} and restart its daemon; or `helio promote {group}` on {peer}",
-                self.node()
-            ),
+            hint: match config.peer_name() {
+                Some(peer) => format!("{right}; or `helio promote {}` on {peer}", config.group),
+                None => right,
+            },
         })
     }
 }

@@ -14,9 +14,13 @@ impl View<'_> {
 
     /// What is wrong with the metadata, if anything is.
     pub(crate) fn metadata_text(&self) -> Option<String> {
-        let peer = &self.turn.config().peer;
+        let config = self.turn.config();
+        let peer = &config.peer;
         let text = match (self.local.metadata_failed(), self.standing.primary()) {
             (false, _) => return None,
+            (true, Some(_)) if config.peer_name().is_none() => String::from(
+                "bitmap failed: the metadata file cannot be written: writes to extents that are not hot fail",
+            ),
             (true, Some(_)) if self.local.is_uncovered() => format!(
                 "bitmap failed: the metadata file cannot be written; {peer} recorded that, and writes continue while \
                  it is connected"

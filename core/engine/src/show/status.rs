@@ -289,6 +289,9 @@ impl View<'_> {
 
     fn why(&self) -> String {
         let peer = &self.turn.config().peer;
+        if self.turn.config().peer_name().is_none() {
+            return String::from(self.why_without_peer());
+        }
         let waits = self.standing.leads() && self.state() != State::Replicating;
         if let Some(text) = self.permit.text(self.turn.config(), self.turn.now()).filter(|_| waits)
         {
@@ -327,6 +330,20 @@ impl View<'_> {
             }
             State::CatchingUp => String::from("the queued writes are being sent in order"),
             _ => self.peer.session().why().into(),
+        }
+    }
+
+    fn why_without_peer(&self) -> &'static str {
+        match self.standing.primary() {
+            Some(primary) if primary.fault().is_some() => {
+                "a local write or read failed; see the fault"
+            }
+            Some(_) => "this is the only node of the group",
+            None if self.local.members().are_foreign() => "a volume is on another disk now",
+            None if self.local.suspect().any() => "the copy of this node is suspect",
+            None if !self.is_consistent() => "the copy of this node is inconsistent",
+            None if self.standing.is(Following::Returning) => "this node is not primary again yet",
+            None => "this node is not primary",
         }
     }
 

@@ -6,7 +6,7 @@ use crate::role::Following;
 use crate::show::fault::Fault;
 use crate::show::view::View;
 use helio_format::report::Report;
-use helio_units::{Role, State, Verdict};
+use helio_units::{Role, State, Verdict, VolumeIndex};
 
 /// Rows of the recovery table by which both nodes acknowledged writes that the other does not have.
 const CLASHES: [&str; 4] = ["two-primaries", "split-brain", "both-crashed", "diverged"];
@@ -32,7 +32,7 @@ pub(crate) struct Facts {
     pub(crate) clash: bool,
     /// Something failed on one of the nodes.
     pub(crate) fault: bool,
-    /// The copies are in sync, and no verify found a difference.
+    /// The copies are in sync, and no verify found a difference; in a group of one node, no volume lacks members.
     pub(crate) in_sync: bool,
 }
 
@@ -53,6 +53,7 @@ impl View<'_> {
         let theirs = self.peer.session().report();
         let served = match (self.standing.primary(), self.peer.session().peer()) {
             (Some(_), _) => Served::Yes,
+            _ if self.turn.config().peer_name().is_none() => Served::No,
             (None, Some(peer)) if peer.serving => Served::Yes,
             (None, Some(_)) => Served::No,
             (None, None) if self.standing.is(Following::Returning) => Served::No,
@@ -66,8 +67,17 @@ impl View<'_> {
             clash: self.clash().is_some()
                 || self.is_ahead() && theirs.is_some_and(|report| report.ahead),
             fault: self.has_failed() || self.peer_failed(),
-            in_sync: state == State::Replicating && self.unrepaired() == 0,
+            in_sync: match self.turn.config().peer_name() {
+                Some(_) => state == State::Replicating && self.unrepaired() == 0,
+                None => !self.turn.config().indices().any(|volume| self.lacks_members(volume)),
+            },
         })
+    }
+
+    /// Whether the volume has several members, and fewer than two of them are full.
+    #[must_use]
+    pub fn lacks_members(&self, volume: VolumeIndex) -> bool {
+        self.local.lacks_members(volume)
     }
 
     /// Differences that a verify found and that were not repaired, on a secondary as its primary reported.

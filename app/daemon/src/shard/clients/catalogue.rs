@@ -41,13 +41,20 @@ impl Catalogue<'_> {
 }
 
 fn describe(group: &Group, volume: &str, place: Place) -> String {
-    let (name, peer) = (&group.name, &group.peer);
+    let name = &group.name;
     match (group.engine.view().is_primary(), place.target.is_read_only()) {
-        (true, false) => format!("{volume} of group {name}, mirrored to {peer}"),
+        (true, false) => match group.config.peer_name() {
+            Some(peer) => format!("{volume} of group {name}, mirrored to {peer}"),
+            None => format!("{volume} of group {name}"),
+        },
         (true, true) => format!("{volume} of group {name}, read-only"),
         (false, true) => format!("the copy of {volume} of group {name} on a secondary"),
         (false, false) => {
-            format!("{volume} of group {name}, which is secondary here; connect to {peer}")
+            let then = match group.config.peer_name() {
+                Some(peer) => format!("connect to {peer}"),
+                None => format!("`helio promote {name}` serves it"),
+            };
+            format!("{volume} of group {name}, which is secondary here; {then}")
         }
     }
 }
@@ -81,10 +88,12 @@ impl Exports for Catalogue<'_> {
         let volume =
             group.volumes.iter().position(|v| v.name == volume).ok_or(OpenRefusal::Unknown)?;
         let target = Target::open(read_only, group.engine.view()).map_err(|closed| {
-            let (group, peer) = (&group.name, &group.peer);
+            let to_peer = group.config.peer_name();
+            let to_peer = to_peer.map_or_else(String::new, |peer| format!("connect to {peer}, or "));
+            let group = &group.name;
             OpenRefusal::Policy(match closed {
                 Closed::NotPrimary => format!(
-                    "group {group} is not primary on this node; connect to {peer}, or `helio promote {group}` here, or \
+                    "group {group} is not primary on this node; {to_peer}`helio promote {group}` here, or \
                      open the copy as {name}{READ_ONLY}"
                 ),
                 Closed::Inconsistent => format!(

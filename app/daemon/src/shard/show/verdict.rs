@@ -3,7 +3,7 @@
 
 use crate::shard::clock::Clock;
 use crate::shard::group::Group;
-use crate::shard::show::{reason, seeding, unresolved, verify};
+use crate::shard::show::{one_node, reason, seeding, unresolved, verify};
 use helio_api::VerdictStatus;
 use helio_engine::{Fault, LinkState, Status};
 use helio_units::{Bytes, Mode, Role, State, Verdict};
@@ -18,6 +18,9 @@ pub(super) fn of(status: &Status, group: &Group, clock: &Clock) -> VerdictStatus
 }
 
 fn why(status: &Status, group: &Group, clock: &Clock) -> String {
+    if group.config.peer_name().is_none() {
+        return one_node::why(status, group);
+    }
     let (node, peer, link) = (&group.config.node, &group.peer, &status.link);
     let cut = link.state == LinkState::Connecting;
     let stranger = group.link.wrong_key(clock.now());
@@ -121,6 +124,9 @@ fn fault<'a>(status: &'a Status, group: &'a Group) -> Option<(&'a str, &'a Fault
 
 /// What an operator does next; if nothing is to do, what happens by itself.
 pub(super) fn next(status: &Status, group: &Group, clock: &Clock) -> String {
+    if group.config.peer_name().is_none() {
+        return one_node::next(status, group);
+    }
     let (name, peer) = (&group.name, &group.peer);
     let open = matches!(status.verdict, Verdict::Unknown | Verdict::AtRisk);
     if open && group.link.wrong_key(clock.now()).is_some() {

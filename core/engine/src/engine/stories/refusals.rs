@@ -6,7 +6,7 @@ use alloc::collections::BTreeSet;
 
 const V: VolumeIndex = VolumeIndex(0);
 
-fn commands() -> Vec<Command> {
+pub(super) fn commands() -> Vec<Command> {
     use Command::*;
     let wish = VerifyWish::default();
     Vec::from([

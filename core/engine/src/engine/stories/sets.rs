@@ -8,9 +8,9 @@ use helio_shadow::Shadow;
 use helio_stack::{Duty, Layer, LayerRecord, LayerSetting, SetOp};
 use helio_units::MemberIndex;
 
-const FIRST: Leg = Leg::whole(VolumeIndex(0));
+pub(super) const FIRST: Leg = Leg::whole(VolumeIndex(0));
 const REMOVED: Duty = Duty::Removed { lacks: None, withdrawn: false };
-const SECOND: Leg = Leg { member: MemberIndex(1), ..FIRST };
+pub(super) const SECOND: Leg = Leg { member: MemberIndex(1), ..FIRST };
 const ADD: Command = Command::Set(SetOp::Add { leg: SECOND, by_bitmap: false });
 
 /// A node whose volume has this size and these members.
@@ -19,7 +19,7 @@ fn node(size: Bytes, members: &[CopyHealth]) -> Desk {
 }
 
 /// A node whose volume has these members, and on which these extents were hot when it crashed.
-fn found(config: Config, members: &[CopyHealth], hot: &[u64]) -> Desk {
+pub(super) fn found(config: Config, members: &[CopyHealth], hot: &[u64]) -> Desk {
     let superblock = Superblock::new("db", "paris", [config.volumes[0].0].into());
     found_with(superblock, config, members, hot)
 }
