@@ -124,6 +124,13 @@ impl Group {
         self.measure_members();
     }
 
+    /// A copy to a member has ended. What was measured beside it, or before anything was written to the member, tells little of the
+    /// latency of later reads: all members of the volume are measured again.
+    pub(super) fn measure_anew(&mut self, at: VolumeIndex) {
+        self.costs.latencies.retain(|(volume, _), _| *volume != at);
+        self.measure_members();
+    }
+
     /// Has the latency of members measured where a volume has several.
     pub(super) fn measure_members(&self) {
         let mut unmeasured = Vec::new();

@@ -74,9 +74,13 @@ impl Group {
     pub(super) fn members_recorded(&mut self) {
         let before = self.recorded.kept();
         let pairs = before.iter().zip(&self.recorded.durable).zip(&self.volumes);
-        for ((before, now), volume) in pairs {
+        let mut copied = Vec::new();
+        for (at, ((before, now), volume)) in (0..).map(VolumeIndex).zip(pairs) {
             for ((before, now), member) in before.iter().zip(now).zip(&volume.members) {
                 let path = member.as_ref().map_or("", |member| member.path.as_str());
+                if (*before, *now) == (Some(CopyHealth::Copying), Some(CopyHealth::Good)) {
+                    copied.push(at);
+                }
                 if before != now
                     && let Some(state) = *now
                 {
@@ -86,6 +90,8 @@ impl Group {
             }
         }
         self.close_unused();
+        copied.dedup();
+        copied.into_iter().for_each(|at| self.measure_anew(at));
     }
 
     /// The length that each metadata file needs for bitmaps of these members. None if there is no room for one.
