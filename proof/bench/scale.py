@@ -12,7 +12,7 @@ start, until every member is full; `stop`: from SIGTERM to the end of the daemon
 after the other, to the first read of the last volume of the last group. CPU, memory, threads and descriptors are those of
 the second daemon after that; memory at the end of the idle time. Build first: cargo build --release -p helio
 """
-import argparse, http.client, json, os, platform, signal, statistics, sys, time
+import argparse, http.client, json, os, platform, signal, statistics, subprocess, sys, time
 from door import Control, Nbd
 from report import spread, verdict
 from stage import Failed, Stage, free_port, wait_for
@@ -68,17 +68,23 @@ class Bench:
 
     def promote(self, count):
         for g in range(count):
-            self.control.request("POST", f"/v2/groups/g{g}/promote", json.dumps({"force": True, "confirmed": True}),
-                                 {"Content-Type": "application/json"})
-            response = self.control.getresponse()
-            answer = response.read()
+            try:
+                self.control.request("POST", f"/v2/groups/g{g}/promote", json.dumps({"force": True, "confirmed": True}),
+                                     {"Content-Type": "application/json"})
+                response = self.control.getresponse()
+                answer = response.read()
+            except (OSError, http.client.HTTPException) as why:
+                raise Failed(f"the promotion of g{g} was not answered: {why}") from why
             if response.status >= 300:
                 raise Failed(f"the promotion of g{g} was refused: {answer.decode(errors='replace')}")
 
     def halt(self, daemon):
         self.control.close()
         daemon.send_signal(signal.SIGTERM)
-        daemon.wait(PATIENCE)
+        try:
+            daemon.wait(PATIENCE)
+        except subprocess.TimeoutExpired as slow:
+            raise Failed(f"the daemon did not stop within {PATIENCE} s") from slow
         self.stage.running.remove(daemon)
 
     def served(self, volume):

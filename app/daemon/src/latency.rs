@@ -31,6 +31,9 @@ impl Default for Permits {
     }
 }
 
+/// Measurements of other members may take so long, unless their disks hang.
+const PERMIT_PATIENCE: Duration = Duration::from_secs(60);
+
 /// A member whose latency is to be measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Unmeasured {
@@ -51,7 +54,16 @@ pub(crate) async fn answer(
         let members = unmeasured.borrow_and_update().clone();
         for member in members {
             let (volume, path) = (member.volume.clone(), member.path.clone());
-            let Ok(permit) = Arc::clone(&permits.0).acquire_owned().await else { return };
+            let permit = timeout(PERMIT_PATIENCE, Arc::clone(&permits.0).acquire_owned()).await;
+            let Ok(Ok(permit)) = permit else {
+                tracing::warn!(
+                    group,
+                    volume,
+                    "the latency of {} is not measured: other disks do not respond",
+                    path.display()
+                );
+                continue;
+            };
             let Some(latency) = measure(member, permit).await else { continue };
             let ask = MemberAsk::Measured { path, latency };
             let ask = Ask::Member { group: group.clone(), volume, ask };

@@ -39,7 +39,7 @@ pub(crate) use state::StateDir;
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use tokio::sync::watch;
@@ -65,11 +65,13 @@ pub(crate) fn plans(
     own: Option<&PeerTls>,
 ) -> Result<Vec<GroupPlan>> {
     takes_part(view, node)?;
+    let mut others = Others::default();
+    view.groups.iter().for_each(|group| others.take_all(group, node));
     let groups: Vec<_> = view.groups.iter().zip(trust::guards(view, own)).collect();
-    let (others, left) = (Others::default(), Mutex::new(groups.into_iter().enumerate()));
-    let opened = Mutex::new(BTreeMap::new());
+    let (left, opened) = (Mutex::new(groups.into_iter().enumerate()), Mutex::new(BTreeMap::new()));
+    let next = || locked(&left).next();
     let open = || {
-        while let Some((at, (group, (_, guard)))) = locked(&left).next() {
+        while let Some((at, (group, (_, guard)))) = next() {
             let plan = plan((group, guard), node, (&state.path, failures), &others);
             locked(&opened).insert(at, (group.name, plan));
         }
@@ -133,7 +135,9 @@ pub(crate) fn one_plan(
     let found = view.groups.iter().zip(guards).find(|(view, _)| view.name == group);
     let Some((view, (_, guard))) = found else { bail!("node {node} is not in {group}") };
     // Stores of other groups are locked, so that they cannot be taken twice.
-    plan((view, guard), node, state, &Others::default())
+    let mut others = Others::default();
+    others.take_all(view, node);
+    plan((view, guard), node, state, &others)
 }
 
 /// Certificates for NBD clients over TCP, where the node has some.
@@ -149,8 +153,10 @@ pub(crate) type Taken = Vec<(MemberIdentity, String)>;
 /// Who else uses the disks of this host while several members are opened.
 #[derive(Debug, Default)]
 pub(crate) struct Others {
-    /// The members that were opened before, or are being opened.
-    taken: Mutex<Taken>,
+    /// The members of all groups, the first that names one.
+    taken: Taken,
+    /// Why a volume may not have a member, by the volume's name and the path.
+    refused: BTreeMap<(String, PathBuf), String>,
     /// Other programs.
     other_users: OtherUsers,
 }
@@ -346,7 +352,9 @@ fn open_volume(
 }
 
 fn open_member(name: &str, config: &VolumeConfig, path: &Path, others: &Others) -> Result<Member> {
-    others.take((name, path))?;
+    if let Some(why) = others.refused.get(&(name.to_owned(), path.to_owned())) {
+        bail!("{why}");
+    }
     let (options, other_users) = (options(name, config), &others.other_users);
     let member = once_let_go(|| helio_disk::open(path, &options, other_users), is_held)?;
     Ok(member)
@@ -362,11 +370,23 @@ fn is_held(error: &OpenError) -> bool {
 }
 
 impl Others {
+    /// Takes the members of a group, in the order of the file: which of two groups gets a member that both name does not depend on
+    /// which is opened first.
+    fn take_all(&mut self, view: &GroupView<'_>, node: &str) {
+        for (volume, config) in &view.group.volumes {
+            let name = format!("{}/{volume}", view.name);
+            for path in config.members_on(node) {
+                if let Err(error) = self.take((&name, path)) {
+                    self.refused.insert((name.clone(), path.clone()), format!("{error:#}"));
+                }
+            }
+        }
+    }
+
     /// No store belongs to two volumes, whatever it is called: it is this volume's from now on.
-    fn take(&self, (name, path): (&str, &Path)) -> Result<()> {
+    fn take(&mut self, (name, path): (&str, &Path)) -> Result<()> {
         let Ok(identity) = MemberIdentity::of_path(path) else { return Ok(()) };
-        let mut taken = locked(&self.taken);
-        if let Some((_, other)) = taken.iter().find(|(i, _)| i.overlaps(&identity)) {
+        if let Some((_, other)) = self.taken.iter().find(|(i, _)| i.overlaps(&identity)) {
             if other == name {
                 bail!(
                     "volume {name}: its member {} is named twice, or overlaps another one of it\n  hint: name each disk once",
@@ -379,7 +399,7 @@ impl Others {
                 path.display()
             );
         }
-        taken.push((identity, name.to_owned()));
+        self.taken.push((identity, name.to_owned()));
         Ok(())
     }
 }

@@ -25,7 +25,7 @@ pub(crate) fn member(
     name: &str,
     config: &VolumeConfig,
     path: &Path,
-    others: &Others,
+    others: &mut Others,
 ) -> Result<Look> {
     let options = options(name, config);
     others.take((name, path))?;

@@ -49,7 +49,7 @@ impl<D: Driver> Shard<D> {
             return self.refuse(stream, from, &why, now);
         };
         let group = &mut self.groups[index];
-        if hello.node != group.peer {
+        if group.config.peer_name() != Some(hello.node.as_str()) {
             let why = match group.config.peer_name() {
                 Some(peer) => {
                     format!("group {} is mirrored with {peer}, not with {}", group.name, hello.node)

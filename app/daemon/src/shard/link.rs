@@ -465,8 +465,9 @@ impl Link {
         self.idle = now + pause;
         let stage = std::mem::replace(&mut self.stage, Stage::Idle { retry });
         self.epoch += 1;
-        // A payload of which something is missing gives its buffer back.
+        // A payload gives its buffer back, whether something of it is missing or not.
         self.incoming = Incoming::default();
+        (self.direct, self.behind_payload, self.landed) = (false, false, None);
         let mut out = std::mem::take(&mut self.out);
         self.in_flight = 0;
         self.out_bytes = 0;

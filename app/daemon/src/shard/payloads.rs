@@ -77,7 +77,8 @@ impl Pools {
     /// The node has these groups now. Returns the largest bound that each automatic queue among them may have.
     pub(super) fn fit<'a>(&self, groups: impl Iterator<Item = &'a Config>) -> Bytes {
         let (mut count, mut automatic, mut fixed) = (0, 0, 0_u64);
-        for group in groups {
+        // A group of one node queues nothing and receives nothing.
+        for group in groups.filter(|group| group.peer_name().is_some()) {
             count += 1;
             match group.queue.memory {
                 Some(bound) => fixed = fixed.saturating_add(bound.0),
@@ -116,6 +117,15 @@ mod tests {
         let mut config = Config::new("db", "paris", "lyon", vec![Bytes::mib(1)]);
         config.queue.memory = memory;
         config
+    }
+
+    #[test]
+    fn a_group_of_one_node_takes_no_share() {
+        let mut alone = vec![group(None); 99];
+        alone.iter_mut().for_each(|group| group.peer.clear());
+        let with = |groups: Vec<Config>| fitted(Bytes::gib(1), &groups);
+        alone.push(group(None));
+        assert_eq!(with(alone), with(vec![group(None)]));
     }
 
     /// The largest automatic bound, and the bound of the pool of what is written.

@@ -301,7 +301,7 @@ impl View<'_> {
         let config = self.turn.config();
         if hello.group != config.group {
             Some(format!("its group is {}, expected {}", hello.group, config.group))
-        } else if hello.node != config.peer {
+        } else if config.peer_name() != Some(hello.node.as_str()) {
             Some(format!("its name is {}, expected {}", hello.node, config.peer))
         } else {
             None
