@@ -204,10 +204,10 @@ impl Config {
     }
 
     /// A receiver makes its copy durable by itself after this many bytes: the lesser of 4 MiB and a quarter of
-    /// the sender's bound (rule 3). With an automatic bound, its smallest value counts.
+    /// the sender's bound (rule 3). With an automatic bound, its first value counts; a sender with less memory asks for a flush.
     #[must_use]
     pub fn flush_bytes(&self) -> Bytes {
-        let bound = self.queue.first_bound();
+        let bound = self.queue.memory.unwrap_or(QUEUE_BYTES_SNDR);
         Bytes(bound.0 / 4).min(Bytes::mib(4))
     }
 }

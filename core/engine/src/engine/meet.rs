@@ -45,7 +45,8 @@ impl Engine {
         let serving = hello.serving;
         self.peer.session_mut().up(hello, now);
         self.peer.session_mut().begin(now);
-        if self.view().is_record_old() {
+        // One that begins anew by an operator's word says nothing old of members.
+        if self.view().is_record_old() && !self.record.superblock().discarded {
             self.local.doubt_members(&mut self.turn);
         }
         if self.view().must_doubt_marks() {

@@ -87,6 +87,9 @@ impl Engine {
 
     pub(crate) fn begin_promotion(&mut self, command: Option<CommandId>, equal: bool) {
         let becomes = format!("{} becomes primary", self.turn.config().node);
+        if self.turn.config().peer_name().is_none() {
+            self.record.keeping_mut().ages_mut().begin_again(0);
+        }
         // Without a command, a secondary was invited, and a former primary was not succeeded.
         if command.is_none() && !self.standing.is(Following::Secondary) {
             let again = match self.turn.config().peer_name() {
@@ -108,14 +111,18 @@ impl Engine {
 
 impl View<'_> {
     /// Whether this node becomes primary by itself. The only node of a group does at its first start, and again at each later
-    /// one, unless an operator demoted it.
+    /// one, unless an operator demoted it. If it has heard of a peer, that one may have been promoted since: an operator promotes
+    /// once.
     pub(crate) fn leads_by_itself(&self) -> bool {
+        if self.turn.config().peer_name().is_some() {
+            return false;
+        }
         let b = self.record.superblock();
         let first = b.lineage.generation == Generation::NONE && !b.discarded;
         let starts = self.standing.is(Following::Returning)
             || (first && self.standing.is(Following::Secondary));
         starts
-            && self.turn.config().peer_name().is_none()
+            && self.record.keeping().ages().heard() == 0
             && !self.record.is_saving()
             && self.may_promote(true, false).is_ok()
     }

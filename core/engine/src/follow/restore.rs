@@ -29,7 +29,12 @@ impl Keeper {
             }
             Some((_, true)) => return Ok(()),
         };
-        let hint = format!("wait for the resync from {} to end", config.peer);
+        let hint = match config.peer_name() {
+            Some(peer) => format!("wait for the resync from {peer} to end"),
+            None => {
+                format!("add the node that has a complete copy, or restore {group} from a backup")
+            }
+        };
         Err(Refusal::new("no-safe-copy", text, hint))
     }
 

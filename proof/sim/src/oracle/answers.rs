@@ -146,7 +146,7 @@ impl Oracle {
         asked.peer_lost && self.lacks_regions(asked.side)
     }
 
-    /// The history that the peer leads. What an heir overwrote since was in the image it began with.
+    /// The history that the peer leads.
     fn heir(&self, side: Side) -> Option<&History> {
         let peer = &self.copies[side.other().index()];
         self.histories.get(&peer.generation).filter(|h| h.leader == side.other())
@@ -165,6 +165,7 @@ impl Oracle {
         let met = self.copies[side.index()].connected_at;
         let history = &self.histories[&at];
         let write = &history.writes[index as usize];
+        // What an heir overwrote since was in the image it began with.
         let heir = self.heir(side);
         let lacks = || {
             let lacking = history.lacks(write, &self.images[side.other().index()]);
@@ -203,23 +204,23 @@ impl Oracle {
         // What was durable on files that were replaced since is nowhere.
         let replaced = self.copies[side.other().index()].restored;
         let lacks_regions = self.lacks_regions(side);
-        let heir = self.heir(side).map(|heir| heir.base.clone());
-        let Some(history) = self.histories.get_mut(&at) else { return Ok(()) };
+        // It is put back below; whatever breaks a promise ends the story.
+        let Some(mut history) = self.histories.remove(&at) else { return Ok(()) };
         let write = &history.writes[index as usize];
         let lacking = history.lacks(write, &durable(side)).filter(|_| !lacks_regions);
         hold(lacking.is_none(), Promise::DurableHere, || {
             format!("FUA {:?} was answered and {lacking:?} is not durable on {side}", write.stamp)
         })?;
         if mode == Some(Mode::Sync) && !replaced {
-            let lacking = history.lacks(write, &durable(side.other()));
-            let lacking =
-                lacking.filter(|_| heir.is_none_or(|base| history.lacks(write, &base).is_some()));
+            let heir = self.heir(side);
+            let lacking = history.lacks_beside(write, &durable(side.other()), heir);
             hold(lacking.is_none(), Promise::DurableThere, || {
                 format!("FUA {:?} was answered and {lacking:?} is not durable there", write.stamp)
             })?;
             history.writes[index as usize].durable[THERE] = true;
         }
         history.writes[index as usize].durable[HERE] = !lacks_regions;
+        self.histories.insert(at, history);
         Ok(())
     }
 
@@ -234,8 +235,7 @@ impl Oracle {
         let at = self.copies[side.index()].generation;
         let replaced = self.copies[side.other().index()].restored;
         let lacks_regions = self.lacks_regions(side);
-        let heir = self.heir(side).map(|heir| heir.base.clone());
-        let Some(history) = self.histories.get_mut(&at) else { return Ok(()) };
+        let Some(mut history) = self.histories.remove(&at) else { return Ok(()) };
         let here = durable_image(cluster, side, volumes);
         let found = history.all_durable((&here, None), HERE, volume, submitted);
         found.or_else(|words| if lacks_regions { Ok(()) } else { Err(words) }).map_err(
@@ -243,10 +243,12 @@ impl Oracle {
         )?;
         if mode == Some(Mode::Sync) && !replaced {
             let there = durable_image(cluster, side.other(), volumes);
-            history.all_durable((&there, heir.as_ref()), THERE, volume, submitted).map_err(
-                |words| Violation::new(Promise::DurableThere, format!("FLUSH on {side}: {words}")),
-            )?;
+            let found = history.all_durable((&there, self.heir(side)), THERE, volume, submitted);
+            found.map_err(|words| {
+                Violation::new(Promise::DurableThere, format!("FLUSH on {side}: {words}"))
+            })?;
         }
+        self.histories.insert(at, history);
         Ok(())
     }
 
@@ -277,11 +279,11 @@ fn durable_image(cluster: &Cluster, side: Side, volumes: usize) -> Image {
 }
 
 impl History {
-    /// Looks for every write of a volume that was answered before `before` in a durable image, or in the one that an heir of this
-    /// history began with. What was found durable once stays so.
+    /// Looks for every write of a volume that was answered before `before` in a durable image, beside what an heir of this history
+    /// wrote since. What was found durable once stays so.
     fn all_durable(
         &mut self,
-        (image, heir): (&Image, Option<&Image>),
+        (image, heir): (&Image, Option<&Self>),
         whose: usize,
         volume: VolumeIndex,
         before: Serial,
@@ -295,8 +297,7 @@ impl History {
             }
             upto += 1;
             if write.volume == volume
-                && let Some(place) = self.lacks(write, image)
-                && heir.is_none_or(|base| self.lacks(write, base).is_some())
+                && let Some(place) = self.lacks_beside(write, image, heir)
             {
                 return Err(format!("{:?} is not durable at {place:?}", write.stamp));
             }

@@ -205,10 +205,22 @@ impl History {
 
     /// A block in which an image lacks that write and everything later.
     pub(crate) fn lacks(&self, write: &Write, image: &Image) -> Option<Place> {
+        self.lacks_beside(write, image, None)
+    }
+
+    /// The same, beside what an heir of this history wrote since.
+    pub(crate) fn lacks_beside(
+        &self,
+        write: &Write,
+        image: &Image,
+        heir: Option<&Self>,
+    ) -> Option<Place> {
         let mut places = write.places().zip(&write.indices);
         let lacking = places.find(|(place, index)| {
             let content = image[usize::from(place.volume.0)][place.block as usize];
+            let wrote = |heir: &Self| heir.span(*place, content).is_some_and(|(_, last)| last > 0);
             self.span(*place, content).is_none_or(|(_, last)| last < **index as usize)
+                && !heir.is_some_and(wrote)
         });
         lacking.map(|(place, _)| place)
     }

@@ -86,6 +86,19 @@ fn a_demoted_one_is_not_primary_before_an_operator_says_so() {
 }
 
 #[test]
+fn one_that_had_a_peer_is_not_primary_before_an_operator_says_so() {
+    let record = stopped(serving(&[CopyHealth::Good]));
+    let mut desk = started(Superblock { remembers: 7, ..record });
+    assert!(desk.saves.is_empty() && !desk.engine.view().is_primary());
+    desk.command(Command::Promote { force: false });
+    desk.save_all();
+    assert!(desk.engine.view().is_primary());
+    let mut desk = started(stopped(desk));
+    desk.save_all();
+    assert!(desk.engine.view().is_primary(), "from then on by itself");
+}
+
+#[test]
 fn a_copy_that_is_not_complete_or_was_given_up_is_not_served_by_itself() {
     let known = Superblock {
         role: Role::Primary,

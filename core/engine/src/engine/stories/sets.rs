@@ -216,6 +216,16 @@ fn a_primary_whose_metadata_went_back_uses_one_full_member_and_no_bitmap() {
 }
 
 #[test]
+fn the_members_of_a_node_that_begins_anew_are_not_doubted() {
+    let new = Superblock::new("db", "paris", [SIZE.0].into());
+    let anew = Superblock { discarded: true, consistent: false, ..new };
+    let mut desk = found_with(anew, config(), &[CopyHealth::Good, CopyHealth::Copying], &[]);
+    let peer = hello(generation(1), true);
+    desk.meet(Hello { serving: true, role: Role::Primary, remembers: 99, ..peer });
+    assert!(!matches!(duty(&desk, SECOND), Some(Duty::Removed { .. })));
+}
+
+#[test]
 fn that_the_record_of_the_members_is_old_is_durable_before_any_later_superblock() {
     use CopyHealth::{Failed, Good, Removed};
     for marks_void in [false, true] {
