@@ -217,7 +217,13 @@ fn that_a_restored_metadata_file_is_old_survives_a_crash_right_behind_the_record
     assert_eq!(cluster.node(Side::Lyon).forgot(leg), None);
     cluster.start(Side::Lyon).expect("it starts again");
     pass(&mut cluster, Duration::from_secs(60));
-    assert_eq!((duty(&cluster), state(&cluster)), (Some(Duty::Full), State::Replicating));
+    let removed = Some(Duty::Removed { lacks: None, withdrawn: false });
+    assert_eq!((duty(&cluster), state(&cluster)), (removed, State::Replicating));
+    assert_eq!(cluster.node(Side::Lyon).strays(leg).count(), 16, "nothing was written to it");
+    let add = Command::Set(SetOp::Add { leg, by_bitmap: false });
+    assert!(cluster.command(Side::Lyon, CommandId(4), add));
+    pass(&mut cluster, Duration::from_secs(60));
+    assert_eq!(duty(&cluster), Some(Duty::Full));
     assert_eq!(cluster.node(Side::Lyon).strays(leg).count(), 0);
 }
 
