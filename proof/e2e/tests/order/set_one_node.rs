@@ -219,7 +219,7 @@ fn a_second_node_that_is_named_later_gets_everything_and_may_go_again() {
     // Whether the other node was promoted meanwhile is not known: an operator promotes once.
     fs::write(stage.pair.config(), &only).expect("it may be changed");
     stage.pair.start("paris");
-    assert_ne!(stage.pair.group("paris")["role"], "primary");
+    assert_ne!(stage.pair.status("paris")["groups"][0]["role"], "primary");
     stage.pair.helio("paris", &["promote", "db"]).expect_success();
     stage.wait("OK", "ok");
     assert!(stage.pair.daemon("paris").terminate().success());
