@@ -377,6 +377,11 @@ impl Link {
         }
     }
 
+    /// Whether a receive is under way.
+    pub(crate) fn is_receiving(&self) -> bool {
+        matches!(&self.stage, Stage::Up { stream } if stream.is_receiving())
+    }
+
     /// Bytes arrived; [`Link::next`] hands out what they say.
     pub(crate) fn received(&mut self, buffer: Buffer, count: usize) {
         let Stage::Up { stream } = &mut self.stage else { return };

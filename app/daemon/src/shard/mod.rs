@@ -591,6 +591,8 @@ impl<D: Driver> Shard<D> {
                     let bytes = group.link.sent(pieces);
                     group.tell(now, helio_engine::Event::LinkTook { bytes });
                 }
+                // The peer may have said why before it closed: the receive brings that, and then the end.
+                Err(_) if group.link.is_receiving() => {}
                 Err(error) => group.lost(now, error.to_string()),
             },
             outcome => panic!("an operation on a connection cannot end as {outcome:?}"),

@@ -84,6 +84,11 @@ impl Stream {
         }
     }
 
+    /// Whether a receive is under way.
+    pub(crate) fn is_receiving(&self) -> bool {
+        self.receiving
+    }
+
     /// Whether a send is under way.
     pub(crate) fn is_sending(&self) -> bool {
         self.sending
