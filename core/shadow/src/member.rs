@@ -384,6 +384,13 @@ impl Member {
         self.on_disk.durable == full || self.on_disk.coming == full
     }
 
+    /// The ledger says that it lacks what its bitmap says, or may say so.
+    fn counts_by_bitmap(&self) -> bool {
+        use CopyHealth::{Copying, Removed, Withdrawn};
+        let by_bitmap = |said| matches!(said, Some(Copying | Removed | Withdrawn));
+        by_bitmap(self.on_disk.durable) || by_bitmap(self.on_disk.coming)
+    }
+
     /// It says so, and nothing else is being recorded.
     pub(crate) fn is_recorded(&self) -> bool {
         !self.is_unrecorded() && self.on_disk.coming == self.on_disk.durable
@@ -401,14 +408,15 @@ impl Member {
         self.on_disk.durable = self.on_disk.coming;
     }
 
-    /// Its removal is not durable: the ledger may say that it is full, and it misses what is written.
+    /// The ledger may say that it is full, or that a bitmap has what it lacks. It misses what is written, or nothing keeps that bitmap
+    /// any more.
     pub(crate) fn owes(&self) -> bool {
-        let stays = match &self.state {
-            State::Full => true,
-            State::Copying(copying) => copying.stage == Stage::Recording,
-            State::Removed(_) => false,
+        let (stays, keeps) = match &self.state {
+            State::Full => (true, true),
+            State::Copying(copying) => (copying.stage == Stage::Recording, !copying.is_marking()),
+            State::Removed(lacks) => (false, matches!(lacks, Lacks::Known { .. })),
         };
-        !stays && self.counts_as_full()
+        !stays && self.counts_as_full() || !keeps && self.counts_by_bitmap()
     }
 
     /// What it lacked was durable as of that tick.

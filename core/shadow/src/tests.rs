@@ -496,6 +496,20 @@ fn of_an_old_record_one_full_member_counts_and_no_bitmap() {
 }
 
 #[test]
+fn a_write_ends_when_it_is_durable_that_a_bitmap_is_not_believed() {
+    let mut stack = stack(&[Good, Removed]);
+    drain(&mut stack);
+    stack.doubt_members(Moment::ZERO);
+    drain(&mut stack);
+    let write = begin(&mut stack, 7, WRITE);
+    stack.member_ended(write[0].1, Outcome::Done);
+    let ended = Out::Ended { name: 7, outcome: Outcome::Done };
+    assert!(!drain(&mut stack).contains(&ended), "no bitmap has it");
+    stack.recorded(true, Moment::ZERO);
+    assert!(drain(&mut stack).contains(&ended));
+}
+
+#[test]
 fn a_full_member_that_failed_what_is_under_way_is_not_the_one_that_counts() {
     let mut stack = stack(&[Good, Good]);
     let flush = begin(&mut stack, 7, StoreOp::Flush);

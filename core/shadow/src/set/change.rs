@@ -121,7 +121,7 @@ impl Set {
         }
     }
 
-    /// A member that misses what is written may count as full in the ledger.
+    /// The ledger may say of a member what is not true of it after a change.
     pub(super) fn owes(&self) -> bool {
         self.which(Member::owes) != 0
     }
