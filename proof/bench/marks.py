@@ -14,10 +14,10 @@ Metadata writes are what `helio status --json` counts (`metadata`). Where a spar
 --patience seconds, its figures are those of logging alone, and the table says so. Build first:
 cargo build --release -p helio -p helio-bench
 """
-import argparse, json, os, platform, signal, statistics, sys, time
+import argparse, os, platform, signal, statistics, sys, time
 from clients import JOBS, own
 from door import Control, Nbd, is_level
-from report import spread, verdict
+from report import close, spread, verdict
 from stage import PLACEMENTS, Failed, Stage, wait_for
 from systems import Helio, Options
 
@@ -233,12 +233,7 @@ def main():
     print(f"# Marks, {args.rounds} rounds, {began}\n\nLinux {platform.release()}, {os.cpu_count()} CPUs; members in "
           f"{args.dir}; placement {args.placement}; {args.seconds:g} s of load\n")
     print(table(cells))
-    for failure in failures:
-        print(f"\nfailed: {failure}")
-    if args.json:
-        with open(args.json, "w") as out:
-            json.dump({"began": began, "kernel": platform.release(), "arguments": vars(args), "cells": cells}, out, indent=1)
-    return 1 if failures else 0
+    return close(args, began, cells, failures)
 
 
 if __name__ == "__main__":

@@ -7,10 +7,10 @@ secondary (and a relay before it) on CPU 1. Each round measures every system in 
 rotated per round; medians, smallest and largest are printed. Needs fio, nbdkit and QEMU's tools for their systems, root for
 throttled stores; build first: cargo build --release -p helio -p helio-bench.
 """
-import argparse, json, os, platform, signal, statistics, sys, time
+import argparse, os, platform, signal, statistics, sys, time
 import wan
 from clients import JOBS, measure
-from report import FOREIGN, Results, is_flagged, ratios, tables
+from report import FOREIGN, Results, close, is_flagged, ratios, tables
 from stage import PLACEMENTS, Failed, Stage
 from systems import ON_REQUEST, ONLY_JOBS, SYSTEMS, WRITES, Options
 
@@ -125,12 +125,7 @@ def main():
           f"during which others took more than {FOREIGN} of the CPUs in use, or of the bytes the disk took"
           f"{', left out of the medians' if args.quiet_only else ''}.")
     print(text)
-    for failure in args.failures:
-        print(f"\nfailed: {failure}")
-    if args.json:
-        with open(args.json, "w") as out:
-            json.dump({"began": began, "kernel": kernel, "cpus": cpus, "arguments": vars(args), "cells": cells}, out, indent=1)
-    return 1 if args.failures else 0
+    return close(args, began, cells, args.failures)
 
 
 if __name__ == "__main__":

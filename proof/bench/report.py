@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables and ratios out of measurements: {(placement, job, system): [figures, ...]}."""
-import operator, statistics
+import json, operator, os, platform, statistics
 from clients import JOBS
 from stage import PLACEMENTS
 
@@ -44,6 +44,17 @@ class Results:
         flagged = [[is_flagged(f) for f in self.used(*cell)] for cell in cells]
         self.asked = []
         return any(sum(cell) * 2 > len(cell) for cell in flagged)
+
+
+def close(args, began, cells, failures):
+    """What stands below a table: what failed, and the file of `--json`. Returns the exit code."""
+    for failure in failures:
+        print(f"\nfailed: {failure}")
+    if args.json:
+        with open(args.json, "w") as out:
+            head = {"began": began, "kernel": platform.release(), "cpus": os.cpu_count(), "arguments": vars(args)}
+            json.dump(head | {"cells": cells}, out, indent=1)
+    return 1 if failures else 0
 
 
 def spread(values, digits=0):

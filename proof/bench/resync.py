@@ -18,7 +18,7 @@ cargo build --release -p helio
 """
 import argparse, json, os, platform, random, signal, statistics, sys, time
 from door import Control, Nbd, is_level
-from report import FOREIGN, is_flagged, spread, verdict
+from report import FOREIGN, close, is_flagged, spread, verdict
 from stage import PLACEMENTS, Failed, Stage, wait_for
 from systems import Helio, Options, mirror, qemu_storage
 from wan import bytes_per_second
@@ -281,12 +281,7 @@ def main():
     print(f"# Resync, {args.rounds} rounds, {began}\n\nLinux {platform.release()}, {os.cpu_count()} CPUs; volume "
           f"{args.size_mib} MiB in {args.dir}; link {args.rtt}, {args.rate}; placement {args.placement}\n")
     print(table({part: cell for part, cell in cells.items() if cell}, bench))
-    for failure in failures:
-        print(f"\nfailed: {failure}")
-    if args.json:
-        with open(args.json, "w") as out:
-            json.dump({"began": began, "kernel": platform.release(), "arguments": vars(args), "cells": cells}, out, indent=1)
-    return 1 if failures else 0
+    return close(args, began, cells, failures)
 
 
 if __name__ == "__main__":

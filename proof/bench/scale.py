@@ -14,7 +14,7 @@ the second daemon after that; memory at the end of the idle time. Build first: c
 """
 import argparse, http.client, json, os, platform, signal, statistics, subprocess, sys, time
 from door import Control, Nbd
-from report import spread, verdict
+from report import close, spread, verdict
 from stage import Failed, Stage, free_port, wait_for
 
 MEMBER, IN_A_GROUP = 1 << 20, 64
@@ -212,12 +212,7 @@ def main():
     print(f"# Many sets, {args.rounds} rounds, {began}\n\nLinux {platform.release()}, {os.cpu_count()} CPUs, the daemon on CPUs "
           f"{args.cpus}; members in {args.dir}; {shapes}; idle for {args.idle:g} s\n")
     print(table(cells))
-    for failure in failures:
-        print(f"\nfailed: {failure}")
-    if args.json:
-        with open(args.json, "w") as out:
-            json.dump({"began": began, "kernel": platform.release(), "arguments": vars(args), "cells": cells}, out, indent=1)
-    return 1 if failures else 0
+    return close(args, began, cells, failures)
 
 
 if __name__ == "__main__":
