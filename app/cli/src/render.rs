@@ -61,6 +61,7 @@ fn all(g: &GroupStatus, now: WallTime) -> String {
     if g.peer.is_some() {
         replication(&mut out, g);
     }
+    answers(&mut out, g);
     if let Some(seeding) = &g.seeding {
         let (since, changed) = (seeding.since_ms, seeding.changed_bytes);
         let text =
@@ -70,7 +71,9 @@ fn all(g: &GroupStatus, now: WallTime) -> String {
     verify::lines(&mut out, g);
     trace(&mut out, g, now);
     peer(&mut out, g, now);
-    lease(&mut out, g);
+    if let Some(peer) = &g.peer {
+        lease(&mut out, g, &peer.name);
+    }
     for v in &g.volumes {
         volume(&mut out, v, g.peer.is_some(), now);
     }
@@ -143,6 +146,10 @@ fn queue(out: &mut String, g: &GroupStatus) {
         t.waiting
     );
     line(out, "throttle", &text);
+}
+
+/// How long requests of clients took.
+fn answers(out: &mut String, g: &GroupStatus) {
     let Some(a) = &g.answers else { return };
     let of = |what: &str, t: &TimesStatus| match t.count {
         0 => format!("no {what}"),
@@ -209,7 +216,7 @@ fn peer(out: &mut String, g: &GroupStatus, now: WallTime) {
     line(out, "buffers", &text);
 }
 
-fn lease(out: &mut String, g: &GroupStatus) {
+fn lease(out: &mut String, g: &GroupStatus, peer: &str) {
     let Some(lease) = &g.lease else { return };
     let ends = lease.seconds.map_or_else(
         || "until this node is secondary".to_owned(),
@@ -218,7 +225,6 @@ fn lease(out: &mut String, g: &GroupStatus) {
     let text = if lease.held {
         format!("held {ends}: until then `helio promote {}` needs no --force", g.name)
     } else {
-        let peer = g.peer.as_ref().map_or("", |peer| &peer.name);
         format!("granted {ends}: until then nothing is acknowledged without {peer}")
     };
     line(out, "lease", &text);

@@ -229,14 +229,6 @@ pub struct PeerView<'a> {
     pub node: &'a NodeConfig,
 }
 
-impl GroupView<'_> {
-    /// The other node's name; empty if the group has only this node.
-    #[must_use]
-    pub fn peer_name(&self) -> &str {
-        self.peer.map_or("", |peer| peer.name)
-    }
-}
-
 impl Config {
     /// Reads the file.
     ///

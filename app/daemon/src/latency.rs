@@ -31,7 +31,7 @@ impl Default for Permits {
     }
 }
 
-/// Measurements of other members may take so long, unless their disks hang.
+/// A member for which no measurement can start within this time stays unmeasured.
 const PERMIT_PATIENCE: Duration = Duration::from_secs(60);
 
 /// A member whose latency is to be measured.
@@ -59,7 +59,7 @@ pub(crate) async fn answer(
                 tracing::warn!(
                     group,
                     volume,
-                    "the latency of {} is not measured: other disks do not respond",
+                    "the latency of {} is not measured: other measurements take longer than {PERMIT_PATIENCE:?}",
                     path.display()
                 );
                 continue;

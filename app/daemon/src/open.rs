@@ -292,7 +292,7 @@ fn engine_config(view: &GroupView<'_>, node: &str) -> helio_engine::Config {
     helio_engine::Config {
         group: view.name.to_owned(),
         node: node.to_owned(),
-        peer: view.peer_name().to_owned(),
+        peer: view.peer.map_or("", |peer| peer.name).to_owned(),
         volumes: config.volumes.values().map(|v| v.size).collect(),
         names: config.volumes.keys().cloned().collect(),
         mode: config.mode,

@@ -84,11 +84,12 @@ async fn try_to_return(daemon: Arc<Daemon>, (group, volume, number, path): Name)
         Ok(()) => {
             tracing::info!(group, volume, member = path, "helio returns this member by minicopy");
         }
-        Err(ApiError { error, .. }) => {
+        Err(ApiError { error, hint, .. }) => {
             tracing::info!(
                 group,
                 volume,
                 member = path,
+                hint,
                 "helio could not return this member: {error}"
             );
         }

@@ -501,11 +501,11 @@ impl<P> HotExtents<P> {
                 .any(|(_, slot)| slot.may_cool() && slot.done_in >= flushes.ended)
     }
 
-    /// Whether an extent is wanted, no slot is free for it, and a layer does not let one cool.
+    /// Whether an extent is wanted, and layers let none of the others cool.
     #[inline]
     #[must_use]
     pub fn waits_for_layers(&self) -> bool {
-        self.counts.owned > 0 && self.is_full()
+        self.is_full() && self.counts.owned >= self.counts.taken
     }
 
     /// How many extents are left hot when others wait for slots.

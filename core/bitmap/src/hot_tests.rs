@@ -191,6 +191,11 @@ fn one_owned_extent_does_not_hide_that_nothing_else_frees_a_slot() {
     turn_hot(&mut cover, 1);
     cover.enter(V, at(2), None);
     assert!(cover.is_stuck(), "extent 1 is hot, and no layer will let it cool");
+    assert!(!cover.waits_for_layers(), "it may cool behind a flush");
+    cover.own(V, at(1), 0);
+    assert!(cover.waits_for_layers());
+    cover.let_cool(V, at(0), 0);
+    assert!(!cover.waits_for_layers());
 }
 
 /// A flush covers everything that was written, and what it covers may turn cold.

@@ -204,7 +204,7 @@ impl Config {
     }
 
     /// A receiver makes its copy durable by itself after this many bytes: the lesser of 4 MiB and a quarter of
-    /// the sender's bound (rule 3). With an automatic bound, its first value counts; a sender with less memory asks for a flush.
+    /// the sender's bound (rule 3). With an automatic bound, 8 MiB count; a sender with less memory asks for a flush.
     #[must_use]
     pub fn flush_bytes(&self) -> Bytes {
         let bound = self.queue.memory.unwrap_or(QUEUE_BYTES_SNDR);

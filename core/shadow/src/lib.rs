@@ -34,7 +34,7 @@ mod tests;
 mod transfer;
 mod unmerged;
 
-pub use shadow::{BATCH_BYTES, Shadow};
+pub use shadow::Shadow;
 pub use transfer::{TRANSFER_MAX, Transfer};
 
 /// Bytes for which a bit of the bitmap of a member stands, where the host keeps to that.

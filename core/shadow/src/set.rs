@@ -172,6 +172,10 @@ impl Set {
         self.unmerged.delay().set_factor(factor);
     }
 
+    pub(crate) fn hurry_owned(&mut self, now: Moment) {
+        self.unmerged.hurry_owned(self.place.size.0, now);
+    }
+
     pub(crate) fn set_cost(&mut self, member: usize, cost: u32) {
         if let Some(member) = self.member(member) {
             member.set_cost(cost);

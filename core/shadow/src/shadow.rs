@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 use helio_bitmap::EXTENT;
 use helio_format::copying::PageBits;
-use helio_format::members::{MEMBERS_MAX, VolumeMembers};
+use helio_format::members::VolumeMembers;
 use helio_format::superblock::GRANULARITY_MAX;
 use helio_stack::{
     Io, Layer, LayerRecord, LayerSetting, Leg, MemberEvent, Operation, Outcome, Port, SetOp,
@@ -21,8 +21,6 @@ use helio_units::{Bytes, Extent, Moment, VolumeIndex};
 const SAVED_EVERY: Duration = Duration::from_secs(1);
 /// Pieces of a group that are merged or copied at once.
 const WINDOW: usize = 2 * MOST_PIECES;
-/// Most bytes that are read of members, to be merged or copied, at once.
-pub const BATCH_BYTES: Bytes = Bytes((WINDOW * MEMBERS_MAX) as u64 * GRANULARITY_MAX as u64);
 
 /// What is being recorded.
 #[derive(Clone, Debug)]
@@ -254,6 +252,11 @@ impl Layer for Shadow {
             }
             LayerSetting::Background(volumes) => {
                 self.permitted = volumes;
+                self.all_go_on(port);
+            }
+            LayerSetting::LetCool => {
+                let now = port.now();
+                self.sets.iter_mut().for_each(|set| set.hurry_owned(now));
                 self.all_go_on(port);
             }
         }

@@ -317,16 +317,6 @@ fn sets_of_a_group_share_a_window_and_none_takes_all_of_it() {
 }
 
 #[test]
-fn where_only_urgent_work_is_allowed_a_read_begins_the_merge_of_its_own_region_and_no_other() {
-    use CopyHealth::Suspect;
-    let mut stack = stack(&[Suspect, Suspect]);
-    stack.set(LayerSetting::Background(0), Moment::ZERO);
-    assert_eq!(drain(&mut stack), []);
-    assert_eq!(begin(&mut stack, 1, READ).len(), 2, "both members are read there");
-    assert_eq!(begin(&mut stack, 2, READ), [], "it is being merged");
-}
-
-#[test]
 fn of_a_suspect_copy_everything_is_merged_and_copied_when_a_process_begins() {
     use CopyHealth::Suspect;
     let set = stack(&[Suspect, Suspect, Removed]).set_status(V).expect("it is a set");
@@ -472,6 +462,7 @@ fn what_no_read_waits_for_is_merged_and_copied_only_where_the_host_permits_it() 
     assert_eq!((legs(&drain(&mut stack)), stack.background(Moment::ZERO)), (vec![], 1));
     let merged = begin(&mut stack, 7, READ);
     assert_eq!(merged.iter().map(|(member, _)| *member).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(begin(&mut stack, 8, READ), [], "it is being merged");
     assert_eq!(legs(&permit(&mut stack, 2)), [], "that is another volume");
     assert_eq!(legs(&permit(&mut stack, 1)).len(), 2 * 3, "as many pieces as a set begins");
 }

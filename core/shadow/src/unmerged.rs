@@ -4,6 +4,7 @@
 use crate::delay::MergeDelay;
 use crate::member::ONE;
 use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
 use helio_bitmap::{Bitmap, EXTENT, Region};
 use helio_copy::{Claim, Walk};
 use helio_units::{Bytes, Extent, Moment};
@@ -18,11 +19,11 @@ pub(crate) struct Unmerged {
     walk: Walk<()>,
     /// Hot extents that are to stay hot, by their numbers in the volume.
     owned: BTreeSet<u64>,
-    /// Regions that a read waits for.
+    /// Regions that an operation waits for.
     urgent: BTreeSet<Region>,
     /// Regions that a full member failed to read.
     repairs: BTreeSet<Region>,
-    /// None is claimed before, but for what a read waits for.
+    /// None is claimed before, but for what an operation waits for.
     again: Moment,
     /// Nor, but for repairs, before its pause ends.
     delay: MergeDelay,
@@ -50,7 +51,7 @@ impl Unmerged {
         &self.regions
     }
 
-    /// No full member could read one of them: none is claimed until then, but for what a read waits for.
+    /// No full member could read one of them: none is claimed until then, but for what an operation waits for.
     pub(crate) const fn wait(&mut self, until: Moment) {
         self.again = until;
     }
@@ -108,6 +109,15 @@ impl Unmerged {
         self.urgent.extend(open);
     }
 
+    /// A change waits until one of the extents that are to stay hot may cool. What could not be read is not tried again at once.
+    pub(crate) fn hurry_owned(&mut self, size: u64, now: Moment) {
+        if now < self.again || !self.urgent.is_empty() {
+            return;
+        }
+        let owned: Vec<u64> = self.owned.iter().copied().collect();
+        owned.into_iter().for_each(|number| self.hurry(hot_extent(number, size)));
+    }
+
     /// A full member failed to read there.
     pub(crate) fn repair(&mut self, extent: Extent) {
         let regions = self.regions.grid().touched(ONE, extent).map(Region);
@@ -115,7 +125,7 @@ impl Unmerged {
         self.repairs.extend(regions.take(room));
     }
 
-    /// Claims a region that a read waits for, for the piece of that number.
+    /// Claims a region that an operation waits for, for the piece of that number.
     pub(crate) fn claim_urgent(&mut self, number: u64) -> Option<Extent> {
         while let Some(urgent) = self.urgent.pop_first() {
             let regions = &mut self.regions;

@@ -29,4 +29,3 @@ mod tests;
 mod work;
 
 pub use snapshot::Snapshot;
-pub use work::BATCH_BYTES;

@@ -15,12 +15,10 @@ use alloc::vec::Vec;
 use helio_format::before::{CHUNK_BYTES, KeptImage};
 use helio_ledger::Chunk;
 use helio_stack::{CopyClass, MemberFault, Outcome, Row};
-use helio_units::{Bytes, Extent, PayloadId, VolumeIndex};
+use helio_units::{Extent, PayloadId, VolumeIndex};
 
 /// Most chunks preserved by one batch; as many bytes as the copier has on its way.
 pub(crate) const BATCH_CHUNKS: usize = 256;
-/// Most bytes that are read of volumes, to be preserved, at once.
-pub const BATCH_BYTES: Bytes = Bytes(BATCH_CHUNKS as u64 * CHUNK_BYTES);
 /// Neighbouring chunks that are read, and appended, at once.
 const ROW_CHUNKS: u64 = 16;
 /// Chunks that are being put back at once: 2 MiB.

@@ -51,6 +51,9 @@ pub enum LayerSetting {
     /// The volumes, a bit for each, in which a layer may begin work that no operation waits for; at first it may in all. What is
     /// under way goes on to its end.
     Background(u64),
+    /// An operation waits for a hot extent, and layers own all of them: what lets one cool is done first, without a pause, and also
+    /// where nothing is permitted in the background.
+    LetCool,
 }
 
 /// What an administrator, or the host, asks of the members of a volume.

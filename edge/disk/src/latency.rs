@@ -23,22 +23,42 @@ const WITHIN: Duration = Duration::from_secs(1);
 /// Blocks: on a disk that responds for about a second at most.
 ///
 /// # Errors
-/// It cannot be opened, or a read fails.
+/// It cannot be opened, or a read fails or reads nothing.
 pub fn read_latency(path: &Path, size: Bytes, how: Io) -> io::Result<Duration> {
     let mut flags = OFlags::RDONLY | OFlags::CLOEXEC;
     flags.set(OFlags::DIRECT, how == Io::Direct);
     let file = rustix::fs::open(path, flags, Mode::empty())?;
-    let (begun, blocks) = (Instant::now(), (size.0 / BLOCK).max(1));
     let mut buffer = Buffer::zeroed(BLOCK as usize);
-    let mut times = Vec::new();
-    for place in 0..READS {
+    let (begun, mut times) = (Instant::now(), Vec::new());
+    for place in places(size) {
+        let at = Instant::now();
+        if pread(&file, &mut buffer[..], place)? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        times.push(at.elapsed());
         if begun.elapsed() >= WITHIN {
             break;
         }
-        let at = Instant::now();
-        pread(&file, &mut buffer[..], blocks * place / READS * BLOCK)?;
-        times.push(at.elapsed());
     }
     times.sort_unstable();
     Ok(times[times.len() / 2])
+}
+
+/// Where is read.
+fn places(size: Bytes) -> impl Iterator<Item = u64> {
+    let blocks = (size.0 / BLOCK).max(1);
+    (0..READS).map(move |read| blocks * read / READS * BLOCK)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_are_spread_evenly_over_a_store() {
+        let of = |size: u64| places(Bytes(size)).collect::<Vec<_>>();
+        assert_eq!(of(512), [0; READS as usize]);
+        let found = of(READS * 10 * BLOCK);
+        assert_eq!(found, (0..READS).map(|n| n * 10 * BLOCK).collect::<Vec<_>>());
+    }
 }

@@ -13,9 +13,11 @@ pub enum LinkError {
     /// The stream is damaged, or not ours, or of another version.
     #[error("{0}")]
     Frame(#[from] FrameError),
-    /// A payload is larger than may ever be received.
-    #[error("the peer sent more than the receive memory of {bound} bytes")]
+    /// A payload is larger than can ever be received.
+    #[error("a payload of {length} bytes exceeds the receive memory of {bound} bytes")]
     Memory {
+        /// Of the payload.
+        length: u32,
         /// The bound of the pool.
         bound: u64,
     },
@@ -68,7 +70,7 @@ impl Default for Incoming {
 impl Incoming {
     /// Takes bytes from the front of `input` up to the end of the first message. Returns how many were taken and
     /// the message, if one became whole; without one, everything was taken, or its payload waits for a buffer
-    /// ([`Incoming::has_room_for_payload`]).
+    /// ([`Incoming::find_room`]).
     ///
     /// # Errors
     /// The stream cannot be read any further; the connection must end. Nothing of the bad frame was used.
@@ -103,8 +105,9 @@ impl Incoming {
                         return Ok((taken, Some(Arrived { message, payload: None })));
                     }
                     let bound = pool.usage().bound.0;
-                    if u64::from(header.payload_length) > bound {
-                        return Err(LinkError::Memory { bound });
+                    let length = header.payload_length;
+                    if u64::from(length) > bound {
+                        return Err(LinkError::Memory { length, bound });
                     }
                     let buffer = pool.take(header.payload_length as usize);
                     let arriving = Arriving { header, message, buffer, filled: 0, direct: false };
@@ -130,7 +133,7 @@ impl Incoming {
 
     /// Gives the payload that is arriving a buffer, if it has none. Returns whether it has one, or needs none. `take` is called
     /// with the length of the payload.
-    pub fn has_room_for_payload(&mut self, take: impl FnOnce(usize) -> Option<Buffer>) -> bool {
+    pub fn find_room(&mut self, take: impl FnOnce(usize) -> Option<Buffer>) -> bool {
         if self.lacks_room()
             && let Stage::Payload(arriving) = &mut self.stage
         {
@@ -347,12 +350,12 @@ mod tests {
         assert_eq!(next(&mut at, &mut incoming).as_ref(), Some(&messages[0]));
         let head = at;
         assert_eq!(next(&mut at, &mut incoming), None);
-        assert!(at > head && !incoming.has_room_for_payload(|n| pool.take(n)), "its head was read");
+        assert!(at > head && !incoming.find_room(|n| pool.take(n)), "its head was read");
         let payload = at;
         assert_eq!((next(&mut at, &mut incoming), at), (None, payload), "nothing more is taken");
         assert!(incoming.lend().is_none(), "there is nothing to lend");
         drop(others);
-        assert!(incoming.has_room_for_payload(|n| pool.take(n)) && !incoming.lacks_room());
+        assert!(incoming.find_room(|n| pool.take(n)) && !incoming.lacks_room());
         assert_eq!(next(&mut at, &mut incoming).as_ref(), Some(&messages[1]));
         assert_eq!(next(&mut at, &mut incoming).as_ref(), Some(&messages[2]));
     }
@@ -366,7 +369,7 @@ mod tests {
         let (mut incoming, mut got, mut at) = (Incoming::default(), Vec::new(), 0);
         while at < bytes.len() {
             let take = |n| shared.take(n).or_else(|| own.take_alone(n));
-            assert!(incoming.has_room_for_payload(take), "nothing of its own is lent");
+            assert!(incoming.find_room(take), "nothing of its own is lent");
             let (taken, arrived) = incoming.consume(&bytes[at..], &shared).expect("it fits");
             at += taken;
             got.extend(arrived.map(|it| it.message));
@@ -379,6 +382,6 @@ mod tests {
     fn a_payload_beyond_the_memory_is_refused_and_not_waited_for() {
         let (_, bytes) = stream(&Pool::new(Bytes::mib(4)), 1 << 20);
         let error = read(&bytes, &[], &Pool::new(Bytes::kib(64))).expect_err("taken");
-        assert_eq!(error, LinkError::Memory { bound: 65_536 });
+        assert_eq!(error, LinkError::Memory { length: 1 << 20, bound: 65_536 });
     }
 }

@@ -21,7 +21,11 @@ fn taken(config: &Config, text: &str) {
         let view = config.for_node(name).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(view.node, node);
         for group in view.groups {
-            assert_ne!(group.peer_name(), name, "a node is its own peer");
+            assert_ne!(
+                group.peer.map(|peer| peer.name),
+                Some(name.as_str()),
+                "a node is its own peer"
+            );
             assert!(!group.group.volumes.is_empty(), "a group without a volume");
             let timeouts = group.group.timeouts;
             assert!(timeouts.flush_limit >= timeouts.peer);

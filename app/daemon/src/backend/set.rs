@@ -28,7 +28,7 @@ impl Daemon {
     ) -> Result<Reply, ApiError> {
         self.known(&group)?;
         let MemberAddRequest { volume, path, require_minicopy } = wish;
-        let how = if require_minicopy { Adding::ByBitmap } else { Adding::Whole };
+        let how = if require_minicopy { Adding::ByBitmap } else { Adding::Any };
         let path = PathBuf::from(path);
         if !self.volume_now(&group, &volume)?.members_on(&self.node).contains(&path) {
             return Err(unnamed(&self.config_path, (&group, &volume), &path, &self.node));
@@ -140,7 +140,7 @@ impl Daemon {
         let name = (group.as_str(), volume.as_str());
         self.known(group)?;
         match step {
-            MemberStep::Add => self.add_one(name, path, Adding::Whole).await,
+            MemberStep::Add => self.add_one(name, path, Adding::Any).await,
             MemberStep::Remove => {
                 let shown = path.display().to_string();
                 match self.remove_one(name, &shown, Removal::Ordinary).await {

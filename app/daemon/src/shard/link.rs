@@ -6,7 +6,7 @@ use crate::shard::guard::Guard;
 use crate::shard::route::{CONNECT_PATIENCE, Dialler, Route, Step};
 use crate::shard::stream::Stream;
 use crate::shard::token::{Kind, token};
-use helio_driver::{Address, Buffer, Driver, Op, Piece, Pool, Socket};
+use helio_driver::{Address, Buffer, Driver, Op, OpError, Piece, Pool, Socket};
 use helio_format::message::Message;
 use helio_link::{Arrived, Backoff, Figures, Incoming, LinkError, Tuning, frame};
 use helio_tls::{PublicKey, TlsError};
@@ -98,6 +98,8 @@ pub(crate) struct Link {
     out: Vec<Piece>,
     out_bytes: u64,
     in_flight: u64,
+    /// The kernel reports it once, so that the receive that ends behind it does not.
+    send_error: Option<String>,
     /// Bytes of frames since the start, over all connections.
     pub(crate) traffic: Traffic,
     pub(crate) figures: Option<Figures>,
@@ -141,6 +143,7 @@ impl Link {
             out: Vec::new(),
             out_bytes: 0,
             in_flight: 0,
+            send_error: None,
             traffic: Traffic::default(),
             figures: None,
             measure: Moment::NEVER,
@@ -377,6 +380,16 @@ impl Link {
         }
     }
 
+    /// A send failed while a receive is under way.
+    pub(crate) fn send_failed(&mut self, error: &OpError) {
+        self.send_error = Some(error.to_string());
+    }
+
+    /// Why a send failed, if one did.
+    pub(crate) fn take_send_error(&mut self) -> Option<String> {
+        self.send_error.take()
+    }
+
     /// Whether a receive is under way.
     pub(crate) fn is_receiving(&self) -> bool {
         matches!(&self.stage, Stage::Up { stream } if stream.is_receiving())
@@ -405,7 +418,7 @@ impl Link {
         }
         while !self.paused
             && !stream.unread().is_empty()
-            && incoming.has_room_for_payload(|length| take(shared, own, length))
+            && incoming.find_room(|length| take(shared, own, length))
         {
             let (taken, arrived) = incoming.consume(stream.unread(), shared)?;
             stream.consume(taken);
@@ -425,7 +438,7 @@ impl Link {
     /// Gives what waits for a buffer one. Returns whether nothing waits any more.
     pub(crate) fn finds_room(&mut self) -> bool {
         let Self { incoming, shared, own, .. } = self;
-        incoming.has_room_for_payload(|length| take(shared, own, length))
+        incoming.find_room(|length| take(shared, own, length))
     }
 
     /// Puts a message at the end of what will be sent.
@@ -476,6 +489,7 @@ impl Link {
         let mut out = std::mem::take(&mut self.out);
         self.in_flight = 0;
         self.out_bytes = 0;
+        self.send_error = None;
         self.figures = None;
         match stage {
             Stage::Up { mut stream } => {

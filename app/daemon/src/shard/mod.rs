@@ -583,7 +583,11 @@ impl<D: Driver> Shard<D> {
                     group.link.received(buffer, count);
                     group.hear(now);
                 }
-                Ok(_) => group.lost(now, String::from("the peer closed the connection")),
+                Ok(_) => {
+                    let closed = || String::from("the peer closed the connection");
+                    let why = group.link.take_send_error().unwrap_or_else(closed);
+                    group.lost(now, why);
+                }
                 Err(error) => group.lost(now, error.to_string()),
             },
             Outcome::Send { pieces, result } => match result {
@@ -592,7 +596,7 @@ impl<D: Driver> Shard<D> {
                     group.tell(now, helio_engine::Event::LinkTook { bytes });
                 }
                 // The peer may have said why before it closed: the receive brings that, and then the end.
-                Err(_) if group.link.is_receiving() => {}
+                Err(error) if group.link.is_receiving() => group.link.send_failed(&error),
                 Err(error) => group.lost(now, error.to_string()),
             },
             outcome => panic!("an operation on a connection cannot end as {outcome:?}"),

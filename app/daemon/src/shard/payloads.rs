@@ -85,19 +85,19 @@ impl Pools {
                 None => automatic += 1,
             }
         }
-        let most = automatic_most(self.half, automatic, Bytes(fixed));
+        // On a small host clients count for half of it at most, so that queues have room, too.
+        let clients = CLIENT_MEMORY.min(Bytes(self.half.0 / 2));
+        let most = automatic_most(Bytes(self.half.0 - clients.0), automatic, Bytes(fixed));
         let queues = fixed.saturating_add(most.0 * automatic);
-        self.written.resize(written_memory(Bytes(queues)));
+        self.written.resize(written_memory(Bytes(queues), clients));
         self.received.resize(Bytes(RECEIVED_BYTES.0 * count).min(self.half));
         most
     }
 }
 
-/// The largest bound of each automatic queue: they share what fixed queues and clients leave of `half`. Clients count for half of it
-/// at most, so that the queues of a small host are not the smallest possible.
-fn automatic_most(half: Bytes, queues: u64, fixed: Bytes) -> Bytes {
-    let clients = CLIENT_MEMORY.0.min(half.0 / 2);
-    let left = (half.0 - clients).saturating_sub(fixed.0.saturating_mul(2));
+/// The largest bound of each automatic queue: they share what fixed queues leave of this memory.
+fn automatic_most(memory: Bytes, queues: u64, fixed: Bytes) -> Bytes {
+    let left = memory.0.saturating_sub(fixed.0.saturating_mul(2));
     Bytes(left / 2 / queues.max(1)).max(AUTOMATIC_LEAST).min(QUEUE_BYTES_MOST)
 }
 
@@ -105,8 +105,8 @@ fn automatic_most(half: Bytes, queues: u64, fixed: Bytes) -> Bytes {
 /// progress. So a queue is full before the pool is, and its policy decides what happens. The queues count twice, since buffers come
 /// in powers of two; that has room for the pages of records, too. What the layers below read (before-images, copies between
 /// members) does not count: reads take no more than half of the pool, and go beyond it otherwise (`read_buffer`).
-fn written_memory(queues: Bytes) -> Bytes {
-    Bytes(queues.0.saturating_mul(2).saturating_add(CLIENT_MEMORY.0))
+fn written_memory(queues: Bytes, clients: Bytes) -> Bytes {
+    Bytes(queues.0.saturating_mul(2).saturating_add(clients.0))
 }
 
 #[cfg(test)]
@@ -152,7 +152,17 @@ mod tests {
             groups.push(group(Some(Bytes::mib(5))));
             let (share, written) = fitted(Bytes::mib(memory), &groups);
             let queues = share.0 * (groups.len() as u64 - 1) + Bytes::mib(5).0;
-            assert_eq!(written, Bytes(2 * queues + CLIENT_MEMORY.0));
+            assert_eq!(written, Bytes(2 * queues + CLIENT_MEMORY.0.min(memory << 18)));
+        }
+    }
+
+    #[test]
+    fn the_buffers_of_automatic_queues_and_of_peers_stay_within_the_memory() {
+        for (mib, groups) in [(512, 1), (512, 100), (1024, 7), (8192, 300)] {
+            let pools = Pools::new(Bytes::mib(mib));
+            pools.fit(vec![group(None); groups].iter());
+            let [written, received] = [&pools.written, &pools.received].map(|it| it.usage().bound);
+            assert!(written.0 + received.0 <= mib << 20, "{mib} MiB, {groups} groups: {written}");
         }
     }
 

@@ -40,7 +40,7 @@ pub(crate) enum SetAsk {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Adding {
     /// Whether or not it has a bitmap.
-    Whole,
+    Any,
     /// Only if it has one.
     ByBitmap,
     /// As the member of that number, if an error removed it, no command did, and it has a bitmap.
@@ -130,7 +130,7 @@ impl<D: Driver> Shard<D> {
         let numbers = (0..MEMBERS_MAX).filter(|n| members[*n].is_some() || *n == number);
         let numbers: Vec<usize> = numbers.collect();
         group.may_add(at, &member.path)?;
-        group.may_add_so(at, number, how)?;
+        group.check_adding(at, number, how)?;
         if group
             .length_with(at, numbers.iter().copied())
             .is_none_or(|length| length > room.metadata)
@@ -150,7 +150,7 @@ impl<D: Driver> Shard<D> {
         group.volumes[usize::from(at.0)].members[number] = Some(member);
         group.opened(at, number, now);
         let leg = Leg { volume: at, member: MemberIndex(number as u8) };
-        Ok(SetOp::Add { leg, by_bitmap: how != Adding::Whole })
+        Ok(SetOp::Add { leg, by_bitmap: how != Adding::Any })
     }
 
     /// The latency of a member was measured.

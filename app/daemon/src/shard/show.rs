@@ -17,9 +17,7 @@ use helio_api::{
     RecorderEvent, SafeCopyStatus, SeedingStatus, SyncStatus, ThrottleStatus, TimesStatus,
     VolumeStatus, WrongKey,
 };
-use helio_engine::{
-    BoundSource, Lag, LinkState, QUEUE_BYTES_MOST, QUEUE_PRODUCTS, Status, WhenFull,
-};
+use helio_engine::{BoundSource, LinkState, QUEUE_BYTES_MOST, QUEUE_PRODUCTS, Status, WhenFull};
 use helio_units::{Bandwidth, Bytes, Items, Moment, Role, VolumeIndex, WallTime};
 
 /// One group. `of_volume`: the NBD connections of a volume, and what its copies wait for.
@@ -29,12 +27,7 @@ pub(crate) fn group(
     of_volume: impl Fn(VolumeIndex) -> (u64, Option<CopyWait>),
 ) -> GroupStatus {
     let now = clock.now();
-    let mut status = group.engine.view().status(now);
-    // What only a second node would lack is no lag.
-    if group.config.peer_name().is_none() {
-        status.lag = Lag::default();
-        status.marked.fill(Bytes::ZERO);
-    }
+    let status = group.engine.view().status(now);
     let volumes = group.volumes.iter().zip(0..).map(|(volume, n)| {
         let (members, unmerged_bytes) = set::members(group, VolumeIndex(n));
         let (clients, copy_waits) = of_volume(VolumeIndex(n));
@@ -64,7 +57,7 @@ pub(crate) fn group(
         generation: status.generation.to_string(),
         consistent: status.consistent,
         fault: status.fault.as_ref().map(|fault| fault.what.clone()),
-        lease: lease(&status, group, clock),
+        lease: lease(&status, clock),
         verdict: verdict::of(&status, group, clock),
         mode: ModeStatus { requested: status.mode, effective: status.effective },
         volumes: volumes.collect(),
@@ -96,8 +89,7 @@ pub(crate) fn group(
     }
 }
 
-fn lease(status: &Status, group: &Group, clock: &Clock) -> Option<LeaseStatus> {
-    group.config.peer_name()?;
+fn lease(status: &Status, clock: &Clock) -> Option<LeaseStatus> {
     let until = status.lease_held.or(status.lease_granted)?;
     let ends = (until != Moment::NEVER).then_some(until);
     Some(LeaseStatus {
@@ -109,7 +101,6 @@ fn lease(status: &Status, group: &Group, clock: &Clock) -> Option<LeaseStatus> {
 
 /// A seed disk on its way. A secondary has this from the decision that its primary reported.
 fn seeding(status: &Status, group: &Group, clock: &Clock) -> Option<SeedingStatus> {
-    group.config.peer_name()?;
     if let Some(since) = group.engine.view().seeding() {
         let changed_bytes = status.marked.iter().fold(Bytes::ZERO, |sum, marked| sum + *marked);
         return Some(SeedingStatus { since_ms: WallTime(since), changed_bytes });

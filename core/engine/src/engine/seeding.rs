@@ -46,6 +46,7 @@ impl View<'_> {
     /// Since when a disk is being shipped, in ms since 1970.
     #[must_use]
     pub fn seeding(&self) -> Option<u64> {
+        self.turn.config().peer_name()?;
         Some(self.record.superblock().seeding).filter(|at| *at != 0)
     }
 

@@ -38,6 +38,15 @@ enum Doubt {
     Recorded,
 }
 
+/// What layers may do that no operation waits for: the volumes, a bit for each.
+#[derive(Clone, Copy, Debug)]
+struct Permits {
+    /// Where the host permits it.
+    host: u64,
+    /// Where layers may begin it.
+    layers: u64,
+}
+
 /// The layers, and what passes them.
 #[derive(Clone, Debug)]
 pub(super) struct Layered {
@@ -51,8 +60,7 @@ pub(super) struct Layered {
     /// What is asked of members, likewise.
     asked: VecDeque<(CommandId, SetOp)>,
     doubt: Doubt,
-    /// The volumes in which the host permits work that no operation waits for, and those in which layers may begin it.
-    background: [u64; 2],
+    permits: Permits,
     /// How the last operation on the copies ended, until [`Local::take_copied`] returns it.
     copied: Option<CopyOutcome>,
 }
@@ -66,7 +74,7 @@ impl Layered {
             waits: None,
             asked: VecDeque::new(),
             doubt: Doubt::None,
-            background: [u64::MAX; 2],
+            permits: Permits { host: u64::MAX, layers: u64::MAX },
             copied: None,
         }
     }
@@ -223,29 +231,27 @@ impl Local {
         self.layered.deadline()
     }
 
-    /// The host sets something of layers. `ends`: see [`Self::permit_layers`].
-    pub(crate) fn set_layers(&mut self, setting: LayerSetting, ends: bool, turn: &mut Turn) {
+    /// The host sets something of layers.
+    pub(crate) fn set_layers(&mut self, setting: LayerSetting, turn: &mut Turn) {
         if let LayerSetting::Background(volumes) = setting {
-            self.layered.background[0] = volumes;
-            return self.permit_layers(ends, turn);
+            self.layered.permits.host = volumes;
+            return;
         }
         self.layered.stack.set(setting, turn.now());
         self.run_layers(turn);
     }
 
     /// Layers begin work that no operation waits for where the host permits it. `ends`: nowhere, since the node stops, or leaves
-    /// the primary role, and waits for what changes its members. If a change waits for a hot extent in place of one that a layer
-    /// owns, they may everywhere.
+    /// the primary role, and waits for what changes its members. If a change waits for a hot extent, and layers own all of them, they
+    /// are told so.
     pub(crate) fn permit_layers(&mut self, ends: bool, turn: &mut Turn) {
-        let [host, layers] = self.layered.background;
-        let permitted = match ends {
-            _ if self.hot.waits_for_layers() => u64::MAX,
-            true => 0,
-            false => host,
-        };
-        if permitted != layers {
-            self.layered.background[1] = permitted;
-            self.layered.stack.set(LayerSetting::Background(permitted), turn.now());
+        let Permits { host, layers } = self.layered.permits;
+        let permitted = if ends { 0 } else { host };
+        self.layered.permits = Permits { host, layers: permitted };
+        let background = (permitted != layers).then_some(LayerSetting::Background(permitted));
+        let let_cool = self.hot.waits_for_layers().then_some(LayerSetting::LetCool);
+        for setting in background.into_iter().chain(let_cool) {
+            self.layered.stack.set(setting, turn.now());
             self.run_layers(turn);
         }
     }

@@ -24,18 +24,19 @@ impl Local {
     /// removed since may count as full, and a bitmap may lack what was written since. In every volume one full member is used from
     /// then on; a command returns the others. Once in a process: later records are this process's own.
     pub(crate) fn doubt_members(&mut self, turn: &mut Turn) {
+        let Config { group, peer, .. } = turn.config();
         let several = turn.config().indices().filter(|volume| self.keeps_several(*volume));
-        let names: Vec<String> = several.map(|volume| turn.config().name_of(volume)).collect();
+        let text = |volume: VolumeIndex| {
+            let volume = turn.config().name_of(volume);
+            format!(
+                "volume {volume}: the metadata of this node is older than {peer} has on record, so one full member is used, and all \
+                 others are removed. Any of them may hold later data: make sure that a removed member does not hold the last writes \
+                 before `helio member add {group}/{volume} PATH`, which overwrites it"
+            )
+        };
+        let texts: Vec<String> = several.map(text).collect();
         if self.layered.doubt_members(turn.now()) {
-            let Config { group, peer, .. } = turn.config();
-            let texts = names.into_iter().map(|volume| {
-                format!(
-                    "volume {volume}: the metadata of this node is older than {peer} has on record. One full member is used, and all \
-                     others are removed: any of them may hold later data. `helio status {group}` shows the members, and `helio member \
-                     add {group}/{volume} PATH` overwrites a removed one where it differs"
-                )
-            });
-            texts.collect::<Vec<_>>().into_iter().for_each(|text| turn.warn(text));
+            texts.into_iter().for_each(|text| turn.warn(text));
         }
         self.run_layers(turn);
     }

@@ -27,7 +27,7 @@
 //!
 //! A node becomes primary from another stage, or stops being primary, only behind a durable superblock; a leaving primary that
 //! goes back has recorded nothing. An old primary is never silently primary: it goes on when its peer says that it did not, when an
-//! operator forces it, or when it is the only node of its group.
+//! operator forces it, or when it is the only node of its group and heard of no peer since it was promoted.
 
 use crate::event::CommandId;
 use crate::follow::follower::Follower;

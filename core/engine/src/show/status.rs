@@ -427,7 +427,9 @@ impl View<'_> {
         let words = self.words();
         let config = self.turn.config();
         let primary = self.standing.primary();
-        let volumes = (0..config.volumes.len() as u16).map(VolumeIndex);
+        // What only a second node would lack is no lag, and nobody has or gets a lease without one.
+        let source = primary.filter(|_| config.peer_name().is_some());
+        let lease_held = config.peer_name().and_then(|_| self.lease_held());
         Status {
             role: words.role,
             changing: words.changing,
@@ -446,13 +448,14 @@ impl View<'_> {
             },
             level_since: self.level_since().filter(|_| words.level),
             queue: self.queue_status(),
-            lag: self.lag(now),
+            lag: config.peer_name().map_or_else(Lag::default, |_| self.lag(now)),
             lag_reported: self.lag_reported(),
             cursors: self.cursor_status(),
             link: self.link_status(),
             sync: primary.and_then(|p| p.sync_status(now)),
-            marked: volumes
-                .map(|v| primary.map_or(Bytes::ZERO, |p| p.marks().differing_bytes(v)))
+            marked: config
+                .indices()
+                .map(|v| source.map_or(Bytes::ZERO, |p| p.marks().differing_bytes(v)))
                 .collect(),
             members: self.turn.config().indices().map(|v| self.local.member_state(v)).collect(),
             fault: self.fault(),
@@ -465,8 +468,8 @@ impl View<'_> {
             last_write_at_peer: self.peer.session().peer_wrote(),
             safe_copy: self.safe_copy(),
             differing: self.unrepaired(),
-            lease_held: self.lease_held(),
-            lease_granted: primary.and_then(|_| self.permit.lease().granted(self.turn.now())),
+            lease_held,
+            lease_granted: source.and_then(|_| self.permit.lease().granted(self.turn.now())),
             counters: self.turn.counters(),
         }
     }

@@ -48,7 +48,7 @@ impl Set {
         self.pieces
     }
 
-    /// What readers wait for comes first, then what is unmerged, and copies of other regions only then.
+    /// What operations wait for comes first, then what is unmerged, and copies of other regions only then.
     fn next_piece(&mut self, id: u64, permitted: bool, now: Moment) -> Option<(Job, Extent)> {
         if self.unread() != 0 {
             return None;

@@ -132,7 +132,7 @@ fn an_error_of_the_kernel_arrives_sorted() {
 }
 
 #[test]
-fn the_latency_of_a_store_is_that_of_reads_spread_over_it_and_an_error_where_it_cannot_be_read() {
+fn the_latency_of_a_store_is_measured_and_an_error_if_it_cannot_be_read_or_is_shorter() {
     let folder = tempfile::tempdir().expect("there is room");
     let path = folder.path().join("store");
     for size in [Bytes(512), Bytes::mib(1)] {
@@ -140,6 +140,7 @@ fn the_latency_of_a_store_is_that_of_reads_spread_over_it_and_an_error_where_it_
         let latency = helio_disk::read_latency(&path, size, Io::Buffered);
         assert!(latency.is_ok_and(|latency| latency > std::time::Duration::ZERO));
     }
+    assert!(helio_disk::read_latency(&path, Bytes::mib(2), Io::Buffered).is_err());
     let missing = folder.path().join("missing");
     assert!(helio_disk::read_latency(&missing, Bytes::mib(1), Io::Buffered).is_err());
 }

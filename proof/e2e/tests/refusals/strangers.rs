@@ -173,7 +173,7 @@ fn strangers_are_sent_away_and_the_pair_does_not_notice() {
             "lyon closed the connection directly after its hello: volume 0 fails",
         ),
         ([framed(&first), framed(&ping())].concat(), "it sent a message after its hello"),
-        (framed(&item()), "the peer sent more than the receive memory of 0 bytes"),
+        (framed(&item()), "a payload of 4096 bytes exceeds the receive memory of 0 bytes"),
         (b"GET / HTTP/1.1\r\nHost: paris\r\nAccept: */*\r\n\r\n".to_vec(), ""),
     ];
     for (bytes, phrase) in cases {

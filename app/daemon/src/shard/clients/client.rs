@@ -93,7 +93,7 @@ impl Client {
     }
 
     /// Finds the payload that is arriving a buffer, where it has none yet.
-    pub(super) fn has_room_for_payload(&mut self, pool: &Pool) -> bool {
+    pub(super) fn find_room(&mut self, pool: &Pool) -> bool {
         let Some(arriving) = &mut self.arriving else { return true };
         if arriving.buffer.is_none() && !arriving.direct {
             arriving.buffer = pool.take(arriving.request.extent.length as usize);

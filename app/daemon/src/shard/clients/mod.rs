@@ -309,7 +309,7 @@ impl Clients {
         if client.leaving || client.is_full(short) {
             return None;
         }
-        if !client.has_room_for_payload(io.pool) {
+        if !client.find_room(io.pool) {
             self.starving.push(slot);
             return None;
         }

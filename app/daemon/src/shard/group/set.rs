@@ -163,7 +163,7 @@ impl Group {
     }
 
     /// Whether what the metadata has of that member allows to add it in this way.
-    pub(crate) fn may_add_so(
+    pub(crate) fn check_adding(
         &self,
         at: VolumeIndex,
         number: usize,
@@ -173,7 +173,7 @@ impl Group {
         let duty = set.and_then(|set| (*set.members.get(number)?)?.duty.into());
         let name = format!("{}/{}", self.name, self.volumes[usize::from(at.0)].name);
         match (how, duty) {
-            (Adding::Whole, _) => Ok(()),
+            (Adding::Any, _) => Ok(()),
             (_, None | Some(Duty::Removed { lacks: None, .. })) => {
                 let text = format!("the metadata has no bitmap of the disk for {name}");
                 let hint =
