@@ -205,7 +205,7 @@ impl Engine {
             Event::Held { by } => self.asked.hold(by),
             Event::MetadataFault { what, hint } => self.show.metadata_fault(what, hint),
             Event::Used { volumes } => self.local.blocks_mut().used(volumes),
-            Event::Layers(setting) => local.set_layers(setting, turn),
+            Event::Layers(setting) => local.set_layers(setting, standing.is_ending(), turn),
             Event::Tick => {}
         }
     }

@@ -231,11 +231,11 @@ impl Local {
         self.layered.deadline()
     }
 
-    /// The host sets something of layers.
-    pub(crate) fn set_layers(&mut self, setting: LayerSetting, turn: &mut Turn) {
+    /// The host sets something of layers. `ends`: see [`Self::permit_layers`].
+    pub(crate) fn set_layers(&mut self, setting: LayerSetting, ends: bool, turn: &mut Turn) {
         if let LayerSetting::Background(volumes) = setting {
             self.layered.permits.host = volumes;
-            return;
+            return self.permit_layers(ends, turn);
         }
         self.layered.stack.set(setting, turn.now());
         self.run_layers(turn);
