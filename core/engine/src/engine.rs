@@ -91,7 +91,10 @@ impl Engine {
         let hot = hot.into_iter().filter(|_| !planted(Plant::ForgetHot));
         let mut resting = Bitmap::new(&config.volumes, config.granularity);
         marks.iter().for_each(|(page, bits)| resting.load(*page, bits));
-        let keeping = Keeping::new(resting, Ages::starting(sequence, superblock.remembers));
+        let keeping = Keeping::new(
+            resting,
+            Ages::starting(sequence, superblock.untold, superblock.remembers),
+        );
         let mut engine = Self {
             local: Local::starting(&config, &superblock, blocks, members, layers, hot),
             permit: Permit::starting(Lease::starting(&superblock, now)),
@@ -159,7 +162,7 @@ impl Engine {
             }
             Event::BeforeFound(kept) => self.keeper.found(&kept, &turn.config().volumes),
             Event::PoolDone(outcome) => local.pool_ended(outcome, turn),
-            Event::Recorded { ok } => local.layer_recorded(ok, turn),
+            Event::Recorded { ok } => self.layer_recorded(ok),
             Event::Compared { name, equal } => local.layer_compared(name, equal, turn),
             Event::Connected => {
                 self.peer.session_mut().connected(self.turn.now());
@@ -407,7 +410,8 @@ impl Engine {
             &mut self.turn,
         );
         self.standing.record_failed_flush(&self.local, &mut self.record);
-        self.standing.record_heard(&self.local, &mut self.record, self.turn.now());
+        let has_peer = self.turn.config().peer_name().is_some();
+        self.standing.record_heard(has_peer, &self.local, &mut self.record, self.turn.now());
         self.standing.record_blocks(&self.local, &mut self.record);
         let rests = self.standing.is_settled() && !self.local.metadata_failed();
         // A volume was compared to its end: the record is to say so.

@@ -37,7 +37,8 @@
 //! | 3204..3212 | began: when this node began its generation, in ms since 1970; 0 unknown, or it did not |
 //! | 3212..3220 | tenure: changes whenever this node takes the role of primary from being secondary; 0 it never did |
 //! | 3220..3228 | suspect: bit n where a flush of volume n failed and its blocks were not written again since; zero behind the last volume |
-//! | 3228..4032 | zero |
+//! | 3228..3236 | untold: how often the metadata had been changed when the peer was told of that last; 0 the peer is told of every change |
+//! | 3236..4032 | zero |
 //! | 4032..4096 | block sizes: per volume, 1 each, the binary logarithm of the largest block of a member so far, here or at the peer, 9 to 12; 0 unknown |
 //!
 //! A body is valid if and only if every zero, every enumerated byte and every bound in the table holds. Sizes,
@@ -119,6 +120,8 @@ pub struct Superblock {
     pub head: Sequence,
     /// Highest sequence ever heard of the peer's metadata file.
     pub remembers: u64,
+    /// How often the metadata had been changed when the peer was told of that last; none where the peer is told of every change.
+    pub untold: Option<u64>,
     /// Bytes per mark.
     pub granularity: u32,
     /// How many extents may be hot.
@@ -181,6 +184,7 @@ impl Superblock {
             lineage: Lineage::default(),
             head: Sequence::ZERO,
             remembers: 0,
+            untold: None,
             granularity: GRANULARITY_DEFAULT,
             hot_slots: HOT_SLOTS_DEFAULT,
             group: group.into(),
@@ -264,10 +268,10 @@ impl Superblock {
             w.u64(*bytes);
         }
         w.0.resize(REPAIRED_AT, 0);
-        w.u64(self.repaired);
-        w.u64(self.began);
-        w.u64(self.tenure);
-        w.u64(self.suspect);
+        let untold = self.untold.unwrap_or(0);
+        for value in [self.repaired, self.began, self.tenure, self.suspect, untold] {
+            w.u64(value);
+        }
         w.0.resize(BLOCKS_AT, 0);
         for block in &self.blocks {
             w.u8(block.checked_ilog2().unwrap_or(0) as u8);
@@ -315,10 +319,8 @@ impl Superblock {
         zeros_to(&mut r, SURE_AT)?;
         let [sure, discarded] = flags(&mut r)?;
         zeros_to(&mut r, COUNT_AT)?;
-        let count = usize::from(r.u16()?);
-        if count > VOLUMES_MAX {
-            return Err(Short);
-        }
+        let count = Some(usize::from(r.u16()?));
+        let count = count.filter(|count| *count <= VOLUMES_MAX).ok_or(Short)?;
         let mut per_volume = |from, to| {
             zeros_to(&mut r, from)?;
             let values = (0..count).map(|_| r.u64()).collect::<Result<Vec<_>, _>>()?;
@@ -333,6 +335,7 @@ impl Superblock {
         let (hold, peer_invalid, seeding) = (r.u32()?, r.generation()?, r.u64()?);
         let (differed, repaired) = compared(&mut r, count)?;
         let (began, tenure, suspect) = (r.u64()?, r.u64()?, volume_bits(&mut r, count)?);
+        let untold = Some(r.u64()?).filter(|age| *age != 0);
         let blocks = blocks(&mut r, count)?;
         Ok(Self {
             role,
@@ -348,6 +351,7 @@ impl Superblock {
             lineage,
             head,
             remembers,
+            untold,
             granularity,
             hot_slots,
             group,

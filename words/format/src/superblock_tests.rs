@@ -20,6 +20,7 @@ fn sample() -> Superblock {
             .fork(Generation { number: 3, tag: 0xDEAD_BEEF }, Sequence(41)),
         head: Sequence(99),
         remembers: 77,
+        untold: Some(61),
         granularity: 8192,
         hot_slots: 509,
         group: "db".into(),
@@ -79,7 +80,9 @@ fn the_fields_stand_where_the_table_says() {
     assert_eq!((&page[3208..3212], &page[3212..3216]), (&[0; 4][..], &[10, 11, 12, 13][..]));
     assert!(page[3216..3220].iter().all(|byte| *byte == 0));
     assert_eq!(page[3220], 2);
-    assert!(page[3221..4032].iter().all(|byte| *byte == 0));
+    assert!(page[3221..3228].iter().all(|byte| *byte == 0));
+    assert_eq!(page[3228], 61);
+    assert!(page[3229..4032].iter().all(|byte| *byte == 0));
     assert_eq!((page[4032], &page[4033..]), (12, &[0; 63][..]));
 }
 
@@ -89,7 +92,7 @@ fn a_byte_that_cannot_be_is_damage_even_with_the_right_checksum() {
     let body = sample().encode();
     let zeros = [
         200, 464, 470, 529, 540, 597, 599, 602, 607, 624, 1119, 1136, 1631, 1664, 2655, 2700, 3195,
-        3228, 4031, 4034, 4095,
+        3236, 4031, 4034, 4095,
     ];
     let picky = [
         32, 33, 34, 35, 36, 37, 38, 39, 56, 62, 80, 465, 595, 596, 601, 615, 3196, 3220, 4032, 4033,

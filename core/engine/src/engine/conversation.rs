@@ -311,7 +311,7 @@ impl View<'_> {
             received: of_this(received),
             durable: of_this(durable),
             granularity: config.granularity.0 as u32,
-            metadata: self.record.age_in_hello(),
+            metadata: self.record.told_age(),
             remembers: self.record.keeping().ages().heard(),
             sizes: config.volumes.iter().map(|v| v.0).collect(),
             blocks: self.local.blocks().told(),

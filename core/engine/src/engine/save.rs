@@ -37,6 +37,7 @@ impl Engine {
     fn make_record(&mut self, goal: Goal) {
         let mut next = self.record.superblock().clone();
         next.remembers = self.record.keeping().ages().heard();
+        next.untold = self.record.keeping_mut().ages_mut().record();
         self.resync.verify().shape(self.turn.calendar(), &mut next);
         let leads = self.standing.leads();
         if !leads || !planted(Plant::SuspectUnrecorded) {
@@ -104,6 +105,12 @@ impl Engine {
             );
         }
         self.turn.push(Effect::SaveSuperblock(next));
+    }
+
+    /// What a layer had recorded is durable, or could not be.
+    pub(crate) fn layer_recorded(&mut self, ok: bool) {
+        self.record.keeping_mut().ages_mut().changed_by_layer();
+        self.local.layer_recorded(ok, &mut self.turn);
     }
 
     pub(crate) fn superblock_saved(&mut self, ok: bool, sequence: u64) {

@@ -58,15 +58,18 @@ impl Record {
         &mut self.keeping
     }
 
-    /// The age of the metadata that a hello tells the peer. A new node tells 0, however often its file was changed: the peer may have
+    /// The age of the metadata that the peer is told. A new node tells 0, however often its file was changed: the peer may have
     /// recorded a metadata file that was lost, and must not take the new one for it.
-    pub(crate) fn age_in_hello(&self) -> u64 {
-        if self.superblock.is_new() { 0 } else { self.keeping.ages().in_hello() }
+    pub(crate) fn told_age(&self) -> u64 {
+        if self.superblock.is_new() { 0 } else { self.keeping.ages().told() }
     }
 
-    /// The age that pings and pongs tell. From then on hellos tell it, too.
+    /// Pings are exchanged with the peer. Returns the age that they tell.
     pub(crate) fn tell_age(&mut self) -> u64 {
-        if self.superblock.is_new() { 0 } else { self.keeping.ages_mut().tell() }
+        if !self.superblock.is_new() {
+            self.keeping.ages_mut().agree();
+        }
+        self.told_age()
     }
 
     /// Asks for a record, behind those asked for before.
@@ -101,6 +104,7 @@ impl Record {
 
     /// It is durable.
     pub(crate) fn saved(&mut self, superblock: Superblock) {
+        self.keeping.ages_mut().recorded(superblock.untold);
         self.superblock = superblock;
     }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The record of how far the peer's metadata was heard to be.
+//! The record of how old the metadata of this node was found, and of how far the peer's was heard to be.
 
 use crate::local::Local;
 use crate::record::Record;
@@ -10,14 +10,26 @@ use helio_units::Moment;
 impl Standing {
     /// Records how far the peer's metadata was heard to be, now and then while the two are level. Marks end by what the
     /// peer says it has durable; who forgets in a crash that it said so cannot tell a peer that went back since.
-    pub(crate) fn record_heard(&self, local: &Local, record: &mut Record, now: Moment) {
-        let due = record.keeping().ages().are_due(record.superblock().remembers, now);
-        if !due || record.is_saving() || local.metadata_failed() {
+    pub(crate) fn record_heard(
+        &self,
+        has_peer: bool,
+        local: &Local,
+        record: &mut Record,
+        now: Moment,
+    ) {
+        let ages = record.keeping().ages();
+        let due = ages.are_due(record.superblock().remembers, now);
+        // Somebody else changed the metadata first: the record says how old it was before.
+        let found = ages.is_unrecorded() && has_peer && !record.superblock().is_new();
+        if !(due || found) || record.is_saving() || local.metadata_failed() {
             return;
         }
         let level = match (self.primary(), self.stage()) {
+            _ if found => true,
             // That there is a peer with a history at all: should its metadata be lost, it must not pass for a new one.
-            (Some(_), Stage::Leading(Leading::Primary)) if record.superblock().remembers == 0 => {
+            (Some(_), Stage::Leading(Leading::Primary))
+                if record.superblock().remembers == 0 && ages.heard() > 0 =>
+            {
                 true
             }
             (Some(p), Stage::Leading(Leading::Primary)) => {

@@ -25,6 +25,7 @@ mod weak;
 
 use crate::promise::{Promise, Violation, hold};
 use helio_engine::{CommandId, Operation};
+use helio_format::superblock::Superblock;
 use helio_twin::{Cluster, Died, Happening, Place, Side, Stamp};
 use helio_units::{Generation, Mode, Moment, RequestId, Sequence, State, VolumeIndex};
 use history::{History, Image, Serial};
@@ -167,6 +168,8 @@ pub(crate) struct Oracle {
     left: [dropped::Left; 2],
     /// Blocks that a disk lied about.
     lied_about: lied::LiedAbout,
+    /// What each node had on record last.
+    records: [Option<Superblock>; 2],
 }
 
 /// A refusal must have its form.
@@ -229,6 +232,7 @@ impl Oracle {
             received: Default::default(),
             left: Default::default(),
             lied_about: lied::LiedAbout::default(),
+            records: [None, None],
         };
         oracle.count_differences();
         oracle

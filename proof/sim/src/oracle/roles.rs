@@ -22,6 +22,9 @@ impl Oracle {
     pub(super) fn saved(&mut self, cluster: &Cluster, side: Side) -> Result<(), Violation> {
         self.keeping_recorded(cluster, side)?;
         let Some(record) = cluster.node(side).superblock() else { return Ok(()) };
+        if self.only_notes_age(side, record) {
+            return self.look_again(cluster, side);
+        }
         self.suspect_recorded(side, record.suspect);
         let commanded =
             self.promoting[side.index()].last().map(|(_, force, asked)| (*force, *asked));
@@ -93,6 +96,16 @@ impl Oracle {
         self.look_again(cluster, side)
     }
 
+    /// The record says what the one before said, and how old the metadata was found: nothing is adopted by it.
+    fn only_notes_age(&mut self, side: Side, record: &Superblock) -> bool {
+        let noted = |before: Superblock| {
+            let (untold, remembers) = (record.untold, record.remembers);
+            let first = before.untold.is_none() && untold.is_some();
+            first && Superblock { untold, remembers, ..before } == *record
+        };
+        self.records[side.index()].replace(record.clone()).is_some_and(noted)
+    }
+
     /// A node that wrote adopts another's stream: what it answered must have been in the image that one began with.
     fn nothing_discarded(&self, cluster: &Cluster, side: Side) -> Result<(), Violation> {
         let Some(record) = cluster.node(side).superblock() else { return Ok(()) };
@@ -126,6 +139,7 @@ impl Oracle {
     /// is in a generation nobody saw begin.
     pub(super) fn started(&mut self, cluster: &Cluster, side: Side) -> Result<(), Violation> {
         self.keeping_recorded(cluster, side)?;
+        self.records[side.index()] = cluster.node(side).superblock().cloned();
         let known = |record: &&Superblock| record.lineage.generation != Generation::NONE;
         // Whoever knows no disk takes any.
         self.copies[side.index()].foreign &=

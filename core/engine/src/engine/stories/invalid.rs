@@ -113,29 +113,6 @@ fn a_secondary_whose_record_of_a_broken_image_failed_calls_it_broken() {
 }
 
 #[test]
-fn a_metadata_file_is_as_old_as_a_start_found_it_until_the_peer_hears_of_a_change_since() {
-    let told = |desk: &Desk| {
-        let age = |m: &Message| match m {
-            Message::Hello(hello) => Some(hello.metadata),
-            _ => None,
-        };
-        desk.said.iter().rev().find_map(age)
-    };
-    let mut desk = Desk::new(config());
-    desk.command(Command::Promote { force: true });
-    desk.saves.pop_front();
-    desk.tell(Event::SuperblockSaved { ok: true, sequence: 9 });
-    desk.tell(Event::Connected);
-    assert_eq!(told(&desk), Some(1), "nine would look as young as what the peer remembers");
-    desk.lose_link();
-    desk.meet(hello(Lineage::default(), true));
-    assert_eq!(told(&desk), Some(1));
-    desk.lose_link();
-    desk.meet(hello(Lineage::default(), true));
-    assert_eq!(told(&desk), Some(9), "the peer was told in between");
-}
-
-#[test]
 fn a_primary_that_cannot_record_that_it_goes_on_alone_denies_what_waits_for_that() {
     let mut desk = Desk::replicating(Mode::Sync);
     desk.write(1);

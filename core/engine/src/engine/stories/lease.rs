@@ -46,6 +46,7 @@ impl Desk {
         let mut desk = Self::asking();
         let number = desk.wanted().expect("it asks");
         desk.hear(Message::Lease(Lease::Granted { number, millis: 4000 }));
+        desk.save_all();
         desk
     }
 }

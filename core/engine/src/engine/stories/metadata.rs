@@ -435,3 +435,43 @@ fn a_new_node_tells_of_no_metadata_however_often_its_file_was_changed() {
     assert_eq!(told, Some(0));
     assert_eq!(row(&desk), Some("metadata-lost"));
 }
+
+/// The age of the metadata that the last hello told.
+fn told(desk: &Desk) -> Option<u64> {
+    let age = |m: &Message| match m {
+        Message::Hello(hello) => Some(hello.metadata),
+        _ => None,
+    };
+    desk.said.iter().rev().find_map(age)
+}
+
+#[test]
+fn a_metadata_file_is_as_old_as_a_start_found_it_until_the_peer_hears_of_a_change_since() {
+    let mut desk = Desk::new(config());
+    desk.command(Command::Promote { force: true });
+    desk.saves.pop_front();
+    desk.tell(Event::SuperblockSaved { ok: true, sequence: 9 });
+    desk.tell(Event::Connected);
+    assert_eq!(told(&desk), Some(1), "nine would look as young as what the peer remembers");
+    desk.lose_link();
+    let mut desk = desk.joined();
+    assert_eq!(told(&desk), Some(1));
+    desk.engine.record.keeping_mut().page_begins(desk.now);
+    desk.tell(Event::Kept { kept: Kept::Marks { page: 0 }, ok: true, sequence: 11 });
+    desk.lose_link();
+    desk.meet(hello(desk.lineage_now(), true));
+    assert_eq!(told(&desk), Some(11), "the record does not have the age any more");
+}
+
+#[test]
+fn neither_changes_nor_restarts_make_metadata_younger_before_the_peer_hears_of_them() {
+    let mut desk = restarted(Role::Secondary);
+    desk.engine.record.keeping_mut().page_begins(desk.now);
+    desk.tell(Event::Kept { kept: Kept::Marks { page: 0 }, ok: true, sequence: 50 });
+    let record = desk.save(true);
+    assert_eq!(record.untold, Some(1));
+    let found = Durable { sequence: 51, ..durable(record) };
+    desk.engine = Engine::new(config(), found, 2, 1, Moment::ZERO);
+    desk.tell(Event::Connected);
+    assert_eq!(told(&desk), Some(1));
+}
