@@ -162,7 +162,10 @@ impl Engine {
             }
             Event::BeforeFound(kept) => self.keeper.found(&kept, &turn.config().volumes),
             Event::PoolDone(outcome) => local.pool_ended(outcome, turn),
-            Event::Recorded { ok } => self.layer_recorded(ok),
+            Event::Recorded { ok } => {
+                record.keeping_mut().ages_mut().changed_by_layer();
+                local.layer_recorded(ok, turn);
+            }
             Event::Compared { name, equal } => local.layer_compared(name, equal, turn),
             Event::Connected => {
                 self.peer.session_mut().connected(self.turn.now());
@@ -176,13 +179,10 @@ impl Engine {
                     primary.check_ends(passed, &self.local, &mut self.permit, &mut self.turn);
                 }
             }
-            Event::LinkTook { bytes } => {
-                if let Some(primary) = self.standing.primary_mut() {
-                    primary.link_took(bytes);
-                } else {
-                    self.peer.reads_mut().link_took(bytes);
-                }
-            }
+            Event::LinkTook { bytes } => match standing.primary_mut() {
+                Some(primary) => primary.link_took(bytes),
+                None => peer.reads_mut().link_took(bytes),
+            },
             Event::LinkMeasured { round_trip, rate } => {
                 if let Some(primary) = self.standing.primary_mut() {
                     primary.queue_mut().measured(round_trip, rate);

@@ -107,12 +107,6 @@ impl Engine {
         self.turn.push(Effect::SaveSuperblock(next));
     }
 
-    /// What a layer had recorded is durable, or could not be.
-    pub(crate) fn layer_recorded(&mut self, ok: bool) {
-        self.record.keeping_mut().ages_mut().changed_by_layer();
-        self.local.layer_recorded(ok, &mut self.turn);
-    }
-
     pub(crate) fn superblock_saved(&mut self, ok: bool, sequence: u64) {
         self.record.keeping_mut().ages_mut().changed(sequence);
         let Some((goal, saved)) = self.record.end() else {
