@@ -37,7 +37,7 @@ def arguments():
     parser.add_argument("--size-mib", type=int, default=1024, help="of the volume")
     parser.add_argument("--limit", default="100Mbit/s", help="the link's rate of helio-async-limited")
     parser.add_argument("--queue", default="2GiB", help="its queue, which the run must not fill")
-    parser.add_argument("--before", default="", metavar="HELIO", help="an older helio program, for helio-local-before")
+    parser.add_argument("--before", default="", metavar="HELIO", help="an older helio program, for helio-local-before, helio-sync-before")
     parser.add_argument("--reads", type=int, default=3000, help="the most reads per second of each throttled store")
     parser.add_argument("--quiet-only", action="store_true",
                         help=f"medians without measurements during which others took more than {FOREIGN} of the CPUs or of the disk")

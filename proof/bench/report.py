@@ -123,6 +123,8 @@ def judged(results, placement):
     yield "bare-two-local IOPS@16 / raw", over(iops, "w16", "bare-two-local", "raw"), "", None, None
     yield "one member p50@1 / before", over(p50, "w1", one, "helio-local-before"), "", "<=", 1.05
     yield "one member IOPS@16 / before", over(iops, "w16", one, "helio-local-before"), "", ">=", 0.95
+    yield "sync p50@1 / before", over(p50, "w1", sync, "helio-sync-before"), "", "<=", 1.05
+    yield "sync IOPS@16 / before", over(iops, "w16", sync, "helio-sync-before"), "", ">=", 0.95
     yield "throttled reads@32, two members / one", over(iops, "r32", "helio-set2-throttled", "helio-throttled"), "", ">", 1
     yield "async on a limited link p50@1 / local", over(p50, "w1", "helio-async-limited", local), "", "<=", 1.05
 

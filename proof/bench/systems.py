@@ -23,7 +23,7 @@ class Options:
     helio_config: str  # lines for every [node.X]
     limit: str     # the rate of helio-async-limited
     queue: str     # and its queue
-    before: str = ""  # an older helio, for helio-local-before
+    before: str = ""  # an older helio, for helio-local-before and helio-sync-before
     reads: int = 0  # the most reads per second of a throttled store
 
 
@@ -265,10 +265,11 @@ def throttled(stage, options, images):
     return Helio(stage, options, members=throttle.devices, enter=throttle.enter()).alone()
 
 
-def helio_before(stage, options):
+def before(stage, options):
+    """The older program."""
     if not options.before:
         raise Failed("--before names no program")
-    return Helio(stage, options, program=options.before).alone()
+    return Helio(stage, options, program=options.before)
 
 
 SYSTEMS = {
@@ -287,13 +288,14 @@ SYSTEMS = {
     "helio-sync-keys": lambda s, o: Helio(s, o, keyed=True).pair("sync"),
     "helio-async": lambda s, o: Helio(s, o).pair("async"),
     "helio-async-limited": helio_limited,
-    "helio-local-before": helio_before,
+    "helio-local-before": lambda s, o: before(s, o).alone(),
+    "helio-sync-before": lambda s, o: before(s, o).pair("sync"),
     "helio-set2": lambda s, o: Helio(s, o, members=[s.a, s.b]).alone(),
     "helio-throttled": lambda s, o: throttled(s, o, [s.a]),
     "helio-set2-throttled": lambda s, o: throttled(s, o, [s.a, s.b]),
 }
 # What a run without --systems leaves out: it needs an option, or root.
-ON_REQUEST = ("helio-local-before", "helio-throttled", "helio-set2-throttled")
+ON_REQUEST = ("helio-local-before", "helio-sync-before", "helio-throttled", "helio-set2-throttled")
 WRITES = ("w1", "w16", "wf1", "seq4")
 # Large blocks would fill any queue; flushes wait for nothing there. Throttled stores are throttled for reads alone.
 ONLY_JOBS = {"helio-async-limited": ("w1", "w16"), "helio-throttled": ("r32",), "helio-set2-throttled": ("r32",)}
