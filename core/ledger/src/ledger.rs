@@ -34,6 +34,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::mem;
 use helio_format::directory::{self, MapOwner};
+use helio_format::epochs::Epochs;
 use helio_format::members::{self, CopyHealth, DiskMark, MEMBERS_MAX, MemberEntry, VolumeEntries};
 use helio_format::page::{self, Header, Kind, PAGE_BYTES, PAIR_BYTES, Place, Words};
 use helio_format::superblock::Superblock;
@@ -64,6 +65,8 @@ pub enum Change {
     /// New members of every volume in place of the old ones. In a volume that the superblock calls suspect, all that are
     /// good become suspect.
     Members(Vec<VolumeEntries>),
+    /// New epochs of every volume and its members in place of the old ones.
+    Epochs(Epochs),
     /// Extents that turn hot and extents that are not hot any more.
     Hot {
         /// The caller's name for this change.
@@ -110,6 +113,11 @@ pub enum Kept {
         /// It is durable.
         ok: bool,
     },
+    /// Of their epochs.
+    Epochs {
+        /// It is durable.
+        ok: bool,
+    },
     /// Of hot extents.
     Hot {
         /// Which change.
@@ -140,6 +148,7 @@ pub enum Kept {
 enum Waiter {
     Superblock,
     Members,
+    Epochs,
     /// A key of [`Tickets`].
     Hot(u64),
     Marks {
@@ -211,6 +220,7 @@ pub struct Ledger {
     durable: Option<u64>,
     hot: Hot,
     members: Vec<VolumeEntries>,
+    epochs: Epochs,
     /// Volumes of which all copies here are suspect, as the last superblock says: bit n volume n.
     suspect: u64,
     directory: Directory,
@@ -233,6 +243,7 @@ impl Ledger {
             durable: None,
             hot: Hot::new(layout.hot_pages()),
             members: Vec::new(),
+            epochs: Epochs::none(layout.volumes()),
             suspect: 0,
             directory: Directory::standing(&layout),
             pages: BTreeMap::new(),
@@ -293,6 +304,12 @@ impl Ledger {
         &self.members
     }
 
+    /// The epochs of every volume, as they are to be recorded.
+    #[must_use]
+    pub const fn epochs(&self) -> &Epochs {
+        &self.epochs
+    }
+
     /// Queues a change; then call [`Ledger::next`]. Its end is told by [`Ledger::written`] or [`Ledger::flushed`], or at
     /// once where it cannot be kept any more.
     ///
@@ -305,6 +322,7 @@ impl Ledger {
             return Some(match change {
                 Change::Superblock(_) => Kept::Superblock { ok: false },
                 Change::Members(_) => Kept::Members { ok: false },
+                Change::Epochs(_) => Kept::Epochs { ok: false },
                 Change::Hot { ticket, .. } => Kept::Hot { ticket, ok: false },
                 Change::Marks { owner, page, .. } => Kept::Marks { owner, page, ok: false },
                 Change::Make { owner, .. } | Change::Remove { owner } => {
@@ -333,6 +351,10 @@ impl Ledger {
                 self.members = members;
                 self.queue(MEMBERS_AT, Queued::AsItIs, Waiter::Members);
             }
+            Change::Epochs(epochs) => {
+                self.epochs = epochs;
+                self.queue(MEMBERS_AT, Queued::AsItIs, Waiter::Epochs);
+            }
             Change::Hot { ticket, add, remove } => self.keep_hot(ticket, &add, &remove),
             Change::Marks { owner, page, bits } => {
                 let number = self.directory.number(owner, page);
@@ -357,6 +379,9 @@ impl Ledger {
             }
             Change::Members(members) => {
                 assert_eq!(members.len(), self.layout.volumes(), "members of every volume");
+            }
+            Change::Epochs(epochs) => {
+                assert_eq!(epochs.volumes.len(), self.layout.volumes(), "epochs of every volume");
             }
             Change::Hot { add, .. } => {
                 let there = |extent: &u64| *extent < self.layout.extents();
@@ -441,9 +466,13 @@ impl Ledger {
         }
     }
 
-    /// Takes over the members found in the file, and which volumes its superblock calls suspect.
-    pub(crate) fn found_members(&mut self, members: Vec<VolumeEntries>, suspect: u64) {
-        (self.members, self.suspect) = (members, suspect);
+    /// Takes over the members found in the file, their epochs, and which volumes its superblock calls suspect.
+    pub(crate) fn found_members(
+        &mut self,
+        (members, epochs): (Vec<VolumeEntries>, Epochs),
+        suspect: u64,
+    ) {
+        (self.members, self.epochs, self.suspect) = (members, epochs, suspect);
     }
 
     /// Takes over the directory found in the file.
@@ -600,7 +629,7 @@ impl Ledger {
         let body = match (queued, kind) {
             (Queued::Superblock(superblock), _) => superblock.encode(),
             (Queued::Marks(bits), _) => marks::encode(bits),
-            (Queued::AsItIs, Kind::Members) => members::encode(&self.members),
+            (Queued::AsItIs, Kind::Members) => members::encode(&self.members, &self.epochs),
             (Queued::AsItIs, Kind::Directory) => directory::encode(&self.directory.page(index)),
             (Queued::AsItIs, _) => hot::encode(self.hot.slots(index)),
         };
@@ -670,6 +699,7 @@ impl Ledger {
         match waiter {
             Waiter::Superblock => Some(Kept::Superblock { ok: true }),
             Waiter::Members => Some(Kept::Members { ok: true }),
+            Waiter::Epochs => Some(Kept::Epochs { ok: true }),
             Waiter::Marks { owner, page } => Some(Kept::Marks { owner, page, ok: true }),
             Waiter::Map(owner) => Some(Kept::Map { owner, ok: true }),
             Waiter::Hot(key) => {
@@ -692,6 +722,7 @@ impl Ledger {
                 match waiter {
                     Waiter::Superblock => lost.push(Kept::Superblock { ok: false }),
                     Waiter::Members => lost.push(Kept::Members { ok: false }),
+                    Waiter::Epochs => lost.push(Kept::Epochs { ok: false }),
                     Waiter::Marks { owner, page } => {
                         lost.push(Kept::Marks { owner, page, ok: false });
                     }

@@ -26,6 +26,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use helio_format::directory::{self, Entries, MapOwner};
+use helio_format::epochs::Epochs;
 use helio_format::members::{self, CopyHealth, VolumeEntries};
 use helio_format::page::{
     self, BODY_BYTES, Kind, PAGE_BYTES, PAIR_BYTES, PageError, Place, VERSION, VERSION_BEFORE,
@@ -341,11 +342,12 @@ impl<F: MetadataFile + ?Sized> Reader<'_, F> {
         let is_empty = matches!(verdict, Verdict::Empty);
         match take(ledger, found, MEMBERS_AT, verdict) {
             Some(members) => {
-                found.suspect(&members);
+                found.suspect(&members.0);
                 ledger.found_members(members, found.superblock.suspect);
             }
             None => {
-                ledger.found_members(one_member_each(volumes), found.superblock.suspect);
+                let members = (one_member_each(volumes), Epochs::none(volumes));
+                ledger.found_members(members, found.superblock.suspect);
                 if is_empty {
                     ledger.rewrite(MEMBERS_AT);
                 }

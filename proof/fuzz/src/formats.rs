@@ -8,6 +8,7 @@
 use crate::link;
 use crate::pieces::{byte, word};
 use helio_format::directory::{self, Entries, Entry, MapOwner};
+use helio_format::epochs::Epochs;
 use helio_format::files::{self, FileRecord};
 use helio_format::frame::{self, HEADER_BYTES};
 use helio_format::lineage::Relation;
@@ -56,7 +57,9 @@ fn page(mut data: &[u8], mended: bool) {
         }),
         Kind::Hot => hot::decode(&body, 1 << 40).map(|slots| hot::encode(&slots)),
         Kind::Marks => marks::decode(&body, 1000).map(|bits| marks::encode(&bits)),
-        Kind::Members => members::decode(&body, 3).map(|volumes| members::encode(&volumes)),
+        Kind::Members => {
+            members::decode(&body, 3).map(|(volumes, epochs)| members::encode(&volumes, &epochs))
+        }
         Kind::Directory => directory::decode(&body).map(|entries| directory::encode(&entries)),
         Kind::Files => files::decode(&body).map(files::encode),
     };
@@ -150,7 +153,7 @@ pub(crate) fn seeds() -> Vec<(&'static str, Vec<u8>)> {
         ("page-new", of_superblock(1, &fresh)),
         ("page-hot", framed(1, Kind::Hot, &hot::encode(&words))),
         ("page-marks", framed(1, Kind::Marks, &marks::encode(&words))),
-        ("page-members", framed(1, Kind::Members, &members::encode(&members))),
+        ("page-members", framed(1, Kind::Members, &members::encode(&members, &Epochs::none(2)))),
         ("page-files", framed(1, Kind::Files, &files::encode(FileRecord::SINGLE))),
         ("page-directory", framed(1, Kind::Directory, &directory::encode(&entries))),
     ];

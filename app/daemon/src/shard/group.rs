@@ -2,6 +2,7 @@
 //! One group on a shard: its engine and everything that performs its effects.
 
 mod costs;
+mod epochs;
 mod keep;
 mod set;
 mod store;
@@ -24,6 +25,7 @@ use crate::trace::{Tap, Why};
 use crate::verified::Record;
 use costs::Costs;
 pub(crate) use costs::ReadCost;
+use epochs::Stamps;
 use helio_driver::{Driver, Op, Outcome, Pool, Shared, Socket};
 use helio_engine::{
     Answer, Command, CommandId, Done, Durable, Effect, Engine, Event, Fault, Keep, Leg,
@@ -110,6 +112,8 @@ pub(crate) struct Group {
     log: GroupLog,
     /// What is durable of members, and what is to be.
     recorded: Recorded,
+    /// That of the epochs of members.
+    stamps: Stamps,
     /// Commands that add members, and which.
     adding: Vec<(CommandId, Leg)>,
     /// Indexed by the engine's name for it.
@@ -183,6 +187,7 @@ impl Group {
             costs: Costs::new(sets),
             member_return,
             recorded: Recorded::of(metadata.ledger()),
+            stamps: Stamps::default(),
             metadata,
             before,
             ios: Vec::new(),
