@@ -42,10 +42,12 @@ impl Stage {
         let stage = Self { pair, members, folder, dice, book, logged: 0 };
         wait_members(&stage.pair, "paris", ["full", "full"]);
         stage.write(1);
-        if stamp(&stage.members[0]).is_none() {
+        if attribute(&stage.members[0], "user.heliograph").is_none() {
             eprintln!("skipped: this file system keeps no extended attributes");
             return None;
         }
+        let stamps = stage.members.each_ref().map(|file| attribute(file, "user.heliograph.set"));
+        assert!(stamps.iter().all(Option::is_some), "{stamps:?}");
         Some(stage)
     }
 
@@ -120,10 +122,10 @@ fn bytes(file: &Path) -> Vec<u8> {
     fs::read(file).expect("it can be read")
 }
 
-fn stamp(file: &Path) -> Option<Vec<u8>> {
-    let mut stamp = [0; 64];
-    let length = rustix::fs::getxattr(file, "user.heliograph.set", &mut stamp).ok()?;
-    Some(stamp[..length].to_vec())
+fn attribute(file: &Path, name: &str) -> Option<Vec<u8>> {
+    let mut value = [0; 64];
+    let length = rustix::fs::getxattr(file, name, &mut value).ok()?;
+    Some(value[..length].to_vec())
 }
 
 #[test]

@@ -46,6 +46,12 @@ impl Stamps {
         self.under_way.contains_key(&leg)
     }
 
+    /// The member is closed: another disk may get its number.
+    pub(super) fn forget(&mut self, leg: Leg) {
+        self.tried.remove(&leg);
+        self.written.remove(&leg);
+    }
+
     /// A flush of the member begins.
     pub(super) fn flush(&mut self, slot: u32, leg: Leg, member: &Member) -> Op {
         match self.written.get(&leg) {

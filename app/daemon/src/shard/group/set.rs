@@ -299,6 +299,7 @@ impl Group {
                 {
                     continue;
                 }
+                self.stamps.forget(leg);
                 match member {
                     Some(plan) if status.is_some() && plan.store().is_some() => {
                         plan.store = MemberStore::Closed(String::from("it is not in use"));
