@@ -4,7 +4,6 @@ use crate::ledger::{Change, Kept};
 use crate::paper::{CHECKSUM, OWNER, PEER, Paper, superblock};
 use alloc::string::ToString;
 use alloc::vec;
-use helio_format::epochs::Epochs;
 use helio_format::page::BODY_WORDS;
 
 /// A file at rest: superblock, hot extents 3 and 9, a mark in page 1.
@@ -238,10 +237,7 @@ fn a_big_file_is_judged_page_by_page_and_found_whole() {
                 Kind::Superblock => self.1.encode(),
                 Kind::Hot => [0; BODY_BYTES],
                 Kind::Marks => marks::encode(&one),
-                Kind::Members => {
-                    let volumes = self.1.sizes.len();
-                    members::encode(&one_member_each(volumes), &Epochs::none(volumes))
-                }
+                Kind::Members => Members::found(None, (self.1.sizes.len(), 0)).encode(),
                 Kind::Directory => directory::encode(&directory.page(place.index)),
                 Kind::Files => [0; BODY_BYTES],
             };

@@ -262,7 +262,7 @@ fn none_proven(name: &str, open: &Open, path: impl Fn(usize) -> String) -> Error
     let listed = listed(open, path);
     anyhow!(
         "no full member of {name} is as the metadata has it: {listed}. The members were restored from a backup, or written \
-         elsewhere. Nothing was changed\n  hint: put the newest disk of a member back. If there is no newer one, move the \
+         elsewhere. Nothing was changed\n  hint: put the newest disk of a member back. If there is no newer one, move each \
          metadata file of the group elsewhere, then `helio metadata create GROUP --node NODE`: see \"When metadata is lost\" \
          in docs/operate.md"
     )

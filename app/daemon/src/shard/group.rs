@@ -162,9 +162,8 @@ impl Group {
         engine.handle(now, Event::Calendar(shows), &mut effects);
         let remembered = verified.memory(&names(&volumes));
         engine.handle(now, Event::VerifyRemembered(remembered), &mut effects);
-        if let Some(kept) = kept {
-            engine.handle(now, Event::BeforeFound(Box::new(kept)), &mut effects);
-        }
+        let found = kept.map(|kept| Event::BeforeFound(Box::new(kept)));
+        found.into_iter().for_each(|found| engine.handle(now, found, &mut effects));
         let adding: Vec<_> = (1..).map(CommandId).zip(new_members).collect();
         adding.iter().for_each(|added| engine.handle(now, add(*added), &mut effects));
         if let Some(Fault { what, hint }) = metadata.news((&config.group, &config.node)) {
