@@ -303,8 +303,8 @@ impl<C: Content> Host<C> {
                 ledger::Kept::Marks { page, ok, .. } => {
                     Event::Kept { kept: Kept::Marks { page }, ok, sequence }
                 }
-                // Nothing waits for a map: a page of it is written behind it.
-                ledger::Kept::Map { .. } => continue,
+                // Nothing waits for a map: a page of it is written behind it. Disks of this host have no stamps.
+                ledger::Kept::Map { .. } | ledger::Kept::Epochs { .. } => continue,
             };
             C::event(self, side, event);
         }

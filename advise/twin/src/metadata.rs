@@ -352,6 +352,7 @@ impl Metadata {
             }
             Change::Superblock(_)
             | Change::Members(_)
+            | Change::Epochs(_)
             | Change::Marks { .. }
             | Change::Make { .. }
             | Change::Remove { .. } => {}

@@ -10,6 +10,7 @@ pub mod control;
 mod descriptors;
 mod digest;
 mod durable;
+mod epochs;
 mod errands;
 mod events;
 mod failed;

@@ -7,6 +7,7 @@ mod another;
 mod before;
 mod begin;
 mod convert;
+pub(crate) mod epochs;
 pub(crate) mod look;
 mod members;
 pub(crate) mod metadata;
@@ -470,7 +471,7 @@ impl ReadMetadata {
         };
         let recorded = suspect::recorded(found, suspect, &counts.file, read);
         let mut found = recorded.with_context(|| shown.clone())?;
-        if members::record(&mut found, seated, (&counts.file, &shown))? {
+        if members::record(&engine.group, &mut found, seated, (&counts.file, &shown))? {
             found = read()?;
         }
         let (shadow, new_members) = members::shadow(&engine.volumes, &found, seated);

@@ -13,6 +13,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec;
 use alloc::vec::Vec;
 use helio_format::directory::MapOwner;
+use helio_format::epochs::{Epochs, SetId};
 use helio_format::members::{CopyHealth, DiskMark, MemberEntry};
 use helio_format::page::{BODY_WORDS, Kind, PAIR_BYTES, PageError};
 use helio_units::VolumeIndex;
@@ -67,9 +68,12 @@ struct Twin {
     suspect: History<u64>,
     /// The disk of a third member.
     disk: History<DiskMark>,
+    /// The set id, for all epochs.
+    set: History<Option<SetId>>,
     hot: Vec<History<bool>>,
     heads: VecDeque<usize>,
     disk_changes: VecDeque<usize>,
+    set_changes: VecDeque<usize>,
     mark_changes: [VecDeque<usize>; 2],
     /// Of each of `MAPS`: changes of its bits, and of its being there.
     map_changes: [VecDeque<usize>; 3],
@@ -87,9 +91,11 @@ impl Twin {
             maps: MAPS.map(|_| History::new(NO_MAP)),
             suspect: History::new(0),
             disk: History::new(DiskMark::UNKNOWN),
+            set: History::new(None),
             hot: (0..EXTENTS).map(|_| History::new(false)).collect(),
             heads: VecDeque::new(),
             disk_changes: VecDeque::new(),
+            set_changes: VecDeque::new(),
             mark_changes: [VecDeque::new(), VecDeque::new()],
             map_changes: MAPS.map(|_| VecDeque::new()),
             map_makes: MAPS.map(|_| VecDeque::new()),
@@ -139,8 +145,13 @@ impl Twin {
 
     fn change(&mut self, dice: &mut Dice) -> Change {
         self.next += 1;
-        match dice.below(9) {
+        match dice.below(10) {
             0 => self.superblock(),
+            9 => {
+                let set = SetId::of(self.next);
+                self.set_changes.push_back(self.set.change(set));
+                Change::Epochs(Epochs { set, ..Epochs::none(1) })
+            }
             8 => self.members(),
             6 | 7 => self.map(dice.below(3) as usize),
             1 | 2 => {
@@ -192,6 +203,12 @@ impl Twin {
                         self.disk.kept(version);
                     }
                 }
+                Kept::Epochs { ok } => {
+                    let version = self.set_changes.pop_front().expect("told once");
+                    if ok {
+                        self.set.kept(version);
+                    }
+                }
                 Kept::Map { owner, ok } => {
                     let which = which(owner);
                     let version = self.map_makes[which].pop_front().expect("told once");
@@ -228,6 +245,7 @@ impl Twin {
     fn nobody_waits(&self) -> bool {
         self.heads.is_empty()
             && self.disk_changes.is_empty()
+            && self.set_changes.is_empty()
             && self.tickets.is_empty()
             && self.mark_changes.iter().all(VecDeque::is_empty)
             && self.map_changes.iter().chain(&self.map_makes).all(VecDeque::is_empty)
@@ -242,6 +260,7 @@ impl Twin {
         self.suspect.found(found.superblock.suspect);
         let third = ledger.members().first().and_then(|members| members[2]);
         self.disk.found(third.map_or(DiskMark::UNKNOWN, |member| member.disk));
+        self.set.found(ledger.epochs().set);
         for ((owner, _), history) in MAPS.iter().zip(&mut self.maps) {
             let mut pages = found.others.iter().filter(|(of, ..)| of == owner);
             let bits = pages.next().map_or(NO_BIT, |(_, _, bits)| bits[3]);
@@ -268,6 +287,7 @@ impl Twin {
         self.sequence = ledger.sequence();
         self.heads.clear();
         self.disk_changes.clear();
+        self.set_changes.clear();
         self.mark_changes.iter_mut().for_each(VecDeque::clear);
         self.map_changes.iter_mut().chain(&mut self.map_makes).for_each(VecDeque::clear);
         self.tickets.clear();

@@ -10,6 +10,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 use helio_format::directory::{self, Entries, MapOwner};
+use helio_format::epochs::{Carried, Epochs, VolumeEpochs};
 use helio_format::files::{self, FileRecord, Standing};
 use helio_format::members::{self, CopyHealth, DiskMark, MemberEntry, VolumeEntries};
 use helio_format::page::{self, Kind, PAGE_BYTES, PAIR_BYTES, PageError, Place, VERSION};
@@ -93,8 +94,8 @@ pub enum Content {
     Hot(Vec<u64>),
     /// How many regions a page of a bitmap marks.
     Marks(u32),
-    /// The members of every volume.
-    Members(Vec<VolumeEntries>),
+    /// The members of every volume, and their epochs.
+    Members(Vec<VolumeEntries>, Epochs),
     /// The maps in a page of the directory, and the lowest id that was never used.
     Directory(Entries),
     /// Whether this file counts.
@@ -256,7 +257,8 @@ impl Looker<'_> {
             Kind::Members => {
                 let volumes = |known: &Known| known.layout.volumes();
                 let volumes = self.known.map_or(helio_format::message::VOLUMES_MAX, volumes);
-                Content::Members(members::decode(body, volumes)?)
+                let (members, epochs) = members::decode(body, volumes)?;
+                Content::Members(members, epochs)
             }
             Kind::Directory => Content::Directory(directory::decode(body)?),
             Kind::Files => Content::Files(files::decode(body)?),
@@ -345,11 +347,15 @@ impl fmt::Display for Content {
                 };
                 write!(f, "{standing}, epoch {epoch}")
             }
-            Self::Members(volumes) => {
-                let text = |members: &VolumeEntries| {
-                    members.iter().flatten().map(member).collect::<Vec<_>>().join(" ")
+            Self::Members(volumes, epochs) => {
+                let text = |(members, epochs): (&VolumeEntries, &VolumeEpochs)| {
+                    let pairs = members.iter().zip(epochs.carried);
+                    let members = pairs.filter_map(|(it, carried)| Some(member(&(*it)?, carried)));
+                    let members = members.collect::<Vec<_>>().join(" ");
+                    epochs.epoch.map_or(members.clone(), |it| format!("{members} in epoch {it}"))
                 };
-                f.write_str(&volumes.iter().map(text).collect::<Vec<_>>().join(", "))
+                let volumes = volumes.iter().zip(&epochs.volumes).map(text);
+                f.write_str(&volumes.collect::<Vec<_>>().join(", "))
             }
             Self::Directory(entries) => {
                 let maps = entries.slots.iter().flatten();
@@ -367,7 +373,8 @@ impl fmt::Display for Content {
     }
 }
 
-fn member(MemberEntry { health, disk }: &MemberEntry) -> String {
+/// A member, and the epoch that its stamp has.
+fn member(MemberEntry { health, disk }: &MemberEntry, carried: Option<Carried>) -> String {
     let health = match health {
         CopyHealth::Good => "good",
         CopyHealth::Suspect => "suspect",
@@ -377,9 +384,10 @@ fn member(MemberEntry { health, disk }: &MemberEntry) -> String {
         CopyHealth::Failed => "failed",
         CopyHealth::Withdrawn => "withdrawn",
     };
+    let carried = carried.map_or(String::new(), |it| format!(" at {}", it.first()));
     match *disk {
-        DiskMark::UNKNOWN => health.to_string(),
-        disk => format!("{health} ({disk})"),
+        DiskMark::UNKNOWN => format!("{health}{carried}"),
+        disk => format!("{health} ({disk}){carried}"),
     }
 }
 

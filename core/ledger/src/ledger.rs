@@ -25,16 +25,17 @@
 use crate::directory::{DIRECTORY_AT, Directory, MAPS_AT, MEMBERS_AT};
 use crate::hot::Hot;
 use crate::layout::Layout;
+use crate::members::Members;
 use crate::tickets::Tickets;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
-use alloc::vec;
 use alloc::vec::Vec;
 use core::mem;
 use helio_format::directory::{self, MapOwner};
-use helio_format::members::{self, CopyHealth, DiskMark, MEMBERS_MAX, MemberEntry, VolumeEntries};
+use helio_format::epochs::Epochs;
+use helio_format::members::VolumeEntries;
 use helio_format::page::{self, Header, Kind, PAGE_BYTES, PAIR_BYTES, Place, Words};
 use helio_format::superblock::Superblock;
 use helio_format::{Checksum, hot, marks};
@@ -64,6 +65,8 @@ pub enum Change {
     /// New members of every volume in place of the old ones. In a volume that the superblock calls suspect, all that are
     /// good become suspect.
     Members(Vec<VolumeEntries>),
+    /// New epochs of every volume and its members in place of the old ones.
+    Epochs(Epochs),
     /// Extents that turn hot and extents that are not hot any more.
     Hot {
         /// The caller's name for this change.
@@ -110,6 +113,11 @@ pub enum Kept {
         /// It is durable.
         ok: bool,
     },
+    /// Of their epochs.
+    Epochs {
+        /// It is durable.
+        ok: bool,
+    },
     /// Of hot extents.
     Hot {
         /// Which change.
@@ -140,6 +148,7 @@ pub enum Kept {
 enum Waiter {
     Superblock,
     Members,
+    Epochs,
     /// A key of [`Tickets`].
     Hot(u64),
     Marks {
@@ -210,9 +219,7 @@ pub struct Ledger {
     /// The highest one that is durable. None in a file without a superblock: nothing else is written before that.
     durable: Option<u64>,
     hot: Hot,
-    members: Vec<VolumeEntries>,
-    /// Volumes of which all copies here are suspect, as the last superblock says: bit n volume n.
-    suspect: u64,
+    members: Members,
     directory: Directory,
     /// Pages with something to do, by the number of their pair.
     pages: BTreeMap<u32, Page>,
@@ -232,8 +239,7 @@ impl Ledger {
             issued: 0,
             durable: None,
             hot: Hot::new(layout.hot_pages()),
-            members: Vec::new(),
-            suspect: 0,
+            members: Members::none(layout.volumes()),
             directory: Directory::standing(&layout),
             pages: BTreeMap::new(),
             turn: 0,
@@ -290,7 +296,13 @@ impl Ledger {
     /// The members of every volume, as they are to be recorded.
     #[must_use]
     pub fn members(&self) -> &[VolumeEntries] {
-        &self.members
+        self.members.entries()
+    }
+
+    /// The epochs of every volume, as they are to be recorded.
+    #[must_use]
+    pub const fn epochs(&self) -> &Epochs {
+        self.members.epochs()
     }
 
     /// Queues a change; then call [`Ledger::next`]. Its end is told by [`Ledger::written`] or [`Ledger::flushed`], or at
@@ -305,6 +317,7 @@ impl Ledger {
             return Some(match change {
                 Change::Superblock(_) => Kept::Superblock { ok: false },
                 Change::Members(_) => Kept::Members { ok: false },
+                Change::Epochs(_) => Kept::Epochs { ok: false },
                 Change::Hot { ticket, .. } => Kept::Hot { ticket, ok: false },
                 Change::Marks { owner, page, .. } => Kept::Marks { owner, page, ok: false },
                 Change::Make { owner, .. } | Change::Remove { owner } => {
@@ -318,20 +331,18 @@ impl Ledger {
                 if self.durable.is_none() && !self.pages.contains_key(&0) {
                     self.rewrite(DIRECTORY_AT.start);
                 }
-                self.suspect = superblock.suspect;
-                if self.members.is_empty() {
-                    self.members = one_member_each(superblock.sizes.len());
-                    self.rewrite(MEMBERS_AT);
-                }
-                if doubt(&mut self.members, self.suspect) {
+                if self.members.set_suspect(superblock.suspect, superblock.sizes.len()) {
                     self.rewrite(MEMBERS_AT);
                 }
                 self.queue(0, Queued::Superblock(superblock), Waiter::Superblock);
             }
-            Change::Members(mut members) => {
-                doubt(&mut members, self.suspect);
-                self.members = members;
+            Change::Members(members) => {
+                self.members.set_entries(members);
                 self.queue(MEMBERS_AT, Queued::AsItIs, Waiter::Members);
+            }
+            Change::Epochs(epochs) => {
+                self.members.set_epochs(epochs);
+                self.queue(MEMBERS_AT, Queued::AsItIs, Waiter::Epochs);
             }
             Change::Hot { ticket, add, remove } => self.keep_hot(ticket, &add, &remove),
             Change::Marks { owner, page, bits } => {
@@ -357,6 +368,9 @@ impl Ledger {
             }
             Change::Members(members) => {
                 assert_eq!(members.len(), self.layout.volumes(), "members of every volume");
+            }
+            Change::Epochs(epochs) => {
+                assert_eq!(epochs.volumes.len(), self.layout.volumes(), "epochs of every volume");
             }
             Change::Hot { add, .. } => {
                 let there = |extent: &u64| *extent < self.layout.extents();
@@ -441,9 +455,9 @@ impl Ledger {
         }
     }
 
-    /// Takes over the members found in the file, and which volumes its superblock calls suspect.
-    pub(crate) fn found_members(&mut self, members: Vec<VolumeEntries>, suspect: u64) {
-        (self.members, self.suspect) = (members, suspect);
+    /// Takes over what was found in the file of the members.
+    pub(crate) fn found_members(&mut self, members: Members) {
+        self.members = members;
     }
 
     /// Takes over the directory found in the file.
@@ -600,7 +614,7 @@ impl Ledger {
         let body = match (queued, kind) {
             (Queued::Superblock(superblock), _) => superblock.encode(),
             (Queued::Marks(bits), _) => marks::encode(bits),
-            (Queued::AsItIs, Kind::Members) => members::encode(&self.members),
+            (Queued::AsItIs, Kind::Members) => self.members.encode(),
             (Queued::AsItIs, Kind::Directory) => directory::encode(&self.directory.page(index)),
             (Queued::AsItIs, _) => hot::encode(self.hot.slots(index)),
         };
@@ -670,6 +684,7 @@ impl Ledger {
         match waiter {
             Waiter::Superblock => Some(Kept::Superblock { ok: true }),
             Waiter::Members => Some(Kept::Members { ok: true }),
+            Waiter::Epochs => Some(Kept::Epochs { ok: true }),
             Waiter::Marks { owner, page } => Some(Kept::Marks { owner, page, ok: true }),
             Waiter::Map(owner) => Some(Kept::Map { owner, ok: true }),
             Waiter::Hot(key) => {
@@ -692,6 +707,7 @@ impl Ledger {
                 match waiter {
                     Waiter::Superblock => lost.push(Kept::Superblock { ok: false }),
                     Waiter::Members => lost.push(Kept::Members { ok: false }),
+                    Waiter::Epochs => lost.push(Kept::Epochs { ok: false }),
                     Waiter::Marks { owner, page } => {
                         lost.push(Kept::Marks { owner, page, ok: false });
                     }
@@ -725,28 +741,6 @@ fn rank(page: Option<&Page>, stage: Stage) -> (bool, bool) {
         Copies::First { .. } | Copies::Lags { .. } => false,
     };
     (ready, page.queued.is_some())
-}
-
-/// The members of a group whose volumes have one each, on a disk that nothing tells.
-pub(crate) fn one_member_each(volumes: usize) -> Vec<VolumeEntries> {
-    let mut only = [None; MEMBERS_MAX];
-    only[0] = Some(MemberEntry { health: CopyHealth::Good, disk: DiskMark::UNKNOWN });
-    vec![only; volumes]
-}
-
-/// Makes the good members of suspect volumes suspect, and those of other volumes good. Returns whether any changed.
-fn doubt(members: &mut [VolumeEntries], suspect: u64) -> bool {
-    let mut changed = false;
-    for (volume, members) in members.iter_mut().enumerate() {
-        let is = if suspect & 1 << volume != 0 { CopyHealth::Suspect } else { CopyHealth::Good };
-        for member in members.iter_mut().flatten() {
-            if matches!(member.health, CopyHealth::Good | CopyHealth::Suspect) {
-                changed |= member.health != is;
-                member.health = is;
-            }
-        }
-    }
-    changed
 }
 
 fn write(number: u32, copy: u64, bytes: Vec<u8>) -> MetadataEffect {

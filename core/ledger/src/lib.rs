@@ -21,6 +21,7 @@ pub mod files;
 mod hot;
 mod layout;
 mod ledger;
+mod members;
 mod mirror;
 mod open;
 mod tickets;

@@ -12,6 +12,7 @@ use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 use helio_format::directory::{Entries, Entry, MapOwner, encode};
+use helio_format::epochs::{Carried, Epoch, Epochs, SetId, VolumeEpochs};
 use helio_format::members::{CopyHealth, DiskMark, MemberEntry};
 use helio_format::page::{self, BODY_WORDS, Kind, PAGE_BYTES, PAIR_BYTES, Place};
 use helio_format::superblock::Superblock;
@@ -109,6 +110,23 @@ fn members_are_kept_and_all_that_are_good_follow_what_the_superblock_says_of_the
         paper.clone().settle(&mut ledger);
         assert_eq!(ledger.members(), [with(now)]);
     }
+}
+
+#[test]
+fn epochs_are_kept_beside_the_members_and_neither_changes_the_other() {
+    let (mut paper, mut ledger) = begun();
+    let epoch = Some(Epoch::FIRST.next());
+    let mut volumes = vec![VolumeEpochs { epoch, ..VolumeEpochs::default() }];
+    volumes[0].carried[1] = Some(Carried::between(Epoch::FIRST, Epoch::FIRST.next()));
+    let epochs = Epochs { set: SetId::of(7), volumes };
+    let mut members = ledger.members().to_vec();
+    assert_eq!(ledger.keep(Change::Epochs(epochs.clone())), None);
+    members[0][1] = member(CopyHealth::Removed, 8);
+    assert_eq!(ledger.keep(Change::Members(members.clone())), None);
+    let ok = true;
+    assert_eq!(paper.settle(&mut ledger), [Kept::Epochs { ok }, Kept::Members { ok }]);
+    let (ledger, _) = open(&paper);
+    assert_eq!((ledger.epochs(), ledger.members()), (&epochs, &members[..]));
 }
 
 #[test]

@@ -20,7 +20,8 @@
 use crate::directory::{DIRECTORY_AT, Directory, MAPS_AT, MEMBERS_AT};
 use crate::error::{LedgerError, PageName};
 use crate::layout::Layout;
-use crate::ledger::{Change, Ledger, one_member_each};
+use crate::ledger::{Change, Ledger};
+use crate::members::Members;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
@@ -339,17 +340,13 @@ impl<F: MetadataFile + ?Sized> Reader<'_, F> {
         let place = Place::fixed(Kind::Members, 0);
         let verdict = self.pair(MEMBERS_AT, (place, name), buffers, decode)?;
         let is_empty = matches!(verdict, Verdict::Empty);
-        match take(ledger, found, MEMBERS_AT, verdict) {
-            Some(members) => {
-                found.suspect(&members);
-                ledger.found_members(members, found.superblock.suspect);
-            }
-            None => {
-                ledger.found_members(one_member_each(volumes), found.superblock.suspect);
-                if is_empty {
-                    ledger.rewrite(MEMBERS_AT);
-                }
-            }
+        let members = take(ledger, found, MEMBERS_AT, verdict);
+        if let Some((entries, _)) = &members {
+            found.suspect(entries);
+        }
+        ledger.found_members(Members::found(members, (volumes, found.superblock.suspect)));
+        if is_empty {
+            ledger.rewrite(MEMBERS_AT);
         }
         Ok(())
     }

@@ -157,6 +157,13 @@ impl Set {
         others != 0
     }
 
+    /// The disk of a member that is removed is not as it was then.
+    pub(crate) fn distrust_removed(&mut self, member: usize) {
+        if self.members[member].as_ref().is_some_and(Member::is_removed) {
+            self.distrust(member);
+        }
+    }
+
     /// Its disk is not there.
     pub(crate) fn absent(&mut self, member: usize) {
         if self.full() & !bit(member) != 0 {

@@ -250,6 +250,11 @@ impl Layer for Shadow {
             LayerSetting::MergeDelay(factor) => {
                 self.sets.iter_mut().for_each(|set| set.set_merge_delay(factor));
             }
+            LayerSetting::Distrust(leg) => {
+                let (set, member) = self.at(leg);
+                set.distrust_removed(member);
+                self.go_on(usize::from(leg.volume.0), port);
+            }
             LayerSetting::Background(volumes) => {
                 self.permitted = volumes;
                 self.all_go_on(port);

@@ -345,6 +345,20 @@ fn a_member_that_failed_a_flush_is_not_read_although_the_flush_has_not_ended_on_
     assert_eq!(legs(&out)[0].0, 1 - before.0);
 }
 
+#[test]
+fn a_removed_member_that_is_not_as_it_was_gets_everything_and_one_that_is_used_is_not_touched() {
+    let mut stack = stack(&[Good, Removed]);
+    stack.set(LayerSetting::Distrust(leg(0)), Moment::ZERO);
+    assert_eq!(drain(&mut stack), []);
+    stack.set(LayerSetting::Distrust(leg(1)), Moment::ZERO);
+    let says = Out::Record(LayerRecord::Members(vec![found(&[Good, Failed])]));
+    assert_eq!(drain(&mut stack), [says]);
+    let add = |by_bitmap| SetOp::Add { leg: leg(1), by_bitmap };
+    assert_eq!(stack.ask_set(add(true), Moment::ZERO), Err(SetRefusal::NoBitmap));
+    assert_eq!(stack.ask_set(add(false), Moment::ZERO), Ok(()));
+    assert_eq!(duty(&stack, 1), Some(Duty::Copying { left: SIZE }));
+}
+
 /// Where a copy to another member reads the first one, in the order in which that begins.
 fn copied(stack: &mut Stack) -> Vec<Extent> {
     let add = SetOp::Add { leg: leg(1), by_bitmap: true };

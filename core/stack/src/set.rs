@@ -51,6 +51,8 @@ pub enum LayerSetting {
     /// The volumes, a bit for each, in which a layer may begin work that no operation waits for; at first it may in all. What is
     /// under way goes on to its end.
     Background(u64),
+    /// The disk of a member that is not used is not as it was when the member was removed: its bitmap does not count.
+    Distrust(Leg),
     /// An operation waits for a hot extent, and layers own all of them: what lets one cool is done first, without a pause, and also
     /// where nothing is permitted in the background.
     LetCool,

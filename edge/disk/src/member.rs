@@ -3,6 +3,7 @@
 
 use crate::error::StoreError;
 use crate::identity::MemberIdentity;
+use crate::nameplate;
 use crate::open::Held;
 use crate::prepare::Space;
 use helio_driver::{Buffer, Errno, File, Op, Piece, Shared};
@@ -31,6 +32,7 @@ pub struct Member {
     pub(crate) kind: StoreKind,
     pub(crate) identity: MemberIdentity,
     pub(crate) nameplate: Option<String>,
+    pub(crate) stamp: Option<Vec<u8>>,
     pub(crate) size: Bytes,
     pub(crate) alignment: Bytes,
     pub(crate) memory_alignment: Bytes,
@@ -73,6 +75,28 @@ impl Member {
     #[must_use]
     pub fn nameplate(&self) -> Option<&str> {
         self.nameplate.as_deref()
+    }
+
+    /// The stamp that it had when it was opened, if it had one. A block device never has.
+    #[must_use]
+    pub fn stamp(&self) -> Option<&[u8]> {
+        self.stamp.as_deref()
+    }
+
+    /// Gives a file a stamp, durably. Blocks: for a member that nothing was written to since it was opened.
+    ///
+    /// # Errors
+    /// Its file system keeps none, or it fails.
+    pub fn set_stamp(&self, stamp: &[u8]) -> std::io::Result<()> {
+        Ok(nameplate::set_stamp(&self.file, stamp)?)
+    }
+
+    /// Gives a file a stamp, which [`Member::flush_all`] makes durable. None for a block device.
+    #[must_use]
+    pub fn stamping(&self, stamp: &[u8]) -> Option<Op> {
+        let (file, value) = (self.file.clone(), stamp.to_vec());
+        let is_file = self.kind == StoreKind::File;
+        is_file.then_some(Op::SetAttribute { file, name: nameplate::STAMP, value })
     }
 
     /// The volume's size; a device may be larger.
@@ -153,6 +177,12 @@ impl Member {
     #[must_use]
     pub fn flush(&self) -> Op {
         Op::SyncData { file: self.file.clone() }
+    }
+
+    /// As [`Member::flush`], and the stamp that it has is durable, too.
+    #[must_use]
+    pub fn flush_all(&self) -> Op {
+        Op::SyncAll { file: self.file.clone() }
     }
 
     /// Discards `extent`, which then reads as zero. Space goes back to the file system where the store is

@@ -5,6 +5,9 @@
 //! attribute `user.heliograph`: a copy made without attributes (`cp`) is another file, one made with them (`cp -a`) is
 //! not. Where the file system keeps no such attributes, its inode and when that was made tell it; the number of the
 //! device does not, for that may change with every start of the machine.
+//!
+//! Beside its name a file can have a stamp, bytes that tell when it was last one of several members: an attribute of its own,
+//! so that a copy made with attributes has an old one.
 
 use crate::identity::DeviceNumber;
 use crate::surroundings::{LoopFile, loop_file};
@@ -20,6 +23,10 @@ use std::path::Path;
 
 /// Where a file's name is kept.
 const ATTRIBUTE: &str = "user.heliograph";
+/// Where its stamp is.
+pub(crate) const STAMP: &str = "user.heliograph.set";
+/// The longest stamp that is read.
+const STAMP_BYTES: usize = 64;
 /// A name's random bytes.
 const NAME_BYTES: usize = 16;
 
@@ -43,6 +50,18 @@ fn attribute(fd: &OwnedFd) -> Option<String> {
     Some(shown(&name))
 }
 
+/// The stamp of a file, where it has one; what is too long is none of ours.
+pub(crate) fn stamp_of(fd: &OwnedFd) -> Option<Vec<u8>> {
+    let mut stamp = [0; STAMP_BYTES];
+    fgetxattr(fd, STAMP, &mut stamp).ok().map(|length| stamp[..length].to_vec())
+}
+
+/// Gives a file a stamp, durably.
+pub(crate) fn set_stamp(fd: impl AsFd, stamp: &[u8]) -> Result<(), Errno> {
+    fsetxattr(&fd, STAMP, stamp, XattrFlags::empty())?;
+    fsync(fd)
+}
+
 /// Whether a file has a name of ours; a device never does.
 #[must_use]
 pub fn is_named(path: &Path) -> bool {
@@ -50,7 +69,7 @@ pub fn is_named(path: &Path) -> bool {
     matches!(getxattr(path, ATTRIBUTE, &mut name), Ok(NAME_BYTES))
 }
 
-/// Takes the name of ours off a file, where it has one.
+/// Takes the name of ours off a file, where it has one, and its stamp.
 ///
 /// # Errors
 /// It is there and cannot be removed.
@@ -58,7 +77,10 @@ pub fn forget_name(path: &Path) -> std::io::Result<()> {
     if !is_named(path) {
         return Ok(());
     }
-    Ok(removexattr(path, ATTRIBUTE)?)
+    match removexattr(path, STAMP) {
+        Ok(()) | Err(Errno::NODATA) => Ok(removexattr(path, ATTRIBUTE)?),
+        Err(errno) => Err(errno.into()),
+    }
 }
 
 fn shown(name: &[u8]) -> String {
@@ -134,7 +156,11 @@ mod tests {
         assert_ne!(name(&two), first);
         fs::rename(&two, &one).expect("the copy takes its place");
         assert_ne!(name(&one), first);
+        let fd = open(&one, OFlags::RDWR, Mode::empty()).expect("it opens");
+        assert_eq!(stamp_of(&fd), None);
+        set_stamp(&fd, &[7; 28]).expect("it has a name, so it can have a stamp");
+        assert_eq!(stamp_of(&fd), Some(vec![7; 28]));
         forget_name(&one).expect("its owner may");
-        assert!(!is_named(&one));
+        assert!(!is_named(&one) && stamp_of(&fd).is_none());
     }
 }

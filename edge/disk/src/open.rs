@@ -213,9 +213,9 @@ fn measured(
         StoreKind::File => can_punch(&fd, options.size),
         StoreKind::Device => unmaps_to_zero(DeviceNumber::of(facts.st_rdev)),
     };
-    let nameplate = match kind {
-        StoreKind::File => nameplate::of_file(&fd),
-        StoreKind::Device => nameplate::of_device(facts),
+    let (nameplate, stamp) = match kind {
+        StoreKind::File => (nameplate::of_file(&fd), nameplate::stamp_of(&fd)),
+        StoreKind::Device => (nameplate::of_device(facts), None),
     };
     let file = File::new(fd)
         .map_err(|error| refused("fcntl", Errno::from_io_error(&error).unwrap_or(Errno::IO)))?;
@@ -225,6 +225,7 @@ fn measured(
         kind,
         identity,
         nameplate,
+        stamp,
         size: options.size,
         alignment: blocks.alignment,
         memory_alignment: blocks.memory,

@@ -15,6 +15,8 @@ pub enum Operation {
     Write,
     /// Flushing a file's data to stable storage.
     SyncData,
+    /// Setting an extended attribute of a file.
+    SetAttribute,
     /// Giving back space, which then reads as zero.
     Punch,
     /// Making a range read as zero.
@@ -39,6 +41,7 @@ impl fmt::Display for Operation {
             Self::Read => "read",
             Self::Write => "write",
             Self::SyncData => "flush",
+            Self::SetAttribute => "write of an extended attribute",
             Self::Punch => "discard",
             Self::Zero => "write of zeroes",
             Self::Map => "map",

@@ -5,7 +5,9 @@ use crate::gather::{Cursor, total};
 use crate::op::{MAP_RUNS, Outcome, Run};
 use crate::{Buffer, Cause, File, OpError, Operation, Piece};
 use helio_units::{Bytes, Extent};
-use rustix::fs::{FallocateFlags, SeekFrom, fallocate, fdatasync, seek};
+use rustix::fs::{
+    FallocateFlags, SeekFrom, XattrFlags, fallocate, fdatasync, fsetxattr, fsync, seek,
+};
 use rustix::io::{Errno, ReadWriteFlags, pread, preadv2, pwritev2, retry_on_intr};
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::LazyLock;
@@ -25,6 +27,8 @@ pub(crate) enum Job {
     Read { file: File, extent: Extent, buffer: Buffer },
     Write { file: File, extent: Extent, pieces: Vec<Piece>, sync: bool },
     SyncData { file: File },
+    SyncAll { file: File },
+    SetAttribute { file: File, name: &'static str, value: Vec<u8> },
     Punch { file: File, extent: Extent },
     Zero { file: File, extent: Extent },
     Map { file: File, extent: Extent },
@@ -43,10 +47,14 @@ impl Job {
                 Outcome::Write { pieces, result: result.map_err(at(Operation::Write, extent)) }
             }
             Self::SyncData { file } => {
-                let result = retry_on_intr(|| fdatasync(&file));
-                Outcome::SyncData(
-                    result.map_err(|errno| OpError::new(Operation::SyncData, errno.into())),
-                )
+                Outcome::SyncData(of(Operation::SyncData, retry_on_intr(|| fdatasync(&file))))
+            }
+            Self::SyncAll { file } => {
+                Outcome::SyncData(of(Operation::SyncData, retry_on_intr(|| fsync(&file))))
+            }
+            Self::SetAttribute { file, name, value } => {
+                let set = || fsetxattr(&file, name, &value, XattrFlags::empty());
+                Outcome::SetAttribute(of(Operation::SetAttribute, retry_on_intr(set)))
             }
             Self::Punch { file, extent } => {
                 Outcome::Punch(punch(&file, extent).map_err(at(Operation::Punch, extent)))
@@ -84,6 +92,10 @@ impl Job {
         }
         Err(self)
     }
+}
+
+fn of(operation: Operation, result: Result<(), Errno>) -> Result<(), OpError> {
+    result.map_err(|errno| OpError::new(operation, errno.into()))
 }
 
 const fn at(operation: Operation, extent: Extent) -> impl Fn(Cause) -> OpError {

@@ -48,6 +48,20 @@ pub enum Op {
         /// Whose.
         file: File,
     },
+    /// Makes everything of the file stable, its extended attributes included: as [`Op::SyncData`], and more.
+    SyncAll {
+        /// Whose.
+        file: File,
+    },
+    /// Sets an extended attribute. A later [`Op::SyncAll`] makes it stable.
+    SetAttribute {
+        /// Of what.
+        file: File,
+        /// Its name.
+        name: &'static str,
+        /// Its bytes, in place of those before.
+        value: Vec<u8>,
+    },
     /// Gives the extent's space back where the store can, and in any case makes it read as zero. Never
     /// changes the file's size.
     Punch {
@@ -147,8 +161,10 @@ pub enum Outcome {
         /// All of it, or an error after which any part of the extent may hold old or new bytes.
         result: Result<(), OpError>,
     },
-    /// Of [`Op::SyncData`]. After an error nothing is known about any write not yet flushed.
+    /// Of [`Op::SyncData`] and [`Op::SyncAll`]. After an error nothing is known about any write not yet flushed.
     SyncData(Result<(), OpError>),
+    /// Of [`Op::SetAttribute`].
+    SetAttribute(Result<(), OpError>),
     /// Of [`Op::Punch`].
     Punch(Result<(), OpError>),
     /// Of [`Op::Zero`].
@@ -189,6 +205,7 @@ impl Outcome {
             | Self::Write { result, .. }
             | Self::Send { result, .. }
             | Self::SyncData(result)
+            | Self::SetAttribute(result)
             | Self::Punch(result)
             | Self::Zero(result)
             | Self::Connect(result)

@@ -139,6 +139,10 @@ impl Driver for PollDriver {
                 return self.submit_job(token, Job::Write { file, extent, pieces, sync });
             }
             Op::SyncData { file } => return self.submit_job(token, Job::SyncData { file }),
+            Op::SyncAll { file } => return self.submit_job(token, Job::SyncAll { file }),
+            Op::SetAttribute { file, name, value } => {
+                return self.submit_job(token, Job::SetAttribute { file, name, value });
+            }
             Op::Punch { file, extent } => {
                 return self.submit_job(token, Job::Punch { file, extent });
             }

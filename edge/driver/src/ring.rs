@@ -310,6 +310,10 @@ impl Driver for RingDriver {
                 self.submit_on_file(token, work);
             }
             Op::SyncData { file } => self.submit_flush(token, file),
+            Op::SyncAll { file } => self.submit_job(token, Job::SyncAll { file }),
+            Op::SetAttribute { file, name, value } => {
+                self.submit_job(token, Job::SetAttribute { file, name, value });
+            }
             Op::Punch { file, extent } => self.submit_job(token, Job::Punch { file, extent }),
             Op::Zero { file, extent } => self.submit_job(token, Job::Zero { file, extent }),
             Op::Map { file, extent } => self.submit_job(token, Job::Map { file, extent }),

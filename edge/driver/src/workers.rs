@@ -30,6 +30,8 @@ impl Task for Job {
         let (Self::Read { file, .. }
         | Self::Write { file, .. }
         | Self::SyncData { file }
+        | Self::SyncAll { file }
+        | Self::SetAttribute { file, .. }
         | Self::Punch { file, .. }
         | Self::Zero { file, .. }
         | Self::Map { file, .. }) = self;

@@ -3,11 +3,13 @@
 //!
 //! Input: a byte that says which format, then its bytes: a page of a metadata file as it is (0) or with magic, version
 //! and checksum mended (1), behind the place and the bits of one damaged byte; a frame's header (2) or a mended one
-//! (3); a message's body behind its kind and the length of its payload (others).
+//! (3); the stamp of a member, with its checksum mended or not (255); a message's body behind its kind and the length of its
+//! payload (others).
 
 use crate::link;
 use crate::pieces::{byte, word};
 use helio_format::directory::{self, Entries, Entry, MapOwner};
+use helio_format::epochs::{Epoch, Epochs, SetId, Stamp};
 use helio_format::files::{self, FileRecord};
 use helio_format::frame::{self, HEADER_BYTES};
 use helio_format::lineage::Relation;
@@ -25,6 +27,7 @@ pub(crate) fn run(mut data: &[u8]) {
         1 => page(data, true),
         2 => header(data, false),
         3 => header(data, true),
+        255 => stamp(data),
         _ => body(data),
     }
 }
@@ -56,7 +59,9 @@ fn page(mut data: &[u8], mended: bool) {
         }),
         Kind::Hot => hot::decode(&body, 1 << 40).map(|slots| hot::encode(&slots)),
         Kind::Marks => marks::decode(&body, 1000).map(|bits| marks::encode(&bits)),
-        Kind::Members => members::decode(&body, 3).map(|volumes| members::encode(&volumes)),
+        Kind::Members => {
+            members::decode(&body, 3).map(|(volumes, epochs)| members::encode(&volumes, &epochs))
+        }
         Kind::Directory => directory::decode(&body).map(|entries| directory::encode(&entries)),
         Kind::Files => files::decode(&body).map(files::encode),
     };
@@ -95,6 +100,17 @@ fn header(data: &[u8], mended: bool) {
             }
         }
         Err(error) => assert!(!error.to_string().is_empty()),
+    }
+}
+
+fn stamp(mut data: &[u8]) {
+    let is_mended = byte(&mut data) & 1 == 1;
+    let mut bytes = data.to_vec();
+    if is_mended && let Some((fields, sum)) = bytes.split_last_chunk_mut() {
+        *sum = checksum(fields).to_le_bytes();
+    }
+    if let Some(found) = Stamp::decode(&bytes, checksum) {
+        assert_eq!(found.encode(checksum)[..], bytes, "there are two ways to write it");
     }
 }
 
@@ -150,7 +166,7 @@ pub(crate) fn seeds() -> Vec<(&'static str, Vec<u8>)> {
         ("page-new", of_superblock(1, &fresh)),
         ("page-hot", framed(1, Kind::Hot, &hot::encode(&words))),
         ("page-marks", framed(1, Kind::Marks, &marks::encode(&words))),
-        ("page-members", framed(1, Kind::Members, &members::encode(&members))),
+        ("page-members", framed(1, Kind::Members, &members::encode(&members, &Epochs::none(2)))),
         ("page-files", framed(1, Kind::Files, &files::encode(FileRecord::SINGLE))),
         ("page-directory", framed(1, Kind::Directory, &directory::encode(&entries))),
     ];
@@ -172,5 +188,8 @@ pub(crate) fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     seeds.push(("header", frame.clone()));
     frame[0] = 3;
     seeds.push(("header-mended", frame));
+    let (set, volume) = (SetId::of(7).expect("it is not zero"), VolumeIndex(1));
+    let stamp = Stamp { set, volume, epoch: Epoch::FIRST.next(), is_full: true };
+    seeds.push(("stamp", [&[255, 1][..], &stamp.encode(checksum)].concat()));
     seeds
 }

@@ -11,6 +11,7 @@ pub mod before;
 pub mod copying;
 mod cursor;
 pub mod directory;
+pub mod epochs;
 pub mod files;
 pub mod frame;
 pub mod hot;

@@ -4,7 +4,7 @@
 //! | bytes of the body | field |
 //! |---|---|
 //! | 0..3072 | 64 volumes of 6 members of 8 bytes: the state, and 7 bytes that tell its disk; 0 where nothing tells it |
-//! | 3072..4064 | zero |
+//! | 3072..4064 | the epochs of the volumes and their members ([`crate::epochs`]) |
 //!
 //! | state | meaning |
 //! |---|---|
@@ -18,9 +18,10 @@
 //! | 7 | withdrawn: as removed, by an administrator: only a command returns it |
 //!
 //! A body is valid if and only if every state is as the table says, a member that the volume does not have tells no disk,
-//! volumes that the group does not have have no members, and the rest is zero. The page is written before any other page that changes with it, and flushed: what is built on
+//! volumes that the group does not have have no members, and the epochs are valid. The page is written before any other page that changes with it, and flushed: what is built on
 //! a member is never recorded before its state. Page, write order and version: [`crate::page`].
 
+use crate::epochs::Epochs;
 use crate::message::VOLUMES_MAX;
 use crate::page::{BODY_BYTES, PageError};
 use alloc::vec::Vec;
@@ -30,6 +31,8 @@ use core::fmt;
 pub const MEMBERS_MAX: usize = 6;
 /// Bytes of one member.
 const ENTRY: usize = 8;
+/// Bytes of all members.
+const ENTRIES: usize = VOLUMES_MAX * MEMBERS_MAX * ENTRY;
 
 /// What a member is worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,9 +111,9 @@ pub type VolumeEntries = [Option<MemberEntry>; MEMBERS_MAX];
 /// The body of the page for these volumes.
 ///
 /// # Panics
-/// On more volumes than a group has.
+/// On more volumes than a group has, or an epoch without a set id.
 #[must_use]
-pub fn encode(volumes: &[VolumeEntries]) -> [u8; BODY_BYTES] {
+pub fn encode(volumes: &[VolumeEntries], epochs: &Epochs) -> [u8; BODY_BYTES] {
     assert!(volumes.len() <= VOLUMES_MAX, "a group of {} volumes", volumes.len());
     let mut body = [0; BODY_BYTES];
     for (entry, member) in body.chunks_exact_mut(ENTRY).zip(volumes.iter().flatten()) {
@@ -119,17 +122,21 @@ pub fn encode(volumes: &[VolumeEntries]) -> [u8; BODY_BYTES] {
         let code = code.map_or(0, |(_, code)| *code);
         entry.copy_from_slice(&(member.disk.0 << 8 | u64::from(code)).to_le_bytes());
     }
+    epochs.encode(&mut body);
     body
 }
 
-/// Reads the members of a group that has that many volumes.
+/// Reads the members of a group that has that many volumes, and their epochs.
 ///
 /// # Errors
 /// A byte of it is not as the tables say.
-pub fn decode(body: &[u8; BODY_BYTES], volumes: usize) -> Result<Vec<VolumeEntries>, PageError> {
+pub fn decode(
+    body: &[u8; BODY_BYTES],
+    volumes: usize,
+) -> Result<(Vec<VolumeEntries>, Epochs), PageError> {
     let mut found = Vec::from_iter((0..volumes).map(|_| [None; MEMBERS_MAX]));
     let mut members = found.iter_mut().flatten();
-    for bytes in body.chunks_exact(ENTRY) {
+    for bytes in body[..ENTRIES].chunks_exact(ENTRY) {
         let mut word = [0; ENTRY];
         word.copy_from_slice(bytes);
         let word = u64::from_le_bytes(word);
@@ -143,12 +150,16 @@ pub fn decode(body: &[u8; BODY_BYTES], volumes: usize) -> Result<Vec<VolumeEntri
             (Some(_), None) => return Err(PageError::Damaged),
         }
     }
-    Ok(found)
+    Ok((found, Epochs::decode(body, volumes)?))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn none(volumes: usize) -> Epochs {
+        Epochs::none(volumes)
+    }
 
     const fn entry(health: CopyHealth, identity: u128) -> Option<MemberEntry> {
         Some(MemberEntry { health, disk: DiskMark::of(identity) })
@@ -163,22 +174,23 @@ mod tests {
         for (n, (state, code)) in CODES.iter().enumerate() {
             let (volume, member) = (2 + n / MEMBERS_MAX, n % MEMBERS_MAX);
             volumes[volume][member] = entry(*state, 0);
-            assert_eq!(encode(&volumes)[8 * (12 + n)], *code);
+            assert_eq!(encode(&volumes, &none(64))[8 * (12 + n)], *code);
         }
-        let body = encode(&volumes);
+        let body = encode(&volumes, &none(64));
         assert_eq!((body[0], body[3064], body[3072]), (1, 1, 0));
         assert_eq!(body[8 * 11..8 * 12], [2, 10, 9, 8, 7, 6, 5, 4]);
-        assert_eq!(decode(&body, VOLUMES_MAX).as_deref(), Ok(&volumes[..]));
+        assert_eq!(decode(&body, VOLUMES_MAX), Ok((volumes.to_vec(), none(64))));
     }
 
     #[test]
     fn what_the_tables_do_not_have_is_damage() {
-        let body = encode(&[[entry(CopyHealth::Good, 7); MEMBERS_MAX], [None; MEMBERS_MAX]]);
+        let two = [[entry(CopyHealth::Good, 7); MEMBERS_MAX], [None; MEMBERS_MAX]];
+        let body = encode(&two, &none(2));
         assert!(decode(&body, 2).is_ok());
-        let whole = encode(&[[entry(CopyHealth::Good, 7); MEMBERS_MAX]; 2]);
+        let whole = encode(&[two[0]; 2], &none(2));
         let other = decode(&whole, 1);
         assert_eq!(other, Err(PageError::Damaged), "a volume that the group does not have");
-        for (at, value) in [(0, 8), (0, 255), (0, 0), (49, 1), (3072, 1), (BODY_BYTES - 1, 1)] {
+        for (at, value) in [(0, 8), (0, 255), (0, 0), (49, 1), (3080, 1), (BODY_BYTES - 1, 1)] {
             let mut odd = body;
             odd[at] = value;
             assert_eq!(decode(&odd, 2), Err(PageError::Damaged), "byte {at}");
@@ -190,12 +202,13 @@ mod tests {
         let mut members = [[None; MEMBERS_MAX]; 2];
         let all = members.iter_mut().flatten().zip(CODES.iter().cycle());
         all.for_each(|(member, (state, _))| *member = entry(*state, 9));
-        let body = encode(&members);
+        let body = encode(&members, &none(2));
         for (at, flip) in (0..BODY_BYTES).flat_map(|at| [1, 2, 0x80, 0xFF].map(|flip| (at, flip))) {
             let mut odd = body;
             odd[at] ^= flip;
             assert_ne!(decode(&odd, 2), decode(&body, 2), "byte {at}");
-            assert_eq!(decode(&odd, 2).map(|found| encode(&found)).unwrap_or(odd), odd);
+            let again = decode(&odd, 2).map(|(found, epochs)| encode(&found, &epochs));
+            assert_eq!(again.unwrap_or(odd), odd);
         }
     }
 

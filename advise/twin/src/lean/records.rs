@@ -21,6 +21,7 @@ impl Records {
         self.waiting.push(match *change {
             Change::Superblock(_) => Kept::Superblock { ok },
             Change::Members(_) => Kept::Members { ok },
+            Change::Epochs(_) => Kept::Epochs { ok },
             Change::Hot { ticket, .. } => Kept::Hot { ticket, ok },
             Change::Marks { owner, page, .. } => Kept::Marks { owner, page, ok },
             Change::Make { owner, .. } | Change::Remove { owner } => Kept::Map { owner, ok },

@@ -9,15 +9,18 @@
 //! | one that cannot be opened, or any other, while the disk of a recorded member is not among them | that member, which is absent; nothing is written to the disk |
 //! | any other | a new member, which gets the data |
 //!
-//! At least one full member must be open. A recorded member that the file does not name is forgotten. All of that is durable
-//! before anything is served.
+//! At least one full member must be open. A recorded member that the file does not name is forgotten. What each of several
+//! members is worth is then judged by its stamp ([`super::epochs`]). All of that is durable before anything is served.
 
+use crate::epochs::{are_several, forget_members, raise, set_id};
+use crate::open::epochs::{self, OfVolume, Open, Seen};
 use crate::open::{allocate, failed_flush, identity};
 use crate::shard::{MemberPlan, MemberStore, VolumePlan};
 use crate::{failed, offline};
 use anyhow::{Context, Error, Result, anyhow, bail};
 use helio_disk::Member;
 use helio_engine::{Leg, MemberFound};
+use helio_format::epochs::{Epochs, VolumeEpochs};
 use helio_format::members::{CopyHealth, DiskMark, MEMBERS_MAX, MemberEntry, VolumeEntries};
 use helio_format::superblock::Superblock;
 use helio_ledger::{Change, Found, Ledger, MapOwner};
@@ -124,6 +127,29 @@ fn seat(
     Ok(seats.into_iter().flatten().collect())
 }
 
+/// Judges several members by their stamps; a new one gets an entry, which tells whether it is to get the data. Another disk in the
+/// place of all members is the engine's to judge.
+fn judge(
+    name: (&str, &str),
+    (entries, of): (&mut VolumeEntries, &mut OfVolume),
+    (seats, named): (&[Seat], &[Named]),
+) -> Result<()> {
+    let (mut open, mut paths): (Open, _) = ([None; MEMBERS_MAX], [None; MEMBERS_MAX]);
+    for (seat, Named { path, store }) in seats.iter().zip(named) {
+        let (Seat::Recorded(n) | Seat::New(n), Ok(store)) = (*seat, store) else { continue };
+        let new = MemberEntry { health: CopyHealth::Unproven, disk: DiskMark::UNKNOWN };
+        let health = entries[n].get_or_insert(new).health;
+        open[n] = Some(Seen::of(of, (n, health), store.stamp()));
+        paths[n] = Some(path);
+    }
+    let is_another = seats.iter().any(|seat| matches!(seat, Seat::Another(_)));
+    if is_another || !are_several(entries) {
+        return Ok(());
+    }
+    let path = |n: usize| paths[n].map_or(String::new(), |path| path.display().to_string());
+    epochs::judge(name, (entries, &mut of.epochs), (&open, path))
+}
+
 /// The superblock names a disk that no member was recorded on: the engine took that disk in the place of all members.
 fn only_what_was_taken(entries: &mut VolumeEntries, recorded: u128) {
     let known = |entry: &MemberEntry| entry.disk == DiskMark::of(recorded);
@@ -157,6 +183,8 @@ fn closed((group, volume, member): (&str, &str, &str), error: Option<Error>) -> 
 pub(super) struct Seated {
     pub(super) plan: VolumePlan,
     entries: VolumeEntries,
+    /// As the metadata has them, unless it is old.
+    epochs: VolumeEpochs,
     /// What the engine holds against its record: the identity of the disk, where it is not the one that was recorded.
     another: Option<u128>,
     new: Vec<MemberIndex>,
@@ -167,11 +195,11 @@ impl Seated {
     fn of(
         (group, plan): (&str, VolumePlan),
         named: Vec<Named>,
-        (mut entries, recorded): (VolumeEntries, u128),
+        (mut entries, recorded, mut of): (VolumeEntries, u128, OfVolume),
         suspect: &mut bool,
     ) -> Result<Self> {
         only_what_was_taken(&mut entries, recorded);
-        let several = entries.iter().flatten().count() > 1;
+        let several = are_several(&entries);
         if let Some(only) = entries.iter_mut().flatten().next().filter(|_| !several) {
             only.disk = DiskMark::of(recorded);
         }
@@ -181,16 +209,17 @@ impl Seated {
             Ok(seats) => seats,
             Err(why) => return Err(unseated((group, &plan.name), why, named)),
         };
+        let recorded_entries = entries;
+        judge((group, &plan.name), (&mut entries, &mut of), (&seats, &named))?;
         let mut members: Vec<Option<MemberPlan>> = (0..MEMBERS_MAX).map(|_| None).collect();
         let (mut kept, mut another) = ([None; MEMBERS_MAX], None);
         let (mut new, mut absent) = (Vec::new(), Vec::new());
         for ((seat, mark), Named { path, store }) in seats.into_iter().zip(marks).zip(named) {
             let path = path.display().to_string();
             let (number, health) = match seat {
-                Seat::Recorded(n) | Seat::Absent(n) | Seat::Another(n) => {
+                Seat::Recorded(n) | Seat::Absent(n) | Seat::Another(n) | Seat::New(n) => {
                     (n, entries[n].map_or(CopyHealth::Unproven, |entry| entry.health))
                 }
-                Seat::New(n) => (n, CopyHealth::Unproven),
                 Seat::Unknown => {
                     let error = store.err().map(|error| format!("{error:#}")).unwrap_or_default();
                     let (why, hint) = failed::in_parts(&error);
@@ -207,7 +236,7 @@ impl Seated {
                 Seat::Another(_) => another = store.as_ref().ok().map(identity),
                 Seat::Recorded(_) | Seat::New(_) | Seat::Unknown => {}
             }
-            let recorded = entries[number].map_or(DiskMark::UNKNOWN, |entry| entry.disk);
+            let recorded = recorded_entries[number].map_or(DiskMark::UNKNOWN, |entry| entry.disk);
             let disk = mark.filter(|_| !is_absent).unwrap_or(recorded);
             kept[number] = Some(MemberEntry { health, disk });
             let is_used =
@@ -220,10 +249,10 @@ impl Seated {
             };
             members[number] = Some(MemberPlan { path, mark: disk, store });
         }
-        let mut seated =
-            Self { plan: VolumePlan { members, ..plan }, entries: kept, another, new, absent };
+        let (plan, epochs) = (VolumePlan { members, ..plan }, of.epochs);
+        let mut seated = Self { plan, entries: kept, epochs, another, new, absent };
         if several {
-            seated.wait_for_engine(&entries);
+            seated.wait_for_engine(&recorded_entries);
         }
         let mut named = seated.entries.iter_mut().flatten();
         if let (Some(only), None) = (named.next(), named.next()) {
@@ -277,14 +306,14 @@ impl Seated {
         match self.another {
             // The engine records it once it takes the disk.
             Some(_) => recorded,
-            None if self.entries.iter().flatten().count() > 1 => OF_A_SET,
+            None if are_several(&self.entries) => OF_A_SET,
             None => self.plan.stores().next().map_or(recorded, identity),
         }
     }
 
     /// Several members are recorded, or were.
     fn is_set(&self, recorded: &VolumeEntries) -> bool {
-        [&self.entries, recorded].iter().any(|entries| entries.iter().flatten().count() > 1)
+        [&self.entries, recorded].into_iter().any(are_several)
     }
 
     /// What a volume lies on, for the engine to hold against its record.
@@ -344,6 +373,12 @@ fn unseated((group, volume): (&str, &str), why: Unseated, mut named: Vec<Named>)
     }
 }
 
+/// What the metadata has of the epochs of that volume.
+fn of_volume(ledger: &Ledger, at: VolumeIndex) -> OfVolume {
+    let Epochs { set, volumes } = ledger.epochs();
+    OfVolume { set: *set, at, epochs: volumes[usize::from(at.0)] }
+}
+
 /// Gives the members of every volume their numbers. Sets a bit of `suspect` where a flush of the last full member failed.
 pub(super) fn seated(
     group: &str,
@@ -352,23 +387,65 @@ pub(super) fn seated(
     suspect: &mut u64,
 ) -> Result<Vec<Seated>> {
     let recorded = ledger.members().iter().zip(&found.superblock.members);
-    let one =
-        |(at, ((plan, named), (entries, identity))): (usize, (_, (&VolumeEntries, &u128)))| {
-            let mut failed = false;
-            let seated = Seated::of((group, plan), named, (*entries, *identity), &mut failed)?;
-            *suspect |= u64::from(failed) << at;
-            Ok(seated)
-        };
-    volumes.into_iter().zip(recorded).enumerate().map(one).collect()
+    let one = |(at, ((plan, named), (entries, identity))): (u16, (_, (&VolumeEntries, &u128)))| {
+        let mut failed = false;
+        let of = of_volume(ledger, VolumeIndex(at));
+        let seated = Seated::of((group, plan), named, (*entries, *identity, of), &mut failed)?;
+        *suspect |= u64::from(failed) << at;
+        Ok(seated)
+    };
+    (0..).zip(volumes.into_iter().zip(recorded)).map(one).collect()
 }
 
-/// Records the members of volumes that have several, and makes the bitmaps of these. Returns whether anything was written; the
-/// ledger is of no use then.
+/// The epochs with which the group is served: that of each volume with several members is raised.
+fn raised(ledger: &Ledger, seated: &[Seated]) -> std::io::Result<Epochs> {
+    let mut all = ledger.epochs().clone();
+    for (epochs, Seated { plan, entries, another, epochs: judged, .. }) in
+        all.volumes.iter_mut().zip(seated)
+    {
+        let is_open = |n: usize| plan.members[n].as_ref().is_some_and(|it| it.store().is_some());
+        match (another, are_several(entries)) {
+            (Some(_), _) => {}
+            (None, true) => {
+                *epochs = *judged;
+                raise(epochs, entries, is_open);
+            }
+            (None, false) => forget_members(epochs),
+        }
+    }
+    if all.set.is_none() && all.volumes.iter().any(|volume| volume.epoch.is_some()) {
+        all.set = Some(set_id()?);
+    }
+    Ok(all)
+}
+
+/// Gives members the epochs that are durable in the metadata, and records which have theirs.
+fn stamp(group: &str, ledger: &mut Ledger, seated: &[Seated], file: &File) -> std::io::Result<()> {
+    let mut all = ledger.epochs().clone();
+    for (at, it) in (0..).map(VolumeIndex).zip(seated) {
+        if it.another.is_none() && are_several(&it.entries) {
+            let mut of = of_volume(ledger, at);
+            epochs::stamp((group, &it.plan), &it.entries, &mut of);
+            all.volumes[usize::from(at.0)] = of.epochs;
+        }
+    }
+    if all != *ledger.epochs() {
+        let refused = ledger.keep(Change::Epochs(all));
+        assert_eq!(refused, None, "a ledger that was just opened refuses a change");
+        offline::settle(ledger, file)?;
+    }
+    Ok(())
+}
+
+/// Records the members of volumes that have several, makes the bitmaps of these, and raises their epochs. Returns whether anything
+/// was written; the ledger is of no use then.
 pub(super) fn record(
+    group: &str,
     (ledger, found): &mut (Ledger, Found),
     seated: &[Seated],
     (file, shown): (&File, &str),
 ) -> Result<bool> {
+    let epochs = raised(ledger, seated)?;
     let mut members = ledger.members().to_vec();
     let (mut before, mut behind) = (found.superblock.clone(), found.superblock.clone());
     let (mut makes, mut removes) = (Vec::new(), Vec::new());
@@ -379,7 +456,7 @@ pub(super) fn record(
         *entries = seated.entries;
         let at = usize::from(volume.0);
         behind.members[at] = seated.recorded(behind.members[at]);
-        let several = entries.iter().flatten().count() > 1;
+        let several = are_several(entries);
         if !several {
             before.members[at] = behind.members[at];
         }
@@ -393,6 +470,7 @@ pub(super) fn record(
         }
     }
     let same = members == ledger.members() && behind == found.superblock;
+    let same = same && epochs == *ledger.epochs();
     if same && makes.is_empty() && removes.is_empty() {
         return Ok(false);
     }
@@ -404,18 +482,23 @@ pub(super) fn record(
     }
     let mut changes: Vec<Change> =
         makes.into_iter().map(|(owner, unit)| Change::Make { owner, unit }).collect();
-    changes.push(Change::Members(members));
+    changes.extend([Change::Members(members), Change::Epochs(epochs)]);
     changes.extend(removes.into_iter().map(|owner| Change::Remove { owner }));
     // The superblock names the disk of an only member before its entry no longer does, and stops to name one only once the
     // entries of several do.
-    let superblock = |record: Superblock| Vec::from([Change::Superblock(Box::new(record))]);
-    for step in [superblock(before), changes, superblock(behind)] {
+    let superblock = |old: &Superblock, new: &Superblock| {
+        let change = (old != new).then(|| Change::Superblock(Box::new(new.clone())));
+        Vec::from_iter(change)
+    };
+    let first = superblock(&found.superblock, &before);
+    for step in [first, changes, superblock(&before, &behind)] {
         for change in step {
             let refused = ledger.keep(change);
             assert_eq!(refused, None, "a ledger that was just opened refuses a change");
         }
         offline::settle(ledger, file).with_context(|| shown.to_owned())?;
     }
+    stamp(group, ledger, seated, file).with_context(|| shown.to_owned())?;
     Ok(true)
 }
 
@@ -447,6 +530,7 @@ pub(super) fn shadow(
 mod tests {
     use super::*;
     use CopyHealth::{Copying, Good, Removed};
+    use helio_format::epochs::{Carried, Epoch};
 
     const A: DiskMark = DiskMark::of(1);
     const B: DiskMark = DiskMark::of(2);
@@ -550,7 +634,22 @@ mod tests {
             identity(&self.named(name).store.expect("it can be opened"))
         }
 
-        fn seated(&self, names: &[&str], recorded: (VolumeEntries, u128)) -> Result<Seated> {
+        fn seated(
+            &self,
+            names: &[&str],
+            (entries, recorded): (VolumeEntries, u128),
+        ) -> Result<Seated> {
+            let epochs = VolumeEpochs::default();
+            let of = OfVolume { set: None, at: VolumeIndex(0), epochs };
+            self.seated_as(names, (entries, recorded), of)
+        }
+
+        fn seated_as(
+            &self,
+            names: &[&str],
+            (entries, recorded): (VolumeEntries, u128),
+            of: OfVolume,
+        ) -> Result<Seated> {
             let named = names.iter().map(|name| self.named(name)).collect();
             let plan = VolumePlan {
                 name: String::from("data"),
@@ -559,7 +658,7 @@ mod tests {
                 buffered: true,
                 sparse: true,
             };
-            Seated::of(("db", plan), named, recorded, &mut false)
+            Seated::of(("db", plan), named, (entries, recorded, of), &mut false)
         }
     }
 
@@ -623,5 +722,146 @@ mod tests {
         let seated = files.seated(&["c"], (set, OF_A_SET)).expect("the engine judges it");
         assert_eq!(seated.absent, [MemberIndex(1)]);
         assert_eq!(seated.plan.members[0].as_ref().map(|member| member.mark), Some(a));
+    }
+
+    /// The metadata file of a group with one volume, and its disks.
+    struct Node {
+        files: Files,
+        metadata: File,
+    }
+
+    impl Node {
+        fn new() -> Self {
+            let files = Files(tempfile::tempdir().expect("there is room"));
+            let path = files.0.path().join("db.meta");
+            let metadata = crate::open::metadata::open(&path, true).expect("it is new");
+            let engine = crate::open::metadata::tests::engine();
+            crate::open::begin::first(&metadata, &path, &engine, &[]).expect("there is room");
+            Self { files, metadata }
+        }
+
+        fn read(&self) -> (Ledger, Found) {
+            let engine = crate::open::metadata::tests::engine();
+            let read = crate::open::metadata::read(&self.metadata, "db.meta", &engine);
+            let Ok(helio_ledger::Opened::Found(found)) = read else { panic!("it was written") };
+            *found
+        }
+
+        fn seated(&self, names: &[&str]) -> Result<((Ledger, Found), Seated)> {
+            let (ledger, found) = self.read();
+            let of = of_volume(&ledger, VolumeIndex(0));
+            let recorded = (ledger.members()[0], found.superblock.members[0]);
+            let seated = self.files.seated_as(names, recorded, of)?;
+            Ok(((ledger, found), seated))
+        }
+
+        /// A start with these disks. Returns the states of the first two members.
+        fn start(&self, names: &[&str]) -> Result<[Option<CopyHealth>; 2]> {
+            let (mut found, seated) = self.seated(names)?;
+            record("db", &mut found, &[seated], (&self.metadata, "db.meta"))?;
+            let entries = self.read().0.members()[0];
+            Ok([0, 1].map(|n| entries[n].map(|entry| entry.health)))
+        }
+
+        /// What changes while the group is served.
+        fn change(&self, change: impl FnOnce(&mut VolumeEntries, &mut VolumeEpochs)) {
+            let (mut ledger, _) = self.read();
+            let (mut members, mut epochs) = (ledger.members().to_vec(), ledger.epochs().clone());
+            change(&mut members[0], &mut epochs.volumes[0]);
+            for change in [Change::Members(members), Change::Epochs(epochs)] {
+                assert_eq!(ledger.keep(change), None);
+            }
+            offline::settle(&mut ledger, &self.metadata).expect("there is room");
+        }
+
+        fn stamp(&self, name: &str) -> Option<Vec<u8>> {
+            let store = self.files.named(name).store.expect("it can be opened");
+            store.stamp().map(<[u8]>::to_vec)
+        }
+
+        fn put_back(&self, name: &str, stamp: &[u8]) {
+            let store = self.files.named(name).store.expect("it can be opened");
+            store.set_stamp(stamp).expect("it had one");
+        }
+    }
+
+    #[test]
+    fn a_start_stamps_what_it_uses_and_a_member_that_was_put_back_gets_a_full_copy() {
+        let node = Node::new();
+        let states = node.start(&["a", "b"]).expect("a is full");
+        assert_eq!(states, [Some(Good), Some(CopyHealth::Unproven)]);
+        assert!(node.stamp("a").is_some() && node.stamp("b").is_none(), "b is not used yet");
+        // It was copied, and the daemon was killed between the record of the next epoch and the stamps.
+        node.change(|entries, epochs| {
+            entries[1] = entries[1].map(|entry| MemberEntry { health: Good, ..entry });
+            raise(epochs, entries, |_| true);
+        });
+        assert_eq!(node.start(&["a", "b"]).expect("both are full"), [Some(Good); 2]);
+        let (old, at) = (node.stamp("b").expect("it is used"), node.read().0.epochs().volumes[0]);
+        assert_eq!((at.carried[0], at.carried[1].map(Carried::first)), (at.carried[1], at.epoch));
+        // The same again, between the two stamps.
+        node.change(|entries, epochs| raise(epochs, entries, |_| true));
+        let next = at.epoch.map(Epoch::next).expect("it has one");
+        let of = (node.read().0.epochs().set.expect("there is a set"), VolumeIndex(0));
+        node.put_back("a", crate::epochs::stamp(of, next, Good).as_ref());
+        assert_eq!(node.start(&["a", "b"]).expect("both are full"), [Some(Good); 2]);
+        assert_ne!(node.stamp("b"), Some(old.clone()));
+        node.put_back("b", &old);
+        let (found, seated) = node.seated(&["a", "b"]).expect("a is right");
+        assert_eq!(seated.new, [MemberIndex(1)], "it gets the data");
+        drop((found, seated));
+        let states = node.start(&["b", "a"]).expect("a is right");
+        assert_eq!(states, [Some(Good), Some(CopyHealth::Unproven)]);
+        assert_eq!(node.read().0.epochs().volumes[0].carried[1], None);
+        // Both, and one that is named alone.
+        node.put_back("a", &old);
+        for names in [&["a", "b"][..], &["a"]] {
+            let refused = node.start(names).expect_err("nothing is proven").to_string();
+            assert!(refused.contains("is older than the metadata"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn with_old_metadata_the_newest_member_stays_and_the_epochs_go_on_behind_every_stamp() {
+        let node = Node::new();
+        let full = |node: &Node| {
+            node.change(|entries, _| {
+                entries[1] = entries[1].map(|entry| MemberEntry { health: Good, ..entry });
+            });
+        };
+        node.start(&["a", "b"]).expect("a is full");
+        full(&node);
+        node.start(&["a", "b"]).expect("both are full");
+        let old = node.read().0;
+        // The first one is removed, and the second one goes on alone.
+        node.start(&["a", "b"]).expect("both are full");
+        node.change(|entries, epochs| {
+            entries[0] = entries[0].map(|entry| MemberEntry { health: Removed, ..entry });
+            raise(epochs, entries, |_| true);
+        });
+        node.start(&["a", "b"]).expect("the second one is full");
+        let latest = node.read().0.epochs().volumes[0].epoch;
+        node.change(|entries, epochs| {
+            (*entries, *epochs) = (old.members()[0], old.epochs().volumes[0])
+        });
+        let states = node.start(&["a", "b"]).expect("one is the newest");
+        assert_eq!(states, [Some(CopyHealth::Failed), Some(Good)]);
+        assert!(node.read().0.epochs().volumes[0].epoch > latest);
+        let states = node.start(&["a", "b"]).expect("the state is on record");
+        assert_eq!(states, [Some(CopyHealth::Failed), Some(Good)]);
+    }
+
+    #[test]
+    fn an_only_member_has_no_epoch_and_gets_no_stamp() {
+        let node = Node::new();
+        assert_eq!(node.start(&["a"]).expect("it is full"), [Some(Good), None]);
+        assert_eq!(node.stamp("a"), None);
+        assert_eq!(*node.read().0.epochs(), Epochs::none(1));
+        node.start(&["a", "b"]).expect("a is full");
+        assert!(node.stamp("a").is_some());
+        // The other one is not named any more.
+        node.start(&["a"]).expect("a is full");
+        let epochs = node.read().0.epochs().volumes[0];
+        assert_eq!((epochs.epoch, epochs.carried), (Some(Epoch::FIRST), [None; MEMBERS_MAX]));
     }
 }

@@ -2,6 +2,7 @@
 //! One group on a shard: its engine and everything that performs its effects.
 
 mod costs;
+mod epochs;
 mod keep;
 mod set;
 mod store;
@@ -24,6 +25,7 @@ use crate::trace::{Tap, Why};
 use crate::verified::Record;
 use costs::Costs;
 pub(crate) use costs::ReadCost;
+use epochs::Stamps;
 use helio_driver::{Driver, Op, Outcome, Pool, Shared, Socket};
 use helio_engine::{
     Answer, Command, CommandId, Done, Durable, Effect, Engine, Event, Fault, Keep, Leg,
@@ -110,6 +112,8 @@ pub(crate) struct Group {
     log: GroupLog,
     /// What is durable of members, and what is to be.
     recorded: Recorded,
+    /// That of the epochs of members.
+    stamps: Stamps,
     /// Commands that add members, and which.
     adding: Vec<(CommandId, Leg)>,
     /// Indexed by the engine's name for it.
@@ -158,9 +162,8 @@ impl Group {
         engine.handle(now, Event::Calendar(shows), &mut effects);
         let remembered = verified.memory(&names(&volumes));
         engine.handle(now, Event::VerifyRemembered(remembered), &mut effects);
-        if let Some(kept) = kept {
-            engine.handle(now, Event::BeforeFound(Box::new(kept)), &mut effects);
-        }
+        let found = kept.map(|kept| Event::BeforeFound(Box::new(kept)));
+        found.into_iter().for_each(|found| engine.handle(now, found, &mut effects));
         let adding: Vec<_> = (1..).map(CommandId).zip(new_members).collect();
         adding.iter().for_each(|added| engine.handle(now, add(*added), &mut effects));
         if let Some(Fault { what, hint }) = metadata.news((&config.group, &config.node)) {
@@ -183,6 +186,7 @@ impl Group {
             costs: Costs::new(sets),
             member_return,
             recorded: Recorded::of(metadata.ledger()),
+            stamps: Stamps::default(),
             metadata,
             before,
             ios: Vec::new(),

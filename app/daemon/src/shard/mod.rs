@@ -486,6 +486,11 @@ impl<D: Driver> Shard<D> {
                     group.store_done(detail, outcome, now, (&pools.written, driver))
                 });
             }
+            (Kind::Stamp, outcome) => {
+                self.rota.stir(index);
+                let Self { groups, driver, .. } = self;
+                groups[index].guarded(|group| group.stamp_done(detail, &outcome, driver));
+            }
             (Kind::Metadata, outcome) => {
                 self.rota.stir(index);
                 let Self { groups, driver, .. } = self;

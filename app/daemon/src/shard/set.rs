@@ -138,6 +138,8 @@ impl<D: Driver> Shard<D> {
             let text = format!("the metadata of {} is being changed", group.name);
             return Err(Refusal::new("busy", text, "repeat the command"));
         }
+        let leg = Leg { volume: at, member: MemberIndex(number as u8) };
+        group.judge_return(leg, &member, how, now)?;
         for member in numbers {
             let owner = MapOwner::Member { volume: at, member: member as u8 };
             if !group.metadata.ledger().has_map(owner) {
@@ -149,7 +151,6 @@ impl<D: Driver> Shard<D> {
         }
         group.volumes[usize::from(at.0)].members[number] = Some(member);
         group.opened(at, number, now);
-        let leg = Leg { volume: at, member: MemberIndex(number as u8) };
         Ok(SetOp::Add { leg, by_bitmap: how != Adding::Any })
     }
 

@@ -20,6 +20,8 @@ pub(crate) enum Kind {
     Store,
     /// The flush behind a zero or discard that must be durable.
     StoreSync,
+    /// The write of a member's stamp; index: group, detail: volume and member.
+    Stamp,
     /// The superblock's write or flush; index: group.
     Metadata,
     /// An operation for the before-image file; index: group, detail: which of a batch.
@@ -42,7 +44,7 @@ pub(crate) enum Kind {
     AttachReady,
 }
 
-const KINDS: [Kind; 17] = [
+const KINDS: [Kind; 18] = [
     Kind::Woken,
     Kind::AcceptClient,
     Kind::AcceptPeer,
@@ -50,6 +52,7 @@ const KINDS: [Kind; 17] = [
     Kind::ClientSend,
     Kind::Store,
     Kind::StoreSync,
+    Kind::Stamp,
     Kind::Metadata,
     Kind::Before,
     Kind::LinkConnect,

@@ -141,6 +141,9 @@ const fn of_setting(setting: LayerSetting) -> (&'static str, u64, u64) {
         }
         LayerSetting::MergeDelay(factor) => ("merge-delay", factor as u64, 0),
         LayerSetting::Background(volumes) => ("background", volumes, 0),
+        LayerSetting::Distrust(leg) => {
+            ("distrust", (leg.volume.0 as u64) << 8 | leg.member.0 as u64, 0)
+        }
         LayerSetting::LetCool => ("let-cool", 0, 0),
     }
 }

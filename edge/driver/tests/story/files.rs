@@ -93,6 +93,26 @@ fn discards_and_zeroes_read_as_zero_at_any_alignment_and_keep_the_size() {
 }
 
 #[test]
+fn an_attribute_is_set_and_made_stable_or_the_kernel_says_why_not() {
+    let raw = tempfile::NamedTempFile::new().expect("a scratch file");
+    let file = File::new(raw.reopen().expect("a second handle")).expect("a handle");
+    let mut desk = desk(DriverOptions::default());
+    let set = |name| Op::SetAttribute { file: file.clone(), name, value: vec![7; 16] };
+    let (mut value, name) = ([0; 16], "user.helio-test");
+    let outcome = desk.run(set(name));
+    // Not every file system keeps attributes.
+    if outcome.error().and_then(|error| error.errno()) != Some(Errno::OPNOTSUPP) {
+        assert!(matches!(outcome, Outcome::SetAttribute(Ok(()))), "{outcome:?}");
+        assert_eq!(rustix::fs::getxattr(raw.path(), name, &mut value), Ok(16));
+        assert_eq!(value, [7; 16]);
+    }
+    let outcome = desk.run(Op::SyncAll { file: file.clone() });
+    assert!(matches!(outcome, Outcome::SyncData(Ok(()))), "{outcome:?}");
+    let refused = failed(desk.run(set("no-such-namespace")));
+    assert_eq!(refused.operation.to_string(), "write of an extended attribute");
+}
+
+#[test]
 fn a_full_device_is_enospc_and_stays_enospc() {
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("/dev/full");
     let file = File::new(full).expect("a handle");

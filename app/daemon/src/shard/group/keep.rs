@@ -41,28 +41,28 @@ impl Group {
         driver: &mut dyn Driver,
     ) {
         let kept = self.metadata.done((self.index, now), detail, outcome, driver);
-        self.metadata_kept(kept, now);
+        self.metadata_kept(kept, now, driver);
     }
 
     /// Gives a metadata file up that completes nothing while the other one does.
     pub(crate) fn look_at_metadata(&mut self, now: Moment, driver: &mut dyn Driver) {
         let kept = self.metadata.look((self.index, now), driver);
-        self.metadata_kept(kept, now);
+        self.metadata_kept(kept, now, driver);
     }
 
     /// What failed is told before what could not be kept for that reason.
-    fn metadata_kept(&mut self, kept: Vec<Kept>, now: Moment) {
+    fn metadata_kept(&mut self, kept: Vec<Kept>, now: Moment, driver: &mut dyn Driver) {
         let news = self.metadata.news((&self.config.group, &self.config.node));
         if let Some(Fault { what, hint }) = news {
             self.tell(now, Event::MetadataFault { what, hint });
         }
-        kept.into_iter().for_each(|kept| self.kept(kept, now));
+        kept.into_iter().for_each(|kept| self.kept(kept, now, driver));
     }
 
     /// Asks the ledger for a change; one that it refuses is told at once.
     pub(crate) fn keep(&mut self, change: Change, now: Moment, driver: &mut dyn Driver) {
         if let Some(kept) = self.metadata.keep((self.index, now), change, driver) {
-            self.kept(kept, now);
+            self.kept(kept, now, driver);
         }
     }
 
@@ -92,9 +92,10 @@ impl Group {
     }
 
     /// The ledger tells what became of a change.
-    fn kept(&mut self, kept: Kept, now: Moment) {
+    fn kept(&mut self, kept: Kept, now: Moment, driver: &mut dyn Driver) {
         if kept == (Kept::Members { ok: true }) {
-            self.members_recorded();
+            let changed = self.members_recorded();
+            self.raise_epochs(&changed, now, driver);
             // The layer forgets the cost of a member that it does not have yet.
             self.set_costs(now);
         }
@@ -112,6 +113,7 @@ impl Group {
             }
             // Nothing waits for a map: a page of it is written behind it.
             Kept::Map { .. } => return,
+            Kept::Epochs { ok } => return self.epochs_kept(ok, driver),
         };
         self.tell(now, event);
     }

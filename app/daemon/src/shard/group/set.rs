@@ -71,11 +71,15 @@ const fn word(state: CopyHealth) -> &'static str {
 
 impl Group {
     /// What layers asked to be recorded of members is durable: the log says what is new, and those that are not used are closed.
-    pub(super) fn members_recorded(&mut self) {
+    /// Returns the volumes whose members changed.
+    pub(super) fn members_recorded(&mut self) -> Vec<VolumeIndex> {
         let before = self.recorded.kept();
         let pairs = before.iter().zip(&self.recorded.durable).zip(&self.volumes);
-        let mut copied = Vec::new();
+        let (mut copied, mut changed) = (Vec::new(), Vec::new());
         for (at, ((before, now), volume)) in (0..).map(VolumeIndex).zip(pairs) {
+            if before != now {
+                changed.push(at);
+            }
             for ((before, now), member) in before.iter().zip(now).zip(&volume.members) {
                 let path = member.as_ref().map_or("", |member| member.path.as_str());
                 if (*before, *now) == (Some(CopyHealth::Copying), Some(CopyHealth::Good)) {
@@ -92,6 +96,7 @@ impl Group {
         self.close_unused();
         copied.dedup();
         copied.into_iter().for_each(|at| self.measure_anew(at));
+        changed
     }
 
     /// The length that each metadata file needs for bitmaps of these members. None if there is no room for one.
@@ -284,7 +289,9 @@ impl Group {
                     status.is_some_and(|status| !matches!(status.duty, Duty::Removed { .. }));
                 // Operations that wait for their extents count, too.
                 let waits = status.is_some_and(|status| status.depth > 0);
-                let is_busy = waits || self.ios.iter().flatten().any(|io| io.leg == leg);
+                let is_busy = waits
+                    || self.stamps.are_under_way(leg)
+                    || self.ios.iter().flatten().any(|io| io.leg == leg);
                 if is_used
                     || is_busy
                     || self.adding.iter().any(|(_, adding)| *adding == leg)
@@ -292,6 +299,7 @@ impl Group {
                 {
                     continue;
                 }
+                self.stamps.forget(leg);
                 match member {
                     Some(plan) if status.is_some() && plan.store().is_some() => {
                         plan.store = MemberStore::Closed(String::from("it is not in use"));

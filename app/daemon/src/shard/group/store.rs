@@ -28,8 +28,9 @@ impl Group {
         io_with: (&Pool, &mut dyn Driver),
     ) {
         let (pool, driver) = io_with;
-        let leg = io.leg;
-        let Some(member) = self.open_member(leg) else {
+        let (leg, slot) = (io.leg, name.0 as usize);
+        let volume = &self.volumes[usize::from(leg.volume.0)];
+        let Some(member) = volume.member(leg.member).and_then(MemberPlan::store) else {
             panic!("an operation for {leg:?}, which is not open")
         };
         let op = match io.op {
@@ -44,10 +45,9 @@ impl Group {
             ),
             StoreOp::Zero { extent, punch, .. } => member.zero(extent, punch),
             StoreOp::Discard { extent, .. } => member.discard(extent),
-            StoreOp::Flush => Ok(member.flush()),
+            StoreOp::Flush => Ok(self.stamps.flush(slot as u32, leg, member)),
             StoreOp::Map { extent } => member.map(extent),
         };
-        let slot = name.0 as usize;
         if self.ios.len() <= slot {
             self.ios.resize_with(slot + 1, || None);
         }
@@ -122,6 +122,7 @@ impl Group {
         let Some(Io { leg, op, read_as }) = self.ios[slot as usize].take() else {
             panic!("store operation {slot} ended twice")
         };
+        self.stamp_flushed(slot, outcome.error().is_none(), now, driver);
         let outcome = match (outcome.error(), outcome, op) {
             // A store that cannot report what is allocated is read, and its failure shows there.
             (Some(_), _, StoreOp::Map { .. }) => StoreOutcome::Empty(false),

@@ -1,0 +1,424 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the stamps of a volume's members prove at a start, and the stamps that they get then.
+//!
+//! | the stamp of a member that is open | it is |
+//! |---|---|
+//! | is of this volume, and later than the epoch of the metadata | newer |
+//! | may be any: the metadata has no epoch of the member | unknown |
+//! | is of this volume, with an epoch that the member may have | right |
+//! | is of this volume, with an earlier one | older |
+//! | is of another set or volume | foreign |
+//! | is missing, or damaged | missing |
+//!
+//! | label | the members that are open | then |
+//! |---|---|---|
+//! | sound | none is newer; each one that is full or copying is right or unknown | each is as recorded |
+//! | copied | none is newer; a full one is right or unknown, and another one that is full or copying is neither | that one is unproven: all of it is compared with the full ones |
+//! | old-metadata | one is newer | the one with the latest stamp of those that held all of the volume, if one did, otherwise the first that is full and unknown, is the only full one; all others have failed |
+//! | old-metadata-no-full | one is newer, and there is no such one | the group is not served |
+//! | none-proven | none is newer; no full one is right or unknown | the group is not served |
+//!
+//! Members that are not used are judged when they return: nothing reaches them before. With old metadata the epoch goes on far
+//! behind the latest stamp, since that of a member that is not open may be later still.
+
+use crate::epochs;
+use crate::shard::{MemberPlan, VolumePlan};
+use anyhow::{Error, anyhow};
+use helio_disk::StoreKind;
+use helio_format::epochs::{Epoch, SetId, Stamp, VolumeEpochs};
+use helio_format::members::{CopyHealth, MEMBERS_MAX, VolumeEntries};
+use helio_units::VolumeIndex;
+use std::fmt;
+use std::path::Path;
+
+/// What the metadata has of the epochs of a volume.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OfVolume {
+    pub(super) set: Option<SetId>,
+    pub(super) at: VolumeIndex,
+    pub(super) epochs: VolumeEpochs,
+}
+
+/// What a stamp proves; see the first table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Proof {
+    Newer(Epoch),
+    Unknown,
+    Right,
+    Older(Epoch),
+    Foreign(SetId),
+    Missing,
+}
+
+impl Proof {
+    const fn is_good(self) -> bool {
+        matches!(self, Self::Unknown | Self::Right)
+    }
+}
+
+impl fmt::Display for Proof {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Newer(epoch) => write!(f, "is newer than the metadata (epoch {epoch})"),
+            Self::Unknown | Self::Right => f.write_str("is as the metadata has it"),
+            Self::Older(epoch) => write!(f, "is older than the metadata (epoch {epoch})"),
+            Self::Foreign(set) => write!(f, "belongs to another set of members ({set})"),
+            Self::Missing => f.write_str("has no valid stamp"),
+        }
+    }
+}
+
+/// A member that is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Seen {
+    health: CopyHealth,
+    proof: Proof,
+    /// The epoch at which it held all of the volume.
+    full_at: Option<Epoch>,
+}
+
+impl Seen {
+    /// The member of that number, recorded in that state, with that stamp.
+    pub(super) fn of(
+        OfVolume { set, at, epochs }: &OfVolume,
+        (number, health): (usize, CopyHealth),
+        stamp: Option<&[u8]>,
+    ) -> Self {
+        let stamp = stamp.and_then(|bytes| Stamp::decode(bytes, helio_link::checksum));
+        let ours = stamp.filter(|it| Some(it.set) == *set && it.volume == *at);
+        let proof = match (ours, epochs.carried[number], stamp) {
+            (Some(it), ..) if epochs.epoch.is_none_or(|epoch| it.epoch > epoch) => {
+                Proof::Newer(it.epoch)
+            }
+            (_, None, _) => Proof::Unknown,
+            (Some(it), Some(carried), _) if it.epoch >= carried.first() => Proof::Right,
+            (Some(it), ..) => Proof::Older(it.epoch),
+            (None, _, Some(other)) => Proof::Foreign(other.set),
+            (None, _, None) => Proof::Missing,
+        };
+        let full_at = ours.filter(|it| it.is_full).map(|it| it.epoch);
+        Self { health, proof, full_at }
+    }
+
+    const fn is_full(&self) -> bool {
+        matches!(self.health, CopyHealth::Good | CopyHealth::Suspect)
+    }
+}
+
+/// The members of a volume that are open, by their numbers.
+pub(super) type Open = [Option<Seen>; MEMBERS_MAX];
+
+/// See the second table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Sound,
+    /// A bit for each that is unproven.
+    Copied(u8),
+    /// The only full member.
+    OldMetadata(usize),
+    OldMetadataNoFull,
+    NoneProven,
+}
+
+/// The second table.
+fn verdict(open: &Open) -> Verdict {
+    let members = || open.iter().enumerate().filter_map(|(n, seen)| Some((n, seen.as_ref()?)));
+    if members().any(|(_, seen)| matches!(seen.proof, Proof::Newer(_))) {
+        let held = members().filter_map(|(n, seen)| Some((seen.full_at?, std::cmp::Reverse(n))));
+        let latest = held.max().map(|(_, std::cmp::Reverse(n))| n);
+        let unknown = |(_, seen): &(usize, &Seen)| seen.is_full() && seen.proof == Proof::Unknown;
+        let newest = latest.or_else(|| members().find(unknown).map(|(n, _)| n));
+        return newest.map_or(Verdict::OldMetadataNoFull, Verdict::OldMetadata);
+    }
+    if !members().any(|(_, seen)| seen.is_full() && seen.proof.is_good()) {
+        return Verdict::NoneProven;
+    }
+    let unproven = members().filter(|(_, s)| epochs::is_used(s.health) && !s.proof.is_good());
+    match unproven.fold(0, |bits, (n, _)| bits | 1 << n) {
+        0 => Verdict::Sound,
+        bits => Verdict::Copied(bits),
+    }
+}
+
+/// Judges the members of a volume by their stamps, changes what is recorded of them by that, and logs it.
+///
+/// # Errors
+/// No member can be proven to hold all of the volume.
+pub(super) fn judge(
+    (group, volume): (&str, &str),
+    (entries, epochs): (&mut VolumeEntries, &mut VolumeEpochs),
+    (open, path): (&Open, impl Fn(usize) -> String),
+) -> Result<(), Error> {
+    let name = format!("{group}/{volume}");
+    match verdict(open) {
+        Verdict::Sound => {}
+        Verdict::Copied(unproven) => {
+            let hint = "to keep what this disk holds, stop the daemon and copy the disk elsewhere. `helio status` shows the \
+                        progress of the copy to it";
+            for (n, entry) in entries.iter_mut().enumerate() {
+                let (Some(entry), Some(seen)) = (entry, &open[n]) else { continue };
+                if unproven & 1 << n != 0 {
+                    entry.health = CopyHealth::Unproven;
+                    let proof = seen.proof;
+                    tracing::error!(
+                        group,
+                        volume,
+                        member = path(n),
+                        hint,
+                        "the member {proof}: it was restored from a backup, or written elsewhere. helio compares all of it \
+                         with a full member, and overwrites what differs"
+                    );
+                }
+            }
+        }
+        Verdict::OldMetadata(newest) => {
+            let newer = open.iter().flatten().filter_map(|seen| match seen.proof {
+                Proof::Newer(epoch) => Some(epoch.far_later()),
+                _ => None,
+            });
+            *epochs = VolumeEpochs { epoch: newer.max(), ..VolumeEpochs::default() };
+            for (n, entry) in entries.iter_mut().enumerate() {
+                let Some(entry) = entry else { continue };
+                let stays = n == newest && entry.health == CopyHealth::Suspect;
+                entry.health = match n == newest {
+                    _ if stays => CopyHealth::Suspect,
+                    true => CopyHealth::Good,
+                    false => CopyHealth::Failed,
+                };
+            }
+            let hint = format!(
+                "make sure that a removed member does not hold the last writes, then run `helio member add {name} PATH`, which \
+                 overwrites it"
+            );
+            tracing::error!(
+                group,
+                volume,
+                member = path(newest),
+                hint,
+                "the metadata of this node is older than the members: it was restored from a backup. This member is the newest \
+                 full one and is used; all others are removed, and their bitmaps do not count. Any of them may hold later data"
+            );
+        }
+        Verdict::OldMetadataNoFull => return Err(none_full(&name, open, path)),
+        Verdict::NoneProven => return Err(none_proven(&name, open, path)),
+    }
+    Ok(())
+}
+
+/// Gives the members of a volume that are open and used their stamps, durably. One that cannot be stamped may have an older one.
+pub(super) fn stamp(
+    (group, volume): (&str, &VolumePlan),
+    entries: &VolumeEntries,
+    OfVolume { set, at, epochs }: &mut OfVolume,
+) {
+    let Some((set, epoch)) = set.zip(epochs.epoch) else { return };
+    for (n, (member, entry)) in volume.members.iter().zip(entries).enumerate() {
+        let store = member.as_ref().and_then(MemberPlan::store);
+        let health = entry.map(|entry| entry.health).filter(|health| epochs::is_used(*health));
+        let Some((store, health)) = store.zip(health) else { continue };
+        if store.kind() != StoreKind::File {
+            continue;
+        }
+        match store.set_stamp(epochs::stamp((set, *at), epoch, health).as_ref()) {
+            Ok(()) => epochs::stamped(epochs, n, epoch),
+            Err(error) => unstamped((group, &volume.name), store.path(), &error),
+        }
+    }
+}
+
+/// A member got no stamp.
+pub(crate) fn unstamped((group, volume): (&str, &str), member: &Path, error: &std::io::Error) {
+    let member = member.display();
+    if error.kind() == std::io::ErrorKind::Unsupported {
+        tracing::debug!(group, volume, %member, "the file system keeps no extended attributes");
+        return;
+    }
+    tracing::warn!(
+        group,
+        volume,
+        %member,
+        hint = "check the free space and the mount options of its file system, then restart the daemon",
+        "the extended attribute of a member cannot be written: {error}; an older copy of the member in its place may not be \
+         noticed"
+    );
+}
+
+/// Each member that is open, and what its stamp proves.
+fn listed(open: &Open, path: impl Fn(usize) -> String) -> String {
+    let members = open.iter().enumerate().filter_map(|(n, seen)| Some((n, seen.as_ref()?)));
+    let text = members.map(|(n, seen)| format!("{} {}", path(n), seen.proof));
+    text.collect::<Vec<_>>().join("; ")
+}
+
+fn none_full(name: &str, open: &Open, path: impl Fn(usize) -> String) -> Error {
+    let listed = listed(open, path);
+    anyhow!(
+        "the metadata of {name} is older than its members, and none of them held all of the volume: {listed}. Nothing was \
+         changed\n  hint: name the missing member in the configuration file, or restore the newest metadata file"
+    )
+}
+
+fn none_proven(name: &str, open: &Open, path: impl Fn(usize) -> String) -> Error {
+    let listed = listed(open, path);
+    anyhow!(
+        "no full member of {name} is as the metadata has it: {listed}. The members were restored from a backup, or written \
+         elsewhere. Nothing was changed\n  hint: put the newest disk of a member back. If there is no newer one, move each \
+         metadata file of the group elsewhere, then `helio metadata create GROUP --node NODE`: see \"When metadata is lost\" \
+         in docs/operate.md"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use helio_format::epochs::Carried;
+
+    fn epoch(number: usize) -> Epoch {
+        let mut all = std::iter::successors(Some(Epoch::FIRST), |it| Some(it.next()));
+        all.nth(number - 1).expect("there are more")
+    }
+
+    fn seen(health: CopyHealth, proof: Proof, full_at: Option<usize>) -> Seen {
+        Seen { health, proof, full_at: full_at.map(epoch) }
+    }
+
+    #[test]
+    fn a_stamp_proves_what_the_first_table_says() {
+        let [set, other] = [7, 8].map(|set| SetId::of(set).expect("a set"));
+        let at = VolumeIndex(1);
+        let mut epochs = VolumeEpochs { epoch: Some(epoch(5)), ..VolumeEpochs::default() };
+        epochs.carried[0] = Some(Carried::between(epoch(3), epoch(5)));
+        let of = |carried: usize, stamp: Option<(SetId, u16, usize)>| {
+            let bytes = stamp.map(|(set, volume, number)| {
+                let stamp =
+                    epochs::stamp((set, VolumeIndex(volume)), epoch(number), CopyHealth::Good);
+                stamp.as_ref().to_vec()
+            });
+            let of = OfVolume { set: Some(set), at, epochs };
+            Seen::of(&of, (carried, CopyHealth::Good), bytes.as_deref()).proof
+        };
+        // Member 0 has an epoch on record, member 1 has none.
+        for (stamp, known, unknown) in [
+            (Some((set, 1, 2)), Proof::Older(epoch(2)), Proof::Unknown),
+            (Some((set, 1, 3)), Proof::Right, Proof::Unknown),
+            (Some((set, 1, 5)), Proof::Right, Proof::Unknown),
+            (Some((set, 1, 6)), Proof::Newer(epoch(6)), Proof::Newer(epoch(6))),
+            (Some((set, 2, 6)), Proof::Foreign(set), Proof::Unknown),
+            (Some((other, 1, 6)), Proof::Foreign(other), Proof::Unknown),
+            (None, Proof::Missing, Proof::Unknown),
+        ] {
+            assert_eq!((of(0, stamp), of(1, stamp)), (known, unknown), "{stamp:?}");
+        }
+        let damaged = OfVolume { set: Some(set), at, epochs };
+        let damaged = Seen::of(&damaged, (0, CopyHealth::Good), Some(&[7; 28]));
+        assert_eq!(damaged.proof, Proof::Missing);
+        // Metadata of before there were stamps.
+        let before = OfVolume { set: None, at, epochs: VolumeEpochs::default() };
+        let stamp = epochs::stamp((set, at), epoch(6), CopyHealth::Good);
+        let found = Seen::of(&before, (0, CopyHealth::Good), Some(stamp.as_ref()));
+        assert_eq!((found.proof, found.full_at), (Proof::Unknown, None));
+    }
+
+    /// Every state of one member that the tables tell apart.
+    fn states() -> Vec<Option<Seen>> {
+        use CopyHealth::{Copying, Good, Removed};
+        let proofs = [
+            (Proof::Newer(epoch(8)), Some(8)),
+            (Proof::Newer(epoch(7)), Some(7)),
+            (Proof::Newer(epoch(8)), None),
+            (Proof::Unknown, None),
+            (Proof::Right, Some(6)),
+            (Proof::Right, None),
+            (Proof::Older(epoch(2)), Some(2)),
+            (Proof::Foreign(SetId::of(1).expect("a set")), None),
+            (Proof::Missing, None),
+        ];
+        let all = [Good, Copying, Removed]
+            .into_iter()
+            .flat_map(|health| proofs.map(|(proof, full_at)| Some(seen(health, proof, full_at))));
+        all.chain([None]).collect()
+    }
+
+    #[test]
+    fn every_combination_of_three_members_has_the_verdict_of_the_second_table() {
+        let (states, mut counts) = (states(), [0; 5]);
+        let count = states.len();
+        for code in 0..count.pow(3) {
+            let member = |nth: u32| states[code / count.pow(nth) % count];
+            let open = [member(0), member(1), member(2), None, None, None];
+            let all: Vec<(usize, Seen)> =
+                open.iter().enumerate().filter_map(|(n, seen)| Some((n, (*seen)?))).collect();
+            let is_newer = all.iter().any(|(_, it)| matches!(it.proof, Proof::Newer(_)));
+            let is_proven = |it: &Seen| it.proof == Proof::Right || it.proof == Proof::Unknown;
+            let full_proven =
+                all.iter().any(|(_, it)| it.health == CopyHealth::Good && is_proven(it));
+            let is_unproven = |it: &Seen| it.health != CopyHealth::Removed && !is_proven(it);
+            let found = verdict(&open);
+            let label = match found {
+                Verdict::Sound => {
+                    assert!(!is_newer && full_proven, "{open:?}");
+                    assert!(!all.iter().any(|(_, it)| is_unproven(it)), "{open:?}");
+                    0
+                }
+                Verdict::Copied(bits) => {
+                    assert!(!is_newer && full_proven && bits != 0, "{open:?}");
+                    for (n, it) in &all {
+                        assert_eq!(bits & 1 << n != 0, is_unproven(it), "{open:?}");
+                    }
+                    1
+                }
+                Verdict::OldMetadata(newest) => {
+                    assert!(is_newer);
+                    let it = open[newest].expect("it is open");
+                    let later = all.iter().any(|(_, other)| other.full_at > it.full_at);
+                    assert!(!later, "{open:?}: {newest} is not the newest");
+                    let is_unknown = it.health == CopyHealth::Good && it.proof == Proof::Unknown;
+                    assert!(it.full_at.is_some() || is_unknown, "{open:?}");
+                    2
+                }
+                Verdict::OldMetadataNoFull => {
+                    assert!(is_newer && all.iter().all(|(_, it)| it.full_at.is_none()));
+                    3
+                }
+                Verdict::NoneProven => {
+                    assert!(!is_newer && !full_proven, "{open:?}");
+                    4
+                }
+            };
+            counts[label] += 1;
+        }
+        assert_eq!(counts.iter().sum::<usize>(), 28 * 28 * 28);
+        assert!(counts.iter().all(|count| *count > 100), "{counts:?}");
+    }
+
+    #[test]
+    fn an_old_record_leaves_one_full_member_and_a_refusal_names_every_member() {
+        use CopyHealth::{Failed, Good, Removed, Suspect};
+        let entry = |health| {
+            let disk = helio_format::members::DiskMark::UNKNOWN;
+            Some(helio_format::members::MemberEntry { health, disk })
+        };
+        let states = |entries: &VolumeEntries| entries.map(|entry| entry.map(|it| it.health));
+        let path = |n: usize| format!("/{n}");
+        let newer = |health| Some(seen(health, Proof::Newer(epoch(8)), Some(8)));
+        let mut entries = [None; MEMBERS_MAX];
+        (entries[0], entries[1], entries[4]) = (entry(Good), entry(Removed), entry(Good));
+        let mut open = [None; MEMBERS_MAX];
+        (open[0], open[1]) = (Some(seen(Good, Proof::Right, Some(6))), newer(Removed));
+        let (mut all, mut epochs) = (entries, VolumeEpochs::default());
+        judge(("db", "data"), (&mut all, &mut epochs), (&open, path)).expect("one is newer");
+        assert_eq!(epochs.epoch, Some(epoch(8).far_later()));
+        assert_eq!(states(&all)[..2], [Some(Failed), Some(Good)], "it was full since");
+        assert_eq!(states(&all)[4], Some(Failed), "one that is absent, too");
+        let mut all = entries;
+        (all[0], open[0]) = (entry(Suspect), newer(Suspect));
+        judge(("db", "data"), (&mut all, &mut epochs), (&open, path)).expect("one is newer");
+        assert_eq!(states(&all)[..2], [Some(Suspect), Some(Failed)], "the first of equal ones");
+        (open[0], open[1]) = (Some(seen(Good, Proof::Older(epoch(2)), Some(2))), None);
+        let mut all = entries;
+        let judged = judge(("db", "data"), (&mut all, &mut epochs), (&open, path));
+        let refused = judged.expect_err("none is proven").to_string();
+        assert!(refused.contains("/0 is older than the metadata (epoch 2)"), "{refused}");
+        assert!(refused.contains("hint: ") && all == entries, "{refused}");
+    }
+}

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Epochs of volumes with several members while the group is served.
+//!
+//! ```text
+//!   the members changed ──> the epoch is raised ──durable──> stamps are written ──each──> a flush of the member ──> on record
+//! ```
+//! Nothing waits for any of this. A stamp is written by an operation that flushes nothing, since a flush that fails must be seen by the
+//! engine: the next flush that the engine asks for makes it durable. A stamp that is not durable leaves the earlier one on record beside it.
+
+use super::Group;
+use crate::epochs::{
+    are_several, forget_members, is_as_it_left, is_used, raise, set_id, stamp, stamped,
+};
+use crate::open;
+use crate::shard::plan::MemberPlan;
+use crate::shard::set::Adding;
+use crate::shard::token::{Kind, token};
+use helio_disk::Member;
+use helio_driver::{Driver, Op, Outcome};
+use helio_engine::{Event, LayerSetting, Leg, Refusal};
+use helio_format::epochs::{Epoch, Epochs};
+use helio_format::members::{CopyHealth, MemberEntry};
+use helio_ledger::Change;
+use helio_units::{MemberIndex, Moment, VolumeIndex};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// The stamps of members. An epoch here is durable in the metadata.
+#[derive(Debug, Default)]
+pub(super) struct Stamps {
+    /// Records of epochs that are not durable yet.
+    recording: usize,
+    /// Being written.
+    under_way: BTreeMap<Leg, Epoch>,
+    /// The last that was written, or could not be.
+    tried: BTreeMap<Leg, Epoch>,
+    /// Written, and not known to be durable.
+    written: BTreeMap<Leg, Epoch>,
+    /// Made durable by the flush of that slot.
+    flushing: BTreeMap<u32, (Leg, Epoch)>,
+}
+
+impl Stamps {
+    /// Whether an operation of this kind is under way on the member.
+    pub(super) fn are_under_way(&self, leg: Leg) -> bool {
+        self.under_way.contains_key(&leg)
+    }
+
+    /// The member is closed: another disk may get its number.
+    pub(super) fn forget(&mut self, leg: Leg) {
+        self.tried.remove(&leg);
+        self.written.remove(&leg);
+    }
+
+    /// A flush of the member begins.
+    pub(super) fn flush(&mut self, slot: u32, leg: Leg, member: &Member) -> Op {
+        match self.written.get(&leg) {
+            Some(epoch) => {
+                self.flushing.insert(slot, (leg, *epoch));
+                member.flush_all()
+            }
+            None => member.flush(),
+        }
+    }
+}
+
+impl Group {
+    /// The members of these volumes have changed, durably.
+    pub(super) fn raise_epochs(
+        &mut self,
+        changed: &[VolumeIndex],
+        now: Moment,
+        driver: &mut dyn Driver,
+    ) {
+        let ledger = self.metadata.ledger();
+        let (members, mut epochs) = (ledger.members(), ledger.epochs().clone());
+        for at in changed {
+            let at = usize::from(at.0);
+            let (volume, plan) = (&mut epochs.volumes[at], &self.volumes[at]);
+            if are_several(&members[at]) {
+                let store = |n: usize| plan.members[n].as_ref().and_then(MemberPlan::store);
+                raise(volume, &members[at], |n| store(n).is_some());
+            } else {
+                forget_members(volume);
+            }
+        }
+        if epochs.set.is_none() && epochs.volumes.iter().any(|volume| volume.epoch.is_some()) {
+            // Without one no member has a stamp, as before there were stamps.
+            let Ok(set) = set_id() else { return };
+            epochs.set = Some(set);
+        }
+        self.keep_epochs(epochs, now, driver);
+    }
+
+    fn keep_epochs(&mut self, epochs: Epochs, now: Moment, driver: &mut dyn Driver) {
+        if epochs != *self.metadata.ledger().epochs() {
+            self.stamps.recording += 1;
+            self.keep(Change::Epochs(epochs), now, driver);
+        }
+    }
+
+    /// A record of epochs ended. If it is durable and the last one, members get what is recorded.
+    pub(super) fn epochs_kept(&mut self, ok: bool, driver: &mut dyn Driver) {
+        self.stamps.recording -= 1;
+        if ok {
+            self.stamp_members(driver);
+        }
+    }
+
+    /// The recorded state of a member.
+    fn entry(&self, Leg { volume, member }: Leg) -> Option<MemberEntry> {
+        let entries = self.metadata.ledger().members().get(usize::from(volume.0))?;
+        *entries.get(usize::from(member.0))?
+    }
+
+    /// Begins to write the stamps of members that are used and do not have the epoch of their volume.
+    fn stamp_members(&mut self, driver: &mut dyn Driver) {
+        let Epochs { set, volumes: epochs } = self.metadata.ledger().epochs();
+        let Some(set) = set.filter(|_| self.stamps.recording == 0) else { return };
+        let mut begun = Vec::new();
+        for (at, (plan, epochs)) in (0..).map(VolumeIndex).zip(self.volumes.iter().zip(epochs)) {
+            let Some(epoch) = epochs.epoch else { continue };
+            if !are_several(&self.metadata.ledger().members()[usize::from(at.0)]) {
+                continue;
+            }
+            for (n, member) in (0..).map(MemberIndex).zip(&plan.members) {
+                let leg = Leg { volume: at, member: n };
+                let health = self.entry(leg).map(|entry| entry.health);
+                let health = health.filter(|health| is_used(*health));
+                let (Some(store), Some(health)) =
+                    (member.as_ref().and_then(MemberPlan::store), health)
+                else {
+                    continue;
+                };
+                let carried = epochs.carried[usize::from(n.0)];
+                let has_it = carried.is_some_and(|it| it.first() == epoch)
+                    || self.stamps.tried.get(&leg) == Some(&epoch)
+                    || self.stamps.are_under_way(leg);
+                let op = store.stamping(stamp((set, at), epoch, health).as_ref());
+                if let Some(op) = op.filter(|_| !has_it) {
+                    begun.push((leg, epoch, op));
+                }
+            }
+        }
+        for (leg, epoch, op) in begun {
+            self.stamps.under_way.insert(leg, epoch);
+            let detail = u32::from(leg.volume.0) << 8 | u32::from(leg.member.0);
+            driver.submit(token(Kind::Stamp, self.index, detail), op);
+        }
+    }
+
+    /// The stamp of a member was written, or could not be.
+    pub(crate) fn stamp_done(&mut self, detail: u32, outcome: &Outcome, driver: &mut dyn Driver) {
+        let volume = VolumeIndex((detail >> 8) as u16);
+        let leg = Leg { volume, member: MemberIndex(detail as u8) };
+        let Some(epoch) = self.stamps.under_way.remove(&leg) else {
+            panic!("a stamp of {leg:?} ended twice")
+        };
+        self.stamps.tried.insert(leg, epoch);
+        match outcome.error() {
+            None => _ = self.stamps.written.insert(leg, epoch),
+            Some(error) => {
+                // The volumes of a group that was released are gone.
+                if let Some(plan) = self.volumes.get(usize::from(volume.0))
+                    && let Some(member) = plan.member(leg.member)
+                {
+                    let error = error.errno().map_or(std::io::ErrorKind::Other.into(), Into::into);
+                    open::epochs::unstamped(
+                        (&self.name, &plan.name),
+                        Path::new(&member.path),
+                        &error,
+                    );
+                }
+            }
+        }
+        self.close_unused();
+        self.stamp_members(driver);
+    }
+
+    /// The flush of that slot ended.
+    pub(super) fn stamp_flushed(
+        &mut self,
+        slot: u32,
+        ok: bool,
+        now: Moment,
+        driver: &mut dyn Driver,
+    ) {
+        let Some((leg, epoch)) = self.stamps.flushing.remove(&slot) else { return };
+        let is_used = self.entry(leg).is_some_and(|entry| is_used(entry.health));
+        if !ok || !is_used {
+            return;
+        }
+        if self.stamps.written.get(&leg) == Some(&epoch) {
+            self.stamps.written.remove(&leg);
+        }
+        let mut epochs = self.metadata.ledger().epochs().clone();
+        let volume = &mut epochs.volumes[usize::from(leg.volume.0)];
+        stamped(volume, usize::from(leg.member.0), epoch);
+        self.keep_epochs(epochs, now, driver);
+    }
+
+    /// A disk is to return as that member. If it is not as it was when the member left, its bitmap does not count, and the member
+    /// lacks everything.
+    pub(crate) fn judge_return(
+        &mut self,
+        leg: Leg,
+        member: &MemberPlan,
+        how: Adding,
+        now: Moment,
+    ) -> Result<(), Refusal> {
+        let health = self.entry(leg).map(|entry| entry.health);
+        if !matches!(health, Some(CopyHealth::Removed | CopyHealth::Withdrawn)) {
+            return Ok(());
+        }
+        let Epochs { set, volumes } = self.metadata.ledger().epochs();
+        let carried = volumes[usize::from(leg.volume.0)].carried[usize::from(leg.member.0)];
+        let stamp = member.store().and_then(Member::stamp);
+        if is_as_it_left((*set, leg.volume), carried, stamp) {
+            return Ok(());
+        }
+        let (path, volume) = (&member.path, &self.volumes[usize::from(leg.volume.0)].name);
+        let text = format!(
+            "{path} is not as it was when it was removed from {}/{volume}: it was restored from a backup, or used elsewhere",
+            self.name
+        );
+        match how {
+            Adding::ByBitmap | Adding::Returning(_) => {
+                let hint = "`helio member add` without `--require-minicopy` copies all of it, and overwrites it";
+                Err(Refusal::new("no-bitmap", text, hint))
+            }
+            Adding::Any => {
+                tracing::warn!(group = %self.name, volume = %volume, member = %path, "{text}; all of it is copied");
+                self.tell(now, Event::Layers(LayerSetting::Distrust(leg)));
+                Ok(())
+            }
+        }
+    }
+}
