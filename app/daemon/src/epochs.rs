@@ -29,6 +29,11 @@ pub(crate) fn are_several(entries: &VolumeEntries) -> bool {
     entries.iter().flatten().count() > 1
 }
 
+/// Whether members of the volume get stamps: it has several, or the only one has not got the last epoch of several.
+pub(crate) fn are_stamped(volume: &VolumeEpochs, entries: &VolumeEntries) -> bool {
+    are_several(entries) || volume.carried.iter().any(Option::is_some)
+}
+
 /// Whether a member in that state is written.
 pub(crate) const fn is_used(health: CopyHealth) -> bool {
     use CopyHealth::{Copying, Failed, Good, Removed, Suspect, Unproven, Withdrawn};
@@ -60,7 +65,7 @@ pub(crate) fn raise(
     volume.epoch = Some(next);
 }
 
-/// The volume has one member: nothing is told by stamps any more.
+/// The volume has one member, which has the last epoch durably: stamps prove nothing any more.
 pub(crate) const fn forget_members(volume: &mut VolumeEpochs) {
     volume.carried = [None; MEMBERS_MAX];
 }

@@ -461,7 +461,7 @@ impl ReadMetadata {
         suspect: u64,
         seated: &[Seated],
     ) -> Result<KeptMetadata> {
-        let Self { sides: Sides { counts, other }, found } = self;
+        let Self { sides: Sides { counts, other }, mut found } = self;
         let shown = counts.shown.clone();
         let read = || match metadata::read(&counts.file, &shown, engine)? {
             Opened::Found(again) => Ok(again),
@@ -469,6 +469,8 @@ impl ReadMetadata {
                 bail!("{shown} reads as empty after it was written")
             }
         };
+        // What is read again has no damage any more.
+        let repaired = std::mem::take(&mut found.1.repaired);
         let recorded = suspect::recorded(found, suspect, &counts.file, read);
         let mut found = recorded.with_context(|| shown.clone())?;
         if members::record(&engine.group, &mut found, seated, (&counts.file, &shown))? {
@@ -476,7 +478,7 @@ impl ReadMetadata {
         }
         let (shadow, new_members) = members::shadow(&engine.volumes, &found, seated);
         let (ledger, found) = *found;
-        for repaired in &found.repaired {
+        for repaired in repaired.iter().chain(&found.repaired) {
             tracing::warn!(group = %engine.group, file = %shown, "{repaired}");
         }
         let Found { superblock, hot, marks, .. } = found;

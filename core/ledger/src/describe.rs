@@ -352,7 +352,10 @@ impl fmt::Display for Content {
                     let pairs = members.iter().zip(epochs.carried);
                     let members = pairs.filter_map(|(it, carried)| Some(member(&(*it)?, carried)));
                     let members = members.collect::<Vec<_>>().join(" ");
-                    epochs.epoch.map_or(members.clone(), |it| format!("{members} in epoch {it}"))
+                    match epochs.epoch {
+                        Some(epoch) => format!("members in epoch {epoch}: {members}"),
+                        None => members,
+                    }
                 };
                 let volumes = volumes.iter().zip(&epochs.volumes).map(text);
                 f.write_str(&volumes.collect::<Vec<_>>().join(", "))

@@ -63,6 +63,18 @@ fn every_pair_is_shown_with_what_it_says() {
 }
 
 #[test]
+fn the_epoch_of_members_is_not_called_as_that_of_a_file() {
+    let entry = |health| Some(MemberEntry { health, disk: DiskMark::UNKNOWN });
+    let mut members = [None; helio_format::members::MEMBERS_MAX];
+    (members[0], members[1]) = (entry(CopyHealth::Good), entry(CopyHealth::Removed));
+    let (first, mut epochs) = (helio_format::epochs::Epoch::FIRST, Epochs::none(2));
+    epochs.volumes[0].epoch = Some(first.next());
+    epochs.volumes[0].carried[1] = Some(Carried::between(first, first));
+    let shown = Content::Members(vec![members; 2], epochs).to_string();
+    assert_eq!(shown, "members in epoch 2: good removed at 1, good removed");
+}
+
+#[test]
 fn pages_behind_a_lost_superblock_say_what_they_are() {
     let mut bytes = paper().bytes().to_vec();
     bytes[40] ^= 1;

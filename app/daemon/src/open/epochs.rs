@@ -14,8 +14,8 @@
 //! |---|---|---|
 //! | sound | none is newer; each one that is full or copying is right or unknown | each is as recorded |
 //! | copied | none is newer; a full one is right or unknown, and another one that is full or copying is neither | that one is unproven: all of it is compared with the full ones |
-//! | old-metadata | one is newer | the one with the latest stamp of those that held all of the volume, if one did, otherwise the first that is full and unknown, is the only full one; all others have failed |
-//! | old-metadata-no-full | one is newer, and there is no such one | the group is not served |
+//! | old-metadata | one is newer, and held all of the volume; no full one is unknown | the newest of those that held all of the volume is the only full one; all others have failed |
+//! | old-metadata-unclear | one is newer; none of the newer ones held all of the volume, or a full one is unknown, which may be the newest | the group is not served |
 //! | none-proven | none is newer; no full one is right or unknown | the group is not served |
 //!
 //! Members that are not used are judged when they return: nothing reaches them before. With old metadata the epoch goes on far
@@ -60,7 +60,8 @@ impl fmt::Display for Proof {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Newer(epoch) => write!(f, "is newer than the metadata (epoch {epoch})"),
-            Self::Unknown | Self::Right => f.write_str("is as the metadata has it"),
+            Self::Unknown => f.write_str("has no epoch on record"),
+            Self::Right => f.write_str("is as the metadata has it"),
             Self::Older(epoch) => write!(f, "is older than the metadata (epoch {epoch})"),
             Self::Foreign(set) => write!(f, "belongs to another set of members ({set})"),
             Self::Missing => f.write_str("has no valid stamp"),
@@ -73,8 +74,8 @@ impl fmt::Display for Proof {
 pub(super) struct Seen {
     health: CopyHealth,
     proof: Proof,
-    /// The epoch at which it held all of the volume.
-    full_at: Option<Epoch>,
+    /// By its stamp, it held all of the volume.
+    was_full: bool,
 }
 
 impl Seen {
@@ -96,8 +97,15 @@ impl Seen {
             (None, _, Some(other)) => Proof::Foreign(other.set),
             (None, _, None) => Proof::Missing,
         };
-        let full_at = ours.filter(|it| it.is_full).map(|it| it.epoch);
-        Self { health, proof, full_at }
+        Self { health, proof, was_full: ours.is_some_and(|it| it.is_full) }
+    }
+
+    /// Its epoch, if that is later than the metadata's.
+    const fn newer(&self) -> Option<Epoch> {
+        match self.proof {
+            Proof::Newer(epoch) => Some(epoch),
+            _ => None,
+        }
     }
 
     const fn is_full(&self) -> bool {
@@ -116,19 +124,22 @@ enum Verdict {
     Copied(u8),
     /// The only full member.
     OldMetadata(usize),
-    OldMetadataNoFull,
+    OldMetadataUnclear,
     NoneProven,
 }
 
 /// The second table.
 fn verdict(open: &Open) -> Verdict {
     let members = || open.iter().enumerate().filter_map(|(n, seen)| Some((n, seen.as_ref()?)));
-    if members().any(|(_, seen)| matches!(seen.proof, Proof::Newer(_))) {
-        let held = members().filter_map(|(n, seen)| Some((seen.full_at?, std::cmp::Reverse(n))));
-        let latest = held.max().map(|(_, std::cmp::Reverse(n))| n);
-        let unknown = |(_, seen): &(usize, &Seen)| seen.is_full() && seen.proof == Proof::Unknown;
-        let newest = latest.or_else(|| members().find(unknown).map(|(n, _)| n));
-        return newest.map_or(Verdict::OldMetadataNoFull, Verdict::OldMetadata);
+    let newer = || members().filter_map(|(n, seen)| Some((seen.newer()?, seen.was_full, n)));
+    if newer().next().is_some() {
+        let full = newer().filter(|(_, was_full, _)| *was_full);
+        let newest = full.max_by_key(|(epoch, _, n)| (*epoch, std::cmp::Reverse(*n)));
+        let competes = |(_, seen): (_, &Seen)| seen.is_full() && seen.proof == Proof::Unknown;
+        return match newest {
+            Some((_, _, n)) if !members().any(competes) => Verdict::OldMetadata(n),
+            _ => Verdict::OldMetadataUnclear,
+        };
     }
     if !members().any(|(_, seen)| seen.is_full() && seen.proof.is_good()) {
         return Verdict::NoneProven;
@@ -172,11 +183,9 @@ pub(super) fn judge(
             }
         }
         Verdict::OldMetadata(newest) => {
-            let newer = open.iter().flatten().filter_map(|seen| match seen.proof {
-                Proof::Newer(epoch) => Some(epoch.far_later()),
-                _ => None,
-            });
-            *epochs = VolumeEpochs { epoch: newer.max(), ..VolumeEpochs::default() };
+            let latest = open.iter().flatten().filter_map(Seen::newer).max();
+            *epochs =
+                VolumeEpochs { epoch: latest.map(Epoch::far_later), ..VolumeEpochs::default() };
             for (n, entry) in entries.iter_mut().enumerate() {
                 let Some(entry) = entry else { continue };
                 let stays = n == newest && entry.health == CopyHealth::Suspect;
@@ -199,8 +208,8 @@ pub(super) fn judge(
                  full one and is used; all others are removed, and their bitmaps do not count. Any of them may hold later data"
             );
         }
-        Verdict::OldMetadataNoFull => return Err(none_full(&name, open, path)),
-        Verdict::NoneProven => return Err(none_proven(&name, open, path)),
+        Verdict::OldMetadataUnclear => return Err(newest_unclear(&name, open, path)),
+        Verdict::NoneProven => return Err(none_proven((group, &name), open, path)),
     }
     Ok(())
 }
@@ -246,24 +255,30 @@ pub(crate) fn unstamped((group, volume): (&str, &str), member: &Path, error: &st
 /// Each member that is open, and what its stamp proves.
 fn listed(open: &Open, path: impl Fn(usize) -> String) -> String {
     let members = open.iter().enumerate().filter_map(|(n, seen)| Some((n, seen.as_ref()?)));
-    let text = members.map(|(n, seen)| format!("{} {}", path(n), seen.proof));
+    let text = members.map(|(n, seen)| {
+        let partial =
+            if seen.newer().is_some() && !seen.was_full { ", but was not full" } else { "" };
+        format!("{} {}{partial}", path(n), seen.proof)
+    });
     text.collect::<Vec<_>>().join("; ")
 }
 
-fn none_full(name: &str, open: &Open, path: impl Fn(usize) -> String) -> Error {
+fn newest_unclear(name: &str, open: &Open, path: impl Fn(usize) -> String) -> Error {
     let listed = listed(open, path);
     anyhow!(
-        "the metadata of {name} is older than its members, and none of them held all of the volume: {listed}. Nothing was \
-         changed\n  hint: name the missing member in the configuration file, or restore the newest metadata file"
+        "the metadata of {name} is older than its members: it was restored from a backup. Their stamps do not show which of them \
+         is the newest full one: {listed}. Nothing was changed\n  hint: restore the newest metadata file; or name only the disk \
+         to continue with in the configuration file, one that held all of the volume. helio overwrites the others if \
+         you add them again"
     )
 }
 
-fn none_proven(name: &str, open: &Open, path: impl Fn(usize) -> String) -> Error {
+fn none_proven((group, name): (&str, &str), open: &Open, path: impl Fn(usize) -> String) -> Error {
     let listed = listed(open, path);
     anyhow!(
         "no full member of {name} is as the metadata has it: {listed}. The members were restored from a backup, or written \
          elsewhere. Nothing was changed\n  hint: put the newest disk of a member back. If there is no newer one, move each \
-         metadata file of the group elsewhere, then `helio metadata create GROUP --node NODE`: see \"When metadata is lost\" \
+         metadata file of the group elsewhere, then `helio metadata create {group} --node NODE`: see \"When metadata is lost\" \
          in docs/operate.md"
     )
 }
@@ -278,8 +293,8 @@ mod tests {
         all.nth(number - 1).expect("there are more")
     }
 
-    fn seen(health: CopyHealth, proof: Proof, full_at: Option<usize>) -> Seen {
-        Seen { health, proof, full_at: full_at.map(epoch) }
+    fn seen(health: CopyHealth, proof: Proof, was_full: bool) -> Seen {
+        Seen { health, proof, was_full }
     }
 
     #[test]
@@ -316,26 +331,26 @@ mod tests {
         let before = OfVolume { set: None, at, epochs: VolumeEpochs::default() };
         let stamp = epochs::stamp((set, at), epoch(6), CopyHealth::Good);
         let found = Seen::of(&before, (0, CopyHealth::Good), Some(stamp.as_ref()));
-        assert_eq!((found.proof, found.full_at), (Proof::Unknown, None));
+        assert_eq!((found.proof, found.was_full), (Proof::Unknown, false));
     }
 
     /// Every state of one member that the tables tell apart.
     fn states() -> Vec<Option<Seen>> {
         use CopyHealth::{Copying, Good, Removed};
         let proofs = [
-            (Proof::Newer(epoch(8)), Some(8)),
-            (Proof::Newer(epoch(7)), Some(7)),
-            (Proof::Newer(epoch(8)), None),
-            (Proof::Unknown, None),
-            (Proof::Right, Some(6)),
-            (Proof::Right, None),
-            (Proof::Older(epoch(2)), Some(2)),
-            (Proof::Foreign(SetId::of(1).expect("a set")), None),
-            (Proof::Missing, None),
+            (Proof::Newer(epoch(8)), true),
+            (Proof::Newer(epoch(7)), true),
+            (Proof::Newer(epoch(8)), false),
+            (Proof::Unknown, false),
+            (Proof::Right, true),
+            (Proof::Right, false),
+            (Proof::Older(epoch(2)), true),
+            (Proof::Foreign(SetId::of(1).expect("a set")), false),
+            (Proof::Missing, false),
         ];
         let all = [Good, Copying, Removed]
             .into_iter()
-            .flat_map(|health| proofs.map(|(proof, full_at)| Some(seen(health, proof, full_at))));
+            .flat_map(|health| proofs.map(|(proof, was_full)| Some(seen(health, proof, was_full))));
         all.chain([None]).collect()
     }
 
@@ -352,6 +367,11 @@ mod tests {
             let is_proven = |it: &Seen| it.proof == Proof::Right || it.proof == Proof::Unknown;
             let full_proven =
                 all.iter().any(|(_, it)| it.health == CopyHealth::Good && is_proven(it));
+            let unknown_full =
+                |it: &Seen| it.health == CopyHealth::Good && it.proof == Proof::Unknown;
+            let competes = all.iter().any(|(_, it)| unknown_full(it));
+            let newest =
+                all.iter().filter(|(_, it)| it.was_full).filter_map(|(_, it)| it.newer()).max();
             let is_unproven = |it: &Seen| it.health != CopyHealth::Removed && !is_proven(it);
             let found = verdict(&open);
             let label = match found {
@@ -367,17 +387,14 @@ mod tests {
                     }
                     1
                 }
-                Verdict::OldMetadata(newest) => {
-                    assert!(is_newer);
-                    let it = open[newest].expect("it is open");
-                    let later = all.iter().any(|(_, other)| other.full_at > it.full_at);
-                    assert!(!later, "{open:?}: {newest} is not the newest");
-                    let is_unknown = it.health == CopyHealth::Good && it.proof == Proof::Unknown;
-                    assert!(it.full_at.is_some() || is_unknown, "{open:?}");
+                Verdict::OldMetadata(stays) => {
+                    let it = open[stays].expect("it is open");
+                    assert!(it.was_full && it.newer().is_some() && !competes, "{open:?}");
+                    assert_eq!(it.newer(), newest, "{open:?}: {stays} is not the newest");
                     2
                 }
-                Verdict::OldMetadataNoFull => {
-                    assert!(is_newer && all.iter().all(|(_, it)| it.full_at.is_none()));
+                Verdict::OldMetadataUnclear => {
+                    assert!(is_newer && (competes || newest.is_none()), "{open:?}");
                     3
                 }
                 Verdict::NoneProven => {
@@ -400,11 +417,11 @@ mod tests {
         };
         let states = |entries: &VolumeEntries| entries.map(|entry| entry.map(|it| it.health));
         let path = |n: usize| format!("/{n}");
-        let newer = |health| Some(seen(health, Proof::Newer(epoch(8)), Some(8)));
+        let newer = |health| Some(seen(health, Proof::Newer(epoch(8)), true));
         let mut entries = [None; MEMBERS_MAX];
         (entries[0], entries[1], entries[4]) = (entry(Good), entry(Removed), entry(Good));
         let mut open = [None; MEMBERS_MAX];
-        (open[0], open[1]) = (Some(seen(Good, Proof::Right, Some(6))), newer(Removed));
+        (open[0], open[1]) = (Some(seen(Good, Proof::Right, true)), newer(Removed));
         let (mut all, mut epochs) = (entries, VolumeEpochs::default());
         judge(("db", "data"), (&mut all, &mut epochs), (&open, path)).expect("one is newer");
         assert_eq!(epochs.epoch, Some(epoch(8).far_later()));
@@ -414,11 +431,16 @@ mod tests {
         (all[0], open[0]) = (entry(Suspect), newer(Suspect));
         judge(("db", "data"), (&mut all, &mut epochs), (&open, path)).expect("one is newer");
         assert_eq!(states(&all)[..2], [Some(Suspect), Some(Failed)], "the first of equal ones");
-        (open[0], open[1]) = (Some(seen(Good, Proof::Older(epoch(2)), Some(2))), None);
         let mut all = entries;
+        open[0] = Some(seen(Good, Proof::Unknown, false));
+        let judged = judge(("db", "data"), (&mut all, &mut epochs), (&open, path));
+        let refused = judged.expect_err("both may be the newest").to_string();
+        assert!(refused.contains("/0 has no epoch on record"), "{refused}");
+        assert!(refused.contains("name only the disk") && all == entries, "{refused}");
+        (open[0], open[1]) = (Some(seen(Good, Proof::Older(epoch(2)), true)), None);
         let judged = judge(("db", "data"), (&mut all, &mut epochs), (&open, path));
         let refused = judged.expect_err("none is proven").to_string();
         assert!(refused.contains("/0 is older than the metadata (epoch 2)"), "{refused}");
-        assert!(refused.contains("hint: ") && all == entries, "{refused}");
+        assert!(refused.contains("create db --node") && all == entries, "{refused}");
     }
 }

@@ -12,7 +12,7 @@
 //! At least one full member must be open. A recorded member that the file does not name is forgotten. What each of several
 //! members is worth is then judged by its stamp ([`super::epochs`]). All of that is durable before anything is served.
 
-use crate::epochs::{are_several, forget_members, raise, set_id};
+use crate::epochs::{are_several, are_stamped, forget_members, raise, set_id};
 use crate::open::epochs::{self, OfVolume, Open, Seen};
 use crate::open::{allocate, failed_flush, identity};
 use crate::shard::{MemberPlan, MemberStore, VolumePlan};
@@ -20,7 +20,7 @@ use crate::{failed, offline};
 use anyhow::{Context, Error, Result, anyhow, bail};
 use helio_disk::Member;
 use helio_engine::{Leg, MemberFound};
-use helio_format::epochs::{Epochs, VolumeEpochs};
+use helio_format::epochs::{Carried, Epochs, VolumeEpochs};
 use helio_format::members::{CopyHealth, DiskMark, MEMBERS_MAX, MemberEntry, VolumeEntries};
 use helio_format::superblock::Superblock;
 use helio_ledger::{Change, Found, Ledger, MapOwner};
@@ -150,8 +150,8 @@ fn judge(
     epochs::judge(name, (entries, &mut of.epochs), (&open, path))
 }
 
-/// The superblock names a disk that no member was recorded on: the engine took that disk in the place of all members.
-fn only_what_was_taken(entries: &mut VolumeEntries, recorded: u128) {
+/// The superblock names a disk that no member was recorded on: the engine took that disk in the place of all members. It has no stamp.
+fn only_what_was_taken(entries: &mut VolumeEntries, epochs: &mut VolumeEpochs, recorded: u128) {
     let known = |entry: &MemberEntry| entry.disk == DiskMark::of(recorded);
     let several = entries.iter().flatten().count() > 1;
     if several && ![0, OF_A_SET].contains(&recorded) && !entries.iter().flatten().any(known) {
@@ -159,6 +159,7 @@ fn only_what_was_taken(entries: &mut VolumeEntries, recorded: u128) {
         for (n, entry) in entries.iter_mut().enumerate() {
             *entry = entry.filter(|_| Some(n) == first);
         }
+        forget_members(epochs);
     }
 }
 
@@ -198,7 +199,7 @@ impl Seated {
         (mut entries, recorded, mut of): (VolumeEntries, u128, OfVolume),
         suspect: &mut bool,
     ) -> Result<Self> {
-        only_what_was_taken(&mut entries, recorded);
+        only_what_was_taken(&mut entries, &mut of.epochs, recorded);
         let several = are_several(&entries);
         if let Some(only) = entries.iter_mut().flatten().next().filter(|_| !several) {
             only.disk = DiskMark::of(recorded);
@@ -316,6 +317,13 @@ impl Seated {
         [&self.entries, recorded].into_iter().any(are_several)
     }
 
+    /// Its members get stamps. If it had several until now, the only one gets a last stamp: then the others are older than it, should
+    /// the metadata be restored from a backup.
+    fn gets_stamps(&self, recorded: &VolumeEpochs) -> bool {
+        let was_judged = self.epochs != *recorded;
+        self.another.is_none() && (was_judged || are_stamped(recorded, &self.entries))
+    }
+
     /// What a volume lies on, for the engine to hold against its record.
     pub(super) fn found(&self, recorded: u128) -> MemberFound {
         let full = |n: &usize| self.entries[*n].as_ref().is_some_and(is_full);
@@ -397,20 +405,14 @@ pub(super) fn seated(
     (0..).zip(volumes.into_iter().zip(recorded)).map(one).collect()
 }
 
-/// The epochs with which the group is served: that of each volume with several members is raised.
+/// The epochs with which the group is served: that of each volume whose members get stamps is raised.
 fn raised(ledger: &Ledger, seated: &[Seated]) -> std::io::Result<Epochs> {
     let mut all = ledger.epochs().clone();
-    for (epochs, Seated { plan, entries, another, epochs: judged, .. }) in
-        all.volumes.iter_mut().zip(seated)
-    {
-        let is_open = |n: usize| plan.members[n].as_ref().is_some_and(|it| it.store().is_some());
-        match (another, are_several(entries)) {
-            (Some(_), _) => {}
-            (None, true) => {
-                *epochs = *judged;
-                raise(epochs, entries, is_open);
-            }
-            (None, false) => forget_members(epochs),
+    for (epochs, it) in all.volumes.iter_mut().zip(seated) {
+        if it.gets_stamps(epochs) {
+            *epochs = it.epochs;
+            let store = |n: usize| it.plan.members[n].as_ref().and_then(MemberPlan::store);
+            raise(epochs, &it.entries, |n| store(n).is_some());
         }
     }
     if all.set.is_none() && all.volumes.iter().any(|volume| volume.epoch.is_some()) {
@@ -419,13 +421,24 @@ fn raised(ledger: &Ledger, seated: &[Seated]) -> std::io::Result<Epochs> {
     Ok(all)
 }
 
-/// Gives members the epochs that are durable in the metadata, and records which have theirs.
-fn stamp(group: &str, ledger: &mut Ledger, seated: &[Seated], file: &File) -> std::io::Result<()> {
+/// Gives members the epochs that are durable in the metadata, and records which have theirs. Those of before they were raised tell
+/// which members get stamps.
+fn stamp(
+    group: &str,
+    (ledger, before): (&mut Ledger, &Epochs),
+    seated: &[Seated],
+    file: &File,
+) -> std::io::Result<()> {
     let mut all = ledger.epochs().clone();
-    for (at, it) in (0..).map(VolumeIndex).zip(seated) {
-        if it.another.is_none() && are_several(&it.entries) {
+    for (at, (it, before)) in (0..).map(VolumeIndex).zip(seated.iter().zip(&before.volumes)) {
+        if it.gets_stamps(before) {
             let mut of = of_volume(ledger, at);
             epochs::stamp((group, &it.plan), &it.entries, &mut of);
+            let has_last = |it: &Carried| Some(it.first()) == of.epochs.epoch;
+            // An only member that could not be stamped gets its last stamp at the next start.
+            if !are_several(&it.entries) && of.epochs.carried.iter().flatten().all(has_last) {
+                forget_members(&mut of.epochs);
+            }
             all.volumes[usize::from(at.0)] = of.epochs;
         }
     }
@@ -445,6 +458,7 @@ pub(super) fn record(
     seated: &[Seated],
     (file, shown): (&File, &str),
 ) -> Result<bool> {
+    let old_epochs = ledger.epochs().clone();
     let epochs = raised(ledger, seated)?;
     let mut members = ledger.members().to_vec();
     let (mut before, mut behind) = (found.superblock.clone(), found.superblock.clone());
@@ -470,7 +484,7 @@ pub(super) fn record(
         }
     }
     let same = members == ledger.members() && behind == found.superblock;
-    let same = same && epochs == *ledger.epochs();
+    let same = same && epochs == old_epochs;
     if same && makes.is_empty() && removes.is_empty() {
         return Ok(false);
     }
@@ -498,7 +512,7 @@ pub(super) fn record(
         }
         offline::settle(ledger, file).with_context(|| shown.to_owned())?;
     }
-    stamp(group, ledger, seated, file).with_context(|| shown.to_owned())?;
+    stamp(group, (ledger, &old_epochs), seated, file).with_context(|| shown.to_owned())?;
     Ok(true)
 }
 
@@ -530,7 +544,7 @@ pub(super) fn shadow(
 mod tests {
     use super::*;
     use CopyHealth::{Copying, Good, Removed};
-    use helio_format::epochs::{Carried, Epoch};
+    use helio_format::epochs::Epoch;
 
     const A: DiskMark = DiskMark::of(1);
     const B: DiskMark = DiskMark::of(2);
@@ -740,6 +754,17 @@ mod tests {
             Self { files, metadata }
         }
 
+        /// Its volume has two full members, `a` and `b`, each with a stamp.
+        fn of_two() -> Self {
+            let node = Self::new();
+            node.start(&["a", "b"]).expect("a is full");
+            node.change(|entries, _| {
+                entries[1] = entries[1].map(|entry| MemberEntry { health: Good, ..entry });
+            });
+            assert_eq!(node.start(&["a", "b"]).expect("both are full"), [Some(Good); 2]);
+            node
+        }
+
         fn read(&self) -> (Ledger, Found) {
             let engine = crate::open::metadata::tests::engine();
             let read = crate::open::metadata::read(&self.metadata, "db.meta", &engine);
@@ -823,15 +848,7 @@ mod tests {
 
     #[test]
     fn with_old_metadata_the_newest_member_stays_and_the_epochs_go_on_behind_every_stamp() {
-        let node = Node::new();
-        let full = |node: &Node| {
-            node.change(|entries, _| {
-                entries[1] = entries[1].map(|entry| MemberEntry { health: Good, ..entry });
-            });
-        };
-        node.start(&["a", "b"]).expect("a is full");
-        full(&node);
-        node.start(&["a", "b"]).expect("both are full");
+        let node = Node::of_two();
         let old = node.read().0;
         // The first one is removed, and the second one goes on alone.
         node.start(&["a", "b"]).expect("both are full");
@@ -859,9 +876,53 @@ mod tests {
         assert_eq!(*node.read().0.epochs(), Epochs::none(1));
         node.start(&["a", "b"]).expect("a is full");
         assert!(node.stamp("a").is_some());
+        let first = node.stamp("a");
         // The other one is not named any more.
         node.start(&["a"]).expect("a is full");
         let epochs = node.read().0.epochs().volumes[0];
-        assert_eq!((epochs.epoch, epochs.carried), (Some(Epoch::FIRST), [None; MEMBERS_MAX]));
+        let last = Epoch::FIRST.next();
+        assert_eq!((epochs.epoch, epochs.carried), (Some(last), [None; MEMBERS_MAX]));
+        let stamp = node.stamp("a");
+        assert_ne!(stamp, first);
+        node.start(&["a"]).expect("a is full");
+        assert_eq!((node.read().0.epochs().volumes[0], node.stamp("a")), (epochs, stamp));
+        // The daemon was killed before it had the last stamp.
+        node.change(|_, epochs| epochs.carried[0] = Some(Carried::between(Epoch::FIRST, last)));
+        node.put_back("a", &first.expect("it was one of two"));
+        node.start(&["a"]).expect("a is full");
+        let epochs = node.read().0.epochs().volumes[0];
+        assert_eq!((epochs.epoch, epochs.carried), (Some(last.next()), [None; MEMBERS_MAX]));
+    }
+
+    #[test]
+    fn a_member_that_went_on_alone_is_newer_than_metadata_from_when_it_was_one_of_two() {
+        let node = Node::of_two();
+        let metadata = node.files.0.path().join("db.meta");
+        let backup = std::fs::read(&metadata).expect("it was written");
+        assert_eq!(node.start(&["a"]).expect("a is full"), [Some(Good), None]);
+        std::fs::write(&metadata, backup).expect("there is room");
+        let states = node.start(&["b", "a"]).expect("a is the newest");
+        assert_eq!(states, [Some(Good), Some(CopyHealth::Failed)]);
+    }
+
+    #[test]
+    fn a_disk_that_the_engine_took_is_judged_by_no_stamp_and_gets_none_before() {
+        let node = Node::of_two();
+        let before = node.read().0.epochs().clone();
+        let (found, seated) = node.seated(&["c"]).expect("the engine judges it");
+        assert!(seated.plan.has_another_disk());
+        drop((found, seated));
+        node.start(&["c"]).expect("the engine judges it");
+        assert_eq!((node.read().0.epochs(), node.stamp("c")), (&before, None));
+        let (mut ledger, Found { mut superblock, .. }) = node.read();
+        superblock.members[0] = node.files.identity("c");
+        assert_eq!(ledger.keep(Change::Superblock(Box::new(superblock))), None);
+        offline::settle(&mut ledger, &node.metadata).expect("there is room");
+        let states = node.start(&["c", "d"]).expect("c is full");
+        assert_eq!(states, [Some(Good), Some(CopyHealth::Unproven)]);
+        assert!(node.stamp("c").is_some());
+        let (found, seated) = node.seated(&["c", "d"]).expect("c is full");
+        assert!(!seated.plan.has_another_disk());
+        drop((found, seated));
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::config::{PeerAddress, QueueSource, Sets};
 use crate::latency::Unmeasured;
+use crate::open::identity;
 use crate::patience::once_let_go;
 use crate::shard::before::Before;
 use crate::shard::clients::Protection;
@@ -70,6 +71,14 @@ impl VolumePlan {
     /// The stores of its open members.
     pub(crate) fn stores(&self) -> impl Iterator<Item = &Member> {
         self.members.iter().flatten().filter_map(MemberPlan::store)
+    }
+
+    /// Whether an open disk is another one than its member was recorded on: the engine judges it, and the next start records it.
+    pub(crate) fn has_another_disk(&self) -> bool {
+        self.members.iter().flatten().any(|member| {
+            let mark = member.store().map(|store| DiskMark::of(identity(store)));
+            mark.is_some_and(|mark| mark != member.mark)
+        })
     }
 
     /// Blocks that every open member keeps to.

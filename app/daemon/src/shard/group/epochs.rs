@@ -8,9 +8,7 @@
 //! engine: the next flush that the engine asks for makes it durable. A stamp that is not durable leaves the earlier one on record beside it.
 
 use super::Group;
-use crate::epochs::{
-    are_several, forget_members, is_as_it_left, is_used, raise, set_id, stamp, stamped,
-};
+use crate::epochs::{are_stamped, is_as_it_left, is_used, raise, set_id, stamp, stamped};
 use crate::open;
 use crate::shard::plan::MemberPlan;
 use crate::shard::set::Adding;
@@ -28,7 +26,7 @@ use std::path::Path;
 /// The stamps of members. An epoch here is durable in the metadata.
 #[derive(Debug, Default)]
 pub(super) struct Stamps {
-    /// Records of epochs that are not durable yet.
+    /// Records of epochs that are not durable.
     recording: usize,
     /// Being written.
     under_way: BTreeMap<Leg, Epoch>,
@@ -50,6 +48,16 @@ impl Stamps {
     pub(super) fn forget(&mut self, leg: Leg) {
         self.tried.remove(&leg);
         self.written.remove(&leg);
+    }
+
+    /// A flush that was to make this epoch durable ended. If it failed, the stamp is to be written again.
+    fn flushed(&mut self, leg: Leg, epoch: Epoch, ok: bool) {
+        if self.written.get(&leg) == Some(&epoch) {
+            self.written.remove(&leg);
+            if !ok {
+                self.tried.remove(&leg);
+            }
+        }
     }
 
     /// A flush of the member begins.
@@ -77,11 +85,9 @@ impl Group {
         for at in changed {
             let at = usize::from(at.0);
             let (volume, plan) = (&mut epochs.volumes[at], &self.volumes[at]);
-            if are_several(&members[at]) {
+            if are_stamped(volume, &members[at]) && !plan.has_another_disk() {
                 let store = |n: usize| plan.members[n].as_ref().and_then(MemberPlan::store);
                 raise(volume, &members[at], |n| store(n).is_some());
-            } else {
-                forget_members(volume);
             }
         }
         if epochs.set.is_none() && epochs.volumes.iter().any(|volume| volume.epoch.is_some()) {
@@ -99,10 +105,11 @@ impl Group {
         }
     }
 
-    /// A record of epochs ended. If it is durable and the last one, members get what is recorded.
+    /// A record of epochs ended. If it is durable and the last one, members get what is recorded. After one that failed none is ever
+    /// durable, and no member gets another epoch.
     pub(super) fn epochs_kept(&mut self, ok: bool, driver: &mut dyn Driver) {
-        self.stamps.recording -= 1;
         if ok {
+            self.stamps.recording -= 1;
             self.stamp_members(driver);
         }
     }
@@ -120,7 +127,8 @@ impl Group {
         let mut begun = Vec::new();
         for (at, (plan, epochs)) in (0..).map(VolumeIndex).zip(self.volumes.iter().zip(epochs)) {
             let Some(epoch) = epochs.epoch else { continue };
-            if !are_several(&self.metadata.ledger().members()[usize::from(at.0)]) {
+            let entries = &self.metadata.ledger().members()[usize::from(at.0)];
+            if !are_stamped(epochs, entries) || plan.has_another_disk() {
                 continue;
             }
             for (n, member) in (0..).map(MemberIndex).zip(&plan.members) {
@@ -186,12 +194,12 @@ impl Group {
         driver: &mut dyn Driver,
     ) {
         let Some((leg, epoch)) = self.stamps.flushing.remove(&slot) else { return };
-        let is_used = self.entry(leg).is_some_and(|entry| is_used(entry.health));
-        if !ok || !is_used {
-            return;
+        self.stamps.flushed(leg, epoch, ok);
+        if !ok {
+            return self.stamp_members(driver);
         }
-        if self.stamps.written.get(&leg) == Some(&epoch) {
-            self.stamps.written.remove(&leg);
+        if !self.entry(leg).is_some_and(|entry| is_used(entry.health)) {
+            return;
         }
         let mut epochs = self.metadata.ledger().epochs().clone();
         let volume = &mut epochs.volumes[usize::from(leg.volume.0)];
@@ -233,6 +241,29 @@ impl Group {
                 self.tell(now, Event::Layers(LayerSetting::Distrust(leg)));
                 Ok(())
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stamp_whose_flush_fails_is_written_again_unless_a_later_one_was() {
+        let leg = Leg { volume: VolumeIndex(1), member: MemberIndex(2) };
+        let (first, next) = (Epoch::FIRST, Epoch::FIRST.next());
+        for (written, ok, left) in [
+            (first, true, (None, Some(first))),
+            (first, false, (None, None)),
+            (next, true, (Some(next), Some(next))),
+            (next, false, (Some(next), Some(next))),
+        ] {
+            let mut stamps = Stamps::default();
+            (_, _) = (stamps.written.insert(leg, written), stamps.tried.insert(leg, written));
+            stamps.flushed(leg, first, ok);
+            let found = (stamps.written.get(&leg).copied(), stamps.tried.get(&leg).copied());
+            assert_eq!(found, left, "{written}, {ok}");
         }
     }
 }
