@@ -249,11 +249,10 @@ impl Bitmap {
                     return Some(region);
                 }
             }
-            at = if matches!(self.pages[page], Page::Clear) {
-                (page as u64 + 1) * PAGE_REGIONS
-            } else {
-                word_end
-            };
+            let is_done = |bitmap: &Self, page: usize| bitmap.pages[page] == Page::Full;
+            let none =
+                self.pages[page] == Page::Clear || beside.is_some_and(|it| is_done(it, page));
+            at = if none { (page as u64 + 1) * PAGE_REGIONS } else { word_end };
         }
         None
     }
@@ -353,6 +352,13 @@ impl Bitmap {
     #[inline]
     pub fn none_dirty(&self) -> bool {
         self.dirty_count == 0
+    }
+
+    /// Whether nothing is being copied, and every dirty region is dirty in `other`, too, a bitmap of the same regions.
+    #[must_use]
+    pub fn is_within(&self, other: &Self) -> bool {
+        let open = |bitmap: &Self| bitmap.next_open(0, bitmap.grid.count(), Some(other)).is_some();
+        self.dirty_count <= other.dirty_count && self.copying.is_empty() && !open(self)
     }
 
     /// Whether the region at that place may differ, for either reason.

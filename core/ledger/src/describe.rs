@@ -376,6 +376,7 @@ fn member(MemberEntry { health, disk }: &MemberEntry) -> String {
         CopyHealth::Unproven => "unproven",
         CopyHealth::Failed => "failed",
         CopyHealth::Withdrawn => "withdrawn",
+        CopyHealth::Blank => "blank",
     };
     match *disk {
         DiskMark::UNKNOWN => health.to_string(),

@@ -740,7 +740,11 @@ fn doubt(members: &mut [VolumeEntries], suspect: u64) -> bool {
     for (volume, members) in members.iter_mut().enumerate() {
         let is = if suspect & 1 << volume != 0 { CopyHealth::Suspect } else { CopyHealth::Good };
         for member in members.iter_mut().flatten() {
-            if matches!(member.health, CopyHealth::Good | CopyHealth::Suspect) {
+            let is_full = match member.health {
+                CopyHealth::Blank => is == CopyHealth::Suspect,
+                health => matches!(health, CopyHealth::Good | CopyHealth::Suspect),
+            };
+            if is_full {
                 changed |= member.health != is;
                 member.health = is;
             }

@@ -3,7 +3,9 @@
 
 use super::Set;
 use super::piece::LATER;
+use crate::member::ONE;
 use crate::op::{Job, Op, Step, bit, members};
+use helio_bitmap::Region;
 use helio_plant::{Plant, planted};
 use helio_stack::{Port, StoreOp};
 use helio_units::{Extent, Payload};
@@ -122,12 +124,23 @@ impl Set {
         }
     }
 
+    /// A merge has ended there.
+    fn note_merged(&mut self, extent: Extent) {
+        if !self.unmerged.has(extent) {
+            let regions = self.unmerged.regions().grid().touched(ONE, extent);
+            for member in self.members.iter_mut().flatten().filter(|member| member.is_full()) {
+                regions.clone().for_each(|region| member.equal(Region(region), true));
+            }
+        }
+    }
+
     fn end_merge(&mut self, id: u64, merged: bool, port: &mut Port<'_>) {
         if let Some((Job::Merge, extent, _)) = self.piece(id) {
             // Where a member was removed meanwhile, the versions of the others count once the ledger says so.
             let merged = merged && self.has_several() && self.is_settled();
             self.unmerged.delay().ended(id, merged, port.now());
             let cools = self.unmerged.end(extent, id, merged);
+            self.note_merged(extent);
             self.let_cool(cools, port);
         }
         self.end_piece(id, port);

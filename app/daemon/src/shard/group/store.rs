@@ -73,7 +73,8 @@ impl Group {
         let plan = &self.volumes[usize::from(volume.0)];
         let set = self.engine.view().set_status(volume)?;
         let full = |at: &usize| set.members[*at].is_some_and(|member| member.duty == Duty::Full);
-        let first = (0..set.members.len()).find(full).filter(|_| set.unmerged == Bytes::ZERO)?;
+        let is_merged = set.unmerged == Bytes::ZERO && set.blank == Bytes::ZERO;
+        let first = (0..set.members.len()).find(full).filter(|_| is_merged)?;
         plan.members[first].as_ref()
     }
 
