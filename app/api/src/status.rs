@@ -262,7 +262,7 @@ pub struct VolumeStatus {
     #[serde(default, with = "wire::number")]
     #[schemars(with = "u64")]
     pub unmerged_bytes: Bytes,
-    /// Bytes in regions where nothing was ever written; full members may differ there, too, until a request first touches a region.
+    /// Bytes in regions where nothing was ever written; full members may differ there, too, until a request reads or writes the region.
     #[serde(default, with = "wire::number")]
     #[schemars(with = "u64")]
     pub blank_bytes: Bytes,

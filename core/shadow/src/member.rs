@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A member of a set: what it does, what the ledger says of it, and how busy it is.
 
-use crate::unmerged::clear;
 use helio_bitmap::{Bitmap, Region};
 use helio_copy::{Claim, Guess, Walk};
 use helio_format::members::CopyHealth;
@@ -252,7 +251,7 @@ pub(crate) struct Member {
     response: Response,
     on_disk: OnDisk,
     /// What the ledger is to say of it while it is full: good, or blank.
-    full: CopyHealth,
+    full_as: CopyHealth,
     /// Operations under way on it.
     depth: u32,
     /// What a read costs before those under way count.
@@ -270,7 +269,7 @@ impl Member {
             state,
             response: Response::Responds,
             on_disk,
-            full: match durable {
+            full_as: match durable {
                 Some(CopyHealth::Blank) => CopyHealth::Blank,
                 _ => CopyHealth::Good,
             },
@@ -311,12 +310,12 @@ impl Member {
 
     /// Regions of the volume were written, or are compared: none of its bitmap counts as never written.
     pub(crate) const fn forget_blank(&mut self) {
-        self.full = CopyHealth::Good;
+        self.full_as = CopyHealth::Good;
     }
 
     /// Regions of its bitmap may be blank if it is full.
     pub(crate) fn is_blank(&self) -> bool {
-        self.is_full() && self.full == CopyHealth::Blank
+        self.is_full() && self.full_as == CopyHealth::Blank
     }
 
     /// Blank regions are to be copied to it, too.
@@ -326,11 +325,11 @@ impl Member {
         }
     }
 
-    /// Full members are equal in that region; `holds`: a member that is copied holds it, too.
-    pub(crate) fn equal(&mut self, region: Region, holds: bool) {
+    /// Full members are equal in an extent; `of`: where that bitmap has a region. `holds`: a member that is copied holds it, too.
+    pub(crate) fn equal(&mut self, extent: Extent, of: Option<&Bitmap>, holds: bool) {
         match &mut self.state {
-            State::Full(differs) => clear(differs, region),
-            State::Copying(copying) if holds => clear(&mut copying.lacks, region),
+            State::Full(differs) => differs.clear_extent(ONE, extent, of),
+            State::Copying(copying) if holds => copying.lacks.clear_extent(ONE, extent, of),
             State::Copying(copying) => copying.copy_again(),
             State::Removed(_) => {}
         }
@@ -345,14 +344,8 @@ impl Member {
 
     /// It is the only full member: it differs from others in blank regions at most.
     pub(crate) fn only(&mut self, blank: &Bitmap) {
-        if let State::Full(differs) = &mut self.state
-            && !differs.is_within(blank)
-        {
-            let mut from = Region(0);
-            while let Some(region) = differs.begin_copy_beside(from, blank) {
-                differs.end_copy(region);
-                from = region;
-            }
+        if let State::Full(differs) = &mut self.state {
+            differs.clear_beside(blank);
         }
     }
 
@@ -422,9 +415,9 @@ impl Member {
     /// What the ledger is to say of it.
     pub(crate) const fn wanted(&self) -> CopyHealth {
         match &self.state {
-            State::Full(_) => self.full,
+            State::Full(_) => self.full_as,
             State::Copying(copying) => match copying.stage {
-                Stage::Recording => self.full,
+                Stage::Recording => self.full_as,
                 Stage::Settling(_) | Stage::Marking(_) if copying.compares() => {
                     CopyHealth::Unproven
                 }

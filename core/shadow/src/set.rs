@@ -202,7 +202,7 @@ impl Set {
     }
 
     pub(crate) fn hurry_owned(&mut self, now: Moment) {
-        self.unmerged.hurry_owned(self.place.size.0, now);
+        self.unmerged.hurry_owned(now);
     }
 
     pub(crate) fn set_cost(&mut self, member: usize, cost: u32) {
@@ -405,10 +405,12 @@ impl Set {
     /// A change is done on these members, among them all full ones: blank regions that it covers are equal there. What was blank in the
     /// others it touched is to be merged.
     fn fill(&mut self, extent: Extent, done: u8) {
-        let equal = self.unmerged.equal(extent);
-        for (n, member) in self.members.iter_mut().enumerate() {
-            let Some(member) = member else { continue };
-            equal.iter().for_each(|region| member.equal(*region, done & bit(n) != 0));
+        if let Some(whole) = self.unmerged.whole_blank(extent) {
+            let blank = Some(self.unmerged.blank());
+            for (n, member) in self.members.iter_mut().enumerate() {
+                member.iter_mut().for_each(|it| it.equal(whole, blank, done & bit(n) != 0));
+            }
+            self.unmerged.equal(whole);
         }
         self.touch(extent);
     }
@@ -423,20 +425,21 @@ impl Set {
     /// A member is used no more; what it may lack is kept. The last full one is never removed.
     fn remove(&mut self, member: usize) {
         let (unproven, full) = (self.unproven(), self.full());
-        let unmerged: Vec<Extent> = self.unmerged.runs().collect();
-        let Some(it) = self.member(member) else { return };
-        let (mut lacks, unmerged) =
-            match mem::replace(it.state_mut(), State::Removed(Lacks::Failed)) {
-                State::Full(differs) => (differs, unmerged),
-                // Its bitmap is not durable, so the member lacks everything.
-                State::Copying(copying) if copying.is_marking() => return,
-                State::Copying(copying) => (copying.stop(), Vec::new()),
-                State::Removed(lacks) => {
-                    *it.state_mut() = State::Removed(lacks);
-                    return;
-                }
-            };
-        unproven.into_iter().chain(unmerged).for_each(|extent| lacks.set(ONE, extent));
+        let Some(Some(it)) = self.members.get_mut(member) else { return };
+        let mut lacks = match mem::replace(it.state_mut(), State::Removed(Lacks::Failed)) {
+            State::Full(mut differs) => {
+                differs.join_all(self.unmerged.regions());
+                differs
+            }
+            // Its bitmap is not durable, so the member lacks everything.
+            State::Copying(copying) if copying.is_marking() => return,
+            State::Copying(copying) => copying.stop(),
+            State::Removed(lacks) => {
+                *it.state_mut() = State::Removed(lacks);
+                return;
+            }
+        };
+        unproven.into_iter().for_each(|extent| lacks.set(ONE, extent));
         *it.state_mut() = State::Removed(Lacks::Known { lacks, withdrawn: false });
         debug_assert!(full & !bit(member) != 0, "the last full member is removed");
     }

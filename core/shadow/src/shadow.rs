@@ -17,7 +17,7 @@ use helio_stack::{
 };
 use helio_units::{Bytes, Extent, Moment, VolumeIndex};
 
-/// How often pages are saved that no operation waits for: how far copies are.
+/// How often a page is saved that no operation waits for: how far copies and merges are. One page of one member of the group at a time.
 const SAVED_EVERY: Duration = Duration::from_secs(1);
 /// Pieces of a group that are merged or copied at once.
 const WINDOW: usize = 2 * MOST_PIECES;

@@ -76,8 +76,7 @@ impl Unmerged {
     pub(crate) fn touch(&mut self, extent: Extent) -> bool {
         let was = self.blank.any_dirty(ONE, extent);
         if was {
-            let regions = self.blank.grid().touched(ONE, extent).map(Region);
-            regions.for_each(|region| clear(&mut self.blank, region));
+            self.blank.clear_extent(ONE, extent, None);
         }
         was
     }
@@ -87,23 +86,24 @@ impl Unmerged {
         self.blank.clear();
     }
 
-    /// The blank regions that lie in an extent as a whole. Full members are equal in them, and they are unmerged no more.
-    pub(crate) fn equal(&mut self, extent: Extent) -> Vec<Region> {
-        if !self.blank.any_dirty(ONE, extent) {
-            return Vec::new();
-        }
-        let regions = self.blank.grid().touched(ONE, extent).map(Region);
-        let is_whole = |region: &Region| {
-            let place = self.place(*region);
-            let blank = self.blank.any_dirty(ONE, place);
-            blank && extent.offset <= place.offset && place.end() <= extent.end()
-        };
-        let whole: Vec<Region> = regions.filter(is_whole).collect();
-        for region in &whole {
-            clear(&mut self.blank, *region);
-            clear(&mut self.regions, *region);
-        }
-        whole
+    /// The regions that lie in an extent as a whole, if one of them is blank.
+    pub(crate) fn whole_blank(&self, extent: Extent) -> Option<Extent> {
+        let (unit, size) = (self.regions.grid().unit().0, self.size());
+        let begin = extent.offset.next_multiple_of(unit);
+        let end = if extent.end() < size { extent.end() / unit * unit } else { size };
+        let whole = Extent::new(begin, end.checked_sub(begin).filter(|length| *length > 0)?);
+        self.blank.any_dirty(ONE, whole).then_some(whole)
+    }
+
+    /// Full members are equal in the blank regions of an extent: they are unmerged no more.
+    pub(crate) fn equal(&mut self, extent: Extent) {
+        self.regions.clear_extent(ONE, extent, Some(&self.blank));
+        self.blank.clear_extent(ONE, extent, None);
+    }
+
+    /// Bytes of the volume.
+    fn size(&self) -> u64 {
+        self.regions.grid().whole().next().map_or(0, |(_, whole)| whole.length)
     }
 
     /// No full member could read one of them: none is claimed until then, but for what an operation waits for.
@@ -156,11 +156,8 @@ impl Unmerged {
 
     /// Bytes in regions that are unmerged and not blank.
     pub(crate) fn bytes(&self) -> Bytes {
+        debug_assert!(self.blank.dirty_bytes() <= self.regions.dirty_bytes(), "blank, and merged");
         self.regions.dirty_bytes().saturating_sub(self.blank.dirty_bytes())
-    }
-
-    pub(crate) fn runs(&self) -> impl Iterator<Item = Extent> + use<> {
-        self.regions.dirty_runs().into_iter().map(|(_, extent)| extent)
     }
 
     /// A hot extent is to stay hot. Returns false if it was to before.
@@ -168,21 +165,20 @@ impl Unmerged {
         self.owned.insert(number)
     }
 
-    /// A read waits for what is unmerged there.
+    /// An operation waits for what is unmerged and not blank there.
     pub(crate) fn hurry(&mut self, extent: Extent) {
-        let grid = self.regions.grid();
-        let regions = grid.touched(ONE, extent).map(Region);
-        let open =
-            regions.filter(|region| self.regions.may_differ(ONE, grid.offset(ONE, region.0)));
-        self.urgent.extend(open);
+        let regions = self.regions.grid().touched(ONE, extent).map(Region);
+        let left: Vec<Region> =
+            regions.filter(|region| self.is_left(self.place(*region))).collect();
+        self.urgent.extend(left);
     }
 
     /// A change waits until one of the extents that are to stay hot may cool. What could not be read is not tried again at once.
-    pub(crate) fn hurry_owned(&mut self, size: u64, now: Moment) {
+    pub(crate) fn hurry_owned(&mut self, now: Moment) {
         if now < self.again || !self.urgent.is_empty() {
             return;
         }
-        let owned: Vec<u64> = self.owned.iter().copied().collect();
+        let (owned, size): (Vec<u64>, _) = (self.owned.iter().copied().collect(), self.size());
         owned.into_iter().for_each(|number| self.hurry(hot_extent(number, size)));
     }
 
@@ -232,36 +228,22 @@ impl Unmerged {
             self.regions.abandon_copy(region);
             return None;
         }
+        debug_assert!(!self.blank.any_dirty(ONE, extent), "{extent:?} was merged, and stays blank");
         self.regions.end_copy(region);
-        let size = self.regions.grid().whole().next().map_or(0, |(_, whole)| whole.length);
         let number = extent.offset / EXTENT.0;
-        let hot = hot_extent(number, size);
+        let hot = hot_extent(number, self.size());
         (!self.is_left(hot) && self.owned.remove(&number)).then_some(number)
     }
 
     /// One full member is left: it differs from none. Blank regions stay: another member may return that was full. Returns the hot
     /// extents that may cool.
     pub(crate) fn clear(&mut self) -> BTreeSet<u64> {
-        if self.blank.none_dirty() {
-            self.regions.clear();
-        }
         self.regions.abandon_copies();
-        let mut from = Region(0);
-        while let Some(region) = self.regions.begin_copy_beside(from, &self.blank) {
-            self.regions.end_copy(region);
-            from = region;
-        }
+        self.regions.clear_beside(&self.blank);
         self.walk.end_all();
         self.urgent.clear();
         self.repairs.clear();
         core::mem::take(&mut self.owned)
-    }
-}
-
-/// Clears the bit of a region that is not being copied.
-pub(crate) fn clear(bitmap: &mut Bitmap, region: Region) {
-    if bitmap.begin_copy_at(region, None).is_some() {
-        bitmap.end_copy(region);
     }
 }
 

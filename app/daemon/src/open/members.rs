@@ -184,8 +184,7 @@ impl Seated {
             Ok(seats) => seats,
             Err(why) => return Err(unseated((group, &plan.name), why, named)),
         };
-        let there = seats.iter().filter(|seat| matches!(seat, Seat::Recorded(_) | Seat::New(_)));
-        let is_blank = is_blank && there.count() > 1;
+        let is_blank = is_blank && are_several((group, &plan.name), &seats);
         let mut members: Vec<Option<MemberPlan>> = (0..MEMBERS_MAX).map(|_| None).collect();
         let (mut kept, mut another) = ([None; MEMBERS_MAX], None);
         let (mut new, mut absent) = (Vec::new(), Vec::new());
@@ -350,6 +349,20 @@ fn unseated((group, volume): (&str, &str), why: Unseated, mut named: Vec<Named>)
     }
 }
 
+/// Whether several members of a new volume without data can be opened.
+fn are_several((group, volume): (&str, &str), seats: &[Seat]) -> bool {
+    let there =
+        seats.iter().filter(|seat| matches!(seat, Seat::Recorded(_) | Seat::New(_))).count();
+    if seats.len() > 1 && there < 2 {
+        tracing::warn!(
+            group,
+            volume,
+            "only one of the members can be opened: `blank` has no effect, and the others will be compared with this one"
+        );
+    }
+    there > 1
+}
+
 /// Gives the members of every volume their numbers; with each volume, whether its disks hold nothing that counts if it is new. Sets a
 /// bit of `suspect` where a flush of the last full member failed.
 pub(super) fn seated(
@@ -419,9 +432,8 @@ pub(super) fn record(
     let makes = makes.into_iter().map(|(owner, unit)| Change::Make { owner, unit }).collect();
     let mut changes = Vec::from([Change::Members(members)]);
     changes.extend(removes.into_iter().map(|owner| Change::Remove { owner }));
-    // That a member is blank is recorded behind its bitmap: without that, it would count as equal to the others. The superblock names
-    // the disk of an only member before its entry no longer does, and stops to name one only once the
-    // entries of several do.
+    // The bitmap of a blank member is durable before its state: without its bitmap it would count as equal. The superblock names the disk
+    // of an only member before its entry no longer does, and stops to name one only once the entries of several do.
     let superblock = |record: Superblock| Vec::from([Change::Superblock(Box::new(record))]);
     for step in [superblock(before), makes, blank, changes, superblock(behind)] {
         for change in step {

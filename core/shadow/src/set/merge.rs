@@ -3,9 +3,7 @@
 
 use super::Set;
 use super::piece::LATER;
-use crate::member::ONE;
 use crate::op::{Job, Op, Step, bit, members};
-use helio_bitmap::Region;
 use helio_plant::{Plant, planted};
 use helio_stack::{Port, StoreOp};
 use helio_units::{Extent, Payload};
@@ -127,10 +125,8 @@ impl Set {
     /// A merge has ended there.
     fn note_merged(&mut self, extent: Extent) {
         if !self.unmerged.has(extent) {
-            let regions = self.unmerged.regions().grid().touched(ONE, extent);
-            for member in self.members.iter_mut().flatten().filter(|member| member.is_full()) {
-                regions.clone().for_each(|region| member.equal(Region(region), true));
-            }
+            let full = self.members.iter_mut().flatten().filter(|member| member.is_full());
+            full.for_each(|member| member.equal(extent, None, true));
         }
     }
 

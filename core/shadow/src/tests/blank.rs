@@ -56,6 +56,19 @@ fn a_blank_region_is_merged_for_the_first_read_and_no_other_one_is() {
 }
 
 #[test]
+fn a_hot_extent_that_is_to_cool_has_none_of_its_blank_regions_merged() {
+    let mut stack = created(&[Blank, Blank]);
+    for (_, name) in begin(&mut stack, 1, write(0, REGION.0)) {
+        stack.member_ended(name, Outcome::Failed(StoreFault::Io));
+    }
+    let mut reads = legs(&drain(&mut stack));
+    stack.set(LayerSetting::LetCool, Moment::ZERO);
+    reads.extend(legs(&drain(&mut stack)));
+    assert_eq!(reads.iter().map(|(member, _)| *member).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(left(&stack), [REGION, Bytes(SIZE.0 - REGION.0)]);
+}
+
+#[test]
 fn no_region_is_blank_where_a_member_was_missing_before_a_restart() {
     for states in [&[Blank, Removed][..], &[Blank, Blank, Copying], &[Blank, Good]] {
         let stack = created(states);
@@ -93,7 +106,6 @@ fn a_member_that_was_added_during_a_write_of_a_blank_region_is_not_full_without_
     drain(&mut stack);
     stack.recorded(true, Moment::ZERO);
     let names = begin(&mut stack, 1, write(0, REGION.0));
-    stack.recorded(true, Moment::ZERO);
     let add = SetOp::Add { leg: leg(0), by_bitmap: true };
     assert_eq!(stack.ask_set(add, Moment::ZERO), Ok(()));
     let mut host = Host { stack, now: Moment::ZERO, bad: None, payloads: 100 };

@@ -185,6 +185,7 @@ impl Desk {
         }
     }
 
+    /// Full members differ in blank regions at most, where the ledger has the bit of each. Once no region is blank, it has no bit of any.
     fn judge_rest(&mut self) -> Result<(), String> {
         let held = self.payloads.held();
         ensure(held == 0, || format!("{held} payloads are left over"))?;
@@ -207,10 +208,16 @@ impl Desk {
             for other in &full {
                 let (one, two) = (&self.disks[*first].live()[v], &self.disks[*other].live()[v]);
                 let legs = [*first, *other].map(|n| Leg { volume, member: MemberIndex(n as u8) });
-                let told = |at: usize| legs.iter().any(|leg| self.has_bit(*leg, at));
-                let differs = (0..one.len()).find(|at| one[*at] != two[*at] && !told(*at));
+                let all_told = |at: usize| legs.iter().all(|leg| self.has_bit(*leg, at));
+                let is_blank = |at: usize| status.blank.0 > 0 && all_told(at);
+                let differs = (0..one.len()).find(|at| one[*at] != two[*at] && !is_blank(*at));
                 ensure(differs.is_none(), || {
                     format!("members {first} and {other} of volume {v} differ in block {differs:?}")
+                })?;
+                let cleared = status.blank.0 == 0 && !self.ledger.has_failed();
+                let stays = (0..one.len()).find(|at| cleared && self.has_bit(legs[1], *at));
+                ensure(stays.is_none(), || {
+                    format!("the bitmap of full member {other} of volume {v} keeps block {stays:?}")
                 })?;
             }
             for (block, stamp) in self.disks[*first].live()[v].iter().enumerate() {

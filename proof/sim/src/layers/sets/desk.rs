@@ -190,12 +190,16 @@ impl Desk {
         self.after()
     }
 
-    /// The host permits work in the background where it likes, and has merges yield as much as it likes.
+    /// The host permits work in the background where it likes, has merges yield as much as it likes, and may wait for hot extents that
+    /// are to stay hot.
     fn permit(&mut self) {
         let (volumes, factor) =
             (self.dice.below(4), [100, 200, 100_000][self.dice.below(3) as usize]);
         self.stack.set(LayerSetting::Background(volumes), self.now);
         self.stack.set(LayerSetting::MergeDelay(factor), self.now);
+        if self.dice.chance(1, 2) {
+            self.stack.set(LayerSetting::LetCool, self.now);
+        }
     }
 
     /// A few things happen between two crashes.

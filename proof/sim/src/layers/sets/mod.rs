@@ -12,7 +12,7 @@
 //! * what a command asked to merge stays to be merged after a crash, once that is acknowledged;
 //! * a member is given up only once it counts as full no more;
 //! * no operation fails while a full member did not fail it;
-//! * in the end every member that may return is full, and equal to the others.
+//! * in the end every member that may return is full, and equal to the others but where a region is blank.
 
 mod crash;
 mod desk;
