@@ -226,7 +226,7 @@ impl Metadata {
         let owner = MapOwner::Member { volume: leg.volume, member: leg.member.0 };
         let set = |bits: &PageBits| bits[bit as usize / 64] & 1 << (bit % 64) != 0;
         let lacks = match health {
-            CopyHealth::Good | CopyHealth::Suspect => false,
+            CopyHealth::Good | CopyHealth::Suspect | CopyHealth::Blank => false,
             CopyHealth::Copying | CopyHealth::Removed | CopyHealth::Withdrawn => {
                 told.lacks.get(&(owner, page)).is_some_and(set)
             }

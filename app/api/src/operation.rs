@@ -311,7 +311,7 @@ impl Operation {
                 "Remove a local member of a volume and record later writes in a bitmap."
             }
             Self::MemberMerge => {
-                "Compare the full local members of a volume and make them equal; responds when the merge starts."
+                "Compare the full local members of a volume and make them equal; responds when the merge is recorded: a restart does not end it."
             }
             Self::MemberSet => {
                 "Change the read cost of a local member online; the configuration file is not changed."

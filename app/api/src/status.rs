@@ -262,6 +262,10 @@ pub struct VolumeStatus {
     #[serde(default, with = "wire::number")]
     #[schemars(with = "u64")]
     pub unmerged_bytes: Bytes,
+    /// Bytes in regions where nothing was ever written; full members may differ there, too, until a request reads or writes the region.
+    #[serde(default, with = "wire::number")]
+    #[schemars(with = "u64")]
+    pub blank_bytes: Bytes,
     /// What the copy or merge of the members waits for; null if it does not wait.
     #[serde(default)]
     pub copy_waits: Option<CopyWait>,

@@ -318,6 +318,11 @@ mod tests {
        member 2   removed, 1 MiB dirty, closed (it is not in use): /dev/vg0/c
 ";
         assert!(group.ends_with(expected), "{group}");
+        let volume = &mut sample.groups[0].volumes[0];
+        (volume.copy_waits, volume.blank_bytes) = (None, Bytes::mib(8));
+        let group = status(&sample, Detail::Group, Colour::default());
+        let expected = "3 members, 1 full, 4 MiB not merged, 8 MiB never written\n";
+        assert!(group.contains(expected), "{group}");
     }
 
     #[test]

@@ -186,6 +186,8 @@ pub struct VolumeConfig {
     pub io: helio_api::Io,
     /// Members are files with holes.
     pub sparse: bool,
+    /// While the volume is new, its members hold nothing that counts.
+    pub blank: bool,
     /// The members on each of the group's nodes, absolute paths: from one to six.
     pub members: BTreeMap<String, Vec<PathBuf>>,
 }

@@ -36,9 +36,9 @@ pub(crate) fn are_stamped(volume: &VolumeEpochs, entries: &VolumeEntries) -> boo
 
 /// Whether a member in that state is written.
 pub(crate) const fn is_used(health: CopyHealth) -> bool {
-    use CopyHealth::{Copying, Failed, Good, Removed, Suspect, Unproven, Withdrawn};
+    use CopyHealth::{Blank, Copying, Failed, Good, Removed, Suspect, Unproven, Withdrawn};
     match health {
-        Good | Suspect | Copying => true,
+        Good | Suspect | Blank | Copying => true,
         Removed | Unproven | Failed | Withdrawn => false,
     }
 }
@@ -85,8 +85,7 @@ pub(crate) fn stamp(
     epoch: Epoch,
     health: CopyHealth,
 ) -> impl AsRef<[u8]> {
-    let is_full = matches!(health, CopyHealth::Good | CopyHealth::Suspect);
-    Stamp { set, volume, epoch, is_full }.encode(helio_link::checksum)
+    Stamp { set, volume, epoch, is_full: health.is_full() }.encode(helio_link::checksum)
 }
 
 /// Whether the disk of a member that is not used is as it was when the member left, by its stamp: only then its bitmap has what it

@@ -198,12 +198,12 @@ fn try_plan(
     let (group, node) = (view.group, engine.node.as_str());
     let named = begin::named(view, node);
     let mut failing = *suspect;
-    let open_volumes = |suspect: &mut u64| -> Result<Vec<(VolumePlan, Vec<Named>)>> {
+    let open_volumes = |suspect: &mut u64| -> Result<Vec<(VolumePlan, Vec<Named>, bool)>> {
         let open = |(at, (name, volume)): (usize, (&String, &VolumeConfig))| {
-            let opened = open_volume((view.name, name), volume, node, others, |failed| {
+            let (plan, named) = open_volume((view.name, name), volume, node, others, |failed| {
                 *suspect |= u64::from(failed) << at;
             })?;
-            Ok(opened)
+            Ok((plan, named, volume.blank))
         };
         group.volumes.iter().enumerate().map(open).collect()
     };

@@ -168,6 +168,84 @@ impl Bitmap {
         self.dirty_count += 1;
     }
 
+    /// Sets the bits of a mask in a word of a page; each stands for a region that there is.
+    fn set_word(&mut self, page: usize, word: usize, mask: u64) {
+        let base = page as u64 * PAGE_REGIONS + word as u64 * 64;
+        self.copying_of(base, mask).for_each(|region| _ = self.copying.remove(&region));
+        let new = mask & !self.word(page, word as u64 * 64);
+        if new != 0 {
+            self.bits_mut(page)[word] |= new;
+            self.unsaved.insert(page as u32);
+            self.dirty_count += u64::from(new.count_ones());
+        }
+    }
+
+    /// The regions of a mask at `base` that are being copied.
+    fn copying_of(&self, base: u64, mask: u64) -> impl Iterator<Item = u64> + use<> {
+        let of = self.copying.range(base..base + 64).copied();
+        of.filter(|region| mask & (1 << (region - base)) != 0).collect::<Vec<_>>().into_iter()
+    }
+
+    /// Clears the regions that an extent touches, but for those that are being copied; `of`: only those that are dirty in that bitmap of
+    /// the same regions.
+    pub fn clear_extent(&mut self, volume: VolumeIndex, extent: Extent, of: Option<&Self>) {
+        let regions = self.grid.touched(volume, extent);
+        self.clear_words(regions, |page, within| of.map_or(u64::MAX, |of| of.word(page, within)));
+    }
+
+    /// Clears the regions that are not dirty in `kept`, a bitmap of the same regions, but for those that are being copied.
+    pub fn clear_beside(&mut self, kept: &Self) {
+        self.clear_words(0..self.grid.count(), |page, within| !kept.word(page, within));
+    }
+
+    /// Clears the regions of a range that are in the mask of their word, but for those that are being copied.
+    fn clear_words(&mut self, regions: core::ops::Range<u64>, mask: impl Fn(usize, u64) -> u64) {
+        let mut at = regions.start;
+        while at < regions.end {
+            let page = (at / PAGE_REGIONS) as usize;
+            let base = page as u64 * PAGE_REGIONS;
+            let end = regions.end.min(base + self.page_regions(page));
+            if self.pages[page] != Page::Clear {
+                self.clear_in_page(page, at - base..end - base, &mask);
+            }
+            at = end;
+        }
+    }
+
+    fn clear_in_page(
+        &mut self,
+        page: usize,
+        within: core::ops::Range<u64>,
+        mask: impl Fn(usize, u64) -> u64,
+    ) {
+        let base = page as u64 * PAGE_REGIONS;
+        let mut cleared = 0;
+        for word in within.start / 64..within.end.div_ceil(64) {
+            let mask = mask(page, word * 64) & mask_of(word, within.start, within.end);
+            let copying = self.copying_of(base + word * 64, mask);
+            let stay = copying.fold(0, |stay, region| stay | 1 << (region % 64));
+            let gone = self.word(page, word * 64) & mask & !stay;
+            if gone != 0 {
+                self.bits_mut(page)[word as usize] &= !gone;
+                cleared += u64::from(gone.count_ones());
+            }
+        }
+        if cleared > 0 {
+            self.dirty_count -= cleared;
+            self.unsaved.insert(page as u32);
+            self.drop_empty(page);
+        }
+    }
+
+    /// A page without a bit needs no memory.
+    fn drop_empty(&mut self, page: usize) {
+        if let Page::Bits(bits) = &self.pages[page]
+            && bits.iter().all(|word| *word == 0)
+        {
+            self.pages[page] = Page::Clear;
+        }
+    }
+
     /// An item that touches the extent entered the queue.
     #[inline]
     pub fn pend(&mut self, volume: VolumeIndex, extent: Extent) {
@@ -249,11 +327,10 @@ impl Bitmap {
                     return Some(region);
                 }
             }
-            at = if matches!(self.pages[page], Page::Clear) {
-                (page as u64 + 1) * PAGE_REGIONS
-            } else {
-                word_end
-            };
+            let is_done = |bitmap: &Self, page: usize| bitmap.pages[page] == Page::Full;
+            let none =
+                self.pages[page] == Page::Clear || beside.is_some_and(|it| is_done(it, page));
+            at = if none { (page as u64 + 1) * PAGE_REGIONS } else { word_end };
         }
         None
     }
@@ -264,9 +341,7 @@ impl Bitmap {
             let (page, at) = ((region.0 / PAGE_REGIONS) as usize, region.0 % PAGE_REGIONS);
             let bits = self.bits_mut(page);
             bits[at as usize / 64] &= !(1 << (at % 64));
-            if bits.iter().all(|word| *word == 0) {
-                self.pages[page] = Page::Clear;
-            }
+            self.drop_empty(page);
             self.unsaved.insert(page as u32);
             self.dirty_count -= 1;
         }
@@ -298,7 +373,8 @@ impl Bitmap {
     /// Whether any region of the extent waits for the copier.
     #[inline]
     pub fn any_dirty(&self, volume: VolumeIndex, extent: Extent) -> bool {
-        self.dirty_count > 0 && self.grid.touched(volume, extent).any(|region| self.is_set(region))
+        let regions = self.grid.touched(volume, extent);
+        self.dirty_count > 0 && self.next_dirty(regions.start, regions.end).is_some()
     }
 
     /// Whether an item of the queue touches the extent, those at the places `but` apart.
@@ -355,6 +431,13 @@ impl Bitmap {
         self.dirty_count == 0
     }
 
+    /// Whether nothing is being copied, and every dirty region is dirty in `other`, too, a bitmap of the same regions.
+    #[must_use]
+    pub fn is_within(&self, other: &Self) -> bool {
+        let open = |bitmap: &Self| bitmap.next_open(0, bitmap.grid.count(), Some(other)).is_some();
+        self.dirty_count <= other.dirty_count && self.copying.is_empty() && !open(self)
+    }
+
     /// Whether the region at that place may differ, for either reason.
     #[inline]
     pub fn may_differ(&self, volume: VolumeIndex, offset: u64) -> bool {
@@ -391,7 +474,7 @@ impl Bitmap {
     pub fn dirty_runs(&self) -> Vec<(VolumeIndex, Extent)> {
         let mut runs: Vec<(VolumeIndex, Extent)> = Vec::new();
         let mut at = 0;
-        while let Some(region) = self.next_dirty(at) {
+        while let Some(region) = self.next_dirty(at, self.grid.count()) {
             let (volume, extent) = self.place(Region(region));
             add_run(&mut runs, volume, extent);
             at = region + 1;
@@ -407,15 +490,18 @@ impl Bitmap {
         runs
     }
 
-    fn next_dirty(&self, mut at: u64) -> Option<u64> {
-        while at < self.grid.count() {
-            if matches!(self.pages[(at / PAGE_REGIONS) as usize], Page::Clear) {
-                at = (at / PAGE_REGIONS + 1) * PAGE_REGIONS;
-            } else if self.is_set(at) {
-                return Some(at);
-            } else {
-                at += 1;
+    /// The first dirty region of a range.
+    #[inline]
+    fn next_dirty(&self, mut at: u64, end: u64) -> Option<u64> {
+        while at < end {
+            let (page, within) = (at / PAGE_REGIONS, at % PAGE_REGIONS);
+            let behind = (page + 1) * PAGE_REGIONS;
+            let bits = self.word(page as usize, within) >> (within % 64);
+            if bits != 0 {
+                return Some(at + u64::from(bits.trailing_zeros())).filter(|found| *found < end);
             }
+            let is_clear = self.pages[page as usize] == Page::Clear;
+            at = if is_clear { behind } else { at - within % 64 + 64 };
         }
         None
     }
@@ -428,13 +514,28 @@ impl Bitmap {
         if page as usize >= self.pages.len() {
             return false;
         }
-        let (base, regions) = (u64::from(page) * PAGE_REGIONS, self.page_regions(page as usize));
-        for at in 0..regions {
-            if bits.is_none_or(|bits| bits[at as usize / 64] & (1 << (at % 64)) != 0) {
-                self.set_one(base + at);
-            }
+        let at = page as usize;
+        let Some(bits) = bits else {
+            self.set_page(at);
+            return true;
+        };
+        let regions = self.page_regions(at);
+        for (word, bits) in bits.iter().enumerate().take(regions.div_ceil(64) as usize) {
+            self.set_word(at, word, bits & mask_of(word as u64, 0, regions));
         }
         true
+    }
+
+    /// Adds the bits of `other`, a bitmap of the same regions, to ours.
+    pub fn join_all(&mut self, other: &Self) {
+        for (page, bits) in (0u32..).zip(&other.pages) {
+            let known = match bits {
+                Page::Clear => true,
+                Page::Full => self.join(page, None),
+                Page::Bits(bits) => self.join(page, Some(bits)),
+            };
+            debug_assert!(known, "the bitmaps are of different regions");
+        }
     }
 
     /// Adds the bits of a page that is durable already: as [`Bitmap::join`], but the page does not have to be saved.
@@ -529,16 +630,17 @@ fn full_page(regions: u64) -> PageBits {
     bits
 }
 
+/// The bits of a word of a page that stand for regions of a range within it.
+const fn mask_of(word: u64, from: u64, to: u64) -> u64 {
+    let begin = if word == from / 64 { u64::MAX << (from % 64) } else { u64::MAX };
+    let end = if word == to / 64 { (1 << (to % 64)) - 1 } else { u64::MAX };
+    begin & end
+}
+
 fn ones_between(bits: &PageBits, from: u64, to: u64) -> u64 {
     (from / 64..to.div_ceil(64))
         .map(|word| {
-            let mut mask = u64::MAX;
-            if word == from / 64 {
-                mask &= u64::MAX << (from % 64);
-            }
-            if word == to / 64 {
-                mask &= (1 << (to % 64)) - 1;
-            }
+            let mask = mask_of(word, from, to);
             u64::from((bits[word as usize] & mask).count_ones())
         })
         .sum()
@@ -556,7 +658,7 @@ mod tests {
         /// The slow, obvious twin is a set of regions.
         #[test]
         fn the_paged_map_agrees_with_a_set(
-            steps in prop::collection::vec((0u8..5, 0u64..70_000, 1u64..200), 1..60)
+            steps in prop::collection::vec((0u8..8, 0u64..70_000, 1u64..200), 1..60)
         ) {
             let grain = Bytes::kib(4);
             let size = grain * 70_300;
@@ -584,6 +686,30 @@ mod tests {
                         bitmap.set_all();
                         twin = (0..70_300).collect();
                     }
+                    5 | 6 => {
+                        // All but a few regions, or those of an extent that are in another bitmap.
+                        let mut other = Bitmap::new(&[size], grain);
+                        let some = Extent::new(at * grain.0, n * grain.0);
+                        other.set(volume, some);
+                        if what == 5 {
+                            bitmap.clear_beside(&other);
+                            twin.retain(|region| (at..at + n).contains(region));
+                        } else {
+                            let whole = Extent::new(0, (at + n / 2 + 1) * grain.0);
+                            bitmap.clear_extent(volume, whole, Some(&other));
+                            twin.retain(|region| !(at..=at + n / 2).contains(region));
+                        }
+                    }
+                    7 => {
+                        let mut other = Bitmap::new(&[size], grain);
+                        other.set(volume, Extent::new(at * grain.0, n * grain.0));
+                        other.join_all(&bitmap);
+                        bitmap.clear_extent(volume, Extent::new(at * grain.0, n * grain.0), None);
+                        twin.retain(|region| !(at..at + n).contains(region));
+                        other.clear_beside(&bitmap);
+                        prop_assert_eq!(other.dirty_runs(), bitmap.dirty_runs());
+                        prop_assert_eq!(other.dirty_bytes(), bitmap.dirty_bytes());
+                    }
                     3 if n == 8 => {
                         bitmap.clear();
                         twin.clear();
@@ -601,6 +727,8 @@ mod tests {
                 prop_assert_eq!(bitmap.differing_bytes(volume), grain * twin.len() as u64);
                 let at = at.min(70_299);
                 prop_assert_eq!(bitmap.may_differ(volume, at * grain.0), twin.contains(&at));
+                let some = Extent::new(at * grain.0, 99.min(70_300 - at) * grain.0);
+                prop_assert_eq!(bitmap.any_dirty(volume, some), twin.range(at..at + 99).next().is_some());
             }
         }
     }
@@ -640,6 +768,18 @@ mod tests {
         bitmap.end_copy(region);
         assert!(!bitmap.none_dirty(), "the late acknowledgement cleared a newer bit");
         assert_eq!(bitmap.begin_copy(Region(0)), Some(region));
+        bitmap.end_copy(region);
+        assert!(bitmap.none_dirty());
+    }
+
+    #[test]
+    fn a_region_that_is_being_copied_is_not_cleared_with_its_extent() {
+        let mut bitmap = two_volumes();
+        bitmap.set_all();
+        let region = bitmap.begin_copy(Region(70)).expect("all are dirty");
+        bitmap.clear_extent(VolumeIndex(1), Extent::new(0, Bytes::mib(8).0), None);
+        bitmap.clear_beside(&two_volumes());
+        assert_eq!((bitmap.dirty_bytes(), bitmap.is_saved()), (REGION, false));
         bitmap.end_copy(region);
         assert!(bitmap.none_dirty());
     }

@@ -46,8 +46,8 @@ pub use event::{
 };
 pub use helio_copy::ResyncConfig;
 pub use helio_stack::{
-    Duty, LayerRecord, LayerSetting, Leg, MemberStatus, PoolOp, PoolOutcome, Row, SetOp,
-    SetRefusal, SetStatus, Stack, StoreFault, StoreOp,
+    Duty, LayerRecord, LayerSetting, Leg, MemberStatus, MergeRecord, PoolOp, PoolOutcome, Row,
+    SetOp, SetRefusal, SetStatus, Stack, StoreFault, StoreOp,
 };
 pub use lead::Lag;
 pub use lead::status::SyncStatus;

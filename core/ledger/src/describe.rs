@@ -386,6 +386,7 @@ fn member(MemberEntry { health, disk }: &MemberEntry, carried: Option<Carried>) 
         CopyHealth::Unproven => "unproven",
         CopyHealth::Failed => "failed",
         CopyHealth::Withdrawn => "withdrawn",
+        CopyHealth::Blank => "blank",
     };
     let carried = carried.map_or(String::new(), |it| format!(" at {}", it.first()));
     match *disk {

@@ -67,7 +67,8 @@ impl Members {
             let is_suspect = self.suspect & 1 << volume != 0;
             let is = if is_suspect { CopyHealth::Suspect } else { CopyHealth::Good };
             for member in members.iter_mut().flatten() {
-                if matches!(member.health, CopyHealth::Good | CopyHealth::Suspect) {
+                let stays_blank = member.health == CopyHealth::Blank && !is_suspect;
+                if member.health.is_full() && !stays_blank {
                     changed |= member.health != is;
                     member.health = is;
                 }

@@ -143,6 +143,8 @@ pub enum Plant {
     ReadUnmerged,
     /// A bitmap of a member is believed although the record of the members is old.
     OldBitmaps,
+    /// A region in which nothing was ever written is read from one full member, and the others are not made equal to it.
+    ReadBlank,
 }
 
 impl Plant {
@@ -220,6 +222,7 @@ impl Plant {
         ("return-too-early", Self::ReturnTooEarly),
         ("read-unmerged", Self::ReadUnmerged),
         ("old-bitmaps", Self::OldBitmaps),
+        ("read-blank", Self::ReadBlank),
     ];
 }
 

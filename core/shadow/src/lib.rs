@@ -13,6 +13,10 @@
 //!   may differ there then, and the region is *unmerged* until they are equal again.
 //! * After a crash everything hot is unmerged. A merge compares what full members hold, and writes the version of the first one
 //!   to those that differ. No region is read before it is merged.
+//! * The bitmap of a full member says where it may differ from others after a restart, for a reason other than a crash: everything, once a
+//!   command asked for a merge, until it is merged; and *blank* regions, in which nothing was ever written. Those are merged when an
+//!   operation first touches them. They count as blank only as long as no member was missing that may lack what was written
+//!   there since: a new member, or one that was removed before a restart, has them merged and copied like the rest.
 //! * A copy ends with a flush, then a record; the member is read from then on.
 //! * If the record is older than what happened to the members, one full member counts, and no bitmap.
 //!
@@ -34,7 +38,7 @@ mod tests;
 mod transfer;
 mod unmerged;
 
-pub use shadow::Shadow;
+pub use shadow::{Shadow, blank_pages};
 pub use transfer::{TRANSFER_MAX, Transfer};
 
 /// Bytes for which a bit of the bitmap of a member stands, where the host keeps to that.

@@ -111,9 +111,9 @@ impl Copying {
         &mut self.lacks
     }
 
-    /// It has no bit, and nothing is being copied.
-    pub(crate) fn is_clean(&self) -> bool {
-        self.lacks.none_dirty() && self.walk.is_idle()
+    /// It lacks nothing but blank regions, and nothing is being copied.
+    pub(crate) fn is_clean(&self, blank: &Bitmap) -> bool {
+        self.walk.is_idle() && self.lacks.is_within(blank)
     }
 
     /// Claims the next run of at most `most` regions for the piece of that number, of those in which full members do not differ.
@@ -194,6 +194,11 @@ impl Copying {
     /// It lacks that, too.
     pub(crate) fn set(&mut self, extent: Extent) {
         self.lacks.set(ONE, extent);
+        self.copy_again();
+    }
+
+    /// Regions are blank no more: it is full only once it has got them.
+    const fn copy_again(&mut self) {
         if !self.is_marking() {
             self.stage = Stage::Copies;
         }
@@ -209,8 +214,9 @@ impl Copying {
 /// What a member does.
 #[derive(Clone, Debug)]
 pub(crate) enum State {
-    /// It holds all of the volume.
-    Full,
+    /// It holds all of the volume. In these regions it may differ from other full members after a restart: there the bitmap has every
+    /// region that is unmerged and not hot.
+    Full(Bitmap),
     /// It is written, and gets what it lacks.
     Copying(Copying),
     /// It is not in use, and is missing that.
@@ -244,6 +250,8 @@ pub(crate) struct Member {
     state: State,
     response: Response,
     on_disk: OnDisk,
+    /// What the ledger is to say of it while it is full: good, or blank.
+    full_as: CopyHealth,
     /// Operations under way on it.
     depth: u32,
     /// What a read costs before those under way count.
@@ -261,6 +269,10 @@ impl Member {
             state,
             response: Response::Responds,
             on_disk,
+            full_as: match durable {
+                Some(CopyHealth::Blank) => CopyHealth::Blank,
+                _ => CopyHealth::Good,
+            },
             depth: 0,
             cost: 1,
             reads: 0,
@@ -277,7 +289,7 @@ impl Member {
     }
 
     pub(crate) const fn is_full(&self) -> bool {
-        matches!(self.state, State::Full)
+        matches!(self.state, State::Full(_))
     }
 
     pub(crate) const fn copying(&mut self) -> Option<&mut Copying> {
@@ -296,10 +308,56 @@ impl Member {
         self.response = response;
     }
 
-    /// What it lacks, where that is kept.
+    /// Regions of the volume were written, or are compared: none of its bitmap counts as never written.
+    pub(crate) const fn forget_blank(&mut self) {
+        self.full_as = CopyHealth::Good;
+    }
+
+    /// Regions of its bitmap may be blank if it is full.
+    pub(crate) fn is_blank(&self) -> bool {
+        self.is_full() && self.full_as == CopyHealth::Blank
+    }
+
+    /// Blank regions are to be copied to it, too.
+    pub(crate) const fn copy_again(&mut self) {
+        if let State::Copying(copying) = &mut self.state {
+            copying.copy_again();
+        }
+    }
+
+    /// Full members are equal in an extent; `of`: where that bitmap has a region. `holds`: a member that is copied holds it, too.
+    pub(crate) fn equal(&mut self, extent: Extent, of: Option<&Bitmap>, holds: bool) {
+        match &mut self.state {
+            State::Full(differs) => differs.clear_extent(ONE, extent, of),
+            State::Copying(copying) if holds => copying.lacks.clear_extent(ONE, extent, of),
+            State::Copying(copying) => copying.copy_again(),
+            State::Removed(_) => {}
+        }
+    }
+
+    /// All of a full member is to be compared.
+    pub(crate) fn set_all(&mut self) {
+        if let State::Full(differs) = &mut self.state {
+            differs.set_all();
+        }
+    }
+
+    /// It is the only full member: it differs from others in blank regions at most.
+    pub(crate) fn only(&mut self, blank: &Bitmap) {
+        if let State::Full(differs) = &mut self.state {
+            differs.clear_beside(blank);
+        }
+    }
+
+    /// Its bitmap, if it is full.
+    pub(crate) const fn differs(&self) -> Option<&Bitmap> {
+        if let State::Full(differs) = &self.state { Some(differs) } else { None }
+    }
+
+    /// Its bitmap, where one is kept: of what it lacks, or, if it is full, where it may differ.
     pub(crate) const fn bitmap(&mut self) -> Option<&mut Bitmap> {
         match &mut self.state {
-            State::Full => None,
+            State::Full(differs) => Some(differs),
             State::Copying(copying) => Some(copying.lacks()),
             State::Removed(Lacks::Known { lacks, .. }) => Some(lacks),
             State::Removed(_) => None,
@@ -319,7 +377,7 @@ impl Member {
         match &mut self.state {
             State::Copying(copying) => copying.set(extent),
             State::Removed(Lacks::Known { lacks, .. }) => lacks.set(ONE, extent),
-            State::Full | State::Removed(_) => {}
+            State::Full(_) | State::Removed(_) => {}
         }
     }
 
@@ -357,9 +415,9 @@ impl Member {
     /// What the ledger is to say of it.
     pub(crate) const fn wanted(&self) -> CopyHealth {
         match &self.state {
-            State::Full => CopyHealth::Good,
+            State::Full(_) => self.full_as,
             State::Copying(copying) => match copying.stage {
-                Stage::Recording => CopyHealth::Good,
+                Stage::Recording => self.full_as,
                 Stage::Settling(_) | Stage::Marking(_) if copying.compares() => {
                     CopyHealth::Unproven
                 }
@@ -380,8 +438,8 @@ impl Member {
 
     /// The ledger says that it is full, or may say so.
     pub(crate) fn counts_as_full(&self) -> bool {
-        let full = Some(CopyHealth::Good);
-        self.on_disk.durable == full || self.on_disk.coming == full
+        let full = |said| matches!(said, Some(CopyHealth::Good | CopyHealth::Blank));
+        full(self.on_disk.durable) || full(self.on_disk.coming)
     }
 
     /// The ledger says that it lacks what its bitmap says, or may say so.
@@ -412,7 +470,7 @@ impl Member {
     /// any more.
     pub(crate) fn owes(&self) -> bool {
         let (stays, keeps) = match &self.state {
-            State::Full => (true, true),
+            State::Full(_) => (true, true),
             State::Copying(copying) => (copying.stage == Stage::Recording, !copying.is_marking()),
             State::Removed(lacks) => (false, matches!(lacks, Lacks::Known { .. })),
         };
@@ -425,7 +483,7 @@ impl Member {
             State::Copying(Copying { lacks, .. }) | State::Removed(Lacks::Known { lacks, .. }) => {
                 lacks.is_saved() || lacks.is_all_saved_since(tick)
             }
-            State::Full | State::Removed(_) => true,
+            State::Full(_) | State::Removed(_) => true,
         }
     }
 
@@ -433,7 +491,7 @@ impl Member {
     pub(crate) const fn waits_for_pages(&self) -> bool {
         match &self.state {
             State::Copying(copying) => matches!(copying.stage, Stage::Marking(_) | Stage::Saving),
-            State::Full | State::Removed(_) => false,
+            State::Full(_) | State::Removed(_) => false,
         }
     }
 
@@ -450,18 +508,20 @@ impl Member {
 
     /// Its copy is done, and recorded.
     pub(crate) fn be_full(&mut self) {
-        self.state = State::Full;
+        self.state = match core::mem::replace(&mut self.state, State::Removed(Lacks::Failed)) {
+            State::Copying(copying) => State::Full(copying.stop()),
+            other => other,
+        };
     }
 
-    pub(crate) fn status(&self, size: Bytes) -> MemberStatus {
+    /// `blank`: bytes in blank regions, which it does not get.
+    pub(crate) fn status(&self, size: Bytes, blank: Bytes) -> MemberStatus {
+        let left = |lacks: &Bitmap| lacks.dirty_bytes().saturating_sub(blank).min(size);
         let duty = match &self.state {
-            State::Full => Duty::Full,
-            State::Copying(copying) => {
-                Duty::Copying { left: copying.lacks.dirty_bytes().min(size) }
-            }
+            State::Full(_) => Duty::Full,
+            State::Copying(copying) => Duty::Copying { left: left(&copying.lacks) },
             State::Removed(Lacks::Known { lacks, withdrawn }) => {
-                let lacks = Some(lacks.dirty_bytes().min(size));
-                Duty::Removed { lacks, withdrawn: *withdrawn }
+                Duty::Removed { lacks: Some(left(lacks)), withdrawn: *withdrawn }
             }
             State::Removed(_) => Duty::Removed { lacks: None, withdrawn: false },
         };

@@ -26,7 +26,9 @@ use helio_bitmap::{Bitmap, EXTENT};
 use helio_format::copying::PageBits;
 use helio_format::members::{CopyHealth, MEMBERS_MAX, VolumeMembers};
 use helio_format::message::VOLUMES_MAX;
-use helio_stack::{Leg, Operation, Outcome, Port, SetStatus, StoreFault, StoreOp, Tag};
+use helio_stack::{
+    Leg, MergeRecord, Operation, Outcome, Port, SetStatus, StoreFault, StoreOp, Tag,
+};
 use helio_units::{Bytes, Extent, MemberIndex, Moment, VolumeIndex};
 
 /// Of which volume an operation of its own is, its number, and its member.
@@ -60,6 +62,17 @@ impl Pace {
     }
 }
 
+/// What the ledger says, beside the states of members.
+#[derive(Clone, Copy, Debug)]
+struct Records {
+    /// A command merges everything, and full members have that in their bitmaps as of this tick, which is not durable.
+    asked_at: Option<u64>,
+    /// The full member whose turn it is to have a page saved.
+    turn: usize,
+    /// Nothing can be recorded any more: operations that need it fail like that.
+    failed: Option<StoreFault>,
+}
+
 /// See the module.
 #[derive(Clone, Debug)]
 pub(crate) struct Set {
@@ -78,8 +91,34 @@ pub(crate) struct Set {
     /// Pieces under way.
     pieces: usize,
     pace: Pace,
-    /// Nothing can be recorded any more: operations that need it fail like that.
-    unrecordable: Option<StoreFault>,
+    records: Records,
+}
+
+/// Whether regions may be blank. Where one is blank no more, its bit is cleared some time later. So it proves nothing if a member may lack
+/// what was written there.
+fn is_blank(found: &VolumeMembers) -> bool {
+    found.iter().flatten().all(|health| *health == CopyHealth::Blank)
+}
+
+/// A member as the ledger has it; `suspect`: it may differ from the others anywhere.
+fn found_member(found: CopyHealth, (size, region): (Bytes, Bytes), suspect: bool) -> Member {
+    let none = Bitmap::new(&[size], region);
+    let mut lacks = none.clone();
+    if suspect {
+        lacks.set_all();
+    }
+    let (state, found) = match found {
+        CopyHealth::Good | CopyHealth::Suspect => (State::Full(none), CopyHealth::Good),
+        CopyHealth::Blank => (State::Full(none), found),
+        CopyHealth::Copying => (State::Copying(Copying::known(lacks)), found),
+        CopyHealth::Removed | CopyHealth::Withdrawn => {
+            let withdrawn = found == CopyHealth::Withdrawn;
+            (State::Removed(Lacks::Known { lacks, withdrawn }), found)
+        }
+        CopyHealth::Unproven => (State::Removed(Lacks::Unknown), found),
+        CopyHealth::Failed => (State::Removed(Lacks::Failed), found),
+    };
+    Member::new(state, Some(found))
 }
 
 impl Set {
@@ -93,29 +132,14 @@ impl Set {
         // What a failed flush left reads as written, maybe, until the power goes: then full members differ anywhere, and another one
         // holds what none of them does.
         let suspect = found.contains(&Some(CopyHealth::Suspect));
-        let bitmap = || {
-            let mut lacks = Bitmap::new(&[size], region);
-            if suspect {
-                lacks.set_all();
-            }
-            lacks
-        };
-        let member = |state: &Option<CopyHealth>| {
-            let found = (*state)?;
-            let (state, found) = match found {
-                CopyHealth::Good | CopyHealth::Suspect => (State::Full, CopyHealth::Good),
-                CopyHealth::Copying => (State::Copying(Copying::known(bitmap())), found),
-                CopyHealth::Removed | CopyHealth::Withdrawn => {
-                    let withdrawn = found == CopyHealth::Withdrawn;
-                    (State::Removed(Lacks::Known { lacks: bitmap(), withdrawn }), found)
-                }
-                CopyHealth::Unproven => (State::Removed(Lacks::Unknown), found),
-                CopyHealth::Failed => (State::Removed(Lacks::Failed), found),
-            };
-            Some(Member::new(state, Some(found)))
-        };
+        let mut members: Vec<_> = found
+            .iter()
+            .map(|found| found.map(|found| found_member(found, (size, region), suspect)))
+            .collect();
+        if !is_blank(found) {
+            members.iter_mut().flatten().for_each(Member::forget_blank);
+        }
         let mut unmerged = Unmerged::new(size, region);
-        let members: Vec<_> = found.iter().map(member).collect();
         let full = members.iter().flatten().filter(|member| member.is_full()).count();
         if full > 1 && suspect {
             unmerged.set_all();
@@ -132,13 +156,18 @@ impl Set {
             parked: Vec::new(),
             pieces: 0,
             pace: Pace { again: Moment::ZERO, looked: None, transfer: Transfer::Auto },
-            unrecordable: None,
+            records: Records { asked_at: None, turn: 0, failed: None },
         }
     }
 
     /// A page of the bitmap of a member, as the ledger has it.
     pub(crate) fn load(&mut self, member: usize, page: u32, bits: &PageBits) {
         let size = self.place.size;
+        if let Some(Some(member)) = self.members.get(member)
+            && member.is_full()
+        {
+            self.unmerged.load(page, bits, member.is_blank());
+        }
         let bitmap = self.member(member).and_then(Member::bitmap);
         // Where all is set, the ledger does not say so.
         if let Some(bitmap) = bitmap.filter(|bitmap| bitmap.dirty_bytes() < size) {
@@ -180,7 +209,7 @@ impl Set {
     }
 
     pub(crate) fn hurry_owned(&mut self, now: Moment) {
-        self.unmerged.hurry_owned(self.place.size.0, now);
+        self.unmerged.hurry_owned(now);
     }
 
     pub(crate) fn set_cost(&mut self, member: usize, cost: u32) {
@@ -199,6 +228,7 @@ impl Set {
         for member in self.members.iter_mut().flatten() {
             member.set(extent);
         }
+        self.touch(extent);
         if !self.is_alone() {
             self.recent.add(extent);
         }
@@ -217,7 +247,7 @@ impl Set {
         self.is_single()
             && self.ops.is_empty()
             && self.gate.is_idle()
-            && self.unmerged.is_empty()
+            && self.unmerged.regions().none_dirty()
             && self.members.iter().flatten().all(rests)
     }
 
@@ -358,6 +388,40 @@ impl Set {
         extents
     }
 
+    /// An operation comes there: nothing in it is blank any more.
+    fn touch(&mut self, extent: Extent) {
+        if self.unmerged.touch(extent) {
+            self.members.iter_mut().flatten().for_each(Member::copy_again);
+        }
+    }
+
+    /// Nothing is blank any more.
+    fn touch_all(&mut self) {
+        if !self.unmerged.blank().none_dirty() {
+            self.unmerged.touch_all();
+            self.members.iter_mut().flatten().for_each(Member::copy_again);
+        }
+    }
+
+    /// A change is under way where something is blank. A member that was added meanwhile was not given it.
+    fn fills_blank(&self) -> bool {
+        let blank = self.unmerged.blank();
+        self.gate.changes().any(|extent| blank.any_dirty(ONE, extent))
+    }
+
+    /// A change is done on these members, among them all full ones: blank regions that it covers are equal there. What was blank in the
+    /// others it touched is to be merged.
+    fn fill(&mut self, extent: Extent, done: u8) {
+        if let Some(whole) = self.unmerged.whole_blank(extent) {
+            let blank = Some(self.unmerged.blank());
+            for (n, member) in self.members.iter_mut().enumerate() {
+                member.iter_mut().for_each(|it| it.equal(whole, blank, done & bit(n) != 0));
+            }
+            self.unmerged.equal(whole);
+        }
+        self.touch(extent);
+    }
+
     /// Something was written to several members.
     fn wrote(&mut self, extent: Extent) {
         if !self.is_alone() {
@@ -368,34 +432,42 @@ impl Set {
     /// A member is used no more; what it may lack is kept. The last full one is never removed.
     fn remove(&mut self, member: usize) {
         let (unproven, full) = (self.unproven(), self.full());
-        let (size, region) = (self.place.size, self.place.region);
-        let unmerged: Vec<Extent> = self.unmerged.runs().collect();
-        let Some(it) = self.member(member) else { return };
-        let (mut lacks, unmerged) =
-            match mem::replace(it.state_mut(), State::Removed(Lacks::Failed)) {
-                State::Full => (Bitmap::new(&[size], region), unmerged),
-                // Its bitmap is not durable, so the member lacks everything.
-                State::Copying(copying) if copying.is_marking() => return,
-                State::Copying(copying) => (copying.stop(), Vec::new()),
-                State::Removed(lacks) => {
-                    *it.state_mut() = State::Removed(lacks);
-                    return;
-                }
-            };
-        unproven.into_iter().chain(unmerged).for_each(|extent| lacks.set(ONE, extent));
+        let Some(Some(it)) = self.members.get_mut(member) else { return };
+        let mut lacks = match mem::replace(it.state_mut(), State::Removed(Lacks::Failed)) {
+            State::Full(mut differs) => {
+                differs.join_all(self.unmerged.regions());
+                differs
+            }
+            // Its bitmap is not durable, so the member lacks everything.
+            State::Copying(copying) if copying.is_marking() => return,
+            State::Copying(copying) => copying.stop(),
+            State::Removed(lacks) => {
+                *it.state_mut() = State::Removed(lacks);
+                return;
+            }
+        };
+        unproven.into_iter().for_each(|extent| lacks.set(ONE, extent));
         *it.state_mut() = State::Removed(Lacks::Known { lacks, withdrawn: false });
         debug_assert!(full & !bit(member) != 0, "the last full member is removed");
     }
 
     /// No crash brings back a member that was removed, and with it another version of what is unmerged.
     fn is_settled(&self) -> bool {
-        !self.owes() || self.unrecordable.is_some()
+        !self.owes() || self.records.failed.is_some()
     }
 
     /// One full member is left, and the ledger calls no other one full: it differs from none.
     fn merge_alone(&mut self, port: &mut Port<'_>) {
-        if !self.has_several() && self.is_settled() && !self.unmerged.is_empty() {
+        if self.has_several() || !self.is_settled() {
+            return;
+        }
+        if self.is_alone() {
+            self.touch_all();
+        }
+        if !self.unmerged.is_empty() {
             let owned = self.unmerged.clear();
+            let blank = self.unmerged.blank();
+            self.members.iter_mut().flatten().for_each(|member| member.only(blank));
             self.let_cool(owned, port);
         }
     }
@@ -409,6 +481,7 @@ impl Set {
     /// What was written there failed on every full member: each may hold something else.
     fn mark_unmerged(&mut self, extent: Extent, port: &mut Port<'_>) {
         self.members.iter_mut().flatten().for_each(|member| member.set(extent));
+        self.touch(extent);
         if !self.has_several() {
             return;
         }
@@ -435,6 +508,7 @@ impl Set {
         self.pace.looked = Some(port.now());
         self.judge_silence(port);
         self.merge_alone(port);
+        self.step_record();
         self.settle(port);
         self.step_copies(port);
         self.judge_silence(port);
@@ -469,8 +543,18 @@ impl Set {
     }
 
     pub(crate) fn status(&self) -> SetStatus {
-        let status = |member: &Option<Member>| member.as_ref().map(|it| it.status(self.place.size));
-        let unmerged = self.unmerged.bytes().min(self.place.size);
-        SetStatus { members: self.members.iter().map(status).collect(), unmerged }
+        let (size, blank) = (self.place.size, self.unmerged.blank().dirty_bytes());
+        let status = |member: &Option<Member>| member.as_ref().map(|it| it.status(size, blank));
+        let unmerged = self.unmerged.bytes().min(size);
+        SetStatus {
+            members: self.members.iter().map(status).collect(),
+            unmerged,
+            blank: blank.min(size),
+            merge: match (self.records.asked_at, self.records.failed) {
+                (None, _) => MergeRecord::Durable,
+                (Some(_), None) => MergeRecord::UnderWay,
+                (Some(_), Some(_)) => MergeRecord::Failed,
+            },
+        }
     }
 }

@@ -7,7 +7,7 @@ use crate::transfer::Transfer;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
-use helio_bitmap::EXTENT;
+use helio_bitmap::{Bitmap, EXTENT};
 use helio_format::copying::PageBits;
 use helio_format::members::VolumeMembers;
 use helio_format::superblock::GRANULARITY_MAX;
@@ -17,7 +17,7 @@ use helio_stack::{
 };
 use helio_units::{Bytes, Extent, Moment, VolumeIndex};
 
-/// How often pages are saved that no operation waits for: how far copies are.
+/// How often a page is saved that no operation waits for: how far copies and merges are. One page of one member of the group at a time.
 const SAVED_EVERY: Duration = Duration::from_secs(1);
 /// Pieces of a group that are merged or copied at once.
 const WINDOW: usize = 2 * MOST_PIECES;
@@ -32,6 +32,15 @@ enum Recording {
     Page(Leg, u32),
     /// Nothing ever again: a record failed.
     Failed,
+}
+
+/// The bitmap of every member of a volume of that size that is created with blank members. It is to be durable before the state of the
+/// members is.
+#[must_use]
+pub fn blank_pages(size: Bytes, region: Bytes) -> Vec<(u32, PageBits)> {
+    let mut bitmap = Bitmap::new(&[size], region);
+    bitmap.set_all();
+    bitmap.dirty_pages().map(|page| (page, bitmap.page_bits(page))).collect()
 }
 
 /// See the drawing of the crate.
@@ -286,7 +295,10 @@ impl Layer for Shadow {
     }
 
     fn deadline(&self) -> Moment {
-        self.sets.iter().map(Set::deadline).min().unwrap_or(Moment::NEVER)
+        let saves =
+            matches!(self.recording, Recording::Nothing) && self.sets.iter().any(Set::has_unsaved);
+        let saves = saves.then_some(self.again);
+        self.sets.iter().map(Set::deadline).chain(saves).min().unwrap_or(Moment::NEVER)
     }
 
     fn tick(&mut self, port: &mut Port<'_>) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Single steps of the layer, as its host sees them. Stories of many are in the simulator.
 
+mod blank;
+
 use crate::{Shadow, Transfer};
 use CopyHealth::{Copying, Failed, Good, Removed, Unproven, Withdrawn};
 use alloc::boxed::Box;

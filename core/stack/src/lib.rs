@@ -36,6 +36,7 @@ pub use faults::{Faults, Odds};
 pub use layer::{Io, Layer, Operation, Port, Tag};
 pub use pass::Pass;
 pub use set::{
-    Duty, LayerRecord, LayerSetting, MemberEvent, MemberStatus, SetOp, SetRefusal, SetStatus,
+    Duty, LayerRecord, LayerSetting, MemberEvent, MemberStatus, MergeRecord, SetOp, SetRefusal,
+    SetStatus,
 };
 pub use stack::{Out, Stack};

@@ -139,4 +139,19 @@ pub struct SetStatus {
     pub members: Vec<Option<MemberStatus>>,
     /// Bytes in which full members may differ, and that are compared before anyone reads them.
     pub unmerged: Bytes,
+    /// Further bytes in which nothing was ever written: they are compared when an operation first reads them, or writes a part.
+    pub blank: Bytes,
+    /// How far the last command to merge is recorded.
+    pub merge: MergeRecord,
+}
+
+/// Whether a command to merge outlives the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MergeRecord {
+    /// It does, as far as it is not done; or there was none.
+    Durable,
+    /// Not yet.
+    UnderWay,
+    /// It cannot be recorded.
+    Failed,
 }

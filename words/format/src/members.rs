@@ -16,6 +16,11 @@
 //! | 5 | unproven: the member is not used; what it lacks is not known, so it lacks everything |
 //! | 6 | failed: as unproven, and the member may hold data that is not durable, so it is not compared |
 //! | 7 | withdrawn: as removed, by an administrator: only a command returns it |
+//! | 8 | blank: as good, and in the regions of its bitmap nothing was ever written |
+//!
+//! The bitmap of a member that is good or suspect says where it may differ from other such members: readers see a region of it only once
+//! these are equal there. If every member of the volume is blank, what they hold there does not count before the first read or write, so
+//! nothing is compared before. If only some are, a blank one is good.
 //!
 //! A body is valid if and only if every state is as the table says, a member that the volume does not have tells no disk,
 //! volumes that the group does not have have no members, and the epochs are valid. The page is written before any other page that changes with it, and flushed: what is built on
@@ -51,10 +56,20 @@ pub enum CopyHealth {
     Failed,
     /// As removed, by an administrator: only a command returns it.
     Withdrawn,
+    /// It holds all of the volume; in the regions of its bitmap nothing was ever written.
+    Blank,
+}
+
+impl CopyHealth {
+    /// The member holds all of the volume.
+    #[must_use]
+    pub const fn is_full(self) -> bool {
+        matches!(self, Self::Good | Self::Suspect | Self::Blank)
+    }
 }
 
 /// Every state with its code; a member that the volume does not have has code zero.
-const CODES: [(CopyHealth, u8); 7] = [
+const CODES: [(CopyHealth, u8); 8] = [
     (CopyHealth::Good, 1),
     (CopyHealth::Suspect, 2),
     (CopyHealth::Copying, 3),
@@ -62,6 +77,7 @@ const CODES: [(CopyHealth, u8); 7] = [
     (CopyHealth::Unproven, 5),
     (CopyHealth::Failed, 6),
     (CopyHealth::Withdrawn, 7),
+    (CopyHealth::Blank, 8),
 ];
 
 /// The members of a volume, by their number.
@@ -190,7 +206,7 @@ mod tests {
         let whole = encode(&[two[0]; 2], &none(2));
         let other = decode(&whole, 1);
         assert_eq!(other, Err(PageError::Damaged), "a volume that the group does not have");
-        for (at, value) in [(0, 8), (0, 255), (0, 0), (49, 1), (3080, 1), (BODY_BYTES - 1, 1)] {
+        for (at, value) in [(0, 9), (0, 255), (0, 0), (49, 1), (3080, 1), (BODY_BYTES - 1, 1)] {
             let mut odd = body;
             odd[at] = value;
             assert_eq!(decode(&odd, 2), Err(PageError::Damaged), "byte {at}");

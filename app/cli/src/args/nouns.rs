@@ -120,7 +120,8 @@ pub enum Member {
     },
     /// Compare the full local members of a volume and make them equal.
     ///
-    /// Where they differ, helio keeps the content of the first full member. Returns when the merge starts.
+    /// Where they differ, helio keeps the content of the first full member. Returns when the metadata has a record
+    /// of the merge: a restart does not end it.
     Merge {
         /// Volume, for example db/data; may be omitted if there is only one.
         #[arg(value_name = "GROUP[/VOLUME]", value_parser = named)]

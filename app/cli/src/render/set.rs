@@ -10,9 +10,13 @@ pub(super) fn summary(volume: &VolumeStatus) -> String {
         Bytes::ZERO => String::new(),
         bytes => format!(", {bytes} not merged"),
     };
+    let blank = match volume.blank_bytes {
+        Bytes::ZERO => String::new(),
+        bytes => format!(", {bytes} never written"),
+    };
     let full = full(volume).count();
     let waits = volume.copy_waits.map(|waits| format!(", {waits}")).unwrap_or_default();
-    format!("{} members, {full} full{unmerged}{waits}", volume.members.len())
+    format!("{} members, {full} full{unmerged}{blank}{waits}", volume.members.len())
 }
 
 /// A label and a text for each of the members.

@@ -320,7 +320,8 @@ fn volumes(
     compare_keys("volume", &prefix, old, new, &mut changes.restart);
     for (name, after) in new {
         let Some(before) = old.get(name) else { continue };
-        let VolumeConfig { size, io, sparse, members: _ } = after;
+        // `blank` concerns new volumes only.
+        let VolumeConfig { size, io, sparse, blank: _, members: _ } = after;
         let (had, has) = (before.members_on(node), after.members_on(node));
         let [come, gone] = [(has, had), (had, has)]
             .map(|(these, others)| these.iter().filter(|path| !others.contains(path)));

@@ -63,7 +63,7 @@ const PEER_KEYS: &[&str] = &[
     "hooks",
 ];
 const LINK_KEYS: &[&str] = &["send-buffer", "receive-buffer", "congestion"];
-const VOLUME_KEYS: &[&str] = &["size", "io", "sparse", "copy-priority", "members"];
+const VOLUME_KEYS: &[&str] = &["size", "io", "sparse", "blank", "copy-priority", "members"];
 
 /// The whole file.
 pub(super) fn config(source: &Source<'_>) -> Result<Config, ConfigError> {
@@ -391,6 +391,7 @@ fn volume(
         },
     };
     let sparse = table.flag("sparse")?.unwrap_or(false);
+    let blank = table.flag("blank")?.unwrap_or(false);
     let found = check::members(table, nodes)?;
     let mut paths: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
     let mut read_costs = ReadCosts::new();
@@ -401,5 +402,5 @@ fn volume(
         paths.entry(member.node.clone()).or_default().push(member.path.clone());
         members.push(member);
     }
-    Ok((VolumeConfig { size: size.value, io, sparse, members: paths }, read_costs))
+    Ok((VolumeConfig { size: size.value, io, sparse, blank, members: paths }, read_costs))
 }

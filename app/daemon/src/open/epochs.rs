@@ -109,7 +109,7 @@ impl Seen {
     }
 
     const fn is_full(&self) -> bool {
-        matches!(self.health, CopyHealth::Good | CopyHealth::Suspect)
+        self.health.is_full()
     }
 }
 

@@ -9,6 +9,9 @@
 //! | one that cannot be opened, or any other, while the disk of a recorded member is not among them | that member, which is absent; nothing is written to the disk |
 //! | any other | a new member, which gets the data |
 //!
+//! Of a new volume with `blank` all that can be opened are full: its disks hold nothing that counts, and the members differ wherever
+//! nothing was written.
+//!
 //! At least one full member must be open. A recorded member that the file does not name is forgotten. What each of several
 //! members is worth is then judged by its stamp ([`super::epochs`]). All of that is durable before anything is served.
 
@@ -24,7 +27,7 @@ use helio_format::epochs::{Carried, Epochs, VolumeEpochs};
 use helio_format::members::{CopyHealth, DiskMark, MEMBERS_MAX, MemberEntry, VolumeEntries};
 use helio_format::superblock::Superblock;
 use helio_ledger::{Change, Found, Ledger, MapOwner};
-use helio_shadow::{REGION, Shadow};
+use helio_shadow::{REGION, Shadow, blank_pages};
 use helio_units::{Bytes, MemberIndex, VolumeIndex};
 use std::fs::File;
 use std::path::PathBuf;
@@ -67,7 +70,7 @@ enum Unseated {
 const OF_A_SET: u128 = u128::MAX;
 
 const fn is_full(entry: &MemberEntry) -> bool {
-    matches!(entry.health, CopyHealth::Good | CopyHealth::Suspect)
+    entry.health.is_full()
 }
 
 /// The table above: which member each disk is. Of a disk that cannot be opened there is no mark.
@@ -194,7 +197,7 @@ pub(super) struct Seated {
 
 impl Seated {
     fn of(
-        (group, plan): (&str, VolumePlan),
+        (group, plan, is_blank): (&str, VolumePlan, bool),
         named: Vec<Named>,
         (mut entries, recorded, mut of): (VolumeEntries, u128, OfVolume),
         suspect: &mut bool,
@@ -212,12 +215,14 @@ impl Seated {
         };
         let recorded_entries = entries;
         judge((group, &plan.name), (&mut entries, &mut of), (&seats, &named))?;
+        let is_blank = is_blank && can_be_blank((group, &plan.name), &seats);
         let mut members: Vec<Option<MemberPlan>> = (0..MEMBERS_MAX).map(|_| None).collect();
         let (mut kept, mut another) = ([None; MEMBERS_MAX], None);
         let (mut new, mut absent) = (Vec::new(), Vec::new());
         for ((seat, mark), Named { path, store }) in seats.into_iter().zip(marks).zip(named) {
             let path = path.display().to_string();
             let (number, health) = match seat {
+                Seat::Recorded(n) | Seat::New(n) if is_blank => (n, CopyHealth::Blank),
                 Seat::Recorded(n) | Seat::Absent(n) | Seat::Another(n) | Seat::New(n) => {
                     (n, entries[n].map_or(CopyHealth::Unproven, |entry| entry.health))
                 }
@@ -387,18 +392,40 @@ fn of_volume(ledger: &Ledger, at: VolumeIndex) -> OfVolume {
     OfVolume { set: *set, at, epochs: volumes[usize::from(at.0)] }
 }
 
-/// Gives the members of every volume their numbers. Sets a bit of `suspect` where a flush of the last full member failed.
+/// Whether several members of a new volume without data can be opened.
+fn can_be_blank((group, volume): (&str, &str), seats: &[Seat]) -> bool {
+    let there =
+        seats.iter().filter(|seat| matches!(seat, Seat::Recorded(_) | Seat::New(_))).count();
+    if seats.len() > 1 && there < 2 {
+        tracing::warn!(
+            group,
+            volume,
+            "only one of the members can be opened: `blank` has no effect, and the others will be compared with this one"
+        );
+    }
+    there > 1
+}
+
+/// Gives the members of every volume their numbers; with each volume, whether its disks hold nothing that counts if it is new. Sets a
+/// bit of `suspect` where a flush of the last full member failed.
 pub(super) fn seated(
     group: &str,
-    volumes: Vec<(VolumePlan, Vec<Named>)>,
+    volumes: Vec<(VolumePlan, Vec<Named>, bool)>,
     (ledger, found): &(Ledger, Found),
     suspect: &mut u64,
 ) -> Result<Vec<Seated>> {
     let recorded = ledger.members().iter().zip(&found.superblock.members);
-    let one = |(at, ((plan, named), (entries, identity))): (u16, (_, (&VolumeEntries, &u128)))| {
+    let one = |(at, ((plan, named, is_blank), (entries, identity))): (
+        u16,
+        (_, (&VolumeEntries, &u128)),
+    )| {
         let mut failed = false;
         let of = of_volume(ledger, VolumeIndex(at));
-        let seated = Seated::of((group, plan), named, (*entries, *identity, of), &mut failed)?;
+        // The engine never took a disk of it.
+        let is_new = found.superblock.is_new() && *identity == 0;
+        let is_blank = is_blank && is_new && entries.iter().flatten().count() == 1;
+        let recorded = (*entries, *identity, of);
+        let seated = Seated::of((group, plan, is_blank), named, recorded, &mut failed)?;
         *suspect |= u64::from(failed) << at;
         Ok(seated)
     };
@@ -462,11 +489,12 @@ pub(super) fn record(
     let epochs = raised(ledger, seated)?;
     let mut members = ledger.members().to_vec();
     let (mut before, mut behind) = (found.superblock.clone(), found.superblock.clone());
-    let (mut makes, mut removes) = (Vec::new(), Vec::new());
+    let (mut makes, mut removes, mut blank) = (Vec::new(), Vec::new(), Vec::new());
     for (volume, (seated, entries)) in (0..).map(VolumeIndex).zip(seated.iter().zip(&mut members)) {
         if !seated.is_set(entries) {
             continue;
         }
+        blank.extend(blank_maps(volume, seated.plan.size, (entries, &seated.entries)));
         *entries = seated.entries;
         let at = usize::from(volume.0);
         behind.members[at] = seated.recorded(behind.members[at]);
@@ -494,18 +522,17 @@ pub(super) fn record(
     if let Err(error) = allocate::in_full(file, length) {
         bail!(allocate::refusal(shown, length, &error));
     }
-    let mut changes: Vec<Change> =
-        makes.into_iter().map(|(owner, unit)| Change::Make { owner, unit }).collect();
-    changes.extend([Change::Members(members), Change::Epochs(epochs)]);
+    let makes = makes.into_iter().map(|(owner, unit)| Change::Make { owner, unit }).collect();
+    let mut changes = Vec::from([Change::Members(members), Change::Epochs(epochs)]);
     changes.extend(removes.into_iter().map(|owner| Change::Remove { owner }));
-    // The superblock names the disk of an only member before its entry no longer does, and stops to name one only once the
-    // entries of several do.
+    // The bitmap of a blank member is durable before its state: without its bitmap it would count as equal. The superblock names the disk
+    // of an only member before its entry no longer does, and stops to name one only once the entries of several do.
     let superblock = |old: &Superblock, new: &Superblock| {
         let change = (old != new).then(|| Change::Superblock(Box::new(new.clone())));
         Vec::from_iter(change)
     };
     let first = superblock(&found.superblock, &before);
-    for step in [first, changes, superblock(&before, &behind)] {
+    for step in [first, makes, blank, changes, superblock(&before, &behind)] {
         for change in step {
             let refused = ledger.keep(change);
             assert_eq!(refused, None, "a ledger that was just opened refuses a change");
@@ -514,6 +541,23 @@ pub(super) fn record(
     }
     stamp(group, (ledger, &old_epochs), seated, file).with_context(|| shown.to_owned())?;
     Ok(true)
+}
+
+/// The bitmaps of members that are blank from now on.
+fn blank_maps(
+    volume: VolumeIndex,
+    size: Bytes,
+    (before, now): (&VolumeEntries, &VolumeEntries),
+) -> Vec<Change> {
+    let is_blank =
+        |entry: &Option<MemberEntry>| entry.is_some_and(|entry| entry.health == CopyHealth::Blank);
+    let new = (0..MEMBERS_MAX).filter(|n| is_blank(&now[*n]) && !is_blank(&before[*n]));
+    let maps = new.flat_map(|member| {
+        let owner = MapOwner::Member { volume, member: member as u8 };
+        let page = move |(page, bits)| Change::Marks { owner, page, bits };
+        blank_pages(size, REGION).into_iter().map(page)
+    });
+    maps.collect()
 }
 
 /// The layer that keeps the members alike, as the metadata has them, and the members that are new.
@@ -655,14 +699,14 @@ mod tests {
         ) -> Result<Seated> {
             let epochs = VolumeEpochs::default();
             let of = OfVolume { set: None, at: VolumeIndex(0), epochs };
-            self.seated_as(names, (entries, recorded), of)
+            self.seated_as(names, (entries, recorded, of), false)
         }
 
         fn seated_as(
             &self,
             names: &[&str],
-            (entries, recorded): (VolumeEntries, u128),
-            of: OfVolume,
+            recorded: (VolumeEntries, u128, OfVolume),
+            is_blank: bool,
         ) -> Result<Seated> {
             let named = names.iter().map(|name| self.named(name)).collect();
             let plan = VolumePlan {
@@ -672,7 +716,7 @@ mod tests {
                 buffered: true,
                 sparse: true,
             };
-            Seated::of(("db", plan), named, (entries, recorded, of), &mut false)
+            Seated::of(("db", plan, is_blank), named, recorded, &mut false)
         }
     }
 
@@ -682,6 +726,21 @@ mod tests {
             Some(path.file_name()?.to_string_lossy().into_owned())
         };
         seated.plan.members.iter().take(2).map(name).collect()
+    }
+
+    #[test]
+    fn of_a_new_volume_without_data_all_members_are_full_if_there_are_several() {
+        let files = Files(tempfile::tempdir().expect("there is room"));
+        let new = (entries(&[(Good, NOTHING)]), 0);
+        let states = |names: &[&str]| {
+            let of = OfVolume { set: None, at: VolumeIndex(0), epochs: VolumeEpochs::default() };
+            let new = (new.0, new.1, of);
+            let seated = files.seated_as(names, new, true).expect("they can be opened");
+            assert!(seated.new.is_empty(), "nothing is copied");
+            seated.entries.iter().flatten().map(|entry| entry.health).collect::<Vec<_>>()
+        };
+        assert_eq!(states(&["a", "b", "c"]), [CopyHealth::Blank; 3]);
+        assert_eq!(states(&["a"]), [Good]);
     }
 
     #[test]
@@ -776,7 +835,7 @@ mod tests {
             let (ledger, found) = self.read();
             let of = of_volume(&ledger, VolumeIndex(0));
             let recorded = (ledger.members()[0], found.superblock.members[0]);
-            let seated = self.files.seated_as(names, recorded, of)?;
+            let seated = self.files.seated_as(names, (recorded.0, recorded.1, of), false)?;
             Ok(((ledger, found), seated))
         }
 

@@ -102,7 +102,7 @@ pub(super) fn losing_of(group: &Group, stake: Stake, intro: &str, outro: &str) -
         let here = differing.iter().filter(|(index, _)| *index == VolumeIndex(n));
         Part {
             volume: volume.name.clone(),
-            member: PathBuf::from(group.readable(VolumeIndex(n)).map_or("", |m| m.path.as_str())),
+            member: PathBuf::from(group.first_full(VolumeIndex(n)).map_or("", |m| m.path.as_str())),
             size: volume.size,
             regions: here.map(|(_, extent)| *extent).collect(),
         }

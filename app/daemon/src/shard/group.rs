@@ -37,8 +37,8 @@ use helio_ledger::{BeforeKept, Change, MapOwner};
 use helio_shadow::Shadow;
 use helio_snapshot::Snapshot;
 use helio_units::{Bytes, Moment, RequestId, WallTime};
-use set::Recorded;
 pub(crate) use set::many;
+use set::{Merges, Recorded};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -116,6 +116,7 @@ pub(crate) struct Group {
     stamps: Stamps,
     /// Commands that add members, and which.
     adding: Vec<(CommandId, Leg)>,
+    pub(crate) merges: Merges,
     /// Indexed by the engine's name for it.
     ios: Vec<Option<Io>>,
     pub(crate) commands: HashMap<CommandId, CommandReply>,
@@ -159,11 +160,10 @@ impl Group {
         let (route, mut effects) = (Route::new(peer_address, outbox.lookups.clone()), Vec::new());
         let durable = Durable { layers: layers(&config, kept.as_ref(), shadow), ..durable };
         let mut engine = Engine::new(config.clone(), durable, dice.0, dice.1, now);
-        engine.handle(now, Event::Calendar(shows), &mut effects);
-        let remembered = verified.memory(&names(&volumes));
-        engine.handle(now, Event::VerifyRemembered(remembered), &mut effects);
+        let remembered = Event::VerifyRemembered(verified.memory(&names(&volumes)));
         let found = kept.map(|kept| Event::BeforeFound(Box::new(kept)));
-        found.into_iter().for_each(|found| engine.handle(now, found, &mut effects));
+        let told = [Event::Calendar(shows), remembered].into_iter().chain(found);
+        told.for_each(|event| engine.handle(now, event, &mut effects));
         let adding: Vec<_> = (1..).map(CommandId).zip(new_members).collect();
         adding.iter().for_each(|added| engine.handle(now, add(*added), &mut effects));
         if let Some(Fault { what, hint }) = metadata.news((&config.group, &config.node)) {
@@ -193,6 +193,7 @@ impl Group {
             commands: HashMap::new(),
             next_command: adding.len() as u64,
             adding,
+            merges: Merges::default(),
             effects,
             parting: Vec::new(),
             stopped: false,
@@ -258,8 +259,11 @@ impl Group {
     /// Asks something of the members of a volume.
     pub(crate) fn ask_set(&mut self, now: Moment, op: SetOp, reply: CommandReply) {
         self.command(now, Command::Set(op), reply);
-        if let SetOp::Add { leg, .. } = op {
-            self.adding.push((CommandId(self.next_command), leg));
+        let id = CommandId(self.next_command);
+        match op {
+            SetOp::Add { leg, .. } => self.adding.push((id, leg)),
+            SetOp::Merge(volume) => self.merges.asked(id, volume),
+            SetOp::Remove { .. } => {}
         }
     }
 
@@ -270,7 +274,9 @@ impl Group {
             // A disk that was refused is let go.
             self.close_unused();
         }
-        if let Some(reply) = self.commands.remove(&id) {
+        if let Some(reply) = self.commands.remove(&id)
+            && let Some((reply, result)) = self.merges.begun(id, reply, result)
+        {
             // The asker may have gone; the command was carried out all the same.
             let _gone = reply.send(result);
         }
@@ -366,6 +372,7 @@ impl Group {
                 self.effects = effects;
             }
         }
+        self.answer_merges();
         self.link.flush(driver);
     }
 

@@ -62,7 +62,8 @@ impl Group {
             Refusal::new("group-failed", text, "see `helio status` and the log")
         };
         let refused = refusal();
-        for (_, reply) in self.commands.drain() {
+        let commands = self.commands.drain().map(|(_, reply)| reply);
+        for reply in commands.chain(self.merges.take()) {
             // An asker that has gone wants no answer.
             let _gone = reply.send(Err(refused.clone()));
         }

@@ -29,7 +29,7 @@ pub(crate) fn group(
     let now = clock.now();
     let status = group.engine.view().status(now);
     let volumes = group.volumes.iter().zip(0..).map(|(volume, n)| {
-        let (members, unmerged_bytes) = set::members(group, VolumeIndex(n));
+        let (members, [unmerged_bytes, blank_bytes]) = set::members(group, VolumeIndex(n));
         let (clients, copy_waits) = of_volume(VolumeIndex(n));
         VolumeStatus {
             name: volume.name.clone(),
@@ -38,6 +38,7 @@ pub(crate) fn group(
             member_state: status.members[usize::from(n)],
             members,
             unmerged_bytes,
+            blank_bytes,
             copy_waits,
             io: if volume.buffered { Io::Buffered } else { Io::Direct },
             sparse: volume.sparse,

@@ -13,11 +13,14 @@ impl Set {
     pub(crate) fn ask(&mut self, op: SetOp) -> Result<(), SetRefusal> {
         match op {
             SetOp::Merge(_) if !self.has_several() => Err(SetRefusal::Unsupported),
+            _ if self.records.failed.is_some() => Err(SetRefusal::NoRecord),
             SetOp::Merge(_) => {
+                self.touch_all();
                 self.unmerged.set_all();
+                self.members.iter_mut().flatten().for_each(Member::set_all);
+                self.records.asked_at = Some(self.count());
                 Ok(())
             }
-            _ if self.unrecordable.is_some() => Err(SetRefusal::NoRecord),
             SetOp::Add { leg, by_bitmap } => self.add(usize::from(leg.member.0), by_bitmap),
             SetOp::Remove { leg, force } => self.take_out(usize::from(leg.member.0), force),
         }
@@ -44,7 +47,7 @@ impl Set {
             self.recent.forget();
         }
         let member = slot.get_or_insert_with(|| Member::new(State::Removed(Lacks::Unknown), None));
-        let copying = match core::mem::replace(member.state_mut(), State::Full) {
+        let copying = match core::mem::replace(member.state_mut(), State::Removed(Lacks::Failed)) {
             State::Removed(Lacks::Known { lacks, .. }) => Copying::known(lacks),
             State::Removed(Lacks::Unknown) => {
                 Copying::all(Bitmap::new(&[size], region), tick, true)
@@ -52,6 +55,10 @@ impl Set {
             _ => Copying::all(Bitmap::new(&[size], region), tick, false),
         };
         *member.state_mut() = State::Copying(copying);
+        if !known {
+            // It may be missing what was written in a blank region before a restart.
+            self.touch_all();
+        }
         Ok(())
     }
 

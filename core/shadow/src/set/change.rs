@@ -71,6 +71,7 @@ impl Set {
         for member in members((full | self.copying()) & legs.failed()) {
             self.remove(member);
         }
+        self.fill(extent, legs.done());
         self.change_waits(id, until, None);
     }
 
@@ -90,7 +91,7 @@ impl Set {
         ends_well: bool,
         port: &mut Port<'_>,
     ) {
-        let unrecordable = self.unrecordable.filter(|_| !ends_well);
+        let unrecordable = self.records.failed.filter(|_| !ends_well);
         let overlapped = change.number().and_then(|number| self.recent.overlapped(number));
         let failed = change.failed().or(unrecordable).or(overlapped);
         let outcome = failed.map_or(Outcome::Done, |fault| Outcome::failed(&change.op(), fault));
@@ -114,7 +115,7 @@ impl Set {
         }
         let owes = !own && self.owes() && !planted(Plant::RemovalUnrecorded);
         let unsaved = tick.is_some_and(|tick| !self.are_bitmaps_saved(tick));
-        match (owes || unsaved, self.unrecordable) {
+        match (owes || unsaved, self.records.failed) {
             (false, _) => Some(true),
             (true, Some(_)) => Some(false),
             (true, None) => None,

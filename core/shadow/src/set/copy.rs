@@ -16,7 +16,7 @@ impl Set {
         self.which(|member| match member.state() {
             State::Copying(copying) => match copying.stage() {
                 Stage::Settling(0) | Stage::Copies => true,
-                Stage::Marking(_) => !copying.is_clean(),
+                Stage::Marking(_) => !copying.is_clean(self.unmerged.blank()),
                 Stage::Settling(_) | Stage::Flushing(_) | Stage::Saving | Stage::Recording => false,
             },
             _ => false,

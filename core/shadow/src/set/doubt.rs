@@ -21,7 +21,7 @@ impl Set {
         for (n, member) in self.members.iter_mut().enumerate() {
             let Some(member) = member.as_mut().filter(|_| Some(n) != believed) else { continue };
             let keeps = match member.state() {
-                State::Full => false,
+                State::Full(_) => false,
                 State::Copying(_) | State::Removed(Lacks::Known { .. }) => {
                     planted(Plant::OldBitmaps)
                 }
@@ -31,6 +31,8 @@ impl Set {
                 *member.state_mut() = State::Removed(Lacks::Failed);
             }
         }
+        // What was written in blank regions since is only on the member that is believed.
+        self.touch_all();
     }
 
     /// The full member that is believed: the first one that responds, and of which nothing under way failed.

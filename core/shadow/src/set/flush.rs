@@ -70,7 +70,7 @@ impl Set {
             return self.copies_flushed(id, done, port);
         };
         // If the set's own flush failed, the next client flush reports that error.
-        let unrecordable = self.unrecordable.filter(|_| !ends_well);
+        let unrecordable = self.records.failed.filter(|_| !ends_well);
         let doubt = self.recent.take_doubt().or(unrecordable).or(overlapped);
         port.end(io, doubt.map_or(Outcome::Done, Outcome::Unsure));
     }
@@ -101,13 +101,14 @@ impl Set {
     /// Copies whose target is to be flushed first; and those without a region left are flushed, recorded, and full then, in this
     /// order.
     pub(super) fn step_copies(&mut self, port: &mut Port<'_>) {
-        let now = port.now();
+        let (now, fills) = (port.now(), self.fills_blank());
         for number in 0..self.members.len() {
             let again = self.pace.again;
-            let Some(member) = self.member(number) else { continue };
+            let blank = self.unmerged.blank();
+            let Some(member) = self.members[number].as_mut() else { continue };
             let recorded = !member.is_unrecorded();
             let Some(copying) = member.copying() else { continue };
-            let done = copying.is_clean();
+            let done = copying.is_clean(blank) && !fills;
             let then: fn(u64) -> Stage = match copying.stage() {
                 Stage::Settling(0) if now >= again => Stage::Settling,
                 Stage::Copies if done && now >= again => Stage::Flushing,

@@ -122,12 +122,21 @@ impl Set {
         }
     }
 
+    /// A merge has ended there.
+    fn note_merged(&mut self, extent: Extent) {
+        if !self.unmerged.has(extent) {
+            let full = self.members.iter_mut().flatten().filter(|member| member.is_full());
+            full.for_each(|member| member.equal(extent, None, true));
+        }
+    }
+
     fn end_merge(&mut self, id: u64, merged: bool, port: &mut Port<'_>) {
         if let Some((Job::Merge, extent, _)) = self.piece(id) {
             // Where a member was removed meanwhile, the versions of the others count once the ledger says so.
             let merged = merged && self.has_several() && self.is_settled();
             self.unmerged.delay().ended(id, merged, port.now());
             let cools = self.unmerged.end(extent, id, merged);
+            self.note_merged(extent);
             self.let_cool(cools, port);
         }
         self.end_piece(id, port);

@@ -40,7 +40,7 @@ impl Set {
     pub(crate) fn has_background(&self, now: Moment) -> bool {
         let merges = self.has_several() && self.unmerged.is_due(now);
         let copies = self.copying() != 0 && now >= self.pace.again;
-        merges || (copies && self.unrecordable.is_none())
+        merges || (copies && self.records.failed.is_none())
     }
 
     /// Pieces under way.

@@ -41,6 +41,7 @@ impl Set {
         match self.route(place(&op), tried) {
             Route::To(member) => self.issue(id, member, op, port),
             Route::Waits => {
+                self.touch(place(&op));
                 // Also where a piece ended that could not merge it.
                 self.unmerged.hurry(place(&op));
                 self.parked.push(id);

@@ -3,7 +3,8 @@
 
 use super::Set;
 use crate::member::Member;
-use crate::op::Op;
+use crate::op::{Op, bit, members};
+use helio_bitmap::Bitmap;
 use helio_format::copying::PageBits;
 use helio_format::members::{MEMBERS_MAX, VolumeMembers};
 use helio_stack::{Leg, StoreFault};
@@ -30,25 +31,51 @@ impl Set {
 
     /// Nothing can be recorded any more.
     pub(crate) const fn record_failed(&mut self) {
-        self.unrecordable = Some(StoreFault::Io);
+        self.records.failed = Some(StoreFault::Io);
     }
 
-    /// A copy waits for pages of bitmaps, or a flush may.
+    /// The ledger is not to say any more that something is blank once nothing is. What a command asked to merge may be durable.
+    pub(super) fn step_record(&mut self) {
+        let members = self.members.iter_mut().flatten();
+        if self.unmerged.blank().none_dirty() {
+            members.for_each(Member::forget_blank);
+        }
+        let Some(tick) = self.records.asked_at else { return };
+        let mut bitmaps = self.members.iter().flatten().filter_map(Member::differs);
+        if !self.is_unrecorded() && bitmaps.all(|bitmap| bitmap.is_all_saved_since(tick)) {
+            self.records.asked_at = None;
+        }
+    }
+
+    /// Whether a page of the bitmap of a full member changed that nothing waits for.
+    pub(crate) fn has_unsaved(&self) -> bool {
+        self.members.iter().flatten().filter_map(Member::differs).any(Bitmap::has_unsaved)
+    }
+
+    /// A copy waits for pages of bitmaps, what a command asked to merge, or a flush may.
     pub(crate) fn waits_for_pages(&self) -> bool {
         let is_flush = |id: &u64| matches!(self.ops.get(id), Some(Op::Flush(..)));
-        self.ended.iter().any(is_flush) || self.which(Member::waits_for_pages) != 0
+        self.records.asked_at.is_some()
+            || self.ended.iter().any(is_flush)
+            || self.which(Member::waits_for_pages) != 0
     }
 
     /// A page that is to be saved.
     pub(crate) fn take_page(&mut self) -> Option<(Leg, u32, PageBits)> {
-        let tick = self.count();
-        let pages = self.members.iter_mut().enumerate();
-        let mut pages = pages.filter_map(|(n, member)| Some((n, member.as_mut()?.bitmap()?)));
-        let (member, page, bits) = pages.find_map(|(n, bitmap)| {
-            let page = bitmap.take_unsaved(tick)?;
-            Some((n, page, bitmap.page_bits(page)))
-        })?;
-        Some((self.leg(member), page, bits))
+        let (tick, full, turn) = (self.count(), self.full(), self.records.turn);
+        // Full members have their turns behind the others: where the bitmap of one has a region, that is unmerged, whatever others say.
+        let later = u8::MAX << turn;
+        let turns = members(full & later).chain(members(full & !later));
+        for n in members(!full).chain(turns) {
+            let Some(bitmap) = self.member(n).and_then(Member::bitmap) else { continue };
+            let Some(page) = bitmap.take_unsaved(tick) else { continue };
+            let bits = bitmap.page_bits(page);
+            if full & bit(n) != 0 {
+                self.records.turn = n + 1;
+            }
+            return Some((self.leg(n), page, bits));
+        }
+        None
     }
 
     /// That page is durable.

@@ -17,6 +17,7 @@ mod reverse;
 mod safe;
 mod saved;
 mod set;
+mod set_blank;
 mod set_epoch;
 mod set_one_node;
 mod set_settings;

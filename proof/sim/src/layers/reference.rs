@@ -35,6 +35,12 @@ impl Reference {
         Self { volumes, counted: 0 }
     }
 
+    /// Nothing was ever written to a volume, and its members hold these: which of them counts is settled by the first read.
+    pub(super) fn never_written(&mut self, volume: usize, stamps: impl Iterator<Item = Stamp>) {
+        let stamps: BTreeSet<Stamp> = stamps.collect();
+        self.volumes[volume].iter_mut().for_each(|block| block.now.clone_from(&stamps));
+    }
+
     /// The order of what happens.
     pub(super) const fn count(&mut self) -> u64 {
         self.counted += 1;

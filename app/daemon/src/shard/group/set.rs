@@ -3,9 +3,10 @@
 
 use super::Group;
 use crate::open;
+use crate::shard::CommandReply;
 use crate::shard::plan::{MemberPlan, MemberStore, VolumePlan};
 use crate::shard::set::{Adding, Removal, RemovedMember};
-use helio_engine::{Duty, Leg, Refusal, SetOp};
+use helio_engine::{CommandId, Done, Duty, Leg, MergeRecord, Refusal, SetOp};
 use helio_format::members::{CopyHealth, DiskMark, MEMBERS_MAX, VolumeEntries, VolumeMembers};
 use helio_ledger::{Ledger, MapOwner};
 use helio_shadow::REGION;
@@ -49,18 +50,56 @@ impl Recorded {
     /// A start would not use the member.
     fn is_unused(&self, Leg { volume, member }: Leg) -> bool {
         let state = self.durable[usize::from(volume.0)][usize::from(member.0)];
-        use CopyHealth::{Copying, Failed, Good, Removed, Suspect, Unproven, Withdrawn};
+        use CopyHealth::{Blank, Copying, Failed, Good, Removed, Suspect, Unproven, Withdrawn};
         match state {
             None | Some(Removed | Failed | Withdrawn) => true,
             // A copy that had hardly begun begins again at a start.
-            Some(Good | Suspect | Copying | Unproven) => false,
+            Some(Good | Suspect | Blank | Copying | Unproven) => false,
         }
+    }
+}
+
+/// Commands to merge.
+#[derive(Debug, Default)]
+pub(crate) struct Merges {
+    /// The engine has not answered them.
+    asked: Vec<(CommandId, VolumeIndex)>,
+    /// It has, and they are not recorded yet.
+    unrecorded: Vec<(VolumeIndex, CommandReply, Done)>,
+}
+
+impl Merges {
+    /// The engine is asked.
+    pub(super) fn asked(&mut self, id: CommandId, volume: VolumeIndex) {
+        self.asked.push((id, volume));
+    }
+
+    /// It answered that command, of whatever kind. Returns what can be answered at once.
+    pub(super) fn begun(
+        &mut self,
+        id: CommandId,
+        reply: CommandReply,
+        result: Result<Done, Refusal>,
+    ) -> Option<(CommandReply, Result<Done, Refusal>)> {
+        let merge = self.asked.extract_if(.., |(asked, _)| *asked == id).next();
+        match (merge, result) {
+            (Some((_, volume)), Ok(done)) => {
+                self.unrecorded.push((volume, reply, done));
+                None
+            }
+            (_, result) => Some((reply, result)),
+        }
+    }
+
+    /// None is answered by the group any more.
+    pub(crate) fn take(&mut self) -> impl Iterator<Item = CommandReply> + '_ {
+        self.unrecorded.drain(..).map(|(_, reply, _)| reply)
     }
 }
 
 const fn word(state: CopyHealth) -> &'static str {
     match state {
-        CopyHealth::Good | CopyHealth::Suspect => "full",
+        CopyHealth::Good | CopyHealth::Suspect | CopyHealth::Blank => "full",
         CopyHealth::Copying => "copying",
         CopyHealth::Removed => "removed",
         CopyHealth::Unproven => "unproven",
@@ -82,13 +121,12 @@ impl Group {
             }
             for ((before, now), member) in before.iter().zip(now).zip(&volume.members) {
                 let path = member.as_ref().map_or("", |member| member.path.as_str());
-                if (*before, *now) == (Some(CopyHealth::Copying), Some(CopyHealth::Good)) {
+                let is_full = matches!(*now, Some(CopyHealth::Good | CopyHealth::Blank));
+                if *before == Some(CopyHealth::Copying) && is_full {
                     copied.push(at);
                 }
-                if before != now
-                    && let Some(state) = *now
-                {
-                    let was = before.map_or("new", word);
+                let was = before.map_or("new", word);
+                if let Some(state) = now.filter(|now| word(*now) != was) {
                     tracing::warn!(group = %self.name, volume = %volume.name, member = path, "{was} -> {}", word(state));
                 }
             }
@@ -97,6 +135,31 @@ impl Group {
         copied.dedup();
         copied.into_iter().for_each(|at| self.measure_anew(at));
         changed
+    }
+
+    /// Answers commands to merge that are recorded, or cannot be.
+    pub(super) fn answer_merges(&mut self) {
+        for (volume, reply, done) in std::mem::take(&mut self.merges.unrecorded) {
+            let set = self.engine.view().set_status(volume);
+            let answer = match set.map(|set| set.merge) {
+                Some(MergeRecord::UnderWay) => {
+                    self.merges.unrecorded.push((volume, reply, done));
+                    continue;
+                }
+                Some(MergeRecord::Failed) => {
+                    let name = &self.volumes[usize::from(volume.0)].name;
+                    let text = format!(
+                        "the merge of volume {name} started, but the metadata file of {} cannot be written: a restart ends the merge",
+                        self.name
+                    );
+                    let hint = "repair the file system of the metadata, restart the daemon, then repeat the command";
+                    Err(Refusal::new("metadata-failed", text, hint))
+                }
+                Some(MergeRecord::Durable) | None => Ok(done),
+            };
+            // An asker that has gone wants no answer.
+            let _gone = reply.send(answer);
+        }
     }
 
     /// The length that each metadata file needs for bitmaps of these members. None if there is no room for one.

@@ -68,13 +68,19 @@ impl Group {
         self.volumes[usize::from(leg.volume.0)].member(leg.member)?.store()
     }
 
-    /// A member that holds all of a volume, and is open. None while members may differ.
+    /// The first member that holds all of a volume, and is open. None while members may differ.
     pub(crate) fn readable(&self, volume: VolumeIndex) -> Option<&MemberPlan> {
-        let plan = &self.volumes[usize::from(volume.0)];
+        let set = self.engine.view().set_status(volume)?;
+        let is_merged = set.unmerged == Bytes::ZERO && set.blank == Bytes::ZERO;
+        self.first_full(volume).filter(|_| is_merged)
+    }
+
+    /// The first member that holds all of a volume.
+    pub(crate) fn first_full(&self, volume: VolumeIndex) -> Option<&MemberPlan> {
         let set = self.engine.view().set_status(volume)?;
         let full = |at: &usize| set.members[*at].is_some_and(|member| member.duty == Duty::Full);
-        let first = (0..set.members.len()).find(full).filter(|_| set.unmerged == Bytes::ZERO)?;
-        plan.members[first].as_ref()
+        let first = (0..set.members.len()).find(full)?;
+        self.volumes[usize::from(volume.0)].members[first].as_ref()
     }
 
     /// Whether operations are under way on disks that were not given up, and on members that are used.

@@ -130,7 +130,7 @@ impl Io<'_> {
             }
             Course::Store(asked) => {
                 let Some(member) = group.readable(place.volume).and_then(MemberPlan::store) else {
-                    return Some(Ended { asker, bytes, reply: unmerged() });
+                    return Some(Ended { asker, bytes, reply: unmerged(asked) });
                 };
                 let begun = match asked {
                     StoreOp::Map(extent) => member.map(extent),
@@ -242,8 +242,11 @@ fn of_store(asked: StoreOp, outcome: Outcome, group: &Group) -> Reply {
 }
 
 /// The members of the volume may differ until they are compared: none of them is read.
-fn unmerged() -> Reply {
-    Reply::Failed(Failure::STORE)
+fn unmerged(asked: StoreOp) -> Reply {
+    match asked {
+        StoreOp::Map(_) => Reply::Map(None),
+        StoreOp::Read(_) => Reply::Failed(Failure::STORE),
+    }
 }
 
 /// What a store refuses at once does not fit it.

@@ -7,10 +7,11 @@ use helio_api::{SetMemberState, SetMemberStatus};
 use helio_engine::{Duty, MemberStatus};
 use helio_units::{Bytes, Items, VolumeIndex};
 
-/// The members of a volume, none if it has one, and the bytes in which they may differ. A member whose path another disk got is not
+/// The members of a volume, none if it has one, the bytes in which they may differ, and those in which nothing was ever written. A member whose path another disk got is not
 /// shown.
-pub(super) fn members(group: &Group, at: VolumeIndex) -> (Vec<SetMemberStatus>, Bytes) {
-    let Some(set) = group.engine.view().set_status(at) else { return (Vec::new(), Bytes::ZERO) };
+pub(super) fn members(group: &Group, at: VolumeIndex) -> (Vec<SetMemberStatus>, [Bytes; 2]) {
+    let set = group.engine.view().set_status(at);
+    let Some(set) = set else { return (Vec::new(), [Bytes::ZERO; 2]) };
     let volume = &group.volumes[usize::from(at.0)];
     let pairs = set.members.iter().zip(&volume.members).zip(0..);
     let shown = pairs.filter_map(|((status, plan), number)| {
@@ -22,7 +23,7 @@ pub(super) fn members(group: &Group, at: VolumeIndex) -> (Vec<SetMemberStatus>, 
     if shown.len() < 2 {
         shown.clear();
     }
-    (shown, set.unmerged)
+    (shown, [set.unmerged, set.blank])
 }
 
 /// The path of the first full member of several.

@@ -48,6 +48,7 @@ impl Desk {
     /// The process ends, and maybe the power with it; another one starts.
     pub(super) fn crash(&mut self, power: bool) -> Result<(), String> {
         self.walked.crashes += 1;
+        let to_merge = self.owed_merges();
         if self.ledger.crash(&mut self.dice) {
             self.members_recorded();
         }
@@ -57,7 +58,8 @@ impl Desk {
         let restored = self.believed.is_none() && self.restore_ledger(power)?;
         // A limit: where the process ends between a failed flush and the record of it, nothing tells what the flush lost.
         for leg in self.places() {
-            if let Some(CopyHealth::Good | CopyHealth::Unproven) = self.ledger.state(leg) {
+            let state = self.ledger.state(leg);
+            if self.ledger.is_full(leg) || state == Some(CopyHealth::Unproven) {
                 self.disk(leg).recover(usize::from(leg.volume.0));
             }
         }
@@ -83,6 +85,9 @@ impl Desk {
             self.swap_a_disk();
         }
         self.start();
+        if self.believed.is_none() {
+            self.judge_merges(&to_merge)?;
+        }
         self.after()
     }
 
@@ -92,8 +97,9 @@ impl Desk {
         let Some(old) = self.ledger.backed_up().filter(|_| self.dice.chance(1, 3)) else {
             return Ok(false);
         };
-        let first =
-            |members: &VolumeMembers| members.iter().position(|m| *m == Some(CopyHealth::Good));
+        let first = |members: &VolumeMembers| {
+            members.iter().position(|m| matches!(m, Some(CopyHealth::Good | CopyHealth::Blank)))
+        };
         let first: Option<Vec<usize>> = old.iter().map(first).collect();
         let counts = |(volume, member): (VolumeIndex, &usize)| self.full(volume).contains(member);
         let Some(first) = first.filter(|first| self.volumes().zip(first).all(counts)) else {
@@ -139,7 +145,7 @@ impl Desk {
         let is_full = |n: &usize| {
             let leg = leg(*n);
             believed.is_none_or(|believed| believed == *n)
-                && self.ledger.state(leg) == Some(CopyHealth::Good)
+                && self.ledger.is_full(leg)
                 && !self.foreign.contains(&leg)
         };
         (0..self.disks.len()).filter(is_full).collect()
@@ -179,6 +185,7 @@ impl Desk {
         }
     }
 
+    /// Full members differ in blank regions at most, where the ledger has the bit of each. Once no region is blank, it has no bit of any.
     fn judge_rest(&mut self) -> Result<(), String> {
         let held = self.payloads.held();
         ensure(held == 0, || format!("{held} payloads are left over"))?;
@@ -200,9 +207,17 @@ impl Desk {
             let Some(first) = full.first() else { return Err(format!("volume {v} has no member")) };
             for other in &full {
                 let (one, two) = (&self.disks[*first].live()[v], &self.disks[*other].live()[v]);
-                let differs = one.iter().zip(two).position(|(one, two)| one != two);
+                let legs = [*first, *other].map(|n| Leg { volume, member: MemberIndex(n as u8) });
+                let all_told = |at: usize| legs.iter().all(|leg| self.has_bit(*leg, at));
+                let is_blank = |at: usize| status.blank.0 > 0 && all_told(at);
+                let differs = (0..one.len()).find(|at| one[*at] != two[*at] && !is_blank(*at));
                 ensure(differs.is_none(), || {
                     format!("members {first} and {other} of volume {v} differ in block {differs:?}")
+                })?;
+                let cleared = status.blank.0 == 0 && !self.ledger.has_failed();
+                let stays = (0..one.len()).find(|at| cleared && self.has_bit(legs[1], *at));
+                ensure(stays.is_none(), || {
+                    format!("the bitmap of full member {other} of volume {v} keeps block {stays:?}")
                 })?;
             }
             for (block, stamp) in self.disks[*first].live()[v].iter().enumerate() {

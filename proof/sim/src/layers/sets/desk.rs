@@ -11,12 +11,15 @@ use super::ledger::Ledger;
 use super::trouble::Odds;
 use helio_format::members::{CopyHealth, MEMBERS_MAX};
 use helio_netmodel::Dice;
+use helio_shadow::blank_pages;
 use helio_stack::{LayerSetting, Leg, Out, Outcome, SetStatus, Stack, StoreOp};
 use helio_units::{Bytes, Extent, MemberIndex, Moment, PayloadId, VolumeIndex};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Steps of a story.
 const STEPS: u64 = 500;
+/// What members of blank volumes hold at first.
+const BLANK: Stamp = u64::MAX / 2;
 /// Most operations of clients at once.
 const DEPTH: usize = 10;
 
@@ -62,6 +65,8 @@ pub(super) struct Desk {
     pub(super) foreign: BTreeSet<Leg>,
     /// The ledger was restored from a backup, and what follows of that is not durable: the one member of every volume that counts.
     pub(super) believed: Option<Vec<usize>>,
+    /// Volumes of which a command asked for a merge that is not done.
+    pub(super) merges: BTreeSet<VolumeIndex>,
     /// When a member failed something last, counted, and those that failed a flush since the process began.
     pub(super) failed_at: BTreeMap<Leg, u64>,
     pub(super) unflushed: BTreeSet<Leg>,
@@ -79,8 +84,12 @@ pub(super) fn tell(seed: u64) -> Result<SetsWalk, String> {
         desk.step()?;
     }
     desk.rest()?;
+    if desk.dice.chance(1, 2) {
+        desk.read_everything()?;
+    }
     desk.crash(true)?;
     desk.rest()?;
+    desk.read_everything()?;
     desk.walked.seeds = 1;
     Ok(desk.walked)
 }
@@ -115,6 +124,7 @@ impl Desk {
             given_up: BTreeSet::new(),
             foreign: BTreeSet::new(),
             believed: None,
+            merges: BTreeSet::new(),
             failed_at: BTreeMap::new(),
             unflushed: BTreeSet::new(),
             before: Vec::new(),
@@ -122,8 +132,31 @@ impl Desk {
             now: Moment::ZERO,
             walked: SetsWalk::default(),
         };
+        desk.create_blank();
         desk.start();
         desk
+    }
+
+    /// Some of the volumes with several members are created blank: each member holds something else.
+    fn create_blank(&mut self) {
+        for volume in self.volumes() {
+            let (v, size) = (usize::from(volume.0), self.sizes[usize::from(volume.0)]);
+            let members: Vec<Leg> = self
+                .places()
+                .filter(|leg| leg.volume == volume && self.ledger.is_full(*leg))
+                .collect();
+            if members.len() < 2 || self.dice.chance(1, 2) {
+                continue;
+            }
+            let first = BLANK + self.names;
+            self.names += members.len() as u64;
+            self.reference.never_written(v, (first..).take(members.len()));
+            for (leg, stamp) in members.into_iter().zip(first..) {
+                self.disk(leg).replace(v, stamp);
+                self.ledger.create_blank(leg, blank_pages(size, self.region));
+            }
+            self.walked.blank += 1;
+        }
     }
 
     pub(super) fn volumes(&self) -> impl Iterator<Item = VolumeIndex> + use<> {
@@ -157,12 +190,16 @@ impl Desk {
         self.after()
     }
 
-    /// The host permits work in the background where it likes, and has merges yield as much as it likes.
+    /// The host permits work in the background where it likes, has merges yield as much as it likes, and may wait for hot extents that
+    /// are to stay hot.
     fn permit(&mut self) {
         let (volumes, factor) =
             (self.dice.below(4), [100, 200, 100_000][self.dice.below(3) as usize]);
         self.stack.set(LayerSetting::Background(volumes), self.now);
         self.stack.set(LayerSetting::MergeDelay(factor), self.now);
+        if self.dice.chance(1, 2) {
+            self.stack.set(LayerSetting::LetCool, self.now);
+        }
     }
 
     /// A few things happen between two crashes.
@@ -218,6 +255,31 @@ impl Desk {
         self.asked.insert(self.names, Asked { volume, op, stamp, began, may, flush });
         self.walked.operations += 1;
         self.stack.begin(self.names, VolumeIndex(volume as u16), op);
+    }
+
+    /// A client reads everything: nothing is blank any more, and members are equal everywhere.
+    fn read_everything(&mut self) -> Result<(), String> {
+        for (volume, size) in self.volumes().zip(self.sizes.clone()) {
+            let total = size.0 / BLOCK;
+            for first in (0..total).step_by(DEPTH) {
+                let count = (total - first).min(DEPTH as u64);
+                let extent = Extent::new(first * BLOCK, count * BLOCK);
+                self.names += 1;
+                self.ask_read(volume, extent);
+            }
+        }
+        self.rest()?;
+        let is_blank = |volume| self.stack.set_status(volume).is_some_and(|set| set.blank.0 > 0);
+        let blank = self.volumes().find(|volume| is_blank(*volume));
+        ensure(blank.is_none(), || format!("{blank:?} was read, and stays blank"))
+    }
+
+    fn ask_read(&mut self, volume: VolumeIndex, extent: Extent) {
+        let (v, op) = (usize::from(volume.0), StoreOp::Read { extent });
+        let may = self.reference.sees(v, extent);
+        let began = self.reference.count();
+        self.asked.insert(self.names, Asked { volume: v, op, stamp: 0, began, may, flush: 0 });
+        self.stack.begin(self.names, volume, op);
     }
 
     /// Where operations go: to few places, so that they meet, and over the borders of regions and hot extents.

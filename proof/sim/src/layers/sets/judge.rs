@@ -6,7 +6,7 @@ use super::super::story::ensure;
 use super::desk::{Asked, Desk};
 use helio_format::marks::REGIONS_PER_PAGE;
 use helio_format::members::CopyHealth;
-use helio_stack::{Duty, Leg, SetStatus, StoreOp};
+use helio_stack::{Duty, Leg, MergeRecord, SetStatus, StoreOp};
 use helio_units::{MemberIndex, VolumeIndex};
 
 impl Desk {
@@ -35,7 +35,7 @@ impl Desk {
     fn judge_cold(&self, volume: VolumeIndex, member: usize, full: usize) -> Result<(), String> {
         let (v, leg) = (usize::from(volume.0), Leg { volume, member: MemberIndex(member as u8) });
         let by_bitmap = match self.ledger.state(leg) {
-            Some(CopyHealth::Good) => false,
+            Some(CopyHealth::Good | CopyHealth::Blank) => false,
             Some(CopyHealth::Copying | CopyHealth::Removed | CopyHealth::Withdrawn) => true,
             _ => return Ok(()),
         };
@@ -44,14 +44,44 @@ impl Desk {
         }
         let pairs = self.disks[member].live()[v].iter().zip(&self.disks[full].live()[v]);
         for (block, (holds, wanted)) in pairs.enumerate() {
-            let offset = block as u64 * BLOCK;
-            let region = offset / self.region.0;
-            let known = self.hot.is_hot(v, offset)
-                || by_bitmap && self.ledger.has_bit(leg, region, u64::from(REGIONS_PER_PAGE));
+            let other = Leg { volume, member: MemberIndex(full as u8) };
+            let known = self.hot.is_hot(v, block as u64 * BLOCK)
+                || self.has_bit(leg, block)
+                || !by_bitmap && self.has_bit(other, block);
             ensure(known || holds == wanted, || {
                 format!(
                     "nothing says that block {block} of member {member} of volume {v} holds {holds}, not {wanted}"
                 )
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The bitmap of a member, as the ledger has it, says that it may differ in a block.
+    pub(super) fn has_bit(&self, leg: Leg, block: usize) -> bool {
+        let region = block as u64 * BLOCK / self.region.0;
+        self.ledger.has_bit(leg, region, u64::from(REGIONS_PER_PAGE))
+    }
+
+    /// A process ends. Bytes of each volume that are to be merged, where it is acknowledged that a command asked for that.
+    pub(super) fn owed_merges(&mut self) -> Vec<u64> {
+        let status = |volume: VolumeIndex| {
+            let asked = self.merges.contains(&volume);
+            let set = self.stack.set_status(volume).filter(|_| asked);
+            set.filter(|set| set.merge == MergeRecord::Durable).map_or(0, |set| set.unmerged.0)
+        };
+        let to_merge: Vec<u64> = self.volumes().map(status).collect();
+        self.merges.retain(|volume| to_merge[usize::from(volume.0)] > 0);
+        to_merge
+    }
+
+    /// A process starts behind another one, which had that to merge.
+    pub(super) fn judge_merges(&self, to_merge: &[u64]) -> Result<(), String> {
+        for (volume, before) in self.volumes().zip(to_merge) {
+            let Some(set) = self.stack.set_status(volume) else { continue };
+            let full = set.members.iter().flatten().filter(|member| member.duty == Duty::Full);
+            ensure(full.count() < 2 || set.unmerged.0 >= *before, || {
+                format!("{before} bytes of {volume:?} were to be merged, and {} are", set.unmerged)
             })?;
         }
         Ok(())
@@ -92,6 +122,9 @@ impl Desk {
         let now: Vec<SetStatus> =
             self.volumes().filter_map(|volume| self.stack.set_status(volume)).collect();
         for (volume, (before, now)) in self.before.iter().zip(&now).enumerate() {
+            if now.unmerged.0 == 0 {
+                self.merges.remove(&VolumeIndex(volume as u16));
+            }
             self.walked.merges += u64::from(before.unmerged.0 > 0 && now.unmerged.0 == 0);
             let pairs = before.members.iter().zip(&now.members).enumerate();
             for (n, (before, now)) in pairs {

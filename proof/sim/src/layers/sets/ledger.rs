@@ -26,6 +26,13 @@ impl Ledger {
         Self { members, pages: BTreeMap::new(), under_way: None, failed: false, backup: None }
     }
 
+    /// A volume is created with blank members: their bitmaps.
+    pub(super) fn create_blank(&mut self, leg: Leg, pages: Vec<(u32, PageBits)>) {
+        self.members[usize::from(leg.volume.0)][usize::from(leg.member.0)] =
+            Some(CopyHealth::Blank);
+        self.pages.extend(pages.into_iter().map(|(page, bits)| ((leg, page), bits)));
+    }
+
     /// What it says now is kept as a backup.
     pub(super) fn back_up(&mut self) {
         self.backup = Some((self.members.clone(), self.pages.clone()));
@@ -50,6 +57,10 @@ impl Ledger {
 
     pub(super) fn members(&self) -> &[VolumeMembers] {
         &self.members
+    }
+
+    pub(super) fn is_full(&self, leg: Leg) -> bool {
+        matches!(self.state(leg), Some(CopyHealth::Good | CopyHealth::Blank))
     }
 
     pub(super) fn state(&self, leg: Leg) -> Option<CopyHealth> {

@@ -5,10 +5,14 @@
 //! members, members that fail, fall silent and are swapped for others, a ledger that may fail, and ends of the process and of the
 //! power. Judged are, beside what the reference store says of every read and acknowledgement:
 //! * at every crash, each member that the ledger calls full holds what was acknowledged; where nothing is hot, full members are
-//!   equal, and what another member lacks is in its bitmap;
+//!   equal but for what their bitmaps say, and what another member lacks is in its bitmap;
+//! * blank members (nothing was ever written to the volume) hold something else each. Two reads of a block without a change between
+//!   them return the same, whichever members are lost, unless the power is cut before a flush that began behind the first one: then the
+//!   version of another member may count again, as if it had not been read;
+//! * what a command asked to merge stays to be merged after a crash, once that is acknowledged;
 //! * a member is given up only once it counts as full no more;
 //! * no operation fails while a full member did not fail it;
-//! * in the end every member that may return is full, and equal to the others.
+//! * in the end every member that may return is full, and equal to the others but where a region is blank.
 
 mod crash;
 mod desk;
@@ -26,6 +30,8 @@ pub struct SetsWalk {
     pub seeds: u64,
     /// Operations of clients.
     pub operations: u64,
+    /// Volumes that were created blank.
+    pub blank: u64,
     /// Full members that were removed.
     pub removals: u64,
     /// Members that became full.
@@ -55,10 +61,11 @@ pub struct SetsWalk {
 impl SetsWalk {
     /// Each count with its name.
     #[must_use]
-    pub const fn counts(&self) -> [(&'static str, u64); 14] {
+    pub const fn counts(&self) -> [(&'static str, u64); 15] {
         [
             ("seeds", self.seeds),
             ("operations", self.operations),
+            ("blank volumes", self.blank),
             ("removals", self.removals),
             ("returns", self.returns),
             ("copies", self.copies),
@@ -77,6 +84,7 @@ impl SetsWalk {
     pub(super) const fn add(&mut self, other: Self) {
         self.seeds += other.seeds;
         self.operations += other.operations;
+        self.blank += other.blank;
         self.removals += other.removals;
         self.returns += other.returns;
         self.copies += other.copies;

@@ -4,9 +4,9 @@
 use super::super::member::Fails;
 use super::super::story::ensure;
 use super::desk::Desk;
-use helio_format::members::CopyHealth;
 use helio_netmodel::Dice;
 use helio_stack::{Duty, Leg, MemberEvent, Outcome, SetOp, StoreFault, StoreOp};
+use helio_units::VolumeIndex;
 
 /// How often what goes wrong.
 #[derive(Clone, Copy, Debug)]
@@ -99,7 +99,7 @@ impl Desk {
 
     /// What is under way on a member comes back as failed, and may land later.
     pub(super) fn give_up(&mut self, leg: Leg) -> Result<(), String> {
-        let full = self.ledger.state(leg) == Some(CopyHealth::Good);
+        let full = self.ledger.is_full(leg);
         ensure(!full, || format!("{leg:?} is given up, and the ledger calls it full"))?;
         self.walked.silences += 1;
         self.given_up.insert(leg);
@@ -176,11 +176,18 @@ impl Desk {
         let places: Vec<Leg> = self.places().collect();
         let leg = places[self.dice.below(places.len() as u64) as usize];
         let op = match self.dice.below(12) {
-            0 => SetOp::Merge(leg.volume),
+            0 => return self.ask_merge(leg.volume),
             1..4 => SetOp::Remove { leg, force: self.dice.chance(1, 2) },
             _ => SetOp::Add { leg, by_bitmap: self.dice.chance(1, 4) },
         };
         self.ask_set(op);
+    }
+
+    /// Asks for a merge of a volume. Once that is acknowledged, a crash does not end it.
+    fn ask_merge(&mut self, volume: VolumeIndex) {
+        if self.stack.ask_set(SetOp::Merge(volume), self.now).is_ok() {
+            self.merges.insert(volume);
+        }
     }
 
     /// Asks it, where it is not refused.
