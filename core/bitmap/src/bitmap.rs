@@ -654,6 +654,34 @@ mod tests {
 
     const REGION: Bytes = Bytes::kib(64);
 
+    /// Clears all regions but some, or those of an extent, or those of one that another bitmap has, too.
+    fn clear_some(what: u8, (bitmap, twin): (&mut Bitmap, &mut BTreeSet<u64>), at: u64, n: u64) {
+        let (volume, grain) = (VolumeIndex(0), bitmap.grid().unit().0);
+        let mut other = Bitmap::new(&[bitmap.grid().unit() * bitmap.grid().count()], Bytes(grain));
+        let some = Extent::new(at * grain, n * grain);
+        other.set(volume, some);
+        match what {
+            5 => {
+                bitmap.clear_beside(&other);
+                twin.retain(|region| (at..at + n).contains(region));
+            }
+            6 => {
+                let before = Extent::new(0, (at + n / 2 + 1) * grain);
+                bitmap.clear_extent(volume, before, Some(&other));
+                twin.retain(|region| !(at..=at + n / 2).contains(region));
+            }
+            _ => {
+                other.join_all(bitmap);
+                bitmap.clear_extent(volume, some, None);
+                twin.retain(|region| !(at..at + n).contains(region));
+                let joined: BTreeSet<u64> = twin.iter().copied().chain(at..at + n).collect();
+                assert_eq!(other.dirty_bytes(), Bytes(grain) * joined.len() as u64);
+                other.clear_beside(bitmap);
+                assert_eq!(other.dirty_runs(), bitmap.dirty_runs());
+            }
+        }
+    }
+
     proptest! {
         /// The slow, obvious twin is a set of regions.
         #[test]
@@ -686,30 +714,7 @@ mod tests {
                         bitmap.set_all();
                         twin = (0..70_300).collect();
                     }
-                    5 | 6 => {
-                        // All but a few regions, or those of an extent that are in another bitmap.
-                        let mut other = Bitmap::new(&[size], grain);
-                        let some = Extent::new(at * grain.0, n * grain.0);
-                        other.set(volume, some);
-                        if what == 5 {
-                            bitmap.clear_beside(&other);
-                            twin.retain(|region| (at..at + n).contains(region));
-                        } else {
-                            let whole = Extent::new(0, (at + n / 2 + 1) * grain.0);
-                            bitmap.clear_extent(volume, whole, Some(&other));
-                            twin.retain(|region| !(at..=at + n / 2).contains(region));
-                        }
-                    }
-                    7 => {
-                        let mut other = Bitmap::new(&[size], grain);
-                        other.set(volume, Extent::new(at * grain.0, n * grain.0));
-                        other.join_all(&bitmap);
-                        bitmap.clear_extent(volume, Extent::new(at * grain.0, n * grain.0), None);
-                        twin.retain(|region| !(at..at + n).contains(region));
-                        other.clear_beside(&bitmap);
-                        prop_assert_eq!(other.dirty_runs(), bitmap.dirty_runs());
-                        prop_assert_eq!(other.dirty_bytes(), bitmap.dirty_bytes());
-                    }
+                    5..8 => clear_some(what, (&mut bitmap, &mut twin), at, n),
                     3 if n == 8 => {
                         bitmap.clear();
                         twin.clear();
