@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The members of a volume on this node: which of the disks that the file names is which member of the metadata.
-//!
-//! | a disk that the file names | is |
-//! |---|---|
-//! | the one that a member was recorded on | that member |
-//! | the first one, where nothing tells the disk of the only recorded member | that member |
-//! | the only one, and no recorded member lies on it | the first full member, on another disk: the engine judges it |
-//! | one that cannot be opened, or any other, while the disk of a recorded member is not among them | that member, which is absent; nothing is written to the disk |
-//! | any other | a new member, which gets the data |
+//! The members of a volume on this node, when its group is opened: which disk each one lies on ([`super::seats`]), what it is worth,
+//! and what is recorded of that ([`record`]).
 //!
 //! Of a new volume with `blank` all that can be opened are full: its disks hold nothing that counts, and the members differ wherever
 //! nothing was written.
@@ -15,120 +8,27 @@
 //! At least one full member must be open. A recorded member that the file does not name is forgotten. What each of several
 //! members is worth is then judged by its stamp ([`super::epochs`]). All of that is durable before anything is served.
 
-use crate::epochs::{are_several, are_stamped, forget_members, raise, set_id};
+mod record;
+
+pub(super) use record::record;
+
+use crate::epochs::{are_several, are_stamped, forget_members};
+use crate::failed;
 use crate::open::epochs::{self, OfVolume, Open, Seen};
-use crate::open::{allocate, failed_flush, identity};
+use crate::open::seats::{Named, Seat, is_full, seat, unseated};
+use crate::open::{failed_flush, identity};
 use crate::shard::{MemberPlan, MemberStore, VolumePlan};
-use crate::{failed, offline};
-use anyhow::{Context, Error, Result, anyhow, bail};
+use anyhow::{Error, Result};
 use helio_disk::Member;
 use helio_engine::{Leg, MemberFound};
-use helio_format::epochs::{Carried, Epochs, VolumeEpochs};
+use helio_format::epochs::{Epochs, VolumeEpochs};
 use helio_format::members::{CopyHealth, DiskMark, MEMBERS_MAX, MemberEntry, VolumeEntries};
-use helio_format::superblock::Superblock;
-use helio_ledger::{Change, Found, Ledger, MapOwner};
-use helio_shadow::{REGION, Shadow, blank_pages};
+use helio_ledger::{Found, Ledger, MapOwner};
+use helio_shadow::{REGION, Shadow};
 use helio_units::{Bytes, MemberIndex, VolumeIndex};
-use std::fs::File;
-use std::path::PathBuf;
-
-/// A disk that the file names.
-pub(super) struct Named {
-    pub(super) path: PathBuf,
-    pub(super) store: Result<Member>,
-}
-
-/// Which member a disk is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Seat {
-    /// The member that was recorded on it.
-    Recorded(usize),
-    /// A full member, on another disk than it was recorded on.
-    Another(usize),
-    /// A new member.
-    New(usize),
-    /// A recorded member whose disk cannot be opened, or is another one.
-    Absent(usize),
-    /// It cannot be opened, and no recorded member is missing.
-    Unknown,
-}
-
-/// Why no disk can be told to be a full member.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Unseated {
-    /// The disk of that place cannot be opened.
-    Closed(usize),
-    /// Nothing tells the disk of that place from others.
-    Untold(usize),
-    /// The disks of these places cannot be told apart.
-    Same(usize, usize),
-    /// None of the disks is a full member.
-    NoFull,
-}
 
 /// What the superblock has in the place of a disk's identity where the page of members tells several disks: it is no disk's.
 const OF_A_SET: u128 = u128::MAX;
-
-const fn is_full(entry: &MemberEntry) -> bool {
-    entry.health.is_full()
-}
-
-/// The table above: which member each disk is. Of a disk that cannot be opened there is no mark.
-fn seat(
-    entries: &VolumeEntries,
-    disks: &[Option<DiskMark>],
-) -> std::result::Result<Vec<Seat>, Unseated> {
-    let told = |mark: DiskMark| mark != DiskMark::UNKNOWN;
-    let mut seats: Vec<Option<Seat>> = vec![None; disks.len()];
-    let mut left: Vec<usize> = (0..MEMBERS_MAX).filter(|n| entries[*n].is_some()).collect();
-    if disks.len() > 1
-        && let Some(untold) = disks.iter().position(|disk| disk.is_some_and(|mark| !told(mark)))
-    {
-        return Err(Unseated::Untold(untold));
-    }
-    for (at, mark) in disks.iter().enumerate().filter(|(_, mark)| mark.is_some()) {
-        if let Some(same) = disks[..at].iter().position(|earlier| earlier == mark) {
-            return Err(Unseated::Same(same, at));
-        }
-    }
-    for (seat, mark) in seats.iter_mut().zip(disks) {
-        let on = |n: &usize| {
-            mark.is_some_and(told) && entries[*n].is_some_and(|entry| Some(entry.disk) == *mark)
-        };
-        if let Some(at) = left.iter().position(on) {
-            *seat = Some(Seat::Recorded(left.remove(at)));
-        }
-    }
-    let full = |n: &usize| entries[*n].as_ref().is_some_and(is_full);
-    let is_there = |seat: &Option<Seat>| matches!(seat, Some(Seat::Recorded(n)) if full(n));
-    if !seats.iter().any(is_there) {
-        let first = left.iter().position(full).ok_or(Unseated::NoFull)?;
-        let untold = entries[left[first]].is_some_and(|entry| !told(entry.disk));
-        seats[0] = match (disks, seats[0]) {
-            ([None, ..], _) => return Err(Unseated::Closed(0)),
-            (_, None) if untold => Some(Seat::Recorded(left.remove(first))),
-            // A disk that nothing tells could be any of several.
-            ([Some(mark)], None) if !told(*mark) && entries.iter().flatten().count() > 1 => {
-                return Err(Unseated::Untold(0));
-            }
-            ([Some(_)], None) => Some(Seat::Another(left.remove(first))),
-            _ => {
-                let closed = disks.iter().position(Option::is_none);
-                return Err(closed.map_or(Unseated::NoFull, Unseated::Closed));
-            }
-        };
-    }
-    let mut free: Vec<usize> = (0..MEMBERS_MAX).filter(|n| entries[*n].is_none()).collect();
-    for (seat, mark) in seats.iter_mut().zip(disks).filter(|(seat, _)| seat.is_none()) {
-        *seat = Some(match mark {
-            _ if !left.is_empty() => Seat::Absent(left.remove(0)),
-            None => Seat::Unknown,
-            // The file names no more disks than there are numbers.
-            Some(_) => Seat::New(free.remove(0)),
-        });
-    }
-    Ok(seats.into_iter().flatten().collect())
-}
 
 /// Judges several members by their stamps; a new one gets an entry, which tells whether it is to get the data. Another disk in the
 /// place of all members is the engine's to judge.
@@ -347,45 +247,6 @@ impl Seated {
     }
 }
 
-/// A member has no identity: the text and hint of the refusal.
-pub(crate) fn untold(path: &str, name: &str) -> (String, &'static str) {
-    let text = format!(
-        "{path}, a member of {name}, has no identity that distinguishes it from other disks"
-    );
-    (text, "use files, logical volumes, md arrays, or disks with a WWID or serial number")
-}
-
-/// A disk has the identity of another member: likewise.
-pub(crate) fn same(path: &str, other: &str, name: &str) -> (String, &'static str) {
-    let text = format!("{path} has the identity of {other}, a member of {name}");
-    let hint = "if the file is a copy made with its attributes, run `setfattr -x user.heliograph` on the copy; disks need \
-                different serial numbers";
-    (text, hint)
-}
-
-fn hinted((text, hint): (String, &str)) -> Error {
-    anyhow!("{text}\n  hint: {hint}")
-}
-
-fn unseated((group, volume): (&str, &str), why: Unseated, mut named: Vec<Named>) -> Error {
-    let shown = |at: usize, named: &[Named]| named[at].path.display().to_string();
-    let name = format!("{group}/{volume}");
-    match why {
-        Unseated::Closed(at) => {
-            let closed = named.swap_remove(at);
-            closed.store.err().unwrap_or_else(|| anyhow!("{name}: no full member is open"))
-        }
-        Unseated::Untold(at) => hinted(untold(&shown(at, &named), &name)),
-        Unseated::Same(one, other) => {
-            hinted(same(&shown(other, &named), &shown(one, &named), &name))
-        }
-        Unseated::NoFull => anyhow!(
-            "no disk that the file names for {name} on this node is a full member of it\n  hint: name the disk of a full member. To \
-             begin with other disks, name one of them alone"
-        ),
-    }
-}
-
 /// What the metadata has of the epochs of that volume.
 fn of_volume(ledger: &Ledger, at: VolumeIndex) -> OfVolume {
     let Epochs { set, volumes } = ledger.epochs();
@@ -432,134 +293,6 @@ pub(super) fn seated(
     (0..).zip(volumes.into_iter().zip(recorded)).map(one).collect()
 }
 
-/// The epochs with which the group is served: that of each volume whose members get stamps is raised.
-fn raised(ledger: &Ledger, seated: &[Seated]) -> std::io::Result<Epochs> {
-    let mut all = ledger.epochs().clone();
-    for (epochs, it) in all.volumes.iter_mut().zip(seated) {
-        if it.gets_stamps(epochs) {
-            *epochs = it.epochs;
-            let store = |n: usize| it.plan.members[n].as_ref().and_then(MemberPlan::store);
-            raise(epochs, &it.entries, |n| store(n).is_some());
-        }
-    }
-    if all.set.is_none() && all.volumes.iter().any(|volume| volume.epoch.is_some()) {
-        all.set = Some(set_id()?);
-    }
-    Ok(all)
-}
-
-/// Gives members the epochs that are durable in the metadata, and records which have theirs. Those of before they were raised tell
-/// which members get stamps.
-fn stamp(
-    group: &str,
-    (ledger, before): (&mut Ledger, &Epochs),
-    seated: &[Seated],
-    file: &File,
-) -> std::io::Result<()> {
-    let mut all = ledger.epochs().clone();
-    for (at, (it, before)) in (0..).map(VolumeIndex).zip(seated.iter().zip(&before.volumes)) {
-        if it.gets_stamps(before) {
-            let mut of = of_volume(ledger, at);
-            epochs::stamp((group, &it.plan), &it.entries, &mut of);
-            let has_last = |it: &Carried| Some(it.first()) == of.epochs.epoch;
-            // An only member that could not be stamped gets its last stamp at the next start.
-            if !are_several(&it.entries) && of.epochs.carried.iter().flatten().all(has_last) {
-                forget_members(&mut of.epochs);
-            }
-            all.volumes[usize::from(at.0)] = of.epochs;
-        }
-    }
-    if all != *ledger.epochs() {
-        let refused = ledger.keep(Change::Epochs(all));
-        assert_eq!(refused, None, "a ledger that was just opened refuses a change");
-        offline::settle(ledger, file)?;
-    }
-    Ok(())
-}
-
-/// Records the members of volumes that have several, makes the bitmaps of these, and raises their epochs. Returns whether anything
-/// was written; the ledger is of no use then.
-pub(super) fn record(
-    group: &str,
-    (ledger, found): &mut (Ledger, Found),
-    seated: &[Seated],
-    (file, shown): (&File, &str),
-) -> Result<bool> {
-    let old_epochs = ledger.epochs().clone();
-    let epochs = raised(ledger, seated)?;
-    let mut members = ledger.members().to_vec();
-    let (mut before, mut behind) = (found.superblock.clone(), found.superblock.clone());
-    let (mut makes, mut removes, mut blank) = (Vec::new(), Vec::new(), Vec::new());
-    for (volume, (seated, entries)) in (0..).map(VolumeIndex).zip(seated.iter().zip(&mut members)) {
-        if !seated.is_set(entries) {
-            continue;
-        }
-        blank.extend(blank_maps(volume, seated.plan.size, (entries, &seated.entries)));
-        *entries = seated.entries;
-        let at = usize::from(volume.0);
-        behind.members[at] = seated.recorded(behind.members[at]);
-        let several = are_several(entries);
-        if !several {
-            before.members[at] = behind.members[at];
-        }
-        for (n, entry) in entries.iter().enumerate() {
-            let owner = MapOwner::Member { volume, member: n as u8 };
-            match (entry.is_some() && several, ledger.has_map(owner)) {
-                (true, false) => makes.push((owner, REGION.0)),
-                (false, true) => removes.push(owner),
-                _ => {}
-            }
-        }
-    }
-    let same = members == ledger.members() && behind == found.superblock;
-    let same = same && epochs == old_epochs;
-    if same && makes.is_empty() && removes.is_empty() {
-        return Ok(false);
-    }
-    let Some(length) = ledger.length_with(&makes) else {
-        bail!("{shown} has no room for another bitmap\n  hint: name fewer members")
-    };
-    if let Err(error) = allocate::in_full(file, length) {
-        bail!(allocate::refusal(shown, length, &error));
-    }
-    let makes = makes.into_iter().map(|(owner, unit)| Change::Make { owner, unit }).collect();
-    let mut changes = Vec::from([Change::Members(members), Change::Epochs(epochs)]);
-    changes.extend(removes.into_iter().map(|owner| Change::Remove { owner }));
-    // The bitmap of a blank member is durable before its state: without its bitmap it would count as equal. The superblock names the disk
-    // of an only member before its entry no longer does, and stops to name one only once the entries of several do.
-    let superblock = |old: &Superblock, new: &Superblock| {
-        let change = (old != new).then(|| Change::Superblock(Box::new(new.clone())));
-        Vec::from_iter(change)
-    };
-    let first = superblock(&found.superblock, &before);
-    for step in [first, makes, blank, changes, superblock(&before, &behind)] {
-        for change in step {
-            let refused = ledger.keep(change);
-            assert_eq!(refused, None, "a ledger that was just opened refuses a change");
-        }
-        offline::settle(ledger, file).with_context(|| shown.to_owned())?;
-    }
-    stamp(group, (ledger, &old_epochs), seated, file).with_context(|| shown.to_owned())?;
-    Ok(true)
-}
-
-/// The bitmaps of members that are blank from now on.
-fn blank_maps(
-    volume: VolumeIndex,
-    size: Bytes,
-    (before, now): (&VolumeEntries, &VolumeEntries),
-) -> Vec<Change> {
-    let is_blank =
-        |entry: &Option<MemberEntry>| entry.is_some_and(|entry| entry.health == CopyHealth::Blank);
-    let new = (0..MEMBERS_MAX).filter(|n| is_blank(&now[*n]) && !is_blank(&before[*n]));
-    let maps = new.flat_map(|member| {
-        let owner = MapOwner::Member { volume, member: member as u8 };
-        let page = move |(page, bits)| Change::Marks { owner, page, bits };
-        blank_pages(size, REGION).into_iter().map(page)
-    });
-    maps.collect()
-}
-
 /// The layer that keeps the members alike, as the metadata has them, and the members that are new.
 pub(super) fn shadow(
     sizes: &[Bytes],
@@ -587,86 +320,16 @@ pub(super) fn shadow(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use CopyHealth::{Copying, Good, Removed};
-    use helio_format::epochs::Epoch;
+    use crate::epochs::raise;
+    use crate::offline;
+    use crate::open::seats::tests::entries;
+    use CopyHealth::{Good, Removed};
+    use helio_format::epochs::{Carried, Epoch};
+    use helio_ledger::Change;
+    use std::fs::File;
+    use std::path::PathBuf;
 
-    const A: DiskMark = DiskMark::of(1);
-    const B: DiskMark = DiskMark::of(2);
-    const C: DiskMark = DiskMark::of(3);
     const NOTHING: DiskMark = DiskMark::UNKNOWN;
-
-    fn entries(members: &[(CopyHealth, DiskMark)]) -> VolumeEntries {
-        let mut all = [None; MEMBERS_MAX];
-        for (entry, (health, disk)) in all.iter_mut().zip(members) {
-            *entry = Some(MemberEntry { health: *health, disk: *disk });
-        }
-        all
-    }
-
-    #[test]
-    fn a_disk_is_the_member_that_was_recorded_on_it_whatever_its_place_in_the_file() {
-        let recorded = entries(&[(Removed, A), (Good, B), (Copying, C)]);
-        let seats = seat(&recorded, &[Some(C), Some(A), Some(B)]);
-        assert_eq!(seats, Ok([2, 0, 1].map(Seat::Recorded).into()));
-        assert_eq!(
-            seat(&recorded, &[Some(B)]),
-            Ok(vec![Seat::Recorded(1)]),
-            "others are forgotten"
-        );
-    }
-
-    #[test]
-    fn a_disk_that_was_not_recorded_is_a_new_member_if_no_recorded_one_is_missing() {
-        let recorded = entries(&[(Good, A), (Removed, B)]);
-        let seats = seat(&recorded, &[Some(C), Some(A), Some(B)]);
-        assert_eq!(seats, Ok(vec![Seat::New(2), Seat::Recorded(0), Seat::Recorded(1)]));
-        let seats = seat(&recorded, &[Some(C), Some(A)]);
-        assert_eq!(seats, Ok(vec![Seat::Absent(1), Seat::Recorded(0)]), "C may be anything");
-        let all = entries(&[
-            (Good, A),
-            (Removed, B),
-            (Removed, B),
-            (Removed, B),
-            (Removed, B),
-            (Removed, B),
-        ]);
-        assert_eq!(seat(&all, &[Some(A), Some(C)]), Ok(vec![Seat::Recorded(0), Seat::Absent(1)]));
-    }
-
-    #[test]
-    fn the_first_disk_of_a_new_volume_is_its_full_member() {
-        let new = entries(&[(Good, NOTHING)]);
-        assert_eq!(seat(&new, &[Some(A), Some(B)]), Ok(vec![Seat::Recorded(0), Seat::New(1)]));
-        assert_eq!(seat(&new, &[Some(NOTHING)]), Ok(vec![Seat::Recorded(0)]));
-        assert_eq!(seat(&new, &[None, Some(B)]), Err(Unseated::Closed(0)), "B may hold anything");
-    }
-
-    #[test]
-    fn another_disk_takes_the_place_of_a_full_member_only_if_it_is_named_alone() {
-        let one = entries(&[(Good, A)]);
-        assert_eq!(seat(&one, &[Some(B)]), Ok(vec![Seat::Another(0)]));
-        assert_eq!(seat(&one, &[Some(B), Some(C)]), Err(Unseated::NoFull));
-        let two = entries(&[(Removed, A), (Good, B)]);
-        assert_eq!(seat(&two, &[Some(A), Some(C)]), Err(Unseated::NoFull), "A is not full");
-        assert_eq!(seat(&two, &[Some(A)]), Err(Unseated::NoFull));
-        assert_eq!(seat(&two, &[Some(A), None]), Err(Unseated::Closed(1)));
-    }
-
-    #[test]
-    fn a_disk_that_cannot_be_opened_is_absent_while_another_full_member_is_there() {
-        let two = entries(&[(Good, A), (Good, B)]);
-        assert_eq!(seat(&two, &[None, Some(B)]), Ok(vec![Seat::Absent(0), Seat::Recorded(1)]));
-        assert_eq!(seat(&two, &[None, None]), Err(Unseated::Closed(0)));
-        let one = entries(&[(Good, A)]);
-        assert_eq!(seat(&one, &[Some(A), None]), Ok(vec![Seat::Recorded(0), Seat::Unknown]));
-    }
-
-    #[test]
-    fn several_members_need_disks_that_can_be_told_apart() {
-        let one = entries(&[(Good, A)]);
-        assert_eq!(seat(&one, &[Some(A), Some(NOTHING)]), Err(Unseated::Untold(1)));
-        assert_eq!(seat(&one, &[Some(B), None, Some(B)]), Err(Unseated::Same(0, 2)));
-    }
 
     /// Files of one size, each with an identity of its own.
     struct Files(tempfile::TempDir);
