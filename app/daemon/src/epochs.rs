@@ -88,8 +88,7 @@ pub(crate) fn stamp(
     Stamp { set, volume, epoch, is_full: health.is_full() }.encode(helio_link::checksum)
 }
 
-/// Whether the disk of a member that is not used is as it was when the member left, by its stamp: only then its bitmap has what it
-/// lacks.
+/// Whether a removed member still has the stamp that it had at its removal. If not, its bitmap is invalid.
 pub(crate) fn is_as_it_left(
     (set, at): (Option<SetId>, VolumeIndex),
     carried: Option<Carried>,

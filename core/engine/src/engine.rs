@@ -93,7 +93,7 @@ impl Engine {
         marks.iter().for_each(|(page, bits)| resting.load(*page, bits));
         let keeping = Keeping::new(
             resting,
-            Ages::starting(sequence, superblock.untold, superblock.remembers),
+            Ages::starting(sequence, superblock.reported, superblock.remembers),
         );
         let mut engine = Self {
             local: Local::starting(&config, &superblock, blocks, members, layers, hot),

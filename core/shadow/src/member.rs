@@ -111,7 +111,7 @@ impl Copying {
         &mut self.lacks
     }
 
-    /// It lacks nothing but blank regions, and nothing is being copied.
+    /// All its dirty regions are blank, and no region is being copied.
     pub(crate) fn is_clean(&self, blank: &Bitmap) -> bool {
         self.walk.is_idle() && self.lacks.is_within(blank)
     }
@@ -354,7 +354,7 @@ impl Member {
         if let State::Full(differs) = &self.state { Some(differs) } else { None }
     }
 
-    /// Its bitmap, where one is kept: of what it lacks, or, if it is full, where it may differ.
+    /// The bitmap of its dirty regions; of a full member, of the regions in which it may differ from other full members.
     pub(crate) const fn bitmap(&mut self) -> Option<&mut Bitmap> {
         match &mut self.state {
             State::Full(differs) => Some(differs),
@@ -442,7 +442,7 @@ impl Member {
         full(self.on_disk.durable) || full(self.on_disk.coming)
     }
 
-    /// The ledger says that it lacks what its bitmap says, or may say so.
+    /// The ledger has it as copying, removed or withdrawn, or may have: after a restart its bitmap is used.
     fn counts_by_bitmap(&self) -> bool {
         use CopyHealth::{Copying, Removed, Withdrawn};
         let by_bitmap = |said| matches!(said, Some(Copying | Removed | Withdrawn));
@@ -466,8 +466,7 @@ impl Member {
         self.on_disk.durable = self.on_disk.coming;
     }
 
-    /// The ledger may say that it is full, or that a bitmap has what it lacks. It misses what is written, or nothing keeps that bitmap
-    /// any more.
+    /// The ledger may have it as full although it misses writes, or its bitmap as valid although nothing keeps the bitmap any more.
     pub(crate) fn owes(&self) -> bool {
         let (stays, keeps) = match &self.state {
             State::Full(_) => (true, true),

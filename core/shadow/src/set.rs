@@ -67,7 +67,7 @@ impl Pace {
 struct Records {
     /// A command merges everything, and full members have that in their bitmaps as of this tick, which is not durable.
     asked_at: Option<u64>,
-    /// The full member whose turn it is to have a page saved.
+    /// The full member whose bitmap page is saved next.
     turn: usize,
     /// Nothing can be recorded any more: operations that need it fail like that.
     failed: Option<StoreFault>,

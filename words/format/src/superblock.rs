@@ -37,7 +37,7 @@
 //! | 3204..3212 | began: when this node began its generation, in ms since 1970; 0 unknown, or it did not |
 //! | 3212..3220 | tenure: changes whenever this node takes the role of primary from being secondary; 0 it never did |
 //! | 3220..3228 | suspect: bit n where a flush of volume n failed and its blocks were not written again since; zero behind the last volume |
-//! | 3228..3236 | untold: how often the metadata had been changed when the peer was told of that last; 0 the peer is told of every change |
+//! | 3228..3236 | reported: the number of changes of the metadata that was last reported to the peer; 0 if every change is reported |
 //! | 3236..4032 | zero |
 //! | 4032..4096 | block sizes: per volume, 1 each, the binary logarithm of the largest block of a member so far, here or at the peer, 9 to 12; 0 unknown |
 //!
@@ -120,8 +120,8 @@ pub struct Superblock {
     pub head: Sequence,
     /// Highest sequence ever heard of the peer's metadata file.
     pub remembers: u64,
-    /// How often the metadata had been changed when the peer was told of that last; none where the peer is told of every change.
-    pub untold: Option<u64>,
+    /// The number of changes of the metadata that was last reported to the peer; none if every change is reported.
+    pub reported: Option<u64>,
     /// Bytes per mark.
     pub granularity: u32,
     /// How many extents may be hot.
@@ -184,7 +184,7 @@ impl Superblock {
             lineage: Lineage::default(),
             head: Sequence::ZERO,
             remembers: 0,
-            untold: None,
+            reported: None,
             granularity: GRANULARITY_DEFAULT,
             hot_slots: HOT_SLOTS_DEFAULT,
             group: group.into(),
@@ -268,8 +268,8 @@ impl Superblock {
             w.u64(*bytes);
         }
         w.0.resize(REPAIRED_AT, 0);
-        let untold = self.untold.unwrap_or(0);
-        for value in [self.repaired, self.began, self.tenure, self.suspect, untold] {
+        let reported = self.reported.unwrap_or(0);
+        for value in [self.repaired, self.began, self.tenure, self.suspect, reported] {
             w.u64(value);
         }
         w.0.resize(BLOCKS_AT, 0);
@@ -335,7 +335,7 @@ impl Superblock {
         let (hold, peer_invalid, seeding) = (r.u32()?, r.generation()?, r.u64()?);
         let (differed, repaired) = compared(&mut r, count)?;
         let (began, tenure, suspect) = (r.u64()?, r.u64()?, volume_bits(&mut r, count)?);
-        let untold = Some(r.u64()?).filter(|age| *age != 0);
+        let reported = Some(r.u64()?).filter(|age| *age != 0);
         let blocks = blocks(&mut r, count)?;
         Ok(Self {
             role,
@@ -351,7 +351,7 @@ impl Superblock {
             lineage,
             head,
             remembers,
-            untold,
+            reported,
             granularity,
             hot_slots,
             group,

@@ -20,7 +20,7 @@ fn sample() -> Superblock {
             .fork(Generation { number: 3, tag: 0xDEAD_BEEF }, Sequence(41)),
         head: Sequence(99),
         remembers: 77,
-        untold: Some(61),
+        reported: Some(61),
         granularity: 8192,
         hot_slots: 509,
         group: "db".into(),

@@ -216,7 +216,7 @@ impl Engine {
         }
         let flushing = self.standing.follower().is_some_and(Follower::is_flushing);
         let short = !self.standing.leads() && self.local.hot().is_short();
-        let metadata = self.record.tell_age();
+        let metadata = self.record.report_age();
         let (token, waits) = (ping.token, self.local.waits());
         self.turn.send(Message::Pong { token, flushing, waits, short, metadata });
     }
@@ -257,7 +257,7 @@ impl Engine {
             return;
         }
         let token = self.peer.session_mut().pinged(hurry, state, config.heartbeat(), now);
-        let metadata = self.record.tell_age();
+        let metadata = self.record.report_age();
         let mut ping = Ping { token, hurry, state, metadata, ..Ping::default() };
         if let Some(primary) = primary {
             primary.describe(&mut ping, &self.local, &self.turn);
@@ -311,7 +311,7 @@ impl View<'_> {
             received: of_this(received),
             durable: of_this(durable),
             granularity: config.granularity.0 as u32,
-            metadata: self.record.told_age(),
+            metadata: self.record.reported_age(),
             remembers: self.record.keeping().ages().heard(),
             sizes: config.volumes.iter().map(|v| v.0).collect(),
             blocks: self.local.blocks().told(),

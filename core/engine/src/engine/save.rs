@@ -37,7 +37,7 @@ impl Engine {
     fn make_record(&mut self, goal: Goal) {
         let mut next = self.record.superblock().clone();
         next.remembers = self.record.keeping().ages().heard();
-        next.untold = self.record.keeping_mut().ages_mut().record();
+        next.reported = self.record.keeping_mut().ages_mut().record();
         self.resync.verify().shape(self.turn.calendar(), &mut next);
         let leads = self.standing.leads();
         if !leads || !planted(Plant::SuspectUnrecorded) {

@@ -242,8 +242,8 @@ impl Local {
     }
 
     /// Layers begin work that no operation waits for where the host permits it. `ends`: nowhere, since the node stops, or leaves
-    /// the primary role, and waits for what changes its members. If a change waits for a hot extent, and layers own all of them, they
-    /// are told so.
+    /// the primary role, and waits for what changes its members. If a change waits for a hot extent and
+    /// layers own all of them, they get [`LayerSetting::LetCool`].
     pub(crate) fn permit_layers(&mut self, ends: bool, turn: &mut Turn) {
         let Permits { host, layers } = self.layered.permits;
         let permitted = if ends { 0 } else { host };

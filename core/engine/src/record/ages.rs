@@ -12,90 +12,90 @@ const REMEMBER_EVERY: Duration = Duration::from_secs(5);
 pub(crate) struct Ages {
     /// How often the metadata was durably changed.
     sequence: u64,
-    told: Told,
+    report: Report,
     /// The highest such count of the peer that was ever heard of.
     heard: u64,
     /// When that was recorded last.
     remembered_at: Option<Moment>,
 }
 
-/// What the peer is told of the metadata's age.
+/// Which age of its metadata this node reports to the peer.
 ///
 /// ```text
 /// Found ── pings are exchanged ──▶ Agreed ── a record without an age is durable ──▶ All
 ///   └───── pings are exchanged, and no record of this process, or one before, has an age ────▶ All
 /// ```
 ///
-/// Changes of which the peer was not told would make an older file look as young as the one that the peer remembers, and so would
-/// restarts. So a record says how often the metadata had been changed when the peer was told of that last.
+/// An older file that is changed or restarted must not look as young as the one that the peer has on record. So the superblock
+/// records the age that was reported last, until the peer exchanges pings with this node.
 #[derive(Clone, Copy, Debug)]
-enum Told {
-    /// No change of this process. `found`: how often it had been changed before. `recorded`: the durable superblock says that, or
-    /// may.
+enum Report {
+    /// Changes of this process are not reported. `found`: the number of changes before. `recorded`: the durable superblock has this
+    /// number, or may have it.
     Found { found: u64, recorded: bool },
-    /// The peer takes part, and the durable superblock may still say that age.
+    /// The peer exchanged pings, and the durable superblock may still have that number.
     Agreed { found: u64 },
-    /// Every change.
+    /// Every change is reported.
     All,
 }
 
-impl Default for Told {
+impl Default for Report {
     fn default() -> Self {
         Self::Found { found: 0, recorded: false }
     }
 }
 
 impl Ages {
-    /// As the last process left it; `untold` is what the superblock has of it.
-    pub(crate) fn starting(sequence: u64, untold: Option<u64>, heard: u64) -> Self {
-        let told = Told::Found {
-            found: untold.map_or(sequence, |found| found.min(sequence)),
-            recorded: untold.is_some(),
+    /// As the last process left it; `reported`: the field of the superblock.
+    pub(crate) fn starting(sequence: u64, reported: Option<u64>, heard: u64) -> Self {
+        let report = Report::Found {
+            found: reported.map_or(sequence, |found| found.min(sequence)),
+            recorded: reported.is_some(),
         };
-        Self { sequence, told, heard, remembered_at: None }
+        Self { sequence, report, heard, remembered_at: None }
     }
 
-    /// What the peer is told of the metadata's age.
-    pub(crate) const fn told(&self) -> u64 {
-        match self.told {
-            Told::Found { found, .. } | Told::Agreed { found } => found,
-            Told::All => self.sequence,
+    /// The age that this node reports.
+    pub(crate) const fn age(&self) -> u64 {
+        match self.report {
+            Report::Found { found, .. } | Report::Agreed { found } => found,
+            Report::All => self.sequence,
         }
     }
 
-    /// Pings are exchanged with the peer: it may be told of changes.
+    /// Pings were exchanged with the peer: changes may be reported.
     pub(crate) const fn agree(&mut self) {
-        self.told = match self.told {
-            Told::Found { found, recorded: true } => Told::Agreed { found },
-            Told::Found { recorded: false, .. } => Told::All,
-            told => told,
+        self.report = match self.report {
+            Report::Found { found, recorded: true } => Report::Agreed { found },
+            Report::Found { recorded: false, .. } => Report::All,
+            report => report,
         };
     }
 
-    /// What a record that begins says of that.
+    /// A superblock is about to be written. Returns its field.
     pub(crate) const fn record(&mut self) -> Option<u64> {
-        match &mut self.told {
-            Told::Found { found, recorded } => {
+        match &mut self.report {
+            Report::Found { found, recorded } => {
                 *recorded = true;
                 Some(*found)
             }
-            Told::Agreed { .. } | Told::All => None,
+            Report::Agreed { .. } | Report::All => None,
         }
     }
 
-    /// A record that says that is durable.
-    pub(crate) const fn recorded(&mut self, untold: Option<u64>) {
-        if let (Told::Agreed { .. }, None) = (self.told, untold) {
-            self.told = Told::All;
+    /// A superblock with that field is durable.
+    pub(crate) const fn recorded(&mut self, reported: Option<u64>) {
+        if let (Report::Agreed { .. }, None) = (self.report, reported) {
+            self.report = Report::All;
         }
     }
 
-    /// Whether this process changed the metadata, and no record says how old it was before.
+    /// Whether this process changed the metadata, and no superblock has the age from before.
     pub(crate) const fn is_unrecorded(&self) -> bool {
-        matches!(self.told, Told::Found { found, recorded: false } if self.sequence > found)
+        matches!(self.report, Report::Found { found, recorded: false } if self.sequence > found)
     }
 
-    /// A layer changed its part of the metadata, and does not tell how often that was changed.
+    /// A layer changed its part of the metadata. The host does not report the count of that change.
     pub(crate) const fn changed_by_layer(&mut self) {
         self.sequence += 1;
     }
@@ -120,10 +120,10 @@ impl Ages {
         self.heard = metadata;
     }
 
-    /// Whether more was heard than is recorded, or the peer may be told of more than the record says, and it is time to record that.
+    /// Whether a superblock is due: the peer reported a later age than is recorded, or the field `reported` is to be cleared.
     pub(crate) fn are_due(&self, recorded: u64, now: Moment) -> bool {
         let due = self.remembered_at.is_none_or(|at| now >= at + REMEMBER_EVERY);
-        due && (self.heard > recorded || matches!(self.told, Told::Agreed { .. }))
+        due && (self.heard > recorded || matches!(self.report, Report::Agreed { .. }))
     }
 
     /// What was heard is being recorded.
@@ -137,34 +137,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_peer_is_told_of_changes_once_the_record_does_not_say_how_old_the_metadata_was_found() {
+    fn changes_are_reported_once_no_superblock_has_the_age_that_was_found() {
         let mut ages = Ages::starting(40, None, 7);
         ages.changed(41);
-        assert_eq!((ages.told(), ages.is_unrecorded()), (40, true));
+        assert_eq!((ages.age(), ages.is_unrecorded()), (40, true));
         assert_eq!(ages.record(), Some(40));
         assert!(!ages.is_unrecorded());
         ages.recorded(Some(40));
         ages.changed(42);
         ages.agree();
-        assert_eq!((ages.told(), ages.are_due(7, Moment::ZERO)), (40, true));
+        assert_eq!((ages.age(), ages.are_due(7, Moment::ZERO)), (40, true));
         ages.recorded(Some(40));
-        assert_eq!(ages.told(), 40, "that record had begun before");
+        assert_eq!(ages.age(), 40, "that record had begun before");
         assert_eq!(ages.record(), None);
         ages.recorded(None);
-        assert_eq!((ages.told(), ages.are_due(7, Moment::ZERO)), (42, false));
+        assert_eq!((ages.age(), ages.are_due(7, Moment::ZERO)), (42, false));
     }
 
     #[test]
     fn restarts_do_not_make_metadata_look_younger() {
         let ages = Ages::starting(90, Some(40), 0);
-        assert_eq!((ages.told(), ages.is_unrecorded()), (40, false));
+        assert_eq!((ages.age(), ages.is_unrecorded()), (40, false));
     }
 
     #[test]
-    fn a_peer_that_is_met_before_anything_changed_is_told_of_every_change() {
+    fn every_change_is_reported_if_pings_are_exchanged_before_the_first_one() {
         let mut ages = Ages::starting(40, None, 0);
         ages.agree();
         ages.changed_by_layer();
-        assert_eq!((ages.told(), ages.record()), (41, None));
+        assert_eq!((ages.age(), ages.record()), (41, None));
     }
 }

@@ -58,18 +58,18 @@ impl Record {
         &mut self.keeping
     }
 
-    /// The age of the metadata that the peer is told. A new node tells 0, however often its file was changed: the peer may have
-    /// recorded a metadata file that was lost, and must not take the new one for it.
-    pub(crate) fn told_age(&self) -> u64 {
-        if self.superblock.is_new() { 0 } else { self.keeping.ages().told() }
+    /// The age of the metadata that this node reports. A new node reports 0, however often its file was changed: the peer may have a
+    /// lost metadata file on record, and must not take the new one for it.
+    pub(crate) fn reported_age(&self) -> u64 {
+        if self.superblock.is_new() { 0 } else { self.keeping.ages().age() }
     }
 
-    /// Pings are exchanged with the peer. Returns the age that they tell.
-    pub(crate) fn tell_age(&mut self) -> u64 {
+    /// Pings are exchanged with the peer. Returns the age that they report.
+    pub(crate) fn report_age(&mut self) -> u64 {
         if !self.superblock.is_new() {
             self.keeping.ages_mut().agree();
         }
-        self.told_age()
+        self.reported_age()
     }
 
     /// Asks for a record, behind those asked for before.
@@ -104,7 +104,7 @@ impl Record {
 
     /// It is durable.
     pub(crate) fn saved(&mut self, superblock: Superblock) {
-        self.keeping.ages_mut().recorded(superblock.untold);
+        self.keeping.ages_mut().recorded(superblock.reported);
         self.superblock = superblock;
     }
 

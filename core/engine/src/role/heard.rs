@@ -19,7 +19,7 @@ impl Standing {
     ) {
         let ages = record.keeping().ages();
         let due = ages.are_due(record.superblock().remembers, now);
-        // Somebody else changed the metadata first: the record says how old it was before.
+        // Pages were written before any superblock: a superblock is to have the age from before.
         let found = ages.is_unrecorded() && has_peer && !record.superblock().is_new();
         if !(due || found) || record.is_saving() || local.metadata_failed() {
             return;

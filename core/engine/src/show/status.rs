@@ -427,7 +427,7 @@ impl View<'_> {
         let words = self.words();
         let config = self.turn.config();
         let primary = self.standing.primary();
-        // What only a second node would lack is no lag, and nobody has or gets a lease without one.
+        // A group of one node has no lag and no lease.
         let source = primary.filter(|_| config.peer_name().is_some());
         let lease_held = config.peer_name().and_then(|_| self.lease_held());
         Status {

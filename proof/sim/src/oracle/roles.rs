@@ -96,12 +96,12 @@ impl Oracle {
         self.look_again(cluster, side)
     }
 
-    /// The record says what the one before said, and how old the metadata was found: nothing is adopted by it.
+    /// The superblock repeats the one before and adds the age at which the metadata was found: it is no adoption and no promotion.
     fn only_notes_age(&mut self, side: Side, record: &Superblock) -> bool {
         let noted = |before: Superblock| {
-            let (untold, remembers) = (record.untold, record.remembers);
-            let first = before.untold.is_none() && untold.is_some();
-            first && Superblock { untold, remembers, ..before } == *record
+            let (reported, remembers) = (record.reported, record.remembers);
+            let first = before.reported.is_none() && reported.is_some();
+            first && Superblock { reported, remembers, ..before } == *record
         };
         self.records[side.index()].replace(record.clone()).is_some_and(noted)
     }

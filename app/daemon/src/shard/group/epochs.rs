@@ -207,8 +207,7 @@ impl Group {
         self.keep_epochs(epochs, now, driver);
     }
 
-    /// A disk is to return as that member. If it is not as it was when the member left, its bitmap does not count, and the member
-    /// lacks everything.
+    /// Checks the stamp of a member that is to return. If the stamp changed since the removal, the bitmap of the member is invalid.
     pub(crate) fn judge_return(
         &mut self,
         leg: Leg,
@@ -228,7 +227,7 @@ impl Group {
         }
         let (path, volume) = (&member.path, &self.volumes[usize::from(leg.volume.0)].name);
         let text = format!(
-            "{path} is not as it was when it was removed from {}/{volume}: it was restored from a backup, or used elsewhere",
+            "{path} was changed since it was removed from {}/{volume}: it was restored from a backup, or used elsewhere",
             self.name
         );
         match how {

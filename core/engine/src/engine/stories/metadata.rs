@@ -469,7 +469,7 @@ fn neither_changes_nor_restarts_make_metadata_younger_before_the_peer_hears_of_t
     desk.engine.record.keeping_mut().page_begins(desk.now);
     desk.tell(Event::Kept { kept: Kept::Marks { page: 0 }, ok: true, sequence: 50 });
     let record = desk.save(true);
-    assert_eq!(record.untold, Some(1));
+    assert_eq!(record.reported, Some(1));
     let found = Durable { sequence: 51, ..durable(record) };
     desk.engine = Engine::new(config(), found, 2, 1, Moment::ZERO);
     desk.tell(Event::Connected);
