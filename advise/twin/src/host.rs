@@ -298,7 +298,7 @@ impl<C: Content> Host<C> {
                 }
                 ledger::Kept::Members { ok }
                 | ledger::Kept::Marks { owner: MapOwner::Member { .. }, ok, .. } => {
-                    Event::Recorded { ok }
+                    Event::Recorded { ok, sequence }
                 }
                 ledger::Kept::Marks { page, ok, .. } => {
                     Event::Kept { kept: Kept::Marks { page }, ok, sequence }

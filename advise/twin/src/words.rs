@@ -33,7 +33,7 @@ pub(crate) fn of_event(event: &Event) -> Option<String> {
         Event::BeforeFound(kept) => {
             format!("<- an image is kept, head {}, {} chunks", kept.image.head, kept.chunks.len())
         }
-        Event::Recorded { ok } => format!("<- members recorded: {ok}"),
+        Event::Recorded { ok, .. } => format!("<- members recorded: {ok}"),
         Event::Compared { equal, .. } => format!("<- compared, equal: {equal}"),
         Event::PoolDone(outcome) => format!("<- before-images: {outcome:?}"),
         Event::Connected => "<- connected".to_owned(),

@@ -49,6 +49,16 @@ pub fn write_superblock(mut ledger: Ledger, new: Superblock, file: &File) -> std
     settle(&mut ledger, file)
 }
 
+/// The superblock of metadata that a start is about to change. It has the age from before the change, so that restarts do not make an
+/// older file look as young as the one that the peer has on record.
+pub(crate) fn with_age(ledger: &Ledger, found: &Superblock) -> Superblock {
+    let mut superblock = found.clone();
+    if !superblock.is_new() {
+        superblock.reported = superblock.reported.or(Some(ledger.sequence()));
+    }
+    superblock
+}
+
 /// Writes everything that a ledger has queued.
 ///
 /// # Errors

@@ -162,8 +162,8 @@ impl Engine {
             }
             Event::BeforeFound(kept) => self.keeper.found(&kept, &turn.config().volumes),
             Event::PoolDone(outcome) => local.pool_ended(outcome, turn),
-            Event::Recorded { ok } => {
-                record.keeping_mut().ages_mut().changed_by_layer();
+            Event::Recorded { ok, sequence } => {
+                record.keeping_mut().ages_mut().changed(sequence);
                 local.layer_recorded(ok, turn);
             }
             Event::Compared { name, equal } => local.layer_compared(name, equal, turn),

@@ -321,6 +321,8 @@ pub enum Event {
     Recorded {
         /// It is.
         ok: bool,
+        /// How often the metadata was changed, with this.
+        sequence: u64,
     },
     /// Payloads were compared.
     Compared {

@@ -25,7 +25,8 @@ pub(super) fn recorded(
     if volumes & !found.1.superblock.suspect == 0 {
         return Ok(found);
     }
-    let (ledger, Found { superblock: mut record, .. }) = *found;
+    let (ledger, Found { superblock, .. }) = *found;
+    let mut record = offline::with_age(&ledger, &superblock);
     record.suspect |= volumes;
     // Everything counts as marked; a record that says seeding proves nothing either.
     record.marks_void |= record.seeding == 0;

@@ -116,6 +116,7 @@ impl<D: Driver> Shard<D> {
             return;
         };
         group.tap = None;
+        group.refuse_merges();
         let words = group.engine.view().words();
         let (head, flushed) = group.engine.view().left_behind();
         let stores = std::mem::take(&mut group.volumes).into_iter();

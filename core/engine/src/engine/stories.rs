@@ -126,7 +126,7 @@ impl Desk {
                     let outcome = self.looked(extent, read_as);
                     layers.push(Event::StoreDone { io, outcome });
                 }
-                Effect::Record(_) => layers.push(Event::Recorded { ok: true }),
+                Effect::Record(_) => layers.push(Event::Recorded { ok: true, sequence: 1 }),
                 Effect::Compare { name, .. } => layers.push(Event::Compared { name, equal: true }),
                 _ => {}
             }

@@ -95,11 +95,6 @@ impl Ages {
         matches!(self.report, Report::Found { found, recorded: false } if self.sequence > found)
     }
 
-    /// A layer changed its part of the metadata. The host does not report the count of that change.
-    pub(crate) const fn changed_by_layer(&mut self) {
-        self.sequence += 1;
-    }
-
     /// The metadata was durably changed.
     pub(crate) fn changed(&mut self, sequence: u64) {
         self.sequence = self.sequence.max(sequence);
@@ -164,7 +159,7 @@ mod tests {
     fn every_change_is_reported_if_pings_are_exchanged_before_the_first_one() {
         let mut ages = Ages::starting(40, None, 0);
         ages.agree();
-        ages.changed_by_layer();
+        ages.changed(41);
         assert_eq!((ages.age(), ages.record()), (41, None));
     }
 }

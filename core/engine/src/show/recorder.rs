@@ -109,7 +109,7 @@ fn boil_down(event: &Event) -> (&'static str, u64, u64) {
             let failed = !matches!(outcome, PoolOutcome::Done | PoolOutcome::Loaded(_));
             ("pool-done", u64::from(failed), 0)
         }
-        Event::Recorded { ok } => ("layer-recorded", u64::from(*ok), 0),
+        Event::Recorded { ok, .. } => ("layer-recorded", u64::from(*ok), 0),
         Event::Compared { name, equal } => ("compared", *name, u64::from(*equal)),
         Event::Connected => ("connected", 0, 0),
         Event::Disconnected { .. } => ("disconnected", 0, 0),

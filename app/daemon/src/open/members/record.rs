@@ -71,7 +71,8 @@ pub(in crate::open) fn record(
     let old_epochs = ledger.epochs().clone();
     let epochs = raised(ledger, seated)?;
     let mut members = ledger.members().to_vec();
-    let (mut before, mut behind) = (found.superblock.clone(), found.superblock.clone());
+    let aged = offline::with_age(ledger, &found.superblock);
+    let (mut before, mut behind) = (aged.clone(), aged.clone());
     let (mut makes, mut removes, mut blank) = (Vec::new(), Vec::new(), Vec::new());
     for (volume, (seated, entries)) in (0..).map(VolumeIndex).zip(seated.iter().zip(&mut members)) {
         if !seated.is_set(entries) {
@@ -94,7 +95,7 @@ pub(in crate::open) fn record(
             }
         }
     }
-    let same = members == ledger.members() && behind == found.superblock;
+    let same = members == ledger.members() && behind == aged;
     let same = same && epochs == old_epochs;
     if same && makes.is_empty() && removes.is_empty() {
         return Ok(false);

@@ -106,7 +106,7 @@ impl Group {
                 Event::Kept { kept: helio_engine::Kept::Hot { ticket }, ok, sequence }
             }
             Kept::Members { ok } | Kept::Marks { owner: MapOwner::Member { .. }, ok, .. } => {
-                Event::Recorded { ok }
+                Event::Recorded { ok, sequence }
             }
             Kept::Marks { page, ok, .. } => {
                 Event::Kept { kept: helio_engine::Kept::Marks { page }, ok, sequence }

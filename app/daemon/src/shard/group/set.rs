@@ -162,6 +162,16 @@ impl Group {
         }
     }
 
+    /// The group is released: no merge is recorded any more.
+    pub(crate) fn refuse_merges(&mut self) {
+        let text = format!("group {} was released before the merge was recorded", self.name);
+        let hint = "run `helio adopt`, then repeat the command";
+        for reply in self.merges.take() {
+            // An asker that has gone wants no answer.
+            let _gone = reply.send(Err(Refusal::new("released", text.clone(), hint)));
+        }
+    }
+
     /// The length that each metadata file needs for bitmaps of these members. None if there is no room for one.
     pub(crate) fn length_with(
         &self,

@@ -191,7 +191,7 @@ impl Desk {
             let kept = keep.kept();
             self.tell(Event::Kept { kept, ok: true, sequence: 1 });
         }
-        (0..records).for_each(|_| self.tell(Event::Recorded { ok: true }));
+        (0..records).for_each(|_| self.tell(Event::Recorded { ok: true, sequence: 1 }));
     }
 
     fn meet(&mut self) {

@@ -244,7 +244,7 @@ fn that_the_record_of_the_members_is_old_is_durable_before_any_later_superblock(
         };
         let says = Effect::Record(LayerRecord::Members([recorded(&[Good, Failed, Failed])].into()));
         assert!(effects.contains(&says) && !saves(&effects), "{marks_void}: {effects:?}");
-        desk.engine.handle(desk.now, Event::Recorded { ok: true }, &mut effects);
+        desk.engine.handle(desk.now, Event::Recorded { ok: true, sequence: 1 }, &mut effects);
         assert!(saves(&effects), "{marks_void}: {effects:?}");
     }
 }
