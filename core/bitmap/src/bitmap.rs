@@ -417,7 +417,13 @@ impl Bitmap {
         self.grid.unit() * self.dirty_count
     }
 
-    /// The same, as an upper bound, where all of the volumes in that set, a bit each, count as well.
+    /// Bytes in regions that are being copied, counted by whole regions.
+    #[inline]
+    pub fn copying_bytes(&self) -> Bytes {
+        self.grid.unit() * self.copying.len() as u64
+    }
+
+    /// The same as [`Self::dirty_bytes`], as an upper bound, where all of the volumes in that set, a bit each, count as well.
     #[inline]
     pub fn dirty_bytes_with(&self, volumes: u64) -> Bytes {
         let whole = self.grid.volumes().enumerate().filter(|(v, _)| volumes & (1 << v) != 0);
@@ -520,6 +526,10 @@ impl Bitmap {
             return true;
         };
         let regions = self.page_regions(at);
+        if ones_between(bits, 0, regions) == regions {
+            self.set_page(at);
+            return true;
+        }
         for (word, bits) in bits.iter().enumerate().take(regions.div_ceil(64) as usize) {
             self.set_word(at, word, bits & mask_of(word as u64, 0, regions));
         }

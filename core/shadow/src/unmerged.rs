@@ -208,7 +208,8 @@ impl Unmerged {
 
     /// Claims the next one.
     pub(crate) fn claim(&mut self, number: u64, now: Moment) -> Option<Extent> {
-        if now < self.again() || self.is_empty() {
+        // Blank regions are not copied: nothing is left if all others are.
+        if now < self.again() || self.bytes() <= self.regions.copying_bytes() {
             return None;
         }
         let Self { regions, blank, walk, .. } = self;

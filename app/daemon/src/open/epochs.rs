@@ -14,8 +14,8 @@
 //! |---|---|---|
 //! | sound | none is newer; each one that is full or copying is right or unknown | each is as recorded |
 //! | copied | none is newer; a full one is right or unknown, and another one that is full or copying is neither | that one is unproven: all of it is compared with the full ones |
-//! | old-metadata | one is newer, and held all of the volume; no full one is unknown | the newest of those that held all of the volume is the only full one; all others have failed |
-//! | old-metadata-unclear | one is newer; none of the newer ones held all of the volume, or a full one is unknown, which may be the newest | the group is not served |
+//! | old-metadata | one is newer; of the newest ones one held all of the volume; no full one is unknown | that one is the only full one; all others have failed |
+//! | old-metadata-unclear | one is newer; none of the newest ones held all of the volume, or a full one is unknown, which may be the newest | the group is not served |
 //! | none-proven | none is newer; no full one is right or unknown | the group is not served |
 //!
 //! Members that are not used are judged when they return: nothing reaches them before. With old metadata the epoch goes on far
@@ -136,8 +136,11 @@ fn verdict(open: &Open) -> Verdict {
         let full = newer().filter(|(_, was_full, _)| *was_full);
         let newest = full.max_by_key(|(epoch, _, n)| (*epoch, std::cmp::Reverse(*n)));
         let competes = |(_, seen): (_, &Seen)| seen.is_full() && seen.proof == Proof::Unknown;
+        let is_latest = |epoch: Epoch| newer().all(|(other, ..)| other <= epoch);
         return match newest {
-            Some((_, _, n)) if !members().any(competes) => Verdict::OldMetadata(n),
+            Some((epoch, _, n)) if is_latest(epoch) && !members().any(competes) => {
+                Verdict::OldMetadata(n)
+            }
             _ => Verdict::OldMetadataUnclear,
         };
     }
@@ -372,6 +375,7 @@ mod tests {
             let competes = all.iter().any(|(_, it)| unknown_full(it));
             let newest =
                 all.iter().filter(|(_, it)| it.was_full).filter_map(|(_, it)| it.newer()).max();
+            let latest = all.iter().filter_map(|(_, it)| it.newer()).max();
             let is_unproven = |it: &Seen| it.health != CopyHealth::Removed && !is_proven(it);
             let found = verdict(&open);
             let label = match found {
@@ -390,11 +394,11 @@ mod tests {
                 Verdict::OldMetadata(stays) => {
                     let it = open[stays].expect("it is open");
                     assert!(it.was_full && it.newer().is_some() && !competes, "{open:?}");
-                    assert_eq!(it.newer(), newest, "{open:?}: {stays} is not the newest");
+                    assert_eq!(it.newer(), latest, "{open:?}: {stays} is not the newest");
                     2
                 }
                 Verdict::OldMetadataUnclear => {
-                    assert!(is_newer && (competes || newest.is_none()), "{open:?}");
+                    assert!(is_newer && (competes || newest < latest), "{open:?}");
                     3
                 }
                 Verdict::NoneProven => {

@@ -142,7 +142,9 @@ fn refused(op: SetOp, refusal: SetRefusal, config: &Config) -> Refusal {
         ),
         SetRefusal::NoRecord => Refusal::new(
             "metadata-failed",
-            format!("{member} cannot change: the metadata file of {group} cannot be written"),
+            format!(
+                "the command for {member} was refused: the metadata file of {group} cannot be written"
+            ),
             format!("repair its file system, then restart the daemon of {node}"),
         ),
     }

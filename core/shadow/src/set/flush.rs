@@ -101,6 +101,9 @@ impl Set {
     /// Copies whose target is to be flushed first; and those without a region left are flushed, recorded, and full then, in this
     /// order.
     pub(super) fn step_copies(&mut self, port: &mut Port<'_>) {
+        if self.copying() == 0 {
+            return;
+        }
         let (now, fills) = (port.now(), self.fills_blank());
         for number in 0..self.members.len() {
             let again = self.pace.again;

@@ -92,8 +92,13 @@ impl Group {
         }
         if epochs.set.is_none() && epochs.volumes.iter().any(|volume| volume.epoch.is_some()) {
             // Without one no member has a stamp, as before there were stamps.
-            let Ok(set) = set_id() else { return };
-            epochs.set = Some(set);
+            match set_id() {
+                Ok(set) => epochs.set = Some(set),
+                Err(error) => {
+                    let text = "members get no stamps before the next start or change of members";
+                    return tracing::warn!(group = %self.name, "/dev/urandom: {error}: {text}");
+                }
+            }
         }
         self.keep_epochs(epochs, now, driver);
     }
@@ -196,6 +201,8 @@ impl Group {
         let Some((leg, epoch)) = self.stamps.flushing.remove(&slot) else { return };
         self.stamps.flushed(leg, epoch, ok);
         if !ok {
+            // The kernel reports the failure once: a flush that began before it may succeed, and proves nothing.
+            self.stamps.flushing.retain(|_, (of, _)| *of != leg);
             return self.stamp_members(driver);
         }
         if !self.entry(leg).is_some_and(|entry| is_used(entry.health)) {
