@@ -168,7 +168,7 @@ impl Group {
         let hint = "run `helio adopt`, then repeat the command";
         for reply in self.merges.take() {
             // An asker that has gone wants no answer.
-            let _gone = reply.send(Err(Refusal::new("released", text.clone(), hint)));
+            let _gone = reply.send(Err(Refusal::new("unknown-group", text.clone(), hint)));
         }
     }
 
