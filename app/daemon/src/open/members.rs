@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The members of a volume on this node, when its group is opened: which disk each one lies on ([`super::seats`]), what it is worth,
-//! and what is recorded of that ([`record`]).
+//! and what is recorded of that ([`mod@record`]).
 //!
 //! Of a new volume with `blank` all that can be opened are full: its disks hold nothing that counts, and the members differ wherever
 //! nothing was written.
