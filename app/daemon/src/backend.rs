@@ -24,10 +24,11 @@ use crate::trust::Trusted;
 use helio_api::{Accepted, ApiError, EventsRequest, RecorderDump, Status, code};
 use helio_driver::Waker;
 use helio_engine::Done;
+use helio_units::Moment;
 use std::path::PathBuf;
 use std::sync::mpsc::{SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 
 /// How often, and how many times, a peer that may be on its way is looked for: a second in all.
@@ -102,6 +103,7 @@ impl ShardHandle {
 
 /// The backend of one daemon.
 pub(crate) struct Daemon {
+    pub(crate) clock: Clock,
     pub(crate) node: String,
     pub(crate) config_path: PathBuf,
     /// As the file was when the daemon started, but for groups that came or were released since, and members that were replaced.
@@ -118,7 +120,7 @@ pub(crate) struct Daemon {
     pub(crate) adding: tokio::sync::Mutex<()>,
     pub(crate) attaches: Arc<Attaches>,
     pub(crate) traces: Traces,
-    pub(crate) started: Instant,
+    pub(crate) started: Moment,
     /// What the shard runs on.
     pub(crate) driver: &'static str,
     /// What runs beside the control server for the groups.
@@ -178,7 +180,7 @@ impl Daemon {
                 self.carry_out(group, helio_engine::Command::StopVerify).await
             }
             Command::SeedBegin { group } => {
-                let at = Clock::wall_now().0;
+                let at = self.clock.wall_now().0;
                 self.carry_out(group, helio_engine::Command::SeedBegin { at }).await
             }
             Command::SeedEnd { group } => {
@@ -332,7 +334,7 @@ impl Daemon {
             node: self.node.clone(),
             version: env!("CARGO_PKG_VERSION").into(),
             at_ms,
-            daemon_uptime_seconds: self.started.elapsed(),
+            daemon_uptime_seconds: self.clock.now() - self.started,
             driver: self.driver.into(),
             groups,
             failed,

@@ -4,21 +4,18 @@
 //! An epoch is durable in the metadata before any member gets it, so no member is ever newer than the metadata. A member that
 //! cannot be stamped keeps the epoch that it has, and the metadata keeps on record that it may have that one or a later one.
 
+use helio_driver::Host;
 use helio_format::epochs::{Carried, Epoch, SetId, Stamp, VolumeEpochs};
 use helio_format::members::{CopyHealth, MEMBERS_MAX, VolumeEntries};
 use helio_units::VolumeIndex;
-use std::fs::File;
-use std::io::Read;
 
 /// A random set id.
 ///
 /// # Errors
-/// The kernel has no random numbers.
-pub(crate) fn set_id() -> std::io::Result<SetId> {
-    let (mut bytes, mut source) = ([0; 8], File::open("/dev/urandom")?);
+/// The machine has no random numbers.
+pub(crate) fn set_id(host: &Host) -> std::io::Result<SetId> {
     loop {
-        source.read_exact(&mut bytes)?;
-        if let Some(set) = SetId::of(u64::from_ne_bytes(bytes)) {
+        if let Some(set) = SetId::of(u64::from_ne_bytes(host.random_bytes()?)) {
             return Ok(set);
         }
     }

@@ -27,6 +27,7 @@ type Key = (String, Object, String);
 
 /// Where events come together.
 pub(crate) struct Hub {
+    clock: Clock,
     inner: Mutex<Inner>,
 }
 
@@ -41,15 +42,15 @@ struct Inner {
 
 impl Hub {
     /// A hub whose numbers begin where no earlier one of this node can have come to: at the calendar's microseconds.
-    pub(crate) fn new(now: WallTime) -> Self {
+    pub(crate) fn new(clock: Clock) -> Self {
         let inner = Inner {
-            last: now.0 * 1000,
+            last: clock.wall_now().0 * 1000,
             objects: BTreeMap::new(),
             history: VecDeque::new(),
             live: broadcast::Sender::new(BEHIND_MOST),
             ended: false,
         };
-        Self { inner: Mutex::new(inner) }
+        Self { clock, inner: Mutex::new(inner) }
     }
 
     /// An object is so now; where that is news, it is told.
@@ -92,7 +93,7 @@ impl Hub {
         since: Option<u64>,
         now: bool,
     ) -> Reader {
-        let (pending, live) = self.lock().join(since);
+        let (pending, live) = self.lock().join(since, self.clock.wall_now());
         Reader { hub: Arc::clone(self), group, now, pending, live, over: false }
     }
 
@@ -120,7 +121,11 @@ impl Inner {
     }
 
     /// What a reader is told first, and what it will hear from then on; nothing falls between the two.
-    fn join(&self, since: Option<u64>) -> (VecDeque<Arc<Event>>, broadcast::Receiver<Arc<Event>>) {
+    fn join(
+        &self,
+        since: Option<u64>,
+        at: WallTime,
+    ) -> (VecDeque<Arc<Event>>, broadcast::Receiver<Arc<Event>>) {
         let live = self.live.subscribe();
         let first = self.history.front().map_or(self.last + 1, |event| event.sequence);
         let next = |since: &u64| since.saturating_add(1);
@@ -129,12 +134,11 @@ impl Inner {
                 let missed = self.history.iter().filter(|event| event.sequence > since);
                 (missed.cloned().collect(), live)
             }
-            None => (self.dump(), live),
+            None => (self.dump(at), live),
         }
     }
 
-    fn dump(&self) -> VecDeque<Arc<Event>> {
-        let at = Clock::wall_now();
+    fn dump(&self, at: WallTime) -> VecDeque<Arc<Event>> {
         let exists = self.objects.iter().map(|(key, fields)| Event {
             fields: fields.clone(),
             ..about(self.last, at, What::Exists, key)
@@ -197,7 +201,7 @@ impl Reader {
             Err(_) => Some(self.word(What::Alive, None)),
             Ok(Err(RecvError::Lagged(missed))) => {
                 let lagged = self.word(What::Lagged, Some(missed));
-                (self.pending, self.live) = self.hub.lock().join(None);
+                (self.pending, self.live) = self.hub.lock().join(None, self.hub.clock.wall_now());
                 Some(lagged)
             }
         }
@@ -205,7 +209,7 @@ impl Reader {
 
     fn word(&self, what: What, missed: Option<u64>) -> Arc<Event> {
         let last = self.hub.lock().last;
-        Arc::new(Event { missed, ..Event::bare(last, Clock::wall_now(), what) })
+        Arc::new(Event { missed, ..Event::bare(last, self.hub.clock.wall_now(), what) })
     }
 
     fn wants(&self, event: &Event) -> bool {
@@ -223,7 +227,7 @@ mod tests {
     }
 
     fn hub() -> Arc<Hub> {
-        Arc::new(Hub::new(WallTime(1)))
+        Arc::new(Hub::new(Clock::new(&helio_driver::Linux::host())))
     }
 
     /// Group `name` comes to a state.

@@ -24,7 +24,7 @@ thread_local! {
 }
 
 /// All groups that are not served. Shared by the shard and the control plane.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Failures {
     clock: Clock,
     groups: Mutex<BTreeMap<String, Failed>>,
@@ -51,6 +51,10 @@ impl Failed {
 }
 
 impl Failures {
+    pub(crate) fn new(clock: Clock) -> Self {
+        Self { clock, groups: Mutex::default(), unrecorded: Mutex::default() }
+    }
+
     /// A group is not served from now on.
     pub(crate) fn add(&self, group: &str, (reason, hint): (String, String), restart: bool) {
         tracing::error!(group, hint, "this group is not served: {reason}");
@@ -65,7 +69,7 @@ impl Failures {
     }
 
     pub(crate) fn get(&self, group: &str) -> Option<FailedGroup> {
-        let (now, at_ms) = (self.clock.now(), Clock::wall_now());
+        let (now, at_ms) = (self.clock.now(), self.clock.wall_now());
         self.all().get(group).map(|failed| failed.shown(group, now, at_ms))
     }
 

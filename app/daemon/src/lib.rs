@@ -35,20 +35,21 @@ pub use trust::KEY_FILE;
 use anyhow::{Context, Result, anyhow};
 use attach::Attaches;
 use backend::{Daemon, ShardHandle};
+use config::{Config, NodeConfig};
 use control::Remote;
 use errands::Errands;
 use events::Hub;
 use failed::Failures;
-use helio_driver::{Address, AnyDriver, Driver};
+use helio_driver::{Address, AnyDriver, Driver, Host, Linux};
+use helio_units::Bytes;
 use open::StateDir;
 use shard::{Ask, Clock, Listeners, NodeAsk, Shard};
-use std::io::Read;
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, RwLock, mpsc};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 use trace::Traces;
@@ -98,82 +99,99 @@ pub fn run(options: &Options) -> Result<()> {
                                  its own volumes");
     }
     let config = released::load(&options.config, &options.state)?;
-    let name = &options.node;
-    let view = config.for_node(name)?;
+    let view = config.for_node(&options.node)?;
     descriptors::provide(descriptors::Need::of(&view))?;
-    let state = StateDir::open(&options.state)?;
     lock_memory(&view)?;
-    let own = trust::own_key(&view, &state.path)?;
-    let failures = Arc::new(Failures::default());
     failed::note_panics();
-    let plans = open::plans(&view, name, (&state, &failures), own.as_ref())?;
-    adopt::tell_spread(&config, name);
-    let errands: Vec<_> = plans.iter().map(Errands::of).collect();
-    let clients = client_addresses(&state, view.node.nbd)?;
-    let listeners = listeners(view.node, clients)?;
-
-    let (driver, why) = AnyDriver::open(view.node.driver, view.node.spin.unwrap_or(SPIN))
-        .context("the reactor cannot start")?;
-    if let Some(why) = why {
-        tracing::warn!(%why, "io_uring cannot be used; threads are used instead");
-    }
-    let (driver_name, waker) = (driver.name(), driver.waker());
-    let (asks, asked) = mpsc::sync_channel(ASKS_MAX);
-    let handle = ShardHandle { asks, waker };
-    let hub = hub_with(&failures);
-    let shard = Shard::new(
-        driver,
-        plans,
-        listeners,
-        asked,
-        (Arc::clone(&hub), Arc::clone(&failures)),
-        dice()?,
-    )?;
     let control = view.node.control;
-    let (trusted, _) = watch::channel(Trusted::of(&config, name, own));
-    let attaches = Attaches::new(&state.path, &view.node.devices, handle.clone())?;
-    let backend = Arc::new_cyclic(|me| Daemon {
-        attaches: Arc::new(attaches),
-        traces: Traces::default(),
-        node: name.clone(),
-        config_path: options.config.clone(),
-        config: RwLock::new(config),
-        state: state.path.clone(),
-        trusted,
-        shard: handle.clone(),
-        hub,
-        failures,
-        adding: tokio::sync::Mutex::default(),
-        started: Instant::now(),
-        driver: driver_name,
-        errands: Mutex::default(),
-        me: me.clone(),
-    });
+    let Assembly { state, shard, backend, errands } =
+        assemble(options, config, &Linux::host(), |node| {
+            let (driver, why) = AnyDriver::open(node.driver, node.spin.unwrap_or(SPIN))
+                .context("the reactor cannot start")?;
+            if let Some(why) = why {
+                tracing::warn!(%why, "io_uring cannot be used; threads are used instead");
+            }
+            let name = driver.name();
+            Ok((driver, name))
+        })?;
     let (ended, running) = oneshot::channel();
     // A kernel that does not end an operation keeps the thread: its end is told before, and it is not joined.
     thread::Builder::new().name("shard-0".into()).spawn(move || {
         let _nobody_waits = ended.send(catch_unwind(AssertUnwindSafe(|| shard.run())));
     })?;
-    serve(&state, backend, errands, control, &handle, running)
+    serve(&state, backend, errands, control, running)
+}
+
+/// A daemon whose threads have not begun.
+struct Assembly<D: Driver> {
+    state: StateDir,
+    shard: Shard<D>,
+    backend: Arc<Daemon>,
+    errands: Vec<Errands>,
+}
+
+/// Opens everything that a node needs, on a machine and a driver of that machine.
+fn assemble<D: Driver>(
+    options: &Options,
+    config: Config,
+    host: &Host,
+    driver: impl FnOnce(&NodeConfig) -> Result<(D, &'static str)>,
+) -> Result<Assembly<D>> {
+    let name = &options.node;
+    let view = config.for_node(name)?;
+    let state = StateDir::open(&options.state)?;
+    let own = trust::own_key(&view, &state.path)?;
+    let clock = Clock::new(host);
+    let failures = Arc::new(Failures::new(clock.clone()));
+    let plans = open::plans(&view, name, (&state, &failures), own.as_ref())?;
+    adopt::tell_spread(&config, name);
+    let errands: Vec<_> = plans.iter().map(Errands::of).collect();
+    let clients = client_addresses(&state, view.node.nbd)?;
+    let listeners = listeners(host, view.node, clients)?;
+    let (driver, driver_name) = driver(view.node)?;
+    let (asks, asked) = mpsc::sync_channel(ASKS_MAX);
+    let handle = ShardHandle { asks, waker: driver.waker() };
+    let hub = hub_with(&failures, &clock);
+    let means = (Arc::clone(&hub), Arc::clone(&failures));
+    let shard = Shard::new(driver, plans, listeners, asked, means)?;
+    let (trusted, _) = watch::channel(Trusted::of(&config, name, own));
+    let attaches = Attaches::new(&state.path, &view.node.devices, handle.clone())?;
+    let backend = Arc::new_cyclic(|me| Daemon {
+        attaches: Arc::new(attaches),
+        traces: Traces::new(clock.clone()),
+        node: name.clone(),
+        config_path: options.config.clone(),
+        config: RwLock::new(config),
+        state: state.path.clone(),
+        trusted,
+        shard: handle,
+        hub,
+        failures,
+        adding: tokio::sync::Mutex::default(),
+        started: clock.now(),
+        clock,
+        driver: driver_name,
+        errands: Mutex::default(),
+        me: me.clone(),
+    });
+    Ok(Assembly { state, shard, backend, errands })
 }
 
 /// Where the shard of a node listens, and its limits.
-fn listeners(node: &config::NodeConfig, clients: Vec<Address>) -> Result<Listeners> {
+fn listeners(host: &Host, node: &NodeConfig, clients: Vec<Address>) -> Result<Listeners> {
     Ok(Listeners {
         clients,
         peers: Some(Address::Inet(node.listen)),
         protection: open::protection(node)?,
         most_clients: node.clients,
         most_copies: node.copies_at_once,
-        buffer_memory: node.buffer_memory.unwrap_or_else(automatic_buffer_memory),
+        buffer_memory: node.buffer_memory.unwrap_or_else(|| automatic_buffer_memory(host)),
     })
 }
 
 /// A quarter of the host's memory.
-fn automatic_buffer_memory() -> helio_units::Bytes {
-    let host = rustix::system::sysinfo();
-    let memory = host.totalram.saturating_mul(host.mem_unit.into());
-    helio_units::Bytes(memory / 4).max(config::BUFFER_MEMORY_LEAST)
+fn automatic_buffer_memory(host: &Host) -> Bytes {
+    Bytes(host.memory().0 / 4).max(config::BUFFER_MEMORY_LEAST)
 }
 
 /// Keeps the daemon's memory from being paged out, if the file asks for it.
@@ -190,9 +208,9 @@ fn lock_memory(view: &config::NodeView<'_>) -> Result<()> {
 }
 
 /// The events of a node that begins: the groups that failed while they were opened.
-fn hub_with(failures: &Failures) -> Arc<Hub> {
-    let hub = Arc::new(Hub::new(Clock::wall_now()));
-    for failed in failures.list(Clock::wall_now()) {
+fn hub_with(failures: &Failures, clock: &Clock) -> Arc<Hub> {
+    let hub = Arc::new(Hub::new(clock.clone()));
+    for failed in failures.list(clock.wall_now()) {
         let (key, fields) = failed::event(&failed);
         hub.tell(failed.since_ms, key, fields, Some(failed.reason));
     }
@@ -205,13 +223,13 @@ fn serve(
     backend: Arc<Daemon>,
     errands: Vec<Errands>,
     remote: Option<SocketAddr>,
-    handle: &ShardHandle,
     mut running: oneshot::Receiver<thread::Result<Result<()>>>,
 ) -> Result<()> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let socket = state.control_socket();
-    let node = backend.node.clone();
+    let (node, clock, handle) =
+        (backend.node.clone(), backend.clock.clone(), backend.shard.clone());
     let ended = runtime.block_on(async {
         let server = control::bind(socket)?;
         let remote = match remote {
@@ -238,13 +256,13 @@ fn serve(
             Some(ended) => ended,
             None => {
                 tracing::info!(node, "stopping cleanly");
-                stop_cleanly(&attaches, handle).await?;
+                stop_cleanly(&attaches, &handle).await?;
                 running.await
             }
         };
         attaches.abandon().await;
         traces.traces.end().await;
-        hub.end(Clock::wall_now());
+        hub.end(clock.wall_now());
         drop(stop);
         errands::end(daemon).await;
         if tokio::time::timeout(LAST_ANSWERS_WITHIN, serving.join_all()).await.is_err() {
@@ -334,18 +352,6 @@ fn client_addresses(state: &StateDir, tcp: Option<SocketAddr>) -> Result<Vec<Add
         std::fs::remove_file(&socket).with_context(|| socket.display().to_string())?;
     }
     Ok([Address::Unix(socket)].into_iter().chain(tcp.map(Address::Inet)).collect())
-}
-
-/// Numbers from the kernel, for incarnations and seeds.
-fn dice() -> Result<impl FnMut() -> u64> {
-    let mut source = std::fs::File::open("/dev/urandom").context("/dev/urandom")?;
-    Ok(move || {
-        let mut bytes = [0; 8];
-        source
-            .read_exact(&mut bytes)
-            .unwrap_or_else(|error| panic!("/dev/urandom gave no bytes: {error}"));
-        u64::from_ne_bytes(bytes)
-    })
 }
 
 fn start_logging(format: LogFormat) {

@@ -27,7 +27,7 @@ pub(crate) use another::{another, one_more};
 use anyhow::{Context, Result, anyhow, bail};
 pub use begin::{Created, Creation, create};
 use helio_disk::{Member, MemberIdentity, OpenError, OpenOptions, OtherUsers, Refusal};
-use helio_driver::{Errno, File};
+use helio_driver::{Errno, File, Linux};
 use helio_engine::{Durable, HookQuestion, Leg};
 use helio_ledger::{Found, Ledger, Opened};
 use helio_link::Tuning;
@@ -359,7 +359,8 @@ fn open_member(name: &str, config: &VolumeConfig, path: &Path, others: &Others) 
         bail!("{why}");
     }
     let (options, other_users) = (options(name, config), &others.other_users);
-    let member = once_let_go(|| helio_disk::open(path, &options, other_users), is_held)?;
+    let member =
+        once_let_go(&Linux::host(), || helio_disk::open(path, &options, other_users), is_held)?;
     Ok(member)
 }
 
@@ -419,7 +420,7 @@ fn take(file: &fs::File, shown: &str) -> Result<()> {
         Ok(false) => Err(None),
         Err(error) => Err(Some(error)),
     };
-    once_let_go(lock, Option::is_none).map_err(|error| match error {
+    once_let_go(&Linux::host(), lock, Option::is_none).map_err(|error| match error {
         None => anyhow!(
             "{shown}: another process writes this file, most likely a helio daemon\n  hint: stop it, or give each daemon a --state, \
              a `safe-copy-dir` and a second directory of `metadata` of its own"

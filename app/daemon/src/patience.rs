@@ -4,8 +4,8 @@
 //! The kernel takes an io_uring down after its process is gone, and until then the sockets and files of requests that
 //! were under way stay open: a daemon started at once after one was killed finds its port and its members held.
 
-use std::thread;
-use std::time::{Duration, Instant};
+use helio_driver::Host;
+use std::time::Duration;
 
 /// How long that may take; measured in milliseconds.
 const LIMIT: Duration = Duration::from_secs(1);
@@ -14,22 +14,24 @@ const EVERY: Duration = Duration::from_millis(10);
 
 /// Tries until it works, or fails with something else than `held`, or the patience ends.
 pub(crate) fn once_let_go<T, E>(
+    host: &Host,
     attempt: impl FnMut() -> Result<T, E>,
     held: impl Fn(&E) -> bool,
 ) -> Result<T, E> {
-    once_let_go_within(LIMIT, attempt, held)
+    once_let_go_within(host, LIMIT, attempt, held)
 }
 
 /// The same, with a patience of one's own.
 pub(crate) fn once_let_go_within<T, E>(
+    host: &Host,
     limit: Duration,
     mut attempt: impl FnMut() -> Result<T, E>,
     held: impl Fn(&E) -> bool,
 ) -> Result<T, E> {
-    let end = Instant::now() + limit;
+    let end = host.since_boot() + limit;
     loop {
         match attempt() {
-            Err(error) if held(&error) && Instant::now() < end => thread::park_timeout(EVERY),
+            Err(error) if held(&error) && host.since_boot() < end => host.pause(EVERY),
             other => return other,
         }
     }
@@ -38,11 +40,13 @@ pub(crate) fn once_let_go_within<T, E>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use helio_driver::Linux;
 
     #[test]
     fn what_is_let_go_is_taken_and_another_error_is_told_at_once() {
         let mut left = 3;
         let got = once_let_go(
+            &Linux::host(),
             || {
                 left -= 1;
                 if left == 0 { Ok("taken") } else { Err("held") }
@@ -52,6 +56,7 @@ mod tests {
         assert_eq!(got, Ok("taken"));
         let mut attempts = 0;
         let got: Result<(), _> = once_let_go(
+            &Linux::host(),
             || {
                 attempts += 1;
                 Err("broken")

@@ -3,7 +3,6 @@
 //! know when there is a message asks the driver ([`helio_driver::Op::Ready`]).
 
 use helio_driver::{Errno, Socket};
-use rustix::io::{readv, writev};
 use std::fs::File;
 use std::io::{IoSlice, IoSliceMut};
 use std::os::unix::fs::OpenOptionsExt;
@@ -41,6 +40,12 @@ impl Channel {
         Ok((Self { socket }, file))
     }
 
+    /// The kernel's end of a machine that is not this one.
+    #[must_use]
+    pub const fn of(socket: Socket) -> Self {
+        Self { socket }
+    }
+
     /// What to wait on.
     #[must_use]
     pub const fn socket(&self) -> &Socket {
@@ -60,7 +65,7 @@ impl Channel {
     ) -> Result<Arrival, Errno> {
         loop {
             let mut places = [IoSliceMut::new(head), IoSliceMut::new(first), IoSliceMut::new(rest)];
-            match readv(&self.socket, &mut places) {
+            match self.socket.body().receive(&mut places) {
                 Ok(count) => return Ok(Arrival::Message(count)),
                 Err(Errno::AGAIN) => return Ok(Arrival::Nothing),
                 // Unmounted; by force, where a message was just being read.
@@ -78,7 +83,7 @@ impl Channel {
     /// The kernel refuses: after `NODEV` there is nobody to be told any more.
     pub fn answer(&self, head: &[u8], payload: &[u8]) -> Result<(), Errno> {
         loop {
-            match writev(&self.socket, &[IoSlice::new(head), IoSlice::new(payload)]) {
+            match self.socket.body().send(&[IoSlice::new(head), IoSlice::new(payload)]) {
                 // Who asked is gone.
                 Ok(_) | Err(Errno::NOENT) => return Ok(()),
                 Err(Errno::INTR) => {}

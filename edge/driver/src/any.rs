@@ -2,7 +2,7 @@
 //! Whichever driver this kernel has.
 
 use crate::op::{Completion, Driver, DriverOptions, Op, Token};
-use crate::{PollDriver, RingDriver, Socket, Waker};
+use crate::{Host, PollDriver, RingDriver, Socket, Waker};
 use std::io;
 use std::time::Duration;
 
@@ -77,6 +77,13 @@ impl Driver for AnyDriver {
 
     fn wait(&mut self, timeout: Option<Duration>, out: &mut Vec<Completion>) -> io::Result<()> {
         self.inner().wait(timeout, out)
+    }
+
+    fn host(&self) -> &Host {
+        match self {
+            Self::Ring(ring) => ring.host(),
+            Self::Poll(poll) => poll.host(),
+        }
     }
 
     fn waker(&self) -> Waker {

@@ -2,12 +2,11 @@
 //! Handles. An operation in flight holds a clone, so no descriptor is closed, and its number given to
 //! something else, under an operation.
 
-use rustix::fs::{Mode, OFlags, fchmod, fcntl_getfl};
+use crate::body::{FileBody, SocketBody};
+use crate::linux::Descriptor;
+use rustix::fs::{OFlags, fcntl_getfl};
 use rustix::io::Errno;
-use rustix::net::{
-    AddressFamily, Shutdown, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, bind, connect,
-    getsockname, listen, shutdown, socket_with, sockopt,
-};
+use rustix::net::{AddressFamily, SocketAddrAny, SocketAddrUnix, connect};
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -18,7 +17,7 @@ use std::sync::Arc;
 /// An open file or block device. Closed when the last clone is dropped.
 #[derive(Clone, Debug)]
 pub struct File {
-    fd: Arc<OwnedFd>,
+    body: Arc<dyn FileBody>,
     cached: bool,
 }
 
@@ -27,18 +26,87 @@ impl File {
     pub fn new(fd: impl Into<OwnedFd>) -> io::Result<Self> {
         let fd = fd.into();
         let cached = !fcntl_getfl(&fd)?.contains(OFlags::DIRECT);
-        Ok(Self { fd: Arc::new(fd), cached })
+        Ok(Self { body: Arc::new(Descriptor(fd)), cached })
+    }
+
+    /// A file of a machine that is not the kernel's.
+    #[must_use]
+    pub fn of(body: Arc<dyn FileBody>, cached: bool) -> Self {
+        Self { body, cached }
+    }
+
+    /// What the machine keeps of it.
+    #[must_use]
+    pub fn body(&self) -> &dyn FileBody {
+        &*self.body
+    }
+
+    /// Reads so many bytes.
+    ///
+    /// # Errors
+    /// As of `pread`, or the file ends before.
+    pub fn read_exact_at(&self, mut into: &mut [u8], mut at: u64) -> io::Result<()> {
+        while !into.is_empty() {
+            match self.body.read_at(into, at)? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                count => (into, at) = (&mut into[count..], at + count as u64),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads all of it.
+    ///
+    /// # Errors
+    /// As of `pread`.
+    pub fn read_all(&self) -> io::Result<Vec<u8>> {
+        let (mut bytes, mut filled) = (vec![0; 8192], 0);
+        loop {
+            match self.body.read_at(&mut bytes[filled..], filled as u64)? {
+                0 => break,
+                count => filled += count,
+            }
+            if filled == bytes.len() {
+                bytes.resize(filled * 2, 0);
+            }
+        }
+        bytes.truncate(filled);
+        Ok(bytes)
+    }
+
+    /// Writes all of the bytes.
+    ///
+    /// # Errors
+    /// As of `pwrite`.
+    pub fn write_all_at(&self, mut bytes: &[u8], mut at: u64) -> io::Result<()> {
+        while !bytes.is_empty() {
+            match self.body.write_at(bytes, at)? {
+                0 => return Err(io::ErrorKind::WriteZero.into()),
+                count => (bytes, at) = (&bytes[count..], at + count as u64),
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes everything of it durable.
+    ///
+    /// # Errors
+    /// As of `fsync`; after one, nothing is known about what was written before.
+    pub fn sync_all(&self) -> io::Result<()> {
+        Ok(self.body.sync_all()?)
     }
 
     /// Whether it goes through the page cache, so that a read may be answered without a device.
-    pub(crate) const fn is_cached(&self) -> bool {
+    #[must_use]
+    pub const fn is_cached(&self) -> bool {
         self.cached
     }
 }
 
 impl AsFd for File {
+    /// For what only a kernel can do: an operation of a driver, a request to a block device.
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
+        self.body.descriptor().expect("a file of another machine reached the kernel")
     }
 }
 
@@ -61,7 +129,7 @@ impl fmt::Display for Address {
 }
 
 impl Address {
-    const fn family(&self) -> AddressFamily {
+    pub(crate) const fn family(&self) -> AddressFamily {
         match self {
             Self::Inet(SocketAddr::V4(_)) => AddressFamily::INET,
             Self::Inet(SocketAddr::V6(_)) => AddressFamily::INET6,
@@ -86,10 +154,10 @@ impl Address {
 /// A TCP or Unix stream socket, connected, connecting or listening. Closed when the last clone is dropped.
 ///
 /// Whether its descriptor blocks is the driver's business: it may set the flag as it needs. Options the
-/// methods here do not cover are set through `AsFd`.
+/// methods here do not cover are set through [`Socket::descriptor`].
 #[derive(Clone, Debug)]
 pub struct Socket {
-    fd: Arc<OwnedFd>,
+    body: Arc<dyn SocketBody>,
 }
 
 impl Socket {
@@ -97,50 +165,48 @@ impl Socket {
     /// [`crate::Op::Ready`].
     #[must_use]
     pub fn new(fd: impl Into<OwnedFd>) -> Self {
-        Self { fd: Arc::new(fd.into()) }
+        Self { body: Arc::new(Descriptor(fd.into())) }
     }
 
-    /// A fresh socket of the kind `address` needs, to be connected by [`crate::Op::Connect`].
-    pub fn stream_for(address: &Address) -> io::Result<Self> {
-        let kind = SocketType::STREAM;
-        Ok(Self::new(socket_with(address.family(), kind, SocketFlags::CLOEXEC, None)?))
+    /// A socket of a machine that is not the kernel's.
+    #[must_use]
+    pub fn of(body: Arc<dyn SocketBody>) -> Self {
+        Self { body }
     }
 
-    /// A socket listening at `address`, with room for `backlog` connections not yet accepted. A TCP address
-    /// may be taken over from connections that linger after a restart. A Unix path must not exist, and is made such
-    /// that only its owner can connect.
-    pub fn listen(address: &Address, backlog: u16) -> io::Result<Self> {
-        let socket = Self::stream_for(address)?;
-        match address {
-            Address::Inet(_) => sockopt::set_socket_reuseaddr(&socket, true)?,
-            // Linux gives the file the mode the socket had before, so there is no moment for others to connect in.
-            Address::Unix(_) => fchmod(&socket, Mode::RUSR | Mode::WUSR)?,
-        }
-        bind(&socket, &address.for_kernel()?)?;
-        listen(&socket, i32::from(backlog))?;
-        Ok(socket)
+    /// What the machine keeps of it.
+    #[must_use]
+    pub fn body(&self) -> &dyn SocketBody {
+        &*self.body
+    }
+
+    /// The descriptor of a kernel's socket.
+    #[must_use]
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.body.descriptor()
     }
 
     /// The TCP address this end has, so that a listener on port 0 can say where it is; `None` for Unix
     /// sockets.
     pub fn local_address(&self) -> io::Result<Option<SocketAddr>> {
-        Ok(getsockname(self)?.try_into().ok())
+        self.body.local_address()
     }
 
     /// Ends both directions at once: the other end reads the end of the stream, operations waiting here
     /// complete. The descriptor stays until the last clone goes.
     pub fn shutdown(&self) -> io::Result<()> {
-        Ok(shutdown(self, Shutdown::Both)?)
+        self.body.shutdown()
     }
 
     /// The descriptor's number, which names the socket for as long as a clone is held.
     pub(crate) fn number(&self) -> RawFd {
-        self.fd.as_raw_fd()
+        self.as_fd().as_raw_fd()
     }
 }
 
 impl AsFd for Socket {
+    /// For what only a kernel can do.
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
+        self.body.descriptor().expect("a socket of another machine reached the kernel")
     }
 }

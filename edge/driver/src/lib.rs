@@ -9,6 +9,7 @@
 //! Absent on purpose: what to do about an error, any format, any timer but the one of `wait`.
 
 mod any;
+mod body;
 mod buffer;
 mod busy;
 mod error;
@@ -16,6 +17,8 @@ mod file;
 mod gather;
 mod handle;
 mod inline;
+mod linux;
+mod machine;
 mod memory;
 mod op;
 mod poll;
@@ -27,13 +30,17 @@ mod spin;
 mod workers;
 
 pub use any::{AnyDriver, DriverChoice};
+pub use body::{FileBody, SocketBody};
 pub use buffer::{ALIGNMENT, Buffer, Shared};
 pub use error::{Cause, OpError, Operation};
 pub use gather::Piece;
 pub use handle::{Address, File, Socket};
+pub use linux::Linux;
+pub use machine::{Blocking, Facts, Host, Machine, Room};
 pub use op::{Accepted, Completion, Driver, DriverOptions, MAP_RUNS, Op, Outcome, Run, Token};
 pub use poll::PollDriver;
 pub use pool::{Pool, PoolUsage};
 pub use ring::RingDriver;
+pub use rustix::fs::{FallocateFlags, FileType, Mode, OFlags, SeekFrom};
 pub use rustix::io::Errno;
-pub use signal::Waker;
+pub use signal::{Wake, Waker};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The shape every driver has: operations, completions, and the trait between.
 
-use crate::{Address, Buffer, File, OpError, Piece, Socket, Waker};
+use crate::{Address, Buffer, File, Host, OpError, Piece, Socket, Waker};
 use helio_units::Extent;
 use std::io;
 use std::net::SocketAddr;
@@ -259,6 +259,9 @@ pub trait Driver {
     /// # Errors
     /// Only where the kernel refuses to wait at all; the driver is of no more use then.
     fn wait(&mut self, timeout: Option<Duration>, out: &mut Vec<Completion>) -> io::Result<()>;
+
+    /// The machine that it drives.
+    fn host(&self) -> &Host;
 
     /// A handle with which any thread ends the current, or else the next, sleep in [`Driver::wait`].
     fn waker(&self) -> Waker;

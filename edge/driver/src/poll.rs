@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The driver that works on every kernel: worker threads for files, ppoll for sockets.
 
-use crate::Socket;
 use crate::file::Job;
 use crate::gather::Cursor;
 use crate::inline::Inline;
@@ -10,6 +9,7 @@ use crate::signal::{Signal, Waker};
 use crate::sockets::{Sockets, Want};
 use crate::spin::Spin;
 use crate::workers::{Task, Workers};
+use crate::{Host, Linux, Socket};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::io;
@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 ///
 /// Dropping it waits a few seconds for the operations on files that have begun; everything else pending is dropped.
 pub struct PollDriver {
+    host: Host,
     signal: Arc<Signal>,
     workers: Workers,
     inline: Inline,
@@ -44,6 +45,7 @@ impl PollDriver {
         let signal = Arc::new(Signal::new()?);
         let workers = Workers::start(options.workers, &signal)?;
         Ok(Self {
+            host: Linux::host(),
             signal,
             workers,
             inline: Inline::default(),
@@ -185,8 +187,12 @@ impl Driver for PollDriver {
         Ok(())
     }
 
+    fn host(&self) -> &Host {
+        &self.host
+    }
+
     fn waker(&self) -> Waker {
-        Waker::new(Arc::clone(&self.signal))
+        Waker::new(Arc::<Signal>::clone(&self.signal))
     }
 }
 

@@ -17,7 +17,7 @@ use crate::op::{Completion, Driver, DriverOptions, LAST_OPERATIONS_WITHIN, Op, O
 use crate::signal::{Signal, Waker};
 use crate::spin::Spin;
 use crate::workers::{Task, Workers};
-use crate::{File, Socket};
+use crate::{File, Host, Linux, Socket};
 use io_uring::squeue::Entry;
 use io_uring::{opcode, types};
 use kernel::Kernel;
@@ -39,6 +39,7 @@ const CANCEL: u64 = u64::MAX - 1;
 /// Dropping it cancels what waits for sockets, and waits a few seconds for the rest. Buffers that the kernel has not let go of
 /// by then are never used again.
 pub struct RingDriver {
+    host: Host,
     kernel: Kernel,
     slots: Vec<Slot>,
     free: Vec<usize>,
@@ -72,6 +73,7 @@ impl RingDriver {
         let kernel = Kernel::open()?;
         let signal = Arc::new(Signal::new()?);
         Ok(Self {
+            host: Linux::host(),
             kernel,
             slots: Vec::new(),
             free: Vec::new(),
@@ -362,8 +364,12 @@ impl Driver for RingDriver {
         self.broken.take().map_or(Ok(()), Err)
     }
 
+    fn host(&self) -> &Host {
+        &self.host
+    }
+
     fn waker(&self) -> Waker {
-        Waker::new(Arc::clone(&self.signal))
+        Waker::new(Arc::<Signal>::clone(&self.signal))
     }
 }
 

@@ -3,28 +3,43 @@
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::{read, write};
+use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
+/// What a driver sleeps beside.
+pub trait Wake: fmt::Debug + Send + Sync {
+    /// Ends the driver's sleep, or its next one.
+    fn wake(&self);
+}
+
 /// Wakes a driver from any thread. Calls between two wake-ups count as one.
 #[derive(Clone, Debug)]
 pub struct Waker {
-    signal: Arc<Signal>,
+    signal: Arc<dyn Wake>,
 }
 
 impl Waker {
-    pub(crate) const fn new(signal: Arc<Signal>) -> Self {
+    /// The handle on what a driver sleeps beside.
+    #[must_use]
+    pub fn new(signal: Arc<dyn Wake>) -> Self {
         Self { signal }
     }
 
     /// Ends the driver's sleep, or its next one. What was written to memory before the call is seen by the
     /// woken thread.
     pub fn wake(&self) {
+        self.signal.wake();
+    }
+}
+
+impl Wake for Signal {
+    fn wake(&self) {
         // A flag already up belongs to a call whose own ring covers this one.
-        if !self.signal.woken.swap(true, SeqCst) {
-            self.signal.ring();
+        if !self.woken.swap(true, SeqCst) {
+            self.ring();
         }
     }
 }

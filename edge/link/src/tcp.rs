@@ -10,7 +10,7 @@ use helio_driver::Socket;
 use helio_units::{Bytes, Rate};
 use rustix::net::sockopt;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 
 /// Bytes the kernel may hold that it has not sent: beyond it the socket is not writable. Low, so that what waits does
@@ -35,6 +35,8 @@ impl Tuning {
     /// # Errors
     /// The kernel refuses: an unknown congestion control, for one.
     pub fn apply(&self, socket: &Socket) -> io::Result<()> {
+        // Only a kernel has knobs.
+        let Some(socket) = socket.descriptor() else { return Ok(()) };
         let size = |b: Bytes| usize::try_from(b.0).unwrap_or(usize::MAX).min(i32::MAX as usize);
         if let Some(bytes) = self.send_buffer {
             sockopt::set_socket_send_buffer_size(socket, size(bytes))?;
@@ -49,12 +51,12 @@ impl Tuning {
     }
 }
 
-fn set_not_sent_low_water(socket: &Socket) -> io::Result<()> {
+fn set_not_sent_low_water(socket: BorrowedFd<'_>) -> io::Result<()> {
     let value: u32 = NOT_SENT_LOW_WATER;
-    // SAFETY: the descriptor is open for the life of `socket`; the pointer and length describe one live u32.
+    // SAFETY: the descriptor is open for the life of the borrow; the pointer and length describe one live u32.
     let result = unsafe {
         libc::setsockopt(
-            socket.as_fd().as_raw_fd(),
+            socket.as_raw_fd(),
             libc::IPPROTO_TCP,
             libc::TCP_NOTSENT_LOWAT,
             (&raw const value).cast(),
@@ -109,8 +111,9 @@ impl Figures {
     /// Reads them.
     ///
     /// # Errors
-    /// The socket is not a TCP connection.
+    /// The socket is not a TCP connection of a kernel.
     pub fn of(socket: &Socket) -> io::Result<Self> {
+        let socket = socket.descriptor().ok_or(io::ErrorKind::Unsupported)?;
         let info = tcp_info(socket)?;
         // Offsets in bytes, from the kernel's user-space header linux/tcp.h.
         let u32_at =
@@ -138,14 +141,14 @@ impl Figures {
     }
 }
 
-fn tcp_info(socket: &Socket) -> io::Result<[u8; INFO_BYTES]> {
+fn tcp_info(socket: BorrowedFd<'_>) -> io::Result<[u8; INFO_BYTES]> {
     let mut info = [0; INFO_BYTES];
     let mut length = INFO_BYTES as libc::socklen_t;
-    // SAFETY: the descriptor is open for the life of `socket`; the kernel writes at most `length` bytes, all of them
+    // SAFETY: the descriptor is open for the life of the borrow; the kernel writes at most `length` bytes, all of them
     // inside `info`, and any bytes are valid u8.
     let result = unsafe {
         libc::getsockopt(
-            socket.as_fd().as_raw_fd(),
+            socket.as_raw_fd(),
             libc::IPPROTO_TCP,
             libc::TCP_INFO,
             info.as_mut_ptr().cast(),

@@ -5,6 +5,7 @@
 use super::Name;
 use crate::patience::once_let_go_within;
 use helio_attach::{AttachError, Channel, LoopDevice, Mount, Shape, User, apart, users};
+use helio_driver::Linux;
 use std::fs;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, symlink};
@@ -72,7 +73,7 @@ impl Shown {
             users => Err(users),
         };
         let looked_at = |users: &Vec<User>| users.iter().all(User::only_looks);
-        once_let_go_within(LOOKED_AT, nobody, looked_at).err().unwrap_or_default()
+        once_let_go_within(&Linux::host(), LOOKED_AT, nobody, looked_at).err().unwrap_or_default()
     }
 }
 
@@ -168,7 +169,7 @@ impl Device {
         if let Some((node, link)) = &self.node {
             // Programs that look at every device that changes have it open for moments.
             let there = || if node.is_there() { Err(()) } else { Ok(()) };
-            if once_let_go_within(LOOKED_AT, there, |()| true).is_err() {
+            if once_let_go_within(&Linux::host(), LOOKED_AT, there, |()| true).is_err() {
                 let why = told(&self.clone_for_show().users());
                 let why = why.unwrap_or_else(|| {
                     String::from("open in a process that this daemon cannot see")

@@ -6,10 +6,9 @@ use crate::config::Config;
 use crate::descriptors;
 use crate::errands::{self, Errands};
 use crate::failed;
-use crate::shard::{Ask, GroupPlan, ServiceAsk};
+use crate::shard::{Ask, GroupPlan, ServiceAsk, dice};
 use crate::{open, trust};
 use helio_api::{ApiError, code};
-use std::io::Read;
 use std::sync::Arc;
 
 impl Daemon {
@@ -100,8 +99,8 @@ impl Daemon {
     pub(super) async fn serve(&self, plan: GroupPlan, new: &Config) -> Result<(), ApiError> {
         let name = plan.engine.group.clone();
         let errands = Errands::of(&plan);
-        let dice = dice().map_err(|error| {
-            ApiError::new(code::INTERNAL, format!("/dev/urandom: {error}"), "apply again")
+        let dice = dice(self.clock.host()).map_err(|error| {
+            ApiError::new(code::INTERNAL, format!("no random numbers: {error}"), "apply again")
         })?;
         let plan = Box::new(plan);
         let ask = |reply| Ask::Service(ServiceAsk::Serve { plan, dice, reply });
@@ -114,11 +113,4 @@ impl Daemon {
         }
         Ok(())
     }
-}
-
-fn dice() -> std::io::Result<(u64, u64)> {
-    let mut bytes = [0; 16];
-    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    let both = u128::from_ne_bytes(bytes);
-    Ok((both as u64, (both >> 64) as u64))
 }

@@ -4,7 +4,7 @@
 use super::{Daemon, accepted, blocking};
 use crate::control::Reply;
 use crate::saved::{self, Place, SaveError, Saved};
-use crate::shard::{Clock, Losing};
+use crate::shard::Losing;
 use helio_api::{ApiError, AtStake, SavedCopy, SavedDeleteRequest, SavedList, code};
 use helio_units::Bytes;
 use std::io;
@@ -26,7 +26,7 @@ impl Daemon {
     ) -> Result<Saved, ApiError> {
         let limit = dir.is_none().then(|| self.saved_limit());
         let dir = dir.map_or_else(|| self.state.clone(), PathBuf::from);
-        let (name, now) = (group.to_owned(), Clock::wall_now());
+        let (name, now) = (group.to_owned(), self.clock.wall_now());
         let save = move || saved::save(&Place { dir, limit }, (&name, why), now, &losing.parts);
         blocking(save).await?.map_err(|error| {
             let (code, hint) = match error {

@@ -3,7 +3,7 @@
 
 use super::{Daemon, to_the_end};
 use crate::control::Reply;
-use crate::shard::{Ask, Clock, TraceAsk};
+use crate::shard::{Ask, TraceAsk};
 use crate::trace::{self, Why};
 use helio_api::{Accepted, ApiError, TraceRequest, code};
 use helio_attach::{Ground, beneath};
@@ -99,7 +99,7 @@ impl Daemon {
 
     fn trace_file(&self, group: &str, wished: Option<String>) -> Result<PathBuf, ApiError> {
         let Some(file) = wished.map(PathBuf::from) else {
-            return trace::own_file(&self.state, group).map_err(|error| {
+            return trace::own_file(&self.state, group, self.clock.wall_now()).map_err(|error| {
                 let text = format!("{}: {error}", self.state.join("traces").display());
                 bad(text, "free space in the state directory, or give --file")
             });
@@ -115,7 +115,8 @@ impl Daemon {
     pub(super) async fn stop_trace(&self, group: String) -> Result<Reply, ApiError> {
         self.known(&group)?;
         let Some((id, mut ended)) = self.traces.running(&group) else {
-            let last = self.traces.status(&group, Clock::wall_now()).and_then(|trace| trace.ended);
+            let last =
+                self.traces.status(&group, self.clock.wall_now()).and_then(|trace| trace.ended);
             let last =
                 last.map_or(String::new(), |why| format!("; the last trace ended because {why}"));
             let text = format!("no trace of {group} is being recorded{last}");
@@ -128,7 +129,7 @@ impl Daemon {
         self.shard.ask(end_of(&group, id, Why::Stopped))?;
         // A writer that is gone without a word is told by what it left.
         let _gone = ended.wait_for(Option::is_some).await;
-        let Some(trace) = self.traces.status(&group, Clock::wall_now()) else {
+        let Some(trace) = self.traces.status(&group, self.clock.wall_now()) else {
             return Err(self.unknown(&group));
         };
         let message =

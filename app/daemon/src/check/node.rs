@@ -6,7 +6,7 @@ use crate::config::NodeView;
 use crate::open::look;
 use crate::{SPIN, control, descriptors, shard, trust};
 use anyhow::{Context, Result};
-use helio_driver::{Address, AnyDriver};
+use helio_driver::{Address, AnyDriver, Linux};
 use helio_tls::{FileError, PeerTls};
 use std::any::Any;
 use std::io::ErrorKind;
@@ -71,7 +71,7 @@ fn boxed<T: Any>(listener: T) -> Held {
 /// Every address of the node can be listened on, or its own daemon does.
 pub(super) fn addresses(view: &NodeView<'_>, running: bool) -> Vec<Finding> {
     let node = view.node;
-    let shard = |address| shard::listen(&Address::Inet(address)).map(boxed);
+    let shard = |address| shard::listen(&Linux::host(), &Address::Inet(address)).map(boxed);
     let commands = |address| {
         let bound = TcpListener::bind(address).map(boxed);
         bound.map_err(|error| control::control_refused(address, &error))

@@ -7,6 +7,7 @@ use crate::patience::once_let_go;
 use crate::sealed::{Refused, Sealed};
 use crate::trust::Trusted;
 use anyhow::{Result, anyhow};
+use helio_driver::Linux;
 use helio_tls::{PublicKey, Purpose};
 use std::collections::VecDeque;
 use std::future::Future;
@@ -45,7 +46,7 @@ impl Remote {
     ) -> Result<Self> {
         // A check binds it for a moment.
         let in_use = |error: &io::Error| error.kind() == io::ErrorKind::AddrInUse;
-        let bound = once_let_go(|| std::net::TcpListener::bind(address), in_use);
+        let bound = once_let_go(&Linux::host(), || std::net::TcpListener::bind(address), in_use);
         let listener = bound.and_then(|listener| {
             listener.set_nonblocking(true)?;
             TcpListener::from_std(listener)

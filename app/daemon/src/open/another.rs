@@ -7,6 +7,7 @@ use crate::patience::once_let_go;
 use crate::shard::{MemberPlan, MemberStore, Room, Seat, VolumePlan};
 use helio_api::ApiError;
 use helio_disk::{Member, MemberIdentity, OpenError, OtherUsers};
+use helio_driver::Linux;
 use helio_format::members::{DiskMark, MEMBERS_MAX};
 use helio_units::Bytes;
 use std::path::Path;
@@ -61,7 +62,11 @@ pub(crate) fn one_more(
         apart((&name, path), &identity, &room.others)?;
     }
     let options = options(&name, config);
-    let opened = once_let_go(|| helio_disk::open(path, &options, &OtherUsers::default()), is_held);
+    let opened = once_let_go(
+        &Linux::host(),
+        || helio_disk::open(path, &options, &OtherUsers::default()),
+        is_held,
+    );
     let member = fitting((&name, path), opened, (&room.others, room.alignment))?;
     let mark = DiskMark::of(identity(&member));
     Ok(MemberPlan { path: path.display().to_string(), mark, store: MemberStore::Open(member) })

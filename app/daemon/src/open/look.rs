@@ -9,6 +9,7 @@ use crate::config::{GroupView, NodeView, VolumeConfig};
 use crate::patience::once_let_go;
 use anyhow::{Result, anyhow, bail};
 use helio_disk::Look;
+use helio_driver::Linux;
 use helio_ledger::Opened;
 use helio_units::Bytes;
 use std::path::Path;
@@ -29,7 +30,11 @@ pub(crate) fn member(
 ) -> Result<Look> {
     let options = options(name, config);
     others.take((name, path))?;
-    let look = once_let_go(|| helio_disk::look(path, &options, &others.other_users), is_held)?;
+    let look = once_let_go(
+        &Linux::host(),
+        || helio_disk::look(path, &options, &others.other_users),
+        is_held,
+    )?;
     Ok(look)
 }
 

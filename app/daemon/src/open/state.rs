@@ -5,6 +5,7 @@ use super::private;
 use crate::patience::once_let_go;
 use anyhow::{Context, Error, Result, anyhow, bail};
 use helio_api::paths;
+use helio_driver::Linux;
 use rustix::fs::{Access, FlockOperation, access, flock};
 use rustix::io::Errno;
 use std::fs;
@@ -90,7 +91,7 @@ fn denied(path: &Path, culprit: &Path, why: &Error) -> Error {
 fn lock_alone(lock: &fs::File, path: &Path) -> Result<()> {
     // A check takes it for a moment.
     let take = || flock(lock, FlockOperation::NonBlockingLockExclusive);
-    if once_let_go(take, |errno| *errno == Errno::WOULDBLOCK).is_err() {
+    if once_let_go(&Linux::host(), take, |errno| *errno == Errno::WOULDBLOCK).is_err() {
         bail!(
             "another helio daemon uses the state directory {}\n  hint: stop it, or give this one its own --state",
             path.display()

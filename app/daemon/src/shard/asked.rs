@@ -151,7 +151,7 @@ impl<D: Driver> Shard<D> {
     fn asked_of_losses(&mut self, index: usize, ask: LossAsk, now: Moment) {
         match ask {
             LossAsk::Losing { reply } => {
-                self.look(index, reply, |group, _| explain::losing(group));
+                self.look(index, reply, |group, clock| explain::losing(group, clock.wall_now()));
             }
             LossAsk::ThrowingAway { full, reply } => {
                 let _gone = reply.send(self.throwing_away(index, full));

@@ -12,7 +12,7 @@
 //!
 //! The layer that preserves reads and writes the members, through the engine; here only payloads come and go.
 
-use crate::shard::clock::Clock;
+use crate::shard::clock::calendar;
 use crate::shard::group::read_buffer;
 use crate::shard::looks::{Timetable, Watched};
 use crate::shard::payloads::Payloads;
@@ -148,7 +148,7 @@ impl Before {
                 return Some(self.reserve(chunks).err().unwrap_or(PoolOutcome::Done));
             }
             PoolOp::Begin { mut label } => {
-                label.at = Clock::wall_now();
+                label.at = calendar(means.driver.host());
                 self.kept_at = Some(label.at);
                 let page = self.store.begin(*label);
                 self.write_header(page, Work::Header { ends: false }, means);

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The shard's clock: the only place that reads one for the engines.
+//! The shard's clock: the only place that reads one of the machine for the engines.
 //!
 //! It counts since the boot, and while the machine sleeps, too: a lease must not outlive a sleep that its other side does
 //! not share.
 
 use core::time::Duration;
+use helio_driver::Host;
 use helio_units::{Moment, WallTime};
-use rustix::time::{ClockId, clock_gettime};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A calendar that is further than this from the time counted was set. Less is shown as it is counted, so that one moment is
 /// always shown as the same time.
@@ -16,40 +15,33 @@ const SET_BEYOND_MS: i64 = 1000;
 const READ_WITHIN: Duration = Duration::from_millis(100);
 
 /// Monotonic moments since the shard's start, and what they are on the calendar.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Clock {
+    host: Host,
     start: Duration,
     /// The calendar's time at moment zero, in ms since 1970: negative if the calendar was set back to before the start.
     zero: i64,
 }
 
-/// What the boot's clock shows.
-fn since_boot() -> Duration {
-    let shown = clock_gettime(ClockId::Boottime);
-    let seconds = u64::try_from(shown.tv_sec).unwrap_or_default();
-    Duration::new(seconds, u32::try_from(shown.tv_nsec).unwrap_or_default())
-}
-
-impl Default for Clock {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Clock {
-    pub(crate) fn new() -> Self {
-        Self { start: since_boot(), zero: Self::wall_now().0 as i64 }
+    pub(crate) fn new(host: &Host) -> Self {
+        let zero = calendar(host).0 as i64;
+        Self { host: Host::clone(host), start: host.since_boot(), zero }
+    }
+
+    /// The machine whose clocks it reads.
+    pub(crate) const fn host(&self) -> &Host {
+        &self.host
     }
 
     pub(crate) fn now(&self) -> Moment {
-        let elapsed = since_boot().saturating_sub(self.start);
+        let elapsed = self.host.since_boot().saturating_sub(self.start);
         Moment(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX))
     }
 
     /// The calendar's time now.
-    pub(crate) fn wall_now() -> WallTime {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        WallTime(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+    pub(crate) fn wall_now(&self) -> WallTime {
+        calendar(&self.host)
     }
 
     /// The calendar's time so long before a moment of this clock, which may have been before its start.
@@ -65,7 +57,7 @@ impl Clock {
     /// Follows the calendar if it was set, and returns whether it was. Moments are then shown as if it had always been so:
     /// ages stay right. A calendar before 1970 is not followed.
     pub(crate) fn follow(&mut self) -> bool {
-        let (before, shows) = (self.now(), Self::wall_now());
+        let (before, shows) = (self.now(), self.wall_now());
         // A process that stood still between the two readings compares a later calendar with an earlier moment.
         self.now() - before < READ_WITHIN && self.follow_to(shows)
     }
@@ -80,6 +72,11 @@ impl Clock {
     }
 }
 
+/// What the calendar of a machine shows.
+pub(crate) fn calendar(host: &Host) -> WallTime {
+    WallTime(u64::try_from(host.calendar().as_millis()).unwrap_or(u64::MAX))
+}
+
 const fn millis(at: Moment) -> i64 {
     (at.0 / 1_000_000) as i64
 }
@@ -87,13 +84,14 @@ const fn millis(at: Moment) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use helio_driver::Linux;
 
     #[test]
     fn a_calendar_that_was_set_moves_every_time_shown_and_no_age() {
-        let mut clock = Clock::new();
+        let mut clock = Clock::new(&Linux::host());
         let (began, now) = (Moment::ZERO, clock.now());
         let age = |clock: &Clock| clock.wall(now).0 - clock.wall(began).0;
-        let (before, real) = (age(&clock), Clock::wall_now());
+        let (before, real) = (age(&clock), clock.wall_now());
         assert!(!clock.follow_to(WallTime(real.0 + 500)), "it drifts, and was not set");
         for shows in [real.0 + 18_000_000, real.0 - 18_000_000, 100_000] {
             assert!(clock.follow_to(WallTime(shows)));
@@ -105,8 +103,9 @@ mod tests {
 
     #[test]
     fn a_moment_before_1970_is_shown_as_1970() {
-        let mut clock =
-            Clock { start: since_boot().saturating_sub(Duration::from_secs(3600)), zero: 0 };
+        let host = Linux::host();
+        let start = host.since_boot().saturating_sub(Duration::from_secs(3600));
+        let mut clock = Clock { host, start, zero: 0 };
         assert!(clock.follow_to(WallTime(1)));
         assert_eq!(clock.wall(Moment::ZERO), WallTime(0));
     }

@@ -39,7 +39,7 @@ pub(crate) fn explanation(group: &Group, clock: &Clock) -> Explanation {
         role: status.role,
         state: status.state,
         reason: status.reason,
-        at_ms: Clock::wall_now(),
+        at_ms: clock.wall_now(),
         row: group.engine.view().last_decision().map(|last| row(last, &group.name, clock)),
         changed,
     }
@@ -71,31 +71,36 @@ fn row(last: &LastDecision, group: &str, clock: &Clock) -> Row {
     }
 }
 
-pub(crate) fn losing(group: &Group) -> Result<Losing, Refusal> {
+pub(crate) fn losing(group: &Group, now: WallTime) -> Result<Losing, Refusal> {
     let stake = group.engine.view().stake()?;
     let intro = format!("{} may differ from {} in", group.config.node, group.peer);
-    let began = began(stake.since);
+    let began = began(stake.since, now);
     let outro = format!(
         "it is in generation {}, which it wrote without its peer {began}",
         stake.generation
     );
-    Ok(losing_of(group, stake, &intro, &outro))
+    Ok(losing_of(group, stake, (&intro, &outro), now))
 }
 
-fn began(since: Option<WallTime>) -> String {
+fn began(since: Option<WallTime>, now: WallTime) -> String {
     since.map_or_else(
         || String::from("at an unknown time"),
-        |at| format!("since {at} ({:.1} s ago)", ago(at).as_secs_f64()),
+        |at| format!("since {at} ({:.1} s ago)", ago(at, now).as_secs_f64()),
     )
 }
 
 /// How long ago that is, by the calendar.
-fn ago(at: WallTime) -> Duration {
-    Duration::from_millis(Clock::wall_now().0.saturating_sub(at.0))
+fn ago(at: WallTime, now: WallTime) -> Duration {
+    Duration::from_millis(now.0.saturating_sub(at.0))
 }
 
 /// What a stake comes to, `intro` and `outro` being the words around its size.
-pub(super) fn losing_of(group: &Group, stake: Stake, intro: &str, outro: &str) -> Losing {
+pub(super) fn losing_of(
+    group: &Group,
+    stake: Stake,
+    (intro, outro): (&str, &str),
+    now: WallTime,
+) -> Losing {
     let Stake { generation, since, differing } = stake;
     let part = |(volume, n)| {
         let volume: &super::VolumePlan = volume;
@@ -109,7 +114,7 @@ pub(super) fn losing_of(group: &Group, stake: Stake, intro: &str, outro: &str) -
     };
     let parts: Vec<Part> = group.volumes.iter().zip(0..).map(part).collect();
     let bytes = differing.iter().fold(Bytes::ZERO, |sum, (_, e)| sum + Bytes(e.length));
-    let since = since.map(|at| (at, ago(at)));
+    let since = since.map(|at| (at, ago(at, now)));
     let regions = differing.len();
     let text = format!(
         "{intro} {bytes}, in {regions} region(s) of {}; {outro}",

@@ -237,7 +237,7 @@ impl Link {
 
     fn connect(&mut self, address: SocketAddr, now: Moment, driver: &mut dyn Driver) {
         let address = Address::Inet(address);
-        match Socket::stream_for(&address).and_then(|s| self.tuning.apply(&s).map(|()| s)) {
+        match driver.host().stream_for(&address).and_then(|s| self.tuning.apply(&s).map(|()| s)) {
             Ok(socket) => {
                 self.epoch += 1;
                 let op = Op::Connect { socket: socket.clone(), address };

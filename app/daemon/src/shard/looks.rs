@@ -2,7 +2,7 @@
 //! Files that complete nothing. Time is counted in looks: a pause of this process is one look, however long it takes.
 
 #[cfg(test)]
-use helio_driver::{Completion, Driver, Op, Socket, Token, Waker};
+use helio_driver::{Completion, Driver, Host, Op, Socket, Token, Waker};
 use helio_units::Moment;
 use std::time::Duration;
 
@@ -110,6 +110,12 @@ impl Driver for Held {
 
     fn wait(&mut self, _: Option<Duration>, _: &mut Vec<Completion>) -> std::io::Result<()> {
         Ok(())
+    }
+
+    fn host(&self) -> &Host {
+        static HOST: std::sync::LazyLock<Host> =
+            std::sync::LazyLock::new(helio_driver::Linux::host);
+        &HOST
     }
 
     fn waker(&self) -> Waker {

@@ -59,7 +59,7 @@ pub(crate) use explain::Losing;
 use group::{CommandReply, Group, User, Wanted};
 use guard::Door;
 pub(crate) use guard::Guard;
-use helio_driver::{Address, Completion, Driver, Op, Outcome, Socket};
+use helio_driver::{Address, Completion, Driver, Host, Op, Outcome, Socket};
 use helio_engine::{Command, Refusal};
 use helio_units::{Moment, VolumeIndex};
 pub(crate) use metadata::Metadata;
@@ -84,6 +84,24 @@ const PARTING_PATIENCE: Duration = Duration::from_secs(1);
 
 /// A listener that failed to accept, for want of descriptors say, rests that long: at once it would only fail again.
 const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
+
+/// What a shard needs to go on.
+#[derive(Debug)]
+pub(crate) enum Turn {
+    /// A completion, or the time that passes; none if only a completion helps.
+    Waits(Option<Duration>),
+    /// Everything has stopped: cleanly, or why not.
+    Ended(Result<()>),
+}
+
+/// Two random numbers for a group: its incarnation and its seed.
+///
+/// # Errors
+/// The machine has no random numbers.
+pub(crate) fn dice(host: &Host) -> std::io::Result<(u64, u64)> {
+    let both = u128::from_ne_bytes(host.random_bytes()?);
+    Ok((both as u64, (both >> 64) as u64))
+}
 
 /// A connection given up whose last words are on their way.
 #[derive(Debug)]
@@ -121,30 +139,32 @@ pub(crate) struct Shard<D: Driver> {
 }
 
 impl<D: Driver> Shard<D> {
-    /// A shard over its plans. `dice` draws incarnations and seeds; they must differ at every start.
+    /// A shard over its plans. Incarnations and seeds are drawn by the machine: they differ at every start.
     ///
     /// # Errors
-    /// An address cannot be listened on; the message names it.
+    /// An address cannot be listened on; the message names it. Or the machine has no random numbers.
     pub(crate) fn new(
         driver: D,
         mut plans: Vec<GroupPlan>,
         listeners: Listeners,
         asks: Receiver<Ask>,
         (hub, failures): (Arc<Hub>, Arc<Failures>),
-        mut dice: impl FnMut() -> u64,
     ) -> Result<Self> {
-        let clock = Clock::new();
+        let clock = Clock::new(driver.host());
         let pools = Pools::new(listeners.buffer_memory);
         let most = pools.fit(plans.iter().map(|plan| &plan.engine));
         plans.iter_mut().for_each(|plan| plan.engine.queue.automatic_most = most);
         let mut groups = Vec::new();
         for (index, plan) in plans.into_iter().enumerate() {
             let now = clock.now();
-            let dice = (dice(), dice());
+            let dice = dice(clock.host()).context("no random numbers")?;
             let time = (now, clock.wall(now));
             groups.push(Group::new(index, plan, dice, time, pools.received.clone()));
         }
         let door = Door::of(groups.iter().map(|g| &g.link.guard));
+        let at = |address| listen(clock.host(), address);
+        let client_listeners = listeners.clients.iter().map(at).collect::<Result<_, _>>()?;
+        let peer_listener = listeners.peers.as_ref().map(at).transpose()?;
         Ok(Self {
             driver,
             clock,
@@ -156,9 +176,9 @@ impl<D: Driver> Shard<D> {
             rota: Rota::new(groups.len()),
             groups,
             strangers: Strangers::new(door),
-            client_listeners: listeners.clients.iter().map(listen).collect::<Result<_, _>>()?,
+            client_listeners,
             client_addresses: listeners.clients.clone(),
-            peer_listener: listeners.peers.as_ref().map(listen).transpose()?,
+            peer_listener,
             pools,
             starving: Vec::new(),
             asks,
@@ -175,6 +195,21 @@ impl<D: Driver> Shard<D> {
     /// # Errors
     /// The kernel refuses to wait; or a group did not stop cleanly.
     pub(crate) fn run(mut self) -> Result<()> {
+        self.begin();
+        let mut completions = Vec::new();
+        loop {
+            match self.turn() {
+                Turn::Ended(result) => return result,
+                Turn::Waits(timeout) => {
+                    self.driver.wait(timeout, &mut completions).context("the reactor failed")?;
+                }
+            }
+            self.go_on(completions.drain(..));
+        }
+    }
+
+    /// Begins to listen, and to serve its groups.
+    pub(crate) fn begin(&mut self) {
         self.driver.submit(token(Kind::Woken, 0, 0), Op::Wait);
         for (n, listener) in self.client_listeners.clone().into_iter().enumerate() {
             self.driver.submit(token(Kind::AcceptClient, n, 0), Op::Accept { listener });
@@ -186,23 +221,25 @@ impl<D: Driver> Shard<D> {
         for group in &mut self.groups {
             group.guarded(|group| group.begin(now, &mut self.driver));
         }
-        let mut completions = Vec::new();
-        loop {
-            self.turn();
-            let now = self.clock.now();
-            if self.ends(now) {
-                return self.ended(now);
-            }
-            let timeout = match self.deadline() {
-                Moment::NEVER => None,
-                due => Some(due - now),
-            };
-            self.driver.wait(timeout, &mut completions).context("the reactor failed")?;
-            self.follow_calendar();
-            for completion in completions.drain(..) {
-                self.dispatch(completion);
-            }
+    }
+
+    /// Does what is due. Returns for what the shard waits then.
+    pub(crate) fn turn(&mut self) -> Turn {
+        self.settle_all();
+        let now = self.clock.now();
+        if self.ends(now) {
+            return Turn::Ended(self.ended(now));
         }
+        Turn::Waits(match self.deadline() {
+            Moment::NEVER => None,
+            due => Some(due - now),
+        })
+    }
+
+    /// Goes on with what has completed.
+    pub(crate) fn go_on(&mut self, completions: impl Iterator<Item = Completion>) {
+        self.follow_calendar();
+        completions.for_each(|completion| self.dispatch(completion));
     }
 
     /// Tells every group if the calendar was set.
@@ -231,7 +268,7 @@ impl<D: Driver> Shard<D> {
     }
 
     /// Everything that depends on the whole batch: timers, settling, answers, sends.
-    fn turn(&mut self) {
+    fn settle_all(&mut self) {
         let now = self.clock.now();
         self.strangers.expire(now, &mut self.driver);
         self.expire_leaving(now);

@@ -13,7 +13,7 @@ use crate::shard::route::Dialler;
 use crate::verified::Record;
 use anyhow::{Result, anyhow};
 use helio_disk::Member;
-use helio_driver::{Address, Socket};
+use helio_driver::{Address, Host, Socket};
 use helio_engine::{Config, Durable, HookQuestion, Leg};
 use helio_format::members::DiskMark;
 use helio_ledger::BeforeKept;
@@ -166,9 +166,9 @@ pub(crate) struct Listeners {
 const BACKLOG: u16 = 1024;
 
 /// Listens on an address that an ended process may hold for a moment.
-pub(crate) fn listen(address: &Address) -> Result<Socket> {
+pub(crate) fn listen(host: &Host, address: &Address) -> Result<Socket> {
     let in_use = |error: &std::io::Error| error.kind() == std::io::ErrorKind::AddrInUse;
-    once_let_go(|| Socket::listen(address, BACKLOG), in_use).map_err(|error| {
+    once_let_go(host, || host.listen(address, BACKLOG), in_use).map_err(|error| {
         let hint = match error.kind() {
             std::io::ErrorKind::AddrInUse => {
                 "stop the process that uses it, or change the node's address in the configuration"

@@ -15,7 +15,8 @@ impl<D: Driver> Shard<D> {
         let (node, peer) = (&group.config.node, &group.peer);
         let intro = format!("{node} would overwrite its copy with the copy of {peer} in");
         let outro = format!("writes there that exist only on {node} are discarded");
-        let losing = losing_of(group, stake, &intro, &outro);
+        let now = self.clock.wall_now();
+        let losing = losing_of(group, stake, (&intro, &outro), now);
         let clients = self.nbd_clients(index);
         if clients > 0 {
             let text = format!(

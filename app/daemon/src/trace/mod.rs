@@ -44,7 +44,6 @@ struct Trace {
 }
 
 /// The last recording of every group that had one.
-#[derive(Default)]
 pub(crate) struct Traces {
     clock: Clock,
     last: Mutex<BTreeMap<String, Trace>>,
@@ -65,6 +64,11 @@ pub(crate) struct Coming {
 }
 
 impl Traces {
+    pub(crate) fn new(clock: Clock) -> Self {
+        let (last, ids, beginning) = Default::default();
+        Self { clock, last, ids, beginning }
+    }
+
     fn last(&self) -> MutexGuard<'_, BTreeMap<String, Trace>> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -107,7 +111,7 @@ impl Traces {
         let until = lasting.map(|span| (self.clock.now() + span, Box::new(over) as _));
         let (tell, ended) = watch::channel(None);
         let counts = Arc::clone(&sink.counts);
-        let (clock, path) = (self.clock, file.clone());
+        let (clock, path) = (self.clock.clone(), file.clone());
         let writer = Writer { file: opened, path, limit, clock, until, sink, ended: tell };
         let header = Header { began: begun.at, group: group.clone(), volumes: begun.volumes };
         std::thread::Builder::new().name("trace".into()).spawn(move || writer.run(&header))?;
@@ -153,9 +157,9 @@ impl Trace {
 }
 
 /// A new name below the state directory, in a folder that is made where it is missing.
-pub(crate) fn own_file(state: &Path, group: &str) -> io::Result<PathBuf> {
+pub(crate) fn own_file(state: &Path, group: &str, now: WallTime) -> io::Result<PathBuf> {
     let folder = state.join("traces");
     fs::create_dir_all(&folder)?;
-    let time: String = Clock::wall_now().to_string().replace(' ', "T").replace([':', '-'], "");
+    let time: String = now.to_string().replace(' ', "T").replace([':', '-'], "");
     Ok(folder.join(format!("{group}-{time}.trace")))
 }

@@ -7,6 +7,7 @@ use crate::offline;
 use crate::open::{allocate, epochs};
 use crate::shard::MemberPlan;
 use anyhow::{Context, Result, bail};
+use helio_driver::Linux;
 use helio_format::epochs::{Carried, Epochs};
 use helio_format::members::{CopyHealth, MEMBERS_MAX, MemberEntry, VolumeEntries};
 use helio_format::superblock::Superblock;
@@ -26,7 +27,7 @@ fn raised(ledger: &Ledger, seated: &[Seated]) -> std::io::Result<Epochs> {
         }
     }
     if all.set.is_none() && all.volumes.iter().any(|volume| volume.epoch.is_some()) {
-        all.set = Some(set_id()?);
+        all.set = Some(set_id(&Linux::host())?);
     }
     Ok(all)
 }

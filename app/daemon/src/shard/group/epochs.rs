@@ -92,11 +92,11 @@ impl Group {
         }
         if epochs.set.is_none() && epochs.volumes.iter().any(|volume| volume.epoch.is_some()) {
             // Without one no member has a stamp, as before there were stamps.
-            match set_id() {
+            match set_id(driver.host()) {
                 Ok(set) => epochs.set = Some(set),
                 Err(error) => {
                     let text = "members get no stamps before the next start or change of members";
-                    return tracing::warn!(group = %self.name, "/dev/urandom: {error}: {text}");
+                    return tracing::warn!(group = %self.name, "no random numbers: {error}: {text}");
                 }
             }
         }

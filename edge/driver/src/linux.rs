@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The machine of a product: what the kernel has.
+
+use crate::body::{FileBody, SocketBody};
+use crate::machine::{Blocking, Facts, Host, Machine, Room};
+use crate::{Address, File, Socket};
+use helio_units::{Bytes, SECTOR};
+use rustix::fs::{
+    Advice, AtFlags, CWD, FallocateFlags, FileType, Mode, OFlags, SeekFrom, StatVfs, Statx,
+    StatxFlags, XattrFlags, chmod, fadvise, fallocate, fchmod, fgetxattr, fremovexattr, fsetxattr,
+    fstatvfs, fsync, ftruncate, makedev, mkdir, rename, rmdir, seek, statvfs, statx, unlink,
+};
+use rustix::io::{Errno, pread, pwrite, readv, retry_on_intr, writev};
+use rustix::net::{
+    Shutdown, SocketFlags, SocketType, bind, getsockname, listen, shutdown, socket_with, sockopt,
+};
+use rustix::rand::{GetRandomFlags, getrandom};
+use rustix::time::{ClockId, clock_gettime};
+use std::ffi::OsString;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// The machine that this process runs on.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Linux;
+
+impl Linux {
+    /// It, to be shared.
+    #[must_use]
+    pub fn host() -> Host {
+        Arc::new(Self)
+    }
+}
+
+impl Machine for Linux {
+    fn since_boot(&self) -> Duration {
+        let shown = clock_gettime(ClockId::Boottime);
+        let seconds = u64::try_from(shown.tv_sec).unwrap_or_default();
+        Duration::new(seconds, u32::try_from(shown.tv_nsec).unwrap_or_default())
+    }
+
+    fn calendar(&self) -> Duration {
+        SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+    }
+
+    fn memory(&self) -> Bytes {
+        let host = rustix::system::sysinfo();
+        Bytes(host.totalram.saturating_mul(host.mem_unit.into()))
+    }
+
+    fn random(&self, into: &mut [u8]) -> io::Result<()> {
+        let mut filled = 0;
+        while filled < into.len() {
+            filled += retry_on_intr(|| getrandom(&mut into[filled..], GetRandomFlags::empty()))?;
+        }
+        Ok(())
+    }
+
+    fn open(&self, path: &Path, flags: OFlags, mode: Mode) -> Result<File, Errno> {
+        let fd = retry_on_intr(|| rustix::fs::open(path, flags | OFlags::CLOEXEC, mode))?;
+        File::new(fd).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
+    }
+
+    fn facts(&self, path: &Path, follow: bool) -> Result<Facts, Errno> {
+        let flags = if follow { AtFlags::empty() } else { AtFlags::SYMLINK_NOFOLLOW };
+        Ok(facts(&statx(CWD, path, flags, wanted())?))
+    }
+
+    fn room(&self, path: &Path) -> Result<Room, Errno> {
+        Ok(room(&statvfs(path)?))
+    }
+
+    fn list(&self, folder: &Path) -> io::Result<Vec<OsString>> {
+        std::fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name())).collect()
+    }
+
+    fn make_folder(&self, path: &Path, mode: Mode) -> Result<(), Errno> {
+        mkdir(path, mode)
+    }
+
+    fn set_mode(&self, path: &Path, mode: Mode) -> Result<(), Errno> {
+        chmod(path, mode)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<(), Errno> {
+        rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> Result<(), Errno> {
+        unlink(path)
+    }
+
+    fn remove_folder(&self, path: &Path) -> Result<(), Errno> {
+        rmdir(path)
+    }
+
+    fn real_path(&self, path: &Path) -> io::Result<PathBuf> {
+        std::fs::canonicalize(path)
+    }
+
+    fn stream_for(&self, address: &Address) -> io::Result<Socket> {
+        Ok(Socket::new(stream_for(address)?))
+    }
+
+    fn listen(&self, address: &Address, backlog: u16) -> io::Result<Socket> {
+        let socket = stream_for(address)?;
+        match address {
+            Address::Inet(_) => sockopt::set_socket_reuseaddr(&socket, true)?,
+            // Linux gives the file the mode the socket had before, so there is no moment for others to connect in.
+            Address::Unix(_) => fchmod(&socket, Mode::RUSR | Mode::WUSR)?,
+        }
+        bind(&socket, &address.for_kernel()?)?;
+        listen(&socket, i32::from(backlog))?;
+        Ok(Socket::new(socket))
+    }
+
+    fn aside(&self, name: &str, work: Blocking) -> io::Result<()> {
+        thread::Builder::new().name(name.to_owned()).spawn(work).map(drop)
+    }
+
+    fn together(&self, threads: usize, work: &(dyn Fn() + Sync)) {
+        thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(work);
+            }
+        });
+    }
+
+    fn pause(&self, span: Duration) {
+        thread::sleep(span);
+    }
+}
+
+fn stream_for(address: &Address) -> io::Result<OwnedFd> {
+    Ok(socket_with(address.family(), SocketType::STREAM, SocketFlags::CLOEXEC, None)?)
+}
+
+fn wanted() -> StatxFlags {
+    StatxFlags::BASIC_STATS | StatxFlags::BTIME
+}
+
+fn facts(of: &Statx) -> Facts {
+    let mode = u32::from(of.stx_mode);
+    let is_born = of.stx_mask & StatxFlags::BTIME.bits() != 0;
+    Facts {
+        kind: FileType::from_raw_mode(mode),
+        length: Bytes(of.stx_size),
+        held: Bytes(of.stx_blocks.saturating_mul(SECTOR)),
+        device: makedev(of.stx_dev_major, of.stx_dev_minor),
+        inode: of.stx_ino,
+        represents: makedev(of.stx_rdev_major, of.stx_rdev_minor),
+        mode: Mode::from_raw_mode(mode),
+        owner: of.stx_uid,
+        born: is_born.then_some((of.stx_btime.tv_sec, of.stx_btime.tv_nsec)),
+    }
+}
+
+fn room(of: &StatVfs) -> Room {
+    let blocks = |count: u64| Bytes(count.saturating_mul(of.f_frsize));
+    Room { free: blocks(of.f_bavail), size: blocks(of.f_blocks) }
+}
+
+/// What the kernel keeps is reached by its descriptor.
+#[derive(Debug)]
+pub(crate) struct Descriptor(pub(crate) OwnedFd);
+
+impl FileBody for Descriptor {
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.0.as_fd())
+    }
+
+    fn read_at(&self, into: &mut [u8], at: u64) -> Result<usize, Errno> {
+        retry_on_intr(|| pread(&self.0, &mut *into, at))
+    }
+
+    fn write_at(&self, bytes: &[u8], at: u64) -> Result<usize, Errno> {
+        retry_on_intr(|| pwrite(&self.0, bytes, at))
+    }
+
+    fn sync_all(&self) -> Result<(), Errno> {
+        retry_on_intr(|| fsync(&self.0))
+    }
+
+    fn set_length(&self, length: u64) -> Result<(), Errno> {
+        retry_on_intr(|| ftruncate(&self.0, length))
+    }
+
+    fn allocate(&self, flags: FallocateFlags, at: u64, length: u64) -> Result<(), Errno> {
+        retry_on_intr(|| fallocate(&self.0, flags, at, length))
+    }
+
+    fn seek(&self, to: SeekFrom) -> Result<u64, Errno> {
+        seek(&self.0, to)
+    }
+
+    fn drop_cache(&self) -> Result<(), Errno> {
+        fadvise(&self.0, 0, None, Advice::DontNeed)
+    }
+
+    fn lock(&self) -> Result<bool, Errno> {
+        lock(&self.0)
+    }
+
+    fn facts(&self) -> Result<Facts, Errno> {
+        Ok(facts(&statx(&self.0, "", AtFlags::EMPTY_PATH, wanted())?))
+    }
+
+    fn room(&self) -> Result<Room, Errno> {
+        Ok(room(&fstatvfs(&self.0)?))
+    }
+
+    fn attribute(&self, name: &str, into: &mut [u8]) -> Result<usize, Errno> {
+        fgetxattr(&self.0, name, into)
+    }
+
+    fn set_attribute(&self, name: &str, value: &[u8]) -> Result<(), Errno> {
+        retry_on_intr(|| fsetxattr(&self.0, name, value, XattrFlags::empty()))
+    }
+
+    fn remove_attribute(&self, name: &str) -> Result<(), Errno> {
+        fremovexattr(&self.0, name)
+    }
+}
+
+impl SocketBody for Descriptor {
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.0.as_fd())
+    }
+
+    fn local_address(&self) -> io::Result<Option<SocketAddr>> {
+        Ok(getsockname(&self.0)?.try_into().ok())
+    }
+
+    fn shutdown(&self) -> io::Result<()> {
+        Ok(shutdown(&self.0, Shutdown::Both)?)
+    }
+
+    fn receive(&self, into: &mut [IoSliceMut<'_>]) -> Result<usize, Errno> {
+        readv(&self.0, into)
+    }
+
+    fn send(&self, message: &[IoSlice<'_>]) -> Result<usize, Errno> {
+        writev(&self.0, message)
+    }
+}
+
+/// Locks a whole file by its description, not by the process: another opening in the same process is refused, too.
+#[allow(unsafe_code)]
+fn lock(fd: &OwnedFd) -> Result<bool, Errno> {
+    // The constants are small; their types differ between libc's targets and the struct's fields.
+    let whole = libc::flock {
+        l_type: libc::F_WRLCK as libc::c_short,
+        l_whence: libc::SEEK_SET as libc::c_short,
+        l_start: 0,
+        l_len: 0,
+        l_pid: 0,
+    };
+    // SAFETY: the descriptor is open for the length of the borrow, and the kernel only reads the struct, which
+    // outlives the call.
+    let answer = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_OFD_SETLK, &raw const whole) };
+    if answer == 0 {
+        return Ok(true);
+    }
+    let error = io::Error::last_os_error();
+    match Errno::from_io_error(&error).unwrap_or(Errno::IO) {
+        Errno::AGAIN | Errno::ACCESS => Ok(false),
+        errno => Err(errno),
+    }
+}

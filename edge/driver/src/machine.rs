@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a daemon asks of its machine apart from the operations of a driver: files by name, sockets, clocks, chance, and work beside
+//! the shard. [`crate::Linux`] is the machine of a product; the simulator is another one.
+
+use crate::{Address, File, Socket};
+use helio_units::Bytes;
+use rustix::fs::{FileType, Mode, OFlags};
+use rustix::io::Errno;
+use std::ffi::OsString;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A machine, shared by whatever runs on it.
+pub type Host = Arc<dyn Machine>;
+
+/// Work that may block.
+pub type Blocking = Box<dyn FnOnce() + Send>;
+
+/// What is at a path, or what a file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// File, folder, block device or something else.
+    pub kind: FileType,
+    /// Length of a file.
+    pub length: Bytes,
+    /// Room that it has on its file system.
+    pub held: Bytes,
+    /// The number of the device that its file system is on.
+    pub device: u64,
+    /// Its number there.
+    pub inode: u64,
+    /// The number of the device that it is, if it is one.
+    pub represents: u64,
+    /// Who may do what with it.
+    pub mode: Mode,
+    /// The number of its owner.
+    pub owner: u32,
+    /// When it was created: seconds since 1970, and nanoseconds. None if the file system does not record it.
+    pub born: Option<(i64, u32)>,
+}
+
+/// Room of a file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// For processes without privileges.
+    pub free: Bytes,
+    /// In all.
+    pub size: Bytes,
+}
+
+/// The machine under a daemon.
+pub trait Machine: fmt::Debug + Send + Sync {
+    /// Time since the machine was started; it counts while the machine sleeps, too.
+    fn since_boot(&self) -> Duration;
+
+    /// What the calendar shows, since 1970.
+    fn calendar(&self) -> Duration;
+
+    /// How much memory it has.
+    fn memory(&self) -> Bytes;
+
+    /// Fills a buffer with random bytes.
+    ///
+    /// # Errors
+    /// The source of random bytes cannot be read.
+    fn random(&self, into: &mut [u8]) -> io::Result<()>;
+
+    /// Opens a file, or creates it with these permissions.
+    ///
+    /// # Errors
+    /// As of `open`.
+    fn open(&self, path: &Path, flags: OFlags, mode: Mode) -> Result<File, Errno>;
+
+    /// What is at a path. A symbolic link is followed, or described itself.
+    ///
+    /// # Errors
+    /// As of `stat` and `lstat`.
+    fn facts(&self, path: &Path, follow: bool) -> Result<Facts, Errno>;
+
+    /// Room of the file system that a path is on.
+    ///
+    /// # Errors
+    /// As of `statvfs`.
+    fn room(&self, path: &Path) -> Result<Room, Errno>;
+
+    /// Names of what is in a folder, in no order.
+    ///
+    /// # Errors
+    /// As of `opendir` and `readdir`.
+    fn list(&self, folder: &Path) -> io::Result<Vec<OsString>>;
+
+    /// Creates a folder. Its parent must exist.
+    ///
+    /// # Errors
+    /// As of `mkdir`.
+    fn make_folder(&self, path: &Path, mode: Mode) -> Result<(), Errno>;
+
+    /// Changes who may do what with a file or folder.
+    ///
+    /// # Errors
+    /// As of `chmod`.
+    fn set_mode(&self, path: &Path, mode: Mode) -> Result<(), Errno>;
+
+    /// Renames; what has the new name is replaced.
+    ///
+    /// # Errors
+    /// As of `rename`.
+    fn rename(&self, from: &Path, to: &Path) -> Result<(), Errno>;
+
+    /// Removes a file.
+    ///
+    /// # Errors
+    /// As of `unlink`.
+    fn remove(&self, path: &Path) -> Result<(), Errno>;
+
+    /// Removes an empty folder.
+    ///
+    /// # Errors
+    /// As of `rmdir`.
+    fn remove_folder(&self, path: &Path) -> Result<(), Errno>;
+
+    /// The path without symbolic links.
+    ///
+    /// # Errors
+    /// Nothing is there.
+    fn real_path(&self, path: &Path) -> io::Result<PathBuf>;
+
+    /// A fresh socket of the kind `address` needs, to be connected by [`crate::Op::Connect`].
+    ///
+    /// # Errors
+    /// As of `socket`.
+    fn stream_for(&self, address: &Address) -> io::Result<Socket>;
+
+    /// A socket listening at `address`, with room for `backlog` connections not yet accepted. A TCP address
+    /// may be taken over from connections that linger after a restart. A Unix path must not exist, and is made such
+    /// that only its owner can connect.
+    ///
+    /// # Errors
+    /// As of `bind` and `listen`.
+    fn listen(&self, address: &Address, backlog: u16) -> io::Result<Socket>;
+
+    /// Does something that may block, beside the caller; whoever waits for it is told by the work itself.
+    ///
+    /// # Errors
+    /// There can be no further thread. The work is dropped.
+    fn aside(&self, name: &str, work: Blocking) -> io::Result<()>;
+
+    /// Does the same on several threads at once, and returns when all have done it.
+    fn together(&self, threads: usize, work: &(dyn Fn() + Sync));
+
+    /// Keeps the calling thread waiting.
+    fn pause(&self, span: Duration);
+}
+
+impl dyn Machine {
+    /// All bytes of a file.
+    ///
+    /// # Errors
+    /// It cannot be opened or read.
+    pub fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        self.open(path, OFlags::RDONLY, Mode::empty())?.read_all()
+    }
+
+    /// All of a file as text.
+    ///
+    /// # Errors
+    /// It cannot be opened or read, or it is no text (`InvalidData`).
+    pub fn read_text(&self, path: &Path) -> io::Result<String> {
+        String::from_utf8(self.read(path)?)
+            .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8 text"))
+    }
+
+    /// Whether there is something at a path.
+    #[must_use]
+    pub fn exists(&self, path: &Path) -> bool {
+        self.facts(path, true).is_ok()
+    }
+
+    /// Creates a folder and those above it that are missing.
+    ///
+    /// # Errors
+    /// One of them cannot be created.
+    pub fn make_folders(&self, path: &Path, mode: Mode) -> Result<(), Errno> {
+        match self.make_folder(path, mode) {
+            Err(Errno::NOENT) => {}
+            Err(Errno::EXIST) if self.is_folder(path) => return Ok(()),
+            result => return result,
+        }
+        let above = path.parent().filter(|above| !above.as_os_str().is_empty());
+        self.make_folders(above.ok_or(Errno::NOENT)?, mode)?;
+        self.make_folder(path, mode)
+    }
+
+    /// Whether a folder is there.
+    #[must_use]
+    pub fn is_folder(&self, path: &Path) -> bool {
+        self.facts(path, true).is_ok_and(|facts| facts.kind == FileType::Directory)
+    }
+
+    /// Makes the names in a folder durable. An empty path is the current folder.
+    ///
+    /// # Errors
+    /// It cannot be opened or flushed.
+    pub fn sync_folder(&self, folder: &Path) -> io::Result<()> {
+        let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+        self.open(folder, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())?.sync_all()
+    }
+
+    /// A random value of so many bytes.
+    ///
+    /// # Errors
+    /// As of [`Machine::random`].
+    pub fn random_bytes<const N: usize>(&self) -> io::Result<[u8; N]> {
+        let mut bytes = [0; N];
+        self.random(&mut bytes)?;
+        Ok(bytes)
+    }
+}
