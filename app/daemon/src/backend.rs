@@ -13,6 +13,7 @@ mod trace;
 mod verify;
 
 use crate::attach::{Attaches, Devices};
+use crate::blocking::blocking;
 use crate::config::Config;
 use crate::control::{Answering, Backend, Command, EventStream, Reply};
 use crate::errands::RunningErrands;
@@ -406,6 +407,17 @@ impl Daemon {
         }
     }
 
+    /// Does what may block.
+    async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, ApiError> {
+        let done = blocking(self.clock.host(), work).await;
+        done.map_err(|error| {
+            ApiError::new(code::INTERNAL, error.to_string(), "report this as a bug")
+        })
+    }
+
     /// Whether the peer connects within moments. One that changed its role hangs up and connects again: that is
     /// worth waiting for before force is spoken of.
     async fn peer_comes(&self, group: &str) -> Result<bool, ApiError> {
@@ -425,15 +437,6 @@ impl Daemon {
         let status = self.status(Some(group.to_owned())).await?;
         Ok(status.groups.iter().any(|g| g.role == helio_units::Role::Primary))
     }
-}
-
-/// Does what may block, on a thread for that.
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, ApiError> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .map_err(|error| ApiError::new(code::INTERNAL, error.to_string(), "report this as a bug"))
 }
 
 /// Does what must not end halfway, whether or not who asked still listens.

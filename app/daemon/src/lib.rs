@@ -4,6 +4,7 @@
 pub mod adopt;
 mod attach;
 mod backend;
+mod blocking;
 pub mod check;
 pub mod config;
 pub mod control;

@@ -10,10 +10,11 @@
 use crate::backend::Daemon;
 use crate::shard::{Adding, Ask, NodeAsk, RemovedMember};
 use helio_api::ApiError;
+use helio_units::Moment;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::task::JoinHandle;
 
 /// How often the groups are asked for removed members.
@@ -27,7 +28,7 @@ type Name = (String, String, u8, String);
 /// When one member is tried again.
 #[derive(Clone, Copy, Debug)]
 struct Next {
-    at: Instant,
+    at: Moment,
     /// The wait behind it.
     wait: Duration,
 }
@@ -40,7 +41,7 @@ struct Returns {
 
 impl Returns {
     /// Which members to try now, of those that are removed.
-    fn due(&mut self, now: Instant, removed: Vec<RemovedMember>) -> Vec<Name> {
+    fn due(&mut self, now: Moment, removed: Vec<RemovedMember>) -> Vec<Name> {
         let mut left = std::mem::take(&mut self.next);
         let mut due = Vec::new();
         for RemovedMember { group, volume, number, path, wait } in removed {
@@ -67,7 +68,7 @@ pub(crate) async fn follow(daemon: Arc<Daemon>) {
         looks.tick().await;
         let removed = daemon.shard.answer(|reply| Ask::Node(NodeAsk::Removed { reply })).await;
         let Ok(removed) = removed else { continue };
-        for name in returns.due(Instant::now(), removed) {
+        for name in returns.due(daemon.clock.now(), removed) {
             // A disk that hangs holds up no other one, and is not opened once more.
             if tries.get(&name).is_none_or(JoinHandle::is_finished) {
                 let once = try_to_return(Arc::clone(&daemon), name.clone());
@@ -109,7 +110,7 @@ mod tests {
 
     /// After how many seconds a member is tried that is removed at the times of which `is` says so.
     fn tried(until: u64, is: impl Fn(u64) -> bool) -> Vec<u64> {
-        let (mut returns, begin) = (Returns::default(), Instant::now());
+        let (mut returns, begin) = (Returns::default(), Moment::ZERO);
         let seconds = (0..until).filter(|second| {
             let removed = if is(*second) { removed() } else { Vec::new() };
             !returns.due(begin + Duration::from_secs(*second), removed).is_empty()

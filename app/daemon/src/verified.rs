@@ -5,7 +5,9 @@
 //! Nothing depends on it but a verify's place and what status tells, so one that cannot be read is set aside with a
 //! word in the log.
 
+use crate::blocking::blocking;
 use crate::durable;
+use helio_driver::Host;
 use helio_engine::{VerifyMemory, VerifyStatus, VerifyWish, VolumeVerify};
 use helio_units::{Bytes, Extent, Rate, VolumeIndex};
 use serde::{Deserialize, Serialize};
@@ -135,15 +137,15 @@ pub(crate) fn keep(path: &Path, record: &Record) -> std::io::Result<()> {
 
 /// Keeps the newest record on disk, until there will be none. A file that is written a little late costs a verify that
 /// much of its place.
-pub(crate) async fn keep_up(path: PathBuf, mut records: watch::Receiver<Record>) {
+pub(crate) async fn keep_up(host: Host, path: PathBuf, mut records: watch::Receiver<Record>) {
     let mut turns = tokio::time::interval(PAUSE);
     turns.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     while records.changed().await.is_ok() {
         turns.tick().await;
         let record = records.borrow_and_update().clone();
         let file = path.clone();
-        let kept = tokio::task::spawn_blocking(move || keep(&file, &record)).await;
-        if let Ok(Err(error)) = kept {
+        let kept = blocking(&host, move || keep(&file, &record)).await.flatten();
+        if let Err(error) = kept {
             tracing::warn!(file = %path.display(), %error, "the results of verifies cannot be stored");
         }
     }

@@ -85,11 +85,7 @@ impl Daemon {
             let open = |group: &String| open::one_plan(&view, (&node, group), place, own.as_ref());
             come.iter().map(open).collect()
         };
-        let opened = tokio::task::spawn_blocking(opening).await;
-        let opened = opened.map_err(|error| {
-            ApiError::new(code::INTERNAL, error.to_string(), "report this as a bug")
-        })?;
-        opened.map_err(|error| {
+        self.blocking(opening).await?.map_err(|error| {
             let (reason, hint) = failed::of_opening(&names, &error);
             ApiError::new("not-added", format!("{names} cannot be served: {reason}"), hint)
         })

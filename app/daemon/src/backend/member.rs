@@ -5,7 +5,7 @@
 //! The file is the administrator's, and a restart opens what it names; so nothing else is taken. Either the disk is put at
 //! the path that is there already, or the path is changed first.
 
-use super::{Daemon, LOOK_EVERY, LOOKS, accepted, blocking, of_refusal};
+use super::{Daemon, LOOK_EVERY, LOOKS, accepted, of_refusal};
 use crate::config::{Config, VolumeConfig};
 use crate::control::Reply;
 use crate::open;
@@ -91,7 +91,7 @@ impl Daemon {
         let (config, node) = (config.clone(), self.node.clone());
         let name = (group.clone(), volume.clone());
         let open = move || open::another((&name.0, &name.1), &config, &node, seat);
-        let plan = blocking(open).await??;
+        let plan = self.blocking(open).await??;
         let plan = Box::new(plan);
         let ask = |reply| Ask::Member { group, volume, ask: MemberAsk::Replace { plan, reply } };
         self.shard.answer(ask).await?.map(|done| done.text).map_err(of_refusal)

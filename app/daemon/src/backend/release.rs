@@ -3,6 +3,7 @@
 
 use super::{Daemon, accepted};
 use crate::attach::Devices;
+use crate::blocking::blocking;
 use crate::control::Reply;
 use crate::open::Places;
 use crate::released::{self, Remains, Unfinished};
@@ -85,8 +86,7 @@ impl Daemon {
             released::note(&remains.state, &remains.group, remains.second.as_deref())?;
             Ok::<_, std::io::Error>(remains.clear(keep))
         };
-        let done = tokio::task::spawn_blocking(clearing).await;
-        let done = done.unwrap_or_else(|error| Err(std::io::Error::other(error)));
+        let done = blocking(self.clock.host(), clearing).await.flatten();
         self.config_mut().groups.remove(group);
         let done = done.map_err(|error| {
             let folder = self.state.join("groups");

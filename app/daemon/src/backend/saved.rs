@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Data that is saved before it is discarded or overwritten: saving, listing and deleting it.
 
-use super::{Daemon, accepted, blocking};
+use super::{Daemon, accepted};
 use crate::control::Reply;
 use crate::saved::{self, Place, SaveError, Saved};
 use crate::shard::Losing;
@@ -28,7 +28,7 @@ impl Daemon {
         let dir = dir.map_or_else(|| self.state.clone(), PathBuf::from);
         let (name, now) = (group.to_owned(), self.clock.wall_now());
         let save = move || saved::save(&Place { dir, limit }, (&name, why), now, &losing.parts);
-        blocking(save).await?.map_err(|error| {
+        self.blocking(save).await?.map_err(|error| {
             let (code, hint) = match error {
                 SaveError::NoRoom { .. } => {
                     ("no-room", "free space (`helio saved list`, `helio saved delete NAME`), or name another \
@@ -45,7 +45,7 @@ impl Daemon {
 
     pub(super) async fn list_saved(&self) -> Result<SavedList, ApiError> {
         let dir = self.state.clone();
-        let saved = blocking(move || saved::list(&dir)).await?.map_err(unreadable)?;
+        let saved = self.blocking(move || saved::list(&dir)).await?.map_err(unreadable)?;
         let used_bytes = saved.iter().fold(Bytes::ZERO, |sum, copy| sum + saved::bytes_of(copy));
         let limit_bytes = self.saved_limit();
         Ok(SavedList { node: self.node.clone(), used_bytes, limit_bytes, saved })
@@ -78,7 +78,7 @@ impl Daemon {
         }
         let dir = self.state.clone();
         let delete = move || chosen.iter().try_for_each(|copy| saved::delete(&dir, copy));
-        blocking(delete).await?.map_err(unreadable)?;
+        self.blocking(delete).await?.map_err(unreadable)?;
         let done = format!("deleted {}", stake.text);
         tracing::info!("{done}");
         Ok(accepted(done))

@@ -5,7 +5,7 @@
 //! command removed stays one of the volume, so neither a restart nor `helio apply` uses it before `helio member add`.
 
 use super::queue::UNTIL_APPLY;
-use super::{Daemon, LOOK_EVERY, LOOKS, accepted, blocking, of_refusal, to_the_end};
+use super::{Daemon, LOOK_EVERY, LOOKS, accepted, of_refusal, to_the_end};
 use crate::config::{MemberChange, MemberStep, Setting, VolumeConfig};
 use crate::control::Reply;
 use crate::failed;
@@ -204,14 +204,15 @@ impl Daemon {
         let places = Places::of(group, &self.state, second.as_deref());
         let name = (group.to_owned(), volume.to_owned());
         let (path, config) = (path.to_owned(), config.clone());
-        let (member, room) = blocking(move || {
-            let member = open::one_more((&name.0, &name.1), &config, &path, &room)?;
-            Ok::<_, ApiError>((Box::new(member), Box::new(room)))
-        })
-        .await??;
+        let (member, room) = self
+            .blocking(move || {
+                let member = open::one_more((&name.0, &name.1), &config, &path, &room)?;
+                Ok::<_, ApiError>((Box::new(member), Box::new(room)))
+            })
+            .await??;
         let _one_at_a_time = self.adding.lock().await;
         let length = room.metadata;
-        blocking(move || {
+        self.blocking(move || {
             metadata::lengthen(&places, length).map_err(|error| {
                 let text = format!("{error:#}");
                 let (why, hint) = failed::in_parts(&text);
@@ -257,8 +258,7 @@ impl Daemon {
     /// Makes what lies there durable.
     async fn flush(&self, path: &str, removed: &str) -> Result<(), ApiError> {
         let file = path.to_owned();
-        let flush = tokio::task::spawn_blocking(move || File::open(file)?.sync_all());
-        let flushed = flush.await.unwrap_or_else(|error| Err(std::io::Error::other(error)));
+        let flushed = self.blocking(move || File::open(file)?.sync_all()).await?;
         flushed.map_err(|error| {
             let text = format!("{removed}, but the flush of its disk failed: {error}");
             let hint = "do not use it as a backup; see the kernel's log, and check the disk";

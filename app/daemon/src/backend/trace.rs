@@ -55,7 +55,7 @@ impl Daemon {
         let (me, of, wished, lasting) =
             (Arc::clone(&self), group.clone(), wish.file, wish.for_seconds);
         let grounds = self.attaches.grounds().await;
-        let made = tokio::task::spawn_blocking(move || {
+        let made = self.blocking(move || {
             let file = me.trace_file(&of, wished)?;
             lies_elsewhere(&file, &grounds)?;
             let prepared = me.traces.prepare(of, file.clone(), limit, lasting);
@@ -64,9 +64,7 @@ impl Daemon {
             })?;
             Ok::<_, ApiError>((file, tap, coming))
         });
-        let (file, tap, coming) = made
-            .await
-            .map_err(|error| ApiError::new(code::INTERNAL, error.to_string(), "try again"))??;
+        let (file, tap, coming) = made.await??;
         let id = coming.id;
         let begin = |reply| Ask::Trace {
             group: group.clone(),
