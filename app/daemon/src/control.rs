@@ -33,6 +33,7 @@ use helio_api::{
 use helio_units::Mode;
 pub(crate) use remote::{Remote, refused as control_refused};
 use serde::de::DeserializeOwned;
+pub(crate) use serve::request;
 pub use serve::{Limits, Listener, serve};
 use std::future::Future;
 use std::pin::Pin;
@@ -316,7 +317,7 @@ type Shared = State<Arc<dyn Backend>>;
 type Answered = Result<Reply, Refused>;
 
 /// Every operation of the API at its path; the match leaves none out.
-fn router(backend: Arc<dyn Backend>) -> Router {
+pub(crate) fn router(backend: Arc<dyn Backend>) -> Router {
     let mut router = Router::new();
     for operation in Operation::ALL {
         router = router.route(operation.path(), handler(operation));

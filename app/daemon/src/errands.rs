@@ -49,8 +49,8 @@ pub(crate) struct RunningErrands {
     permits: Permits,
 }
 
-/// Begins with the groups there are; what it returns is for [`end`].
-pub(crate) fn begin(errands: Vec<Errands>, daemon: &Arc<Daemon>) -> Arc<Daemon> {
+/// Begins with the groups there are.
+pub(crate) fn begin(errands: Vec<Errands>, daemon: &Arc<Daemon>) {
     {
         let mut running = daemon.errands.lock().unwrap_or_else(PoisonError::into_inner);
         running.hooks.spawn(attach::keep_up(Arc::clone(&daemon.attaches)));
@@ -59,7 +59,6 @@ pub(crate) fn begin(errands: Vec<Errands>, daemon: &Arc<Daemon>) -> Arc<Daemon> 
         running.hooks.spawn(returns::follow(Arc::clone(daemon)));
     }
     errands.into_iter().for_each(|errands| add(errands, daemon));
-    Arc::clone(daemon)
 }
 
 /// A group comes.

@@ -208,6 +208,11 @@ impl<D: Driver> Shard<D> {
         }
     }
 
+    /// What it runs on.
+    pub(crate) fn driver(&mut self) -> &mut D {
+        &mut self.driver
+    }
+
     /// Begins to listen, and to serve its groups.
     pub(crate) fn begin(&mut self) {
         self.driver.submit(token(Kind::Woken, 0, 0), Op::Wait);

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A daemon without threads and without a runtime of its own: whoever has it steps its shard, and polls its control plane.
+//!
+//! It is the daemon that [`crate::run`] runs, assembled by the same function; the simulator runs it on machines of its own.
+
+use crate::assembly::{Assembly, assemble, close, remove_sockets};
+use crate::backend::Daemon;
+use crate::control;
+use crate::leave::{leave, stop_shard};
+use crate::open::StateDir;
+use crate::shard::{Shard, Turn};
+use crate::{Options, errands, released};
+use anyhow::{Context, Result};
+use helio_driver::{Completion, Driver, Host};
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A running daemon.
+pub struct Stepped<D: Driver> {
+    shard: Shard<D>,
+    control: Control,
+}
+
+/// What the shard needs to go on.
+#[derive(Debug)]
+pub enum Next {
+    /// A completion, or the time that passes; none if only a completion helps.
+    Waits(Option<Duration>),
+    /// The shard has ended: cleanly, or why not. [`Control::close`] is next.
+    Ended(Result<()>),
+}
+
+impl<D: Driver> Stepped<D> {
+    /// Opens everything that the node needs, and begins to serve. For a caller in a tokio runtime, which is to run what is
+    /// spawned there.
+    ///
+    /// # Errors
+    /// As of [`crate::run`].
+    pub fn start(options: &Options, host: &Host, driver: D) -> Result<Self> {
+        let config = released::load(&options.config, &options.state)?;
+        let assembly = assemble(options, config, host, |_| Ok((driver, "stepped")))?;
+        let Assembly { state, mut shard, backend, errands } = assembly;
+        shard.begin();
+        errands::begin(errands, &backend);
+        let router = control::router(Arc::<Daemon>::clone(&backend));
+        Ok(Self { shard, control: Control { backend, router, state: Arc::new(state) } })
+    }
+
+    /// What it runs on.
+    pub fn driver(&mut self) -> &mut D {
+        self.shard.driver()
+    }
+
+    /// Goes on with what has completed, and does what is due.
+    pub fn turn(&mut self, completions: &mut Vec<Completion>) -> Next {
+        self.shard.go_on(completions.drain(..));
+        match self.shard.turn() {
+            Turn::Waits(timeout) => Next::Waits(timeout),
+            Turn::Ended(result) => Next::Ended(result),
+        }
+    }
+
+    /// The way to its control plane.
+    #[must_use]
+    pub fn control(&self) -> Control {
+        self.control.clone()
+    }
+}
+
+/// The control plane of a stepped daemon.
+#[derive(Clone)]
+pub struct Control {
+    backend: Arc<Daemon>,
+    router: axum::Router,
+    state: Arc<StateDir>,
+}
+
+impl Control {
+    /// Sends a request as the control server would get it. Returns the status and the body of the response.
+    ///
+    /// # Errors
+    /// The request is no HTTP, or the response has no end.
+    pub async fn request(&self, method: &str, path: &str, body: Vec<u8>) -> Result<(u16, Vec<u8>)> {
+        control::request(&self.router, (method, path), body).await.context("the control plane")
+    }
+
+    /// What SIGTERM does: gives the devices free, once nobody uses them, and has the shard stop.
+    pub async fn stop(&self) {
+        leave(&self.backend.attaches, pending()).await;
+        stop_shard(&self.backend.shard);
+    }
+
+    /// What follows the end of the shard.
+    pub async fn close(&self) {
+        close(&self.backend).await;
+        remove_sockets(&self.state);
+    }
+}
