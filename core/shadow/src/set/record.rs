@@ -62,15 +62,17 @@ impl Set {
 
     /// A page that is to be saved.
     pub(crate) fn take_page(&mut self) -> Option<(Leg, u32, PageBits)> {
-        let (tick, full, turn) = (self.count(), self.full(), self.records.turn);
+        let (tick, turn) = (self.count(), self.records.turn);
         // Full members have their turns behind the others: where the bitmap of one has a region, that is unmerged, whatever others say.
+        // A command to merge waits for the pages of full members, and one that is copied may always have another: then all take turns.
+        let turned = if self.records.asked_at.is_some() { self.which(|_| true) } else { self.full() };
         let later = u8::MAX << turn;
-        let turns = members(full & later).chain(members(full & !later));
-        for n in members(!full).chain(turns) {
+        let turns = members(turned & later).chain(members(turned & !later));
+        for n in members(!turned).chain(turns) {
             let Some(bitmap) = self.member(n).and_then(Member::bitmap) else { continue };
             let Some(page) = bitmap.take_unsaved(tick) else { continue };
             let bits = bitmap.page_bits(page);
-            if full & bit(n) != 0 {
+            if turned & bit(n) != 0 {
                 self.records.turn = n + 1;
             }
             return Some((self.leg(n), page, bits));

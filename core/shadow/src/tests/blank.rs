@@ -145,3 +145,22 @@ fn a_command_to_merge_that_cannot_be_recorded_says_so() {
     assert_eq!(status(&stack).merge, MergeRecord::Failed);
     assert_eq!(stack.ask_set(SetOp::Merge(V), Moment::ZERO), Err(SetRefusal::NoRecord));
 }
+
+#[test]
+fn a_command_to_merge_is_recorded_although_a_removed_member_always_has_a_page_to_record() {
+    let mut stack = stack(&[Good, Good, Removed]);
+    stack.set(LayerSetting::Background(0), Moment::ZERO);
+    assert_eq!(stack.ask_set(SetOp::Merge(V), Moment::ZERO), Ok(()));
+    for region in 1..8 {
+        stack.begin(region, V, write(region * REGION.0, 4096));
+        let out = drain(&mut stack);
+        let is_record = |out: &Out| matches!(out, Out::Record(_));
+        assert_eq!(out.iter().filter(|out| is_record(out)).count(), 1, "it always has one");
+        legs(&out).into_iter().for_each(|(_, name)| stack.member_ended(name, Outcome::Done));
+        stack.recorded(true, Moment::ZERO);
+        if status(&stack).merge == MergeRecord::Durable {
+            return;
+        }
+    }
+    panic!("full members had no turn");
+}
