@@ -420,7 +420,8 @@ fn the_example_in_the_docs_reads_and_shows_the_defaults() {
     assert_eq!((shown.timeouts, shown.copy_transfer), (default.timeouts, default.copy_transfer));
     assert_eq!(shown.autosync, default.autosync);
     let (shown, default) = (&shown.volumes["data"], &default.volumes["data"]);
-    assert_eq!((shown.io, shown.sparse), (default.io, default.sparse));
+    let keys = |it: &VolumeConfig| (it.io, it.sparse, it.blank);
+    assert_eq!(keys(shown), keys(default));
     let view = config.for_node("paris").expect("is there");
     assert_eq!(view.groups[0].peer.map(|it| it.name), Some("lyon"));
 }
