@@ -12,7 +12,7 @@ use crate::open::{self, StateDir};
 use crate::shard::{Clock, Listeners, Shard};
 use crate::trace::Traces;
 use crate::trust::{self, Trusted};
-use crate::{Options, adopt};
+use crate::{Options, Platform, adopt};
 use anyhow::{Context, Result};
 use helio_driver::{Address, Driver, Host};
 use helio_units::Bytes;
@@ -35,10 +35,10 @@ pub(crate) struct Assembly<D: Driver> {
 pub(crate) fn assemble<D: Driver>(
     options: &Options,
     config: Config,
-    host: &Host,
+    platform: &Platform,
     driver: impl FnOnce(&NodeConfig) -> Result<(D, &'static str)>,
 ) -> Result<Assembly<D>> {
-    let name = &options.node;
+    let (name, host) = (&options.node, &platform.host);
     let view = config.for_node(name)?;
     let state = StateDir::open(&options.state)?;
     let own = trust::own_key(&view, &state.path)?;
@@ -56,7 +56,7 @@ pub(crate) fn assemble<D: Driver>(
     let means = (Arc::clone(&hub), Arc::clone(&failures));
     let shard = Shard::new(driver, plans, listeners, asked, means)?;
     let (trusted, _) = watch::channel(Trusted::of(&config, name, own));
-    let attaches = Attaches::new(&state.path, &view.node.devices, handle.clone())?;
+    let attaches = Attaches::new(platform, (&state.path, &view.node.devices), handle.clone())?;
     let backend = Arc::new_cyclic(|me| Daemon {
         attaches: Arc::new(attaches),
         traces: Traces::new(clock.clone()),

@@ -23,6 +23,7 @@ mod names;
 pub mod offline;
 mod open;
 mod patience;
+mod platform;
 mod released;
 mod returns;
 mod saved;
@@ -34,6 +35,7 @@ mod trust;
 mod verified;
 
 pub use open::{Created, Creation, create};
+pub use platform::Platform;
 pub use trust::KEY_FILE;
 
 use anyhow::{Context, Result, anyhow};
@@ -41,7 +43,7 @@ use assembly::{Assembly, assemble, close, remove_sockets};
 use backend::Daemon;
 use control::{Backend, Remote};
 use errands::Errands;
-use helio_driver::{AnyDriver, Linux};
+use helio_driver::AnyDriver;
 use leave::{leave, stop_shard};
 use open::StateDir;
 use std::net::SocketAddr;
@@ -98,7 +100,7 @@ pub fn run(options: &Options) -> Result<()> {
     failed::note_panics();
     let control = view.node.control;
     let Assembly { state, shard, backend, errands } =
-        assemble(options, config, &Linux::host(), |node| {
+        assemble(options, config, &Platform::this(), |node| {
             let (driver, why) = AnyDriver::open(node.driver, node.spin.unwrap_or(SPIN))
                 .context("the reactor cannot start")?;
             if let Some(why) = why {

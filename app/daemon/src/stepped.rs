@@ -9,9 +9,9 @@ use crate::control;
 use crate::leave::{leave, stop_shard};
 use crate::open::StateDir;
 use crate::shard::{Shard, Turn};
-use crate::{Options, errands, released};
+use crate::{Options, Platform, errands, released};
 use anyhow::{Context, Result};
-use helio_driver::{Completion, Driver, Host};
+use helio_driver::{Completion, Driver};
 use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,9 +37,9 @@ impl<D: Driver> Stepped<D> {
     ///
     /// # Errors
     /// As of [`crate::run`].
-    pub fn start(options: &Options, host: &Host, driver: D) -> Result<Self> {
+    pub fn start(options: &Options, platform: &Platform, driver: D) -> Result<Self> {
         let config = released::load(&options.config, &options.state)?;
-        let assembly = assemble(options, config, host, |_| Ok((driver, "stepped")))?;
+        let assembly = assemble(options, config, platform, |_| Ok((driver, "stepped")))?;
         let Assembly { state, mut shard, backend, errands } = assembly;
         shard.begin();
         errands::begin(errands, &backend);

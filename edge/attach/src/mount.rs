@@ -55,6 +55,12 @@ impl Mount {
         }
     }
 
+    /// One that a kernel other than this one made.
+    #[must_use]
+    pub const fn at(path: PathBuf) -> Self {
+        Self { path }
+    }
+
     /// Where it is.
     #[must_use]
     pub fn path(&self) -> &Path {

@@ -4,17 +4,17 @@
 use super::device::{self, Device};
 use super::front::Front;
 use super::record::Record;
-use super::{Attaches, Busy, Live, Name, blocking, ended, refused};
+use super::{Attaches, Busy, Live, Name, ended, refused};
 use crate::backend::of_refusal;
 use crate::shard::{Ask, DeviceAsk, End, Plug};
 use helio_api::{ApiError, Via};
-use helio_attach::{Shape, ublk};
+use helio_attach::{Kernel, Mount, Shape};
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
 /// The best way this machine has.
-pub(super) fn best() -> Via {
-    match ublk::available() {
+pub(super) fn best(kernel: &dyn Kernel) -> Via {
+    match kernel.has_ublk() {
         Ok(()) => Via::Ublk,
         Err(why) => {
             tracing::debug!(%why, "attaching through FUSE");
@@ -96,25 +96,30 @@ impl Attaches {
     ) -> Result<(Front, Shape), ApiError> {
         let places = self.places.clone();
         let (group, volume) = record.name();
-        let mounted = blocking(move || device::mount(&places, &group, &volume)).await;
+        let mounted = self.places.blocking(move || device::mount(&places, &group, &volume)).await;
         let (mount, channel) = mounted.map_err(refused)?;
         let shape = match self.plug(record, tenure, End::Fuse(channel), gone).await {
             Ok(shape) => shape,
             Err(error) => {
-                blocking(move || device::unmount(mount)).await;
+                self.unmount(mount).await;
                 return Err(error);
             }
         };
         let (places, name) = (self.places.clone(), record.name());
-        let made = blocking(move || Device::new(&places, &name, mount, shape)).await;
+        let made = self.places.blocking(move || Device::new(&places, &name, mount, shape)).await;
         match made {
             Ok(device) => Ok((Front::Fuse(device), shape)),
             Err((mount, error)) => {
                 self.unplug(&record.name()).await;
-                blocking(move || device::unmount(mount)).await;
+                self.unmount(mount).await;
                 Err(refused(error))
             }
         }
+    }
+
+    async fn unmount(&self, mount: Mount) {
+        let places = self.places.clone();
+        self.places.blocking(move || device::unmount(&places, mount)).await;
     }
 
     pub(super) async fn plug(

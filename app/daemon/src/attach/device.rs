@@ -3,12 +3,14 @@
 //! wait for the kernel.
 
 use super::Name;
+use crate::blocking::blocking;
 use crate::patience::once_let_go_within;
-use helio_attach::{AttachError, Channel, LoopDevice, Mount, Shape, User, apart, users};
-use helio_driver::Linux;
+use crate::platform::Platform;
+use helio_attach::{AttachError, Channel, LoopDevice, Mount, Shape, User};
+use helio_driver::{Host, Linux, Mode};
 use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, symlink};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -22,6 +24,7 @@ pub(super) struct Places {
     pub(super) files: PathBuf,
     /// The folder of stable names.
     pub(super) links: PathBuf,
+    pub(super) platform: Platform,
 }
 
 impl Places {
@@ -34,6 +37,15 @@ impl Places {
         self.files.with_file_name("nbd.sock")
     }
 
+    /// What may wait for the kernel, which may wait for our own shard, runs beside everything else.
+    pub(super) async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> T {
+        let done = blocking(&self.platform.host, work).await;
+        done.unwrap_or_else(|error| panic!("a volume cannot be attached or detached: {error}"))
+    }
+
     pub(super) fn link(&self, (group, volume): &Name) -> PathBuf {
         self.links.join(group).join(volume)
     }
@@ -42,6 +54,7 @@ impl Places {
 /// One attached volume.
 #[derive(Debug)]
 pub(super) struct Device {
+    places: Places,
     mount: Mount,
     node: Option<(LoopDevice, PathBuf)>,
     /// Why there is only the file.
@@ -57,13 +70,14 @@ pub(super) struct Shown {
     pub(super) file: Option<PathBuf>,
     pub(super) numbers: Option<String>,
     pub(super) note: Option<String>,
+    pub(super) platform: Platform,
 }
 
 impl Shown {
     pub(super) fn users(&self) -> Vec<User> {
         let paths = [Some(&self.path), self.node.as_ref(), self.file.as_ref()];
         let paths: Vec<&Path> = paths.into_iter().flatten().map(PathBuf::as_path).collect();
-        users(&paths, self.numbers.as_deref())
+        self.platform.kernel.users(&paths, self.numbers.as_deref())
     }
 
     /// Who is in the way of taking it away: not udev, which looks at whatever was unmounted and is gone soon, and its like.
@@ -73,7 +87,9 @@ impl Shown {
             users => Err(users),
         };
         let looked_at = |users: &Vec<User>| users.iter().all(User::only_looks);
-        once_let_go_within(&Linux::host(), LOOKED_AT, nobody, looked_at).err().unwrap_or_default()
+        once_let_go_within(&self.platform.host, LOOKED_AT, nobody, looked_at)
+            .err()
+            .unwrap_or_default()
     }
 }
 
@@ -91,20 +107,21 @@ pub(super) fn mount(
 ) -> Result<(Mount, Channel), AttachError> {
     let file = places.file(&(group.to_owned(), volume.to_owned()));
     let folder = file.parent().unwrap_or(&places.files);
-    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
-    made.map_err(|error| AttachError::Io { path: folder.to_owned(), error })?;
-    let mounted = Mount::new(&file, &format!("{group}/{volume}"));
+    let Platform { host, kernel } = &places.platform;
+    let made = host.make_folders(folder, Mode::RWXU);
+    made.map_err(|errno| AttachError::Io { path: folder.to_owned(), error: errno.into() })?;
+    let mounted = kernel.mount(&file, &format!("{group}/{volume}"));
     if mounted.is_err() {
-        remove_folder(Some(folder));
+        remove_folder(host, Some(folder));
     }
     mounted
 }
 
 /// Takes a file away whoever has it open.
-pub(super) fn unmount(mount: Mount) {
-    let file = mount.path().to_owned();
-    match mount.remove(true) {
-        Ok(()) => remove_folder(file.parent()),
+pub(super) fn unmount(places: &Places, mount: Mount) {
+    let (Platform { host, kernel }, file) = (&places.platform, mount.path().to_owned());
+    match kernel.unmount(mount, true) {
+        Ok(()) => remove_folder(host, file.parent()),
         Err((_, error)) => {
             tracing::warn!(file = %file.display(), %error, "cannot be unmounted");
         }
@@ -119,17 +136,21 @@ impl Device {
         mount: Mount,
         shape: Shape,
     ) -> Result<Self, (Mount, AttachError)> {
-        let node = match apart::loop_device(mount.path(), shape.block, shape.read_only) {
-            Ok(node) => node,
-            Err(error @ AttachError::NoLoop { .. }) => {
-                let note = Some(format!("{error}; the file can be used directly"));
-                return Ok(Self { mount, node: None, note });
-            }
-            Err(error) => return Err((mount, error)),
-        };
+        let node =
+            match places.platform.kernel.loop_device(mount.path(), shape.block, shape.read_only) {
+                Ok(node) => node,
+                Err(error @ AttachError::NoLoop { .. }) => {
+                    let note = Some(format!("{error}; the file can be used directly"));
+                    return Ok(Self { places: places.clone(), mount, node: None, note });
+                }
+                Err(error) => return Err((mount, error)),
+            };
         let link = places.link(name);
         match make_link(&link, node.path()) {
-            Ok(()) => Ok(Self { mount, node: Some((node, link)), note: None }),
+            Ok(()) => {
+                let (places, node) = (places.clone(), Some((node, link)));
+                Ok(Self { places, mount, node, note: None })
+            }
             Err(error) => {
                 abandon(&node);
                 Err((mount, AttachError::Io { path: link, error }))
@@ -150,6 +171,7 @@ impl Device {
             file: Some(self.mount.path().to_owned()),
             numbers: node.and_then(|node| node.numbers().ok()),
             note: self.note.clone(),
+            platform: self.places.platform.clone(),
         }
     }
 
@@ -169,7 +191,8 @@ impl Device {
         if let Some((node, link)) = &self.node {
             // Programs that look at every device that changes have it open for moments.
             let there = || if node.is_there() { Err(()) } else { Ok(()) };
-            if once_let_go_within(&Linux::host(), LOOKED_AT, there, |()| true).is_err() {
+            if once_let_go_within(&self.places.platform.host, LOOKED_AT, there, |()| true).is_err()
+            {
                 let why = told(&self.clone_for_show().users());
                 let why = why.unwrap_or_else(|| {
                     String::from("open in a process that this daemon cannot see")
@@ -185,14 +208,15 @@ impl Device {
         }
         let folder = self.mount.path().parent().map(Path::to_owned);
         let note = self.note.take();
-        match self.mount.remove(false) {
+        let Platform { host, kernel } = &self.places.platform;
+        match kernel.unmount(self.mount, false) {
             Ok(()) => {
-                remove_folder(folder.as_deref());
+                remove_folder(host, folder.as_deref());
                 Ok(())
             }
             Err((mount, error)) => {
                 let why = format!("{}: {error}", mount.path().display());
-                Err((Self { mount, node: None, note }, why))
+                Err((Self { places: self.places, mount, node: None, note }, why))
             }
         }
     }
@@ -203,7 +227,7 @@ impl Device {
             remove_link(link);
             abandon(node);
         }
-        unmount(self.mount);
+        unmount(&self.places, self.mount);
     }
 }
 
@@ -215,7 +239,8 @@ fn abandon(node: &LoopDevice) {
 
 /// Clears away what a daemon left behind that died.
 pub(super) fn clear(places: &Places, names: impl Iterator<Item = Name>) {
-    let nodes = LoopDevice::below(&places.files);
+    let kernel = &*places.platform.kernel;
+    let nodes = kernel.loops_below(&places.files);
     for link in names.map(|name| places.link(&name)) {
         let target = fs::read_link(&link);
         if target.is_ok_and(|target| nodes.iter().any(|node| node.path() == target)) {
@@ -224,7 +249,7 @@ pub(super) fn clear(places: &Places, names: impl Iterator<Item = Name>) {
     }
     for node in nodes {
         let numbers = node.numbers().ok();
-        let used = users(&[node.path()], numbers.as_deref());
+        let used = kernel.users(&[node.path()], numbers.as_deref());
         abandon(&node);
         if !used.is_empty() {
             let used: Vec<String> = used.iter().map(ToString::to_string).collect();
@@ -234,8 +259,8 @@ pub(super) fn clear(places: &Places, names: impl Iterator<Item = Name>) {
             );
         }
     }
-    match Mount::below(&places.files) {
-        Ok(mounts) => mounts.into_iter().for_each(unmount),
+    match kernel.mounts_below(&places.files) {
+        Ok(mounts) => mounts.into_iter().for_each(|mount| unmount(places, mount)),
         Err(error) => tracing::warn!(%error, "stale mounts could not be listed"),
     }
 }
@@ -268,12 +293,13 @@ pub(super) fn remove_link(link: &Path) {
     if let Err(error) = fs::remove_file(link) {
         tracing::debug!(link = %link.display(), %error, "was already removed");
     }
-    remove_folder(link.parent());
+    // A stable name is of a device of this machine.
+    remove_folder(&Linux::host(), link.parent());
 }
 
 /// Removes a group's folder, once it is empty.
-fn remove_folder(folder: Option<&Path>) {
+fn remove_folder(host: &Host, folder: Option<&Path>) {
     if let Some(folder) = folder {
-        let _others_are_there = fs::remove_dir(folder);
+        let _others_are_there = host.remove_folder(folder);
     }
 }

@@ -6,7 +6,8 @@
 use super::device::{Places, Shown, remove_link, told};
 use super::mark::Mark;
 use super::record::Record;
-use super::{Attaches, Name, blocking};
+use super::{Attaches, Name};
+use crate::platform::Platform;
 use crate::shard::{Ask, DeviceAsk};
 use helio_api::{ApiError, Via};
 use helio_attach::{AttachError, nbd, node, ublk, users};
@@ -71,6 +72,8 @@ impl Kept {
             file: None,
             numbers: node::numbers(self.node.path()).ok(),
             note: None,
+            // Only this kernel keeps devices.
+            platform: Platform::this(),
         }
     }
 
@@ -128,7 +131,7 @@ impl Attaches {
 
     async fn left(&self, record: &Record, mark: Mark) -> Result<Vec<Node>, AttachError> {
         let via = record.via;
-        blocking(move || Node::left_behind(via, mark)).await
+        self.places.blocking(move || Node::left_behind(via, mark)).await
     }
 
     /// Takes away what an earlier daemon left of a volume that is to be attached no more.
@@ -141,14 +144,15 @@ impl Attaches {
             let kept = Kept { node, link: self.places.link(&name) };
             // Nobody serves it: who looks at it now, as udev does, waits as well, and to wait for him never helps.
             let shown = kept.clone_for_show();
-            let why = if force { None } else { blocking(move || told(&shown.users())).await };
+            let why =
+                if force { None } else { self.places.blocking(move || told(&shown.users())).await };
             if let Some(why) = why {
                 let text = format!("{} is in use, and waits: {why}", record.title());
                 let hint = "unmount it when the volume is served again, or use --force: processes that use it get I/O \
                             errors";
                 return Err(ApiError::new("in-use", text, hint));
             }
-            blocking(move || kept.abandon()).await;
+            self.places.blocking(move || kept.abandon()).await;
         }
         Ok(())
     }
@@ -163,15 +167,16 @@ impl Attaches {
 async fn forsake(places: &Places, name: &Name, node: Node, why: &str) {
     let kept = Kept { node, link: places.link(name) };
     let why = why.to_owned();
-    blocking(move || {
-        let path = kept.node.path();
-        let used = users(&[path], node::numbers(path).ok().as_deref());
-        let used: Vec<String> = used.iter().map(ToString::to_string).collect();
-        tracing::warn!(
-            device = %path.display(), used = used.join(", "),
-            "a device of the previous daemon only returns errors, and is removed: {why}"
-        );
-        kept.abandon();
-    })
-    .await;
+    places
+        .blocking(move || {
+            let path = kept.node.path();
+            let used = users(&[path], node::numbers(path).ok().as_deref());
+            let used: Vec<String> = used.iter().map(ToString::to_string).collect();
+            tracing::warn!(
+                device = %path.display(), used = used.join(", "),
+                "a device of the previous daemon only returns errors, and is removed: {why}"
+            );
+            kept.abandon();
+        })
+        .await;
 }

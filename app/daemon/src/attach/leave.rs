@@ -4,7 +4,7 @@
 use super::device::told;
 use super::front::Front;
 use super::refusal::{failed, in_use, is_arriving, is_leaving, not_settled};
-use super::{Attaches, Busy, Live, Name, blocking, ended};
+use super::{Attaches, Busy, Live, Name, ended};
 use crate::shard::{Ask, DeviceAsk};
 use helio_api::{ApiError, DetachRequest};
 use helio_attach::apart;
@@ -113,7 +113,7 @@ impl Attaches {
             if let Some(Live { device, .. }) = entry.live.take()
                 && !device.outlives_us()
             {
-                blocking(move || device.abandon()).await;
+                self.places.blocking(move || device.abandon()).await;
             }
         }
     }
@@ -147,7 +147,7 @@ impl Attaches {
         }
         let (shown, path) = (device.clone_for_show(), device.path().to_owned());
         let node = shown.node.clone();
-        let mut why = blocking(move || told(&shown.in_the_way())).await;
+        let mut why = self.places.blocking(move || told(&shown.in_the_way())).await;
         if why.is_none()
             && let Some(node) = node
         {
@@ -168,7 +168,7 @@ impl Attaches {
         }
         let freed = match why {
             Some(why) => Err((device, why)),
-            None => blocking(move || device.give_free()).await,
+            None => self.places.blocking(move || device.give_free()).await,
         };
         match freed {
             Ok(()) => {
@@ -183,7 +183,7 @@ impl Attaches {
 
     pub(super) async fn tear_down(&self, name: &Name, device: Front) {
         self.unplug(name).await;
-        blocking(move || device.abandon()).await;
+        self.places.blocking(move || device.abandon()).await;
     }
 }
 

@@ -51,7 +51,8 @@ mod tests {
     #[test]
     fn a_mark_tells_volumes_and_tenures_apart() {
         let folder = tempfile::tempdir().expect("a folder");
-        let places = Places { files: folder.path().join("attach"), links: folder.path().into() };
+        let (files, links) = (folder.path().join("attach"), folder.path().into());
+        let places = Places { files, links, platform: crate::Platform::this() };
         let of = |volume: &str, tenure| Mark::new(&places, &("db".into(), volume.into()), tenure);
         let first = of("data", 1);
         assert_eq!(first, of("data", 1), "the next daemon finds it");

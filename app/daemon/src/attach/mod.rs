@@ -18,6 +18,7 @@ mod refusal;
 mod ublk;
 
 use crate::backend::ShardHandle;
+use crate::platform::Platform;
 use anyhow::{Context, Result};
 use device::{Places, clear};
 use front::Front;
@@ -31,7 +32,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Mutex, MutexGuard, Notify, oneshot};
-use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
 /// How often what waits is tried again, and what works is looked after.
@@ -99,9 +99,14 @@ struct Live {
 
 impl Attaches {
     /// Clears away what a daemon that died left behind, and reads what is to be attached.
-    pub(crate) fn new(state: &Path, links: &Path, shard: ShardHandle) -> Result<Self> {
-        let state = state.canonicalize().with_context(|| state.display().to_string())?;
-        let places = Places { files: state.join("attach"), links: links.to_owned() };
+    pub(crate) fn new(
+        platform: &Platform,
+        (state, links): (&Path, &Path),
+        shard: ShardHandle,
+    ) -> Result<Self> {
+        let state = platform.host.real_path(state).with_context(|| state.display().to_string())?;
+        let (files, links) = (state.join("attach"), links.to_owned());
+        let places = Places { files, links, platform: platform.clone() };
         let (book, records) = Book::open(&state.join("attach.json"))?;
         clear(&places, records.iter().map(Record::name));
         let entry = |record: Record| {
@@ -118,7 +123,12 @@ impl Attaches {
         wish: AttachRequest,
     ) -> Result<Attachment, ApiError> {
         let AttachRequest { volume, read_only, via: wanted } = wish;
-        let via = if wanted == Via::Auto { blocking(arrive::best).await } else { wanted };
+        let via = if wanted == Via::Auto {
+            let kernel = Arc::clone(&self.places.platform.kernel);
+            self.places.blocking(move || arrive::best(&*kernel)).await
+        } else {
+            wanted
+        };
         let record = Record { group, volume, read_only, via };
         let name = record.name();
         let mut desk = self.desk_for(&name).await?;
@@ -216,7 +226,7 @@ impl Attaches {
         let live = ours.filter_map(|(name, entry)| Some((name.clone(), entry.live.as_ref()?)));
         let shown: Vec<_> = live.map(|(name, live)| (name, live.device.clone_for_show())).collect();
         drop(desk);
-        blocking(move || refusal::attached(&shown)).await
+        self.places.blocking(move || refusal::attached(&shown)).await
     }
 
     /// The devices there are, for who must not lie on one.
@@ -245,7 +255,7 @@ impl Attaches {
         let name = record.name();
         let live = live.as_ref().map(|live| (live.device.clone_for_show(), live.shape));
         let used_by = match live.clone() {
-            Some((device, _)) => blocking(move || device.users()).await,
+            Some((device, _)) => self.places.blocking(move || device.users()).await,
             None => Vec::new(),
         };
         let shape = live.as_ref().map(|(_, shape)| *shape);
@@ -309,13 +319,5 @@ fn ended(gone: &mut oneshot::Receiver<String>) -> Option<String> {
         Ok(why) => Some(why),
         Err(oneshot::error::TryRecvError::Empty) => None,
         Err(oneshot::error::TryRecvError::Closed) => Some(String::from("the shard let it go")),
-    }
-}
-
-/// What may wait for the kernel, which may wait for our own shard, runs beside everything else.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    match spawn_blocking(work).await {
-        Ok(done) => done,
-        Err(error) => std::panic::resume_unwind(error.into_panic()),
     }
 }

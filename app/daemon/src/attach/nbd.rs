@@ -6,7 +6,7 @@ use super::device::make_link;
 use super::front::Front;
 use super::kept::{Kept, Node};
 use super::record::Record;
-use super::{Attaches, blocking, refused};
+use super::{Attaches, refused};
 use crate::backend::of_refusal;
 use crate::shard::{Ask, DeviceAsk, Hold, Offer};
 use helio_api::ApiError;
@@ -80,14 +80,14 @@ impl Attaches {
         let left = self.inherited(record, mark).await.map_err(refused)?;
         let (socket, named, link) =
             (self.places.nbd_socket(), export(record), self.places.link(&name));
-        let agreed = blocking(move || agree(&socket, &named)).await;
+        let agreed = self.places.blocking(move || agree(&socket, &named)).await;
         let (stream, flags) = agreed.map_err(refused)?;
         // Behind the handshake: where the role changes from here on, the shard cuts the connection.
         if !record.read_only {
             self.hold(record, offer.tenure, &link).await?;
         }
         let at = link.clone();
-        let made = blocking(move || {
+        let made = self.places.blocking(move || {
             let disk = give(left, shape, flags, &stream, &mark.backend(), &at)?;
             Ok((disk, stream))
         });

@@ -6,7 +6,7 @@ use super::front::Front;
 use super::kept::{Kept, Node};
 use super::mark::Mark;
 use super::record::Record;
-use super::{Attaches, blocking, refused};
+use super::{Attaches, refused};
 use crate::shard::{End, Offer};
 use helio_api::ApiError;
 use helio_attach::node::announce;
@@ -30,7 +30,9 @@ impl Attaches {
         let resumes = kept.is_some();
         let (disk, server) = match kept {
             Some(kept) => kept,
-            None => blocking(move || Disk::add(shape, mark.0)).await.map_err(refused)?,
+            None => {
+                self.places.blocking(move || Disk::add(shape, mark.0)).await.map_err(refused)?
+            }
         };
         let kept = Kept { node: Node::Ublk(disk.clone()), link: link.clone() };
         let end = End::Ublk(Box::new(server));
@@ -39,16 +41,16 @@ impl Attaches {
             Err(error) => {
                 // Who waits for one that was left goes on waiting.
                 if !resumes {
-                    blocking(move || disk.remove()).await;
+                    self.places.blocking(move || disk.remove()).await;
                 }
                 return Err(error);
             }
         };
-        match blocking(move || begin(&disk, &link, resumes)).await {
+        match self.places.blocking(move || begin(&disk, &link, resumes)).await {
             Ok(()) => Ok((Front::Kept(kept), shape)),
             Err(error) => {
                 self.unplug(&name).await;
-                blocking(move || kept.abandon()).await;
+                self.places.blocking(move || kept.abandon()).await;
                 Err(refused(error))
             }
         }
@@ -64,7 +66,7 @@ impl Attaches {
         for node in self.inherited(record, mark).await.map_err(refused)? {
             let Node::Ublk(disk) = &node else { continue };
             let left = disk.clone();
-            match blocking(move || left.retake(shape)).await {
+            match self.places.blocking(move || left.retake(shape)).await {
                 Ok(server) => return Ok(Some((disk.clone(), server))),
                 Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
                     let text = format!(
