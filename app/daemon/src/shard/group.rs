@@ -39,7 +39,7 @@ use helio_snapshot::Snapshot;
 use helio_units::{Bytes, Moment, RequestId, WallTime};
 pub(crate) use set::many;
 use set::{Merges, Recorded};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 use store::Io;
@@ -119,7 +119,7 @@ pub(crate) struct Group {
     pub(crate) merges: Merges,
     /// Indexed by the engine's name for it.
     ios: Vec<Option<Io>>,
-    pub(crate) commands: HashMap<CommandId, CommandReply>,
+    pub(crate) commands: BTreeMap<CommandId, CommandReply>,
     next_command: u64,
     effects: Vec<Effect>,
     /// Connections given up outside of effects, with TLS's last words.
@@ -190,7 +190,7 @@ impl Group {
             metadata,
             before,
             ios: Vec::new(),
-            commands: HashMap::new(),
+            commands: BTreeMap::new(),
             next_command: adding.len() as u64,
             adding,
             merges: Merges::default(),
