@@ -7,6 +7,7 @@ use crate::config::PeerAddress;
 use crate::latency::{self, Permits, Unmeasured};
 use crate::shard::{Ask, GroupPlan, NodeAsk};
 use crate::{attach, hooks, names, returns, verified};
+use helio_driver::Host;
 use helio_engine::HookQuestion;
 use std::sync::{Arc, PoisonError};
 use tokio::sync::watch;
@@ -70,9 +71,11 @@ pub(crate) fn add(errands: Errands, daemon: &Arc<Daemon>) {
         running.hooks.spawn(names::answer(daemon.shard.clone(), group.clone(), name, lookups));
     }
     let permits = running.permits.clone();
-    running.hooks.spawn(latency::answer(daemon.shard.clone(), group.clone(), permits, unmeasured));
+    let host = daemon.clock.host();
+    let means = (Host::clone(host), daemon.shard.clone());
+    running.hooks.spawn(latency::answer(means, group.clone(), permits, unmeasured));
     running.hooks.spawn(hooks::answer(Arc::clone(daemon), group, asks));
-    running.keepers.spawn(verified::keep_up(file, verified));
+    running.keepers.spawn(verified::keep_up(Host::clone(host), file, verified));
 }
 
 /// The shard is gone, and what it wanted kept is written in full; nobody asks a hook any more.

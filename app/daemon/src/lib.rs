@@ -98,22 +98,22 @@ pub fn run(options: &Options) -> Result<()> {
         tracing::debug!(%error, "PR_SET_IO_FLUSHER failed: under memory pressure, the daemon may wait for writes to \
                                  its own volumes");
     }
-    let config = released::load(&options.config, &options.state)?;
+    let host = Linux::host();
+    let config = released::load(&host, &options.config, &options.state)?;
     let view = config.for_node(&options.node)?;
     descriptors::provide(descriptors::Need::of(&view))?;
     lock_memory(&view)?;
     failed::note_panics();
     let control = view.node.control;
-    let Assembly { state, shard, backend, errands } =
-        assemble(options, config, &Linux::host(), |node| {
-            let (driver, why) = AnyDriver::open(node.driver, node.spin.unwrap_or(SPIN))
-                .context("the reactor cannot start")?;
-            if let Some(why) = why {
-                tracing::warn!(%why, "io_uring cannot be used; threads are used instead");
-            }
-            let name = driver.name();
-            Ok((driver, name))
-        })?;
+    let Assembly { state, shard, backend, errands } = assemble(options, config, &host, |node| {
+        let (driver, why) = AnyDriver::open(node.driver, node.spin.unwrap_or(SPIN))
+            .context("the reactor cannot start")?;
+        if let Some(why) = why {
+            tracing::warn!(%why, "io_uring cannot be used; threads are used instead");
+        }
+        let name = driver.name();
+        Ok((driver, name))
+    })?;
     let (ended, running) = oneshot::channel();
     // A kernel that does not end an operation keeps the thread: its end is told before, and it is not joined.
     thread::Builder::new().name("shard-0".into()).spawn(move || {
@@ -139,12 +139,12 @@ fn assemble<D: Driver>(
 ) -> Result<Assembly<D>> {
     let name = &options.node;
     let view = config.for_node(name)?;
-    let state = StateDir::open(&options.state)?;
-    let own = trust::own_key(&view, &state.path)?;
+    let state = StateDir::open(host, &options.state)?;
+    let own = trust::own_key(host, &view, &state.path)?;
     let clock = Clock::new(host);
     let failures = Arc::new(Failures::new(clock.clone()));
     let plans = open::plans(&view, name, (&state, &failures), own.as_ref())?;
-    adopt::tell_spread(&config, name);
+    adopt::tell_spread(host, &config, name);
     let errands: Vec<_> = plans.iter().map(Errands::of).collect();
     let clients = client_addresses(&state, view.node.nbd)?;
     let listeners = listeners(host, view.node, clients)?;
@@ -155,7 +155,7 @@ fn assemble<D: Driver>(
     let means = (Arc::clone(&hub), Arc::clone(&failures));
     let shard = Shard::new(driver, plans, listeners, asked, means)?;
     let (trusted, _) = watch::channel(Trusted::of(&config, name, own));
-    let attaches = Attaches::new(&state.path, &view.node.devices, handle.clone())?;
+    let attaches = Attaches::new(host, &state.path, &view.node.devices, handle.clone())?;
     let backend = Arc::new_cyclic(|me| Daemon {
         attaches: Arc::new(attaches),
         traces: Traces::new(clock.clone()),
@@ -182,7 +182,7 @@ fn listeners(host: &Host, node: &NodeConfig, clients: Vec<Address>) -> Result<Li
     Ok(Listeners {
         clients,
         peers: Some(Address::Inet(node.listen)),
-        protection: open::protection(node)?,
+        protection: open::protection(host, node)?,
         most_clients: node.clients,
         most_copies: node.copies_at_once,
         buffer_memory: node.buffer_memory.unwrap_or_else(|| automatic_buffer_memory(host)),
@@ -273,7 +273,7 @@ fn serve(
     // A name server may keep a lookup waiting.
     runtime.shutdown_timeout(LAST_ANSWERS_WITHIN);
     for socket in [socket, &state.nbd_socket()] {
-        if let Err(error) = std::fs::remove_file(socket) {
+        if let Err(error) = state.host.remove(socket) {
             tracing::debug!(%error, socket = %socket.display(), "was already removed");
         }
     }
@@ -348,8 +348,8 @@ async fn leave(attaches: &Arc<Attaches>) -> Result<()> {
 fn client_addresses(state: &StateDir, tcp: Option<SocketAddr>) -> Result<Vec<Address>> {
     let socket = state.nbd_socket();
     // The state directory is locked, so a socket that is there is a dead daemon's.
-    if socket.exists() {
-        std::fs::remove_file(&socket).with_context(|| socket.display().to_string())?;
+    if state.host.exists(&socket) {
+        state.host.remove(&socket).with_context(|| socket.display().to_string())?;
     }
     Ok([Address::Unix(socket)].into_iter().chain(tcp.map(Address::Inet)).collect())
 }

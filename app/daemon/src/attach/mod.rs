@@ -23,6 +23,7 @@ use device::{Places, clear};
 use front::Front;
 use helio_api::{ApiError, AttachRequest, AttachState, Attachment, Attachments, Via};
 use helio_attach::{Ground, Shape};
+use helio_driver::Host;
 use helio_units::Bytes;
 use record::{Book, Record};
 use refusal::{failed, is_arriving, is_leaving, manner, refused};
@@ -99,10 +100,10 @@ struct Live {
 
 impl Attaches {
     /// Clears away what a daemon that died left behind, and reads what is to be attached.
-    pub(crate) fn new(state: &Path, links: &Path, shard: ShardHandle) -> Result<Self> {
-        let state = state.canonicalize().with_context(|| state.display().to_string())?;
+    pub(crate) fn new(host: &Host, state: &Path, links: &Path, shard: ShardHandle) -> Result<Self> {
+        let state = host.real_path(state).with_context(|| state.display().to_string())?;
         let places = Places { files: state.join("attach"), links: links.to_owned() };
-        let (book, records) = Book::open(&state.join("attach.json"))?;
+        let (book, records) = Book::open(host, &state.join("attach.json"))?;
         clear(&places, records.iter().map(Record::name));
         let entry = |record: Record| {
             (record.name(), Entry { record, live: None, busy: None, kept: true, why: None })
