@@ -12,7 +12,7 @@ use crate::failure::{failed, unreadable, unwritable};
 use crate::verbs::{done, print, printed};
 use anyhow::{Result, bail};
 use crc_fast::CrcAlgorithm;
-use helio_daemon::offline::{OnDisk, lock_state};
+use helio_daemon::offline::{OnDisk, lock_state, locked};
 use helio_format::files::Standing;
 use helio_ledger::{Description, Ledger, Opened, PairState, describe, fields, files};
 use serde_json::json;
@@ -225,6 +225,8 @@ pub(crate) fn moved(group: &str, state: &Path, to: &Path, as_json: bool) -> Resu
             from("meta").display()
         );
     }
+    // A daemon of an earlier version locks its state directory in another way, and this file in the same one.
+    let _no_daemon = locked(&from("meta"))?;
     let there: Vec<_> = COMPANIONS.into_iter().filter(|kind| from(kind).exists()).collect();
     for kind in &there {
         copy(&from(kind), &into(kind))?;

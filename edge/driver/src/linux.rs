@@ -295,3 +295,36 @@ fn lock(fd: &OwnedFd) -> Result<bool, Errno> {
         errno => Err(errno),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn a_pipe_in_the_place_of_a_file_is_read_to_its_end() {
+        let (reader, mut writer) = std::io::pipe().expect("a pipe");
+        let path = format!("/proc/self/fd/{}", reader.as_raw_fd());
+        writer.write_all(b"[node.paris]\n").expect("it has room");
+        let file = Linux.open(Path::new(&path), OFlags::RDONLY, Mode::empty());
+        drop((reader, writer));
+        let read = file.expect("it opens").read_all();
+        assert_eq!(read.expect("it is read"), b"[node.paris]\n");
+    }
+
+    #[test]
+    fn folders_are_made_with_those_above_them_and_removed_with_what_is_in_them() {
+        let (host, scratch) = (Linux::host(), tempfile::tempdir().expect("there is room"));
+        let folder = scratch.path().join("a/b/c");
+        for _ in 0..2 {
+            host.make_folders(&folder, Mode::RWXU).expect("there is room, or they are there");
+        }
+        assert_eq!(host.facts(&folder, true).expect("it is there").mode, Mode::RWXU);
+        let file = folder.join("file");
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
+        drop(host.open(&file, flags, Mode::RUSR | Mode::WUSR).expect("there is room"));
+        assert_eq!(host.make_folders(&file.join("d"), Mode::RWXU), Err(Errno::NOTDIR));
+        host.remove_folders(&scratch.path().join("a")).expect("it is there");
+        assert_eq!(host.list(scratch.path()).expect("it is there"), [OsString::new(); 0]);
+    }
+}

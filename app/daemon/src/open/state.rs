@@ -105,8 +105,22 @@ fn lock_alone(host: &Host, lock: &File, path: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::offline::lock_state;
     use helio_driver::Linux;
     use std::sync::atomic::{AtomicBool, Ordering};
+
+    #[test]
+    fn a_command_that_locks_the_directory_and_a_daemon_exclude_each_other() {
+        let (host, scratch) = (Linux::host(), tempfile::tempdir().expect("there is room"));
+        let daemon = StateDir::open(&host, scratch.path()).expect("it is the first");
+        assert!(lock_state(scratch.path()).expect("it is there").is_none());
+        drop(daemon);
+        let command = lock_state(scratch.path()).expect("it is there");
+        let refused = StateDir::open(&host, scratch.path()).expect_err("it is in use").to_string();
+        assert!(refused.contains("another helio daemon uses the state directory"), "{refused}");
+        drop(command.expect("no daemon uses it"));
+        StateDir::open(&host, scratch.path()).expect("nothing uses it");
+    }
 
     #[test]
     fn a_daemon_that_starts_while_checks_run_is_not_refused() {
