@@ -5,6 +5,7 @@ use crate::failure::{failed, unwritable};
 use crate::verbs::{print, printed};
 use anyhow::Result;
 use helio_daemon::KEY_FILE;
+use helio_driver::Linux;
 use helio_tls::{NodeKey, PublicKey};
 use serde_json::json;
 use std::fs::DirBuilder;
@@ -22,7 +23,7 @@ pub(crate) fn new(out: Option<PathBuf>, state: &Path, json: bool) -> Result<Exit
             state.join(KEY_FILE)
         }
     };
-    let key = NodeKey::create(&file)
+    let key = NodeKey::create(&Linux::host(), &file)
         .map_err(failed("no key was made", "name another file with --out"))?;
     eprintln!("made {}; never copy it to another host", file.display());
     shown(key.public(), json)
@@ -32,7 +33,10 @@ pub(crate) fn new(out: Option<PathBuf>, state: &Path, json: bool) -> Result<Exit
 pub(crate) fn show(file: Option<PathBuf>, state: &Path, json: bool) -> Result<ExitCode> {
     let file = file.unwrap_or_else(|| state.join(KEY_FILE));
     let hint = "name a key file; `helio key new` makes one";
-    shown(NodeKey::load(&file).map_err(failed("no key can be shown", hint))?.public(), json)
+    shown(
+        NodeKey::load(&Linux::host(), &file).map_err(failed("no key can be shown", hint))?.public(),
+        json,
+    )
 }
 
 fn shown(key: PublicKey, json: bool) -> Result<ExitCode> {

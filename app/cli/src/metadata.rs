@@ -12,7 +12,7 @@ use crate::failure::{failed, unreadable, unwritable};
 use crate::verbs::{done, print, printed};
 use anyhow::{Result, bail};
 use crc_fast::CrcAlgorithm;
-use helio_daemon::offline::OnDisk;
+use helio_daemon::offline::{OnDisk, lock_state, locked};
 use helio_format::files::Standing;
 use helio_ledger::{Description, Ledger, Opened, PairState, describe, fields, files};
 use serde_json::json;
@@ -42,10 +42,8 @@ fn path_of(group: &str, state: &Path) -> PathBuf {
 
 fn look(path: &Path) -> Result<(OnDisk, Description)> {
     let hint = "name the group and its --state, or the file";
-    let file = File::open(path);
-    let file = file.map_err(failed(format!("cannot read {}", path.display()), hint))?;
-    let length = file.metadata().map_err(unreadable(path))?.len();
-    let on_disk = OnDisk { file, length };
+    let on_disk = OnDisk::open(path);
+    let on_disk = on_disk.map_err(failed(format!("cannot read {}", path.display()), hint))?;
     let found = describe(&on_disk, checksum);
     Ok((on_disk, found))
 }
@@ -227,6 +225,8 @@ pub(crate) fn moved(group: &str, state: &Path, to: &Path, as_json: bool) -> Resu
             from("meta").display()
         );
     }
+    // A daemon of an earlier version locks its state directory in another way, and this file in the same one.
+    let _no_daemon = locked(&from("meta"))?;
     let there: Vec<_> = COMPANIONS.into_iter().filter(|kind| from(kind).exists()).collect();
     for kind in &there {
         copy(&from(kind), &into(kind))?;
@@ -256,23 +256,20 @@ pub(crate) fn moved(group: &str, state: &Path, to: &Path, as_json: bool) -> Resu
 
 /// Whether a metadata file records that a second one counts, too, or instead of it.
 fn is_one_of_two(path: &Path) -> Result<bool> {
-    let file = File::open(path).map_err(unreadable(path))?;
-    let length = file.metadata().map_err(unreadable(path))?.len();
-    let record = files::record(&OnDisk { file, length }, checksum);
+    let on_disk = OnDisk::open(path).map_err(unreadable(path))?;
+    let record = files::record(&on_disk, checksum);
     Ok(record.is_some_and(|record| record.standing != Standing::Alone))
 }
 
 /// Holds a state directory against daemons for as long as the file lives.
-fn hold(state: &Path) -> Result<File> {
-    let path = state.join("lock");
-    let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
+fn hold(state: &Path) -> Result<helio_driver::File> {
     let what = format!("{} is not a state directory", state.display());
-    let file = file.map_err(failed(what, "name the state directory of a node with --state"))?;
-    let lock = rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive);
-    if lock.is_err() {
+    let held = lock_state(state);
+    let held = held.map_err(failed(what, "name the state directory of a node with --state"))?;
+    let Some(held) = held else {
         bail!("a helio daemon uses {}\n  hint: stop the daemon first", state.display());
-    }
-    Ok(file)
+    };
+    Ok(held)
 }
 
 fn copy(from: &Path, to: &Path) -> Result<()> {

@@ -40,12 +40,12 @@ pub(crate) fn assemble<D: Driver>(
 ) -> Result<Assembly<D>> {
     let (name, host) = (&options.node, &platform.host);
     let view = config.for_node(name)?;
-    let state = StateDir::open(&options.state)?;
-    let own = trust::own_key(&view, &state.path)?;
+    let state = StateDir::open(host, &options.state)?;
+    let own = trust::own_key(host, &view, &state.path)?;
     let clock = Clock::new(host);
     let failures = Arc::new(Failures::new(clock.clone()));
     let plans = open::plans(&view, name, (&state, &failures), own.as_ref())?;
-    adopt::tell_spread(&config, name);
+    adopt::tell_spread(host, &config, name);
     let errands: Vec<_> = plans.iter().map(Errands::of).collect();
     let clients = client_addresses(&state, view.node.nbd)?;
     let listeners = listeners(host, view.node, clients)?;
@@ -89,7 +89,7 @@ pub(crate) async fn close(backend: &Arc<Daemon>) {
 /// Removes the sockets of a daemon that ended.
 pub(crate) fn remove_sockets(state: &StateDir) {
     for socket in [state.control_socket(), &state.nbd_socket()] {
-        if let Err(error) = std::fs::remove_file(socket) {
+        if let Err(error) = state.host.remove(socket) {
             tracing::debug!(%error, socket = %socket.display(), "was already removed");
         }
     }
@@ -110,7 +110,7 @@ fn listeners(host: &Host, node: &NodeConfig, clients: Vec<Address>) -> Result<Li
     Ok(Listeners {
         clients,
         peers: Some(Address::Inet(node.listen)),
-        protection: open::protection(node)?,
+        protection: open::protection(host, node)?,
         most_clients: node.clients,
         most_copies: node.copies_at_once,
         buffer_memory: node.buffer_memory.unwrap_or_else(|| automatic_buffer_memory(host)),
@@ -126,8 +126,8 @@ fn automatic_buffer_memory(host: &Host) -> Bytes {
 fn client_addresses(state: &StateDir, tcp: Option<SocketAddr>) -> Result<Vec<Address>> {
     let socket = state.nbd_socket();
     // The state directory is locked, so a socket that is there is a dead daemon's.
-    if socket.exists() {
-        std::fs::remove_file(&socket).with_context(|| socket.display().to_string())?;
+    if state.host.exists(&socket) {
+        state.host.remove(&socket).with_context(|| socket.display().to_string())?;
     }
     Ok([Address::Unix(socket)].into_iter().chain(tcp.map(Address::Inet)).collect())
 }

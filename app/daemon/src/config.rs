@@ -31,7 +31,7 @@ pub use table::{NAME_RULE, is_name};
 pub use timeouts::Timeouts;
 
 use error::Source;
-use helio_driver::DriverChoice;
+use helio_driver::{DriverChoice, Host};
 use helio_engine::{OnError, QueueConfig, ResyncConfig, SafeCopy};
 use helio_shadow::Transfer;
 use helio_tls::PublicKey;
@@ -236,9 +236,9 @@ impl Config {
     ///
     /// # Errors
     /// Where it cannot be read, or [`Config::parse`] refuses it.
-    pub fn load(path: &Path) -> Result<Self, ConfigError> {
+    pub fn load(host: &Host, path: &Path) -> Result<Self, ConfigError> {
         let file = path.display().to_string();
-        let text = std::fs::read_to_string(path).map_err(|why| {
+        let text = host.read_text(path).map_err(|why| {
             let hint = "name a readable configuration file with --config".to_owned();
             ConfigError {
                 file: file.clone(),

@@ -70,9 +70,11 @@ pub(crate) fn add(errands: Errands, daemon: &Arc<Daemon>) {
         running.hooks.spawn(names::answer(daemon.shard.clone(), group.clone(), name, lookups));
     }
     let permits = running.permits.clone();
-    running.hooks.spawn(latency::answer(daemon.shard.clone(), group.clone(), permits, unmeasured));
+    let host = daemon.clock.host();
+    let means = (Host::clone(host), daemon.shard.clone());
+    running.hooks.spawn(latency::answer(means, group.clone(), permits, unmeasured));
     running.hooks.spawn(hooks::answer(Arc::clone(daemon), group, asks));
-    running.keepers.spawn(verified::keep_up(Host::clone(daemon.clock.host()), file, verified));
+    running.keepers.spawn(verified::keep_up(Host::clone(host), file, verified));
 }
 
 /// The shard is gone, and what it wanted kept is written in full; nobody asks a hook any more.

@@ -5,12 +5,11 @@
 use crate::backend::ShardHandle;
 use crate::shard::{Ask, MemberAsk};
 use helio_disk::Io;
-use helio_driver::Errno;
+use helio_driver::{Errno, Host};
 use helio_units::Bytes;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 use tokio::time::timeout;
@@ -45,7 +44,7 @@ pub(crate) struct Unmeasured {
 
 /// Measures members of a group, one after the other, whenever the shard asks.
 pub(crate) async fn answer(
-    shard: ShardHandle,
+    (host, shard): (Host, ShardHandle),
     group: String,
     permits: Permits,
     mut unmeasured: watch::Receiver<Vec<Unmeasured>>,
@@ -64,7 +63,7 @@ pub(crate) async fn answer(
                 );
                 continue;
             };
-            let Some(latency) = measure(member, permit).await else { continue };
+            let Some(latency) = measure(&host, member, permit).await else { continue };
             let ask = MemberAsk::Measured { path, latency };
             let ask = Ask::Member { group: group.clone(), volume, ask };
             if shard.ask_patiently(ask).await.is_err() {
@@ -76,15 +75,21 @@ pub(crate) async fn answer(
 
 /// The median latency of a few reads; `Some(None)` if the disk fails one, or does not complete them in time. None if what failed
 /// is not the disk: the member stays unmeasured.
-async fn measure(member: Unmeasured, permit: OwnedSemaphorePermit) -> Option<Option<Duration>> {
+async fn measure(
+    host: &Host,
+    member: Unmeasured,
+    permit: OwnedSemaphorePermit,
+) -> Option<Option<Duration>> {
     let (tell, told) = oneshot::channel();
     let shown = member.path.display().to_string();
+    let machine = Host::clone(host);
     let read = move || {
         // Nothing waits for the result any more if it took too long.
-        let _gone = tell.send(helio_disk::read_latency(&member.path, member.size, member.io));
+        let latency = helio_disk::read_latency(&machine, &member.path, member.size, member.io);
+        let _gone = tell.send(latency);
         drop(permit);
     };
-    if let Err(error) = thread::Builder::new().name("latency".into()).spawn(read) {
+    if let Err(error) = host.aside("latency", Box::new(read)) {
         tracing::warn!(%error, "the latency of {shown} cannot be measured");
         return None;
     }
@@ -126,7 +131,7 @@ mod tests {
         let path = PathBuf::from("/proc/no-such-disk");
         let member =
             Unmeasured { volume: "data".into(), path, size: Bytes::mib(1), io: Io::Buffered };
-        assert_eq!(measure(member, permit).await, Some(None));
+        assert_eq!(measure(&helio_driver::Linux::host(), member, permit).await, Some(None));
         let all = permits.acquire_many(AT_ONCE as u32).await;
         assert_eq!(all.expect("it is open").num_permits(), AT_ONCE);
     }

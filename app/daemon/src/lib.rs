@@ -93,14 +93,15 @@ pub fn run(options: &Options) -> Result<()> {
         tracing::debug!(%error, "PR_SET_IO_FLUSHER failed: under memory pressure, the daemon may wait for writes to \
                                  its own volumes");
     }
-    let config = released::load(&options.config, &options.state)?;
+    let platform = Platform::this();
+    let config = released::load(&platform.host, &options.config, &options.state)?;
     let view = config.for_node(&options.node)?;
     descriptors::provide(descriptors::Need::of(&view))?;
     lock_memory(&view)?;
     failed::note_panics();
     let control = view.node.control;
     let Assembly { state, shard, backend, errands } =
-        assemble(options, config, &Platform::this(), |node| {
+        assemble(options, config, &platform, |node| {
             let (driver, why) = AnyDriver::open(node.driver, node.spin.unwrap_or(SPIN))
                 .context("the reactor cannot start")?;
             if let Some(why) = why {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A group's metadata file, read and written by a process that is not its daemon.
 
+use crate::open::StateDir;
+use helio_driver::{File, Linux, Machine, Mode, OFlags};
 use helio_format::files::{FileRecord, Standing};
 use helio_format::superblock::Superblock;
 use helio_ledger::files;
 use helio_ledger::{Change, Ledger, MetadataEffect, MetadataFile, PAGE_BYTES};
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 /// A metadata file that is read page by page.
@@ -16,6 +16,25 @@ pub struct OnDisk {
     pub file: File,
     /// How long it is.
     pub length: u64,
+}
+
+impl OnDisk {
+    /// A file that is open.
+    ///
+    /// # Errors
+    /// Its length cannot be read.
+    pub fn of(file: File) -> std::io::Result<Self> {
+        let length = file.body().facts()?.length.0;
+        Ok(Self { file, length })
+    }
+
+    /// Opens a file of this machine, to be read.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn open(path: &Path) -> std::io::Result<Self> {
+        Self::of(Linux.open(path, OFlags::RDONLY, Mode::empty())?)
+    }
 }
 
 impl MetadataFile for OnDisk {
@@ -33,7 +52,16 @@ impl MetadataFile for OnDisk {
 /// # Errors
 /// It cannot be opened, or another process, such as the daemon that serves its group, has it locked.
 pub fn locked(path: &Path) -> anyhow::Result<File> {
-    crate::open::metadata::open(path, false)
+    crate::open::metadata::open(&Linux::host(), path, false)
+}
+
+/// Locks a state directory against daemons for as long as the file is open. None if one uses it.
+///
+/// # Errors
+/// The file cannot be made in it.
+pub fn lock_state(state: &Path) -> std::io::Result<Option<File>> {
+    let file = StateDir::lock_file(&Linux::host(), state)?;
+    Ok(file.body().lock().unwrap_or(false).then_some(file))
 }
 
 /// Writes both copies of the superblock's page, each flushed before the next.

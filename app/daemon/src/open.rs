@@ -27,7 +27,7 @@ pub(crate) use another::{another, one_more};
 use anyhow::{Context, Result, anyhow, bail};
 pub use begin::{Created, Creation, create};
 use helio_disk::{Member, MemberIdentity, OpenError, OpenOptions, OtherUsers, Refusal};
-use helio_driver::{Errno, File, Linux};
+use helio_driver::{Errno, File, Host, Mode, OFlags};
 use helio_engine::{Durable, HookQuestion, Leg};
 use helio_ledger::{Found, Ledger, Opened};
 use helio_link::Tuning;
@@ -40,21 +40,16 @@ use seats::Named;
 pub(crate) use seats::{same, untold};
 pub(crate) use state::StateDir;
 use std::collections::BTreeMap;
-use std::fs;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread;
 use tokio::sync::watch;
 
 /// How many groups are opened at the same time.
 const OPENERS: usize = 16;
 
-/// Options for files only their owner may read.
-fn private() -> fs::OpenOptions {
-    let mut options = fs::OpenOptions::new();
-    options.mode(0o600);
-    options
+/// Opens a file; one that it makes only its owner may read.
+fn private(host: &Host, path: &Path, flags: OFlags) -> Result<File, Errno> {
+    host.open(path, flags, Mode::RUSR | Mode::WUSR)
 }
 
 /// Opens everything a node needs of the configuration. A group that cannot be opened is not served, and the others are.
@@ -68,7 +63,7 @@ pub(crate) fn plans(
     own: Option<&PeerTls>,
 ) -> Result<Vec<GroupPlan>> {
     takes_part(view, node)?;
-    let mut others = Others::default();
+    let mut others = Others::of(&state.host);
     view.groups.iter().for_each(|group| others.take_all(group, node));
     let groups: Vec<_> = view.groups.iter().zip(trust::guards(view, own)).collect();
     let (left, opened) = (Mutex::new(groups.into_iter().enumerate()), Mutex::new(BTreeMap::new()));
@@ -80,11 +75,7 @@ pub(crate) fn plans(
         }
     };
     // Most of the time is flushes of members, which do not wait for each other.
-    thread::scope(|scope| {
-        for _ in 0..OPENERS.min(view.groups.len()) {
-            scope.spawn(open);
-        }
-    });
+    state.host.together(OPENERS.min(view.groups.len()), &open);
     let (mut plans, mut errors) = (Vec::new(), Vec::new());
     for (group, plan) in opened.into_inner().unwrap_or_else(PoisonError::into_inner).into_values() {
         match plan {
@@ -129,6 +120,7 @@ fn none_served(mut errors: Vec<(&str, anyhow::Error)>) -> anyhow::Error {
 
 /// Opens what one group needs that comes while the others are served.
 pub(crate) fn one_plan(
+    host: &Host,
     view: &NodeView<'_>,
     (node, group): (&str, &str),
     state: (&Path, &Failures),
@@ -138,15 +130,15 @@ pub(crate) fn one_plan(
     let found = view.groups.iter().zip(guards).find(|(view, _)| view.name == group);
     let Some((view, (_, guard))) = found else { bail!("node {node} is not in {group}") };
     // Stores of other groups are locked, so that they cannot be taken twice.
-    let mut others = Others::default();
+    let mut others = Others::of(host);
     others.take_all(view, node);
     plan((view, guard), node, state, &others)
 }
 
 /// Certificates for NBD clients over TCP, where the node has some.
-pub(crate) fn protection(node: &NodeConfig) -> Result<Option<Protection>> {
+pub(crate) fn protection(host: &Host, node: &NodeConfig) -> Result<Option<Protection>> {
     let Some(tls) = &node.tls else { return Ok(None) };
-    let session = NbdTls::load(&tls.certificate, &tls.key, tls.client_ca.as_deref())?;
+    let session = NbdTls::load(host, &tls.certificate, &tls.key, tls.client_ca.as_deref())?;
     Ok(Some(Protection { tls: session, required: tls.required }))
 }
 
@@ -154,7 +146,7 @@ pub(crate) fn protection(node: &NodeConfig) -> Result<Option<Protection>> {
 pub(crate) type Taken = Vec<(MemberIdentity, String)>;
 
 /// Who else uses the disks of this host while several members are opened.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Others {
     /// The members of all groups, the first that names one.
     taken: Taken,
@@ -172,14 +164,14 @@ fn plan(
     others: &Others,
 ) -> Result<GroupPlan> {
     let engine = engine_config(view, node);
-    let places = Places::of(view.name, state, view.node.second_metadata.as_deref());
+    let places = Places::of(others.host(), view.name, state, view.node.second_metadata.as_deref());
     let mut suspect = failures.unrecorded(view.name);
     let done = try_plan((view, guard), &engine, (state, &places), others, &mut suspect);
     let unrecorded = match &done {
         Ok(_) => Ok(()),
         Err(_) if suspect == 0 => Ok(()),
         Err(_) => {
-            let read = ReadMetadata::of(&engine, &places, &begin::named(view, node));
+            let read = ReadMetadata::of(&engine, &places, &begin::named(others.host(), view, node));
             read.and_then(|read| read.keep(&engine, &places, suspect, &[])).map(drop)
         }
     };
@@ -198,7 +190,7 @@ fn try_plan(
     suspect: &mut u64,
 ) -> Result<GroupPlan> {
     let (group, node) = (view.group, engine.node.as_str());
-    let named = begin::named(view, node);
+    let named = begin::named(others.host(), view, node);
     let mut failing = *suspect;
     let open_volumes = |suspect: &mut u64| -> Result<Vec<(VolumePlan, Vec<Named>, bool)>> {
         let open = |(at, (name, volume)): (usize, (&String, &VolumeConfig))| {
@@ -231,7 +223,7 @@ fn try_plan(
     durable.members =
         seated.iter().zip(recorded).map(|(it, recorded)| it.found(*recorded)).collect();
     engine.hot_extents = durable.superblock.hot_slots;
-    let before = before::open(&engine, state, group.safe_copy_dir.as_deref())?;
+    let before = before::open(others.host(), &engine, state, group.safe_copy_dir.as_deref())?;
     Ok(GroupPlan {
         volumes: seated.into_iter().map(|seated| seated.plan).collect(),
         peer_address: view.peer.map(|peer| peer.node.address.clone()),
@@ -254,7 +246,7 @@ fn try_plan(
             lookups: watch::Sender::new(0),
             unmeasured: watch::Sender::new(Vec::new()),
         },
-        verified: verified::load(&verified::path(state, view.name)),
+        verified: verified::load(others.host(), &verified::path(state, view.name)),
         engine,
     })
 }
@@ -360,7 +352,7 @@ fn open_member(name: &str, config: &VolumeConfig, path: &Path, others: &Others) 
     }
     let (options, other_users) = (options(name, config), &others.other_users);
     let member =
-        once_let_go(&Linux::host(), || helio_disk::open(path, &options, other_users), is_held)?;
+        once_let_go(others.host(), || helio_disk::open(path, &options, other_users), is_held)?;
     Ok(member)
 }
 
@@ -374,6 +366,16 @@ fn is_held(error: &OpenError) -> bool {
 }
 
 impl Others {
+    /// None yet, on that host.
+    pub(crate) fn of(host: &Host) -> Self {
+        let (taken, refused) = (Vec::new(), BTreeMap::new());
+        Self { taken, refused, other_users: OtherUsers::of(host) }
+    }
+
+    const fn host(&self) -> &Host {
+        self.other_users.host()
+    }
+
     /// Takes the members of a group, in the order of the file: which of two groups gets a member that both name does not depend on
     /// which is opened first.
     fn take_all(&mut self, view: &GroupView<'_>, node: &str) {
@@ -389,7 +391,7 @@ impl Others {
 
     /// No store belongs to two volumes, whatever it is called: it is this volume's from now on.
     fn take(&mut self, (name, path): (&str, &Path)) -> Result<()> {
-        let Ok(identity) = MemberIdentity::of_path(path) else { return Ok(()) };
+        let Ok(identity) = MemberIdentity::of_path(self.host(), path) else { return Ok(()) };
         if let Some((_, other)) = self.taken.iter().find(|(i, _)| i.overlaps(&identity)) {
             if other == name {
                 bail!(
@@ -414,13 +416,13 @@ fn locked<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Takes the lock on a file that this daemon writes, once a process before has let go of it.
-fn take(file: &fs::File, shown: &str) -> Result<()> {
-    let lock = || match helio_disk::lock_for_writing(file) {
+fn take(host: &Host, file: &File, shown: &str) -> Result<()> {
+    let lock = || match file.body().lock() {
         Ok(true) => Ok(()),
         Ok(false) => Err(None),
         Err(error) => Err(Some(error)),
     };
-    once_let_go(&Linux::host(), lock, Option::is_none).map_err(|error| match error {
+    once_let_go(host, lock, Option::is_none).map_err(|error| match error {
         None => anyhow!(
             "{shown}: another process writes this file, most likely a helio daemon\n  hint: stop it, or give each daemon a --state, \
              a `safe-copy-dir` and a second directory of `metadata` of its own"
@@ -476,7 +478,12 @@ impl ReadMetadata {
         let repaired = std::mem::take(&mut found.1.repaired);
         let recorded = suspect::recorded(found, suspect, &counts.file, read);
         let mut found = recorded.with_context(|| shown.clone())?;
-        if members::record(&engine.group, &mut found, seated, (&counts.file, &shown))? {
+        if members::record(
+            (&places.host, &engine.group),
+            &mut found,
+            seated,
+            (&counts.file, &shown),
+        )? {
             found = read()?;
         }
         let (shadow, new_members) = members::shadow(&engine.volumes, &found, seated);
@@ -491,9 +498,7 @@ impl ReadMetadata {
         }
         let sequence = ledger.sequence();
         let kept = mirror::keep(counts, other, ledger, (engine, places))?;
-        let files = kept.files.into_iter().map(|(file, shown)| Ok((File::new(file)?, shown)));
-        let files = files.collect::<Result<Vec<_>>>()?;
-        let metadata = Metadata::new(files, (kept.mirror, engine.member_timeout), kept.fault);
+        let metadata = Metadata::new(kept.files, (kept.mirror, engine.member_timeout), kept.fault);
         let durable = Durable { hot, marks, sequence, ..Durable::new(superblock) };
         Ok(KeptMetadata { metadata, durable, shadow, new_members })
     }

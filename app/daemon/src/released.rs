@@ -6,8 +6,8 @@
 use crate::adopt::forget_name;
 use crate::config::{Config, ConfigError};
 use crate::durable;
+use helio_driver::{Errno, Host, Mode, OFlags};
 use std::collections::BTreeSet;
-use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -22,9 +22,9 @@ fn mark(state: &Path, group: &str) -> PathBuf {
 
 /// Reads the configuration without the groups that were released here. One that the file names no more is forgotten, so that
 /// the name can be used again.
-pub(crate) fn load(file: &Path, state: &Path) -> Result<Config, ConfigError> {
-    let mut config = Config::load(file)?;
-    for group in all(state) {
+pub(crate) fn load(host: &Host, file: &Path, state: &Path) -> Result<Config, ConfigError> {
+    let mut config = Config::load(host, file)?;
+    for group in all(host, state) {
         if config.groups.remove(&group).is_some() {
             let shown = mark(state, &group);
             tracing::warn!(
@@ -34,7 +34,9 @@ pub(crate) fn load(file: &Path, state: &Path) -> Result<Config, ConfigError> {
                 file.display(),
                 shown.display()
             );
-        } else if let Err(error) = put_away(state, &group).and_then(|()| forget(state, &group)) {
+        } else if let Err(error) =
+            put_away(host, state, &group).and_then(|()| forget(host, state, &group))
+        {
             tracing::warn!(
                 group,
                 %error,
@@ -48,47 +50,50 @@ pub(crate) fn load(file: &Path, state: &Path) -> Result<Config, ConfigError> {
 }
 
 /// The groups that were released.
-pub(crate) fn all(state: &Path) -> BTreeSet<String> {
-    let entries = fs::read_dir(state.join("groups")).into_iter().flatten().flatten();
-    entries
-        .filter_map(|entry| Some(entry.file_name().to_str()?.strip_suffix(SUFFIX)?.to_owned()))
-        .collect()
+pub(crate) fn all(host: &Host, state: &Path) -> BTreeSet<String> {
+    let names = host.list(&state.join("groups")).unwrap_or_default();
+    names.iter().filter_map(|name| Some(name.to_str()?.strip_suffix(SUFFIX)?.to_owned())).collect()
 }
 
 /// Records, durably, that a group is released, and where its second metadata file is.
-pub(crate) fn note(state: &Path, group: &str, second: Option<&Path>) -> io::Result<()> {
+pub(crate) fn note(
+    host: &Host,
+    state: &Path,
+    group: &str,
+    second: Option<&Path>,
+) -> io::Result<()> {
     let text = "released: this node no longer serves the group, until `helio adopt`\n";
     let second = second.map_or_else(String::new, |path| format!("{SECOND}{}\n", path.display()));
-    durable::replace(&mark(state, group), (text.to_owned() + &second).as_bytes())
+    durable::replace(host, &mark(state, group), (text.to_owned() + &second).as_bytes())
 }
 
 /// Moves metadata away that an interrupted release left behind, so that a new group of the same name does not use it.
 ///
 /// # Errors
 /// A file cannot be moved, or the directory of the second one is missing.
-fn put_away(state: &Path, group: &str) -> io::Result<()> {
-    let text = fs::read_to_string(mark(state, group))?;
+fn put_away(host: &Host, state: &Path, group: &str) -> io::Result<()> {
+    let text = host.read_text(&mark(state, group))?;
     let second =
         text.split_once(SECOND).map(|(_, path)| PathBuf::from(path.trim_end_matches('\n')));
     let first = state.join("groups").join(format!("{group}.meta"));
     [Some(first), second].into_iter().flatten().try_for_each(|path| {
         let folder = folder_of(&path);
-        ended(fs::rename(&path, free_name(folder, group)))?;
-        File::open(folder)?.sync_all()
+        ended(host.rename(&path, &free_name(host, folder, group)))?;
+        host.sync_folder(folder)
     })
 }
 
 /// A file that is missing needs no removal.
-fn ended(done: io::Result<()>) -> io::Result<()> {
+fn ended(done: Result<(), Errno>) -> io::Result<()> {
     match done {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }
 
 /// It takes part again.
-pub(crate) fn forget(state: &Path, group: &str) -> io::Result<()> {
-    ended(fs::remove_file(mark(state, group)))
+pub(crate) fn forget(host: &Host, state: &Path, group: &str) -> io::Result<()> {
+    ended(host.remove(&mark(state, group)))
 }
 
 /// What is left of a released group on this node.
@@ -128,13 +133,14 @@ impl Remains {
     ///
     /// # Errors
     /// Every step that failed.
-    pub(crate) fn clear(&self, keep: bool) -> Result<Vec<PathBuf>, Unfinished> {
+    pub(crate) fn clear(&self, host: &Host, keep: bool) -> Result<Vec<PathBuf>, Unfinished> {
         let groups = self.state.join("groups");
         let (mut kept, mut unfinished) = (Vec::new(), Unfinished::default());
         for member in &self.members {
-            forget_name(member);
-            if let Err(error) = File::open(member).and_then(|file| file.sync_all()) {
-                unfinished.add(member, &error);
+            forget_name(host, member);
+            let opened = host.open(member, OFlags::RDONLY, Mode::empty());
+            if let Err(error) = opened.and_then(|file| file.body().sync_all()) {
+                unfinished.add(member, &error.into());
             }
         }
         let metadata = groups.join(format!("{}.meta", self.group));
@@ -145,14 +151,13 @@ impl Remains {
             metadata.map(|file| (file, keep)).chain([(&before, false), (&verify, false)])
         {
             let folder = folder_of(file);
-            let to = keep.then(|| free_name(folder, &self.group));
+            let to = keep.then(|| free_name(host, folder, &self.group));
             let cleared = match &to {
-                Some(to) => fs::rename(file, to),
-                None => fs::remove_file(file),
+                Some(to) => host.rename(file, to),
+                None => host.remove(file),
             };
             kept.extend(to.filter(|_| cleared.is_ok()));
-            let synced = || File::open(folder).and_then(|folder| folder.sync_all());
-            if let Err(error) = ended(cleared).and_then(|()| synced()) {
+            if let Err(error) = ended(cleared).and_then(|()| host.sync_folder(folder)) {
                 unfinished.add(file, &error);
                 unfinished.files.push(file.clone());
             }
@@ -168,14 +173,16 @@ fn folder_of(path: &Path) -> &Path {
     path.parent().unwrap_or(Path::new("/"))
 }
 
-fn free_name(folder: &Path, group: &str) -> PathBuf {
+fn free_name(host: &Host, folder: &Path, group: &str) -> PathBuf {
     let named = |n: u32| folder.join(format!("{group}.meta.released-{n}"));
-    (1..).map(named).find(|path| !path.exists()).unwrap_or_else(|| named(0))
+    (1..).map(named).find(|path| !host.exists(path)).unwrap_or_else(|| named(0))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use helio_driver::Linux;
+    use std::fs;
 
     const NODES: &str = r#"[node.paris]
 address = "127.0.0.1:7121"
@@ -203,7 +210,7 @@ address = "127.0.0.1:7122"
                 fs::create_dir_all(file.parent().expect("it has one")).expect("there is room");
                 fs::write(file, "metadata").expect("there is room");
             }
-            note(&state, "db", Some(&files[1])).expect("there is room");
+            note(&Linux::host(), &state, "db", Some(&files[1])).expect("there is room");
             Self { _scratch: scratch, config, state, files }
         }
 
@@ -219,8 +226,8 @@ address = "127.0.0.1:7122"
 
         /// The daemon reads its configuration. Returns the groups that are released since.
         fn load(&self) -> BTreeSet<String> {
-            load(&self.config, &self.state).expect("nothing is wrong with it");
-            all(&self.state)
+            load(&Linux::host(), &self.config, &self.state).expect("nothing is wrong with it");
+            all(&Linux::host(), &self.state)
         }
     }
 
@@ -268,10 +275,11 @@ address = "127.0.0.1:7122"
         fs::remove_file(second).expect("it is there");
         fs::create_dir(second).expect("there is room");
         let remains = node.remains(vec![member.clone()]);
-        let Unfinished { why, files, .. } = remains.clear(false).expect_err("one step fails");
+        let Unfinished { why, files, .. } =
+            remains.clear(&Linux::host(), false).expect_err("one step fails");
         assert!(why.len() == 1 && why[0].starts_with(&second.display().to_string()), "{why:?}");
         assert_eq!(files, std::slice::from_ref(second));
-        assert!(!first.exists() && !helio_disk::is_named(&member));
+        assert!(!first.exists() && !helio_disk::is_named(&Linux::host(), &member));
     }
 
     #[test]
@@ -281,7 +289,7 @@ address = "127.0.0.1:7122"
             for (file, _) in node.files.iter().zip(left).filter(|(_, left)| !left) {
                 fs::remove_file(file).expect("it is there");
             }
-            let kept = node.remains(Vec::new()).clear(true).expect("nothing fails");
+            let kept = node.remains(Vec::new()).clear(&Linux::host(), true).expect("nothing fails");
             let there = node.files.iter().zip(left).filter(|(_, left)| *left);
             let named = there.map(|(file, _)| file.with_file_name("db.meta.released-1"));
             assert_eq!(kept, named.collect::<Vec<_>>());
@@ -299,8 +307,10 @@ address = "127.0.0.1:7122"
         let verify = first.with_file_name("db.verify");
         fs::create_dir(&verify).expect("there is room");
         let lost = node.config.with_file_name("lost.img");
-        let Unfinished { why, files, .. } =
-            node.remains(vec![lost.clone()]).clear(false).expect_err("three steps fail");
+        let Unfinished { why, files, .. } = node
+            .remains(vec![lost.clone()])
+            .clear(&Linux::host(), false)
+            .expect_err("three steps fail");
         let named = [&lost, second, &verify].map(|path| path.display().to_string());
         assert_eq!(why.len(), 3, "{why:?}");
         assert!(why.iter().zip(&named).all(|(why, path)| why.starts_with(path)), "{why:?}");

@@ -7,15 +7,15 @@ mod list;
 
 pub(crate) use list::{bytes_of, delete, list};
 
+use helio_driver::{Errno, File, Host, Mode, OFlags, SeekFrom};
 use helio_units::{Bytes, Extent, WallTime};
-use rustix::fs::{Advice, SeekFrom, fadvise, fstatvfs, seek};
 use serde::{Deserialize, Serialize};
-use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+/// Permissions of folders, of which the process leaves out some.
+const FOLDERS: Mode = Mode::RWXU.union(Mode::RWXG).union(Mode::RWXO);
 /// What is read and written at a time.
 const PIECE: usize = 1 << 20;
 /// Room for the list of regions and the file system's own needs.
@@ -69,9 +69,9 @@ pub(crate) enum SaveError {
     Io { path: String, error: io::Error },
 }
 
-fn at(path: &Path) -> impl FnOnce(io::Error) -> SaveError {
+fn at<E: Into<io::Error>>(path: &Path) -> impl FnOnce(E) -> SaveError {
     let path = path.display().to_string();
-    move |error| SaveError::Io { path, error }
+    move |error| SaveError::Io { path, error: error.into() }
 }
 
 /// A line of the list.
@@ -94,6 +94,7 @@ struct About {
 /// # Errors
 /// There is no room, the limit is reached, or a file cannot be read or written; nothing is left behind then.
 pub(crate) fn save(
+    host: &Host,
     Place { dir, limit }: &Place,
     (group, why): (&str, &str),
     now: WallTime,
@@ -101,15 +102,14 @@ pub(crate) fn save(
 ) -> Result<Saved, SaveError> {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let below = dir.join(FOLDER);
-    fs::create_dir_all(&below).map_err(at(&below))?;
-    let needed = parts.iter().try_fold(MARGIN, |sum, part| Ok(sum + needed(part)?))?;
-    let free = File::open(&below).and_then(|f| Ok(fstatvfs(&f)?)).map_err(at(&below))?;
-    let free = Bytes(free.f_bavail.saturating_mul(free.f_frsize));
+    host.make_folders(&below, FOLDERS).map_err(at(&below))?;
+    let needed = parts.iter().try_fold(MARGIN, |sum, part| Ok(sum + needed(host, part)?))?;
+    let free = host.room(&below).map_err(at(&below))?.free;
     if needed > free {
         return Err(SaveError::NoRoom { path: below.display().to_string(), needed, free });
     }
     if let Some(limit) = *limit {
-        let there = list(dir).map_err(at(&below))?;
+        let there = list(host, dir).map_err(at(&below))?;
         let used = there.iter().fold(Bytes::ZERO, |sum, copy| sum + bytes_of(copy));
         // The margin is room and not content.
         let needed = needed.saturating_sub(MARGIN);
@@ -124,23 +124,23 @@ pub(crate) fn save(
     }
     let time: String = now.to_string().replace(' ', "T").replace([':', '-'], "");
     let folder = below.join(format!("{group}-{time}"));
-    // Not `create_dir_all`: a folder that is there already is somebody's only copy.
-    fs::create_dir(&folder).map_err(at(&folder))?;
+    // Not `make_folders`: a folder that is there already is somebody's only copy.
+    host.make_folder(&folder, FOLDERS).map_err(at(&folder))?;
     let about = About { group: group.to_owned(), why: why.to_owned() };
-    match fill(&folder, &about, parts) {
+    match fill(host, &folder, &about, parts) {
         Ok(bytes) => Ok(Saved { folder, bytes }),
         Err(error) => {
             // Half a copy would be taken for a whole one; the error is what matters.
-            let _ = fs::remove_dir_all(&folder);
+            let _ = host.remove_folders(&folder);
             Err(error)
         }
     }
 }
 
-fn fill(folder: &Path, about: &About, parts: &[Part]) -> Result<Bytes, SaveError> {
+fn fill(host: &Host, folder: &Path, about: &About, parts: &[Part]) -> Result<Bytes, SaveError> {
     let mut bytes = Bytes::ZERO;
     for part in parts {
-        bytes += copy(part, &folder.join(format!("{}.img", part.volume)))?;
+        bytes += copy(host, part, &folder.join(format!("{}.img", part.volume)))?;
     }
     let list: Vec<Region<'_>> = parts
         .iter()
@@ -149,33 +149,36 @@ fn fill(folder: &Path, about: &About, parts: &[Part]) -> Result<Bytes, SaveError
         .collect();
     let path = folder.join(REGIONS);
     let write = || {
-        write_json(&folder.join(ABOUT), about)?;
-        write_json(&path, &list)?;
-        File::open(folder)?.sync_all()?;
-        folder.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())
+        write_json(host, &folder.join(ABOUT), about)?;
+        write_json(host, &path, &list)?;
+        host.sync_folder(folder)?;
+        folder.parent().map_or(Ok(()), |parent| host.sync_folder(parent))
     };
     write().map_err(at(&path))?;
     Ok(bytes)
 }
 
-fn write_json(path: &Path, value: &impl Serialize) -> io::Result<()> {
-    let file = private().open(path)?;
-    serde_json::to_writer_pretty(&file, value)?;
+fn write_json(host: &Host, path: &Path, value: &impl Serialize) -> io::Result<()> {
+    let file = create(host, path)?;
+    file.write_all_at(&serde_json::to_vec_pretty(value)?, 0)?;
     file.sync_all()
 }
 
 /// A new file that only its owner reads: it holds what the volume held.
-fn private() -> fs::OpenOptions {
-    let mut options = fs::OpenOptions::new();
-    options.write(true).create_new(true).mode(0o600);
-    options
+fn create(host: &Host, path: &Path) -> Result<File, Errno> {
+    host.open(path, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL, Mode::RUSR | Mode::WUSR)
+}
+
+/// A member, to be read.
+fn open(host: &Host, member: &Path) -> Result<File, SaveError> {
+    host.open(member, OFlags::RDONLY, Mode::empty()).map_err(at(member))
 }
 
 /// Copies the regions of a volume to the same places of a sparse image of its size. Returns the bytes written.
-fn copy(part: &Part, to: &Path) -> Result<Bytes, SaveError> {
-    let from = File::open(&part.member).map_err(at(&part.member))?;
-    let image = private().open(to).map_err(at(to))?;
-    image.set_len(part.size.0).map_err(at(to))?;
+fn copy(host: &Host, part: &Part, to: &Path) -> Result<Bytes, SaveError> {
+    let from = open(host, &part.member)?;
+    let image = create(host, to).map_err(at(to))?;
+    image.body().set_length(part.size.0).map_err(at(to))?;
     let mut piece = vec![0; PIECE];
     let mut written = Bytes::ZERO;
     for data in data_of(&from, part).map_err(at(&part.member))? {
@@ -193,12 +196,12 @@ fn copy(part: &Part, to: &Path) -> Result<Bytes, SaveError> {
     }
     image.sync_all().map_err(at(to))?;
     // Advice: the daemon reads and writes past the cache, which need not hold what was read here.
-    let _ = fadvise(&from, 0, None, Advice::DontNeed);
+    let _ = from.body().drop_cache();
     Ok(written)
 }
 
-fn needed(part: &Part) -> Result<Bytes, SaveError> {
-    let from = File::open(&part.member).map_err(at(&part.member))?;
+fn needed(host: &Host, part: &Part) -> Result<Bytes, SaveError> {
+    let from = open(host, &part.member)?;
     let data = data_of(&from, part).map_err(at(&part.member))?;
     Ok(data.iter().fold(Bytes::ZERO, |sum, extent| sum + Bytes(extent.length)))
 }
@@ -209,9 +212,9 @@ fn data_of(from: &File, part: &Part) -> io::Result<Vec<Extent>> {
     for region in &part.regions {
         let mut offset = region.offset;
         while offset < region.end() {
-            let (start, end) = match seek(from, SeekFrom::Data(offset)) {
-                Ok(start) => (start, seek(from, SeekFrom::Hole(start))?),
-                Err(rustix::io::Errno::NXIO) => break,
+            let (start, end) = match from.body().seek(SeekFrom::Data(offset)) {
+                Ok(start) => (start, from.body().seek(SeekFrom::Hole(start))?),
+                Err(Errno::NXIO) => break,
                 // Whoever cannot tell holes holds data everywhere.
                 Err(_) => (offset, region.end()),
             };
@@ -228,10 +231,13 @@ fn data_of(from: &File, part: &Part) -> io::Result<Vec<Extent>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use helio_driver::Linux;
+    use std::fs;
+    use std::os::unix::fs::FileExt;
 
     pub(super) fn part(dir: &Path, regions: Vec<Extent>) -> Part {
         let member = dir.join("member");
-        let file = File::create(&member).expect("a folder of our own");
+        let file = fs::File::create(&member).expect("a folder of our own");
         file.set_len(8 << 20).expect("sparse");
         file.write_all_at(&[7; 4096], 4 << 20).expect("room");
         file.write_all_at(&[9; 4096], 6 << 20).expect("room");
@@ -247,8 +253,9 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         let region = Extent::new(4 << 20, 1 << 20);
         let part = part(dir.path(), vec![region]);
-        let saved = save(&place(dir.path()), ("db", "discarded"), WallTime(0), &[part])
-            .expect("there is room");
+        let saved =
+            save(&Linux::host(), &place(dir.path()), ("db", "discarded"), WallTime(0), &[part])
+                .expect("there is room");
         assert_eq!(saved.folder, dir.path().join("saved/db-19700101T000000Z"));
         let image = fs::read(saved.folder.join("data.img")).expect("it was written");
         assert_eq!((image.len(), image[4 << 20], image[6 << 20]), (8 << 20, 7, 0));
@@ -261,9 +268,16 @@ mod tests {
     fn what_was_saved_before_is_never_written_over() {
         let dir = tempfile::tempdir().expect("a folder");
         let part = part(dir.path(), vec![Extent::new(0, 8 << 20)]);
-        save(&place(dir.path()), ("db", "discarded"), WallTime(0), std::slice::from_ref(&part))
-            .expect("there is room");
-        let again = save(&place(dir.path()), ("db", "discarded"), WallTime(0), &[part]);
+        save(
+            &Linux::host(),
+            &place(dir.path()),
+            ("db", "discarded"),
+            WallTime(0),
+            std::slice::from_ref(&part),
+        )
+        .expect("there is room");
+        let again =
+            save(&Linux::host(), &place(dir.path()), ("db", "discarded"), WallTime(0), &[part]);
         assert!(matches!(again, Err(SaveError::Io { .. })), "{again:?}");
         assert!(dir.path().join("saved/db-19700101T000000Z/regions.json").exists());
     }
@@ -273,7 +287,10 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         let mut part = part(dir.path(), vec![Extent::new(0, 8 << 20)]);
         part.member = dir.path().join("gone");
-        assert!(save(&place(dir.path()), ("db", "discarded"), WallTime(0), &[part]).is_err());
+        assert!(
+            save(&Linux::host(), &place(dir.path()), ("db", "discarded"), WallTime(0), &[part])
+                .is_err()
+        );
         let left = fs::read_dir(dir.path().join("saved")).expect("the folder above").count();
         assert_eq!(left, 0);
     }

@@ -38,7 +38,7 @@ impl<D: Driver> Stepped<D> {
     /// # Errors
     /// As of [`crate::run`].
     pub fn start(options: &Options, platform: &Platform, driver: D) -> Result<Self> {
-        let config = released::load(&options.config, &options.state)?;
+        let config = released::load(&platform.host, &options.config, &options.state)?;
         let assembly = assemble(options, config, platform, |_| Ok((driver, "stepped")))?;
         let Assembly { state, mut shard, backend, errands } = assembly;
         shard.begin();

@@ -3,6 +3,7 @@
 
 use crate::config::{Config, GroupView, NodeConfig, NodeView};
 use crate::shard::Guard;
+use helio_driver::Host;
 use helio_tls::{FileError, NodeKey, PeerTls, PublicKey};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,12 +15,16 @@ pub const KEY_FILE: &str = "node.key";
 ///
 /// # Errors
 /// The file is missing, others may read it, or it holds a key the configuration does not name.
-pub(crate) fn own_key(view: &NodeView<'_>, state: &Path) -> Result<Option<PeerTls>, FileError> {
+pub(crate) fn own_key(
+    host: &Host,
+    view: &NodeView<'_>,
+    state: &Path,
+) -> Result<Option<PeerTls>, FileError> {
     if view.node.keys.is_empty() {
         return Ok(None);
     }
     let path = state.join(KEY_FILE);
-    if !path.exists() {
+    if !host.exists(&path) {
         return Err(FileError {
             why: "the node's private key is missing".into(),
             hint: format!(
@@ -31,7 +36,7 @@ pub(crate) fn own_key(view: &NodeView<'_>, state: &Path) -> Result<Option<PeerTl
             path,
         });
     }
-    let key = NodeKey::load(&path)?;
+    let key = NodeKey::load(host, &path)?;
     let public = key.public();
     if !view.node.keys.contains(&public) {
         let mut peers = view.groups.iter().filter_map(|group| group.peer);

@@ -12,7 +12,6 @@ use helio_engine::{VerifyMemory, VerifyStatus, VerifyWish, VolumeVerify};
 use helio_units::{Bytes, Extent, Rate, VolumeIndex};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -112,8 +111,8 @@ pub(crate) fn path(state: &Path, group: &str) -> PathBuf {
 }
 
 /// Reads what an earlier start kept.
-pub(crate) fn load(path: &Path) -> Record {
-    let text = match fs::read(path) {
+pub(crate) fn load(host: &Host, path: &Path) -> Record {
+    let text = match host.read(path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Record::default(),
         Err(error) => {
@@ -131,8 +130,8 @@ pub(crate) fn load(path: &Path) -> Record {
 ///
 /// # Errors
 /// The disk refuses.
-pub(crate) fn keep(path: &Path, record: &Record) -> std::io::Result<()> {
-    durable::replace(path, &serde_json::to_vec_pretty(record)?)
+pub(crate) fn keep(host: &Host, path: &Path, record: &Record) -> std::io::Result<()> {
+    durable::replace(host, path, &serde_json::to_vec_pretty(record)?)
 }
 
 /// Keeps the newest record on disk, until there will be none. A file that is written a little late costs a verify that
@@ -143,8 +142,8 @@ pub(crate) async fn keep_up(host: Host, path: PathBuf, mut records: watch::Recei
     while records.changed().await.is_ok() {
         turns.tick().await;
         let record = records.borrow_and_update().clone();
-        let file = path.clone();
-        let kept = blocking(&host, move || keep(&file, &record)).await.flatten();
+        let (machine, file) = (Host::clone(&host), path.clone());
+        let kept = blocking(&host, move || keep(&machine, &file, &record)).await.flatten();
         if let Err(error) = kept {
             tracing::warn!(file = %path.display(), %error, "the results of verifies cannot be stored");
         }
@@ -154,12 +153,14 @@ pub(crate) async fn keep_up(host: Host, path: PathBuf, mut records: watch::Recei
 #[cfg(test)]
 mod tests {
     use super::*;
+    use helio_driver::Linux;
+    use std::fs;
 
     #[test]
     fn what_is_kept_is_what_the_engine_is_told_at_the_next_start() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("db.verify");
-        assert_eq!(load(&file), Record::default());
+        assert_eq!(load(&Linux::host(), &file), Record::default());
         let under_way = VolumeVerify { place: 65_536, differed: Bytes(8192), last: None };
         let differing = (VolumeIndex(1), Extent::new(4096, 8192));
         let status = VerifyStatus {
@@ -169,8 +170,8 @@ mod tests {
         };
         let names = ["a", "b"];
         let record = Record::of(&names, &status);
-        keep(&file, &record).expect("it is kept");
-        let found = load(&file);
+        keep(&Linux::host(), &file, &record).expect("it is kept");
+        let found = load(&Linux::host(), &file);
         assert_eq!(found, record);
         let memory = found.memory(&names);
         assert_eq!(memory.places, [(0, Bytes(0)), (65_536, Bytes(8192))]);
@@ -182,6 +183,6 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("db.verify");
         fs::write(&file, "{").expect("it is written");
-        assert_eq!(load(&file), Record::default());
+        assert_eq!(load(&Linux::host(), &file), Record::default());
     }
 }

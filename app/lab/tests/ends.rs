@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Both ends in one process, over loopback.
 
+use helio_driver::Linux;
 use helio_lab::{
     Ask, Disk, Duty, Event, Job, Keys, LabError, Mode, Outcome, Place, Search, Stage, Waking,
     follow, run_primary, run_standby, search,
@@ -117,7 +118,8 @@ fn a_window_bounds_what_is_under_way_and_a_slow_standby_what_arrives() {
 #[test]
 fn with_keys_everything_is_sealed_and_a_stranger_hears_why_it_is_not_let_in() {
     let folder = tempfile::tempdir().expect("a folder");
-    let key = |name: &str| NodeKey::create(&folder.path().join(name)).expect("a key");
+    let key =
+        |name: &str| NodeKey::create(&Linux::host(), &folder.path().join(name)).expect("a key");
     let (paris, lyon, nice) = (key("paris"), key("lyon"), key("nice"));
     let keyed = |at, own: &NodeKey, other: &NodeKey| Place {
         keys: Some(Keys { own: own.clone(), trusted: vec![other.public()] }),

@@ -2,10 +2,10 @@
 //! Which bytes a member is, so that the same bytes are not used twice under two names.
 
 use crate::surroundings::{LoopFile, loop_file};
+use helio_driver::{Facts, FileType, Host};
 use helio_units::{Bytes, Extent, SECTOR};
-use rustix::fs::{FileType, Stat, major, minor, stat};
+use rustix::fs::{major, minor};
 use std::fmt;
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -29,8 +29,8 @@ impl DeviceNumber {
     }
 
     /// Whether the device is a partition of a disk.
-    pub(crate) fn is_partition(self) -> bool {
-        self.sysfs().join("partition").exists()
+    pub(crate) fn is_partition(self, host: &Host) -> bool {
+        host.exists(&self.sysfs().join("partition"))
     }
 }
 
@@ -79,31 +79,35 @@ impl MemberIdentity {
     ///
     /// # Errors
     /// Where the path leads nowhere, or to neither a file nor a block device (`InvalidInput`).
-    pub fn of_path(path: &Path) -> io::Result<Self> {
-        Self::of_stat(&stat(path)?).ok_or_else(|| io::ErrorKind::InvalidInput.into())
+    pub fn of_path(host: &Host, path: &Path) -> io::Result<Self> {
+        Self::of_facts(host, &host.facts(path, true)?)
+            .ok_or_else(|| io::ErrorKind::InvalidInput.into())
     }
 
-    pub(crate) fn of_stat(facts: &Stat) -> Option<Self> {
-        match FileType::from_raw_mode(facts.st_mode) {
+    pub(crate) fn of_facts(host: &Host, facts: &Facts) -> Option<Self> {
+        match facts.kind {
             FileType::RegularFile => {
-                Some(Self::File { device: DeviceNumber::of(facts.st_dev), inode: facts.st_ino })
+                Some(Self::File { device: DeviceNumber::of(facts.device), inode: facts.inode })
             }
-            FileType::BlockDevice => Some(Self::of_device(DeviceNumber::of(facts.st_rdev))),
+            FileType::BlockDevice => {
+                Some(Self::of_device(host, DeviceNumber::of(facts.represents)))
+            }
             _ => None,
         }
     }
 
-    pub(crate) fn of_device(number: DeviceNumber) -> Self {
+    pub(crate) fn of_device(host: &Host, number: DeviceNumber) -> Self {
         let sysfs = number.sysfs();
         let sectors = |name: &str| {
-            let text = fs::read_to_string(sysfs.join(name)).ok()?;
+            let text = host.read_text(&sysfs.join(name)).ok()?;
             text.trim().parse::<u64>().ok().map(|count| Bytes(count.saturating_mul(SECTOR)))
         };
         // Without sysfs (some containers) a device is taken for a disk of unknown size, all of itself.
         let length = sectors("size").unwrap_or(Bytes(u64::MAX)).0;
-        let partition = || Some((sectors("start")?.0, parse_number(&sysfs.join("../dev"))?));
-        let (start, disk) = number.is_partition().then(partition).flatten().unwrap_or((0, number));
-        let below = in_file(disk, start);
+        let partition = || Some((sectors("start")?.0, parse_number(host, &sysfs.join("../dev"))?));
+        let (start, disk) =
+            number.is_partition(host).then(partition).flatten().unwrap_or((0, number));
+        let below = in_file(host, disk, start);
         Self::Device { number, disk, extent: Extent::new(start, length), below }
     }
 
@@ -139,9 +143,9 @@ impl MemberIdentity {
 }
 
 /// Where a byte of a disk lies in the file below it, if the disk is a loop device.
-fn in_file(disk: DeviceNumber, byte: u64) -> Option<InFile> {
-    let LoopFile { path, offset } = loop_file(&disk.sysfs())?;
-    match MemberIdentity::of_path(&path).ok()? {
+fn in_file(host: &Host, disk: DeviceNumber, byte: u64) -> Option<InFile> {
+    let LoopFile { path, offset } = loop_file(host, &disk.sysfs())?;
+    match MemberIdentity::of_path(host, &path).ok()? {
         MemberIdentity::File { device, inode } => {
             Some(InFile { device, inode, offset: offset.saturating_add(byte) })
         }
@@ -150,8 +154,8 @@ fn in_file(disk: DeviceNumber, byte: u64) -> Option<InFile> {
 }
 
 /// A device number as sysfs writes it.
-fn parse_number(path: &Path) -> Option<DeviceNumber> {
-    parse_device(fs::read_to_string(path).ok()?.trim())
+fn parse_number(host: &Host, path: &Path) -> Option<DeviceNumber> {
+    parse_device(host.read_text(path).ok()?.trim())
 }
 
 /// `259:1`.
@@ -163,6 +167,8 @@ pub(crate) fn parse_device(text: &str) -> Option<DeviceNumber> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use helio_driver::Linux;
+    use std::fs;
 
     fn device(minor: u32, start: Bytes, length: Bytes) -> MemberIdentity {
         MemberIdentity::Device {
@@ -207,11 +213,12 @@ mod tests {
         let (one, two) = (folder.path().join("one"), folder.path().join("two"));
         fs::write(&one, b"x").expect("a file");
         fs::hard_link(&one, &two).expect("a second name");
-        let identity = |path: &Path| MemberIdentity::of_path(path).expect("an identity");
+        let host = Linux::host();
+        let identity = |path: &Path| MemberIdentity::of_path(&host, path).expect("an identity");
         assert!(identity(&one).overlaps(&identity(&two)));
         fs::remove_file(&two).expect("gone");
         fs::write(&two, b"y").expect("another file");
         assert!(!identity(&one).overlaps(&identity(&two)));
-        assert!(MemberIdentity::of_path(folder.path()).is_err());
+        assert!(MemberIdentity::of_path(&host, folder.path()).is_err());
     }
 }

@@ -2,13 +2,11 @@
 //! How long small reads of a store take.
 
 use crate::open::Io;
-use helio_driver::Buffer;
+use helio_driver::{Buffer, Host, Mode, OFlags};
 use helio_units::Bytes;
-use rustix::fs::{Mode, OFlags};
-use rustix::io::pread;
 use std::io;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Reads, at places that are spread evenly.
 const READS: u64 = 15;
@@ -24,19 +22,20 @@ const WITHIN: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// It cannot be opened, or a read fails or reads nothing.
-pub fn read_latency(path: &Path, size: Bytes, how: Io) -> io::Result<Duration> {
-    let mut flags = OFlags::RDONLY | OFlags::CLOEXEC;
+pub fn read_latency(host: &Host, path: &Path, size: Bytes, how: Io) -> io::Result<Duration> {
+    let mut flags = OFlags::RDONLY;
     flags.set(OFlags::DIRECT, how == Io::Direct);
-    let file = rustix::fs::open(path, flags, Mode::empty())?;
+    let file = host.open(path, flags, Mode::empty())?;
     let mut buffer = Buffer::zeroed(BLOCK as usize);
-    let (begun, mut times) = (Instant::now(), Vec::new());
+    let (begun, mut times) = (host.since_boot(), Vec::new());
     for place in places(size) {
-        let at = Instant::now();
-        if pread(&file, &mut buffer[..], place)? == 0 {
+        let at = host.since_boot();
+        if file.body().read_at(&mut buffer[..], place)? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        times.push(at.elapsed());
-        if begun.elapsed() >= WITHIN {
+        let now = host.since_boot();
+        times.push(now - at);
+        if now - begun >= WITHIN {
             break;
         }
     }

@@ -7,7 +7,6 @@
 mod error;
 mod identity;
 mod latency;
-mod lock;
 mod member;
 mod nameplate;
 mod open;
@@ -19,7 +18,6 @@ mod surroundings;
 pub use error::{Permanence, StoreError};
 pub use identity::{DeviceNumber, MemberIdentity};
 pub use latency::read_latency;
-pub use lock::lock_for_writing;
 pub use member::{Member, StoreKind};
 pub use nameplate::{forget_name, is_named};
 pub use open::{Held, Io, Look, OpenOptions, look, open};

@@ -9,7 +9,6 @@ use crate::prepare::Space;
 use helio_driver::{Buffer, Errno, File, Op, Piece, Shared};
 use helio_units::{Bytes, Extent};
 use std::ops::Range;
-use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 /// What kind of store a member is.
@@ -44,12 +43,9 @@ pub struct Member {
 
 impl Member {
     /// The same store, to be measured anew; the lock on it is shared.
-    ///
-    /// # Errors
-    /// There is no descriptor left.
-    pub fn held(&self) -> std::io::Result<Held> {
-        let fd = self.file.as_fd().try_clone_to_owned()?;
-        Ok(Held { path: self.path.clone(), fd })
+    #[must_use]
+    pub fn held(&self) -> Held {
+        Held { path: self.path.clone(), file: self.file.clone() }
     }
 
     /// Where it is.

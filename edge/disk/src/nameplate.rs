@@ -11,14 +11,7 @@
 
 use crate::identity::DeviceNumber;
 use crate::surroundings::{LoopFile, loop_file};
-use rustix::fs::{
-    AtFlags, Stat, StatxFlags, XattrFlags, fgetxattr, fsetxattr, fsync, getxattr, removexattr,
-    statx,
-};
-use rustix::io::Errno;
-use std::fs;
-use std::io::Read;
-use std::os::fd::{AsFd, OwnedFd};
+use helio_driver::{Errno, Facts, File, FileType, Host, Mode, OFlags};
 use std::path::Path;
 
 /// Where a file's name is kept.
@@ -31,54 +24,60 @@ const STAMP_BYTES: usize = 64;
 const NAME_BYTES: usize = 16;
 
 /// What tells a file from every other one.
-pub(crate) fn of_file(fd: &OwnedFd) -> Option<String> {
-    attribute(fd).or_else(|| inode(fd, "").map(|(name, _)| name))
+pub(crate) fn of_file(host: &Host, file: &File) -> Option<String> {
+    attribute(host, file).or_else(|| Some(inode(&file.body().facts().ok()?)))
 }
 
-fn attribute(fd: &OwnedFd) -> Option<String> {
+fn attribute(host: &Host, file: &File) -> Option<String> {
     let mut name = [0; NAME_BYTES];
-    match fgetxattr(fd, ATTRIBUTE, &mut name) {
+    match file.body().attribute(ATTRIBUTE, &mut name) {
         Ok(NAME_BYTES) => return Some(shown(&name)),
         // Nobody of ours wrote that, or there is nothing.
         Ok(_) | Err(Errno::NODATA | Errno::RANGE) => {}
         Err(_) => return None,
     }
-    fs::File::open("/dev/urandom").ok()?.read_exact(&mut name).ok()?;
-    fsetxattr(fd, ATTRIBUTE, &name, XattrFlags::empty()).ok()?;
+    host.random(&mut name).ok()?;
+    file.body().set_attribute(ATTRIBUTE, &name).ok()?;
     // What is recorded of it elsewhere must not outlive it.
-    fsync(fd).ok()?;
+    file.body().sync_all().ok()?;
     Some(shown(&name))
 }
 
 /// The stamp of a file, where it has one; what is too long is none of ours.
-pub(crate) fn stamp_of(fd: &OwnedFd) -> Option<Vec<u8>> {
+pub(crate) fn stamp_of(file: &File) -> Option<Vec<u8>> {
     let mut stamp = [0; STAMP_BYTES];
-    fgetxattr(fd, STAMP, &mut stamp).ok().map(|length| stamp[..length].to_vec())
+    file.body().attribute(STAMP, &mut stamp).ok().map(|length| stamp[..length].to_vec())
 }
 
 /// Gives a file a stamp, durably.
-pub(crate) fn set_stamp(fd: impl AsFd, stamp: &[u8]) -> Result<(), Errno> {
-    fsetxattr(&fd, STAMP, stamp, XattrFlags::empty())?;
-    fsync(fd)
+pub(crate) fn set_stamp(file: &File, stamp: &[u8]) -> Result<(), Errno> {
+    file.body().set_attribute(STAMP, stamp)?;
+    file.body().sync_all()
+}
+
+/// What is at a path, if it is a file with a name of ours.
+fn named(host: &Host, path: &Path) -> Option<File> {
+    // Opening anything else may wait, or change something.
+    let is_file = host.facts(path, true).is_ok_and(|facts| facts.kind == FileType::RegularFile);
+    let file = is_file.then(|| host.open(path, OFlags::RDONLY, Mode::empty()).ok()).flatten()?;
+    let found = file.body().attribute(ATTRIBUTE, &mut [0; NAME_BYTES]);
+    (found == Ok(NAME_BYTES)).then_some(file)
 }
 
 /// Whether a file has a name of ours; a device never does.
 #[must_use]
-pub fn is_named(path: &Path) -> bool {
-    let mut name = [0; NAME_BYTES];
-    matches!(getxattr(path, ATTRIBUTE, &mut name), Ok(NAME_BYTES))
+pub fn is_named(host: &Host, path: &Path) -> bool {
+    named(host, path).is_some()
 }
 
 /// Takes the name of ours off a file, where it has one, and its stamp.
 ///
 /// # Errors
 /// It is there and cannot be removed.
-pub fn forget_name(path: &Path) -> std::io::Result<()> {
-    if !is_named(path) {
-        return Ok(());
-    }
-    match removexattr(path, STAMP) {
-        Ok(()) | Err(Errno::NODATA) => Ok(removexattr(path, ATTRIBUTE)?),
+pub fn forget_name(host: &Host, path: &Path) -> std::io::Result<()> {
+    let Some(file) = named(host, path) else { return Ok(()) };
+    match file.body().remove_attribute(STAMP) {
+        Ok(()) | Err(Errno::NODATA) => Ok(file.body().remove_attribute(ATTRIBUTE)?),
         Err(errno) => Err(errno.into()),
     }
 }
@@ -88,49 +87,45 @@ fn shown(name: &[u8]) -> String {
     format!("file {digits}")
 }
 
-/// The inode of a file and when it was made, and whether the file system knows the latter.
-fn inode(fd: impl AsFd, path: &str) -> Option<(String, bool)> {
-    let flags = if path.is_empty() { AtFlags::EMPTY_PATH } else { AtFlags::empty() };
-    let facts = statx(fd, path, flags, StatxFlags::INO | StatxFlags::BTIME).ok()?;
-    let is_born = facts.stx_mask & StatxFlags::BTIME.bits() != 0;
-    let born = facts.stx_btime;
-    let name = format!("inode {} made at {}.{:09}", facts.stx_ino, born.tv_sec, born.tv_nsec);
-    Some((name, is_born))
+/// The inode of a file and when it was made, zero if the file system does not know.
+fn inode(facts: &Facts) -> String {
+    let (seconds, nanoseconds) = facts.born.unwrap_or_default();
+    format!("inode {} made at {seconds}.{nanoseconds:09}", facts.inode)
 }
 
 /// What tells a block device from every other one, where the kernel knows anything that lasts.
-pub(crate) fn of_device(facts: &Stat) -> Option<String> {
-    let number = DeviceNumber::of(facts.st_rdev);
+pub(crate) fn of_device(host: &Host, facts: &Facts) -> Option<String> {
+    let number = DeviceNumber::of(facts.represents);
     let sysfs = number.sysfs();
-    if number.is_partition() {
-        let start = told(&sysfs, "start")?;
-        let disk = of_disk(&fs::canonicalize(&sysfs).ok()?.join(".."))?;
+    if number.is_partition(host) {
+        let start = told(host, &sysfs, "start")?;
+        let disk = of_disk(host, &host.real_path(&sysfs).ok()?.join(".."))?;
         return Some(format!("{disk}, partition at sector {start}"));
     }
-    of_disk(&sysfs)
+    of_disk(host, &sysfs)
 }
 
-fn of_disk(sysfs: &Path) -> Option<String> {
+fn of_disk(host: &Host, sysfs: &Path) -> Option<String> {
     let sources = ["dm/uuid", "md/uuid", "wwid", "device/wwid", "nguid", "serial", "device/serial"];
-    let known = sources.iter().find_map(|source| Some((source, told(sysfs, source)?)));
+    let known = sources.iter().find_map(|source| Some((source, told(host, sysfs, source)?)));
     if let Some((source, identity)) = known {
         return Some(format!("{} {identity}", source.replace('/', " ")));
     }
-    of_loop(loop_file(sysfs)?)
+    of_loop(host, loop_file(host, sysfs)?)
 }
 
 /// The file below a loop device, and from which byte on. Inodes of two file systems can be equal, so where nothing says when the file was
 /// made, its path is part of it.
-fn of_loop(LoopFile { path, offset }: LoopFile) -> Option<String> {
-    let path = path.to_str()?;
-    let (name, is_born) = inode(rustix::fs::CWD, path)?;
-    let place = if is_born { String::new() } else { format!(" at {path}") };
+fn of_loop(host: &Host, LoopFile { path, offset }: LoopFile) -> Option<String> {
+    let facts = host.facts(&path, true).ok()?;
+    let (name, path) = (inode(&facts), path.to_str()?);
+    let place = if facts.born.is_some() { String::new() } else { format!(" at {path}") };
     let from = if offset == 0 { String::new() } else { format!(", from byte {offset}") };
     Some(format!("loop on {name}{place}{from}"))
 }
 
-fn told(sysfs: &Path, source: &str) -> Option<String> {
-    let text = fs::read_to_string(sysfs.join(source)).ok()?;
+fn told(host: &Host, sysfs: &Path, source: &str) -> Option<String> {
+    let text = host.read_text(&sysfs.join(source)).ok()?;
     let text = text.trim().trim_matches('\0');
     let says_something = text.bytes().any(|byte| byte.is_ascii_alphanumeric() && byte != b'0');
     says_something.then(|| text.to_owned())
@@ -139,28 +134,28 @@ fn told(sysfs: &Path, source: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::fs::{Mode, OFlags, open};
+    use helio_driver::Linux;
+    use std::fs;
 
     #[test]
     fn a_file_keeps_its_name_and_a_copy_of_its_bytes_has_another() {
         let folder = tempfile::tempdir().expect("a folder");
         let (one, two) = (folder.path().join("one"), folder.path().join("two"));
         fs::write(&one, b"bytes").expect("a file");
-        let name = |path: &Path| {
-            let fd = open(path, OFlags::RDWR, Mode::empty()).expect("it opens");
-            of_file(&fd).expect("it has a name")
-        };
+        let host = Linux::host();
+        let open = |path: &Path| host.open(path, OFlags::RDWR, Mode::empty()).expect("it opens");
+        let name = |path: &Path| of_file(&host, &open(path)).expect("it has a name");
         let first = name(&one);
         assert_eq!(name(&one), first);
         fs::write(&two, b"bytes").expect("a copy");
         assert_ne!(name(&two), first);
         fs::rename(&two, &one).expect("the copy takes its place");
         assert_ne!(name(&one), first);
-        let fd = open(&one, OFlags::RDWR, Mode::empty()).expect("it opens");
-        assert_eq!(stamp_of(&fd), None);
-        set_stamp(&fd, &[7; 28]).expect("it has a name, so it can have a stamp");
-        assert_eq!(stamp_of(&fd), Some(vec![7; 28]));
-        forget_name(&one).expect("its owner may");
-        assert!(!is_named(&one) && stamp_of(&fd).is_none());
+        let file = open(&one);
+        assert_eq!(stamp_of(&file), None);
+        set_stamp(&file, &[7; 28]).expect("it has a name, so it can have a stamp");
+        assert_eq!(stamp_of(&file), Some(vec![7; 28]));
+        forget_name(&host, &one).expect("its owner may");
+        assert!(!is_named(&host, &one) && stamp_of(&file).is_none());
     }
 }

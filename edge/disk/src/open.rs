@@ -2,20 +2,16 @@
 //! Opening a member: every reason not to, before anything is changed.
 
 use crate::identity::{DeviceNumber, MemberIdentity};
-use crate::lock::try_lock;
 use crate::member::{Member, StoreKind};
 use crate::nameplate;
 use crate::prepare::{Prepared, Space, lacking, prepare};
 use crate::refusal::{OpenError, Refusal};
 use crate::surroundings::{OtherUsers, holders, is_read_only, mounted_at, unmaps_to_zero};
-use helio_driver::{ALIGNMENT, Buffer, Errno, File};
-use helio_units::{Bytes, SECTOR};
-use rustix::fs::{
-    AtFlags, FallocateFlags, FileType, Mode, OFlags, SeekFrom, Stat, StatxFlags, fallocate, fstat,
-    fsync, ftruncate, ioctl_blksszget, seek, stat, statx,
+use helio_driver::{
+    ALIGNMENT, Buffer, Errno, Facts, FallocateFlags, File, FileType, Host, Mode, OFlags, SeekFrom,
 };
-use rustix::io::pread;
-use std::os::fd::OwnedFd;
+use helio_units::{Bytes, SECTOR};
+use rustix::fs::ioctl_blksszget;
 use std::path::{Path, PathBuf};
 
 /// How a member's bytes travel.
@@ -57,37 +53,37 @@ pub fn open(
 ) -> Result<Member, OpenError> {
     let explained =
         |refusal| OpenError { role: options.role.clone(), path: path.to_path_buf(), refusal };
-    let made = options.create && matches!(stat(path), Err(Errno::NOENT));
+    let host = &other_users.host;
+    let made = options.create && matches!(host.facts(path, true), Err(Errno::NOENT));
     if made {
-        create(path).map_err(explained)?;
+        create(host, path).map_err(explained)?;
     }
-    let sized = if made { set_size(path, options.size) } else { Ok(()) };
+    let sized = if made { set_size(host, path, options.size) } else { Ok(()) };
     sized.and_then(|()| open_existing(path, options, other_users)).map_err(|refusal| {
         if made {
             // The refusal is what matters; a file left behind is seen by the next attempt.
-            let _ = std::fs::remove_file(path);
+            let _ = host.remove(path);
         }
         explained(refusal)
     })
 }
 
-fn create(path: &Path) -> Result<(), Refusal> {
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-    rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)
+fn create(host: &Host, path: &Path) -> Result<(), Refusal> {
+    host.open(path, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL, Mode::RUSR | Mode::WUSR)
         .map(drop)
         .map_err(|errno| refused("create", errno))
 }
 
 /// Gives a file just made its size; its name must survive a power cut as well as that does.
-fn set_size(path: &Path, size: Bytes) -> Result<(), Refusal> {
-    let file = rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
-        .map_err(|errno| refused("open", errno))?;
-    ftruncate(&file, size.0).map_err(|errno| refused("set the size", errno))?;
-    fsync(&file).map_err(|errno| refused("fsync", errno))?;
+fn set_size(host: &Host, path: &Path, size: Bytes) -> Result<(), Refusal> {
+    let file =
+        host.open(path, OFlags::RDWR, Mode::empty()).map_err(|errno| refused("open", errno))?;
+    file.body().set_length(size.0).map_err(|errno| refused("set the size", errno))?;
+    file.body().sync_all().map_err(|errno| refused("fsync", errno))?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    rustix::fs::open(folder.unwrap_or(Path::new(".")), flags, Mode::empty())
-        .and_then(fsync)
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+    host.open(folder.unwrap_or(Path::new(".")), flags, Mode::empty())
+        .and_then(|folder| folder.body().sync_all())
         .map_err(|errno| refused("fsync of the folder", errno))
 }
 
@@ -114,10 +110,11 @@ pub fn look(
     other_users: &OtherUsers,
 ) -> Result<Look, OpenError> {
     let judge = || {
-        let (fd, facts) = claimed(path, options, other_users)?;
-        let Measure { kind, identity, blocks } = measure(&fd, &facts, options)?;
+        let (file, facts) = claimed(path, options, other_users)?;
+        let Measure { kind, identity, blocks } =
+            measure(&other_users.host, &file, &facts, options)?;
         let lacking = match kind {
-            StoreKind::File => lacking(&fd, options.size, options.sparse)?,
+            StoreKind::File => lacking(&file, options.size, options.sparse)?,
             StoreKind::Device => Bytes::ZERO,
         };
         Ok(Look { kind, identity, block: blocks.alignment, lacking })
@@ -134,8 +131,8 @@ fn open_existing(
     options: &OpenOptions,
     other_users: &OtherUsers,
 ) -> Result<Member, Refusal> {
-    let (fd, facts) = claimed(path, options, other_users)?;
-    measured(path, fd, &facts, options)
+    let (file, facts) = claimed(path, options, other_users)?;
+    measured(&other_users.host, (path, file), &facts, options)
 }
 
 /// Opens and locks what is there, unless somebody else uses it.
@@ -143,17 +140,18 @@ fn claimed(
     path: &Path,
     options: &OpenOptions,
     other_users: &OtherUsers,
-) -> Result<(OwnedFd, Stat), Refusal> {
-    let facts = stat(path).map_err(|errno| match errno {
+) -> Result<(File, Facts), Refusal> {
+    let host = &other_users.host;
+    let facts = host.facts(path, true).map_err(|errno| match errno {
         Errno::NOENT => Refusal::Missing { size: options.size },
         errno => refused("stat", errno),
     })?;
     refuse_if_used(&facts, other_users)?;
-    let fd = open_exclusively(path, &facts, options.io)?;
+    let file = open_exclusively(host, path, &facts, options.io)?;
     // Whatever the path names by now: these are the facts of what was opened.
-    let facts = fstat(&fd).map_err(|errno| refused("fstat", errno))?;
-    let (kind, identity) = kind_of(&facts)?;
-    if !try_lock(&fd).map_err(|errno| refused("lock", errno))? {
+    let facts = file.body().facts().map_err(|errno| refused("fstat", errno))?;
+    let (kind, identity) = kind_of(host, &facts)?;
+    if !file.body().lock().map_err(|errno| refused("lock", errno))? {
         return Err(Refusal::Held);
     }
     if kind == StoreKind::File
@@ -161,35 +159,36 @@ fn claimed(
     {
         return Err(Refusal::Written { who });
     }
-    Ok((fd, facts))
+    Ok((file, facts))
 }
 
 /// A store that is open and locked, apart from its [`Member`]: so that it can be measured anew, should it have been mended.
 #[derive(Debug)]
 pub struct Held {
     pub(crate) path: PathBuf,
-    pub(crate) fd: OwnedFd,
+    pub(crate) file: File,
 }
 
 impl Held {
     /// Whether that path leads to it.
     #[must_use]
-    pub fn is_at(&self, path: &Path) -> bool {
-        let ours = fstat(&self.fd).ok().and_then(|facts| MemberIdentity::of_stat(&facts));
-        ours.is_some() && ours == MemberIdentity::of_path(path).ok()
+    pub fn is_at(&self, host: &Host, path: &Path) -> bool {
+        let facts = self.file.body().facts().ok();
+        let ours = facts.and_then(|facts| MemberIdentity::of_facts(host, &facts));
+        ours.is_some() && ours == MemberIdentity::of_path(host, path).ok()
     }
 
     /// Measures it as [`open`] does, and prepares it.
     ///
     /// # Errors
     /// As those of [`open`].
-    pub fn reopen(self, options: &OpenOptions) -> Result<Member, OpenError> {
-        let Self { path, fd } = self;
-        let measure = |fd: OwnedFd| {
-            let facts = fstat(&fd).map_err(|errno| refused("fstat", errno))?;
-            measured(&path, fd, &facts, options)
+    pub fn reopen(self, host: &Host, options: &OpenOptions) -> Result<Member, OpenError> {
+        let Self { path, file } = self;
+        let measure = || {
+            let facts = file.body().facts().map_err(|errno| refused("fstat", errno))?;
+            measured(host, (&path, file), &facts, options)
         };
-        measure(fd).map_err(|refusal| OpenError {
+        measure().map_err(|refusal| OpenError {
             role: options.role.clone(),
             path: path.clone(),
             refusal,
@@ -199,26 +198,24 @@ impl Held {
 
 /// What was opened and locked is looked at, and prepared.
 fn measured(
-    path: &Path,
-    fd: OwnedFd,
-    facts: &Stat,
+    host: &Host,
+    (path, file): (&Path, File),
+    facts: &Facts,
     options: &OpenOptions,
 ) -> Result<Member, Refusal> {
-    let Measure { kind, identity, blocks } = measure(&fd, facts, options)?;
+    let Measure { kind, identity, blocks } = measure(host, &file, facts, options)?;
     let Prepared { space, failed_flush } = match kind {
-        StoreKind::File => prepare(&fd, options.size, options.sparse)?,
+        StoreKind::File => prepare(&file, options.size, options.sparse)?,
         StoreKind::Device => Prepared { space: Space::Written, failed_flush: None },
     };
     let trims = match kind {
-        StoreKind::File => can_punch(&fd, options.size),
-        StoreKind::Device => unmaps_to_zero(DeviceNumber::of(facts.st_rdev)),
+        StoreKind::File => can_punch(&file, options.size),
+        StoreKind::Device => unmaps_to_zero(host, DeviceNumber::of(facts.represents)),
     };
     let (nameplate, stamp) = match kind {
-        StoreKind::File => (nameplate::of_file(&fd), nameplate::stamp_of(&fd)),
-        StoreKind::Device => (nameplate::of_device(facts), None),
+        StoreKind::File => (nameplate::of_file(host, &file), nameplate::stamp_of(&file)),
+        StoreKind::Device => (nameplate::of_device(host, facts), None),
     };
-    let file = File::new(fd)
-        .map_err(|error| refused("fcntl", Errno::from_io_error(&error).unwrap_or(Errno::IO)))?;
     Ok(Member {
         path: path.to_path_buf(),
         file,
@@ -244,10 +241,15 @@ struct Measure {
     blocks: Blocks,
 }
 
-fn measure(fd: &OwnedFd, facts: &Stat, options: &OpenOptions) -> Result<Measure, Refusal> {
-    let (kind, identity) = kind_of(facts)?;
-    check_size(fd, kind, options.size)?;
-    let blocks = Blocks::of(fd, kind, options.io)?;
+fn measure(
+    host: &Host,
+    file: &File,
+    facts: &Facts,
+    options: &OpenOptions,
+) -> Result<Measure, Refusal> {
+    let (kind, identity) = kind_of(host, facts)?;
+    check_size(file, kind, options.size)?;
+    let blocks = Blocks::of(file, kind, options.io)?;
     let most = Bytes(ALIGNMENT as u64);
     if blocks.alignment > most {
         return Err(Refusal::LargeBlocks { block: blocks.alignment, most });
@@ -258,13 +260,13 @@ fn measure(fd: &OwnedFd, facts: &Stat, options: &OpenOptions) -> Result<Measure,
     Ok(Measure { kind, identity, blocks })
 }
 
-fn kind_of(facts: &Stat) -> Result<(StoreKind, MemberIdentity), Refusal> {
-    let file_type = FileType::from_raw_mode(facts.st_mode);
-    let kind = if file_type == FileType::RegularFile { StoreKind::File } else { StoreKind::Device };
-    match MemberIdentity::of_stat(facts) {
+fn kind_of(host: &Host, facts: &Facts) -> Result<(StoreKind, MemberIdentity), Refusal> {
+    let is_file = facts.kind == FileType::RegularFile;
+    let kind = if is_file { StoreKind::File } else { StoreKind::Device };
+    match MemberIdentity::of_facts(host, facts) {
         Some(identity) => Ok((kind, identity)),
         None => Err(Refusal::WrongKind {
-            found: match file_type {
+            found: match facts.kind {
                 FileType::Directory => "directory",
                 FileType::CharacterDevice => "character device",
                 FileType::Fifo => "pipe",
@@ -276,49 +278,51 @@ fn kind_of(facts: &Stat) -> Result<(StoreKind, MemberIdentity), Refusal> {
 }
 
 /// What can be seen before opening, and explained better than by the kernel's "busy".
-fn refuse_if_used(facts: &Stat, other_users: &OtherUsers) -> Result<(), Refusal> {
-    let (kind, identity) = kind_of(facts)?;
+fn refuse_if_used(facts: &Facts, other_users: &OtherUsers) -> Result<(), Refusal> {
+    let host = &other_users.host;
+    let (kind, identity) = kind_of(host, facts)?;
     if kind == StoreKind::File {
         return match other_users.loop_device_on(&identity) {
             Some(device) => Err(Refusal::BacksLoop { device }),
             None => Ok(()),
         };
     }
-    if is_read_only(DeviceNumber::of(facts.st_rdev)) {
+    if is_read_only(host, DeviceNumber::of(facts.represents)) {
         return Err(Refusal::ReadOnly);
     }
-    match mounted_at(&identity) {
+    match mounted_at(host, &identity) {
         Some(at) => Err(Refusal::Mounted { at }),
         None => Ok(()),
     }
 }
 
 /// Opens for reading and writing; a block device with the claim that keeps mounts and mappers away.
-fn open_exclusively(path: &Path, facts: &Stat, io: Io) -> Result<OwnedFd, Refusal> {
-    let plain = OFlags::RDWR | OFlags::CLOEXEC;
-    let mut flags = plain;
+fn open_exclusively(host: &Host, path: &Path, facts: &Facts, io: Io) -> Result<File, Refusal> {
+    let mut flags = OFlags::RDWR;
     flags.set(OFlags::DIRECT, io == Io::Direct);
-    let is_device = FileType::from_raw_mode(facts.st_mode) == FileType::BlockDevice;
-    flags.set(OFlags::EXCL, is_device);
-    match rustix::fs::open(path, flags, Mode::empty()) {
-        Ok(fd) => Ok(fd),
+    flags.set(OFlags::EXCL, facts.kind == FileType::BlockDevice);
+    match host.open(path, flags, Mode::empty()) {
+        Ok(file) => Ok(file),
         Err(Errno::INVAL) if io == Io::Direct => Err(Refusal::NoDirectIo),
         Err(Errno::BUSY | Errno::TXTBSY) => {
             // Another daemon's claim comes with its lock; that makes a better message.
-            let again = rustix::fs::open(path, plain, Mode::empty());
-            match again.and_then(try_lock) {
+            let again = host.open(path, OFlags::RDWR, Mode::empty());
+            match again.and_then(|file| file.body().lock()) {
                 Ok(false) => Err(Refusal::Held),
-                _ => Err(Refusal::InUse { holders: holders(DeviceNumber::of(facts.st_rdev)) }),
+                _ => {
+                    let holders = holders(host, DeviceNumber::of(facts.represents));
+                    Err(Refusal::InUse { holders })
+                }
             }
         }
         Err(errno) => Err(refused("open", errno)),
     }
 }
 
-fn check_size(fd: &OwnedFd, kind: StoreKind, configured: Bytes) -> Result<(), Refusal> {
+fn check_size(file: &File, kind: StoreKind, configured: Bytes) -> Result<(), Refusal> {
     // The end of a block device is found the same way as that of a file.
-    let found = seek(fd, SeekFrom::End(0)).map_err(|errno| refused("find the end", errno))?;
-    let found = Bytes(found);
+    let found = file.body().seek(SeekFrom::End(0));
+    let found = Bytes(found.map_err(|errno| refused("find the end", errno))?);
     if found < configured {
         return Err(Refusal::TooSmall { found, configured });
     }
@@ -335,10 +339,10 @@ struct Blocks {
 }
 
 impl Blocks {
-    fn of(fd: &OwnedFd, kind: StoreKind, io: Io) -> Result<Self, Refusal> {
+    fn of(file: &File, kind: StoreKind, io: Io) -> Result<Self, Refusal> {
         let sector = Bytes(SECTOR);
         let device_block = || match kind {
-            StoreKind::Device => ioctl_blksszget(fd).ok().map(|block| Bytes(u64::from(block))),
+            StoreKind::Device => ioctl_blksszget(file).ok().map(|block| Bytes(u64::from(block))),
             StoreKind::File => None,
         };
         if io == Io::Buffered {
@@ -346,31 +350,23 @@ impl Blocks {
             let alignment = device_block().unwrap_or(sector).max(sector);
             return Ok(Self { alignment, memory: Bytes(1) });
         }
-        if let Some((offset, memory)) = told_by_kernel(fd) {
+        if let Some((offset, memory)) = file.body().direct_alignment() {
             // Zero is the kernel's "not on this file"; buffers are aligned to no more than a page.
             if offset == Bytes::ZERO || memory > Bytes(ALIGNMENT as u64) {
                 return Err(Refusal::NoDirectIo);
             }
             return Ok(Self { alignment: offset.max(sector), memory: memory.max(Bytes(1)) });
         }
-        let alignment = device_block().map_or_else(|| probed(fd), Ok)?.max(sector);
+        let alignment = device_block().map_or_else(|| probed(file), Ok)?.max(sector);
         Ok(Self { alignment, memory: alignment })
     }
 }
 
-/// What direct I/O asks of offsets and of memory, where the kernel can say (6.1 and later).
-fn told_by_kernel(fd: &OwnedFd) -> Option<(Bytes, Bytes)> {
-    let facts = statx(fd, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok()?;
-    let told = facts.stx_mask & StatxFlags::DIOALIGN.bits() != 0;
-    let (offset, memory) = (facts.stx_dio_offset_align, facts.stx_dio_mem_align);
-    told.then(|| (Bytes(u64::from(offset)), Bytes(u64::from(memory))))
-}
-
 /// Finds the block by reading one sector, which works or does not; and then by reading a page.
-fn probed(fd: &OwnedFd) -> Result<Bytes, Refusal> {
+fn probed(file: &File) -> Result<Bytes, Refusal> {
     let mut buffer = Buffer::zeroed(ALIGNMENT);
     for length in [SECTOR as usize, ALIGNMENT] {
-        match pread(fd, &mut buffer[..length], 0) {
+        match file.body().read_at(&mut buffer[..length], 0) {
             Ok(_) => return Ok(Bytes(length as u64)),
             Err(Errno::INVAL) => {}
             Err(errno) => return Err(refused("read", errno)),
@@ -380,9 +376,9 @@ fn probed(fd: &OwnedFd) -> Result<Bytes, Refusal> {
 }
 
 /// Whether the file system makes holes, asked behind the end of the file where there is nothing to lose.
-fn can_punch(fd: &OwnedFd, size: Bytes) -> bool {
+fn can_punch(file: &File, size: Bytes) -> bool {
     let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-    fallocate(fd, flags, size.0, ALIGNMENT as u64).is_ok()
+    file.body().allocate(flags, size.0, ALIGNMENT as u64).is_ok()
 }
 
 fn refused(step: &'static str, errno: Errno) -> Refusal {

@@ -2,14 +2,9 @@
 //! Making a file ready for direct I/O that does not wait: allocated, and out of the page cache.
 
 use crate::refusal::Refusal;
-use helio_driver::Errno;
-use helio_units::{Bytes, SECTOR};
-use rustix::fs::{
-    Advice, FallocateFlags, SeekFrom, fadvise, fallocate, fstat, fstatvfs, fsync, seek,
-};
-use rustix::io::retry_on_intr;
+use helio_driver::{Errno, FallocateFlags, File, SeekFrom};
+use helio_units::Bytes;
 use std::fmt;
-use std::os::fd::AsFd;
 
 /// How a member's space is held, which decides what a write to it costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -42,29 +37,28 @@ pub(crate) struct Prepared {
 
 /// Allocates what a file of `size` lacks, never changing what it holds, and drops its cached pages: dirty ones
 /// would make every direct write wait for them, and those of a flush that failed are not what the disk holds.
-pub(crate) fn prepare(file: impl AsFd, size: Bytes, sparse: bool) -> Result<Prepared, Refusal> {
-    let space = if !has_holes(&file, size) {
+pub(crate) fn prepare(file: &File, size: Bytes, sparse: bool) -> Result<Prepared, Refusal> {
+    let space = if !has_holes(file, size) {
         Space::Written
     } else if sparse {
         Space::Sparse
     } else {
-        allocate(&file, size)?
+        allocate(file, size)?
     };
-    let failed_flush = match retry_on_intr(|| fsync(&file)) {
+    let failed_flush = match file.body().sync_all() {
         Ok(()) => None,
         // Nothing failed: its file system has no flushes.
         Err(errno @ Errno::INVAL) => return Err(Refusal::Kernel { step: "fsync", errno }),
         Err(errno) => Some(errno),
     };
     // Advice: a kernel that does not take it serves the same bytes, slower.
-    let _ = fadvise(&file, 0, None, Advice::DontNeed);
+    let _ = file.body().drop_cache();
     Ok(Prepared { space, failed_flush })
 }
 
-fn allocate(file: impl AsFd, size: Bytes) -> Result<Space, Refusal> {
-    room_for(&file, size)?;
-    let flags = FallocateFlags::KEEP_SIZE;
-    match retry_on_intr(|| fallocate(&file, flags, 0, size.0)) {
+fn allocate(file: &File, size: Bytes) -> Result<Space, Refusal> {
+    room_for(file, size)?;
+    match file.body().allocate(FallocateFlags::KEEP_SIZE, 0, size.0) {
         Ok(()) => Ok(Space::Allocated),
         // Some network file systems cannot: they work, at the cost that `Sparse` names.
         Err(Errno::OPNOTSUPP) => Ok(Space::Sparse),
@@ -74,21 +68,21 @@ fn allocate(file: impl AsFd, size: Bytes) -> Result<Space, Refusal> {
 }
 
 /// Bytes that [`prepare`] will allocate; refused as it would refuse it.
-pub(crate) fn lacking(file: impl AsFd, size: Bytes, sparse: bool) -> Result<Bytes, Refusal> {
-    if sparse || !has_holes(&file, size) { Ok(Bytes::ZERO) } else { room_for(file, size) }
+pub(crate) fn lacking(file: &File, size: Bytes, sparse: bool) -> Result<Bytes, Refusal> {
+    if sparse || !has_holes(file, size) { Ok(Bytes::ZERO) } else { room_for(file, size) }
 }
 
 /// What the file still needs, if that much is free: a file system that runs out takes all it has first, and its other
 /// users with it. Where the file system does not say, allocating will.
-fn room_for(file: impl AsFd, size: Bytes) -> Result<Bytes, Refusal> {
-    let (Ok(facts), Ok(room)) = (fstat(&file), fstatvfs(&file)) else { return Ok(Bytes::ZERO) };
-    let held = Bytes(u64::try_from(facts.st_blocks).unwrap_or(0).saturating_mul(SECTOR));
-    let free = Bytes(room.f_bavail.saturating_mul(room.f_frsize));
-    let lacking = size.saturating_sub(held);
-    if lacking > free { Err(Refusal::NoSpace { size }) } else { Ok(lacking) }
+fn room_for(file: &File, size: Bytes) -> Result<Bytes, Refusal> {
+    let (Ok(facts), Ok(room)) = (file.body().facts(), file.body().room()) else {
+        return Ok(Bytes::ZERO);
+    };
+    let lacking = size.saturating_sub(facts.held);
+    if lacking > room.free { Err(Refusal::NoSpace { size }) } else { Ok(lacking) }
 }
 
 /// Whether some part was never written. Where the file system cannot tell, it says that nothing is a hole.
-fn has_holes(file: impl AsFd, size: Bytes) -> bool {
-    seek(file, SeekFrom::Hole(0)).is_ok_and(|first| first < size.0)
+fn has_holes(file: &File, size: Bytes) -> bool {
+    file.body().seek(SeekFrom::Hole(0)).is_ok_and(|first| first < size.0)
 }

@@ -2,19 +2,19 @@
 //! Who else on this machine uses a store: mounts, loop devices, device mapper and the like.
 
 use crate::identity::{DeviceNumber, MemberIdentity, parse_device};
+use helio_driver::Host;
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::fs;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// Where a block device, a partition of it or the disk around it is mounted.
-pub(crate) fn mounted_at(member: &MemberIdentity) -> Option<PathBuf> {
-    let table = fs::read("/proc/self/mountinfo").ok()?;
+pub(crate) fn mounted_at(host: &Host, member: &MemberIdentity) -> Option<PathBuf> {
+    let table = host.read(Path::new("/proc/self/mountinfo")).ok()?;
     table.split(|&byte| byte == b'\n').find_map(|line| {
         let mount = Mount::parse(line)?;
-        mount.uses(member).then_some(mount.point)
+        mount.uses(host, member).then_some(mount.point)
     })
 }
 
@@ -36,16 +36,17 @@ impl Mount {
         })
     }
 
-    fn uses(&self, member: &MemberIdentity) -> bool {
+    fn uses(&self, host: &Host, member: &MemberIdentity) -> bool {
         // Some file systems (btrfs) show a number that is no device; their source names it. Sources outside
         // /dev are not touched: a dead network file system would hang the look.
         let by_source = || {
             self.source.starts_with("/dev") && {
-                MemberIdentity::of_path(&self.source).is_ok_and(|source| source.overlaps(member))
+                let source = MemberIdentity::of_path(host, &self.source);
+                source.is_ok_and(|source| source.overlaps(member))
             }
         };
         let by_number =
-            self.device.major != 0 && MemberIdentity::of_device(self.device).overlaps(member);
+            self.device.major != 0 && MemberIdentity::of_device(host, self.device).overlaps(member);
         by_number || by_source()
     }
 }
@@ -71,10 +72,10 @@ fn unescaped(field: &[u8]) -> PathBuf {
 }
 
 /// The file that a loop device shows; its place in sysfs is given.
-pub(crate) fn loop_file(sysfs: &Path) -> Option<LoopFile> {
-    let backing = fs::read(sysfs.join("loop/backing_file")).ok()?;
+pub(crate) fn loop_file(host: &Host, sysfs: &Path) -> Option<LoopFile> {
+    let backing = host.read(&sysfs.join("loop/backing_file")).ok()?;
     let path = OsString::from_vec(backing.trim_ascii_end().to_vec()).into();
-    let offset = fs::read_to_string(sysfs.join("loop/offset")).ok()?.trim().parse().ok()?;
+    let offset = host.read_text(&sysfs.join("loop/offset")).ok()?.trim().parse().ok()?;
     Some(LoopFile { path, offset })
 }
 
@@ -85,17 +86,30 @@ pub(crate) struct LoopFile {
     pub(crate) offset: u64,
 }
 
-/// Who else uses files of this host: loop devices, and other processes that write them. Looked up once, at the first question.
-#[derive(Debug, Default)]
+/// Who else uses files of a host: loop devices, and other processes that write them. Looked up once, at the first question.
+#[derive(Debug)]
 pub struct OtherUsers {
+    pub(crate) host: Host,
     loops: OnceLock<Vec<(MemberIdentity, PathBuf)>>,
     writers: OnceLock<HashMap<u64, Vec<PathBuf>>>,
 }
 
 impl OtherUsers {
+    /// Those of that host.
+    #[must_use]
+    pub fn of(host: &Host) -> Self {
+        Self { host: Arc::clone(host), loops: OnceLock::new(), writers: OnceLock::new() }
+    }
+
+    /// The host.
+    #[must_use]
+    pub const fn host(&self) -> &Host {
+        &self.host
+    }
+
     /// The loop device whose backing file this is.
     pub(crate) fn loop_device_on(&self, member: &MemberIdentity) -> Option<PathBuf> {
-        let loops = self.loops.get_or_init(|| loops().collect());
+        let loops = self.loops.get_or_init(|| loops(&self.host));
         loops.iter().find(|(file, _)| file.overlaps(member)).map(|(_, device)| device.clone())
     }
 
@@ -103,36 +117,43 @@ impl OtherUsers {
     pub(crate) fn written_by(&self, member: &MemberIdentity) -> Option<String> {
         let MemberIdentity::File { inode, .. } = member else { return None };
         // The file itself is asked only where its number is the right one: a dead network file would hang the look.
-        let is_it = |at: &&PathBuf| MemberIdentity::of_path(at).is_ok_and(|it| it.overlaps(member));
-        let at = self.writers.get_or_init(writers).get(inode)?.iter().find(is_it)?;
+        let is_it = |at: &&PathBuf| {
+            MemberIdentity::of_path(&self.host, at).is_ok_and(|it| it.overlaps(member))
+        };
+        let writers = self.writers.get_or_init(|| writers(&self.host));
+        let at = writers.get(inode)?.iter().find(is_it)?;
         let process = at.parent()?.parent()?;
-        let name = fs::read_to_string(process.join("comm")).unwrap_or_default();
+        let name = self.host.read_text(&process.join("comm")).unwrap_or_default();
         Some(format!("process {} ({})", process.file_name()?.display(), name.trim_end()))
     }
 }
 
 /// The backing file of every loop device, and its node.
-fn loops() -> impl Iterator<Item = (MemberIdentity, PathBuf)> {
-    fs::read_dir("/sys/block").into_iter().flatten().flatten().filter_map(|entry| {
-        let backing = MemberIdentity::of_path(&loop_file(&entry.path())?.path).ok()?;
-        Some((backing, Path::new("/dev").join(entry.file_name())))
-    })
+fn loops(host: &Host) -> Vec<(MemberIdentity, PathBuf)> {
+    let devices = Path::new("/sys/block");
+    let shown = |name: OsString| {
+        let file = loop_file(host, &devices.join(&name))?;
+        let backing = MemberIdentity::of_path(host, &file.path).ok()?;
+        Some((backing, Path::new("/dev").join(name)))
+    };
+    host.list(devices).into_iter().flatten().filter_map(shown).collect()
 }
 
 /// What other processes have open for writing, by its inode: `/proc/NUMBER/fd/FD`.
-fn writers() -> HashMap<u64, Vec<PathBuf>> {
-    let own = std::process::id();
+fn writers(host: &Host) -> HashMap<u64, Vec<PathBuf>> {
+    let (own, processes) = (std::process::id(), Path::new("/proc"));
     let mut found: HashMap<u64, Vec<PathBuf>> = HashMap::new();
-    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let process = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok());
-        if process.is_none_or(|process| process == own) {
+    for name in host.list(processes).into_iter().flatten() {
+        let number = name.to_str().and_then(|name| name.parse::<u32>().ok());
+        if number.is_none_or(|number| number == own) {
             continue;
         }
-        for open in fs::read_dir(entry.path().join("fdinfo")).into_iter().flatten().flatten() {
-            let facts = fs::read_to_string(open.path()).unwrap_or_default();
+        let process = processes.join(name);
+        let open = process.join("fdinfo");
+        for fd in host.list(&open).into_iter().flatten() {
+            let facts = host.read_text(&open.join(&fd)).unwrap_or_default();
             if let Some(inode) = written(&facts) {
-                let fd = entry.path().join("fd").join(open.file_name());
-                found.entry(inode).or_default().push(fd);
+                found.entry(inode).or_default().push(process.join("fd").join(fd));
             }
         }
     }
@@ -148,23 +169,23 @@ fn written(facts: &str) -> Option<u64> {
 }
 
 /// Devices built on top of a block device: `dm-0`, `md127`.
-pub(crate) fn holders(device: DeviceNumber) -> Vec<String> {
-    let Ok(entries) = fs::read_dir(device.sysfs().join("holders")) else { return Vec::new() };
-    entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+pub(crate) fn holders(host: &Host, device: DeviceNumber) -> Vec<String> {
+    let names = host.list(&device.sysfs().join("holders")).unwrap_or_default();
+    names.iter().map(|name| name.to_string_lossy().into_owned()).collect()
 }
 
 /// Whether the kernel refuses writes to a block device.
-pub(crate) fn is_read_only(device: DeviceNumber) -> bool {
-    fs::read_to_string(device.sysfs().join("ro")).is_ok_and(|text| text.trim() == "1")
+pub(crate) fn is_read_only(host: &Host, device: DeviceNumber) -> bool {
+    host.read_text(&device.sysfs().join("ro")).is_ok_and(|text| text.trim() == "1")
 }
 
 /// Whether a block device can give space back such that it reads as zero: it must know both commands. One
 /// that only discards promises nothing about what is read, one that only writes zeroes would write them all.
-pub(crate) fn unmaps_to_zero(device: DeviceNumber) -> bool {
-    let disk = if device.is_partition() { "../queue" } else { "queue" };
+pub(crate) fn unmaps_to_zero(host: &Host, device: DeviceNumber) -> bool {
+    let disk = if device.is_partition(host) { "../queue" } else { "queue" };
     let queue = device.sysfs().join(disk);
     ["discard_max_bytes", "write_zeroes_max_bytes"].iter().all(|name| {
-        let text = fs::read_to_string(queue.join(name)).unwrap_or_default();
+        let text = host.read_text(&queue.join(name)).unwrap_or_default();
         text.trim().parse::<u64>().is_ok_and(|most| most > 0)
     })
 }

@@ -3,6 +3,7 @@
 //! shard runs, or that never wait.
 
 use crate::machine::{Facts, Room};
+use helio_units::Bytes;
 use rustix::fs::{FallocateFlags, SeekFrom};
 use rustix::io::Errno;
 use std::any::Any;
@@ -69,6 +70,9 @@ pub trait FileBody: Any + fmt::Debug + Send + Sync {
     /// # Errors
     /// As of `fstat`.
     fn facts(&self) -> Result<Facts, Errno>;
+
+    /// What direct I/O requires of offsets, and of memory; zero if it cannot be done. None if the machine does not say.
+    fn direct_alignment(&self) -> Option<(Bytes, Bytes)>;
 
     /// Room of the file system that it is on.
     ///

@@ -6,11 +6,12 @@ use crate::machine::{Blocking, Facts, Host, Machine, Room};
 use crate::{Address, File, Socket};
 use helio_units::{Bytes, SECTOR};
 use rustix::fs::{
-    Advice, AtFlags, CWD, FallocateFlags, FileType, Mode, OFlags, SeekFrom, StatVfs, Statx,
-    StatxFlags, XattrFlags, chmod, fadvise, fallocate, fchmod, fgetxattr, fremovexattr, fsetxattr,
-    fstatvfs, fsync, ftruncate, makedev, mkdir, rename, rmdir, seek, statvfs, statx, unlink,
+    Access, Advice, AtFlags, CWD, FallocateFlags, FileType, Mode, OFlags, SeekFrom, StatVfs, Statx,
+    StatxFlags, XattrFlags, access, chmod, fadvise, fallocate, fchmod, fgetxattr, fremovexattr,
+    fsetxattr, fstatvfs, fsync, ftruncate, makedev, mkdir, rename, rmdir, seek, statvfs, statx,
+    unlink,
 };
-use rustix::io::{Errno, pread, pwrite, readv, retry_on_intr, writev};
+use rustix::io::{Errno, pread, pwrite, read, readv, retry_on_intr, writev};
 use rustix::net::{
     Shutdown, SocketFlags, SocketType, bind, getsockname, listen, shutdown, socket_with, sockopt,
 };
@@ -73,6 +74,10 @@ impl Machine for Linux {
 
     fn room(&self, path: &Path) -> Result<Room, Errno> {
         Ok(room(&statvfs(path)?))
+    }
+
+    fn may_create_in(&self, folder: &Path) -> Result<(), Errno> {
+        access(folder, Access::WRITE_OK | Access::EXEC_OK)
     }
 
     fn list(&self, folder: &Path) -> io::Result<Vec<OsString>> {
@@ -156,6 +161,7 @@ fn facts(of: &Statx) -> Facts {
         represents: makedev(of.stx_rdev_major, of.stx_rdev_minor),
         mode: Mode::from_raw_mode(mode),
         owner: of.stx_uid,
+        modified: Duration::new(of.stx_mtime.tv_sec.try_into().unwrap_or(0), of.stx_mtime.tv_nsec),
         born: is_born.then_some((of.stx_btime.tv_sec, of.stx_btime.tv_nsec)),
     }
 }
@@ -175,7 +181,11 @@ impl FileBody for Descriptor {
     }
 
     fn read_at(&self, into: &mut [u8], at: u64) -> Result<usize, Errno> {
-        retry_on_intr(|| pread(&self.0, &mut *into, at))
+        match retry_on_intr(|| pread(&self.0, &mut *into, at)) {
+            // A pipe, which may be in the place of a configuration file, has no offsets.
+            Err(Errno::SPIPE) => retry_on_intr(|| read(&self.0, &mut *into)),
+            read => read,
+        }
     }
 
     fn write_at(&self, bytes: &[u8], at: u64) -> Result<usize, Errno> {
@@ -208,6 +218,13 @@ impl FileBody for Descriptor {
 
     fn facts(&self) -> Result<Facts, Errno> {
         Ok(facts(&statx(&self.0, "", AtFlags::EMPTY_PATH, wanted())?))
+    }
+
+    fn direct_alignment(&self) -> Option<(Bytes, Bytes)> {
+        let facts = statx(&self.0, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok()?;
+        let is_told = facts.stx_mask & StatxFlags::DIOALIGN.bits() != 0;
+        let (offset, memory) = (facts.stx_dio_offset_align, facts.stx_dio_mem_align);
+        is_told.then(|| (Bytes(offset.into()), Bytes(memory.into())))
     }
 
     fn room(&self) -> Result<Room, Errno> {
@@ -250,6 +267,12 @@ impl SocketBody for Descriptor {
 }
 
 /// Locks a whole file by its description, not by the process: another opening in the same process is refused, too.
+///
+/// A kernel keeps a description open while an operation on it is under way, also behind the end of the process that began it. So the
+/// holder of the lock of a description that is written through knows that no such operation of another process lands any more.
+///
+/// `flock` would be a safe call, but udev takes it on every block device and QEMU does not look at it; the older record locks vanish
+/// when any descriptor of the file is closed anywhere in the process. Locks of a description have neither fault.
 #[allow(unsafe_code)]
 fn lock(fd: &OwnedFd) -> Result<bool, Errno> {
     // The constants are small; their types differ between libc's targets and the struct's fields.
@@ -270,5 +293,38 @@ fn lock(fd: &OwnedFd) -> Result<bool, Errno> {
     match Errno::from_io_error(&error).unwrap_or(Errno::IO) {
         Errno::AGAIN | Errno::ACCESS => Ok(false),
         errno => Err(errno),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn a_pipe_in_the_place_of_a_file_is_read_to_its_end() {
+        let (reader, mut writer) = std::io::pipe().expect("a pipe");
+        let path = format!("/proc/self/fd/{}", reader.as_raw_fd());
+        writer.write_all(b"[node.paris]\n").expect("it has room");
+        let file = Linux.open(Path::new(&path), OFlags::RDONLY, Mode::empty());
+        drop((reader, writer));
+        let read = file.expect("it opens").read_all();
+        assert_eq!(read.expect("it is read"), b"[node.paris]\n");
+    }
+
+    #[test]
+    fn folders_are_made_with_those_above_them_and_removed_with_what_is_in_them() {
+        let (host, scratch) = (Linux::host(), tempfile::tempdir().expect("there is room"));
+        let folder = scratch.path().join("a/b/c");
+        for _ in 0..2 {
+            host.make_folders(&folder, Mode::RWXU).expect("there is room, or they are there");
+        }
+        assert_eq!(host.facts(&folder, true).expect("it is there").mode, Mode::RWXU);
+        let file = folder.join("file");
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
+        drop(host.open(&file, flags, Mode::RUSR | Mode::WUSR).expect("there is room"));
+        assert_eq!(host.make_folders(&file.join("d"), Mode::RWXU), Err(Errno::NOTDIR));
+        host.remove_folders(&scratch.path().join("a")).expect("it is there");
+        assert_eq!(host.list(scratch.path()).expect("it is there"), [OsString::new(); 0]);
     }
 }

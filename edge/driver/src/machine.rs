@@ -38,6 +38,8 @@ pub struct Facts {
     pub mode: Mode,
     /// The number of its owner.
     pub owner: u32,
+    /// When its content changed last, since 1970.
+    pub modified: Duration,
     /// When it was created: seconds since 1970, and nanoseconds. None if the file system does not record it.
     pub born: Option<(i64, u32)>,
 }
@@ -85,6 +87,12 @@ pub trait Machine: fmt::Debug + Send + Sync {
     /// # Errors
     /// As of `statvfs`.
     fn room(&self, path: &Path) -> Result<Room, Errno>;
+
+    /// Whether this process may create files in a folder.
+    ///
+    /// # Errors
+    /// As of `access`.
+    fn may_create_in(&self, folder: &Path) -> Result<(), Errno>;
 
     /// Names of what is in a folder, in no order.
     ///
@@ -184,14 +192,32 @@ impl dyn Machine {
     /// # Errors
     /// One of them cannot be created.
     pub fn make_folders(&self, path: &Path, mode: Mode) -> Result<(), Errno> {
-        match self.make_folder(path, mode) {
-            Err(Errno::NOENT) => {}
-            Err(Errno::EXIST) if self.is_folder(path) => return Ok(()),
-            result => return result,
+        let make = || match self.make_folder(path, mode) {
+            Err(_) if self.is_folder(path) => Ok(()),
+            result => result,
+        };
+        let made = make();
+        if made != Err(Errno::NOENT) {
+            return made;
         }
         let above = path.parent().filter(|above| !above.as_os_str().is_empty());
         self.make_folders(above.ok_or(Errno::NOENT)?, mode)?;
-        self.make_folder(path, mode)
+        make()
+    }
+
+    /// Removes a folder and all that is in it.
+    ///
+    /// # Errors
+    /// Something of it cannot be listed or removed.
+    pub fn remove_folders(&self, folder: &Path) -> io::Result<()> {
+        for name in self.list(folder)? {
+            let path = folder.join(name);
+            match self.facts(&path, false)?.kind {
+                FileType::Directory => self.remove_folders(&path)?,
+                _ => self.remove(&path)?,
+            }
+        }
+        Ok(self.remove_folder(folder)?)
     }
 
     /// Whether a folder is there.

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Reading keys and certificates from files, and making key files nobody else may read.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use helio_driver::{Errno, File, Host, Mode, OFlags};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// Longest file read, in bytes: a chain of certificates is a few thousand.
-const LONGEST: u64 = 1 << 20;
+const LONGEST: usize = 1 << 20;
 
 /// A file that cannot serve, and what to do about it.
 #[derive(Debug, thiserror::Error)]
@@ -27,40 +26,49 @@ impl FileError {
     }
 }
 
-fn unreadable(path: &Path) -> impl Fn(io::Error) -> FileError + '_ {
+fn unreadable(path: &Path) -> impl Fn(Errno) -> FileError + '_ {
     |error| FileError::new(path, error.to_string(), "name a file that this user can read")
 }
 
 /// Reads a file that may be public.
-pub(crate) fn read(path: &Path) -> Result<Vec<u8>, FileError> {
-    read_all(path, File::open(path).map_err(unreadable(path))?)
+pub(crate) fn read(host: &Host, path: &Path) -> Result<Vec<u8>, FileError> {
+    read_all(path, &open(host, path)?)
 }
 
-fn read_all(path: &Path, file: File) -> Result<Vec<u8>, FileError> {
-    let failed = unreadable(path);
-    let mut bytes = Vec::new();
-    file.take(LONGEST + 1).read_to_end(&mut bytes).map_err(&failed)?;
-    if bytes.len() as u64 > LONGEST {
-        let why = format!("longer than {LONGEST} bytes");
-        return Err(FileError::new(path, why, "name a PEM file"));
+fn open(host: &Host, path: &Path) -> Result<File, FileError> {
+    host.open(path, OFlags::RDONLY, Mode::empty()).map_err(unreadable(path))
+}
+
+fn read_all(path: &Path, file: &File) -> Result<Vec<u8>, FileError> {
+    let (mut bytes, mut filled) = (vec![0; LONGEST + 1], 0);
+    while filled < bytes.len() {
+        match file.body().read_at(&mut bytes[filled..], filled as u64).map_err(unreadable(path))? {
+            0 => {
+                bytes.truncate(filled);
+                return Ok(bytes);
+            }
+            count => filled += count,
+        }
     }
-    Ok(bytes)
+    let why = format!("longer than {LONGEST} bytes");
+    Err(FileError::new(path, why, "name a PEM file"))
 }
 
 /// Reads a file only its owner may read.
-pub(crate) fn read_private(path: &Path) -> Result<Vec<u8>, FileError> {
-    let file = File::open(path).map_err(unreadable(path))?;
+pub(crate) fn read_private(host: &Host, path: &Path) -> Result<Vec<u8>, FileError> {
+    let file = open(host, path)?;
     // Asked of the open file: another may be at the path by then.
-    let mode = file.metadata().map_err(unreadable(path))?.mode() & 0o7777;
-    if mode & 0o077 != 0 {
+    let mode = file.body().facts().map_err(unreadable(path))?.mode;
+    if mode.intersects(Mode::RWXG | Mode::RWXO) {
+        let mode = mode.as_raw_mode();
         let why = format!("other users may read it (mode {mode:04o})");
         return Err(FileError::new(path, why, format!("chmod 600 {}", path.display())));
     }
-    read_all(path, file)
+    read_all(path, &file)
 }
 
 /// Makes a file only its owner may read, and makes it durable; it must not exist.
-pub(crate) fn create_private(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
+pub(crate) fn create_private(host: &Host, path: &Path, bytes: &[u8]) -> Result<(), FileError> {
     let failed = |error: io::Error| {
         let hint = match error.kind() {
             io::ErrorKind::AlreadyExists => {
@@ -71,16 +79,16 @@ pub(crate) fn create_private(path: &Path, bytes: &[u8]) -> Result<(), FileError>
         };
         FileError::new(path, error.to_string(), hint)
     };
-    let mut options = OpenOptions::new();
-    let mut file = options.write(true).create_new(true).mode(0o600).open(path).map_err(failed)?;
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
+    let made = host.open(path, flags, Mode::RUSR | Mode::WUSR);
+    let file = made.map_err(|errno| failed(errno.into()))?;
     let written = file
-        .write_all(bytes)
+        .write_all_at(bytes, 0)
         .and_then(|()| file.sync_all())
-        .and_then(|()| File::open(folder.unwrap_or(Path::new(".")))?.sync_all());
+        .and_then(|()| host.sync_folder(path.parent().unwrap_or(Path::new(""))));
     written.map_err(|error| {
         // Half a key would be in the way of the next attempt. Where it stays, reading it says what it is.
-        let _stays = std::fs::remove_file(path);
+        let _stays = host.remove(path);
         failed(error)
     })
 }

@@ -12,6 +12,7 @@ use crate::PROVIDER;
 use crate::files::{FileError, create_private, read_private};
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD, Engine};
 use crc_fast::{CrcAlgorithm, checksum};
+use helio_driver::Host;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::sign::{CertifiedKey, SigningKey};
@@ -112,7 +113,7 @@ impl NodeKey {
     ///
     /// # Errors
     /// The file exists or cannot be made.
-    pub fn create(path: &Path) -> Result<Self, FileError> {
+    pub fn create(host: &Host, path: &Path) -> Result<Self, FileError> {
         let mut der = PKCS8_HEAD.to_vec();
         let mut seed = [0; KEY];
         PROVIDER
@@ -125,7 +126,7 @@ impl NodeKey {
         })?;
         let body = BASE64_STANDARD.encode(&der);
         let pem = format!("-----BEGIN PRIVATE KEY-----\n{body}\n-----END PRIVATE KEY-----\n");
-        create_private(path, pem.as_bytes())?;
+        create_private(host, path, pem.as_bytes())?;
         Ok(key)
     }
 
@@ -133,8 +134,8 @@ impl NodeKey {
     ///
     /// # Errors
     /// It is not there, others may read it, or it holds no Ed25519 key.
-    pub fn load(path: &Path) -> Result<Self, FileError> {
-        let bytes = read_private(path)?;
+    pub fn load(host: &Host, path: &Path) -> Result<Self, FileError> {
+        let bytes = read_private(host, path)?;
         let key = PrivateKeyDer::from_pem_slice(&bytes).ok().and_then(|key| match key {
             PrivateKeyDer::Pkcs8(key) => Self::from_pkcs8(key.secret_pkcs8_der()),
             _ => None,
@@ -169,20 +170,22 @@ impl NodeKey {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use helio_driver::Linux;
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn a_key_is_the_same_after_its_file_and_only_its_owner_may_read_it() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("node.key");
-        let key = NodeKey::create(&path).expect("made");
+        let key = NodeKey::create(&Linux::host(), &path).expect("made");
         let mode = path.metadata().expect("there").permissions().mode();
         assert_eq!(mode & 0o7777, 0o600);
-        assert_eq!(NodeKey::load(&path).expect("read").public(), key.public());
-        let again = NodeKey::create(&path).expect_err("it exists").to_string();
+        assert_eq!(NodeKey::load(&Linux::host(), &path).expect("read").public(), key.public());
+        let again = NodeKey::create(&Linux::host(), &path).expect_err("it exists").to_string();
         assert!(again.contains("node.key") && again.contains("hint"), "{again}");
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o640)).expect("set");
-        let open = NodeKey::load(&path).expect_err("readable by others").to_string();
+        let open =
+            NodeKey::load(&Linux::host(), &path).expect_err("readable by others").to_string();
         assert!(open.contains("chmod 600"), "{open}");
     }
 
@@ -190,10 +193,21 @@ mod tests {
     fn a_file_without_a_key_says_what_to_do() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("node.key");
-        create_private(&path, b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
-            .expect("made");
-        assert!(NodeKey::load(&path).expect_err("no key").to_string().contains("helio key new"));
-        let none = NodeKey::load(&folder.path().join("none")).expect_err("not there").to_string();
+        create_private(
+            &Linux::host(),
+            &path,
+            b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
+        )
+        .expect("made");
+        assert!(
+            NodeKey::load(&Linux::host(), &path)
+                .expect_err("no key")
+                .to_string()
+                .contains("helio key new")
+        );
+        let none = NodeKey::load(&Linux::host(), &folder.path().join("none"))
+            .expect_err("not there")
+            .to_string();
         assert!(none.contains("none"), "{none}");
     }
 

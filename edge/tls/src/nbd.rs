@@ -4,6 +4,7 @@
 
 use crate::files::{FileError, read, read_private};
 use crate::{PROVIDER, Session};
+use helio_driver::Host;
 use rustls::client::Resumption;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -30,14 +31,19 @@ impl NbdTls {
     ///
     /// # Errors
     /// A file cannot be read, holds something else, or does not fit the others; or others may read the key.
-    pub fn load(chain: &Path, key: &Path, client_ca: Option<&Path>) -> Result<Self, FileError> {
+    pub fn load(
+        host: &Host,
+        chain: &Path,
+        key: &Path,
+        client_ca: Option<&Path>,
+    ) -> Result<Self, FileError> {
         let builder = ServerConfig::builder_with_provider(Arc::clone(&PROVIDER))
             .with_protocol_versions(&VERSIONS)
             .map_err(|error| FileError::new(chain, error.to_string(), "report this"))?;
         let builder = match client_ca {
             None => builder.with_no_client_auth(),
             Some(path) => {
-                let roots = Arc::new(roots(path)?);
+                let roots = Arc::new(roots(host, path)?);
                 let verifier =
                     WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(&PROVIDER))
                         .build()
@@ -46,7 +52,7 @@ impl NbdTls {
             }
         };
         let mut config = builder
-            .with_single_cert(certificates(chain)?, private(key)?)
+            .with_single_cert(certificates(host, chain)?, private(host, key)?)
             .map_err(|error| unusable(&error, chain, key))?;
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
@@ -76,15 +82,15 @@ impl NbdClientTls {
     ///
     /// # Errors
     /// As [`NbdTls::load`].
-    pub fn load(ca: &Path, own: Option<(&Path, &Path)>) -> Result<Self, FileError> {
+    pub fn load(host: &Host, ca: &Path, own: Option<(&Path, &Path)>) -> Result<Self, FileError> {
         let builder = ClientConfig::builder_with_provider(Arc::clone(&PROVIDER))
             .with_protocol_versions(&[&TLS13])
             .map_err(|error| FileError::new(ca, error.to_string(), "report this"))?
-            .with_root_certificates(roots(ca)?);
+            .with_root_certificates(roots(host, ca)?);
         let mut config = match own {
             None => builder.with_no_client_auth(),
             Some((chain, key)) => builder
-                .with_client_auth_cert(certificates(chain)?, private(key)?)
+                .with_client_auth_cert(certificates(host, chain)?, private(host, key)?)
                 .map_err(|error| unusable(&error, chain, key))?,
         };
         config.resumption = Resumption::disabled();
@@ -100,8 +106,8 @@ impl NbdClientTls {
     }
 }
 
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, FileError> {
-    let bytes = read(path)?;
+fn certificates(host: &Host, path: &Path) -> Result<Vec<CertificateDer<'static>>, FileError> {
+    let bytes = read(host, path)?;
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
     match found {
         Ok(found) if !found.is_empty() => Ok(found),
@@ -110,15 +116,15 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, FileError> 
     }
 }
 
-fn private(path: &Path) -> Result<PrivateKeyDer<'static>, FileError> {
-    let bytes = read_private(path)?;
+fn private(host: &Host, path: &Path) -> Result<PrivateKeyDer<'static>, FileError> {
+    let bytes = read_private(host, path)?;
     PrivateKeyDer::from_pem_slice(&bytes)
         .map_err(|error| FileError::new(path, error.to_string(), "name a private key in PEM"))
 }
 
-fn roots(path: &Path) -> Result<RootCertStore, FileError> {
+fn roots(host: &Host, path: &Path) -> Result<RootCertStore, FileError> {
     let mut roots = RootCertStore::empty();
-    for certificate in certificates(path)? {
+    for certificate in certificates(host, path)? {
         roots
             .add(certificate)
             .map_err(|error| FileError::new(path, error.to_string(), "name a CA's file"))?;

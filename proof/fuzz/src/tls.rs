@@ -6,6 +6,7 @@
 //!   one) and nothing else: then they are its places and its bits over and over.
 
 use crate::pieces::{Cuts, byte, word};
+use helio_driver::Linux;
 use helio_tls::{NbdTls, NodeKey, PeerTls, Purpose, Session, TlsError};
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 use std::fs;
@@ -41,13 +42,13 @@ pub(crate) fn keys() -> &'static Keys {
             // The front of PKCS #8 around an Ed25519 key, then a key of one letter.
             let body = format!("MC4CAQAwBQYDK2VwBCIEI{}", letter.repeat(43));
             let text = format!("-----BEGIN PRIVATE KEY-----\n{body}\n-----END PRIVATE KEY-----\n");
-            NodeKey::load(&file(name, &text)).expect("a key")
+            NodeKey::load(&Linux::host(), &file(name, &text)).expect("a key")
         };
         let CertifiedKey { cert, signing_key } =
             generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
         let chain = file("chain.pem", &cert.pem());
         let key = file("key.pem", &signing_key.serialize_pem());
-        let nbd = NbdTls::load(&chain, &key, None::<&Path>).expect("they fit");
+        let nbd = NbdTls::load(&Linux::host(), &chain, &key, None::<&Path>).expect("they fit");
         Keys { one: node("one", "B"), other: node("other", "C"), nbd }
     })
 }

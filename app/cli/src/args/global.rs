@@ -189,7 +189,9 @@ mod tests {
         let typed = asked("helio status db --state /a").expect("valid").typed;
         assert_eq!((typed.state.as_str(), typed.remote.as_str()), (" --state /a", ""));
         let dir = tempfile::tempdir().expect("a folder");
-        let key = helio_tls::NodeKey::create(&dir.path().join("k")).expect("a key").public();
+        let key = helio_tls::NodeKey::create(&helio_driver::Linux::host(), &dir.path().join("k"))
+            .expect("a key")
+            .public();
         let options = format!(" --host lyon:7000 --key k --server-key {key}");
         let typed = asked(&format!("helio status{options}")).expect("valid").typed;
         assert_eq!((typed.state.as_str(), typed.remote), ("", options));

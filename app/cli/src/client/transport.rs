@@ -7,6 +7,7 @@ use crate::failure::failed;
 use anyhow::{Error as AnyError, Result};
 use helio_api::paths;
 use helio_daemon::sealed::{Sealed, tls_error};
+use helio_driver::Linux;
 use helio_tls::{NodeKey, PeerTls, PublicKey, Purpose, TlsError};
 use std::error::Error;
 use std::fmt;
@@ -44,7 +45,9 @@ impl Transport {
         Ok(match &at.remote {
             Some(remote) => Self::Tls {
                 address: remote.host.clone(),
-                own: PeerTls::new(NodeKey::load(&remote.key).map_err(failed("--key", KEY))?),
+                own: PeerTls::new(
+                    NodeKey::load(&Linux::host(), &remote.key).map_err(failed("--key", KEY))?,
+                ),
                 server: remote.server_key,
             },
             None => Self::Socket(paths::control_socket(&at.state).map_err(AnyError::msg)?),

@@ -12,6 +12,7 @@ use crate::newfile;
 use crate::verbs::done;
 use anyhow::{Result, anyhow, bail};
 use helio_daemon::config::Config;
+use helio_driver::Linux;
 use helio_tls::NodeKey;
 use helio_units::Bytes;
 use std::fs::{self, File};
@@ -88,10 +89,10 @@ fn write(
     let mut keys = Vec::new();
     for node in &plan.nodes {
         let key = if node.key_file.exists() {
-            NodeKey::load(&node.key_file)
+            NodeKey::load(&Linux::host(), &node.key_file)
                 .map_err(failed("no key", "name another directory with --dir"))?
         } else {
-            let key = NodeKey::create(&node.key_file)
+            let key = NodeKey::create(&Linux::host(), &node.key_file)
                 .map_err(failed("no key", "name another directory with --dir"))?;
             made.push(node.key_file.clone());
             key

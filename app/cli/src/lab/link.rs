@@ -6,6 +6,7 @@ use crate::args::{Common, Link, Meeting, Primary, Standby, Trial};
 use crate::failure::failed;
 use crate::verbs::print;
 use anyhow::Result;
+use helio_driver::Linux;
 use helio_lab::{
     Ask, Disk, DiskTest, Duty, Job, Keys, Outcome, Place, Stage, Waking, follow, run_primary, show,
     test_disk,
@@ -138,7 +139,7 @@ pub(super) fn bare(local: SocketAddr, remote: SocketAddr, patience: Duration) ->
 pub(super) fn meeting(mut place: Place, how: &Meeting) -> Result<Place> {
     place.ask.congestion.clone_from(&how.congestion);
     if let Some(file) = &how.own_key {
-        let own = NodeKey::load(file)
+        let own = NodeKey::load(&Linux::host(), file)
             .map_err(failed("--own-key", "name a key file; `helio key new` makes one"))?;
         place.keys = Some(Keys { own, trusted: how.peer_key.clone() });
     }

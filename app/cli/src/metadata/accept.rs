@@ -21,8 +21,7 @@ pub(crate) fn accept(group: &str, state: &Path, consent: Consent) -> Result<Exit
     let shown = path.display();
     let check = || format!("see `helio metadata check {group}`");
     let file = locked(&path)?;
-    let length = file.metadata().map_err(unreadable(&path))?.len();
-    let on_disk = OnDisk { file: file.try_clone()?, length };
+    let on_disk = OnDisk::of(file.clone()).map_err(unreadable(&path))?;
     let Some(superblock) = describe(&on_disk, checksum).superblock else {
         bail!("{shown} has no superblock that can be read\n  hint: {}", check());
     };
@@ -114,7 +113,6 @@ pub(super) mod tests {
     use helio_format::superblock::Superblock;
     use helio_ledger::Layout;
     use std::fs::{self, File};
-    use std::os::unix::fs::FileExt;
     use std::path::PathBuf;
 
     const OWNER: (&str, &str) = ("db", "paris");
@@ -128,6 +126,7 @@ pub(super) mod tests {
         let layout = Layout::of(&record);
         let file = File::create_new(&path).expect("there is room");
         file.set_len(layout.bytes()).expect("there is room");
+        let file = helio_driver::File::new(file).expect("it is open");
         write_superblock(Ledger::fresh(layout, OWNER, checksum), record, &file)
             .expect("there is room");
         let page = files::record_page(FileRecord { standing, epoch: 4 }, OWNER, checksum);
@@ -142,9 +141,7 @@ pub(super) mod tests {
     }
 
     fn record(path: &Path) -> Option<FileRecord> {
-        let file = File::open(path).expect("it is there");
-        let length = file.metadata().expect("it is there").len();
-        files::record(&OnDisk { file, length }, checksum)
+        files::record(&OnDisk::open(path).expect("it is there"), checksum)
     }
 
     #[test]

@@ -4,9 +4,9 @@
 use super::{Looked, Store, Wish};
 use crate::durable;
 use anyhow::{Context, Result};
+use helio_driver::Host;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::fs;
 use std::path::Path;
 
 pub(super) fn of(wish: &Wish, peer: &str, found: &BTreeMap<String, (&Store, Looked)>) -> String {
@@ -49,9 +49,9 @@ pub(super) fn behind(text: &str, fragment: &str) -> String {
 }
 
 /// Puts the text in the file's place, whole or not at all. A link stays one.
-pub(super) fn write(file: &Path, text: &str) -> Result<()> {
-    let file = file.canonicalize()?;
-    let permissions = fs::metadata(&file)?.permissions();
-    durable::replace_with(&file, text.as_bytes(), permissions)
+pub(super) fn write(host: &Host, file: &Path, text: &str) -> Result<()> {
+    let file = host.real_path(file)?;
+    let mode = host.facts(&file, true)?.mode;
+    durable::replace_with(host, &file, text.as_bytes(), mode)
         .with_context(|| format!("{} cannot be replaced", file.display()))
 }

@@ -15,11 +15,9 @@ use crate::config::{Config, GroupConfig};
 use crate::released;
 use anyhow::{Context, Result, bail};
 use helio_disk::{Io, MemberIdentity, OpenOptions, OtherUsers};
+use helio_driver::{Host, Linux, Mode, OFlags, SeekFrom};
 use helio_units::{Bytes, SECTOR, shell_word};
 use std::collections::BTreeMap;
-use std::fs;
-use std::io::{Seek, SeekFrom};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// A store that is to be adopted.
@@ -77,8 +75,8 @@ struct Looked {
 }
 
 /// Warns of sets of disks that are torn apart by how they are mirrored.
-pub(crate) fn tell_spread(config: &Config, node: &str) {
-    spread::warnings(config, node, None).iter().for_each(|line| tracing::warn!("{line}"));
+pub(crate) fn tell_spread(host: &Host, config: &Config, node: &str) {
+    spread::warnings(host, config, node, None).iter().for_each(|line| tracing::warn!("{line}"));
 }
 
 /// Looks at everything first, and changes nothing where anything is in the way.
@@ -86,7 +84,8 @@ pub(crate) fn tell_spread(config: &Config, node: &str) {
 /// # Errors
 /// The first thing that is in the way, with its hint.
 pub fn adopt(wish: &Wish) -> Result<Adopted> {
-    let text = fs::read_to_string(&wish.config).with_context(|| {
+    let host = &Linux::host();
+    let text = host.read_text(&wish.config).with_context(|| {
         format!("{}\n  hint: name the configuration with --config", wish.config.display())
     })?;
     let file = wish.config.display().to_string();
@@ -102,7 +101,7 @@ pub fn adopt(wish: &Wish) -> Result<Adopted> {
     let peer = other_node(&config, wish)?;
     let mut found = BTreeMap::new();
     for store in &wish.stores {
-        let looked = look(store, wish, &config)?;
+        let looked = look(host, store, wish, &config)?;
         if found
             .values()
             .any(|(_, other): &(&Store, Looked)| other.identity.overlaps(&looked.identity))
@@ -133,22 +132,22 @@ pub fn adopt(wish: &Wish) -> Result<Adopted> {
         }
     };
     let ready = wish.write || fragment.is_none();
-    let held = exclusively(&found, &wish.group, ready)?;
+    let held = exclusively(host, &found, &wish.group, ready)?;
     if ready {
-        record::make(wish, &config, &held)?;
+        record::make(host, wish, &config, &held)?;
         if let Some((_, whole)) = &fragment {
-            fragment::write(&wish.config, whole)?;
+            fragment::write(host, &wish.config, whole)?;
         }
-        released::forget(&wish.state, &wish.group)?;
+        released::forget(host, &wish.state, &wish.group)?;
     }
     let stores = found.values().map(|(store, looked)| ((*store).clone(), looked.size)).collect();
     Ok(Adopted {
         fragment: fragment.map(|(fragment, _)| fragment),
         ready,
-        running: record::runs(&wish.state),
+        running: record::runs(host, &wish.state),
         peer,
         stores,
-        warnings: spread::warnings(&config, &wish.node, Some(&wish.group)),
+        warnings: spread::warnings(host, &config, &wish.node, Some(&wish.group)),
     })
 }
 
@@ -176,7 +175,7 @@ fn other_node(config: &Config, wish: &Wish) -> Result<String> {
     }
 }
 
-fn look(store: &Store, wish: &Wish, config: &Config) -> Result<Looked> {
+fn look(host: &Host, store: &Store, wish: &Wish, config: &Config) -> Result<Looked> {
     let path = &store.path;
     let shown = path.display();
     if !path.is_absolute() || !store.peer_path.is_absolute() {
@@ -184,11 +183,12 @@ fn look(store: &Store, wish: &Wish, config: &Config) -> Result<Looked> {
             "{shown} or its path on the other node is not an absolute path\n  hint: start it with /"
         );
     }
-    let identity = MemberIdentity::of_path(path)
+    let identity = MemberIdentity::of_path(host, path)
         .with_context(|| format!("{shown} is not a file or block device that can be adopted"))?;
-    let mut file = fs::File::open(path).with_context(|| shown.to_string())?;
-    let facts = file.metadata()?;
-    let size = Bytes(file.seek(SeekFrom::End(0)).with_context(|| shown.to_string())?);
+    let file = host.open(path, OFlags::RDONLY, Mode::empty()).with_context(|| shown.to_string())?;
+    let facts = file.body().facts()?;
+    let end = file.body().seek(SeekFrom::End(0));
+    let size = Bytes(end.with_context(|| shown.to_string())?);
     if size == Bytes::ZERO || !size.0.is_multiple_of(SECTOR) {
         bail!(
             "{shown} has {} bytes, not a whole number of blocks of {SECTOR}\n  hint: make it longer: `truncate -s {} \
@@ -199,16 +199,16 @@ fn look(store: &Store, wish: &Wish, config: &Config) -> Result<Looked> {
         );
     }
     drop(file);
-    let real = path.canonicalize()?;
+    let real = host.real_path(path)?;
     let numbers = matches!(identity, MemberIdentity::Device { .. }).then(|| {
-        let number = facts.rdev();
+        let number = facts.represents;
         format!("{}:{}", rustix::fs::major(number), rustix::fs::minor(number))
     });
     let users = helio_attach::users(&[path, &real], numbers.as_deref());
     for (group, config) in &config.groups {
         for (volume, config) in &config.volumes {
             let members = config.members_on(&wish.node).iter();
-            let mut members = members.filter_map(|path| MemberIdentity::of_path(path).ok());
+            let mut members = members.filter_map(|path| MemberIdentity::of_path(host, path).ok());
             let taken = members.any(|other| other.overlaps(&identity));
             if taken && (group, volume) != (&wish.group, &store.volume) {
                 bail!(
@@ -225,7 +225,7 @@ fn look(store: &Store, wish: &Wish, config: &Config) -> Result<Looked> {
         );
     }
     let is_file = matches!(identity, MemberIdentity::File { .. });
-    Ok(Looked { size, sparse: is_file && facts.blocks() * 512 < size.0, identity })
+    Ok(Looked { size, sparse: is_file && facts.held < size, identity })
 }
 
 /// The file names the group already: it must be what is to be adopted.
@@ -256,14 +256,15 @@ fn fits(
 
 /// Opens the stores as a daemon would, which refuses what it would refuse, and keeps others away meanwhile.
 fn exclusively(
+    host: &Host,
     found: &BTreeMap<String, (&Store, Looked)>,
     group: &str,
     keep_name: bool,
 ) -> Result<Vec<helio_disk::Member>> {
-    let (mut members, other_users) = (Vec::new(), OtherUsers::default());
+    let (mut members, other_users) = (Vec::new(), OtherUsers::of(host));
     for (store, looked) in found.values() {
         let role = format!("member of {group}/{}", store.volume);
-        let named = helio_disk::is_named(&store.path);
+        let named = helio_disk::is_named(host, &store.path);
         let options =
             OpenOptions { size: looked.size, io: Io::Direct, create: false, sparse: true, role };
         let member = helio_disk::open(&store.path, &options, &other_users)?;
@@ -276,15 +277,15 @@ fn exclusively(
         }
         members.push(member);
         if !named && !keep_name {
-            forget_name(&store.path);
+            forget_name(host, &store.path);
         }
     }
     Ok(members)
 }
 
 /// Takes the name off a store that a daemon gave it; a device has none.
-pub(crate) fn forget_name(path: &Path) {
-    if let Err(error) = helio_disk::forget_name(path) {
+pub(crate) fn forget_name(host: &Host, path: &Path) {
+    if let Err(error) = helio_disk::forget_name(host, path) {
         tracing::warn!(path = %path.display(), %error, "its attribute user.heliograph stays");
     }
 }

@@ -8,16 +8,15 @@ use crate::offline;
 use crate::open::{Places, StateDir};
 use anyhow::{Context, Result, bail};
 use helio_disk::Member;
+use helio_driver::{Errno, Host, Mode, OFlags};
 use helio_format::lineage::Lineage;
 use helio_format::superblock::Superblock;
 use helio_ledger::{Layout, Ledger, describe};
 use helio_units::{Generation, Role, Sequence};
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
 /// Makes it, where it is not there already. `held` are the stores in the order of their volumes.
-pub(super) fn make(wish: &Wish, config: &Config, held: &[Member]) -> Result<()> {
+pub(super) fn make(host: &Host, wish: &Wish, config: &Config, held: &[Member]) -> Result<()> {
     let Some(group) = config.groups.get(&wish.group) else {
         bail!("group {} vanished", wish.group)
     };
@@ -27,40 +26,35 @@ pub(super) fn make(wish: &Wish, config: &Config, held: &[Member]) -> Result<()> 
     new.hot_slots = group.hot_extents;
     new.members = held.iter().map(identity).collect();
     new.role = Role::Primary;
-    new.lineage = Lineage::default().fork(generation()?, Sequence::ZERO);
+    new.lineage = Lineage::default().fork(generation(host)?, Sequence::ZERO);
     // Its stop was clean, so that it goes on; its marks are void, so that everything is copied.
     (new.clean, new.consistent, new.wrote, new.alone, new.marks_void) =
         (true, true, true, true, true);
     let groups = wish.state.join("groups");
-    let mut folder = DirBuilder::new();
-    folder
-        .recursive(true)
-        .mode(0o700)
-        .create(&groups)
-        .with_context(|| groups.display().to_string())?;
+    host.make_folders(&groups, Mode::RWXU).with_context(|| groups.display().to_string())?;
     let second = config.nodes.get(&wish.node).and_then(|node| node.second_metadata.as_deref());
-    let Places { first: path, second } = Places::of(&wish.group, &wish.state, second);
+    let Places { first: path, second, .. } = Places::of(host, &wish.group, &wish.state, second);
     // The daemon makes the second file. One that is there is of another time.
-    if let Some(second) = second.filter(|second| second.symlink_metadata().is_ok()) {
+    if let Some(second) = second.filter(|second| host.facts(second, false).is_ok()) {
         bail!(exists(&second));
     }
-    match fs::metadata(&path) {
-        Ok(_) => return is_ours(&path, new),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+    match host.facts(&path, true) {
+        Ok(_) => return is_ours(host, &path, new),
+        Err(Errno::NOENT) => {}
         Err(error) => return Err(error).with_context(|| path.display().to_string()),
     }
     // Nobody ever sees half of one under its name.
     let unfinished = groups.join(format!("{}.meta.new", wish.group));
-    let mut options = OpenOptions::new();
-    let options = options.read(true).write(true).create(true).truncate(true).mode(0o600);
-    let file = options.open(&unfinished).with_context(|| unfinished.display().to_string())?;
+    let shown = || unfinished.display().to_string();
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC;
+    let file = host.open(&unfinished, flags, Mode::RUSR | Mode::WUSR).with_context(shown)?;
     let layout = Layout::of(&new);
-    file.set_len(layout.bytes()).with_context(|| unfinished.display().to_string())?;
+    file.body().set_length(layout.bytes()).with_context(shown)?;
     let owner = (wish.group.as_str(), wish.node.as_str());
     let ledger = Ledger::fresh(layout, owner, helio_link::checksum);
     offline::write_superblock(ledger, new, &file)
-        .and_then(|()| fs::rename(&unfinished, &path))
-        .and_then(|()| File::open(&groups)?.sync_all())
+        .and_then(|()| Ok(host.rename(&unfinished, &path)?))
+        .and_then(|()| host.sync_folder(&groups))
         .with_context(|| format!("{} cannot be written", path.display()))
 }
 
@@ -68,17 +62,14 @@ fn identity(member: &Member) -> u128 {
     member.nameplate().map_or(0, |name| digest::name(name.as_bytes()))
 }
 
-fn generation() -> Result<Generation> {
-    let mut tag = [0; 8];
-    std::io::Read::read_exact(&mut File::open("/dev/urandom")?, &mut tag)?;
-    Ok(Generation { number: 1, tag: u64::from_ne_bytes(tag) })
+fn generation(host: &Host) -> Result<Generation> {
+    Ok(Generation { number: 1, tag: u64::from_ne_bytes(host.random_bytes()?) })
 }
 
 /// A record that is there may be the one of an adoption that was cut off, and of no other.
-fn is_ours(path: &Path, mut new: Superblock) -> Result<()> {
-    let file = File::open(path)?;
-    let length = file.metadata()?.len();
-    let found = describe(&offline::OnDisk { file, length }, helio_link::checksum).superblock;
+fn is_ours(host: &Host, path: &Path, mut new: Superblock) -> Result<()> {
+    let file = host.open(path, OFlags::RDONLY, Mode::empty())?;
+    let found = describe(&offline::OnDisk::of(file)?, helio_link::checksum).superblock;
     if let Some(found) = &found {
         new.lineage.generation.tag = found.lineage.generation.tag;
     }
@@ -97,6 +88,6 @@ fn exists(path: &Path) -> String {
 }
 
 /// Whether a daemon runs in a state directory.
-pub(super) fn runs(state: &Path) -> bool {
-    StateDir::open(state).is_err()
+pub(super) fn runs(host: &Host, state: &Path) -> bool {
+    StateDir::open(host, state).is_err()
 }

@@ -4,23 +4,26 @@
 
 use crate::config::Config;
 use helio_disk::{DiskSet, MemberIdentity, sets};
+use helio_driver::{Host, Mode, OFlags, SeekFrom};
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{Seek, SeekFrom};
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 /// A volume and a set its member on this node belongs to.
 type Part<'a> = ((&'a str, &'a str), DiskSet);
 
 /// What there is to be said of the sets on a node's members; of those alone that touch one group, where it is named.
-pub(crate) fn warnings(config: &Config, node: &str, only: Option<&str>) -> Vec<String> {
+pub(crate) fn warnings(
+    host: &Host,
+    config: &Config,
+    node: &str,
+    only: Option<&str>,
+) -> Vec<String> {
     let mut parts: Vec<Part<'_>> = Vec::new();
     for (group, config) in &config.groups {
         for (volume, config) in &config.volumes {
             // All members of a volume hold the same.
             let member = config.members_on(node).first();
-            let found = member.map(|path| of_store(path)).unwrap_or_default();
+            let found = member.map(|path| of_store(host, path)).unwrap_or_default();
             parts.extend(found.into_iter().map(|set| ((group.as_str(), volume.as_str()), set)));
         }
     }
@@ -28,13 +31,13 @@ pub(crate) fn warnings(config: &Config, node: &str, only: Option<&str>) -> Vec<S
 }
 
 /// A disk that cannot be read is of no known set; opening it says what is wrong.
-fn of_store(path: &Path) -> Vec<DiskSet> {
+fn of_store(host: &Host, path: &Path) -> Vec<DiskSet> {
     // Opening anything else may wait for somebody.
-    if MemberIdentity::of_path(path).is_err() {
+    if MemberIdentity::of_path(host, path).is_err() {
         return Vec::new();
     }
-    let Ok(mut file) = File::open(path) else { return Vec::new() };
-    let Ok(size) = file.seek(SeekFrom::End(0)) else { return Vec::new() };
+    let Ok(file) = host.open(path, OFlags::RDONLY, Mode::empty()) else { return Vec::new() };
+    let Ok(size) = file.body().seek(SeekFrom::End(0)) else { return Vec::new() };
     sets(size, &mut |offset, into| file.read_exact_at(into, offset).is_ok())
 }
 

@@ -107,7 +107,7 @@ impl Attaches {
         let state = platform.host.real_path(state).with_context(|| state.display().to_string())?;
         let (files, links) = (state.join("attach"), links.to_owned());
         let places = Places { files, links, platform: platform.clone() };
-        let (book, records) = Book::open(&state.join("attach.json"))?;
+        let (book, records) = Book::open(&platform.host, &state.join("attach.json"))?;
         clear(&places, records.iter().map(Record::name));
         let entry = |record: Record| {
             (record.name(), Entry { record, live: None, busy: None, kept: true, why: None })

@@ -4,8 +4,8 @@
 use crate::durable;
 use anyhow::{Context, Result};
 use helio_api::Via;
+use helio_driver::Host;
 use serde::{Deserialize, Serialize};
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -37,14 +37,15 @@ impl Record {
 /// The file of records: a JSON list, replaced as a whole.
 #[derive(Debug)]
 pub(super) struct Book {
+    host: Host,
     path: PathBuf,
 }
 
 impl Book {
     /// Reads it; where there is none, nothing is to be attached.
-    pub(super) fn open(path: &Path) -> Result<(Self, Vec<Record>)> {
-        let book = Self { path: path.to_owned() };
-        let text = match fs::read(path) {
+    pub(super) fn open(host: &Host, path: &Path) -> Result<(Self, Vec<Record>)> {
+        let book = Self { host: Host::clone(host), path: path.to_owned() };
+        let text = match host.read(path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((book, Vec::new())),
             Err(error) => return Err(error).with_context(|| path.display().to_string()),
@@ -61,30 +62,35 @@ impl Book {
     /// Writes it durably.
     pub(super) fn save<'a>(&self, records: impl Iterator<Item = &'a Record>) -> io::Result<()> {
         let records: Vec<&Record> = records.collect();
-        durable::replace(&self.path, &serde_json::to_vec_pretty(&records)?)
+        durable::replace(&self.host, &self.path, &serde_json::to_vec_pretty(&records)?)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use helio_driver::Linux;
+    use std::fs;
 
     #[test]
     fn what_was_saved_is_read_again_and_damage_is_named() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("attach.json");
-        let (book, none) = Book::open(&path).expect("nothing yet");
+        let (book, none) = Book::open(&Linux::host(), &path).expect("nothing yet");
         assert_eq!(none, []);
         let record =
             Record { group: "db".into(), volume: "data".into(), read_only: true, via: Via::Ublk };
         book.save(std::iter::once(&record)).expect("room");
-        assert_eq!(Book::open(&path).expect("it is whole").1, std::slice::from_ref(&record));
+        assert_eq!(
+            Book::open(&Linux::host(), &path).expect("it is whole").1,
+            std::slice::from_ref(&record)
+        );
         fs::write(&path, r#"[{ "group": "db", "volume": "data", "read_only": true }]"#)
             .expect("room");
         let old = Record { via: Via::Fuse, ..record };
-        assert_eq!(Book::open(&path).expect("of the release before").1, [old]);
+        assert_eq!(Book::open(&Linux::host(), &path).expect("of the release before").1, [old]);
         fs::write(&path, "[{").expect("room");
-        let told = format!("{:#}", Book::open(&path).expect_err("it is damaged"));
+        let told = format!("{:#}", Book::open(&Linux::host(), &path).expect_err("it is damaged"));
         assert!(told.contains("attach.json cannot be read\n  hint: remove it"), "{told}");
     }
 }

@@ -9,6 +9,7 @@ use crate::failed;
 use crate::shard::{Ask, GroupPlan, ServiceAsk, dice};
 use crate::{open, trust};
 use helio_api::{ApiError, code};
+use helio_driver::Host;
 use std::sync::Arc;
 
 impl Daemon {
@@ -76,13 +77,14 @@ impl Daemon {
         let names = come.join(", ");
         let (running, come) = (running.clone(), come.to_vec());
         let (node, state) = (self.node.clone(), self.state.clone());
-        let failures = Arc::clone(&self.failures);
+        let (host, failures) = (Host::clone(self.clock.host()), Arc::clone(&self.failures));
         let opening = move || -> anyhow::Result<Vec<GroupPlan>> {
             let view = running.for_node(&node)?;
             descriptors::provide(descriptors::Need::of(&view))?;
-            let own = trust::own_key(&view, &state)?;
+            let own = trust::own_key(&host, &view, &state)?;
             let place = (state.as_path(), &*failures);
-            let open = |group: &String| open::one_plan(&view, (&node, group), place, own.as_ref());
+            let open =
+                |group: &String| open::one_plan(&host, &view, (&node, group), place, own.as_ref());
             come.iter().map(open).collect()
         };
         self.blocking(opening).await?.map_err(|error| {

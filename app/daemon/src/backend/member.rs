@@ -11,6 +11,7 @@ use crate::control::Reply;
 use crate::open;
 use crate::shard::{Ask, MemberAsk};
 use helio_api::{ApiError, AtStake, MemberAcceptRequest, MemberReplaceRequest, code};
+use helio_driver::Host;
 
 impl Daemon {
     /// Opens the disk that the file names, and gives it to the volume.
@@ -90,7 +91,8 @@ impl Daemon {
         }
         let (config, node) = (config.clone(), self.node.clone());
         let name = (group.clone(), volume.clone());
-        let open = move || open::another((&name.0, &name.1), &config, &node, seat);
+        let host = Host::clone(self.clock.host());
+        let open = move || open::another(&host, (&name.0, &name.1), &config, &node, seat);
         let plan = self.blocking(open).await??;
         let plan = Box::new(plan);
         let ask = |reply| Ask::Member { group, volume, ask: MemberAsk::Replace { plan, reply } };

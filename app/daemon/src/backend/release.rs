@@ -9,6 +9,7 @@ use crate::open::Places;
 use crate::released::{self, Remains, Unfinished};
 use crate::shard::{Ask, Released, ServiceAsk};
 use helio_api::{ApiError, ReleaseRequest, code};
+use helio_driver::Host;
 use helio_units::Role;
 use std::path::PathBuf;
 
@@ -73,7 +74,7 @@ impl Daemon {
         let folder = self.config().groups.get(group).and_then(|group| group.safe_copy_dir.clone());
         let second =
             self.config().nodes.get(&self.node).and_then(|node| node.second_metadata.clone());
-        let places = Places::of(group, &self.state, second.as_deref());
+        let places = Places::of(self.clock.host(), group, &self.state, second.as_deref());
         let remains = Remains {
             state: self.state.clone(),
             group: group.to_owned(),
@@ -81,10 +82,11 @@ impl Daemon {
             second: places.second.clone(),
             members: left.stores.into_iter().map(|(_, path)| path).collect(),
         };
+        let host = Host::clone(self.clock.host());
         let clearing = move || {
             // Metadata that outlived the mark would be believed again one day, beside a disk that was written since.
-            released::note(&remains.state, &remains.group, remains.second.as_deref())?;
-            Ok::<_, std::io::Error>(remains.clear(keep))
+            released::note(&host, &remains.state, &remains.group, remains.second.as_deref())?;
+            Ok::<_, std::io::Error>(remains.clear(&host, keep))
         };
         let done = blocking(self.clock.host(), clearing).await.flatten();
         self.config_mut().groups.remove(group);

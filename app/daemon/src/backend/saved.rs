@@ -6,6 +6,7 @@ use crate::control::Reply;
 use crate::saved::{self, Place, SaveError, Saved};
 use crate::shard::Losing;
 use helio_api::{ApiError, AtStake, SavedCopy, SavedDeleteRequest, SavedList, code};
+use helio_driver::Host;
 use helio_units::Bytes;
 use std::io;
 use std::path::PathBuf;
@@ -27,7 +28,9 @@ impl Daemon {
         let limit = dir.is_none().then(|| self.saved_limit());
         let dir = dir.map_or_else(|| self.state.clone(), PathBuf::from);
         let (name, now) = (group.to_owned(), self.clock.wall_now());
-        let save = move || saved::save(&Place { dir, limit }, (&name, why), now, &losing.parts);
+        let host = Host::clone(self.clock.host());
+        let save =
+            move || saved::save(&host, &Place { dir, limit }, (&name, why), now, &losing.parts);
         self.blocking(save).await?.map_err(|error| {
             let (code, hint) = match error {
                 SaveError::NoRoom { .. } => {
@@ -44,8 +47,8 @@ impl Daemon {
     }
 
     pub(super) async fn list_saved(&self) -> Result<SavedList, ApiError> {
-        let dir = self.state.clone();
-        let saved = self.blocking(move || saved::list(&dir)).await?.map_err(unreadable)?;
+        let (host, dir) = (Host::clone(self.clock.host()), self.state.clone());
+        let saved = self.blocking(move || saved::list(&host, &dir)).await?.map_err(unreadable)?;
         let used_bytes = saved.iter().fold(Bytes::ZERO, |sum, copy| sum + saved::bytes_of(copy));
         let limit_bytes = self.saved_limit();
         Ok(SavedList { node: self.node.clone(), used_bytes, limit_bytes, saved })
@@ -76,8 +79,8 @@ impl Daemon {
             error.at_stake = Some(stake);
             return Err(error);
         }
-        let dir = self.state.clone();
-        let delete = move || chosen.iter().try_for_each(|copy| saved::delete(&dir, copy));
+        let (host, dir) = (Host::clone(self.clock.host()), self.state.clone());
+        let delete = move || chosen.iter().try_for_each(|copy| saved::delete(&host, &dir, copy));
         self.blocking(delete).await?.map_err(unreadable)?;
         let done = format!("deleted {}", stake.text);
         tracing::info!("{done}");

@@ -15,8 +15,8 @@ use helio_api::{
     ApiError, MemberAddRequest, MemberMergeRequest, MemberRemoveRequest, MemberSetRequest,
     ReadCost, code,
 };
+use helio_driver::{Host, Mode, OFlags};
 use helio_engine::Done;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 impl Daemon {
@@ -201,12 +201,13 @@ impl Daemon {
         let room = self.shard.answer(ask).await?.map_err(of_refusal)?;
         let second =
             self.config().nodes.get(&self.node).and_then(|node| node.second_metadata.clone());
-        let places = Places::of(group, &self.state, second.as_deref());
+        let places = Places::of(self.clock.host(), group, &self.state, second.as_deref());
         let name = (group.to_owned(), volume.to_owned());
         let (path, config) = (path.to_owned(), config.clone());
+        let host = Host::clone(self.clock.host());
         let (member, room) = self
             .blocking(move || {
-                let member = open::one_more((&name.0, &name.1), &config, &path, &room)?;
+                let member = open::one_more(&host, (&name.0, &name.1), &config, &path, &room)?;
                 Ok::<_, ApiError>((Box::new(member), Box::new(room)))
             })
             .await??;
@@ -257,8 +258,9 @@ impl Daemon {
 
     /// Makes what lies there durable.
     async fn flush(&self, path: &str, removed: &str) -> Result<(), ApiError> {
-        let file = path.to_owned();
-        let flushed = self.blocking(move || File::open(file)?.sync_all()).await?;
+        let (host, file) = (Host::clone(self.clock.host()), PathBuf::from(path));
+        let flush = move || host.open(&file, OFlags::RDONLY, Mode::empty())?.sync_all();
+        let flushed = self.blocking(flush).await?;
         flushed.map_err(|error| {
             let text = format!("{removed}, but the flush of its disk failed: {error}");
             let hint = "do not use it as a backup; see the kernel's log, and check the disk";

@@ -72,13 +72,13 @@ impl Daemon {
         };
         let begun = self.shard.answer(begin).await.inspect_err(|_| {
             // Nothing is in it.
-            let _ = std::fs::remove_file(&file);
+            let _ = self.clock.host().remove(&file);
         })?;
         let (shard, name) = (self.shard.clone(), group.clone());
         let over = move || shard.ask(end_of(&name, id, Why::TimeOver)).is_ok();
         let begun = self.traces.begin(coming, begun, over);
         begun.map_err(|error| {
-            let _ = std::fs::remove_file(&file);
+            let _ = self.clock.host().remove(&file);
             let _gone = self.shard.ask(end_of(&group, id, Why::Stopped));
             let text = format!("no thread could be started: {error}");
             ApiError::new(code::INTERNAL, text, "raise the limit of threads")
@@ -97,7 +97,8 @@ impl Daemon {
 
     fn trace_file(&self, group: &str, wished: Option<String>) -> Result<PathBuf, ApiError> {
         let Some(file) = wished.map(PathBuf::from) else {
-            return trace::own_file(&self.state, group, self.clock.wall_now()).map_err(|error| {
+            let (host, now) = (self.clock.host(), self.clock.wall_now());
+            return trace::own_file(host, &self.state, group, now).map_err(|error| {
                 let text = format!("{}: {error}", self.state.join("traces").display());
                 bad(text, "free space in the state directory, or give --file")
             });

@@ -5,11 +5,10 @@ use super::{Finding, Wish};
 use crate::config::{GroupView, NodeView, VolumeConfig};
 use crate::open::look;
 use helio_disk::{OpenError, Refusal, StoreKind};
+use helio_driver::{FileType, Host};
 use helio_engine::SafeCopy;
 use helio_units::Bytes;
 use std::collections::BTreeMap;
-use std::fs::Metadata;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// What is still to be stored on one file system.
@@ -23,15 +22,14 @@ struct Ground {
     later: Bytes,
 }
 
-/// All of it, by the number of the file system.
-#[derive(Default)]
-struct Grounds(BTreeMap<u64, Ground>);
+/// All of it on a machine, by the number of the file system.
+struct Grounds<'a>(&'a Host, BTreeMap<u64, Ground>);
 
-impl Grounds {
+impl Grounds<'_> {
     fn add(&mut self, path: &Path, now: Bytes, later: Bytes) {
-        let folder = look::ground(path);
-        let Ok(facts) = folder.metadata() else { return };
-        let ground = self.0.entry(facts.dev()).or_default();
+        let folder = look::ground(self.0, path);
+        let Ok(facts) = self.0.facts(folder, true) else { return };
+        let ground = self.1.entry(facts.device).or_default();
         ground.folder = folder.to_owned();
         ground.now += now;
         ground.later += later;
@@ -39,9 +37,9 @@ impl Grounds {
 }
 
 /// Every group of the node.
-pub(super) fn check(view: &NodeView<'_>, wish: &Wish) -> Vec<Finding> {
-    let (mut found, mut others) = (Vec::new(), look::Others::default());
-    let mut grounds = Grounds::default();
+pub(super) fn check(host: &Host, view: &NodeView<'_>, wish: &Wish) -> Vec<Finding> {
+    let (mut found, mut others) = (Vec::new(), look::Others::of(host));
+    let mut grounds = Grounds(host, BTreeMap::new());
     for group in &view.groups {
         for (name, volume) in &group.group.volumes {
             for path in volume.members_on(&wish.node) {
@@ -52,12 +50,12 @@ pub(super) fn check(view: &NodeView<'_>, wish: &Wish) -> Vec<Finding> {
         found.push(metadata(group, wish, &mut grounds));
         grounds.add(&kept_in(group, wish), Bytes::ZERO, before_images(group));
         if !wish.is_served(group.name)
-            && let Err(error) = look::before_images(group, &wish.state)
+            && let Err(error) = look::before_images(host, group, &wish.state)
         {
             found.push(Finding::fail(format!("before-images of {}", group.name), &error));
         }
     }
-    found.extend(grounds.0.values().map(room));
+    found.extend(grounds.1.values().map(|ground| room(host, ground)));
     found
 }
 
@@ -65,7 +63,7 @@ fn member(
     (group, name, volume): (&str, &str, &VolumeConfig),
     path: &Path,
     wish: &Wish,
-    (others, grounds): (&mut look::Others, &mut Grounds),
+    (others, grounds): (&mut look::Others, &mut Grounds<'_>),
 ) -> Finding {
     let served = wish.running.as_ref().and_then(|groups| groups.get(group)?.get(name)).copied();
     let name = format!("{group}/{name}");
@@ -81,16 +79,18 @@ fn member(
         }
         Err(error) if wish.is_served(group) && is_held(&error) => {
             // What is wrong with another size in the configuration, the finding about the metadata says.
-            held(format!("member of {name}"), path, served.unwrap_or(volume.size))
+            held(grounds.0, format!("member of {name}"), path, served.unwrap_or(volume.size))
         }
         Err(error) => Finding::fail(what, &error),
     }
 }
 
 /// A member that the running daemon uses: whether it still has the size that it is served with.
-fn held(role: String, path: &Path, configured: Bytes) -> Finding {
+fn held(host: &Host, role: String, path: &Path, configured: Bytes) -> Finding {
     let what = format!("{role} {}", path.display());
-    let found = path.metadata().ok().filter(Metadata::is_file).map(|facts| Bytes(facts.len()));
+    let facts = host.facts(path, true).ok();
+    let facts = facts.filter(|facts| facts.kind == FileType::RegularFile);
+    let found = facts.map(|facts| facts.length);
     let refusal = match found {
         Some(found) if found < configured => Refusal::TooSmall { found, configured },
         Some(found) if found > configured => Refusal::TooLarge { found, configured },
@@ -105,12 +105,12 @@ fn is_held(error: &anyhow::Error) -> bool {
     matches!(refusal, Some(Refusal::Held))
 }
 
-fn metadata(view: &GroupView<'_>, wish: &Wish, grounds: &mut Grounds) -> Finding {
+fn metadata(view: &GroupView<'_>, wish: &Wish, grounds: &mut Grounds<'_>) -> Finding {
     let what = format!("metadata of {}", view.name);
     if let Some(served) = wish.running.as_ref().and_then(|groups| groups.get(view.name)) {
         return running(what, view, served);
     }
-    let found = look::metadata(view, &wish.node, &wish.state).map(|bytes| {
+    let found = look::metadata(grounds.0, view, &wish.node, &wish.state).map(|bytes| {
         grounds.add(&wish.state, bytes, Bytes::ZERO);
         match bytes {
             Bytes::ZERO => String::from("can be read, and fits the configuration"),
@@ -154,12 +154,12 @@ fn before_images(view: &GroupView<'_>) -> Bytes {
     }
 }
 
-fn room(ground: &Ground) -> Finding {
+fn room(host: &Host, ground: &Ground) -> Finding {
     let what = format!("free space at {}", ground.folder.display());
-    let Ok(room) = rustix::fs::statvfs(&ground.folder) else {
+    let Ok(room) = host.room(&ground.folder) else {
         return Finding::ok(what, "the file system does not report its free space");
     };
-    let free = Bytes(room.f_bavail.saturating_mul(room.f_frsize));
+    let free = room.free;
     let Ground { now, later, .. } = ground;
     if free < *now {
         let why = format!("{free} free, and new members and metadata take {now}");

@@ -10,6 +10,7 @@ mod peers;
 use crate::failed;
 use crate::{config::Config, open, open::StateDir, released, trust};
 use anyhow::{Error, Result};
+use helio_driver::{Host, Linux};
 use helio_units::Bytes;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -100,11 +101,12 @@ impl Wish {
 /// Everything that was found, in the order in which the daemon would meet it.
 #[must_use]
 pub fn check(wish: &Wish) -> Vec<Finding> {
-    let mut config = match Config::load(&wish.config) {
+    let host = &Linux::host();
+    let mut config = match Config::load(host, &wish.config) {
         Ok(config) => config,
         Err(error) => return vec![Finding::fail("configuration", &error.into())],
     };
-    let released = released::all(&wish.state);
+    let released = released::all(host, &wish.state);
     config.groups.retain(|group, _| !released.contains(group));
     let view = match config.for_node(&wish.node) {
         Ok(view) => view,
@@ -116,24 +118,24 @@ pub fn check(wish: &Wish) -> Vec<Finding> {
     };
     let named = open::takes_part(&view, &wish.node).map(|()| named);
     let mut found = vec![Finding::of("configuration", named)];
-    found.push(state(wish));
-    found.extend(node::resources(&view));
-    let own = trust::own_key(&view, &wish.state);
+    found.push(state(host, wish));
+    found.extend(node::resources(host, &view));
+    let own = trust::own_key(host, &view, &wish.state);
     found.push(node::key(&view, own.as_ref()));
-    found.extend(node::addresses(&view, wish.running.is_some()));
-    found.extend(groups::check(&view, wish));
+    found.extend(node::addresses(host, &view, wish.running.is_some()));
+    found.extend(groups::check(host, &view, wish));
     found.extend(peers::check(&view, &wish.node, own.ok().flatten().as_ref()));
     found.extend(host::check(&view));
     found
 }
 
-fn state(wish: &Wish) -> Finding {
+fn state(host: &Host, wish: &Wish) -> Finding {
     let shown = wish.state.display();
     let found = if wish.running.is_some() {
         Ok(format!("{shown} is used by the running daemon of {}", wish.node))
     } else {
-        let there = if wish.state.is_dir() { "can be used" } else { "does not exist yet" };
-        StateDir::look(&wish.state).map(|()| format!("{shown} {there}"))
+        let there = if host.is_folder(&wish.state) { "can be used" } else { "does not exist yet" };
+        StateDir::look(host, &wish.state).map(|()| format!("{shown} {there}"))
     };
     Finding::of("state directory", found)
 }

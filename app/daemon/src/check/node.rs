@@ -6,14 +6,14 @@ use crate::config::NodeView;
 use crate::open::look;
 use crate::{SPIN, control, descriptors, shard, trust};
 use anyhow::{Context, Result};
-use helio_driver::{Address, AnyDriver, Linux};
+use helio_driver::{Address, AnyDriver, Host};
 use helio_tls::{FileError, PeerTls};
 use std::any::Any;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
 
 /// Descriptors, locked memory, the I/O driver and certificates.
-pub(super) fn resources(view: &NodeView<'_>) -> Vec<Finding> {
+pub(super) fn resources(host: &Host, view: &NodeView<'_>) -> Vec<Finding> {
     let descriptors = descriptors::allowed(descriptors::Need::of(view));
     let descriptors = descriptors.map(|need| format!("{need} may be open at once"));
     let mut found = vec![Finding::of("file descriptors", descriptors)];
@@ -22,7 +22,7 @@ pub(super) fn resources(view: &NodeView<'_>) -> Vec<Finding> {
         found.push(Finding::of("memory", locked));
     }
     found.push(driver(view));
-    match look::certificates(view) {
+    match look::certificates(host, view) {
         Ok(false) => {}
         other => found.push(Finding::of(
             "certificates for NBD",
@@ -69,9 +69,9 @@ fn boxed<T: Any>(listener: T) -> Held {
 }
 
 /// Every address of the node can be listened on, or its own daemon does.
-pub(super) fn addresses(view: &NodeView<'_>, running: bool) -> Vec<Finding> {
+pub(super) fn addresses(host: &Host, view: &NodeView<'_>, running: bool) -> Vec<Finding> {
     let node = view.node;
-    let shard = |address| shard::listen(&Linux::host(), &Address::Inet(address)).map(boxed);
+    let shard = |address| shard::listen(host, &Address::Inet(address)).map(boxed);
     let commands = |address| {
         let bound = TcpListener::bind(address).map(boxed);
         bound.map_err(|error| control::control_refused(address, &error))

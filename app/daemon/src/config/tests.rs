@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 use super::*;
+use helio_driver::Linux;
 
 mod one_node;
 
@@ -398,7 +399,7 @@ fn a_file_that_names_no_node_no_volume_or_is_not_there_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let missing = folder.path().join("helio.toml");
     assert_eq!(
-        Config::load(&missing).expect_err("was taken").to_string(),
+        Config::load(&Linux::host(), &missing).expect_err("was taken").to_string(),
         format!(
             "{}: cannot be read: No such file or directory (os error 2)\n  \
              hint: name a readable configuration file with --config",
@@ -411,7 +412,7 @@ fn a_file_that_names_no_node_no_volume_or_is_not_there_is_refused() {
 #[test]
 fn the_example_in_the_docs_reads_and_shows_the_defaults() {
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/example.toml");
-    let config = Config::load(&example).expect("reads");
+    let config = Config::load(&Linux::host(), &example).expect("reads");
     let bare = GOOD.lines().filter(|line| !line.starts_with("mode") && !line.starts_with("queue"));
     let plain = parse(&bare.collect::<Vec<_>>().join("\n")).expect("reads");
     let (shown, default) = (&config.groups["db"], &plain.groups["db"]);

@@ -3,11 +3,8 @@
 //!
 //! On a file system that writes elsewhere each time (btrfs, ZFS), an allocated file can still find no room.
 
-use rustix::fs::{FallocateFlags, SeekFrom, fallocate, seek};
-use rustix::io::Errno;
-use std::fs::File;
+use helio_driver::{Errno, FallocateFlags, File, Host, SeekFrom};
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 /// Zeros are written in pieces of that length.
@@ -17,9 +14,9 @@ const PIECE: u64 = 64 << 10;
 ///
 /// # Errors
 /// It has not, as the kernel would say it.
-pub(super) fn room(folder: &Path, bytes: u64) -> io::Result<()> {
-    let Ok(room) = rustix::fs::statvfs(folder) else { return Ok(()) };
-    if room.f_bavail.saturating_mul(room.f_frsize) < bytes {
+pub(super) fn room(host: &Host, folder: &Path, bytes: u64) -> io::Result<()> {
+    let Ok(room) = host.room(folder) else { return Ok(()) };
+    if room.free.0 < bytes {
         return Err(Errno::NOSPC.into());
     }
     Ok(())
@@ -32,13 +29,13 @@ pub(super) fn in_full(file: &File, length: u64) -> io::Result<()> {
 
 /// Makes a file longer that the daemon writes meanwhile. What it holds already is allocated, and left alone.
 pub(super) fn longer(file: &File, length: u64) -> io::Result<()> {
-    let stored = file.metadata()?.len();
+    let stored = file.body().facts()?.length.0;
     if stored < length { since(file, stored, length) } else { Ok(()) }
 }
 
 /// Allocates what lies between these places.
 fn since(file: &File, from: u64, length: u64) -> io::Result<()> {
-    match fallocate(file, FallocateFlags::empty(), from, length - from) {
+    match file.body().allocate(FallocateFlags::empty(), from, length - from) {
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => fill_holes(file, from, length),
         other => Ok(other?),
     }
@@ -50,7 +47,7 @@ fn since(file: &File, from: u64, length: u64) -> io::Result<()> {
 /// # Errors
 /// Its length cannot be read.
 pub(super) fn older(file: &File, shown: &str, group: &str) -> io::Result<()> {
-    let length = file.metadata()?.len();
+    let length = file.body().facts()?.length.0;
     if let Err(error) = in_full(file, length) {
         tracing::warn!(group, "{}", refusal(shown, length, &error));
     }
@@ -59,12 +56,12 @@ pub(super) fn older(file: &File, shown: &str, group: &str) -> io::Result<()> {
 
 /// Writes zeros where nothing is stored between these places.
 fn fill_holes(file: &File, from: u64, length: u64) -> io::Result<()> {
-    let stored = file.metadata()?.len().min(length);
+    let stored = file.body().facts()?.length.0.min(length);
     let zeros = vec![0; PIECE as usize];
     let mut at = from;
     while at < length {
-        let hole = if at < stored { seek(file, SeekFrom::Hole(at))?.min(length) } else { at };
-        let end = match seek(file, SeekFrom::Data(hole)) {
+        let hole = if at < stored { file.body().seek(SeekFrom::Hole(at))?.min(length) } else { at };
+        let end = match file.body().seek(SeekFrom::Data(hole)) {
             Ok(data) => data.min(length),
             // Only holes follow.
             Err(Errno::NXIO) => length,
@@ -93,17 +90,20 @@ pub(super) fn refusal(shown: &str, bytes: u64, error: &io::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::MetadataExt;
+
+    fn file() -> File {
+        File::new(tempfile::tempfile().expect("a file can be made")).expect("it is open")
+    }
 
     #[test]
     fn holes_are_filled_and_what_is_stored_stays() {
-        let file = tempfile::tempfile().expect("a file can be made");
-        file.set_len(1 << 20).expect("it takes its length");
+        let file = file();
+        file.body().set_length(1 << 20).expect("it takes its length");
         file.write_all_at(&[7; 4096], 512 << 10).expect("it can be written");
         fill_holes(&file, 0, (1 << 20) + 4096).expect("there is room");
-        let about = file.metadata().expect("it is there");
-        assert_eq!(about.len(), (1 << 20) + 4096);
-        assert!(about.blocks() * 512 >= about.len(), "{about:?}");
+        let about = file.body().facts().expect("it is there");
+        assert_eq!(about.length.0, (1 << 20) + 4096);
+        assert!(about.held >= about.length, "{about:?}");
         let mut page = [0; 4096];
         file.read_exact_at(&mut page, 512 << 10).expect("it can be read");
         assert_eq!(page, [7; 4096]);
@@ -113,14 +113,14 @@ mod tests {
 
     #[test]
     fn a_file_gets_longer_and_what_it_holds_is_left_alone() {
-        let file = tempfile::tempfile().expect("a file can be made");
-        file.set_len(64 << 10).expect("it takes its length");
-        let blocks = || file.metadata().expect("it is there").blocks();
-        let before = blocks();
+        let file = file();
+        file.body().set_length(64 << 10).expect("it takes its length");
+        let held = || file.body().facts().expect("it is there").held;
+        let before = held();
         fill_holes(&file, 64 << 10, 128 << 10).expect("there is room");
-        assert_eq!(blocks() - before, 128, "a hole before that was filled");
+        assert_eq!(held().0 - before.0, 64 << 10, "a hole before that was filled");
         longer(&file, 192 << 10).expect("there is room");
         longer(&file, 4096).expect("it is longer");
-        assert_eq!(file.metadata().expect("it is there").len(), 192 << 10);
+        assert_eq!(file.body().facts().expect("it is there").length.0, 192 << 10);
     }
 }

@@ -7,7 +7,7 @@ use crate::patience::once_let_go;
 use crate::shard::{MemberPlan, MemberStore, Room, Seat, VolumePlan};
 use helio_api::ApiError;
 use helio_disk::{Member, MemberIdentity, OpenError, OtherUsers};
-use helio_driver::Linux;
+use helio_driver::Host;
 use helio_format::members::{DiskMark, MEMBERS_MAX};
 use helio_units::Bytes;
 use std::path::Path;
@@ -17,6 +17,7 @@ use std::path::Path;
 /// # Errors
 /// It cannot be the member of that volume.
 pub(crate) fn another(
+    host: &Host,
     (group, volume): (&str, &str),
     config: &VolumeConfig,
     node: &str,
@@ -28,10 +29,10 @@ pub(crate) fn another(
         return Err(refused(text, String::from("name the new disk there")));
     };
     let options = options(&name, config);
-    let opened = if seat.held.is_at(path) {
-        seat.held.reopen(&options)
+    let opened = if seat.held.is_at(host, path) {
+        seat.held.reopen(host, &options)
     } else {
-        helio_disk::open(path, &options, &OtherUsers::default())
+        helio_disk::open(path, &options, &OtherUsers::of(host))
     };
     let member = fitting((&name, path), opened, (&seat.others, seat.alignment))?;
     let (mark, number) = (DiskMark::of(identity(&member)), usize::from(seat.number.0));
@@ -52,21 +53,19 @@ pub(crate) fn another(
 /// # Errors
 /// It cannot be a member of that volume.
 pub(crate) fn one_more(
+    host: &Host,
     (group, volume): (&str, &str),
     config: &VolumeConfig,
     path: &Path,
     room: &Room,
 ) -> Result<MemberPlan, ApiError> {
     let name = format!("{group}/{volume}");
-    if let Ok(identity) = MemberIdentity::of_path(path) {
+    if let Ok(identity) = MemberIdentity::of_path(host, path) {
         apart((&name, path), &identity, &room.others)?;
     }
     let options = options(&name, config);
-    let opened = once_let_go(
-        &Linux::host(),
-        || helio_disk::open(path, &options, &OtherUsers::default()),
-        is_held,
-    );
+    let opened =
+        once_let_go(host, || helio_disk::open(path, &options, &OtherUsers::of(host)), is_held);
     let member = fitting((&name, path), opened, (&room.others, room.alignment))?;
     let mark = DiskMark::of(identity(&member));
     Ok(MemberPlan { path: path.display().to_string(), mark, store: MemberStore::Open(member) })

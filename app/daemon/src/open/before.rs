@@ -5,17 +5,21 @@ use super::state::writable;
 use super::{private, take};
 use crate::shard::Before;
 use anyhow::{Context, Result, anyhow, bail};
-use helio_driver::{Buffer, File};
+use helio_driver::{Buffer, File, Host, OFlags};
 use helio_format::before::{CHUNK_BYTES, PAGE_BYTES, PageError};
 use helio_ledger::{BEFORE_HEADER_BYTES, BeforeError, BeforeKept, BeforeStore};
 use helio_units::Bytes;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// Where it is. A directory of `safe-copy-dir` must be there.
-pub(super) fn place(group: &str, state: &Path, folder: Option<&Path>) -> Result<PathBuf> {
+pub(super) fn place(
+    host: &Host,
+    group: &str,
+    state: &Path,
+    folder: Option<&Path>,
+) -> Result<PathBuf> {
     if let Some(folder) = folder {
-        writable(folder).map_err(|errno| {
+        writable(host, folder).map_err(|errno| {
             anyhow!(
                 "safe-copy-dir {} of group {group} cannot be used: {}\n  hint: make this directory writable for the \
                  daemon's user, or leave the setting out",
@@ -29,9 +33,10 @@ pub(super) fn place(group: &str, state: &Path, folder: Option<&Path>) -> Result<
 }
 
 /// Opens the file for reading and writing; makes an empty one if asked to.
-pub(super) fn file(path: &Path, make: bool) -> Result<std::fs::File> {
-    let opened = private().read(true).write(true).create(make).truncate(false).open(path);
-    opened.map_err(|error| {
+pub(super) fn file(host: &Host, path: &Path, make: bool) -> Result<File> {
+    let mut flags = OFlags::RDWR;
+    flags.set(OFlags::CREATE, make);
+    private(host, path, flags).map_err(|error| {
         anyhow!(
             "the before-images {} cannot be opened: {error}\n  hint: let the daemon's user read and write this file, or \
              give the daemon another --state or `safe-copy-dir`",
@@ -42,29 +47,27 @@ pub(super) fn file(path: &Path, make: bool) -> Result<std::fs::File> {
 
 /// Opens it, or makes it. One whose headers are damaged is told of and begun anew: the volumes themselves are sound.
 pub(super) fn open(
+    host: &Host,
     engine: &helio_engine::Config,
     state: &Path,
     folder: Option<&Path>,
 ) -> Result<(Before, Option<BeforeKept>)> {
-    let path = place(&engine.group, state, folder)?;
+    let path = place(host, &engine.group, state, folder)?;
     let shown = path.display().to_string();
-    let file = file(&path, true)?;
+    let file = file(host, &path, true)?;
     // What is kept is written through this description: the lock on it is free once the last write of a process before,
     // a killed one too, has landed.
-    let io = match direct(&path) {
-        Some(direct) => direct,
-        None => file.try_clone()?,
-    };
-    take(&io, &shown)?;
+    let io = direct(host, &path).unwrap_or_else(|| file.clone());
+    take(host, &io, &shown)?;
     let mut owner = engine.group.clone().into_bytes();
     owner.push(0);
     owner.extend_from_slice(engine.node.as_bytes());
     let owner = helio_link::checksum(&owner);
     file.sync_all().with_context(|| shown.clone())?;
     // What a process before failed to make durable may lie in the page cache alone, where it counts for nothing.
-    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?;
+    file.body().drop_cache()?;
     let scan = || {
-        let length = file.metadata()?.len();
+        let length = file.body().facts()?.length.0;
         let mut read = |at: u64, buffer: &mut [u8]| file.read_exact_at(buffer, at);
         Ok::<_, std::io::Error>(BeforeStore::open(
             &mut read,
@@ -78,7 +81,7 @@ pub(super) fn open(
         Ok(found) => found,
         Err(BeforeError::Unreadable(pages)) if pages.iter().all(|page| !is_foreign(*page)) => {
             tracing::warn!(file = %shown, "both headers of the before-image file are damaged; its content is lost");
-            file.set_len(0)?;
+            file.body().set_length(0)?;
             match scan()? {
                 Ok(found) => found,
                 Err(error) => bail!("{shown}: {error}"),
@@ -91,22 +94,21 @@ pub(super) fn open(
     };
     if kept.is_none() {
         // Records of keepings that ended mean nothing, and their room is given back.
-        file.set_len(BEFORE_HEADER_BYTES)?;
+        file.body().set_length(BEFORE_HEADER_BYTES)?;
         file.sync_all()?;
     }
     if kept.as_ref().is_some_and(|kept| kept.damaged) {
         tracing::warn!(file = %shown, "the preserved copy is damaged and cannot be restored");
     }
     let kept_at = kept.as_ref().map(|kept| kept.image.at);
-    Ok((Before::new((File::new(io)?, shown), file, store, kept_at, engine.member_timeout), kept))
+    Ok((Before::new((io, shown), file, store, kept_at, engine.member_timeout), kept))
 }
 
 /// The file past the page cache, where its file system reads it so: what is kept is written once, and seldom read.
-fn direct(path: &Path) -> Option<std::fs::File> {
-    let flags = rustix::fs::OFlags::DIRECT.bits() as i32;
-    let file = private().read(true).write(true).custom_flags(flags).open(path).ok()?;
+fn direct(host: &Host, path: &Path) -> Option<File> {
+    let file = private(host, path, OFlags::RDWR | OFlags::DIRECT).ok()?;
     let mut page = Buffer::zeroed(PAGE_BYTES);
-    rustix::io::pread(&file, &mut page[..], 0).ok().map(|_read| file)
+    file.body().read_at(&mut page[..], 0).is_ok().then_some(file)
 }
 
 fn is_foreign(page: PageError) -> bool {

@@ -9,12 +9,11 @@ use crate::offline;
 use crate::open::mirror::Places;
 use crate::open::{StateDir, allocate, metadata};
 use anyhow::{Context, Result, bail};
+use helio_driver::{Errno, File, Host, Linux};
 use helio_format::files::Standing;
 use helio_format::superblock::Superblock;
 use helio_ledger::{Layout, Ledger, describe, files};
 use helio_units::Generation;
-use std::fs::{self, File};
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// What `helio metadata create` is about.
@@ -40,20 +39,20 @@ pub struct Created {
 }
 
 /// The members of a group on this node that carry an identity of Heliograph's. Block devices never do.
-pub(super) fn named<'a>(view: &GroupView<'a>, node: &str) -> Vec<&'a Path> {
+pub(super) fn named<'a>(host: &Host, view: &GroupView<'a>, node: &str) -> Vec<&'a Path> {
     let members = view.group.volumes.values().flat_map(|volume| volume.members_on(node));
-    members.map(PathBuf::as_path).filter(|path| helio_disk::is_named(path)).collect()
+    members.map(PathBuf::as_path).filter(|path| helio_disk::is_named(host, path)).collect()
 }
 
 /// Begins a metadata file that was never written.
 pub(super) fn first(
-    file: &File,
-    path: &Path,
+    host: &Host,
+    (file, path): (&File, &Path),
     engine: &helio_engine::Config,
     named: &[&Path],
 ) -> Result<()> {
     not_lost(path, engine, named)?;
-    write(file, path, blank(engine.volumes.iter().map(|v| v.0).collect(), engine))
+    write(host, (file, path), blank(engine.volumes.iter().map(|v| v.0).collect(), engine))
 }
 
 /// A group without metadata is new only if no member of it took part before.
@@ -83,34 +82,35 @@ fn blank(sizes: Vec<u64>, engine: &helio_engine::Config) -> Superblock {
     new
 }
 
-fn write(file: &File, path: &Path, record: Superblock) -> Result<()> {
+fn write(host: &Host, (file, path): (&File, &Path), record: Superblock) -> Result<()> {
     let shown = || path.display().to_string();
     let layout = Layout::of(&record);
     let folder = path.parent().unwrap_or(Path::new("/"));
-    let allocated = allocate::room(folder, layout.bytes())
+    let allocated = allocate::room(host, folder, layout.bytes())
         .and_then(|()| allocate::in_full(file, layout.bytes()));
     if let Err(error) = allocated {
         // Nothing lies in it: the next start begins with an empty one.
-        file.set_len(0).with_context(shown)?;
+        file.body().set_length(0).with_context(shown)?;
         bail!(allocate::refusal(&shown(), layout.bytes(), &error));
     }
     let (group, node) = (record.group.clone(), record.node.clone());
     let ledger = Ledger::fresh(layout, (&group, &node), helio_link::checksum);
     offline::write_superblock(ledger, record, file).with_context(shown)?;
-    File::open(folder).and_then(|folder| folder.sync_all()).with_context(shown)
+    host.sync_folder(folder).with_context(shown)
 }
 
 /// A first start came to nothing: neither its record nor the identities it gave stay.
 pub(super) fn undo(places: &Places, view: &GroupView<'_>, node: &str) {
     for path in places.all() {
-        if let Err(error) = fs::remove_file(path)
-            && error.kind() != ErrorKind::NotFound
+        if let Err(error) = places.host.remove(path)
+            && error != Errno::NOENT
         {
             tracing::debug!(path = %path.display(), %error, "a first record stays");
             return;
         }
     }
-    named(view, node).into_iter().for_each(crate::adopt::forget_name);
+    let named = named(&places.host, view, node);
+    named.into_iter().for_each(|member| crate::adopt::forget_name(&places.host, member));
 }
 
 /// Writes metadata that says that what the node holds of the group counts for nothing.
@@ -119,27 +119,28 @@ pub(super) fn undo(places: &Places, view: &GroupView<'_>, node: &str) {
 /// The group has metadata that can be used, a daemon runs, or the file cannot be written.
 pub fn create(wish: &Creation) -> Result<Created> {
     let Creation { group, node, config, state } = wish;
-    let config = Config::load(config)?;
+    let host = &Linux::host();
+    let config = Config::load(host, config)?;
     let view = config.for_node(node)?;
     let Some(view) = view.groups.iter().find(|view| view.name == group) else {
         bail!("node {node} is not in {group}\n  hint: `--node`, or the group's name")
     };
-    let held = StateDir::open(state)?;
-    let places = Places::of(group, &held.path, view.node.second_metadata.as_deref());
+    let held = StateDir::open(host, state)?;
+    let places = Places::of(host, group, &held.path, view.node.second_metadata.as_deref());
     places.apart()?;
     let engine = super::engine_config(view, node);
-    let old = places.all().map(|path| Old::found(path, group, engine.volumes.len()));
+    let old = places.all().map(|path| Old::found(host, path, group, engine.volumes.len()));
     let old = old.collect::<Result<Vec<_>>>()?;
     let suspect = old.iter().fold(0, |all, old| all | old.suspect);
     let sizes = engine.volumes.iter().map(|v| v.0).collect();
     let record = Superblock { discarded: true, suspect, ..blank(sizes, &engine) };
     let (mut kept, mut record) = (Vec::new(), Some(record));
     for old in old {
-        let (file, moved) = old.emptied(group)?;
+        let (file, moved) = old.emptied(host, group)?;
         kept.extend(moved);
         // The second file stays empty: the first one counts from here on, and the next start makes the second one like it.
         if let Some(record) = record.take() {
-            write(&file, &places.first, record)?;
+            write(host, (&file, &places.first), record)?;
         }
     }
     Ok(Created { path: places.first, kept })
@@ -158,10 +159,10 @@ struct Old {
 
 impl Old {
     /// Opens the file, which is locked. Metadata that a daemon would serve from is refused.
-    fn found(path: &Path, group: &str, volumes: usize) -> Result<Self> {
-        let file = metadata::open(path, true)?;
-        let length = file.metadata()?.len();
-        let on_disk = offline::OnDisk { file: file.try_clone()?, length };
+    fn found(host: &Host, path: &Path, group: &str, volumes: usize) -> Result<Self> {
+        let file = metadata::open(host, path, true)?;
+        let on_disk = offline::OnDisk::of(file.clone())?;
+        let length = on_disk.length;
         let found = describe(&on_disk, helio_link::checksum);
         let standing = files::record(&on_disk, helio_link::checksum).map(|record| record.standing);
         let history =
@@ -190,17 +191,17 @@ impl Old {
     }
 
     /// Makes room for the new file: an empty one, which is locked. Returns it, and where the old one was moved.
-    fn emptied(self, group: &str) -> Result<(File, Option<PathBuf>)> {
+    fn emptied(self, host: &Host, group: &str) -> Result<(File, Option<PathBuf>)> {
         let Self { file, path, keep, .. } = self;
         let shown = || path.display().to_string();
         if !keep {
-            file.set_len(0).and_then(|()| file.sync_all()).with_context(shown)?;
+            file.body().set_length(0).and_then(|()| file.body().sync_all()).with_context(shown)?;
             return Ok((file, None));
         }
         let named = |n: u32| path.with_file_name(format!("{group}.meta.damaged-{n}"));
-        let kept = (1..).map(named).find(|path| !path.exists()).unwrap_or_else(|| named(0));
-        fs::rename(&path, &kept).with_context(shown)?;
-        Ok((metadata::open(&path, true)?, Some(kept)))
+        let kept = (1..).map(named).find(|path| !host.exists(path)).unwrap_or_else(|| named(0));
+        host.rename(&path, &kept).with_context(shown)?;
+        Ok((metadata::open(host, &path, true)?, Some(kept)))
     }
 }
 
@@ -208,8 +209,9 @@ impl Old {
 mod tests {
     use super::*;
     use crate::open::metadata::tests::CONFIG;
+    use helio_driver::{Mode, OFlags};
     use helio_format::files::FileRecord;
-    use std::os::unix::fs::FileExt;
+    use std::fs;
 
     #[test]
     fn a_file_that_another_process_writes_is_left_as_it_is() {
@@ -222,8 +224,9 @@ mod tests {
         let path = groups.join("db.meta");
         for content in [&[0xA5; 8192][..], &[]] {
             fs::write(&path, content).expect("there is room");
-            let writer = File::options().write(true).open(&path).expect("just made");
-            assert!(helio_disk::lock_for_writing(&writer).expect("it can be locked"));
+            let writer =
+                Linux::host().open(&path, OFlags::WRONLY, Mode::empty()).expect("just made");
+            assert!(writer.body().lock().expect("it can be locked"));
             let refused = create(&wish).expect_err("another process writes it").to_string();
             assert!(refused.contains("another process writes this file"), "{refused}");
             assert_eq!(fs::read(&path).expect("it is there"), content);
@@ -233,9 +236,8 @@ mod tests {
         fs::write(&path, [0xA5; 8192]).expect("there is room");
         let kept = create(&wish).expect("no other process writes it").kept;
         assert_eq!(fs::read(&kept[0]).expect("it is there"), [0xA5; 8192]);
-        let file = File::open(&path).expect("just made");
-        let length = file.metadata().expect("it is there").len();
-        let found = describe(&offline::OnDisk { file, length }, helio_link::checksum);
+        let found = offline::OnDisk::open(&path).expect("just made");
+        let found = describe(&found, helio_link::checksum);
         let record = found.superblock.expect("just written");
         assert_eq!(
             (record.discarded, record.suspect),
@@ -263,8 +265,8 @@ mod tests {
             };
             let mut record = Superblock::new("db", "paris", vec![1 << 20]);
             record.lineage.generation = Generation { number: 1, tag: 7 };
-            let file = metadata::open(&path, true).expect("it is new");
-            write(&file, &path, record).expect("there is room");
+            let file = metadata::open(&Linux::host(), &path, true).expect("it is new");
+            write(&Linux::host(), (&file, &path), record).expect("there is room");
             let record = FileRecord { standing, epoch: 3 };
             let page = files::record_page(record, ("db", "paris"), helio_link::checksum);
             for place in files::record_places() {
@@ -285,9 +287,8 @@ mod tests {
             assert_eq!(kept.len(), 2, "both are kept: {kept:?}");
             let second = scratch.path().join("second/db.meta");
             assert_eq!(fs::metadata(&second).expect("it is there").len(), 0);
-            let file = File::open(&path).expect("just made");
-            let length = file.metadata().expect("it is there").len();
-            let found = describe(&offline::OnDisk { file, length }, helio_link::checksum);
+            let found = offline::OnDisk::open(&path).expect("just made");
+            let found = describe(&found, helio_link::checksum);
             assert!(found.superblock.expect("just written").discarded);
             // Neither has a history now: the same is possible again, and keeps nothing.
             assert!(create(&wish).expect("nothing is lost by it").kept.is_empty());

@@ -5,33 +5,34 @@
 use super::{allocate, private, take};
 use crate::offline;
 use anyhow::{Context, Result, bail};
+use helio_driver::{File, Host, OFlags};
 use helio_ledger::Ledger;
-use std::fs::{self, File};
 use std::path::Path;
 
 /// Writes what a ledger has queued to a new file in the place of `path`, and returns that file.
 ///
 /// # Errors
 /// The new file cannot be allocated or written. The old file is unchanged.
-pub(super) fn convert(path: &Path, mut ledger: Ledger) -> Result<File> {
+pub(super) fn convert(host: &Host, path: &Path, mut ledger: Ledger) -> Result<File> {
     let shown = path.display().to_string();
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".new");
     let new = path.with_file_name(name);
     let bytes = ledger.layout().bytes();
     let folder = path.parent().unwrap_or(Path::new("/"));
-    let opened = private().read(true).write(true).create(true).truncate(true).open(&new);
+    let opened = private(host, &new, OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC);
     let file = opened.with_context(|| new.display().to_string())?;
-    take(&file, &shown)?;
-    let allocated = allocate::room(folder, bytes).and_then(|()| allocate::in_full(&file, bytes));
+    take(host, &file, &shown)?;
+    let allocated =
+        allocate::room(host, folder, bytes).and_then(|()| allocate::in_full(&file, bytes));
     if let Err(error) = allocated {
-        fs::remove_file(&new).with_context(|| new.display().to_string())?;
+        host.remove(&new).with_context(|| new.display().to_string())?;
         bail!(allocate::refusal(&shown, bytes, &error));
     }
     offline::settle(&mut ledger, &file)
         .and_then(|()| file.sync_all())
-        .and_then(|()| fs::rename(&new, path))
-        .and_then(|()| File::open(folder)?.sync_all())
+        .and_then(|()| Ok(host.rename(&new, path)?))
+        .and_then(|()| host.sync_folder(folder))
         .with_context(|| format!("{shown} cannot be converted to the format of this build"))?;
     Ok(file)
 }
@@ -39,7 +40,9 @@ pub(super) fn convert(path: &Path, mut ledger: Ledger) -> Result<File> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use helio_driver::Linux;
     use helio_ledger::{Found, Opened};
+    use std::fs;
 
     /// A file of version 2: [`helio_ledger`] says where it comes from.
     const VERSION_2: &[u8] = include_bytes!("../../../../core/ledger/fixtures/version-2.meta");
@@ -62,7 +65,7 @@ mod tests {
         // What a conversion that was cut off left.
         fs::write(folder.path().join("db.meta.new"), [7; 9000]).expect("there is room");
         let (ledger, before) = older(&path);
-        convert(&path, ledger).expect("there is room");
+        convert(&Linux::host(), &path, ledger).expect("there is room");
         let Opened::Found(found) = read(&path) else { panic!("of this version") };
         assert_eq!(found.1, before);
         assert!(!before.hot.is_empty() && !before.marks.is_empty());
@@ -76,7 +79,8 @@ mod tests {
         fs::write(&path, VERSION_2).expect("there is room");
         fs::create_dir(folder.path().join("db.meta.new")).expect("there is room");
         let (ledger, _) = older(&path);
-        convert(&path, ledger).expect_err("a directory has the name of the new file");
+        convert(&Linux::host(), &path, ledger)
+            .expect_err("a directory has the name of the new file");
         assert_eq!(fs::read(&path).expect("it is there"), VERSION_2);
     }
 }

@@ -9,7 +9,7 @@ use crate::config::{GroupView, NodeView, VolumeConfig};
 use crate::patience::once_let_go;
 use anyhow::{Result, anyhow, bail};
 use helio_disk::Look;
-use helio_driver::Linux;
+use helio_driver::Host;
 use helio_ledger::Opened;
 use helio_units::Bytes;
 use std::path::Path;
@@ -17,8 +17,8 @@ use std::path::Path;
 pub(crate) use super::Others;
 
 /// The deepest folder of a path that exists: whose file system a new file would be on.
-pub(crate) fn ground(path: &Path) -> &Path {
-    path.ancestors().find(|folder| folder.is_dir()).unwrap_or(Path::new("."))
+pub(crate) fn ground<'a>(host: &Host, path: &'a Path) -> &'a Path {
+    path.ancestors().find(|folder| host.is_folder(folder)).unwrap_or(Path::new("."))
 }
 
 /// One of a volume's members.
@@ -31,7 +31,7 @@ pub(crate) fn member(
     let options = options(name, config);
     others.take((name, path))?;
     let look = once_let_go(
-        &Linux::host(),
+        others.host(),
         || helio_disk::look(path, &options, &others.other_users),
         is_held,
     )?;
@@ -39,11 +39,16 @@ pub(crate) fn member(
 }
 
 /// A group's metadata, or the room for it. Returns what would be allocated.
-pub(crate) fn metadata(view: &GroupView<'_>, node: &str, state: &Path) -> Result<Bytes> {
+pub(crate) fn metadata(
+    host: &Host,
+    view: &GroupView<'_>,
+    node: &str,
+    state: &Path,
+) -> Result<Bytes> {
     let engine = engine_config(view, node);
-    let places = Places::of(view.name, state, view.node.second_metadata.as_deref());
+    let places = Places::of(host, view.name, state, view.node.second_metadata.as_deref());
     if let Some(folder) = &view.node.second_metadata {
-        writable(folder).map_err(|errno| {
+        writable(host, folder).map_err(|errno| {
             anyhow!(
                 "{}, the second directory of `metadata`, cannot be used: {}\n  hint: make this directory writable for \
                  the daemon's user, or remove it from `metadata`",
@@ -60,11 +65,11 @@ pub(crate) fn metadata(view: &GroupView<'_>, node: &str, state: &Path) -> Result
         }
         // It is converted to a new file.
         Opened::Older(older) => metadata::fits(&older.1.superblock, &engine, &found.shown)?,
-        Opened::Fresh => begin::not_lost(&places.first, &engine, &begin::named(view, node))?,
+        Opened::Fresh => begin::not_lost(&places.first, &engine, &begin::named(host, view, node))?,
     }
     let bytes = begin::bytes(&engine);
     for path in places.all() {
-        if let Err(error) = allocate::room(ground(path), bytes) {
+        if let Err(error) = allocate::room(host, ground(host, path), bytes) {
             bail!(allocate::refusal(&path.display().to_string(), bytes, &error));
         }
     }
@@ -72,15 +77,15 @@ pub(crate) fn metadata(view: &GroupView<'_>, node: &str, state: &Path) -> Result
 }
 
 /// A group's before-image file, or the folder where it will be.
-pub(crate) fn before_images(view: &GroupView<'_>, state: &Path) -> Result<()> {
-    let path = before::place(view.name, state, view.group.safe_copy_dir.as_deref())?;
-    if path.symlink_metadata().is_ok() {
-        take(&before::file(&path, false)?, &path.display().to_string())?;
+pub(crate) fn before_images(host: &Host, view: &GroupView<'_>, state: &Path) -> Result<()> {
+    let path = before::place(host, view.name, state, view.group.safe_copy_dir.as_deref())?;
+    if host.facts(&path, false).is_ok() {
+        take(host, &before::file(host, &path, false)?, &path.display().to_string())?;
     }
     Ok(())
 }
 
 /// What a node's own certificates are, if it has some.
-pub(crate) fn certificates(view: &NodeView<'_>) -> Result<bool> {
-    super::protection(view.node).map(|protection| protection.is_some())
+pub(crate) fn certificates(host: &Host, view: &NodeView<'_>) -> Result<bool> {
+    super::protection(host, view.node).map(|protection| protection.is_some())
 }

@@ -324,9 +324,9 @@ mod tests {
     use crate::offline;
     use crate::open::seats::tests::entries;
     use CopyHealth::{Good, Removed};
+    use helio_driver::{File, Linux};
     use helio_format::epochs::{Carried, Epoch};
     use helio_ledger::Change;
-    use std::fs::File;
     use std::path::PathBuf;
 
     const NOTHING: DiskMark = DiskMark::UNKNOWN;
@@ -337,7 +337,8 @@ mod tests {
     impl Files {
         fn named(&self, name: &str) -> Named {
             let path = self.0.path().join(name);
-            let file = File::options().write(true).create(true).truncate(false).open(&path);
+            let file =
+                std::fs::File::options().write(true).create(true).truncate(false).open(&path);
             file.and_then(|file| file.set_len(1 << 20)).expect("there is room");
             let options = helio_disk::OpenOptions {
                 size: Bytes::mib(1),
@@ -346,8 +347,9 @@ mod tests {
                 sparse: true,
                 role: String::from("member"),
             };
-            let store = helio_disk::open(&path, &options, &helio_disk::OtherUsers::default())
-                .map_err(Error::from);
+            let store =
+                helio_disk::open(&path, &options, &helio_disk::OtherUsers::of(&Linux::host()))
+                    .map_err(Error::from);
             Named { path, store }
         }
 
@@ -470,9 +472,11 @@ mod tests {
         fn new() -> Self {
             let files = Files(tempfile::tempdir().expect("there is room"));
             let path = files.0.path().join("db.meta");
-            let metadata = crate::open::metadata::open(&path, true).expect("it is new");
+            let metadata =
+                crate::open::metadata::open(&Linux::host(), &path, true).expect("it is new");
             let engine = crate::open::metadata::tests::engine();
-            crate::open::begin::first(&metadata, &path, &engine, &[]).expect("there is room");
+            crate::open::begin::first(&Linux::host(), (&metadata, &path), &engine, &[])
+                .expect("there is room");
             Self { files, metadata }
         }
 
@@ -505,7 +509,7 @@ mod tests {
         /// A start with these disks. Returns the states of the first two members.
         fn start(&self, names: &[&str]) -> Result<[Option<CopyHealth>; 2]> {
             let (mut found, seated) = self.seated(names)?;
-            record("db", &mut found, &[seated], (&self.metadata, "db.meta"))?;
+            record((&Linux::host(), "db"), &mut found, &[seated], (&self.metadata, "db.meta"))?;
             let entries = self.read().0.members()[0];
             Ok([0, 1].map(|n| entries[n].map(|entry| entry.health)))
         }

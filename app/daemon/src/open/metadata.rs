@@ -3,31 +3,30 @@
 
 use super::{Places, allocate, private, take};
 use anyhow::{Result, anyhow, bail};
+use helio_driver::{Errno, File, Host, OFlags};
 use helio_format::superblock::Superblock;
 use helio_ledger::files::WritableFile;
 use helio_ledger::{Ledger, LedgerError, MetadataFile, Opened, PAGE_BYTES};
 use helio_units::Bytes;
-use std::fs::File;
-use std::io::ErrorKind;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 /// Opens it for reading and writing, and locks it; makes an empty one if asked to. The lock excludes a daemon that reaches the
 /// file by another path, and the last operations of a killed daemon.
-pub(crate) fn open(path: &Path, make: bool) -> Result<File> {
-    let opened = private().read(true).write(true).create(make).truncate(false).open(path);
-    let file = opened.map_err(|error| {
+pub(crate) fn open(host: &Host, path: &Path, make: bool) -> Result<File> {
+    let mut flags = OFlags::RDWR;
+    flags.set(OFlags::CREATE, make);
+    let file = private(host, path, flags).map_err(|error| {
         let folder = path.parent().unwrap_or(path).display();
-        let hint = match error.kind() {
-            ErrorKind::NotFound if make => {
+        let hint = match error {
+            Errno::NOENT if make => {
                 format!("mount the disk of {folder}. If the group is new, create {folder}")
             }
-            ErrorKind::NotFound => format!("check the path, and mount the disk of {folder}"),
+            Errno::NOENT => format!("check the path, and mount the disk of {folder}"),
             _ => format!("let the daemon's user read and write this file and {folder}"),
         };
         anyhow!("the metadata file {} cannot be opened: {error}\n  hint: {hint}", path.display())
     })?;
-    take(&file, &path.display().to_string())?;
+    take(host, &file, &path.display().to_string())?;
     Ok(file)
 }
 
@@ -38,7 +37,7 @@ pub(crate) fn open(path: &Path, make: bool) -> Result<File> {
 pub(crate) fn lengthen(places: &Places, length: u64) -> Result<()> {
     for path in places.all() {
         let shown = path.display().to_string();
-        let file = private().write(true).open(path).map_err(|error| {
+        let file = private(&places.host, path, OFlags::WRONLY).map_err(|error| {
             anyhow!("{shown}: {error}\n  hint: repair its file system, then restart the daemon")
         })?;
         allocate::longer(&file, length)
@@ -88,7 +87,7 @@ impl MetadataFile for OnDisk<'_> {
 /// Reads it. It must belong to this group and node, and have nothing that this version would ignore.
 pub(super) fn read(file: &File, shown: &str, engine: &helio_engine::Config) -> Result<Opened> {
     let owner = (engine.group.as_str(), engine.node.as_str());
-    let on_disk = OnDisk { file, length: file.metadata()?.len(), shown, fails: None };
+    let on_disk = OnDisk { file, length: file.body().facts()?.length.0, shown, fails: None };
     let opened = Ledger::open(&on_disk, owner, helio_link::checksum).map_err(|error| {
         let not = match error {
             LedgerError::Owner { .. } => format!(", not to {} on {}", owner.0, owner.1),
@@ -135,6 +134,7 @@ pub(super) mod tests {
     use crate::config::Config;
     use crate::offline;
     use crate::open::{begin, engine_config};
+    use helio_driver::Linux;
     use helio_format::directory::MapOwner;
     use helio_ledger::Change;
 
@@ -162,13 +162,13 @@ members.lyon = ["/nowhere/lyon"]
         let engine = engine();
         let scratch = tempfile::tempdir().expect("there is room");
         let path = scratch.path().join("db.meta");
-        let file = open(&path, true).expect("it is new");
-        begin::first(&file, &path, &engine, &[]).expect("there is room");
+        let file = open(&Linux::host(), &path, true).expect("it is new");
+        begin::first(&Linux::host(), (&file, &path), &engine, &[]).expect("there is room");
         let read = || read(&file, "db.meta", &engine);
         let Ok(Opened::Found(found)) = read() else { panic!("it was written") };
         let (mut ledger, owner) = (found.0, MapOwner::Copy(1));
         let length = ledger.length_with(&[(owner, 65536)]).expect("there is room");
-        file.set_len(length).expect("there is room");
+        file.body().set_length(length).expect("there is room");
         assert_eq!(ledger.keep(Change::Make { owner, unit: 65536 }), None);
         offline::settle(&mut ledger, &file).expect("there is room");
         let refused = read().expect_err("it would be ignored").to_string();
@@ -179,7 +179,9 @@ members.lyon = ["/nowhere/lyon"]
     fn a_missing_directory_is_named_with_what_to_do() {
         let scratch = tempfile::tempdir().expect("there is room");
         let folder = scratch.path().join("not-mounted");
-        let refused = open(&folder.join("db.meta"), true).expect_err("it is missing").to_string();
+        let refused = open(&Linux::host(), &folder.join("db.meta"), true)
+            .expect_err("it is missing")
+            .to_string();
         let hint = format!("mount the disk of {}. If the group is new, create", folder.display());
         assert!(refused.contains(&hint), "{refused}");
     }

@@ -5,16 +5,18 @@
 use super::{allocate, begin, convert, metadata};
 use crate::failed;
 use anyhow::{Context, Error, Result, anyhow, bail};
+use helio_driver::{File, Host};
 use helio_engine::Fault;
 use helio_format::files::FileRecord;
 use helio_ledger::files::{self, Choice, Distrust, Joined, Seen};
 use helio_ledger::{Ledger, Mirror, Opened};
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 /// Where a node's files of a group lie.
 #[derive(Clone, Debug)]
 pub(crate) struct Places {
+    /// On which machine.
+    pub(crate) host: Host,
     /// In the state directory.
     pub(crate) first: PathBuf,
     /// In the other directory that `metadata` names.
@@ -22,10 +24,10 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    pub(crate) fn of(group: &str, state: &Path, second: Option<&Path>) -> Self {
+    pub(crate) fn of(host: &Host, group: &str, state: &Path, second: Option<&Path>) -> Self {
         let name = format!("{group}.meta");
         let second = second.map(|folder| folder.join(&name));
-        Self { first: state.join("groups").join(name), second }
+        Self { host: Host::clone(host), first: state.join("groups").join(name), second }
     }
 
     /// Each of them.
@@ -35,7 +37,8 @@ impl Places {
 
     /// Refuses one directory for both files.
     pub(super) fn apart(&self) -> Result<()> {
-        let folder = |path: &Path| path.parent().and_then(|folder| folder.canonicalize().ok());
+        let folder =
+            |path: &Path| path.parent().and_then(|folder| self.host.real_path(folder).ok());
         if let Some(second) = &self.second
             && let Some(same) = folder(second)
             && Some(&same) == folder(&self.first).as_ref()
@@ -61,19 +64,25 @@ pub(super) struct Side<F = File> {
 
 impl Side {
     /// Opens, locks and reads a file. An empty one is made if there is none.
-    fn open(path: &Path, engine: &helio_engine::Config) -> Result<Self> {
+    fn open(host: &Host, path: &Path, engine: &helio_engine::Config) -> Result<Self> {
         let shown = path.display().to_string();
-        let file = metadata::open(path, true)?;
+        let file = metadata::open(host, path, true)?;
         // What a process before wrote may not be durable yet, and what is built on it must not outlive it. Where a flush
         // failed for it, the page cache may show what the disk never got: the disk is read.
         file.sync_all().with_context(|| shown.clone())?;
-        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?;
+        file.body().drop_cache()?;
         let opened = metadata::read(&file, &shown, engine)?;
         Self::read(file, shown, opened)
     }
 
     /// Makes the file that counts one that the daemon writes to: a new file is begun, and one of the version before converted.
-    fn ready(self, path: &Path, engine: &helio_engine::Config, named: &[&Path]) -> Result<Self> {
+    fn ready(
+        self,
+        host: &Host,
+        path: &Path,
+        engine: &helio_engine::Config,
+        named: &[&Path],
+    ) -> Result<Self> {
         let Self { file, shown, opened, record } = self;
         let file = match opened {
             Opened::Found(_) => {
@@ -81,12 +90,12 @@ impl Side {
                 return Ok(Self { file, shown, opened, record });
             }
             Opened::Fresh => {
-                begin::first(&file, path, engine, named)?;
+                begin::first(host, (&file, path), engine, named)?;
                 file
             }
             Opened::Older(older) => {
                 metadata::fits(&older.1.superblock, engine, &shown)?;
-                let file = convert::convert(path, older.0)?;
+                let file = convert::convert(host, path, older.0)?;
                 tracing::info!(group = %engine.group, file = %shown, "metadata of format version 2 is converted to version 3");
                 file
             }
@@ -104,7 +113,7 @@ impl Side {
     }
 
     fn on_disk(&self) -> Result<metadata::OnDisk<'_>> {
-        let length = self.file.metadata()?.len();
+        let length = self.file.body().facts()?.length.0;
         Ok(metadata::OnDisk { file: &self.file, length, shown: &self.shown, fails: None })
     }
 }
@@ -124,12 +133,12 @@ impl<F> Side<F> {
 
 impl Side<()> {
     /// Reads a file as [`Side::open`] does, and makes and changes nothing.
-    fn look(path: &Path, engine: &helio_engine::Config) -> Result<Self> {
+    fn look(host: &Host, path: &Path, engine: &helio_engine::Config) -> Result<Self> {
         let shown = path.display().to_string();
-        if path.symlink_metadata().is_err() {
+        if host.facts(path, false).is_err() {
             return Ok(Self { file: (), shown, opened: Opened::Fresh, record: None });
         }
-        let file = metadata::open(path, false)?;
+        let file = metadata::open(host, path, false)?;
         let opened = metadata::read(&file, &shown, engine)?;
         let Side { shown, opened, record, .. } = Side::read(file, shown, opened)?;
         Ok(Self { file: (), shown, opened, record })
@@ -146,11 +155,12 @@ pub(super) struct Sides<F = File> {
 fn decide<F>(
     places: &Places,
     engine: &helio_engine::Config,
-    read: impl Fn(&Path, &helio_engine::Config) -> Result<Side<F>>,
+    read: impl Fn(&Host, &Path, &helio_engine::Config) -> Result<Side<F>>,
 ) -> Result<(Sides<F>, usize)> {
     places.apart()?;
-    let mut first = read(&places.first, engine);
-    let second = places.second.as_ref().map(|path| read(path, engine));
+    let read = |path: &Path| read(&places.host, path, engine);
+    let mut first = read(&places.first);
+    let second = places.second.as_deref().map(read);
     if second.is_none() {
         // What is wrong with the only file is all that there is to say.
         first = Ok(first?);
@@ -182,7 +192,7 @@ pub(super) fn open(
 ) -> Result<Sides> {
     let (Sides { counts, other }, which) = decide(places, engine, Side::open)?;
     let path = places.all().nth(which).expect("what counts has a place");
-    Ok(Sides { counts: counts.ready(path, engine, named)?, other })
+    Ok(Sides { counts: counts.ready(&places.host, path, engine, named)?, other })
 }
 
 /// Why no file is used, and what to do.
@@ -310,6 +320,7 @@ fn join(
 mod tests {
     use super::*;
     use crate::open::metadata::tests::engine;
+    use helio_driver::Linux;
     use std::fs;
 
     /// A file of version 2: [`helio_ledger`] says where it comes from.
@@ -317,7 +328,7 @@ mod tests {
 
     fn places(folder: &Path) -> Places {
         fs::create_dir(folder.join("groups")).expect("there is room");
-        Places::of("db", folder, Some(&folder.join("second")))
+        Places::of(&Linux::host(), "db", folder, Some(&folder.join("second")))
     }
 
     fn refused(places: &Places) -> String {
@@ -332,8 +343,8 @@ mod tests {
         let second = places.second.clone().expect("it is configured");
         fs::create_dir(scratch.path().join("second")).expect("there is room");
         fs::write(&places.first, VERSION_2).expect("there is room");
-        let file = metadata::open(&second, true).expect("it is new");
-        begin::first(&file, &second, &engine(), &[]).expect("there is room");
+        let file = metadata::open(&Linux::host(), &second, true).expect("it is new");
+        begin::first(&Linux::host(), (&file, &second), &engine(), &[]).expect("there is room");
         drop(file);
         let text = refused(&places);
         for path in places.all() {
@@ -357,7 +368,12 @@ mod tests {
         let scratch = tempfile::tempdir().expect("there is room");
         let second = scratch.path().join("second");
         fs::create_dir(&second).expect("there is room");
-        let text = refused(&Places::of("db", &scratch.path().join("state"), Some(&second)));
+        let text = refused(&Places::of(
+            &Linux::host(),
+            "db",
+            &scratch.path().join("state"),
+            Some(&second),
+        ));
         assert!(text.contains("If the group is new, create its directory"), "{text}");
         assert!(!text.contains("remove it"), "{text}");
     }
@@ -368,8 +384,8 @@ mod tests {
         let (places, engine) = (places(scratch.path()), engine());
         let second = places.second.clone().expect("it is configured");
         fs::create_dir(scratch.path().join("second")).expect("there is room");
-        let file = metadata::open(&places.first, true).expect("it is new");
-        begin::first(&file, &places.first, &engine, &[]).expect("there is room");
+        let file = metadata::open(&Linux::host(), &places.first, true).expect("it is new");
+        begin::first(&Linux::host(), (&file, &places.first), &engine, &[]).expect("there is room");
         drop(file);
         fs::write(&second, [0xA5; 65536]).expect("there is room");
         let fault = || {

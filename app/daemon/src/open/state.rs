@@ -5,44 +5,42 @@ use super::private;
 use crate::patience::once_let_go;
 use anyhow::{Context, Error, Result, anyhow, bail};
 use helio_api::paths;
-use helio_driver::Linux;
-use rustix::fs::{Access, FlockOperation, access, flock};
-use rustix::io::Errno;
-use std::fs;
-use std::os::unix::fs::DirBuilderExt;
+use helio_driver::{Errno, File, FileType, Host, Mode, OFlags};
 use std::path::{Path, PathBuf};
 
 /// The state directory, held against other daemons for as long as this lives.
 #[derive(Debug)]
 pub(crate) struct StateDir {
+    /// The machine that it is on.
+    pub(crate) host: Host,
     pub(crate) path: PathBuf,
     control: PathBuf,
-    _lock: fs::File,
+    _lock: File,
 }
 
 impl StateDir {
     /// Creates it if it is missing (mode 0700) and locks it.
-    pub(crate) fn open(path: &Path) -> Result<Self> {
-        let control = usable(path)?;
-        let mut builder = fs::DirBuilder::new();
-        builder.recursive(true).mode(0o700);
-        builder
-            .create(path.join("groups"))
+    pub(crate) fn open(host: &Host, path: &Path) -> Result<Self> {
+        let control = usable(host, path)?;
+        host.make_folders(&path.join("groups"), Mode::RWXU)
             .with_context(|| format!("the state directory {} cannot be made", path.display()))?;
-        let lock_path = path.join("lock");
-        let mut options = private();
-        let lock = options.create(true).truncate(false).write(true).open(&lock_path);
-        let lock = lock.map_err(|error| denied(path, &lock_path, &error.into()))?;
-        lock_alone(&lock, path)?;
-        Ok(Self { path: path.to_owned(), control, _lock: lock })
+        let lock = Self::lock_file(host, path);
+        let lock = lock.map_err(|error| denied(path, &path.join("lock"), &error.into()))?;
+        lock_alone(host, &lock, path)?;
+        Ok(Self { host: Host::clone(host), path: path.to_owned(), control, _lock: lock })
+    }
+
+    /// The file that is locked by whoever uses it.
+    pub(crate) fn lock_file(host: &Host, path: &Path) -> Result<File, Errno> {
+        private(host, &path.join("lock"), OFlags::WRONLY | OFlags::CREATE)
     }
 
     /// Judges it as [`StateDir::open`] does, and leaves nothing behind.
-    pub(crate) fn look(path: &Path) -> Result<()> {
-        usable(path)?;
-        match private().write(true).open(path.join("lock")) {
-            Ok(lock) => lock_alone(&lock, path),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+    pub(crate) fn look(host: &Host, path: &Path) -> Result<()> {
+        usable(host, path)?;
+        match private(host, &path.join("lock"), OFlags::WRONLY) {
+            Ok(lock) => lock_alone(host, &lock, path),
+            Err(Errno::NOENT) => Ok(()),
             Err(error) => Err(denied(path, &path.join("lock"), &error.into())),
         }
     }
@@ -59,23 +57,23 @@ impl StateDir {
 }
 
 /// The directory is there and may be written to, or can be made. Returns where its control socket will be.
-fn usable(path: &Path) -> Result<PathBuf> {
+fn usable(host: &Host, path: &Path) -> Result<PathBuf> {
     let control = paths::control_socket(path).map_err(Error::msg)?;
     let groups = path.join("groups");
     // A file in the place of a folder, for one, is in the way; what is missing is made.
-    let there = groups.ancestors().find(|folder| folder.symlink_metadata().is_ok());
+    let there = groups.ancestors().find(|folder| host.facts(folder, false).is_ok());
     if let Some(there) = there {
-        writable(there).map_err(|errno| denied(path, there, &errno.into()))?;
+        writable(host, there).map_err(|errno| denied(path, there, &errno.into()))?;
     }
     Ok(control)
 }
 
 /// Whether files can be made in a folder.
-pub(super) fn writable(folder: &Path) -> Result<(), Errno> {
-    if folder.is_dir() {
-        access(folder, Access::WRITE_OK | Access::EXEC_OK)
-    } else {
-        Err(if folder.exists() { Errno::NOTDIR } else { Errno::NOENT })
+pub(super) fn writable(host: &Host, folder: &Path) -> Result<(), Errno> {
+    match host.facts(folder, true) {
+        Ok(facts) if facts.kind == FileType::Directory => host.may_create_in(folder),
+        Ok(_) => Err(Errno::NOTDIR),
+        Err(_) => Err(Errno::NOENT),
     }
 }
 
@@ -88,10 +86,14 @@ fn denied(path: &Path, culprit: &Path, why: &Error) -> Error {
     )
 }
 
-fn lock_alone(lock: &fs::File, path: &Path) -> Result<()> {
+fn lock_alone(host: &Host, lock: &File, path: &Path) -> Result<()> {
     // A check takes it for a moment.
-    let take = || flock(lock, FlockOperation::NonBlockingLockExclusive);
-    if once_let_go(&Linux::host(), take, |errno| *errno == Errno::WOULDBLOCK).is_err() {
+    let take = || match lock.body().lock() {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(None),
+        Err(errno) => Err(Some(errno)),
+    };
+    if once_let_go(host, take, Option::is_none).is_err() {
         bail!(
             "another helio daemon uses the state directory {}\n  hint: stop it, or give this one its own --state",
             path.display()
@@ -103,25 +105,41 @@ fn lock_alone(lock: &fs::File, path: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::offline::lock_state;
+    use helio_driver::Linux;
     use std::sync::atomic::{AtomicBool, Ordering};
+
+    #[test]
+    fn a_command_that_locks_the_directory_and_a_daemon_exclude_each_other() {
+        let (host, scratch) = (Linux::host(), tempfile::tempdir().expect("there is room"));
+        let daemon = StateDir::open(&host, scratch.path()).expect("it is the first");
+        assert!(lock_state(scratch.path()).expect("it is there").is_none());
+        drop(daemon);
+        let command = lock_state(scratch.path()).expect("it is there");
+        let refused = StateDir::open(&host, scratch.path()).expect_err("it is in use").to_string();
+        assert!(refused.contains("another helio daemon uses the state directory"), "{refused}");
+        drop(command.expect("no daemon uses it"));
+        StateDir::open(&host, scratch.path()).expect("nothing uses it");
+    }
 
     #[test]
     fn a_daemon_that_starts_while_checks_run_is_not_refused() {
         let scratch = tempfile::tempdir().expect("there is room");
         let state = scratch.path().join("state");
-        drop(StateDir::open(&state).expect("it is the first"));
+        let host = Linux::host();
+        drop(StateDir::open(&host, &state).expect("it is the first"));
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let starts = scope.spawn(|| {
                 let mut refused = None;
                 while refused.is_none() && !over.load(Ordering::Relaxed) {
-                    refused = StateDir::open(&state).err();
+                    refused = StateDir::open(&host, &state).err();
                 }
                 refused
             });
             // Each may find the lock taken by the daemon, and then waits for it.
             for _ in 0..50_000 {
-                let _found = StateDir::look(&state);
+                let _found = StateDir::look(&host, &state);
             }
             over.store(true, Ordering::Relaxed);
             let refused = starts.join().expect("it ends");

@@ -8,8 +8,8 @@
 use crate::failed;
 use crate::offline;
 use anyhow::{Error, Result, anyhow};
+use helio_driver::File;
 use helio_ledger::{Found, Ledger};
-use std::fs::File;
 
 /// Records that the copies of these volumes, a bit each, are suspect, as an engine does whose flush fails. Returns what the
 /// file says then.

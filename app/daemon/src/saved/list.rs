@@ -3,16 +3,11 @@
 
 use super::{ABOUT, About, FOLDER, REGIONS, TURN};
 use helio_api::{SavedCopy, SavedVolume};
+use helio_driver::{Errno, FileType, Host};
 use helio_units::{Bytes, WallTime};
-use std::fs::{self, DirEntry};
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::PoisonError;
-use std::time::UNIX_EPOCH;
-
-/// The unit of a file's blocks, whatever its file system.
-const BLOCK: u64 = 512;
 
 /// What all volumes of it take on disk.
 pub(crate) fn bytes_of(copy: &SavedCopy) -> Bytes {
@@ -23,39 +18,39 @@ pub(crate) fn bytes_of(copy: &SavedCopy) -> Bytes {
 ///
 /// # Errors
 /// A folder cannot be read.
-pub(crate) fn list(dir: &Path) -> io::Result<Vec<SavedCopy>> {
-    let entries = match fs::read_dir(dir.join(FOLDER)) {
+pub(crate) fn list(host: &Host, dir: &Path) -> io::Result<Vec<SavedCopy>> {
+    let folders = dir.join(FOLDER);
+    let names = match host.list(&folders) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries?,
+        names => names?,
     };
     let mut found = Vec::new();
-    for entry in entries {
-        let entry = entry?;
-        if entry.file_type()?.is_dir() {
-            found.push(look(&entry)?);
+    for name in names {
+        let folder = folders.join(&name);
+        if host.facts(&folder, false)?.kind == FileType::Directory {
+            found.push(look(host, &folder, name.to_string_lossy().into_owned())?);
         }
     }
     found.sort_by(|a, b| (a.at_ms, &a.name).cmp(&(b.at_ms, &b.name)));
     Ok(found)
 }
 
-fn look(entry: &DirEntry) -> io::Result<SavedCopy> {
-    let (folder, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
-    let regions = fs::metadata(folder.join(REGIONS));
+fn look(host: &Host, folder: &Path, name: String) -> io::Result<SavedCopy> {
+    let regions = host.facts(&folder.join(REGIONS), true);
     let complete = regions.is_ok();
-    let at = regions.or_else(|_| entry.metadata())?.modified()?;
-    let at_ms = at.duration_since(UNIX_EPOCH).map_or(0, |age| age.as_millis() as u64);
+    let at = regions.or_else(|_| host.facts(folder, false))?.modified;
+    let at_ms = at.as_millis() as u64;
     let mut volumes = Vec::new();
-    for file in fs::read_dir(&folder)? {
-        let path = file?.path();
+    for file in host.list(folder)? {
+        let path = folder.join(file);
         if path.extension().is_some_and(|kind| kind == "img") {
             let volume = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-            let bytes = Bytes(fs::metadata(&path)?.blocks() * BLOCK);
+            let bytes = host.facts(&path, true)?.held;
             volumes.push(SavedVolume { volume, bytes, path: path.display().to_string() });
         }
     }
     volumes.sort_by(|a, b| a.volume.cmp(&b.volume));
-    let about = fs::read(folder.join(ABOUT)).ok();
+    let about = host.read(&folder.join(ABOUT)).ok();
     let about = about.and_then(|text| serde_json::from_slice::<About>(&text).ok());
     // Folders of earlier versions say nothing of themselves but in their names, GROUP-TIME.
     let group = || name.rsplit_once('-').map_or(name.as_str(), |(group, _)| group).to_owned();
@@ -68,16 +63,16 @@ fn look(entry: &DirEntry) -> io::Result<SavedCopy> {
 ///
 /// # Errors
 /// It cannot be deleted, or not all of it; what is left is not listed as complete.
-pub(crate) fn delete(dir: &Path, shown: &SavedCopy) -> io::Result<()> {
+pub(crate) fn delete(host: &Host, dir: &Path, shown: &SavedCopy) -> io::Result<()> {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = dir.join(FOLDER).join(&shown.name);
-    if !shown.complete && folder.join(REGIONS).exists() {
+    if !shown.complete && host.exists(&folder.join(REGIONS)) {
         let text = format!("{} was completed in the meantime, and is kept", shown.name);
         return Err(io::Error::other(text));
     }
-    match fs::remove_file(folder.join(REGIONS)) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => fs::remove_dir_all(&folder),
+    match host.remove(&folder.join(REGIONS)) {
+        Ok(()) | Err(Errno::NOENT) => host.remove_folders(&folder),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -86,15 +81,18 @@ mod tests {
     use super::super::tests::{part, place};
     use super::super::{Place, SaveError, save};
     use super::*;
+    use helio_driver::Linux;
     use helio_units::Extent;
+    use std::fs;
 
     #[test]
     fn what_was_saved_is_listed_until_it_is_deleted() {
         let dir = tempfile::tempdir().expect("a folder");
-        assert_eq!(list(dir.path()).expect("nothing is there"), []);
+        assert_eq!(list(&Linux::host(), dir.path()).expect("nothing is there"), []);
         let part = part(dir.path(), vec![Extent::new(4 << 20, 1 << 20)]);
-        save(&place(dir.path()), ("my-db", "discarded"), WallTime(0), &[part]).expect("room");
-        let found = list(dir.path()).expect("it can be read");
+        save(&Linux::host(), &place(dir.path()), ("my-db", "discarded"), WallTime(0), &[part])
+            .expect("room");
+        let found = list(&Linux::host(), dir.path()).expect("it can be read");
         assert_eq!(found.len(), 1);
         let copy = &found[0];
         assert_eq!((&*copy.group, &*copy.why, copy.complete), ("my-db", "discarded", true));
@@ -103,15 +101,15 @@ mod tests {
         // As an earlier version left it, and then as an interrupted one did.
         let folder = dir.path().join("saved").join(&copy.name);
         fs::remove_file(folder.join(ABOUT)).expect("it is there");
-        assert_eq!(list(dir.path()).expect("it can be read")[0].group, "my-db");
+        assert_eq!(list(&Linux::host(), dir.path()).expect("it can be read")[0].group, "my-db");
         fs::remove_file(folder.join(REGIONS)).expect("it is there");
-        assert!(!list(dir.path()).expect("it can be read")[0].complete);
-        let incomplete = list(dir.path()).expect("it can be read").remove(0);
+        assert!(!list(&Linux::host(), dir.path()).expect("it can be read")[0].complete);
+        let incomplete = list(&Linux::host(), dir.path()).expect("it can be read").remove(0);
         fs::write(folder.join(REGIONS), "[]").expect("a save ends");
-        delete(dir.path(), &incomplete).expect_err("it is complete now");
+        delete(&Linux::host(), dir.path(), &incomplete).expect_err("it is complete now");
         fs::remove_file(folder.join(REGIONS)).expect("it is there");
-        delete(dir.path(), &incomplete).expect("it can be deleted");
-        assert_eq!(list(dir.path()).expect("it can be read"), []);
+        delete(&Linux::host(), dir.path(), &incomplete).expect("it can be deleted");
+        assert_eq!(list(&Linux::host(), dir.path()).expect("it can be read"), []);
     }
 
     #[test]
@@ -120,11 +118,12 @@ mod tests {
         let part = part(dir.path(), vec![Extent::new(4 << 20, 1 << 20)]);
         let limited = Place { limit: Some(Bytes::kib(6)), ..place(dir.path()) };
         let parts = std::slice::from_ref(&part);
-        save(&limited, ("db", "discarded"), WallTime(0), parts).expect("it fits");
-        let again = save(&limited, ("db", "discarded"), WallTime(5000), parts);
+        save(&Linux::host(), &limited, ("db", "discarded"), WallTime(0), parts).expect("it fits");
+        let again = save(&Linux::host(), &limited, ("db", "discarded"), WallTime(5000), parts);
         assert!(matches!(again, Err(SaveError::Limit { .. })), "{again:?}");
-        assert_eq!(list(dir.path()).expect("it can be read").len(), 1);
+        assert_eq!(list(&Linux::host(), dir.path()).expect("it can be read").len(), 1);
         // A directory that was named has no limit.
-        save(&place(dir.path()), ("db", "discarded"), WallTime(5000), parts).expect("it fits");
+        save(&Linux::host(), &place(dir.path()), ("db", "discarded"), WallTime(5000), parts)
+            .expect("it fits");
     }
 }

@@ -17,7 +17,7 @@ use crate::shard::group::read_buffer;
 use crate::shard::looks::{Timetable, Watched};
 use crate::shard::payloads::Payloads;
 use crate::shard::token::{Kind, token};
-use helio_driver::{Buffer, Driver, File, Op, Outcome, Piece, Pool, Shared};
+use helio_driver::{Buffer, Driver, Errno, FallocateFlags, File, Op, Outcome, Piece, Pool, Shared};
 use helio_engine::{PoolOp, PoolOutcome, Row, StoreFault};
 use helio_format::before::{CHUNK_BYTES, PAGE_BYTES};
 use helio_ledger::{BEFORE_HEADER_BYTES, BeforeStore, BeforeWrite, Chunk};
@@ -37,7 +37,7 @@ pub(crate) struct Before {
     /// Where it lies, for people.
     shown: String,
     /// The same file, for its size.
-    sizes: std::fs::File,
+    sizes: File,
     store: BeforeStore,
     /// When the keeping began.
     kept_at: Option<WallTime>,
@@ -114,7 +114,7 @@ impl Before {
     /// The file may complete nothing for the timeout.
     pub(crate) fn new(
         (file, shown): (File, String),
-        sizes: std::fs::File,
+        sizes: File,
         store: BeforeStore,
         kept_at: Option<WallTime>,
         timeout: Duration,
@@ -196,36 +196,32 @@ impl Before {
 
     /// Makes sure that the file can hold so many chunks.
     fn reserve(&self, chunks: u64) -> Result<(), PoolOutcome> {
-        let failed = |error: std::io::Error| {
+        let failed = |error: Errno| {
             tracing::error!(file = self.shown, %error, "space for before-images cannot be reserved");
-            PoolOutcome::Failed(StoreFault::Other(error.raw_os_error().unwrap_or(0)))
+            PoolOutcome::Failed(StoreFault::Other(error.raw_os_error()))
         };
-        let had = self.sizes.metadata().map_err(failed)?.len();
+        let had = self.sizes.body().facts().map_err(failed)?.length.0;
         let length = self.store.record_at(chunks);
         if length <= had {
             return Ok(());
         }
-        let flags = rustix::fs::FallocateFlags::empty();
-        let reserved = rustix::fs::fallocate(&self.sizes, flags, 0, length);
-        match reserved {
+        match self.sizes.body().allocate(FallocateFlags::empty(), 0, length) {
             Ok(()) => Ok(()),
-            Err(rustix::io::Errno::NOSPC | rustix::io::Errno::DQUOT | rustix::io::Errno::FBIG) => {
-                self.sizes.set_len(had).map_err(failed)?;
+            Err(Errno::NOSPC | Errno::DQUOT | Errno::FBIG) => {
+                self.sizes.body().set_length(had).map_err(failed)?;
                 Err(PoolOutcome::NoRoom { free: Bytes(had + self.free()) })
             }
             // A file system that cannot reserve: what is free now must do.
-            Err(rustix::io::Errno::OPNOTSUPP) if length <= had + self.free() => {
-                self.sizes.set_len(length).map_err(failed)
+            Err(Errno::OPNOTSUPP) if length <= had + self.free() => {
+                self.sizes.body().set_length(length).map_err(failed)
             }
-            Err(rustix::io::Errno::OPNOTSUPP) => {
-                Err(PoolOutcome::NoRoom { free: Bytes(had + self.free()) })
-            }
-            Err(error) => Err(failed(error.into())),
+            Err(Errno::OPNOTSUPP) => Err(PoolOutcome::NoRoom { free: Bytes(had + self.free()) }),
+            Err(error) => Err(failed(error)),
         }
     }
 
     fn free(&self) -> u64 {
-        rustix::fs::fstatvfs(&self.sizes).map_or(0, |space| space.f_bavail * space.f_frsize)
+        self.sizes.body().room().map_or(0, |room| room.free.0)
     }
 
     fn write_header(&mut self, page: BeforeWrite, work: Work, means: &mut Means<'_>) {
@@ -320,7 +316,7 @@ impl Before {
         self.store.flushed();
         if ends {
             self.kept_at = None;
-            if let Err(error) = self.sizes.set_len(BEFORE_HEADER_BYTES) {
+            if let Err(error) = self.sizes.body().set_length(BEFORE_HEADER_BYTES) {
                 tracing::warn!(file = self.shown, %error, "the space of ended before-images is not freed");
             }
         }
@@ -426,7 +422,7 @@ mod tests {
             let checksum = helio_link::checksum;
             let opened = BeforeStore::open(&mut read, 0, Bytes(CHUNK_BYTES), 7, checksum);
             let (store, _) = opened.expect("a new store");
-            let sizes = file.try_clone().expect("the file");
+            let sizes = File::new(file.try_clone().expect("the file")).expect("a file");
             let io = File::new(io.expect("the file")).expect("a file");
             let before = Before::new(
                 (io, "db.before".to_owned()),

@@ -43,14 +43,7 @@ impl<D: Driver> Shard<D> {
             let text = format!("{} is not open", member.path);
             return Err(Refusal::new("busy", text, "restart the daemon"));
         };
-        let held = store.held().map_err(|error| {
-            let text = format!("the old disk cannot be closed: {error}");
-            Refusal::new(
-                "no-descriptors",
-                text,
-                "raise the limit of file descriptors of the daemon",
-            )
-        })?;
+        let held = store.held();
         let own = format!("{}/{volume}", group.name);
         let mut others = self.stores();
         others.retain(|(_, name)| *name != own);

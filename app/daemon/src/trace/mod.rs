@@ -7,12 +7,11 @@ mod writer;
 
 use crate::shard::Clock;
 use helio_api::TraceStatus;
+use helio_driver::{File, Host, Mode, OFlags};
 use helio_format::trace::{Header, Volume};
 use helio_units::{Bytes, Items, Moment, WallTime};
 use std::collections::BTreeMap;
-use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -94,7 +93,8 @@ impl Traces {
         limit: Bytes,
         lasting: Option<Duration>,
     ) -> io::Result<(Tap, Coming)> {
-        let opened = File::options().write(true).create_new(true).mode(0o600).open(&file)?;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
+        let opened = self.clock.host().open(&file, flags, Mode::RUSR | Mode::WUSR)?;
         let id = self.ids.fetch_add(1, Ordering::Relaxed);
         let (tap, sink) = tap::tap(id);
         Ok((tap, Coming { id, group, file, limit, lasting, opened, sink }))
@@ -114,7 +114,7 @@ impl Traces {
         let (clock, path) = (self.clock.clone(), file.clone());
         let writer = Writer { file: opened, path, limit, clock, until, sink, ended: tell };
         let header = Header { began: begun.at, group: group.clone(), volumes: begun.volumes };
-        std::thread::Builder::new().name("trace".into()).spawn(move || writer.run(&header))?;
+        self.clock.host().aside("trace", Box::new(move || writer.run(&header)))?;
         let since = self.clock.now();
         self.last().insert(group, Trace { id, file, since, limit, lasting, counts, ended });
         Ok(())
@@ -157,9 +157,14 @@ impl Trace {
 }
 
 /// A new name below the state directory, in a folder that is made where it is missing.
-pub(crate) fn own_file(state: &Path, group: &str, now: WallTime) -> io::Result<PathBuf> {
+pub(crate) fn own_file(
+    host: &Host,
+    state: &Path,
+    group: &str,
+    now: WallTime,
+) -> io::Result<PathBuf> {
     let folder = state.join("traces");
-    fs::create_dir_all(&folder)?;
+    host.make_folders(&folder, Mode::RWXU | Mode::RWXG | Mode::RWXO)?;
     let time: String = now.to_string().replace(' ', "T").replace([':', '-'], "");
     Ok(folder.join(format!("{group}-{time}.trace")))
 }

@@ -3,12 +3,11 @@
 
 use super::tap::{Batch, Counts, Sink, Why};
 use crate::shard::Clock;
+use helio_driver::File;
 use helio_format::trace::{BLOCK_HEAD_BYTES, Header, encode_block, encode_end};
 use helio_link::checksum;
 use helio_units::{Bytes, Items, Moment};
-use rustix::fs::fstatvfs;
-use std::fs::File;
-use std::io::{self, Seek, SeekFrom, Write};
+use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::RecvTimeoutError;
@@ -69,8 +68,7 @@ impl Writer {
                 if let Err(why) = self.fits(&bytes).and_then(|()| self.keep(&bytes)) {
                     // What was written of a block is no block; nobody needs more than the blocks before it.
                     let whole = self.counts().bytes.load(Ordering::Relaxed);
-                    let _cut = self.file.set_len(whole);
-                    let _back = self.file.seek(SeekFrom::Start(whole));
+                    let _cut = self.file.body().set_length(whole);
                     self.end(at, dropped);
                     return why;
                 }
@@ -121,8 +119,8 @@ impl Writer {
         if after + BLOCK_HEAD_BYTES as u64 > self.limit.0 {
             return Err(format!("the limit of {} was reached", self.limit));
         }
-        let free = fstatvfs(&self.file).map_err(|error| self.culprit(&error.into()))?;
-        let free = Bytes(free.f_bavail.saturating_mul(free.f_frsize));
+        let room = self.file.body().room();
+        let free = room.map_err(|error| self.culprit(&error.into()))?.free;
         if free.saturating_sub(Bytes(block.len() as u64)) < LEFT_FREE {
             let path = self.path.display();
             return Err(format!("{path}: {LEFT_FREE} are left free on its file system"));
@@ -147,7 +145,8 @@ impl Writer {
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.file.write_all(bytes)?;
+        let written = self.counts().bytes.load(Ordering::Relaxed);
+        self.file.write_all_at(bytes, written)?;
         self.counts().bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         Ok(())
     }

@@ -7,7 +7,9 @@ use crate::meet::Stage;
 use crate::socket::SLICE;
 use crate::store::Disk;
 use helio_disk::{Io, Member, OpenOptions, OtherUsers, Refusal, open};
-use helio_driver::{AnyDriver, Buffer, Completion, Driver, DriverChoice, Op, Outcome, Pool, Token};
+use helio_driver::{
+    AnyDriver, Buffer, Completion, Driver, DriverChoice, Linux, Op, Outcome, Pool, Token,
+};
 use helio_netmodel::{Dice, Direction, Profile, Verdict};
 use helio_units::{Bytes, Extent, Moment};
 use std::collections::BTreeMap;
@@ -287,7 +289,7 @@ fn make(folder: &Path, what: &str, size: Bytes, io: Io) -> Result<Member, LabErr
         LabError::system(doing("open"), hint)(std::io::Error::other(refusal.to_string()))
     };
     let opened = sized.and_then(|()| {
-        open(&path, &options, &OtherUsers::default()).map_err(|why| refused(why.refusal))
+        open(&path, &options, &OtherUsers::of(&Linux::host())).map_err(|why| refused(why.refusal))
     });
     std::fs::remove_file(&path).map_err(LabError::system(doing("remove"), hint))?;
     opened

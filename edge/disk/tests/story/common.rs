@@ -3,7 +3,7 @@
 
 use helio_disk::{Io, Member, OpenError, OpenOptions, OtherUsers, Refusal};
 use helio_driver::{
-    Buffer, Completion, Driver, DriverOptions, Op, Outcome, PollDriver, Shared, Token,
+    Buffer, Completion, Driver, DriverOptions, Linux, Op, Outcome, PollDriver, Shared, Token,
 };
 use helio_units::{Bytes, Extent};
 use std::fs::OpenOptions as Std;
@@ -34,7 +34,7 @@ pub(crate) fn file_of(folder: &Path, name: &str, size: Bytes) -> PathBuf {
 pub(crate) fn open(path: &Path, options: &OpenOptions) -> Result<Member, OpenError> {
     let end = Instant::now() + Duration::from_secs(5);
     loop {
-        match helio_disk::open(path, options, &OtherUsers::default()) {
+        match helio_disk::open(path, options, &OtherUsers::of(&Linux::host())) {
             Err(error) if error.refusal == Refusal::Held && Instant::now() < end => {
                 thread::yield_now();
             }
@@ -45,7 +45,7 @@ pub(crate) fn open(path: &Path, options: &OpenOptions) -> Result<Member, OpenErr
 
 /// A refusal's two sentences, without the role and path they begin with.
 pub(crate) fn refused(path: &Path, options: &OpenOptions) -> OpenError {
-    let opened = helio_disk::open(path, options, &OtherUsers::default());
+    let opened = helio_disk::open(path, options, &OtherUsers::of(&Linux::host()));
     let error = opened.expect_err("it should be refused");
     let begins = format!("member of db/data {}: ", path.display());
     assert!(error.to_string().starts_with(&begins), "{error}");

@@ -3,6 +3,7 @@
 
 use crate::common::{Desk, Loop, file_of, folder, open, options, refused};
 use helio_disk::{MemberIdentity, OpenOptions, Refusal, StoreKind};
+use helio_driver::Linux;
 use helio_units::{Bytes, Extent};
 use std::path::Path;
 use std::process::Command;
@@ -100,7 +101,8 @@ fn loop_devices_on_one_file_are_one_disk_only_if_their_bytes_overlap() {
     let half = SIZE.0 / 2;
     let (Some(first), Some(second)) = (on(0, half), on(half, half)) else { return };
     let Some(both) = on(half / 2, half) else { return };
-    let identity = |path: &Path| MemberIdentity::of_path(path).expect("an identity");
+    let identity =
+        |path: &Path| MemberIdentity::of_path(&Linux::host(), path).expect("an identity");
     let [one, two, over] = [&first, &second, &both].map(|device| identity(&device.0));
     assert!(!one.overlaps(&two) && one.overlaps(&over) && over.overlaps(&two));
     let name = |device: &Loop| {
@@ -126,9 +128,10 @@ fn a_partition_overlaps_its_disk_and_not_its_neighbour() {
         return;
     }
     let part = |number: u32| format!("{}p{number}", device.0.display());
-    let identity = |path: &str| MemberIdentity::of_path(Path::new(path)).expect("an identity");
+    let identity =
+        |path: &str| MemberIdentity::of_path(&Linux::host(), Path::new(path)).expect("an identity");
     let (first, second) = (identity(&part(1)), identity(&part(2)));
-    let disk = MemberIdentity::of_path(&device.0).expect("an identity");
+    let disk = MemberIdentity::of_path(&Linux::host(), &device.0).expect("an identity");
     assert!(disk.overlaps(&first) && disk.overlaps(&second) && !first.overlaps(&second));
     let size = OpenOptions { size: Bytes::mib(4), ..options(SIZE) };
     let member = open(Path::new(&part(1)), &size).expect("a partition opens");

@@ -3,7 +3,7 @@
 
 use crate::common::{Desk, file_of, filled, folder, open, options};
 use helio_disk::{Io, OpenOptions, Permanence, Space, StoreError, StoreKind};
-use helio_driver::Buffer;
+use helio_driver::{Buffer, Linux};
 use helio_units::{Bytes, Extent};
 use std::os::unix::fs::{FileExt, MetadataExt};
 
@@ -137,10 +137,12 @@ fn the_latency_of_a_store_is_measured_and_an_error_if_it_cannot_be_read_or_is_sh
     let path = folder.path().join("store");
     for size in [Bytes(512), Bytes::mib(1)] {
         std::fs::write(&path, vec![1; size.0 as usize]).expect("there is room");
-        let latency = helio_disk::read_latency(&path, size, Io::Buffered);
+        let latency = helio_disk::read_latency(&Linux::host(), &path, size, Io::Buffered);
         assert!(latency.is_ok_and(|latency| latency > std::time::Duration::ZERO));
     }
-    assert!(helio_disk::read_latency(&path, Bytes::mib(2), Io::Buffered).is_err());
+    assert!(helio_disk::read_latency(&Linux::host(), &path, Bytes::mib(2), Io::Buffered).is_err());
     let missing = folder.path().join("missing");
-    assert!(helio_disk::read_latency(&missing, Bytes::mib(1), Io::Buffered).is_err());
+    assert!(
+        helio_disk::read_latency(&Linux::host(), &missing, Bytes::mib(1), Io::Buffered).is_err()
+    );
 }

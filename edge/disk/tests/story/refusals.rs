@@ -3,6 +3,7 @@
 
 use crate::common::{file_of, folder, open, options, refused};
 use helio_disk::{Io, MemberIdentity, OpenOptions, Refusal};
+use helio_driver::Linux;
 use helio_units::Bytes;
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -67,7 +68,7 @@ fn a_member_in_use_is_held_until_it_is_dropped() {
     let second = folder.path().join("link.img");
     std::fs::hard_link(&path, &second).expect("a second name");
     assert_eq!(refused(&second, &options(SIZE)).refusal, Refusal::Held);
-    let identity = MemberIdentity::of_path(&second).expect("its identity");
+    let identity = MemberIdentity::of_path(&Linux::host(), &second).expect("its identity");
     assert!(identity.overlaps(&member.identity()));
     drop(member);
     // A program that another test starts just now may hold the file until it is what it runs.

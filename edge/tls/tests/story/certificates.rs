@@ -2,6 +2,7 @@
 //! NBD clients and servers, by certificate.
 
 use crate::common::{End, talk};
+use helio_driver::Linux;
 use helio_tls::{NbdClientTls, NbdTls};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use std::os::unix::fs::OpenOptionsExt;
@@ -52,13 +53,13 @@ impl Office {
 
     pub(crate) fn server(&self, file: &str, client_ca: Option<&Path>) -> NbdTls {
         let (chain, key) = (self.path(&format!("{file}.pem")), self.path(&format!("{file}.key")));
-        NbdTls::load(&chain, &key, client_ca).expect("a server")
+        NbdTls::load(&Linux::host(), &chain, &key, client_ca).expect("a server")
     }
 
     fn client(&self, own: Option<&str>) -> NbdClientTls {
         let own = own.map(|f| (self.path(&format!("{f}.pem")), self.path(&format!("{f}.key"))));
         let own = own.as_ref().map(|(chain, key)| (&**chain, &**key));
-        NbdClientTls::load(&self.path("ca.pem"), own).expect("a client")
+        NbdClientTls::load(&Linux::host(), &self.path("ca.pem"), own).expect("a client")
     }
 }
 
@@ -107,8 +108,8 @@ fn files_that_will_not_do_are_named() {
     office.sign("server", "nbd.example", false);
     office.sign("other", "nbd.example", false);
     let load = |chain: &str, key: &str| {
-        let error =
-            NbdTls::load(&office.path(chain), &office.path(key), None).expect_err("refused");
+        let error = NbdTls::load(&Linux::host(), &office.path(chain), &office.path(key), None)
+            .expect_err("refused");
         error.to_string()
     };
     assert!(load("none.pem", "server.key").contains("none.pem"));

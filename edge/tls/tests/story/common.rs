@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Two ends and the wire between them.
 
+use helio_driver::Linux;
 use helio_tls::{NodeKey, Session, TlsError};
 
 /// Room for plain bytes of one call; smaller than a record, so that records are cut.
@@ -9,7 +10,7 @@ const ROOM: usize = 5000;
 /// A key of its own file.
 pub(crate) fn key() -> NodeKey {
     let folder = tempfile::tempdir().expect("a folder");
-    NodeKey::create(&folder.path().join("node.key")).expect("a key")
+    NodeKey::create(&Linux::host(), &folder.path().join("node.key")).expect("a key")
 }
 
 /// One end, with what it has heard.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Keys under a test's hand, and a caller that speaks TLS and anything it likes behind it.
 
+use helio_driver::Linux;
 use helio_e2e::PATIENCE;
 use helio_testkit::{Pair, helio};
 use helio_tls::{NodeKey, PeerTls, PublicKey, Purpose, Session, TlsError};
@@ -19,7 +20,7 @@ pub(crate) fn new_key(file: &Path) -> PublicKey {
 /// The public half of the key in a file.
 #[track_caller]
 pub(crate) fn public(file: &Path) -> PublicKey {
-    NodeKey::load(file).expect("the key is there").public()
+    NodeKey::load(&Linux::host(), file).expect("the key is there").public()
 }
 
 /// The public half of a node's key.
@@ -73,7 +74,7 @@ impl Caller {
         server: PublicKey,
         purpose: Purpose,
     ) -> Result<Self, TlsError> {
-        let key = PeerTls::new(NodeKey::load(key).expect("the key is there"));
+        let key = PeerTls::new(NodeKey::load(&Linux::host(), key).expect("the key is there"));
         let stream = TcpStream::connect(at).expect("somebody listens");
         stream.set_read_timeout(Some(PATIENCE)).expect("takes a limit");
         let mut caller = Self { stream, session: key.dial(&[server], purpose), wire: Vec::new() };

@@ -7,17 +7,16 @@ use crate::offline;
 use crate::open::{allocate, epochs};
 use crate::shard::MemberPlan;
 use anyhow::{Context, Result, bail};
-use helio_driver::Linux;
+use helio_driver::{File, Host};
 use helio_format::epochs::{Carried, Epochs};
 use helio_format::members::{CopyHealth, MEMBERS_MAX, MemberEntry, VolumeEntries};
 use helio_format::superblock::Superblock;
 use helio_ledger::{Change, Found, Ledger, MapOwner};
 use helio_shadow::{REGION, blank_pages};
 use helio_units::{Bytes, VolumeIndex};
-use std::fs::File;
 
 /// The epochs with which the group is served: that of each volume whose members get stamps is raised.
-fn raised(ledger: &Ledger, seated: &[Seated]) -> std::io::Result<Epochs> {
+fn raised(host: &Host, ledger: &Ledger, seated: &[Seated]) -> std::io::Result<Epochs> {
     let mut all = ledger.epochs().clone();
     for (epochs, it) in all.volumes.iter_mut().zip(seated) {
         if it.gets_stamps(epochs) {
@@ -27,7 +26,7 @@ fn raised(ledger: &Ledger, seated: &[Seated]) -> std::io::Result<Epochs> {
         }
     }
     if all.set.is_none() && all.volumes.iter().any(|volume| volume.epoch.is_some()) {
-        all.set = Some(set_id(&Linux::host())?);
+        all.set = Some(set_id(host)?);
     }
     Ok(all)
 }
@@ -64,13 +63,13 @@ fn stamp(
 /// Records the members of volumes that have several, makes the bitmaps of these, and raises their epochs. Returns whether anything
 /// was written; the ledger is of no use then.
 pub(in crate::open) fn record(
-    group: &str,
+    (host, group): (&Host, &str),
     (ledger, found): &mut (Ledger, Found),
     seated: &[Seated],
     (file, shown): (&File, &str),
 ) -> Result<bool> {
     let old_epochs = ledger.epochs().clone();
-    let epochs = raised(ledger, seated)?;
+    let epochs = raised(host, ledger, seated)?;
     let mut members = ledger.members().to_vec();
     let aged = offline::with_age(ledger, &found.superblock);
     let (mut before, mut behind) = (aged.clone(), aged.clone());
