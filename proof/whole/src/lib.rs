@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The whole daemon in a simulated world.
+//!
+//! A [`World`] has virtual time and machines. A [`SimMachine`] has a disk that loses what was not flushed, sockets over links that delay, lose
+//! and stop, clocks, and chance. A [`Process`] on it is one boot of a daemon; its [`SimDriver`] performs operations as the driver of a
+//! product does, and its [`Process::host`] is the machine as the daemon asks it. Everything comes from one seed: the same seed and the same
+//! calls give the same event log.
+//!
+//! Absent on purpose: threads, descriptors, clocks, maps in an order of their own; what a daemon is.
+
+mod body;
+mod disk;
+mod driver;
+mod faults;
+mod machine;
+mod net;
+mod story;
+mod stream;
+mod world;
+
+pub use driver::SimDriver;
+pub use faults::{FileFault, Odds};
+pub use machine::{Held, MachineOptions, Process, SimMachine};
+pub use net::SocketOptions;
+pub use stream::{Received, SimStream, Stream};
+pub use world::World;

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Stories of the simulated world: what its disks, sockets and drivers do to a daemon.
+
+mod common;
+mod disks;
+mod processes;
+mod sockets;
+mod streams;
