@@ -6,7 +6,7 @@ use crate::faults::FileFault;
 use crate::net::{SocketId, Taken};
 use crate::world::{Host, Inner, MachineId, ProcessId, Released, World};
 use helio_driver::{Errno, Facts, FallocateFlags, FileBody, Room, SeekFrom, SocketBody};
-use helio_units::SECTOR;
+use helio_units::{Bytes, SECTOR};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
@@ -79,6 +79,10 @@ impl SimFile {
 impl FileBody for SimFile {
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
+    }
+
+    fn direct_alignment(&self) -> Option<(Bytes, Bytes)> {
+        Some((Bytes(SECTOR), Bytes(SECTOR)))
     }
 
     fn read_at(&self, into: &mut [u8], at: u64) -> Result<usize, Errno> {

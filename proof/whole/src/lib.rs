@@ -9,18 +9,25 @@
 //! Absent on purpose: threads, descriptors, clocks, maps in an order of their own; what a daemon is.
 
 mod body;
+pub mod client;
 mod disk;
 mod driver;
 mod faults;
 mod machine;
+pub mod model;
 mod net;
+mod pair;
 mod story;
-mod stream;
+pub mod stream;
 mod world;
 
 pub use driver::SimDriver;
 pub use faults::{FileFault, Odds};
 pub use machine::{Held, MachineOptions, Process, SimMachine};
 pub use net::SocketOptions;
+pub use pair::{Verdict, run};
 pub use stream::{Received, SimStream, Stream};
 pub use world::World;
+
+#[cfg(test)]
+mod tests;

@@ -6,7 +6,9 @@ use crate::disk::{Access, Disk, HandleId, Inode};
 use crate::driver::SimDriver;
 use crate::faults::{Faults, FileFault, Odds};
 use crate::world::{Due, Handle, Host, Inner, MachineId, ProcessId, Running, World};
-use helio_driver::{Address, Blocking, Errno, Facts, File, Machine, Mode, OFlags, Room, Socket};
+use helio_driver::{
+    Address, Blocking, Errno, Facts, File, FileType, Machine, Mode, OFlags, Room, Socket,
+};
 use helio_units::{Bytes, Moment};
 use std::ffi::OsString;
 use std::fmt;
@@ -340,6 +342,11 @@ impl Machine for SimMachine {
         let disk = &inner.host(self.id).disk;
         disk.find(path)?;
         Ok(disk.room())
+    }
+
+    fn may_create_in(&self, folder: &Path) -> Result<(), Errno> {
+        let facts = self.facts(folder, true)?;
+        if facts.kind == FileType::Directory { Ok(()) } else { Err(Errno::NOTDIR) }
     }
 
     fn list(&self, folder: &Path) -> io::Result<Vec<OsString>> {

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Reading what the other side sent, whose length nothing vouches for.
 
-/// Takes values off the front of a slice; `None` once it is too short.
-pub(crate) struct Cursor<'a> {
+/// Takes big-endian values off the front of a slice; `None` once it is too short.
+pub struct Cursor<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Cursor<'a> {
-    pub(crate) const fn new(bytes: &'a [u8]) -> Self {
+    /// At the front of `bytes`.
+    #[must_use]
+    pub const fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
 
-    pub(crate) fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+    /// The next `count` bytes.
+    pub fn take(&mut self, count: usize) -> Option<&'a [u8]> {
         let (head, rest) = self.rest.split_at_checked(count)?;
         self.rest = rest;
         Some(head)
@@ -23,20 +26,24 @@ impl<'a> Cursor<'a> {
         Some(*head)
     }
 
-    pub(crate) fn u16(&mut self) -> Option<u16> {
+    /// The next 2 bytes as a number.
+    pub fn u16(&mut self) -> Option<u16> {
         self.array().map(u16::from_be_bytes)
     }
 
-    pub(crate) fn u32(&mut self) -> Option<u32> {
+    /// The next 4 bytes as a number.
+    pub fn u32(&mut self) -> Option<u32> {
         self.array().map(u32::from_be_bytes)
     }
 
-    pub(crate) fn u64(&mut self) -> Option<u64> {
+    /// The next 8 bytes as a number.
+    pub fn u64(&mut self) -> Option<u64> {
         self.array().map(u64::from_be_bytes)
     }
 
     /// What has not been taken yet.
-    pub(crate) const fn rest(&self) -> &'a [u8] {
+    #[must_use]
+    pub const fn rest(&self) -> &'a [u8] {
         self.rest
     }
 }

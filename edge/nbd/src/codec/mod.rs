@@ -35,7 +35,7 @@ mod handshake;
 mod transmission;
 
 pub use context::{Context, Contexts, StatusExtent, status};
-pub(crate) use cursor::Cursor;
+pub use cursor::Cursor;
 pub use error_code::ErrorCode;
 pub use flags::TransmissionFlags;
 pub use handshake::{

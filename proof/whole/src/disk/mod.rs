@@ -150,6 +150,8 @@ impl Disk {
             represents: 0,
             mode: node.attributes.current().mode,
             owner: 0,
+            // When a file changed is not recorded.
+            modified: born,
             born: Some((i64::try_from(born.as_secs()).unwrap_or(i64::MAX), born.subsec_nanos())),
         })
     }

@@ -141,7 +141,7 @@ impl Inner {
         }
         let Some(bytes) = gathered(pieces) else { return false };
         let some = (1 + self.dice.below(extent.length / SECTOR)) * SECTOR;
-        let some = some.min(extent.length - 1) as usize;
+        let some = some.min(extent.length.next_multiple_of(SECTOR) - SECTOR) as usize;
         let disk = &mut self.machines[operation.machine.0].disk;
         let change = disk.change();
         let Ok(content) = disk.content_mut(operation.inode) else { return false };

@@ -142,10 +142,9 @@ impl Inner {
     }
 
     fn machine_of(&self, ip: IpAddr, from: MachineId) -> Option<MachineId> {
-        if ip.is_loopback() || ip.is_unspecified() {
-            return Some(from);
-        }
-        self.net.addresses.get(&ip).copied()
+        // A loopback address may be that of another machine: nodes without keys have no others.
+        let own = (ip.is_loopback() || ip.is_unspecified()).then_some(from);
+        self.net.addresses.get(&ip).copied().or(own)
     }
 
     fn fail_connect(&mut self, id: SocketId, errno: Errno) {
@@ -220,7 +219,7 @@ impl Inner {
 
     /// The address of a machine that a connection to `ip` comes from.
     fn address_towards(&self, machine: MachineId, ip: IpAddr) -> IpAddr {
-        if ip.is_loopback() {
+        if ip.is_loopback() && !self.net.addresses.contains_key(&ip) {
             return ip;
         }
         let mut all = self.net.addresses.iter().filter(|(_, owner)| **owner == machine);

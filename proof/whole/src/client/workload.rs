@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a client is like, and which requests it makes, drawn from dice.
+
+use super::mischief::Mischief;
+use crate::model::Action;
+use helio_nbd::codec::{command, command_flag};
+use helio_nbd::{Form, TransmissionFlags};
+use helio_units::Extent;
+use std::time::Duration;
+
+/// Gives a number below the one it is given.
+pub type Dice<'a> = &'a mut dyn FnMut(u64) -> u64;
+
+/// How a client leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leaving {
+    /// With DISC, once everything was answered.
+    Politely,
+    /// With DISC, while requests wait for their answers.
+    Early,
+    /// In the middle of a request's header or payload.
+    InRequest {
+        /// By a reset; else it closes in order.
+        reset: bool,
+    },
+}
+
+/// A client that takes its time to receive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// Bytes it receives at once.
+    pub bytes: usize,
+    /// Time between.
+    pub every: Duration,
+}
+
+/// What a client is like.
+#[derive(Clone, Debug)]
+pub struct Habits {
+    /// The export's name.
+    pub export: String,
+    /// The volume's number in the model.
+    pub volume: u16,
+    /// Requests it makes on each connection before it leaves.
+    pub requests: u32,
+    /// Requests that may wait for their answers at once.
+    pub depth: usize,
+    /// The form of replies it asks for.
+    pub form: Form,
+    /// Whether it chooses metadata contexts.
+    pub contexts: bool,
+    /// Longest request, in sectors.
+    pub longest: u64,
+    /// Sectors, from the beginning, that three of four requests are about.
+    pub hot: u64,
+    /// Longest pause between two requests.
+    pub pause: Duration,
+    /// How it receives; `None` for as much as there is.
+    pub pace: Option<Pace>,
+    /// How it leaves.
+    pub leaving: Leaving,
+    /// What it does instead of all that.
+    pub mischief: Option<Mischief>,
+}
+
+impl Habits {
+    /// Draws what a client of that export is like; one of eight misbehaves.
+    pub fn draw(export: &str, volume: u16, dice: Dice<'_>) -> Self {
+        let form = [Form::Simple, Form::Structured, Form::Extended][dice(3) as usize];
+        let slow = dice(5) == 0;
+        let pace = slow.then(|| Pace {
+            bytes: 1 + dice(6000) as usize,
+            every: Duration::from_micros(1 + dice(20_000)),
+        });
+        let leaving = match dice(4) {
+            0 => Leaving::Early,
+            1 => Leaving::InRequest { reset: dice(2) == 0 },
+            _ => Leaving::Politely,
+        };
+        let rude = dice(8) == 0;
+        Self {
+            export: export.to_owned(),
+            volume,
+            requests: 1 + dice(200) as u32,
+            depth: 1 + dice(24) as usize,
+            form,
+            contexts: dice(2) == 0,
+            longest: 1 << dice(8),
+            hot: 1 << (3 + dice(6)),
+            pause: Duration::from_micros([0, 50, 3000][dice(3) as usize]),
+            pace,
+            leaving,
+            mischief: rude.then(|| Mischief::ALL[dice(Mischief::ALL.len() as u64) as usize]),
+        }
+    }
+}
+
+/// What a request asks of the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Read,
+    Write,
+    WriteZeroes { no_hole: bool },
+    Trim,
+    Flush,
+    Status { one: bool },
+    Cache,
+}
+
+/// A request before it has a name. A write that is made again after a reconnect is another write, with
+/// bytes of its own, so that a late effect of the first one is seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Plan {
+    pub(super) kind: Kind,
+    pub(super) extent: Extent,
+    pub(super) fua: bool,
+}
+
+impl Plan {
+    /// Draws a request that the export offers.
+    pub(super) fn draw(
+        habits: &Habits,
+        (size, block): (u64, u64),
+        flags: TransmissionFlags,
+        contexts: bool,
+        dice: Dice<'_>,
+    ) -> Self {
+        let kind = match dice(32) {
+            0..11 => Kind::Read,
+            11..22 => Kind::Write,
+            22..24 => Kind::Flush,
+            24..26 => Kind::WriteZeroes { no_hole: dice(2) == 0 },
+            26..28 if flags.has(TransmissionFlags::SEND_TRIM) => Kind::Trim,
+            28..30 if contexts => Kind::Status { one: dice(3) == 0 },
+            30 if flags.has(TransmissionFlags::SEND_CACHE) => Kind::Cache,
+            _ => Kind::Read,
+        };
+        let kind = match kind {
+            Kind::Write | Kind::WriteZeroes { .. } | Kind::Trim
+                if flags.has(TransmissionFlags::READ_ONLY) =>
+            {
+                Kind::Read
+            }
+            other => other,
+        };
+        let unit = block.max(512);
+        let units = (size / unit).max(1);
+        let longest = (habits.longest * 512 / unit).clamp(1, units);
+        let length = 1 + dice(longest);
+        let within =
+            if dice(4) == 0 { units } else { (habits.hot * 512 / unit).clamp(length, units) };
+        let first = dice(within - length.min(within) + 1);
+        let extent = if kind == Kind::Flush {
+            Extent::default()
+        } else {
+            Extent::new(first * unit, length * unit)
+        };
+        let changes = matches!(kind, Kind::Write | Kind::WriteZeroes { .. } | Kind::Trim);
+        let fua = changes && flags.has(TransmissionFlags::SEND_FUA) && dice(8) == 0;
+        Self { kind, extent, fua }
+    }
+
+    /// The command's number and flags.
+    pub(super) const fn command(self) -> (u16, u16) {
+        let fua = if self.fua { command_flag::FUA } else { 0 };
+        match self.kind {
+            Kind::Read => (command::READ, 0),
+            Kind::Write => (command::WRITE, fua),
+            Kind::WriteZeroes { no_hole: true } => {
+                (command::WRITE_ZEROES, fua | command_flag::NO_HOLE)
+            }
+            Kind::WriteZeroes { no_hole: false } => (command::WRITE_ZEROES, fua),
+            Kind::Trim => (command::TRIM, fua),
+            Kind::Flush => (command::FLUSH, 0),
+            Kind::Status { one: true } => (command::BLOCK_STATUS, command_flag::REQ_ONE),
+            Kind::Status { one: false } => (command::BLOCK_STATUS, 0),
+            Kind::Cache => (command::CACHE, 0),
+        }
+    }
+
+    /// The same for the model.
+    pub(super) const fn action(self) -> Action {
+        let Self { extent, fua, .. } = self;
+        match self.kind {
+            Kind::Read | Kind::Status { .. } => Action::Read(extent),
+            Kind::Write => Action::Write { extent, fua },
+            Kind::WriteZeroes { .. } | Kind::Trim => Action::Zero { extent, fua },
+            Kind::Flush => Action::Flush,
+            Kind::Cache => Action::Hint,
+        }
+    }
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What answers promise for later: durability, and the peer's share.
+
+use super::order::Cut;
+use super::sector::Upheaval;
+use super::{AtPeer, Heir, Model, Serial};
+use helio_units::Mode;
+
+impl Model {
+    /// The mode in which answers are given from now on; `None` while the primary acknowledges without its peer. Set a
+    /// mode only once it is in force, and `None` as soon as it may lapse: in between answers promise nothing. When sync
+    /// comes into force, everything acknowledged before is at the peer.
+    pub fn set_effective(&mut self, mode: Option<Mode>) {
+        if mode == Some(Mode::Sync) && self.effective != mode {
+            for record in &mut self.records {
+                if record.acknowledged().is_some() && record.void.is_none() {
+                    record.at_peer = record.at_peer.max(AtPeer::Written);
+                }
+            }
+        }
+        self.effective = mode;
+    }
+
+    pub(super) fn written(&mut self, write: u64, fua: bool) {
+        let at_peer = match (self.effective, fua) {
+            (Some(Mode::Sync), true) => AtPeer::Durable,
+            (Some(Mode::Sync), false) => AtPeer::Written,
+            (Some(Mode::NearSync), _) => AtPeer::InMemory,
+            _ => AtPeer::Nowhere,
+        };
+        let record = self.record_mut(write);
+        let late = record.void.is_some();
+        record.durable = fua;
+        if !late {
+            record.at_peer = at_peer;
+        } else if fua && matches!(self.upheaval_of(write), Some(Upheaval::PowerCut(_))) {
+            self.record_mut(write).void = None;
+        }
+        if !fua && !late {
+            let volume = self.record(write).request.volume;
+            self.volumes[usize::from(volume)].volatile.push(write);
+        }
+    }
+
+    fn upheaval_of(&self, write: u64) -> Option<Upheaval> {
+        self.volumes[usize::from(self.record(write).request.volume)].upheaval
+    }
+
+    /// A FLUSH that began then is acknowledged.
+    pub(super) fn flushed(&mut self, volume: u16, begun: Serial) {
+        let sync = self.effective == Some(Mode::Sync);
+        let index = usize::from(volume);
+        let late = begun <= self.volumes[index].upheaval_at();
+        let (volatile, records) = (&mut self.volumes[index].volatile, &mut self.records);
+        volatile.retain(|write| {
+            let record = &mut records[*write as usize - 1];
+            let covered = record.acknowledged().is_some_and(|at| at < begun);
+            record.durable |= covered;
+            !covered
+        });
+        if sync && !late {
+            let covered = records.iter_mut().filter(|record| {
+                record.request.volume == volume
+                    && record.void.is_none()
+                    && record.acknowledged().is_some_and(|at| at < begun)
+            });
+            covered.for_each(|record| record.at_peer = AtPeer::Durable);
+        }
+        if late || self.volumes[index].suspect {
+            return;
+        }
+        let ended: Vec<bool> =
+            self.records.iter().map(|r| r.ended().is_some_and(|at| at < begun)).collect();
+        for version in self.volumes[index].sectors.iter_mut().flatten() {
+            let ended = version.write == 0 || ended[version.write as usize - 1];
+            version.kept |= ended && version.shown.is_some_and(|at| at < begun);
+        }
+    }
+
+    /// Rule 7: the store of that volume may drop what was not durable. Called for a FLUSH or FUA write that fails with
+    /// EIO; call it, too, when a flush of the daemon's own fails.
+    pub fn flush_failed(&mut self, volume: u16) {
+        let at = self.tick();
+        let volume = &mut self.volumes[usize::from(volume)];
+        volume.suspect = true;
+        for write in std::mem::take(&mut volume.volatile) {
+            self.records[write as usize - 1].void = Some(at);
+        }
+        for version in volume.sectors.iter_mut().flatten() {
+            version.gone = None;
+            if !version.kept {
+                version.shown = None;
+            }
+        }
+    }
+
+    /// The node that serves lost power, and goes on with its own copy. A process that was only killed keeps what it
+    /// acknowledged: then call [`Model::settled`] for its connections, once its operations have ended.
+    pub fn power_cut(&mut self) {
+        let at = self.tick();
+        self.upheaval(Upheaval::PowerCut(at), |record| record.durable);
+    }
+
+    /// The peer took over without what the primary had in its queue. A switch that the primary agreed to keeps everything,
+    /// and is not told to the model.
+    pub fn failed_over(&mut self, heir: Heir) {
+        let at = self.tick();
+        let least = match heir {
+            Heir::Lived => AtPeer::InMemory,
+            Heir::Restarted => AtPeer::Written,
+            Heir::LostPower => AtPeer::Durable,
+        };
+        self.upheaval(Upheaval::FailedOver(at), |record| record.at_peer >= least);
+        for record in &mut self.records {
+            // The peer has it in its own way; what a later power cut takes from it is open again.
+            record.durable = record.at_peer == AtPeer::Durable;
+            record.at_peer = AtPeer::Nowhere;
+        }
+        for (write, record) in (1..).zip(&self.records) {
+            let counts = record.acknowledged().is_some() && record.void.is_none();
+            if counts && !record.durable && record.request.action.change().is_some() {
+                self.volumes[usize::from(record.request.volume)].volatile.push(write);
+            }
+        }
+        self.effective = None;
+        if heir < Heir::LostPower {
+            self.cut = Some(Cut::new(at));
+        }
+    }
+}

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One sector: the writes that may be in it, and which of them a read may return.
+
+use super::stamp::{Content, Place, SECTOR};
+use super::story::{Promise, Violation};
+use super::{Fate, Model, Serial};
+use helio_units::Extent;
+
+/// A write as one sector sees it. Write 0 is the zeros that the volume began with.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Version {
+    pub(super) write: u64,
+    /// Since when a read has returned it.
+    pub(super) shown: Option<Serial>,
+    /// A FLUSH began after a read had returned it, and was acknowledged.
+    pub(super) kept: bool,
+    /// Since when no read returns it any more.
+    pub(super) gone: Option<Serial>,
+}
+
+/// What changed all copies or the copy that serves, so that what reads showed before counts no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Upheaval {
+    PowerCut(Serial),
+    FailedOver(Serial),
+}
+
+/// What may be in a volume.
+#[derive(Clone, Debug)]
+pub(super) struct Volume {
+    pub(super) sectors: Vec<Vec<Version>>,
+    /// Writes that were acknowledged and are not known to be durable, in the order of their answers.
+    pub(super) volatile: Vec<u64>,
+    /// A flush failed, and the node went on with that copy.
+    pub(super) suspect: bool,
+    pub(super) upheaval: Option<Upheaval>,
+}
+
+impl Volume {
+    pub(super) fn new(sectors: u64) -> Self {
+        Self {
+            sectors: vec![vec![Version::default()]; sectors as usize],
+            volatile: Vec::new(),
+            suspect: false,
+            upheaval: None,
+        }
+    }
+
+    pub(super) fn issue(&mut self, write: u64, extent: Extent) {
+        let size = SECTOR as u64;
+        for sector in extent.offset / size..extent.end() / size {
+            self.sectors[sector as usize].push(Version { write, ..Version::default() });
+        }
+    }
+
+    pub(super) const fn upheaval_at(&self) -> Serial {
+        match self.upheaval {
+            Some(Upheaval::PowerCut(at) | Upheaval::FailedOver(at)) => at,
+            None => 0,
+        }
+    }
+}
+
+impl Model {
+    pub(super) fn versions(&self, place: Place) -> &[Version] {
+        &self.volumes[usize::from(place.volume)].sectors[place.sector as usize]
+    }
+
+    /// What the write puts into each of its sectors.
+    fn content(&self, write: u64) -> Content {
+        let zeros = write == 0
+            || self.record(write).request.action.change().is_some_and(|(_, zeros)| zeros);
+        if zeros { Content::Zeros } else { Content::Write(write) }
+    }
+
+    pub(super) fn begun(&self, write: u64) -> Serial {
+        if write == 0 { 0 } else { self.record(write).begun }
+    }
+
+    pub(super) fn ended(&self, write: u64) -> Option<Serial> {
+        if write == 0 { Some(0) } else { self.record(write).ended() }
+    }
+
+    fn ended_before(&self, write: u64, serial: Serial) -> bool {
+        self.ended(write).is_some_and(|at| at < serial)
+    }
+
+    /// Rule 2.
+    pub(super) fn is_behind(&self, later: u64, earlier: u64) -> bool {
+        self.ended_before(earlier, self.begun(later))
+    }
+
+    fn is_failed(&self, write: u64) -> bool {
+        write > 0 && matches!(self.record(write).fate, Fate::Failed { .. })
+    }
+
+    /// Rule 3: whether the sector certainly held it, ended, before `serial`.
+    fn is_certain(&self, version: &Version, serial: Serial) -> bool {
+        if version.write == 0 {
+            return true;
+        }
+        let record = self.record(version.write);
+        let acknowledged = record.acknowledged().is_some() && record.void.is_none();
+        let shown = version.shown.is_some_and(|at| at < serial);
+        self.ended_before(version.write, serial)
+            && (acknowledged || shown && !self.is_failed(version.write))
+    }
+
+    /// The certain write behind `version` that had ended before `serial`.
+    fn replaced_by(&self, place: Place, version: &Version, serial: Serial) -> Option<u64> {
+        let replaces = |other: &&Version| {
+            self.is_behind(other.write, version.write) && self.is_certain(other, serial)
+        };
+        self.versions(place).iter().rev().find(replaces).map(|other| other.write)
+    }
+
+    /// A read that began with `ticket`, or the image read now, shows that content there. Rules 4, 5 and 8.
+    pub(super) fn shows(
+        &mut self,
+        ticket: Option<u64>,
+        place: Place,
+        content: Content,
+    ) -> Result<(), Violation> {
+        let begun = ticket.map_or(self.serial, |ticket| self.begun(ticket));
+        let same = self.versions(place).iter().enumerate();
+        let same: Vec<_> = same.filter(|(_, v)| self.content(v.write) == content).collect();
+        let possible: Vec<usize> = same
+            .iter()
+            .filter(|(_, v)| {
+                v.gone.is_none_or(|at| at >= begun)
+                    && (v.write == 0 || self.record(v.write).fate != Fate::Withdrawn)
+                    && self.replaced_by(place, v, begun).is_none()
+            })
+            .map(|(at, _)| *at)
+            .collect();
+        if possible.is_empty() {
+            return Err(self.impossible(ticket, place, content, begun));
+        }
+        self.learn(place, &possible, content, begun);
+        self.judge_cut(ticket, place, &possible)
+    }
+
+    /// Rule 5.
+    fn learn(&mut self, place: Place, possible: &[usize], content: Content, begun: Serial) {
+        let volume = &self.volumes[usize::from(place.volume)];
+        if volume.suspect || begun <= volume.upheaval_at() {
+            return;
+        }
+        let now = self.serial;
+        let versions = self.versions(place).to_vec();
+        let rested = possible
+            .iter()
+            .map(|at| versions[*at].write)
+            .all(|write| self.ended_before(write, begun) && !self.is_failed(write));
+        let mut learned = versions;
+        for (at, version) in learned.iter_mut().enumerate() {
+            if possible == [at] {
+                version.shown.get_or_insert(now);
+            } else if rested
+                && self.content(version.write) != content
+                && self.ended_before(version.write, begun)
+                && !self.is_failed(version.write)
+            {
+                version.gone.get_or_insert(now);
+            }
+        }
+        self.volumes[usize::from(place.volume)].sectors[place.sector as usize] = learned;
+    }
+
+    /// Whether the write was promised to outlive what happened at `upheaval`.
+    fn outlives(&self, write: u64, place: Place, upheaval: Serial) -> bool {
+        if write == 0 {
+            return false;
+        }
+        let record = self.record(write);
+        let kept =
+            |v: &Version| v.write == write && v.kept && v.shown.is_some_and(|at| at < upheaval);
+        record.void.is_none() && record.acknowledged().is_some_and(|at| at < upheaval)
+            || self.versions(place).iter().any(kept)
+    }
+
+    /// The story of a content that no rule allows.
+    fn impossible(
+        &self,
+        ticket: Option<u64>,
+        place: Place,
+        content: Content,
+        begun: Serial,
+    ) -> Violation {
+        let by = ticket.map_or("the image".to_owned(), |ticket| self.tell(ticket));
+        let head = format!("{by} shows in {place} {content}");
+        let versions = self.versions(place);
+        let mut promise = Promise::ReadsBack;
+        let Some(version) = versions.iter().rev().find(|v| self.content(v.write) == content) else {
+            let detail = format!("{head}, which no client wrote there");
+            return Violation::new(Promise::KnownBytes, detail);
+        };
+        let seen = self.tell(version.write);
+        let why = if let Some(behind) = self.replaced_by(place, version, begun) {
+            match self.volumes[usize::from(place.volume)].upheaval {
+                Some(Upheaval::PowerCut(at)) if self.outlives(behind, place, at) => {
+                    promise = Promise::DurableHere;
+                }
+                Some(Upheaval::FailedOver(at)) if self.outlives(behind, place, at) => {
+                    promise = Promise::AtPeer;
+                }
+                _ => {}
+            }
+            format!("behind it is: {}", self.tell(behind))
+        } else if let Some(gone) = version.gone {
+            format!("a read showed at #{gone} that another write had replaced it")
+        } else {
+            promise = Promise::KnownBytes;
+            "that one was never sent whole".to_owned()
+        };
+        Violation::new(promise, format!("{head} ({seen}); {why}"))
+    }
+}

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One run of the daemon on a simulated machine: its shard, and its control plane in a runtime whose clock is the world's.
+
+use crate::{Process, SimDriver};
+use helio_daemon::stepped::{Control, Next, Stepped};
+use helio_daemon::{Options, Platform};
+use helio_driver::Driver;
+use helio_units::Moment;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::runtime::{Builder, Runtime};
+
+/// How often the control plane runs while it has something to answer, and while it has not.
+const BUSY: Duration = Duration::from_millis(2);
+const IDLE: Duration = Duration::from_millis(50);
+/// How often its tasks may wake each other before it waits for the next time.
+const ROUNDS: usize = 24;
+/// A shard that goes on so often without time that passes does not wait for anything.
+const SPINS_MAX: u32 = 20_000;
+
+/// A response of the control plane.
+#[derive(Clone, Debug)]
+pub(crate) struct Response {
+    /// Names the request.
+    pub(crate) request: u64,
+    /// The status of HTTP; 0 if there is none.
+    pub(crate) status: u16,
+    pub(crate) body: Vec<u8>,
+}
+
+/// How far the daemon is.
+enum Stage {
+    Serving(Box<Stepped<SimDriver>>),
+    /// The shard ended, with this error if not cleanly; what is left is written.
+    Closing(Arc<AtomicBool>, Option<String>),
+    Ended(Option<String>),
+}
+
+/// See the module.
+pub(crate) struct Daemon {
+    process: Process,
+    // Dropped before the runtime, which its tasks live in.
+    stage: Stage,
+    control: Control,
+    responses: Arc<Mutex<Vec<Response>>>,
+    open_requests: u64,
+    runtime: Runtime,
+    /// The time of the runtime.
+    polled: Moment,
+    /// When the shard goes on if nothing completes.
+    due: Moment,
+    /// How often it went on since then.
+    spins: (Moment, u32),
+    stopping: bool,
+}
+
+impl Daemon {
+    /// Starts it, as `helio daemon` does.
+    ///
+    /// # Errors
+    /// Why it does not serve.
+    pub(crate) fn start(
+        process: Process,
+        options: &Options,
+        platform: &Platform,
+        now: Moment,
+    ) -> Result<Self, String> {
+        let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
+        let runtime = runtime.map_err(|error| error.to_string())?;
+        let entered = runtime.enter();
+        let stepped = Stepped::start(options, platform, process.driver());
+        drop(entered);
+        let stepped = match stepped {
+            Ok(stepped) => stepped,
+            Err(error) => {
+                process.kill();
+                return Err(format!("{error:#}"));
+            }
+        };
+        Ok(Self {
+            control: stepped.control(),
+            stage: Stage::Serving(Box::new(stepped)),
+            process,
+            responses: Arc::default(),
+            open_requests: 0,
+            runtime,
+            polled: now,
+            due: now,
+            spins: (now, 0),
+            stopping: false,
+        })
+    }
+
+    /// Sends a request to the control plane.
+    pub(crate) fn request(
+        &mut self,
+        request: u64,
+        method: &'static str,
+        path: String,
+        body: Vec<u8>,
+    ) {
+        let (control, responses) = (self.control.clone(), Arc::clone(&self.responses));
+        self.open_requests += 1;
+        self.runtime.spawn(async move {
+            let response = match control.request(method, &path, body).await {
+                Ok((status, body)) => Response { request, status, body },
+                Err(error) => Response { request, status: 0, body: error.to_string().into_bytes() },
+            };
+            responses.lock().unwrap_or_else(PoisonError::into_inner).push(response);
+        });
+    }
+
+    /// What SIGTERM does.
+    pub(crate) fn stop(&mut self) {
+        if !std::mem::replace(&mut self.stopping, true) {
+            let control = self.control.clone();
+            self.runtime.spawn(async move { control.stop().await });
+        }
+    }
+
+    /// Responses since the last call.
+    pub(crate) fn responses(&mut self) -> Vec<Response> {
+        let all =
+            std::mem::take(&mut *self.responses.lock().unwrap_or_else(PoisonError::into_inner));
+        self.open_requests -= all.len() as u64;
+        all
+    }
+
+    /// Whether it has ended, and with which error if it did not end cleanly.
+    pub(crate) const fn ended(&self) -> Option<&Option<String>> {
+        match &self.stage {
+            Stage::Ended(error) => Some(error),
+            _ => None,
+        }
+    }
+
+    /// Whether it was told to stop.
+    pub(crate) const fn is_stopping(&self) -> bool {
+        self.stopping
+    }
+
+    /// Its process.
+    pub(crate) const fn process(&self) -> &Process {
+        &self.process
+    }
+
+    /// Operations of its shard that have not ended.
+    pub(crate) fn under_way(&mut self) -> usize {
+        match &mut self.stage {
+            Stage::Serving(stepped) => stepped.driver().under_way(),
+            _ => 0,
+        }
+    }
+
+    /// Goes on as far as it can now. Returns whether it did anything.
+    ///
+    /// # Errors
+    /// It went on for ever.
+    pub(crate) fn step(&mut self, now: Moment) -> Result<bool, String> {
+        let mut did = false;
+        if let Stage::Serving(stepped) = &mut self.stage {
+            while stepped.driver().is_ready() || now >= self.due {
+                did = true;
+                if self.spins.0 == now {
+                    self.spins.1 += 1
+                } else {
+                    self.spins = (now, 0)
+                }
+                if self.spins.1 > SPINS_MAX {
+                    return Err(format!(
+                        "the shard went on {SPINS_MAX} times while no time passed"
+                    ));
+                }
+                let mut completions = Vec::new();
+                let waited = stepped.driver().wait(Some(Duration::ZERO), &mut completions);
+                waited.map_err(|error| error.to_string())?;
+                match stepped.turn(&mut completions) {
+                    Next::Waits(timeout) => {
+                        self.due = timeout.map_or(Moment::NEVER, |timeout| now + timeout);
+                    }
+                    Next::Ended(result) => {
+                        self.close(result.err().map(|error| format!("{error:#}")));
+                        break;
+                    }
+                }
+            }
+        }
+        let every = if self.open_requests > 0 || self.stopping { BUSY } else { IDLE };
+        if now >= self.polled + every {
+            did = true;
+            self.poll(now);
+        }
+        if let Stage::Closing(closed, error) = &mut self.stage
+            && closed.load(SeqCst)
+        {
+            self.stage = Stage::Ended(error.take());
+            did = true;
+        }
+        Ok(did)
+    }
+
+    /// When it goes on by itself.
+    pub(crate) fn next(&self) -> Moment {
+        if matches!(self.stage, Stage::Ended(_)) {
+            return Moment::NEVER;
+        }
+        let every = if self.open_requests > 0 || self.stopping { BUSY } else { IDLE };
+        self.due.min(self.polled + every)
+    }
+
+    fn close(&mut self, error: Option<String>) {
+        let (control, closed) = (self.control.clone(), Arc::new(AtomicBool::new(false)));
+        let told = Arc::clone(&closed);
+        self.runtime.spawn(async move {
+            control.close().await;
+            told.store(true, SeqCst);
+        });
+        self.stage = Stage::Closing(closed, error);
+        self.due = Moment::NEVER;
+    }
+
+    fn poll(&mut self, now: Moment) {
+        let behind = now.since(self.polled);
+        self.polled = now;
+        self.runtime.block_on(async {
+            tokio::time::advance(behind).await;
+            for _ in 0..ROUNDS {
+                tokio::task::yield_now().await;
+            }
+        });
+    }
+}

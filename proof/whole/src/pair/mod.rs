@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Two nodes with real daemons in one world: their clients, their operator, their bad luck, and what is promised of them.
+
+mod daemon;
+mod kernel;
+mod node;
+mod run;
+mod scenario;
+
+pub use run::{Verdict, run};

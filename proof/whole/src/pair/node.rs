@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A node: a machine with its disks, and the daemon on it while one runs.
+
+use super::daemon::Daemon;
+use super::kernel::NoDevices;
+use super::scenario::{ADDRESSES, NODES, Scenario};
+use crate::{MachineOptions, SimMachine, World};
+use helio_daemon::{LogFormat, Options, Platform};
+use helio_driver::{Errno, Machine, Mode, OFlags};
+use helio_units::Moment;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Room on the file system of a machine, in bytes.
+const DISK: u64 = 64 << 20;
+/// What the calendars show when a story begins: a day of November 2023.
+const CALENDAR: Duration = Duration::from_secs(1_700_000_000);
+
+/// See the module.
+pub(crate) struct Node {
+    pub(crate) machine: SimMachine,
+    pub(crate) name: &'static str,
+    options: Options,
+    /// The daemon, until it ends.
+    pub(crate) daemon: Option<Daemon>,
+    /// Whether its machine has power.
+    pub(crate) has_power: bool,
+}
+
+impl Node {
+    /// A machine with blank disks, and the configuration file.
+    ///
+    /// # Errors
+    /// The simulated disk refuses.
+    pub(crate) fn new(world: &World, index: usize, scenario: &Scenario) -> Result<Self, Errno> {
+        let address: SocketAddr = ADDRESSES[index].parse().map_err(|_| Errno::INVAL)?;
+        let machine = world.machine(MachineOptions {
+            name: NODES[index].to_owned(),
+            address: address.ip(),
+            disk: DISK,
+            calendar: CALENDAR + Duration::from_secs(index as u64 * 3),
+        });
+        for folder in scenario.folders() {
+            machine.make_folder(&folder, Mode::RWXU)?;
+        }
+        let node = Self {
+            machine,
+            name: NODES[index],
+            options: Options {
+                node: NODES[index].to_owned(),
+                config: PathBuf::from("/etc/heliograph.toml"),
+                state: PathBuf::from("/state"),
+                log_format: LogFormat::Text,
+            },
+            daemon: None,
+            has_power: true,
+        };
+        node.write(&node.options.config.clone(), scenario.file().as_bytes())?;
+        for group in &scenario.groups {
+            for volume in &group.volumes {
+                for path in volume.paths(group.name, index) {
+                    node.make_member(&path, volume.size.0)?;
+                }
+            }
+        }
+        for folder in ["/", "/etc", "/disks", "/disks/0", "/disks/1", "/disks/2"] {
+            node.sync(Path::new(folder))?;
+        }
+        Ok(node)
+    }
+
+    fn sync(&self, path: &Path) -> Result<(), Errno> {
+        self.machine.open(path, OFlags::RDONLY, Mode::empty())?.body().sync_all()
+    }
+
+    fn write(&self, path: &Path, bytes: &[u8]) -> Result<(), Errno> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC;
+        let file = self.machine.open(path, flags, Mode::RUSR | Mode::WUSR)?;
+        file.body().write_at(bytes, 0)?;
+        file.body().sync_all()
+    }
+
+    /// A file of zeros that is to be a member.
+    fn make_member(&self, path: &Path, size: u64) -> Result<(), Errno> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
+        let file = self.machine.open(path, flags, Mode::RUSR | Mode::WUSR)?;
+        file.body().set_length(size)?;
+        file.body().sync_all()
+    }
+
+    /// What lies in a file, as a process would read it.
+    ///
+    /// # Errors
+    /// There is no such file.
+    pub(crate) fn content(&self, path: &Path) -> Result<Vec<u8>, Errno> {
+        let file = self.machine.open(path, OFlags::RDONLY, Mode::empty())?;
+        file.read_all().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
+    }
+
+    /// Starts the daemon.
+    ///
+    /// # Errors
+    /// Why it does not serve.
+    pub(crate) fn start(&mut self, now: Moment) -> Result<(), String> {
+        let process = self.machine.process();
+        let platform = Platform { host: process.host(), kernel: Arc::new(NoDevices) };
+        self.daemon = Some(Daemon::start(process, &self.options, &platform, now)?);
+        Ok(())
+    }
+
+    /// Kills the daemon, as SIGKILL does.
+    pub(crate) fn kill(&mut self) {
+        if let Some(daemon) = self.daemon.take() {
+            daemon.process().kill();
+        }
+    }
+
+    /// Cuts the power of its machine.
+    pub(crate) fn cut_power(&mut self) {
+        self.machine.cut_power();
+        self.daemon = None;
+        self.has_power = false;
+    }
+
+    /// Gives its machine power again. The daemon is started apart.
+    pub(crate) fn boot(&mut self) {
+        self.machine.boot();
+        self.has_power = true;
+    }
+}

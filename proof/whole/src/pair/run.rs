@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The story of one seed.
+
+use super::node::Node;
+use super::scenario::{GroupShape, NODES, Scenario};
+use crate::SimStream;
+use crate::World;
+use crate::client::{Client, Habits, Stepped, Turn};
+use crate::model::Model;
+use helio_api::GroupStatus;
+use helio_driver::Address;
+use helio_netmodel::{Dice, Profile};
+use helio_units::{Moment, Rate};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What came of a seed.
+#[derive(Clone, Debug, Default)]
+pub struct Verdict {
+    /// The promise that was broken.
+    pub broken: Option<String>,
+    /// The event log, if it was asked for.
+    pub story: Vec<String>,
+    /// A digest of the event log.
+    pub digest: u64,
+    /// How long the story was.
+    pub lasted: Duration,
+    /// Things that happened.
+    pub events: u64,
+}
+
+/// A client and where it is connected.
+struct Seat {
+    client: Client,
+    group: usize,
+    stream: Option<SimStream>,
+    next: Moment,
+    dice: Dice,
+}
+
+/// A group, and what its clients may be answered.
+struct Group {
+    shape: GroupShape,
+    model: Model,
+    /// The node that clients use.
+    serves: Option<usize>,
+}
+
+/// Everything of one story.
+struct Run {
+    world: World,
+    nodes: Vec<Node>,
+    groups: Vec<Group>,
+    clients: Vec<Seat>,
+    status: [Vec<GroupStatus>; 2],
+    requests: u64,
+    events: u64,
+}
+
+/// Tells the story of a seed.
+#[must_use]
+pub fn run(seed: u64, story: bool) -> Verdict {
+    let world = World::new(seed, story);
+    let broken = match Run::new(&world) {
+        Err(why) => Some(why),
+        Ok(mut run) => {
+            let told = run.tell();
+            let broken = told.err();
+            run.nodes.iter_mut().for_each(Node::kill);
+            broken
+        }
+    };
+    Verdict {
+        broken,
+        story: world.story(),
+        digest: world.digest(),
+        lasted: world.now().since(Moment::ZERO),
+        events: 0,
+    }
+}
+
+impl Run {
+    fn new(world: &World) -> Result<Self, String> {
+        let scenario = Scenario::draw(&mut world.dice("scenario"));
+        let node = |n| {
+            Node::new(world, n, &scenario)
+                .map_err(|errno| format!("the disk of a machine: {errno}"))
+        };
+        let nodes = vec![node(0)?, node(1)?];
+        world.set_link(
+            &nodes[0].machine,
+            &nodes[1].machine,
+            &Profile::wan(Duration::from_millis(10), Rate::mbit(100)),
+        );
+        world.tell(format_args!("the configuration:\n{}", scenario.file()));
+        let sectors =
+            |shape: &GroupShape| shape.volumes.iter().map(|v| v.size.0 / 512).collect::<Vec<_>>();
+        let group = |shape: &GroupShape| Group {
+            model: Model::new(&sectors(shape)),
+            shape: shape.clone(),
+            serves: None,
+        };
+        Ok(Self {
+            groups: scenario.groups.iter().map(group).collect(),
+            world: world.clone(),
+            nodes,
+            clients: Vec::new(),
+            status: Default::default(),
+            requests: 0,
+            events: 0,
+        })
+    }
+
+    fn tell(&mut self) -> Result<(), String> {
+        for node in &mut self.nodes {
+            node.start(self.world.now())?;
+        }
+        self.pass(Duration::from_secs(5))?;
+        for n in 0..self.groups.len() {
+            self.ask(0, n, "promote", r#"{"force":false,"confirmed":false}"#);
+        }
+        self.pass(Duration::from_secs(20))?;
+        for n in 0..self.groups.len() {
+            self.groups[n].serves = Some(0);
+            for (volume, shape) in self.groups[n].shape.volumes.clone().iter().enumerate() {
+                for number in 0..2 {
+                    let mut dice = self.world.dice(&format!("client {n} {volume} {number}"));
+                    let export = format!("{}/{}", self.groups[n].shape.name, shape.name);
+                    let habits =
+                        Habits::draw(&export, volume as u16, &mut |below| dice.below(below));
+                    let client = Client::new(habits, &mut self.groups[n].model);
+                    self.clients.push(Seat {
+                        client,
+                        group: n,
+                        stream: None,
+                        next: Moment::ZERO,
+                        dice,
+                    });
+                }
+            }
+        }
+        self.pass(Duration::from_secs(20))?;
+        self.clients.clear();
+        self.pass(Duration::from_secs(30))?;
+        self.judge()
+    }
+
+    fn ask(&mut self, node: usize, group: usize, verb: &str, body: &str) {
+        self.requests += 1;
+        let path = format!("/v2/groups/{}/{verb}", self.groups[group].shape.name);
+        self.world.tell(format_args!("{}: {path} {body}", NODES[node]));
+        if let Some(daemon) = &mut self.nodes[node].daemon {
+            daemon.request(self.requests, "POST", path, body.as_bytes().to_vec());
+        }
+    }
+
+    /// Lets so much time pass.
+    fn pass(&mut self, span: Duration) -> Result<(), String> {
+        let end = self.world.now() + span;
+        self.world.alarm(end);
+        while self.world.now() < end {
+            self.settle()?;
+            let own = self.nodes.iter().filter_map(|node| node.daemon.as_ref()).map(|it| it.next());
+            let clients = self.clients.iter().map(|seat| seat.next);
+            let due = own.chain(clients).min().unwrap_or(Moment::NEVER);
+            if self.world.next().is_none_or(|next| due < next) {
+                self.world.alarm(due);
+            }
+            self.world.advance();
+            self.events += 1;
+        }
+        self.settle()
+    }
+
+    /// Everything that can go on does.
+    fn settle(&mut self) -> Result<(), String> {
+        let now = self.world.now();
+        loop {
+            let mut did = false;
+            for node in &mut self.nodes {
+                let Some(daemon) = &mut node.daemon else { continue };
+                did |= daemon.step(now).map_err(|why| format!("{}: {why}", node.name))?;
+                for response in daemon.responses() {
+                    let text = String::from_utf8_lossy(&response.body).into_owned();
+                    self.world.tell(format_args!(
+                        "{}: response {} {}: {text}",
+                        node.name, response.request, response.status
+                    ));
+                }
+                if let Some(ended) = daemon.ended() {
+                    self.world.tell(format_args!("{}: the daemon ended: {ended:?}", node.name));
+                    node.daemon = None;
+                }
+            }
+            for n in 0..self.clients.len() {
+                did |= self.step_client(n, now)?;
+            }
+            if !did {
+                return Ok(());
+            }
+        }
+    }
+
+    fn step_client(&mut self, n: usize, now: Moment) -> Result<bool, String> {
+        let seat = &mut self.clients[n];
+        let group = &mut self.groups[seat.group];
+        let Some(node) = group.serves else { return Ok(false) };
+        if seat.stream.is_none() {
+            if now < seat.next || self.nodes[node].daemon.is_none() {
+                return Ok(false);
+            }
+            let socket = Address::Unix(PathBuf::from("/state/nbd.sock"));
+            seat.stream = Some(self.world.connect(&self.nodes[node].machine, &socket));
+        }
+        let Some(stream) = &mut seat.stream else { return Ok(false) };
+        let dice = &mut seat.dice;
+        let mut turn =
+            Turn { stream, now, dice: &mut |below| dice.below(below), model: &mut group.model };
+        let stepped = seat.client.step(&mut turn).map_err(|violation| violation.to_string())?;
+        match stepped {
+            Stepped::Waits(next) => seat.next = next,
+            Stepped::Ended(ending) => {
+                self.world.tell(format_args!("client {n}: {ending:?}"));
+                seat.stream = None;
+                seat.next = now + Duration::from_millis(1 + dice.below(500));
+                seat.client.connected(&mut group.model);
+            }
+        }
+        Ok(false)
+    }
+
+    /// At the end both copies are what the clients were told.
+    fn judge(&mut self) -> Result<(), String> {
+        for group in &mut self.groups {
+            let shape = &group.shape;
+            let mut images = Vec::new();
+            for volume in &shape.volumes {
+                let image = |node: usize| {
+                    let path = &volume.paths(shape.name, node)[0];
+                    self.nodes[node]
+                        .content(path)
+                        .map_err(|errno| format!("{}: {errno}", path.display()))
+                };
+                let (one, other) = (image(0)?, image(1)?);
+                if let Some(at) = (0..one.len()).find(|at| one[*at] != other[*at]) {
+                    return Err(format!("{}/{} differs at byte {at}", shape.name, volume.name));
+                }
+                images.push(one);
+            }
+            let images: Vec<&[u8]> = images.iter().map(Vec::as_slice).collect();
+            group.model.read_image(&images).map_err(|violation| violation.to_string())?;
+        }
+        Ok(())
+    }
+}

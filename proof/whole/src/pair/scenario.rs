@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What one seed is about: two nodes, their groups and volumes, and the configuration file that says so.
+
+use helio_netmodel::Dice;
+use helio_units::{Bytes, Mode};
+use std::fmt::Write;
+use std::path::PathBuf;
+
+/// The names of the nodes. The first one connects to the second one.
+pub(crate) const NODES: [&str; 2] = ["lyon", "paris"];
+
+/// Without keys, nodes have loopback addresses; each machine of a world has its own.
+pub(crate) const ADDRESSES: [&str; 2] = ["127.0.0.1:7121", "127.0.0.2:7121"];
+
+/// A volume.
+#[derive(Clone, Debug)]
+pub(crate) struct VolumeShape {
+    pub(crate) name: &'static str,
+    pub(crate) size: Bytes,
+    /// How many members it has on each node.
+    pub(crate) members: [usize; 2],
+    buffered: bool,
+    sparse: bool,
+    blank: bool,
+}
+
+/// A group.
+#[derive(Clone, Debug)]
+pub(crate) struct GroupShape {
+    pub(crate) name: &'static str,
+    pub(crate) mode: Mode,
+    pub(crate) volumes: Vec<VolumeShape>,
+    /// Seconds without a message after which the peer counts as lost.
+    peer_timeout: u64,
+    member_timeout: u64,
+    hold: bool,
+    pub(crate) autosync: bool,
+    safe_copy: bool,
+    granularity: u64,
+    queue: Option<Bytes>,
+    when_full: [&'static str; 2],
+    /// The second metadata file is the node's; these are of the group.
+    serves_from_peer: bool,
+}
+
+/// A seed's nodes and groups.
+#[derive(Clone, Debug)]
+pub(crate) struct Scenario {
+    pub(crate) groups: Vec<GroupShape>,
+    second_metadata: bool,
+    clients: u64,
+}
+
+impl VolumeShape {
+    fn draw(name: &'static str, dice: &mut Dice) -> Self {
+        let members =
+            |dice: &mut Dice| if dice.chance(1, 4) { 2 + dice.below(2) as usize } else { 1 };
+        let members = [members(dice), members(dice)];
+        Self {
+            name,
+            size: Bytes::kib(64 * (1 + dice.below(12))),
+            members,
+            buffered: dice.chance(1, 2),
+            sparse: dice.chance(1, 2),
+            blank: members != [1, 1] && dice.chance(1, 2),
+        }
+    }
+
+    /// Where its members lie on a node.
+    pub(crate) fn paths(&self, group: &str, node: usize) -> Vec<PathBuf> {
+        let path = |n: usize| PathBuf::from(format!("/disks/{n}/{group}-{}.img", self.name));
+        (0..self.members[node]).map(path).collect()
+    }
+}
+
+impl GroupShape {
+    fn draw(name: &'static str, dice: &mut Dice) -> Self {
+        const POLICIES: [&str; 3] = ["block", "log", "fail"];
+        let several = 1 + usize::from(dice.chance(1, 3));
+        let policy = |dice: &mut Dice| POLICIES[dice.below(3) as usize];
+        let mode = [Mode::Sync, Mode::NearSync, Mode::Async][dice.below(3) as usize];
+        Self {
+            name,
+            mode,
+            volumes: ["data", "logs"][..several]
+                .iter()
+                .map(|name| VolumeShape::draw(name, dice))
+                .collect(),
+            peer_timeout: 1 + dice.below(6),
+            member_timeout: 3 + dice.below(20),
+            hold: mode != Mode::Async && dice.chance(1, 5),
+            autosync: dice.chance(3, 4),
+            safe_copy: dice.chance(1, 2),
+            granularity: 4 << (2 * dice.below(3)),
+            queue: dice.chance(1, 3).then(|| Bytes::kib(256 << dice.below(4))),
+            when_full: [policy(dice), policy(dice)],
+            serves_from_peer: dice.chance(3, 4),
+        }
+    }
+
+    fn write(&self, out: &mut String) -> std::fmt::Result {
+        let name = self.name;
+        writeln!(
+            out,
+            "[group.{name}]\nnodes = [\"{}\", \"{}\"]\nmode = \"{}\"",
+            NODES[0], NODES[1], self.mode
+        )?;
+        let (peer, member) = (self.peer_timeout, self.member_timeout);
+        let flush = (2 * member).max(peer);
+        writeln!(out, "peer-timeout = \"{peer}s\"\nflush-limit = \"{flush}s\"")?;
+        writeln!(out, "member-timeout = \"{member}s\"\nmember-return = \"5s\"")?;
+        writeln!(
+            out,
+            "autosync = {}\ngranularity = \"{}KiB\"\nhot-extents = 64",
+            self.autosync, self.granularity
+        )?;
+        writeln!(out, "safe-copy = \"{}\"", if self.safe_copy { "on" } else { "off" })?;
+        if self.hold {
+            writeln!(out, "hold = \"{}s\"", 2 * peer)?;
+        }
+        let policy = if self.serves_from_peer { "serve-from-peer" } else { "pass" };
+        writeln!(out, "on-error = \"{policy}\"")?;
+        writeln!(out, "[group.{name}.queue]")?;
+        if let Some(memory) = self.queue {
+            writeln!(out, "memory = \"{}KiB\"", memory.0 >> 10)?;
+        }
+        let [connected, disconnected] = self.when_full;
+        writeln!(
+            out,
+            "when-full = {{ connected = \"{connected}\", disconnected = \"{disconnected}\" }}"
+        )?;
+        self.volumes.iter().try_for_each(|volume| {
+            writeln!(
+                out,
+                "[group.{name}.volume.{}]\nsize = \"{}KiB\"",
+                volume.name,
+                volume.size.0 >> 10
+            )?;
+            let io = if volume.buffered { "buffered" } else { "direct" };
+            writeln!(out, "io = \"{io}\"\nsparse = {}\nblank = {}", volume.sparse, volume.blank)?;
+            NODES.iter().enumerate().try_for_each(|(node, node_name)| {
+                let paths = volume.paths(name, node);
+                let paths: Vec<String> = paths.iter().map(|path| format!("{path:?}")).collect();
+                writeln!(out, "members.{node_name} = [{}]", paths.join(", "))
+            })
+        })
+    }
+}
+
+impl Scenario {
+    pub(crate) fn draw(dice: &mut Dice) -> Self {
+        let several = 1 + usize::from(dice.chance(1, 4));
+        Self {
+            groups: ["db", "mail"][..several]
+                .iter()
+                .map(|name| GroupShape::draw(name, dice))
+                .collect(),
+            second_metadata: dice.chance(1, 4),
+            clients: 4 + dice.below(64),
+        }
+    }
+
+    /// The configuration file, the same on both nodes.
+    pub(crate) fn file(&self) -> String {
+        let mut out = String::new();
+        for (node, address) in NODES.iter().zip(ADDRESSES) {
+            out += &format!(
+                "[node.{node}]\naddress = \"{address}\"\nclients = {}\nbuffer-memory = \"512MiB\"\n",
+                self.clients
+            );
+            if self.second_metadata {
+                out += "metadata = [\"state\", \"/second\"]\n";
+            }
+        }
+        for group in &self.groups {
+            // Text takes everything.
+            let _ = group.write(&mut out);
+        }
+        out
+    }
+
+    /// Folders that a node needs before its first start.
+    pub(crate) fn folders(&self) -> Vec<PathBuf> {
+        ["/state", "/etc", "/disks", "/disks/0", "/disks/1", "/disks/2", "/second"]
+            .map(PathBuf::from)
+            .to_vec()
+    }
+}
