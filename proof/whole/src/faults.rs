@@ -75,6 +75,11 @@ impl Faults {
         self.sure.insert((inode, fault), times);
     }
 
+    /// No call fails for sure any more.
+    pub(crate) fn clear(&mut self) {
+        self.sure.clear();
+    }
+
     /// Whether this call fails.
     pub(crate) fn fails(&mut self, inode: Inode, fault: FileFault) -> Result<(), Errno> {
         if let Some(left) = self.sure.get_mut(&(inode, fault)).filter(|left| **left > 0) {

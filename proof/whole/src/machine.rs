@@ -213,6 +213,11 @@ impl SimMachine {
         })
     }
 
+    /// No call fails any more because it was told to.
+    pub fn clear_faults(&self) {
+        self.with(|host| host.faults.clear());
+    }
+
     /// Operations on a file do not end until [`SimMachine::resume`].
     ///
     /// # Errors

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Two nodes with real daemons in one world: their clients, their operator, their bad luck, and what is promised of them.
 
+mod act;
+mod calm;
 mod daemon;
+mod judge;
 mod kernel;
+mod luck;
 mod node;
+mod operator;
 mod run;
 mod scenario;
 

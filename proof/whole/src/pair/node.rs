@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Room on the file system of a machine, in bytes.
-const DISK: u64 = 64 << 20;
+pub(crate) const DISK: u64 = 64 << 20;
 /// What the calendars show when a story begins: a day of November 2023.
 const CALENDAR: Duration = Duration::from_secs(1_700_000_000);
 
@@ -27,6 +27,11 @@ pub(crate) struct Node {
     pub(crate) daemon: Option<Daemon>,
     /// Whether its machine has power.
     pub(crate) has_power: bool,
+    /// Since its group was last level its daemon ended, or its machine lost power.
+    pub(crate) restarted: bool,
+    pub(crate) lost_power: bool,
+    /// Why it did not start last.
+    pub(crate) why: Option<String>,
 }
 
 impl Node {
@@ -56,6 +61,9 @@ impl Node {
             },
             daemon: None,
             has_power: true,
+            restarted: false,
+            lost_power: false,
+            why: None,
         };
         node.write(&node.options.config.clone(), scenario.file().as_bytes())?;
         for group in &scenario.groups {

@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The story of one seed.
 
+use super::act::Act;
+use super::daemon::Response;
+use super::luck::Ends;
 use super::node::Node;
-use super::scenario::{GroupShape, NODES, Scenario};
+use super::scenario::{GroupShape, Scenario};
 use crate::SimStream;
 use crate::World;
 use crate::client::{Client, Habits, Stepped, Turn};
 use crate::model::Model;
-use helio_api::GroupStatus;
+use helio_api::Status;
 use helio_driver::Address;
 use helio_netmodel::{Dice, Profile};
 use helio_units::{Moment, Rate};
+use serde_json::json;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -39,22 +44,42 @@ struct Seat {
 }
 
 /// A group, and what its clients may be answered.
-struct Group {
-    shape: GroupShape,
-    model: Model,
+pub(super) struct Group {
+    pub(super) shape: GroupShape,
+    pub(super) model: Model,
     /// The node that clients use.
-    serves: Option<usize>,
+    pub(super) serves: Option<usize>,
+    /// The node that they used last.
+    pub(super) last_served: Option<usize>,
 }
 
 /// Everything of one story.
-struct Run {
-    world: World,
-    nodes: Vec<Node>,
-    groups: Vec<Group>,
+pub(super) struct Run {
+    pub(super) world: World,
+    pub(super) nodes: Vec<Node>,
+    pub(super) groups: Vec<Group>,
     clients: Vec<Seat>,
-    status: [Vec<GroupStatus>; 2],
-    requests: u64,
+    /// What the nodes said last.
+    pub(super) status: [Option<Status>; 2],
+    /// How many requests were sent to control planes, and what those that wait for their response mean.
+    pub(super) requests: u64,
+    pub(super) asked: BTreeMap<u64, Wish>,
+    /// What lasts, and until when.
+    pub(super) ends: Vec<(Moment, Ends)>,
     events: u64,
+}
+
+/// What a request is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wish {
+    Status,
+    Promote { forced: bool },
+    Promoted { group: usize, forced: bool },
+    Demote,
+    Demoted { group: usize },
+    Switch,
+    Switched { group: usize },
+    Other,
 }
 
 /// Tells the story of a seed.
@@ -99,6 +124,7 @@ impl Run {
             model: Model::new(&sectors(shape)),
             shape: shape.clone(),
             serves: None,
+            last_served: None,
         };
         Ok(Self {
             groups: scenario.groups.iter().map(group).collect(),
@@ -107,21 +133,45 @@ impl Run {
             clients: Vec::new(),
             status: Default::default(),
             requests: 0,
+            asked: BTreeMap::new(),
+            ends: Vec::new(),
             events: 0,
         })
     }
 
     fn tell(&mut self) -> Result<(), String> {
-        for node in &mut self.nodes {
-            node.start(self.world.now())?;
+        for node in 0..2 {
+            self.nodes[node].start(self.world.now())?;
         }
-        self.pass(Duration::from_secs(5))?;
+        self.pass(Duration::from_secs(2))?;
         for n in 0..self.groups.len() {
-            self.ask(0, n, "promote", r#"{"force":false,"confirmed":false}"#);
+            self.post(
+                0,
+                n,
+                "promote",
+                &json!({ "force": false, "confirmed": false }),
+                Wish::Promote { forced: false },
+            );
         }
-        self.pass(Duration::from_secs(20))?;
+        self.pass(Duration::from_secs(2))?;
+        self.seat_clients();
+        let mut dice = self.world.dice("acts");
+        for _ in 0..dice.below(24) {
+            self.pass(Duration::from_millis(dice.below(3000)))?;
+            let act = Act::draw(&mut dice);
+            match act {
+                Act::Luck(luck) => self.strike(luck, &mut dice),
+                Act::Order(order) => self.give(order, &mut dice),
+            }
+        }
+        self.pass(Duration::from_secs(1))?;
+        self.clients.clear();
+        self.calm_down()?;
+        self.judge()
+    }
+
+    fn seat_clients(&mut self) {
         for n in 0..self.groups.len() {
-            self.groups[n].serves = Some(0);
             for (volume, shape) in self.groups[n].shape.volumes.clone().iter().enumerate() {
                 for number in 0..2 {
                     let mut dice = self.world.dice(&format!("client {n} {volume} {number}"));
@@ -139,30 +189,19 @@ impl Run {
                 }
             }
         }
-        self.pass(Duration::from_secs(20))?;
-        self.clients.clear();
-        self.pass(Duration::from_secs(30))?;
-        self.judge()
-    }
-
-    fn ask(&mut self, node: usize, group: usize, verb: &str, body: &str) {
-        self.requests += 1;
-        let path = format!("/v2/groups/{}/{verb}", self.groups[group].shape.name);
-        self.world.tell(format_args!("{}: {path} {body}", NODES[node]));
-        if let Some(daemon) = &mut self.nodes[node].daemon {
-            daemon.request(self.requests, "POST", path, body.as_bytes().to_vec());
-        }
     }
 
     /// Lets so much time pass.
-    fn pass(&mut self, span: Duration) -> Result<(), String> {
+    pub(super) fn pass(&mut self, span: Duration) -> Result<(), String> {
         let end = self.world.now() + span;
         self.world.alarm(end);
         while self.world.now() < end {
+            self.end_luck(self.world.now());
             self.settle()?;
             let own = self.nodes.iter().filter_map(|node| node.daemon.as_ref()).map(|it| it.next());
             let clients = self.clients.iter().map(|seat| seat.next);
-            let due = own.chain(clients).min().unwrap_or(Moment::NEVER);
+            let ends = self.ends.iter().map(|(at, _)| *at);
+            let due = own.chain(clients).chain(ends).min().unwrap_or(Moment::NEVER);
             if self.world.next().is_none_or(|next| due < next) {
                 self.world.alarm(due);
             }
@@ -177,20 +216,18 @@ impl Run {
         let now = self.world.now();
         loop {
             let mut did = false;
-            for node in &mut self.nodes {
+            let mut responses = Vec::new();
+            for (index, node) in self.nodes.iter_mut().enumerate() {
                 let Some(daemon) = &mut node.daemon else { continue };
                 did |= daemon.step(now).map_err(|why| format!("{}: {why}", node.name))?;
-                for response in daemon.responses() {
-                    let text = String::from_utf8_lossy(&response.body).into_owned();
-                    self.world.tell(format_args!(
-                        "{}: response {} {}: {text}",
-                        node.name, response.request, response.status
-                    ));
-                }
+                responses.extend(daemon.responses().into_iter().map(|it| (index, it)));
                 if let Some(ended) = daemon.ended() {
                     self.world.tell(format_args!("{}: the daemon ended: {ended:?}", node.name));
                     node.daemon = None;
                 }
+            }
+            for (node, Response { request, status, body }) in responses {
+                self.responded(node, request, status, &body);
             }
             for n in 0..self.clients.len() {
                 did |= self.step_client(n, now)?;
@@ -227,29 +264,5 @@ impl Run {
             }
         }
         Ok(false)
-    }
-
-    /// At the end both copies are what the clients were told.
-    fn judge(&mut self) -> Result<(), String> {
-        for group in &mut self.groups {
-            let shape = &group.shape;
-            let mut images = Vec::new();
-            for volume in &shape.volumes {
-                let image = |node: usize| {
-                    let path = &volume.paths(shape.name, node)[0];
-                    self.nodes[node]
-                        .content(path)
-                        .map_err(|errno| format!("{}: {errno}", path.display()))
-                };
-                let (one, other) = (image(0)?, image(1)?);
-                if let Some(at) = (0..one.len()).find(|at| one[*at] != other[*at]) {
-                    return Err(format!("{}/{} differs at byte {at}", shape.name, volume.name));
-                }
-                images.push(one);
-            }
-            let images: Vec<&[u8]> = images.iter().map(Vec::as_slice).collect();
-            group.model.read_image(&images).map_err(|violation| violation.to_string())?;
-        }
-        Ok(())
     }
 }

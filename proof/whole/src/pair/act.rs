@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What can happen to the nodes by the hand of an operator, or by bad luck.
+
+use helio_netmodel::Dice;
+
+/// What happens to a machine or to the link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Luck {
+    /// The daemon is killed.
+    Kill,
+    /// Its machine loses power.
+    PowerCut,
+    /// The link carries nothing.
+    Cut,
+    /// The link carries nothing in one direction.
+    CutWay,
+    /// Connections between the nodes are reset.
+    Reset,
+    /// The link delays, loses and jitters.
+    Weather,
+    /// Reads of a member fail for a while.
+    BadReads,
+    /// Writes of a member fail for a while.
+    BadWrites,
+    /// A flush of a member fails.
+    BadFlush,
+    /// A flush of a metadata file fails.
+    BadMetadata,
+    /// Operations on a member do not end for a while.
+    Hang,
+    /// All disks of a machine are slow.
+    Slow,
+    /// The file system is full.
+    Full,
+    /// There are few descriptors left.
+    Descriptors,
+    /// Calls do less than they were asked for, connections are reset, operations take long.
+    Rough,
+    /// The calendar is set.
+    Calendar,
+}
+
+impl Luck {
+    /// Every kind.
+    pub(crate) const ALL: [Self; 16] = [
+        Self::Kill,
+        Self::PowerCut,
+        Self::Cut,
+        Self::CutWay,
+        Self::Reset,
+        Self::Weather,
+        Self::BadReads,
+        Self::BadWrites,
+        Self::BadFlush,
+        Self::BadMetadata,
+        Self::Hang,
+        Self::Slow,
+        Self::Full,
+        Self::Descriptors,
+        Self::Rough,
+        Self::Calendar,
+    ];
+}
+
+/// What an operator does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Order {
+    Stop,
+    Status,
+    Explain,
+    Recorder,
+    Promote,
+    /// Although the peer does not agree, and only if its daemon does not run.
+    ForcePromote,
+    Demote,
+    Switch,
+    Pause,
+    Resume,
+    Resync,
+    FullResync,
+    Mode,
+    Queue,
+    Verify,
+    VerifyStop,
+    MemberRemove,
+    MemberAdd,
+    MemberMerge,
+    Apply,
+    Release,
+    TraceStart,
+    TraceStop,
+    SeedBegin,
+    SeedEnd,
+}
+
+impl Order {
+    /// Every kind.
+    pub(crate) const ALL: [Self; 25] = [
+        Self::Stop,
+        Self::Status,
+        Self::Explain,
+        Self::Recorder,
+        Self::Promote,
+        Self::ForcePromote,
+        Self::Demote,
+        Self::Switch,
+        Self::Pause,
+        Self::Resume,
+        Self::Resync,
+        Self::FullResync,
+        Self::Mode,
+        Self::Queue,
+        Self::Verify,
+        Self::VerifyStop,
+        Self::MemberRemove,
+        Self::MemberAdd,
+        Self::MemberMerge,
+        Self::Apply,
+        Self::Release,
+        Self::TraceStart,
+        Self::TraceStop,
+        Self::SeedBegin,
+        Self::SeedEnd,
+    ];
+}
+
+/// One thing that happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Act {
+    Luck(Luck),
+    Order(Order),
+}
+
+impl Act {
+    pub(crate) fn draw(dice: &mut Dice) -> Self {
+        if dice.chance(1, 2) {
+            Self::Luck(Luck::ALL[dice.below(Luck::ALL.len() as u64) as usize])
+        } else {
+            Self::Order(Order::ALL[dice.below(Order::ALL.len() as u64) as usize])
+        }
+    }
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is promised at the end of a story.
+
+use super::run::Run;
+use super::scenario::VolumeShape;
+use helio_api::SetMemberState;
+use std::path::PathBuf;
+
+impl Run {
+    /// Every full member of both nodes has the same bytes, and they are what the clients may find.
+    pub(super) fn judge(&mut self) -> Result<(), String> {
+        for n in 0..self.groups.len() {
+            let volumes = self.groups[n].shape.volumes.clone();
+            let mut images = Vec::new();
+            for volume in &volumes {
+                images.push(self.image(n, volume)?);
+            }
+            let images: Vec<&[u8]> = images.iter().map(Vec::as_slice).collect();
+            self.groups[n].model.read_image(&images).map_err(|violation| violation.to_string())?;
+        }
+        Ok(())
+    }
+
+    /// What all copies of a volume hold.
+    fn image(&self, group: usize, volume: &VolumeShape) -> Result<Vec<u8>, String> {
+        let mut image: Option<(String, Vec<u8>)> = None;
+        for (node, it) in self.nodes.iter().enumerate() {
+            for path in self.full_members(node, group, volume) {
+                let shown = format!("{}:{}", it.name, path.display());
+                let content = it.content(&path).map_err(|errno| format!("{shown}: {errno}"))?;
+                let Some((first, same)) = &image else {
+                    image = Some((shown, content));
+                    continue;
+                };
+                if let Some(at) = same.iter().zip(&content).position(|(one, other)| one != other) {
+                    return Err(format!("{shown} differs from {first} at byte {at}"));
+                }
+            }
+        }
+        Ok(image.map(|(_, content)| content).unwrap_or_default())
+    }
+
+    /// The members of a volume that its node says are full.
+    fn full_members(&self, node: usize, group: usize, volume: &VolumeShape) -> Vec<PathBuf> {
+        let all = volume.paths(self.groups[group].shape.name, node);
+        let status = self.group_status(node, group);
+        let told = status.and_then(|it| it.volumes.iter().find(|it| it.name == volume.name));
+        let Some(told) = told.filter(|told| !told.members.is_empty()) else { return all };
+        let full = told.members.iter().filter(|it| it.state == SetMemberState::Full);
+        full.map(|it| PathBuf::from(&it.path)).collect()
+    }
+}

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Bad luck: what it does, and how it ends.
+
+use super::act::Luck;
+use super::run::Run;
+use crate::{FileFault, Odds};
+use helio_netmodel::{Dice, Ppm, Profile};
+use helio_units::{Moment, Rate};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Descriptors of a process, without bad luck and with.
+const DESCRIPTORS: usize = 1024;
+const FEW_DESCRIPTORS: u64 = 24;
+
+/// Something that ends at a moment.
+#[derive(Clone, Debug)]
+pub(super) enum Ends {
+    /// The daemon of that node starts again, with its machine if that has no power.
+    Start(usize),
+    Link,
+    Disks(usize),
+    Room(usize),
+    Descriptors(usize),
+    Odds(usize),
+}
+
+impl Run {
+    /// Lets something go wrong.
+    pub(super) fn strike(&mut self, luck: Luck, dice: &mut Dice) {
+        let node = dice.below(2) as usize;
+        let machine = self.nodes[node].machine.clone();
+        let name = self.nodes[node].name;
+        self.world.tell(format_args!("luck: {luck:?} at {name}"));
+        let longest = if dice.chance(1, 4) { 40_000 } else { 4000 };
+        let lasts = Duration::from_millis(50 + dice.below(longest));
+        let ends = match luck {
+            Luck::Kill => {
+                self.down(node, false);
+                Ends::Start(node)
+            }
+            Luck::PowerCut => {
+                self.down(node, true);
+                Ends::Start(node)
+            }
+            Luck::Cut => {
+                self.world.cut(&self.nodes[0].machine, &self.nodes[1].machine);
+                Ends::Link
+            }
+            Luck::CutWay => {
+                self.world.cut_way(&self.nodes[node].machine, &self.nodes[1 - node].machine);
+                Ends::Link
+            }
+            Luck::Reset => {
+                return self
+                    .world
+                    .reset_connections(&self.nodes[0].machine, &self.nodes[1].machine);
+            }
+            Luck::Weather => return self.weather(dice),
+            Luck::BadReads | Luck::BadWrites | Luck::BadFlush => {
+                let fault = match luck {
+                    Luck::BadReads => FileFault::Read,
+                    Luck::BadWrites => FileFault::Write,
+                    _ => FileFault::Flush,
+                };
+                let times = if luck == Luck::BadFlush { 1 } else { 1 + dice.below(20) };
+                let path = self.a_member(node, dice);
+                // A member that does not exist does not fail.
+                let _ = machine.fail(&path, fault, times);
+                return;
+            }
+            Luck::BadMetadata => {
+                let group = &self.groups[dice.below(self.groups.len() as u64) as usize];
+                let path = PathBuf::from(format!("/state/groups/{}.meta", group.shape.name));
+                let fault = [FileFault::Write, FileFault::Flush][dice.below(2) as usize];
+                let _ = machine.fail(&path, fault, 1);
+                return;
+            }
+            Luck::Hang => {
+                let path = self.a_member(node, dice);
+                let _ = machine.hang(&path);
+                Ends::Disks(node)
+            }
+            Luck::Slow => {
+                machine.slow_down(2 + dice.below(200) as u32);
+                Ends::Disks(node)
+            }
+            Luck::Full => {
+                machine.set_room(dice.below(1 << 20));
+                Ends::Room(node)
+            }
+            Luck::Descriptors => {
+                machine.set_descriptors(dice.below(FEW_DESCRIPTORS) as usize);
+                Ends::Descriptors(node)
+            }
+            Luck::Rough => {
+                let ppm = |dice: &mut Dice, most: u64| Ppm(dice.below(most) as u32);
+                machine.set_odds(Odds {
+                    short: ppm(dice, 200_000),
+                    slow: ppm(dice, 20_000),
+                    reset: ppm(dice, 2000),
+                    open: ppm(dice, 20_000),
+                    accept: ppm(dice, 200_000),
+                    ..Odds::default()
+                });
+                Ends::Odds(node)
+            }
+            Luck::Calendar => {
+                let shown = Duration::from_secs(1_600_000_000 + dice.below(200_000_000));
+                return machine.set_calendar(shown);
+            }
+        };
+        self.ends.push((self.world.now() + lasts, ends));
+    }
+
+    /// Draws another link.
+    fn weather(&mut self, dice: &mut Dice) {
+        let rtt =
+            Duration::from_micros([100, 5000, 80_000][dice.below(3) as usize] + dice.below(1000));
+        let profile = Profile {
+            jitter: Duration::from_micros(dice.below(3000)),
+            loss: if dice.chance(1, 2) { Ppm::NONE } else { Ppm(dice.below(30_000) as u32) },
+            ..Profile::wan(rtt, Rate::mbit([1, 20, 1000][dice.below(3) as usize]))
+        };
+        self.world.set_link(&self.nodes[0].machine, &self.nodes[1].machine, &profile);
+    }
+
+    /// A file that is a member on a node.
+    pub(super) fn a_member(&self, node: usize, dice: &mut Dice) -> PathBuf {
+        let shapes = self.groups.iter().flat_map(|group| {
+            let paths =
+                |volume: &super::scenario::VolumeShape| volume.paths(group.shape.name, node);
+            group.shape.volumes.iter().flat_map(paths)
+        });
+        let all: Vec<PathBuf> = shapes.collect();
+        all[dice.below(all.len() as u64) as usize].clone()
+    }
+
+    /// A daemon is gone at once, and with `power` its machine.
+    fn down(&mut self, node: usize, power: bool) {
+        let had = self.nodes[node].daemon.is_some();
+        if power {
+            self.nodes[node].cut_power();
+            self.nodes[node].lost_power = true;
+            for group in self.groups.iter_mut().filter(|group| group.serves == Some(node)) {
+                group.model.power_cut();
+            }
+        } else {
+            self.nodes[node].kill();
+        }
+        self.nodes[node].restarted |= had;
+    }
+
+    /// What lasted until now ends.
+    pub(super) fn end_luck(&mut self, now: Moment) {
+        let due = self.ends.iter().position(|(at, _)| *at <= now);
+        let Some(due) = due else { return };
+        let (_, ends) = self.ends.swap_remove(due);
+        match ends {
+            Ends::Start(node) => self.start(node),
+            Ends::Link => self.world.heal(&self.nodes[0].machine, &self.nodes[1].machine),
+            Ends::Disks(node) => {
+                self.nodes[node].machine.slow_down(1);
+                self.nodes[node].machine.resume();
+            }
+            Ends::Room(node) => self.nodes[node].machine.set_room(super::node::DISK),
+            Ends::Descriptors(node) => self.nodes[node].machine.set_descriptors(DESCRIPTORS),
+            Ends::Odds(node) => self.nodes[node].machine.set_odds(Odds::default()),
+        }
+        self.end_luck(now);
+    }
+
+    /// Starts a node that is down. One that cannot be started is started again later.
+    pub(super) fn start(&mut self, node: usize) {
+        let now = self.world.now();
+        if !self.nodes[node].has_power {
+            self.nodes[node].boot();
+        }
+        if self.nodes[node].daemon.is_some() {
+            return;
+        }
+        if let Err(why) = self.nodes[node].start(now) {
+            self.world.tell(format_args!("{} does not start: {why}", self.nodes[node].name));
+            self.nodes[node].why = Some(why);
+            self.ends.push((now + Duration::from_secs(2), Ends::Start(node)));
+        }
+    }
+
+    /// Nothing goes wrong any more.
+    pub(super) fn end_all_luck(&mut self) {
+        self.world.tell(format_args!("from now on nothing goes wrong"));
+        for node in 0..2 {
+            let machine = &self.nodes[node].machine;
+            machine.set_odds(Odds::default());
+            machine.slow_down(1);
+            machine.resume();
+            machine.clear_faults();
+            machine.set_room(super::node::DISK);
+            machine.set_descriptors(DESCRIPTORS);
+        }
+        self.world.heal(&self.nodes[0].machine, &self.nodes[1].machine);
+        let profile = Profile::wan(Duration::from_millis(1), Rate::mbit(1000));
+        self.world.set_link(&self.nodes[0].machine, &self.nodes[1].machine, &profile);
+        self.ends.clear();
+        self.start(0);
+        self.start(1);
+    }
+}

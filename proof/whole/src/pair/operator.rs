@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The operator: what is asked of the daemons, and what their responses mean for the clients.
+
+use super::act::Order;
+use super::run::{Run, Wish};
+use crate::model::Heir;
+use helio_netmodel::Dice;
+use helio_units::Mode;
+use serde_json::{Value, json};
+
+impl Run {
+    /// Gives an order, at any node.
+    pub(super) fn give(&mut self, order: Order, dice: &mut Dice) {
+        let (node, group) = (dice.below(2) as usize, dice.below(self.groups.len() as u64) as usize);
+        if self.nodes[node].daemon.is_none() {
+            return;
+        }
+        let volumes = &self.groups[group].shape.volumes;
+        let volume = volumes[dice.below(volumes.len() as u64) as usize].clone();
+        let paths = volume.paths(self.groups[group].shape.name, node);
+        let path = &paths[dice.below(paths.len() as u64) as usize];
+        let member = json!({ "volume": volume.name, "path": path });
+        let (verb, body, wish) = match order {
+            Order::Stop => return self.stop(node, dice),
+            Order::Status => return self.look(node),
+            Order::Explain => return self.get(node, group, "explain"),
+            Order::Recorder => return self.get(node, group, "debug/events"),
+            Order::Promote => ("promote", promotion(false), Wish::Promote { forced: false }),
+            Order::ForcePromote if self.nodes[1 - node].daemon.is_none() => {
+                ("promote", promotion(true), Wish::Promote { forced: true })
+            }
+            Order::ForcePromote => return,
+            Order::Demote => ("demote", json!({}), Wish::Demote),
+            Order::Switch => ("switch", json!({ "force": false }), Wish::Switch),
+            Order::Pause => ("pause", json!({}), Wish::Other),
+            Order::Resume => ("resume", json!({}), Wish::Other),
+            Order::Resync => (
+                "resync",
+                json!({ "full": false, "give_up_safe_copy": dice.chance(1, 4) }),
+                Wish::Other,
+            ),
+            Order::FullResync => {
+                ("resync", json!({ "full": true, "give_up_safe_copy": false }), Wish::Other)
+            }
+            Order::Mode => {
+                let mode = [Mode::Sync, Mode::NearSync, Mode::Async][dice.below(3) as usize];
+                ("mode", json!({ "mode": mode.to_string() }), Wish::Other)
+            }
+            Order::Queue => {
+                ("queue/set", json!({ "memory_bytes": 262_144 << dice.below(4) }), Wish::Other)
+            }
+            Order::Verify => ("verify", json!({}), Wish::Other),
+            Order::VerifyStop => ("verify/stop", json!({}), Wish::Other),
+            Order::MemberRemove => ("member/remove", member, Wish::Other),
+            Order::MemberAdd => ("member/add", member, Wish::Other),
+            Order::MemberMerge => ("member/merge", json!({ "volume": volume.name }), Wish::Other),
+            Order::Apply => {
+                return self.send(
+                    node,
+                    "POST",
+                    "/v2/apply".into(),
+                    &json!({ "dry_run": false }),
+                    Wish::Other,
+                );
+            }
+            Order::Release => return,
+            Order::TraceStart => ("trace/start", json!({}), Wish::Other),
+            Order::TraceStop => ("trace/stop", json!({}), Wish::Other),
+            Order::SeedBegin => ("seed/begin", json!({}), Wish::Other),
+            Order::SeedEnd => ("seed/end", json!({}), Wish::Other),
+        };
+        self.post(node, group, verb, &body, wish);
+    }
+
+    /// Stops a daemon, and starts it again later.
+    fn stop(&mut self, node: usize, dice: &mut Dice) {
+        self.world.tell(format_args!("{}: is told to stop", self.nodes[node].name));
+        if let Some(daemon) = &mut self.nodes[node].daemon {
+            daemon.stop();
+        }
+        self.nodes[node].restarted = true;
+        let starts = self.world.now() + std::time::Duration::from_millis(10 + dice.below(20_000));
+        self.ends.push((starts, super::luck::Ends::Start(node)));
+    }
+
+    pub(super) fn look(&mut self, node: usize) {
+        self.send(node, "GET", "/v2/status".into(), &Value::Null, Wish::Status);
+    }
+
+    fn get(&mut self, node: usize, group: usize, what: &str) {
+        let path = format!("/v2/groups/{}/{what}", self.groups[group].shape.name);
+        self.send(node, "GET", path, &Value::Null, Wish::Other);
+    }
+
+    pub(super) fn post(&mut self, node: usize, group: usize, verb: &str, body: &Value, wish: Wish) {
+        let path = format!("/v2/groups/{}/{verb}", self.groups[group].shape.name);
+        let wish = match wish {
+            Wish::Promote { forced } => Wish::Promoted { group, forced },
+            Wish::Demote => Wish::Demoted { group },
+            Wish::Switch => Wish::Switched { group },
+            other => other,
+        };
+        self.send(node, "POST", path, body, wish);
+    }
+
+    fn send(&mut self, node: usize, method: &'static str, path: String, body: &Value, wish: Wish) {
+        let name = self.nodes[node].name;
+        let Some(daemon) = &mut self.nodes[node].daemon else { return };
+        self.requests += 1;
+        let number = self.requests;
+        self.world.tell(format_args!("{}: request {number}: {method} {path} {body}", name));
+        let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
+        daemon.request(number, method, path, body);
+        self.asked.insert(number, wish);
+    }
+
+    /// A response: what it means for the clients.
+    pub(super) fn responded(&mut self, node: usize, number: u64, status: u16, body: &[u8]) {
+        let Some(wish) = self.asked.remove(&number) else { return };
+        if wish != Wish::Status {
+            let text = String::from_utf8_lossy(body);
+            let text: String = text.chars().take(400).collect();
+            self.world.tell(format_args!(
+                "{}: response {number}: {status} {text}",
+                self.nodes[node].name
+            ));
+        }
+        if status != 200 {
+            return;
+        }
+        match wish {
+            Wish::Status => {
+                if let Ok(status) = serde_json::from_slice(body) {
+                    self.status[node] = Some(status);
+                }
+            }
+            Wish::Promoted { group, forced } => {
+                let heir = match &self.nodes[node] {
+                    it if it.lost_power => Heir::LostPower,
+                    it if it.restarted => Heir::Restarted,
+                    _ => Heir::Lived,
+                };
+                let group = &mut self.groups[group];
+                if forced && group.last_served.is_some_and(|last| last != node) {
+                    group.model.failed_over(heir);
+                }
+                group.serves = Some(node);
+                group.last_served = Some(node);
+            }
+            Wish::Switched { group } => {
+                let now = 1 - self.groups[group].serves.unwrap_or(node);
+                self.groups[group].serves = Some(now);
+                self.groups[group].last_served = Some(now);
+            }
+            Wish::Demoted { group } => {
+                if self.groups[group].serves == Some(node) {
+                    self.groups[group].serves = None;
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn promotion(force: bool) -> Value {
+    json!({ "force": force, "confirmed": force })
+}
