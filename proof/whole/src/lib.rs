@@ -15,12 +15,11 @@ mod faults;
 mod machine;
 mod net;
 mod story;
-mod stream;
+pub mod stream;
 mod world;
 
 pub use driver::SimDriver;
 pub use faults::{FileFault, Odds};
 pub use machine::{Held, MachineOptions, Process, SimMachine};
-pub use net::SocketOptions;
-pub use stream::{Received, SimStream, Stream};
+pub use net::{SimStream, SocketOptions};
 pub use world::World;
