@@ -144,6 +144,24 @@ fn a_sender_waits_for_a_receiver_that_does_not_read() {
 }
 
 #[test]
+fn a_receiver_that_takes_little_at_a_time_does_not_make_segments_small() {
+    let mut it = pair(1);
+    it.here.submit(1, send(&it.near, &vec![7; 4 << 20]));
+    let (mut arrived, mut events) = (0, 0);
+    while arrived < 4 << 20 {
+        it.there.submit(2, recv(&it.far, 300));
+        arrived += loop {
+            if let Some(outcome) = it.there.ended(2) {
+                break received(outcome).len();
+            }
+            assert!(it.world.advance());
+            events += 1;
+        };
+    }
+    assert!(events < 4000, "{events}");
+}
+
+#[test]
 fn a_connection_without_a_listener_is_refused_and_one_over_a_cut_link_times_out() {
     let (world, paris, tokyo) = two(1);
     let mut desk = Desk::on(&world, &paris);
