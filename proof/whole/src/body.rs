@@ -93,7 +93,7 @@ impl FileBody for SimFile {
         self.with(|host| {
             host.faults.fails(self.inode, FileFault::Read)?;
             let count = host.faults.short(into.len(), unit);
-            Ok(host.disk.content(self.inode)?.read(at, &mut into[..count]))
+            Ok(host.disk.content(self.inode)?.read(at, &mut into[..count], self.access.direct))
         })
     }
 

@@ -22,7 +22,7 @@ pub struct Odds {
     pub accept: Ppm,
     /// A call on a file does only a part of what was asked for.
     pub short: Ppm,
-    /// An operation on a file takes a hundred times as long.
+    /// An operation on a file takes up to half a minute longer.
     pub slow: Ppm,
     /// An arriving segment finds its connection reset.
     pub reset: Ppm,
@@ -133,7 +133,8 @@ impl Faults {
             drawn *= 1 + self.dice.below(20);
         }
         if self.strikes(self.odds.slow) {
-            drawn *= 100;
+            let most = 1_000_000 << self.dice.below(16);
+            drawn += self.dice.below(most);
         }
         Duration::from_nanos(drawn) * self.slowness
     }

@@ -36,6 +36,12 @@ impl<T: Clone> History<T> {
         self.later.last().map_or(&self.durable, |version| &version.value)
     }
 
+    /// What the disk has without the cache.
+    pub(crate) fn on_disk(&self) -> &T {
+        let kept = self.later.iter().rfind(|version| !version.lost);
+        kept.map_or(&self.durable, |version| &version.value)
+    }
+
     /// Whether a power cut leaves it as it is.
     pub(crate) fn is_settled(&self) -> bool {
         self.later.is_empty()
@@ -120,7 +126,7 @@ mod tests {
         value.put(Stamp(1), 1, &[]);
         value.lose(Stamp(1), |_| true);
         value.flush(Stamp(1));
-        assert_eq!((value.durable, *value.current()), (0, 1));
+        assert_eq!((value.durable, *value.current(), *value.on_disk()), (0, 1, 0));
         value.drop_cache();
         assert_eq!(*value.current(), 0);
     }

@@ -35,6 +35,8 @@ type Changes = Vec<(Name, Option<Inode>)>;
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     now: Table,
+    /// The files and folders that have one.
+    named: BTreeSet<Inode>,
     durable: Table,
     /// Changes that are not durable, in order.
     later: Vec<Changes>,
@@ -55,7 +57,7 @@ impl Names {
 
     /// Whether a file or folder has a name.
     pub(crate) fn is_named(&self, inode: Inode) -> bool {
-        self.now.0.values().any(|other| *other == inode)
+        self.named.contains(&inode)
     }
 
     /// Whether a file or folder may have a name after a power cut.
@@ -68,6 +70,11 @@ impl Names {
     pub(crate) fn change(&mut self, changes: Changes) {
         self.now.apply(&changes);
         self.later.push(changes);
+        self.note_named();
+    }
+
+    fn note_named(&mut self) {
+        self.named = self.now.0.values().copied().collect();
     }
 
     /// Makes the names in a folder durable, with the earlier changes that they need.
@@ -97,6 +104,7 @@ impl Names {
         let lost = self.later.len() - left;
         self.later.drain(..).take(left).for_each(|changes| self.durable.apply(&changes));
         self.now = self.durable.clone();
+        self.note_named();
         lost
     }
 }

@@ -160,7 +160,7 @@ impl Inner {
                 let result = read.and_then(|()| {
                     let target = target.ok_or(Cause::Misfit)?;
                     aligned(direct, extent)?;
-                    let count = host.disk.content(inode)?.read(extent.offset, target);
+                    let count = host.disk.content(inode)?.read(extent.offset, target, direct);
                     let all = count == target.len();
                     if all { Ok(()) } else { Err(Cause::EndOfFile(Bytes(count as u64))) }
                 });

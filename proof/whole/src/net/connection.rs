@@ -213,6 +213,10 @@ impl Inner {
             return None;
         }
         let window = room.saturating_sub(way.inbox.len() + way.in_flight());
+        // A receiver that takes little at a time must not make every later segment small.
+        if window < way.outgoing.len().min(SHORT).min(room / 2) {
+            return None;
+        }
         let segment = way.segment(window, drawn)?;
         let size = Bytes(
             HEADERS + if let Segment::Bytes(bytes) = &segment { bytes.len() as u64 } else { 0 },

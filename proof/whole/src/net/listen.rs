@@ -5,9 +5,7 @@ use super::connection::Connection;
 use super::socket::State;
 use super::{ConnectionId, End, NetDue, SocketId};
 use crate::disk::Inode;
-use crate::machine::SimMachine;
-use crate::stream::SimStream;
-use crate::world::{Inner, MachineId, ProcessId, World};
+use crate::world::{Inner, MachineId, ProcessId};
 use helio_driver::{Address, Errno};
 use helio_netmodel::Verdict;
 use helio_units::Bytes;
@@ -238,17 +236,5 @@ impl Inner {
             }
             None => self.fail_connect(id, Errno::CONNREFUSED),
         }
-    }
-}
-
-impl World {
-    /// Connects a client on a machine that is no process of it. To a Unix socket it is connected at once if the backlog has room.
-    #[must_use]
-    pub fn connect(&self, machine: &SimMachine, address: &Address) -> SimStream {
-        let mut inner = self.lock();
-        let id = inner.net.fresh(machine.id(), ProcessId(0));
-        inner.begin_connect(id, address);
-        drop(inner);
-        SimStream::new(self.clone(), id)
     }
 }

@@ -5,11 +5,13 @@
 //! receiver's buffer. Segments arrive in order; a lost one is sent again later and holds up what follows it. While a link is
 //! cut, or a machine has no power, nothing arrives and neither end gets an error, until the sender gives up.
 
+mod client;
 mod connection;
 mod link;
 mod listen;
 mod socket;
 
+pub use client::SimStream;
 pub(crate) use connection::ConnectionId;
 pub(crate) use socket::{Pending, SocketId, Taken, Want, Way};
 

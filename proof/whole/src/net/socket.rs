@@ -150,6 +150,13 @@ impl Net {
         }
     }
 
+    /// How many bytes can be received.
+    pub(super) fn arrived(&self, id: SocketId) -> usize {
+        let found = self.connection(id).ok();
+        let known = found.and_then(|(id, end)| Some((self.connections.get(&id)?, end)));
+        known.map_or(0, |(connection, end)| connection.side(end.other()).way.inbox.len())
+    }
+
     /// Whether a receive would find something, if only an error or the end.
     pub(crate) fn is_readable(&self, id: SocketId) -> bool {
         if let Some(State::Listening(listener)) = self.sockets.get(&id).map(|it| &it.state) {
@@ -363,6 +370,9 @@ impl Inner {
         let standing = known.side(end).standing;
         let way = &mut known.side_mut(end.other()).way;
         let most = way.inbox.len().min(into.len());
+        if into.is_empty() && !way.inbox.is_empty() {
+            return Taken::Nothing;
+        }
         if most > 0 {
             let count = part.map_or(most, |part| 1 + (part % most as u64) as usize);
             way.inbox.drain(..count).zip(into).for_each(|(byte, place)| *place = byte);
@@ -373,7 +383,7 @@ impl Inner {
             Standing::Broken(errno) => Taken::Gone(errno),
             Standing::Unknown => Taken::Gone(Errno::NOTCONN),
             Standing::Closed => Taken::End,
-            Standing::Open if way.ended && way.inbox.is_empty() => Taken::End,
+            Standing::Open if way.ended => Taken::End,
             Standing::Open => Taken::Nothing,
         }
     }

@@ -246,6 +246,25 @@ fn faults_by_the_dice_strike_as_often_as_they_should() {
 }
 
 #[test]
+fn a_slow_machine_takes_as_many_times_as_long_and_a_slow_operation_up_to_half_a_minute() {
+    let (world, paris, _) = two(1);
+    let mut desk = Desk::on(&world, &paris);
+    let file = durable(&desk.host(), MEMBER, &[0; 512]);
+    let time = |desk: &mut Desk| {
+        let began = world.now();
+        (0..50).for_each(|_| assert_eq!(desk.run(read(&file, 0, 512)).error(), None));
+        world.now().since(began)
+    };
+    let usual = time(&mut desk);
+    paris.slow_down(100);
+    let slowed = time(&mut desk);
+    assert!((usual * 30..usual * 300).contains(&slowed), "{usual:?} {slowed:?}");
+    paris.slow_down(1);
+    paris.set_odds(Odds { slow: helio_netmodel::Ppm::ALL, ..Odds::default() });
+    assert!((Duration::from_secs(5)..Duration::from_secs(1500)).contains(&time(&mut desk)));
+}
+
+#[test]
 fn folders_are_made_listed_and_removed_when_they_are_empty() {
     let (_world, paris, _) = two(1);
     let host = paris.process().host();

@@ -3,6 +3,7 @@
 
 mod common;
 mod disks;
+mod durability;
 mod processes;
 mod sockets;
 mod streams;

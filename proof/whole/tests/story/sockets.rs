@@ -5,7 +5,7 @@ use crate::common::{Desk, inet, pass, settle, two};
 use helio_driver::{Accepted, Address, Buffer, Driver, Errno, Op, Outcome, Piece, Socket};
 use helio_netmodel::{Ppm, Profile};
 use helio_units::Rate;
-use helio_whole::{SimMachine, SocketOptions, World};
+use helio_whole::{Odds, SimMachine, SocketOptions, World};
 use proptest::prelude::*;
 use std::time::Duration;
 
@@ -144,6 +144,24 @@ fn a_sender_waits_for_a_receiver_that_does_not_read() {
 }
 
 #[test]
+fn a_receiver_that_takes_little_at_a_time_does_not_make_segments_small() {
+    let mut it = pair(1);
+    it.here.submit(1, send(&it.near, &vec![7; 4 << 20]));
+    let (mut arrived, mut events) = (0, 0);
+    while arrived < 4 << 20 {
+        it.there.submit(2, recv(&it.far, 300));
+        arrived += loop {
+            if let Some(outcome) = it.there.ended(2) {
+                break received(outcome).len();
+            }
+            assert!(it.world.advance());
+            events += 1;
+        };
+    }
+    assert!(events < 4000, "{events}");
+}
+
+#[test]
 fn a_connection_without_a_listener_is_refused_and_one_over_a_cut_link_times_out() {
     let (world, paris, tokyo) = two(1);
     let mut desk = Desk::on(&world, &paris);
@@ -262,6 +280,20 @@ fn a_reset_by_the_story_reaches_both_ends() {
     it.world.reset_connections(&it.paris, &it.tokyo);
     assert_eq!(errno(it.here.outcome(1)), Some(Errno::CONNRESET));
     assert_eq!(errno(it.there.outcome(1)), Some(Errno::CONNRESET));
+}
+
+#[test]
+fn a_reset_by_the_dice_strikes_an_arriving_segment() {
+    let mut it = pair(1);
+    it.tokyo.set_odds(Odds { reset: Ppm::ALL, accept: Ppm::ALL, ..Odds::default() });
+    it.there.submit(1, recv(&it.far, 10));
+    assert_eq!(it.here.run(send(&it.near, b"x")).error(), None);
+    assert_eq!(errno(it.there.outcome(1)), Some(Errno::CONNRESET));
+    let address = inet(2, 7401);
+    let listener = it.there.host().listen(&address, 1).expect("listening");
+    let socket = it.here.host().stream_for(&address).expect("a socket");
+    assert_eq!(it.here.run(Op::Connect { socket, address }).error(), None);
+    assert_eq!(errno(it.there.run(Op::Accept { listener })), Some(Errno::NFILE));
 }
 
 #[test]
