@@ -3,7 +3,7 @@
 
 use super::order::Cut;
 use super::sector::Upheaval;
-use super::{AtPeer, Heir, Model, Serial};
+use super::{AtPeer, Fate, Heir, Model, Serial};
 use helio_units::Mode;
 
 impl Model {
@@ -28,22 +28,22 @@ impl Model {
             (Some(Mode::NearSync), _) => AtPeer::InMemory,
             _ => AtPeer::Nowhere,
         };
+        let upheaval = self.volumes[usize::from(self.record(write).request.volume)].upheaval;
         let record = self.record_mut(write);
         let late = record.void.is_some();
+        let failover = record.void.map(Upheaval::FailedOver);
+        let late_for_heir = late && upheaval == failover;
         record.durable = fua;
         if !late {
             record.at_peer = at_peer;
-        } else if fua && matches!(self.upheaval_of(write), Some(Upheaval::PowerCut(_))) {
-            self.record_mut(write).void = None;
+        } else if fua && !late_for_heir {
+            // What is durable outlives whatever happened while its answer was under way.
+            record.void = None;
         }
         if !fua && !late {
             let volume = self.record(write).request.volume;
             self.volumes[usize::from(volume)].volatile.push(write);
         }
-    }
-
-    fn upheaval_of(&self, write: u64) -> Option<Upheaval> {
-        self.volumes[usize::from(self.record(write).request.volume)].upheaval
     }
 
     /// A FLUSH that began then is acknowledged.
@@ -77,10 +77,18 @@ impl Model {
         }
     }
 
-    /// Rule 7: the store of that volume may drop what was not durable. Called for a FLUSH or FUA write that fails with
-    /// EIO; call it, too, when a flush of the daemon's own fails.
+    /// Rule 7: the store of that volume may have dropped what was not durable. A story that makes a flush fail calls this
+    /// at that moment, since a read may show what is left before any client receives the error. The answer EIO to a FLUSH
+    /// or a write with FUA counts as such a failure, too.
     pub fn flush_failed(&mut self, volume: u16) {
         let at = self.tick();
+        for record in &mut self.records {
+            let waits = matches!(record.fate, Fate::Open | Fate::Unanswered);
+            if waits && record.request.volume == volume {
+                // Its acknowledgement may be under way, and what it wrote may be gone.
+                record.void = Some(at);
+            }
+        }
         let volume = &mut self.volumes[usize::from(volume)];
         volume.suspect = true;
         for write in std::mem::take(&mut volume.volatile) {
