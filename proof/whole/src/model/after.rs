@@ -50,7 +50,10 @@ impl Model {
     pub(super) fn flushed(&mut self, volume: u16, begun: Serial) {
         let sync = self.effective == Some(Mode::Sync);
         let index = usize::from(volume);
-        let late = begun <= self.volumes[index].upheaval_at();
+        if begun <= self.volumes[index].upheaval_at() {
+            // It flushed what is not the copy that serves now, or not what is left of it.
+            return;
+        }
         let (volatile, records) = (&mut self.volumes[index].volatile, &mut self.records);
         volatile.retain(|write| {
             let record = &mut records[*write as usize - 1];
@@ -58,7 +61,7 @@ impl Model {
             record.durable |= covered;
             !covered
         });
-        if sync && !late {
+        if sync {
             let covered = records.iter_mut().filter(|record| {
                 record.request.volume == volume
                     && record.void.is_none()
@@ -66,7 +69,7 @@ impl Model {
             });
             covered.for_each(|record| record.at_peer = AtPeer::Durable);
         }
-        if late || self.volumes[index].suspect {
+        if self.volumes[index].suspect {
             return;
         }
         let ended: Vec<bool> =

@@ -189,8 +189,9 @@ impl Model {
         let record = self.record(write);
         let kept =
             |v: &Version| v.write == write && v.kept && v.shown.is_some_and(|at| at < upheaval);
-        record.void.is_none() && record.acknowledged().is_some_and(|at| at < upheaval)
-            || self.versions(place).iter().any(kept)
+        let promised = record.acknowledged().is_some_and(|at| at < upheaval)
+            || record.durable && record.begun < upheaval;
+        record.void.is_none() && promised || self.versions(place).iter().any(kept)
     }
 
     /// The story of a content that no rule allows.

@@ -433,9 +433,10 @@ impl Story {
         }
     }
 
-    /// The server ends all connections, and performs nothing that waits.
+    /// The server ends all connections, and performs nothing that waits. Some answers are still under way.
     pub(super) fn end_connections(&mut self) {
         for link in &mut self.links {
+            link.peer.serve(&mut link.pipe, &mut self.disk, &mut self.chance);
             link.pipe.server_gone = true;
             link.peer.tasks.clear();
             link.peer.write = None;
