@@ -18,14 +18,23 @@ impl Model {
                 }
             }
         }
-        self.effective = mode;
+        if self.effective != mode {
+            (self.effective, self.effective_since) = (mode, self.tick());
+        }
+    }
+
+    /// The mode that was in force throughout, from a request's beginning to its answer now: an answer may have been
+    /// under way when another mode came into force.
+    fn mode_since(&self, begun: Serial) -> Option<Mode> {
+        self.effective.filter(|_| self.effective_since < begun)
     }
 
     pub(super) fn written(&mut self, write: u64, fua: bool) {
-        let at_peer = match (self.effective, fua) {
+        let at_peer = match (self.mode_since(self.begun(write)), fua) {
             (Some(Mode::Sync), true) => AtPeer::Durable,
-            (Some(Mode::Sync), false) => AtPeer::Written,
             (Some(Mode::NearSync), _) => AtPeer::InMemory,
+            // When sync came into force, an answer under way was one before.
+            _ if self.effective == Some(Mode::Sync) => AtPeer::Written,
             _ => AtPeer::Nowhere,
         };
         let upheaval = self.volumes[usize::from(self.record(write).request.volume)].upheaval;
@@ -48,7 +57,7 @@ impl Model {
 
     /// A FLUSH that began then is acknowledged.
     pub(super) fn flushed(&mut self, volume: u16, begun: Serial) {
-        let sync = self.effective == Some(Mode::Sync);
+        let sync = self.mode_since(begun) == Some(Mode::Sync);
         let index = usize::from(volume);
         if begun <= self.volumes[index].upheaval_at() {
             // It flushed what is not the copy that serves now, or not what is left of it.

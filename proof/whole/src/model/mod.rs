@@ -202,6 +202,7 @@ pub struct Model {
     records: Vec<Record>,
     volumes: Vec<Volume>,
     effective: Option<Mode>,
+    effective_since: Serial,
     cut: Option<Cut>,
 }
 
@@ -216,6 +217,7 @@ impl Model {
             records: Vec::new(),
             volumes: sectors.iter().map(|sectors| Volume::new(*sectors)).collect(),
             effective: None,
+            effective_since: 0,
             cut: None,
         }
     }

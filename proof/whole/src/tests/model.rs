@@ -326,6 +326,26 @@ fn in_nearsync_the_peers_memory_counts_for_as_long_as_its_process_lives() {
 }
 
 #[test]
+fn an_answer_under_way_when_a_mode_comes_into_force_may_be_one_of_before() {
+    let mut tale = Tale::new();
+    let (one, forced) = (tale.writes(0), tale.begin(Action::Write { extent: at(1), fua: true }));
+    tale.model.set_effective(Some(Mode::NearSync));
+    tale.done(one);
+    let mut near = Tale { model: tale.model.clone(), connection: tale.connection };
+    near.model.failed_over(Heir::Lived);
+    assert_eq!(near.reads(0, 0), Ok(()));
+    let flush = tale.begin(Action::Flush);
+    tale.model.set_effective(Some(Mode::Sync));
+    tale.done(forced);
+    tale.done(flush);
+    let mut restarted = Tale { model: tale.model.clone(), connection: tale.connection };
+    restarted.model.failed_over(Heir::Restarted);
+    assert_eq!(restarted.reads(1, 0), Err(Promise::AtPeer));
+    tale.model.failed_over(Heir::LostPower);
+    assert_eq!((tale.reads(0, 0), tale.reads(1, 0)), (Ok(()), Ok(())));
+}
+
+#[test]
 fn what_is_durable_in_sync_outlives_the_power_of_both() {
     let mut tale = Tale::new();
     tale.model.set_effective(Some(Mode::Sync));
