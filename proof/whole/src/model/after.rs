@@ -3,7 +3,7 @@
 
 use super::order::Cut;
 use super::sector::Upheaval;
-use super::{AtPeer, Heir, Model, Serial};
+use super::{AtPeer, Fate, Heir, Model, Serial};
 use helio_units::Mode;
 
 impl Model {
@@ -18,23 +18,36 @@ impl Model {
                 }
             }
         }
-        self.effective = mode;
+        if self.effective != mode {
+            (self.effective, self.effective_since) = (mode, self.tick());
+        }
+    }
+
+    /// The mode that was in force throughout, from a request's beginning to its answer now: an answer may have been
+    /// under way when another mode came into force.
+    fn mode_since(&self, begun: Serial) -> Option<Mode> {
+        self.effective.filter(|_| self.effective_since < begun)
     }
 
     pub(super) fn written(&mut self, write: u64, fua: bool) {
-        let at_peer = match (self.effective, fua) {
+        let at_peer = match (self.mode_since(self.begun(write)), fua) {
             (Some(Mode::Sync), true) => AtPeer::Durable,
-            (Some(Mode::Sync), false) => AtPeer::Written,
             (Some(Mode::NearSync), _) => AtPeer::InMemory,
+            // When sync came into force, an answer under way was one before.
+            _ if self.effective == Some(Mode::Sync) => AtPeer::Written,
             _ => AtPeer::Nowhere,
         };
+        let upheaval = self.volumes[usize::from(self.record(write).request.volume)].upheaval;
         let record = self.record_mut(write);
         let late = record.void.is_some();
+        let failover = record.void.map(Upheaval::FailedOver);
+        let late_for_heir = late && upheaval == failover;
         record.durable = fua;
         if !late {
             record.at_peer = at_peer;
-        } else if fua && matches!(self.upheaval_of(write), Some(Upheaval::PowerCut(_))) {
-            self.record_mut(write).void = None;
+        } else if fua && !late_for_heir {
+            // What is durable outlives whatever happened while its answer was under way.
+            record.void = None;
         }
         if !fua && !late {
             let volume = self.record(write).request.volume;
@@ -42,15 +55,14 @@ impl Model {
         }
     }
 
-    fn upheaval_of(&self, write: u64) -> Option<Upheaval> {
-        self.volumes[usize::from(self.record(write).request.volume)].upheaval
-    }
-
     /// A FLUSH that began then is acknowledged.
     pub(super) fn flushed(&mut self, volume: u16, begun: Serial) {
-        let sync = self.effective == Some(Mode::Sync);
+        let sync = self.mode_since(begun) == Some(Mode::Sync);
         let index = usize::from(volume);
-        let late = begun <= self.volumes[index].upheaval_at();
+        if begun <= self.volumes[index].upheaval_at() {
+            // It flushed what is not the copy that serves now, or not what is left of it.
+            return;
+        }
         let (volatile, records) = (&mut self.volumes[index].volatile, &mut self.records);
         volatile.retain(|write| {
             let record = &mut records[*write as usize - 1];
@@ -58,7 +70,7 @@ impl Model {
             record.durable |= covered;
             !covered
         });
-        if sync && !late {
+        if sync {
             let covered = records.iter_mut().filter(|record| {
                 record.request.volume == volume
                     && record.void.is_none()
@@ -66,7 +78,7 @@ impl Model {
             });
             covered.for_each(|record| record.at_peer = AtPeer::Durable);
         }
-        if late || self.volumes[index].suspect {
+        if self.volumes[index].suspect {
             return;
         }
         let ended: Vec<bool> =
@@ -77,10 +89,18 @@ impl Model {
         }
     }
 
-    /// Rule 7: the store of that volume may drop what was not durable. Called for a FLUSH or FUA write that fails with
-    /// EIO; call it, too, when a flush of the daemon's own fails.
+    /// Rule 7: the store of that volume may have dropped what was not durable. A story that makes a flush fail calls this
+    /// at that moment, since a read may show what is left before any client receives the error. The answer EIO to a FLUSH
+    /// or a write with FUA counts as such a failure, too.
     pub fn flush_failed(&mut self, volume: u16) {
         let at = self.tick();
+        for record in &mut self.records {
+            let waits = matches!(record.fate, Fate::Open | Fate::Unanswered);
+            if waits && record.request.volume == volume {
+                // Its acknowledgement may be under way, and what it wrote may be gone.
+                record.void = Some(at);
+            }
+        }
         let volume = &mut self.volumes[usize::from(volume)];
         volume.suspect = true;
         for write in std::mem::take(&mut volume.volatile) {

@@ -18,8 +18,8 @@
 //! 6. A FLUSH that is acknowledged makes durable what was acknowledged on any connection before the FLUSH began; a write
 //!    with FUA is durable when it is acknowledged. A power cut ([`Model::power_cut`]) takes from every write that is not
 //!    durable its acknowledgement; so a sector holds the last durable write or one that is not before it.
-//! 7. A FLUSH, or a write with FUA, that fails for want of a sound store takes those acknowledgements, too, and as long
-//!    as the node goes on with that copy, rule 5 does not hold: a cache may forget at any time.
+//! 7. A flush that fails ([`Model::flush_failed`]) takes those acknowledgements, too, and those of writes under way; and
+//!    as long as the node goes on with that copy, rule 5 does not hold: a cache may forget at any time.
 //! 8. A failover takes the acknowledgements that the effective mode at the time of the answer did not carry to the
 //!    peer ([`Model::failed_over`]). What is then read is one cut of the order: with any write of before, it holds every
 //!    write acknowledged before that one began, or one that is not before it. ("Closed under acknowledged before
@@ -202,6 +202,7 @@ pub struct Model {
     records: Vec<Record>,
     volumes: Vec<Volume>,
     effective: Option<Mode>,
+    effective_since: Serial,
     cut: Option<Cut>,
 }
 
@@ -216,6 +217,7 @@ impl Model {
             records: Vec::new(),
             volumes: sectors.iter().map(|sectors| Volume::new(*sectors)).collect(),
             effective: None,
+            effective_since: 0,
             cut: None,
         }
     }

@@ -114,7 +114,7 @@ impl Model {
         self.versions(place).iter().rev().find(replaces).map(|other| other.write)
     }
 
-    /// A read that began with `ticket`, or the image read now, shows that content there. Rules 4, 5 and 8.
+    /// A read that began with `ticket`, or the image read now, shows that content there.
     pub(super) fn shows(
         &mut self,
         ticket: Option<u64>,
@@ -122,22 +122,34 @@ impl Model {
         content: Content,
     ) -> Result<(), Violation> {
         let begun = ticket.map_or(self.serial, |ticket| self.begun(ticket));
-        let same = self.versions(place).iter().enumerate();
-        let same: Vec<_> = same.filter(|(_, v)| self.content(v.write) == content).collect();
-        let possible: Vec<usize> = same
-            .iter()
-            .filter(|(_, v)| {
-                v.gone.is_none_or(|at| at >= begun)
-                    && (v.write == 0 || self.record(v.write).fate != Fate::Withdrawn)
-                    && self.replaced_by(place, v, begun).is_none()
-            })
-            .map(|(at, _)| *at)
-            .collect();
+        let possible: Vec<usize> =
+            self.holding(place, content).filter(|at| self.is_possible(place, *at, begun)).collect();
         if possible.is_empty() {
             return Err(self.impossible(ticket, place, content, begun));
         }
         self.learn(place, &possible, content, begun);
         self.judge_cut(ticket, place, &possible)
+    }
+
+    /// The versions with that content. They lie in the order of their numbers.
+    fn holding(&self, place: Place, content: Content) -> impl Iterator<Item = usize> + '_ {
+        let versions = self.versions(place);
+        let range = match content {
+            Content::Zeros => 0..versions.len(),
+            Content::Write(number) => {
+                let at = versions.partition_point(|version| version.write < number);
+                at..versions.len().min(at + 1)
+            }
+        };
+        range.filter(move |at| self.content(versions[*at].write) == content)
+    }
+
+    /// Rules 4, 5 and 9.
+    fn is_possible(&self, place: Place, at: usize, begun: Serial) -> bool {
+        let version = &self.versions(place)[at];
+        version.gone.is_none_or(|gone| gone >= begun)
+            && (version.write == 0 || self.record(version.write).fate != Fate::Withdrawn)
+            && self.replaced_by(place, version, begun).is_none()
     }
 
     /// Rule 5.
@@ -147,24 +159,26 @@ impl Model {
             return;
         }
         let now = self.serial;
-        let versions = self.versions(place).to_vec();
+        let versions = self.versions(place);
         let rested = possible
             .iter()
             .map(|at| versions[*at].write)
             .all(|write| self.ended_before(write, begun) && !self.is_failed(write));
-        let mut learned = versions;
-        for (at, version) in learned.iter_mut().enumerate() {
-            if possible == [at] {
-                version.shown.get_or_insert(now);
-            } else if rested
-                && self.content(version.write) != content
+        let leaves = |version: &Version| {
+            version.gone.is_none()
                 && self.ended_before(version.write, begun)
                 && !self.is_failed(version.write)
-            {
-                version.gone.get_or_insert(now);
-            }
+                && self.content(version.write) != content
+        };
+        let leaving = (0..versions.len()).filter(|at| rested && leaves(&versions[*at]));
+        let leaving: Vec<usize> = leaving.collect();
+        let sector = &mut self.volumes[usize::from(place.volume)].sectors[place.sector as usize];
+        for at in leaving {
+            sector[at].gone = Some(now);
         }
-        self.volumes[usize::from(place.volume)].sectors[place.sector as usize] = learned;
+        if let [at] = possible {
+            sector[*at].shown.get_or_insert(now);
+        }
     }
 
     /// Whether the write was promised to outlive what happened at `upheaval`.
@@ -175,8 +189,9 @@ impl Model {
         let record = self.record(write);
         let kept =
             |v: &Version| v.write == write && v.kept && v.shown.is_some_and(|at| at < upheaval);
-        record.void.is_none() && record.acknowledged().is_some_and(|at| at < upheaval)
-            || self.versions(place).iter().any(kept)
+        let promised = record.acknowledged().is_some_and(|at| at < upheaval)
+            || record.durable && record.begun < upheaval;
+        record.void.is_none() && promised || self.versions(place).iter().any(kept)
     }
 
     /// The story of a content that no rule allows.
@@ -191,7 +206,7 @@ impl Model {
         let head = format!("{by} shows in {place} {content}");
         let versions = self.versions(place);
         let mut promise = Promise::ReadsBack;
-        let Some(version) = versions.iter().rev().find(|v| self.content(v.write) == content) else {
+        let Some(version) = self.holding(place, content).last().map(|at| &versions[at]) else {
             let detail = format!("{head}, which no client wrote there");
             return Violation::new(Promise::KnownBytes, detail);
         };

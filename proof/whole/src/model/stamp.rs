@@ -106,7 +106,7 @@ pub fn stamp(write: u64, first: Place, sectors: u64, out: &mut Vec<u8>) {
 /// # Errors
 /// They are not what a client wrote to that place.
 pub fn read(bytes: &[u8], place: Place) -> Result<Content, Flaw> {
-    if bytes.iter().all(|byte| *byte == 0) {
+    if bytes == [0; SECTOR] {
         return Ok(Content::Zeros);
     }
     let Some(head) = bytes.first_chunk::<16>() else { return Err(Flaw::Strange { at: 0 }) };
@@ -118,8 +118,9 @@ pub fn read(bytes: &[u8], place: Place) -> Result<Content, Flaw> {
         return Err(Flaw::Strange { at: 10 });
     }
     let expected = whole(write, volume, sector);
-    if let Some(at) = expected.iter().zip(bytes).position(|(one, other)| one != other) {
-        return Err(Flaw::Strange { at });
+    if bytes != expected {
+        let same = expected.iter().zip(bytes).take_while(|(one, other)| one == other);
+        return Err(Flaw::Strange { at: same.count() });
     }
     if (volume, sector) != (place.volume, place.sector as u32) {
         return Err(Flaw::Elsewhere { write, volume, sector });

@@ -4,8 +4,9 @@
 use super::memory::{Lie, Story};
 use super::traffic::busy;
 use crate::client::{Habits, Leaving};
-use crate::model::{Promise, Violation};
+use crate::model::{Heir, Promise, Violation};
 use helio_nbd::Form;
+use helio_units::Mode;
 
 /// What is found of a lie in a story with two busy clients and a look at the image behind.
 fn found(lie: Lie, habits: &Habits) -> Violation {
@@ -88,6 +89,35 @@ fn a_flush_that_was_acknowledged_early() {
     found_after_power_cut(None).unwrap();
     let violation = found_after_power_cut(Some(Lie::EarlyFlush)).unwrap_err();
     assert_eq!(violation.promise, Promise::DurableHere, "{violation}");
+}
+
+/// A peer takes over that has all changes up to `short` of the last, or lacks one in their middle.
+fn found_after_failover(mode: Mode, short: usize, lacks_one: bool) -> Violation {
+    let mut story = Story::new(64, 9);
+    story.model.set_effective(Some(mode));
+    // Short writes all over the volume, so that later ones do not hide what is lacking.
+    story.add(Habits { requests: 60, longest: 1, hot: 64, ..busy(Form::Structured) });
+    story.run(100_000).unwrap();
+    let order = story.disk.order() - short;
+    let lies = (0..order).find_map(|at| {
+        let (mut disk, mut model) = (story.disk.clone(), story.model.clone());
+        disk.fail_over(order, lacks_one.then_some(at));
+        model.failed_over(Heir::Lived);
+        model.read_image(&[&disk.cache]).err()
+    });
+    lies.expect("the lie went unnoticed")
+}
+
+#[test]
+fn a_peer_that_lacks_a_write_in_the_middle() {
+    let violation = found_after_failover(Mode::Async, 0, true);
+    assert_eq!(violation.promise, Promise::Closed, "{violation}");
+}
+
+#[test]
+fn a_peer_that_lacks_what_was_acknowledged_in_sync() {
+    let violation = found_after_failover(Mode::Sync, 2, false);
+    assert_eq!(violation.promise, Promise::AtPeer, "{violation}");
 }
 
 #[test]

@@ -130,10 +130,14 @@ struct Peer {
 }
 
 /// One volume.
+#[derive(Clone)]
 pub(super) struct Disk {
     pub(super) cache: Vec<u8>,
     pub(super) durable: Vec<u8>,
     before: Vec<u8>,
+    /// What a peer began with, and every change since, in order.
+    base: Vec<u8>,
+    changes: Vec<(usize, Vec<u8>)>,
     pub(super) export: ExportInfo,
     pub(super) lie: Option<Lie>,
     /// Flushes and forced writes fail.
@@ -146,7 +150,9 @@ impl Disk {
         Self {
             cache: bytes.clone(),
             durable: bytes.clone(),
-            before: bytes,
+            before: bytes.clone(),
+            base: bytes,
+            changes: Vec::new(),
             export: ExportInfo {
                 name: "db/data".into(),
                 description: String::new(),
@@ -175,6 +181,40 @@ impl Disk {
                 cached.copy_from_slice(durable)
             }
         }
+        self.level();
+    }
+
+    /// A flush of the store fails: of each sector either the cached or the durable content is left in the cache.
+    pub(super) fn drop_some(&mut self, chance: &mut Chance) {
+        for (cached, durable) in self.cache.chunks_mut(512).zip(self.durable.chunks(512)) {
+            if chance.below(2) == 0 {
+                cached.copy_from_slice(durable);
+            }
+        }
+        self.level();
+    }
+
+    /// The peer has the same image from here on.
+    fn level(&mut self) {
+        self.base.copy_from_slice(&self.cache);
+        self.changes.clear();
+    }
+
+    /// How many changes a peer may have.
+    pub(super) fn order(&self) -> usize {
+        self.changes.len()
+    }
+
+    /// A peer takes over that has the changes up to `cut`, except for `lacking`.
+    pub(super) fn fail_over(&mut self, cut: usize, lacking: Option<usize>) {
+        self.cache.copy_from_slice(&self.base);
+        for (at, (begin, bytes)) in self.changes[..cut].iter().enumerate() {
+            if lacking != Some(at) {
+                self.cache[*begin..*begin + bytes.len()].copy_from_slice(bytes);
+            }
+        }
+        self.durable.copy_from_slice(&self.cache);
+        self.level();
     }
 
     fn change(&mut self, request: &Request, payload: &[u8], chance: &mut Chance) {
@@ -192,6 +232,7 @@ impl Disk {
             [] => self.cache[place.clone()].fill(0),
             bytes => self.cache[place.clone()][..bytes.len()].copy_from_slice(bytes),
         }
+        self.changes.push((begin, self.cache[place.clone()].to_vec()));
         if request.fua && self.lie != Some(Lie::EarlyFua) {
             self.durable[place.clone()].copy_from_slice(&self.cache[place]);
         }
@@ -392,9 +433,10 @@ impl Story {
         }
     }
 
-    /// The server ends all connections, and performs nothing that waits.
+    /// The server ends all connections, and performs nothing that waits. Some answers are still under way.
     pub(super) fn end_connections(&mut self) {
         for link in &mut self.links {
+            link.peer.serve(&mut link.pipe, &mut self.disk, &mut self.chance);
             link.pipe.server_gone = true;
             link.peer.tasks.clear();
             link.peer.write = None;

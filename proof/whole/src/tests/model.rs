@@ -235,6 +235,45 @@ fn a_flush_covers_what_was_acknowledged_before_it_began() {
 }
 
 #[test]
+fn an_answer_under_way_at_a_power_cut_promises_only_what_was_durable() {
+    let mut tale = Tale::new();
+    let one = tale.writes(0);
+    let forced = tale.begin(Action::Write { extent: at(1), fua: true });
+    tale.model.power_cut();
+    tale.done(one);
+    tale.done(forced);
+    assert_eq!(tale.reads(0, 0), Ok(()));
+    assert_eq!(tale.reads(1, 0), Err(Promise::DurableHere));
+    assert_eq!(tale.reads(1, forced.0), Ok(()));
+}
+
+#[test]
+fn an_answer_under_way_at_a_failover_shows_nothing_of_the_peer() {
+    let mut tale = Tale::new();
+    tale.written(0);
+    let two = tale.written(1);
+    let (read, forced) = (tale.reading(1), tale.begin(Action::Write { extent: at(2), fua: true }));
+    tale.model.failed_over(Heir::Lived);
+    assert_eq!(tale.shows(read, 1, two.0), Ok(()));
+    tale.done(forced);
+    assert_eq!(tale.image(&[]), Ok(()));
+}
+
+#[test]
+fn a_flush_of_the_old_primary_makes_nothing_durable_at_its_heir() {
+    let mut tale = Tale::new();
+    tale.model.set_effective(Some(Mode::Sync));
+    tale.written(0);
+    let flush = tale.begin(Action::Flush);
+    tale.model.failed_over(Heir::Restarted);
+    tale.done(flush);
+    let mut sound = Tale { model: tale.model.clone(), connection: tale.connection };
+    assert_eq!(sound.reads(0, 0), Err(Promise::AtPeer));
+    tale.model.power_cut();
+    assert_eq!(tale.reads(0, 0), Ok(()));
+}
+
+#[test]
 fn after_a_failed_flush_what_was_not_durable_may_be_forgotten() {
     let mut tale = Tale::new();
     let one = tale.forced(0);
@@ -284,6 +323,26 @@ fn in_nearsync_the_peers_memory_counts_for_as_long_as_its_process_lives() {
     assert_eq!(restarted.reads(0, 0), Ok(()));
     tale.model.failed_over(Heir::Lived);
     assert_eq!(tale.reads(0, 0), Err(Promise::AtPeer));
+}
+
+#[test]
+fn an_answer_under_way_when_a_mode_comes_into_force_may_be_one_of_before() {
+    let mut tale = Tale::new();
+    let (one, forced) = (tale.writes(0), tale.begin(Action::Write { extent: at(1), fua: true }));
+    tale.model.set_effective(Some(Mode::NearSync));
+    tale.done(one);
+    let mut near = Tale { model: tale.model.clone(), connection: tale.connection };
+    near.model.failed_over(Heir::Lived);
+    assert_eq!(near.reads(0, 0), Ok(()));
+    let flush = tale.begin(Action::Flush);
+    tale.model.set_effective(Some(Mode::Sync));
+    tale.done(forced);
+    tale.done(flush);
+    let mut restarted = Tale { model: tale.model.clone(), connection: tale.connection };
+    restarted.model.failed_over(Heir::Restarted);
+    assert_eq!(restarted.reads(1, 0), Err(Promise::AtPeer));
+    tale.model.failed_over(Heir::LostPower);
+    assert_eq!((tale.reads(0, 0), tale.reads(1, 0)), (Ok(()), Ok(())));
 }
 
 #[test]

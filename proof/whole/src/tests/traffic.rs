@@ -3,7 +3,9 @@
 
 use super::memory::Story;
 use crate::client::{Ending, Habits, Leaving, Pace};
+use crate::model::Heir;
 use helio_nbd::Form;
+use helio_units::Mode;
 use std::time::Duration;
 
 /// A busy client of the test disk.
@@ -56,7 +58,7 @@ fn an_export_that_is_refused_is_reported() {
 
 #[test]
 fn honest_servers_break_no_promise() {
-    for seed in 0..400 {
+    for seed in 0..150 {
         let mut story = Story::new(256, seed);
         for _ in 0..1 + story.chance.below(4) {
             let habits = Habits::draw("db/data", 0, &mut |below| story.chance.below(below));
@@ -66,6 +68,35 @@ fn honest_servers_break_no_promise() {
             let rounds = 1 + story.chance.below(3000) as u32;
             let outcome = story.run(rounds).and_then(|()| misfortune(&mut story));
             outcome.unwrap_or_else(|violation| panic!("seed {seed}: {violation}"));
+            story.reconnect();
+        }
+        let last = story.run(1_000_000).and_then(|()| story.look());
+        last.unwrap_or_else(|violation| panic!("seed {seed}: {violation}"));
+        assert!(story.is_over(), "seed {seed}");
+    }
+}
+
+#[test]
+fn honest_peers_break_no_promise() {
+    for seed in 1000..1150 {
+        let mut story = Story::new(128, seed);
+        let mode = [None, Some(Mode::Async), Some(Mode::Sync)][story.chance.below(3) as usize];
+        story.add(busy(Form::Structured));
+        story.add(Habits { leaving: Leaving::Early, ..busy(Form::Extended) });
+        for _ in 0..3 {
+            story.model.set_effective(mode);
+            let rounds = 1 + story.chance.below(2000) as u32;
+            let outcome = story.run(rounds).and_then(|()| {
+                story.end_connections();
+                let order = story.disk.order();
+                let cut = story.chance.below(order as u64 + 1) as usize;
+                let cut = if mode == Some(Mode::Sync) { order } else { cut };
+                story.disk.fail_over(cut, None);
+                story.model.failed_over(Heir::Lived);
+                story.look()
+            });
+            outcome.unwrap_or_else(|violation| panic!("seed {seed}: {violation}"));
+            story.run(3).unwrap_or_else(|violation| panic!("seed {seed}: {violation}"));
             story.reconnect();
         }
         let last = story.run(1_000_000).and_then(|()| story.look());
@@ -88,7 +119,11 @@ fn misfortune(story: &mut Story) -> Result<(), crate::model::Violation> {
             story.model.power_cut();
             story.look()?;
         }
-        2 => story.disk.failing = true,
+        2 => {
+            story.disk.failing = true;
+            story.disk.drop_some(&mut story.chance);
+            story.model.flush_failed(0);
+        }
         3 => story.disk.failing = false,
         _ => {}
     }
