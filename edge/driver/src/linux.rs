@@ -137,7 +137,7 @@ impl Machine for Linux {
     }
 
     fn pause(&self, span: Duration) {
-        thread::sleep(span);
+        thread::park_timeout(span);
     }
 }
 

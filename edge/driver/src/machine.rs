@@ -159,7 +159,7 @@ pub trait Machine: fmt::Debug + Send + Sync {
     /// Does the same on several threads at once, and returns when all have done it.
     fn together(&self, threads: usize, work: &(dyn Fn() + Sync));
 
-    /// Keeps the calling thread waiting.
+    /// Keeps the calling thread waiting for about so long.
     fn pause(&self, span: Duration);
 }
 

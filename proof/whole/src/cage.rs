@@ -69,9 +69,8 @@ pub fn enter() -> io::Result<()> {
     let mut program: Vec<_> = [load(NUMBER)].into_iter().chain(calls).chain(write).collect();
     let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
     // SAFETY: plain integers; these calls read no memory of ours.
-    let prepared = unsafe {
-        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && forbid_counter()
-    };
+    let prepared =
+        unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && forbid_counter() };
     if !prepared {
         return Err(io::Error::last_os_error());
     }

@@ -9,6 +9,7 @@
 //! Absent on purpose: threads, descriptors, clocks, maps in an order of their own; what a daemon is.
 
 mod body;
+pub mod cage;
 pub mod client;
 mod disk;
 mod driver;
@@ -17,6 +18,7 @@ mod machine;
 pub mod model;
 mod net;
 mod pair;
+mod panics;
 mod story;
 pub mod stream;
 mod world;
@@ -24,9 +26,10 @@ mod world;
 pub use driver::SimDriver;
 pub use faults::{FileFault, Odds};
 pub use machine::{Held, MachineOptions, Process, SimMachine};
-pub use net::SocketOptions;
+pub use net::{SimStream, SocketOptions};
 pub use pair::{Verdict, run};
-pub use stream::{Received, SimStream, Stream};
+pub use panics::note_panics;
+pub use stream::{Received, Stream};
 pub use world::World;
 
 #[cfg(test)]

@@ -1,10 +1,111 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `helio-whole`: walks seeds of the whole program, or tells one.
 
-fn main() {
-    let seed = std::env::args().nth(1).and_then(|it| it.parse().ok()).unwrap_or(0);
-    let story = std::env::args().nth(2).is_some();
-    let verdict = helio_whole::run(seed, story);
+mod options;
+
+use helio_whole::{cage, note_panics, run};
+use options::{HELP, Options};
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::thread::available_parallelism;
+use std::time::Instant;
+
+/// Broken promises that are shown before a walk gives up.
+const SHOWN: usize = 10;
+
+fn main() -> ExitCode {
+    match Options::read(std::env::args().skip(1)).and_then(|options| perform(&options)) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(why) => {
+            eprintln!("helio-whole: {why}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Returns whether every promise was kept.
+fn perform(options: &Options) -> Result<bool, String> {
+    if options.help {
+        print!("{HELP}");
+        return Ok(true);
+    }
+    note_panics();
+    if options.cage {
+        return caged(options);
+    }
+    if let Some(seed) = options.seed {
+        return Ok(tell(seed, options.story));
+    }
+    if options.digest {
+        let seeds = options.from..options.from + options.seeds;
+        println!(
+            "{:016x}",
+            seeds.fold(0, |sum: u64, seed| sum.rotate_left(1) ^ run(seed, false).digest)
+        );
+        return Ok(true);
+    }
+    Ok(walk(options))
+}
+
+fn tell(seed: u64, story: bool) -> bool {
+    let verdict = run(seed, story);
     verdict.story.iter().for_each(|line| println!("{line}"));
-    println!("{seed} {:016x} {:?} {:?}", verdict.digest, verdict.lasted, verdict.broken);
+    let seconds = verdict.lasted.as_secs_f64();
+    match &verdict.broken {
+        None => {
+            println!("seed {seed}: every promise was kept, {seconds:.1} s, {:016x}", verdict.digest)
+        }
+        Some(why) => println!("seed {seed}: {why}"),
+    }
+    verdict.broken.is_none()
+}
+
+/// Tells seeds one after the other, in a cage: whatever reaches for the real machine ends the process.
+fn caged(options: &Options) -> Result<bool, String> {
+    cage::enter().map_err(|error| format!("no system call can be forbidden: {error}"))?;
+    let seeds = options.from..options.from + options.seeds;
+    let broken = seeds.filter(|seed| run(*seed, false).broken.is_some()).count();
+    println!("{} seeds in a cage, {broken} broken", options.seeds);
+    Ok(broken == 0)
+}
+
+/// Walks many seeds with all cores.
+fn walk(options: &Options) -> bool {
+    let (began, next) = (Instant::now(), AtomicU64::new(options.from));
+    let (broken, seconds) = (Mutex::new(Vec::new()), Mutex::new(0.0));
+    let end = options.from + options.seeds;
+    let work = || loop {
+        let seed = next.fetch_add(1, Relaxed);
+        let found = broken.lock().map_or(0, |broken| broken.len());
+        if seed >= end || found >= SHOWN.max(options.most) {
+            return;
+        }
+        let verdict = run(seed, false);
+        if let Ok(mut seconds) = seconds.lock() {
+            *seconds += verdict.lasted.as_secs_f64();
+        }
+        if let Some(why) = verdict.broken {
+            eprintln!("seed {seed}: {why}\n    cargo xtask sim --daemon --seed {seed} --story");
+            if let Ok(mut broken) = broken.lock() {
+                broken.push(seed);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..available_parallelism().map_or(1, usize::from) {
+            scope.spawn(work);
+        }
+    });
+    let (real, broken) = (began.elapsed().as_secs_f64(), broken.into_inner().unwrap_or_default());
+    let walked = next.into_inner().min(end) - options.from;
+    let simulated = seconds.into_inner().unwrap_or_default();
+    println!(
+        "{walked} seeds in {real:.1} s ({:.0} a minute, {:.0} virtual seconds a second), {} broken",
+        walked as f64 / real * 60.0,
+        simulated / real,
+        broken.len()
+    );
+    broken.is_empty()
 }

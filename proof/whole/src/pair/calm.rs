@@ -127,6 +127,16 @@ impl Run {
                 }
                 ["demote", _] => continue,
                 ["seed", "end", _] => (at.unwrap_or(node), "seed/end", json!({}), Wish::Other),
+                ["member", "replace", volume] => {
+                    let volume = volume.split('/').nth(1).unwrap_or_default();
+                    let body = json!({ "volume": volume, "confirmed": true });
+                    (at.unwrap_or(node), "member/replace", body, Wish::Other)
+                }
+                ["member", "accept", volume] => {
+                    let volume = volume.split('/').nth(1).unwrap_or_default();
+                    let body = json!({ "volume": volume, "confirmed": true });
+                    (at.unwrap_or(node), "member/accept", body, Wish::Other)
+                }
                 ["pause", _] => continue,
                 _ => return Err(format!("the advice cannot be followed: {next}")),
             };

@@ -10,6 +10,7 @@ use crate::SimStream;
 use crate::World;
 use crate::client::{Client, Habits, Stepped, Turn};
 use crate::model::Model;
+use crate::panics::noted;
 use helio_api::Status;
 use helio_driver::Address;
 use helio_netmodel::{Dice, Profile};
@@ -34,6 +35,11 @@ pub struct Verdict {
     pub events: u64,
 }
 
+/// A client connects so often.
+const CONNECTIONS_MAX: u32 = 12;
+/// Events of one moment.
+const AT_ONCE_MAX: u64 = 1_000_000;
+
 /// A client and where it is connected.
 struct Seat {
     client: Client,
@@ -41,6 +47,7 @@ struct Seat {
     stream: Option<SimStream>,
     next: Moment,
     dice: Dice,
+    connections: u32,
 }
 
 /// A group, and what its clients may be answered.
@@ -86,6 +93,7 @@ pub(super) enum Wish {
 #[must_use]
 pub fn run(seed: u64, story: bool) -> Verdict {
     let world = World::new(seed, story);
+    let _earlier = noted();
     let broken = match Run::new(&world) {
         Err(why) => Some(why),
         Ok(mut run) => {
@@ -185,6 +193,7 @@ impl Run {
                         stream: None,
                         next: Moment::ZERO,
                         dice,
+                        connections: 0,
                     });
                 }
             }
@@ -195,11 +204,19 @@ impl Run {
     pub(super) fn pass(&mut self, span: Duration) -> Result<(), String> {
         let end = self.world.now() + span;
         self.world.alarm(end);
+        let mut at_once = (self.world.now(), 0);
         while self.world.now() < end {
+            if at_once.0 != self.world.now() {
+                at_once = (self.world.now(), 0);
+            }
+            at_once.1 += 1;
+            if at_once.1 > AT_ONCE_MAX {
+                return Err(format!("{AT_ONCE_MAX} events without time that passes"));
+            }
             self.end_luck(self.world.now());
             self.settle()?;
             let own = self.nodes.iter().filter_map(|node| node.daemon.as_ref()).map(|it| it.next());
-            let clients = self.clients.iter().map(|seat| seat.next);
+            let clients = self.clients.iter().map(|seat| self.client_due(seat));
             let ends = self.ends.iter().map(|(at, _)| *at);
             let due = own.chain(clients).chain(ends).min().unwrap_or(Moment::NEVER);
             if self.world.next().is_none_or(|next| due < next) {
@@ -209,6 +226,13 @@ impl Run {
             self.events += 1;
         }
         self.settle()
+    }
+
+    /// When a client does something by itself. One without a daemon to connect to does nothing.
+    fn client_due(&self, seat: &Seat) -> Moment {
+        let node = self.groups[seat.group].serves.filter(|_| seat.connections < CONNECTIONS_MAX);
+        let reachable = node.is_some_and(|node| self.nodes[node].daemon.is_some());
+        if seat.stream.is_some() || reachable { seat.next } else { Moment::NEVER }
     }
 
     /// Everything that can go on does.
@@ -232,6 +256,9 @@ impl Run {
             for n in 0..self.clients.len() {
                 did |= self.step_client(n, now)?;
             }
+            if let Some(panic) = noted() {
+                return Err(panic);
+            }
             if !did {
                 return Ok(());
             }
@@ -243,10 +270,12 @@ impl Run {
         let group = &mut self.groups[seat.group];
         let Some(node) = group.serves else { return Ok(false) };
         if seat.stream.is_none() {
-            if now < seat.next || self.nodes[node].daemon.is_none() {
+            let spent = seat.connections >= CONNECTIONS_MAX;
+            if now < seat.next || spent || self.nodes[node].daemon.is_none() {
                 return Ok(false);
             }
             let socket = Address::Unix(PathBuf::from("/state/nbd.sock"));
+            seat.connections += 1;
             seat.stream = Some(self.world.connect(&self.nodes[node].machine, &socket));
         }
         let Some(stream) = &mut seat.stream else { return Ok(false) };
@@ -259,7 +288,7 @@ impl Run {
             Stepped::Ended(ending) => {
                 self.world.tell(format_args!("client {n}: {ending:?}"));
                 seat.stream = None;
-                seat.next = now + Duration::from_millis(1 + dice.below(500));
+                seat.next = now + Duration::from_millis(1 + dice.below(2000));
                 seat.client.connected(&mut group.model);
             }
         }

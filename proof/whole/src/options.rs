@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the caller asks for.
+
+pub(crate) const HELP: &str = "\
+The whole program in the simulator: two real daemons, their clients, an operator and bad luck, in virtual time.
+
+  cargo xtask sim --daemon --seeds N [--from SEED]   walks N seeds (200) from SEED (0) on, with all cores
+      --digest           prints one number for everything that happens in them
+      --cage             forbids this process every system call for a descriptor, a clock, a thread or a file first
+      --most N           goes on until N seeds are broken (10)
+  cargo xtask sim --daemon --seed SEED               tells whether one seed keeps every promise
+      --story            and everything that happens in it
+";
+
+/// See [`HELP`].
+pub(crate) struct Options {
+    pub(crate) seeds: u64,
+    pub(crate) from: u64,
+    pub(crate) seed: Option<u64>,
+    pub(crate) most: usize,
+    pub(crate) story: bool,
+    pub(crate) digest: bool,
+    pub(crate) cage: bool,
+    pub(crate) help: bool,
+}
+
+impl Options {
+    pub(crate) fn read(mut arguments: impl Iterator<Item = String>) -> Result<Self, String> {
+        let mut options = Self {
+            seeds: 200,
+            from: 0,
+            seed: None,
+            most: 0,
+            story: false,
+            digest: false,
+            cage: false,
+            help: false,
+        };
+        while let Some(argument) = arguments.next() {
+            let mut number = || {
+                let value = arguments.next().ok_or(format!("{argument} needs a value"))?;
+                value
+                    .parse::<u64>()
+                    .map_err(|_| format!("{argument} {value}: that is not a number"))
+            };
+            match argument.as_str() {
+                "--seeds" => options.seeds = number()?,
+                "--from" => options.from = number()?,
+                "--seed" => options.seed = Some(number()?),
+                "--most" => options.most = number()? as usize,
+                "--story" => options.story = true,
+                "--digest" => options.digest = true,
+                "--cage" => options.cage = true,
+                "--help" | "-h" => options.help = true,
+                other => return Err(format!("{other} is unknown\n\n{HELP}")),
+            }
+        }
+        Ok(options)
+    }
+}
