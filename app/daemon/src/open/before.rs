@@ -55,6 +55,10 @@ pub(super) fn open(
     let path = place(host, &engine.group, state, folder)?;
     let shown = path.display().to_string();
     let file = file(host, &path, true)?;
+    if file.body().facts()?.length == Bytes::ZERO {
+        // Metadata that records a safe copy must not outlive the name of the file.
+        host.sync_folder(path.parent().unwrap_or(Path::new("/"))).with_context(|| shown.clone())?;
+    }
     // What is kept is written through this description: the lock on it is free once the last write of a process before,
     // a killed one too, has landed.
     let io = direct(host, &path).unwrap_or_else(|| file.clone());

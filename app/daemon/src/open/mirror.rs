@@ -72,6 +72,11 @@ impl Side {
         file.sync_all().with_context(|| shown.clone())?;
         file.body().drop_cache()?;
         let opened = metadata::read(&file, &shown, engine)?;
+        if matches!(opened, Opened::Fresh) {
+            // The record of the other file names this one before anything else makes its name durable.
+            let folder = path.parent().unwrap_or(Path::new("/"));
+            host.sync_folder(folder).with_context(|| shown.clone())?;
+        }
         Self::read(file, shown, opened)
     }
 

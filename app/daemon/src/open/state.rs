@@ -22,12 +22,23 @@ impl StateDir {
     /// Creates it if it is missing (mode 0700) and locks it.
     pub(crate) fn open(host: &Host, path: &Path) -> Result<Self> {
         let control = usable(host, path)?;
-        host.make_folders(&path.join("groups"), Mode::RWXU)
+        Self::make(host, path)
             .with_context(|| format!("the state directory {} cannot be made", path.display()))?;
         let lock = Self::lock_file(host, path);
         let lock = lock.map_err(|error| denied(path, &path.join("lock"), &error.into()))?;
         lock_alone(host, &lock, path)?;
         Ok(Self { host: Host::clone(host), path: path.to_owned(), control, _lock: lock })
+    }
+
+    /// Makes the folders that are missing. Their names are durable before anything in them is.
+    fn make(host: &Host, path: &Path) -> std::io::Result<()> {
+        let groups = path.join("groups");
+        if host.is_folder(&groups) {
+            return Ok(());
+        }
+        let missing: Vec<_> = groups.ancestors().take_while(|it| !host.is_folder(it)).collect();
+        host.make_folders(&groups, Mode::RWXU)?;
+        missing.iter().filter_map(|it| it.parent()).try_for_each(|above| host.sync_folder(above))
     }
 
     /// The file that is locked by whoever uses it.

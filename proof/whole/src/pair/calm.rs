@@ -30,6 +30,7 @@ impl Run {
             if (0..self.groups.len()).all(|group| self.is_level(group)) {
                 return Ok(());
             }
+            self.advised += 1;
             for group in 0..self.groups.len() {
                 if !self.is_level(group) {
                     self.follow_advice(group)?;
@@ -93,6 +94,13 @@ impl Run {
             let (next, is_primary) = (status.next.clone(), status.role == Role::Primary);
             self.world.tell(format_args!("{}: advice: {next}", self.nodes[node].name));
             let serves = self.groups[group].last_served;
+            if next.contains("restart") {
+                let named =
+                    self.nodes.iter().position(|it| next.contains(&format!("on {}", it.name)));
+                let (node, mut dice) = (named.unwrap_or(node), self.world.dice("restart"));
+                self.stop(node, &mut dice);
+                continue;
+            }
             let Some((command, behind)) =
                 next.split_once("`helio ").and_then(|(_, rest)| rest.split_once('`'))
             else {
@@ -104,7 +112,8 @@ impl Run {
                 .position(|it| behind.trim_start().starts_with(&format!("on {}", it.name)));
             let words: Vec<&str> = command.split(' ').collect();
             // Both nodes may say so: the one that served last does it.
-            let chosen = at.or(serves).unwrap_or(0);
+            let turn = usize::from(self.advised % 4 == 3);
+            let chosen = at.or(serves.map(|it| it ^ turn)).unwrap_or(turn);
             let (at, verb, body, wish): (usize, &str, Value, Wish) = match words[..] {
                 ["promote", _] => (
                     chosen,
@@ -126,6 +135,11 @@ impl Run {
                     (node, "resolve", body, Wish::Other)
                 }
                 ["demote", _] => continue,
+                ["resolve", _, "--discard", name, ..] => {
+                    let body = json!({ "discard": name, "confirmed": true });
+                    (at.unwrap_or(node), "resolve", body, Wish::Other)
+                }
+                ["status", ..] => continue,
                 ["seed", "end", _] => (at.unwrap_or(node), "seed/end", json!({}), Wish::Other),
                 ["member", "replace", volume] => {
                     let volume = volume.split('/').nth(1).unwrap_or_default();

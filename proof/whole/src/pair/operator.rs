@@ -73,7 +73,7 @@ impl Run {
     }
 
     /// Stops a daemon, and starts it again later.
-    fn stop(&mut self, node: usize, dice: &mut Dice) {
+    pub(super) fn stop(&mut self, node: usize, dice: &mut Dice) {
         self.world.tell(format_args!("{}: is told to stop", self.nodes[node].name));
         if let Some(daemon) = &mut self.nodes[node].daemon {
             daemon.stop();

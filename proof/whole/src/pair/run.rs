@@ -70,6 +70,8 @@ pub(super) struct Run {
     pub(super) status: [Option<Status>; 2],
     /// How many requests were sent to control planes, and what those that wait for their response mean.
     pub(super) requests: u64,
+    /// How often the operator looked for advice.
+    pub(super) advised: u64,
     pub(super) asked: BTreeMap<u64, Wish>,
     /// What lasts, and until when.
     pub(super) ends: Vec<(Moment, Ends)>,
@@ -141,6 +143,7 @@ impl Run {
             clients: Vec::new(),
             status: Default::default(),
             requests: 0,
+            advised: 0,
             asked: BTreeMap::new(),
             ends: Vec::new(),
             events: 0,
