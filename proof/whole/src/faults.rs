@@ -43,6 +43,8 @@ pub enum FileFault {
 #[derive(Debug)]
 pub(crate) struct Faults {
     dice: Dice,
+    /// How many flushes failed.
+    pub(crate) failed_flushes: u64,
     pub(crate) odds: Odds,
     /// Calls that fail for sure, and how many more of them.
     sure: BTreeMap<(Inode, FileFault), u64>,
@@ -58,6 +60,7 @@ impl Faults {
     pub(crate) fn new(dice: Dice) -> Self {
         Self {
             dice,
+            failed_flushes: 0,
             odds: Odds::default(),
             sure: BTreeMap::new(),
             hung: BTreeSet::new(),
@@ -84,6 +87,7 @@ impl Faults {
     pub(crate) fn fails(&mut self, inode: Inode, fault: FileFault) -> Result<(), Errno> {
         if let Some(left) = self.sure.get_mut(&(inode, fault)).filter(|left| **left > 0) {
             *left -= 1;
+            self.failed_flushes += u64::from(fault == FileFault::Flush);
             return Err(Errno::IO);
         }
         let odds = match fault {
@@ -91,7 +95,11 @@ impl Faults {
             FileFault::Write => self.odds.write,
             FileFault::Flush => self.odds.flush,
         };
-        if self.strikes(odds) { Err(Errno::IO) } else { Ok(()) }
+        if !self.strikes(odds) {
+            return Ok(());
+        }
+        self.failed_flushes += u64::from(fault == FileFault::Flush);
+        Err(Errno::IO)
     }
 
     /// Whether another file can be opened by a process that has so many.

@@ -213,6 +213,12 @@ impl SimMachine {
         })
     }
 
+    /// How many flushes failed until now.
+    #[must_use]
+    pub fn failed_flushes(&self) -> u64 {
+        self.with(|host| host.faults.failed_flushes)
+    }
+
     /// No call fails any more because it was told to.
     pub fn clear_faults(&self) {
         self.with(|host| host.faults.clear());

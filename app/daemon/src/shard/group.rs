@@ -573,8 +573,13 @@ impl Group {
         }
     }
 
-    /// When the group has something to do although nothing happens.
-    pub(crate) fn deadline(&self) -> Moment {
+    /// Whether it connects to its peer; `stops`: the daemon does.
+    pub(crate) fn dials(&self, stops: bool) -> bool {
+        !stops || self.engine.view().stop_wants_peer()
+    }
+
+    /// When the group has something to do although nothing happens. With `dials`, it connects to its peer.
+    pub(crate) fn deadline(&self, dials: bool) -> Moment {
         match self.health {
             Health::Sound if self.stopped => return self.metadata.deadline(),
             Health::Sound => {}
@@ -582,7 +587,7 @@ impl Group {
         }
         let timeout = self.config.peer_timeout;
         let check = self.engine.view().awaits_check().map(|s| self.link.check_deadline(s, timeout));
-        let link = self.link.deadline().min(check.unwrap_or(Moment::NEVER));
+        let link = self.link.deadline(dials).min(check.unwrap_or(Moment::NEVER));
         let files = self.metadata.deadline().min(self.before.deadline());
         self.engine.view().deadline().min(link).min(files)
     }

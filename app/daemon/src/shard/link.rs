@@ -201,9 +201,10 @@ impl Link {
         matches!(self.stage, Stage::Up { .. })
     }
 
-    /// When the link has something to do by itself.
-    pub(crate) fn deadline(&self) -> Moment {
+    /// When the link has something to do by itself. Without `dials`, [`Self::dial_if_due`] is not called.
+    pub(crate) fn deadline(&self, dials: bool) -> Moment {
         match &self.stage {
+            Stage::Idle { .. } | Stage::Connecting { .. } if !dials => Moment::NEVER,
             Stage::Idle { retry } => *retry,
             Stage::Resolving => Moment::NEVER,
             Stage::Connecting { until, .. } => *until,

@@ -290,7 +290,8 @@ impl<D: Driver> Shard<D> {
             if self.groups[index].link.is_starving() {
                 self.starving.push(index);
             }
-            let due = self.groups[index].guarded(|group| group.deadline());
+            let stops = self.stop != Stop::No;
+            let due = self.groups[index].guarded(|group| group.deadline(group.dials(stops)));
             // One that panicked just now is ended with the next turn.
             let failed = matches!(self.groups[index].health, isolate::Health::Failed(_));
             let quiet = if failed { Moment::ZERO } else { Moment::NEVER };
@@ -368,7 +369,7 @@ impl<D: Driver> Shard<D> {
             {
                 group.tell(now, helio_engine::Event::DialFailed { began });
             }
-            if *stop == Stop::No || group.engine.view().stop_wants_peer() {
+            if group.dials(*stop != Stop::No) {
                 group.link.dial_if_due(now, driver);
             }
             if let Some(figures) = group.link.measure_if_due(now) {

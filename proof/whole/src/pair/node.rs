@@ -30,6 +30,8 @@ pub(crate) struct Node {
     /// Since its group was last level its daemon ended, or its machine lost power.
     pub(crate) restarted: bool,
     pub(crate) lost_power: bool,
+    /// Flushes of its machine that failed, as far as clients were told.
+    pub(crate) failed_flushes: u64,
     /// Why it did not start last.
     pub(crate) why: Option<String>,
 }
@@ -63,6 +65,7 @@ impl Node {
             has_power: true,
             restarted: false,
             lost_power: false,
+            failed_flushes: 0,
             why: None,
         };
         node.write(&node.options.config.clone(), scenario.file().as_bytes())?;

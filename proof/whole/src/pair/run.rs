@@ -231,6 +231,20 @@ impl Run {
         self.settle()
     }
 
+    /// What a failed flush covered may be lost at the node that serves.
+    fn note_failed_flushes(&mut self) {
+        for (index, node) in self.nodes.iter_mut().enumerate() {
+            let failed = node.machine.failed_flushes();
+            if std::mem::replace(&mut node.failed_flushes, failed) == failed {
+                continue;
+            }
+            for group in self.groups.iter_mut().filter(|it| it.serves == Some(index)) {
+                (0..group.shape.volumes.len())
+                    .for_each(|volume| group.model.flush_failed(volume as u16));
+            }
+        }
+    }
+
     /// When a client does something by itself. One without a daemon to connect to does nothing.
     fn client_due(&self, seat: &Seat) -> Moment {
         let node = self.groups[seat.group].serves.filter(|_| seat.connections < CONNECTIONS_MAX);
@@ -242,6 +256,7 @@ impl Run {
     fn settle(&mut self) -> Result<(), String> {
         let now = self.world.now();
         loop {
+            self.note_failed_flushes();
             let mut did = false;
             let mut responses = Vec::new();
             for (index, node) in self.nodes.iter_mut().enumerate() {
@@ -287,7 +302,8 @@ impl Run {
             Turn { stream, now, dice: &mut |below| dice.below(below), model: &mut group.model };
         let stepped = seat.client.step(&mut turn).map_err(|violation| violation.to_string())?;
         match stepped {
-            Stepped::Waits(next) => seat.next = next,
+            // It is stepped whenever something happens, too.
+            Stepped::Waits(next) => seat.next = next.max(now + Duration::from_micros(100)),
             Stepped::Ended(ending) => {
                 self.world.tell(format_args!("client {n}: {ending:?}"));
                 seat.stream = None;
