@@ -10,7 +10,7 @@ use crate::show::view::View;
 use alloc::format;
 use alloc::string::String;
 use helio_stack::StoreFault;
-use helio_units::{MemberState, VolumeIndex};
+use helio_units::{MemberState, Role, VolumeIndex};
 
 /// Something that failed. Both texts name nodes, since both nodes show them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -192,6 +192,13 @@ impl<'a> View<'a> {
                 "connect {peer}, from which the volume is rebuilt; if {peer} is lost: `helio demote {group}` on \
                  {node}, then `helio member accept {group}/{volume}` on {node}"
             )
+        } else if self.peer_role() == Some(Role::Secondary) {
+            format!(
+                "`helio promote {group}` on {peer}, from which the volume is then rebuilt; if {peer} refuses and the copy on \
+                 {node} is the best: `helio member accept {group}/{volume}` on {node}, then `helio promote {group}` on {node}"
+            )
+        } else if self.peer_role() == Some(Role::Primary) && !config.autosync {
+            format!("`helio resync {group}` on {peer}, which rebuilds the volume")
         } else {
             format!("nothing; the volume is rebuilt when {peer} is connected as primary")
         };

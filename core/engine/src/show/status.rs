@@ -568,7 +568,7 @@ impl View<'_> {
         }
     }
 
-    fn peer_role(&self) -> Option<Role> {
+    pub(super) fn peer_role(&self) -> Option<Role> {
         let peer = self.peer.session().peer()?;
         Some(if peer.serving { Role::Primary } else { Role::Secondary })
     }

@@ -10,6 +10,8 @@ use std::time::Duration;
 
 /// How long it may take.
 const BOUND: Duration = Duration::from_secs(1200);
+/// How long what is under way may take once everything is level.
+const SETTLES: Duration = Duration::from_secs(10);
 /// How often the operator looks.
 const LOOKS: Duration = Duration::from_secs(5);
 
@@ -28,12 +30,13 @@ impl Run {
             self.look(1);
             self.pass(Duration::from_millis(500))?;
             if (0..self.groups.len()).all(|group| self.is_level(group)) {
-                return Ok(());
+                // Operations that began while disks were slow end, too.
+                return self.pass(SETTLES);
             }
             self.advised += 1;
             for group in 0..self.groups.len() {
                 if !self.is_level(group) {
-                    self.follow_advice(group)?;
+                    self.follow_advice(group);
                 }
             }
         }
@@ -87,75 +90,98 @@ impl Run {
             })
     }
 
-    /// Does what the status of either node recommends.
-    fn follow_advice(&mut self, group: usize) -> Result<(), String> {
+    /// Does one thing that the status of either node, or a refusal since, recommends: another one each time.
+    fn follow_advice(&mut self, group: usize) {
+        let mut all = std::mem::take(&mut self.groups[group].hints);
         for node in 0..2 {
-            let Some(status) = self.group_status(node, group) else { continue };
-            let (next, is_primary) = (status.next.clone(), status.role == Role::Primary);
-            self.world.tell(format_args!("{}: advice: {next}", self.nodes[node].name));
-            let serves = self.groups[group].last_served;
-            if next.contains("restart") {
-                let named =
-                    self.nodes.iter().position(|it| next.contains(&format!("on {}", it.name)));
-                let (node, mut dice) = (named.unwrap_or(node), self.world.dice("restart"));
-                self.stop(node, &mut dice);
-                continue;
+            if let Some(status) = self.group_status(node, group) {
+                all.push((node, status.next.clone()));
+            } else if let Some(status) = &self.status[node] {
+                // It may also be applied again once its disk works, and so it is with a restart.
+                let failed =
+                    status.failed.iter().find(|it| it.name == self.groups[group].shape.name);
+                all.extend(failed.map(|it| (node, format!("{}; restart the daemon", it.hint))));
             }
-            let Some((command, behind)) =
-                next.split_once("`helio ").and_then(|(_, rest)| rest.split_once('`'))
-            else {
-                continue;
-            };
-            let at = self
-                .nodes
-                .iter()
-                .position(|it| behind.trim_start().starts_with(&format!("on {}", it.name)));
-            let words: Vec<&str> = command.split(' ').collect();
-            // Both nodes may say so: the one that served last does it.
-            let turn = usize::from(self.advised % 4 == 3);
-            let chosen = at.or(serves.map(|it| it ^ turn)).unwrap_or(turn);
-            let (at, verb, body, wish): (usize, &str, Value, Wish) = match words[..] {
-                ["promote", _] => (
-                    chosen,
-                    "promote",
-                    json!({ "force": false, "confirmed": false }),
-                    Wish::Promote { forced: false },
-                ),
-                ["promote", _, "--force", ..] => continue,
-                ["resume", _] => (at.unwrap_or(node), "resume", json!({}), Wish::Other),
-                ["resync", _, ref more @ ..] => {
-                    let body = json!({ "full": more.contains(&"--full"), "give_up_safe_copy": more.contains(&"--give-up-safe-copy") });
-                    (at.unwrap_or(node), "resync", body, Wish::Other)
-                }
-                ["demote", _] if is_primary && serves != Some(node) => {
-                    (node, "demote", json!({}), Wish::Demote)
-                }
-                ["demote", _] if !is_primary && serves != Some(node) => {
-                    let body = json!({ "discard": self.nodes[node].name, "confirmed": true });
-                    (node, "resolve", body, Wish::Other)
-                }
-                ["demote", _] => continue,
-                ["resolve", _, "--discard", name, ..] => {
-                    let body = json!({ "discard": name, "confirmed": true });
-                    (at.unwrap_or(node), "resolve", body, Wish::Other)
-                }
-                ["status", ..] => continue,
-                ["seed", "end", _] => (at.unwrap_or(node), "seed/end", json!({}), Wish::Other),
-                ["member", "replace", volume] => {
-                    let volume = volume.split('/').nth(1).unwrap_or_default();
-                    let body = json!({ "volume": volume, "confirmed": true });
-                    (at.unwrap_or(node), "member/replace", body, Wish::Other)
-                }
-                ["member", "accept", volume] => {
-                    let volume = volume.split('/').nth(1).unwrap_or_default();
-                    let body = json!({ "volume": volume, "confirmed": true });
-                    (at.unwrap_or(node), "member/accept", body, Wish::Other)
-                }
-                ["pause", _] => continue,
-                _ => return Err(format!("the advice cannot be followed: {next}")),
-            };
-            self.post(at, group, verb, &body, wish);
         }
-        Ok(())
+        let mut steps = Vec::new();
+        for (node, text) in &all {
+            self.world.tell(format_args!("{}: advice: {text}", self.nodes[*node].name));
+            steps.extend(self.steps(*node, text));
+        }
+        steps.dedup();
+        if steps.is_empty() {
+            return;
+        }
+        let (node, step) = steps[self.advised % steps.len()].clone();
+        self.take_step(node, group, &step);
+    }
+
+    /// The commands in a text, and where they are to be given: at the node that is named behind one, or where the text was shown.
+    fn steps(&self, shown: usize, text: &str) -> Vec<(usize, String)> {
+        let mut steps = Vec::new();
+        if text.contains("restart") {
+            let named = self.nodes.iter().position(|it| text.contains(&format!("on {}", it.name)));
+            steps.push((named.unwrap_or(shown), "restart".to_owned()));
+        }
+        let mut rest = text;
+        while let Some((_, behind)) = rest.split_once("`helio ")
+            && let Some((command, behind)) = behind.split_once('`')
+        {
+            let named =
+                |node: &super::node::Node| behind.starts_with(&format!(" on {}", node.name));
+            match (self.nodes.iter().position(named), behind.starts_with(" on the node that")) {
+                (_, true) => steps.extend([(0, command.to_owned()), (1, command.to_owned())]),
+                (at, _) => steps.push((at.unwrap_or(shown), command.to_owned())),
+            }
+            rest = behind;
+        }
+        steps
+    }
+
+    fn take_step(&mut self, node: usize, group: usize, step: &str) {
+        // What the operator is to choose: the node that clients did not use last, and every volume in its turn.
+        let other = self.groups[group].last_served.map_or(1, |last| 1 - last);
+        let volumes = &self.groups[group].shape.volumes;
+        let step = step.replace("NODE", self.nodes[other].name);
+        let step = step.replace("VOLUME", volumes[self.advised / 2 % volumes.len()].name);
+        let node = if step.starts_with("resolve") && step.ends_with(self.nodes[other].name) {
+            other
+        } else {
+            node
+        };
+        let words: Vec<&str> = step.split(' ').collect();
+        let volume = |name: &str| name.split('/').nth(1).unwrap_or_default().to_owned();
+        let (verb, body, wish): (&str, Value, Wish) = match words[..] {
+            ["restart"] => return self.stop(node, Duration::from_millis(100)),
+            ["promote", _, ref more @ ..] => {
+                let forced = more.contains(&"--force");
+                let restore = more.contains(&"--restore");
+                let body = json!({ "force": forced, "confirmed": forced, "restore": restore });
+                ("promote", body, Wish::Promote { forced })
+            }
+            ["demote", _] => ("demote", json!({}), Wish::Demote),
+            ["resume", _] => ("resume", json!({}), Wish::Other),
+            ["resync", _, ref more @ ..] => {
+                let (full, safe) =
+                    (more.contains(&"--full"), more.contains(&"--give-up-safe-copy"));
+                ("resync", json!({ "full": full, "give_up_safe_copy": safe }), Wish::Other)
+            }
+            ["resolve", _, "--discard", name, ..] => {
+                ("resolve", json!({ "discard": name, "confirmed": true }), Wish::Resolve)
+            }
+            ["seed", "end", _] => ("seed/end", json!({}), Wish::Other),
+            ["member", "replace", name] => (
+                "member/replace",
+                json!({ "volume": volume(name), "confirmed": true }),
+                Wish::Other,
+            ),
+            ["member", "accept", name] => (
+                "member/accept",
+                json!({ "volume": volume(name), "confirmed": true }),
+                Wish::Accept,
+            ),
+            _ => return,
+        };
+        self.post(node, group, verb, &body, wish);
     }
 }

@@ -21,7 +21,10 @@ impl Run {
         let path = &paths[dice.below(paths.len() as u64) as usize];
         let member = json!({ "volume": volume.name, "path": path });
         let (verb, body, wish) = match order {
-            Order::Stop => return self.stop(node, dice),
+            Order::Stop => {
+                let starts = std::time::Duration::from_millis(10 + dice.below(20_000));
+                return self.stop(node, starts);
+            }
             Order::Status => return self.look(node),
             Order::Explain => return self.get(node, group, "explain"),
             Order::Recorder => return self.get(node, group, "debug/events"),
@@ -56,7 +59,7 @@ impl Run {
             Order::MemberMerge => ("member/merge", json!({ "volume": volume.name }), Wish::Other),
             Order::Apply => {
                 return self.send(
-                    node,
+                    (node, None),
                     "POST",
                     "/v2/apply".into(),
                     &json!({ "dry_run": false }),
@@ -73,23 +76,22 @@ impl Run {
     }
 
     /// Stops a daemon, and starts it again later.
-    pub(super) fn stop(&mut self, node: usize, dice: &mut Dice) {
+    pub(super) fn stop(&mut self, node: usize, starts: std::time::Duration) {
         self.world.tell(format_args!("{}: is told to stop", self.nodes[node].name));
         if let Some(daemon) = &mut self.nodes[node].daemon {
             daemon.stop();
         }
         self.nodes[node].restarted = true;
-        let starts = self.world.now() + std::time::Duration::from_millis(10 + dice.below(20_000));
-        self.ends.push((starts, super::luck::Ends::Start(node)));
+        self.ends.push((self.world.now() + starts, super::luck::Ends::Start(node)));
     }
 
     pub(super) fn look(&mut self, node: usize) {
-        self.send(node, "GET", "/v2/status".into(), &Value::Null, Wish::Status);
+        self.send((node, None), "GET", "/v2/status".into(), &Value::Null, Wish::Status);
     }
 
     fn get(&mut self, node: usize, group: usize, what: &str) {
         let path = format!("/v2/groups/{}/{what}", self.groups[group].shape.name);
-        self.send(node, "GET", path, &Value::Null, Wish::Other);
+        self.send((node, None), "GET", path, &Value::Null, Wish::Other);
     }
 
     pub(super) fn post(&mut self, node: usize, group: usize, verb: &str, body: &Value, wish: Wish) {
@@ -98,12 +100,21 @@ impl Run {
             Wish::Promote { forced } => Wish::Promoted { group, forced },
             Wish::Demote => Wish::Demoted { group },
             Wish::Switch => Wish::Switched { group },
+            Wish::Resolve => Wish::Resolved { group },
+            Wish::Accept => Wish::Accepted { group },
             other => other,
         };
-        self.send(node, "POST", path, body, wish);
+        self.send((node, Some(group)), "POST", path, body, wish);
     }
 
-    fn send(&mut self, node: usize, method: &'static str, path: String, body: &Value, wish: Wish) {
+    fn send(
+        &mut self,
+        (node, group): (usize, Option<usize>),
+        method: &'static str,
+        path: String,
+        body: &Value,
+        wish: Wish,
+    ) {
         let name = self.nodes[node].name;
         let Some(daemon) = &mut self.nodes[node].daemon else { return };
         self.requests += 1;
@@ -111,12 +122,12 @@ impl Run {
         self.world.tell(format_args!("{}: request {number}: {method} {path} {body}", name));
         let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
         daemon.request(number, method, path, body);
-        self.asked.insert(number, wish);
+        self.asked.insert(number, (wish, group));
     }
 
     /// A response: what it means for the clients.
     pub(super) fn responded(&mut self, node: usize, number: u64, status: u16, body: &[u8]) {
-        let Some(wish) = self.asked.remove(&number) else { return };
+        let Some((wish, group)) = self.asked.remove(&number) else { return };
         if wish != Wish::Status {
             let text = String::from_utf8_lossy(body);
             let text: String = text.chars().take(400).collect();
@@ -126,6 +137,9 @@ impl Run {
             ));
         }
         if status != 200 {
+            if let Some(group) = group {
+                self.refused(node, group, body);
+            }
             return;
         }
         match wish {
@@ -141,7 +155,7 @@ impl Run {
                     _ => Heir::Lived,
                 };
                 let group = &mut self.groups[group];
-                if forced && group.last_served.is_some_and(|last| last != node) {
+                if forced {
                     group.model.failed_over(heir);
                 }
                 group.serves = Some(node);
@@ -152,12 +166,28 @@ impl Run {
                 self.groups[group].serves = Some(now);
                 self.groups[group].last_served = Some(now);
             }
+            // What is discarded or accepted may lack what clients were told.
+            Wish::Resolved { group } | Wish::Accepted { group } => {
+                self.groups[group].model.failed_over(Heir::LostPower);
+            }
             Wish::Demoted { group } => {
                 if self.groups[group].serves == Some(node) {
                     self.groups[group].serves = None;
                 }
             }
             _ => {}
+        }
+    }
+}
+
+impl Run {
+    /// A refusal: what it recommends.
+    fn refused(&mut self, node: usize, group: usize, body: &[u8]) {
+        let text: Value = serde_json::from_slice(body).unwrap_or_default();
+        if let Some(hint) = text["hint"].as_str() {
+            self.groups[group]
+                .hints
+                .push((node, hint.replace(" here", &format!(" on {}", self.nodes[node].name))));
         }
     }
 }

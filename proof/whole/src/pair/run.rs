@@ -56,6 +56,8 @@ pub(super) struct Group {
     pub(super) model: Model,
     /// The node that clients use.
     pub(super) serves: Option<usize>,
+    /// What refusals recommended since the operator looked last, and where.
+    pub(super) hints: Vec<(usize, String)>,
     /// The node that they used last.
     pub(super) last_served: Option<usize>,
 }
@@ -71,8 +73,8 @@ pub(super) struct Run {
     /// How many requests were sent to control planes, and what those that wait for their response mean.
     pub(super) requests: u64,
     /// How often the operator looked for advice.
-    pub(super) advised: u64,
-    pub(super) asked: BTreeMap<u64, Wish>,
+    pub(super) advised: usize,
+    pub(super) asked: BTreeMap<u64, (Wish, Option<usize>)>,
     /// What lasts, and until when.
     pub(super) ends: Vec<(Moment, Ends)>,
     events: u64,
@@ -88,6 +90,10 @@ pub(super) enum Wish {
     Demoted { group: usize },
     Switch,
     Switched { group: usize },
+    Resolve,
+    Resolved { group: usize },
+    Accept,
+    Accepted { group: usize },
     Other,
 }
 
@@ -134,6 +140,7 @@ impl Run {
             model: Model::new(&sectors(shape)),
             shape: shape.clone(),
             serves: None,
+            hints: Vec::new(),
             last_served: None,
         };
         Ok(Self {
@@ -286,8 +293,8 @@ impl Run {
     fn step_client(&mut self, n: usize, now: Moment) -> Result<bool, String> {
         let seat = &mut self.clients[n];
         let group = &mut self.groups[seat.group];
-        let Some(node) = group.serves else { return Ok(false) };
         if seat.stream.is_none() {
+            let Some(node) = group.serves else { return Ok(false) };
             let spent = seat.connections >= CONNECTIONS_MAX;
             if now < seat.next || spent || self.nodes[node].daemon.is_none() {
                 return Ok(false);

@@ -141,8 +141,11 @@ pub(super) fn next(status: &Status, group: &Group, clock: &Clock) -> String {
     if let Some(hint) = &status.link.hint {
         return hint.clone();
     }
-    if let Some((_, fault)) = fault(status, group) {
-        return fault.hint.clone();
+    // A fault that is repaired by itself can wait for something else that is to be done.
+    let by_itself = |hint: &str| hint.starts_with("nothing");
+    let repair = fault(status, group).map(|(_, fault)| fault.hint.clone());
+    if let Some(hint) = repair.clone().filter(|hint| !by_itself(hint)) {
+        return hint;
     }
     let connected = status.link.state == LinkState::Connected;
     if status.verdict == Verdict::SplitBrain {
@@ -154,7 +157,7 @@ pub(super) fn next(status: &Status, group: &Group, clock: &Clock) -> String {
         return unblock;
     }
     let node = &group.config.node;
-    match status.role {
+    let next = match status.role {
         Role::Primary if group.engine.view().seeding().is_some() => {
             format!("when the shipped disk is in place on {peer}: `helio seed end {name}`")
         }
@@ -165,7 +168,8 @@ pub(super) fn next(status: &Status, group: &Group, clock: &Clock) -> String {
         }
         Role::Primary => of_primary(status, group, connected),
         Role::Secondary => of_secondary(status, group, connected),
-    }
+    };
+    if by_itself(&next) { repair.unwrap_or(next) } else { next }
 }
 
 fn of_primary(status: &Status, group: &Group, connected: bool) -> String {
@@ -194,11 +198,15 @@ fn of_primary(status: &Status, group: &Group, connected: bool) -> String {
 fn of_secondary(status: &Status, group: &Group, connected: bool) -> String {
     let (name, peer, node) = (&group.name, &group.peer, &group.config.node);
     let serves = connected && group.engine.view().peer_serves();
+    let peer_needs_sync = status.link.peer_state == Some(State::NeedsSync);
     match status.state {
         State::NeedsRoom => format!(
             "enlarge the file system of the before-images or `safe-copy` on {node}, then `helio resync {name}` on {peer}"
         ),
         State::NeedsSync if serves => format!("nothing; {peer} completes the resync"),
+        State::NeedsSync if connected && !peer_needs_sync => {
+            format!("`helio promote {name}` on {peer}, which then completes the resync")
+        }
         State::NeedsSync if status.safe_copy.is_some_and(|kept| kept.sound) => format!(
             "if {peer} is surely down: `helio promote {name} --force --restore`; otherwise connect it, and it completes the \
              resync"
@@ -221,6 +229,9 @@ fn of_secondary(status: &Status, group: &Group, connected: bool) -> String {
         _ if status.ahead => format!("`helio promote {name}` on {node}; do not promote {peer}"),
         _ if status.peer_ahead => {
             format!("`helio promote {name}` on {peer}; do not promote {node}")
+        }
+        _ if connected && peer_needs_sync => {
+            format!("`helio promote {name}` on {node}, which then completes the resync of {peer}")
         }
         _ if connected => format!("`helio promote {name}` on the node that should be primary"),
         _ if status.verdict == Verdict::Unknown => {
