@@ -53,6 +53,9 @@ fn tell(seed: u64, story: bool) -> bool {
     let verdict = run(seed, story);
     verdict.story.iter().for_each(|line| println!("{line}"));
     let seconds = verdict.lasted.as_secs_f64();
+    if let Some(why) = &verdict.open {
+        println!("open: {why}");
+    }
     match &verdict.broken {
         None => {
             println!("seed {seed}: every promise was kept, {seconds:.1} s, {:016x}", verdict.digest)
@@ -75,6 +78,7 @@ fn caged(options: &Options) -> Result<bool, String> {
 fn walk(options: &Options) -> bool {
     let (began, next) = (Instant::now(), AtomicU64::new(options.from));
     let (broken, seconds) = (Mutex::new(Vec::new()), Mutex::new(0.0));
+    let open = AtomicU64::new(0);
     let end = options.from + options.seeds;
     let work = || loop {
         let seed = next.fetch_add(1, Relaxed);
@@ -86,6 +90,7 @@ fn walk(options: &Options) -> bool {
         if let Ok(mut seconds) = seconds.lock() {
             *seconds += verdict.lasted.as_secs_f64();
         }
+        open.fetch_add(verdict.open.is_some().into(), Relaxed);
         if let Some(why) = verdict.broken {
             eprintln!("seed {seed}: {why}\n    cargo xtask sim --daemon --seed {seed} --story");
             if let Ok(mut broken) = broken.lock() {
@@ -102,10 +107,11 @@ fn walk(options: &Options) -> bool {
     let walked = next.into_inner().min(end) - options.from;
     let simulated = seconds.into_inner().unwrap_or_default();
     println!(
-        "{walked} seeds in {real:.1} s ({:.0} a minute, {:.0} virtual seconds a second), {} broken",
+        "{walked} seeds in {real:.1} s ({:.0} a minute, {:.0} virtual seconds a second), {} broken, {} with an open end",
         walked as f64 / real * 60.0,
         simulated / real,
-        broken.len()
+        broken.len(),
+        open.into_inner()
     );
     broken.is_empty()
 }
