@@ -19,12 +19,13 @@ The project's chores.
       --list                 the parts, each with its time budget
       --seed N               first simulator seed, and the seed of the end-to-end tests
                              (default: a share of seeds that moves on every day)
-      --sim-seeds N          how many simulator seeds to walk
+      --sim-seeds N          how many seeds the part `sim` walks
       --rounds N             rounds of each repeated end-to-end test
       --no-install           install no packages, skip what needs them
   cargo xtask tidy           the rules of the house (HACKING.md says which)
   cargo xtask sim [ARGS…]    the simulator, in release: `cargo xtask sim -- --help`
       --record               counts the walk in proof/sim/walked.txt, if every promise held
+      --daemon               instead, the whole program: `cargo xtask sim --daemon --help`
   cargo xtask fuzz [TARGET…] the fuzzer over what strangers' bytes reach; needs nightly and cargo-fuzz
       --seconds N            for so long each (default: 600)
       --minimise             instead, keep the few inputs that reach most

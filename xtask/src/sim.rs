@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `cargo xtask sim`: hands everything to the simulator, and keeps count of what was walked.
+//! `cargo xtask sim`: hands everything to the simulator, or with `--daemon` to that of the whole program, and keeps count of what the
+//! first one walked.
 
 use crate::repo;
 use std::fmt;
@@ -13,6 +14,9 @@ const WALKED: &str = "proof/sim/walked.txt";
 /// Runs the simulator; its exit code is ours.
 pub(crate) fn run(arguments: &[String]) -> Result<ExitCode, String> {
     let arguments = arguments.strip_prefix(&["--".to_owned()]).unwrap_or(arguments);
+    if arguments.iter().any(|argument| argument == "--daemon") {
+        return whole(arguments);
+    }
     let (record, arguments): (Vec<&String>, Vec<&String>) =
         arguments.iter().partition(|argument| *argument == "--record");
     let range = if record.is_empty() { None } else { Some(range(&arguments)?) };
@@ -39,6 +43,21 @@ pub(crate) fn run(arguments: &[String]) -> Result<ExitCode, String> {
         keep(&Walk { date, commit, from, seeds, seconds: began.elapsed().as_secs() })?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Runs the simulator of the whole program with the other arguments.
+fn whole(arguments: &[String]) -> Result<ExitCode, String> {
+    if arguments.iter().any(|argument| argument == "--record") {
+        return Err(
+            "--record: walks of the whole program are not recorded; leave it out".to_owned()
+        );
+    }
+    let status = Command::new(repo::cargo())
+        .args(["run", "--quiet", "--release", "-p", "helio-whole", "--"])
+        .args(arguments.iter().filter(|argument| *argument != "--daemon"))
+        .status()
+        .map_err(|why| format!("cannot start cargo: {why}"))?;
+    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// One walk, a line of the file.
@@ -146,6 +165,12 @@ mod tests {
         let walk = Walk::parse("2026-11-21 0123456789ab+ 500 10000 15").expect("a walk");
         assert_eq!((walk.from, walk.seeds), (500, 10_000));
         assert_eq!(Walk::parse(&walk.to_string()), Some(walk));
+    }
+
+    #[test]
+    fn a_walk_of_the_whole_program_is_not_recorded() {
+        let refused = run(&["--daemon", "--record"].map(str::to_owned));
+        assert!(refused.is_err_and(|text| text.contains("leave it out")));
     }
 
     #[test]

@@ -325,6 +325,6 @@ mod tests {
         drop(host.open(&file, flags, Mode::RUSR | Mode::WUSR).expect("there is room"));
         assert_eq!(host.make_folders(&file.join("d"), Mode::RWXU), Err(Errno::NOTDIR));
         host.remove_folders(&scratch.path().join("a")).expect("it is there");
-        assert_eq!(host.list(scratch.path()).expect("it is there"), [OsString::new(); 0]);
+        assert!(host.list(scratch.path()).expect("it is there").is_empty());
     }
 }

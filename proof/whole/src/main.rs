@@ -4,7 +4,7 @@
 mod options;
 
 use helio_whole::{cage, note_panics, run};
-use options::{HELP, Options};
+use options::{HELP, Options, Reach};
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -30,6 +30,9 @@ fn perform(options: &Options) -> Result<bool, String> {
     if options.help {
         print!("{HELP}");
         return Ok(true);
+    }
+    if let Some(reach) = options.cage_proof {
+        return prove(reach);
     }
     note_panics();
     if options.cage {
@@ -72,6 +75,19 @@ fn caged(options: &Options) -> Result<bool, String> {
     let broken = seeds.filter(|seed| run(*seed, false).broken.is_some()).count();
     println!("{} seeds in a cage, {broken} broken", options.seeds);
     Ok(broken == 0)
+}
+
+/// Goes into the cage and reaches out of it. Returns only if the cage did not end this process.
+fn prove(reach: Reach) -> Result<bool, String> {
+    cage::enter().map_err(|error| format!("no system call can be forbidden: {error}"))?;
+    match reach {
+        Reach::Nothing => {}
+        Reach::Clock => drop(std::hint::black_box(Instant::now())),
+        Reach::File => drop(std::fs::File::open("/")),
+        Reach::Thread => drop(std::thread::Builder::new().spawn(|| ())),
+        Reach::Socket => drop(std::net::UdpSocket::bind("127.0.0.1:0")),
+    }
+    Ok(true)
 }
 
 /// Walks many seeds with all cores.

@@ -12,6 +12,29 @@ The whole program in the simulator: two real daemons, their clients, an operator
       --story            and everything that happens in it
 ";
 
+/// What `--cage-proof` reaches for out of the cage. It is for the test of the cage, so the help does not list it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Reach {
+    Nothing,
+    Clock,
+    File,
+    Thread,
+    Socket,
+}
+
+impl Reach {
+    fn read(word: Option<String>) -> Result<Self, String> {
+        match word.as_deref() {
+            Some("nothing") => Ok(Self::Nothing),
+            Some("clock") => Ok(Self::Clock),
+            Some("file") => Ok(Self::File),
+            Some("thread") => Ok(Self::Thread),
+            Some("socket") => Ok(Self::Socket),
+            _ => Err("--cage-proof needs nothing, clock, file, thread or socket".to_owned()),
+        }
+    }
+}
+
 /// See [`HELP`].
 pub(crate) struct Options {
     pub(crate) seeds: u64,
@@ -21,6 +44,7 @@ pub(crate) struct Options {
     pub(crate) story: bool,
     pub(crate) digest: bool,
     pub(crate) cage: bool,
+    pub(crate) cage_proof: Option<Reach>,
     pub(crate) help: bool,
 }
 
@@ -34,9 +58,14 @@ impl Options {
             story: false,
             digest: false,
             cage: false,
+            cage_proof: None,
             help: false,
         };
         while let Some(argument) = arguments.next() {
+            if argument == "--cage-proof" {
+                options.cage_proof = Some(Reach::read(arguments.next())?);
+                continue;
+            }
             let mut number = || {
                 let value = arguments.next().ok_or(format!("{argument} needs a value"))?;
                 value

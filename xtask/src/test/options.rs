@@ -6,6 +6,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Simulator seeds walked where nobody says how many: what fits the part's budget many times over.
 const SIM_SEEDS: u64 = 2_000;
+/// Seeds of the whole program that the part `daemon` walks: about a minute on two cores.
+pub(super) const DAEMON_SEEDS: u64 = 600;
 /// Rounds of the repeated end-to-end tests, as many as issue 2 asks of an ordinary run.
 const ROUNDS: u64 = 20;
 
@@ -17,6 +19,8 @@ pub(super) struct Options {
     /// The first simulator seed, and the seed of the end-to-end tests.
     pub(super) seed: u64,
     pub(super) sim_seeds: u64,
+    /// The first seed of the whole program.
+    pub(super) daemon_seed: u64,
     pub(super) rounds: u64,
     pub(super) install: bool,
     pub(super) list: bool,
@@ -28,6 +32,7 @@ impl Options {
             parts: Vec::new(),
             seed: 0,
             sim_seeds: SIM_SEEDS,
+            daemon_seed: 0,
             rounds: ROUNDS,
             install: true,
             list: false,
@@ -52,6 +57,7 @@ impl Options {
             }
         }
         options.seed = seed.unwrap_or_else(|| seed_of_the_day(options.sim_seeds));
+        options.daemon_seed = seed.unwrap_or_else(|| seed_of_the_day(DAEMON_SEEDS));
         Ok(options)
     }
 
@@ -100,5 +106,7 @@ mod tests {
     fn without_a_seed_the_day_gives_one_at_the_start_of_its_share() {
         let options = read("--sim-seeds 50").expect("well formed");
         assert!(options.seed > 0 && options.seed.is_multiple_of(50));
+        assert!(options.daemon_seed > 0 && options.daemon_seed.is_multiple_of(DAEMON_SEEDS));
+        assert_eq!(read("--seed 7").expect("well formed").daemon_seed, 7);
     }
 }

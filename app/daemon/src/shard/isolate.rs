@@ -62,7 +62,7 @@ impl Group {
             Refusal::new("group-failed", text, "see `helio status` and the log")
         };
         let refused = refusal();
-        let commands = std::mem::take(&mut self.commands).into_iter().map(|(_, reply)| reply);
+        let commands = std::mem::take(&mut self.commands).into_values();
         for reply in commands.chain(self.merges.take()) {
             // An asker that has gone wants no answer.
             let _gone = reply.send(Err(refused.clone()));

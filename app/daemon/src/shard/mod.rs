@@ -38,6 +38,7 @@ mod route;
 mod serve;
 mod set;
 mod show;
+mod step;
 mod stop;
 mod strangers;
 mod stream;
@@ -74,6 +75,7 @@ pub(crate) use set::{Adding, Removal, RemovedMember, Room, SetAsk};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
+pub(crate) use step::Turn;
 use stop::Stop;
 pub(crate) use strangers::STRANGERS_MAX;
 use strangers::Strangers;
@@ -84,15 +86,6 @@ const PARTING_PATIENCE: Duration = Duration::from_secs(1);
 
 /// A listener that failed to accept, for want of descriptors say, rests that long: at once it would only fail again.
 const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
-
-/// What a shard needs to go on.
-#[derive(Debug)]
-pub(crate) enum Turn {
-    /// A completion, or the time that passes; none if only a completion helps.
-    Waits(Option<Duration>),
-    /// Everything has stopped: cleanly, or why not.
-    Ended(Result<()>),
-}
 
 /// Two random numbers for a group: its incarnation and its seed.
 ///
@@ -188,139 +181,6 @@ impl<D: Driver> Shard<D> {
             failures,
             stop: Stop::No,
         })
-    }
-
-    /// Runs until everything has stopped.
-    ///
-    /// # Errors
-    /// The kernel refuses to wait; or a group did not stop cleanly.
-    pub(crate) fn run(mut self) -> Result<()> {
-        self.begin();
-        let mut completions = Vec::new();
-        loop {
-            match self.turn() {
-                Turn::Ended(result) => return result,
-                Turn::Waits(timeout) => {
-                    self.driver.wait(timeout, &mut completions).context("the reactor failed")?;
-                }
-            }
-            self.go_on(completions.drain(..));
-        }
-    }
-
-    /// What it runs on.
-    pub(crate) fn driver(&mut self) -> &mut D {
-        &mut self.driver
-    }
-
-    /// Begins to listen, and to serve its groups.
-    pub(crate) fn begin(&mut self) {
-        self.driver.submit(token(Kind::Woken, 0, 0), Op::Wait);
-        for (n, listener) in self.client_listeners.clone().into_iter().enumerate() {
-            self.driver.submit(token(Kind::AcceptClient, n, 0), Op::Accept { listener });
-        }
-        if let Some(listener) = self.peer_listener.clone() {
-            self.driver.submit(token(Kind::AcceptPeer, 0, 0), Op::Accept { listener });
-        }
-        let now = self.clock.now();
-        for group in &mut self.groups {
-            group.guarded(|group| group.begin(now, &mut self.driver));
-        }
-    }
-
-    /// Does what is due. Returns for what the shard waits then.
-    pub(crate) fn turn(&mut self) -> Turn {
-        self.settle_all();
-        let now = self.clock.now();
-        if self.ends(now) {
-            return Turn::Ended(self.ended(now));
-        }
-        Turn::Waits(match self.deadline() {
-            Moment::NEVER => None,
-            due => Some(due - now),
-        })
-    }
-
-    /// Goes on with what has completed.
-    pub(crate) fn go_on(&mut self, completions: impl Iterator<Item = Completion>) {
-        self.follow_calendar();
-        completions.for_each(|completion| self.dispatch(completion));
-    }
-
-    /// Tells every group if the calendar was set.
-    fn follow_calendar(&mut self) {
-        if !self.clock.follow() {
-            return;
-        }
-        let now = self.clock.now();
-        let shows = self.clock.wall(now);
-        tracing::info!(%shows, "the wall clock was set");
-        for (index, group) in self.groups.iter_mut().enumerate() {
-            self.rota.stir(index);
-            group.guarded(|group| group.tell(now, helio_engine::Event::Calendar(shows)));
-        }
-    }
-
-    fn deadline(&self) -> Moment {
-        let leaving = self.leaving.iter().flatten().map(|l| l.until);
-        let resting = self.resting.iter().map(|(_, _, until)| *until);
-        leaving
-            .chain(resting)
-            .chain([self.rota.deadline(), self.strangers.deadline(), self.clients.deadline()])
-            .chain([self.stop.deadline()])
-            .min()
-            .unwrap_or(Moment::NEVER)
-    }
-
-    /// Everything that depends on the whole batch: timers, settling, answers, sends.
-    fn settle_all(&mut self) {
-        let now = self.clock.now();
-        self.strangers.expire(now, &mut self.driver);
-        self.expire_leaving(now);
-        self.accept_again(now);
-        self.clients.expire(now, &mut self.driver);
-        self.stir_clients_groups();
-        let due = self.rota.take(now);
-        for &index in &due {
-            self.turn_group(index, now);
-            if !self.end_failed(index, now) {
-                self.look_at(index);
-            }
-            self.look_at_copies(index, now);
-            if self.groups[index].link.is_starving() {
-                self.starving.push(index);
-            }
-            let stops = self.stop != Stop::No;
-            let due = self.groups[index].guarded(|group| group.deadline(group.dials(stops)));
-            // One that panicked just now is ended with the next turn.
-            let failed = matches!(self.groups[index].health, isolate::Health::Failed(_));
-            let quiet = if failed { Moment::ZERO } else { Moment::NEVER };
-            self.rota.looked_at(index, due.unwrap_or(quiet));
-        }
-        self.rota.give_back(due);
-        self.feed_links();
-        for slot in self.clients.starved() {
-            self.wake(Origin::Client(slot));
-        }
-        for slot in self.attached.starved() {
-            self.wake(Origin::Device(slot));
-        }
-        // What was asked of a group after its look is looked at without waiting first.
-        self.stir_clients_groups();
-    }
-
-    /// Gives buffers that came home to the connections that wait for one; their groups go on with the next turn.
-    fn feed_links(&mut self) {
-        let Self { starving, groups, rota, .. } = self;
-        starving.sort_unstable();
-        starving.dedup();
-        starving.retain(|&index| {
-            let found = groups[index].guarded(|group| group.link.finds_room());
-            if found == Some(true) {
-                rota.stir(index);
-            }
-            found == Some(false)
-        });
     }
 
     /// Notices what a turn changed about a group.

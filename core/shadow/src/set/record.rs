@@ -65,7 +65,8 @@ impl Set {
         let (tick, turn) = (self.count(), self.records.turn);
         // Full members have their turns behind the others: where the bitmap of one has a region, that is unmerged, whatever others say.
         // A command to merge waits for the pages of full members, and one that is copied may always have another: then all take turns.
-        let turned = if self.records.asked_at.is_some() { self.which(|_| true) } else { self.full() };
+        let turned =
+            if self.records.asked_at.is_some() { self.which(|_| true) } else { self.full() };
         let later = u8::MAX << turn;
         let turns = members(turned & later).chain(members(turned & !later));
         for n in members(!turned).chain(turns) {

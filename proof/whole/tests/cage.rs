@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The cage that forbids the process of a simulated world the real one.
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, ExitStatus};
+
+/// What a forbidden system call and a forbidden access to the processor's counter end with.
+const SIGNALS: [i32; 2] = [libc::SIGSYS, libc::SIGSEGV];
+
+fn whole(arguments: &[&str]) -> ExitStatus {
+    let program = env!("CARGO_BIN_EXE_helio-whole");
+    Command::new(program).args(arguments).status().expect("it was built with this test")
+}
+
+#[test]
+fn what_reaches_for_nothing_lives_in_the_cage() {
+    assert!(whole(&["--cage-proof", "nothing"]).success());
+}
+
+#[test]
+fn a_clock_a_file_a_thread_and_a_socket_each_end_the_process() {
+    for reach in ["clock", "file", "thread", "socket"] {
+        let status = whole(&["--cage-proof", reach]);
+        assert!(status.signal().is_some_and(|it| SIGNALS.contains(&it)), "{reach}: {status}");
+    }
+}
+
+#[test]
+#[ignore = "each start of a daemon makes a tokio runtime, which reads the clock"]
+fn a_hundred_stories_reach_for_nothing_real() {
+    let status = whole(&["--cage", "--seeds", "100", "--from", "0"]);
+    // Broken promises are found by walks.
+    assert!(status.code().is_some_and(|code| code < 2), "{status}");
+}
