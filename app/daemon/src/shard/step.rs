@@ -3,6 +3,7 @@
 //! and so can whoever owns the time.
 
 use super::requests::Origin;
+use super::stop::Stop;
 use super::token::{Kind, token};
 use super::{Shard, isolate};
 use anyhow::{Context, Result};

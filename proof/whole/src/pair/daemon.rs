@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One run of the daemon on a simulated machine: its shard, and its control plane in a runtime whose clock is the world's.
 
-use crate::{Process, SimDriver};
+use crate::{Held, Process, SimDriver};
 use helio_daemon::stepped::{Control, Next, Stepped};
 use helio_daemon::{Options, Platform};
 use helio_driver::Driver;
@@ -135,22 +135,16 @@ impl Daemon {
         }
     }
 
-    /// Whether it was told to stop.
-    pub(crate) const fn is_stopping(&self) -> bool {
-        self.stopping
-    }
-
     /// Its process.
     pub(crate) const fn process(&self) -> &Process {
         &self.process
     }
 
-    /// Operations of its shard that have not ended.
-    pub(crate) fn under_way(&mut self) -> usize {
-        match &mut self.stage {
-            Stage::Serving(stepped) => stepped.driver().under_way(),
-            _ => 0,
-        }
+    /// It is gone. Returns what its process still has open.
+    pub(crate) fn bury(self) -> Held {
+        let Self { process, stage, control, runtime, .. } = self;
+        drop((stage, control, runtime));
+        process.held()
     }
 
     /// Goes on as far as it can now. Returns whether it did anything.

@@ -57,24 +57,8 @@ impl Run {
                     .reset_connections(&self.nodes[0].machine, &self.nodes[1].machine);
             }
             Luck::Weather => return self.weather(dice),
-            Luck::BadReads | Luck::BadWrites | Luck::BadFlush => {
-                let fault = match luck {
-                    Luck::BadReads => FileFault::Read,
-                    Luck::BadWrites => FileFault::Write,
-                    _ => FileFault::Flush,
-                };
-                let times = if luck == Luck::BadFlush { 1 } else { 1 + dice.below(20) };
-                let path = self.a_member(node, dice);
-                // A member that does not exist does not fail.
-                let _ = machine.fail(&path, fault, times);
-                return;
-            }
-            Luck::BadMetadata => {
-                let group = &self.groups[dice.below(self.groups.len() as u64) as usize];
-                let path = PathBuf::from(format!("/state/groups/{}.meta", group.shape.name));
-                let fault = [FileFault::Write, FileFault::Flush][dice.below(2) as usize];
-                let _ = machine.fail(&path, fault, 1);
-                return;
+            Luck::BadReads | Luck::BadWrites | Luck::BadFlush | Luck::BadMetadata => {
+                return self.spoil(luck, node, dice);
             }
             Luck::Hang => {
                 let path = self.a_member(node, dice);
@@ -111,6 +95,21 @@ impl Run {
             }
         };
         self.ends.push((self.world.now() + lasts, ends));
+    }
+
+    /// Makes a few calls on a file fail. A file that does not exist does not fail.
+    fn spoil(&mut self, luck: Luck, node: usize, dice: &mut Dice) {
+        let (path, fault, times) = match luck {
+            Luck::BadReads => (self.a_member(node, dice), FileFault::Read, 1 + dice.below(20)),
+            Luck::BadWrites => (self.a_member(node, dice), FileFault::Write, 1 + dice.below(20)),
+            Luck::BadFlush => (self.a_member(node, dice), FileFault::Flush, 1),
+            _ => {
+                let group = &self.groups[dice.below(self.groups.len() as u64) as usize];
+                let path = PathBuf::from(format!("/state/groups/{}.meta", group.shape.name));
+                (path, [FileFault::Write, FileFault::Flush][dice.below(2) as usize], 1)
+            }
+        };
+        let _ = self.nodes[node].machine.fail(&path, fault, times);
     }
 
     /// Draws another link.

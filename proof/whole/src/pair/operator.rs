@@ -170,10 +170,8 @@ impl Run {
             Wish::Resolved { group } | Wish::Accepted { group } => {
                 self.groups[group].model.failed_over(Heir::LostPower);
             }
-            Wish::Demoted { group } => {
-                if self.groups[group].serves == Some(node) {
-                    self.groups[group].serves = None;
-                }
+            Wish::Demoted { group } if self.groups[group].serves == Some(node) => {
+                self.groups[group].serves = None;
             }
             _ => {}
         }

@@ -2,15 +2,15 @@
 //! The story of one seed.
 
 use super::act::Act;
-use super::daemon::Response;
+use super::daemon::{Daemon, Response};
 use super::luck::Ends;
 use super::node::Node;
 use super::scenario::{GroupShape, Scenario};
 use crate::SimStream;
-use crate::World;
 use crate::client::{Client, Habits, Stepped, Turn};
 use crate::model::Model;
 use crate::panics::noted;
+use crate::{Held, World};
 use helio_api::Status;
 use helio_driver::Address;
 use helio_netmodel::{Dice, Profile};
@@ -270,9 +270,11 @@ impl Run {
                 let Some(daemon) = &mut node.daemon else { continue };
                 did |= daemon.step(now).map_err(|why| format!("{}: {why}", node.name))?;
                 responses.extend(daemon.responses().into_iter().map(|it| (index, it)));
-                if let Some(ended) = daemon.ended() {
-                    self.world.tell(format_args!("{}: the daemon ended: {ended:?}", node.name));
-                    node.daemon = None;
+                let Some(ended) = daemon.ended().cloned() else { continue };
+                self.world.tell(format_args!("{}: the daemon ended: {ended:?}", node.name));
+                let held = node.daemon.take().map(Daemon::bury).unwrap_or_default();
+                if ended.is_none() && held != Held::default() {
+                    return Err(format!("{} stopped cleanly, and left open: {held:?}", node.name));
                 }
             }
             for (node, Response { request, status, body }) in responses {
