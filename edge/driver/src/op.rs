@@ -92,7 +92,7 @@ pub enum Op {
     /// Connects. TCP connections get `TCP_NODELAY`: every send is a whole batch already. Receive and send
     /// only after it completed.
     Connect {
-        /// A socket made by [`Socket::stream_for`].
+        /// A socket made by [`Machine::stream_for`](crate::Machine::stream_for).
         socket: Socket,
         /// Where to.
         address: Address,
