@@ -6,9 +6,10 @@
 #![allow(unsafe_code)]
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// What memory, locks, random numbers of TLS and the end of a process need.
-const ALLOWED: [libc::c_long; 16] = [
+const ALLOWED: [libc::c_long; 18] = [
     libc::SYS_mmap,
     libc::SYS_munmap,
     libc::SYS_mremap,
@@ -21,6 +22,8 @@ const ALLOWED: [libc::c_long; 16] = [
     libc::SYS_sigaltstack,
     libc::SYS_rt_sigprocmask,
     libc::SYS_rt_sigreturn,
+    libc::SYS_getpid,
+    libc::SYS_prctl,
     libc::SYS_gettid,
     libc::SYS_tgkill,
     libc::SYS_exit,
@@ -68,9 +71,9 @@ pub fn enter() -> io::Result<()> {
     let calls = ALLOWED.iter().enumerate().map(call);
     let mut program: Vec<_> = [load(NUMBER)].into_iter().chain(calls).chain(write).collect();
     let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
-    // SAFETY: plain integers; these calls read no memory of ours.
-    let prepared =
-        unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && forbid_counter() };
+    // SAFETY: plain integers; the call reads and writes no memory of ours.
+    let alone = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 };
+    let prepared = alone && permit_counter(false);
     if !prepared {
         return Err(io::Error::last_os_error());
     }
@@ -78,17 +81,40 @@ pub fn enter() -> io::Result<()> {
     let entered = unsafe {
         libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, &raw const filter)
     };
-    if entered == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    if entered != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    ENTERED.store(true, Relaxed);
+    Ok(())
 }
 
-/// Clocks are read without a system call, from the processor's counter: an access to it is a fault from now on.
-///
-/// # Safety
-/// Nothing of this process may need the counter any more.
-unsafe fn forbid_counter() -> bool {
+/// Whether this process is in the cage.
+static ENTERED: AtomicBool = AtomicBool::new(false);
+
+/// Does something that may read the processor's counter: a runtime measures with it how busy it is.
+pub(crate) fn with_counter<R>(act: impl FnOnce() -> R) -> R {
+    if !ENTERED.load(Relaxed) {
+        return act();
+    }
+    let permitted = permit_counter(true);
+    assert!(permitted, "the counter cannot be permitted");
+    let done = act();
+    let forbidden = permit_counter(false);
+    assert!(forbidden, "the counter cannot be forbidden");
+    done
+}
+
+/// Clocks are read without a system call, from the processor's counter: an access to it is a fault while it is not permitted.
+fn permit_counter(permitted: bool) -> bool {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: plain integers.
-    return unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV, 0, 0, 0) == 0 };
+    {
+        let how = if permitted { libc::PR_TSC_ENABLE } else { libc::PR_TSC_SIGSEGV };
+        // SAFETY: plain integers; the call reads and writes no memory of ours.
+        unsafe { libc::prctl(libc::PR_SET_TSC, how, 0, 0, 0) == 0 }
+    }
     #[cfg(not(target_arch = "x86_64"))]
-    true
+    {
+        let _there_is_no_such_switch = permitted;
+        true
+    }
 }

@@ -3,7 +3,7 @@
 
 mod options;
 
-use helio_whole::{cage, note_panics, run};
+use helio_whole::{cage, note_panics, run, stock_runtimes};
 use options::{HELP, Options, Reach};
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread::available_parallelism;
 use std::time::Instant;
 
+/// Starts of daemons in one story, more than there are.
+const STARTS: usize = 64;
 /// Broken promises that are shown before a walk gives up.
 const SHOWN: usize = 10;
 
@@ -70,6 +72,8 @@ fn tell(seed: u64, story: bool) -> bool {
 
 /// Tells seeds one after the other, in a cage: whatever reaches for the real machine ends the process.
 fn caged(options: &Options) -> Result<bool, String> {
+    let starts = usize::try_from(options.seeds).unwrap_or(usize::MAX).saturating_mul(STARTS);
+    stock_runtimes(starts).map_err(|error| format!("no runtime: {error}"))?;
     cage::enter().map_err(|error| format!("no system call can be forbidden: {error}"))?;
     let seeds = options.from..options.from + options.seeds;
     let broken = seeds.filter(|seed| run(*seed, false).broken.is_some()).count();

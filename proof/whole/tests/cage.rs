@@ -26,7 +26,6 @@ fn a_clock_a_file_a_thread_and_a_socket_each_end_the_process() {
 }
 
 #[test]
-#[ignore = "each start of a daemon makes a tokio runtime, which reads the clock"]
 fn a_hundred_stories_reach_for_nothing_real() {
     let status = whole(&["--cage", "--seeds", "100", "--from", "0"]);
     // Broken promises are found by walks.

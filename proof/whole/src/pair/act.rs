@@ -87,15 +87,13 @@ pub(crate) enum Order {
     MemberMerge,
     Apply,
     Release,
-    TraceStart,
-    TraceStop,
     SeedBegin,
     SeedEnd,
 }
 
 impl Order {
     /// Every kind.
-    pub(crate) const ALL: [Self; 25] = [
+    pub(crate) const ALL: [Self; 23] = [
         Self::Stop,
         Self::Status,
         Self::Explain,
@@ -117,8 +115,6 @@ impl Order {
         Self::MemberMerge,
         Self::Apply,
         Self::Release,
-        Self::TraceStart,
-        Self::TraceStop,
         Self::SeedBegin,
         Self::SeedEnd,
     ];

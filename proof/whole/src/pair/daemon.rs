@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One run of the daemon on a simulated machine: its shard, and its control plane in a runtime whose clock is the world's.
 
+use crate::cage::with_counter;
 use crate::{Held, Process, SimDriver};
 use helio_daemon::stepped::{Control, Next, Stepped};
 use helio_daemon::{Options, Platform};
 use helio_driver::Driver;
 use helio_units::Moment;
+use std::cell::RefCell;
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -37,6 +40,25 @@ enum Stage {
     Ended(Option<String>),
 }
 
+thread_local! {
+    static STOCK: RefCell<Vec<Runtime>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A runtime whose time stands still. It reads a real clock once, when it is made.
+fn runtime() -> io::Result<Runtime> {
+    Builder::new_current_thread().enable_time().start_paused(true).build()
+}
+
+/// Makes the runtimes of so many starts of daemons in this thread now.
+///
+/// # Errors
+/// One cannot be made.
+pub fn stock_runtimes(starts: usize) -> io::Result<()> {
+    let made = (0..starts).map(|_| runtime()).collect::<io::Result<Vec<_>>>()?;
+    STOCK.with_borrow_mut(|stock| stock.extend(made));
+    Ok(())
+}
+
 /// See the module.
 pub(crate) struct Daemon {
     process: Process,
@@ -66,8 +88,8 @@ impl Daemon {
         platform: &Platform,
         now: Moment,
     ) -> Result<Self, String> {
-        let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
-        let runtime = runtime.map_err(|error| error.to_string())?;
+        let stocked = STOCK.with_borrow_mut(Vec::pop);
+        let runtime = stocked.map_or_else(runtime, Ok).map_err(|error| error.to_string())?;
         let entered = runtime.enter();
         let stepped = Stepped::start(options, platform, process.driver());
         drop(entered);
@@ -217,11 +239,12 @@ impl Daemon {
     fn poll(&mut self, now: Moment) {
         let behind = now.since(self.polled);
         self.polled = now;
-        self.runtime.block_on(async {
+        let tasks = async {
             tokio::time::advance(behind).await;
             for _ in 0..ROUNDS {
                 tokio::task::yield_now().await;
             }
-        });
+        };
+        with_counter(|| self.runtime.block_on(tasks));
     }
 }

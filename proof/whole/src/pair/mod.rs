@@ -12,4 +12,5 @@ mod operator;
 mod run;
 mod scenario;
 
+pub use daemon::stock_runtimes;
 pub use run::{Verdict, run};

@@ -67,8 +67,6 @@ impl Run {
                 );
             }
             Order::Release => return,
-            Order::TraceStart => ("trace/start", json!({}), Wish::Other),
-            Order::TraceStop => ("trace/stop", json!({}), Wish::Other),
             Order::SeedBegin => ("seed/begin", json!({}), Wish::Other),
             Order::SeedEnd => ("seed/end", json!({}), Wish::Other),
         };
