@@ -11,6 +11,9 @@ use helio_driver::{Completion, Driver, Op};
 use helio_units::Moment;
 use std::time::Duration;
 
+/// While the daemon stops, each group is looked at again after that long.
+const STOPS_LOOK: Duration = Duration::from_millis(100);
+
 /// What a shard needs to go on.
 #[derive(Debug)]
 pub(crate) enum Turn {
@@ -123,6 +126,8 @@ impl<D: Driver> Shard<D> {
             }
             let stops = self.stop != Stop::No;
             let due = self.groups[index].guarded(|group| group.deadline(group.dials(stops)));
+            // The end of a wait for the peer is no deadline of the engine.
+            let due = due.map(|due| if stops { due.min(now + STOPS_LOOK) } else { due });
             // One that panicked just now is ended with the next turn.
             let failed = matches!(self.groups[index].health, isolate::Health::Failed(_));
             let quiet = if failed { Moment::ZERO } else { Moment::NEVER };
