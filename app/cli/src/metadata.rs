@@ -18,7 +18,7 @@ use helio_ledger::{Description, Ledger, Opened, PairState, describe, fields, fil
 use serde_json::json;
 use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -213,8 +213,7 @@ fn in_json(path: &Path, found: &Description) -> Result<String> {
 pub(crate) fn moved(group: &str, state: &Path, to: &Path, as_json: bool) -> Result<ExitCode> {
     let _held = hold(state)?;
     let groups = to.join("groups");
-    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&groups);
-    made.map_err(unwritable(&groups))?;
+    helio_daemon::offline::make_state(to).map_err(unwritable(&groups))?;
     let _held_too = hold(to)?;
     let from = |kind: &str| state.join("groups").join(format!("{group}.{kind}"));
     let into = |kind: &str| to.join("groups").join(format!("{group}.{kind}"));

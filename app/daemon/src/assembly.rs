@@ -58,8 +58,9 @@ pub(crate) fn assemble<D: Driver>(
     let (trusted, _) = watch::channel(Trusted::of(&config, name, own));
     let attaches = Attaches::new(platform, (&state.path, &view.node.devices), handle.clone())?;
     let backend = Arc::new_cyclic(|me| Daemon {
+        host: Host::clone(host),
         attaches: Arc::new(attaches),
-        traces: Traces::new(clock.clone()),
+        traces: Traces::new(Host::clone(host), clock.clone()),
         node: name.clone(),
         config_path: options.config.clone(),
         config: RwLock::new(config),
@@ -78,11 +79,12 @@ pub(crate) fn assemble<D: Driver>(
     Ok(Assembly { state, shard, backend, errands })
 }
 
-/// The shard has ended: what it leaves is written and cleared away.
-pub(crate) async fn close(backend: &Arc<Daemon>) {
+/// The shard has ended: what it leaves is written and cleared away. The control server stops at `stop`, behind the last event.
+pub(crate) async fn close(backend: &Arc<Daemon>, stop: impl FnOnce()) {
     backend.attaches.abandon().await;
     backend.traces.end().await;
     backend.hub.end(backend.clock.wall_now());
+    stop();
     errands::end(Arc::clone(backend)).await;
 }
 

@@ -23,7 +23,7 @@ use crate::shard::{ATTACHED, Ask, Clock, LookAsk, NodeAsk};
 use crate::trace::Traces;
 use crate::trust::Trusted;
 use helio_api::{Accepted, ApiError, EventsRequest, RecorderDump, Status, code};
-use helio_driver::Waker;
+use helio_driver::{Host, Waker};
 use helio_engine::Done;
 use helio_units::Moment;
 use std::path::PathBuf;
@@ -104,6 +104,7 @@ impl ShardHandle {
 
 /// The backend of one daemon.
 pub(crate) struct Daemon {
+    pub(crate) host: Host,
     pub(crate) clock: Clock,
     pub(crate) node: String,
     pub(crate) config_path: PathBuf,
@@ -412,9 +413,9 @@ impl Daemon {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, ApiError> {
-        let done = blocking(self.clock.host(), work).await;
-        done.map_err(|error| {
-            ApiError::new(code::INTERNAL, error.to_string(), "report this as a bug")
+        blocking(&self.host, work).await.map_err(|panic| {
+            let text = format!("an internal error: {}", failed::words(&*panic));
+            ApiError::new(code::INTERNAL, text, "report this as a bug")
         })
     }
 

@@ -33,7 +33,6 @@ use helio_api::{
 use helio_units::Mode;
 pub(crate) use remote::{Remote, refused as control_refused};
 use serde::de::DeserializeOwned;
-pub(crate) use serve::request;
 pub use serve::{Limits, Listener, serve};
 use std::future::Future;
 use std::pin::Pin;

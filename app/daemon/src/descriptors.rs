@@ -8,7 +8,7 @@ use crate::config::{GroupView, NodeView, VolumeConfig};
 use crate::control;
 use crate::shard::STRANGERS_MAX;
 use anyhow::{Result, bail};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use helio_driver::Host;
 
 /// The reactor, the control server's runtime, listeners, the state directory's lock, standard streams, and what is
 /// open for a moment only (a certificate, the kernel's tables). Measured at an idle daemon: 18.
@@ -75,13 +75,12 @@ fn judge(total: u64, soft: Option<u64>, hard: Option<u64>) -> Verdict {
 ///
 /// # Errors
 /// [`allowed`] says no, or the kernel does.
-pub(crate) fn provide(need: Need) -> Result<()> {
-    allowed(need)?;
-    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+pub(crate) fn provide(host: &Host, need: Need) -> Result<()> {
+    allowed(host, need)?;
+    let [current, maximum] = host.descriptor_limits();
     if judge(need.total(), current, maximum) == Verdict::Raise {
         tracing::debug!(descriptors = need.total(), "limit raised");
-        let raised = Rlimit { current: Some(need.total()), maximum };
-        setrlimit(Resource::Nofile, raised).map_err(|error| {
+        host.limit_descriptors(need.total()).map_err(|error| {
             anyhow::anyhow!(
                 "the kernel did not raise the limit of file descriptors to {}: {error}\n  hint: {}",
                 need.total(),
@@ -96,8 +95,8 @@ pub(crate) fn provide(need: Need) -> Result<()> {
 ///
 /// # Errors
 /// It does not; with the numbers and the hints.
-pub(crate) fn allowed(need: Need) -> Result<u64> {
-    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+pub(crate) fn allowed(host: &Host, need: Need) -> Result<u64> {
+    let [current, maximum] = host.descriptor_limits();
     match judge(need.total(), current, maximum) {
         Verdict::Enough | Verdict::Raise => Ok(need.total()),
         Verdict::Short { hard } => bail!(

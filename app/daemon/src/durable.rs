@@ -25,7 +25,7 @@ pub(crate) fn replace_with(host: &Host, path: &Path, bytes: &[u8], mode: Mode) -
     name.push(".new");
     let new = path.with_file_name(name);
     let file = host.open(&new, OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC, PRIVATE)?;
-    host.set_mode(&new, mode)?;
+    file.body().set_mode(mode)?;
     file.write_all_at(bytes, 0)?;
     file.sync_all()?;
     host.rename(&new, path)?;

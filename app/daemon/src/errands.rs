@@ -70,7 +70,7 @@ pub(crate) fn add(errands: Errands, daemon: &Arc<Daemon>) {
         running.hooks.spawn(names::answer(daemon.shard.clone(), group.clone(), name, lookups));
     }
     let permits = running.permits.clone();
-    let host = daemon.clock.host();
+    let host = &daemon.host;
     let means = (Host::clone(host), daemon.shard.clone());
     running.hooks.spawn(latency::answer(means, group.clone(), permits, unmeasured));
     running.hooks.spawn(hooks::answer(Arc::clone(daemon), group, asks));

@@ -3,6 +3,7 @@
 //! which nothing waits for beyond a bound. A node has few such threads, whatever the number of its groups.
 
 use crate::backend::ShardHandle;
+use crate::blocking::on_own_thread;
 use crate::shard::{Ask, MemberAsk};
 use helio_disk::Io;
 use helio_driver::{Errno, Host};
@@ -89,7 +90,7 @@ async fn measure(
         let _gone = tell.send(latency);
         drop(permit);
     };
-    if let Err(error) = host.aside("latency", Box::new(read)) {
+    if let Err(error) = on_own_thread(host, "latency", Box::new(read)) {
         tracing::warn!(%error, "the latency of {shown} cannot be measured");
         return None;
     }

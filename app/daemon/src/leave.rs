@@ -4,26 +4,34 @@
 use crate::attach::Attaches;
 use crate::backend::ShardHandle;
 use crate::shard::{Ask, NodeAsk};
+use anyhow::Result;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often a daemon that is to stop looks whether its devices are still used: the kernel tells nobody.
+/// How often a daemon that stops checks whether its devices are still used: the kernel sends no notification.
 const LOOK_AT_USERS_EVERY: Duration = Duration::from_millis(200);
-/// Gives the devices free that nobody uses, and waits for those that are used until their users go, or somebody
-/// insists.
-pub(crate) async fn leave(attaches: &Arc<Attaches>, insisted: impl Future<Output = ()>) {
+
+/// Detaches the devices that are not used, and waits for the others until they are not used any more, or until `insisted`
+/// completes.
+///
+/// # Errors
+/// That of `insisted`, or a panic while devices are detached.
+pub(crate) async fn leave(
+    attaches: &Arc<Attaches>,
+    insisted: impl Future<Output = Result<()>>,
+) -> Result<()> {
     tokio::pin!(insisted);
     let mut told = String::new();
     loop {
         let looking = Arc::clone(attaches);
-        // Whoever insists does not wait for a flush that waits for the peer.
+        // After a second signal the daemon does not wait for a flush that waits for the peer.
         let looking = tokio::spawn(async move { looking.leave().await });
         let used = tokio::select! {
-            used = looking => used.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic())),
-            () = &mut insisted => return,
+            used = looking => used?,
+            insisted = &mut insisted => return insisted,
         };
         if used.is_empty() {
-            return;
+            return Ok(());
         }
         let used = used.join("; ");
         if told != used {
@@ -33,8 +41,8 @@ pub(crate) async fn leave(attaches: &Arc<Attaches>, insisted: impl Future<Output
             );
             told = used;
         }
-        if tokio::time::timeout(LOOK_AT_USERS_EVERY, &mut insisted).await.is_ok() {
-            return;
+        if let Ok(insisted) = tokio::time::timeout(LOOK_AT_USERS_EVERY, &mut insisted).await {
+            return insisted;
         }
     }
 }

@@ -96,7 +96,7 @@ pub fn run(options: &Options) -> Result<()> {
     let platform = Platform::this();
     let config = released::load(&platform.host, &options.config, &options.state)?;
     let view = config.for_node(&options.node)?;
-    descriptors::provide(descriptors::Need::of(&view))?;
+    descriptors::provide(&platform.host, descriptors::Need::of(&view))?;
     lock_memory(&view)?;
     failed::note_panics();
     let control = view.node.control;
@@ -170,13 +170,12 @@ fn serve(
                 sd_notify::notify(&[sd_notify::NotifyState::Stopping])
                     .unwrap_or_else(|error| tracing::debug!(%error, "no service manager"));
                 let insisted = terminated();
-                leave(&backend.attaches, async { insisted.await.unwrap_or_default() }).await;
+                leave(&backend.attaches, insisted).await?;
                 stop_shard(&handle);
                 running.await
             }
         };
-        drop(stop);
-        close(&backend).await;
+        close(&backend, || drop(stop)).await;
         if tokio::time::timeout(LAST_ANSWERS_WITHIN, serving.join_all()).await.is_err() {
             tracing::debug!("a control client did not read its last response in time");
         }

@@ -55,6 +55,14 @@ pub fn locked(path: &Path) -> anyhow::Result<File> {
     crate::open::metadata::open(&Linux::host(), path, false)
 }
 
+/// Makes a state directory, with names that are durable.
+///
+/// # Errors
+/// It cannot be made or flushed.
+pub fn make_state(state: &Path) -> std::io::Result<()> {
+    StateDir::make(&Linux::host(), state)
+}
+
 /// Locks a state directory against daemons for as long as the file is open. None if one uses it.
 ///
 /// # Errors

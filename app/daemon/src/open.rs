@@ -19,7 +19,7 @@ mod suspect;
 use crate::config::{GroupView, LinkConfig, NodeConfig, NodeView, VolumeConfig};
 use crate::digest;
 use crate::failed::{self, Failures};
-use crate::patience::once_let_go;
+use crate::patience::{lock_once_let_go, once_let_go};
 use crate::shard::{Dialler, GroupPlan, Guard, Metadata, Outbox, Protection, VolumePlan};
 use crate::trust;
 use crate::verified::{self, Record};
@@ -417,12 +417,7 @@ fn locked<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Takes the lock on a file that this daemon writes, once a process before has let go of it.
 fn take(host: &Host, file: &File, shown: &str) -> Result<()> {
-    let lock = || match file.body().lock() {
-        Ok(true) => Ok(()),
-        Ok(false) => Err(None),
-        Err(error) => Err(Some(error)),
-    };
-    once_let_go(host, lock, Option::is_none).map_err(|error| match error {
+    lock_once_let_go(host, file).map_err(|error| match error {
         None => anyhow!(
             "{shown}: another process writes this file, most likely a helio daemon\n  hint: stop it, or give each daemon a --state, \
              a `safe-copy-dir` and a second directory of `metadata` of its own"

@@ -4,7 +4,7 @@
 //! The kernel takes an io_uring down after its process is gone, and until then the sockets and files of requests that
 //! were under way stay open: a daemon started at once after one was killed finds its port and its members held.
 
-use helio_driver::Host;
+use helio_driver::{Errno, File, Host};
 use std::time::Duration;
 
 /// How long that may take; measured in milliseconds.
@@ -28,15 +28,29 @@ pub(crate) fn once_let_go_within<T, E>(
     mut attempt: impl FnMut() -> Result<T, E>,
     held: impl Fn(&E) -> bool,
 ) -> Result<T, E> {
-    // Counted by pauses: on a simulated machine no time passes in them.
-    let mut left = limit.as_millis() / EVERY.as_millis();
+    let end = host.since_boot() + limit;
+    // On a simulated machine no time passes: pauses are counted, too. One may be shorter than it was asked to be.
+    let mut left = 4 * (limit.as_millis() / EVERY.as_millis());
     loop {
         match attempt() {
-            Err(error) if held(&error) && left > 0 => host.pause(EVERY),
+            Err(error) if held(&error) && left > 0 && host.since_boot() < end => host.pause(EVERY),
             other => return other,
         }
         left -= 1;
     }
+}
+
+/// Locks a file, once a process that ended has let go of it.
+///
+/// # Errors
+/// None if another process has it locked; otherwise why it cannot be locked.
+pub(crate) fn lock_once_let_go(host: &Host, file: &File) -> Result<(), Option<Errno>> {
+    let lock = || match file.body().lock() {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(None),
+        Err(errno) => Err(Some(errno)),
+    };
+    once_let_go(host, lock, Option::is_none)
 }
 
 #[cfg(test)]

@@ -131,7 +131,7 @@ pub(crate) fn save(
         Ok(bytes) => Ok(Saved { folder, bytes }),
         Err(error) => {
             // Half a copy would be taken for a whole one; the error is what matters.
-            let _ = host.remove_folders(&folder);
+            let _ = host.remove_tree(&folder);
             Err(error)
         }
     }

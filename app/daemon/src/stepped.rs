@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A daemon without threads and without a runtime of its own: whoever has it steps its shard, and polls its control plane.
+//! A daemon without threads and without a runtime: its owner steps the shard, and polls the control plane.
 //!
 //! It is the daemon that [`crate::run`] runs, assembled by the same function; the simulator runs it on machines of its own.
 
@@ -10,11 +10,19 @@ use crate::leave::{leave, stop_shard};
 use crate::open::StateDir;
 use crate::shard::{Shard, Turn};
 use crate::{Options, Platform, errands, released};
-use anyhow::{Context, Result};
+use anyhow::Result;
+use axum::body::{Body, to_bytes};
+use axum::http::Request;
+use axum::http::header::CONTENT_TYPE;
 use helio_driver::{Completion, Driver};
+use hyper::service::Service;
+use hyper_util::service::TowerToHyperService;
 use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Longest response of the control plane, in bytes.
+const RESPONSE_BYTES_MAX: usize = 64 << 20;
 
 /// A running daemon.
 pub struct Stepped<D: Driver> {
@@ -77,23 +85,31 @@ pub struct Control {
 }
 
 impl Control {
-    /// Sends a request as the control server would get it. Returns the status and the body of the response.
+    /// Sends a request to the router of the control server, without a connection. Returns the status and the body of the response.
     ///
     /// # Errors
-    /// The request is no HTTP, or the response has no end.
+    /// The request is not valid HTTP, or the response is longer than 64 MiB.
     pub async fn request(&self, method: &str, path: &str, body: Vec<u8>) -> Result<(u16, Vec<u8>)> {
-        control::request(&self.router, (method, path), body).await.context("the control plane")
+        let request = Request::builder().method(method).uri(path);
+        let request = request.header(CONTENT_TYPE, "application/json").body(Body::from(body))?;
+        let Ok(response) = TowerToHyperService::new(self.router.clone()).call(request).await;
+        let status = response.status().as_u16();
+        Ok((status, to_bytes(response.into_body(), RESPONSE_BYTES_MAX).await?.to_vec()))
     }
 
-    /// What SIGTERM does: gives the devices free, once nobody uses them, and has the shard stop.
-    pub async fn stop(&self) {
-        leave(&self.backend.attaches, pending()).await;
+    /// Does what SIGTERM does: detaches the devices once they are not used, then stops the shard.
+    ///
+    /// # Errors
+    /// A panic while devices are detached.
+    pub async fn stop(&self) -> Result<()> {
+        leave(&self.backend.attaches, pending()).await?;
         stop_shard(&self.backend.shard);
+        Ok(())
     }
 
     /// What follows the end of the shard.
     pub async fn close(&self) {
-        close(&self.backend).await;
+        close(&self.backend, || ()).await;
         remove_sockets(&self.state);
     }
 }

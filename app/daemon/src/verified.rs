@@ -7,6 +7,7 @@
 
 use crate::blocking::blocking;
 use crate::durable;
+use crate::failed;
 use helio_driver::Host;
 use helio_engine::{VerifyMemory, VerifyStatus, VerifyWish, VolumeVerify};
 use helio_units::{Bytes, Extent, Rate, VolumeIndex};
@@ -143,7 +144,8 @@ pub(crate) async fn keep_up(host: Host, path: PathBuf, mut records: watch::Recei
         turns.tick().await;
         let record = records.borrow_and_update().clone();
         let (machine, file) = (Host::clone(&host), path.clone());
-        let kept = blocking(&host, move || keep(&machine, &file, &record)).await.flatten();
+        let kept = blocking(&host, move || keep(&machine, &file, &record)).await;
+        let kept = kept.unwrap_or_else(|panic| Err(std::io::Error::other(failed::words(&*panic))));
         if let Err(error) = kept {
             tracing::warn!(file = %path.display(), %error, "the results of verifies cannot be stored");
         }

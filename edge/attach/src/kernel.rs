@@ -42,7 +42,8 @@ pub trait Kernel: fmt::Debug + Send + Sync {
     /// Loop devices on files below a folder, which a daemon may have left behind when it died.
     fn loops_below(&self, folder: &Path) -> Vec<LoopDevice>;
 
-    /// Who uses a file or what is made of it, other than this process. `numbers` are a device's, as the mount table has them.
+    /// Processes, mounts and devices that use a file or a device on it, except this process. `numbers` are those of the device in the
+    /// mount table.
     fn users(&self, paths: &[&Path], numbers: Option<&str>) -> Vec<User>;
 
     /// Whether it has ublk.

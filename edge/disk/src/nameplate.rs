@@ -56,18 +56,20 @@ pub(crate) fn set_stamp(file: &File, stamp: &[u8]) -> Result<(), Errno> {
 }
 
 /// What is at a path, if it is a file with a name of ours.
-fn named(host: &Host, path: &Path) -> Option<File> {
+fn named(host: &Host, path: &Path) -> Result<Option<File>, Errno> {
     // Opening anything else may wait, or change something.
-    let is_file = host.facts(path, true).is_ok_and(|facts| facts.kind == FileType::RegularFile);
-    let file = is_file.then(|| host.open(path, OFlags::RDONLY, Mode::empty()).ok()).flatten()?;
+    if host.facts(path, true).map(|facts| facts.kind) != Ok(FileType::RegularFile) {
+        return Ok(None);
+    }
+    let file = host.open(path, OFlags::RDONLY, Mode::empty())?;
     let found = file.body().attribute(ATTRIBUTE, &mut [0; NAME_BYTES]);
-    (found == Ok(NAME_BYTES)).then_some(file)
+    Ok((found == Ok(NAME_BYTES)).then_some(file))
 }
 
-/// Whether a file has a name of ours; a device never does.
+/// Whether a file has a name of ours; a device never does. A file that cannot be opened may have one.
 #[must_use]
 pub fn is_named(host: &Host, path: &Path) -> bool {
-    named(host, path).is_some()
+    !matches!(named(host, path), Ok(None))
 }
 
 /// Takes the name of ours off a file, where it has one, and its stamp.
@@ -75,7 +77,7 @@ pub fn is_named(host: &Host, path: &Path) -> bool {
 /// # Errors
 /// It is there and cannot be removed.
 pub fn forget_name(host: &Host, path: &Path) -> std::io::Result<()> {
-    let Some(file) = named(host, path) else { return Ok(()) };
+    let Some(file) = named(host, path)? else { return Ok(()) };
     match file.body().remove_attribute(STAMP) {
         Ok(()) | Err(Errno::NODATA) => Ok(file.body().remove_attribute(ATTRIBUTE)?),
         Err(errno) => Err(errno.into()),

@@ -80,11 +80,9 @@ fn set_size(host: &Host, path: &Path, size: Bytes) -> Result<(), Refusal> {
         host.open(path, OFlags::RDWR, Mode::empty()).map_err(|errno| refused("open", errno))?;
     file.body().set_length(size.0).map_err(|errno| refused("set the size", errno))?;
     file.body().sync_all().map_err(|errno| refused("fsync", errno))?;
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-    host.open(folder.unwrap_or(Path::new(".")), flags, Mode::empty())
-        .and_then(|folder| folder.body().sync_all())
-        .map_err(|errno| refused("fsync of the folder", errno))
+    host.sync_folder(path.parent().unwrap_or(Path::new(""))).map_err(|error| {
+        refused("fsync of the folder", Errno::from_io_error(&error).unwrap_or(Errno::IO))
+    })
 }
 
 /// What [`look`] finds.

@@ -4,7 +4,7 @@
 
 use crate::machine::{Facts, Room};
 use helio_units::Bytes;
-use rustix::fs::{FallocateFlags, SeekFrom};
+use rustix::fs::{FallocateFlags, Mode, SeekFrom};
 use rustix::io::Errno;
 use std::any::Any;
 use std::fmt;
@@ -59,7 +59,8 @@ pub trait FileBody: Any + fmt::Debug + Send + Sync {
     /// As of `posix_fadvise`.
     fn drop_cache(&self) -> Result<(), Errno>;
 
-    /// Locks the whole file against every other opener, until the last clone is dropped. Returns whether nobody else has it.
+    /// Locks the whole file against every other opener, until the last clone is dropped. Returns false if another
+    /// opener has it locked.
     ///
     /// # Errors
     /// As of `fcntl`.
@@ -73,6 +74,12 @@ pub trait FileBody: Any + fmt::Debug + Send + Sync {
 
     /// What direct I/O requires of offsets, and of memory; zero if it cannot be done. None if the machine does not say.
     fn direct_alignment(&self) -> Option<(Bytes, Bytes)>;
+
+    /// Changes its permissions.
+    ///
+    /// # Errors
+    /// As of `fchmod`.
+    fn set_mode(&self, mode: Mode) -> Result<(), Errno>;
 
     /// Room of the file system that it is on.
     ///

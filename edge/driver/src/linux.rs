@@ -7,14 +7,14 @@ use crate::{Address, File, Socket};
 use helio_units::{Bytes, SECTOR};
 use rustix::fs::{
     Access, Advice, AtFlags, CWD, FallocateFlags, FileType, Mode, OFlags, SeekFrom, StatVfs, Statx,
-    StatxFlags, XattrFlags, access, chmod, fadvise, fallocate, fchmod, fgetxattr, fremovexattr,
-    fsetxattr, fstatvfs, fsync, ftruncate, makedev, mkdir, rename, rmdir, seek, statvfs, statx,
-    unlink,
+    StatxFlags, XattrFlags, access, fadvise, fallocate, fchmod, fgetxattr, fremovexattr, fsetxattr,
+    fstatvfs, fsync, ftruncate, makedev, mkdir, rename, rmdir, seek, statvfs, statx, unlink,
 };
 use rustix::io::{Errno, pread, pwrite, read, readv, retry_on_intr, writev};
 use rustix::net::{
     Shutdown, SocketFlags, SocketType, bind, getsockname, listen, shutdown, socket_with, sockopt,
 };
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::rand::{GetRandomFlags, getrandom};
 use rustix::time::{ClockId, clock_gettime};
 use std::ffi::OsString;
@@ -54,6 +54,16 @@ impl Machine for Linux {
         Bytes(host.totalram.saturating_mul(host.mem_unit.into()))
     }
 
+    fn descriptor_limits(&self) -> [Option<u64>; 2] {
+        let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+        [current, maximum]
+    }
+
+    fn limit_descriptors(&self, most: u64) -> Result<(), Errno> {
+        let maximum = getrlimit(Resource::Nofile).maximum;
+        setrlimit(Resource::Nofile, Rlimit { current: Some(most), maximum })
+    }
+
     fn random(&self, into: &mut [u8]) -> io::Result<()> {
         let mut filled = 0;
         while filled < into.len() {
@@ -77,7 +87,8 @@ impl Machine for Linux {
     }
 
     fn may_create_in(&self, folder: &Path) -> Result<(), Errno> {
-        access(folder, Access::WRITE_OK | Access::EXEC_OK)
+        // Its names are made durable through a descriptor that reads it.
+        access(folder, Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK)
     }
 
     fn list(&self, folder: &Path) -> io::Result<Vec<OsString>> {
@@ -86,10 +97,6 @@ impl Machine for Linux {
 
     fn make_folder(&self, path: &Path, mode: Mode) -> Result<(), Errno> {
         mkdir(path, mode)
-    }
-
-    fn set_mode(&self, path: &Path, mode: Mode) -> Result<(), Errno> {
-        chmod(path, mode)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<(), Errno> {
@@ -102,6 +109,10 @@ impl Machine for Linux {
 
     fn remove_folder(&self, path: &Path) -> Result<(), Errno> {
         rmdir(path)
+    }
+
+    fn remove_tree(&self, folder: &Path) -> io::Result<()> {
+        std::fs::remove_dir_all(folder)
     }
 
     fn real_path(&self, path: &Path) -> io::Result<PathBuf> {
@@ -124,8 +135,8 @@ impl Machine for Linux {
         Ok(Socket::new(socket))
     }
 
-    fn aside(&self, name: &str, work: Blocking) -> io::Result<()> {
-        thread::Builder::new().name(name.to_owned()).spawn(work).map(drop)
+    fn take_work(&self, _name: &str, work: Blocking) -> Option<Blocking> {
+        Some(work)
     }
 
     fn together(&self, threads: usize, work: &(dyn Fn() + Sync)) {
@@ -227,6 +238,10 @@ impl FileBody for Descriptor {
         is_told.then(|| (Bytes(offset.into()), Bytes(memory.into())))
     }
 
+    fn set_mode(&self, mode: Mode) -> Result<(), Errno> {
+        fchmod(&self.0, mode)
+    }
+
     fn room(&self) -> Result<Room, Errno> {
         Ok(room(&fstatvfs(&self.0)?))
     }
@@ -324,7 +339,7 @@ mod tests {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
         drop(host.open(&file, flags, Mode::RUSR | Mode::WUSR).expect("there is room"));
         assert_eq!(host.make_folders(&file.join("d"), Mode::RWXU), Err(Errno::NOTDIR));
-        host.remove_folders(&scratch.path().join("a")).expect("it is there");
+        host.remove_tree(&scratch.path().join("a")).expect("it is there");
         assert!(host.list(scratch.path()).expect("it is there").is_empty());
     }
 }

@@ -34,7 +34,7 @@ pub struct Facts {
     pub inode: u64,
     /// The number of the device that it is, if it is one.
     pub represents: u64,
-    /// Who may do what with it.
+    /// Its permissions.
     pub mode: Mode,
     /// The number of its owner.
     pub owner: u32,
@@ -63,6 +63,15 @@ pub trait Machine: fmt::Debug + Send + Sync {
 
     /// How much memory it has.
     fn memory(&self) -> Bytes;
+
+    /// How many descriptors this process may have open: now, and at most. None is no limit.
+    fn descriptor_limits(&self) -> [Option<u64>; 2];
+
+    /// Changes how many it may have open now.
+    ///
+    /// # Errors
+    /// As of `setrlimit`.
+    fn limit_descriptors(&self, most: u64) -> Result<(), Errno>;
 
     /// Fills a buffer with random bytes.
     ///
@@ -106,12 +115,6 @@ pub trait Machine: fmt::Debug + Send + Sync {
     /// As of `mkdir`.
     fn make_folder(&self, path: &Path, mode: Mode) -> Result<(), Errno>;
 
-    /// Changes who may do what with a file or folder.
-    ///
-    /// # Errors
-    /// As of `chmod`.
-    fn set_mode(&self, path: &Path, mode: Mode) -> Result<(), Errno>;
-
     /// Renames; what has the new name is replaced.
     ///
     /// # Errors
@@ -129,6 +132,12 @@ pub trait Machine: fmt::Debug + Send + Sync {
     /// # Errors
     /// As of `rmdir`.
     fn remove_folder(&self, path: &Path) -> Result<(), Errno>;
+
+    /// Removes a folder and everything in it. Symbolic links in it are removed, not followed.
+    ///
+    /// # Errors
+    /// One of the names in it cannot be removed.
+    fn remove_tree(&self, folder: &Path) -> io::Result<()>;
 
     /// The path without symbolic links.
     ///
@@ -150,11 +159,8 @@ pub trait Machine: fmt::Debug + Send + Sync {
     /// As of `bind` and `listen`.
     fn listen(&self, address: &Address, backlog: u16) -> io::Result<Socket>;
 
-    /// Does something that may block, beside the caller; whoever waits for it is told by the work itself.
-    ///
-    /// # Errors
-    /// There can be no further thread. The work is dropped.
-    fn aside(&self, name: &str, work: Blocking) -> io::Result<()>;
+    /// Takes work that may block, and does it at a time of its own. A machine that has threads returns the work: its caller starts one.
+    fn take_work(&self, name: &str, work: Blocking) -> Option<Blocking>;
 
     /// Does the same on several threads at once, and returns when all have done it.
     fn together(&self, threads: usize, work: &(dyn Fn() + Sync));
@@ -203,21 +209,6 @@ impl dyn Machine {
         let above = path.parent().filter(|above| !above.as_os_str().is_empty());
         self.make_folders(above.ok_or(Errno::NOENT)?, mode)?;
         make()
-    }
-
-    /// Removes a folder and all that is in it.
-    ///
-    /// # Errors
-    /// Something of it cannot be listed or removed.
-    pub fn remove_folders(&self, folder: &Path) -> io::Result<()> {
-        for name in self.list(folder)? {
-            let path = folder.join(name);
-            match self.facts(&path, false)?.kind {
-                FileType::Directory => self.remove_folders(&path)?,
-                _ => self.remove(&path)?,
-            }
-        }
-        Ok(self.remove_folder(folder)?)
     }
 
     /// Whether a folder is there.

@@ -35,7 +35,7 @@ impl Tuning {
     /// # Errors
     /// The kernel refuses: an unknown congestion control, for one.
     pub fn apply(&self, socket: &Socket) -> io::Result<()> {
-        // Only a kernel has knobs.
+        // A simulated socket has no TCP options.
         let Some(socket) = socket.descriptor() else { return Ok(()) };
         let size = |b: Bytes| usize::try_from(b.0).unwrap_or(usize::MAX).min(i32::MAX as usize);
         if let Some(bytes) = self.send_buffer {

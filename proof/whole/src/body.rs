@@ -5,7 +5,7 @@ use crate::disk::{Access, Content, Disk, HandleId, Inode, is_aligned};
 use crate::faults::FileFault;
 use crate::net::{SocketId, Taken};
 use crate::world::{Host, Inner, MachineId, ProcessId, Released, World};
-use helio_driver::{Errno, Facts, FallocateFlags, FileBody, Room, SeekFrom, SocketBody};
+use helio_driver::{Errno, Facts, FallocateFlags, FileBody, Mode, Room, SeekFrom, SocketBody};
 use helio_units::{Bytes, SECTOR};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::SocketAddr;
@@ -158,6 +158,10 @@ impl FileBody for SimFile {
 
     fn facts(&self) -> Result<Facts, Errno> {
         self.with(|host| host.facts(self.inode))
+    }
+
+    fn set_mode(&self, mode: Mode) -> Result<(), Errno> {
+        self.with(|host| host.disk.set_mode(self.inode, mode))
     }
 
     fn room(&self) -> Result<Room, Errno> {

@@ -2,14 +2,15 @@
 //! A cage around this process: from then on it can compute, and write to standard output and standard error. A system call for a
 //! descriptor, a clock, a thread or a file ends it, and so does reading a clock without a system call.
 //!
-//! It proves that nothing below the simulated machine reaches the real one.
+//! It shows that a simulated daemon does not reach the real machine. One gap remains: while the runtime of a control plane runs its tasks,
+//! the counter can be read, since the runtime measures its own load with it.
 #![allow(unsafe_code)]
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// What memory, locks, random numbers of TLS and the end of a process need.
-const ALLOWED: [libc::c_long; 18] = [
+/// What memory, locks and the end of a process need.
+const ALLOWED: [libc::c_long; 17] = [
     libc::SYS_mmap,
     libc::SYS_munmap,
     libc::SYS_mremap,
@@ -17,7 +18,6 @@ const ALLOWED: [libc::c_long; 18] = [
     libc::SYS_madvise,
     libc::SYS_brk,
     libc::SYS_futex,
-    libc::SYS_getrandom,
     libc::SYS_sched_yield,
     libc::SYS_sigaltstack,
     libc::SYS_rt_sigprocmask,
@@ -70,6 +70,8 @@ pub fn enter() -> io::Result<()> {
     };
     let calls = ALLOWED.iter().enumerate().map(call);
     let mut program: Vec<_> = [load(NUMBER)].into_iter().chain(calls).chain(write).collect();
+    // The keys of maps are drawn by the kernel, once for each thread.
+    drop(std::collections::HashMap::<u8, u8>::new());
     let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
     // SAFETY: plain integers; the call reads and writes no memory of ours.
     let alone = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 };
@@ -77,7 +79,7 @@ pub fn enter() -> io::Result<()> {
     if !prepared {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the program outlives the call, its length is told with it, and the kernel checks it.
+    // SAFETY: the program outlives the call, its length comes with it, and the kernel checks it.
     let entered = unsafe {
         libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, &raw const filter)
     };

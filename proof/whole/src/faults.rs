@@ -43,8 +43,8 @@ pub enum FileFault {
 #[derive(Debug)]
 pub(crate) struct Faults {
     dice: Dice,
-    /// How many flushes failed.
-    pub(crate) failed_flushes: u64,
+    /// How many flushes of a file failed.
+    pub(crate) failed_flushes: BTreeMap<Inode, u64>,
     pub(crate) odds: Odds,
     /// Calls that fail for sure, and how many more of them.
     sure: BTreeMap<(Inode, FileFault), u64>,
@@ -60,7 +60,7 @@ impl Faults {
     pub(crate) fn new(dice: Dice) -> Self {
         Self {
             dice,
-            failed_flushes: 0,
+            failed_flushes: BTreeMap::new(),
             odds: Odds::default(),
             sure: BTreeMap::new(),
             hung: BTreeSet::new(),
@@ -87,8 +87,7 @@ impl Faults {
     pub(crate) fn fails(&mut self, inode: Inode, fault: FileFault) -> Result<(), Errno> {
         if let Some(left) = self.sure.get_mut(&(inode, fault)).filter(|left| **left > 0) {
             *left -= 1;
-            self.failed_flushes += u64::from(fault == FileFault::Flush);
-            return Err(Errno::IO);
+            return Err(self.failed(inode, fault));
         }
         let odds = match fault {
             FileFault::Read => self.odds.read,
@@ -98,8 +97,14 @@ impl Faults {
         if !self.strikes(odds) {
             return Ok(());
         }
-        self.failed_flushes += u64::from(fault == FileFault::Flush);
-        Err(Errno::IO)
+        Err(self.failed(inode, fault))
+    }
+
+    fn failed(&mut self, inode: Inode, fault: FileFault) -> Errno {
+        if fault == FileFault::Flush {
+            *self.failed_flushes.entry(inode).or_default() += 1;
+        }
+        Errno::IO
     }
 
     /// Whether another file can be opened by a process that has so many.

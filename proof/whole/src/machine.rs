@@ -34,7 +34,7 @@ pub struct MachineOptions {
 /// A machine, as one of its processes has it, or the story. A clone is the same machine.
 ///
 /// Calls on files happen at once: they take no virtual time. [`Machine::pause`] returns at once, too, and time does not go on in it;
-/// work given to [`Machine::aside`] happens soon after, as an event of its own; [`Machine::together`] does its work once.
+/// work given to [`Machine::take_work`] happens soon after, as an event of its own; [`Machine::together`] does its work once.
 #[derive(Clone)]
 pub struct SimMachine {
     world: World,
@@ -213,10 +213,13 @@ impl SimMachine {
         })
     }
 
-    /// How many flushes failed until now.
+    /// How many flushes of a file failed until now.
     #[must_use]
-    pub fn failed_flushes(&self) -> u64 {
-        self.with(|host| host.faults.failed_flushes)
+    pub fn failed_flushes(&self, path: &Path) -> u64 {
+        self.with(|host| {
+            let inode = host.disk.find(path).ok();
+            inode.and_then(|inode| host.faults.failed_flushes.get(&inode).copied()).unwrap_or(0)
+        })
     }
 
     /// No call fails any more because it was told to.
@@ -320,6 +323,14 @@ impl Machine for SimMachine {
         Bytes::gib(4)
     }
 
+    fn descriptor_limits(&self) -> [Option<u64>; 2] {
+        [None, None]
+    }
+
+    fn limit_descriptors(&self, _most: u64) -> Result<(), Errno> {
+        Ok(())
+    }
+
     fn random(&self, into: &mut [u8]) -> io::Result<()> {
         self.with(|host| into.iter_mut().for_each(|byte| *byte = host.chance.next_u64() as u8));
         Ok(())
@@ -378,12 +389,6 @@ impl Machine for SimMachine {
         inner.host(self.id).disk.make_folder(path, mode, now)
     }
 
-    fn set_mode(&self, path: &Path, mode: Mode) -> Result<(), Errno> {
-        let mut inner = self.alive()?;
-        let disk = &mut inner.host(self.id).disk;
-        disk.set_mode(disk.find(path)?, mode)
-    }
-
     fn rename(&self, from: &Path, to: &Path) -> Result<(), Errno> {
         self.alive()?.host(self.id).disk.rename(from, to)
     }
@@ -394,6 +399,17 @@ impl Machine for SimMachine {
 
     fn remove_folder(&self, path: &Path) -> Result<(), Errno> {
         self.alive()?.host(self.id).disk.remove(path, true)
+    }
+
+    fn remove_tree(&self, folder: &Path) -> io::Result<()> {
+        for name in self.list(folder)? {
+            let path = folder.join(name);
+            match self.facts(&path, false)?.kind {
+                FileType::Directory => self.remove_tree(&path)?,
+                _ => self.remove(&path)?,
+            }
+        }
+        Ok(self.remove_folder(folder)?)
     }
 
     fn real_path(&self, path: &Path) -> io::Result<PathBuf> {
@@ -416,12 +432,13 @@ impl Machine for SimMachine {
         Ok(Socket::of(Arc::new(SimSocket::new(self.world.clone(), id, self.process))))
     }
 
-    fn aside(&self, name: &str, work: Blocking) -> io::Result<()> {
-        let mut inner = self.alive()?;
+    fn take_work(&self, name: &str, work: Blocking) -> Option<Blocking> {
+        // A process that ended does nothing any more.
+        let Ok(mut inner) = self.alive() else { return None };
         let span = Duration::from_micros(1 + inner.dice.below(200));
         inner.tell(format_args!("process {}: {name} begins beside it", self.process.0));
         inner.push_in(span, Due::Aside(self.process, work));
-        Ok(())
+        None
     }
 
     fn together(&self, _threads: usize, work: &(dyn Fn() + Sync)) {

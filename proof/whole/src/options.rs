@@ -54,7 +54,7 @@ impl Options {
             seeds: 200,
             from: 0,
             seed: None,
-            most: 0,
+            most: 10,
             story: false,
             digest: false,
             cage: false,

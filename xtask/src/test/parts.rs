@@ -76,7 +76,7 @@ pub(super) const PARTS: [Part; 12] = [
         }),
     ),
     part("build", 175, "helio, as it ships", Action::Run(|_| cargo("build --release -p helio"))),
-    part("daemon", 150, "the whole program over its first seeds", Action::Run(daemon)),
+    part("daemon", 150, "the whole program over today's share of seeds", Action::Run(daemon)),
     part("install", 30, "the programs the end-to-end tests talk to", Action::Install),
     part("e2e", 550, "real daemons, real clients, README's tour", Action::Run(end_to_end)),
     part("doc", 50, "the documentation builds without a warning", Action::Run(doc)),

@@ -31,7 +31,7 @@ pub(super) fn make(host: &Host, wish: &Wish, config: &Config, held: &[Member]) -
     (new.clean, new.consistent, new.wrote, new.alone, new.marks_void) =
         (true, true, true, true, true);
     let groups = wish.state.join("groups");
-    host.make_folders(&groups, Mode::RWXU).with_context(|| groups.display().to_string())?;
+    StateDir::make(host, &wish.state).with_context(|| groups.display().to_string())?;
     let second = config.nodes.get(&wish.node).and_then(|node| node.second_metadata.as_deref());
     let Places { first: path, second, .. } = Places::of(host, &wish.group, &wish.state, second);
     // The daemon makes the second file. One that is there is of another time.

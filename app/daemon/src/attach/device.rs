@@ -37,13 +37,13 @@ impl Places {
         self.files.with_file_name("nbd.sock")
     }
 
-    /// What may wait for the kernel, which may wait for our own shard, runs beside everything else.
+    /// Runs what may wait for the kernel, which may wait for our own shard, on another thread.
     pub(super) async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> T {
         let done = blocking(&self.platform.host, work).await;
-        done.unwrap_or_else(|error| panic!("a volume cannot be attached or detached: {error}"))
+        done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 
     pub(super) fn link(&self, (group, volume): &Name) -> PathBuf {

@@ -93,7 +93,7 @@ impl Daemon {
 
     /// The configuration as the file has it now.
     pub(super) fn read_again(&self) -> Result<Config, ApiError> {
-        released::load(self.clock.host(), &self.config_path, &self.state).map_err(|error| {
+        released::load(&self.host, &self.config_path, &self.state).map_err(|error| {
             let place = error
                 .place
                 .as_ref()
@@ -109,7 +109,7 @@ impl Daemon {
         let view = running.for_node(&self.node).map_err(|error| {
             ApiError::new(code::INTERNAL, error.to_string(), "report this as a bug")
         })?;
-        let own = trust::own_key(self.clock.host(), &view, &self.state).map_err(|error| {
+        let own = trust::own_key(&self.host, &view, &self.state).map_err(|error| {
             let text = format!("{}: {}", error.path.display(), error.why);
             ApiError::new("bad-key", text, error.hint)
         })?;

@@ -77,10 +77,10 @@ impl Daemon {
         let names = come.join(", ");
         let (running, come) = (running.clone(), come.to_vec());
         let (node, state) = (self.node.clone(), self.state.clone());
-        let (host, failures) = (Host::clone(self.clock.host()), Arc::clone(&self.failures));
+        let (host, failures) = (Host::clone(&self.host), Arc::clone(&self.failures));
         let opening = move || -> anyhow::Result<Vec<GroupPlan>> {
             let view = running.for_node(&node)?;
-            descriptors::provide(descriptors::Need::of(&view))?;
+            descriptors::provide(&host, descriptors::Need::of(&view))?;
             let own = trust::own_key(&host, &view, &state)?;
             let place = (state.as_path(), &*failures);
             let open =
@@ -97,7 +97,7 @@ impl Daemon {
     pub(super) async fn serve(&self, plan: GroupPlan, new: &Config) -> Result<(), ApiError> {
         let name = plan.engine.group.clone();
         let errands = Errands::of(&plan);
-        let dice = dice(self.clock.host()).map_err(|error| {
+        let dice = dice(&self.host).map_err(|error| {
             ApiError::new(code::INTERNAL, format!("no random numbers: {error}"), "apply again")
         })?;
         let plan = Box::new(plan);

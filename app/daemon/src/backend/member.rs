@@ -91,7 +91,7 @@ impl Daemon {
         }
         let (config, node) = (config.clone(), self.node.clone());
         let name = (group.clone(), volume.clone());
-        let host = Host::clone(self.clock.host());
+        let host = Host::clone(&self.host);
         let open = move || open::another(&host, (&name.0, &name.1), &config, &node, seat);
         let plan = self.blocking(open).await??;
         let plan = Box::new(plan);

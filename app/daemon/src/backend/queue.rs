@@ -22,7 +22,7 @@ impl Daemon {
         let mut status = self.status(Some(group.clone())).await?;
         let Some(shown) = status.groups.pop() else { return Err(self.unknown(&group)) };
         let settings = settings(&self.running_group(&group).await?.queue);
-        let file = Config::load(self.clock.host(), &self.config_path).ok();
+        let file = Config::load(&self.host, &self.config_path).ok();
         let file = file.and_then(|f| f.groups.get(&group).map(|g| self::settings(&g.queue)));
         Ok(QueueReply {
             group,

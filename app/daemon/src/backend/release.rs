@@ -5,6 +5,7 @@ use super::{Daemon, accepted};
 use crate::attach::Devices;
 use crate::blocking::blocking;
 use crate::control::Reply;
+use crate::failed;
 use crate::open::Places;
 use crate::released::{self, Remains, Unfinished};
 use crate::shard::{Ask, Released, ServiceAsk};
@@ -74,7 +75,7 @@ impl Daemon {
         let folder = self.config().groups.get(group).and_then(|group| group.safe_copy_dir.clone());
         let second =
             self.config().nodes.get(&self.node).and_then(|node| node.second_metadata.clone());
-        let places = Places::of(self.clock.host(), group, &self.state, second.as_deref());
+        let places = Places::of(&self.host, group, &self.state, second.as_deref());
         let remains = Remains {
             state: self.state.clone(),
             group: group.to_owned(),
@@ -82,13 +83,14 @@ impl Daemon {
             second: places.second.clone(),
             members: left.stores.into_iter().map(|(_, path)| path).collect(),
         };
-        let host = Host::clone(self.clock.host());
+        let host = Host::clone(&self.host);
         let clearing = move || {
             // Metadata that outlived the mark would be believed again one day, beside a disk that was written since.
             released::note(&host, &remains.state, &remains.group, remains.second.as_deref())?;
             Ok::<_, std::io::Error>(remains.clear(&host, keep))
         };
-        let done = blocking(self.clock.host(), clearing).await.flatten();
+        let done = blocking(&self.host, clearing).await;
+        let done = done.unwrap_or_else(|panic| Err(std::io::Error::other(failed::words(&*panic))));
         self.config_mut().groups.remove(group);
         let done = done.map_err(|error| {
             let folder = self.state.join("groups");

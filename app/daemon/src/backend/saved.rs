@@ -28,7 +28,7 @@ impl Daemon {
         let limit = dir.is_none().then(|| self.saved_limit());
         let dir = dir.map_or_else(|| self.state.clone(), PathBuf::from);
         let (name, now) = (group.to_owned(), self.clock.wall_now());
-        let host = Host::clone(self.clock.host());
+        let host = Host::clone(&self.host);
         let save =
             move || saved::save(&host, &Place { dir, limit }, (&name, why), now, &losing.parts);
         self.blocking(save).await?.map_err(|error| {
@@ -47,7 +47,7 @@ impl Daemon {
     }
 
     pub(super) async fn list_saved(&self) -> Result<SavedList, ApiError> {
-        let (host, dir) = (Host::clone(self.clock.host()), self.state.clone());
+        let (host, dir) = (Host::clone(&self.host), self.state.clone());
         let saved = self.blocking(move || saved::list(&host, &dir)).await?.map_err(unreadable)?;
         let used_bytes = saved.iter().fold(Bytes::ZERO, |sum, copy| sum + saved::bytes_of(copy));
         let limit_bytes = self.saved_limit();
@@ -79,7 +79,7 @@ impl Daemon {
             error.at_stake = Some(stake);
             return Err(error);
         }
-        let (host, dir) = (Host::clone(self.clock.host()), self.state.clone());
+        let (host, dir) = (Host::clone(&self.host), self.state.clone());
         let delete = move || chosen.iter().try_for_each(|copy| saved::delete(&host, &dir, copy));
         self.blocking(delete).await?.map_err(unreadable)?;
         let done = format!("deleted {}", stake.text);

@@ -201,10 +201,10 @@ impl Daemon {
         let room = self.shard.answer(ask).await?.map_err(of_refusal)?;
         let second =
             self.config().nodes.get(&self.node).and_then(|node| node.second_metadata.clone());
-        let places = Places::of(self.clock.host(), group, &self.state, second.as_deref());
+        let places = Places::of(&self.host, group, &self.state, second.as_deref());
         let name = (group.to_owned(), volume.to_owned());
         let (path, config) = (path.to_owned(), config.clone());
-        let host = Host::clone(self.clock.host());
+        let host = Host::clone(&self.host);
         let (member, room) = self
             .blocking(move || {
                 let member = open::one_more(&host, (&name.0, &name.1), &config, &path, &room)?;
@@ -258,7 +258,7 @@ impl Daemon {
 
     /// Makes what lies there durable.
     async fn flush(&self, path: &str, removed: &str) -> Result<(), ApiError> {
-        let (host, file) = (Host::clone(self.clock.host()), PathBuf::from(path));
+        let (host, file) = (Host::clone(&self.host), PathBuf::from(path));
         let flush = move || host.open(&file, OFlags::RDONLY, Mode::empty())?.sync_all();
         let flushed = self.blocking(flush).await?;
         flushed.map_err(|error| {

@@ -72,13 +72,13 @@ impl Daemon {
         };
         let begun = self.shard.answer(begin).await.inspect_err(|_| {
             // Nothing is in it.
-            let _ = self.clock.host().remove(&file);
+            let _ = self.host.remove(&file);
         })?;
         let (shard, name) = (self.shard.clone(), group.clone());
         let over = move || shard.ask(end_of(&name, id, Why::TimeOver)).is_ok();
         let begun = self.traces.begin(coming, begun, over);
         begun.map_err(|error| {
-            let _ = self.clock.host().remove(&file);
+            let _ = self.host.remove(&file);
             let _gone = self.shard.ask(end_of(&group, id, Why::Stopped));
             let text = format!("no thread could be started: {error}");
             ApiError::new(code::INTERNAL, text, "raise the limit of threads")
@@ -97,7 +97,7 @@ impl Daemon {
 
     fn trace_file(&self, group: &str, wished: Option<String>) -> Result<PathBuf, ApiError> {
         let Some(file) = wished.map(PathBuf::from) else {
-            let (host, now) = (self.clock.host(), self.clock.wall_now());
+            let (host, now) = (&self.host, self.clock.wall_now());
             return trace::own_file(host, &self.state, group, now).map_err(|error| {
                 let text = format!("{}: {error}", self.state.join("traces").display());
                 bad(text, "free space in the state directory, or give --file")

@@ -14,7 +14,7 @@ use std::net::{SocketAddr, TcpListener};
 
 /// Descriptors, locked memory, the I/O driver and certificates.
 pub(super) fn resources(host: &Host, view: &NodeView<'_>) -> Vec<Finding> {
-    let descriptors = descriptors::allowed(descriptors::Need::of(view));
+    let descriptors = descriptors::allowed(host, descriptors::Need::of(view));
     let descriptors = descriptors.map(|need| format!("{need} may be open at once"));
     let mut found = vec![Finding::of("file descriptors", descriptors)];
     if view.node.lock_memory {

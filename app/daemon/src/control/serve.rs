@@ -5,12 +5,8 @@
 use super::patience::Patient;
 use super::{Backend, Refused, router};
 use axum::Router;
-use axum::body::{Body, to_bytes};
-use axum::http::Request;
-use axum::http::header::CONTENT_TYPE;
 use helio_api::{ApiError, code};
 use hyper::server::conn::http1;
-use hyper::service::Service;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use std::future::{Future, Ready, pending, ready};
@@ -28,9 +24,6 @@ const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 const REFUSALS_MOST: usize = 8;
 /// How long one of those may take to ask and hear it.
 const REFUSAL_WITHIN: Duration = Duration::from_secs(1);
-
-/// Longest response to a request over no connection, in bytes.
-const RESPONSE_BYTES_MAX: usize = 64 << 20;
 
 /// The bounds of a control server.
 #[derive(Clone, Copy, Debug)]
@@ -119,23 +112,6 @@ pub async fn serve<L: Listener>(
     }
     // Every place comes back when its conversation is over.
     let _all = places.acquire_many(limits.connections as u32).await;
-}
-
-/// Answers one request that came over no connection, as the server answers it. Returns the status and the body of the response.
-///
-/// # Errors
-/// It is no HTTP request, or its response has no end.
-pub(crate) async fn request(
-    router: &Router,
-    (method, path): (&str, &str),
-    body: Vec<u8>,
-) -> Result<(u16, Vec<u8>), axum::Error> {
-    let request = Request::builder().method(method).uri(path);
-    let request = request.header(CONTENT_TYPE, "application/json").body(Body::from(body));
-    let service = TowerToHyperService::new(router.clone());
-    let Ok(response) = service.call(request.map_err(axum::Error::new)?).await;
-    let status = response.status().as_u16();
-    Ok((status, to_bytes(response.into_body(), RESPONSE_BYTES_MAX).await?.to_vec()))
 }
 
 /// Waits for the word to stop; a sender that is gone says it too.

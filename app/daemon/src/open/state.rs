@@ -2,7 +2,7 @@
 //! The state directory: may it be used, and is another daemon using it.
 
 use super::private;
-use crate::patience::once_let_go;
+use crate::patience::lock_once_let_go;
 use anyhow::{Context, Error, Result, anyhow, bail};
 use helio_api::paths;
 use helio_driver::{Errno, File, FileType, Host, Mode, OFlags};
@@ -30,18 +30,26 @@ impl StateDir {
         Ok(Self { host: Host::clone(host), path: path.to_owned(), control, _lock: lock })
     }
 
-    /// Makes the folders that are missing. Their names are durable before anything in them is.
-    fn make(host: &Host, path: &Path) -> std::io::Result<()> {
+    /// Makes the folders that are missing, and makes the names of all of them durable: a process before may have been killed between the
+    /// two.
+    pub(crate) fn make(host: &Host, path: &Path) -> std::io::Result<()> {
         let groups = path.join("groups");
-        if host.is_folder(&groups) {
-            return Ok(());
-        }
         let missing: Vec<_> = groups.ancestors().take_while(|it| !host.is_folder(it)).collect();
         host.make_folders(&groups, Mode::RWXU)?;
-        missing.iter().filter_map(|it| it.parent()).try_for_each(|above| host.sync_folder(above))
+        host.sync_folder(path)?;
+        for above in missing.iter().chain(&[path]).filter_map(|it| it.parent()) {
+            match host.sync_folder(above) {
+                // A folder that was there before may not be readable by the user of the daemon.
+                Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+                    tracing::debug!(%error, folder = %above.display(), "was not flushed");
+                }
+                synced => synced?,
+            }
+        }
+        Ok(())
     }
 
-    /// The file that is locked by whoever uses it.
+    /// The file that a process locks while it uses the directory.
     pub(crate) fn lock_file(host: &Host, path: &Path) -> Result<File, Errno> {
         private(host, &path.join("lock"), OFlags::WRONLY | OFlags::CREATE)
     }
@@ -99,12 +107,7 @@ fn denied(path: &Path, culprit: &Path, why: &Error) -> Error {
 
 fn lock_alone(host: &Host, lock: &File, path: &Path) -> Result<()> {
     // A check takes it for a moment.
-    let take = || match lock.body().lock() {
-        Ok(true) => Ok(()),
-        Ok(false) => Err(None),
-        Err(errno) => Err(Some(errno)),
-    };
-    if once_let_go(host, take, Option::is_none).is_err() {
+    if lock_once_let_go(host, lock).is_err() {
         bail!(
             "another helio daemon uses the state directory {}\n  hint: stop it, or give this one its own --state",
             path.display()

@@ -71,7 +71,7 @@ pub(crate) fn delete(host: &Host, dir: &Path, shown: &SavedCopy) -> io::Result<(
         return Err(io::Error::other(text));
     }
     match host.remove(&folder.join(REGIONS)) {
-        Ok(()) | Err(Errno::NOENT) => host.remove_folders(&folder),
+        Ok(()) | Err(Errno::NOENT) => host.remove_tree(&folder),
         Err(error) => Err(error.into()),
     }
 }

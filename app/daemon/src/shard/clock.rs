@@ -29,11 +29,6 @@ impl Clock {
         Self { host: Host::clone(host), start: host.since_boot(), zero }
     }
 
-    /// The machine whose clocks it reads.
-    pub(crate) const fn host(&self) -> &Host {
-        &self.host
-    }
-
     pub(crate) fn now(&self) -> Moment {
         let elapsed = self.host.since_boot().saturating_sub(self.start);
         Moment(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX))

@@ -143,19 +143,20 @@ impl<D: Driver> Shard<D> {
         asks: Receiver<Ask>,
         (hub, failures): (Arc<Hub>, Arc<Failures>),
     ) -> Result<Self> {
-        let clock = Clock::new(driver.host());
+        let host = Host::clone(driver.host());
+        let clock = Clock::new(&host);
         let pools = Pools::new(listeners.buffer_memory);
         let most = pools.fit(plans.iter().map(|plan| &plan.engine));
         plans.iter_mut().for_each(|plan| plan.engine.queue.automatic_most = most);
         let mut groups = Vec::new();
         for (index, plan) in plans.into_iter().enumerate() {
             let now = clock.now();
-            let dice = dice(clock.host()).context("no random numbers")?;
+            let dice = dice(&host).context("no random numbers")?;
             let time = (now, clock.wall(now));
             groups.push(Group::new(index, plan, dice, time, pools.received.clone()));
         }
         let door = Door::of(groups.iter().map(|g| &g.link.guard));
-        let at = |address| listen(clock.host(), address);
+        let at = |address| listen(&host, address);
         let client_listeners = listeners.clients.iter().map(at).collect::<Result<_, _>>()?;
         let peer_listener = listeners.peers.as_ref().map(at).transpose()?;
         Ok(Self {

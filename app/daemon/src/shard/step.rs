@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One turn after the other: what begins a shard, what each turn does, and what it waits for between two. A thread runs them ([`Shard::run`]),
-//! and so can whoever owns the time.
+//! or a simulator does.
 
 use super::requests::Origin;
 use super::stop::Stop;
@@ -10,9 +10,6 @@ use anyhow::{Context, Result};
 use helio_driver::{Completion, Driver, Op};
 use helio_units::Moment;
 use std::time::Duration;
-
-/// While the daemon stops, each group is looked at again after that long.
-const STOPS_LOOK: Duration = Duration::from_millis(100);
 
 /// What a shard needs to go on.
 #[derive(Debug)]
@@ -126,8 +123,6 @@ impl<D: Driver> Shard<D> {
             }
             let stops = self.stop != Stop::No;
             let due = self.groups[index].guarded(|group| group.deadline(group.dials(stops)));
-            // The end of a wait for the peer is no deadline of the engine.
-            let due = due.map(|due| if stops { due.min(now + STOPS_LOOK) } else { due });
             // One that panicked just now is ended with the next turn.
             let failed = matches!(self.groups[index].health, isolate::Health::Failed(_));
             let quiet = if failed { Moment::ZERO } else { Moment::NEVER };

@@ -5,6 +5,7 @@
 mod tap;
 mod writer;
 
+use crate::blocking::on_own_thread;
 use crate::shard::Clock;
 use helio_api::TraceStatus;
 use helio_driver::{File, Host, Mode, OFlags};
@@ -44,6 +45,7 @@ struct Trace {
 
 /// The last recording of every group that had one.
 pub(crate) struct Traces {
+    host: Host,
     clock: Clock,
     last: Mutex<BTreeMap<String, Trace>>,
     ids: AtomicU64,
@@ -63,9 +65,14 @@ pub(crate) struct Coming {
 }
 
 impl Traces {
-    pub(crate) fn new(clock: Clock) -> Self {
-        let (last, ids, beginning) = Default::default();
-        Self { clock, last, ids, beginning }
+    pub(crate) fn new(host: Host, clock: Clock) -> Self {
+        Self {
+            host,
+            clock,
+            last: Mutex::default(),
+            ids: AtomicU64::new(0),
+            beginning: tokio::sync::Mutex::default(),
+        }
     }
 
     fn last(&self) -> MutexGuard<'_, BTreeMap<String, Trace>> {
@@ -94,7 +101,7 @@ impl Traces {
         lasting: Option<Duration>,
     ) -> io::Result<(Tap, Coming)> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
-        let opened = self.clock.host().open(&file, flags, Mode::RUSR | Mode::WUSR)?;
+        let opened = self.host.open(&file, flags, Mode::RUSR | Mode::WUSR)?;
         let id = self.ids.fetch_add(1, Ordering::Relaxed);
         let (tap, sink) = tap::tap(id);
         Ok((tap, Coming { id, group, file, limit, lasting, opened, sink }))
@@ -114,7 +121,7 @@ impl Traces {
         let (clock, path) = (self.clock.clone(), file.clone());
         let writer = Writer { file: opened, path, limit, clock, until, sink, ended: tell };
         let header = Header { began: begun.at, group: group.clone(), volumes: begun.volumes };
-        self.clock.host().aside("trace", Box::new(move || writer.run(&header)))?;
+        on_own_thread(&self.host, "trace", Box::new(move || writer.run(&header)))?;
         let since = self.clock.now();
         self.last().insert(group, Trace { id, file, since, limit, lasting, counts, ended });
         Ok(())

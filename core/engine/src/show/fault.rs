@@ -22,6 +22,15 @@ pub struct Fault {
 }
 
 impl Fault {
+    /// What the hint of a fault begins with that is repaired without an operator.
+    const BY_ITSELF: &str = "nothing; ";
+
+    /// Whether an advice asks an operator to do nothing: the hint of a fault, or a text in the same words.
+    #[must_use]
+    pub fn needs_nothing(advice: &str) -> bool {
+        advice == "nothing" || advice.starts_with(Self::BY_ITSELF)
+    }
+
     /// Beside another one.
     fn and(self, other: &Self) -> Self {
         let hint = match self.hint.contains(&other.hint) {
@@ -54,7 +63,10 @@ impl<'a> View<'a> {
             return Some(silent);
         }
         if let Some(what) = self.accepting_text() {
-            return Some(Fault { what, hint: String::from("nothing; wait until all is written") });
+            return Some(Fault {
+                what,
+                hint: format!("{}wait until all is written", Fault::BY_ITSELF),
+            });
         }
         let suspect = self.suspect_fault();
         if let Some(suspect) = suspect.clone().filter(|_| self.standing.leads()) {
@@ -194,13 +206,14 @@ impl<'a> View<'a> {
             )
         } else if self.peer_role() == Some(Role::Secondary) {
             format!(
-                "`helio promote {group}` on {peer}, from which the volume is then rebuilt; if {peer} refuses and the copy on \
-                 {node} is the best: `helio member accept {group}/{volume}` on {node}, then `helio promote {group}` on {node}"
+                "`helio promote {group}` on {peer}, from which the volume is then rebuilt; if {peer} refuses, since it may lack \
+                 writes: `helio member accept {group}/{volume}` on {node}, then `helio promote {group}` on {node}; acknowledged \
+                 writes that the failed flush lost are then lost for good"
             )
         } else if self.peer_role() == Some(Role::Primary) && !config.autosync {
             format!("`helio resync {group}` on {peer}, which rebuilds the volume")
         } else {
-            format!("nothing; the volume is rebuilt when {peer} is connected as primary")
+            format!("{}the volume is rebuilt when {peer} is connected as primary", Fault::BY_ITSELF)
         };
         Some(Fault { what, hint })
     }

@@ -123,6 +123,16 @@ impl Client {
         };
     }
 
+    /// It makes no further request, receives without delay, and leaves once everything is answered.
+    pub fn retire(&mut self) {
+        (self.habits.requests, self.habits.pace) = (0, None);
+        self.habits.leaving = Leaving::Politely;
+        self.receives = Moment::ZERO;
+        if let Phase::Serves { left, .. } = &mut self.phase {
+            *left = 0;
+        }
+    }
+
     /// The name of its connection in the model.
     #[must_use]
     pub const fn connection(&self) -> ConnectionId {

@@ -296,21 +296,20 @@ impl Inner {
         }
     }
 
-    /// What hung goes on.
+    /// What hung goes on, and what began while the disk was slow takes no longer than usual from now on.
     pub(crate) fn resume_operations(&mut self, machine: MachineId) {
-        let mut hung = Vec::new();
+        let mut all = Vec::new();
         for (number, operation) in &mut self.drivers.files {
-            if operation.machine != machine {
-                continue;
+            if operation.machine == machine {
+                operation.course = match operation.course {
+                    Course::Hung | Course::Waited => Course::Waited,
+                    Course::LeftHung | Course::Left => Course::Left,
+                };
+                all.push(*number);
             }
-            operation.course = match operation.course {
-                Course::Hung => Course::Waited,
-                Course::LeftHung => Course::Left,
-                Course::Waited | Course::Left => continue,
-            };
-            hung.push(*number);
         }
-        for number in hung {
+        self.withdraw(|due| matches!(due, Due::File(number) if all.contains(number)));
+        for number in all {
             let latency = self.host(machine).faults.latency(FLUSH);
             self.push_in(latency, Due::File(number));
         }

@@ -16,15 +16,15 @@ pub(crate) enum Luck {
     CutWay,
     /// Connections between the nodes are reset.
     Reset,
-    /// The link delays, loses and jitters.
-    Weather,
+    /// The link gets another delay, loss and rate.
+    LinkQuality,
     /// Reads of a member fail for a while.
     BadReads,
     /// Writes of a member fail for a while.
     BadWrites,
     /// A flush of a member fails.
     BadFlush,
-    /// A flush of a metadata file fails.
+    /// A flush or write of a metadata file fails.
     BadMetadata,
     /// Operations on a member do not end for a while.
     Hang,
@@ -48,7 +48,7 @@ impl Luck {
         Self::Cut,
         Self::CutWay,
         Self::Reset,
-        Self::Weather,
+        Self::LinkQuality,
         Self::BadReads,
         Self::BadWrites,
         Self::BadFlush,
@@ -86,14 +86,13 @@ pub(crate) enum Order {
     MemberAdd,
     MemberMerge,
     Apply,
-    Release,
     SeedBegin,
     SeedEnd,
 }
 
 impl Order {
     /// Every kind.
-    pub(crate) const ALL: [Self; 23] = [
+    pub(crate) const ALL: [Self; 22] = [
         Self::Stop,
         Self::Status,
         Self::Explain,
@@ -114,7 +113,6 @@ impl Order {
         Self::MemberAdd,
         Self::MemberMerge,
         Self::Apply,
-        Self::Release,
         Self::SeedBegin,
         Self::SeedEnd,
     ];

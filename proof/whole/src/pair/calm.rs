@@ -32,8 +32,7 @@ impl Run {
             self.look(1);
             self.pass(Duration::from_millis(500))?;
             if (0..self.groups.len()).all(|group| self.is_level(group)) {
-                // Operations that began while disks were slow end, too.
-                return self.pass(SETTLES);
+                return self.pass(SETTLES).and_then(|()| self.let_clients_leave());
             }
             self.advised += 1;
             for group in 0..self.groups.len() {
@@ -44,7 +43,7 @@ impl Run {
         }
         let told: Vec<String> = (0..2).map(|node| self.words(node)).collect();
         let bound = BOUND.as_secs();
-        let why = format!("not level {bound} s after the last misfortune: {}", told.join("; "));
+        let why = format!("not in sync {bound} s after the last misfortune: {}", told.join("; "));
         let late: Vec<usize> = (0..self.groups.len()).filter(|it| !self.is_level(*it)).collect();
         if late.into_iter().all(|group| self.is_open(group)) {
             self.open = Some(why);
@@ -61,11 +60,29 @@ impl Run {
     ///   refused for a volume with several members.
     fn is_open(&self, group: usize) -> bool {
         let nodes: Vec<_> = (0..2).filter_map(|node| self.group_status(node, group)).collect();
-        let no_source = nodes.iter().all(|it| it.role == Role::Secondary)
+        let no_source = self.groups[group].refused
+            && nodes.iter().all(|it| it.role == Role::Secondary)
             && nodes.iter().any(|it| it.state == State::NeedsSync);
-        let from_peer = |it: &&GroupStatus| it.verdict.why.contains("served from");
-        let several = self.groups[group].shape.volumes.iter().any(|it| it.members != [1, 1]);
-        nodes.len() == 2 && (no_source || several && nodes.iter().any(from_peer))
+        let several = |it: &GroupStatus| {
+            let shape = &self.groups[group].shape;
+            let lost = |name: &str| format!("the disk of volume {name} failed; served from");
+            let several = shape.volumes.iter().filter(|volume| volume.members != [1, 1]);
+            several.clone().any(|volume| it.verdict.why.contains(&lost(volume.name)))
+        };
+        nodes.len() == 2 && (no_source || nodes.iter().any(|it| several(it)))
+    }
+
+    /// Every client gets its responses, and the end of its connection if it broke a rule.
+    fn let_clients_leave(&mut self) -> Result<(), String> {
+        for _ in 0..12 {
+            if (0..self.groups.len()).all(|group| !self.clients_wait(group)) {
+                return Ok(());
+            }
+            self.pass(LOOKS)?;
+        }
+        let waits = (0..self.groups.len()).filter(|group| self.clients_wait(*group));
+        let names: Vec<&str> = waits.map(|group| self.groups[group].shape.name).collect();
+        Err(format!("clients of {} wait for ever, and their group is in sync", names.join(", ")))
     }
 
     fn words(&self, node: usize) -> String {
@@ -88,7 +105,7 @@ impl Run {
         self.status[node].as_ref()?.groups.iter().find(|it| it.name == name)
     }
 
-    fn is_level(&self, group: usize) -> bool {
+    pub(super) fn is_level(&self, group: usize) -> bool {
         let (Some(one), Some(other)) = (self.group_status(0, group), self.group_status(1, group))
         else {
             return false;
@@ -117,10 +134,9 @@ impl Run {
             if let Some(status) = self.group_status(node, group) {
                 all.push((node, status.next.clone()));
             } else if let Some(status) = &self.status[node] {
-                // It may also be applied again once its disk works, and so it is with a restart.
-                let failed =
-                    status.failed.iter().find(|it| it.name == self.groups[group].shape.name);
-                all.extend(failed.map(|it| (node, format!("{}; restart the daemon", it.hint))));
+                let name = self.groups[group].shape.name;
+                let failed = status.failed.iter().find(|it| it.name == name);
+                all.extend(failed.map(|it| (node, it.hint.clone())));
             }
         }
         let mut steps = Vec::new();
@@ -172,6 +188,9 @@ impl Run {
         let words: Vec<&str> = step.split(' ').collect();
         let volume = |name: &str| name.split('/').nth(1).unwrap_or_default().to_owned();
         let (verb, body, wish): (&str, Value, Wish) = match words[..] {
+            ["apply"] => {
+                return self.apply(node);
+            }
             ["restart"] => return self.stop(node, Duration::from_millis(100)),
             ["promote", _, ref more @ ..] => {
                 let forced = more.contains(&"--force");

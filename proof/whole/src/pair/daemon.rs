@@ -19,7 +19,10 @@ const BUSY: Duration = Duration::from_millis(2);
 const IDLE: Duration = Duration::from_millis(50);
 /// How often its tasks may wake each other before it waits for the next time.
 const ROUNDS: usize = 24;
-/// A shard that goes on so often without time that passes does not wait for anything.
+const SECOND: Duration = Duration::from_secs(1);
+/// A shard that goes on so often within a second of virtual time does not wait for anything.
+const TURNS_MAX: u32 = 1_000_000;
+/// The same without time that passes.
 const SPINS_MAX: u32 = 20_000;
 
 /// A response of the control plane.
@@ -74,6 +77,8 @@ pub(crate) struct Daemon {
     due: Moment,
     /// How often it went on since then.
     spins: (Moment, u32),
+    /// How often it went on within a second.
+    turns: (Moment, u32),
     stopping: bool,
 }
 
@@ -110,6 +115,7 @@ impl Daemon {
             polled: now,
             due: now,
             spins: (now, 0),
+            turns: (now, 0),
             stopping: false,
         })
     }
@@ -157,6 +163,11 @@ impl Daemon {
         }
     }
 
+    /// Whether it stops.
+    pub(crate) const fn is_stopping(&self) -> bool {
+        self.stopping
+    }
+
     /// Its process.
     pub(crate) const fn process(&self) -> &Process {
         &self.process
@@ -182,6 +193,13 @@ impl Daemon {
                     self.spins.1 += 1
                 } else {
                     self.spins = (now, 0)
+                }
+                if now >= self.turns.0 + SECOND {
+                    self.turns = (now, 0);
+                }
+                self.turns.1 += 1;
+                if self.turns.1 > TURNS_MAX {
+                    return Err(format!("the shard went on {TURNS_MAX} times in a second"));
                 }
                 if self.spins.1 > SPINS_MAX {
                     return Err(format!(

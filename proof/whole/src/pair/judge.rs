@@ -9,7 +9,8 @@ use std::path::PathBuf;
 impl Run {
     /// Every full member of both nodes has the same bytes, and they are what the clients may find.
     pub(super) fn judge(&mut self) -> Result<(), String> {
-        for n in 0..self.groups.len() {
+        // A group with an open end is not in sync.
+        for n in (0..self.groups.len()).filter(|n| self.is_level(*n)).collect::<Vec<_>>() {
             let volumes = self.groups[n].shape.volumes.clone();
             let mut images = Vec::new();
             for volume in &volumes {
@@ -25,9 +26,16 @@ impl Run {
     fn image(&self, group: usize, volume: &VolumeShape) -> Result<Vec<u8>, String> {
         let mut image: Option<(String, Vec<u8>)> = None;
         for (node, it) in self.nodes.iter().enumerate() {
-            for path in self.full_members(node, group, volume) {
+            let members = self.full_members(node, group, volume);
+            if members.is_empty() {
+                return Err(format!("{} has no full member of {}", it.name, volume.name));
+            }
+            for path in members {
                 let shown = format!("{}:{}", it.name, path.display());
                 let content = it.content(&path).map_err(|errno| format!("{shown}: {errno}"))?;
+                if content.len() as u64 != volume.size.0 {
+                    return Err(format!("{shown} has {} bytes", content.len()));
+                }
                 let Some((first, same)) = &image else {
                     image = Some((shown, content));
                     continue;

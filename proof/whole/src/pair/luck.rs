@@ -56,7 +56,7 @@ impl Run {
                     .world
                     .reset_connections(&self.nodes[0].machine, &self.nodes[1].machine);
             }
-            Luck::Weather => return self.weather(dice),
+            Luck::LinkQuality => return self.change_link(dice),
             Luck::BadReads | Luck::BadWrites | Luck::BadFlush | Luck::BadMetadata => {
                 return self.spoil(luck, node, dice);
             }
@@ -105,7 +105,8 @@ impl Run {
             Luck::BadFlush => (self.a_member(node, dice), FileFault::Flush, 1),
             _ => {
                 let group = &self.groups[dice.below(self.groups.len() as u64) as usize];
-                let path = PathBuf::from(format!("/state/groups/{}.meta", group.shape.name));
+                let folder = ["/state/groups", "/second"][dice.below(2) as usize];
+                let path = PathBuf::from(format!("{folder}/{}.meta", group.shape.name));
                 (path, [FileFault::Write, FileFault::Flush][dice.below(2) as usize], 1)
             }
         };
@@ -113,7 +114,7 @@ impl Run {
     }
 
     /// Draws another link.
-    fn weather(&mut self, dice: &mut Dice) {
+    fn change_link(&mut self, dice: &mut Dice) {
         let rtt =
             Duration::from_micros([100, 5000, 80_000][dice.below(3) as usize] + dice.below(1000));
         let profile = Profile {
@@ -175,7 +176,11 @@ impl Run {
         if !self.nodes[node].has_power {
             self.nodes[node].boot();
         }
-        if self.nodes[node].daemon.is_some() {
+        if let Some(daemon) = &self.nodes[node].daemon {
+            // A service manager starts it once the one before has ended.
+            if daemon.is_stopping() {
+                self.ends.push((now + Duration::from_millis(100), Ends::Start(node)));
+            }
             return;
         }
         if let Err(why) = self.nodes[node].start(now) {
@@ -187,15 +192,19 @@ impl Run {
 
     /// Nothing goes wrong any more.
     pub(super) fn end_all_luck(&mut self) {
-        self.world.tell(format_args!("from now on nothing goes wrong"));
+        self.world.tell(format_args!("no more faults"));
         for node in 0..2 {
             let machine = &self.nodes[node].machine;
             machine.set_odds(Odds::default());
             machine.slow_down(1);
-            machine.resume();
             machine.clear_faults();
+            machine.resume();
             machine.set_room(super::node::DISK);
             machine.set_descriptors(DESCRIPTORS);
+        }
+        for group in &mut self.groups {
+            group.hints.clear();
+            group.refused = false;
         }
         self.world.heal(&self.nodes[0].machine, &self.nodes[1].machine);
         let profile = Profile::wan(Duration::from_millis(1), Rate::mbit(1000));

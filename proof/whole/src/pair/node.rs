@@ -8,6 +8,7 @@ use crate::{MachineOptions, SimMachine, World};
 use helio_daemon::{LogFormat, Options, Platform};
 use helio_driver::{Errno, Machine, Mode, OFlags};
 use helio_units::Moment;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,8 +31,8 @@ pub(crate) struct Node {
     /// Since its group was last level its daemon ended, or its machine lost power.
     pub(crate) restarted: bool,
     pub(crate) lost_power: bool,
-    /// Flushes of its machine that failed, as far as clients were told.
-    pub(crate) failed_flushes: u64,
+    /// Failed flushes of each member, as far as the model has them.
+    pub(crate) failed_flushes: BTreeMap<PathBuf, u64>,
     /// Why it did not start last.
     pub(crate) why: Option<String>,
 }
@@ -65,7 +66,7 @@ impl Node {
             has_power: true,
             restarted: false,
             lost_power: false,
-            failed_flushes: 0,
+            failed_flushes: BTreeMap::new(),
             why: None,
         };
         node.write(&node.options.config.clone(), scenario.file().as_bytes())?;

@@ -49,24 +49,17 @@ impl Run {
                 let mode = [Mode::Sync, Mode::NearSync, Mode::Async][dice.below(3) as usize];
                 ("mode", json!({ "mode": mode.to_string() }), Wish::Other)
             }
-            Order::Queue => {
-                ("queue/set", json!({ "memory_bytes": 262_144 << dice.below(4) }), Wish::Other)
-            }
+            Order::Queue => (
+                "queue/set",
+                json!({ "memory": { "bytes": 262_144 << dice.below(4) } }),
+                Wish::Other,
+            ),
             Order::Verify => ("verify", json!({}), Wish::Other),
             Order::VerifyStop => ("verify/stop", json!({}), Wish::Other),
             Order::MemberRemove => ("member/remove", member, Wish::Other),
             Order::MemberAdd => ("member/add", member, Wish::Other),
             Order::MemberMerge => ("member/merge", json!({ "volume": volume.name }), Wish::Other),
-            Order::Apply => {
-                return self.send(
-                    (node, None),
-                    "POST",
-                    "/v2/apply".into(),
-                    &json!({ "dry_run": false }),
-                    Wish::Other,
-                );
-            }
-            Order::Release => return,
+            Order::Apply => return self.apply(node),
             Order::SeedBegin => ("seed/begin", json!({}), Wish::Other),
             Order::SeedEnd => ("seed/end", json!({}), Wish::Other),
         };
@@ -75,12 +68,17 @@ impl Run {
 
     /// Stops a daemon, and starts it again later.
     pub(super) fn stop(&mut self, node: usize, starts: std::time::Duration) {
-        self.world.tell(format_args!("{}: is told to stop", self.nodes[node].name));
+        self.world.tell(format_args!("{}: stops", self.nodes[node].name));
         if let Some(daemon) = &mut self.nodes[node].daemon {
             daemon.stop();
         }
         self.nodes[node].restarted = true;
         self.ends.push((self.world.now() + starts, super::luck::Ends::Start(node)));
+    }
+
+    pub(super) fn apply(&mut self, node: usize) {
+        let body = json!({ "dry_run": false });
+        self.send((node, None), "POST", "/v2/apply".into(), &body, Wish::Other);
     }
 
     pub(super) fn look(&mut self, node: usize) {
@@ -94,14 +92,6 @@ impl Run {
 
     pub(super) fn post(&mut self, node: usize, group: usize, verb: &str, body: &Value, wish: Wish) {
         let path = format!("/v2/groups/{}/{verb}", self.groups[group].shape.name);
-        let wish = match wish {
-            Wish::Promote { forced } => Wish::Promoted { group, forced },
-            Wish::Demote => Wish::Demoted { group },
-            Wish::Switch => Wish::Switched { group },
-            Wish::Resolve => Wish::Resolved { group },
-            Wish::Accept => Wish::Accepted { group },
-            other => other,
-        };
         self.send((node, Some(group)), "POST", path, body, wish);
     }
 
@@ -136,41 +126,43 @@ impl Run {
         }
         if status != 200 {
             if let Some(group) = group {
+                self.groups[group].refused |= matches!(wish, Wish::Promote { .. });
                 self.refused(node, group, body);
             }
             return;
         }
+        if wish == Wish::Status {
+            self.status[node] = serde_json::from_slice(body).ok();
+        }
+        if let Some(group) = group {
+            self.done(node, group, wish);
+        }
+    }
+
+    /// What an order that was carried out means for the clients of a group.
+    fn done(&mut self, node: usize, group: usize, wish: Wish) {
+        let heir = match &self.nodes[node] {
+            it if it.lost_power => Heir::LostPower,
+            it if it.restarted => Heir::Restarted,
+            _ => Heir::Lived,
+        };
+        let group = &mut self.groups[group];
         match wish {
-            Wish::Status => {
-                if let Ok(status) = serde_json::from_slice(body) {
-                    self.status[node] = Some(status);
-                }
-            }
-            Wish::Promoted { group, forced } => {
-                let heir = match &self.nodes[node] {
-                    it if it.lost_power => Heir::LostPower,
-                    it if it.restarted => Heir::Restarted,
-                    _ => Heir::Lived,
-                };
-                let group = &mut self.groups[group];
-                if forced {
+            Wish::Promote { forced } => {
+                if forced && group.last_served != Some(node) {
                     group.model.failed_over(heir);
                 }
-                group.serves = Some(node);
-                group.last_served = Some(node);
+                (group.serves, group.last_served) = (Some(node), Some(node));
             }
-            Wish::Switched { group } => {
-                let now = 1 - self.groups[group].serves.unwrap_or(node);
-                self.groups[group].serves = Some(now);
-                self.groups[group].last_served = Some(now);
+            Wish::Switch => {
+                let now = 1 - group.serves.unwrap_or(node);
+                (group.serves, group.last_served) = (Some(now), Some(now));
             }
-            // What is discarded or accepted may lack what clients were told.
-            Wish::Resolved { group } | Wish::Accepted { group } => {
-                self.groups[group].model.failed_over(Heir::LostPower);
+            // What the node that clients used discards, or accepts without what a failed flush lost, is lost to them.
+            Wish::Resolve | Wish::Accept if group.last_served == Some(node) => {
+                group.model.failed_over(Heir::LostPower);
             }
-            Wish::Demoted { group } if self.groups[group].serves == Some(node) => {
-                self.groups[group].serves = None;
-            }
+            Wish::Demote if group.serves == Some(node) => group.serves = None,
             _ => {}
         }
     }

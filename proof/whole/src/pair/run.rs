@@ -8,7 +8,7 @@ use super::node::Node;
 use super::scenario::{GroupShape, Scenario};
 use crate::SimStream;
 use crate::World;
-use crate::client::{Client, Habits, Stepped, Turn};
+use crate::client::{Client, Ending, Habits, Stepped, Turn};
 use crate::model::Model;
 use crate::panics::noted;
 use helio_api::Status;
@@ -17,6 +17,7 @@ use helio_netmodel::{Dice, Profile};
 use helio_units::{Moment, Rate};
 use serde_json::json;
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -41,7 +42,7 @@ const CONNECTIONS_MAX: u32 = 12;
 const AT_ONCE_MAX: u64 = 1_000_000;
 
 /// A client and where it is connected.
-struct Seat {
+struct ClientSlot {
     client: Client,
     group: usize,
     stream: Option<SimStream>,
@@ -56,6 +57,8 @@ pub(super) struct Group {
     pub(super) model: Model,
     /// The node that clients use.
     pub(super) serves: Option<usize>,
+    /// A promotion was refused.
+    pub(super) refused: bool,
     /// What refusals recommended since the operator looked last, and where.
     pub(super) hints: Vec<(usize, String)>,
     /// The node that they used last.
@@ -67,7 +70,7 @@ pub(super) struct Run {
     pub(super) world: World,
     pub(super) nodes: Vec<Node>,
     pub(super) groups: Vec<Group>,
-    clients: Vec<Seat>,
+    clients: Vec<ClientSlot>,
     /// What the nodes said last.
     pub(super) status: [Option<Status>; 2],
     /// How many requests were sent to control planes, and what those that wait for their response mean.
@@ -86,15 +89,10 @@ pub(super) struct Run {
 pub(super) enum Wish {
     Status,
     Promote { forced: bool },
-    Promoted { group: usize, forced: bool },
     Demote,
-    Demoted { group: usize },
     Switch,
-    Switched { group: usize },
     Resolve,
-    Resolved { group: usize },
     Accept,
-    Accepted { group: usize },
     Other,
 }
 
@@ -103,11 +101,18 @@ pub(super) enum Wish {
 pub fn run(seed: u64, story: bool) -> Verdict {
     let world = World::new(seed, story);
     let _earlier = noted();
-    let told = Run::new(&world).and_then(|mut run| {
+    let told = catch_unwind(AssertUnwindSafe(|| {
+        let mut run = Run::new(&world)?;
         let told = run.tell();
         run.nodes.iter_mut().for_each(Node::kill);
         told.map(|()| run.open)
-    });
+    }));
+    // A panic that nothing isolated, or one of the last steps.
+    let told = match (told, noted()) {
+        (Ok(told), None) => told,
+        (Ok(Err(why)), Some(_)) => Err(why),
+        (_, panic) => Err(panic.unwrap_or_else(|| String::from("a panic"))),
+    };
     let (broken, open) = match told {
         Ok(open) => (None, open),
         Err(why) => (Some(why), None),
@@ -141,6 +146,7 @@ impl Run {
             model: Model::new(&sectors(shape)),
             shape: shape.clone(),
             serves: None,
+            refused: false,
             hints: Vec::new(),
             last_served: None,
         };
@@ -173,7 +179,7 @@ impl Run {
             );
         }
         self.pass(Duration::from_secs(2))?;
-        self.seat_clients();
+        self.connect_clients();
         let mut dice = self.world.dice("acts");
         for _ in 0..dice.below(24) {
             self.pass(Duration::from_millis(dice.below(3000)))?;
@@ -184,12 +190,12 @@ impl Run {
             }
         }
         self.pass(Duration::from_secs(1))?;
-        self.clients.clear();
+        self.retire_clients();
         self.calm_down()?;
-        if self.open.is_some() { Ok(()) } else { self.judge() }
+        self.judge()
     }
 
-    fn seat_clients(&mut self) {
+    fn connect_clients(&mut self) {
         for n in 0..self.groups.len() {
             for (volume, shape) in self.groups[n].shape.volumes.clone().iter().enumerate() {
                 for number in 0..2 {
@@ -198,7 +204,7 @@ impl Run {
                     let habits =
                         Habits::draw(&export, volume as u16, &mut |below| dice.below(below));
                     let client = Client::new(habits, &mut self.groups[n].model);
-                    self.clients.push(Seat {
+                    self.clients.push(ClientSlot {
                         client,
                         group: n,
                         stream: None,
@@ -209,6 +215,20 @@ impl Run {
                 }
             }
         }
+    }
+
+    /// Clients make no further requests; those that are connected leave once everything is answered.
+    fn retire_clients(&mut self) {
+        self.clients.retain(|slot| slot.stream.is_some());
+        for slot in &mut self.clients {
+            slot.client.retire();
+            slot.connections = CONNECTIONS_MAX;
+        }
+    }
+
+    /// Whether a client waits for a response, or for the end of its connection.
+    pub(super) fn clients_wait(&self, group: usize) -> bool {
+        self.clients.iter().any(|slot| slot.group == group && slot.stream.is_some())
     }
 
     /// Lets so much time pass.
@@ -227,7 +247,7 @@ impl Run {
             self.end_luck(self.world.now());
             self.settle()?;
             let own = self.nodes.iter().filter_map(|node| node.daemon.as_ref()).map(|it| it.next());
-            let clients = self.clients.iter().map(|seat| self.client_due(seat));
+            let clients = self.clients.iter().map(|slot| self.client_due(slot));
             let ends = self.ends.iter().map(|(at, _)| *at);
             let due = own.chain(clients).chain(ends).min().unwrap_or(Moment::NEVER);
             if self.world.next().is_none_or(|next| due < next) {
@@ -238,25 +258,30 @@ impl Run {
         self.settle()
     }
 
-    /// What a failed flush covered may be lost at the node that serves.
+    /// What a failed flush of a member covered may be lost at the node that serves its volume.
     fn note_failed_flushes(&mut self) {
         for (index, node) in self.nodes.iter_mut().enumerate() {
-            let failed = node.machine.failed_flushes();
-            if std::mem::replace(&mut node.failed_flushes, failed) == failed {
-                continue;
-            }
-            for group in self.groups.iter_mut().filter(|it| it.serves == Some(index)) {
-                (0..group.shape.volumes.len())
-                    .for_each(|volume| group.model.flush_failed(volume as u16));
+            for group in &mut self.groups {
+                for (volume, shape) in (0..).zip(&group.shape.volumes) {
+                    let mut fails = false;
+                    for path in shape.paths(group.shape.name, index) {
+                        let failed = node.machine.failed_flushes(&path);
+                        let known = node.failed_flushes.entry(path).or_default();
+                        fails |= std::mem::replace(known, failed) != failed;
+                    }
+                    if fails && group.serves == Some(index) {
+                        group.model.flush_failed(volume);
+                    }
+                }
             }
         }
     }
 
     /// When a client does something by itself. One without a daemon to connect to does nothing.
-    fn client_due(&self, seat: &Seat) -> Moment {
-        let node = self.groups[seat.group].serves.filter(|_| seat.connections < CONNECTIONS_MAX);
+    fn client_due(&self, slot: &ClientSlot) -> Moment {
+        let node = self.groups[slot.group].serves.filter(|_| slot.connections < CONNECTIONS_MAX);
         let reachable = node.is_some_and(|node| self.nodes[node].daemon.is_some());
-        if seat.stream.is_some() || reachable { seat.next } else { Moment::NEVER }
+        if slot.stream.is_some() || reachable { slot.next } else { Moment::NEVER }
     }
 
     /// Everything that can go on does.
@@ -282,7 +307,7 @@ impl Run {
                 self.responded(node, request, status, &body);
             }
             for n in 0..self.clients.len() {
-                did |= self.step_client(n, now)?;
+                self.step_client(n, now)?;
             }
             if let Some(panic) = noted() {
                 return Err(panic);
@@ -293,34 +318,34 @@ impl Run {
         }
     }
 
-    fn step_client(&mut self, n: usize, now: Moment) -> Result<bool, String> {
-        let seat = &mut self.clients[n];
-        let group = &mut self.groups[seat.group];
-        if seat.stream.is_none() {
-            let Some(node) = group.serves else { return Ok(false) };
-            let spent = seat.connections >= CONNECTIONS_MAX;
-            if now < seat.next || spent || self.nodes[node].daemon.is_none() {
-                return Ok(false);
+    fn step_client(&mut self, n: usize, now: Moment) -> Result<(), String> {
+        let slot = &mut self.clients[n];
+        let group = &mut self.groups[slot.group];
+        if slot.stream.is_none() {
+            let Some(node) = group.serves else { return Ok(()) };
+            let spent = slot.connections >= CONNECTIONS_MAX;
+            if now < slot.next || spent || self.nodes[node].daemon.is_none() {
+                return Ok(());
             }
             let socket = Address::Unix(PathBuf::from("/state/nbd.sock"));
-            seat.connections += 1;
-            seat.stream = Some(self.world.connect(&self.nodes[node].machine, &socket));
+            slot.stream = Some(self.world.connect(&self.nodes[node].machine, &socket));
         }
-        let Some(stream) = &mut seat.stream else { return Ok(false) };
-        let dice = &mut seat.dice;
+        let Some(stream) = &mut slot.stream else { return Ok(()) };
+        let dice = &mut slot.dice;
         let mut turn =
             Turn { stream, now, dice: &mut |below| dice.below(below), model: &mut group.model };
-        let stepped = seat.client.step(&mut turn).map_err(|violation| violation.to_string())?;
+        let stepped = slot.client.step(&mut turn).map_err(|violation| violation.to_string())?;
         match stepped {
             // It is stepped whenever something happens, too.
-            Stepped::Waits(next) => seat.next = next.max(now + Duration::from_micros(100)),
+            Stepped::Waits(next) => slot.next = next.max(now + Duration::from_micros(100)),
             Stepped::Ended(ending) => {
                 self.world.tell(format_args!("client {n}: {ending:?}"));
-                seat.stream = None;
-                seat.next = now + Duration::from_millis(1 + dice.below(2000));
-                seat.client.connected(&mut group.model);
+                slot.stream = None;
+                slot.connections += u32::from(!matches!(ending, Ending::Refused(_)));
+                slot.next = now + Duration::from_millis(1 + dice.below(2000));
+                slot.client.connected(&mut group.model);
             }
         }
-        Ok(false)
+        Ok(())
     }
 }

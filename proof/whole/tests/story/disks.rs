@@ -210,7 +210,8 @@ fn attributes_and_modes_are_set_and_flushed() {
     assert_eq!(file.body().attribute("user.helio", &mut value[..2]), Err(Errno::RANGE));
     file.body().remove_attribute("user.helio").expect("removed");
     assert_eq!(file.body().attribute("user.helio", &mut value), Err(Errno::NODATA));
-    host.set_mode(Path::new(MEMBER), Mode::RUSR).expect("set");
+    let member = host.open(Path::new(MEMBER), OFlags::RDONLY, Mode::empty()).expect("it is there");
+    member.body().set_mode(Mode::RUSR).expect("set");
     assert_eq!(host.facts(Path::new(MEMBER), true).map(|it| it.mode), Ok(Mode::RUSR));
 }
 

@@ -86,7 +86,7 @@ fn work_beside_a_process_happens_soon_after_and_not_after_its_death() {
         let job = Box::new(move || {
             done.fetch_add(u32::from(!host.exists(Path::new("/nothing"))), SeqCst);
         });
-        process.host().aside("work", job).expect("there is a thread");
+        assert!(process.host().take_work("work", job).is_none(), "the machine takes it");
     };
     work(process.host());
     assert_eq!(done.load(SeqCst), 0);

@@ -141,11 +141,10 @@ pub(super) fn next(status: &Status, group: &Group, clock: &Clock) -> String {
     if let Some(hint) = &status.link.hint {
         return hint.clone();
     }
-    // A fault that is repaired by itself can wait for something else that is to be done.
-    let by_itself = |hint: &str| hint.starts_with("nothing");
+    // A repair without an operator may need something else first: the end of a pause, a primary, a resync.
     let repair = fault(status, group).map(|(_, fault)| fault.hint.clone());
-    if let Some(hint) = repair.clone().filter(|hint| !by_itself(hint)) {
-        return hint;
+    if let Some(hint) = repair.as_ref().filter(|hint| !Fault::needs_nothing(hint)) {
+        return hint.clone();
     }
     let connected = status.link.state == LinkState::Connected;
     if status.verdict == Verdict::SplitBrain {
@@ -169,7 +168,7 @@ pub(super) fn next(status: &Status, group: &Group, clock: &Clock) -> String {
         Role::Primary => of_primary(status, group, connected),
         Role::Secondary => of_secondary(status, group, connected),
     };
-    if by_itself(&next) { repair.unwrap_or(next) } else { next }
+    if Fault::needs_nothing(&next) { repair.unwrap_or(next) } else { next }
 }
 
 fn of_primary(status: &Status, group: &Group, connected: bool) -> String {
