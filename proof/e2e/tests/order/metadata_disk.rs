@@ -216,6 +216,9 @@ fn a_stop_waits_for_the_peer_that_has_not_flushed_acknowledged_writes_although_m
     sender.send_write(Cookie(1), 32 << 20, &[1; BLOCK], false).expect("it is sent");
     let waits = || (store.counts().waiting > 0).then_some(());
     eventually(PATIENCE, "a flush that is held", waits);
+    eventually(PATIENCE, "paris loses lyon", || {
+        (group(&pair, "paris")["peer"]["connection"] != "connected").then_some(())
+    });
 
     let id = Pid::from_raw(pair.daemon("paris").id().cast_signed()).expect("it has one");
     kill_process(id, Signal::TERM).expect("it runs");
