@@ -3,7 +3,6 @@
 #![allow(unsafe_code)]
 
 use crate::AttachError;
-use rustix::fs::{major, minor};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
@@ -66,8 +65,9 @@ impl LoopDevice {
         Err(AttachError::Io { path: control.to_owned(), error })
     }
 
-    /// One that was made on a file.
-    pub(crate) fn at(path: PathBuf, backing: &Path) -> Self {
+    /// One that was made on a file, by another process or by a kernel other than this one.
+    #[must_use]
+    pub fn at(path: PathBuf, backing: &Path) -> Self {
         Self { path, backing: backing.to_owned() }
     }
 
@@ -99,26 +99,22 @@ impl LoopDevice {
         &self.path
     }
 
-    /// Whether it is still on its file.
+    /// The file that it was made on.
     #[must_use]
-    pub fn is_there(&self) -> bool {
-        backing_file(&self.path).is_some_and(|file| file == self.backing)
+    pub fn backing(&self) -> &Path {
+        &self.backing
     }
 
-    /// Its device numbers, as the mount table writes them.
-    ///
-    /// # Errors
-    /// It is not there.
-    pub fn numbers(&self) -> io::Result<String> {
-        let device = rustix::fs::stat(&self.path)?.st_rdev;
-        Ok(format!("{}:{}", major(device), minor(device)))
+    /// Whether it is still on its file.
+    pub(crate) fn is_there(&self) -> bool {
+        backing_file(&self.path).is_some_and(|file| file == self.backing)
     }
 
     /// Gives it free as soon as nobody has it open, whatever it is used for.
     ///
     /// # Errors
     /// The kernel refuses.
-    pub fn abandon(&self) -> io::Result<()> {
+    pub(crate) fn abandon(&self) -> io::Result<()> {
         if !self.is_there() {
             return Ok(());
         }

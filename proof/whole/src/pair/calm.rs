@@ -76,13 +76,21 @@ impl Run {
     fn let_clients_leave(&mut self) -> Result<(), String> {
         for _ in 0..12 {
             if (0..self.groups.len()).all(|group| !self.clients_wait(group)) {
-                return Ok(());
+                return self.attached_volumes_are_back();
             }
             self.pass(LOOKS)?;
         }
         let waits = (0..self.groups.len()).filter(|group| self.clients_wait(*group));
         let names: Vec<&str> = waits.map(|group| self.groups[group].shape.name).collect();
         Err(format!("clients of {} wait for ever, and their group is in sync", names.join(", ")))
+    }
+
+    /// Once no program uses a device any more, what is to be attached is attached.
+    fn attached_volumes_are_back(&mut self) -> Result<(), String> {
+        self.pass(LOOKS)?;
+        (0..2).for_each(|node| self.list_attachments(node));
+        self.pass(Duration::from_millis(500))?;
+        self.judge_devices()
     }
 
     fn words(&self, node: usize) -> String {
@@ -207,6 +215,10 @@ impl Run {
             }
             ["resolve", _, "--discard", name, ..] => {
                 ("resolve", json!({ "discard": name, "confirmed": true }), Wish::Resolve)
+            }
+            ["detach", name, ref more @ ..] => {
+                let forced = more.contains(&"--force");
+                return self.detach_named(node, group, (&volume(name), forced));
             }
             ["seed", "end", _] => ("seed/end", json!({}), Wish::Other),
             ["member", "replace", name] => (

@@ -3,6 +3,7 @@
 
 use super::act::Act;
 use super::daemon::{Daemon, Response};
+use super::devices::Devices;
 use super::luck::Ends;
 use super::node::Node;
 use super::scenario::{GroupShape, Scenario};
@@ -71,6 +72,7 @@ pub(super) struct Run {
     pub(super) nodes: Vec<Node>,
     pub(super) groups: Vec<Group>,
     clients: Vec<ClientSlot>,
+    pub(super) devices: Devices,
     /// What the nodes said last.
     pub(super) status: [Option<Status>; 2],
     /// How many requests were sent to control planes, and what those that wait for their response mean.
@@ -88,6 +90,8 @@ pub(super) struct Run {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wish {
     Status,
+    Attachments,
+    Detach,
     Promote { forced: bool },
     Demote,
     Switch,
@@ -155,6 +159,7 @@ impl Run {
             world: world.clone(),
             nodes,
             clients: Vec::new(),
+            devices: Devices::new(world),
             status: Default::default(),
             requests: 0,
             open: None,
@@ -180,6 +185,7 @@ impl Run {
         }
         self.pass(Duration::from_secs(2))?;
         self.connect_clients();
+        self.begin_devices();
         let mut dice = self.world.dice("acts");
         for _ in 0..dice.below(24) {
             self.pass(Duration::from_millis(dice.below(3000)))?;
@@ -219,6 +225,7 @@ impl Run {
 
     /// Clients make no further requests; those that are connected leave once everything is answered.
     fn retire_clients(&mut self) {
+        self.devices.retire();
         self.clients.retain(|slot| slot.stream.is_some());
         for slot in &mut self.clients {
             slot.client.retire();
@@ -228,7 +235,8 @@ impl Run {
 
     /// Whether a client waits for a response, or for the end of its connection.
     pub(super) fn clients_wait(&self, group: usize) -> bool {
-        self.clients.iter().any(|slot| slot.group == group && slot.stream.is_some())
+        let connected = |slot: &ClientSlot| slot.group == group && slot.stream.is_some();
+        self.clients.iter().any(connected) || self.devices.wait(group)
     }
 
     /// Lets so much time pass.
@@ -250,6 +258,7 @@ impl Run {
             let clients = self.clients.iter().map(|slot| self.client_due(slot));
             let ends = self.ends.iter().map(|(at, _)| *at);
             let due = own.chain(clients).chain(ends).min().unwrap_or(Moment::NEVER);
+            let due = due.min(self.devices.due());
             if self.world.next().is_none_or(|next| due < next) {
                 self.world.alarm(due);
             }
@@ -305,10 +314,12 @@ impl Run {
             }
             for (node, Response { request, status, body }) in responses {
                 self.responded(node, request, status, &body);
+                self.detached(node, request, status)?;
             }
             for n in 0..self.clients.len() {
                 self.step_client(n, now)?;
             }
+            self.step_devices(now)?;
             if let Some(panic) = noted() {
                 return Err(panic);
             }
