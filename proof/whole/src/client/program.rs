@@ -86,16 +86,22 @@ impl Program {
             return Ok(Stepped::Waits(self.next));
         }
         if matches!(self.habits.leaving, Leaving::InRequest { .. }) {
-            let never = turn.device.kill();
-            for number in never {
-                let ticket = self.pending.remove(&number).and_then(|(ticket, _)| ticket);
-                if let (Some(ticket), Some(model)) = (ticket, &mut turn.model) {
-                    model.withdrawn(ticket);
-                }
-            }
-            return Ok(self.leave(turn, Ending::BrokeOff));
+            self.give_up(turn.device, turn.model.as_deref_mut());
+            return Ok(Stepped::Ended(Ending::BrokeOff));
         }
         Ok(self.leave(turn, Ending::Left))
+    }
+
+    /// It is killed.
+    pub fn give_up(&mut self, device: &mut OpenDevice, model: Option<&mut Model>) {
+        let never = device.kill();
+        let Some(model) = model else { return };
+        for number in never {
+            if let Some((Some(ticket), _)) = self.pending.remove(&number) {
+                model.withdrawn(ticket);
+            }
+        }
+        model.connection_lost(self.connection);
     }
 
     fn leave(&mut self, turn: &mut DeviceTurn<'_>, ending: Ending) -> Stepped {

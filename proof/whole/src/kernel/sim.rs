@@ -190,11 +190,13 @@ impl Kernel for SimKernel {
     }
 
     fn abandon(&self, device: &LoopDevice) -> io::Result<()> {
-        if self.has_loop(device) {
-            let (mut inner, machine) = (self.world.lock(), self.machine.id());
-            if let Some(number) = inner.loop_at(machine, device.path()) {
-                inner.release_loop(machine, number);
-            }
+        let (mut inner, machine) = (self.world.lock(), self.machine.id());
+        let Some(number) = inner.loop_at(machine, device.path()) else { return Ok(()) };
+        let on = inner.kernels.loops.get(&(machine, number)).and_then(|it| it.on);
+        let on = on.and_then(|on| inner.kernels.connections.get(&on));
+        // Also once it is unmounted: the daemon knows the file by its numbers.
+        if on.is_some_and(|connection| connection.path == device.backing()) {
+            inner.release_loop(machine, number);
         }
         Ok(())
     }

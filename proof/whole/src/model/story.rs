@@ -23,6 +23,22 @@ pub enum Promise {
     Protocol,
     /// A request or option that breaks a rule or a bound is refused.
     Refuses,
+    /// Full members of a volume hold the same bytes once its group is in sync.
+    SameCopies,
+    /// Every group is in sync again some time after the last misfortune.
+    InSyncAgain,
+    /// What was asked for ends, and clients can leave.
+    Ends,
+    /// A daemon that stopped has nothing open.
+    Closes,
+    /// A daemon that has nothing to do waits.
+    Waits,
+    /// What is to be attached is attached again, and nothing else is left of devices.
+    Attached,
+    /// A daemon starts on sound disks.
+    Starts,
+    /// Nothing panics.
+    NoPanic,
 }
 
 impl fmt::Display for Promise {
@@ -36,6 +52,14 @@ impl fmt::Display for Promise {
             Self::AnsweredOnce => "every request is answered exactly once",
             Self::Protocol => "the server keeps to the protocol",
             Self::Refuses => "what breaks a rule is refused",
+            Self::SameCopies => "the copies of a volume in sync are equal",
+            Self::InSyncAgain => "every group is in sync again after the last misfortune",
+            Self::Ends => "what was asked for ends",
+            Self::Closes => "a daemon that stopped has nothing open",
+            Self::Waits => "a daemon that has nothing to do waits",
+            Self::Attached => "what is to be attached is attached, and nothing else is left",
+            Self::Starts => "a daemon starts on sound disks",
+            Self::NoPanic => "nothing panics",
         })
     }
 }
@@ -54,6 +78,12 @@ impl Violation {
     #[must_use]
     pub const fn new(promise: Promise, detail: String) -> Self {
         Self { promise, detail }
+    }
+
+    /// The same, with who broke it.
+    #[must_use]
+    pub fn at(self, name: &str) -> Self {
+        Self { detail: format!("{name}: {}", self.detail), ..self }
     }
 }
 

@@ -3,6 +3,9 @@
 
 use helio_netmodel::Dice;
 
+/// Acts of a story, at most.
+pub(crate) const ACTS_MAX: u64 = 23;
+
 /// What happens to a machine or to the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Luck {

@@ -3,6 +3,7 @@
 //! what the status recommends.
 
 use super::run::{Run, Wish};
+use crate::model::{Promise, Violation};
 use helio_api::GroupStatus;
 use helio_units::{Role, State, Verdict};
 use serde_json::{Value, json};
@@ -20,7 +21,7 @@ impl Run {
     ///
     /// # Errors
     /// What is not.
-    pub(super) fn calm_down(&mut self) -> Result<(), String> {
+    pub(super) fn calm_down(&mut self) -> Result<(), Violation> {
         self.end_all_luck();
         let until = self.world.now() + BOUND;
         while self.world.now() < until {
@@ -49,7 +50,7 @@ impl Run {
             self.open = Some(why);
             return Ok(());
         }
-        Err(why)
+        Err(Violation::new(Promise::InSyncAgain, why))
     }
 
     /// Whether a group is where the product has, or names, no way out yet:
@@ -73,7 +74,7 @@ impl Run {
     }
 
     /// Every client gets its responses, and the end of its connection if it broke a rule.
-    fn let_clients_leave(&mut self) -> Result<(), String> {
+    fn let_clients_leave(&mut self) -> Result<(), Violation> {
         for _ in 0..12 {
             if (0..self.groups.len()).all(|group| !self.clients_wait(group)) {
                 return self.attached_volumes_are_back();
@@ -82,11 +83,13 @@ impl Run {
         }
         let waits = (0..self.groups.len()).filter(|group| self.clients_wait(*group));
         let names: Vec<&str> = waits.map(|group| self.groups[group].shape.name).collect();
-        Err(format!("clients of {} wait for ever, and their group is in sync", names.join(", ")))
+        let names = names.join(", ");
+        let detail = format!("clients of {names} wait for ever, and their group is in sync");
+        Err(Violation::new(Promise::Ends, detail))
     }
 
     /// Once no program uses a device any more, what is to be attached is attached.
-    fn attached_volumes_are_back(&mut self) -> Result<(), String> {
+    fn attached_volumes_are_back(&mut self) -> Result<(), Violation> {
         self.pass(LOOKS)?;
         (0..2).for_each(|node| self.list_attachments(node));
         self.pass(Duration::from_millis(500))?;
@@ -167,6 +170,9 @@ impl Run {
             let named = self.nodes.iter().position(|it| text.contains(&format!("on {}", it.name)));
             steps.push((named.unwrap_or(shown), "restart".to_owned()));
         }
+        if text.contains("disconnect them") {
+            steps.push((shown, "disconnect".to_owned()));
+        }
         let mut rest = text;
         while let Some((_, behind)) = rest.split_once("`helio ")
             && let Some((command, behind)) = behind.split_once('`')
@@ -199,6 +205,7 @@ impl Run {
             ["apply"] => {
                 return self.apply(node);
             }
+            ["disconnect"] => return self.end_clients(group),
             ["restart"] => return self.stop(node, Duration::from_millis(100)),
             ["promote", _, ref more @ ..] => {
                 let forced = more.contains(&"--force");

@@ -4,7 +4,7 @@
 use super::run::{Run, Wish};
 use crate::client::{DeviceTurn, Habits, Program, Stepped};
 use crate::kernel::Upset;
-use crate::model::{Action, Answer, Request, Ticket};
+use crate::model::{Action, Answer, Promise, Request, Ticket, Violation};
 use crate::{Manner, OpenDevice, World};
 use helio_api::{AttachState, Attachments};
 use helio_netmodel::Dice;
@@ -38,6 +38,11 @@ struct Slot {
     next: Moment,
     dice: Dice,
     opens: u32,
+}
+
+/// Something that is to be attached is not, or something is that is not to be.
+const fn left(detail: String) -> Violation {
+    Violation::new(Promise::Attached, detail)
 }
 
 /// What the operator does at a later moment.
@@ -112,8 +117,8 @@ impl Devices {
 }
 
 impl Run {
-    /// The programs of every volume; and some volumes are attached from the begin.
-    pub(super) fn begin_devices(&mut self) {
+    /// Programs of every volume, so many at most; and some volumes are attached from the begin.
+    pub(super) fn begin_devices(&mut self, most: usize) {
         for group in 0..self.groups.len() {
             for volume in 0..self.groups[group].shape.volumes.len() {
                 for number in 0..2 {
@@ -126,6 +131,17 @@ impl Run {
                     self.post(0, group, "attach", &body, Wish::Other);
                     self.upset_later();
                 }
+            }
+        }
+        self.devices.slots.truncate(most);
+    }
+
+    /// The operator ends the programs that use devices of a group, whatever they wait for.
+    pub(super) fn end_programs(&mut self, group: usize) {
+        let model = &mut self.groups[group].model;
+        for slot in self.devices.slots.iter_mut().filter(|slot| slot.group == group) {
+            if let Some(Opened { mut program, mut device, judged, .. }) = slot.opened.take() {
+                program.give_up(&mut device, judged.then_some(&mut *model));
             }
         }
     }
@@ -190,7 +206,12 @@ impl Run {
     }
 
     /// A response to a request to detach. If the device was flushed, that was a flush of its volume.
-    pub(super) fn detached(&mut self, node: usize, number: u64, status: u16) -> Result<(), String> {
+    pub(super) fn detached(
+        &mut self,
+        node: usize,
+        number: u64,
+        status: u16,
+    ) -> Result<(), Violation> {
         let Some(Flushed { group, volume, flush, before }) = self.devices.detaches.remove(&number)
         else {
             return Ok(());
@@ -200,8 +221,7 @@ impl Run {
         if status != 200 || flushes == before || group.serves != Some(node) {
             return Ok(());
         }
-        let ended = group.model.acknowledged(flush, Answer::Done);
-        ended.map_err(|violation| violation.to_string())
+        group.model.acknowledged(flush, Answer::Done)
     }
 
     /// Detaches the volume that advice names.
@@ -238,7 +258,7 @@ impl Run {
     }
 
     /// Everything of devices goes on.
-    pub(super) fn step_devices(&mut self, now: Moment) -> Result<(), String> {
+    pub(super) fn step_devices(&mut self, now: Moment) -> Result<(), Violation> {
         while let Some(at) = self.devices.later.iter().position(|(at, _)| *at <= now) {
             match self.devices.later.remove(at).1 {
                 Later::Insist(node) => {
@@ -259,7 +279,10 @@ impl Run {
             self.open_device(n, now);
             self.step_program(n, now)?;
         }
-        self.world.device_violation().map_or(Ok(()), Err)
+        match self.world.device_violation() {
+            Some(why) => Err(Violation::new(Promise::Protocol, why)),
+            None => Ok(()),
+        }
     }
 
     /// Opens a device if there is one.
@@ -300,7 +323,7 @@ impl Run {
         slot.opened = Some(Opened { program, device, node, judged, leaves: Moment::NEVER });
     }
 
-    fn step_program(&mut self, n: usize, now: Moment) -> Result<(), String> {
+    fn step_program(&mut self, n: usize, now: Moment) -> Result<(), Violation> {
         let Self { world, nodes, groups, devices, .. } = self;
         let Slot { group, opened: found, dice, next, .. } = &mut devices.slots[n];
         let Some(opened) = found else { return Ok(()) };
@@ -311,7 +334,7 @@ impl Run {
         let model = opened.judged.then_some(&mut groups[*group].model);
         let device = &mut opened.device;
         let mut turn = DeviceTurn { device, now, dice: &mut |below| dice.below(below), model };
-        match opened.program.step(&mut turn).map_err(|violation| violation.to_string())? {
+        match opened.program.step(&mut turn)? {
             // It is stepped whenever something happens, too.
             Stepped::Waits(at) => *next = at.max(now + Duration::from_micros(100)),
             Stepped::Ended(ending) => {
@@ -324,11 +347,11 @@ impl Run {
     }
 
     /// Once everything is in sync and no program is left: what is to be attached is attached, and nothing else is left of devices.
-    pub(super) fn judge_devices(&self) -> Result<(), String> {
+    pub(super) fn judge_devices(&self) -> Result<(), Violation> {
         for node in 0..2 {
             let name = self.nodes[node].name;
             let Some(list) = &self.devices.lists[node] else {
-                return Err(format!("{name} does not list its attached volumes"));
+                return Err(left(format!("{name} does not list its attached volumes")));
             };
             for one in &list.attachments {
                 let group = self.groups.iter().position(|it| it.shape.name == one.group);
@@ -336,29 +359,35 @@ impl Run {
                 let primary = status.is_some_and(|it| it.role == Role::Primary);
                 if (primary || one.read_only) && one.state != AttachState::Attached {
                     let why = one.reason.clone().unwrap_or_default();
-                    return Err(format!(
+                    return Err(left(format!(
                         "{name}: {}/{} is not attached: {why}",
                         one.group, one.volume
-                    ));
+                    )));
                 }
                 let machine = &self.nodes[node].machine;
                 let paths = self.world.device_paths(machine, &one.group, &one.volume);
                 if one.state == AttachState::Attached && paths.is_empty() {
-                    return Err(format!("{name}: {}/{} has no device", one.group, one.volume));
+                    return Err(left(format!(
+                        "{name}: {}/{} has no device",
+                        one.group, one.volume
+                    )));
                 }
             }
             let attached = list.attachments.iter().filter(|it| it.state == AttachState::Attached);
             let files =
                 attached.filter_map(|it| it.file.clone()).map(PathBuf::from).collect::<Vec<_>>();
-            if let Some(left) = self.nodes[node].machine.left_over(&files) {
-                return Err(format!("{name}: {} is left, and not attached", left.display()));
+            if let Some(other) = self.nodes[node].machine.left_over(&files) {
+                return Err(left(format!("{name}: {} is left, and not attached", other.display())));
             }
         }
         let waits = self.world.unanswered();
         if waits.is_empty() {
             Ok(())
         } else {
-            Err(format!("without a response: {}", waits.join(", ")))
+            Err(Violation::new(
+                Promise::AnsweredOnce,
+                format!("without a response: {}", waits.join(", ")),
+            ))
         }
     }
 }

@@ -11,6 +11,10 @@ mod node;
 mod operator;
 mod run;
 mod scenario;
+mod shrink;
+mod telling;
 
 pub use daemon::stock_runtimes;
 pub use run::{Verdict, run};
+pub use shrink::shrink;
+pub use telling::Telling;

@@ -30,8 +30,9 @@ pub(crate) struct Node {
     /// Since its group was last level its daemon ended, or its machine lost power.
     pub(crate) restarted: bool,
     pub(crate) lost_power: bool,
-    /// Failed flushes of each member, as far as the model has them.
-    pub(crate) failed_flushes: BTreeMap<PathBuf, u64>,
+    /// Failed flushes of all files and of each member, as far as the model has them.
+    pub(crate) failed_flushes: u64,
+    pub(crate) failed_flushes_of: BTreeMap<PathBuf, u64>,
     /// Why it did not start last.
     pub(crate) why: Option<String>,
 }
@@ -65,7 +66,8 @@ impl Node {
             has_power: true,
             restarted: false,
             lost_power: false,
-            failed_flushes: BTreeMap::new(),
+            failed_flushes: 0,
+            failed_flushes_of: BTreeMap::new(),
             why: None,
         };
         node.write(&node.options.config.clone(), scenario.file().as_bytes())?;

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The story of one seed.
 
-use super::act::Act;
+use super::act::{ACTS_MAX, Act};
 use super::daemon::{Daemon, Response};
 use super::devices::Devices;
 use super::luck::Ends;
 use super::node::Node;
 use super::scenario::{GroupShape, Scenario};
+use super::telling::Telling;
 use crate::SimStream;
 use crate::World;
 use crate::client::{Client, Ending, Habits, Stepped, Turn};
-use crate::model::Model;
+use crate::model::{Model, Promise, Violation};
 use crate::panics::noted;
 use helio_api::Status;
 use helio_driver::Address;
@@ -26,7 +27,7 @@ use std::time::Duration;
 #[derive(Clone, Debug, Default)]
 pub struct Verdict {
     /// The promise that was broken.
-    pub broken: Option<String>,
+    pub broken: Option<Violation>,
     /// The event log, if it was asked for.
     pub story: Vec<String>,
     /// It ended where the product has no way out yet.
@@ -100,14 +101,14 @@ pub(super) enum Wish {
     Other,
 }
 
-/// Tells the story of a seed.
+/// Tells a story. With `story` the verdict has its event log.
 #[must_use]
-pub fn run(seed: u64, story: bool) -> Verdict {
-    let world = World::new(seed, story);
+pub fn run(telling: &Telling, story: bool) -> Verdict {
+    let world = World::new(telling.seed, story);
     let _earlier = noted();
     let told = catch_unwind(AssertUnwindSafe(|| {
         let mut run = Run::new(&world)?;
-        let told = run.tell();
+        let told = run.tell(telling);
         run.nodes.iter_mut().for_each(Node::kill);
         told.map(|()| run.open)
     }));
@@ -115,7 +116,9 @@ pub fn run(seed: u64, story: bool) -> Verdict {
     let told = match (told, noted()) {
         (Ok(told), None) => told,
         (Ok(Err(why)), Some(_)) => Err(why),
-        (_, panic) => Err(panic.unwrap_or_else(|| String::from("a panic"))),
+        (_, panic) => {
+            Err(panic.unwrap_or_else(|| Violation::new(Promise::NoPanic, "a panic".into())))
+        }
     };
     let (broken, open) = match told {
         Ok(open) => (None, open),
@@ -130,12 +133,17 @@ pub fn run(seed: u64, story: bool) -> Verdict {
     }
 }
 
+/// A node cannot be made, or does not start on sound disks.
+const fn starts(detail: String) -> Violation {
+    Violation::new(Promise::Starts, detail)
+}
+
 impl Run {
-    fn new(world: &World) -> Result<Self, String> {
+    fn new(world: &World) -> Result<Self, Violation> {
         let scenario = Scenario::draw(&mut world.dice("scenario"));
         let node = |n| {
             Node::new(world, n, &scenario)
-                .map_err(|errno| format!("the disk of a machine: {errno}"))
+                .map_err(|errno| starts(format!("the disk of a machine: {errno}")))
         };
         let nodes = vec![node(0)?, node(1)?];
         world.set_link(
@@ -169,9 +177,9 @@ impl Run {
         })
     }
 
-    fn tell(&mut self) -> Result<(), String> {
+    fn tell(&mut self, telling: &Telling) -> Result<(), Violation> {
         for node in 0..2 {
-            self.nodes[node].start(self.world.now())?;
+            self.nodes[node].start(self.world.now()).map_err(starts)?;
         }
         self.pass(Duration::from_secs(2))?;
         for n in 0..self.groups.len() {
@@ -185,14 +193,19 @@ impl Run {
         }
         self.pass(Duration::from_secs(2))?;
         self.connect_clients();
-        self.begin_devices();
+        let most = telling.clients.unwrap_or(usize::MAX);
+        self.clients.truncate(most);
+        self.begin_devices(most - self.clients.len());
         let mut dice = self.world.dice("acts");
-        for _ in 0..dice.below(24) {
+        for number in 1..=dice.below(ACTS_MAX + 1) {
             self.pass(Duration::from_millis(dice.below(3000)))?;
             let act = Act::draw(&mut dice);
+            // Each has dice of its own, so that leaving one out leaves the others as they are.
+            let mut own = dice.split_nth("act", number);
             match act {
-                Act::Luck(luck) => self.strike(luck, &mut dice),
-                Act::Order(order) => self.give(order, &mut dice),
+                _ if telling.skips(number) => {}
+                Act::Luck(luck) => self.strike(luck, &mut own),
+                Act::Order(order) => self.give(order, &mut own),
             }
         }
         self.pass(Duration::from_secs(1))?;
@@ -233,6 +246,17 @@ impl Run {
         }
     }
 
+    /// The operator ends the clients of a group, whatever they wait for.
+    pub(super) fn end_clients(&mut self, group: usize) {
+        self.end_programs(group);
+        let Group { model, .. } = &mut self.groups[group];
+        for slot in self.clients.iter_mut().filter(|slot| slot.group == group) {
+            if let Some(mut stream) = slot.stream.take() {
+                slot.client.give_up(&mut stream, model);
+            }
+        }
+    }
+
     /// Whether a client waits for a response, or for the end of its connection.
     pub(super) fn clients_wait(&self, group: usize) -> bool {
         let connected = |slot: &ClientSlot| slot.group == group && slot.stream.is_some();
@@ -240,7 +264,7 @@ impl Run {
     }
 
     /// Lets so much time pass.
-    pub(super) fn pass(&mut self, span: Duration) -> Result<(), String> {
+    pub(super) fn pass(&mut self, span: Duration) -> Result<(), Violation> {
         let end = self.world.now() + span;
         self.world.alarm(end);
         let mut at_once = (self.world.now(), 0);
@@ -250,7 +274,8 @@ impl Run {
             }
             at_once.1 += 1;
             if at_once.1 > AT_ONCE_MAX {
-                return Err(format!("{AT_ONCE_MAX} events without time that passes"));
+                let detail = format!("{AT_ONCE_MAX} events without time that passes");
+                return Err(Violation::new(Promise::Waits, detail));
             }
             self.end_luck(self.world.now());
             self.settle()?;
@@ -270,12 +295,16 @@ impl Run {
     /// What a failed flush of a member covered may be lost at the node that serves its volume.
     fn note_failed_flushes(&mut self) {
         for (index, node) in self.nodes.iter_mut().enumerate() {
+            let failed = node.machine.failed_flushes();
+            if std::mem::replace(&mut node.failed_flushes, failed) == failed {
+                continue;
+            }
             for group in &mut self.groups {
                 for (volume, shape) in (0..).zip(&group.shape.volumes) {
                     let mut fails = false;
                     for path in shape.paths(group.shape.name, index) {
-                        let failed = node.machine.failed_flushes(&path);
-                        let known = node.failed_flushes.entry(path).or_default();
+                        let failed = node.machine.failed_flushes_of(&path);
+                        let known = node.failed_flushes_of.entry(path).or_default();
                         fails |= std::mem::replace(known, failed) != failed;
                     }
                     if fails && group.serves == Some(index) {
@@ -294,7 +323,7 @@ impl Run {
     }
 
     /// Everything that can go on does.
-    fn settle(&mut self) -> Result<(), String> {
+    fn settle(&mut self) -> Result<(), Violation> {
         let now = self.world.now();
         loop {
             self.note_failed_flushes();
@@ -302,14 +331,15 @@ impl Run {
             let mut responses = Vec::new();
             for (index, node) in self.nodes.iter_mut().enumerate() {
                 let Some(daemon) = &mut node.daemon else { continue };
-                did |= daemon.step(now).map_err(|why| format!("{}: {why}", node.name))?;
+                did |= daemon.step(now).map_err(|why| why.at(node.name))?;
                 responses.extend(daemon.responses().into_iter().map(|it| (index, it)));
                 let Some(ended) = daemon.ended().cloned() else { continue };
                 self.world.tell(format_args!("{}: the daemon ended: {ended:?}", node.name));
                 let held = node.daemon.take().map(Daemon::bury).unwrap_or_default();
                 // Work beside it, and disks that do not respond, may hold files until the process is gone.
                 if ended.is_none() && held.sockets > 0 {
-                    return Err(format!("{} stopped cleanly, and left open: {held:?}", node.name));
+                    let detail = format!("{} stopped cleanly, and left open: {held:?}", node.name);
+                    return Err(Violation::new(Promise::Closes, detail));
                 }
             }
             for (node, Response { request, status, body }) in responses {
@@ -329,7 +359,7 @@ impl Run {
         }
     }
 
-    fn step_client(&mut self, n: usize, now: Moment) -> Result<(), String> {
+    fn step_client(&mut self, n: usize, now: Moment) -> Result<(), Violation> {
         let slot = &mut self.clients[n];
         let group = &mut self.groups[slot.group];
         if slot.stream.is_none() {
@@ -345,7 +375,7 @@ impl Run {
         let dice = &mut slot.dice;
         let mut turn =
             Turn { stream, now, dice: &mut |below| dice.below(below), model: &mut group.model };
-        let stepped = slot.client.step(&mut turn).map_err(|violation| violation.to_string())?;
+        let stepped = slot.client.step(&mut turn)?;
         match stepped {
             // It is stepped whenever something happens, too.
             Stepped::Waits(next) => slot.next = next.max(now + Duration::from_micros(100)),
