@@ -41,11 +41,13 @@ pub(crate) enum Luck {
     Rough,
     /// The calendar is set.
     Calendar,
+    /// Something goes wrong with attached volumes, or with what makes devices of them.
+    Devices,
 }
 
 impl Luck {
     /// Every kind.
-    pub(crate) const ALL: [Self; 16] = [
+    pub(crate) const ALL: [Self; 17] = [
         Self::Kill,
         Self::PowerCut,
         Self::Cut,
@@ -62,6 +64,7 @@ impl Luck {
         Self::Descriptors,
         Self::Rough,
         Self::Calendar,
+        Self::Devices,
     ];
 }
 
@@ -91,11 +94,15 @@ pub(crate) enum Order {
     Apply,
     SeedBegin,
     SeedEnd,
+    Attach,
+    Detach,
+    ForceDetach,
+    Attachments,
 }
 
 impl Order {
     /// Every kind.
-    pub(crate) const ALL: [Self; 22] = [
+    pub(crate) const ALL: [Self; 26] = [
         Self::Stop,
         Self::Status,
         Self::Explain,
@@ -118,6 +125,10 @@ impl Order {
         Self::Apply,
         Self::SeedBegin,
         Self::SeedEnd,
+        Self::Attach,
+        Self::Detach,
+        Self::ForceDetach,
+        Self::Attachments,
     ];
 }
 

@@ -66,7 +66,7 @@ impl Run {
     fn let_clients_leave(&mut self) -> Result<(), Violation> {
         for _ in 0..12 {
             if (0..self.groups.len()).all(|group| !self.clients_wait(group)) {
-                return Ok(());
+                return self.attached_volumes_are_back();
             }
             self.pass(LOOKS)?;
         }
@@ -75,6 +75,14 @@ impl Run {
         let names = names.join(", ");
         let detail = format!("clients of {names} wait for ever, and their group is in sync");
         Err(Violation::new(Promise::Ends, detail))
+    }
+
+    /// Once no program uses a device any more, what is to be attached is attached.
+    fn attached_volumes_are_back(&mut self) -> Result<(), Violation> {
+        self.pass(LOOKS)?;
+        (0..2).for_each(|node| self.list_attachments(node));
+        self.pass(Duration::from_millis(500))?;
+        self.judge_devices()
     }
 
     fn words(&self, node: usize) -> String {
@@ -203,6 +211,10 @@ impl Run {
             }
             ["resolve", _, "--discard", name, ..] => {
                 ("resolve", json!({ "discard": name, "confirmed": true }), Wish::Resolve)
+            }
+            ["detach", name, ref more @ ..] => {
+                let forced = more.contains(&"--force");
+                return self.detach_named(node, group, (&volume(name), forced));
             }
             ["seed", "end", _] => ("seed/end", json!({}), Wish::Other),
             ["member", "replace", name] => (

@@ -57,6 +57,7 @@ impl Run {
                     .reset_connections(&self.nodes[0].machine, &self.nodes[1].machine);
             }
             Luck::LinkQuality => return self.change_link(dice),
+            Luck::Devices => return self.upset_devices(node, dice),
             Luck::BadReads | Luck::BadWrites | Luck::BadFlush | Luck::BadMetadata => {
                 return self.spoil(luck, node, dice);
             }
@@ -198,6 +199,7 @@ impl Run {
             machine.set_odds(Odds::default());
             machine.slow_down(1);
             machine.clear_faults();
+            machine.refuse_nothing();
             machine.resume();
             machine.set_room(super::node::DISK);
             machine.set_descriptors(DESCRIPTORS);

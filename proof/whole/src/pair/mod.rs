@@ -4,8 +4,8 @@
 mod act;
 mod calm;
 mod daemon;
+mod devices;
 mod judge;
-mod kernel;
 mod luck;
 mod node;
 mod operator;

@@ -2,7 +2,6 @@
 //! A node: a machine with its disks, and the daemon on it while one runs.
 
 use super::daemon::Daemon;
-use super::kernel::NoDevices;
 use super::scenario::{ADDRESSES, NODES, Scenario};
 use crate::{MachineOptions, SimMachine, World};
 use helio_daemon::{LogFormat, Options, Platform};
@@ -119,7 +118,7 @@ impl Node {
     /// Why it does not serve.
     pub(crate) fn start(&mut self, now: Moment) -> Result<(), String> {
         let process = self.machine.process();
-        let platform = Platform { host: process.host(), kernel: Arc::new(NoDevices) };
+        let platform = Platform { host: process.host(), kernel: Arc::new(process.kernel()) };
         self.daemon = Some(Daemon::start(process, &self.options, &platform, now)?);
         Ok(())
     }

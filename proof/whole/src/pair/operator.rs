@@ -60,6 +60,10 @@ impl Run {
             Order::MemberAdd => ("member/add", member, Wish::Other),
             Order::MemberMerge => ("member/merge", json!({ "volume": volume.name }), Wish::Other),
             Order::Apply => return self.apply(node),
+            Order::Attach => return self.attach(node, group, dice),
+            Order::Detach => return self.detach(node, group, false, dice),
+            Order::ForceDetach => return self.detach(node, group, true, dice),
+            Order::Attachments => return self.list_attachments(node),
             Order::SeedBegin => ("seed/begin", json!({}), Wish::Other),
             Order::SeedEnd => ("seed/end", json!({}), Wish::Other),
         };
@@ -72,6 +76,7 @@ impl Run {
         if let Some(daemon) = &mut self.nodes[node].daemon {
             daemon.stop();
         }
+        self.users_of_stopped(node);
         self.nodes[node].restarted = true;
         self.ends.push((self.world.now() + starts, super::luck::Ends::Start(node)));
     }
@@ -82,7 +87,12 @@ impl Run {
     }
 
     pub(super) fn look(&mut self, node: usize) {
-        self.send((node, None), "GET", "/v2/status".into(), &Value::Null, Wish::Status);
+        self.ask("/v2/status", node, Wish::Status);
+    }
+
+    /// Asks a node for something that is of no group.
+    pub(super) fn ask(&mut self, path: &str, node: usize, wish: Wish) {
+        self.send((node, None), "GET", path.into(), &Value::Null, wish);
     }
 
     fn get(&mut self, node: usize, group: usize, what: &str) {
@@ -132,6 +142,9 @@ impl Run {
         }
         if wish == Wish::Status {
             self.status[node] = serde_json::from_slice(body).ok();
+        }
+        if wish == Wish::Attachments {
+            self.devices.lists[node] = serde_json::from_slice(body).ok();
         }
         if let Some(group) = group {
             self.done(node, group, wish);

@@ -3,6 +3,7 @@
 
 use super::act::{ACTS_MAX, Act};
 use super::daemon::{Daemon, Response};
+use super::devices::Devices;
 use super::luck::Ends;
 use super::node::Node;
 use super::scenario::{GroupShape, Scenario};
@@ -70,6 +71,7 @@ pub(super) struct Run {
     pub(super) nodes: Vec<Node>,
     pub(super) groups: Vec<Group>,
     clients: Vec<ClientSlot>,
+    pub(super) devices: Devices,
     /// What the nodes said last.
     pub(super) status: [Option<Status>; 2],
     /// How many requests were sent to control planes, and what those that wait for their response mean.
@@ -87,6 +89,8 @@ pub(super) struct Run {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wish {
     Status,
+    Attachments,
+    Detach,
     Promote { forced: bool },
     Demote,
     Switch,
@@ -160,6 +164,7 @@ impl Run {
             world: world.clone(),
             nodes,
             clients: Vec::new(),
+            devices: Devices::new(world),
             status: Default::default(),
             requests: 0,
             lost: None,
@@ -185,7 +190,9 @@ impl Run {
         }
         self.pass(Duration::from_secs(2))?;
         self.connect_clients();
-        self.clients.truncate(telling.clients.unwrap_or(usize::MAX));
+        let most = telling.clients.unwrap_or(usize::MAX);
+        self.clients.truncate(most);
+        self.begin_devices(most - self.clients.len());
         let mut dice = self.world.dice("acts");
         for number in 1..=dice.below(ACTS_MAX + 1) {
             self.pass(Duration::from_millis(dice.below(3000)))?;
@@ -228,6 +235,7 @@ impl Run {
 
     /// Clients make no further requests; those that are connected leave once everything is answered.
     fn retire_clients(&mut self) {
+        self.devices.retire();
         self.clients.retain(|slot| slot.stream.is_some());
         for slot in &mut self.clients {
             slot.client.retire();
@@ -237,6 +245,7 @@ impl Run {
 
     /// The operator ends the clients of a group, whatever they wait for.
     pub(super) fn end_clients(&mut self, group: usize) {
+        self.end_programs(group);
         let Group { model, .. } = &mut self.groups[group];
         for slot in self.clients.iter_mut().filter(|slot| slot.group == group) {
             if let Some(mut stream) = slot.stream.take() {
@@ -247,7 +256,8 @@ impl Run {
 
     /// Whether a client waits for a response, or for the end of its connection.
     pub(super) fn clients_wait(&self, group: usize) -> bool {
-        self.clients.iter().any(|slot| slot.group == group && slot.stream.is_some())
+        let connected = |slot: &ClientSlot| slot.group == group && slot.stream.is_some();
+        self.clients.iter().any(connected) || self.devices.wait(group)
     }
 
     /// Lets so much time pass.
@@ -270,6 +280,7 @@ impl Run {
             let clients = self.clients.iter().map(|slot| self.client_due(slot));
             let ends = self.ends.iter().map(|(at, _)| *at);
             let due = own.chain(clients).chain(ends).min().unwrap_or(Moment::NEVER);
+            let due = due.min(self.devices.due());
             if self.world.next().is_none_or(|next| due < next) {
                 self.world.alarm(due);
             }
@@ -330,10 +341,12 @@ impl Run {
             }
             for (node, Response { request, status, body }) in responses {
                 self.responded(node, request, status, &body);
+                self.detached(node, request, status)?;
             }
             for n in 0..self.clients.len() {
                 self.step_client(n, now)?;
             }
+            self.step_devices(now)?;
             if let Some(panic) = noted() {
                 return Err(panic);
             }
