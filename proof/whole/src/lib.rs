@@ -11,6 +11,7 @@
 mod body;
 pub mod cage;
 pub mod client;
+mod coverage;
 mod disk;
 mod driver;
 mod faults;
@@ -24,10 +25,12 @@ mod story;
 pub mod stream;
 mod world;
 
+pub use coverage::{Coverage, Line};
 pub use driver::SimDriver;
 pub use faults::{FileFault, Odds};
 pub use kernel::{DeviceIo, Done, Failure, Manner, OpenDevice, Readiness};
 pub use machine::{Held, MachineOptions, Process, SimMachine};
+pub use model::Violation;
 pub use net::{SimStream, SocketOptions};
 pub use pair::{Telling, Verdict, run, shrink, stock_runtimes};
 pub use panics::note_panics;

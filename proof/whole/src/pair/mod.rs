@@ -3,6 +3,7 @@
 
 mod act;
 mod calm;
+mod coda;
 mod daemon;
 mod devices;
 mod judge;
@@ -13,7 +14,9 @@ mod run;
 mod scenario;
 mod shrink;
 mod telling;
+mod watch;
 
+pub(crate) use act::{Luck, Order};
 pub use daemon::stock_runtimes;
 pub use run::{Verdict, run};
 pub use shrink::shrink;

@@ -33,6 +33,8 @@ pub(crate) struct Node {
     /// Failed flushes of all files and of each member, as far as the model has them.
     pub(crate) failed_flushes: u64,
     pub(crate) failed_flushes_of: BTreeMap<PathBuf, u64>,
+    /// Since when operations on its disks end in time; never while they hang or are slow.
+    pub(crate) disks_respond_since: Moment,
     /// Why it did not start last.
     pub(crate) why: Option<String>,
 }
@@ -68,6 +70,7 @@ impl Node {
             lost_power: false,
             failed_flushes: 0,
             failed_flushes_of: BTreeMap::new(),
+            disks_respond_since: Moment::ZERO,
             why: None,
         };
         node.write(&node.options.config.clone(), scenario.file().as_bytes())?;

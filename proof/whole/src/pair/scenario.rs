@@ -48,7 +48,7 @@ pub(crate) struct GroupShape {
 pub(crate) struct Scenario {
     pub(crate) groups: Vec<GroupShape>,
     second_metadata: bool,
-    clients: u64,
+    pub(crate) clients: u64,
 }
 
 impl VolumeShape {
@@ -156,7 +156,7 @@ impl Scenario {
                 .map(|name| GroupShape::draw(name, dice))
                 .collect(),
             second_metadata: dice.chance(1, 4),
-            clients: 4 + dice.below(64),
+            clients: if dice.chance(1, 4) { 2 + dice.below(3) } else { 5 + dice.below(64) },
         }
     }
 
