@@ -206,7 +206,6 @@ impl Run {
         }
         for group in &mut self.groups {
             group.hints.clear();
-            group.refused = false;
         }
         self.world.heal(&self.nodes[0].machine, &self.nodes[1].machine);
         let profile = Profile::wan(Duration::from_millis(1), Rate::mbit(1000));

@@ -136,7 +136,6 @@ impl Run {
         }
         if status != 200 {
             if let Some(group) = group {
-                self.groups[group].refused |= matches!(wish, Wish::Promote { .. });
                 self.refused(node, group, body);
             }
             return;

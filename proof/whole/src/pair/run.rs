@@ -30,8 +30,8 @@ pub struct Verdict {
     pub broken: Option<Violation>,
     /// The event log, if it was asked for.
     pub story: Vec<String>,
-    /// It ended where the product has no way out yet.
-    pub open: Option<String>,
+    /// Misfortune damaged both copies of a group, and both nodes say so.
+    pub lost: Option<String>,
     /// A digest of the event log.
     pub digest: u64,
     /// How long the story was.
@@ -59,8 +59,6 @@ pub(super) struct Group {
     pub(super) model: Model,
     /// The node that clients use.
     pub(super) serves: Option<usize>,
-    /// A promotion was refused.
-    pub(super) refused: bool,
     /// What refusals recommended since the operator looked last, and where.
     pub(super) hints: Vec<(usize, String)>,
     /// The node that they used last.
@@ -78,8 +76,8 @@ pub(super) struct Run {
     pub(super) status: [Option<Status>; 2],
     /// How many requests were sent to control planes, and what those that wait for their response mean.
     pub(super) requests: u64,
-    /// The end of the story is open, and why.
-    pub(super) open: Option<String>,
+    /// The copies of a group were both damaged, and the nodes say so.
+    pub(super) lost: Option<String>,
     /// How often the operator looked for advice.
     pub(super) advised: usize,
     pub(super) asked: BTreeMap<u64, (Wish, Option<usize>)>,
@@ -110,7 +108,7 @@ pub fn run(telling: &Telling, story: bool) -> Verdict {
         let mut run = Run::new(&world)?;
         let told = run.tell(telling);
         run.nodes.iter_mut().for_each(Node::kill);
-        told.map(|()| run.open)
+        told.map(|()| run.lost)
     }));
     // A panic that nothing isolated, or one of the last steps.
     let told = match (told, noted()) {
@@ -120,13 +118,13 @@ pub fn run(telling: &Telling, story: bool) -> Verdict {
             Err(panic.unwrap_or_else(|| Violation::new(Promise::NoPanic, "a panic".into())))
         }
     };
-    let (broken, open) = match told {
-        Ok(open) => (None, open),
+    let (broken, lost) = match told {
+        Ok(lost) => (None, lost),
         Err(why) => (Some(why), None),
     };
     Verdict {
         broken,
-        open,
+        lost,
         story: world.story(),
         digest: world.digest(),
         lasted: world.now().since(Moment::ZERO),
@@ -158,7 +156,6 @@ impl Run {
             model: Model::new(&sectors(shape)),
             shape: shape.clone(),
             serves: None,
-            refused: false,
             hints: Vec::new(),
             last_served: None,
         };
@@ -170,7 +167,7 @@ impl Run {
             devices: Devices::new(world),
             status: Default::default(),
             requests: 0,
-            open: None,
+            lost: None,
             advised: 0,
             asked: BTreeMap::new(),
             ends: Vec::new(),
