@@ -2,7 +2,7 @@
 //! The whole daemon in a simulated world.
 //!
 //! A [`World`] has virtual time and machines. A [`SimMachine`] has a disk that loses what was not flushed, sockets over links that delay, lose
-//! and stop, clocks, and chance. A [`Process`] on it is one boot of a daemon; its [`SimDriver`] performs operations as the driver of a
+//! and stop, a kernel that makes devices of volumes, clocks, and chance. A [`Process`] on it is one boot of a daemon; its [`SimDriver`] performs operations as the driver of a
 //! product does, and its [`Process::host`] is the machine as the daemon asks it. Everything comes from one seed: the same seed and the same
 //! calls give the same event log.
 //!
