@@ -5,6 +5,7 @@
 
 use super::Shard;
 use helio_driver::{Driver, PoolUsage};
+use helio_units::Bytes;
 
 /// A table whose entries are used again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,8 +58,10 @@ pub struct Census {
     pub operations: Table,
     /// Orders of an operator that have not ended, of all groups.
     pub commands: usize,
-    /// Sockets: listeners and connections.
+    /// Sockets: listeners, connections, and those to the kernel.
     pub sockets: usize,
+    /// Memory of the pool `written` that devices hold for their next request.
+    pub awaiting: Bytes,
     /// The pool for what clients write and disks read.
     pub written: PoolUsage,
     /// The pool for what peers send.
@@ -84,7 +87,8 @@ impl<D: Driver> Shard<D> {
             payloads: sum(&mut self.groups.iter().map(|group| group.payloads.table())),
             operations: sum(&mut self.groups.iter().map(|group| group.operations())),
             commands: self.groups.iter().map(|group| group.commands.len()).sum(),
-            sockets: listeners + connections,
+            sockets: listeners + connections + self.attached.lines(),
+            awaiting: self.attached.awaiting(),
             written: self.pools.written.usage(),
             received: self.pools.received.usage(),
         }
