@@ -10,7 +10,7 @@ mod wire;
 mod workload;
 
 pub use mischief::Mischief;
-pub(crate) use workload::LABELS;
+pub(crate) use workload::{BREAK_OFF, LABELS};
 pub use workload::{Dice, Habits, Leaving, Pace};
 
 use crate::model::{ConnectionId, Model, Violation};
@@ -21,7 +21,7 @@ use mischief::Rogue;
 use request::Conversation;
 use std::time::Duration;
 use wire::Wire;
-use workload::{BREAK_OFF, DISCONNECT, Plan};
+use workload::{DISCONNECT, Plan};
 
 /// Bytes that wait for a stream which takes nothing before a client stops to make requests.
 const BACKLOG: usize = 256 << 10;

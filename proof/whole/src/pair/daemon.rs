@@ -81,8 +81,8 @@ pub(crate) struct Daemon {
     /// How often it went on within a second.
     turns: (Moment, u32),
     stopping: bool,
-    /// Operations on files that had not ended when the shard did.
-    left: usize,
+    /// When the operations on files began that had not ended when the shard did.
+    left: Vec<Moment>,
 }
 
 impl Daemon {
@@ -120,7 +120,7 @@ impl Daemon {
             spins: (now, 0),
             turns: (now, 0),
             stopping: false,
-            left: 0,
+            left: Vec::new(),
         })
     }
 
@@ -190,8 +190,8 @@ impl Daemon {
         &self.process
     }
 
-    /// It is gone. Returns what its process still has open, and how many operations on files had not ended when its shard did.
-    pub(crate) fn bury(self) -> (Held, usize) {
+    /// It is gone. Returns what its process still has open, and when the operations on files began that had not ended when its shard did.
+    pub(crate) fn bury(self) -> (Held, Vec<Moment>) {
         let Self { process, stage, control, runtime, left, .. } = self;
         drop((stage, control, runtime));
         (process.held(), left)
