@@ -94,3 +94,17 @@ impl<D: Driver> Shard<D> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_is_lost_if_it_is_neither_in_use_nor_free() {
+        let slots = [Some(1), None, None];
+        let lost = |free: &[usize]| Table::with_free(&slots, free).lost;
+        assert_eq!([lost(&[1, 2]), lost(&[1]), lost(&[1, 2, 2])], [0, 1, 1]);
+        let both = Table::of(&slots).add(Table::with_free(&slots, &[]));
+        assert_eq!(both, Table { in_use: 2, entries: 6, lost: 2 });
+    }
+}

@@ -47,9 +47,6 @@ const CONNECTIONS_MAX: u32 = 12;
 /// Events of one moment.
 const AT_ONCE_MAX: u64 = 1_000_000;
 
-/// If disks respond for that long, no operation on one is late.
-const RESPONDED: Duration = Duration::from_secs(5);
-
 /// A client and where it is connected.
 struct ClientSlot {
     client: Client,
@@ -227,6 +224,7 @@ impl Run {
         let mut dice = self.world.dice("acts");
         for number in 1..=dice.below(ACTS_MAX + 1) {
             self.pass(Duration::from_millis(dice.below(3000)))?;
+            self.check_clients()?;
             let act = Act::draw(&mut dice);
             // Each has dice of its own, so that leaving one out leaves the others as they are.
             let mut own = dice.split_nth("act", number);
@@ -302,10 +300,12 @@ impl Run {
     /// The operator ends the clients of a group, whatever they wait for.
     pub(super) fn end_clients(&mut self, group: usize) {
         self.end_programs(group);
+        let now = self.world.now();
         let Group { model, .. } = &mut self.groups[group];
         for slot in self.clients.iter_mut().filter(|slot| slot.group == group) {
             if let Some(mut stream) = slot.stream.take() {
                 slot.client.give_up(&mut stream, model);
+                slot.next = now + Duration::from_millis(1 + slot.dice.below(2000));
             }
         }
     }
@@ -410,7 +410,9 @@ impl Run {
                 self.world.tell(format_args!("{}: the daemon ended: {ended:?}", node.name));
                 let (held, left) = node.daemon.take().map(Daemon::bury).unwrap_or_default();
                 gone.push((index, ended.is_none()));
-                if ended.is_none() && left > 0 && node.disks_respond_since + RESPONDED <= now {
+                // What began while disks did not respond in time may be late.
+                let left = left.iter().filter(|began| **began >= node.disks_respond_since).count();
+                if ended.is_none() && left > 0 {
                     let name = node.name;
                     let detail = format!("{name} stopped cleanly, and left {left} operations");
                     return Err(Violation::new(Promise::Closes, detail));
