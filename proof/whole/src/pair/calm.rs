@@ -196,7 +196,7 @@ impl Run {
                 let forced = more.contains(&"--force");
                 let restore = more.contains(&"--restore");
                 let body = json!({ "force": forced, "confirmed": forced, "restore": restore });
-                ("promote", body, Wish::Promote { forced })
+                ("promote", body, Wish::Promote { forced, restored: restore })
             }
             ["demote", _] => ("demote", json!({}), Wish::Demote),
             ["resume", _] => ("resume", json!({}), Wish::Other),

@@ -70,6 +70,7 @@ impl Run {
                 Ends::Disks(node)
             }
             Luck::Full => {
+                self.note_lossy(node);
                 machine.set_room(dice.below(1 << 20));
                 Ends::Room(node)
             }
@@ -99,6 +100,7 @@ impl Run {
 
     /// Makes a few calls on a file fail. A file that does not exist does not fail.
     fn spoil(&mut self, luck: Luck, node: usize, dice: &mut Dice) {
+        self.note_lossy(node);
         let (path, fault, times) = match luck {
             Luck::BadReads => (self.a_member(node, dice), FileFault::Read, 1 + dice.below(20)),
             Luck::BadWrites => (self.a_member(node, dice), FileFault::Write, 1 + dice.below(20)),
@@ -138,17 +140,12 @@ impl Run {
 
     /// A daemon is gone at once, and with `power` its machine.
     fn down(&mut self, node: usize, power: bool) {
-        let had = self.nodes[node].daemon.is_some();
         if power {
             self.nodes[node].cut_power();
-            self.nodes[node].lost_power = true;
-            for group in self.groups.iter_mut().filter(|group| group.serves == Some(node)) {
-                group.model.power_cut();
-            }
         } else {
             self.nodes[node].kill();
         }
-        self.nodes[node].restarted |= had;
+        self.note_end(node, power);
     }
 
     /// What lasted until now ends.
@@ -187,7 +184,9 @@ impl Run {
             self.world.tell(format_args!("{} does not start: {why}", self.nodes[node].name));
             self.nodes[node].why = Some(why);
             self.ends.push((now + Duration::from_secs(2), Ends::Start(node)));
+            return;
         }
+        self.note_start(node);
     }
 
     /// Nothing goes wrong any more.

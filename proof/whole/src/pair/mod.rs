@@ -9,6 +9,7 @@ mod kernel;
 mod luck;
 mod node;
 mod operator;
+mod promised;
 mod run;
 mod scenario;
 

@@ -3,10 +3,11 @@
 
 use super::daemon::Daemon;
 use super::kernel::NoDevices;
-use super::scenario::{ADDRESSES, NODES, Scenario};
+use super::scenario::{NODES, Scenario};
 use crate::{MachineOptions, SimMachine, World};
-use helio_daemon::{LogFormat, Options, Platform};
-use helio_driver::{Errno, Machine, Mode, OFlags};
+use helio_daemon::{KEY_FILE, LogFormat, Options, Platform};
+use helio_driver::{Errno, Host, Machine, Mode, OFlags};
+use helio_tls::{NodeKey, PublicKey};
 use helio_units::Moment;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -23,14 +24,13 @@ const CALENDAR: Duration = Duration::from_secs(1_700_000_000);
 pub(crate) struct Node {
     pub(crate) machine: SimMachine,
     pub(crate) name: &'static str,
+    /// The public half of its key, if it has one.
+    pub(crate) key: Option<PublicKey>,
     options: Options,
     /// The daemon, until it ends.
     pub(crate) daemon: Option<Daemon>,
     /// Whether its machine has power.
     pub(crate) has_power: bool,
-    /// Since its group was last level its daemon ended, or its machine lost power.
-    pub(crate) restarted: bool,
-    pub(crate) lost_power: bool,
     /// Failed flushes of each member, as far as the model has them.
     pub(crate) failed_flushes: BTreeMap<PathBuf, u64>,
     /// Why it did not start last.
@@ -38,12 +38,12 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// A machine with blank disks, and the configuration file.
+    /// A machine with blank disks, and a key if the nodes have keys.
     ///
     /// # Errors
     /// The simulated disk refuses.
     pub(crate) fn new(world: &World, index: usize, scenario: &Scenario) -> Result<Self, Errno> {
-        let address: SocketAddr = ADDRESSES[index].parse().map_err(|_| Errno::INVAL)?;
+        let address: SocketAddr = scenario.addresses()[index].parse().map_err(|_| Errno::INVAL)?;
         let machine = world.machine(MachineOptions {
             name: NODES[index].to_owned(),
             address: address.ip(),
@@ -53,34 +53,47 @@ impl Node {
         for folder in scenario.folders() {
             machine.make_folder(&folder, Mode::RWXU)?;
         }
-        let node = Self {
+        let state = PathBuf::from("/state");
+        let host: Host = Arc::new(machine.clone());
+        let key = || NodeKey::create(&host, &state.join(KEY_FILE)).map_err(|_| Errno::IO);
+        let key = scenario.has_keys.then(key).transpose()?;
+        Ok(Self {
             machine,
             name: NODES[index],
+            key: key.map(|key| key.public()),
             options: Options {
                 node: NODES[index].to_owned(),
                 config: PathBuf::from("/etc/heliograph.toml"),
-                state: PathBuf::from("/state"),
+                state,
                 log_format: LogFormat::Text,
             },
             daemon: None,
             has_power: true,
-            restarted: false,
-            lost_power: false,
             failed_flushes: BTreeMap::new(),
             why: None,
-        };
-        node.write(&node.options.config.clone(), scenario.file().as_bytes())?;
+        })
+    }
+
+    /// Writes the configuration file, and makes the members.
+    ///
+    /// # Errors
+    /// The simulated disk refuses.
+    pub(crate) fn set_up(
+        &self,
+        index: usize,
+        scenario: &Scenario,
+        file: &str,
+    ) -> Result<(), Errno> {
+        self.write(&self.options.config, file.as_bytes())?;
         for group in &scenario.groups {
             for volume in &group.volumes {
                 for path in volume.paths(group.name, index) {
-                    node.make_member(&path, volume.size.0)?;
+                    self.make_member(&path, volume.size.0)?;
                 }
             }
         }
-        for folder in ["/", "/etc", "/disks", "/disks/0", "/disks/1", "/disks/2"] {
-            node.sync(Path::new(folder))?;
-        }
-        Ok(node)
+        let folders = ["/", "/etc", "/disks", "/disks/0", "/disks/1", "/disks/2"];
+        folders.iter().try_for_each(|folder| self.sync(Path::new(folder)))
     }
 
     fn sync(&self, path: &Path) -> Result<(), Errno> {

@@ -28,9 +28,11 @@ impl Run {
             Order::Status => return self.look(node),
             Order::Explain => return self.get(node, group, "explain"),
             Order::Recorder => return self.get(node, group, "debug/events"),
-            Order::Promote => ("promote", promotion(false), Wish::Promote { forced: false }),
+            Order::Promote => {
+                ("promote", promotion(false), Wish::Promote { forced: false, restored: false })
+            }
             Order::ForcePromote if self.nodes[1 - node].daemon.is_none() => {
-                ("promote", promotion(true), Wish::Promote { forced: true })
+                ("promote", promotion(true), Wish::Promote { forced: true, restored: false })
             }
             Order::ForcePromote => return,
             Order::Demote => ("demote", json!({}), Wish::Demote),
@@ -72,7 +74,7 @@ impl Run {
         if let Some(daemon) = &mut self.nodes[node].daemon {
             daemon.stop();
         }
-        self.nodes[node].restarted = true;
+        self.note_end(node, false);
         self.ends.push((self.world.now() + starts, super::luck::Ends::Start(node)));
     }
 
@@ -114,8 +116,17 @@ impl Run {
     }
 
     /// A response: what it means for the clients.
-    pub(super) fn responded(&mut self, node: usize, number: u64, status: u16, body: &[u8]) {
-        let Some((wish, group)) = self.asked.remove(&number) else { return };
+    ///
+    /// # Errors
+    /// The promise that it breaks.
+    pub(super) fn responded(
+        &mut self,
+        node: usize,
+        number: u64,
+        status: u16,
+        body: &[u8],
+    ) -> Result<(), String> {
+        let Some((wish, group)) = self.asked.remove(&number) else { return Ok(()) };
         if wish != Wish::Status {
             let text = String::from_utf8_lossy(body);
             let text: String = text.chars().take(400).collect();
@@ -129,42 +140,35 @@ impl Run {
                 self.groups[group].refused |= matches!(wish, Wish::Promote { .. });
                 self.refused(node, group, body);
             }
-            return;
+            return Ok(());
         }
         if wish == Wish::Status {
             self.status[node] = serde_json::from_slice(body).ok();
         }
-        if let Some(group) = group {
-            self.done(node, group, wish);
-        }
+        group.map_or(Ok(()), |group| self.done(node, group, wish))
     }
 
     /// What an order that was carried out means for the clients of a group.
-    fn done(&mut self, node: usize, group: usize, wish: Wish) {
-        let heir = match &self.nodes[node] {
-            it if it.lost_power => Heir::LostPower,
-            it if it.restarted => Heir::Restarted,
-            _ => Heir::Lived,
-        };
-        let group = &mut self.groups[group];
+    fn done(&mut self, node: usize, group: usize, wish: Wish) -> Result<(), String> {
+        let it = &mut self.groups[group];
         match wish {
-            Wish::Promote { forced } => {
-                if forced && group.last_served != Some(node) {
-                    group.model.failed_over(heir);
-                }
-                (group.serves, group.last_served) = (Some(node), Some(node));
+            Wish::Promote { forced: true, restored } if it.last_served != Some(node) => {
+                return self.fail_over(node, group, restored);
             }
+            Wish::Promote { .. } if it.last_served == Some(node) => it.serves = Some(node),
+            Wish::Promote { .. } => self.hand_over(node, group),
             Wish::Switch => {
-                let now = 1 - group.serves.unwrap_or(node);
-                (group.serves, group.last_served) = (Some(now), Some(now));
+                let now = 1 - it.serves.unwrap_or(node);
+                self.hand_over(now, group);
             }
             // What the node that clients used discards, or accepts without what a failed flush lost, is lost to them.
-            Wish::Resolve | Wish::Accept if group.last_served == Some(node) => {
-                group.model.failed_over(Heir::LostPower);
+            Wish::Resolve | Wish::Accept if it.last_served == Some(node) => {
+                it.model.failed_over(Heir::LostPower);
             }
-            Wish::Demote if group.serves == Some(node) => group.serves = None,
+            Wish::Demote if it.serves == Some(node) => it.serves = None,
             _ => {}
         }
+        Ok(())
     }
 }
 

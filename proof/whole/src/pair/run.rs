@@ -5,6 +5,7 @@ use super::act::Act;
 use super::daemon::{Daemon, Response};
 use super::luck::Ends;
 use super::node::Node;
+use super::promised::Promised;
 use super::scenario::{GroupShape, Scenario};
 use crate::SimStream;
 use crate::World;
@@ -63,6 +64,7 @@ pub(super) struct Group {
     pub(super) hints: Vec<(usize, String)>,
     /// The node that they used last.
     pub(super) last_served: Option<usize>,
+    pub(super) promised: Promised,
 }
 
 /// Everything of one story.
@@ -88,7 +90,7 @@ pub(super) struct Run {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wish {
     Status,
-    Promote { forced: bool },
+    Promote { forced: bool, restored: bool },
     Demote,
     Switch,
     Resolve,
@@ -129,17 +131,19 @@ pub fn run(seed: u64, story: bool) -> Verdict {
 impl Run {
     fn new(world: &World) -> Result<Self, String> {
         let scenario = Scenario::draw(&mut world.dice("scenario"));
-        let node = |n| {
-            Node::new(world, n, &scenario)
-                .map_err(|errno| format!("the disk of a machine: {errno}"))
-        };
+        let refused = |errno| format!("the disk of a machine: {errno}");
+        let node = |n| Node::new(world, n, &scenario).map_err(refused);
         let nodes = vec![node(0)?, node(1)?];
+        let file = scenario.file(&nodes.iter().map(|node| node.key).collect::<Vec<_>>());
+        for (n, node) in nodes.iter().enumerate() {
+            node.set_up(n, &scenario, &file).map_err(refused)?;
+        }
         world.set_link(
             &nodes[0].machine,
             &nodes[1].machine,
             &Profile::wan(Duration::from_millis(10), Rate::mbit(100)),
         );
-        world.tell(format_args!("the configuration:\n{}", scenario.file()));
+        world.tell(format_args!("the configuration:\n{file}"));
         let sectors =
             |shape: &GroupShape| shape.volumes.iter().map(|v| v.size.0 / 512).collect::<Vec<_>>();
         let group = |shape: &GroupShape| Group {
@@ -149,6 +153,7 @@ impl Run {
             refused: false,
             hints: Vec::new(),
             last_served: None,
+            promised: Promised::default(),
         };
         Ok(Self {
             groups: scenario.groups.iter().map(group).collect(),
@@ -175,7 +180,7 @@ impl Run {
                 n,
                 "promote",
                 &json!({ "force": false, "confirmed": false }),
-                Wish::Promote { forced: false },
+                Wish::Promote { forced: false, restored: false },
             );
         }
         self.pass(Duration::from_secs(2))?;
@@ -271,6 +276,8 @@ impl Run {
                     }
                     if fails && group.serves == Some(index) {
                         group.model.flush_failed(volume);
+                    } else if fails {
+                        group.promised.flush_failed(index);
                     }
                 }
             }
@@ -304,8 +311,9 @@ impl Run {
                 }
             }
             for (node, Response { request, status, body }) in responses {
-                self.responded(node, request, status, &body);
+                self.responded(node, request, status, &body)?;
             }
+            self.note_modes();
             for n in 0..self.clients.len() {
                 self.step_client(n, now)?;
             }

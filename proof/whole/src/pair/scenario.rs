@@ -2,6 +2,7 @@
 //! What one seed is about: two nodes, their groups and volumes, and the configuration file that says so.
 
 use helio_netmodel::Dice;
+use helio_tls::PublicKey;
 use helio_units::{Bytes, Mode};
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -10,7 +11,9 @@ use std::path::PathBuf;
 pub(crate) const NODES: [&str; 2] = ["lyon", "paris"];
 
 /// Without keys, nodes have loopback addresses; each machine of a world has its own.
-pub(crate) const ADDRESSES: [&str; 2] = ["127.0.0.1:7121", "127.0.0.2:7121"];
+const LOOPBACK: [&str; 2] = ["127.0.0.1:7121", "127.0.0.2:7121"];
+/// With keys, they may have any address.
+const ADDRESSES: [&str; 2] = ["192.0.2.1:7121", "192.0.2.2:7121"];
 
 /// A volume.
 #[derive(Clone, Debug)]
@@ -49,6 +52,8 @@ pub(crate) struct Scenario {
     pub(crate) groups: Vec<GroupShape>,
     second_metadata: bool,
     clients: u64,
+    /// The nodes have keys, and TLS between them.
+    pub(crate) has_keys: bool,
 }
 
 impl VolumeShape {
@@ -157,17 +162,27 @@ impl Scenario {
                 .collect(),
             second_metadata: dice.chance(1, 4),
             clients: 4 + dice.below(64),
+            has_keys: dice.chance(1, 10),
         }
     }
 
-    /// The configuration file, the same on both nodes.
-    pub(crate) fn file(&self) -> String {
+    /// Where the peer reaches each node.
+    pub(crate) const fn addresses(&self) -> [&'static str; 2] {
+        if self.has_keys { ADDRESSES } else { LOOPBACK }
+    }
+
+    /// The configuration file, the same on both nodes, with the public key of each node that has one.
+    pub(crate) fn file(&self, keys: &[Option<PublicKey>]) -> String {
         let mut out = String::new();
-        for (node, address) in NODES.iter().zip(ADDRESSES) {
+        for (n, node) in NODES.iter().enumerate() {
+            let address = self.addresses()[n];
             out += &format!(
                 "[node.{node}]\naddress = \"{address}\"\nclients = {}\nbuffer-memory = \"512MiB\"\n",
                 self.clients
             );
+            if let Some(key) = keys[n] {
+                out += &format!("key = \"{key}\"\n");
+            }
             if self.second_metadata {
                 out += "metadata = [\"state\", \"/second\"]\n";
             }
