@@ -27,7 +27,7 @@ pub use driver::SimDriver;
 pub use faults::{FileFault, Odds};
 pub use machine::{Held, MachineOptions, Process, SimMachine};
 pub use net::{SimStream, SocketOptions};
-pub use pair::{Verdict, run, stock_runtimes};
+pub use pair::{Telling, Verdict, run, shrink, stock_runtimes};
 pub use panics::note_panics;
 pub use stream::{Received, Stream};
 pub use world::World;

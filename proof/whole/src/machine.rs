@@ -213,9 +213,15 @@ impl SimMachine {
         })
     }
 
+    /// How many flushes failed until now.
+    #[must_use]
+    pub fn failed_flushes(&self) -> u64 {
+        self.with(|host| host.faults.failed_flushes.values().sum())
+    }
+
     /// How many flushes of a file failed until now.
     #[must_use]
-    pub fn failed_flushes(&self, path: &Path) -> u64 {
+    pub fn failed_flushes_of(&self, path: &Path) -> u64 {
         self.with(|host| {
             let inode = host.disk.find(path).ok();
             inode.and_then(|inode| host.faults.failed_flushes.get(&inode).copied()).unwrap_or(0)

@@ -3,7 +3,7 @@
 
 mod options;
 
-use helio_whole::{cage, note_panics, run, stock_runtimes};
+use helio_whole::{Telling, cage, note_panics, run, shrink, stock_runtimes};
 use options::{HELP, Options, Reach};
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -40,22 +40,38 @@ fn perform(options: &Options) -> Result<bool, String> {
     if options.cage {
         return caged(options);
     }
-    if let Some(seed) = options.seed {
-        return Ok(tell(seed, options.story));
+    if options.one {
+        return Ok(tell_or_shrink(options));
     }
     if options.digest {
         let seeds = options.from..options.from + options.seeds;
         println!(
             "{:016x}",
-            seeds.fold(0, |sum: u64, seed| sum.rotate_left(1) ^ run(seed, false).digest)
+            seeds.fold(0, |sum: u64, seed| sum.rotate_left(1)
+                ^ run(&Telling::of(seed), false).digest)
         );
         return Ok(true);
     }
     Ok(walk(options))
 }
 
-fn tell(seed: u64, story: bool) -> bool {
-    let verdict = run(seed, story);
+fn tell_or_shrink(options: &Options) -> bool {
+    if !options.shrink {
+        return tell(&options.telling, options.story);
+    }
+    let Some((smallest, violation)) = shrink(&options.telling) else {
+        println!("no promise is broken: there is nothing to shrink");
+        return true;
+    };
+    tell(&smallest, options.story);
+    println!(
+        "\nThe smallest story found: {violation}\n    cargo xtask sim --daemon {smallest} --story"
+    );
+    false
+}
+
+fn tell(telling: &Telling, story: bool) -> bool {
+    let (seed, verdict) = (telling.seed, run(telling, story));
     verdict.story.iter().for_each(|line| println!("{line}"));
     let seconds = verdict.lasted.as_secs_f64();
     if let Some(why) = &verdict.open {
@@ -72,22 +88,26 @@ fn tell(seed: u64, story: bool) -> bool {
 
 /// Tells seeds one after the other, in a cage: whatever reaches for the real machine ends the process.
 fn caged(options: &Options) -> Result<bool, String> {
-    let seeds = match options.seed {
-        Some(seed) => seed..seed + 1,
-        None => options.from..options.from + options.seeds,
+    let walk = options.from..options.from + options.seeds;
+    let tellings: Vec<Telling> = match options.one {
+        true => vec![options.telling.clone()],
+        false => walk.map(Telling::of).collect(),
     };
-    let starts = usize::try_from(seeds.end - seeds.start).unwrap_or(usize::MAX);
+    let starts = tellings.len();
     stock_runtimes(starts.saturating_mul(STARTS))
         .map_err(|error| format!("no runtime: {error}"))?;
     cage::enter().map_err(|error| format!("no system call can be forbidden: {error}"))?;
-    let (count, mut broken) = (seeds.end - seeds.start, 0);
-    for seed in seeds {
-        if let Some(why) = run(seed, false).broken {
+    let mut broken = 0;
+    for telling in tellings {
+        if let Some(why) = run(&telling, false).broken {
             broken += 1;
-            eprintln!("seed {seed}: {why}\n    cargo xtask sim --daemon --seed {seed} --story");
+            eprintln!(
+                "seed {}: {why}\n    cargo xtask sim --daemon {telling} --story",
+                telling.seed
+            );
         }
     }
-    println!("{count} seeds in a cage, {broken} broken");
+    println!("{starts} seeds in a cage, {broken} broken");
     Ok(broken == 0)
 }
 
@@ -116,14 +136,14 @@ fn walk(options: &Options) -> bool {
         if seed >= end || found >= options.most {
             return;
         }
-        let verdict = run(seed, false);
+        let verdict = run(&Telling::of(seed), false);
         walked.fetch_add(1, Relaxed);
         if let Ok(mut seconds) = seconds.lock() {
             *seconds += verdict.lasted.as_secs_f64();
         }
         open.fetch_add(verdict.open.is_some().into(), Relaxed);
         if let Some(why) = verdict.broken {
-            eprintln!("seed {seed}: {why}\n    cargo xtask sim --daemon --seed {seed} --story");
+            eprintln!("seed {seed}: {why}\n    cargo xtask sim --daemon --seed {seed} --shrink");
             if let Ok(mut broken) = broken.lock() {
                 broken.push(seed);
             }

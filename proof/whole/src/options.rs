@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the caller asks for.
 
+use helio_whole::Telling;
+use std::collections::BTreeSet;
+
 pub(crate) const HELP: &str = "\
 The whole program in the simulator: two real daemons, their clients, an operator and bad luck, in virtual time.
 
@@ -10,6 +13,10 @@ The whole program in the simulator: two real daemons, their clients, an operator
       --most N           goes on until N seeds are broken (10)
   cargo xtask sim --daemon --seed SEED               tells whether one seed keeps every promise
       --story            and everything that happens in it
+      --shrink           where it breaks a promise: finds the smallest story that still does, and tells that
+      --acts N           nothing happens behind N acts
+      --skip A,B         these acts do not happen, counted from 1
+      --clients N        there are no more than N clients
 ";
 
 /// What `--cage-proof` reaches for out of the cage. It is for the test of the cage, so the help does not list it.
@@ -39,7 +46,10 @@ impl Reach {
 pub(crate) struct Options {
     pub(crate) seeds: u64,
     pub(crate) from: u64,
-    pub(crate) seed: Option<u64>,
+    /// One story alone: --seed says so.
+    pub(crate) one: bool,
+    pub(crate) telling: Telling,
+    pub(crate) shrink: bool,
     pub(crate) most: usize,
     pub(crate) story: bool,
     pub(crate) digest: bool,
@@ -53,7 +63,9 @@ impl Options {
         let mut options = Self {
             seeds: 200,
             from: 0,
-            seed: None,
+            one: false,
+            telling: Telling::default(),
+            shrink: false,
             most: 10,
             story: false,
             digest: false,
@@ -75,7 +87,11 @@ impl Options {
             match argument.as_str() {
                 "--seeds" => options.seeds = number()?,
                 "--from" => options.from = number()?,
-                "--seed" => options.seed = Some(number()?),
+                "--seed" => (options.one, options.telling.seed) = (true, number()?),
+                "--acts" => options.telling.acts = Some(number()?),
+                "--clients" => options.telling.clients = Some(number()? as usize),
+                "--skip" => options.telling.skipped = numbers(&argument, arguments.next())?,
+                "--shrink" => options.shrink = true,
                 "--most" => options.most = number()? as usize,
                 "--story" => options.story = true,
                 "--digest" => options.digest = true,
@@ -84,6 +100,19 @@ impl Options {
                 other => return Err(format!("{other} is unknown\n\n{HELP}")),
             }
         }
+        let whole = Telling { seed: options.telling.seed, ..Telling::default() };
+        if !options.one && options.telling != whole {
+            return Err("--acts, --clients and --skip need --seed".to_owned());
+        }
         Ok(options)
     }
+}
+
+/// Numbers with commas between.
+fn numbers(argument: &str, value: Option<String>) -> Result<BTreeSet<u64>, String> {
+    let value = value.ok_or(format!("{argument} needs numbers with commas between"))?;
+    let number = |word: &str| {
+        word.parse().map_err(|_| format!("{argument} {value}: {word} is not a number"))
+    };
+    value.split(',').map(number).collect()
 }

@@ -12,10 +12,10 @@ mod record;
 mod spread;
 
 use crate::config::{Config, GroupConfig};
-use crate::released;
+use crate::{Platform, released};
 use anyhow::{Context, Result, bail};
 use helio_disk::{Io, MemberIdentity, OpenOptions, OtherUsers};
-use helio_driver::{Host, Linux, Mode, OFlags, SeekFrom};
+use helio_driver::{Host, Mode, OFlags, SeekFrom};
 use helio_units::{Bytes, SECTOR, shell_word};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -83,8 +83,8 @@ pub(crate) fn tell_spread(host: &Host, config: &Config, node: &str) {
 ///
 /// # Errors
 /// The first thing that is in the way, with its hint.
-pub fn adopt(wish: &Wish) -> Result<Adopted> {
-    let host = &Linux::host();
+pub fn adopt(platform: &Platform, wish: &Wish) -> Result<Adopted> {
+    let host = &platform.host;
     let text = host.read_text(&wish.config).with_context(|| {
         format!("{}\n  hint: name the configuration with --config", wish.config.display())
     })?;
@@ -101,7 +101,7 @@ pub fn adopt(wish: &Wish) -> Result<Adopted> {
     let peer = other_node(&config, wish)?;
     let mut found = BTreeMap::new();
     for store in &wish.stores {
-        let looked = look(host, store, wish, &config)?;
+        let looked = look(platform, store, wish, &config)?;
         if found
             .values()
             .any(|(_, other): &(&Store, Looked)| other.identity.overlaps(&looked.identity))
@@ -175,7 +175,8 @@ fn other_node(config: &Config, wish: &Wish) -> Result<String> {
     }
 }
 
-fn look(host: &Host, store: &Store, wish: &Wish, config: &Config) -> Result<Looked> {
+fn look(platform: &Platform, store: &Store, wish: &Wish, config: &Config) -> Result<Looked> {
+    let host = &platform.host;
     let path = &store.path;
     let shown = path.display();
     if !path.is_absolute() || !store.peer_path.is_absolute() {
@@ -204,7 +205,7 @@ fn look(host: &Host, store: &Store, wish: &Wish, config: &Config) -> Result<Look
         let number = facts.represents;
         format!("{}:{}", rustix::fs::major(number), rustix::fs::minor(number))
     });
-    let users = helio_attach::users(&[path, &real], numbers.as_deref());
+    let users = platform.kernel.users(&[path, &real], numbers.as_deref());
     for (group, config) in &config.groups {
         for (volume, config) in &config.volumes {
             let members = config.members_on(&wish.node).iter();

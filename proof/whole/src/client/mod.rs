@@ -133,6 +133,12 @@ impl Client {
         }
     }
 
+    /// It gives up what it waits for, and is gone without a word.
+    pub fn give_up(&mut self, stream: &mut dyn Stream, model: &mut Model) {
+        stream.reset();
+        self.lost(model);
+    }
+
     /// The name of its connection in the model.
     #[must_use]
     pub const fn connection(&self) -> ConnectionId {

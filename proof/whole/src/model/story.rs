@@ -25,6 +25,22 @@ pub enum Promise {
     Protocol,
     /// A request or option that breaks a rule or a bound is refused.
     Refuses,
+    /// Full members of a volume hold the same bytes once its group is in sync.
+    SameCopies,
+    /// Every group is in sync again some time after the last misfortune.
+    InSyncAgain,
+    /// What was asked for ends, and clients can leave.
+    Ends,
+    /// A daemon that stopped has nothing open.
+    Closes,
+    /// A daemon that has nothing to do waits.
+    Waits,
+    /// A daemon starts on sound disks.
+    Starts,
+    /// A daemon ends if it is stopped, and cleanly, as long as its disks are sound.
+    Serves,
+    /// Nothing panics.
+    NoPanic,
 }
 
 impl fmt::Display for Promise {
@@ -39,6 +55,14 @@ impl fmt::Display for Promise {
             Self::AnsweredOnce => "every request is answered exactly once",
             Self::Protocol => "the server keeps to the protocol",
             Self::Refuses => "what breaks a rule is refused",
+            Self::SameCopies => "the copies of a volume in sync are equal",
+            Self::InSyncAgain => "every group is in sync again after the last misfortune",
+            Self::Ends => "what was asked for ends",
+            Self::Closes => "a daemon that stopped has nothing open",
+            Self::Waits => "a daemon that has nothing to do waits",
+            Self::Starts => "a daemon starts on sound disks",
+            Self::Serves => "a daemon on sound disks ends only if it is stopped, and cleanly",
+            Self::NoPanic => "nothing panics",
         })
     }
 }
@@ -57,6 +81,12 @@ impl Violation {
     #[must_use]
     pub const fn new(promise: Promise, detail: String) -> Self {
         Self { promise, detail }
+    }
+
+    /// The same, with who broke it.
+    #[must_use]
+    pub fn at(self, name: &str) -> Self {
+        Self { detail: format!("{name}: {}", self.detail), ..self }
     }
 }
 

@@ -7,6 +7,7 @@ use helio_driver::Errno;
 use helio_netmodel::{DropReason, Verdict};
 use helio_units::{Bytes, Moment};
 use std::collections::VecDeque;
+use std::io::Read;
 use std::time::Duration;
 
 /// The number of a connection.
@@ -150,7 +151,12 @@ impl Way {
             })
         } else {
             let count = self.outgoing.len().min(window).min(drawn);
-            (count > 0).then(|| Segment::Bytes(self.outgoing.drain(..count).collect()))
+            (count > 0).then(|| {
+                let mut bytes = vec![0; count];
+                // It has that many.
+                let _ = self.outgoing.read_exact(&mut bytes);
+                Segment::Bytes(bytes)
+            })
         }
     }
 }

@@ -3,6 +3,9 @@
 
 use helio_netmodel::Dice;
 
+/// Acts of a story, at most.
+pub(crate) const ACTS_MAX: u64 = 23;
+
 /// What happens to a machine or to the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Luck {
@@ -41,6 +44,22 @@ pub(crate) enum Luck {
 }
 
 impl Luck {
+    /// Whether calls of a machine fail or take long because of it.
+    pub(crate) const fn is_local(self) -> bool {
+        matches!(
+            self,
+            Self::BadReads
+                | Self::BadWrites
+                | Self::BadFlush
+                | Self::BadMetadata
+                | Self::Hang
+                | Self::Slow
+                | Self::Full
+                | Self::Descriptors
+                | Self::Rough
+        )
+    }
+
     /// Every kind.
     pub(crate) const ALL: [Self; 16] = [
         Self::Kill,
@@ -88,11 +107,29 @@ pub(crate) enum Order {
     Apply,
     SeedBegin,
     SeedEnd,
+    /// The node that serves goes down, and its peer is promoted by force.
+    TakeOver,
+    ChangeFile,
+    /// The file is invalid for a while.
+    SpoilFile,
+    ChangeKey,
+    Release,
+    /// The group is released on both nodes, and adopted with the disks of the one that served it.
+    Adopt,
+    Reverse,
+    Resolve,
+    MemberReplace,
+    MemberAccept,
+    MemberSet,
+    QueueReset,
+    SavedDelete,
+    /// Looks that change nothing.
+    Look,
 }
 
 impl Order {
     /// Every kind.
-    pub(crate) const ALL: [Self; 22] = [
+    pub(crate) const ALL: [Self; 36] = [
         Self::Stop,
         Self::Status,
         Self::Explain,
@@ -115,6 +152,20 @@ impl Order {
         Self::Apply,
         Self::SeedBegin,
         Self::SeedEnd,
+        Self::TakeOver,
+        Self::ChangeFile,
+        Self::SpoilFile,
+        Self::ChangeKey,
+        Self::Release,
+        Self::Adopt,
+        Self::Reverse,
+        Self::Resolve,
+        Self::MemberReplace,
+        Self::MemberAccept,
+        Self::MemberSet,
+        Self::QueueReset,
+        Self::SavedDelete,
+        Self::Look,
     ];
 }
 

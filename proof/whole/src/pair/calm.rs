@@ -3,6 +3,7 @@
 //! what the status recommends.
 
 use super::run::{Run, Wish};
+use crate::model::{Promise, Violation};
 use helio_api::GroupStatus;
 use helio_units::{Role, State, Verdict};
 use serde_json::{Value, json};
@@ -20,13 +21,16 @@ impl Run {
     ///
     /// # Errors
     /// What is not.
-    pub(super) fn calm_down(&mut self) -> Result<(), String> {
+    pub(super) fn calm_down(&mut self) -> Result<(), Violation> {
         self.end_all_luck();
         let until = self.world.now() + BOUND;
         while self.world.now() < until {
             self.pass(LOOKS)?;
             // One may have been told to stop before.
             (0..2).for_each(|node| self.start(node));
+            for node in (0..2).filter(|node| self.nodes[*node].unapplied).collect::<Vec<_>>() {
+                self.apply(node);
+            }
             self.status = [None, None];
             self.look(0);
             self.look(1);
@@ -49,7 +53,7 @@ impl Run {
             self.open = Some(why);
             return Ok(());
         }
-        Err(why)
+        Err(Violation::new(Promise::InSyncAgain, why))
     }
 
     /// Whether a group is where the product has, or names, no way out yet:
@@ -73,7 +77,7 @@ impl Run {
     }
 
     /// Every client gets its responses, and the end of its connection if it broke a rule.
-    fn let_clients_leave(&mut self) -> Result<(), String> {
+    fn let_clients_leave(&mut self) -> Result<(), Violation> {
         for _ in 0..12 {
             if (0..self.groups.len()).all(|group| !self.clients_wait(group)) {
                 return Ok(());
@@ -82,7 +86,9 @@ impl Run {
         }
         let waits = (0..self.groups.len()).filter(|group| self.clients_wait(*group));
         let names: Vec<&str> = waits.map(|group| self.groups[group].shape.name).collect();
-        Err(format!("clients of {} wait for ever, and their group is in sync", names.join(", ")))
+        let names = names.join(", ");
+        let detail = format!("clients of {names} wait for ever, and their group is in sync");
+        Err(Violation::new(Promise::Ends, detail))
     }
 
     fn words(&self, node: usize) -> String {
@@ -106,15 +112,12 @@ impl Run {
     }
 
     pub(super) fn is_level(&self, group: usize) -> bool {
+        if let Some(node) = self.groups[group].shape.alone {
+            return self.is_whole_alone(node, group);
+        }
         let (Some(one), Some(other)) = (self.group_status(0, group), self.group_status(1, group))
         else {
             return false;
-        };
-        let whole = |it: &GroupStatus| {
-            it.volumes.iter().all(|volume| {
-                volume.unmerged_bytes.0 == 0
-                    && volume.members.iter().all(|it| it.left_bytes.is_none_or(|left| left.0 == 0))
-            })
         };
         let roles = [one.role, other.role];
         roles.contains(&Role::Primary)
@@ -123,7 +126,15 @@ impl Run {
                 it.verdict.word == Verdict::Ok
                     && it.state == State::Replicating
                     && it.lag.bytes.0 == 0
-                    && whole(it)
+                    && is_whole(it)
+            })
+    }
+
+    /// Whether a group of one node serves, and nothing is missing on a member.
+    fn is_whole_alone(&self, node: usize, group: usize) -> bool {
+        !self.groups[group].shape.listed
+            || self.group_status(node, group).is_some_and(|it| {
+                it.verdict.word == Verdict::Ok && it.role == Role::Primary && is_whole(it)
             })
     }
 
@@ -138,6 +149,9 @@ impl Run {
                 let failed = status.failed.iter().find(|it| it.name == name);
                 all.extend(failed.map(|it| (node, it.hint.clone())));
             }
+        }
+        for (node, it) in self.nodes.iter().enumerate().filter(|(_, it)| it.daemon.is_none()) {
+            all.extend(it.why.clone().map(|why| (node, why)));
         }
         let mut steps = Vec::new();
         for (node, text) in &all {
@@ -158,6 +172,9 @@ impl Run {
         if text.contains("restart") {
             let named = self.nodes.iter().position(|it| text.contains(&format!("on {}", it.name)));
             steps.push((named.unwrap_or(shown), "restart".to_owned()));
+        }
+        if text.contains("disconnect them") {
+            steps.push((shown, "disconnect".to_owned()));
         }
         let mut rest = text;
         while let Some((_, behind)) = rest.split_once("`helio ")
@@ -191,6 +208,7 @@ impl Run {
             ["apply"] => {
                 return self.apply(node);
             }
+            ["disconnect"] => return self.end_clients(group),
             ["restart"] => return self.stop(node, Duration::from_millis(100)),
             ["promote", _, ref more @ ..] => {
                 let forced = more.contains(&"--force");
@@ -208,11 +226,12 @@ impl Run {
             ["resolve", _, "--discard", name, ..] => {
                 ("resolve", json!({ "discard": name, "confirmed": true }), Wish::Resolve)
             }
+            ["metadata", "create", ..] => return self.create_metadata(node, group),
             ["seed", "end", _] => ("seed/end", json!({}), Wish::Other),
             ["member", "replace", name] => (
                 "member/replace",
                 json!({ "volume": volume(name), "confirmed": true }),
-                Wish::Other,
+                Wish::Replace,
             ),
             ["member", "accept", name] => (
                 "member/accept",
@@ -223,4 +242,12 @@ impl Run {
         };
         self.post(node, group, verb, &body, wish);
     }
+}
+
+/// Whether nothing is missing on a member.
+fn is_whole(group: &GroupStatus) -> bool {
+    group.volumes.iter().all(|volume| {
+        volume.unmerged_bytes.0 == 0
+            && volume.members.iter().all(|it| it.left_bytes.is_none_or(|left| left.0 == 0))
+    })
 }

@@ -2,6 +2,7 @@
 //! One run of the daemon on a simulated machine: its shard, and its control plane in a runtime whose clock is the world's.
 
 use crate::cage::with_counter;
+use crate::model::{Promise, Violation};
 use crate::{Held, Process, SimDriver};
 use helio_daemon::stepped::{Control, Next, Serving, Stepped};
 use helio_daemon::{Options, Platform};
@@ -192,7 +193,7 @@ impl Daemon {
     ///
     /// # Errors
     /// It went on for ever.
-    pub(crate) fn step(&mut self, now: Moment) -> Result<bool, String> {
+    pub(crate) fn step(&mut self, now: Moment) -> Result<bool, Violation> {
         let mut did = false;
         if let Stage::Serving(stepped) = &mut self.stage {
             while stepped.driver().is_ready() || now >= self.due {
@@ -207,16 +208,17 @@ impl Daemon {
                 }
                 self.turns.1 += 1;
                 if self.turns.1 > TURNS_MAX {
-                    return Err(format!("the shard went on {TURNS_MAX} times in a second"));
+                    let detail = format!("the shard went on {TURNS_MAX} times in a second");
+                    return Err(Violation::new(Promise::Waits, detail));
                 }
                 if self.spins.1 > SPINS_MAX {
-                    return Err(format!(
-                        "the shard went on {SPINS_MAX} times while no time passed"
-                    ));
+                    let detail =
+                        format!("the shard went on {SPINS_MAX} times while no time passed");
+                    return Err(Violation::new(Promise::Waits, detail));
                 }
                 let mut completions = Vec::new();
                 let waited = stepped.driver().wait(Some(Duration::ZERO), &mut completions);
-                waited.map_err(|error| error.to_string())?;
+                waited.map_err(|error| Violation::new(Promise::Waits, error.to_string()))?;
                 match stepped.turn(&mut completions) {
                     Next::Waits(timeout) => {
                         self.due = timeout.map_or(Moment::NEVER, |timeout| now + timeout);

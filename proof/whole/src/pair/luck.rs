@@ -3,6 +3,7 @@
 
 use super::act::Luck;
 use super::run::Run;
+use super::upkeep::Task;
 use crate::{FileFault, Odds};
 use helio_netmodel::{Dice, Ppm, Profile};
 use helio_units::{Moment, Rate};
@@ -23,6 +24,31 @@ pub(super) enum Ends {
     Room(usize),
     Descriptors(usize),
     Odds(usize),
+    /// The file is as it should be again.
+    File,
+    /// That node is promoted by force, if its peer is still gone.
+    TakeOver {
+        node: usize,
+        group: usize,
+    },
+    /// The clients of a group have left.
+    Task {
+        node: usize,
+        group: usize,
+        task: Task,
+    },
+    /// New metadata of a group, if the daemon is stopped.
+    Create {
+        node: usize,
+        group: usize,
+    },
+    /// What was released on both nodes is adopted.
+    Adopt {
+        node: usize,
+        group: usize,
+    },
+    /// A released group is served again.
+    Return(usize, usize),
 }
 
 impl Run {
@@ -34,6 +60,9 @@ impl Run {
         self.world.tell(format_args!("luck: {luck:?} at {name}"));
         let longest = if dice.chance(1, 4) { 40_000 } else { 4000 };
         let lasts = Duration::from_millis(50 + dice.below(longest));
+        if luck.is_local() {
+            self.nodes[node].has_faults = true;
+        }
         let ends = match luck {
             Luck::Kill => {
                 self.down(node, false);
@@ -139,7 +168,7 @@ impl Run {
     }
 
     /// A daemon is gone at once, and with `power` its machine.
-    fn down(&mut self, node: usize, power: bool) {
+    pub(super) fn down(&mut self, node: usize, power: bool) {
         if power {
             self.nodes[node].cut_power();
         } else {
@@ -163,6 +192,15 @@ impl Run {
             Ends::Room(node) => self.nodes[node].machine.set_room(super::node::DISK),
             Ends::Descriptors(node) => self.nodes[node].machine.set_descriptors(DESCRIPTORS),
             Ends::Odds(node) => self.nodes[node].machine.set_odds(Odds::default()),
+            Ends::File => self.write_file(),
+            Ends::TakeOver { node, group } => self.force_promote(node, group),
+            Ends::Task { node, group, task } => self.do_task(node, group, task),
+            Ends::Create { node, group } if self.nodes[node].daemon.is_none() => {
+                self.create_metadata(node, group);
+            }
+            Ends::Create { .. } => {}
+            Ends::Adopt { node, group } => self.adopt(node, group),
+            Ends::Return(node, group) => self.take_back(node, group),
         }
         self.end_luck(now);
     }
@@ -209,6 +247,8 @@ impl Run {
         let profile = Profile::wan(Duration::from_millis(1), Rate::mbit(1000));
         self.world.set_link(&self.nodes[0].machine, &self.nodes[1].machine, &profile);
         self.ends.clear();
+        self.write_file();
+        self.take_all_back();
         self.start(0);
         self.start(1);
     }

@@ -4,6 +4,7 @@
 mod act;
 mod calm;
 mod daemon;
+mod file;
 mod judge;
 mod kernel;
 mod luck;
@@ -12,6 +13,11 @@ mod operator;
 mod promised;
 mod run;
 mod scenario;
+mod shrink;
+mod telling;
+mod upkeep;
 
 pub use daemon::stock_runtimes;
 pub use run::{Verdict, run};
+pub use shrink::shrink;
+pub use telling::Telling;

@@ -3,10 +3,12 @@
 
 use super::daemon::Daemon;
 use super::kernel::NoDevices;
-use super::scenario::{NODES, Scenario};
+use super::scenario::{GroupShape, NODES, Scenario, VolumeShape};
 use crate::{MachineOptions, SimMachine, World};
-use helio_daemon::{KEY_FILE, LogFormat, Options, Platform};
+use helio_daemon::adopt::{Store, Wish, adopt};
+use helio_daemon::{Creation, KEY_FILE, LogFormat, Options, Platform};
 use helio_driver::{Errno, Host, Machine, Mode, OFlags};
+use helio_netmodel::Dice;
 use helio_tls::{NodeKey, PublicKey};
 use helio_units::Moment;
 use std::collections::BTreeMap;
@@ -24,15 +26,20 @@ const CALENDAR: Duration = Duration::from_secs(1_700_000_000);
 pub(crate) struct Node {
     pub(crate) machine: SimMachine,
     pub(crate) name: &'static str,
-    /// The public half of its key, if it has one.
-    pub(crate) key: Option<PublicKey>,
+    /// The public keys that the configuration file has of it.
+    pub(crate) keys: Vec<PublicKey>,
     options: Options,
     /// The daemon, until it ends.
     pub(crate) daemon: Option<Daemon>,
     /// Whether its machine has power.
     pub(crate) has_power: bool,
-    /// Failed flushes of each member, as far as the model has them.
-    pub(crate) failed_flushes: BTreeMap<PathBuf, u64>,
+    /// Failed flushes of all files and of each member, as far as the model has them.
+    pub(crate) failed_flushes: u64,
+    pub(crate) failed_flushes_of: BTreeMap<PathBuf, u64>,
+    /// Calls of its machine failed or took long in this story.
+    pub(crate) has_faults: bool,
+    /// The configuration file was changed, and not applied since.
+    pub(crate) unapplied: bool,
     /// Why it did not start last.
     pub(crate) why: Option<String>,
 }
@@ -60,7 +67,7 @@ impl Node {
         Ok(Self {
             machine,
             name: NODES[index],
-            key: key.map(|key| key.public()),
+            keys: key.map(|key| key.public()).into_iter().collect(),
             options: Options {
                 node: NODES[index].to_owned(),
                 config: PathBuf::from("/etc/heliograph.toml"),
@@ -69,7 +76,10 @@ impl Node {
             },
             daemon: None,
             has_power: true,
-            failed_flushes: BTreeMap::new(),
+            failed_flushes: 0,
+            failed_flushes_of: BTreeMap::new(),
+            has_faults: false,
+            unapplied: false,
             why: None,
         })
     }
@@ -83,12 +93,14 @@ impl Node {
         index: usize,
         scenario: &Scenario,
         file: &str,
+        dice: &mut Dice,
     ) -> Result<(), Errno> {
         self.write(&self.options.config, file.as_bytes())?;
         for group in &scenario.groups {
             for volume in &group.volumes {
-                for path in volume.paths(group.name, index) {
-                    self.make_member(&path, volume.size.0)?;
+                for (n, path) in volume.paths(group.name, index).iter().enumerate() {
+                    let junk = scenario.has_junk(group, volume, index, n);
+                    self.make_member(path, volume.size.0, junk.then_some(&mut *dice))?;
                 }
             }
         }
@@ -107,11 +119,15 @@ impl Node {
         file.body().sync_all()
     }
 
-    /// A file of zeros that is to be a member.
-    fn make_member(&self, path: &Path, size: u64) -> Result<(), Errno> {
+    /// A file that is to be a member: of zeros, or with dice of something else.
+    fn make_member(&self, path: &Path, size: u64, junk: Option<&mut Dice>) -> Result<(), Errno> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
         let file = self.machine.open(path, flags, Mode::RUSR | Mode::WUSR)?;
         file.body().set_length(size)?;
+        if let Some(dice) = junk {
+            let bytes: Vec<u8> = (0..size).map(|_| dice.below(256) as u8).collect();
+            file.body().write_at(&bytes, 0)?;
+        }
         file.body().sync_all()
     }
 
@@ -133,6 +149,43 @@ impl Node {
         let platform = Platform { host: process.host(), kernel: Arc::new(NoDevices) };
         self.daemon = Some(Daemon::start(process, &self.options, &platform, now)?);
         Ok(())
+    }
+
+    /// Writes new metadata for a group while the daemon is stopped, as `helio metadata create` does.
+    ///
+    /// # Errors
+    /// Why that is refused.
+    pub(crate) fn create_metadata(&self, group: &str) -> Result<(), String> {
+        let Options { node, config, state, .. } = self.options.clone();
+        let host: Host = Arc::new(self.machine.clone());
+        let wish = Creation { group: group.to_owned(), node, config, state };
+        helio_daemon::create(&host, &wish).map(drop).map_err(|error| format!("{error:#}"))
+    }
+
+    /// Does what `helio adopt` does for a group that the configuration file has.
+    ///
+    /// # Errors
+    /// Why that is refused.
+    pub(crate) fn adopt(&self, index: usize, group: &GroupShape) -> Result<(), String> {
+        let store = |volume: &VolumeShape| {
+            let path = |node| volume.paths(group.name, node).into_iter().next().unwrap_or_default();
+            let volume = volume.name.to_owned();
+            Store { volume, path: path(index), peer_path: path(1 - index) }
+        };
+        let Options { node, config, state, .. } = self.options.clone();
+        let wish = Wish {
+            group: group.name.to_owned(),
+            stores: group.volumes.iter().map(store).collect(),
+            node,
+            peer: None,
+            config,
+            state,
+            write: false,
+        };
+        let host: Host = Arc::new(self.machine.clone());
+        let platform = Platform { host, kernel: Arc::new(NoDevices) };
+        let adopted = adopt(&platform, &wish).map_err(|error| format!("{error:#}"))?;
+        if adopted.ready { Ok(()) } else { Err("the file has no such group".to_owned()) }
     }
 
     /// Kills the daemon, as SIGKILL does.

@@ -3,7 +3,8 @@
 
 use super::act::Order;
 use super::run::{Run, Wish};
-use crate::model::Heir;
+use super::upkeep::Task;
+use crate::model::{Heir, Promise, Violation};
 use helio_netmodel::Dice;
 use helio_units::Mode;
 use serde_json::{Value, json};
@@ -12,6 +13,7 @@ impl Run {
     /// Gives an order, at any node.
     pub(super) fn give(&mut self, order: Order, dice: &mut Dice) {
         let (node, group) = (dice.below(2) as usize, dice.below(self.groups.len() as u64) as usize);
+        let node = self.groups[group].shape.alone.unwrap_or(node);
         if self.nodes[node].daemon.is_none() {
             return;
         }
@@ -31,10 +33,7 @@ impl Run {
             Order::Promote => {
                 ("promote", promotion(false), Wish::Promote { forced: false, restored: false })
             }
-            Order::ForcePromote if self.nodes[1 - node].daemon.is_none() => {
-                ("promote", promotion(true), Wish::Promote { forced: true, restored: false })
-            }
-            Order::ForcePromote => return,
+            Order::ForcePromote => return self.force_promote(node, group),
             Order::Demote => ("demote", json!({}), Wish::Demote),
             Order::Switch => ("switch", json!({ "force": false }), Wish::Switch),
             Order::Pause => ("pause", json!({}), Wish::Other),
@@ -64,8 +63,76 @@ impl Run {
             Order::Apply => return self.apply(node),
             Order::SeedBegin => ("seed/begin", json!({}), Wish::Other),
             Order::SeedEnd => ("seed/end", json!({}), Wish::Other),
+            Order::MemberReplace | Order::MemberAccept => {
+                let (verb, wish) = match order {
+                    Order::MemberReplace => ("member/replace", Wish::Replace),
+                    _ => ("member/accept", Wish::Accept),
+                };
+                (verb, json!({ "volume": volume.name, "confirmed": true }), wish)
+            }
+            Order::MemberSet => {
+                let cost = json!({ "volume": volume.name, "path": path, "read_cost": { "cost": 1 + dice.below(100) } });
+                ("member/set", cost, Wish::Other)
+            }
+            Order::QueueReset => ("queue/reset", json!({}), Wish::Other),
+            Order::Resolve => (
+                "resolve",
+                json!({ "discard": self.nodes[node].name, "confirmed": true }),
+                Wish::Resolve,
+            ),
+            _ => return self.give_more(order, node, group, dice),
         };
         self.post(node, group, verb, &body, wish);
+    }
+
+    /// Orders that are more than one request to a group.
+    fn give_more(&mut self, order: Order, node: usize, group: usize, dice: &mut Dice) {
+        match order {
+            Order::TakeOver => self.take_over(group, dice),
+            Order::ChangeFile => self.change_file(dice),
+            Order::SpoilFile => self.spoil_file(node, dice),
+            Order::ChangeKey => self.change_key(node),
+            Order::Release => {
+                self.close(node, group, Task::Release { force: dice.chance(1, 8) });
+            }
+            Order::Adopt => self.begin_adoption(group),
+            Order::Reverse => {
+                self.close(node, group, Task::Reverse { full: dice.chance(1, 2) });
+            }
+            Order::SavedDelete => {
+                let body = json!({ "all": true, "confirmed": true });
+                self.send((node, None), "POST", "/v2/saved/delete".into(), &body, Wish::Other);
+            }
+            _ => {
+                let name = self.groups[group].shape.name;
+                let path = match dice.below(6) {
+                    0 => format!("/v2/groups/{name}"),
+                    1 => format!("/v2/groups/{name}/queue"),
+                    2 => "/v2/saved".to_owned(),
+                    3 => "/v2/attachments".to_owned(),
+                    4 => "/v2/events?now=true".to_owned(),
+                    _ => {
+                        let body = json!({ "dry_run": true });
+                        return self.send(
+                            (node, None),
+                            "POST",
+                            "/v2/apply".into(),
+                            &body,
+                            Wish::Other,
+                        );
+                    }
+                };
+                self.send((node, None), "GET", path, &Value::Null, Wish::Other);
+            }
+        }
+    }
+
+    /// Promotes a node although its peer does not agree, and only if the daemon of the peer does not run.
+    pub(super) fn force_promote(&mut self, node: usize, group: usize) {
+        if self.nodes[1 - node].daemon.is_none() {
+            let wish = Wish::Promote { forced: true, restored: false };
+            self.post(node, group, "promote", &promotion(true), wish);
+        }
     }
 
     /// Stops a daemon, and starts it again later.
@@ -80,7 +147,7 @@ impl Run {
 
     pub(super) fn apply(&mut self, node: usize) {
         let body = json!({ "dry_run": false });
-        self.send((node, None), "POST", "/v2/apply".into(), &body, Wish::Other);
+        self.send((node, None), "POST", "/v2/apply".into(), &body, Wish::Apply);
     }
 
     pub(super) fn look(&mut self, node: usize) {
@@ -97,7 +164,7 @@ impl Run {
         self.send((node, Some(group)), "POST", path, body, wish);
     }
 
-    fn send(
+    pub(super) fn send(
         &mut self,
         (node, group): (usize, Option<usize>),
         method: &'static str,
@@ -125,7 +192,7 @@ impl Run {
         number: u64,
         status: u16,
         body: &[u8],
-    ) -> Result<(), String> {
+    ) -> Result<(), Violation> {
         let Some((wish, group)) = self.asked.remove(&number) else { return Ok(()) };
         if wish != Wish::Status {
             let text = String::from_utf8_lossy(body);
@@ -135,12 +202,26 @@ impl Run {
                 self.nodes[node].name
             ));
         }
+        if wish == Wish::Refusal && status == 200 {
+            let name = self.nodes[node].name;
+            let detail = format!("{name} applies an invalid configuration file");
+            return Err(Violation::new(Promise::Refuses, detail));
+        }
+        if matches!(wish, Wish::Release | Wish::Reverse) {
+            self.open(node, group);
+        }
         if status != 200 {
             if let Some(group) = group {
+                if wish == Wish::Release && self.groups[group].adopts == Some(node) {
+                    self.groups[group].adopts = None;
+                }
                 self.groups[group].refused |= matches!(wish, Wish::Promote { .. });
                 self.refused(node, group, body);
             }
             return Ok(());
+        }
+        if wish == Wish::Apply {
+            self.nodes[node].unapplied = false;
         }
         if wish == Wish::Status {
             self.status[node] = serde_json::from_slice(body).ok();
@@ -149,7 +230,7 @@ impl Run {
     }
 
     /// What an order that was carried out means for the clients of a group.
-    fn done(&mut self, node: usize, group: usize, wish: Wish) -> Result<(), String> {
+    fn done(&mut self, node: usize, group: usize, wish: Wish) -> Result<(), Violation> {
         let it = &mut self.groups[group];
         match wish {
             Wish::Promote { forced: true, restored } if it.last_served != Some(node) => {
@@ -166,6 +247,9 @@ impl Run {
                 it.model.failed_over(Heir::LostPower);
             }
             Wish::Demote if it.serves == Some(node) => it.serves = None,
+            Wish::Replace if it.serves != Some(node) => it.model.peer_changed(),
+            Wish::Release => return self.released(node, group),
+            Wish::Reverse => it.model.failed_over(Heir::LostPower),
             _ => {}
         }
         Ok(())

@@ -2,7 +2,7 @@
 //! What the mode in force promises for a failover: the model is told of every change of it, and the copy that takes over is judged.
 
 use super::run::{Group, Run};
-use crate::model::Heir;
+use crate::model::{Heir, Promise, Violation};
 use helio_units::State;
 
 /// What of a group counts at a failover.
@@ -29,6 +29,11 @@ impl Promised {
 
     /// A member of a node that does not serve may have lost what was not durable.
     pub(super) fn flush_failed(&mut self, node: usize) {
+        self.ended(node, Heir::LostPower);
+    }
+
+    /// The copy of a node is to be made once more.
+    pub(super) fn replaced(&mut self, node: usize) {
         self.ended(node, Heir::LostPower);
     }
 
@@ -81,6 +86,7 @@ impl Run {
     /// The daemon of a node ended, and with `power` its machine lost power. Whether the copy of a node that serves lost anything is
     /// open until it starts again: its peer may take over before.
     pub(super) fn note_end(&mut self, node: usize, power: bool) {
+        self.open(node, None);
         for group in &mut self.groups {
             group.promised.ended(node, if power { Heir::LostPower } else { Heir::Restarted });
             group.promised.power_cut |= power && group.serves == Some(node);
@@ -89,6 +95,7 @@ impl Run {
 
     /// A node started.
     pub(super) fn note_start(&mut self, node: usize) {
+        self.nodes[node].unapplied = false;
         for group in self.groups.iter_mut().filter(|group| group.serves == Some(node)) {
             if std::mem::take(&mut group.promised.power_cut) {
                 group.model.power_cut();
@@ -109,6 +116,26 @@ impl Run {
         group.promised.lag = None;
     }
 
+    /// What a node has of volumes with one member there: several may differ until they are merged.
+    pub(super) fn single_images(
+        &self,
+        node: usize,
+        group: usize,
+    ) -> Result<Vec<(u16, Vec<u8>)>, Violation> {
+        let shape = &self.groups[group].shape;
+        let mut images = Vec::new();
+        for (n, volume) in (0_u16..).zip(&shape.volumes).filter(|(_, it)| it.members[node] == 1) {
+            for path in volume.paths(shape.name, node) {
+                let content = self.nodes[node].content(&path).map_err(|errno| {
+                    let detail = format!("{}: {errno}", path.display());
+                    Violation::new(Promise::SameCopies, detail)
+                })?;
+                images.push((n, content));
+            }
+        }
+        Ok(images)
+    }
+
     /// A node takes over by force. With `restored` its copy is one that it had preserved.
     ///
     /// # Errors
@@ -118,40 +145,28 @@ impl Run {
         node: usize,
         group: usize,
         restored: bool,
-    ) -> Result<(), String> {
-        let volumes = self.groups[group].shape.volumes.clone();
-        let name = self.groups[group].shape.name;
-        // Several members of a volume may differ until they are merged.
-        let single = (0_u16..).zip(&volumes).filter(|(_, volume)| volume.members[node] == 1);
-        let mut images = Vec::new();
-        for (n, volume) in single {
-            for path in volume.paths(name, node) {
-                let content = self.nodes[node].content(&path);
-                images.push((n, content.map_err(|errno| format!("{}: {errno}", path.display()))?));
-            }
-        }
+    ) -> Result<(), Violation> {
+        let images = self.single_images(node, group)?;
         let it = &mut self.groups[group];
-        let heir = it.promised.heir(node);
+        let (heir, name) = (it.promised.heir(node), it.shape.name);
         self.world.tell(format_args!("{} takes over {name}: {heir:?}", self.nodes[node].name));
-        let words = |violation: crate::model::Violation| violation.to_string();
         let lag = it.promised.lag.filter(|(reporter, _)| *reporter != node);
         if let Some((_, lag)) = lag.filter(|_| heir < Heir::LostPower && !restored) {
             let mut lacking = 0;
             for (n, image) in &images {
-                lacking += it.model.lacking(*n, image).map_err(words)?;
+                lacking += it.model.lacking(*n, image)?;
             }
             if lacking > lag {
-                return Err(format!(
-                    "broken: {}: the lag of {name} was {lag} bytes, and {} lacks {lacking}",
-                    crate::model::Promise::Reports,
-                    self.nodes[node].name
-                ));
+                let heir = self.nodes[node].name;
+                let detail =
+                    format!("the lag of {name} was {lag} bytes, and {heir} lacks {lacking}");
+                return Err(Violation::new(Promise::Reports, detail));
             }
         }
         it.model.failed_over(heir);
         it.promised.power_cut = false;
         it.promised.lag = None;
         (it.serves, it.last_served) = (Some(node), Some(node));
-        images.iter().try_for_each(|(n, image)| it.model.judge_heir(*n, image)).map_err(words)
+        images.iter().try_for_each(|(n, image)| it.model.judge_heir(*n, image))
     }
 }

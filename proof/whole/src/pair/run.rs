@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The story of one seed.
 
-use super::act::Act;
+use super::act::{ACTS_MAX, Act};
 use super::daemon::{Daemon, Response};
 use super::luck::Ends;
 use super::node::Node;
 use super::promised::Promised;
 use super::scenario::{GroupShape, Scenario};
+use super::telling::Telling;
 use crate::SimStream;
 use crate::World;
 use crate::client::{Client, Ending, Habits, Stepped, Turn};
-use crate::model::Model;
+use crate::model::{Model, Promise, Violation};
 use crate::panics::noted;
+use crate::stream::Stream;
 use helio_api::Status;
 use helio_driver::Address;
 use helio_netmodel::{Dice, Profile};
@@ -26,7 +28,7 @@ use std::time::Duration;
 #[derive(Clone, Debug, Default)]
 pub struct Verdict {
     /// The promise that was broken.
-    pub broken: Option<String>,
+    pub broken: Option<Violation>,
     /// The event log, if it was asked for.
     pub story: Vec<String>,
     /// It ended where the product has no way out yet.
@@ -65,11 +67,24 @@ pub(super) struct Group {
     /// The node that they used last.
     pub(super) last_served: Option<usize>,
     pub(super) promised: Promised,
+    /// Clients may not use it until something is done on that node.
+    pub(super) closed: Option<usize>,
+    /// It is released on both nodes, to be adopted on this one.
+    pub(super) adopts: Option<usize>,
+}
+
+impl Group {
+    /// The node that clients may connect to.
+    fn open_at(&self) -> Option<usize> {
+        self.serves.filter(|_| self.closed.is_none())
+    }
 }
 
 /// Everything of one story.
 pub(super) struct Run {
     pub(super) world: World,
+    /// What the configuration file is to say.
+    pub(super) scenario: Scenario,
     pub(super) nodes: Vec<Node>,
     pub(super) groups: Vec<Group>,
     clients: Vec<ClientSlot>,
@@ -90,22 +105,31 @@ pub(super) struct Run {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wish {
     Status,
-    Promote { forced: bool, restored: bool },
+    Promote {
+        forced: bool,
+        restored: bool,
+    },
     Demote,
     Switch,
     Resolve,
     Accept,
+    Replace,
+    Release,
+    Reverse,
+    /// It must be refused.
+    Refusal,
+    Apply,
     Other,
 }
 
-/// Tells the story of a seed.
+/// Tells a story. With `story` the verdict has its event log.
 #[must_use]
-pub fn run(seed: u64, story: bool) -> Verdict {
-    let world = World::new(seed, story);
+pub fn run(telling: &Telling, story: bool) -> Verdict {
+    let world = World::new(telling.seed, story);
     let _earlier = noted();
     let told = catch_unwind(AssertUnwindSafe(|| {
         let mut run = Run::new(&world)?;
-        let told = run.tell();
+        let told = run.tell(telling);
         run.nodes.iter_mut().for_each(Node::kill);
         told.map(|()| run.open)
     }));
@@ -113,7 +137,9 @@ pub fn run(seed: u64, story: bool) -> Verdict {
     let told = match (told, noted()) {
         (Ok(told), None) => told,
         (Ok(Err(why)), Some(_)) => Err(why),
-        (_, panic) => Err(panic.unwrap_or_else(|| String::from("a panic"))),
+        (_, panic) => {
+            Err(panic.unwrap_or_else(|| Violation::new(Promise::NoPanic, "a panic".into())))
+        }
     };
     let (broken, open) = match told {
         Ok(open) => (None, open),
@@ -128,15 +154,21 @@ pub fn run(seed: u64, story: bool) -> Verdict {
     }
 }
 
+/// A node cannot be made, or does not start on sound disks.
+const fn starts(detail: String) -> Violation {
+    Violation::new(Promise::Starts, detail)
+}
+
 impl Run {
-    fn new(world: &World) -> Result<Self, String> {
+    fn new(world: &World) -> Result<Self, Violation> {
         let scenario = Scenario::draw(&mut world.dice("scenario"));
-        let refused = |errno| format!("the disk of a machine: {errno}");
+        let refused = |errno| starts(format!("the disk of a machine: {errno}"));
         let node = |n| Node::new(world, n, &scenario).map_err(refused);
         let nodes = vec![node(0)?, node(1)?];
-        let file = scenario.file(&nodes.iter().map(|node| node.key).collect::<Vec<_>>());
+        let file = scenario.file(&nodes.iter().map(|node| node.keys.clone()).collect::<Vec<_>>());
         for (n, node) in nodes.iter().enumerate() {
-            node.set_up(n, &scenario, &file).map_err(refused)?;
+            let mut dice = world.dice(&format!("members {n}"));
+            node.set_up(n, &scenario, &file, &mut dice).map_err(refused)?;
         }
         world.set_link(
             &nodes[0].machine,
@@ -154,9 +186,12 @@ impl Run {
             hints: Vec::new(),
             last_served: None,
             promised: Promised::default(),
+            closed: None,
+            adopts: None,
         };
         Ok(Self {
             groups: scenario.groups.iter().map(group).collect(),
+            scenario,
             world: world.clone(),
             nodes,
             clients: Vec::new(),
@@ -169,12 +204,17 @@ impl Run {
         })
     }
 
-    fn tell(&mut self) -> Result<(), String> {
+    fn tell(&mut self, telling: &Telling) -> Result<(), Violation> {
         for node in 0..2 {
-            self.nodes[node].start(self.world.now())?;
+            self.nodes[node].start(self.world.now()).map_err(starts)?;
         }
         self.pass(Duration::from_secs(2))?;
         for n in 0..self.groups.len() {
+            if let Some(node) = self.groups[n].shape.alone {
+                let serves = self.groups[n].shape.listed.then_some(node);
+                (self.groups[n].serves, self.groups[n].last_served) = (serves, serves);
+                continue;
+            }
             self.post(
                 0,
                 n,
@@ -185,13 +225,17 @@ impl Run {
         }
         self.pass(Duration::from_secs(2))?;
         self.connect_clients();
+        self.clients.truncate(telling.clients.unwrap_or(usize::MAX));
         let mut dice = self.world.dice("acts");
-        for _ in 0..dice.below(24) {
+        for number in 1..=dice.below(ACTS_MAX + 1) {
             self.pass(Duration::from_millis(dice.below(3000)))?;
             let act = Act::draw(&mut dice);
+            // Each has dice of its own, so that leaving one out leaves the others as they are.
+            let mut own = dice.split_nth("act", number);
             match act {
-                Act::Luck(luck) => self.strike(luck, &mut dice),
-                Act::Order(order) => self.give(order, &mut dice),
+                _ if telling.skips(number) => {}
+                Act::Luck(luck) => self.strike(luck, &mut own),
+                Act::Order(order) => self.give(order, &mut own),
             }
         }
         self.pass(Duration::from_secs(1))?;
@@ -231,13 +275,32 @@ impl Run {
         }
     }
 
+    /// The operator ends the clients of a group, whatever they wait for.
+    pub(super) fn end_clients(&mut self, group: usize) {
+        let Group { model, .. } = &mut self.groups[group];
+        for slot in self.clients.iter_mut().filter(|slot| slot.group == group) {
+            if let Some(mut stream) = slot.stream.take() {
+                slot.client.give_up(&mut stream, model);
+            }
+        }
+    }
+
+    /// The connections of a group's clients end.
+    pub(super) fn send_clients_away(&mut self, group: usize) {
+        for slot in self.clients.iter_mut().filter(|slot| slot.group == group) {
+            if let Some(stream) = &mut slot.stream {
+                stream.reset();
+            }
+        }
+    }
+
     /// Whether a client waits for a response, or for the end of its connection.
     pub(super) fn clients_wait(&self, group: usize) -> bool {
         self.clients.iter().any(|slot| slot.group == group && slot.stream.is_some())
     }
 
     /// Lets so much time pass.
-    pub(super) fn pass(&mut self, span: Duration) -> Result<(), String> {
+    pub(super) fn pass(&mut self, span: Duration) -> Result<(), Violation> {
         let end = self.world.now() + span;
         self.world.alarm(end);
         let mut at_once = (self.world.now(), 0);
@@ -247,7 +310,8 @@ impl Run {
             }
             at_once.1 += 1;
             if at_once.1 > AT_ONCE_MAX {
-                return Err(format!("{AT_ONCE_MAX} events without time that passes"));
+                let detail = format!("{AT_ONCE_MAX} events without time that passes");
+                return Err(Violation::new(Promise::Waits, detail));
             }
             self.end_luck(self.world.now());
             self.settle()?;
@@ -266,12 +330,16 @@ impl Run {
     /// What a failed flush of a member covered may be lost at the node that serves its volume.
     fn note_failed_flushes(&mut self) {
         for (index, node) in self.nodes.iter_mut().enumerate() {
+            let failed = node.machine.failed_flushes();
+            if std::mem::replace(&mut node.failed_flushes, failed) == failed {
+                continue;
+            }
             for group in &mut self.groups {
                 for (volume, shape) in (0..).zip(&group.shape.volumes) {
                     let mut fails = false;
                     for path in shape.paths(group.shape.name, index) {
-                        let failed = node.machine.failed_flushes(&path);
-                        let known = node.failed_flushes.entry(path).or_default();
+                        let failed = node.machine.failed_flushes_of(&path);
+                        let known = node.failed_flushes_of.entry(path).or_default();
                         fails |= std::mem::replace(known, failed) != failed;
                     }
                     if fails && group.serves == Some(index) {
@@ -286,28 +354,42 @@ impl Run {
 
     /// When a client does something by itself. One without a daemon to connect to does nothing.
     fn client_due(&self, slot: &ClientSlot) -> Moment {
-        let node = self.groups[slot.group].serves.filter(|_| slot.connections < CONNECTIONS_MAX);
+        let node = self.groups[slot.group].open_at().filter(|_| slot.connections < CONNECTIONS_MAX);
         let reachable = node.is_some_and(|node| self.nodes[node].daemon.is_some());
         if slot.stream.is_some() || reachable { slot.next } else { Moment::NEVER }
     }
 
     /// Everything that can go on does.
-    fn settle(&mut self) -> Result<(), String> {
+    fn settle(&mut self) -> Result<(), Violation> {
         let now = self.world.now();
         loop {
             self.note_failed_flushes();
             let mut did = false;
-            let mut responses = Vec::new();
+            let (mut responses, mut gone) = (Vec::new(), Vec::new());
             for (index, node) in self.nodes.iter_mut().enumerate() {
                 let Some(daemon) = &mut node.daemon else { continue };
-                did |= daemon.step(now).map_err(|why| format!("{}: {why}", node.name))?;
+                did |= daemon.step(now).map_err(|why| why.at(node.name))?;
                 responses.extend(daemon.responses().into_iter().map(|it| (index, it)));
                 let Some(ended) = daemon.ended().cloned() else { continue };
                 self.world.tell(format_args!("{}: the daemon ended: {ended:?}", node.name));
+                let stopping = daemon.is_stopping();
+                gone.push((index, stopping));
                 let held = node.daemon.take().map(Daemon::bury).unwrap_or_default();
+                // Only a disk that fails may keep it from stopping cleanly, or from going on.
+                if !node.has_faults && (!stopping || ended.is_some()) {
+                    let detail = format!("{} ended by itself: {ended:?}", node.name);
+                    return Err(Violation::new(Promise::Serves, detail));
+                }
                 // Work beside it, and disks that do not respond, may hold files until the process is gone.
                 if ended.is_none() && held.sockets > 0 {
-                    return Err(format!("{} stopped cleanly, and left open: {held:?}", node.name));
+                    let detail = format!("{} stopped cleanly, and left open: {held:?}", node.name);
+                    return Err(Violation::new(Promise::Closes, detail));
+                }
+            }
+            for (node, stopping) in gone {
+                self.note_end(node, false);
+                if !stopping {
+                    self.ends.push((now + Duration::from_secs(1), Ends::Start(node)));
                 }
             }
             for (node, Response { request, status, body }) in responses {
@@ -326,11 +408,11 @@ impl Run {
         }
     }
 
-    fn step_client(&mut self, n: usize, now: Moment) -> Result<(), String> {
+    fn step_client(&mut self, n: usize, now: Moment) -> Result<(), Violation> {
         let slot = &mut self.clients[n];
         let group = &mut self.groups[slot.group];
         if slot.stream.is_none() {
-            let Some(node) = group.serves else { return Ok(()) };
+            let Some(node) = group.open_at() else { return Ok(()) };
             let spent = slot.connections >= CONNECTIONS_MAX;
             if now < slot.next || spent || self.nodes[node].daemon.is_none() {
                 return Ok(());
@@ -342,7 +424,7 @@ impl Run {
         let dice = &mut slot.dice;
         let mut turn =
             Turn { stream, now, dice: &mut |below| dice.below(below), model: &mut group.model };
-        let stepped = slot.client.step(&mut turn).map_err(|violation| violation.to_string())?;
+        let stepped = slot.client.step(&mut turn)?;
         match stepped {
             // It is stepped whenever something happens, too.
             Stepped::Waits(next) => slot.next = next.max(now + Duration::from_micros(100)),

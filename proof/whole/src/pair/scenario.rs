@@ -22,6 +22,8 @@ pub(crate) struct VolumeShape {
     pub(crate) size: Bytes,
     /// How many members it has on each node.
     pub(crate) members: [usize; 2],
+    /// How many of them the configuration file has.
+    listed: [usize; 2],
     buffered: bool,
     sparse: bool,
     blank: bool,
@@ -31,6 +33,10 @@ pub(crate) struct VolumeShape {
 #[derive(Clone, Debug)]
 pub(crate) struct GroupShape {
     pub(crate) name: &'static str,
+    /// Its node, if it has only one.
+    pub(crate) alone: Option<usize>,
+    /// The configuration file has it.
+    pub(crate) listed: bool,
     pub(crate) mode: Mode,
     pub(crate) volumes: Vec<VolumeShape>,
     /// Seconds without a message after which the peer counts as lost.
@@ -52,6 +58,8 @@ pub(crate) struct Scenario {
     pub(crate) groups: Vec<GroupShape>,
     second_metadata: bool,
     clients: u64,
+    /// Members that are to be overwritten hold something before.
+    has_junk: bool,
     /// The nodes have keys, and TLS between them.
     pub(crate) has_keys: bool,
 }
@@ -65,6 +73,7 @@ impl VolumeShape {
             name,
             size: Bytes::kib(64 * (1 + dice.below(12))),
             members,
+            listed: members,
             buffered: dice.chance(1, 2),
             sparse: dice.chance(1, 2),
             blank: members != [1, 1] && dice.chance(1, 2),
@@ -86,6 +95,8 @@ impl GroupShape {
         let mode = [Mode::Sync, Mode::NearSync, Mode::Async][dice.below(3) as usize];
         Self {
             name,
+            alone: None,
+            listed: true,
             mode,
             volumes: ["data", "logs"][..several]
                 .iter()
@@ -103,8 +114,82 @@ impl GroupShape {
         }
     }
 
+    /// A group of one node. In half of the stories it comes later.
+    fn draw_alone(name: &'static str, dice: &mut Dice) -> Self {
+        let node = dice.below(2) as usize;
+        let mut shape = Self::draw(name, dice);
+        (shape.alone, shape.listed) = (Some(node), dice.chance(1, 2));
+        for volume in &mut shape.volumes {
+            volume.members[1 - node] = 0;
+            volume.listed = volume.members;
+            volume.blank &= volume.members[node] > 1;
+        }
+        shape
+    }
+
+    /// Changes one setting, and says which.
+    fn change(&mut self, dice: &mut Dice) -> &'static str {
+        let new = Self { alone: self.alone, listed: self.listed, ..Self::draw(self.name, dice) };
+        let volume = dice.below(self.volumes.len() as u64) as usize;
+        let volume = &mut self.volumes[volume];
+        match dice.below(11) {
+            0 => {
+                (self.mode, self.hold) = (new.mode, new.hold);
+                "mode"
+            }
+            1 => {
+                self.peer_timeout = new.peer_timeout;
+                "peer-timeout"
+            }
+            2 => {
+                self.member_timeout = new.member_timeout;
+                "member-timeout"
+            }
+            3 => {
+                self.queue = new.queue;
+                "queue"
+            }
+            4 => {
+                self.when_full = new.when_full;
+                "when-full"
+            }
+            5 => {
+                self.autosync = new.autosync;
+                "autosync"
+            }
+            6 => {
+                self.safe_copy = new.safe_copy;
+                "safe-copy"
+            }
+            7 => {
+                self.serves_from_peer = new.serves_from_peer;
+                "on-error"
+            }
+            8 => {
+                volume.buffered = !volume.buffered;
+                "io"
+            }
+            9 => {
+                volume.sparse = !volume.sparse;
+                "sparse"
+            }
+            _ => {
+                let node = dice.below(2) as usize;
+                let (has, most) = (volume.listed[node], volume.members[node]);
+                volume.listed[node] = if has < most { has + 1 } else { most.min(1) };
+                "members"
+            }
+        }
+    }
+
     fn write(&self, out: &mut String) -> std::fmt::Result {
         let name = self.name;
+        if let Some(node) = self.alone {
+            writeln!(out, "[group.{name}]\nnodes = [\"{}\"]", NODES[node])?;
+            writeln!(out, "member-timeout = \"{}s\"\nmember-return = \"5s\"", self.member_timeout)?;
+            writeln!(out, "granularity = \"{}KiB\"\nhot-extents = 64", self.granularity)?;
+            return self.write_volumes(out);
+        }
         writeln!(
             out,
             "[group.{name}]\nnodes = [\"{}\", \"{}\"]\nmode = \"{}\"",
@@ -134,6 +219,11 @@ impl GroupShape {
             out,
             "when-full = {{ connected = \"{connected}\", disconnected = \"{disconnected}\" }}"
         )?;
+        self.write_volumes(out)
+    }
+
+    fn write_volumes(&self, out: &mut String) -> std::fmt::Result {
+        let name = self.name;
         self.volumes.iter().try_for_each(|volume| {
             writeln!(
                 out,
@@ -144,7 +234,11 @@ impl GroupShape {
             let io = if volume.buffered { "buffered" } else { "direct" };
             writeln!(out, "io = \"{io}\"\nsparse = {}\nblank = {}", volume.sparse, volume.blank)?;
             NODES.iter().enumerate().try_for_each(|(node, node_name)| {
-                let paths = volume.paths(name, node);
+                let mut paths = volume.paths(name, node);
+                paths.truncate(volume.listed[node]);
+                if paths.is_empty() {
+                    return Ok(());
+                }
                 let paths: Vec<String> = paths.iter().map(|path| format!("{path:?}")).collect();
                 writeln!(out, "members.{node_name} = [{}]", paths.join(", "))
             })
@@ -155,15 +249,29 @@ impl GroupShape {
 impl Scenario {
     pub(crate) fn draw(dice: &mut Dice) -> Self {
         let several = 1 + usize::from(dice.chance(1, 4));
+        let mut groups: Vec<GroupShape> =
+            ["db", "mail"][..several].iter().map(|name| GroupShape::draw(name, dice)).collect();
+        groups.extend(dice.chance(1, 6).then(|| GroupShape::draw_alone("spool", dice)));
         Self {
-            groups: ["db", "mail"][..several]
-                .iter()
-                .map(|name| GroupShape::draw(name, dice))
-                .collect(),
+            groups,
             second_metadata: dice.chance(1, 4),
             clients: 4 + dice.below(64),
             has_keys: dice.chance(1, 10),
+            has_junk: dice.chance(1, 3),
         }
+    }
+
+    /// Whether a member of a volume on a node holds something that the first copy overwrites. The first member of the node that is promoted first
+    /// has the data of a volume.
+    pub(crate) fn has_junk(
+        &self,
+        group: &GroupShape,
+        volume: &VolumeShape,
+        node: usize,
+        member: usize,
+    ) -> bool {
+        let is_source = member == 0 && node == group.alone.unwrap_or(0);
+        self.has_junk && !volume.blank && !is_source
     }
 
     /// Where the peer reaches each node.
@@ -171,8 +279,8 @@ impl Scenario {
         if self.has_keys { ADDRESSES } else { LOOPBACK }
     }
 
-    /// The configuration file, the same on both nodes, with the public key of each node that has one.
-    pub(crate) fn file(&self, keys: &[Option<PublicKey>]) -> String {
+    /// The configuration file, the same on both nodes, with the public keys of each.
+    pub(crate) fn file(&self, keys: &[Vec<PublicKey>]) -> String {
         let mut out = String::new();
         for (n, node) in NODES.iter().enumerate() {
             let address = self.addresses()[n];
@@ -180,18 +288,36 @@ impl Scenario {
                 "[node.{node}]\naddress = \"{address}\"\nclients = {}\nbuffer-memory = \"512MiB\"\n",
                 self.clients
             );
-            if let Some(key) = keys[n] {
-                out += &format!("key = \"{key}\"\n");
+            let keys: Vec<String> = keys[n].iter().map(|key| format!("\"{key}\"")).collect();
+            if !keys.is_empty() {
+                out += &format!("keys = [{}]\n", keys.join(", "));
             }
             if self.second_metadata {
                 out += "metadata = [\"state\", \"/second\"]\n";
             }
         }
-        for group in &self.groups {
+        for group in self.groups.iter().filter(|group| group.listed) {
             // Text takes everything.
             let _ = group.write(&mut out);
         }
         out
+    }
+
+    /// Changes one thing in the file, and says what.
+    pub(crate) fn change(&mut self, dice: &mut Dice) -> String {
+        if dice.chance(1, 10) {
+            self.clients = 4 + dice.below(64);
+            return format!("clients = {}", self.clients);
+        }
+        if let Some(group) = self.groups.iter_mut().find(|group| !group.listed)
+            && dice.chance(1, 2)
+        {
+            group.listed = true;
+            return format!("group {}", group.name);
+        }
+        let group = dice.below(self.groups.len() as u64) as usize;
+        let group = &mut self.groups[group];
+        format!("{} of group {}", group.change(dice), group.name)
     }
 
     /// Folders that a node needs before its first start.
