@@ -69,6 +69,8 @@ pub struct Adopted {
 
 /// What a store was found to be.
 struct Looked {
+    /// It has an identity already.
+    named: bool,
     size: Bytes,
     sparse: bool,
     identity: MemberIdentity,
@@ -134,7 +136,15 @@ pub fn adopt(platform: &Platform, wish: &Wish) -> Result<Adopted> {
     let ready = wish.write || fragment.is_none();
     let held = exclusively(host, &found, &wish.group, ready)?;
     if ready {
-        record::make(host, wish, &config, &held)?;
+        if let Err(error) = record::make(host, wish, &config, &held) {
+            drop(held);
+            // An identity without a record would keep the store out of every group.
+            if !record::is_there(host, wish) {
+                let new = found.values().filter(|(_, looked)| !looked.named);
+                new.for_each(|(store, _)| forget_name(host, &store.path));
+            }
+            return Err(error);
+        }
         if let Some((_, whole)) = &fragment {
             fragment::write(host, &wish.config, whole)?;
         }
@@ -226,7 +236,8 @@ fn look(platform: &Platform, store: &Store, wish: &Wish, config: &Config) -> Res
         );
     }
     let is_file = matches!(identity, MemberIdentity::File { .. });
-    Ok(Looked { size, sparse: is_file && facts.held < size, identity })
+    let named = helio_disk::is_named(host, path);
+    Ok(Looked { named, size, sparse: is_file && facts.held < size, identity })
 }
 
 /// The file names the group already: it must be what is to be adopted.
@@ -265,7 +276,6 @@ fn exclusively(
     let (mut members, other_users) = (Vec::new(), OtherUsers::of(host));
     for (store, looked) in found.values() {
         let role = format!("member of {group}/{}", store.volume);
-        let named = helio_disk::is_named(host, &store.path);
         let options =
             OpenOptions { size: looked.size, io: Io::Direct, create: false, sparse: true, role };
         let member = helio_disk::open(&store.path, &options, &other_users)?;
@@ -277,7 +287,7 @@ fn exclusively(
             );
         }
         members.push(member);
-        if !named && !keep_name {
+        if !looked.named && !keep_name {
             forget_name(host, &store.path);
         }
     }

@@ -28,6 +28,7 @@ impl Run {
             self.pass(LOOKS)?;
             // One may have been told to stop before.
             (0..2).for_each(|node| self.start(node));
+            self.take_all_back();
             for node in (0..2).filter(|node| self.nodes[*node].unapplied).collect::<Vec<_>>() {
                 self.apply(node);
             }

@@ -248,7 +248,6 @@ impl Run {
         self.world.set_link(&self.nodes[0].machine, &self.nodes[1].machine, &profile);
         self.ends.clear();
         self.write_file();
-        self.take_all_back();
         self.start(0);
         self.start(1);
     }

@@ -212,7 +212,8 @@ impl Run {
         }
         if status != 200 {
             if let Some(group) = group {
-                if wish == Wish::Release && self.groups[group].adopts == Some(node) {
+                let adopts = self.groups[group].adopts == Some(node);
+                if wish == Wish::Release && adopts && !self.is_released(node, group) {
                     self.groups[group].adopts = None;
                 }
                 self.groups[group].refused |= matches!(wish, Wish::Promote { .. });

@@ -183,7 +183,7 @@ impl Run {
         PathBuf::from(format!("/state/groups/{}.released", self.groups[group].shape.name))
     }
 
-    fn is_released(&self, node: usize, group: usize) -> bool {
+    pub(super) fn is_released(&self, node: usize, group: usize) -> bool {
         self.nodes[node].machine.facts(&self.mark(group), false).is_ok()
     }
 
