@@ -18,7 +18,6 @@ use helio_driver::{Completion, Driver};
 use helio_units::{Bytes, Mode, State};
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
-use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -115,12 +114,16 @@ impl Control {
         Ok((status, to_bytes(response.into_body(), RESPONSE_BYTES_MAX).await?.to_vec()))
     }
 
-    /// Does what SIGTERM does: detaches the devices once they are not used, then stops the shard.
+    /// Does what SIGTERM does: detaches the devices once they are not used, or once a second signal came, then stops the shard.
     ///
     /// # Errors
     /// A panic while devices are detached.
-    pub async fn stop(&self) -> Result<()> {
-        leave(&self.backend.attaches, pending()).await?;
+    pub async fn stop(&self, again: impl Future<Output = ()>) -> Result<()> {
+        let again = async {
+            again.await;
+            Ok(())
+        };
+        leave(&self.backend.attaches, again).await?;
         stop_shard(&self.backend.shard);
         Ok(())
     }

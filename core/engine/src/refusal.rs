@@ -53,6 +53,15 @@ impl Refusal {
         )
     }
 
+    /// The way out where no copy is complete: `ahead` alone has the last writes, and lacks regions that `complete` has. For hints.
+    #[must_use]
+    pub fn neither_is_complete(group: &str, ahead: &str, complete: &str) -> String {
+        format!(
+            "no copy is complete. To give up the writes that only {ahead} has: `helio resolve {group} --discard {ahead}` on {ahead}, \
+             which saves them in a file first; then `helio promote {group}` on {complete}"
+        )
+    }
+
     /// What is wrong with its form, if anything ([`helio_units::form`]). For tests and proofs.
     #[must_use]
     pub fn flaw(&self) -> Option<String> {

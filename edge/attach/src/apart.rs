@@ -115,7 +115,13 @@ fn make_loop(mut words: impl Iterator<Item = OsString>) -> Option<Result<LoopDev
 /// What was made or stands in the way, a fact a line.
 fn tell(made: &Result<LoopDevice, AttachError>) -> String {
     let (kind, on, error) = match made {
-        Ok(device) => ("made", device.path().display().to_string(), None),
+        Ok(device) => {
+            let path = device.path().display();
+            return match device.identity() {
+                Some([number, inode]) => format!("made\n{path}\n{number} {inode}\n"),
+                None => format!("made\n{path}\n"),
+            };
+        }
         Err(AttachError::NoLoop { culprit, error }) => ("none", culprit.clone(), Some(error)),
         Err(AttachError::Io { path, error }) => ("failed", path.display().to_string(), Some(error)),
         Err(other) => return format!("failed\n\n\n{other}\n"),
@@ -133,7 +139,11 @@ fn understand(backing: &Path, told: &str) -> Option<Result<LoopDevice, AttachErr
     let mut lines = told.lines();
     let (kind, on) = (lines.next()?, lines.next()?);
     if kind == "made" {
-        return Some(Ok(LoopDevice::at(PathBuf::from(on), backing)));
+        let identity = lines.next().and_then(|numbers| {
+            let (device, inode) = numbers.split_once(' ')?;
+            Some([device.parse().ok()?, inode.parse().ok()?])
+        });
+        return Some(Ok(LoopDevice::at(PathBuf::from(on), backing).with_identity(identity)));
     }
     let (code, text) = (lines.next()?, lines.next()?);
     let error = code.parse().map_or_else(|_| io::Error::other(text), io::Error::from_raw_os_error);
@@ -153,8 +163,10 @@ mod tests {
     fn what_is_told_of_a_loop_device_is_understood() {
         let backing = Path::new("/state/attach/db/data");
         let made = LoopDevice::at(PathBuf::from("/dev/loop7"), backing);
-        let heard = understand(backing, &tell(&Ok(made.clone())));
-        assert_eq!(heard.expect("it was told").expect("it was made"), made);
+        for made in [made.clone().with_identity(Some([45, 1])), made] {
+            let heard = understand(backing, &tell(&Ok(made.clone())));
+            assert_eq!(heard.expect("it was told").expect("it was made"), made);
+        }
         let busy = || io::Error::from_raw_os_error(libc::EBUSY);
         let other = || io::Error::other("no direct I/O");
         for error in [

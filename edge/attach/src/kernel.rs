@@ -2,10 +2,30 @@
 //! What a daemon asks of a kernel so that a volume becomes a file and a loop device. [`ThisKernel`] is the one below this process;
 //! the simulator has a stand-in.
 
-use crate::{AttachError, Channel, LoopDevice, Mount, User, apart, ublk, users};
+use crate::{
+    AttachError, Channel, LoopDevice, Mount, User, apart, backing_file, names, nbd, node, ublk,
+    users,
+};
 use std::fmt;
+use std::future::Future;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::process::Command;
+
+/// A device is being flushed and, if it is a loop device, released.
+pub enum Settling {
+    /// A process does it, which is to be started; [`apart::settled`] says how it ended.
+    Process(Command),
+    /// A kernel that is not the one below this process does it.
+    Elsewhere(Pin<Box<dyn Future<Output = io::Result<()>> + Send>>),
+}
+
+impl fmt::Debug for Settling {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Settling")
+    }
+}
 
 /// A kernel, as far as files in FUSE mounts and loop devices go. All calls may block.
 pub trait Kernel: fmt::Debug + Send + Sync {
@@ -46,11 +66,52 @@ pub trait Kernel: fmt::Debug + Send + Sync {
     /// mount table.
     fn users(&self, paths: &[&Path], numbers: Option<&str>) -> Vec<User>;
 
+    /// Whether a loop device is still on its file.
+    fn has_loop(&self, device: &LoopDevice) -> bool;
+
+    /// Releases a loop device as soon as no process has it open, whatever it is used for.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    fn abandon(&self, device: &LoopDevice) -> io::Result<()>;
+
+    /// Flushes a device that no process has claimed, and releases it if it is a loop device. Ends with `EBUSY` if one has.
+    fn settle(&self, device: &Path) -> Settling;
+
+    /// The numbers of a device, as the mount table writes them.
+    ///
+    /// # Errors
+    /// It is not there.
+    fn numbers(&self, device: &Path) -> io::Result<String>;
+
+    /// Gives a device its stable name. A name that exists is replaced if no device is behind it.
+    ///
+    /// # Errors
+    /// The name belongs to a device that is in use, or is not a link, or cannot be created.
+    fn make_name(&self, name: &Path, device: &Path) -> io::Result<()>;
+
+    /// Removes a stable name, and the folder of its group with the last one.
+    fn remove_name(&self, name: &Path);
+
+    /// The device that a stable name leads to.
+    fn named(&self, name: &Path) -> Option<PathBuf>;
+
     /// Whether it has ublk.
     ///
     /// # Errors
     /// Why not.
     fn has_ublk(&self) -> Result<(), AttachError>;
+
+    /// Whether it has an NBD client.
+    ///
+    /// # Errors
+    /// Why not.
+    fn has_nbd(&self) -> Result<(), AttachError>;
+}
+
+/// Whether a device of any kind is behind a node.
+fn is_in_use(device: &Path) -> bool {
+    backing_file(device).is_some() || ublk::is_there(device) || nbd::is_there(device)
 }
 
 /// The kernel below this process.
@@ -87,7 +148,39 @@ impl Kernel for ThisKernel {
         users(paths, numbers)
     }
 
+    fn has_loop(&self, device: &LoopDevice) -> bool {
+        device.is_there()
+    }
+
+    fn abandon(&self, device: &LoopDevice) -> io::Result<()> {
+        device.abandon()
+    }
+
+    fn settle(&self, device: &Path) -> Settling {
+        Settling::Process(apart::settle(device))
+    }
+
+    fn numbers(&self, device: &Path) -> io::Result<String> {
+        node::numbers(device)
+    }
+
+    fn make_name(&self, name: &Path, device: &Path) -> io::Result<()> {
+        names::make(name, device, is_in_use)
+    }
+
+    fn remove_name(&self, name: &Path) {
+        names::remove(name);
+    }
+
+    fn named(&self, name: &Path) -> Option<PathBuf> {
+        names::target(name)
+    }
+
     fn has_ublk(&self) -> Result<(), AttachError> {
         ublk::available()
+    }
+
+    fn has_nbd(&self) -> Result<(), AttachError> {
+        nbd::available()
     }
 }

@@ -3,7 +3,6 @@
 #![allow(unsafe_code)]
 
 use crate::AttachError;
-use rustix::fs::{major, minor};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
@@ -18,8 +17,10 @@ const GET_STATUS: libc::Ioctl = 0x4C05_u32 as libc::Ioctl;
 const READ_ONLY: u32 = 1;
 const DIRECT_IO: u32 = 16;
 
-/// What the kernel calls `loop_info64`: flags at 52, the file's name in 64 bytes from 56 on.
+/// What the kernel calls `loop_info64`: the file's device and inode at 0 and 8, flags at 52, its name in 64 bytes from 56 on.
 const INFO_BYTES: usize = 232;
+const INFO_DEVICE: usize = 0;
+const INFO_INODE: usize = 8;
 const INFO_FLAGS: usize = 52;
 const INFO_NAME: usize = 56;
 const NAME_BYTES: usize = 64;
@@ -34,6 +35,8 @@ const TRIES: u32 = 64;
 pub struct LoopDevice {
     path: PathBuf,
     backing: PathBuf,
+    /// The device and inode of the file. They stay while the kernel names the file otherwise, as it does once it is unmounted.
+    identity: Option<[u64; 2]>,
 }
 
 impl LoopDevice {
@@ -66,9 +69,20 @@ impl LoopDevice {
         Err(AttachError::Io { path: control.to_owned(), error })
     }
 
-    /// One that was made on a file.
-    pub(crate) fn at(path: PathBuf, backing: &Path) -> Self {
-        Self { path, backing: backing.to_owned() }
+    /// One that was made on a file, by another process or by a kernel other than this one.
+    #[must_use]
+    pub fn at(path: PathBuf, backing: &Path) -> Self {
+        Self { path, backing: backing.to_owned(), identity: None }
+    }
+
+    /// The same, on the file with that device and inode.
+    pub(crate) fn with_identity(self, identity: Option<[u64; 2]>) -> Self {
+        Self { identity, ..self }
+    }
+
+    /// The device and inode of its file, if they are known.
+    pub(crate) const fn identity(&self) -> Option<[u64; 2]> {
+        self.identity
     }
 
     /// Those on files below a folder, which their daemon may have left behind when it died.
@@ -76,21 +90,22 @@ impl LoopDevice {
     pub fn below(folder: &Path) -> Vec<Self> {
         let entries = std::fs::read_dir("/sys/block").into_iter().flatten().flatten();
         let paths = entries.map(|entry| Path::new("/dev").join(entry.file_name()));
-        let found = paths.filter_map(|path| Some(Self { backing: backing_file(&path)?, path }));
+        let found = paths.filter_map(|path| {
+            let backing = backing_file(&path)?;
+            Some(Self::at(path, &backing))
+        });
         found.filter(|device| device.backing.starts_with(folder)).collect()
     }
 
     fn checked(self, device: &File) -> Result<Self, AttachError> {
-        let mut info = [0u8; INFO_BYTES];
-        let told = call(device, GET_STATUS, info.as_mut_ptr() as usize);
-        told.map_err(AttachError::at(&self.path))?;
+        let info = info(device).map_err(AttachError::at(&self.path))?;
         let flags = info[INFO_FLAGS..].first_chunk().map_or(0, |b| u32::from_ne_bytes(*b));
         if flags & DIRECT_IO == 0 {
             let _the_error_matters = call(device, CLEAR, 0);
             let error = io::Error::other("the kernel does not do direct I/O on this file");
             return Err(AttachError::Io { path: self.path, error });
         }
-        Ok(self)
+        Ok(self.with_identity(Some(file_of(&info))))
     }
 
     /// Its node.
@@ -99,32 +114,45 @@ impl LoopDevice {
         &self.path
     }
 
-    /// Whether it is still on its file.
+    /// The file that it was made on.
     #[must_use]
-    pub fn is_there(&self) -> bool {
-        backing_file(&self.path).is_some_and(|file| file == self.backing)
+    pub fn backing(&self) -> &Path {
+        &self.backing
     }
 
-    /// Its device numbers, as the mount table writes them.
-    ///
-    /// # Errors
-    /// It is not there.
-    pub fn numbers(&self) -> io::Result<String> {
-        let device = rustix::fs::stat(&self.path)?.st_rdev;
-        Ok(format!("{}:{}", major(device), minor(device)))
+    /// Whether it is still on its file.
+    pub(crate) fn is_there(&self) -> bool {
+        backing_file(&self.path).is_some_and(|file| file == self.backing)
     }
 
     /// Gives it free as soon as nobody has it open, whatever it is used for.
     ///
     /// # Errors
     /// The kernel refuses.
-    pub fn abandon(&self) -> io::Result<()> {
-        if !self.is_there() {
+    pub(crate) fn abandon(&self) -> io::Result<()> {
+        if backing_file(&self.path).is_none() {
             return Ok(());
         }
-        let file = File::options().read(true).open(&self.path)?;
-        clear(&file)
+        let device = File::options().read(true).open(&self.path)?;
+        // Its number may be another program's by now.
+        let same = || {
+            self.identity.is_some() && info(&device).ok().map(|it| file_of(&it)) == self.identity
+        };
+        if self.is_there() || same() { clear(&device) } else { Ok(()) }
     }
+}
+
+/// What the kernel says of a loop device.
+fn info(device: &File) -> io::Result<[u8; INFO_BYTES]> {
+    let mut info = [0u8; INFO_BYTES];
+    call(device, GET_STATUS, info.as_mut_ptr() as usize)?;
+    Ok(info)
+}
+
+/// The device and inode of the file of a loop device.
+fn file_of(info: &[u8; INFO_BYTES]) -> [u64; 2] {
+    [INFO_DEVICE, INFO_INODE]
+        .map(|at| info[at..].first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes)))
 }
 
 /// Gives a loop device free that nobody else has open; who has keeps it until he closes it.
@@ -170,6 +198,14 @@ fn call(on: &File, request: libc::Ioctl, argument: usize) -> io::Result<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_file_of_a_loop_device_is_known_by_its_numbers() {
+        let mut info = [0; INFO_BYTES];
+        info[..8].copy_from_slice(&45_u64.to_ne_bytes());
+        info[8..16].copy_from_slice(&1_u64.to_ne_bytes());
+        assert_eq!(file_of(&info), [45, 1]);
+    }
 
     #[test]
     fn a_configuration_lies_where_the_kernel_looks_for_it() {

@@ -14,6 +14,7 @@ pub mod client;
 mod disk;
 mod driver;
 mod faults;
+mod kernel;
 mod machine;
 pub mod model;
 mod net;
@@ -25,6 +26,7 @@ mod world;
 
 pub use driver::SimDriver;
 pub use faults::{FileFault, Odds};
+pub use kernel::{DeviceIo, Done, Failure, Manner, OpenDevice, Readiness};
 pub use machine::{Held, MachineOptions, Process, SimMachine};
 pub use net::{SimStream, SocketOptions};
 pub use pair::{Telling, Verdict, run, shrink, stock_runtimes};

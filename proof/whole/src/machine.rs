@@ -5,6 +5,7 @@ use crate::body::{SimFile, SimSocket};
 use crate::disk::{Access, Disk, HandleId, Inode};
 use crate::driver::SimDriver;
 use crate::faults::{Faults, FileFault, Odds};
+use crate::kernel::SimKernel;
 use crate::world::{Due, Handle, Host, Inner, MachineId, ProcessId, Running, World};
 use helio_driver::{
     Address, Blocking, Errno, Facts, File, FileType, Machine, Mode, OFlags, Room, Socket,
@@ -59,7 +60,7 @@ pub struct Process {
 pub struct Held {
     /// Open files and folders.
     pub files: usize,
-    /// Sockets.
+    /// Sockets, and channels of attached volumes.
     pub sockets: usize,
 }
 
@@ -120,6 +121,7 @@ impl Inner {
         self.drop_operations(process, power);
         if !power {
             self.close_sockets(process);
+            self.end_channels(process);
         }
         let all = self.handles.iter().filter(|(_, handle)| handle.process == process);
         for id in all.map(|(id, _)| *id).collect::<Vec<_>>() {
@@ -133,6 +135,14 @@ impl Inner {
 impl SimMachine {
     pub(crate) const fn id(&self) -> MachineId {
         self.id
+    }
+
+    pub(crate) const fn process_id(&self) -> ProcessId {
+        self.process
+    }
+
+    pub(crate) const fn world(&self) -> &World {
+        &self.world
     }
 
     fn with<R>(&self, act: impl FnOnce(&mut Host) -> R) -> R {
@@ -177,6 +187,7 @@ impl SimMachine {
         inner.handles.retain(|_, handle| handle.machine != machine);
         inner.host(machine).up_since = None;
         inner.lose_sockets(machine);
+        inner.kernels.lose(machine);
         let Inner { machines, dice, .. } = &mut *inner;
         let host = &mut machines[machine.0];
         host.faults.hung.clear();
@@ -286,6 +297,11 @@ impl Process {
     #[must_use]
     pub fn host(&self) -> helio_driver::Host {
         Arc::new(self.host.clone())
+    }
+
+    /// The kernel, as far as attached volumes go.
+    pub(crate) fn kernel(&self) -> SimKernel {
+        SimKernel::new(self.host.world.clone(), self.host.clone())
     }
 
     /// A driver of the process.

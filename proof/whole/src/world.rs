@@ -4,6 +4,7 @@
 use crate::disk::{Disk, HandleId, Inode};
 use crate::driver::{DriverId, Drivers};
 use crate::faults::Faults;
+use crate::kernel::{FuseId, Kernels, OpenId};
 use crate::net::{Net, NetDue, SocketId};
 use crate::story::Story;
 use helio_driver::Blocking;
@@ -78,6 +79,7 @@ pub(crate) struct Inner {
     pub(crate) handles: BTreeMap<HandleId, Handle>,
     pub(crate) net: Net,
     pub(crate) drivers: Drivers,
+    pub(crate) kernels: Kernels,
 }
 
 /// A handle whose last clone was dropped.
@@ -85,6 +87,8 @@ pub(crate) enum Released {
     File(HandleId),
     Socket(SocketId),
     Driver(DriverId),
+    Channel(FuseId),
+    Device(OpenId),
 }
 
 pub(crate) struct Shared {
@@ -126,6 +130,7 @@ impl World {
                 handles: BTreeMap::new(),
                 net: Net::new(root.split("net")),
                 drivers: Drivers::default(),
+                kernels: Kernels::default(),
                 root,
             };
             Shared { inner: Mutex::new(inner), released: Mutex::default() }
@@ -253,17 +258,22 @@ impl Inner {
         process == ProcessId(0) || self.processes.get(&process).is_some_and(|it| it.alive)
     }
 
-    /// Descriptors of a process: files and sockets.
+    /// Descriptors of a process: files, and sockets and channels.
     pub(crate) fn held(&self, process: ProcessId) -> (usize, usize) {
         let files = self.handles.values().filter(|handle| handle.process == process).count();
-        (files, self.net.held(process))
+        (files, self.net.held(process) + self.kernels.held(process))
     }
 
     fn release(&mut self, handle: Released) {
         match handle {
             Released::File(handle) => self.close_file(handle),
             Released::Socket(socket) => self.close_socket(socket),
-            Released::Driver(driver) => self.forget_driver(driver),
+            Released::Driver(driver) => {
+                self.forget_driver(driver);
+                self.forget_at_channels(driver);
+            }
+            Released::Channel(channel) => self.close_channel(channel),
+            Released::Device(device) => self.close_device(device),
         }
     }
 

@@ -8,7 +8,7 @@ use super::{Attaches, Busy, Live, Name, ended, refused};
 use crate::backend::of_refusal;
 use crate::shard::{Ask, DeviceAsk, End, Plug};
 use helio_api::{ApiError, Via};
-use helio_attach::{Kernel, Mount, Shape};
+use helio_attach::{AttachError, Kernel, Mount, Shape};
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
@@ -20,6 +20,15 @@ pub(super) fn best(kernel: &dyn Kernel) -> Via {
             tracing::debug!(%why, "attaching through FUSE");
             Via::Fuse
         }
+    }
+}
+
+/// Whether this machine has a way.
+fn has(kernel: &dyn Kernel, via: Via) -> Result<(), AttachError> {
+    match via {
+        Via::Ublk => kernel.has_ublk(),
+        Via::Nbd => kernel.has_nbd(),
+        Via::Auto | Via::Fuse => Ok(()),
     }
 }
 
@@ -76,9 +85,11 @@ impl Attaches {
     }
 
     pub(super) async fn bring_up(&self, record: &Record) -> Result<Live, ApiError> {
-        let Record { group, volume, read_only, .. } = record.clone();
+        let Record { group, volume, read_only, via } = record.clone();
         let ask = |reply| Ask::Device(DeviceAsk::Offer { group, volume, read_only, reply });
         let offer = self.shard.answer(ask).await?.map_err(of_refusal)?;
+        let kernel = Arc::clone(&self.places.platform.kernel);
+        self.places.blocking(move || has(&*kernel, via)).await.map_err(refused)?;
         let (gone, gone_told) = oneshot::channel();
         let (device, shape) = match record.via {
             Via::Ublk => self.bring_up_ublk(record, offer, gone).await?,

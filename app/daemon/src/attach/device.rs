@@ -6,11 +6,8 @@ use super::Name;
 use crate::blocking::blocking;
 use crate::patience::once_let_go_within;
 use crate::platform::Platform;
-use helio_attach::{AttachError, Channel, LoopDevice, Mount, Shape, User};
-use helio_driver::{Host, Linux, Mode};
-use std::fs;
-use std::io;
-use std::os::unix::fs::symlink;
+use helio_attach::{AttachError, Channel, Kernel, LoopDevice, Mount, Shape, User};
+use helio_driver::{Host, Mode};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -146,13 +143,13 @@ impl Device {
                 Err(error) => return Err((mount, error)),
             };
         let link = places.link(name);
-        match make_link(&link, node.path()) {
+        match places.platform.kernel.make_name(&link, node.path()) {
             Ok(()) => {
                 let (places, node) = (places.clone(), Some((node, link)));
                 Ok(Self { places, mount, node, note: None })
             }
             Err(error) => {
-                abandon(&node);
+                abandon(&*places.platform.kernel, &node);
                 Err((mount, AttachError::Io { path: link, error }))
             }
         }
@@ -169,7 +166,7 @@ impl Device {
             path: self.path().to_owned(),
             node: node.map(|node| node.path().to_owned()),
             file: Some(self.mount.path().to_owned()),
-            numbers: node.and_then(|node| node.numbers().ok()),
+            numbers: node.and_then(|node| self.places.platform.kernel.numbers(node.path()).ok()),
             note: self.note.clone(),
             platform: self.places.platform.clone(),
         }
@@ -177,7 +174,8 @@ impl Device {
 
     /// Others may give a loop device free as well. Its number is anybody's then, and must not keep the volume's name.
     pub(super) fn lost(&self) -> Option<String> {
-        let (node, _) = self.node.as_ref().filter(|(node, _)| !node.is_there())?;
+        let kernel = &self.places.platform.kernel;
+        let (node, _) = self.node.as_ref().filter(|(node, _)| !kernel.has_loop(node))?;
         Some(format!("{} was detached by another program", node.path().display()))
     }
 
@@ -188,18 +186,18 @@ impl Device {
     /// # Errors
     /// The device, and the users that keep it.
     pub(super) fn give_free(mut self) -> Result<(), (Self, String)> {
+        let Platform { host, kernel } = self.places.platform.clone();
         if let Some((node, link)) = &self.node {
             // Programs that look at every device that changes have it open for moments.
-            let there = || if node.is_there() { Err(()) } else { Ok(()) };
-            if once_let_go_within(&self.places.platform.host, LOOKED_AT, there, |()| true).is_err()
-            {
+            let there = || if kernel.has_loop(node) { Err(()) } else { Ok(()) };
+            if once_let_go_within(&host, LOOKED_AT, there, |()| true).is_err() {
                 let why = told(&self.clone_for_show().users());
                 let why = why.unwrap_or_else(|| {
                     String::from("open in a process that this daemon cannot see")
                 });
                 return Err((self, why));
             }
-            remove_link(link);
+            kernel.remove_name(link);
             self.node = None;
         }
         if let Some(why) = told(&self.clone_for_show().in_the_way()) {
@@ -208,10 +206,9 @@ impl Device {
         }
         let folder = self.mount.path().parent().map(Path::to_owned);
         let note = self.note.take();
-        let Platform { host, kernel } = &self.places.platform;
         match kernel.unmount(self.mount, false) {
             Ok(()) => {
-                remove_folder(host, folder.as_deref());
+                remove_folder(&host, folder.as_deref());
                 Ok(())
             }
             Err((mount, error)) => {
@@ -223,16 +220,17 @@ impl Device {
 
     /// Takes it away whoever uses it: his requests fail from now on, and the loop device goes with its last user.
     pub(super) fn abandon(self) {
+        let kernel = &*self.places.platform.kernel;
         if let Some((node, link)) = &self.node {
-            remove_link(link);
-            abandon(node);
+            kernel.remove_name(link);
+            abandon(kernel, node);
         }
         unmount(&self.places, self.mount);
     }
 }
 
-fn abandon(node: &LoopDevice) {
-    if let Err(error) = node.abandon() {
+fn abandon(kernel: &dyn Kernel, node: &LoopDevice) {
+    if let Err(error) = kernel.abandon(node) {
         tracing::warn!(device = %node.path().display(), %error, "cannot be detached");
     }
 }
@@ -242,15 +240,15 @@ pub(super) fn clear(places: &Places, names: impl Iterator<Item = Name>) {
     let kernel = &*places.platform.kernel;
     let nodes = kernel.loops_below(&places.files);
     for link in names.map(|name| places.link(&name)) {
-        let target = fs::read_link(&link);
-        if target.is_ok_and(|target| nodes.iter().any(|node| node.path() == target)) {
-            remove_link(&link);
+        let target = kernel.named(&link);
+        if target.is_some_and(|target| nodes.iter().any(|node| node.path() == target)) {
+            kernel.remove_name(&link);
         }
     }
     for node in nodes {
-        let numbers = node.numbers().ok();
+        let numbers = kernel.numbers(node.path()).ok();
         let used = kernel.users(&[node.path()], numbers.as_deref());
-        abandon(&node);
+        abandon(kernel, &node);
         if !used.is_empty() {
             let used: Vec<String> = used.iter().map(ToString::to_string).collect();
             tracing::warn!(
@@ -263,38 +261,6 @@ pub(super) fn clear(places: &Places, names: impl Iterator<Item = Name>) {
         Ok(mounts) => mounts.into_iter().for_each(|mount| unmount(places, mount)),
         Err(error) => tracing::warn!(%error, "stale mounts could not be listed"),
     }
-}
-
-/// Makes the stable name. One that is there already may be replaced if nothing is behind it.
-pub(super) fn make_link(link: &Path, node: &Path) -> io::Result<()> {
-    if let Some(folder) = link.parent() {
-        fs::create_dir_all(folder)?;
-    }
-    match fs::read_link(link) {
-        Ok(other) if other != node && is_in_use(&other) => {
-            let text = format!("is already the name of {}, which is in use", other.display());
-            return Err(io::Error::other(text));
-        }
-        Ok(_) => fs::remove_file(link)?,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(_) => return Err(io::Error::other("is not a link of Heliograph; remove it")),
-    }
-    symlink(node, link)
-}
-
-fn is_in_use(node: &Path) -> bool {
-    helio_attach::backing_file(node).is_some()
-        || helio_attach::ublk::is_there(node)
-        || helio_attach::nbd::is_there(node)
-}
-
-/// Removes the name, and the group's folder with the last one.
-pub(super) fn remove_link(link: &Path) {
-    if let Err(error) = fs::remove_file(link) {
-        tracing::debug!(link = %link.display(), %error, "was already removed");
-    }
-    // A stable name is of a device of this machine.
-    remove_folder(&Linux::host(), link.parent());
 }
 
 /// Removes a group's folder, once it is empty.

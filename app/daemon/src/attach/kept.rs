@@ -3,14 +3,14 @@
 //! goes on with it, if nobody else wrote the volume in between: if it is of the tenure that this node has as primary,
 //! which the group's metadata names. What a file system remembers of a volume that others changed would destroy it.
 
-use super::device::{Places, Shown, remove_link, told};
+use super::device::{Places, Shown, told};
 use super::mark::Mark;
 use super::record::Record;
 use super::{Attaches, Name};
 use crate::platform::Platform;
 use crate::shard::{Ask, DeviceAsk};
 use helio_api::{ApiError, Via};
-use helio_attach::{AttachError, nbd, node, ublk, users};
+use helio_attach::{AttachError, Kernel, ThisKernel, nbd, node, ublk, users};
 use std::path::{Path, PathBuf};
 
 /// A device of one kind or the other.
@@ -89,7 +89,7 @@ impl Kept {
     }
 
     pub(super) fn abandon(&self) {
-        remove_link(&self.link);
+        ThisKernel.remove_name(&self.link);
         self.node.remove();
     }
 }

@@ -3,11 +3,11 @@
 
 use super::device::told;
 use super::front::Front;
-use super::refusal::{failed, in_use, is_arriving, is_leaving, not_settled};
+use super::refusal::{failed, in_use, is_arriving, is_leaving, not_flushed, not_settled};
 use super::{Attaches, Busy, Live, Name, ended};
 use crate::shard::{Ask, DeviceAsk};
 use helio_api::{ApiError, DetachRequest};
-use helio_attach::apart;
+use helio_attach::{Kernel, Settling, apart};
 use std::io;
 use std::path::Path;
 use std::process::Stdio;
@@ -151,13 +151,15 @@ impl Attaches {
         if why.is_none()
             && let Some(node) = node
         {
-            match settled(&node, &mut device, &mut gone).await {
+            let kernel = &*self.places.platform.kernel;
+            match settled(kernel, &node, &mut device, &mut gone).await {
                 Settled::Done => {}
                 Settled::Refused(error) if error.raw_os_error() == Some(libc::EBUSY) => {
                     why = Some(String::from("used by a process that this daemon cannot see"));
                 }
                 Settled::Refused(error) => {
-                    why = Some(format!("{} cannot be flushed: {error}", node.display()));
+                    let refusal = not_flushed(name, &path, &error);
+                    return Err((Some(Live { device, shape, gone }), refusal));
                 }
                 Settled::Unserved(error) => {
                     self.tear_down(name, device).await;
@@ -197,12 +199,14 @@ enum Settled {
 }
 
 /// The device is looked at meanwhile: a kernel that would wait long for somebody to serve it is told that nobody does.
-async fn settled(node: &Path, device: &mut Front, gone: &mut oneshot::Receiver<String>) -> Settled {
-    let child = Command::from(apart::settle(node)).kill_on_drop(true).spawn();
-    let mut child = match child {
-        Ok(child) => child,
-        Err(error) => return Settled::Refused(error),
-    };
+async fn settled(
+    kernel: &dyn Kernel,
+    node: &Path,
+    device: &mut Front,
+    gone: &mut oneshot::Receiver<String>,
+) -> Settled {
+    let settling = settle(kernel, node);
+    tokio::pin!(settling);
     let mut looks = tokio::time::interval(LOOK_EVERY);
     loop {
         tokio::select! {
@@ -211,12 +215,23 @@ async fn settled(node: &Path, device: &mut Front, gone: &mut oneshot::Receiver<S
                 let why = why.unwrap_or_else(|_| String::from("the daemon no longer serves it"));
                 return Settled::Unserved(io::Error::other(why));
             }
-            ended = child.wait() => return match ended.and_then(apart::settled) {
+            ended = &mut settling => return match ended {
                 Ok(()) => Settled::Done,
                 Err(error) => Settled::Refused(error),
             },
             _ = looks.tick() => device.look(),
         }
+    }
+}
+
+/// Makes a device durable. What is dropped is given up.
+async fn settle(kernel: &dyn Kernel, node: &Path) -> io::Result<()> {
+    match kernel.settle(node) {
+        Settling::Process(command) => {
+            let mut child = Command::from(command).kill_on_drop(true).spawn()?;
+            child.wait().await.and_then(apart::settled)
+        }
+        Settling::Elsewhere(ends) => ends.await,
     }
 }
 

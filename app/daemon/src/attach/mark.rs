@@ -3,7 +3,6 @@
 
 use super::Name;
 use super::device::Places;
-use std::os::unix::fs::MetadataExt;
 use twox_hash::XxHash3_128;
 
 /// Bits that name the tenure; those above name the volume.
@@ -17,7 +16,8 @@ pub(super) struct Mark(pub(super) u64);
 impl Mark {
     pub(super) fn new(places: &Places, (group, volume): &Name, tenure: u64) -> Self {
         let folder = places.files.parent().unwrap_or(&places.files);
-        let place = folder.metadata().map(|found| (found.dev(), found.ino()));
+        let found = places.platform.host.facts(folder, true);
+        let place = found.map(|found| (found.device, found.inode));
         let place = place.unwrap_or_else(|error| {
             tracing::warn!(folder = %folder.display(), %error, "cannot be examined");
             (0, 0)

@@ -2,7 +2,6 @@
 //! Attaching through the kernel's NBD client: the daemon connects to its own NBD socket, agrees on the export, and gives
 //! the connection to the kernel. For the shard it is an NBD client as others are.
 
-use super::device::make_link;
 use super::front::Front;
 use super::kept::{Kept, Node};
 use super::record::Record;
@@ -12,7 +11,7 @@ use crate::shard::{Ask, DeviceAsk, Hold, Offer};
 use helio_api::ApiError;
 use helio_attach::nbd::Disk;
 use helio_attach::node::announce;
-use helio_attach::{AttachError, Shape};
+use helio_attach::{AttachError, Kernel, Shape, ThisKernel};
 use helio_nbd::{Client, ClientError, ClientOptions, Contexts, Form};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
@@ -161,7 +160,7 @@ fn give(
         Some(disk) => disk,
         None => Disk::connect(shape, flags, stream.as_fd(), name)?,
     };
-    match make_link(link, disk.path()) {
+    match ThisKernel.make_name(link, disk.path()) {
         Ok(()) => {
             announce(disk.path());
             Ok(disk)

@@ -27,6 +27,19 @@ pub(super) fn in_use((group, volume): &Name, device: &Path, why: &str) -> ApiErr
     ApiError::new("in-use", text, hint)
 }
 
+/// A device that cannot be flushed, and stays.
+pub(super) fn not_flushed((group, volume): &Name, device: &Path, why: &std::io::Error) -> ApiError {
+    let text = format!(
+        "{group}/{volume}, attached as {}, cannot be flushed and stays attached: {why}",
+        device.display()
+    );
+    let hint = format!(
+        "`helio status {group}` shows the cause. `helio detach {group}/{volume} --force` removes the device; writes that were \
+         not flushed may be lost"
+    );
+    ApiError::new("attach-failed", text, hint)
+}
+
 /// Volumes that are attached, each with what uses it.
 pub(super) fn attached(devices: &[(Name, Shown)]) -> Option<ApiError> {
     let (texts, hints): (Vec<String>, Vec<String>) = devices.iter().map(one_attached).unzip();

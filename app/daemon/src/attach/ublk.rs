@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Attaching through ublk.
 
-use super::device::make_link;
 use super::front::Front;
 use super::kept::{Kept, Node};
 use super::mark::Mark;
@@ -11,7 +10,7 @@ use crate::shard::{End, Offer};
 use helio_api::ApiError;
 use helio_attach::node::announce;
 use helio_attach::ublk::{Disk, Server};
-use helio_attach::{AttachError, Shape};
+use helio_attach::{AttachError, Kernel, Shape, ThisKernel};
 use std::path::Path;
 use tokio::sync::oneshot;
 
@@ -87,7 +86,7 @@ impl Attaches {
 fn begin(disk: &Disk, link: &Path, resumes: bool) -> Result<(), AttachError> {
     let begun = if resumes { disk.resume() } else { disk.start() };
     begun.map_err(|error| AttachError::Io { path: disk.path().to_owned(), error })?;
-    let linked = make_link(link, disk.path());
+    let linked = ThisKernel.make_name(link, disk.path());
     linked.map_err(|error| AttachError::Io { path: link.to_owned(), error })?;
     announce(disk.path());
     Ok(())

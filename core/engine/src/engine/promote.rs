@@ -269,8 +269,11 @@ impl View<'_> {
                 "`helio explain {group}` on both nodes shows how the copies are related"
             );
         };
+        let node = &self.turn.config().node;
+        if !other.consistent && !other.suspect {
+            return Refusal::neither_is_complete(group, peer, node);
+        }
         if recovery::only_followed(&self.hello_as_met(), other) {
-            let node = &self.turn.config().node;
             return format!(
                 "`helio promote {group}` on {peer} instead: it has newer writes and everything that {node} has, so nothing is \
                  lost"
@@ -305,11 +308,20 @@ impl View<'_> {
                      item {}): `helio promote {group} --restore`",
                     image.lineage.generation, image.head
                 ),
+                _ if self.is_ahead() && self.peer_is_complete() => {
+                    Refusal::neither_is_complete(group, &self.turn.config().node, peer)
+                }
                 _ => format!(
                     "wait for the resync from {peer} to end; until then this node cannot become primary"
                 ),
             },
         )
+    }
+
+    /// Whether the peer is connected, not primary, and its copy complete: it waits for this node.
+    #[must_use]
+    pub fn peer_is_complete(&self) -> bool {
+        self.peer.session().peer().is_some_and(|peer| !peer.serving && peer.consistent)
     }
 
     /// The last position in this node's image, while it is not primary; it may hold more after a crash.

@@ -7,7 +7,7 @@ use crate::refusal::Refusal;
 use crate::role::{Following, Leading, Stage, busy};
 use crate::show::view::View;
 use alloc::format;
-use helio_units::VolumeIndex;
+use helio_units::{State, VolumeIndex};
 
 impl View<'_> {
     /// Whether another disk may take the place of that volume's now: nothing is issued to the one there, and nothing will
@@ -79,7 +79,10 @@ impl View<'_> {
         let last =
             self.show.last_decision().filter(|last| !last.as_source).map(|last| &last.source);
         let source = self.peer.session().peer().filter(|hello| hello.serving).or(last);
-        if source.is_none_or(|hello| !hello.consistent) {
+        // A primary that copies while this copy is complete copies from here: it lacks what it asks for.
+        let told = self.peer.session().told().and_then(|(ping, _)| ping.state);
+        let lacks = told == Some(State::Syncing) && self.record.superblock().consistent;
+        if lacks || source.is_none_or(|hello| !hello.consistent) {
             return Err(Refusal::new(
                 "no-whole-copy",
                 format!(

@@ -6,18 +6,17 @@ use crate::stream::line::Entry;
 use helio_units::Bytes;
 
 impl Primary {
-    /// Answered bytes that are durable nowhere: what is lacking here is not made whole by a write that reached the store.
+    /// Answered bytes that nobody could serve without this queue. They are not durable at the peer, and what of them lies on the own store lies
+    /// on a copy that lacks other regions: it is no copy to go on from, and neither is the peer's.
     pub(crate) fn only_queued(&self) -> Bytes {
         if self.lack.is_none() || self.target.cursors().durable() >= self.line.head() {
             return Bytes::ZERO;
         }
         let durable = self.target.cursors().durable();
         let answered = self.line.iter().filter(|entry| entry.is_answered_for_itself());
-        let only = answered.map(Entry::item).filter(|item| {
-            item.sequence > durable
-                && item.kind.changes_data()
-                && self.marks.any_dirty(item.volume, item.extent)
-        });
+        let only = answered
+            .map(Entry::item)
+            .filter(|item| item.sequence > durable && item.kind.changes_data());
         only.fold(Bytes::ZERO, |sum, item| sum + Bytes(item.extent.length))
     }
 }

@@ -37,8 +37,8 @@ pub(crate) fn last_copy_refusal(bytes: Bytes, config: &Config) -> Refusal {
     Refusal::later(
         "last-copy",
         format!(
-            "{bytes} of acknowledged writes may exist only in the queue of {node}: its disk failed, and {peer} disconnected \
-             before it flushed them"
+            "{bytes} of acknowledged writes may exist only in the queue of {node}: its own copy is incomplete, and {peer} \
+             disconnected before it flushed them"
         ),
         format!("connect {peer} again; {node} then resends them"),
     )

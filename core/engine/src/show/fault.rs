@@ -114,17 +114,19 @@ impl<'a> View<'a> {
         let (config, volume) = (self.turn.config(), self.turn.config().name_of(lost));
         let (group, peer, node) = (&config.group, &config.peer, self.node());
         let state = self.local.member_state(lost);
+        let exchange = if self.local.keeps_several(lost) {
+            String::new()
+        } else {
+            format!("; or exchange it, then `helio member replace {group}/{volume}` on {node}")
+        };
+        let rewrite = format!("`helio resync {group}` on {node} rewrites the disk from {peer}");
         // A disk that only failed a flush is written again as it is.
         let hint = if state == MemberState::GivenUp {
             given_up_hint(config)
         } else if self.local.suspect().is(lost) {
-            format!(
-                "`helio resync {group}` on {node} rewrites the disk from {peer}; or `helio member replace {group}/{volume}` on {node}"
-            )
+            format!("{rewrite}{exchange}")
         } else {
-            format!(
-                "repair or exchange the disk on {node}, then `helio member replace {group}/{volume}` on {node}"
-            )
+            format!("repair the disk on {node}, then {rewrite}{exchange}")
         };
         let failed = if state == MemberState::GivenUp { "is silent" } else { "failed" };
         let what = format!("the disk of volume {volume} {failed}; served from {peer}");

@@ -19,6 +19,14 @@ const LOOKS_EVERY: &str = "10000";
 /// Transmission flags the kernel knows: read only, flush, FUA, trim, zeroes, several connections.
 const KNOWN_FLAGS: u16 = 0b1_0110_1111;
 
+/// Whether this kernel has an NBD client, for this process.
+///
+/// # Errors
+/// Why not.
+pub fn available() -> Result<(), AttachError> {
+    Family::open().map(drop).map_err(no_nbd)
+}
+
 /// A device. It outlives this, and the process: what it is called by is its name, which the kernel keeps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Disk {

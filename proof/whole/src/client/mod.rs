@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! NBD clients as state machines: they own no socket and no clock. A story steps each of them with its stream, the
-//! virtual time, dice, and the model that judges what it is answered.
+//! NBD clients, and programs that use attached volumes, as state machines: they own no socket, no device and no clock. A story steps
+//! each of them with its stream or device, the virtual time, dice, and the model that judges what it is answered.
 
 mod handshake;
 mod mischief;
+mod program;
 mod reply;
 mod request;
 mod wire;
 mod workload;
 
 pub use mischief::Mischief;
+pub use program::{DeviceTurn, Program};
 pub use workload::{Dice, Habits, Leaving, Pace};
 
 use crate::model::{ConnectionId, Model, Violation};

@@ -5,6 +5,7 @@ mod files;
 
 use crate::body::{SimFile, SimSocket};
 use crate::disk::HandleId;
+use crate::kernel::SimChannel;
 use crate::net::{Pending, SocketId, Want, Way};
 use crate::world::{Inner, MachineId, ProcessId, Released, World};
 use files::FileOperation;
@@ -142,6 +143,12 @@ fn body_of(socket: &Socket) -> &SimSocket {
     body.downcast_ref().expect("a socket of another machine reached the simulator")
 }
 
+/// The body of a channel of this world, if it is one.
+fn channel_of(socket: &Socket) -> Option<&SimChannel> {
+    let body: &dyn Any = socket.body();
+    body.downcast_ref()
+}
+
 /// The body of a file of this world.
 fn file_of(file: &helio_driver::File) -> &SimFile {
     let body: &dyn Any = file.body();
@@ -236,7 +243,13 @@ impl Driver for SimDriver {
             Op::Connect { socket, address } => (socket, Want::Connect { address }),
             Op::Recv { socket, buffer, range } => (socket, Want::Recv { buffer, range }),
             Op::Send { socket, pieces } => (socket, Want::Send { pieces, piece: 0, within: 0 }),
-            Op::Ready { socket } => (socket, Want::Ready),
+            Op::Ready { socket } => match channel_of(&socket).map(|channel| channel.id) {
+                Some(channel) => {
+                    kernel.under_way += 1;
+                    return inner.wait_at_channel(channel, (self.id, token), socket);
+                }
+                None => (socket, Want::Ready),
+            },
             file => {
                 kernel.under_way += 1;
                 return self.submit_file(&mut inner, token, file);
@@ -248,7 +261,11 @@ impl Driver for SimDriver {
     }
 
     fn cancel(&mut self, socket: &Socket) {
-        self.world.lock().cancel_at(body_of(socket).id, self.id);
+        let mut inner = self.world.lock();
+        match channel_of(socket) {
+            Some(channel) => inner.cancel_at_channel(channel.id, self.id),
+            None => inner.cancel_at(body_of(socket).id, self.id),
+        }
     }
 
     fn wait(&mut self, _timeout: Option<Duration>, out: &mut Vec<Completion>) -> io::Result<()> {

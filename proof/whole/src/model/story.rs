@@ -35,6 +35,8 @@ pub enum Promise {
     Closes,
     /// A daemon that has nothing to do waits.
     Waits,
+    /// What is to be attached is attached again, and nothing else is left of devices.
+    Attached,
     /// A daemon starts on sound disks.
     Starts,
     /// A daemon ends if it is stopped, and cleanly, as long as its disks are sound.
@@ -60,6 +62,7 @@ impl fmt::Display for Promise {
             Self::Ends => "what was asked for ends",
             Self::Closes => "a daemon that stopped has nothing open",
             Self::Waits => "a daemon that has nothing to do waits",
+            Self::Attached => "what is to be attached is attached, and nothing else is left",
             Self::Starts => "a daemon starts on sound disks",
             Self::Serves => "a daemon on sound disks ends only if it is stopped, and cleanly",
             Self::NoPanic => "nothing panics",

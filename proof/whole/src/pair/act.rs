@@ -41,6 +41,8 @@ pub(crate) enum Luck {
     Rough,
     /// The calendar is set.
     Calendar,
+    /// Something goes wrong with attached volumes, or with what makes devices of them.
+    Devices,
 }
 
 impl Luck {
@@ -61,7 +63,7 @@ impl Luck {
     }
 
     /// Every kind.
-    pub(crate) const ALL: [Self; 16] = [
+    pub(crate) const ALL: [Self; 17] = [
         Self::Kill,
         Self::PowerCut,
         Self::Cut,
@@ -78,6 +80,7 @@ impl Luck {
         Self::Descriptors,
         Self::Rough,
         Self::Calendar,
+        Self::Devices,
     ];
 }
 
@@ -107,6 +110,10 @@ pub(crate) enum Order {
     Apply,
     SeedBegin,
     SeedEnd,
+    Attach,
+    Detach,
+    ForceDetach,
+    Attachments,
     /// The node that serves goes down, and its peer is promoted by force.
     TakeOver,
     ChangeFile,
@@ -129,7 +136,7 @@ pub(crate) enum Order {
 
 impl Order {
     /// Every kind.
-    pub(crate) const ALL: [Self; 36] = [
+    pub(crate) const ALL: [Self; 40] = [
         Self::Stop,
         Self::Status,
         Self::Explain,
@@ -152,6 +159,10 @@ impl Order {
         Self::Apply,
         Self::SeedBegin,
         Self::SeedEnd,
+        Self::Attach,
+        Self::Detach,
+        Self::ForceDetach,
+        Self::Attachments,
         Self::TakeOver,
         Self::ChangeFile,
         Self::SpoilFile,

@@ -49,39 +49,28 @@ impl Run {
         let told: Vec<String> = (0..2).map(|node| self.words(node)).collect();
         let bound = BOUND.as_secs();
         let why = format!("not in sync {bound} s after the last misfortune: {}", told.join("; "));
-        let late: Vec<usize> = (0..self.groups.len()).filter(|it| !self.is_level(*it)).collect();
-        if late.into_iter().all(|group| self.is_open(group)) {
-            self.open = Some(why);
+        let late = (0..self.groups.len()).filter(|it| !self.is_level(*it));
+        if late.into_iter().all(|group| self.is_lost(group)) {
+            self.lost = Some(why);
             return Ok(());
         }
         Err(Violation::new(Promise::InSyncAgain, why))
     }
 
-    /// Whether a group is where the product has, or names, no way out yet:
-    ///
-    /// - *no source*: no node is primary, and one of them needs a resync from the other, which may not become primary, since it lacks what
-    ///   the first one acknowledged;
-    /// - *served from the peer*: the last full one of several members failed, and `helio member replace`, which the status recommends, is
-    ///   refused for a volume with several members.
-    fn is_open(&self, group: usize) -> bool {
-        let nodes: Vec<_> = (0..2).filter_map(|node| self.group_status(node, group)).collect();
-        let no_source = self.groups[group].refused
-            && nodes.iter().all(|it| it.role == Role::Secondary)
-            && nodes.iter().any(|it| it.state == State::NeedsSync);
-        let several = |it: &GroupStatus| {
-            let shape = &self.groups[group].shape;
-            let lost = |name: &str| format!("the disk of volume {name} failed; served from");
-            let several = shape.volumes.iter().filter(|volume| volume.members != [1, 1]);
-            several.clone().any(|volume| it.verdict.why.contains(&lost(volume.name)))
+    /// Whether both nodes say that no copy of a group is complete: misfortune damaged both, and a backup is needed.
+    fn is_lost(&self, group: usize) -> bool {
+        let says = |node| {
+            let status = self.group_status(node, group);
+            status.is_some_and(|it| it.next.starts_with("no node has a complete copy: restore"))
         };
-        nodes.len() == 2 && (no_source || nodes.iter().any(|it| several(it)))
+        says(0) && says(1)
     }
 
     /// Every client gets its responses, and the end of its connection if it broke a rule.
     fn let_clients_leave(&mut self) -> Result<(), Violation> {
         for _ in 0..12 {
             if (0..self.groups.len()).all(|group| !self.clients_wait(group)) {
-                return Ok(());
+                return self.attached_volumes_are_back();
             }
             self.pass(LOOKS)?;
         }
@@ -90,6 +79,14 @@ impl Run {
         let names = names.join(", ");
         let detail = format!("clients of {names} wait for ever, and their group is in sync");
         Err(Violation::new(Promise::Ends, detail))
+    }
+
+    /// Once no program uses a device any more, what is to be attached is attached.
+    fn attached_volumes_are_back(&mut self) -> Result<(), Violation> {
+        self.pass(LOOKS)?;
+        (0..2).for_each(|node| self.list_attachments(node));
+        self.pass(Duration::from_millis(500))?;
+        self.judge_devices()
     }
 
     fn words(&self, node: usize) -> String {
@@ -228,6 +225,10 @@ impl Run {
                 ("resolve", json!({ "discard": name, "confirmed": true }), Wish::Resolve)
             }
             ["metadata", "create", ..] => return self.create_metadata(node, group),
+            ["detach", name, ref more @ ..] => {
+                let forced = more.contains(&"--force");
+                return self.detach_named(node, group, (&volume(name), forced));
+            }
             ["seed", "end", _] => ("seed/end", json!({}), Wish::Other),
             ["member", "replace", name] => (
                 "member/replace",

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
+use tokio::sync::Notify;
 
 /// How often the control plane runs while it has something to answer, and while it has not.
 const BUSY: Duration = Duration::from_millis(2);
@@ -80,7 +81,8 @@ pub(crate) struct Daemon {
     spins: (Moment, u32),
     /// How often it went on within a second.
     turns: (Moment, u32),
-    stopping: bool,
+    /// What a second signal is sent with, once a first one came.
+    again: Option<Arc<Notify>>,
 }
 
 impl Daemon {
@@ -117,7 +119,7 @@ impl Daemon {
             due: now,
             spins: (now, 0),
             turns: (now, 0),
-            stopping: false,
+            again: None,
         })
     }
 
@@ -140,11 +142,19 @@ impl Daemon {
         });
     }
 
-    /// What SIGTERM does.
+    /// What SIGTERM does, the first time.
     pub(crate) fn stop(&mut self) {
-        if !std::mem::replace(&mut self.stopping, true) {
-            let control = self.control.clone();
-            self.runtime.spawn(async move { control.stop().await });
+        if self.again.is_none() {
+            let (control, again) = (self.control.clone(), Arc::new(Notify::new()));
+            self.again = Some(Arc::clone(&again));
+            self.runtime.spawn(async move { control.stop(again.notified()).await });
+        }
+    }
+
+    /// What SIGTERM does, once it stops.
+    pub(crate) fn insist(&self) {
+        if let Some(again) = &self.again {
+            again.notify_one();
         }
     }
 
@@ -166,7 +176,7 @@ impl Daemon {
 
     /// Whether it stops.
     pub(crate) const fn is_stopping(&self) -> bool {
-        self.stopping
+        self.again.is_some()
     }
 
     /// How it serves a group as primary now; none if it does not.
@@ -230,7 +240,7 @@ impl Daemon {
                 }
             }
         }
-        let every = if self.open_requests > 0 || self.stopping { BUSY } else { IDLE };
+        let every = if self.open_requests > 0 || self.is_stopping() { BUSY } else { IDLE };
         if now >= self.polled + every {
             did = true;
             self.poll(now);
@@ -249,7 +259,7 @@ impl Daemon {
         if matches!(self.stage, Stage::Ended(_)) {
             return Moment::NEVER;
         }
-        let every = if self.open_requests > 0 || self.stopping { BUSY } else { IDLE };
+        let every = if self.open_requests > 0 || self.is_stopping() { BUSY } else { IDLE };
         self.due.min(self.polled + every)
     }
 

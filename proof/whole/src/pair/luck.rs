@@ -64,12 +64,8 @@ impl Run {
             self.nodes[node].has_faults = true;
         }
         let ends = match luck {
-            Luck::Kill => {
-                self.down(node, false);
-                Ends::Start(node)
-            }
-            Luck::PowerCut => {
-                self.down(node, true);
+            Luck::Kill | Luck::PowerCut => {
+                self.down(node, luck == Luck::PowerCut);
                 Ends::Start(node)
             }
             Luck::Cut => {
@@ -86,6 +82,7 @@ impl Run {
                     .reset_connections(&self.nodes[0].machine, &self.nodes[1].machine);
             }
             Luck::LinkQuality => return self.change_link(dice),
+            Luck::Devices => return self.upset_devices(node, dice),
             Luck::BadReads | Luck::BadWrites | Luck::BadFlush | Luck::BadMetadata => {
                 return self.spoil(luck, node, dice);
             }
@@ -235,13 +232,13 @@ impl Run {
             machine.set_odds(Odds::default());
             machine.slow_down(1);
             machine.clear_faults();
+            machine.refuse_nothing();
             machine.resume();
             machine.set_room(super::node::DISK);
             machine.set_descriptors(DESCRIPTORS);
         }
         for group in &mut self.groups {
             group.hints.clear();
-            group.refused = false;
         }
         self.world.heal(&self.nodes[0].machine, &self.nodes[1].machine);
         let profile = Profile::wan(Duration::from_millis(1), Rate::mbit(1000));

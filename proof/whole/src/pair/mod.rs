@@ -4,9 +4,9 @@
 mod act;
 mod calm;
 mod daemon;
+mod devices;
 mod file;
 mod judge;
-mod kernel;
 mod luck;
 mod node;
 mod operator;

@@ -2,7 +2,6 @@
 //! A node: a machine with its disks, and the daemon on it while one runs.
 
 use super::daemon::Daemon;
-use super::kernel::NoDevices;
 use super::scenario::{GroupShape, NODES, Scenario, VolumeShape};
 use crate::{MachineOptions, SimMachine, World};
 use helio_daemon::adopt::{Store, Wish, adopt};
@@ -146,7 +145,7 @@ impl Node {
     /// Why it does not serve.
     pub(crate) fn start(&mut self, now: Moment) -> Result<(), String> {
         let process = self.machine.process();
-        let platform = Platform { host: process.host(), kernel: Arc::new(NoDevices) };
+        let platform = Platform { host: process.host(), kernel: Arc::new(process.kernel()) };
         self.daemon = Some(Daemon::start(process, &self.options, &platform, now)?);
         Ok(())
     }
@@ -182,9 +181,11 @@ impl Node {
             state,
             write: false,
         };
-        let host: Host = Arc::new(self.machine.clone());
-        let platform = Platform { host, kernel: Arc::new(NoDevices) };
-        let adopted = adopt(&platform, &wish).map_err(|error| format!("{error:#}"))?;
+        let process = self.machine.process();
+        let platform = Platform { host: process.host(), kernel: Arc::new(process.kernel()) };
+        let adopted = adopt(&platform, &wish).map_err(|error| format!("{error:#}"));
+        process.kill();
+        let adopted = adopted?;
         if adopted.ready { Ok(()) } else { Err("the file has no such group".to_owned()) }
     }
 

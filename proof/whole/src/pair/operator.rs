@@ -38,13 +38,10 @@ impl Run {
             Order::Switch => ("switch", json!({ "force": false }), Wish::Switch),
             Order::Pause => ("pause", json!({}), Wish::Other),
             Order::Resume => ("resume", json!({}), Wish::Other),
-            Order::Resync => (
-                "resync",
-                json!({ "full": false, "give_up_safe_copy": dice.chance(1, 4) }),
-                Wish::Other,
-            ),
-            Order::FullResync => {
-                ("resync", json!({ "full": true, "give_up_safe_copy": false }), Wish::Other)
+            Order::Resync | Order::FullResync => {
+                let full = order == Order::FullResync;
+                let safe = !full && dice.chance(1, 4);
+                ("resync", json!({ "full": full, "give_up_safe_copy": safe }), Wish::Other)
             }
             Order::Mode => {
                 let mode = [Mode::Sync, Mode::NearSync, Mode::Async][dice.below(3) as usize];
@@ -61,25 +58,24 @@ impl Run {
             Order::MemberAdd => ("member/add", member, Wish::Other),
             Order::MemberMerge => ("member/merge", json!({ "volume": volume.name }), Wish::Other),
             Order::Apply => return self.apply(node),
+            Order::Attach => return self.attach(node, group, dice),
+            Order::Detach => return self.detach(node, group, false, dice),
+            Order::ForceDetach => return self.detach(node, group, true, dice),
+            Order::Attachments => return self.list_attachments(node),
             Order::SeedBegin => ("seed/begin", json!({}), Wish::Other),
             Order::SeedEnd => ("seed/end", json!({}), Wish::Other),
-            Order::MemberReplace | Order::MemberAccept => {
-                let (verb, wish) = match order {
-                    Order::MemberReplace => ("member/replace", Wish::Replace),
-                    _ => ("member/accept", Wish::Accept),
-                };
-                (verb, json!({ "volume": volume.name, "confirmed": true }), wish)
-            }
-            Order::MemberSet => {
-                let cost = json!({ "volume": volume.name, "path": path, "read_cost": { "cost": 1 + dice.below(100) } });
-                ("member/set", cost, Wish::Other)
-            }
             Order::QueueReset => ("queue/reset", json!({}), Wish::Other),
-            Order::Resolve => (
-                "resolve",
-                json!({ "discard": self.nodes[node].name, "confirmed": true }),
-                Wish::Resolve,
-            ),
+            Order::Resolve => {
+                let name = self.nodes[node].name;
+                ("resolve", json!({ "discard": name, "confirmed": true }), Wish::Resolve)
+            }
+            Order::MemberReplace => ("member/replace", confirmed(volume.name), Wish::Replace),
+            Order::MemberAccept => ("member/accept", confirmed(volume.name), Wish::Accept),
+            Order::MemberSet => {
+                let cost = json!({ "cost": 1 + dice.below(100) });
+                let body = json!({ "volume": volume.name, "path": path, "read_cost": cost });
+                ("member/set", body, Wish::Other)
+            }
             _ => return self.give_more(order, node, group, dice),
         };
         self.post(node, group, verb, &body, wish);
@@ -141,6 +137,7 @@ impl Run {
         if let Some(daemon) = &mut self.nodes[node].daemon {
             daemon.stop();
         }
+        self.users_of_stopped(node);
         self.note_end(node, false);
         self.ends.push((self.world.now() + starts, super::luck::Ends::Start(node)));
     }
@@ -151,7 +148,12 @@ impl Run {
     }
 
     pub(super) fn look(&mut self, node: usize) {
-        self.send((node, None), "GET", "/v2/status".into(), &Value::Null, Wish::Status);
+        self.ask("/v2/status", node, Wish::Status);
+    }
+
+    /// Asks a node for something that is of no group.
+    pub(super) fn ask(&mut self, path: &str, node: usize, wish: Wish) {
+        self.send((node, None), "GET", path.into(), &Value::Null, wish);
     }
 
     fn get(&mut self, node: usize, group: usize, what: &str) {
@@ -216,7 +218,6 @@ impl Run {
                 if wish == Wish::Release && adopts && !self.is_released(node, group) {
                     self.groups[group].adopts = None;
                 }
-                self.groups[group].refused |= matches!(wish, Wish::Promote { .. });
                 self.refused(node, group, body);
             }
             return Ok(());
@@ -226,6 +227,9 @@ impl Run {
         }
         if wish == Wish::Status {
             self.status[node] = serde_json::from_slice(body).ok();
+        }
+        if wish == Wish::Attachments {
+            self.devices.lists[node] = serde_json::from_slice(body).ok();
         }
         group.map_or(Ok(()), |group| self.done(node, group, wish))
     }
@@ -271,4 +275,8 @@ impl Run {
 
 fn promotion(force: bool) -> Value {
     json!({ "force": force, "confirmed": force })
+}
+
+fn confirmed(volume: &str) -> Value {
+    json!({ "volume": volume, "confirmed": true })
 }

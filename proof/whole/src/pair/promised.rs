@@ -151,8 +151,6 @@ impl Run {
         let (heir, name) = (it.promised.heir(node), it.shape.name);
         self.world.tell(format_args!("{} takes over {name}: {heir:?}", self.nodes[node].name));
         let lag = it.promised.lag.filter(|(reporter, _)| *reporter != node);
-        let heir = if std::env::var_os("WC_HEIR").is_some() { Heir::Lived } else { heir }; // MUT
-        let lag = if std::env::var_os("WC_LAG").is_some() { lag.map(|(a, _)| (a, 0)) } else { lag }; // MUT
         if let Some((_, lag)) = lag.filter(|_| heir < Heir::LostPower && !restored) {
             let mut lacking = 0;
             for (n, image) in &images {

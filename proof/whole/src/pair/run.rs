@@ -3,6 +3,7 @@
 
 use super::act::{ACTS_MAX, Act};
 use super::daemon::{Daemon, Response};
+use super::devices::Devices;
 use super::luck::Ends;
 use super::node::Node;
 use super::promised::Promised;
@@ -31,8 +32,8 @@ pub struct Verdict {
     pub broken: Option<Violation>,
     /// The event log, if it was asked for.
     pub story: Vec<String>,
-    /// It ended where the product has no way out yet.
-    pub open: Option<String>,
+    /// Misfortune damaged both copies of a group, and both nodes say so.
+    pub lost: Option<String>,
     /// A digest of the event log.
     pub digest: u64,
     /// How long the story was.
@@ -60,8 +61,6 @@ pub(super) struct Group {
     pub(super) model: Model,
     /// The node that clients use.
     pub(super) serves: Option<usize>,
-    /// A promotion was refused.
-    pub(super) refused: bool,
     /// What refusals recommended since the operator looked last, and where.
     pub(super) hints: Vec<(usize, String)>,
     /// The node that they used last.
@@ -88,12 +87,13 @@ pub(super) struct Run {
     pub(super) nodes: Vec<Node>,
     pub(super) groups: Vec<Group>,
     clients: Vec<ClientSlot>,
+    pub(super) devices: Devices,
     /// What the nodes said last.
     pub(super) status: [Option<Status>; 2],
     /// How many requests were sent to control planes, and what those that wait for their response mean.
     pub(super) requests: u64,
-    /// The end of the story is open, and why.
-    pub(super) open: Option<String>,
+    /// The copies of a group were both damaged, and the nodes say so.
+    pub(super) lost: Option<String>,
     /// How often the operator looked for advice.
     pub(super) advised: usize,
     pub(super) asked: BTreeMap<u64, (Wish, Option<usize>)>,
@@ -105,6 +105,8 @@ pub(super) struct Run {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wish {
     Status,
+    Attachments,
+    Detach,
     Promote {
         forced: bool,
         restored: bool,
@@ -131,7 +133,7 @@ pub fn run(telling: &Telling, story: bool) -> Verdict {
         let mut run = Run::new(&world)?;
         let told = run.tell(telling);
         run.nodes.iter_mut().for_each(Node::kill);
-        told.map(|()| run.open)
+        told.map(|()| run.lost)
     }));
     // A panic that nothing isolated, or one of the last steps.
     let told = match (told, noted()) {
@@ -141,13 +143,13 @@ pub fn run(telling: &Telling, story: bool) -> Verdict {
             Err(panic.unwrap_or_else(|| Violation::new(Promise::NoPanic, "a panic".into())))
         }
     };
-    let (broken, open) = match told {
-        Ok(open) => (None, open),
+    let (broken, lost) = match told {
+        Ok(lost) => (None, lost),
         Err(why) => (Some(why), None),
     };
     Verdict {
         broken,
-        open,
+        lost,
         story: world.story(),
         digest: world.digest(),
         lasted: world.now().since(Moment::ZERO),
@@ -182,7 +184,6 @@ impl Run {
             model: Model::new(&sectors(shape)),
             shape: shape.clone(),
             serves: None,
-            refused: false,
             hints: Vec::new(),
             last_served: None,
             promised: Promised::default(),
@@ -195,9 +196,10 @@ impl Run {
             world: world.clone(),
             nodes,
             clients: Vec::new(),
+            devices: Devices::new(world),
             status: Default::default(),
             requests: 0,
-            open: None,
+            lost: None,
             advised: 0,
             asked: BTreeMap::new(),
             ends: Vec::new(),
@@ -225,7 +227,9 @@ impl Run {
         }
         self.pass(Duration::from_secs(2))?;
         self.connect_clients();
-        self.clients.truncate(telling.clients.unwrap_or(usize::MAX));
+        let most = telling.clients.unwrap_or(usize::MAX);
+        self.clients.truncate(most);
+        self.begin_devices(most - self.clients.len());
         let mut dice = self.world.dice("acts");
         for number in 1..=dice.below(ACTS_MAX + 1) {
             self.pass(Duration::from_millis(dice.below(3000)))?;
@@ -268,6 +272,7 @@ impl Run {
 
     /// Clients make no further requests; those that are connected leave once everything is answered.
     fn retire_clients(&mut self) {
+        self.devices.retire();
         self.clients.retain(|slot| slot.stream.is_some());
         for slot in &mut self.clients {
             slot.client.retire();
@@ -277,6 +282,7 @@ impl Run {
 
     /// The operator ends the clients of a group, whatever they wait for.
     pub(super) fn end_clients(&mut self, group: usize) {
+        self.end_programs(group);
         let Group { model, .. } = &mut self.groups[group];
         for slot in self.clients.iter_mut().filter(|slot| slot.group == group) {
             if let Some(mut stream) = slot.stream.take() {
@@ -296,7 +302,8 @@ impl Run {
 
     /// Whether a client waits for a response, or for the end of its connection.
     pub(super) fn clients_wait(&self, group: usize) -> bool {
-        self.clients.iter().any(|slot| slot.group == group && slot.stream.is_some())
+        let connected = |slot: &ClientSlot| slot.group == group && slot.stream.is_some();
+        self.clients.iter().any(connected) || self.devices.wait(group)
     }
 
     /// Lets so much time pass.
@@ -319,6 +326,7 @@ impl Run {
             let clients = self.clients.iter().map(|slot| self.client_due(slot));
             let ends = self.ends.iter().map(|(at, _)| *at);
             let due = own.chain(clients).chain(ends).min().unwrap_or(Moment::NEVER);
+            let due = due.min(self.devices.due());
             if self.world.next().is_none_or(|next| due < next) {
                 self.world.alarm(due);
             }
@@ -394,11 +402,13 @@ impl Run {
             }
             for (node, Response { request, status, body }) in responses {
                 self.responded(node, request, status, &body)?;
+                self.detached(node, request, status)?;
             }
             self.note_modes();
             for n in 0..self.clients.len() {
                 self.step_client(n, now)?;
             }
+            self.step_devices(now)?;
             if let Some(panic) = noted() {
                 return Err(panic);
             }

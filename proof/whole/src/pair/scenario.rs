@@ -39,15 +39,14 @@ pub(crate) struct GroupShape {
     pub(crate) listed: bool,
     pub(crate) mode: Mode,
     pub(crate) volumes: Vec<VolumeShape>,
-    /// Seconds without a message after which the peer counts as lost.
-    peer_timeout: u64,
-    member_timeout: u64,
+    /// Seconds without a message after which the peer counts as lost, and seconds of a member's.
+    timeouts: [u64; 2],
     hold: bool,
     pub(crate) autosync: bool,
     safe_copy: bool,
     granularity: u64,
-    queue: Option<Bytes>,
-    when_full: [&'static str; 2],
+    /// The queue's memory, and its policies.
+    queue: (Option<Bytes>, [&'static str; 2]),
     /// The second metadata file is the node's; these are of the group.
     serves_from_peer: bool,
 }
@@ -102,14 +101,15 @@ impl GroupShape {
                 .iter()
                 .map(|name| VolumeShape::draw(name, dice))
                 .collect(),
-            peer_timeout: 1 + dice.below(6),
-            member_timeout: 3 + dice.below(20),
+            timeouts: [1 + dice.below(6), 3 + dice.below(20)],
             hold: mode != Mode::Async && dice.chance(1, 5),
             autosync: dice.chance(3, 4),
             safe_copy: dice.chance(1, 2),
             granularity: 4 << (2 * dice.below(3)),
-            queue: dice.chance(1, 3).then(|| Bytes::kib(256 << dice.below(4))),
-            when_full: [policy(dice), policy(dice)],
+            queue: (
+                dice.chance(1, 3).then(|| Bytes::kib(256 << dice.below(4))),
+                [policy(dice), policy(dice)],
+            ),
             serves_from_peer: dice.chance(3, 4),
         }
     }
@@ -138,19 +138,19 @@ impl GroupShape {
                 "mode"
             }
             1 => {
-                self.peer_timeout = new.peer_timeout;
+                self.timeouts[0] = new.timeouts[0];
                 "peer-timeout"
             }
             2 => {
-                self.member_timeout = new.member_timeout;
+                self.timeouts[1] = new.timeouts[1];
                 "member-timeout"
             }
             3 => {
-                self.queue = new.queue;
+                self.queue.0 = new.queue.0;
                 "queue"
             }
             4 => {
-                self.when_full = new.when_full;
+                self.queue.1 = new.queue.1;
                 "when-full"
             }
             5 => {
@@ -186,7 +186,7 @@ impl GroupShape {
         let name = self.name;
         if let Some(node) = self.alone {
             writeln!(out, "[group.{name}]\nnodes = [\"{}\"]", NODES[node])?;
-            writeln!(out, "member-timeout = \"{}s\"\nmember-return = \"5s\"", self.member_timeout)?;
+            writeln!(out, "member-timeout = \"{}s\"\nmember-return = \"5s\"", self.timeouts[1])?;
             writeln!(out, "granularity = \"{}KiB\"\nhot-extents = 64", self.granularity)?;
             return self.write_volumes(out);
         }
@@ -195,7 +195,7 @@ impl GroupShape {
             "[group.{name}]\nnodes = [\"{}\", \"{}\"]\nmode = \"{}\"",
             NODES[0], NODES[1], self.mode
         )?;
-        let (peer, member) = (self.peer_timeout, self.member_timeout);
+        let [peer, member] = self.timeouts;
         let flush = (2 * member).max(peer);
         writeln!(out, "peer-timeout = \"{peer}s\"\nflush-limit = \"{flush}s\"")?;
         writeln!(out, "member-timeout = \"{member}s\"\nmember-return = \"5s\"")?;
@@ -211,10 +211,10 @@ impl GroupShape {
         let policy = if self.serves_from_peer { "serve-from-peer" } else { "pass" };
         writeln!(out, "on-error = \"{policy}\"")?;
         writeln!(out, "[group.{name}.queue]")?;
-        if let Some(memory) = self.queue {
+        if let Some(memory) = self.queue.0 {
             writeln!(out, "memory = \"{}KiB\"", memory.0 >> 10)?;
         }
-        let [connected, disconnected] = self.when_full;
+        let [connected, disconnected] = self.queue.1;
         writeln!(
             out,
             "when-full = {{ connected = \"{connected}\", disconnected = \"{disconnected}\" }}"

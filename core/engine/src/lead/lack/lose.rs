@@ -5,8 +5,8 @@
 //! The whole volume counts as lacking (`mod.rs`), durably before anything is answered that the store does not hold, and
 //! nothing more is issued to it. What hit the fault is not an error any more: a write is answered once the peer has it, a
 //! read is asked of the peer. Once this node was demoted and its peer promoted, another store may be put in its place; then
-//! all of it is copied, since its marks say so. Where a flush failed, `helio resync` uses the same store again: all of it is
-//! pulled.
+//! all of it is copied, since its marks say so. By an operator's word (`helio resync`) the same store is used again: all of it is
+//! pulled, and if it fails again, it is given up again.
 
 use crate::config::OnError;
 use crate::lead::Primary;

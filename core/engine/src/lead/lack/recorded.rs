@@ -154,7 +154,7 @@ impl Primary {
     /// What is lacking is pulled on.
     ///
     /// # Errors
-    /// A store of which a flush failed cannot be used again yet.
+    /// A store that failed cannot be used again yet.
     pub(crate) fn pull_on(
         &mut self,
         local: &Local,
@@ -162,8 +162,9 @@ impl Primary {
     ) -> Result<Option<String>, Refusal> {
         let Some(lack) = &mut self.lack else { return Ok(None) };
         lack.go_on();
-        let again: Vec<VolumeIndex> = lack.lost().filter(|v| local.suspect().is(*v)).collect();
         let silent = |volume: &&VolumeIndex| local.member_state(**volume) == MemberState::GivenUp;
+        let again = |volume: &VolumeIndex| local.suspect().is(*volume) || !silent(&volume);
+        let again: Vec<VolumeIndex> = lack.lost().filter(again).collect();
         if let Some(volume) = again.iter().find(silent) {
             let name = turn.config().name_of(*volume);
             let text =
@@ -173,7 +174,7 @@ impl Primary {
         if again.iter().any(|volume| local.works_on(Some(*volume))) || !lack.is_recorded() {
             return Err(Refusal::later(
                 "busy",
-                "operations on a disk whose flush failed have not ended",
+                "operations on a disk that failed have not ended",
                 "try again in a moment",
             ));
         }
