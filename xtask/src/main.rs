@@ -24,7 +24,7 @@ The project's chores.
       --no-install           install no packages, skip what needs them
   cargo xtask tidy           the rules of the house (HACKING.md says which)
   cargo xtask sim [ARGS…]    the simulator, in release: `cargo xtask sim -- --help`
-      --record               counts the walk in proof/sim/walked.txt, if every promise held
+      --record               counts the walk in proof/sim/walked.txt (with --daemon: proof/whole/), if every promise held
       --daemon               instead, the whole program: `cargo xtask sim --daemon --help`
   cargo xtask fuzz [TARGET…] the fuzzer over what strangers' bytes reach; needs nightly and cargo-fuzz
       --seconds N            for so long each (default: 600)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `cargo xtask sim`: hands everything to the simulator, or with `--daemon` to that of the whole program, and keeps count of what the
-//! first one walked.
+//! `cargo xtask sim`: hands everything to the simulator, or with `--daemon` to that of the whole program, and keeps count of what they
+//! walked.
 
 use crate::repo;
 use std::fmt;
@@ -8,21 +8,48 @@ use std::io::Write;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
-/// Where walks are counted, below the root.
-const WALKED: &str = "proof/sim/walked.txt";
+/// A simulator.
+#[derive(Debug)]
+struct Simulator {
+    package: &'static str,
+    /// Where its walks are counted, below the root.
+    walked: &'static str,
+    /// How many seeds it walks if the arguments do not say it.
+    seeds: u64,
+    /// The folders on which a walk depends.
+    depends: &'static [&'static str],
+}
 
-/// Runs the simulator; its exit code is ours.
+/// The simulator of the engine.
+const CORE: Simulator = Simulator {
+    package: "helio-sim",
+    walked: "proof/sim/walked.txt",
+    seeds: 1000,
+    depends: &["core", "words", "advise", "proof/sim/src"],
+};
+
+/// That of the whole program.
+const WHOLE: Simulator = Simulator {
+    package: "helio-whole",
+    walked: "proof/whole/walked.txt",
+    seeds: 200,
+    depends: &["app", "edge", "core", "words", "advise", "proof/whole/src"],
+};
+
+/// Runs a simulator; its exit code is ours.
 pub(crate) fn run(arguments: &[String]) -> Result<ExitCode, String> {
     let arguments = arguments.strip_prefix(&["--".to_owned()]).unwrap_or(arguments);
-    if arguments.iter().any(|argument| argument == "--daemon") {
-        return whole(arguments);
-    }
+    let is_whole = arguments.iter().any(|argument| argument == "--daemon");
+    let simulator = if is_whole { &WHOLE } else { &CORE };
+    let arguments: Vec<&String> =
+        arguments.iter().filter(|argument| *argument != "--daemon").collect();
     let (record, arguments): (Vec<&String>, Vec<&String>) =
-        arguments.iter().partition(|argument| *argument == "--record");
-    let range = if record.is_empty() { None } else { Some(range(&arguments)?) };
+        arguments.into_iter().partition(|argument| *argument == "--record");
+    let range = if record.is_empty() { None } else { Some(range(simulator, &arguments)?) };
     let cargo = |verb: &str| {
         let mut cargo = Command::new(repo::cargo());
-        cargo.args([verb, "--quiet", "--release", "-p", "helio-sim", "--features", "plant"]);
+        let package = ["-p", simulator.package, "--features", "plant"];
+        cargo.args([verb, "--quiet", "--release"]).args(package);
         cargo
     };
     if range.is_some() {
@@ -39,25 +66,11 @@ pub(crate) fn run(arguments: &[String]) -> Result<ExitCode, String> {
         return Ok(ExitCode::FAILURE);
     }
     if let Some((from, seeds)) = range {
-        let (date, commit) = (told_by("date", &["-u", "+%F"])?, commit()?);
-        keep(&Walk { date, commit, from, seeds, seconds: began.elapsed().as_secs() })?;
+        let (date, commit) = (told_by("date", &["-u", "+%F"])?, commit(simulator)?);
+        let seconds = began.elapsed().as_secs();
+        keep(simulator, &Walk { date, commit, from, seeds, seconds })?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Runs the simulator of the whole program with the other arguments.
-fn whole(arguments: &[String]) -> Result<ExitCode, String> {
-    if arguments.iter().any(|argument| argument == "--record") {
-        return Err(
-            "--record: walks of the whole program are not recorded; leave it out".to_owned()
-        );
-    }
-    let status = Command::new(repo::cargo())
-        .args(["run", "--quiet", "--release", "-p", "helio-whole", "--"])
-        .args(arguments.iter().filter(|argument| *argument != "--daemon"))
-        .status()
-        .map_err(|why| format!("cannot start cargo: {why}"))?;
-    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// One walk, a line of the file.
@@ -89,8 +102,8 @@ impl Walk {
 }
 
 /// The first seed and how many, of a walk that may be counted.
-fn range(arguments: &[&String]) -> Result<(u64, u64), String> {
-    let (mut from, mut seeds) = (0, 1000);
+fn range(simulator: &Simulator, arguments: &[&String]) -> Result<(u64, u64), String> {
+    let (mut from, mut seeds) = (0, simulator.seeds);
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
         let mut number = || {
@@ -112,12 +125,9 @@ fn range(arguments: &[&String]) -> Result<(u64, u64), String> {
     Ok((from, seeds))
 }
 
-fn commit() -> Result<String, String> {
+fn commit(simulator: &Simulator) -> Result<String, String> {
     let commit = told_by("git", &["rev-parse", "--short=12", "HEAD"])?;
-    let changed = told_by(
-        "git",
-        &["status", "--porcelain", "--", "core", "words", "advise", "proof/sim/src"],
-    )?;
+    let changed = told_by("git", &[&["status", "--porcelain", "--"], simulator.depends].concat())?;
     Ok(if changed.is_empty() { commit } else { commit + "+" })
 }
 
@@ -130,22 +140,22 @@ fn told_by(program: &str, arguments: &[&str]) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-fn keep(walk: &Walk) -> Result<(), String> {
-    let path = repo::root().join(WALKED);
-    let failed = |why: std::io::Error| format!("{WALKED}: {why}");
+fn keep(simulator: &Simulator, walk: &Walk) -> Result<(), String> {
+    let path = repo::root().join(simulator.walked);
+    let failed = |why: std::io::Error| format!("{}: {why}", simulator.walked);
     let mut file = std::fs::OpenOptions::new().append(true).open(&path).map_err(failed)?;
     writeln!(file, "{walk}").map_err(failed)?;
     let text = std::fs::read_to_string(&path).map_err(failed)?;
-    println!("{}", total(&text)?);
+    println!("{}", total(simulator, &text)?);
     Ok(())
 }
 
 /// What all walks of the file come to.
-fn total(text: &str) -> Result<String, String> {
+fn total(simulator: &Simulator, text: &str) -> Result<String, String> {
     let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     let (mut walks, mut seeds, mut seconds) = (0, 0, 0);
     for line in lines {
-        let walk = Walk::parse(line).ok_or(format!("{WALKED}: `{line}` is no walk"))?;
+        let walk = Walk::parse(line).ok_or(format!("{}: `{line}` is no walk", simulator.walked))?;
         (walks, seeds, seconds) = (walks + 1, seeds + walk.seeds, seconds + walk.seconds);
     }
     Ok(format!(
@@ -159,18 +169,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kept_file_can_be_read_and_added_up() {
-        let text = std::fs::read_to_string(repo::root().join(WALKED)).expect("it is kept");
-        assert!(total(&text).expect("each line is a walk").contains("seeds walked"));
+    fn the_kept_files_can_be_read_and_added_up() {
+        for simulator in [&CORE, &WHOLE] {
+            let path = repo::root().join(simulator.walked);
+            let text = std::fs::read_to_string(path).expect("it is kept");
+            assert!(total(simulator, &text).expect("each line is a walk").contains("seeds walked"));
+        }
         let walk = Walk::parse("2026-11-21 0123456789ab+ 500 10000 15").expect("a walk");
         assert_eq!((walk.from, walk.seeds), (500, 10_000));
         assert_eq!(Walk::parse(&walk.to_string()), Some(walk));
-    }
-
-    #[test]
-    fn a_walk_of_the_whole_program_is_not_recorded() {
-        let refused = run(&["--daemon", "--record"].map(str::to_owned));
-        assert!(refused.is_err_and(|text| text.contains("leave it out")));
     }
 
     #[test]
@@ -180,7 +187,7 @@ mod tests {
             ("--layers", "leave out --record"),
         ] {
             let arguments = ["--seeds", "5", more].map(str::to_owned);
-            let refused = range(&arguments.iter().collect::<Vec<_>>());
+            let refused = range(&CORE, &arguments.iter().collect::<Vec<_>>());
             assert!(refused.is_err_and(|text| text.contains(why)), "{more}");
         }
     }

@@ -8,6 +8,7 @@ use crate::backend::Daemon;
 use crate::control;
 use crate::leave::{leave, stop_shard};
 use crate::open::StateDir;
+pub use crate::shard::census::{Census, Table};
 use crate::shard::{Shard, Turn};
 use crate::{Options, Platform, errands, released};
 use anyhow::Result;
@@ -69,6 +70,11 @@ impl<D: Driver> Stepped<D> {
     /// What it runs on.
     pub fn driver(&mut self) -> &mut D {
         self.shard.driver()
+    }
+
+    /// What its shard holds now.
+    pub fn census(&self) -> Census {
+        self.shard.census()
     }
 
     /// Goes on with what has completed, and does what is due.

@@ -145,6 +145,42 @@ pub enum Plant {
     OldBitmaps,
     /// A region in which nothing was ever written is read from one full member, and the others are not made equal to it.
     ReadBlank,
+    /// The name of a payload is free twice, so that two payloads get it.
+    PayloadFreedTwice,
+    /// The response to a request goes to another connection of its group, if there is one.
+    ReplyToAnother,
+    /// A request is responded to twice.
+    ReplyTwice,
+    /// A write to a member is submitted twice, and the end of one of them counts.
+    WriteTwice,
+    /// A flush of a member ends without being performed.
+    FlushUnperformed,
+    /// A shard ends while metadata of a stopped group is being written.
+    StopUnfinished,
+    /// An operation of an earlier client counts for the one that has its slot now.
+    ClientEpochIgnored,
+    /// The part of a message that an earlier connection to the peer brought is taken for the beginning of the next one.
+    LinkRestKept,
+    /// Of several connections whose requests ended in one turn only the first one continues.
+    WakeLost,
+    /// Of several requests of the control plane that wait only the first one is performed.
+    AskLost,
+    /// A listener that failed to accept a connection is not tried again.
+    AcceptOnce,
+    /// The entry of a request that ended is not used again.
+    RequestLeaked,
+    /// A payload whose name is released keeps its buffer.
+    BufferLeaked,
+    /// The socket of a client that left stays open.
+    SocketLeaked,
+    /// The slot of a client that left is not used again.
+    ClientSlotsGrow,
+    /// A group waits until the disks of the groups before it have nothing to do.
+    GroupStarves,
+    /// A node accepts more clients than its configuration allows.
+    ClientsUnbounded,
+    /// A new metadata file does not have its name durably.
+    CreateUndurable,
 }
 
 impl Plant {
@@ -223,6 +259,28 @@ impl Plant {
         ("read-unmerged", Self::ReadUnmerged),
         ("old-bitmaps", Self::OldBitmaps),
         ("read-blank", Self::ReadBlank),
+    ];
+
+    /// Every fault of the daemon around the engine, which stories of the whole program find.
+    pub const DAEMON: &[(&str, Self)] = &[
+        ("payload-freed-twice", Self::PayloadFreedTwice),
+        ("reply-to-another", Self::ReplyToAnother),
+        ("reply-twice", Self::ReplyTwice),
+        ("write-twice", Self::WriteTwice),
+        ("flush-unperformed", Self::FlushUnperformed),
+        ("stop-unfinished", Self::StopUnfinished),
+        ("client-epoch-ignored", Self::ClientEpochIgnored),
+        ("link-rest-kept", Self::LinkRestKept),
+        ("wake-lost", Self::WakeLost),
+        ("ask-lost", Self::AskLost),
+        ("accept-once", Self::AcceptOnce),
+        ("request-leaked", Self::RequestLeaked),
+        ("buffer-leaked", Self::BufferLeaked),
+        ("socket-leaked", Self::SocketLeaked),
+        ("client-slots-grow", Self::ClientSlotsGrow),
+        ("group-starves", Self::GroupStarves),
+        ("clients-unbounded", Self::ClientsUnbounded),
+        ("create-undurable", Self::CreateUndurable),
     ];
 }
 

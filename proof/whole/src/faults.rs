@@ -78,6 +78,11 @@ impl Faults {
         self.sure.insert((inode, fault), times);
     }
 
+    /// Whether the next call fails for sure.
+    pub(crate) fn is_sure(&self, inode: Inode, fault: FileFault) -> bool {
+        self.sure.get(&(inode, fault)).is_some_and(|left| *left > 0)
+    }
+
     /// No call fails for sure any more.
     pub(crate) fn clear(&mut self) {
         self.sure.clear();

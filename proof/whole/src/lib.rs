@@ -2,7 +2,7 @@
 //! The whole daemon in a simulated world.
 //!
 //! A [`World`] has virtual time and machines. A [`SimMachine`] has a disk that loses what was not flushed, sockets over links that delay, lose
-//! and stop, clocks, and chance. A [`Process`] on it is one boot of a daemon; its [`SimDriver`] performs operations as the driver of a
+//! and stop, a kernel that makes devices of volumes, clocks, and chance. A [`Process`] on it is one boot of a daemon; its [`SimDriver`] performs operations as the driver of a
 //! product does, and its [`Process::host`] is the machine as the daemon asks it. Everything comes from one seed: the same seed and the same
 //! calls give the same event log.
 //!
@@ -11,6 +11,7 @@
 mod body;
 pub mod cage;
 pub mod client;
+mod coverage;
 mod disk;
 mod driver;
 mod faults;
@@ -24,10 +25,12 @@ mod story;
 pub mod stream;
 mod world;
 
+pub use coverage::{Coverage, Line};
 pub use driver::SimDriver;
 pub use faults::{FileFault, Odds};
 pub use kernel::{DeviceIo, Done, Failure, Manner, OpenDevice, Readiness};
 pub use machine::{Held, MachineOptions, Process, SimMachine};
+pub use model::Violation;
 pub use net::{SimStream, SocketOptions};
 pub use pair::{Telling, Verdict, run, shrink, stock_runtimes};
 pub use panics::note_panics;

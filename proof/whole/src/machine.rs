@@ -230,6 +230,15 @@ impl SimMachine {
         self.with(|host| host.faults.failed_flushes.values().sum())
     }
 
+    /// Whether calls of that kind on a file fail because [`SimMachine::fail`] made them.
+    #[must_use]
+    pub fn is_failing(&self, path: &Path, fault: FileFault) -> bool {
+        self.with(|host| {
+            let inode = host.disk.find(path).ok();
+            inode.is_some_and(|inode| host.faults.is_sure(inode, fault))
+        })
+    }
+
     /// How many flushes of a file failed until now.
     #[must_use]
     pub fn failed_flushes_of(&self, path: &Path) -> u64 {

@@ -2,14 +2,15 @@
 //! `helio-whole`: walks seeds of the whole program, or tells one.
 
 mod options;
+#[cfg(feature = "plant")]
+mod planted;
+mod walk;
 
-use helio_whole::{Telling, cage, note_panics, run, shrink, stock_runtimes};
-use options::{HELP, Options, Reach};
+use helio_whole::{Telling, Violation, cage, note_panics, run, shrink, stock_runtimes};
+use options::{HELP, Options, Planted, Reach};
 use std::process::ExitCode;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::thread::available_parallelism;
 use std::time::Instant;
+use walk::{Walk, walk};
 
 /// Starts of daemons in one story, more than there are.
 const STARTS: usize = 64;
@@ -37,6 +38,15 @@ fn perform(options: &Options) -> Result<bool, String> {
         return prove(reach);
     }
     note_panics();
+    match &options.planted {
+        Planted::Nothing => {}
+        #[cfg(feature = "plant")]
+        Planted::One(name) => planted::plant_named(name)?,
+        #[cfg(feature = "plant")]
+        Planted::Each => return Ok(planted::check(options.from, options.seeds)),
+        #[cfg(not(feature = "plant"))]
+        _ => return Err("planting needs a build with `--features plant`".to_owned()),
+    }
     if options.cage {
         return caged(options);
     }
@@ -52,7 +62,7 @@ fn perform(options: &Options) -> Result<bool, String> {
         );
         return Ok(true);
     }
-    Ok(walk(options))
+    Ok(tell_walk(options))
 }
 
 fn tell_or_shrink(options: &Options) -> bool {
@@ -124,54 +134,42 @@ fn prove(reach: Reach) -> Result<bool, String> {
     Ok(true)
 }
 
-/// Walks many seeds with all cores.
-fn walk(options: &Options) -> bool {
-    let (began, next) = (Instant::now(), AtomicU64::new(options.from));
-    let (broken, seconds) = (Mutex::new(Vec::new()), Mutex::new(0.0));
-    let (lost, walked) = (AtomicU64::new(0), AtomicU64::new(0));
-    let end = options.from + options.seeds;
-    let work = || loop {
-        let seed = next.fetch_add(1, Relaxed);
-        let found = broken.lock().map_or(0, |broken| broken.len());
-        if seed >= end || found >= options.most {
-            return;
-        }
-        let verdict = run(&Telling::of(seed), false);
-        walked.fetch_add(1, Relaxed);
-        if let Some(why) = verdict.lost {
-            println!("seed {seed}: both copies of a group were damaged: {why}");
-            lost.fetch_add(1, Relaxed);
-        }
-        if let Ok(mut seconds) = seconds.lock() {
-            *seconds += verdict.lasted.as_secs_f64();
-        }
-        if let Some(why) = verdict.broken {
-            eprintln!("seed {seed}: {why}\n    cargo xtask sim --daemon --seed {seed} --shrink");
-            if let Ok(mut broken) = broken.lock() {
-                broken.push(seed);
-            }
-        }
+/// Walks many seeds, and tells what they came to. Returns whether every promise was kept, and everything required was met.
+fn tell_walk(options: &Options) -> bool {
+    let began = Instant::now();
+    let found = |seed: u64, why: &Violation| {
+        eprintln!("seed {seed}: {why}\n    cargo xtask sim --daemon --seed {seed} --shrink");
     };
-    std::thread::scope(|scope| {
-        for _ in 0..available_parallelism().map_or(1, usize::from) {
-            scope.spawn(work);
-        }
-    });
-    let (real, broken) = (began.elapsed().as_secs_f64(), broken.into_inner().unwrap_or_default());
-    let (walked, lost) = (walked.into_inner(), lost.into_inner());
-    let simulated = seconds.into_inner().unwrap_or_default();
+    let walk = walk(options.from, options.seeds, options.most, &found);
+    let (real, seeds) = (began.elapsed().as_secs_f64(), walk.seeds as f64);
     println!(
-        "{walked} seeds in {real:.1} s ({:.0} a minute, {:.0} virtual seconds a second), {} broken, {} with both copies damaged",
-        walked as f64 / real * 60.0,
-        simulated / real,
-        broken.len(),
-        lost
+        "{seeds} seeds in {real:.1} s ({:.0} a minute, {:.0} virtual seconds a second), {} broken, {} with both copies damaged",
+        seeds / real * 60.0,
+        walk.seconds / real,
+        walk.broken.len(),
+        walk.lost
     );
-    let too_many = walked >= 200 && lost * LOST_SHARE > walked;
+    if options.coverage {
+        walk.coverage.lines().iter().for_each(|line| println!("{line}"));
+    }
+    let too_many = walk.seeds >= 200 && walk.lost * LOST_SHARE > walk.seeds;
     if too_many {
         eprintln!(
             "more than one story in {LOST_SHARE} loses both copies: see docs/design/whole.md"
         );
     }
-    broken.is_empty() && !too_many
+    is_covered(&walk, options.require) && walk.broken.is_empty() && !too_many
+}
+
+/// Whether everything that can happen was met so many times.
+fn is_covered(walk: &Walk, require: Option<u64>) -> bool {
+    let Some(least) = require else { return true };
+    let short = walk.coverage.shortfall(least);
+    for line in &short {
+        eprintln!("met less than {least} times, or impossible: {line}");
+    }
+    for (name, seed) in &walk.impossible {
+        eprintln!("{name}, which is listed as impossible, happens first in seed {seed}");
+    }
+    short.is_empty()
 }

@@ -11,6 +11,10 @@ The whole program in the simulator: two real daemons, their clients, an operator
       --digest           prints one number for everything that happens in them
       --cage             forbids this process every system call for a descriptor, a clock, a thread or a file first
       --most N           goes on until N seeds are broken (10)
+      --coverage         prints how often each fault met each request, and each change of roles
+      --require N        fails where that was fewer than N times
+      --plant NAME       in a build with `--features plant`: plants a fault in the daemon
+      --check-planted    in such a build: each fault that can be planted is found within the seeds
   cargo xtask sim --daemon --seed SEED               tells whether one seed keeps every promise
       --story            and everything that happens in it
       --shrink           where it breaks a promise: finds the smallest story that still does, and tells that
@@ -42,6 +46,16 @@ impl Reach {
     }
 }
 
+/// Which fault is planted in the daemon.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Planted {
+    Nothing,
+    /// The one of that name.
+    One(String),
+    /// Each in turn.
+    Each,
+}
+
 /// See [`HELP`].
 pub(crate) struct Options {
     pub(crate) seeds: u64,
@@ -51,6 +65,9 @@ pub(crate) struct Options {
     pub(crate) telling: Telling,
     pub(crate) shrink: bool,
     pub(crate) most: usize,
+    pub(crate) coverage: bool,
+    pub(crate) require: Option<u64>,
+    pub(crate) planted: Planted,
     pub(crate) story: bool,
     pub(crate) digest: bool,
     pub(crate) cage: bool,
@@ -67,6 +84,9 @@ impl Options {
             telling: Telling::default(),
             shrink: false,
             most: 10,
+            coverage: false,
+            require: None,
+            planted: Planted::Nothing,
             story: false,
             digest: false,
             cage: false,
@@ -76,6 +96,11 @@ impl Options {
         while let Some(argument) = arguments.next() {
             if argument == "--cage-proof" {
                 options.cage_proof = Some(Reach::read(arguments.next())?);
+                continue;
+            }
+            if argument == "--plant" {
+                let name = arguments.next().ok_or("--plant needs the name of a fault")?;
+                options.planted = Planted::One(name);
                 continue;
             }
             let mut number = || {
@@ -93,6 +118,9 @@ impl Options {
                 "--skip" => options.telling.skipped = numbers(&argument, arguments.next())?,
                 "--shrink" => options.shrink = true,
                 "--most" => options.most = number()? as usize,
+                "--coverage" => options.coverage = true,
+                "--require" => options.require = Some(number()?),
+                "--check-planted" => options.planted = Planted::Each,
                 "--story" => options.story = true,
                 "--digest" => options.digest = true,
                 "--cage" => options.cage = true,

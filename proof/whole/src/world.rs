@@ -2,12 +2,12 @@
 //! The world: virtual time, what falls due in it, and the machines and links that it is made of.
 
 use crate::disk::{Disk, HandleId, Inode};
-use crate::driver::{DriverId, Drivers};
+use crate::driver::{DriverId, Drivers, Lane};
 use crate::faults::Faults;
 use crate::kernel::{FuseId, Kernels, OpenId};
 use crate::net::{Net, NetDue, SocketId};
 use crate::story::Story;
-use helio_driver::Blocking;
+use helio_driver::{Blocking, Outcome, Token};
 use helio_netmodel::Dice;
 use helio_units::Moment;
 use std::collections::BTreeMap;
@@ -31,6 +31,8 @@ pub(crate) enum Due {
     Aside(ProcessId, Blocking),
     /// Something on a link.
     Net(NetDue),
+    /// The completion of an operation is seen.
+    Completed { driver: DriverId, lane: Lane, token: Token, outcome: Outcome },
     /// Nothing but the moment itself.
     Alarm,
 }
@@ -179,6 +181,9 @@ impl World {
         match due {
             Due::File(operation) => inner.file_due(operation),
             Due::Net(due) => inner.net_due(due),
+            Due::Completed { driver, lane, token, outcome } => {
+                inner.complete(driver, lane, token, outcome);
+            }
             Due::Alarm => {}
             Due::Aside(process, work) => {
                 if inner.is_alive(process) {

@@ -40,7 +40,7 @@ const fn part(name: &'static str, seconds: u64, checks: &'static str, action: Ac
 
 /// Every part, in the order they run. A budget is about twice what the part needs from a cold cache on two idle
 /// cores.
-pub(super) const PARTS: [Part; 12] = [
+pub(super) const PARTS: [Part; 13] = [
     part(
         "tidy",
         10,
@@ -75,8 +75,16 @@ pub(super) const PARTS: [Part; 12] = [
             cargo("run --release -p helio-sim --features plant -- --check-planted --seeds 4000")
         }),
     ),
-    part("build", 175, "helio, as it ships", Action::Run(|_| cargo("build --release -p helio"))),
-    part("daemon", 150, "the whole program over today's share of seeds", Action::Run(daemon)),
+    part("daemon", 200, "the whole program over today's share of seeds", Action::Run(daemon)),
+    part(
+        "daemonplanted",
+        100,
+        "the simulator of the whole program finds every fault planted in the daemon",
+        Action::Run(|_| {
+            cargo("run --release -p helio-whole --features plant -- --check-planted --seeds 300")
+        }),
+    ),
+    part("build", 165, "helio, as it ships", Action::Run(|_| cargo("build --release -p helio"))),
     part("install", 30, "the programs the end-to-end tests talk to", Action::Install),
     part("e2e", 550, "real daemons, real clients, README's tour", Action::Run(end_to_end)),
     part("doc", 50, "the documentation builds without a warning", Action::Run(doc)),
@@ -100,7 +108,9 @@ fn sim(options: &Options) -> Command {
 fn daemon(options: &Options) -> Command {
     let from = options.daemon_seed;
     println!("seeds {from} to {}; `--seed N` walks others", from.saturating_add(DAEMON_SEEDS - 1));
-    cargo(&format!("run --release -p helio-whole -- --seeds {DAEMON_SEEDS} --from {from}"))
+    cargo(&format!(
+        "run --release -p helio-whole --features plant -- --seeds {DAEMON_SEEDS} --from {from}"
+    ))
 }
 
 fn end_to_end(options: &Options) -> Command {

@@ -13,6 +13,7 @@ use helio_driver::{Errno, File, Host};
 use helio_format::files::Standing;
 use helio_format::superblock::Superblock;
 use helio_ledger::{Layout, Ledger, describe, files};
+use helio_plant::{Plant, planted};
 use helio_units::Generation;
 use std::path::{Path, PathBuf};
 
@@ -96,6 +97,9 @@ fn write(host: &Host, (file, path): (&File, &Path), record: Superblock) -> Resul
     let (group, node) = (record.group.clone(), record.node.clone());
     let ledger = Ledger::fresh(layout, (&group, &node), helio_link::checksum);
     offline::write_superblock(ledger, record, file).with_context(shown)?;
+    if planted(Plant::CreateUndurable) {
+        return Ok(());
+    }
     host.sync_folder(folder).with_context(shown)
 }
 

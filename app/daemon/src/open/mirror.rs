@@ -10,6 +10,7 @@ use helio_engine::Fault;
 use helio_format::files::FileRecord;
 use helio_ledger::files::{self, Choice, Distrust, Joined, Seen};
 use helio_ledger::{Ledger, Mirror, Opened};
+use helio_plant::{Plant, planted};
 use std::path::{Path, PathBuf};
 
 /// Where a node's files of a group lie.
@@ -72,7 +73,7 @@ impl Side {
         file.sync_all().with_context(|| shown.clone())?;
         file.body().drop_cache()?;
         let opened = metadata::read(&file, &shown, engine)?;
-        if matches!(opened, Opened::Fresh) {
+        if matches!(opened, Opened::Fresh) && !planted(Plant::CreateUndurable) {
             // The record of the other file names this one before anything else makes its name durable.
             let folder = path.parent().unwrap_or(Path::new("/"));
             host.sync_folder(folder).with_context(|| shown.clone())?;

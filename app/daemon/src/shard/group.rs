@@ -34,6 +34,7 @@ use helio_engine::{
 use helio_format::message::Message;
 use helio_format::trace::Volume;
 use helio_ledger::{BeforeKept, Change, MapOwner};
+use helio_plant::{Plant, planted};
 use helio_shadow::Shadow;
 use helio_snapshot::Snapshot;
 use helio_units::{Bytes, Moment, RequestId, WallTime};
@@ -469,7 +470,8 @@ impl Group {
 
     /// Whether it has stopped and its metadata file is at rest, both copies of every page the same.
     pub(crate) fn at_rest(&self) -> bool {
-        self.health != Health::Sound || self.stopped && self.metadata.is_idle()
+        let is_kept = self.metadata.is_idle() || planted(Plant::StopUnfinished);
+        self.health != Health::Sound || self.stopped && is_kept
     }
 
     /// What verifies left is handed over to be kept, where there is something new.

@@ -9,6 +9,7 @@ use crate::shard::token::{Kind, token};
 use helio_driver::{Address, Buffer, Driver, Op, OpError, Piece, Pool, Socket};
 use helio_format::message::Message;
 use helio_link::{Arrived, Backoff, Figures, Incoming, LinkError, Tuning, frame};
+use helio_plant::{Plant, planted};
 use helio_tls::{PublicKey, TlsError};
 use helio_units::{Bytes, Moment};
 use std::net::SocketAddr;
@@ -201,6 +202,11 @@ impl Link {
         matches!(self.stage, Stage::Up { .. })
     }
 
+    /// Whether it has a socket: it is connected, or connects.
+    pub(crate) fn has_socket(&self) -> bool {
+        matches!(self.stage, Stage::Up { .. } | Stage::Connecting { .. })
+    }
+
     /// When the link has something to do by itself. Without `dials`, [`Self::dial_if_due`] is not called.
     pub(crate) fn deadline(&self, dials: bool) -> Moment {
         match &self.stage {
@@ -353,7 +359,9 @@ impl Link {
     fn establish(&mut self, stream: Stream, now: Moment, driver: &mut dyn Driver) {
         self.stage = Stage::Up { stream };
         self.wrong_key = None;
-        self.incoming = Incoming::default();
+        if !planted(Plant::LinkRestKept) {
+            self.incoming = Incoming::default();
+        }
         (self.direct, self.behind_payload, self.landed) = (false, false, None);
         self.measure = now;
         self.paused = false;
@@ -485,7 +493,9 @@ impl Link {
         let stage = std::mem::replace(&mut self.stage, Stage::Idle { retry });
         self.epoch += 1;
         // A payload gives its buffer back, whether something of it is missing or not.
-        self.incoming = Incoming::default();
+        if !planted(Plant::LinkRestKept) {
+            self.incoming = Incoming::default();
+        }
         (self.direct, self.behind_payload, self.landed) = (false, false, None);
         let mut out = std::mem::take(&mut self.out);
         self.in_flight = 0;

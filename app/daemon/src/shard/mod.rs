@@ -14,6 +14,7 @@ mod ask;
 mod asked;
 mod attached;
 mod before;
+pub(crate) mod census;
 mod clients;
 mod clock;
 mod copies;
@@ -62,6 +63,7 @@ use guard::Door;
 pub(crate) use guard::Guard;
 use helio_driver::{Address, Completion, Driver, Host, Op, Outcome, Socket};
 use helio_engine::{Command, Refusal};
+use helio_plant::{Plant, planted};
 use helio_units::{Moment, VolumeIndex};
 pub(crate) use metadata::Metadata;
 use payloads::Pools;
@@ -282,6 +284,9 @@ impl<D: Driver> Shard<D> {
         }
         touched.sort_unstable();
         touched.dedup();
+        if planted(Plant::WakeLost) {
+            touched.truncate(1);
+        }
         for origin in touched {
             self.wake(origin);
         }
@@ -361,6 +366,9 @@ impl<D: Driver> Shard<D> {
                 self.driver.submit(token(Kind::Woken, 0, 0), Op::Wait);
                 while let Ok(ask) = self.asks.try_recv() {
                     self.asked(ask, now);
+                    if planted(Plant::AskLost) {
+                        break;
+                    }
                 }
             }
             (Kind::AcceptClient | Kind::AcceptPeer, Outcome::Accept(result)) => {
@@ -441,7 +449,9 @@ impl<D: Driver> Shard<D> {
             Err(_) if self.stop != Stop::No => {}
             Err(error) => {
                 tracing::error!(%error, "a connection could not be accepted; trying again in a second");
-                self.resting.push((kind, index, now + ACCEPT_PAUSE));
+                if !planted(Plant::AcceptOnce) {
+                    self.resting.push((kind, index, now + ACCEPT_PAUSE));
+                }
                 return;
             }
         }

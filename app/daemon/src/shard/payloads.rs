@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which buffer a payload's name stands for.
 
+use crate::shard::census::Table;
 use helio_driver::{Buffer, Pool, Shared};
 use helio_engine::{Config, QUEUE_BYTES_MOST};
+use helio_plant::{Plant, planted};
 use helio_units::{Bytes, Payload, PayloadId};
 
 /// The buffers one engine knows by name. A buffer goes back to its pool once its name is released and the disk and
@@ -38,14 +40,23 @@ impl Payloads {
         }
     }
 
+    /// The names, in use and free.
+    pub(crate) fn table(&self) -> Table {
+        Table::with_free(&self.slots, &self.free)
+    }
+
     /// The name is used no more.
     pub(crate) fn release(&mut self, id: PayloadId) {
         let slot = id.0 as usize;
-        assert!(
-            self.slots.get_mut(slot).and_then(Option::take).is_some(),
-            "payload {slot} was released twice"
-        );
+        let released = self.slots.get_mut(slot).and_then(Option::take);
+        assert!(released.is_some(), "payload {slot} was released twice");
+        if planted(Plant::BufferLeaked) {
+            std::mem::forget(released);
+        }
         self.free.push(slot);
+        if planted(Plant::PayloadFreedTwice) {
+            self.free.push(slot);
+        }
     }
 }
 

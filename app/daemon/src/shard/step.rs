@@ -9,6 +9,7 @@ use super::{Shard, isolate};
 use crate::stepped::Serving;
 use anyhow::{Context, Result};
 use helio_driver::{Completion, Driver, Op};
+use helio_plant::{Plant, planted};
 use helio_units::Moment;
 use std::time::Duration;
 
@@ -122,6 +123,12 @@ impl<D: Driver> Shard<D> {
         self.stir_clients_groups();
         let due = self.rota.take(now);
         for &index in &due {
+            if planted(Plant::GroupStarves)
+                && self.groups[..index].iter().any(|group| group.still_writes(now))
+            {
+                self.rota.looked_at(index, now + Duration::from_millis(10));
+                continue;
+            }
             self.turn_group(index, now);
             if !self.end_failed(index, now) {
                 self.look_at(index);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Connections on the peers' port whose first message has not come yet: nobody knows which group they are about.
 
+use crate::shard::census::Table;
 use crate::shard::guard::Door;
 use crate::shard::log::RefusalLog;
 use crate::shard::stream::Stream;
@@ -83,6 +84,11 @@ impl Strangers {
         };
         receive(slot, &mut stranger, driver);
         self.slots[slot] = Some(stranger);
+    }
+
+    /// The slots of connections.
+    pub(crate) fn table(&self) -> Table {
+        Table::of(&self.slots)
     }
 
     fn oldest(&self) -> usize {

@@ -12,6 +12,7 @@ mod workload;
 
 pub use mischief::Mischief;
 pub use program::{DeviceTurn, Program};
+pub(crate) use workload::LABELS;
 pub use workload::{Dice, Habits, Leaving, Pace};
 
 use crate::model::{ConnectionId, Model, Violation};
@@ -22,7 +23,7 @@ use mischief::Rogue;
 use request::Conversation;
 use std::time::Duration;
 use wire::Wire;
-use workload::Plan;
+use workload::{BREAK_OFF, DISCONNECT, Plan};
 
 /// Bytes that wait for a stream which takes nothing before a client stops to make requests.
 const BACKLOG: usize = 256 << 10;
@@ -93,6 +94,8 @@ pub struct Client {
     receives: Moment,
     /// Requests that were not answered on earlier connections.
     again: Vec<Plan>,
+    /// What it has begun to ask since [`Client::begun`] was called last.
+    begun: Vec<&'static str>,
 }
 
 impl Client {
@@ -106,6 +109,7 @@ impl Client {
             phase: Phase::Over(Ending::Lost),
             receives: Moment::ZERO,
             again: Vec::new(),
+            begun: Vec::new(),
         };
         client.connected(model);
         client
@@ -139,6 +143,23 @@ impl Client {
     pub fn give_up(&mut self, stream: &mut dyn Stream, model: &mut Model) {
         stream.reset();
         self.lost(model);
+    }
+
+    /// What it has begun to ask since the last call, of `LABELS`.
+    pub(crate) fn begun(&mut self) -> std::vec::Drain<'_, &'static str> {
+        self.begun.drain(..)
+    }
+
+    /// What it waits for, of `LABELS`.
+    pub(crate) fn waits_for(&self) -> Vec<&'static str> {
+        match &self.phase {
+            Phase::Serves { conversation, leaving, .. } => {
+                let leaves = leaving.then_some(DISCONNECT);
+                conversation.labels().chain(leaves).collect()
+            }
+            Phase::BreaksOff(conversation) => conversation.labels().chain([BREAK_OFF]).collect(),
+            _ => Vec::new(),
+        }
     }
 
     /// The name of its connection in the model.
@@ -260,6 +281,7 @@ impl Client {
             let contexts = !agreed.contexts.is_empty();
             let mut draw = || Plan::draw(&self.habits, shape, agreed.flags, contexts, turn.dice);
             let plan = if self.again.is_empty() { draw() } else { self.again.remove(0) };
+            self.begun.push(plan.label());
             *left -= 1;
             let pause = u64::try_from(self.habits.pause.as_nanos()).unwrap_or(u64::MAX - 1);
             *next = turn.now + Duration::from_nanos((turn.dice)(pause + 1));
@@ -267,6 +289,7 @@ impl Client {
             if last && matches!(self.habits.leaving, Leaving::InRequest { .. }) {
                 let share = (turn.dice)(256);
                 conversation.ask(plan, share, &mut self.wire, turn.model);
+                self.begun.push(BREAK_OFF);
                 let phase = std::mem::replace(&mut self.phase, Phase::Over(Ending::BrokeOff));
                 if let Phase::Serves { conversation, .. } = phase {
                     self.phase = Phase::BreaksOff(conversation);
@@ -278,6 +301,7 @@ impl Client {
         let answered = conversation.waiting() == 0 || self.habits.leaving == Leaving::Early;
         if *left == 0 && !*leaving && answered {
             *leaving = true;
+            self.begun.push(DISCONNECT);
             conversation.disconnect(&mut self.wire);
         }
         let full = conversation.waiting() >= self.habits.depth || self.wire.waiting() >= BACKLOG;

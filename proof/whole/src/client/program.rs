@@ -4,7 +4,7 @@
 use super::workload::{Kind, Plan};
 use super::{Dice, Ending, Habits, Leaving, Stepped};
 use crate::model::stamp::{self, Place, SECTOR};
-use crate::model::{Answer, ConnectionId, Model, Promise, Request, Ticket, Violation};
+use crate::model::{Action, Answer, ConnectionId, Model, Promise, Request, Ticket, Violation};
 use crate::{DeviceIo, Done, Failure, OpenDevice, Readiness};
 use helio_nbd::{ErrorCode, TransmissionFlags};
 use helio_units::{Extent, Moment};
@@ -124,7 +124,12 @@ impl Program {
             let pause = u64::try_from(self.habits.pause.as_nanos()).unwrap_or(u64::MAX - 1);
             self.next = turn.now + Duration::from_nanos((turn.dice)(pause + 1));
             let (connection, volume) = (self.connection, self.habits.volume);
-            let request = Request { connection, volume, action: plan.action() };
+            let action = match plan.kind {
+                // Nothing was written to the device, so that the daemon has nothing to flush.
+                Kind::Flush if read_only => Action::Hint,
+                _ => plan.action(),
+            };
+            let request = Request { connection, volume, action };
             let ticket = turn.model.as_mut().map(|model| model.begin(request));
             let number = turn.device.submit(self.io(plan, ticket));
             self.pending.insert(number, (ticket, plan));

@@ -48,6 +48,11 @@ impl Conversation {
         self.pending.len()
     }
 
+    /// What they are.
+    pub(super) fn labels(&self) -> impl Iterator<Item = &'static str> {
+        self.pending.values().map(|request| request.plan.label())
+    }
+
     /// Composes a request and queues `share` of its bytes, in parts of 256: all of them, or the front if it is never to
     /// be whole.
     pub(super) fn ask(&mut self, plan: Plan, share: u64, wire: &mut Wire, model: &mut Model) {

@@ -11,6 +11,26 @@ use std::time::Duration;
 /// Gives a number below the one it is given.
 pub type Dice<'a> = &'a mut dyn FnMut(u64) -> u64;
 
+/// What a client asks of the server: each request, and its end.
+pub(crate) const LABELS: [&str; 12] = [
+    "read",
+    "write",
+    "write with FUA",
+    "write zeroes",
+    "write zeroes with FUA",
+    "trim",
+    "trim with FUA",
+    "flush",
+    "block status",
+    "cache",
+    DISCONNECT,
+    BREAK_OFF,
+];
+/// It leaves in order.
+pub(super) const DISCONNECT: &str = "disconnect";
+/// It leaves within a request.
+pub(super) const BREAK_OFF: &str = "break off";
+
 /// How a client leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leaving {
@@ -175,6 +195,22 @@ impl Plan {
             Kind::Status { one: true } => (command::BLOCK_STATUS, command_flag::REQ_ONE),
             Kind::Status { one: false } => (command::BLOCK_STATUS, 0),
             Kind::Cache => (command::CACHE, 0),
+        }
+    }
+
+    /// The same for people.
+    pub(super) const fn label(self) -> &'static str {
+        match (self.kind, self.fua) {
+            (Kind::Read, _) => "read",
+            (Kind::Write, false) => "write",
+            (Kind::Write, true) => "write with FUA",
+            (Kind::WriteZeroes { .. }, false) => "write zeroes",
+            (Kind::WriteZeroes { .. }, true) => "write zeroes with FUA",
+            (Kind::Trim, false) => "trim",
+            (Kind::Trim, true) => "trim with FUA",
+            (Kind::Flush, _) => "flush",
+            (Kind::Status { .. }, _) => "block status",
+            (Kind::Cache, _) => "cache",
         }
     }
 

@@ -74,6 +74,10 @@ impl FileOperation {
         Self { driver, token, op, machine, process, handle, inode, direct, upto, landed: 0, course }
     }
 
+    pub(super) const fn driver(&self) -> DriverId {
+        self.driver
+    }
+
     pub(super) const fn handle(&self) -> HandleId {
         self.handle
     }

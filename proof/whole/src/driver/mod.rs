@@ -23,7 +23,7 @@ use std::time::Duration;
 pub(crate) struct DriverId(u64);
 
 /// Operations that must end in order: of one socket and direction.
-type Lane = Option<(SocketId, Way)>;
+pub(crate) type Lane = Option<(SocketId, Way)>;
 
 /// What the kernel keeps of a driver.
 #[derive(Debug)]
@@ -128,6 +128,13 @@ impl SimDriver {
     #[must_use]
     pub fn under_way(&self) -> usize {
         self.world.lock().drivers.all.get(&self.id).map_or(0, |it| it.under_way)
+    }
+
+    /// How many operations on files have not ended.
+    #[must_use]
+    pub fn files_under_way(&self) -> usize {
+        let inner = self.world.lock();
+        inner.drivers.files.values().filter(|operation| operation.driver() == self.id).count()
     }
 
     fn submit_file(&self, inner: &mut Inner, token: Token, op: Op) {

@@ -34,8 +34,16 @@ pub(crate) enum Upset {
 }
 
 impl Upset {
+    /// Every third is a number of strange requests, of which there are many kinds.
+    pub(crate) fn draw(dice: &mut Dice) -> Self {
+        if dice.chance(1, 3) {
+            return Self::Strange;
+        }
+        Self::ALL[dice.below(Self::ALL.len() as u64) as usize]
+    }
+
     /// Every kind.
-    pub(crate) const ALL: [Self; 9] = [
+    const ALL: [Self; 9] = [
         Self::NoFuse,
         Self::NoLoop,
         Self::LoopFails,
@@ -54,7 +62,8 @@ pub(super) struct Refusals {
     fuse: u64,
     /// How many loop devices are refused, and whether it has none at all.
     loops: (u64, bool),
-    version: Option<Version>,
+    /// The version that so many connections begin with.
+    version: Option<(Version, u64)>,
 }
 
 const USUAL: Version = Version { major: 7, minor: 36 };
@@ -67,7 +76,7 @@ const VERSIONS: [Version; 6] = [
     Version { major: 8, minor: 0 },
     Version { major: 6, minor: 36 },
 ];
-const STRANGE_MOST: u64 = 12;
+const STRANGE_MOST: u64 = 24;
 
 impl Inner {
     /// Why the next mount is refused, if it is.
@@ -85,8 +94,15 @@ impl Inner {
     }
 
     /// The version that the next connection begins with.
-    pub(super) fn fuse_version(&self, machine: MachineId) -> Version {
-        self.kernels.refusals.get(&machine).and_then(|it| it.version).unwrap_or(USUAL)
+    pub(super) fn fuse_version(&mut self, machine: MachineId) -> Version {
+        let refusals = self.kernels.refusals.get_mut(&machine);
+        match refusals.and_then(|it| it.version.as_mut()).filter(|(_, left)| *left > 0) {
+            Some((version, left)) => {
+                *left -= 1;
+                *version
+            }
+            None => USUAL,
+        }
     }
 
     fn live_connections(&self, machine: MachineId) -> Vec<FuseId> {
@@ -107,7 +123,7 @@ impl SimMachine {
             Upset::LoopFails => refusals.loops = (count, false),
             Upset::Version => {
                 let drawn = dice.below(VERSIONS.len() as u64) as usize;
-                refusals.version = Some(VERSIONS[drawn]);
+                refusals.version = Some((VERSIONS[drawn], count));
             }
             Upset::Detach => inner.detach_one(machine, dice),
             Upset::Strange | Upset::Abort | Upset::Unmount | Upset::UnmountByForce => {

@@ -33,6 +33,14 @@ pub enum Promise {
     Ends,
     /// A daemon that stopped has nothing open.
     Closes,
+    /// Once a group is in sync and no client is left, nothing is held for one.
+    Rests,
+    /// Nothing grows with time.
+    Steady,
+    /// What a daemon reports is within the bounds of its configuration.
+    Bounded,
+    /// Clients and operators are served while nothing fails, or only another group does.
+    Serves,
     /// A daemon that has nothing to do waits.
     Waits,
     /// What is to be attached is attached again, and nothing else is left of devices.
@@ -61,6 +69,10 @@ impl fmt::Display for Promise {
             Self::InSyncAgain => "every group is in sync again after the last misfortune",
             Self::Ends => "what was asked for ends",
             Self::Closes => "a daemon that stopped has nothing open",
+            Self::Rests => "nothing is held at rest",
+            Self::Steady => "nothing grows with time",
+            Self::Bounded => "every bound holds",
+            Self::Serves => "who can be served is served",
             Self::Waits => "a daemon that has nothing to do waits",
             Self::Attached => "what is to be attached is attached, and nothing else is left",
             Self::Starts => "a daemon starts on sound disks",

@@ -6,7 +6,7 @@ use super::listen::Listener;
 use super::{End, Net};
 use crate::body::SimSocket;
 use crate::driver::DriverId;
-use crate::world::{Inner, MachineId, ProcessId};
+use crate::world::{Due, Inner, MachineId, ProcessId};
 use helio_driver::{
     Accepted, Address, Buffer, Cause, Errno, OpError, Operation, Outcome, Piece, Socket as Handle,
     Token,
@@ -17,6 +17,7 @@ use std::io::Read;
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The number of a socket; none of a world is used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -199,9 +200,17 @@ impl Inner {
             let (ended, kept): (VecDeque<_>, VecDeque<_>) =
                 all.into_iter().partition(|pending| pending.driver == driver);
             *socket.queue(way) = kept;
+            // The completion of a receive may come when the slot of its connection is used again.
+            let late = way == Way::In && self.net.dice.chance(1, 2);
+            let span = Duration::from_micros(1 << self.net.dice.below(15));
             for pending in ended {
                 let outcome = pending.want.failed(Errno::CANCELED);
-                self.complete(driver, Some((id, way)), pending.token, outcome);
+                if late {
+                    let (lane, token) = (Some((id, way)), pending.token);
+                    self.push_in(span, Due::Completed { driver, lane, token, outcome });
+                } else {
+                    self.complete(driver, Some((id, way)), pending.token, outcome);
+                }
             }
         }
     }

@@ -2,6 +2,7 @@
 //! What can happen to the nodes by the hand of an operator, or by bad luck.
 
 use helio_netmodel::Dice;
+use std::time::Duration;
 
 /// Acts of a story, at most.
 pub(crate) const ACTS_MAX: u64 = 23;
@@ -82,6 +83,13 @@ impl Luck {
         Self::Calendar,
         Self::Devices,
     ];
+}
+
+impl Luck {
+    /// Whether it strikes once, and does not last.
+    const fn is_short(self) -> bool {
+        matches!(self, Self::Reset | Self::Calendar)
+    }
 }
 
 /// What an operator does.
@@ -180,19 +188,37 @@ impl Order {
     ];
 }
 
-/// One thing that happens.
+/// What happens next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Act {
     Luck(Luck),
     Order(Order),
+    /// A misfortune and an order, with so much time between them.
+    Both {
+        luck: Luck,
+        order: Order,
+        order_first: bool,
+        between: Duration,
+    },
 }
 
 impl Act {
     pub(crate) fn draw(dice: &mut Dice) -> Self {
-        if dice.chance(1, 2) {
-            Self::Luck(Luck::ALL[dice.below(Luck::ALL.len() as u64) as usize])
-        } else {
-            Self::Order(Order::ALL[dice.below(Order::ALL.len() as u64) as usize])
+        let luck = Luck::ALL[dice.below(Luck::ALL.len() as u64) as usize];
+        let order = Order::ALL[dice.below(Order::ALL.len() as u64) as usize];
+        match dice.below(3) {
+            0 => Self::Luck(luck),
+            1 => Self::Order(order),
+            // What strikes once meets an order only if it strikes before the response.
+            _ if luck.is_short() => {
+                let between = Duration::from_millis(dice.below(4));
+                Self::Both { luck, order, order_first: true, between }
+            }
+            _ => {
+                let longest = 1 << dice.below(10);
+                let between = Duration::from_millis(dice.below(longest));
+                Self::Both { luck, order, order_first: dice.chance(1, 2), between }
+            }
         }
     }
 }

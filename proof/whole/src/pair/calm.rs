@@ -136,9 +136,11 @@ impl Run {
             })
     }
 
-    /// Does one thing that the status of either node, or a refusal since, recommends: another one each time.
+    /// Does one thing that the status of either node, or a refusal since, recommends; most often what the refusal does, so that a chain
+    /// of refusals comes to its end.
     fn follow_advice(&mut self, group: usize) {
         let mut all = std::mem::take(&mut self.groups[group].hints);
+        let hints = all.len();
         for node in 0..2 {
             if let Some(status) = self.group_status(node, group) {
                 all.push((node, status.next.clone()));
@@ -151,16 +153,19 @@ impl Run {
         for (node, it) in self.nodes.iter().enumerate().filter(|(_, it)| it.daemon.is_none()) {
             all.extend(it.why.clone().map(|why| (node, why)));
         }
-        let mut steps = Vec::new();
-        for (node, text) in &all {
+        let (mut steps, mut hinted) = (Vec::new(), 0);
+        for (n, (node, text)) in all.iter().enumerate() {
             self.world.tell(format_args!("{}: advice: {text}", self.nodes[*node].name));
             steps.extend(self.steps(*node, text));
+            steps.dedup();
+            hinted = if n < hints { steps.len() } else { hinted };
         }
-        steps.dedup();
         if steps.is_empty() {
             return;
         }
-        let (node, step) = steps[self.advised % steps.len()].clone();
+        let mut dice = self.world.dice("advice").split_nth("look", self.advised as u64);
+        let among = if hinted > 0 && dice.chance(3, 4) { hinted } else { steps.len() };
+        let (node, step) = steps[dice.below(among as u64) as usize].clone();
         self.take_step(node, group, &step);
     }
 

@@ -4,7 +4,7 @@
 use crate::cage::with_counter;
 use crate::model::{Promise, Violation};
 use crate::{Held, Process, SimDriver};
-use helio_daemon::stepped::{Control, Next, Serving, Stepped};
+use helio_daemon::stepped::{Census, Control, Next, Serving, Stepped};
 use helio_daemon::{Options, Platform};
 use helio_driver::Driver;
 use helio_units::Moment;
@@ -83,6 +83,8 @@ pub(crate) struct Daemon {
     turns: (Moment, u32),
     /// What a second signal is sent with, once a first one came.
     again: Option<Arc<Notify>>,
+    /// Operations on files that had not ended when the shard did.
+    left: usize,
 }
 
 impl Daemon {
@@ -120,6 +122,7 @@ impl Daemon {
             spins: (now, 0),
             turns: (now, 0),
             again: None,
+            left: 0,
         })
     }
 
@@ -158,6 +161,19 @@ impl Daemon {
         }
     }
 
+    /// What its shard holds, while it serves.
+    pub(crate) fn census(&self) -> Option<Census> {
+        match &self.stage {
+            Stage::Serving(stepped) => Some(stepped.census()),
+            Stage::Closing(..) | Stage::Ended(_) => None,
+        }
+    }
+
+    /// How many tasks its control plane has.
+    pub(crate) fn tasks(&self) -> usize {
+        self.runtime.metrics().num_alive_tasks()
+    }
+
     /// Responses since the last call.
     pub(crate) fn responses(&mut self) -> Vec<Response> {
         let all =
@@ -192,11 +208,11 @@ impl Daemon {
         &self.process
     }
 
-    /// It is gone. Returns what its process still has open.
-    pub(crate) fn bury(self) -> Held {
-        let Self { process, stage, control, runtime, .. } = self;
+    /// It is gone. Returns what its process still has open, and how many operations on files had not ended when its shard did.
+    pub(crate) fn bury(self) -> (Held, usize) {
+        let Self { process, stage, control, runtime, left, .. } = self;
         drop((stage, control, runtime));
-        process.held()
+        (process.held(), left)
     }
 
     /// Goes on as far as it can now. Returns whether it did anything.
@@ -234,6 +250,7 @@ impl Daemon {
                         self.due = timeout.map_or(Moment::NEVER, |timeout| now + timeout);
                     }
                     Next::Ended(result) => {
+                        self.left = stepped.driver().files_under_way();
                         self.close(result.err().map(|error| format!("{error:#}")));
                         break;
                     }

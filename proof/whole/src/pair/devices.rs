@@ -252,7 +252,7 @@ impl Run {
 
     /// Something goes wrong with the devices of a node.
     pub(super) fn upset_devices(&mut self, node: usize, dice: &mut Dice) {
-        let what = Upset::ALL[dice.below(Upset::ALL.len() as u64) as usize];
+        let what = Upset::draw(dice);
         self.world.tell(format_args!("{}: {what:?}", self.nodes[node].name));
         self.nodes[node].machine.upset(what, dice);
     }

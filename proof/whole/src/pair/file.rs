@@ -19,6 +19,8 @@ impl Run {
     /// Changes something in the file, and applies it: on both nodes, or later on one of them.
     pub(super) fn change_file(&mut self, dice: &mut Dice) {
         let what = self.scenario.change(dice);
+        self.clients_max = self.clients_max.max(self.scenario.clients);
+        self.groups.iter_mut().for_each(|group| group.queue_was_set = true);
         self.world.tell(format_args!("the configuration changes: {what}"));
         self.write_file();
         let both = dice.chance(3, 4);

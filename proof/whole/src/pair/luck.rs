@@ -4,6 +4,8 @@
 use super::act::Luck;
 use super::run::Run;
 use super::upkeep::Task;
+use super::watch::{Effect, Until};
+use crate::coverage::{Change, Met};
 use crate::{FileFault, Odds};
 use helio_netmodel::{Dice, Ppm, Profile};
 use helio_units::{Moment, Rate};
@@ -13,6 +15,9 @@ use std::time::Duration;
 /// Descriptors of a process, without bad luck and with.
 const DESCRIPTORS: usize = 1024;
 const FEW_DESCRIPTORS: u64 = 24;
+
+/// A daemon that runs that long has started.
+const STARTS: Duration = Duration::from_secs(1);
 
 /// Something that ends at a moment.
 #[derive(Clone, Debug)]
@@ -63,10 +68,13 @@ impl Run {
         if luck.is_local() {
             self.nodes[node].has_faults = true;
         }
+        let until = self.world.now() + lasts;
         let ends = match luck {
             Luck::Kill | Luck::PowerCut => {
+                // What it meets ends with it.
+                self.struck(luck, Effect::Until(until));
                 self.down(node, luck == Luck::PowerCut);
-                Ends::Start(node)
+                return self.ends.push((until, Ends::Start(node)));
             }
             Luck::Cut => {
                 self.world.cut(&self.nodes[0].machine, &self.nodes[1].machine);
@@ -77,11 +85,13 @@ impl Run {
                 Ends::Link
             }
             Luck::Reset => {
-                return self
-                    .world
-                    .reset_connections(&self.nodes[0].machine, &self.nodes[1].machine);
+                self.world.reset_connections(&self.nodes[0].machine, &self.nodes[1].machine);
+                return self.struck(luck, Effect::Once);
             }
-            Luck::LinkQuality => return self.change_link(dice),
+            Luck::LinkQuality => {
+                self.change_link(dice);
+                return self.struck(luck, Effect::Stays);
+            }
             Luck::Devices => return self.upset_devices(node, dice),
             Luck::BadReads | Luck::BadWrites | Luck::BadFlush | Luck::BadMetadata => {
                 return self.spoil(luck, node, dice);
@@ -118,10 +128,15 @@ impl Run {
             }
             Luck::Calendar => {
                 let shown = Duration::from_secs(1_600_000_000 + dice.below(200_000_000));
-                return machine.set_calendar(shown);
+                machine.set_calendar(shown);
+                return self.struck(luck, Effect::Once);
             }
         };
-        self.ends.push((self.world.now() + lasts, ends));
+        if matches!(luck, Luck::Hang | Luck::Slow | Luck::Rough) {
+            self.nodes[node].disks_respond_since = Moment::NEVER;
+        }
+        self.struck(luck, Effect::Until(until));
+        self.ends.push((until, ends));
     }
 
     /// Makes a few calls on a file fail. A file that does not exist does not fail.
@@ -138,7 +153,9 @@ impl Run {
                 (path, [FileFault::Write, FileFault::Flush][dice.below(2) as usize], 1)
             }
         };
-        let _ = self.nodes[node].machine.fail(&path, fault, times);
+        if self.nodes[node].machine.fail(&path, fault, times).is_ok() {
+            self.struck(luck, Effect::Fails(node, path, fault));
+        }
     }
 
     /// Draws another link.
@@ -172,6 +189,7 @@ impl Run {
             self.nodes[node].kill();
         }
         self.note_end(node, power);
+        self.daemon_gone(node, false);
     }
 
     /// What lasted until now ends.
@@ -183,12 +201,16 @@ impl Run {
             Ends::Start(node) => self.start(node),
             Ends::Link => self.world.heal(&self.nodes[0].machine, &self.nodes[1].machine),
             Ends::Disks(node) => {
+                self.disks_respond(node);
                 self.nodes[node].machine.slow_down(1);
                 self.nodes[node].machine.resume();
             }
             Ends::Room(node) => self.nodes[node].machine.set_room(super::node::DISK),
             Ends::Descriptors(node) => self.nodes[node].machine.set_descriptors(DESCRIPTORS),
-            Ends::Odds(node) => self.nodes[node].machine.set_odds(Odds::default()),
+            Ends::Odds(node) => {
+                self.disks_respond(node);
+                self.nodes[node].machine.set_odds(Odds::default());
+            }
             Ends::File => self.write_file(),
             Ends::TakeOver { node, group } => self.force_promote(node, group),
             Ends::Task { node, group, task } => self.do_task(node, group, task),
@@ -200,6 +222,14 @@ impl Run {
             Ends::Return(node, group) => self.take_back(node, group),
         }
         self.end_luck(now);
+    }
+
+    /// Of what keeps operations on the disks of a node from ending in time, something has ended.
+    fn disks_respond(&mut self, node: usize) {
+        let lasts = |ends: &Ends| matches!(ends, Ends::Disks(at) | Ends::Odds(at) if *at == node);
+        if !self.ends.iter().any(|(_, ends)| lasts(ends)) {
+            self.nodes[node].disks_respond_since = self.world.now();
+        }
     }
 
     /// Starts a node that is down. One that cannot be started is started again later.
@@ -221,6 +251,7 @@ impl Run {
             self.ends.push((now + Duration::from_secs(2), Ends::Start(node)));
             return;
         }
+        self.follow(Met::Change(Change::Start), Until::Passed(now + STARTS));
         self.note_start(node);
     }
 
@@ -228,6 +259,7 @@ impl Run {
     pub(super) fn end_all_luck(&mut self) {
         self.world.tell(format_args!("no more faults"));
         for node in 0..2 {
+            self.nodes[node].disks_respond_since = self.world.now();
             let machine = &self.nodes[node].machine;
             machine.set_odds(Odds::default());
             machine.slow_down(1);

@@ -3,6 +3,7 @@
 
 mod act;
 mod calm;
+mod coda;
 mod daemon;
 mod devices;
 mod file;
@@ -16,7 +17,9 @@ mod scenario;
 mod shrink;
 mod telling;
 mod upkeep;
+mod watch;
 
+pub(crate) use act::{Luck, Order};
 pub use daemon::stock_runtimes;
 pub use run::{Verdict, run};
 pub use shrink::shrink;

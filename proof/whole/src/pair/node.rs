@@ -39,6 +39,8 @@ pub(crate) struct Node {
     pub(crate) has_faults: bool,
     /// The configuration file was changed, and not applied since.
     pub(crate) unapplied: bool,
+    /// Since when operations on its disks end in time; never while they hang or are slow.
+    pub(crate) disks_respond_since: Moment,
     /// Why it did not start last.
     pub(crate) why: Option<String>,
 }
@@ -79,6 +81,7 @@ impl Node {
             failed_flushes_of: BTreeMap::new(),
             has_faults: false,
             unapplied: false,
+            disks_respond_since: Moment::ZERO,
             why: None,
         })
     }

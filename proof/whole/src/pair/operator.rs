@@ -2,18 +2,48 @@
 //! The operator: what is asked of the daemons, and what their responses mean for the clients.
 
 use super::act::Order;
-use super::run::{Run, Wish};
+use super::run::{Asked, Group, Run, Wish};
 use super::upkeep::Task;
+use super::watch::Until;
+use crate::coverage::{Change, Met};
 use crate::model::{Heir, Promise, Violation};
 use helio_netmodel::Dice;
 use helio_units::Mode;
 use serde_json::{Value, json};
 
+/// A request longer than a queue is let in alone.
+const LONGEST_REQUEST: u64 = 1 << 20;
+
 impl Run {
-    /// Gives an order, at any node.
-    pub(super) fn give(&mut self, order: Order, dice: &mut Dice) {
+    /// Gives an order, at any node, and follows it.
+    pub(super) fn order(&mut self, order: Order, dice: &mut Dice) {
+        let behind = self.requests;
+        let (order, place) = self.place_order(order, dice);
+        self.give(order, place, dice);
+        self.follow_order(order, behind);
+    }
+
+    /// Where an order is given. Where it seems best to an operator who wants to serve the clients, an order to promote takes its place
+    /// half the time: random ones would seldom be carried out.
+    fn place_order(&self, order: Order, dice: &mut Dice) -> (Order, (usize, usize)) {
         let (node, group) = (dice.below(2) as usize, dice.below(self.groups.len() as u64) as usize);
         let node = self.groups[group].shape.alone.unwrap_or(node);
+        let Group { serves, shape, .. } = &self.groups[group];
+        let (serves, has_peer) = (*serves, shape.alone.is_none());
+        let promotes = dice.chance(1, 2);
+        match serves {
+            None if promotes => (Order::Promote, (node, group)),
+            Some(lost) if promotes && has_peer && self.nodes[lost].daemon.is_none() => {
+                (Order::ForcePromote, (1 - lost, group))
+            }
+            Some(primary) if promotes && matches!(order, Order::Demote | Order::Switch) => {
+                (order, (primary, group))
+            }
+            _ => (order, (node, group)),
+        }
+    }
+
+    fn give(&mut self, order: Order, (node, group): (usize, usize), dice: &mut Dice) {
         if self.nodes[node].daemon.is_none() {
             return;
         }
@@ -47,11 +77,11 @@ impl Run {
                 let mode = [Mode::Sync, Mode::NearSync, Mode::Async][dice.below(3) as usize];
                 ("mode", json!({ "mode": mode.to_string() }), Wish::Other)
             }
-            Order::Queue => (
-                "queue/set",
-                json!({ "memory": { "bytes": 262_144 << dice.below(4) } }),
-                Wish::Other,
-            ),
+            Order::Queue => {
+                self.groups[group].queue_was_set = true;
+                let bytes = 262_144 << dice.below(4);
+                ("queue/set", json!({ "memory": { "bytes": bytes } }), Wish::Other)
+            }
             Order::Verify => ("verify", json!({}), Wish::Other),
             Order::VerifyStop => ("verify/stop", json!({}), Wish::Other),
             Order::MemberRemove => ("member/remove", member, Wish::Other),
@@ -134,6 +164,8 @@ impl Run {
     /// Stops a daemon, and starts it again later.
     pub(super) fn stop(&mut self, node: usize, starts: std::time::Duration) {
         self.world.tell(format_args!("{}: stops", self.nodes[node].name));
+        self.follow(Met::Order(Order::Stop), Until::Ended { node });
+        self.follow(Met::Change(Change::Stop), Until::Ended { node });
         if let Some(daemon) = &mut self.nodes[node].daemon {
             daemon.stop();
         }
@@ -181,13 +213,13 @@ impl Run {
         self.world.tell(format_args!("{}: request {number}: {method} {path} {body}", name));
         let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
         daemon.request(number, method, path, body);
-        self.asked.insert(number, (wish, group));
+        self.asked.insert(number, Asked { node, group, wish });
     }
 
     /// A response: what it means for the clients.
     ///
     /// # Errors
-    /// The promise that it breaks.
+    /// The promise that it breaks, or a bound that what the node reports passes.
     pub(super) fn responded(
         &mut self,
         node: usize,
@@ -195,7 +227,7 @@ impl Run {
         status: u16,
         body: &[u8],
     ) -> Result<(), Violation> {
-        let Some((wish, group)) = self.asked.remove(&number) else { return Ok(()) };
+        let Some(Asked { wish, group, .. }) = self.asked.remove(&number) else { return Ok(()) };
         if wish != Wish::Status {
             let text = String::from_utf8_lossy(body);
             let text: String = text.chars().take(400).collect();
@@ -212,26 +244,78 @@ impl Run {
         if matches!(wish, Wish::Release | Wish::Reverse) {
             self.open(node, group);
         }
-        if status != 200 {
-            if let Some(group) = group {
+        if wish == Wish::Apply && status == 200 {
+            self.nodes[node].unapplied = false;
+        }
+        if wish == Wish::Status && status == 200 {
+            self.status[node] = serde_json::from_slice(body).ok();
+            self.check_bounds(node)?;
+        }
+        if wish == Wish::Attachments && status == 200 {
+            self.devices.lists[node] = serde_json::from_slice(body).ok();
+        }
+        match group {
+            Some(group) if status == 200 => {
+                if let Some(change) = self.change_of(node, group, wish) {
+                    self.changed(change, number);
+                }
+                self.done(node, group, wish)?;
+            }
+            Some(group) => {
                 let adopts = self.groups[group].adopts == Some(node);
                 if wish == Wish::Release && adopts && !self.is_released(node, group) {
                     self.groups[group].adopts = None;
                 }
                 self.refused(node, group, body);
             }
-            return Ok(());
+            None => {}
         }
-        if wish == Wish::Apply {
-            self.nodes[node].unapplied = false;
+        self.followed(
+            false,
+            |until| matches!(until, Until::Response { request, .. } if request == number),
+        );
+        Ok(())
+    }
+
+    /// What a node has reported is within its bounds.
+    fn check_bounds(&self, node: usize) -> Result<(), Violation> {
+        let Some(status) = &self.status[node] else { return Ok(()) };
+        let mut clients = 0;
+        for group in &status.groups {
+            clients += group.volumes.iter().map(|volume| volume.clients.0).sum::<u64>();
+            // A bound that was lowered counts once the queue fits.
+            let ours = self.groups.iter().find(|it| it.shape.name == group.name);
+            let is_fixed = ours.is_some_and(|it| !it.queue_was_set);
+            let queue = group.queue.as_ref().filter(|it| is_fixed && it.bound_source == "file");
+            let Some(queue) = queue else { continue };
+            let most = queue.bound_bytes.0 + LONGEST_REQUEST;
+            if queue.bytes.0 > most || queue.items.0 > queue.bound_items.0 {
+                let detail = format!("the queue of {} passes its bound: {queue:?}", group.name);
+                return Err(Violation::new(Promise::Bounded, detail));
+            }
         }
-        if wish == Wish::Status {
-            self.status[node] = serde_json::from_slice(body).ok();
+        if clients > self.clients_max {
+            let detail = format!("{} has {clients} clients", status.node);
+            return Err(Violation::new(Promise::Bounded, detail));
         }
-        if wish == Wish::Attachments {
-            self.devices.lists[node] = serde_json::from_slice(body).ok();
+        Ok(())
+    }
+
+    /// The change of roles that an order comes to which was carried out.
+    fn change_of(&self, node: usize, group: usize, wish: Wish) -> Option<Change> {
+        let Group { serves, last_served, .. } = &self.groups[group];
+        let other_is_gone = self.nodes[1 - node].daemon.is_none();
+        match wish {
+            Wish::Promote { .. } if other_is_gone && *last_served == Some(1 - node) => {
+                Some(Change::Failover)
+            }
+            Wish::Promote { forced, .. } if *serves != Some(node) => {
+                Some(if forced { Change::ForcePromote } else { Change::Promote })
+            }
+            Wish::Demote => Some(Change::Demote),
+            Wish::Switch => Some(Change::Switch),
+            _ => None,
         }
-        group.map_or(Ok(()), |group| self.done(node, group, wish))
     }
 
     /// What an order that was carried out means for the clients of a group.

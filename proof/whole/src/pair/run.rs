@@ -9,9 +9,11 @@ use super::node::Node;
 use super::promised::Promised;
 use super::scenario::{GroupShape, Scenario};
 use super::telling::Telling;
+use super::watch::{Until, Watch};
 use crate::SimStream;
 use crate::World;
 use crate::client::{Client, Ending, Habits, Stepped, Turn};
+use crate::coverage::Coverage;
 use crate::model::{Model, Promise, Violation};
 use crate::panics::noted;
 use crate::stream::Stream;
@@ -34,6 +36,8 @@ pub struct Verdict {
     pub story: Vec<String>,
     /// Misfortune damaged both copies of a group, and both nodes say so.
     pub lost: Option<String>,
+    /// What met what.
+    pub coverage: Coverage,
     /// A digest of the event log.
     pub digest: u64,
     /// How long the story was.
@@ -45,6 +49,9 @@ const CONNECTIONS_MAX: u32 = 12;
 /// Events of one moment.
 const AT_ONCE_MAX: u64 = 1_000_000;
 
+/// If disks respond for that long, no operation on one is late.
+const RESPONDED: Duration = Duration::from_secs(5);
+
 /// A client and where it is connected.
 struct ClientSlot {
     client: Client,
@@ -53,6 +60,8 @@ struct ClientSlot {
     next: Moment,
     dice: Dice,
     connections: u32,
+    /// How its last connection ended.
+    ending: Option<Ending>,
 }
 
 /// A group, and what its clients may be answered.
@@ -61,6 +70,8 @@ pub(super) struct Group {
     pub(super) model: Model,
     /// The node that clients use.
     pub(super) serves: Option<usize>,
+    /// The operator set the bound of its queue.
+    pub(super) queue_was_set: bool,
     /// What refusals recommended since the operator looked last, and where.
     pub(super) hints: Vec<(usize, String)>,
     /// The node that they used last.
@@ -88,6 +99,10 @@ pub(super) struct Run {
     pub(super) groups: Vec<Group>,
     clients: Vec<ClientSlot>,
     pub(super) devices: Devices,
+    /// How many clients a node accepts.
+    pub(super) clients_max: u64,
+    /// How many clients there have been.
+    invited: u64,
     /// What the nodes said last.
     pub(super) status: [Option<Status>; 2],
     /// How many requests were sent to control planes, and what those that wait for their response mean.
@@ -96,7 +111,8 @@ pub(super) struct Run {
     pub(super) lost: Option<String>,
     /// How often the operator looked for advice.
     pub(super) advised: usize,
-    pub(super) asked: BTreeMap<u64, (Wish, Option<usize>)>,
+    pub(super) asked: BTreeMap<u64, Asked>,
+    pub(super) watch: Watch,
     /// What lasts, and until when.
     pub(super) ends: Vec<(Moment, Ends)>,
 }
@@ -124,15 +140,25 @@ pub(super) enum Wish {
     Other,
 }
 
+/// A request to a control plane.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    pub(super) node: usize,
+    pub(super) group: Option<usize>,
+    pub(super) wish: Wish,
+}
+
 /// Tells a story. With `story` the verdict has its event log.
 #[must_use]
 pub fn run(telling: &Telling, story: bool) -> Verdict {
     let world = World::new(telling.seed, story);
     let _earlier = noted();
+    let mut coverage = Coverage::default();
     let told = catch_unwind(AssertUnwindSafe(|| {
         let mut run = Run::new(&world)?;
         let told = run.tell(telling);
         run.nodes.iter_mut().for_each(Node::kill);
+        coverage = run.watch.coverage;
         told.map(|()| run.lost)
     }));
     // A panic that nothing isolated, or one of the last steps.
@@ -150,6 +176,7 @@ pub fn run(telling: &Telling, story: bool) -> Verdict {
     Verdict {
         broken,
         lost,
+        coverage,
         story: world.story(),
         digest: world.digest(),
         lasted: world.now().since(Moment::ZERO),
@@ -184,6 +211,7 @@ impl Run {
             model: Model::new(&sectors(shape)),
             shape: shape.clone(),
             serves: None,
+            queue_was_set: false,
             hints: Vec::new(),
             last_served: None,
             promised: Promised::default(),
@@ -197,11 +225,14 @@ impl Run {
             nodes,
             clients: Vec::new(),
             devices: Devices::new(world),
+            clients_max: scenario.clients,
+            invited: 0,
             status: Default::default(),
             requests: 0,
             lost: None,
             advised: 0,
             asked: BTreeMap::new(),
+            watch: Watch::default(),
             ends: Vec::new(),
         })
     }
@@ -236,38 +267,63 @@ impl Run {
             let act = Act::draw(&mut dice);
             // Each has dice of its own, so that leaving one out leaves the others as they are.
             let mut own = dice.split_nth("act", number);
-            match act {
-                _ if telling.skips(number) => {}
-                Act::Luck(luck) => self.strike(luck, &mut own),
-                Act::Order(order) => self.give(order, &mut own),
+            if !telling.skips(number) {
+                self.act(act, &mut own)?;
             }
         }
         self.pass(Duration::from_secs(1))?;
         self.retire_clients();
         self.calm_down()?;
+        self.judge()?;
+        self.coda()?;
         self.judge()
+    }
+
+    fn act(&mut self, act: Act, dice: &mut Dice) -> Result<(), Violation> {
+        match act {
+            Act::Luck(luck) => self.strike(luck, dice),
+            Act::Order(order) => self.order(order, dice),
+            Act::Both { luck, order, order_first: true, between } => {
+                self.order(order, dice);
+                self.pass(between)?;
+                self.strike(luck, dice);
+            }
+            Act::Both { luck, order, order_first: false, between } => {
+                self.strike(luck, dice);
+                self.pass(between)?;
+                self.order(order, dice);
+            }
+        }
+        Ok(())
     }
 
     fn connect_clients(&mut self) {
         for n in 0..self.groups.len() {
             for (volume, shape) in self.groups[n].shape.volumes.clone().iter().enumerate() {
-                for number in 0..2 {
-                    let mut dice = self.world.dice(&format!("client {n} {volume} {number}"));
+                for _ in 0..2 {
+                    let number = self.clients.len();
+                    let mut dice = self.world.dice(&format!("habits of client {number}"));
                     let export = format!("{}/{}", self.groups[n].shape.name, shape.name);
                     let habits =
                         Habits::draw(&export, volume as u16, &mut |below| dice.below(below));
-                    let client = Client::new(habits, &mut self.groups[n].model);
-                    self.clients.push(ClientSlot {
-                        client,
-                        group: n,
-                        stream: None,
-                        next: Moment::ZERO,
-                        dice,
-                        connections: 0,
-                    });
+                    self.add_client(n, habits, CONNECTIONS_MAX);
                 }
             }
         }
+    }
+
+    /// A client that connects so often.
+    pub(super) fn add_client(&mut self, group: usize, habits: Habits, connects: u32) {
+        self.invited += 1;
+        self.clients.push(ClientSlot {
+            client: Client::new(habits, &mut self.groups[group].model),
+            group,
+            stream: None,
+            next: Moment::ZERO,
+            dice: self.world.dice(&format!("client {}", self.invited)),
+            connections: CONNECTIONS_MAX - connects,
+            ending: None,
+        });
     }
 
     /// Clients make no further requests; those that are connected leave once everything is answered.
@@ -300,6 +356,24 @@ impl Run {
         }
     }
 
+    /// Takes the clients of a group that have left. Returns how each left, if none is connected, or may connect again.
+    pub(super) fn take_endings(&mut self, group: usize) -> Option<Vec<Option<Ending>>> {
+        let ours = |slot: &&ClientSlot| slot.group == group;
+        let is_here =
+            |slot: &ClientSlot| slot.stream.is_some() || slot.connections < CONNECTIONS_MAX;
+        if self.clients.iter().filter(ours).any(is_here) {
+            return None;
+        }
+        let (left, others) = self.clients.drain(..).partition(|slot| slot.group == group);
+        self.clients = others;
+        Some(Vec::from_iter(left).into_iter().map(|slot: ClientSlot| slot.ending).collect())
+    }
+
+    /// What clients wait for.
+    pub(super) fn waiting_clients(&self) -> Vec<&'static str> {
+        self.clients.iter().flat_map(|slot| slot.client.waits_for()).collect()
+    }
+
     /// Whether a client waits for a response, or for the end of its connection.
     pub(super) fn clients_wait(&self, group: usize) -> bool {
         let connected = |slot: &ClientSlot| slot.group == group && slot.stream.is_some();
@@ -320,7 +394,9 @@ impl Run {
                 let detail = format!("{AT_ONCE_MAX} events without time that passes");
                 return Err(Violation::new(Promise::Waits, detail));
             }
-            self.end_luck(self.world.now());
+            let now = self.world.now();
+            self.end_luck(now);
+            self.followed(true, |until| matches!(until, Until::Passed(end) if end <= now));
             self.settle()?;
             let own = self.nodes.iter().filter_map(|node| node.daemon.as_ref()).map(|it| it.next());
             let clients = self.clients.iter().map(|slot| self.client_due(slot));
@@ -381,12 +457,17 @@ impl Run {
                 let Some(ended) = daemon.ended().cloned() else { continue };
                 self.world.tell(format_args!("{}: the daemon ended: {ended:?}", node.name));
                 let stopping = daemon.is_stopping();
-                gone.push((index, stopping));
-                let held = node.daemon.take().map(Daemon::bury).unwrap_or_default();
+                let (held, left) = node.daemon.take().map(Daemon::bury).unwrap_or_default();
                 // Only a disk that fails may keep it from stopping cleanly, or from going on.
                 if !node.has_faults && (!stopping || ended.is_some()) {
                     let detail = format!("{} ended by itself: {ended:?}", node.name);
                     return Err(Violation::new(Promise::Serves, detail));
+                }
+                gone.push((index, stopping, ended.is_none()));
+                if ended.is_none() && left > 0 && node.disks_respond_since + RESPONDED <= now {
+                    let name = node.name;
+                    let detail = format!("{name} stopped cleanly, and left {left} operations");
+                    return Err(Violation::new(Promise::Closes, detail));
                 }
                 // Work beside it, and disks that do not respond, may hold files until the process is gone.
                 if ended.is_none() && held.sockets > 0 {
@@ -394,21 +475,25 @@ impl Run {
                     return Err(Violation::new(Promise::Closes, detail));
                 }
             }
-            for (node, stopping) in gone {
-                self.note_end(node, false);
-                if !stopping {
-                    self.ends.push((now + Duration::from_secs(1), Ends::Start(node)));
-                }
-            }
             for (node, Response { request, status, body }) in responses {
                 self.responded(node, request, status, &body)?;
                 self.detached(node, request, status)?;
             }
+            for (node, stopping, cleanly) in gone {
+                self.note_end(node, false);
+                self.daemon_gone(node, cleanly);
+                if !stopping {
+                    self.ends.push((now + Duration::from_secs(1), Ends::Start(node)));
+                }
+            }
             self.note_modes();
+            let mut asked = Vec::new();
             for n in 0..self.clients.len() {
                 self.step_client(n, now)?;
+                asked.extend(self.clients[n].client.begun());
             }
             self.step_devices(now)?;
+            self.clients_asked(asked);
             if let Some(panic) = noted() {
                 return Err(panic);
             }
@@ -441,6 +526,7 @@ impl Run {
             Stepped::Ended(ending) => {
                 self.world.tell(format_args!("client {n}: {ending:?}"));
                 slot.stream = None;
+                slot.ending = Some(ending);
                 slot.connections += u32::from(!matches!(ending, Ending::Refused(_)));
                 slot.next = now + Duration::from_millis(1 + dice.below(2000));
                 slot.client.connected(&mut group.model);

@@ -56,7 +56,7 @@ pub(crate) struct GroupShape {
 pub(crate) struct Scenario {
     pub(crate) groups: Vec<GroupShape>,
     second_metadata: bool,
-    clients: u64,
+    pub(crate) clients: u64,
     /// Members that are to be overwritten hold something before.
     has_junk: bool,
     /// The nodes have keys, and TLS between them.
@@ -255,7 +255,7 @@ impl Scenario {
         Self {
             groups,
             second_metadata: dice.chance(1, 4),
-            clients: 4 + dice.below(64),
+            clients: if dice.chance(1, 4) { 2 + dice.below(3) } else { 5 + dice.below(64) },
             has_keys: dice.chance(1, 10),
             has_junk: dice.chance(1, 3),
         }
@@ -305,8 +305,8 @@ impl Scenario {
 
     /// Changes one thing in the file, and says what.
     pub(crate) fn change(&mut self, dice: &mut Dice) -> String {
-        if dice.chance(1, 10) {
-            self.clients = 4 + dice.below(64);
+        if self.clients > 4 && dice.chance(1, 10) {
+            self.clients = 5 + dice.below(64);
             return format!("clients = {}", self.clients);
         }
         if let Some(group) = self.groups.iter_mut().find(|group| !group.listed)

@@ -8,6 +8,7 @@ mod answers;
 mod catalogue;
 mod client;
 
+use crate::shard::census::Table;
 use crate::shard::group::{Group, User};
 use crate::shard::requests::{Asker, Ended, Io, Operation, Origin, Place, Reply, Requests};
 use crate::shard::token::{Kind, token};
@@ -15,6 +16,7 @@ pub(crate) use catalogue::Catalogue;
 use client::{Arriving, Client, plain};
 use helio_driver::{Buffer, Driver, Piece, Socket};
 use helio_nbd::{Command, Request, Step, TlsPolicy};
+use helio_plant::{Plant, planted};
 use helio_tls::NbdTls;
 use helio_units::{Moment, VolumeIndex};
 use std::time::Duration;
@@ -100,12 +102,13 @@ impl Clients {
         now: Moment,
         driver: &mut dyn Driver,
     ) {
-        if self.here >= self.most {
+        if self.here >= self.most && !planted(Plant::ClientsUnbounded) {
             return self.turn_away(now);
         }
         self.here += 1;
         self.epochs = self.epochs.wrapping_add(1);
-        let slot = self.slots.iter().position(Option::is_none).unwrap_or_else(|| {
+        let free = |slot: &Option<Client>| slot.is_none() && !planted(Plant::ClientSlotsGrow);
+        let slot = self.slots.iter().position(free).unwrap_or_else(|| {
             self.slots.push(None);
             self.slots.len() - 1
         });
@@ -136,6 +139,11 @@ impl Clients {
         }
     }
 
+    /// The slots of connections.
+    pub(crate) fn table(&self) -> Table {
+        Table::of(&self.slots)
+    }
+
     /// Connections to a volume, per volume; those to be read only do not count.
     pub(crate) fn count(&self, group: usize, volume: VolumeIndex) -> u64 {
         self.counts[group][usize::from(volume.0)]
@@ -159,7 +167,8 @@ impl Clients {
     }
 
     fn client(&mut self, slot: usize, epoch: u32) -> Option<&mut Client> {
-        self.slots.get_mut(slot)?.as_mut().filter(|c| c.epoch == epoch)
+        let ours = |c: &&mut Client| c.epoch == epoch || planted(Plant::ClientEpochIgnored);
+        self.slots.get_mut(slot)?.as_mut().filter(ours)
     }
 
     /// A client chose its export, or leaves it.
@@ -425,9 +434,17 @@ impl Clients {
     ) {
         let Some(client) = &mut self.slots[slot] else { return };
         client.load.end(bytes);
-        if let Some(place) = client.place {
-            answers::reply(client, request, reply, &groups[place.group]);
+        let Some(place) = client.place else { return };
+        if planted(Plant::ReplyTwice) {
+            answers::reply(client, request, reply.clone(), &groups[place.group]);
         }
+        let mut receiver = slot;
+        if planted(Plant::ReplyToAnother) {
+            let at = |it: &Option<Client>| it.as_ref().is_some_and(|it| it.place == Some(place));
+            receiver = self.slots.iter().rposition(at).unwrap_or(slot);
+        }
+        let Some(client) = &mut self.slots[receiver] else { return };
+        answers::reply(client, request, reply, &groups[place.group]);
     }
 
     /// Goes on with a client whose request was answered, or whose buffer may be there now.
@@ -450,6 +467,9 @@ impl Clients {
         if client.leaving {
             if client.load.is_idle() && !client.stream.is_sending() {
                 driver.cancel(client.stream.socket());
+                if planted(Plant::SocketLeaked) {
+                    std::mem::forget(client.stream.socket().clone());
+                }
                 self.held -= held;
                 self.slots[slot] = None;
                 self.here -= 1;

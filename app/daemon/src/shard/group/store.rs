@@ -3,12 +3,14 @@
 
 use super::Group;
 use crate::digest::{self, Stretch};
+use crate::shard::census::Table;
 use crate::shard::clock::Clock;
 use crate::shard::plan::MemberPlan;
 use crate::shard::token::{Kind, token};
 use helio_disk::{Member, StoreError};
-use helio_driver::{Buffer, Driver, Outcome, Pool, Shared};
+use helio_driver::{Buffer, Driver, Op, Outcome, Pool, Shared};
 use helio_engine::{Duty, Event, Leg, ReadAs, Run, StoreFault, StoreOp, StoreOutcome};
+use helio_plant::{Plant, planted};
 use helio_units::{Bytes, Extent, IoId, MemberState, Moment, Payload, VolumeIndex};
 
 /// An operation under way on a member.
@@ -29,6 +31,10 @@ impl Group {
     ) {
         let (pool, driver) = io_with;
         let (leg, slot) = (io.leg, name.0 as usize);
+        if planted(Plant::FlushUnperformed) && matches!(io.op, StoreOp::Flush) {
+            let outcome = StoreOutcome::Done;
+            return self.tell(clock.now(), Event::StoreDone { io: name, outcome });
+        }
         let volume = &self.volumes[usize::from(leg.volume.0)];
         let Some(member) = volume.member(leg.member).and_then(MemberPlan::store) else {
             panic!("an operation for {leg:?}, which is not open")
@@ -48,6 +54,15 @@ impl Group {
             StoreOp::Flush => Ok(self.stamps.flush(slot as u32, leg, member)),
             StoreOp::Map { extent } => member.map(extent),
         };
+        if planted(Plant::WriteTwice)
+            && let (Ok(Op::Write { .. }), StoreOp::Write { extent, payload, fua }) = (&op, &io.op)
+        {
+            let bytes = Shared::clone(self.payloads.get(payload.id));
+            let again = member.write(*extent, bytes, 0..payload.length as usize, *fua);
+            // The end of an operation of an earlier connection changes nothing.
+            let ended = token(Kind::LinkSend, self.index, u32::MAX);
+            again.into_iter().for_each(|again| driver.submit(ended, again));
+        }
         if self.ios.len() <= slot {
             self.ios.resize_with(slot + 1, || None);
         }
@@ -81,6 +96,11 @@ impl Group {
         let full = |at: &usize| set.members[*at].is_some_and(|member| member.duty == Duty::Full);
         let first = (0..set.members.len()).find(full)?;
         self.volumes[usize::from(volume.0)].members[first].as_ref()
+    }
+
+    /// The slots of operations on members.
+    pub(crate) fn operations(&self) -> Table {
+        Table::of(&self.ios)
     }
 
     /// Whether operations are under way on disks that were not given up, and on members that are used.

@@ -16,6 +16,7 @@ mod reply;
 #[cfg(test)]
 mod walk;
 
+use crate::shard::census::Table;
 use crate::shard::group::{Group, read_buffer};
 use crate::shard::plan::MemberPlan;
 use crate::shard::token::{Kind, token};
@@ -23,6 +24,7 @@ use helio_attach::Work;
 use helio_disk::StoreError;
 use helio_driver::{Driver, Outcome, Pool, Shared};
 use helio_engine::{Answer, Denial, Operation as EngineOp, Request};
+use helio_plant::{Plant, planted};
 use helio_units::{Moment, RequestId};
 pub(crate) use load::Load;
 use operation::{Course, LongEffect, StoreOp};
@@ -199,6 +201,11 @@ impl Requests {
         self.told.drain(..)
     }
 
+    /// The entries, in use and free.
+    pub(crate) fn table(&self) -> Table {
+        Table::with_free(&self.entries, &self.free)
+    }
+
     fn insert(&mut self, entry: Entry) -> usize {
         let id = self.free.pop().unwrap_or_else(|| {
             self.entries.push(None);
@@ -210,7 +217,9 @@ impl Requests {
 
     fn remove(&mut self, id: usize) {
         self.entries[id] = None;
-        self.free.push(id);
+        if !planted(Plant::RequestLeaked) {
+            self.free.push(id);
+        }
     }
 
     /// Gives the engine an operation under the request's number.

@@ -5,7 +5,7 @@ use helio_driver::{Outcome, Run, Shared};
 use helio_engine::{Answer, Denial, StoreFault};
 
 /// How a request ended.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Reply {
     /// It is done.
     Done,

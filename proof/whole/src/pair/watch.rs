@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Follows the requests, orders and changes of a story, and which faults each of them meets.
+
+use super::act::{Luck, Order};
+use super::run::Run;
+use crate::FileFault;
+use crate::coverage::{Change, Coverage, Lucks, Met};
+use helio_units::Moment;
+use std::path::PathBuf;
+
+/// How long a fault is in effect.
+#[derive(Clone, Debug)]
+pub(super) enum Effect {
+    /// It strikes, and that is all.
+    Once,
+    Until(Moment),
+    /// Until calls of that kind on a file of a node no longer fail.
+    Fails(usize, PathBuf, FileFault),
+    /// To the end of the story.
+    Stays,
+}
+
+/// When what is followed ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Until {
+    /// With the response to this request to the control plane of a node.
+    Response {
+        request: u64,
+        node: usize,
+    },
+    /// With the end of the daemon of a node.
+    Ended {
+        node: usize,
+    },
+    Passed(Moment),
+}
+
+/// Something that a fault can meet.
+#[derive(Clone, Copy, Debug)]
+struct Followed {
+    met: Met,
+    until: Until,
+    lucks: Lucks,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Watch {
+    effects: Vec<(Luck, Effect)>,
+    followed: Vec<Followed>,
+    pub(super) coverage: Coverage,
+}
+
+impl Run {
+    /// A fault strikes.
+    pub(super) fn struck(&mut self, luck: Luck, effect: Effect) {
+        let lucks: Lucks = [luck].into_iter().collect();
+        let waits = self.waiting_clients();
+        let Watch { effects, followed, coverage } = &mut self.watch;
+        waits.into_iter().for_each(|label| coverage.met(Met::Client(label), lucks));
+        followed.iter_mut().for_each(|it| it.lucks.add(luck));
+        if !matches!(effect, Effect::Once) {
+            effects.push((luck, effect));
+        }
+    }
+
+    /// The faults in effect now.
+    pub(super) fn in_effect(&mut self) -> Lucks {
+        let (now, nodes) = (self.world.now(), &self.nodes);
+        self.watch.effects.retain(|(_, effect)| match effect {
+            Effect::Once => false,
+            Effect::Until(end) => now < *end,
+            Effect::Fails(node, path, fault) => nodes[*node].machine.is_failing(path, *fault),
+            Effect::Stays => true,
+        });
+        self.watch.effects.iter().map(|(luck, _)| *luck).collect()
+    }
+
+    /// Clients asked these of the server.
+    pub(super) fn clients_asked(&mut self, asked: Vec<&'static str>) {
+        if !asked.is_empty() {
+            let lucks = self.in_effect();
+            let coverage = &mut self.watch.coverage;
+            asked.into_iter().for_each(|label| coverage.met(Met::Client(label), lucks));
+        }
+    }
+
+    /// Follows something from now on.
+    pub(super) fn follow(&mut self, met: Met, until: Until) {
+        let lucks = self.in_effect();
+        self.watch.followed.push(Followed { met, until, lucks });
+    }
+
+    /// Follows an order by the requests to the control plane that were made for it since the one of that number.
+    pub(super) fn follow_order(&mut self, order: Order, behind: u64) {
+        let asked = self.asked.range(behind + 1..);
+        let asked: Vec<(u64, usize)> = asked.map(|(request, it)| (*request, it.node)).collect();
+        for (request, node) in asked {
+            self.follow(Met::Order(order), Until::Response { request, node });
+        }
+    }
+
+    /// What was followed until then is over. Changes count if they `happened`.
+    pub(super) fn followed(&mut self, happened: bool, is_over: impl Fn(Until) -> bool) {
+        let Watch { followed, coverage, .. } = &mut self.watch;
+        followed.retain(|it| {
+            let over = is_over(it.until);
+            if over && (happened || !matches!(it.met, Met::Change(_))) {
+                coverage.met(it.met, it.lucks);
+            }
+            !over
+        });
+    }
+
+    /// A change came with the response to a request: the faults that met the order met it, too.
+    pub(super) fn changed(&mut self, change: Change, by: u64) {
+        let by =
+            |it: &&Followed| matches!(it.until, Until::Response { request, .. } if request == by);
+        if let Some(lucks) = self.watch.followed.iter().find(by).map(|it| it.lucks) {
+            self.watch.coverage.met(Met::Change(change), lucks);
+        }
+    }
+
+    /// The daemon of a node is gone, and nothing responds any more.
+    pub(super) fn daemon_gone(&mut self, node: usize, cleanly: bool) {
+        self.asked.retain(|_, asked| asked.node != node);
+        self.followed(cleanly, |until| match until {
+            Until::Response { node: at, .. } | Until::Ended { node: at } => at == node,
+            Until::Passed(_) => false,
+        });
+    }
+}

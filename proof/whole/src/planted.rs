@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Planted faults: a proof that stories of the whole program find what is wrong in the daemon.
+
+use crate::walk::walk;
+use helio_plant::{Plant, plant};
+use std::time::Instant;
+
+/// Plants the fault of that name. Those of the engine can be planted, too.
+pub(crate) fn plant_named(name: &str) -> Result<(), String> {
+    let mut faults = Plant::DAEMON.iter().chain(Plant::ALL).chain(Plant::LAYERS);
+    let found = faults.find(|(known, _)| *known == name);
+    let (_, fault) = found.ok_or_else(|| {
+        let names: Vec<&str> = Plant::DAEMON.iter().map(|(name, _)| *name).collect();
+        format!("--plant {name}: there is no such fault; there are {}", names.join(", "))
+    })?;
+    plant(Some(*fault));
+    Ok(())
+}
+
+/// Plants each fault of the daemon in turn, and walks seeds with all cores until one finds it. Returns whether each was found within
+/// that many seeds.
+pub(crate) fn check(from: u64, seeds: u64) -> bool {
+    let missed = Plant::DAEMON.iter().filter(|fault| !is_found(**fault, from, seeds)).count();
+    missed == 0
+}
+
+fn is_found((name, fault): (&str, Plant), from: u64, seeds: u64) -> bool {
+    let began = Instant::now();
+    plant(Some(fault));
+    let walked = walk(from, seeds, 1, &|_, _| {});
+    plant(None);
+    let took = began.elapsed().as_secs_f64();
+    match walked.broken.first() {
+        Some((seed, why)) => {
+            let told = seed - from + 1;
+            println!("{name}: found after {told} seeds, by seed {seed}, in {took:.1} s: {why}");
+        }
+        None => println!("{name}: NOT FOUND in {} seeds, {took:.1} s", walked.seeds),
+    }
+    !walked.broken.is_empty()
+}
