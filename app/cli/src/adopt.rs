@@ -9,6 +9,7 @@ use crate::verbs::{accepted, done};
 use crate::which;
 use anyhow::{Result, bail};
 use helio_api::{Accepted, ApplyReply, ApplyRequest, ReleaseRequest, paths};
+use helio_daemon::Platform;
 use helio_daemon::adopt::{Adopted, Store, Wish};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -35,7 +36,7 @@ pub(crate) fn adopt(at: &At, told: Adoption) -> Result<ExitCode> {
     };
     let stores = stores.iter().enumerate().map(store).collect::<Result<_>>()?;
     let wish = Wish { group, stores, node, peer, config, state: at.state.clone(), write };
-    let mut adopted = helio_daemon::adopt::adopt(&wish)?;
+    let mut adopted = helio_daemon::adopt::adopt(&Platform::this(), &wish)?;
     let mut warnings = std::mem::take(&mut adopted.warnings);
     let live = adopted.ready && adopted.running && applied(&wish, &mut warnings);
     let message = text(&wish, &adopted, live);

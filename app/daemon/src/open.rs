@@ -21,8 +21,8 @@ use crate::digest;
 use crate::failed::{self, Failures};
 use crate::patience::{lock_once_let_go, once_let_go};
 use crate::shard::{Dialler, GroupPlan, Guard, Metadata, Outbox, Protection, VolumePlan};
-use crate::trust;
 use crate::verified::{self, Record};
+use crate::{released, trust};
 pub(crate) use another::{another, one_more};
 use anyhow::{Context, Result, anyhow, bail};
 pub use begin::{Created, Creation, create};
@@ -62,7 +62,7 @@ pub(crate) fn plans(
     (state, failures): (&StateDir, &Failures),
     own: Option<&PeerTls>,
 ) -> Result<Vec<GroupPlan>> {
-    takes_part(view, node)?;
+    takes_part(view, node).map_err(|error| none_but_released(state).unwrap_or(error))?;
     let mut others = Others::of(&state.host);
     view.groups.iter().for_each(|group| others.take_all(group, node));
     let groups: Vec<_> = view.groups.iter().zip(trust::guards(view, own)).collect();
@@ -100,6 +100,19 @@ pub(crate) fn takes_part(view: &NodeView<'_>, node: &str) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// All groups that a node would serve were released on it.
+fn none_but_released(state: &StateDir) -> Option<anyhow::Error> {
+    let released = released::all(&state.host, &state.path);
+    let group = released.first()?;
+    let names: Vec<&str> = released.iter().map(String::as_str).collect();
+    Some(anyhow!(
+        "this node serves no group: released here: {}\n  hint: to mirror the volumes of {group} from this node again, \
+         `helio adopt`; to make this node the secondary with them, remove {}",
+        names.join(", "),
+        released::mark(&state.path, group).display()
+    ))
 }
 
 fn none_served(mut errors: Vec<(&str, anyhow::Error)>) -> anyhow::Error {

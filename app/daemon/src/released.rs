@@ -3,7 +3,6 @@
 //! still name them: a daemon that began such a group anew would let the other node's copy overwrite a disk that was
 //! given back.
 
-use crate::adopt::forget_name;
 use crate::config::{Config, ConfigError};
 use crate::durable;
 use helio_driver::{Errno, Host, Mode, OFlags};
@@ -16,7 +15,8 @@ const SUFFIX: &str = ".released";
 /// What stands in it before the path of the second metadata file.
 const SECOND: &str = "second metadata file: ";
 
-fn mark(state: &Path, group: &str) -> PathBuf {
+/// The file that says that a group was released.
+pub(crate) fn mark(state: &Path, group: &str) -> PathBuf {
     state.join("groups").join(format!("{group}{SUFFIX}"))
 }
 
@@ -137,7 +137,9 @@ impl Remains {
         let groups = self.state.join("groups");
         let (mut kept, mut unfinished) = (Vec::new(), Unfinished::default());
         for member in &self.members {
-            forget_name(host, member);
+            if let Err(error) = helio_disk::forget_name(host, member) {
+                unfinished.add(member, &error);
+            }
             let opened = host.open(member, OFlags::RDONLY, Mode::empty());
             if let Err(error) = opened.and_then(|file| file.body().sync_all()) {
                 unfinished.add(member, &error.into());

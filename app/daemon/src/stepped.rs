@@ -16,6 +16,7 @@ use axum::body::{Body, to_bytes};
 use axum::http::Request;
 use axum::http::header::CONTENT_TYPE;
 use helio_driver::{Completion, Driver};
+use helio_units::{Bytes, Mode, State};
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 use std::sync::Arc;
@@ -28,6 +29,17 @@ const RESPONSE_BYTES_MAX: usize = 64 << 20;
 pub struct Stepped<D: Driver> {
     shard: Shard<D>,
     control: Control,
+}
+
+/// How a primary serves a group: what its status shows of the promises that hold now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Serving {
+    /// Its state.
+    pub state: State,
+    /// The mode in force.
+    pub mode: Mode,
+    /// The lag that it reports, in bytes and in writes; none while it has regions only at the peer.
+    pub lag: Option<(Bytes, u64)>,
 }
 
 /// What the shard needs to go on.
@@ -72,6 +84,12 @@ impl<D: Driver> Stepped<D> {
             Turn::Waits(timeout) => Next::Waits(timeout),
             Turn::Ended(result) => Next::Ended(result),
         }
+    }
+
+    /// How it serves a group as primary at this moment; none if it does not.
+    #[must_use]
+    pub fn serving(&self, group: &str) -> Option<Serving> {
+        self.shard.serving(group)
     }
 
     /// The way to its control plane.

@@ -8,7 +8,6 @@
 //! | 0 | 32 | the Ed25519 public key (RFC 8032) |
 //! | 32 | 4 | CRC-32C of those 32 bytes, big-endian: a mistyped key is told from an unknown one |
 
-use crate::PROVIDER;
 use crate::files::{FileError, create_private, read_private};
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD, Engine};
 use crc_fast::{CrcAlgorithm, checksum};
@@ -115,11 +114,9 @@ impl NodeKey {
     /// The file exists or cannot be made.
     pub fn create(host: &Host, path: &Path) -> Result<Self, FileError> {
         let mut der = PKCS8_HEAD.to_vec();
-        let mut seed = [0; KEY];
-        PROVIDER
-            .secure_random
-            .fill(&mut seed)
-            .map_err(|_| FileError::new(path, "the kernel gave no random bytes", "try again"))?;
+        let seed: [u8; KEY] = host.random_bytes().map_err(|error| {
+            FileError::new(path, format!("the kernel gave no random bytes: {error}"), "try again")
+        })?;
         der.extend_from_slice(&seed);
         let key = Self::from_pkcs8(&der).ok_or_else(|| {
             FileError::new(path, "the key could not be created", "report this as a bug")

@@ -6,7 +6,7 @@
 //! - NBD clients know servers by X.509 certificates, as their tools expect. [`NbdTls`] makes those.
 //! - A [`Session`] turns bytes into bytes. Whoever owns the socket feeds it.
 //!
-//! Absent on purpose: sockets, clocks but the one certificates are checked by, resumption and early data (a
+//! Absent on purpose: sockets, clocks but the machine's calendar that certificates are checked by, resumption and early data (a
 //! connection here lives for days), and any version before 1.3. Only NBD clients may speak 1.2, since the tools of
 //! Debian 12 offer nothing newer.
 

@@ -7,13 +7,15 @@ use crate::{PROVIDER, Session};
 use helio_driver::Host;
 use rustls::client::Resumption;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::time_provider::TimeProvider;
 use rustls::version::{TLS12, TLS13};
 use rustls::{
     ClientConfig, ClientConnection, Error, RootCertStore, ServerConfig, ServerConnection,
     SupportedProtocolVersion,
 };
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -37,7 +39,7 @@ impl NbdTls {
         key: &Path,
         client_ca: Option<&Path>,
     ) -> Result<Self, FileError> {
-        let builder = ServerConfig::builder_with_provider(Arc::clone(&PROVIDER))
+        let builder = ServerConfig::builder_with_details(Arc::clone(&PROVIDER), Calendar::of(host))
             .with_protocol_versions(&VERSIONS)
             .map_err(|error| FileError::new(chain, error.to_string(), "report this"))?;
         let builder = match client_ca {
@@ -83,7 +85,7 @@ impl NbdClientTls {
     /// # Errors
     /// As [`NbdTls::load`].
     pub fn load(host: &Host, ca: &Path, own: Option<(&Path, &Path)>) -> Result<Self, FileError> {
-        let builder = ClientConfig::builder_with_provider(Arc::clone(&PROVIDER))
+        let builder = ClientConfig::builder_with_details(Arc::clone(&PROVIDER), Calendar::of(host))
             .with_protocol_versions(&[&TLS13])
             .map_err(|error| FileError::new(ca, error.to_string(), "report this"))?
             .with_root_certificates(roots(host, ca)?);
@@ -103,6 +105,27 @@ impl NbdClientTls {
         let name = ServerName::try_from(server.to_owned()).ok()?;
         let connection = ClientConnection::new(Arc::clone(&self.config), name).ok()?;
         Some(Session::new(connection.into(), None))
+    }
+}
+
+/// The calendar that certificates are checked by.
+struct Calendar(Host);
+
+impl Calendar {
+    fn of(host: &Host) -> Arc<Self> {
+        Arc::new(Self(Host::clone(host)))
+    }
+}
+
+impl fmt::Debug for Calendar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Calendar")
+    }
+}
+
+impl TimeProvider for Calendar {
+    fn current_time(&self) -> Option<UnixTime> {
+        Some(UnixTime::since_unix_epoch(self.0.calendar()))
     }
 }
 

@@ -9,12 +9,14 @@ use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls13_signature_with_raw_
 use rustls::pki_types::{CertificateDer, ServerName, SubjectPublicKeyInfoDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::{AlwaysResolvesServerRawPublicKeys, NoServerSessionStorage};
+use rustls::time_provider::TimeProvider;
 use rustls::version::TLS13;
 use rustls::{
     CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, DistinguishedName,
     Error, OtherError, ServerConfig, ServerConnection, SignatureScheme,
 };
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What a session is for. Both ends must mean the same, so that a key trusted for one is of no use for the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,12 +66,13 @@ impl PeerTls {
     #[must_use]
     pub fn dial(&self, expected: &[PublicKey], purpose: Purpose) -> Session {
         let resolver = AlwaysResolvesClientRawPublicKeys::new(self.key.certified());
-        let mut config = ClientConfig::builder_with_provider(Arc::clone(&PROVIDER))
-            .with_protocol_versions(&[&TLS13])
-            .unwrap_or_else(|error| panic!("the provider has no TLS 1.3: {error}"))
-            .dangerous()
-            .with_custom_certificate_verifier(Pinned::to(expected))
-            .with_client_cert_resolver(Arc::new(resolver));
+        let mut config =
+            ClientConfig::builder_with_details(Arc::clone(&PROVIDER), Arc::new(NoClock))
+                .with_protocol_versions(&[&TLS13])
+                .unwrap_or_else(|error| panic!("the provider has no TLS 1.3: {error}"))
+                .dangerous()
+                .with_custom_certificate_verifier(Pinned::to(expected))
+                .with_client_cert_resolver(Arc::new(resolver));
         config.alpn_protocols = vec![purpose.name().into()];
         config.resumption = Resumption::disabled();
         config.enable_sni = false;
@@ -87,17 +90,28 @@ impl PeerTls {
     #[must_use]
     pub fn accept(&self, trusted: &[PublicKey], purpose: Purpose) -> Session {
         let resolver = AlwaysResolvesServerRawPublicKeys::new(self.key.certified());
-        let mut config = ServerConfig::builder_with_provider(Arc::clone(&PROVIDER))
-            .with_protocol_versions(&[&TLS13])
-            .unwrap_or_else(|error| panic!("the provider has no TLS 1.3: {error}"))
-            .with_client_cert_verifier(Pinned::to(trusted))
-            .with_cert_resolver(Arc::new(resolver));
+        let mut config =
+            ServerConfig::builder_with_details(Arc::clone(&PROVIDER), Arc::new(NoClock))
+                .with_protocol_versions(&[&TLS13])
+                .unwrap_or_else(|error| panic!("the provider has no TLS 1.3: {error}"))
+                .with_client_cert_verifier(Pinned::to(trusted))
+                .with_cert_resolver(Arc::new(resolver));
         config.alpn_protocols = vec![purpose.name().into()];
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
         let connection = ServerConnection::new(Arc::new(config))
             .unwrap_or_else(|error| panic!("a session cannot start: {error}"));
         Session::new(connection.into(), Some(purpose))
+    }
+}
+
+/// Keys do not expire, so a session between their holders reads no clock. The library requires some time.
+#[derive(Debug)]
+struct NoClock;
+
+impl TimeProvider for NoClock {
+    fn current_time(&self) -> Option<UnixTime> {
+        Some(UnixTime::since_unix_epoch(Duration::ZERO))
     }
 }
 

@@ -2,15 +2,23 @@
 //! A cage around this process: from then on it can compute, and write to standard output and standard error. A system call for a
 //! descriptor, a clock, a thread or a file ends it, and so does reading a clock without a system call.
 //!
-//! It shows that a simulated daemon does not reach the real machine. One gap remains: while the runtime of a control plane runs its tasks,
-//! the counter can be read, since the runtime measures its own load with it.
+//! It shows that a simulated daemon does not reach the real machine. Two gaps remain. While the runtime of a control plane runs its tasks,
+//! the counter can be read, since the runtime measures its own load with it. And the library of TLS draws its keys from the kernel: random
+//! bytes can be read at any time.
 #![allow(unsafe_code)]
 
+use crate::{MachineOptions, World};
+use helio_driver::Host;
+use helio_tls::{NodeKey, PeerTls, Purpose};
 use std::io;
+use std::net::IpAddr;
+use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
 
-/// What memory, locks and the end of a process need.
-const ALLOWED: [libc::c_long; 17] = [
+/// What memory, locks and the end of a process need, and the random bytes of TLS.
+const ALLOWED: [libc::c_long; 18] = [
     libc::SYS_mmap,
     libc::SYS_munmap,
     libc::SYS_mremap,
@@ -28,6 +36,7 @@ const ALLOWED: [libc::c_long; 17] = [
     libc::SYS_tgkill,
     libc::SYS_exit,
     libc::SYS_exit_group,
+    libc::SYS_getrandom,
 ];
 
 /// Offsets of `struct seccomp_data`, in bytes: the number of the call, and the lower half of its first argument.
@@ -70,8 +79,9 @@ pub fn enter() -> io::Result<()> {
     };
     let calls = ALLOWED.iter().enumerate().map(call);
     let mut program: Vec<_> = [load(NUMBER)].into_iter().chain(calls).chain(write).collect();
-    // The keys of maps are drawn by the kernel, once for each thread.
+    // The keys of maps are drawn by the kernel, once for each thread; and the library of TLS measures time to begin its generator.
     drop(std::collections::HashMap::<u8, u8>::new());
+    begin_tls();
     let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
     // SAFETY: plain integers; the call reads and writes no memory of ours.
     let alone = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 };
@@ -88,6 +98,20 @@ pub fn enter() -> io::Result<()> {
     }
     ENTERED.store(true, Relaxed);
     Ok(())
+}
+
+/// Makes the library of TLS begin its generator of random bytes in this thread.
+fn begin_tls() {
+    let machine = World::new(0, false).machine(MachineOptions {
+        name: String::new(),
+        address: IpAddr::from([127, 0, 0, 1]),
+        disk: 1 << 20,
+        calendar: Duration::ZERO,
+    });
+    let host: Host = Arc::new(machine);
+    if let Ok(key) = NodeKey::create(&host, Path::new("/key")) {
+        drop(PeerTls::new(key).dial(&[], Purpose::Peer));
+    }
 }
 
 /// Whether this process is in the cage.

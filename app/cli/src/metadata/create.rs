@@ -4,7 +4,7 @@
 use crate::confirm::Consent;
 use crate::verbs::done;
 use anyhow::Result;
-use helio_daemon::{Created, Creation};
+use helio_daemon::{Created, Creation, Platform};
 use std::process::ExitCode;
 
 /// Shows what is discarded, asks, and writes the file.
@@ -16,7 +16,7 @@ pub(crate) fn create(wish: Creation, consent: Consent) -> Result<ExitCode> {
          on {node} after this command and before the nodes connect"
     );
     consent.get(&stake, &format!("discard the copy of {group} on {node}?"))?;
-    let Created { path, kept } = helio_daemon::create(&wish)?;
+    let Created { path, kept } = helio_daemon::create(&Platform::this().host, &wish)?;
     let mut text = format!("created {}: {group} joins as a new node on {node}", path.display());
     for kept in kept {
         text += &format!("\n  the unusable file is kept as {}", kept.display());

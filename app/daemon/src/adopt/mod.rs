@@ -12,10 +12,10 @@ mod record;
 mod spread;
 
 use crate::config::{Config, GroupConfig};
-use crate::released;
+use crate::{Platform, released};
 use anyhow::{Context, Result, bail};
 use helio_disk::{Io, MemberIdentity, OpenOptions, OtherUsers};
-use helio_driver::{Host, Linux, Mode, OFlags, SeekFrom};
+use helio_driver::{Host, Mode, OFlags, SeekFrom};
 use helio_units::{Bytes, SECTOR, shell_word};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -69,6 +69,8 @@ pub struct Adopted {
 
 /// What a store was found to be.
 struct Looked {
+    /// It has an identity already.
+    named: bool,
     size: Bytes,
     sparse: bool,
     identity: MemberIdentity,
@@ -83,8 +85,8 @@ pub(crate) fn tell_spread(host: &Host, config: &Config, node: &str) {
 ///
 /// # Errors
 /// The first thing that is in the way, with its hint.
-pub fn adopt(wish: &Wish) -> Result<Adopted> {
-    let host = &Linux::host();
+pub fn adopt(platform: &Platform, wish: &Wish) -> Result<Adopted> {
+    let host = &platform.host;
     let text = host.read_text(&wish.config).with_context(|| {
         format!("{}\n  hint: name the configuration with --config", wish.config.display())
     })?;
@@ -101,7 +103,7 @@ pub fn adopt(wish: &Wish) -> Result<Adopted> {
     let peer = other_node(&config, wish)?;
     let mut found = BTreeMap::new();
     for store in &wish.stores {
-        let looked = look(host, store, wish, &config)?;
+        let looked = look(platform, store, wish, &config)?;
         if found
             .values()
             .any(|(_, other): &(&Store, Looked)| other.identity.overlaps(&looked.identity))
@@ -134,7 +136,15 @@ pub fn adopt(wish: &Wish) -> Result<Adopted> {
     let ready = wish.write || fragment.is_none();
     let held = exclusively(host, &found, &wish.group, ready)?;
     if ready {
-        record::make(host, wish, &config, &held)?;
+        if let Err(error) = record::make(host, wish, &config, &held) {
+            drop(held);
+            // An identity without a record would keep the store out of every group.
+            if !record::is_there(host, wish) {
+                let new = found.values().filter(|(_, looked)| !looked.named);
+                new.for_each(|(store, _)| forget_name(host, &store.path));
+            }
+            return Err(error);
+        }
         if let Some((_, whole)) = &fragment {
             fragment::write(host, &wish.config, whole)?;
         }
@@ -175,7 +185,8 @@ fn other_node(config: &Config, wish: &Wish) -> Result<String> {
     }
 }
 
-fn look(host: &Host, store: &Store, wish: &Wish, config: &Config) -> Result<Looked> {
+fn look(platform: &Platform, store: &Store, wish: &Wish, config: &Config) -> Result<Looked> {
+    let host = &platform.host;
     let path = &store.path;
     let shown = path.display();
     if !path.is_absolute() || !store.peer_path.is_absolute() {
@@ -204,7 +215,7 @@ fn look(host: &Host, store: &Store, wish: &Wish, config: &Config) -> Result<Look
         let number = facts.represents;
         format!("{}:{}", rustix::fs::major(number), rustix::fs::minor(number))
     });
-    let users = helio_attach::users(&[path, &real], numbers.as_deref());
+    let users = platform.kernel.users(&[path, &real], numbers.as_deref());
     for (group, config) in &config.groups {
         for (volume, config) in &config.volumes {
             let members = config.members_on(&wish.node).iter();
@@ -225,7 +236,8 @@ fn look(host: &Host, store: &Store, wish: &Wish, config: &Config) -> Result<Look
         );
     }
     let is_file = matches!(identity, MemberIdentity::File { .. });
-    Ok(Looked { size, sparse: is_file && facts.held < size, identity })
+    let named = helio_disk::is_named(host, path);
+    Ok(Looked { named, size, sparse: is_file && facts.held < size, identity })
 }
 
 /// The file names the group already: it must be what is to be adopted.
@@ -264,7 +276,6 @@ fn exclusively(
     let (mut members, other_users) = (Vec::new(), OtherUsers::of(host));
     for (store, looked) in found.values() {
         let role = format!("member of {group}/{}", store.volume);
-        let named = helio_disk::is_named(host, &store.path);
         let options =
             OpenOptions { size: looked.size, io: Io::Direct, create: false, sparse: true, role };
         let member = helio_disk::open(&store.path, &options, &other_users)?;
@@ -276,7 +287,7 @@ fn exclusively(
             );
         }
         members.push(member);
-        if !named && !keep_name {
+        if !looked.named && !keep_name {
             forget_name(host, &store.path);
         }
     }

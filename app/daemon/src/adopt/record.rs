@@ -58,6 +58,11 @@ pub(super) fn make(host: &Host, wish: &Wish, config: &Config, held: &[Member]) -
         .with_context(|| format!("{} cannot be written", path.display()))
 }
 
+/// Whether a record of the group is on this node.
+pub(super) fn is_there(host: &Host, wish: &Wish) -> bool {
+    host.exists(&Places::of(host, &wish.group, &wish.state, None).first)
+}
+
 fn identity(member: &Member) -> u128 {
     member.nameplate().map_or(0, |name| digest::name(name.as_bytes()))
 }

@@ -99,6 +99,7 @@ impl Daemon {
                 format!("{group} is stopped, but {folder} cannot record its release: {error}");
             let hint =
                 format!("fix the cause, restart the daemon, and repeat `helio release {group}`");
+            self.failures.add(group, (text.clone(), hint.clone()), true);
             ApiError::new(code::INTERNAL, text, hint)
         })?;
         done.map_err(|unfinished| unfinished_error(group, &unfinished))

@@ -9,7 +9,7 @@ use crate::offline;
 use crate::open::mirror::Places;
 use crate::open::{StateDir, allocate, metadata};
 use anyhow::{Context, Result, bail};
-use helio_driver::{Errno, File, Host, Linux};
+use helio_driver::{Errno, File, Host};
 use helio_format::files::Standing;
 use helio_format::superblock::Superblock;
 use helio_ledger::{Layout, Ledger, describe, files};
@@ -121,9 +121,8 @@ pub(super) fn undo(places: &Places, view: &GroupView<'_>, node: &str) {
 ///
 /// # Errors
 /// The group has metadata that can be used, a daemon runs, or the file cannot be written.
-pub fn create(wish: &Creation) -> Result<Created> {
+pub fn create(host: &Host, wish: &Creation) -> Result<Created> {
     let Creation { group, node, config, state } = wish;
-    let host = &Linux::host();
     let config = Config::load(host, config)?;
     let view = config.for_node(node)?;
     let Some(view) = view.groups.iter().find(|view| view.name == group) else {
@@ -213,7 +212,7 @@ impl Old {
 mod tests {
     use super::*;
     use crate::open::metadata::tests::CONFIG;
-    use helio_driver::{Mode, OFlags};
+    use helio_driver::{Linux, Mode, OFlags};
     use helio_format::files::FileRecord;
     use std::fs;
 
@@ -231,14 +230,15 @@ mod tests {
             let writer =
                 Linux::host().open(&path, OFlags::WRONLY, Mode::empty()).expect("just made");
             assert!(writer.body().lock().expect("it can be locked"));
-            let refused = create(&wish).expect_err("another process writes it").to_string();
+            let refused =
+                create(&Linux::host(), &wish).expect_err("another process writes it").to_string();
             assert!(refused.contains("another process writes this file"), "{refused}");
             assert_eq!(fs::read(&path).expect("it is there"), content);
             assert_eq!(fs::read_dir(&groups).expect("it is there").count(), 1);
         }
-        assert!(create(&wish).expect("no other process writes it").kept.is_empty());
+        assert!(create(&Linux::host(), &wish).expect("no other process writes it").kept.is_empty());
         fs::write(&path, [0xA5; 8192]).expect("there is room");
-        let kept = create(&wish).expect("no other process writes it").kept;
+        let kept = create(&Linux::host(), &wish).expect("no other process writes it").kept;
         assert_eq!(fs::read(&kept[0]).expect("it is there"), [0xA5; 8192]);
         let found = offline::OnDisk::open(&path).expect("just made");
         let found = describe(&found, helio_link::checksum);
@@ -287,7 +287,8 @@ mod tests {
             [(None, None), (None, Some(Standing::Stale)), (Some(Standing::Stale), None)]
         {
             let (scratch, wish) = with_two(first, second);
-            let Created { path, kept } = create(&wish).expect("neither can be used");
+            let Created { path, kept } =
+                create(&Linux::host(), &wish).expect("neither can be used");
             assert_eq!(kept.len(), 2, "both are kept: {kept:?}");
             let second = scratch.path().join("second/db.meta");
             assert_eq!(fs::metadata(&second).expect("it is there").len(), 0);
@@ -295,7 +296,7 @@ mod tests {
             let found = describe(&found, helio_link::checksum);
             assert!(found.superblock.expect("just written").discarded);
             // Neither has a history now: the same is possible again, and keeps nothing.
-            assert!(create(&wish).expect("nothing is lost by it").kept.is_empty());
+            assert!(create(&Linux::host(), &wish).expect("nothing is lost by it").kept.is_empty());
         }
     }
 
@@ -307,7 +308,8 @@ mod tests {
                 let paths = ["state/groups", "second"].map(|folder| scratch.path().join(folder));
                 let content = || paths.clone().map(|folder| fs::read(folder.join("db.meta")).ok());
                 let before = content();
-                let refused = create(&wish).expect_err("one has the history").to_string();
+                let refused =
+                    create(&Linux::host(), &wish).expect_err("one has the history").to_string();
                 let path = paths[usize::from(second.is_some())].join("db.meta");
                 let start = format!("{} has the history of db", path.display());
                 assert!(refused.starts_with(&start), "{refused}");

@@ -6,6 +6,7 @@ use super::requests::Origin;
 use super::stop::Stop;
 use super::token::{Kind, token};
 use super::{Shard, isolate};
+use crate::stepped::Serving;
 use anyhow::{Context, Result};
 use helio_driver::{Completion, Driver, Op};
 use helio_plant::{Plant, planted};
@@ -43,6 +44,14 @@ impl<D: Driver> Shard<D> {
     /// What it runs on.
     pub(crate) fn driver(&mut self) -> &mut D {
         &mut self.driver
+    }
+
+    /// How this node serves a group as primary now.
+    pub(crate) fn serving(&self, group: &str) -> Option<Serving> {
+        let view = self.groups.get(self.find(group)?)?.engine.view();
+        let mode = view.effective().filter(|_| view.is_primary())?;
+        let lag = view.reported_lag().filter(|_| !view.lacks_regions());
+        Some(Serving { state: view.state(), mode, lag: lag.map(|lag| (lag.bytes, lag.writes)) })
     }
 
     /// Begins to listen, and to serve its groups.

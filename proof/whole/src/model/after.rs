@@ -12,11 +12,7 @@ impl Model {
     /// comes into force, everything acknowledged before is at the peer.
     pub fn set_effective(&mut self, mode: Option<Mode>) {
         if mode == Some(Mode::Sync) && self.effective != mode {
-            for record in &mut self.records {
-                if record.acknowledged().is_some() && record.void.is_none() {
-                    record.at_peer = record.at_peer.max(AtPeer::Written);
-                }
-            }
+            self.peer_is_level();
         }
         if self.effective != mode {
             (self.effective, self.effective_since) = (mode, self.tick());
@@ -45,6 +41,7 @@ impl Model {
         record.durable = fua;
         if !late {
             record.at_peer = at_peer;
+            self.owes |= at_peer < AtPeer::Written;
         } else if fua && !late_for_heir {
             // What is durable outlives whatever happened while its answer was under way.
             record.void = None;

@@ -30,6 +30,7 @@
 //! Two primaries at once are two truths: clone the model, and give each its own clients.
 
 mod after;
+mod heir;
 mod order;
 mod sector;
 pub mod stamp;
@@ -183,9 +184,10 @@ impl Record {
 }
 
 /// What became of the peer before it took over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Heir {
     /// Its process lived since it received what it was sent.
+    #[default]
     Lived,
     /// Its process ended in between.
     Restarted,
@@ -203,6 +205,8 @@ pub struct Model {
     volumes: Vec<Volume>,
     effective: Option<Mode>,
     effective_since: Serial,
+    /// Something was acknowledged that may not be at the peer.
+    owes: bool,
     cut: Option<Cut>,
 }
 
@@ -218,6 +222,7 @@ impl Model {
             volumes: sectors.iter().map(|sectors| Volume::new(*sectors)).collect(),
             effective: None,
             effective_since: 0,
+            owes: false,
             cut: None,
         }
     }

@@ -131,8 +131,21 @@ impl Model {
         self.judge_cut(ticket, place, &possible)
     }
 
+    /// Whether a read that begins now may show that content there.
+    pub(super) fn may_show(&self, place: Place, content: Content) -> Result<(), Violation> {
+        let mut versions = self.holding(place, content);
+        if versions.any(|at| self.is_possible(place, at, self.serial)) {
+            return Ok(());
+        }
+        Err(self.impossible(None, place, content, self.serial))
+    }
+
     /// The versions with that content. They lie in the order of their numbers.
-    fn holding(&self, place: Place, content: Content) -> impl Iterator<Item = usize> + '_ {
+    pub(super) fn holding(
+        &self,
+        place: Place,
+        content: Content,
+    ) -> impl Iterator<Item = usize> + '_ {
         let versions = self.versions(place);
         let range = match content {
             Content::Zeros => 0..versions.len(),

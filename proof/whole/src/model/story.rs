@@ -15,6 +15,8 @@ pub enum Promise {
     AtPeer,
     /// A peer that takes over holds, with any write, every write answered before that one began.
     Closed,
+    /// A primary reports no smaller lag than the acknowledged data that its peer lacks.
+    Reports,
     /// A sector holds the bytes of one write of a client, or zeros.
     KnownBytes,
     /// Every request is answered exactly once, or its connection ends.
@@ -45,6 +47,8 @@ pub enum Promise {
     Attached,
     /// A daemon starts on sound disks.
     Starts,
+    /// A daemon ends if it is stopped, and cleanly, as long as its disks are sound.
+    Stays,
     /// Nothing panics.
     NoPanic,
 }
@@ -56,6 +60,7 @@ impl fmt::Display for Promise {
             Self::DurableHere => "what a FLUSH or FUA answer covers is durable here",
             Self::AtPeer => "a write answered in sync is at the peer",
             Self::Closed => "a secondary is closed under \"answered before accepted\"",
+            Self::Reports => "a primary reports all that its peer lacks",
             Self::KnownBytes => "a sector holds only what a client wrote there",
             Self::AnsweredOnce => "every request is answered exactly once",
             Self::Protocol => "the server keeps to the protocol",
@@ -71,6 +76,7 @@ impl fmt::Display for Promise {
             Self::Waits => "a daemon that has nothing to do waits",
             Self::Attached => "what is to be attached is attached, and nothing else is left",
             Self::Starts => "a daemon starts on sound disks",
+            Self::Stays => "a daemon on sound disks ends only if it is stopped, and cleanly",
             Self::NoPanic => "nothing panics",
         })
     }

@@ -47,6 +47,22 @@ pub(crate) enum Luck {
 }
 
 impl Luck {
+    /// Whether calls of a machine fail or take long because of it.
+    pub(crate) const fn is_local(self) -> bool {
+        matches!(
+            self,
+            Self::BadReads
+                | Self::BadWrites
+                | Self::BadFlush
+                | Self::BadMetadata
+                | Self::Hang
+                | Self::Slow
+                | Self::Full
+                | Self::Descriptors
+                | Self::Rough
+        )
+    }
+
     /// Every kind.
     pub(crate) const ALL: [Self; 17] = [
         Self::Kill,
@@ -106,11 +122,29 @@ pub(crate) enum Order {
     Detach,
     ForceDetach,
     Attachments,
+    /// The node that serves goes down, and its peer is promoted by force.
+    TakeOver,
+    ChangeFile,
+    /// The file is invalid for a while.
+    SpoilFile,
+    ChangeKey,
+    Release,
+    /// The group is released on both nodes, and adopted with the disks of the one that served it.
+    Adopt,
+    Reverse,
+    Resolve,
+    MemberReplace,
+    MemberAccept,
+    MemberSet,
+    QueueReset,
+    SavedDelete,
+    /// Looks that change nothing.
+    Look,
 }
 
 impl Order {
     /// Every kind.
-    pub(crate) const ALL: [Self; 26] = [
+    pub(crate) const ALL: [Self; 40] = [
         Self::Stop,
         Self::Status,
         Self::Explain,
@@ -137,6 +171,20 @@ impl Order {
         Self::Detach,
         Self::ForceDetach,
         Self::Attachments,
+        Self::TakeOver,
+        Self::ChangeFile,
+        Self::SpoilFile,
+        Self::ChangeKey,
+        Self::Release,
+        Self::Adopt,
+        Self::Reverse,
+        Self::Resolve,
+        Self::MemberReplace,
+        Self::MemberAccept,
+        Self::MemberSet,
+        Self::QueueReset,
+        Self::SavedDelete,
+        Self::Look,
     ];
 }
 

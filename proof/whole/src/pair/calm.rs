@@ -28,6 +28,10 @@ impl Run {
             self.pass(LOOKS)?;
             // One may have been told to stop before.
             (0..2).for_each(|node| self.start(node));
+            self.take_all_back();
+            for node in (0..2).filter(|node| self.nodes[*node].unapplied).collect::<Vec<_>>() {
+                self.apply(node);
+            }
             self.status = [None, None];
             self.look(0);
             self.look(1);
@@ -106,15 +110,12 @@ impl Run {
     }
 
     pub(super) fn is_level(&self, group: usize) -> bool {
+        if let Some(node) = self.groups[group].shape.alone {
+            return self.is_whole_alone(node, group);
+        }
         let (Some(one), Some(other)) = (self.group_status(0, group), self.group_status(1, group))
         else {
             return false;
-        };
-        let whole = |it: &GroupStatus| {
-            it.volumes.iter().all(|volume| {
-                volume.unmerged_bytes.0 == 0
-                    && volume.members.iter().all(|it| it.left_bytes.is_none_or(|left| left.0 == 0))
-            })
         };
         let roles = [one.role, other.role];
         roles.contains(&Role::Primary)
@@ -123,7 +124,15 @@ impl Run {
                 it.verdict.word == Verdict::Ok
                     && it.state == State::Replicating
                     && it.lag.bytes.0 == 0
-                    && whole(it)
+                    && is_whole(it)
+            })
+    }
+
+    /// Whether a group of one node serves, and nothing is missing on a member.
+    fn is_whole_alone(&self, node: usize, group: usize) -> bool {
+        !self.groups[group].shape.listed
+            || self.group_status(node, group).is_some_and(|it| {
+                it.verdict.word == Verdict::Ok && it.role == Role::Primary && is_whole(it)
             })
     }
 
@@ -140,6 +149,9 @@ impl Run {
                 let failed = status.failed.iter().find(|it| it.name == name);
                 all.extend(failed.map(|it| (node, it.hint.clone())));
             }
+        }
+        for (node, it) in self.nodes.iter().enumerate().filter(|(_, it)| it.daemon.is_none()) {
+            all.extend(it.why.clone().map(|why| (node, why)));
         }
         let (mut steps, mut hinted) = (Vec::new(), 0);
         for (n, (node, text)) in all.iter().enumerate() {
@@ -205,7 +217,7 @@ impl Run {
                 let forced = more.contains(&"--force");
                 let restore = more.contains(&"--restore");
                 let body = json!({ "force": forced, "confirmed": forced, "restore": restore });
-                ("promote", body, Wish::Promote { forced })
+                ("promote", body, Wish::Promote { forced, restored: restore })
             }
             ["demote", _] => ("demote", json!({}), Wish::Demote),
             ["resume", _] => ("resume", json!({}), Wish::Other),
@@ -217,6 +229,7 @@ impl Run {
             ["resolve", _, "--discard", name, ..] => {
                 ("resolve", json!({ "discard": name, "confirmed": true }), Wish::Resolve)
             }
+            ["metadata", "create", ..] => return self.create_metadata(node, group),
             ["detach", name, ref more @ ..] => {
                 let forced = more.contains(&"--force");
                 return self.detach_named(node, group, (&volume(name), forced));
@@ -225,7 +238,7 @@ impl Run {
             ["member", "replace", name] => (
                 "member/replace",
                 json!({ "volume": volume(name), "confirmed": true }),
-                Wish::Other,
+                Wish::Replace,
             ),
             ["member", "accept", name] => (
                 "member/accept",
@@ -236,4 +249,12 @@ impl Run {
         };
         self.post(node, group, verb, &body, wish);
     }
+}
+
+/// Whether nothing is missing on a member.
+fn is_whole(group: &GroupStatus) -> bool {
+    group.volumes.iter().all(|volume| {
+        volume.unmerged_bytes.0 == 0
+            && volume.members.iter().all(|it| it.left_bytes.is_none_or(|left| left.0 == 0))
+    })
 }

@@ -59,7 +59,8 @@ impl Run {
     /// The promise that was broken.
     pub(super) fn coda(&mut self) -> Result<(), Violation> {
         let is_drawn = self.world.dice("coda").chance(1, SHARE);
-        if !is_drawn || (0..self.groups.len()).any(|group| !self.is_level(group)) {
+        let serves = |group: usize| self.groups[group].shape.listed && self.is_level(group);
+        if !is_drawn || !(0..self.groups.len()).all(serves) {
             return Ok(());
         }
         self.world.tell(format_args!("nothing grows from here on"));

@@ -4,7 +4,7 @@
 use crate::cage::with_counter;
 use crate::model::{Promise, Violation};
 use crate::{Held, Process, SimDriver};
-use helio_daemon::stepped::{Census, Control, Next, Stepped};
+use helio_daemon::stepped::{Census, Control, Next, Serving, Stepped};
 use helio_daemon::{Options, Platform};
 use helio_driver::Driver;
 use helio_units::Moment;
@@ -193,6 +193,14 @@ impl Daemon {
     /// Whether it stops.
     pub(crate) const fn is_stopping(&self) -> bool {
         self.again.is_some()
+    }
+
+    /// How it serves a group as primary now; none if it does not.
+    pub(crate) fn serving(&self, group: &str) -> Option<Serving> {
+        match &self.stage {
+            Stage::Serving(stepped) => stepped.serving(group),
+            _ => None,
+        }
     }
 
     /// Its process.

@@ -16,7 +16,10 @@ impl Run {
     /// Every full member of both nodes has the same bytes, and they are what the clients may find.
     pub(super) fn judge(&mut self) -> Result<(), Violation> {
         // A group with an open end is not in sync.
-        for n in (0..self.groups.len()).filter(|n| self.is_level(*n)).collect::<Vec<_>>() {
+        for n in (0..self.groups.len())
+            .filter(|n| self.groups[*n].shape.listed && self.is_level(*n))
+            .collect::<Vec<_>>()
+        {
             let volumes = self.groups[n].shape.volumes.clone();
             let mut images = Vec::new();
             for volume in &volumes {
@@ -31,7 +34,9 @@ impl Run {
     /// What all copies of a volume hold.
     fn image(&self, group: usize, volume: &VolumeShape) -> Result<Vec<u8>, Violation> {
         let mut image: Option<(String, Vec<u8>)> = None;
-        for (node, it) in self.nodes.iter().enumerate() {
+        for (node, it) in
+            self.nodes.iter().enumerate().filter(|(node, _)| volume.members[*node] > 0)
+        {
             let members = self.full_members(node, group, volume);
             if members.is_empty() {
                 return Err(differs(format!("{} has no full member of {}", it.name, volume.name)));

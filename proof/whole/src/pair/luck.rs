@@ -3,6 +3,7 @@
 
 use super::act::Luck;
 use super::run::Run;
+use super::upkeep::Task;
 use super::watch::{Effect, Until};
 use crate::coverage::{Change, Met};
 use crate::{FileFault, Odds};
@@ -28,6 +29,31 @@ pub(super) enum Ends {
     Room(usize),
     Descriptors(usize),
     Odds(usize),
+    /// The file is as it should be again.
+    File,
+    /// That node is promoted by force, if its peer is still gone.
+    TakeOver {
+        node: usize,
+        group: usize,
+    },
+    /// The clients of a group have left.
+    Task {
+        node: usize,
+        group: usize,
+        task: Task,
+    },
+    /// New metadata of a group, if the daemon is stopped.
+    Create {
+        node: usize,
+        group: usize,
+    },
+    /// What was released on both nodes is adopted.
+    Adopt {
+        node: usize,
+        group: usize,
+    },
+    /// A released group is served again.
+    Return(usize, usize),
 }
 
 impl Run {
@@ -39,6 +65,9 @@ impl Run {
         self.world.tell(format_args!("luck: {luck:?} at {name}"));
         let longest = if dice.chance(1, 4) { 40_000 } else { 4000 };
         let lasts = Duration::from_millis(50 + dice.below(longest));
+        if luck.is_local() {
+            self.nodes[node].has_faults = true;
+        }
         let until = self.world.now() + lasts;
         let ends = match luck {
             Luck::Kill | Luck::PowerCut => {
@@ -77,6 +106,7 @@ impl Run {
                 Ends::Disks(node)
             }
             Luck::Full => {
+                self.note_lossy(node);
                 machine.set_room(dice.below(1 << 20));
                 Ends::Room(node)
             }
@@ -111,6 +141,7 @@ impl Run {
 
     /// Makes a few calls on a file fail. A file that does not exist does not fail.
     fn spoil(&mut self, luck: Luck, node: usize, dice: &mut Dice) {
+        self.note_lossy(node);
         let (path, fault, times) = match luck {
             Luck::BadReads => (self.a_member(node, dice), FileFault::Read, 1 + dice.below(20)),
             Luck::BadWrites => (self.a_member(node, dice), FileFault::Write, 1 + dice.below(20)),
@@ -151,18 +182,13 @@ impl Run {
     }
 
     /// A daemon is gone at once, and with `power` its machine.
-    fn down(&mut self, node: usize, power: bool) {
-        let had = self.nodes[node].daemon.is_some();
+    pub(super) fn down(&mut self, node: usize, power: bool) {
         if power {
             self.nodes[node].cut_power();
-            self.nodes[node].lost_power = true;
-            for group in self.groups.iter_mut().filter(|group| group.serves == Some(node)) {
-                group.model.power_cut();
-            }
         } else {
             self.nodes[node].kill();
         }
-        self.nodes[node].restarted |= had;
+        self.note_end(node, power);
         self.daemon_gone(node, false);
     }
 
@@ -185,6 +211,15 @@ impl Run {
                 self.disks_respond(node);
                 self.nodes[node].machine.set_odds(Odds::default());
             }
+            Ends::File => self.write_file(),
+            Ends::TakeOver { node, group } => self.force_promote(node, group),
+            Ends::Task { node, group, task } => self.do_task(node, group, task),
+            Ends::Create { node, group } if self.nodes[node].daemon.is_none() => {
+                self.create_metadata(node, group);
+            }
+            Ends::Create { .. } => {}
+            Ends::Adopt { node, group } => self.adopt(node, group),
+            Ends::Return(node, group) => self.take_back(node, group),
         }
         self.end_luck(now);
     }
@@ -214,9 +249,10 @@ impl Run {
             self.world.tell(format_args!("{} does not start: {why}", self.nodes[node].name));
             self.nodes[node].why = Some(why);
             self.ends.push((now + Duration::from_secs(2), Ends::Start(node)));
-        } else {
-            self.follow(Met::Change(Change::Start), Until::Passed(now + STARTS));
+            return;
         }
+        self.follow(Met::Change(Change::Start), Until::Passed(now + STARTS));
+        self.note_start(node);
     }
 
     /// Nothing goes wrong any more.
@@ -240,6 +276,7 @@ impl Run {
         let profile = Profile::wan(Duration::from_millis(1), Rate::mbit(1000));
         self.world.set_link(&self.nodes[0].machine, &self.nodes[1].machine, &profile);
         self.ends.clear();
+        self.write_file();
         self.start(0);
         self.start(1);
     }

@@ -6,14 +6,17 @@ mod calm;
 mod coda;
 mod daemon;
 mod devices;
+mod file;
 mod judge;
 mod luck;
 mod node;
 mod operator;
+mod promised;
 mod run;
 mod scenario;
 mod shrink;
 mod telling;
+mod upkeep;
 mod watch;
 
 pub(crate) use act::{Luck, Order};

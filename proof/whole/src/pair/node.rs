@@ -2,10 +2,13 @@
 //! A node: a machine with its disks, and the daemon on it while one runs.
 
 use super::daemon::Daemon;
-use super::scenario::{ADDRESSES, NODES, Scenario};
+use super::scenario::{GroupShape, NODES, Scenario, VolumeShape};
 use crate::{MachineOptions, SimMachine, World};
-use helio_daemon::{LogFormat, Options, Platform};
-use helio_driver::{Errno, Machine, Mode, OFlags};
+use helio_daemon::adopt::{Store, Wish, adopt};
+use helio_daemon::{Creation, KEY_FILE, LogFormat, Options, Platform};
+use helio_driver::{Errno, Host, Machine, Mode, OFlags};
+use helio_netmodel::Dice;
+use helio_tls::{NodeKey, PublicKey};
 use helio_units::Moment;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -22,17 +25,20 @@ const CALENDAR: Duration = Duration::from_secs(1_700_000_000);
 pub(crate) struct Node {
     pub(crate) machine: SimMachine,
     pub(crate) name: &'static str,
+    /// The public keys that the configuration file has of it.
+    pub(crate) keys: Vec<PublicKey>,
     options: Options,
     /// The daemon, until it ends.
     pub(crate) daemon: Option<Daemon>,
     /// Whether its machine has power.
     pub(crate) has_power: bool,
-    /// Since its group was last level its daemon ended, or its machine lost power.
-    pub(crate) restarted: bool,
-    pub(crate) lost_power: bool,
     /// Failed flushes of all files and of each member, as far as the model has them.
     pub(crate) failed_flushes: u64,
     pub(crate) failed_flushes_of: BTreeMap<PathBuf, u64>,
+    /// Calls of its machine failed or took long in this story.
+    pub(crate) has_faults: bool,
+    /// The configuration file was changed, and not applied since.
+    pub(crate) unapplied: bool,
     /// Since when operations on its disks end in time; never while they hang or are slow.
     pub(crate) disks_respond_since: Moment,
     /// Why it did not start last.
@@ -40,12 +46,12 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// A machine with blank disks, and the configuration file.
+    /// A machine with blank disks, and a key if the nodes have keys.
     ///
     /// # Errors
     /// The simulated disk refuses.
     pub(crate) fn new(world: &World, index: usize, scenario: &Scenario) -> Result<Self, Errno> {
-        let address: SocketAddr = ADDRESSES[index].parse().map_err(|_| Errno::INVAL)?;
+        let address: SocketAddr = scenario.addresses()[index].parse().map_err(|_| Errno::INVAL)?;
         let machine = world.machine(MachineOptions {
             name: NODES[index].to_owned(),
             address: address.ip(),
@@ -55,36 +61,53 @@ impl Node {
         for folder in scenario.folders() {
             machine.make_folder(&folder, Mode::RWXU)?;
         }
-        let node = Self {
+        let state = PathBuf::from("/state");
+        let host: Host = Arc::new(machine.clone());
+        let key = || NodeKey::create(&host, &state.join(KEY_FILE)).map_err(|_| Errno::IO);
+        let key = scenario.has_keys.then(key).transpose()?;
+        Ok(Self {
             machine,
             name: NODES[index],
+            keys: key.map(|key| key.public()).into_iter().collect(),
             options: Options {
                 node: NODES[index].to_owned(),
                 config: PathBuf::from("/etc/heliograph.toml"),
-                state: PathBuf::from("/state"),
+                state,
                 log_format: LogFormat::Text,
             },
             daemon: None,
             has_power: true,
-            restarted: false,
-            lost_power: false,
             failed_flushes: 0,
             failed_flushes_of: BTreeMap::new(),
+            has_faults: false,
+            unapplied: false,
             disks_respond_since: Moment::ZERO,
             why: None,
-        };
-        node.write(&node.options.config.clone(), scenario.file().as_bytes())?;
+        })
+    }
+
+    /// Writes the configuration file, and makes the members.
+    ///
+    /// # Errors
+    /// The simulated disk refuses.
+    pub(crate) fn set_up(
+        &self,
+        index: usize,
+        scenario: &Scenario,
+        file: &str,
+        dice: &mut Dice,
+    ) -> Result<(), Errno> {
+        self.write(&self.options.config, file.as_bytes())?;
         for group in &scenario.groups {
             for volume in &group.volumes {
-                for path in volume.paths(group.name, index) {
-                    node.make_member(&path, volume.size.0)?;
+                for (n, path) in volume.paths(group.name, index).iter().enumerate() {
+                    let junk = scenario.has_junk(group, volume, index, n);
+                    self.make_member(path, volume.size.0, junk.then_some(&mut *dice))?;
                 }
             }
         }
-        for folder in ["/", "/etc", "/disks", "/disks/0", "/disks/1", "/disks/2"] {
-            node.sync(Path::new(folder))?;
-        }
-        Ok(node)
+        let folders = ["/", "/etc", "/disks", "/disks/0", "/disks/1", "/disks/2"];
+        folders.iter().try_for_each(|folder| self.sync(Path::new(folder)))
     }
 
     fn sync(&self, path: &Path) -> Result<(), Errno> {
@@ -98,11 +121,15 @@ impl Node {
         file.body().sync_all()
     }
 
-    /// A file of zeros that is to be a member.
-    fn make_member(&self, path: &Path, size: u64) -> Result<(), Errno> {
+    /// A file that is to be a member: of zeros, or with dice of something else.
+    fn make_member(&self, path: &Path, size: u64, junk: Option<&mut Dice>) -> Result<(), Errno> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
         let file = self.machine.open(path, flags, Mode::RUSR | Mode::WUSR)?;
         file.body().set_length(size)?;
+        if let Some(dice) = junk {
+            let bytes: Vec<u8> = (0..size).map(|_| dice.below(256) as u8).collect();
+            file.body().write_at(&bytes, 0)?;
+        }
         file.body().sync_all()
     }
 
@@ -124,6 +151,45 @@ impl Node {
         let platform = Platform { host: process.host(), kernel: Arc::new(process.kernel()) };
         self.daemon = Some(Daemon::start(process, &self.options, &platform, now)?);
         Ok(())
+    }
+
+    /// Writes new metadata for a group while the daemon is stopped, as `helio metadata create` does.
+    ///
+    /// # Errors
+    /// Why that is refused.
+    pub(crate) fn create_metadata(&self, group: &str) -> Result<(), String> {
+        let Options { node, config, state, .. } = self.options.clone();
+        let host: Host = Arc::new(self.machine.clone());
+        let wish = Creation { group: group.to_owned(), node, config, state };
+        helio_daemon::create(&host, &wish).map(drop).map_err(|error| format!("{error:#}"))
+    }
+
+    /// Does what `helio adopt` does for a group that the configuration file has.
+    ///
+    /// # Errors
+    /// Why that is refused.
+    pub(crate) fn adopt(&self, index: usize, group: &GroupShape) -> Result<(), String> {
+        let store = |volume: &VolumeShape| {
+            let path = |node| volume.paths(group.name, node).into_iter().next().unwrap_or_default();
+            let volume = volume.name.to_owned();
+            Store { volume, path: path(index), peer_path: path(1 - index) }
+        };
+        let Options { node, config, state, .. } = self.options.clone();
+        let wish = Wish {
+            group: group.name.to_owned(),
+            stores: group.volumes.iter().map(store).collect(),
+            node,
+            peer: None,
+            config,
+            state,
+            write: false,
+        };
+        let process = self.machine.process();
+        let platform = Platform { host: process.host(), kernel: Arc::new(process.kernel()) };
+        let adopted = adopt(&platform, &wish).map_err(|error| format!("{error:#}"));
+        process.kill();
+        let adopted = adopted?;
+        if adopted.ready { Ok(()) } else { Err("the file has no such group".to_owned()) }
     }
 
     /// Kills the daemon, as SIGKILL does.

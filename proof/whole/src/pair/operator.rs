@@ -4,6 +4,7 @@
 use super::act::Order;
 use super::daemon::Daemon;
 use super::run::{Asked, Group, Run, Wish};
+use super::upkeep::Task;
 use super::watch::Until;
 use crate::coverage::{Change, Met};
 use crate::model::{Heir, Promise, Violation};
@@ -31,11 +32,13 @@ impl Run {
     /// half the time: random ones would seldom be carried out.
     fn place_order(&self, order: Order, dice: &mut Dice) -> (Order, (usize, usize)) {
         let (node, group) = (dice.below(2) as usize, dice.below(self.groups.len() as u64) as usize);
-        let Group { serves, .. } = self.groups[group];
+        let node = self.groups[group].shape.alone.unwrap_or(node);
+        let Group { serves, shape, .. } = &self.groups[group];
+        let (serves, has_peer) = (*serves, shape.alone.is_none());
         let promotes = dice.chance(1, 2);
         match serves {
             None if promotes => (Order::Promote, (node, group)),
-            Some(lost) if promotes && self.nodes[lost].daemon.is_none() => {
+            Some(lost) if promotes && has_peer && self.nodes[lost].daemon.is_none() => {
                 (Order::ForcePromote, (1 - lost, group))
             }
             Some(primary) if promotes && matches!(order, Order::Demote | Order::Switch) => {
@@ -62,22 +65,18 @@ impl Run {
             Order::Status => return self.look(node),
             Order::Explain => return self.get(node, group, "explain"),
             Order::Recorder => return self.get(node, group, "debug/events"),
-            Order::Promote => ("promote", promotion(false), Wish::Promote { forced: false }),
-            Order::ForcePromote if self.nodes[1 - node].daemon.is_none() => {
-                ("promote", promotion(true), Wish::Promote { forced: true })
+            Order::Promote => {
+                ("promote", promotion(false), Wish::Promote { forced: false, restored: false })
             }
-            Order::ForcePromote => return,
+            Order::ForcePromote => return self.force_promote(node, group),
             Order::Demote => ("demote", json!({}), Wish::Demote),
             Order::Switch => ("switch", json!({ "force": false }), Wish::Switch),
             Order::Pause => ("pause", json!({}), Wish::Other),
             Order::Resume => ("resume", json!({}), Wish::Other),
-            Order::Resync => (
-                "resync",
-                json!({ "full": false, "give_up_safe_copy": dice.chance(1, 4) }),
-                Wish::Other,
-            ),
-            Order::FullResync => {
-                ("resync", json!({ "full": true, "give_up_safe_copy": false }), Wish::Other)
+            Order::Resync | Order::FullResync => {
+                let full = order == Order::FullResync;
+                let safe = !full && dice.chance(1, 4);
+                ("resync", json!({ "full": full, "give_up_safe_copy": safe }), Wish::Other)
             }
             Order::Mode => {
                 let mode = [Mode::Sync, Mode::NearSync, Mode::Async][dice.below(3) as usize];
@@ -100,8 +99,71 @@ impl Run {
             Order::Attachments => return self.list_attachments(node),
             Order::SeedBegin => ("seed/begin", json!({}), Wish::Other),
             Order::SeedEnd => ("seed/end", json!({}), Wish::Other),
+            Order::QueueReset => ("queue/reset", json!({}), Wish::Other),
+            Order::Resolve => {
+                let name = self.nodes[node].name;
+                ("resolve", json!({ "discard": name, "confirmed": true }), Wish::Resolve)
+            }
+            Order::MemberReplace => ("member/replace", confirmed(volume.name), Wish::Replace),
+            Order::MemberAccept => ("member/accept", confirmed(volume.name), Wish::Accept),
+            Order::MemberSet => {
+                let cost = json!({ "cost": 1 + dice.below(100) });
+                let body = json!({ "volume": volume.name, "path": path, "read_cost": cost });
+                ("member/set", body, Wish::Other)
+            }
+            _ => return self.give_more(order, node, group, dice),
         };
         self.post(node, group, verb, &body, wish);
+    }
+
+    /// Orders that are more than one request to a group.
+    fn give_more(&mut self, order: Order, node: usize, group: usize, dice: &mut Dice) {
+        match order {
+            Order::TakeOver => self.take_over(group, dice),
+            Order::ChangeFile => self.change_file(dice),
+            Order::SpoilFile => self.spoil_file(node, dice),
+            Order::ChangeKey => self.change_key(node),
+            Order::Release => {
+                self.close(node, group, Task::Release { force: dice.chance(1, 8) });
+            }
+            Order::Adopt => self.begin_adoption(group),
+            Order::Reverse => {
+                self.close(node, group, Task::Reverse { full: dice.chance(1, 2) });
+            }
+            Order::SavedDelete => {
+                let body = json!({ "all": true, "confirmed": true });
+                self.send((node, None), "POST", "/v2/saved/delete".into(), &body, Wish::Other);
+            }
+            _ => {
+                let name = self.groups[group].shape.name;
+                let path = match dice.below(6) {
+                    0 => format!("/v2/groups/{name}"),
+                    1 => format!("/v2/groups/{name}/queue"),
+                    2 => "/v2/saved".to_owned(),
+                    3 => "/v2/attachments".to_owned(),
+                    4 => "/v2/events?now=true".to_owned(),
+                    _ => {
+                        let body = json!({ "dry_run": true });
+                        return self.send(
+                            (node, None),
+                            "POST",
+                            "/v2/apply".into(),
+                            &body,
+                            Wish::Other,
+                        );
+                    }
+                };
+                self.send((node, None), "GET", path, &Value::Null, Wish::Other);
+            }
+        }
+    }
+
+    /// Promotes a node although its peer does not agree, and only if the daemon of the peer does not run.
+    pub(super) fn force_promote(&mut self, node: usize, group: usize) {
+        if self.nodes[1 - node].daemon.is_none() {
+            let wish = Wish::Promote { forced: true, restored: false };
+            self.post(node, group, "promote", &promotion(true), wish);
+        }
     }
 
     /// Stops a daemon, and starts it again later.
@@ -113,13 +175,13 @@ impl Run {
             daemon.stop();
         }
         self.users_of_stopped(node);
-        self.nodes[node].restarted = true;
+        self.note_end(node, false);
         self.ends.push((self.world.now() + starts, super::luck::Ends::Start(node)));
     }
 
     pub(super) fn apply(&mut self, node: usize) {
         let body = json!({ "dry_run": false });
-        self.send((node, None), "POST", "/v2/apply".into(), &body, Wish::Other);
+        self.send((node, None), "POST", "/v2/apply".into(), &body, Wish::Apply);
     }
 
     pub(super) fn look(&mut self, node: usize) {
@@ -141,7 +203,7 @@ impl Run {
         self.send((node, Some(group)), "POST", path, body, wish);
     }
 
-    fn send(
+    pub(super) fn send(
         &mut self,
         (node, group): (usize, Option<usize>),
         method: &'static str,
@@ -162,7 +224,7 @@ impl Run {
     /// A response: what it means for the clients.
     ///
     /// # Errors
-    /// What the node reports passes a bound.
+    /// The promise that it breaks, or a bound that what the node reports passes.
     pub(super) fn responded(
         &mut self,
         node: usize,
@@ -179,6 +241,17 @@ impl Run {
                 self.nodes[node].name
             ));
         }
+        if wish == Wish::Refusal && status == 200 {
+            let name = self.nodes[node].name;
+            let detail = format!("{name} applies an invalid configuration file");
+            return Err(Violation::new(Promise::Refuses, detail));
+        }
+        if matches!(wish, Wish::Release | Wish::Reverse) {
+            self.open(node, group);
+        }
+        if wish == Wish::Apply && status == 200 {
+            self.nodes[node].unapplied = false;
+        }
         if wish == Wish::Status && status == 200 {
             self.status[node] = serde_json::from_slice(body).ok();
             self.check_bounds(node)?;
@@ -191,9 +264,13 @@ impl Run {
                 for change in self.changes_of(node, group, wish) {
                     self.changed(change, number);
                 }
-                self.done(node, group, wish);
+                self.done(node, group, wish)?;
             }
             Some(group) => {
+                let adopts = self.groups[group].adopts == Some(node);
+                if wish == Wish::Release && adopts && !self.is_released(node, group) {
+                    self.groups[group].adopts = None;
+                }
                 self.refused(node, group, body);
             }
             None => {}
@@ -240,7 +317,7 @@ impl Run {
     fn changes_of(&self, node: usize, group: usize, wish: Wish) -> Vec<Change> {
         let Group { serves, last_served, .. } = &self.groups[group];
         match wish {
-            Wish::Promote { forced } if *serves != Some(node) => {
+            Wish::Promote { forced, .. } if *serves != Some(node) => {
                 let lost = *last_served == Some(1 - node) && self.nodes[1 - node].daemon.is_none();
                 let promoted = if forced { Change::ForcePromote } else { Change::Promote };
                 [promoted].into_iter().chain(lost.then_some(Change::Failover)).collect()
@@ -252,31 +329,29 @@ impl Run {
     }
 
     /// What an order that was carried out means for the clients of a group.
-    fn done(&mut self, node: usize, group: usize, wish: Wish) {
-        let heir = match &self.nodes[node] {
-            it if it.lost_power => Heir::LostPower,
-            it if it.restarted => Heir::Restarted,
-            _ => Heir::Lived,
-        };
-        let group = &mut self.groups[group];
+    fn done(&mut self, node: usize, group: usize, wish: Wish) -> Result<(), Violation> {
+        let it = &mut self.groups[group];
         match wish {
-            Wish::Promote { forced } => {
-                if forced && group.last_served != Some(node) {
-                    group.model.failed_over(heir);
-                }
-                (group.serves, group.last_served) = (Some(node), Some(node));
+            Wish::Promote { forced: true, restored } if it.last_served != Some(node) => {
+                return self.fail_over(node, group, restored);
             }
+            Wish::Promote { .. } if it.last_served == Some(node) => it.serves = Some(node),
+            Wish::Promote { .. } => self.hand_over(node, group),
             Wish::Switch => {
-                let now = 1 - group.serves.unwrap_or(node);
-                (group.serves, group.last_served) = (Some(now), Some(now));
+                let now = 1 - it.serves.unwrap_or(node);
+                self.hand_over(now, group);
             }
             // What the node that clients used discards, or accepts without what a failed flush lost, is lost to them.
-            Wish::Resolve | Wish::Accept if group.last_served == Some(node) => {
-                group.model.failed_over(Heir::LostPower);
+            Wish::Resolve | Wish::Accept if it.last_served == Some(node) => {
+                it.model.failed_over(Heir::LostPower);
             }
-            Wish::Demote if group.serves == Some(node) => group.serves = None,
+            Wish::Demote if it.serves == Some(node) => it.serves = None,
+            Wish::Replace if it.serves != Some(node) => it.model.peer_changed(),
+            Wish::Release => return self.released(node, group),
+            Wish::Reverse => it.model.failed_over(Heir::LostPower),
             _ => {}
         }
+        Ok(())
     }
 }
 
@@ -294,4 +369,8 @@ impl Run {
 
 fn promotion(force: bool) -> Value {
     json!({ "force": force, "confirmed": force })
+}
+
+fn confirmed(volume: &str) -> Value {
+    json!({ "volume": volume, "confirmed": true })
 }

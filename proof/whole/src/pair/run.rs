@@ -6,6 +6,7 @@ use super::daemon::{Daemon, Response};
 use super::devices::Devices;
 use super::luck::Ends;
 use super::node::Node;
+use super::promised::Promised;
 use super::scenario::{GroupShape, Scenario};
 use super::telling::Telling;
 use super::watch::{Until, Watch};
@@ -15,6 +16,7 @@ use crate::client::{Client, Ending, Habits, Stepped, Turn};
 use crate::coverage::Coverage;
 use crate::model::{Model, Promise, Violation};
 use crate::panics::noted;
+use crate::stream::Stream;
 use helio_api::Status;
 use helio_driver::Address;
 use helio_netmodel::{Dice, Profile};
@@ -71,11 +73,25 @@ pub(super) struct Group {
     pub(super) hints: Vec<(usize, String)>,
     /// The node that they used last.
     pub(super) last_served: Option<usize>,
+    pub(super) promised: Promised,
+    /// Clients may not use it until something is done on that node.
+    pub(super) closed: Option<usize>,
+    /// It is released on both nodes, to be adopted on this one.
+    pub(super) adopts: Option<usize>,
+}
+
+impl Group {
+    /// The node that clients may connect to.
+    fn open_at(&self) -> Option<usize> {
+        self.serves.filter(|_| self.closed.is_none())
+    }
 }
 
 /// Everything of one story.
 pub(super) struct Run {
     pub(super) world: World,
+    /// What the configuration file is to say.
+    pub(super) scenario: Scenario,
     pub(super) nodes: Vec<Node>,
     pub(super) groups: Vec<Group>,
     clients: Vec<ClientSlot>,
@@ -104,11 +120,20 @@ pub(super) enum Wish {
     Status,
     Attachments,
     Detach,
-    Promote { forced: bool },
+    Promote {
+        forced: bool,
+        restored: bool,
+    },
     Demote,
     Switch,
     Resolve,
     Accept,
+    Replace,
+    Release,
+    Reverse,
+    /// It must be refused.
+    Refusal,
+    Apply,
     Other,
 }
 
@@ -163,17 +188,20 @@ const fn starts(detail: String) -> Violation {
 impl Run {
     fn new(world: &World) -> Result<Self, Violation> {
         let scenario = Scenario::draw(&mut world.dice("scenario"));
-        let node = |n| {
-            Node::new(world, n, &scenario)
-                .map_err(|errno| starts(format!("the disk of a machine: {errno}")))
-        };
+        let refused = |errno| starts(format!("the disk of a machine: {errno}"));
+        let node = |n| Node::new(world, n, &scenario).map_err(refused);
         let nodes = vec![node(0)?, node(1)?];
+        let file = scenario.file(&nodes.iter().map(|node| node.keys.clone()).collect::<Vec<_>>());
+        for (n, node) in nodes.iter().enumerate() {
+            let mut dice = world.dice(&format!("members {n}"));
+            node.set_up(n, &scenario, &file, &mut dice).map_err(refused)?;
+        }
         world.set_link(
             &nodes[0].machine,
             &nodes[1].machine,
             &Profile::wan(Duration::from_millis(10), Rate::mbit(100)),
         );
-        world.tell(format_args!("the configuration:\n{}", scenario.file()));
+        world.tell(format_args!("the configuration:\n{file}"));
         let sectors =
             |shape: &GroupShape| shape.volumes.iter().map(|v| v.size.0 / 512).collect::<Vec<_>>();
         let group = |shape: &GroupShape| Group {
@@ -183,14 +211,18 @@ impl Run {
             queue_was_set: false,
             hints: Vec::new(),
             last_served: None,
+            promised: Promised::default(),
+            closed: None,
+            adopts: None,
         };
         Ok(Self {
             groups: scenario.groups.iter().map(group).collect(),
+            clients_max: scenario.clients,
+            scenario,
             world: world.clone(),
             nodes,
             clients: Vec::new(),
             devices: Devices::new(world),
-            clients_max: scenario.clients,
             invited: 0,
             status: Default::default(),
             requests: 0,
@@ -208,12 +240,17 @@ impl Run {
         }
         self.pass(Duration::from_secs(2))?;
         for n in 0..self.groups.len() {
+            if let Some(node) = self.groups[n].shape.alone {
+                let serves = self.groups[n].shape.listed.then_some(node);
+                (self.groups[n].serves, self.groups[n].last_served) = (serves, serves);
+                continue;
+            }
             self.post(
                 0,
                 n,
                 "promote",
                 &json!({ "force": false, "confirmed": false }),
-                Wish::Promote { forced: false },
+                Wish::Promote { forced: false, restored: false },
             );
         }
         self.pass(Duration::from_secs(2))?;
@@ -310,6 +347,15 @@ impl Run {
         }
     }
 
+    /// The connections of a group's clients end.
+    pub(super) fn send_clients_away(&mut self, group: usize) {
+        for slot in self.clients.iter_mut().filter(|slot| slot.group == group) {
+            if let Some(stream) = &mut slot.stream {
+                stream.reset();
+            }
+        }
+    }
+
     /// Takes the clients of a group that have left. Returns how each left, if none is connected, or may connect again.
     pub(super) fn take_endings(&mut self, group: usize) -> Option<Vec<Option<Ending>>> {
         let ours = |slot: &&ClientSlot| slot.group == group;
@@ -382,6 +428,8 @@ impl Run {
                     }
                     if fails && group.serves == Some(index) {
                         group.model.flush_failed(volume);
+                    } else if fails {
+                        group.promised.flush_failed(index);
                     }
                 }
             }
@@ -390,7 +438,7 @@ impl Run {
 
     /// When a client does something by itself. One without a daemon to connect to does nothing.
     fn client_due(&self, slot: &ClientSlot) -> Moment {
-        let node = self.groups[slot.group].serves.filter(|_| slot.connections < CONNECTIONS_MAX);
+        let node = self.groups[slot.group].open_at().filter(|_| slot.connections < CONNECTIONS_MAX);
         let reachable = node.is_some_and(|node| self.nodes[node].daemon.is_some());
         if slot.stream.is_some() || reachable { slot.next } else { Moment::NEVER }
     }
@@ -408,8 +456,14 @@ impl Run {
                 responses.extend(daemon.responses().into_iter().map(|it| (index, it)));
                 let Some(ended) = daemon.ended().cloned() else { continue };
                 self.world.tell(format_args!("{}: the daemon ended: {ended:?}", node.name));
+                let stopping = daemon.is_stopping();
                 let (held, left) = node.daemon.take().map(Daemon::bury).unwrap_or_default();
-                gone.push((index, ended.is_none()));
+                // Only a disk that fails may keep it from stopping cleanly, or from going on.
+                if !node.has_faults && (!stopping || ended.is_some()) {
+                    let detail = format!("{} ended by itself: {ended:?}", node.name);
+                    return Err(Violation::new(Promise::Stays, detail));
+                }
+                gone.push((index, stopping, ended.is_none()));
                 // What began while disks did not respond in time may be late.
                 let left = left.iter().filter(|began| **began >= node.disks_respond_since).count();
                 if ended.is_none() && left > 0 {
@@ -427,7 +481,14 @@ impl Run {
                 self.responded(node, request, status, &body)?;
                 self.detached(node, request, status)?;
             }
-            gone.into_iter().for_each(|(node, cleanly)| self.daemon_gone(node, cleanly));
+            for (node, stopping, cleanly) in gone {
+                self.note_end(node, false);
+                self.daemon_gone(node, cleanly);
+                if !stopping {
+                    self.ends.push((now + Duration::from_secs(1), Ends::Start(node)));
+                }
+            }
+            self.note_modes();
             let mut asked = Vec::new();
             for n in 0..self.clients.len() {
                 self.step_client(n, now)?;
@@ -448,7 +509,7 @@ impl Run {
         let slot = &mut self.clients[n];
         let group = &mut self.groups[slot.group];
         if slot.stream.is_none() {
-            let Some(node) = group.serves else { return Ok(()) };
+            let Some(node) = group.open_at() else { return Ok(()) };
             let spent = slot.connections >= CONNECTIONS_MAX;
             if now < slot.next || spent || self.nodes[node].daemon.is_none() {
                 return Ok(());

@@ -2,6 +2,7 @@
 //! What one seed is about: two nodes, their groups and volumes, and the configuration file that says so.
 
 use helio_netmodel::Dice;
+use helio_tls::PublicKey;
 use helio_units::{Bytes, Mode};
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -10,7 +11,9 @@ use std::path::PathBuf;
 pub(crate) const NODES: [&str; 2] = ["lyon", "paris"];
 
 /// Without keys, nodes have loopback addresses; each machine of a world has its own.
-pub(crate) const ADDRESSES: [&str; 2] = ["127.0.0.1:7121", "127.0.0.2:7121"];
+const LOOPBACK: [&str; 2] = ["127.0.0.1:7121", "127.0.0.2:7121"];
+/// With keys, they may have any address.
+const ADDRESSES: [&str; 2] = ["192.0.2.1:7121", "192.0.2.2:7121"];
 
 /// A volume.
 #[derive(Clone, Debug)]
@@ -19,6 +22,8 @@ pub(crate) struct VolumeShape {
     pub(crate) size: Bytes,
     /// How many members it has on each node.
     pub(crate) members: [usize; 2],
+    /// How many of them the configuration file has.
+    listed: [usize; 2],
     buffered: bool,
     sparse: bool,
     blank: bool,
@@ -28,17 +33,20 @@ pub(crate) struct VolumeShape {
 #[derive(Clone, Debug)]
 pub(crate) struct GroupShape {
     pub(crate) name: &'static str,
+    /// Its node, if it has only one.
+    pub(crate) alone: Option<usize>,
+    /// The configuration file has it.
+    pub(crate) listed: bool,
     pub(crate) mode: Mode,
     pub(crate) volumes: Vec<VolumeShape>,
-    /// Seconds without a message after which the peer counts as lost.
-    peer_timeout: u64,
-    member_timeout: u64,
+    /// Seconds without a message after which the peer counts as lost, and seconds of a member's.
+    timeouts: [u64; 2],
     hold: bool,
     pub(crate) autosync: bool,
     safe_copy: bool,
     granularity: u64,
-    queue: Option<Bytes>,
-    when_full: [&'static str; 2],
+    /// The queue's memory, and its policies.
+    queue: (Option<Bytes>, [&'static str; 2]),
     /// The second metadata file is the node's; these are of the group.
     serves_from_peer: bool,
 }
@@ -49,6 +57,10 @@ pub(crate) struct Scenario {
     pub(crate) groups: Vec<GroupShape>,
     second_metadata: bool,
     pub(crate) clients: u64,
+    /// Members that are to be overwritten hold something before.
+    has_junk: bool,
+    /// The nodes have keys, and TLS between them.
+    pub(crate) has_keys: bool,
 }
 
 impl VolumeShape {
@@ -60,6 +72,7 @@ impl VolumeShape {
             name,
             size: Bytes::kib(64 * (1 + dice.below(12))),
             members,
+            listed: members,
             buffered: dice.chance(1, 2),
             sparse: dice.chance(1, 2),
             blank: members != [1, 1] && dice.chance(1, 2),
@@ -81,31 +94,108 @@ impl GroupShape {
         let mode = [Mode::Sync, Mode::NearSync, Mode::Async][dice.below(3) as usize];
         Self {
             name,
+            alone: None,
+            listed: true,
             mode,
             volumes: ["data", "logs"][..several]
                 .iter()
                 .map(|name| VolumeShape::draw(name, dice))
                 .collect(),
-            peer_timeout: 1 + dice.below(6),
-            member_timeout: 3 + dice.below(20),
+            timeouts: [1 + dice.below(6), 3 + dice.below(20)],
             hold: mode != Mode::Async && dice.chance(1, 5),
             autosync: dice.chance(3, 4),
             safe_copy: dice.chance(1, 2),
             granularity: 4 << (2 * dice.below(3)),
-            queue: dice.chance(1, 3).then(|| Bytes::kib(256 << dice.below(4))),
-            when_full: [policy(dice), policy(dice)],
+            queue: (
+                dice.chance(1, 3).then(|| Bytes::kib(256 << dice.below(4))),
+                [policy(dice), policy(dice)],
+            ),
             serves_from_peer: dice.chance(3, 4),
+        }
+    }
+
+    /// A group of one node. In half of the stories it comes later.
+    fn draw_alone(name: &'static str, dice: &mut Dice) -> Self {
+        let node = dice.below(2) as usize;
+        let mut shape = Self::draw(name, dice);
+        (shape.alone, shape.listed) = (Some(node), dice.chance(1, 2));
+        for volume in &mut shape.volumes {
+            volume.members[1 - node] = 0;
+            volume.listed = volume.members;
+            volume.blank &= volume.members[node] > 1;
+        }
+        shape
+    }
+
+    /// Changes one setting, and says which.
+    fn change(&mut self, dice: &mut Dice) -> &'static str {
+        let new = Self { alone: self.alone, listed: self.listed, ..Self::draw(self.name, dice) };
+        let volume = dice.below(self.volumes.len() as u64) as usize;
+        let volume = &mut self.volumes[volume];
+        match dice.below(11) {
+            0 => {
+                (self.mode, self.hold) = (new.mode, new.hold);
+                "mode"
+            }
+            1 => {
+                self.timeouts[0] = new.timeouts[0];
+                "peer-timeout"
+            }
+            2 => {
+                self.timeouts[1] = new.timeouts[1];
+                "member-timeout"
+            }
+            3 => {
+                self.queue.0 = new.queue.0;
+                "queue"
+            }
+            4 => {
+                self.queue.1 = new.queue.1;
+                "when-full"
+            }
+            5 => {
+                self.autosync = new.autosync;
+                "autosync"
+            }
+            6 => {
+                self.safe_copy = new.safe_copy;
+                "safe-copy"
+            }
+            7 => {
+                self.serves_from_peer = new.serves_from_peer;
+                "on-error"
+            }
+            8 => {
+                volume.buffered = !volume.buffered;
+                "io"
+            }
+            9 => {
+                volume.sparse = !volume.sparse;
+                "sparse"
+            }
+            _ => {
+                let node = dice.below(2) as usize;
+                let (has, most) = (volume.listed[node], volume.members[node]);
+                volume.listed[node] = if has < most { has + 1 } else { most.min(1) };
+                "members"
+            }
         }
     }
 
     fn write(&self, out: &mut String) -> std::fmt::Result {
         let name = self.name;
+        if let Some(node) = self.alone {
+            writeln!(out, "[group.{name}]\nnodes = [\"{}\"]", NODES[node])?;
+            writeln!(out, "member-timeout = \"{}s\"\nmember-return = \"5s\"", self.timeouts[1])?;
+            writeln!(out, "granularity = \"{}KiB\"\nhot-extents = 64", self.granularity)?;
+            return self.write_volumes(out);
+        }
         writeln!(
             out,
             "[group.{name}]\nnodes = [\"{}\", \"{}\"]\nmode = \"{}\"",
             NODES[0], NODES[1], self.mode
         )?;
-        let (peer, member) = (self.peer_timeout, self.member_timeout);
+        let [peer, member] = self.timeouts;
         let flush = (2 * member).max(peer);
         writeln!(out, "peer-timeout = \"{peer}s\"\nflush-limit = \"{flush}s\"")?;
         writeln!(out, "member-timeout = \"{member}s\"\nmember-return = \"5s\"")?;
@@ -121,14 +211,19 @@ impl GroupShape {
         let policy = if self.serves_from_peer { "serve-from-peer" } else { "pass" };
         writeln!(out, "on-error = \"{policy}\"")?;
         writeln!(out, "[group.{name}.queue]")?;
-        if let Some(memory) = self.queue {
+        if let Some(memory) = self.queue.0 {
             writeln!(out, "memory = \"{}KiB\"", memory.0 >> 10)?;
         }
-        let [connected, disconnected] = self.when_full;
+        let [connected, disconnected] = self.queue.1;
         writeln!(
             out,
             "when-full = {{ connected = \"{connected}\", disconnected = \"{disconnected}\" }}"
         )?;
+        self.write_volumes(out)
+    }
+
+    fn write_volumes(&self, out: &mut String) -> std::fmt::Result {
+        let name = self.name;
         self.volumes.iter().try_for_each(|volume| {
             writeln!(
                 out,
@@ -139,7 +234,11 @@ impl GroupShape {
             let io = if volume.buffered { "buffered" } else { "direct" };
             writeln!(out, "io = \"{io}\"\nsparse = {}\nblank = {}", volume.sparse, volume.blank)?;
             NODES.iter().enumerate().try_for_each(|(node, node_name)| {
-                let paths = volume.paths(name, node);
+                let mut paths = volume.paths(name, node);
+                paths.truncate(volume.listed[node]);
+                if paths.is_empty() {
+                    return Ok(());
+                }
                 let paths: Vec<String> = paths.iter().map(|path| format!("{path:?}")).collect();
                 writeln!(out, "members.{node_name} = [{}]", paths.join(", "))
             })
@@ -150,33 +249,75 @@ impl GroupShape {
 impl Scenario {
     pub(crate) fn draw(dice: &mut Dice) -> Self {
         let several = 1 + usize::from(dice.chance(1, 4));
+        let mut groups: Vec<GroupShape> =
+            ["db", "mail"][..several].iter().map(|name| GroupShape::draw(name, dice)).collect();
+        groups.extend(dice.chance(1, 6).then(|| GroupShape::draw_alone("spool", dice)));
         Self {
-            groups: ["db", "mail"][..several]
-                .iter()
-                .map(|name| GroupShape::draw(name, dice))
-                .collect(),
+            groups,
             second_metadata: dice.chance(1, 4),
             clients: if dice.chance(1, 4) { 2 + dice.below(3) } else { 5 + dice.below(64) },
+            has_keys: dice.chance(1, 10),
+            has_junk: dice.chance(1, 3),
         }
     }
 
-    /// The configuration file, the same on both nodes.
-    pub(crate) fn file(&self) -> String {
+    /// Whether a member of a volume on a node holds something that the first copy overwrites. The first member of the node that is promoted first
+    /// has the data of a volume.
+    pub(crate) fn has_junk(
+        &self,
+        group: &GroupShape,
+        volume: &VolumeShape,
+        node: usize,
+        member: usize,
+    ) -> bool {
+        let is_source = member == 0 && node == group.alone.unwrap_or(0);
+        self.has_junk && !volume.blank && !is_source
+    }
+
+    /// Where the peer reaches each node.
+    pub(crate) const fn addresses(&self) -> [&'static str; 2] {
+        if self.has_keys { ADDRESSES } else { LOOPBACK }
+    }
+
+    /// The configuration file, the same on both nodes, with the public keys of each.
+    pub(crate) fn file(&self, keys: &[Vec<PublicKey>]) -> String {
         let mut out = String::new();
-        for (node, address) in NODES.iter().zip(ADDRESSES) {
+        for (n, node) in NODES.iter().enumerate() {
+            let address = self.addresses()[n];
             out += &format!(
                 "[node.{node}]\naddress = \"{address}\"\nclients = {}\nbuffer-memory = \"512MiB\"\n",
                 self.clients
             );
+            let keys: Vec<String> = keys[n].iter().map(|key| format!("\"{key}\"")).collect();
+            if !keys.is_empty() {
+                out += &format!("keys = [{}]\n", keys.join(", "));
+            }
             if self.second_metadata {
                 out += "metadata = [\"state\", \"/second\"]\n";
             }
         }
-        for group in &self.groups {
+        for group in self.groups.iter().filter(|group| group.listed) {
             // Text takes everything.
             let _ = group.write(&mut out);
         }
         out
+    }
+
+    /// Changes one thing in the file, and says what.
+    pub(crate) fn change(&mut self, dice: &mut Dice) -> String {
+        if self.clients > 4 && dice.chance(1, 10) {
+            self.clients = 5 + dice.below(64);
+            return format!("clients = {}", self.clients);
+        }
+        if let Some(group) = self.groups.iter_mut().find(|group| !group.listed)
+            && dice.chance(1, 2)
+        {
+            group.listed = true;
+            return format!("group {}", group.name);
+        }
+        let group = dice.below(self.groups.len() as u64) as usize;
+        let group = &mut self.groups[group];
+        format!("{} of group {}", group.change(dice), group.name)
     }
 
     /// Folders that a node needs before its first start.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Stories of clients and a server in memory, and of the lies that the model finds.
 
+mod heir;
 mod kernel;
 mod lies;
 mod memory;

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What an operator does in several steps: takes over for a node that is gone, releases a group and takes it back, and takes the copy of
+//! the secondary back.
+
+use super::luck::Ends;
+use super::run::{Run, Wish};
+use crate::model::{Heir, Promise, Violation};
+use helio_driver::{Machine, Mode, OFlags};
+use helio_netmodel::Dice;
+use serde_json::json;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How long an operator waits for clients to leave.
+const LEAVE_WITHIN: Duration = Duration::from_secs(1);
+
+/// What is done to a group once its clients have left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Task {
+    Release { force: bool },
+    Reverse { full: bool },
+}
+
+impl Run {
+    /// The node that serves a group goes down, and its peer takes over.
+    pub(super) fn take_over(&mut self, group: usize, dice: &mut Dice) {
+        let it = &self.groups[group];
+        let Some(node) = it.serves.filter(|_| it.shape.alone.is_none()) else { return };
+        self.down(node, dice.chance(1, 2));
+        let now = self.world.now();
+        let order = Duration::from_millis(20 + dice.below(8000));
+        let starts = order + Duration::from_millis(dice.below(20_000));
+        self.ends.push((now + order, Ends::TakeOver { node: 1 - node, group }));
+        self.ends.push((now + starts, Ends::Start(node)));
+    }
+
+    /// The clients of a group leave, and do not return before the task is done.
+    pub(super) fn close(&mut self, node: usize, group: usize, task: Task) {
+        self.groups[group].closed = Some(node);
+        self.send_clients_away(group);
+        self.ends.push((self.world.now() + LEAVE_WITHIN, Ends::Task { node, group, task }));
+    }
+
+    /// The clients of a group have left.
+    pub(super) fn do_task(&mut self, node: usize, group: usize, task: Task) {
+        if self.nodes[node].daemon.is_none() {
+            return self.open(node, Some(group));
+        }
+        match task {
+            Task::Release { force } => {
+                let body = json!({ "force": force, "keep_metadata": false });
+                self.post(node, group, "release", &body, Wish::Release);
+            }
+            Task::Reverse { full } => {
+                // From here on the one copy is served or the other one.
+                self.groups[group].model.failed_over(Heir::LostPower);
+                let body = json!({ "full": full, "confirmed": true });
+                self.post(node, group, "resync/reverse", &body, Wish::Reverse);
+            }
+        }
+    }
+
+    /// What was done on that node is done, or ended with its daemon: clients may return.
+    pub(super) fn open(&mut self, node: usize, group: Option<usize>) {
+        for (n, it) in self.groups.iter_mut().enumerate() {
+            if it.closed == Some(node) && group.is_none_or(|group| group == n) {
+                it.closed = None;
+            }
+        }
+    }
+
+    /// A node no longer serves a group: its members are free, and what they hold is what the clients may find.
+    ///
+    /// # Errors
+    /// The promise that is broken.
+    pub(super) fn released(&mut self, node: usize, group: usize) -> Result<(), Violation> {
+        let name = self.groups[group].shape.name;
+        for volume in self.groups[group].shape.volumes.clone() {
+            for path in volume.paths(name, node) {
+                let file = self.nodes[node].machine.open(&path, OFlags::RDWR, Mode::empty());
+                if !file.is_ok_and(|file| file.body().lock() != Ok(false)) {
+                    let detail = format!("{name} is released, and {} is locked", path.display());
+                    return Err(Violation::new(Promise::Closes, detail));
+                }
+            }
+        }
+        let served = self.groups[group].serves == Some(node);
+        if served {
+            for (n, image) in self.single_images(node, group)? {
+                self.groups[group].model.judge_heir(n, &image)?;
+            }
+        }
+        let it = &mut self.groups[group];
+        if served {
+            it.serves = None;
+        } else {
+            it.model.peer_changed();
+        }
+        it.promised.replaced(node);
+        match it.adopts {
+            Some(source) if source == node => self.adopt(node, group),
+            Some(_) => {}
+            None => {
+                let at = self.world.now() + Duration::from_secs(5);
+                self.ends.push((at, Ends::Return(node, group)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Releases a group on the node that serves it, then on the other one. A group is adopted with one member of each volume.
+    pub(super) fn begin_adoption(&mut self, group: usize) {
+        let it = &mut self.groups[group];
+        let Some(node) = it.serves.filter(|_| it.shape.alone.is_none()) else { return };
+        if it.shape.volumes.iter().all(|volume| volume.members[node] == 1) {
+            it.adopts = Some(node);
+            self.close(node, group, Task::Release { force: false });
+        }
+    }
+
+    fn adopt_later(&mut self, node: usize, group: usize) {
+        self.ends.push((self.world.now() + Duration::from_secs(2), Ends::Adopt { node, group }));
+    }
+
+    /// What was released on both nodes is adopted on one, and the other one follows it with blank metadata.
+    pub(super) fn adopt(&mut self, node: usize, group: usize) {
+        if !self.is_released(1 - node, group) {
+            let body = json!({ "force": true, "keep_metadata": false });
+            self.post(1 - node, group, "release", &body, Wish::Release);
+            return self.adopt_later(node, group);
+        }
+        let shape = self.groups[group].shape.clone();
+        let (adopted, name) = (self.nodes[node].adopt(node, &shape), self.nodes[node].name);
+        self.world.tell(format_args!("{name}: {} is adopted: {adopted:?}", shape.name));
+        if adopted.is_err() {
+            return self.adopt_later(node, group);
+        }
+        let it = &mut self.groups[group];
+        it.adopts = None;
+        (it.serves, it.last_served) = (Some(node), Some(node));
+        self.nodes[node].unapplied = true;
+        self.apply(node);
+        self.take_back(1 - node, group);
+    }
+
+    /// A released group is served again: a node that has a peer follows it with the same disks.
+    pub(super) fn take_back(&mut self, node: usize, group: usize) {
+        let mark = self.mark(group);
+        if self.nodes[node].machine.remove(&mark).is_err() {
+            return;
+        }
+        self.nodes[node].unapplied = true;
+        let it = &mut self.groups[group];
+        let name = it.shape.name;
+        self.world.tell(format_args!("{}: {name} is taken back", self.nodes[node].name));
+        it.promised.replaced(node);
+        if it.shape.alone == Some(node) {
+            it.serves = Some(node);
+        }
+        self.apply(node);
+    }
+
+    /// `helio metadata create`, as a hint recommends it: what a stopped node holds of a group counts for nothing.
+    pub(super) fn create_metadata(&mut self, node: usize, group: usize) {
+        if self.nodes[node].daemon.is_some() {
+            self.stop(node, Duration::from_secs(4));
+            let at = self.world.now() + Duration::from_secs(3);
+            return self.ends.push((at, Ends::Create { node, group }));
+        }
+        let name = self.groups[group].shape.name;
+        let created = self.nodes[node].create_metadata(name);
+        self.world.tell(format_args!("{}: metadata of {name}: {created:?}", self.nodes[node].name));
+        let it = &mut self.groups[group];
+        if created.is_ok() && it.last_served == Some(node) {
+            it.model.failed_over(Heir::LostPower);
+        } else {
+            it.promised.replaced(node);
+        }
+    }
+
+    /// The file that says on a node that a group was released there.
+    fn mark(&self, group: usize) -> PathBuf {
+        PathBuf::from(format!("/state/groups/{}.released", self.groups[group].shape.name))
+    }
+
+    pub(super) fn is_released(&self, node: usize, group: usize) -> bool {
+        self.nodes[node].machine.facts(&self.mark(group), false).is_ok()
+    }
+
+    /// Everything that was released is taken back.
+    pub(super) fn take_all_back(&mut self) {
+        for group in 0..self.groups.len() {
+            self.groups[group].closed = None;
+            match self.groups[group].adopts {
+                Some(node) if (0..2).all(|node| self.is_released(node, group)) => {
+                    self.adopt(node, group);
+                }
+                _ => {
+                    self.groups[group].adopts = None;
+                    (0..2).for_each(|node| self.take_back(node, group));
+                }
+            }
+        }
+    }
+}
