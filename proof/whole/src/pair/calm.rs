@@ -176,7 +176,7 @@ impl Run {
             let named = self.nodes.iter().position(|it| text.contains(&format!("on {}", it.name)));
             steps.push((named.unwrap_or(shown), "restart".to_owned()));
         }
-        if text.contains("disconnect them") {
+        if text.contains("disconnect them") || text.contains("end the processes") {
             steps.push((shown, "disconnect".to_owned()));
         }
         let mut rest = text;
