@@ -191,6 +191,12 @@ impl Run {
             }
             rest = behind;
         }
+        // What keeps a device and does not end loses it.
+        if text.contains("; with --force they get")
+            && let Some((at, command)) = steps.last().cloned()
+        {
+            steps.push((at, command + " --force"));
+        }
         steps
     }
 
