@@ -220,12 +220,12 @@ impl Run {
         };
         Ok(Self {
             groups: scenario.groups.iter().map(group).collect(),
+            clients_max: scenario.clients,
             scenario,
             world: world.clone(),
             nodes,
             clients: Vec::new(),
             devices: Devices::new(world),
-            clients_max: scenario.clients,
             invited: 0,
             status: Default::default(),
             requests: 0,
@@ -461,7 +461,7 @@ impl Run {
                 // Only a disk that fails may keep it from stopping cleanly, or from going on.
                 if !node.has_faults && (!stopping || ended.is_some()) {
                     let detail = format!("{} ended by itself: {ended:?}", node.name);
-                    return Err(Violation::new(Promise::Serves, detail));
+                    return Err(Violation::new(Promise::Lasts, detail));
                 }
                 gone.push((index, stopping, ended.is_none()));
                 if ended.is_none() && left > 0 && node.disks_respond_since + RESPONDED <= now {
