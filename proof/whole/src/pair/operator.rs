@@ -268,6 +268,10 @@ impl Run {
                 }
                 self.refused(node, group, body);
             }
+            // What `apply` was refused for may be about any group.
+            None if wish == Wish::Apply && status != 200 => {
+                (0..self.groups.len()).for_each(|group| self.refused(node, group, body));
+            }
             None => {}
         }
         self.followed(
