@@ -157,8 +157,6 @@ pub enum Plant {
     FlushUnperformed,
     /// A shard ends while metadata of a stopped group is being written.
     StopUnfinished,
-    /// An operation of an earlier client counts for the one that has its slot now.
-    ClientEpochIgnored,
     /// The part of a message that an earlier connection to the peer brought is taken for the beginning of the next one.
     LinkRestKept,
     /// Of several connections whose requests ended in one turn only the first one continues.
@@ -269,7 +267,6 @@ impl Plant {
         ("write-twice", Self::WriteTwice),
         ("flush-unperformed", Self::FlushUnperformed),
         ("stop-unfinished", Self::StopUnfinished),
-        ("client-epoch-ignored", Self::ClientEpochIgnored),
         ("link-rest-kept", Self::LinkRestKept),
         ("wake-lost", Self::WakeLost),
         ("ask-lost", Self::AskLost),

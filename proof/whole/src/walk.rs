@@ -2,7 +2,6 @@
 //! Walking seeds with all cores.
 
 use helio_whole::{Coverage, Telling, Violation, run};
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::thread::available_parallelism;
@@ -20,8 +19,6 @@ pub(crate) struct Walk {
     pub(crate) lost: u64,
     /// What met what.
     pub(crate) coverage: Coverage,
-    /// What is listed as impossible and happened, and in which seed first.
-    pub(crate) impossible: BTreeMap<String, u64>,
 }
 
 impl Walk {
@@ -31,10 +28,6 @@ impl Walk {
         if let Some(why) = &verdict.lost {
             println!("seed {seed}: both copies of a group were damaged: {why}");
             self.lost += 1;
-        }
-        for name in verdict.coverage.impossible() {
-            let first = self.impossible.entry(name).or_insert(seed);
-            *first = seed.min(*first);
         }
         self.coverage.add(&verdict.coverage);
         self.broken.extend(verdict.broken.map(|why| (seed, why)));

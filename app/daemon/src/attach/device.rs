@@ -238,10 +238,15 @@ fn abandon(kernel: &dyn Kernel, node: &LoopDevice) {
 /// Clears away what a daemon left behind that died.
 pub(super) fn clear(places: &Places, names: impl Iterator<Item = Name>) {
     let kernel = &*places.platform.kernel;
-    let nodes = kernel.loops_below(&places.files);
+    let mut nodes = kernel.loops_below(&places.files);
     for link in names.map(|name| places.link(&name)) {
-        let target = kernel.named(&link);
-        if target.is_some_and(|target| nodes.iter().any(|node| node.path() == target)) {
+        let Some(target) = kernel.named(&link) else { continue };
+        // If another program unmounted its file, the kernel names that "/", and only our name leads to the device.
+        let hidden = LoopDevice::at(target.clone(), Path::new("/"));
+        if kernel.has_loop(&hidden) {
+            nodes.push(hidden);
+        }
+        if nodes.iter().any(|node| node.path() == target) {
             kernel.remove_name(&link);
         }
     }

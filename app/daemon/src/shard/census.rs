@@ -5,6 +5,7 @@
 
 use super::Shard;
 use helio_driver::{Driver, PoolUsage};
+use helio_units::Bytes;
 
 /// A table whose entries are used again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,8 +58,10 @@ pub struct Census {
     pub operations: Table,
     /// Orders of an operator that have not ended, of all groups.
     pub commands: usize,
-    /// Sockets: listeners and connections.
+    /// Sockets: listeners, connections, and those to the kernel.
     pub sockets: usize,
+    /// Memory of the pool `written` that devices hold for their next request.
+    pub awaiting: Bytes,
     /// The pool for what clients write and disks read.
     pub written: PoolUsage,
     /// The pool for what peers send.
@@ -84,9 +87,24 @@ impl<D: Driver> Shard<D> {
             payloads: sum(&mut self.groups.iter().map(|group| group.payloads.table())),
             operations: sum(&mut self.groups.iter().map(|group| group.operations())),
             commands: self.groups.iter().map(|group| group.commands.len()).sum(),
-            sockets: listeners + connections,
+            sockets: listeners + connections + self.attached.lines(),
+            awaiting: self.attached.awaiting(),
             written: self.pools.written.usage(),
             received: self.pools.received.usage(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_is_lost_if_it_is_neither_in_use_nor_free() {
+        let slots = [Some(1), None, None];
+        let lost = |free: &[usize]| Table::with_free(&slots, free).lost;
+        assert_eq!([lost(&[1, 2]), lost(&[1]), lost(&[1, 2, 2])], [0, 1, 1]);
+        let both = Table::of(&slots).add(Table::with_free(&slots, &[]));
+        assert_eq!(both, Table { in_use: 2, entries: 6, lost: 2 });
     }
 }

@@ -12,7 +12,7 @@ mod workload;
 
 pub use mischief::Mischief;
 pub use program::{DeviceTurn, Program};
-pub(crate) use workload::LABELS;
+pub(crate) use workload::{BREAK_OFF, LABELS};
 pub use workload::{Dice, Habits, Leaving, Pace};
 
 use crate::model::{ConnectionId, Model, Violation};
@@ -23,7 +23,7 @@ use mischief::Rogue;
 use request::Conversation;
 use std::time::Duration;
 use wire::Wire;
-use workload::{BREAK_OFF, DISCONNECT, Plan};
+use workload::{DISCONNECT, Plan};
 
 /// Bytes that wait for a stream which takes nothing before a client stops to make requests.
 const BACKLOG: usize = 256 << 10;

@@ -29,7 +29,7 @@ pub(crate) const LABELS: [&str; 12] = [
 /// It leaves in order.
 pub(super) const DISCONNECT: &str = "disconnect";
 /// It leaves within a request.
-pub(super) const BREAK_OFF: &str = "break off";
+pub(crate) const BREAK_OFF: &str = "break off";
 
 /// How a client leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use crate::world::{Due, Inner, MachineId, ProcessId};
 use helio_driver::{
     Cause, Errno, FallocateFlags, MAP_RUNS, Op, OpError, Operation, Outcome, Piece, Run, Token,
 };
-use helio_units::{Bytes, Extent, SECTOR};
+use helio_units::{Bytes, Extent, Moment, SECTOR};
 use std::time::Duration;
 
 /// How long operations take in the middle.
@@ -36,6 +36,7 @@ enum Course {
 pub(super) struct FileOperation {
     driver: DriverId,
     token: Token,
+    began: Moment,
     op: Op,
     machine: MachineId,
     process: ProcessId,
@@ -70,8 +71,25 @@ impl FileOperation {
         if matches!(op, Op::SyncData { .. } | Op::SyncAll { .. }) {
             upto = inner.host(machine).disk.begin_flush(inode).unwrap_or(upto);
         }
-        let course = Course::Waited;
-        Self { driver, token, op, machine, process, handle, inode, direct, upto, landed: 0, course }
+        let (course, began) = (Course::Waited, inner.now);
+        Self {
+            driver,
+            token,
+            began,
+            op,
+            machine,
+            process,
+            handle,
+            inode,
+            direct,
+            upto,
+            landed: 0,
+            course,
+        }
+    }
+
+    pub(super) const fn began(&self) -> Moment {
+        self.began
     }
 
     pub(super) const fn driver(&self) -> DriverId {

@@ -10,6 +10,7 @@ use crate::net::{Pending, SocketId, Want, Way};
 use crate::world::{Inner, MachineId, ProcessId, Released, World};
 use files::FileOperation;
 use helio_driver::{Completion, Driver, Host, Op, Outcome, Socket, Token, Wake, Waker};
+use helio_units::Moment;
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -130,11 +131,12 @@ impl SimDriver {
         self.world.lock().drivers.all.get(&self.id).map_or(0, |it| it.under_way)
     }
 
-    /// How many operations on files have not ended.
+    /// When the operations on files began that have not ended.
     #[must_use]
-    pub fn files_under_way(&self) -> usize {
+    pub fn files_under_way(&self) -> Vec<Moment> {
         let inner = self.world.lock();
-        inner.drivers.files.values().filter(|operation| operation.driver() == self.id).count()
+        let ours = inner.drivers.files.values().filter(|operation| operation.driver() == self.id);
+        ours.map(FileOperation::began).collect()
     }
 
     fn submit_file(&self, inner: &mut Inner, token: Token, op: Op) {

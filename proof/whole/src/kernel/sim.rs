@@ -192,10 +192,11 @@ impl Kernel for SimKernel {
     fn abandon(&self, device: &LoopDevice) -> io::Result<()> {
         let (mut inner, machine) = (self.world.lock(), self.machine.id());
         let Some(number) = inner.loop_at(machine, device.path()) else { return Ok(()) };
-        let on = inner.kernels.loops.get(&(machine, number)).and_then(|it| it.on);
-        let on = on.and_then(|on| inner.kernels.connections.get(&on));
+        let found = inner.kernels.loops.get(&(machine, number));
+        let named = found.is_some_and(|it| it.backing == device.backing());
+        let on = found.and_then(|it| inner.kernels.connections.get(&it.on?));
         // Also once it is unmounted: the daemon knows the file by its numbers.
-        if on.is_some_and(|connection| connection.path == device.backing()) {
+        if named || on.is_some_and(|connection| connection.path == device.backing()) {
             inner.release_loop(machine, number);
         }
         Ok(())

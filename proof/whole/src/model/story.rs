@@ -48,7 +48,7 @@ pub enum Promise {
     /// A daemon starts on sound disks.
     Starts,
     /// A daemon ends if it is stopped, and cleanly, as long as its disks are sound.
-    Lasts,
+    Stays,
     /// Nothing panics.
     NoPanic,
 }
@@ -76,7 +76,7 @@ impl fmt::Display for Promise {
             Self::Waits => "a daemon that has nothing to do waits",
             Self::Attached => "what is to be attached is attached, and nothing else is left",
             Self::Starts => "a daemon starts on sound disks",
-            Self::Lasts => "a daemon on sound disks ends only if it is stopped, and cleanly",
+            Self::Stays => "a daemon on sound disks ends only if it is stopped, and cleanly",
             Self::NoPanic => "nothing panics",
         })
     }

@@ -226,7 +226,7 @@ impl Run {
 impl Inventory {
     /// No client is connected, and both nodes hold the same.
     fn is_at_rest(&self) -> Result<(), Violation> {
-        let Census { commands, sockets, written, received, .. } = self.census;
+        let Census { commands, sockets, awaiting, written, received, .. } = self.census;
         for (name, table, _) in self.tables() {
             if table.in_use > 0 || table.lost > 0 {
                 return Err(rests(format!("{name} has {table:?}")));
@@ -235,8 +235,10 @@ impl Inventory {
         if commands > 0 {
             return Err(rests(format!("{commands} orders have not ended")));
         }
-        for (name, pool) in [("written", written), ("received", received)] {
-            if pool.in_use > Bytes::ZERO || pool.high_water > pool.bound {
+        for (name, pool, held) in
+            [("written", written, awaiting), ("received", received, Bytes::ZERO)]
+        {
+            if pool.in_use != held || pool.high_water > pool.bound {
                 return Err(rests(format!("the pool of what is {name} has {pool:?}")));
             }
         }

@@ -83,8 +83,8 @@ pub(crate) struct Daemon {
     turns: (Moment, u32),
     /// What a second signal is sent with, once a first one came.
     again: Option<Arc<Notify>>,
-    /// Operations on files that had not ended when the shard did.
-    left: usize,
+    /// When the operations on files began that had not ended when the shard did.
+    left: Vec<Moment>,
 }
 
 impl Daemon {
@@ -122,7 +122,7 @@ impl Daemon {
             spins: (now, 0),
             turns: (now, 0),
             again: None,
-            left: 0,
+            left: Vec::new(),
         })
     }
 
@@ -208,8 +208,8 @@ impl Daemon {
         &self.process
     }
 
-    /// It is gone. Returns what its process still has open, and how many operations on files had not ended when its shard did.
-    pub(crate) fn bury(self) -> (Held, usize) {
+    /// It is gone. Returns what its process still has open, and when the operations on files began that had not ended when its shard did.
+    pub(crate) fn bury(self) -> (Held, Vec<Moment>) {
         let Self { process, stage, control, runtime, left, .. } = self;
         drop((stage, control, runtime));
         (process.held(), left)

@@ -2,6 +2,7 @@
 //! The operator: what is asked of the daemons, and what their responses mean for the clients.
 
 use super::act::Order;
+use super::daemon::Daemon;
 use super::run::{Asked, Group, Run, Wish};
 use super::upkeep::Task;
 use super::watch::Until;
@@ -19,6 +20,10 @@ impl Run {
     pub(super) fn order(&mut self, order: Order, dice: &mut Dice) {
         let behind = self.requests;
         let (order, place) = self.place_order(order, dice);
+        if matches!(order, Order::Demote | Order::Switch) && dice.chance(1, 2) {
+            // It is refused while clients are connected.
+            self.end_clients(place.1);
+        }
         self.give(order, place, dice);
         self.follow_order(order, behind);
     }
@@ -256,7 +261,7 @@ impl Run {
         }
         match group {
             Some(group) if status == 200 => {
-                if let Some(change) = self.change_of(node, group, wish) {
+                for change in self.changes_of(node, group, wish) {
                     self.changed(change, number);
                 }
                 self.done(node, group, wish)?;
@@ -284,9 +289,7 @@ impl Run {
     /// What a node has reported is within its bounds.
     fn check_bounds(&self, node: usize) -> Result<(), Violation> {
         let Some(status) = &self.status[node] else { return Ok(()) };
-        let mut clients = 0;
         for group in &status.groups {
-            clients += group.volumes.iter().map(|volume| volume.clients.0).sum::<u64>();
             // A bound that was lowered counts once the queue fits.
             let ours = self.groups.iter().find(|it| it.shape.name == group.name);
             let is_fixed = ours.is_some_and(|it| !it.queue_was_set);
@@ -298,27 +301,34 @@ impl Run {
                 return Err(Violation::new(Promise::Bounded, detail));
             }
         }
-        if clients > self.clients_max {
-            let detail = format!("{} has {clients} clients", status.node);
-            return Err(Violation::new(Promise::Bounded, detail));
+        Ok(())
+    }
+
+    /// No node has more clients than it may have.
+    pub(super) fn check_clients(&self) -> Result<(), Violation> {
+        for node in &self.nodes {
+            let census = node.daemon.as_ref().and_then(Daemon::census);
+            let clients = census.map_or(0, |census| census.clients.in_use as u64);
+            if clients > self.clients_max {
+                let detail = format!("{} has {clients} clients", node.name);
+                return Err(Violation::new(Promise::Bounded, detail));
+            }
         }
         Ok(())
     }
 
-    /// The change of roles that an order comes to which was carried out.
-    fn change_of(&self, node: usize, group: usize, wish: Wish) -> Option<Change> {
+    /// The changes of roles that an order comes to which was carried out.
+    fn changes_of(&self, node: usize, group: usize, wish: Wish) -> Vec<Change> {
         let Group { serves, last_served, .. } = &self.groups[group];
-        let other_is_gone = self.nodes[1 - node].daemon.is_none();
         match wish {
-            Wish::Promote { .. } if other_is_gone && *last_served == Some(1 - node) => {
-                Some(Change::Failover)
-            }
             Wish::Promote { forced, .. } if *serves != Some(node) => {
-                Some(if forced { Change::ForcePromote } else { Change::Promote })
+                let lost = *last_served == Some(1 - node) && self.nodes[1 - node].daemon.is_none();
+                let promoted = if forced { Change::ForcePromote } else { Change::Promote };
+                [promoted].into_iter().chain(lost.then_some(Change::Failover)).collect()
             }
-            Wish::Demote => Some(Change::Demote),
-            Wish::Switch => Some(Change::Switch),
-            _ => None,
+            Wish::Demote => vec![Change::Demote],
+            Wish::Switch => vec![Change::Switch],
+            _ => Vec::new(),
         }
     }
 

@@ -117,16 +117,23 @@ impl Run {
     }
 
     /// What a node has of volumes with one member there: several may differ until they are merged.
-    pub(super) fn single_images(&self, node: usize, group: usize) -> Vec<(u16, Vec<u8>)> {
+    pub(super) fn single_images(
+        &self,
+        node: usize,
+        group: usize,
+    ) -> Result<Vec<(u16, Vec<u8>)>, Violation> {
         let shape = &self.groups[group].shape;
         let mut images = Vec::new();
         for (n, volume) in (0_u16..).zip(&shape.volumes).filter(|(_, it)| it.members[node] == 1) {
             for path in volume.paths(shape.name, node) {
-                // A disk that fails shows nothing.
-                images.extend(self.nodes[node].content(&path).ok().map(|content| (n, content)));
+                let content = self.nodes[node].machine.content(&path).map_err(|errno| {
+                    let detail = format!("{}: {errno}", path.display());
+                    Violation::new(Promise::SameCopies, detail)
+                })?;
+                images.push((n, content));
             }
         }
-        images
+        Ok(images)
     }
 
     /// A node takes over by force. With `restored` its copy is one that it had preserved.
@@ -139,7 +146,7 @@ impl Run {
         group: usize,
         restored: bool,
     ) -> Result<(), Violation> {
-        let images = self.single_images(node, group);
+        let images = self.single_images(node, group)?;
         let it = &mut self.groups[group];
         let (heir, name) = (it.promised.heir(node), it.shape.name);
         self.world.tell(format_args!("{} takes over {name}: {heir:?}", self.nodes[node].name));

@@ -49,9 +49,6 @@ const CONNECTIONS_MAX: u32 = 12;
 /// Events of one moment.
 const AT_ONCE_MAX: u64 = 1_000_000;
 
-/// If disks respond for that long, no operation on one is late.
-const RESPONDED: Duration = Duration::from_secs(5);
-
 /// A client and where it is connected.
 struct ClientSlot {
     client: Client,
@@ -264,6 +261,7 @@ impl Run {
         let mut dice = self.world.dice("acts");
         for number in 1..=dice.below(ACTS_MAX + 1) {
             self.pass(Duration::from_millis(dice.below(3000)))?;
+            self.check_clients()?;
             let act = Act::draw(&mut dice);
             // Each has dice of its own, so that leaving one out leaves the others as they are.
             let mut own = dice.split_nth("act", number);
@@ -339,10 +337,12 @@ impl Run {
     /// The operator ends the clients of a group, whatever they wait for.
     pub(super) fn end_clients(&mut self, group: usize) {
         self.end_programs(group);
+        let now = self.world.now();
         let Group { model, .. } = &mut self.groups[group];
         for slot in self.clients.iter_mut().filter(|slot| slot.group == group) {
             if let Some(mut stream) = slot.stream.take() {
                 slot.client.give_up(&mut stream, model);
+                slot.next = now + Duration::from_millis(1 + slot.dice.below(2000));
             }
         }
     }
@@ -461,10 +461,12 @@ impl Run {
                 // Only a disk that fails may keep it from stopping cleanly, or from going on.
                 if !node.has_faults && (!stopping || ended.is_some()) {
                     let detail = format!("{} ended by itself: {ended:?}", node.name);
-                    return Err(Violation::new(Promise::Lasts, detail));
+                    return Err(Violation::new(Promise::Stays, detail));
                 }
                 gone.push((index, stopping, ended.is_none()));
-                if ended.is_none() && left > 0 && node.disks_respond_since + RESPONDED <= now {
+                // What began while disks did not respond in time may be late.
+                let left = left.iter().filter(|began| **began >= node.disks_respond_since).count();
+                if ended.is_none() && left > 0 {
                     let name = node.name;
                     let detail = format!("{name} stopped cleanly, and left {left} operations");
                     return Err(Violation::new(Promise::Closes, detail));

@@ -86,7 +86,7 @@ impl Run {
         }
         let served = self.groups[group].serves == Some(node);
         if served {
-            for (n, image) in self.single_images(node, group) {
+            for (n, image) in self.single_images(node, group)? {
                 self.groups[group].model.judge_heir(n, &image)?;
             }
         }

@@ -3,8 +3,10 @@
 
 use crate::{DeviceIo, Done, Failure, MachineOptions, Manner, OpenDevice, Process, Readiness};
 use crate::{SimMachine, World};
-use helio_attach::{Arrival, Channel, HEAD_BYTES, Kernel, MESSAGE_BYTES, Mount, Session, Settling};
-use helio_attach::{Shape, Step, Work};
+use helio_attach::{
+    Arrival, Channel, HEAD_BYTES, Kernel, LoopDevice, MESSAGE_BYTES, Mount, Session,
+};
+use helio_attach::{Settling, Shape, Step, Work};
 use helio_driver::{Errno, Machine, Mode};
 use helio_units::{Bytes, Extent};
 use std::path::{Path, PathBuf};
@@ -229,4 +231,20 @@ fn a_claimed_device_is_not_settled_and_one_that_is_settled_is_released() {
     drop(device);
     assert_eq!(settle(), Ok(()));
     assert_eq!(kernel.loops_below(Path::new("/state")), []);
+}
+
+#[test]
+fn a_loop_device_whose_file_was_unmounted_is_known_by_who_made_it_only() {
+    let mut served = served();
+    served.serve();
+    let kernel = served.process.kernel();
+    let device = kernel.loop_device(Path::new(FILE), 512, false).expect("made");
+    served.serve();
+    let mount = served.mount.take().expect("it is mounted");
+    kernel.unmount(mount, true).expect("it need not be free");
+    assert!(!kernel.has_loop(&device), "the kernel names its file otherwise");
+    assert_eq!(kernel.loops_below(Path::new("/state")), []);
+    kernel.abandon(&device).expect("permitted");
+    let hidden = LoopDevice::at(device.path().to_owned(), Path::new("/"));
+    assert!(!kernel.has_loop(&hidden), "it is gone");
 }

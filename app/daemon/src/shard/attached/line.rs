@@ -8,6 +8,7 @@ use fuse::Fuse;
 use helio_attach::ublk::Server;
 use helio_attach::{Channel, Fault, Shape, Work};
 use helio_driver::{Buffer, Pool, Socket};
+use helio_units::Bytes;
 use std::io;
 use ublk::Ublk;
 
@@ -54,6 +55,14 @@ impl Line {
         match self {
             Self::Fuse(fuse) => fuse.socket(),
             Self::Ublk(ublk) => ublk.socket(),
+        }
+    }
+
+    /// Memory of the pool that it holds for the next request.
+    pub(super) fn held(&self) -> Bytes {
+        match self {
+            Self::Fuse(fuse) => fuse.held(),
+            Self::Ublk(_) => Bytes::ZERO,
         }
     }
 

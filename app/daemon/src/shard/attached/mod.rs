@@ -19,6 +19,7 @@ use helio_attach::{Fault, Shape, Work};
 use helio_driver::{Driver, Op};
 use helio_engine::{Denial, Engine, Refusal, StoreFault};
 use helio_nbd::{Exports, OpenRefusal};
+use helio_units::Bytes;
 pub(crate) use line::End;
 use line::{Line, Taken};
 use std::collections::BTreeSet;
@@ -185,6 +186,16 @@ impl Attached {
         let places = self.slots.iter().flatten().filter(|device| !device.ended).map(|d| d.place);
         let used = places.filter(|place| place.group == group && !place.target.is_copy());
         used.fold(0, |mask, place| mask | 1 << place.volume.0)
+    }
+
+    /// Devices that this shard serves, each over a socket of its own.
+    pub(crate) fn lines(&self) -> usize {
+        self.slots.iter().flatten().count()
+    }
+
+    /// Memory of the pool that devices hold for their next request.
+    pub(crate) fn awaiting(&self) -> Bytes {
+        self.slots.iter().flatten().fold(Bytes::ZERO, |sum, device| sum + device.line.held())
     }
 
     /// All devices of a group, also those that end, as operators know them.

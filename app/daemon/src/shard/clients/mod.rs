@@ -167,8 +167,7 @@ impl Clients {
     }
 
     fn client(&mut self, slot: usize, epoch: u32) -> Option<&mut Client> {
-        let ours = |c: &&mut Client| c.epoch == epoch || planted(Plant::ClientEpochIgnored);
-        self.slots.get_mut(slot)?.as_mut().filter(ours)
+        self.slots.get_mut(slot)?.as_mut().filter(|c| c.epoch == epoch)
     }
 
     /// A client chose its export, or leaves it.

@@ -6,6 +6,7 @@ use helio_attach::{
     Arrival, Channel, Fault, HEAD_BYTES, MESSAGE_BYTES, Session, Shape, Step, Work,
 };
 use helio_driver::{Buffer, Errno, Pool, Socket};
+use helio_units::Bytes;
 
 /// Payload up to that arrives where it will be written from.
 const PAGE: usize = 4096;
@@ -32,6 +33,12 @@ impl Fuse {
 
     pub(super) const fn socket(&self) -> &Socket {
         self.channel.socket()
+    }
+
+    /// Memory that it holds for the next message.
+    pub(super) fn held(&self) -> Bytes {
+        let held = self.page.iter().chain(&self.rest).map(|buffer| buffer.len() as u64);
+        Bytes(held.sum())
     }
 
     /// Looks for a message.
