@@ -235,7 +235,10 @@ impl Run {
             ["resolve", _, "--discard", name, ..] => {
                 ("resolve", json!({ "discard": name, "confirmed": true }), Wish::Resolve)
             }
-            ["metadata", "create", ..] => return self.create_metadata(node, group),
+            ["metadata", "create", name, ..] => {
+                let named = self.groups.iter().position(|it| it.shape.name == name);
+                return named.into_iter().for_each(|group| self.create_metadata(node, group));
+            }
             ["detach", name, ref more @ ..] => {
                 let forced = more.contains(&"--force");
                 return self.detach_named(node, group, (&volume(name), forced));
