@@ -278,6 +278,9 @@ impl Engine {
                 }
             }
         }
+        while let Some((volume, fault)) = self.local.take_failed_flush() {
+            self.standing.flush_failed(volume, fault, &mut self.local, &mut self.turn);
+        }
         if let Some(outcome) = self.local.take_copied() {
             let Self { standing, peer, record, keeper, local, turn, .. } = self;
             let wish = standing.copied(outcome, peer.session(), keeper, record, local, turn);

@@ -29,8 +29,6 @@ pub(crate) struct Recent {
     running: BTreeSet<u64>,
     /// Flushes up to this one prove nothing: all members failed one that they overlap, like that.
     unproven: (u64, StoreFault),
-    /// How members failed a flush that no client asked for; the next one that a client asks for fails like that.
-    doubt: Option<StoreFault>,
     /// Members that failed a flush which has not ended on the others: they may read as before what was written. A bit each.
     doubted: u8,
 }
@@ -46,7 +44,6 @@ impl Recent {
             begun: 0,
             running: BTreeSet::new(),
             unproven: (0, StoreFault::Io),
-            doubt: None,
             doubted: 0,
         }
     }
@@ -99,11 +96,6 @@ impl Recent {
         self.written.clear();
     }
 
-    /// They failed one that no client asked for.
-    pub(crate) const fn doubt(&mut self, fault: StoreFault) {
-        self.doubt = Some(fault);
-    }
-
     /// Members that failed a flush which has not ended on the others.
     pub(crate) const fn doubted(&self) -> u8 {
         self.doubted
@@ -111,11 +103,6 @@ impl Recent {
 
     pub(crate) const fn set_doubted(&mut self, members: u8) {
         self.doubted = members;
-    }
-
-    /// How the flush of a client is to fail.
-    pub(crate) const fn take_doubt(&mut self) -> Option<StoreFault> {
-        self.doubt.take()
     }
 
     /// What was written, as runs.

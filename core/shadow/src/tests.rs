@@ -348,6 +348,27 @@ fn a_member_that_failed_a_flush_is_not_read_although_the_flush_has_not_ended_on_
 }
 
 #[test]
+fn a_flush_of_the_set_that_its_only_full_member_fails_is_reported_at_once_and_fails_no_later_flush()
+{
+    for failed in [[Outcome::Unsure(StoreFault::Io), Outcome::Done], [Outcome::Done; 2]] {
+        let mut stack = stack(&[Good]);
+        let add = SetOp::Add { leg: leg(1), by_bitmap: false };
+        assert_eq!(stack.ask_set(add, Moment::ZERO), Ok(()));
+        let flush = legs(&drain(&mut stack));
+        assert_eq!(flush.iter().map(|(member, _)| *member).collect::<Vec<_>>(), [0, 1]);
+        for ((_, name), outcome) in flush.iter().zip(failed) {
+            stack.member_ended(*name, outcome);
+        }
+        let report = Out::FlushFailed(V, StoreFault::Io);
+        let reports = drain(&mut stack).iter().filter(|out| **out == report).count();
+        assert_eq!(reports, usize::from(failed[0] != Outcome::Done));
+        let flush = begin(&mut stack, 7, StoreOp::Flush);
+        flush.iter().for_each(|(_, name)| stack.member_ended(*name, Outcome::Done));
+        assert!(drain(&mut stack).contains(&Out::Ended { name: 7, outcome: Outcome::Done }));
+    }
+}
+
+#[test]
 fn a_removed_member_that_is_not_as_it_was_gets_everything_and_one_that_is_used_is_not_touched() {
     let mut stack = stack(&[Good, Removed]);
     stack.set(LayerSetting::Distrust(leg(0)), Moment::ZERO);

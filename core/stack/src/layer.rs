@@ -2,7 +2,7 @@
 //! What a layer is, and what it is given.
 
 use crate::contract::{
-    CopyOp, CopyOutcome, CopyStatus, Leg, Outcome, PoolOp, PoolOutcome, StoreOp,
+    CopyOp, CopyOutcome, CopyStatus, Leg, Outcome, PoolOp, PoolOutcome, StoreFault, StoreOp,
 };
 use crate::set::{LayerRecord, LayerSetting, MemberEvent, SetOp, SetRefusal, SetStatus};
 use crate::slots::Slots;
@@ -223,6 +223,12 @@ impl<'a> Port<'a> {
     /// A member is used no more: what is under way on it fails as silent, and is late from then on.
     pub fn give_up(&mut self, leg: Leg) {
         self.work.push_back(Work::GiveUp(leg));
+    }
+
+    /// A flush that no operation waits for failed on every member that holds all of the volume, like that: what they hold of earlier
+    /// writes is unknown.
+    pub fn flush_failed(&mut self, volume: VolumeIndex, fault: StoreFault) {
+        self.work.push_back(Work::FlushFailed(volume, fault));
     }
 
     /// Asks something of the pool; once that has ended, [`Layer::pool_ended`] says so.

@@ -2,7 +2,7 @@
 //! Layers, one above the other, and what travels between them.
 
 use crate::contract::{
-    CopyOp, CopyOutcome, CopyStatus, Leg, Outcome, PoolOp, PoolOutcome, StoreOp,
+    CopyOp, CopyOutcome, CopyStatus, Leg, Outcome, PoolOp, PoolOutcome, StoreFault, StoreOp,
 };
 use crate::layer::{Io, Layer, Operation, Port, Tag};
 use crate::set::{LayerRecord, LayerSetting, MemberEvent, SetOp, SetRefusal, SetStatus};
@@ -50,6 +50,7 @@ pub(crate) enum Work {
         tag: Tag,
     },
     GiveUp(Leg),
+    FlushFailed(VolumeIndex, StoreFault),
     Copied(CopyOutcome),
     Release(PayloadId),
 }
@@ -84,6 +85,8 @@ pub enum Out {
     },
     /// A member is used no more.
     GiveUp(Leg),
+    /// A flush of a layer's own failed on every member that holds all of the volume.
+    FlushFailed(VolumeIndex, StoreFault),
     /// An extent is to stay hot until that layer lets it cool.
     Own {
         /// Its place in the stack.
@@ -388,6 +391,7 @@ impl Stack {
                     return Some(Out::Compare { name, pair });
                 }
                 Work::GiveUp(leg) => return Some(Out::GiveUp(leg)),
+                Work::FlushFailed(volume, fault) => return Some(Out::FlushFailed(volume, fault)),
                 Work::LetCool { level, volume, extent } => {
                     return Some(Out::LetCool { layer: level as u8, volume, extent });
                 }
@@ -402,7 +406,6 @@ impl Stack {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::StoreFault;
     use crate::faults::{Faults, Odds};
     use crate::pass::Pass;
     use alloc::vec;

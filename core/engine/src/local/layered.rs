@@ -63,6 +63,8 @@ pub(super) struct Layered {
     permits: Permits,
     /// How the last operation on the copies ended, until [`Local::take_copied`] returns it.
     copied: Option<CopyOutcome>,
+    /// Flushes of the layers' own that failed, until [`Local::take_failed_flush`] returns them.
+    failed_flushes: VecDeque<(VolumeIndex, StoreFault)>,
 }
 
 impl Layered {
@@ -76,6 +78,7 @@ impl Layered {
             doubt: Doubt::None,
             permits: Permits { host: u64::MAX, layers: u64::MAX },
             copied: None,
+            failed_flushes: VecDeque::new(),
         }
     }
 
@@ -163,7 +166,7 @@ impl Layered {
 
     /// Whether the engine is to be settled at once, and otherwise when.
     pub(super) fn deadline(&self) -> Moment {
-        if self.ended.is_empty() && self.copied.is_none() {
+        if self.ended.is_empty() && self.copied.is_none() && self.failed_flushes.is_empty() {
             self.stack.deadline()
         } else {
             Moment::ZERO
@@ -284,6 +287,11 @@ impl Local {
         self.layered.copied.take()
     }
 
+    /// The next flush of a layer's own that failed on every member that holds all of the volume.
+    pub(crate) fn take_failed_flush(&mut self) -> Option<(VolumeIndex, StoreFault)> {
+        self.layered.failed_flushes.pop_front()
+    }
+
     /// What was asked of the pool ended.
     pub(crate) fn pool_ended(&mut self, outcome: PoolOutcome, turn: &mut Turn) {
         self.layered.stack.pool_ended(outcome, turn.now());
@@ -367,6 +375,10 @@ impl Local {
                 Out::Record(record) => turn.push(Effect::Record(record)),
                 Out::Compare { name, pair } => turn.push(Effect::Compare { name, pair }),
                 Out::GiveUp(leg) => self.give_up_member(leg, turn),
+                Out::FlushFailed(volume, fault) => {
+                    self.hot.distrust_flushes(volume);
+                    self.layered.failed_flushes.push_back((volume, fault));
+                }
                 Out::Release(id) => turn.release(id),
             }
         }

@@ -32,12 +32,10 @@ impl Set {
             self.flush_failed_everywhere(&legs, port);
             self.ops.remove(&id);
             return match flush.io() {
-                Some(io) => {
-                    self.recent.take_doubt();
-                    port.end(io, Outcome::Unsure(legs.fault()));
-                }
+                Some(io) => port.end(io, Outcome::Unsure(legs.fault())),
+                // No operation of the host's fails with it.
                 None => {
-                    self.recent.doubt(legs.fault());
+                    port.flush_failed(self.place.volume, legs.fault());
                     self.copies_flushed(id, 0, port);
                 }
             };
@@ -69,10 +67,8 @@ impl Set {
             let done = if overlapped.is_none() { legs.done() } else { 0 };
             return self.copies_flushed(id, done, port);
         };
-        // If the set's own flush failed, the next client flush reports that error.
-        let unrecordable = self.records.failed.filter(|_| !ends_well);
-        let doubt = self.recent.take_doubt().or(unrecordable).or(overlapped);
-        port.end(io, doubt.map_or(Outcome::Done, Outcome::Unsure));
+        let failed = self.records.failed.filter(|_| !ends_well).or(overlapped);
+        port.end(io, failed.map_or(Outcome::Done, Outcome::Unsure));
     }
 
     /// A flush that copies wait for is done on those members.

@@ -333,7 +333,8 @@ impl Desk {
                 | Out::Own { .. }
                 | Out::Record(LayerRecord::Members(_) | LayerRecord::Page { .. })
                 | Out::Compare { .. }
-                | Out::GiveUp(_) => panic!("no layer here keeps several members: {out:?}"),
+                | Out::GiveUp(_)
+                | Out::FlushFailed(..) => panic!("no layer here keeps several members: {out:?}"),
                 Out::Release(id) => self.payloads.release(id),
             }
         }

@@ -62,10 +62,13 @@ impl Run {
 
     /// The members of a volume that its node says are full.
     fn full_members(&self, node: usize, group: usize, volume: &VolumeShape) -> Vec<PathBuf> {
-        let all = volume.paths(self.groups[group].shape.name, node);
         let status = self.group_status(node, group);
         let told = status.and_then(|it| it.volumes.iter().find(|it| it.name == volume.name));
-        let Some(told) = told.filter(|told| !told.members.is_empty()) else { return all };
+        let Some(told) = told else { return Vec::new() };
+        // The status lists members only if there are several.
+        if told.members.is_empty() {
+            return vec![PathBuf::from(&told.member)];
+        }
         let full = told.members.iter().filter(|it| it.state == SetMemberState::Full);
         full.map(|it| PathBuf::from(&it.path)).collect()
     }

@@ -94,6 +94,26 @@ fn a_command_for_a_member_waits_for_changes_that_pass_beside_the_layers() {
 }
 
 #[test]
+fn a_flush_for_a_copy_that_the_only_full_member_fails_makes_the_copy_of_the_node_suspect() {
+    let follower = || {
+        let mut desk = node(SIZE, &[CopyHealth::Good]);
+        desk.meet(Hello { serving: true, role: Role::Primary, ..hello(generation(1), true) });
+        desk.hear(Message::Start(start(generation(1), 1, true)));
+        desk
+    };
+    for mut desk in [primary(&[CopyHealth::Good]), follower()] {
+        desk.store_all();
+        desk.save_all();
+        desk.command(ADD);
+        let flushes: Vec<IoId> = desk.ios.drain(..).map(|(io, ..)| io).collect();
+        let [full, target] = flushes[..] else { panic!("both are flushed: {flushes:?}") };
+        desk.tell(Event::StoreDone { io: full, outcome: StoreOutcome::Failed(StoreFault::Io) });
+        desk.tell(Event::StoreDone { io: target, outcome: StoreOutcome::Done });
+        assert_eq!(desk.save(true).suspect, 1, "no client asked for a flush");
+    }
+}
+
+#[test]
 fn a_refused_command_says_which_member_it_is_about() {
     let mut desk = primary(&[CopyHealth::Good, CopyHealth::Withdrawn]);
     desk.results.clear();

@@ -385,6 +385,10 @@ impl Desk {
                 Out::Record(record) => self.ledger.begin(record),
                 Out::Compare { name, pair } => _ = self.comparing.insert(name, pair),
                 Out::GiveUp(leg) => self.give_up(leg)?,
+                Out::FlushFailed(volume, _) => {
+                    self.judge_own_flush(volume)?;
+                    self.hot.flush_failed(usize::from(volume.0));
+                }
                 Out::Release(id) => self.payloads.release(id),
                 Out::Pool(_) | Out::Copied(_) => panic!("no layer here has copies: {out:?}"),
             }

@@ -94,27 +94,37 @@ impl Desk {
             return Ok(());
         }
         let volume = VolumeIndex(asked.volume as u16);
-        let full = |status: &SetStatus, n: usize| {
-            status.members[n].is_some_and(|member| member.duty == Duty::Full)
-        };
-        let (Some(now), Some(before)) =
-            (self.stack.set_status(volume), self.before.get(asked.volume))
-        else {
-            return Ok(());
-        };
-        for n in (0..self.disks.len()).filter(|n| full(&now, *n) && full(before, *n)) {
-            let leg = Leg { volume, member: MemberIndex(n as u8) };
+        for leg in self.full(volume) {
             let failed = self.failed_at.get(&leg).is_some_and(|at| *at >= asked.began);
             let of = |leg: &Leg| leg.volume == volume;
             let doubted = asked.op.is_flush() && self.unflushed.iter().any(of);
             ensure(failed || doubted, || {
-                format!(
-                    "{:?} failed, and member {n} of volume {} did not fail it",
-                    asked.op, asked.volume
-                )
+                format!("{:?} failed, and {leg:?} did not fail it", asked.op)
             })?;
         }
         Ok(())
+    }
+
+    /// A layer reports a failed flush of its own only if every full member failed one.
+    pub(super) fn judge_own_flush(&self, volume: VolumeIndex) -> Result<(), String> {
+        for leg in self.full(volume) {
+            let failed = self.unflushed.contains(&leg);
+            ensure(failed, || format!("a layer's flush failed, and {leg:?} did not fail it"))?;
+        }
+        Ok(())
+    }
+
+    /// The members that are full now, and were before this step.
+    fn full(&self, volume: VolumeIndex) -> Vec<Leg> {
+        let full = |status: &SetStatus, n: usize| {
+            status.members[n].is_some_and(|member| member.duty == Duty::Full)
+        };
+        let before = self.before.get(usize::from(volume.0));
+        let (Some(now), Some(before)) = (self.stack.set_status(volume), before) else {
+            return Vec::new();
+        };
+        let members = (0..self.disks.len()).filter(|n| full(&now, *n) && full(before, *n));
+        members.map(|n| Leg { volume, member: MemberIndex(n as u8) }).collect()
     }
 
     /// Counts what changed in this step.
