@@ -28,8 +28,9 @@ fn a_clock_a_file_a_thread_and_a_socket_each_end_the_process() {
 }
 
 #[test]
-fn a_hundred_stories_reach_for_nothing_real() {
-    let status = whole(&["--cage", "--seeds", "100", "--from", "0"]);
+fn stories_reach_for_nothing_real() {
+    // The part `caged` of the tests tells a hundred.
+    let status = whole(&["--cage", "--seeds", "10", "--from", "100"]);
     // Broken promises are found by walks.
     assert!(status.code().is_some_and(|code| code < 2), "{status}");
 }

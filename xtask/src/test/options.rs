@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Simulator seeds walked where nobody says how many: what fits the part's budget many times over.
 const SIM_SEEDS: u64 = 2_000;
 /// Seeds of the whole program that the part `daemon` walks: about a minute on two cores.
-pub(super) const DAEMON_SEEDS: u64 = 250;
+pub(super) const DAEMON_SEEDS: u64 = 200;
 /// Rounds of the repeated end-to-end tests, as many as issue 2 asks of an ordinary run.
 const ROUNDS: u64 = 20;
 

@@ -270,7 +270,7 @@ impl View<'_> {
             );
         };
         let node = &self.turn.config().node;
-        if !other.consistent && !other.suspect {
+        if !other.consistent && !other.suspect && other.wrote && self.is_consistent() {
             return Refusal::neither_is_complete(group, peer, node);
         }
         if recovery::only_followed(&self.hello_as_met(), other) {

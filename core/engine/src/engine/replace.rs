@@ -79,10 +79,18 @@ impl View<'_> {
         let last =
             self.show.last_decision().filter(|last| !last.as_source).map(|last| &last.source);
         let source = self.peer.session().peer().filter(|hello| hello.serving).or(last);
-        // A primary that copies while this copy is complete copies from here: it lacks what it asks for.
-        let told = self.peer.session().told().and_then(|(ping, _)| ping.state);
-        let lacks = told == Some(State::Syncing) && self.record.superblock().consistent;
-        if lacks || source.is_none_or(|hello| !hello.consistent) {
+        // A primary that copies while this copy is complete, or has a fault itself, may need what only this copy has.
+        let session = self.peer.session();
+        let told = session.told().and_then(|(ping, _)| ping.state);
+        let faulty = session.report().is_some_and(|report| !report.fault.is_empty());
+        if self.record.superblock().consistent && (faulty || told == Some(State::Syncing)) {
+            return Err(Refusal::new(
+                "no-whole-copy",
+                format!("{peer} may lack regions that only this disk has"),
+                format!("repair the disk on {node}, and restart the daemon of {node}"),
+            ));
+        }
+        if source.is_none_or(|hello| !hello.consistent) {
             return Err(Refusal::new(
                 "no-whole-copy",
                 format!(

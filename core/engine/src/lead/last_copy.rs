@@ -6,8 +6,7 @@ use crate::stream::line::Entry;
 use helio_units::Bytes;
 
 impl Primary {
-    /// Answered bytes that nobody could serve without this queue. They are not durable at the peer, and what of them lies on the own store lies
-    /// on a copy that lacks other regions: it is no copy to go on from, and neither is the peer's.
+    /// Acknowledged bytes that are on no complete copy: they are not durable at the peer, and the own copy lacks other regions.
     pub(crate) fn only_queued(&self) -> Bytes {
         if self.lack.is_none() || self.target.cursors().durable() >= self.line.head() {
             return Bytes::ZERO;

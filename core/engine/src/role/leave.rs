@@ -38,7 +38,7 @@ pub(crate) fn last_copy_refusal(bytes: Bytes, config: &Config) -> Refusal {
         "last-copy",
         format!(
             "{bytes} of acknowledged writes may exist only in the queue of {node}: its own copy is incomplete, and {peer} \
-             disconnected before it flushed them"
+             has not flushed them"
         ),
         format!("connect {peer} again; {node} then resends them"),
     )

@@ -15,7 +15,7 @@ const fn differs(detail: String) -> Violation {
 impl Run {
     /// Every full member of both nodes has the same bytes, and they are what the clients may find.
     pub(super) fn judge(&mut self) -> Result<(), Violation> {
-        // A group with an open end is not in sync.
+        // A group whose copies were both damaged is not in sync.
         for n in (0..self.groups.len())
             .filter(|n| self.groups[*n].shape.listed && self.is_level(*n))
             .collect::<Vec<_>>()

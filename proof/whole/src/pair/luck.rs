@@ -60,7 +60,6 @@ impl Run {
     /// Lets something go wrong.
     pub(super) fn strike(&mut self, luck: Luck, dice: &mut Dice) {
         let node = dice.below(2) as usize;
-        let machine = self.nodes[node].machine.clone();
         let name = self.nodes[node].name;
         self.world.tell(format_args!("luck: {luck:?} at {name}"));
         let longest = if dice.chance(1, 4) { 40_000 } else { 4000 };
@@ -92,10 +91,33 @@ impl Run {
                 self.change_link(dice);
                 return self.struck(luck, Effect::Stays);
             }
-            Luck::Devices => return self.upset_devices(node, dice),
+            Luck::Devices => {
+                self.upset_devices(node, dice);
+                return self.struck(luck, Effect::Once);
+            }
             Luck::BadReads | Luck::BadWrites | Luck::BadFlush | Luck::BadMetadata => {
                 return self.spoil(luck, node, dice);
             }
+            Luck::Hang | Luck::Slow | Luck::Full | Luck::Descriptors | Luck::Rough => {
+                self.burden(luck, node, dice)
+            }
+            Luck::Calendar => {
+                let shown = Duration::from_secs(1_600_000_000 + dice.below(200_000_000));
+                self.nodes[node].machine.set_calendar(shown);
+                return self.struck(luck, Effect::Once);
+            }
+        };
+        if matches!(luck, Luck::Hang | Luck::Slow | Luck::Rough) {
+            self.nodes[node].disks_respond_since = Moment::NEVER;
+        }
+        self.struck(luck, Effect::Until(until));
+        self.ends.push((until, ends));
+    }
+
+    /// A machine does less than it should, or takes longer, for a while.
+    fn burden(&mut self, luck: Luck, node: usize, dice: &mut Dice) -> Ends {
+        let machine = self.nodes[node].machine.clone();
+        match luck {
             Luck::Hang => {
                 let path = self.a_member(node, dice);
                 let _ = machine.hang(&path);
@@ -114,7 +136,7 @@ impl Run {
                 machine.set_descriptors(dice.below(FEW_DESCRIPTORS) as usize);
                 Ends::Descriptors(node)
             }
-            Luck::Rough => {
+            _ => {
                 let ppm = |dice: &mut Dice, most: u64| Ppm(dice.below(most) as u32);
                 machine.set_odds(Odds {
                     short: ppm(dice, 200_000),
@@ -126,17 +148,7 @@ impl Run {
                 });
                 Ends::Odds(node)
             }
-            Luck::Calendar => {
-                let shown = Duration::from_secs(1_600_000_000 + dice.below(200_000_000));
-                machine.set_calendar(shown);
-                return self.struck(luck, Effect::Once);
-            }
-        };
-        if matches!(luck, Luck::Hang | Luck::Slow | Luck::Rough) {
-            self.nodes[node].disks_respond_since = Moment::NEVER;
         }
-        self.struck(luck, Effect::Until(until));
-        self.ends.push((until, ends));
     }
 
     /// Makes a few calls on a file fail. A file that does not exist does not fail.
@@ -276,6 +288,7 @@ impl Run {
         let profile = Profile::wan(Duration::from_millis(1), Rate::mbit(1000));
         self.world.set_link(&self.nodes[0].machine, &self.nodes[1].machine, &profile);
         self.ends.clear();
+        self.forget_effects();
         // A machine has to have power to be given the file.
         self.nodes.iter_mut().filter(|node| !node.has_power).for_each(super::node::Node::boot);
         self.write_file();

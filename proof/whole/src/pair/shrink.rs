@@ -10,7 +10,7 @@ use super::telling::Telling;
 use crate::model::Violation;
 
 /// More clients than a story has.
-const CLIENTS_MAX: usize = 8;
+const CLIENTS_MAX: usize = 24;
 
 /// Shortens a story that breaks a promise, as far as it goes. None where it breaks none.
 #[must_use]

@@ -64,6 +64,11 @@ impl Run {
         }
     }
 
+    /// Nothing is in effect any more.
+    pub(super) fn forget_effects(&mut self) {
+        self.watch.effects.clear();
+    }
+
     /// The faults in effect now.
     pub(super) fn in_effect(&mut self) -> Lucks {
         let (now, nodes) = (self.world.now(), &self.nodes);

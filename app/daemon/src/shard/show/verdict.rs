@@ -215,7 +215,9 @@ fn of_secondary(status: &Status, group: &Group, connected: bool) -> String {
             )
         }
         State::NeedsSync if connected => {
-            format!("no node has a complete copy: restore {name} from a backup")
+            format!(
+                "no node has a complete copy: restore {name} from a backup, unless the status of {peer} shows a preserved copy"
+            )
         }
         State::NeedsSync if status.safe_copy.is_some_and(|kept| kept.sound) => format!(
             "if {peer} is surely down: `helio promote {name} --force --restore`; otherwise connect it, and it completes the \
