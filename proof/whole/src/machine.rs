@@ -224,6 +224,20 @@ impl SimMachine {
         })
     }
 
+    /// What lies in a file, as a process would read it that no misfortune strikes.
+    ///
+    /// # Errors
+    /// There is no such file.
+    pub fn content(&self, path: &Path) -> Result<Vec<u8>, Errno> {
+        self.with(|host| {
+            let inode = host.disk.find(path)?;
+            let content = host.disk.content(inode)?;
+            let mut bytes = vec![0; content.length() as usize];
+            content.read(0, &mut bytes, false);
+            Ok(bytes)
+        })
+    }
+
     /// How many flushes failed until now.
     #[must_use]
     pub fn failed_flushes(&self) -> u64 {

@@ -176,7 +176,7 @@ impl Run {
             let named = self.nodes.iter().position(|it| text.contains(&format!("on {}", it.name)));
             steps.push((named.unwrap_or(shown), "restart".to_owned()));
         }
-        if text.contains("disconnect them") {
+        if text.contains("disconnect them") || text.contains("end the processes") {
             steps.push((shown, "disconnect".to_owned()));
         }
         let mut rest = text;
@@ -190,6 +190,12 @@ impl Run {
                 (at, _) => steps.push((at.unwrap_or(shown), command.to_owned())),
             }
             rest = behind;
+        }
+        // What keeps a device and does not end loses it.
+        if text.contains("; with --force they get")
+            && let Some((at, command)) = steps.last().cloned()
+        {
+            steps.push((at, command + " --force"));
         }
         steps
     }
@@ -229,7 +235,10 @@ impl Run {
             ["resolve", _, "--discard", name, ..] => {
                 ("resolve", json!({ "discard": name, "confirmed": true }), Wish::Resolve)
             }
-            ["metadata", "create", ..] => return self.create_metadata(node, group),
+            ["metadata", "create", name, ..] => {
+                let named = self.groups.iter().position(|it| it.shape.name == name);
+                return named.into_iter().for_each(|group| self.create_metadata(node, group));
+            }
             ["detach", name, ref more @ ..] => {
                 let forced = more.contains(&"--force");
                 return self.detach_named(node, group, (&volume(name), forced));

@@ -43,7 +43,7 @@ impl Run {
             }
             for path in members {
                 let shown = format!("{}:{}", it.name, path.display());
-                let content = it.content(&path);
+                let content = it.machine.content(&path);
                 let content = content.map_err(|errno| differs(format!("{shown}: {errno}")))?;
                 if content.len() as u64 != volume.size.0 {
                     return Err(differs(format!("{shown} has {} bytes", content.len())));

@@ -133,15 +133,6 @@ impl Node {
         file.body().sync_all()
     }
 
-    /// What lies in a file, as a process would read it.
-    ///
-    /// # Errors
-    /// There is no such file.
-    pub(crate) fn content(&self, path: &Path) -> Result<Vec<u8>, Errno> {
-        let file = self.machine.open(path, OFlags::RDONLY, Mode::empty())?;
-        file.read_all().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
-    }
-
     /// Starts the daemon.
     ///
     /// # Errors

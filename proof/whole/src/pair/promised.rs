@@ -126,7 +126,7 @@ impl Run {
         let mut images = Vec::new();
         for (n, volume) in (0_u16..).zip(&shape.volumes).filter(|(_, it)| it.members[node] == 1) {
             for path in volume.paths(shape.name, node) {
-                let content = self.nodes[node].content(&path).map_err(|errno| {
+                let content = self.nodes[node].machine.content(&path).map_err(|errno| {
                     let detail = format!("{}: {errno}", path.display());
                     Violation::new(Promise::SameCopies, detail)
                 })?;
