@@ -348,9 +348,9 @@ fn a_member_that_failed_a_flush_is_not_read_although_the_flush_has_not_ended_on_
 }
 
 #[test]
-fn a_flush_of_the_set_that_its_only_full_member_fails_is_reported_at_once_and_fails_no_later_flush()
-{
-    for failed in [[Outcome::Unsure(StoreFault::Io), Outcome::Done], [Outcome::Done; 2]] {
+fn a_flush_of_the_set_that_its_only_full_member_fails_is_reported_at_once() {
+    let (done, fails) = (Outcome::Done, Outcome::Unsure(StoreFault::Io));
+    for failed in [[fails, done], [fails; 2], [done, fails], [done; 2]] {
         let mut stack = stack(&[Good]);
         let add = SetOp::Add { leg: leg(1), by_bitmap: false };
         assert_eq!(stack.ask_set(add, Moment::ZERO), Ok(()));
@@ -361,10 +361,7 @@ fn a_flush_of_the_set_that_its_only_full_member_fails_is_reported_at_once_and_fa
         }
         let report = Out::FlushFailed(V, StoreFault::Io);
         let reports = drain(&mut stack).iter().filter(|out| **out == report).count();
-        assert_eq!(reports, usize::from(failed[0] != Outcome::Done));
-        let flush = begin(&mut stack, 7, StoreOp::Flush);
-        flush.iter().for_each(|(_, name)| stack.member_ended(*name, Outcome::Done));
-        assert!(drain(&mut stack).contains(&Out::Ended { name: 7, outcome: Outcome::Done }));
+        assert_eq!(reports, usize::from(failed[0] != Outcome::Done), "{failed:?}");
     }
 }
 
