@@ -38,7 +38,7 @@ pub struct Serving {
     pub state: State,
     /// The mode in force.
     pub mode: Mode,
-    /// The lag that it reports, in bytes and in writes; none while it has regions only at the peer.
+    /// The lag that it reports, in bytes and in writes; none while regions are only at the peer, or on a disk that is being shipped.
     pub lag: Option<(Bytes, u64)>,
 }
 

@@ -50,7 +50,8 @@ impl<D: Driver> Shard<D> {
     pub(crate) fn serving(&self, group: &str) -> Option<Serving> {
         let view = self.groups.get(self.find(group)?)?.engine.view();
         let mode = view.effective().filter(|_| view.is_primary())?;
-        let lag = view.reported_lag().filter(|_| !view.lacks_regions());
+        let whole = !view.lacks_regions() && view.seeding().is_none();
+        let lag = view.reported_lag().filter(|_| whole);
         Some(Serving { state: view.state(), mode, lag: lag.map(|lag| (lag.bytes, lag.writes)) })
     }
 

@@ -3,7 +3,7 @@
 
 use super::connection::Asker;
 use super::device::{DeviceIo, Done, Failure, OpenId};
-use super::wire::{self, Expects, FAILURES, opcode};
+use super::wire::{self, DISCARD_FAILURES, Expects, FAILURES, opcode};
 use crate::world::Inner;
 use helio_units::Extent;
 
@@ -74,13 +74,13 @@ impl Inner {
                     self.ask_daemon(on, opcode::WRITE, &body, (expects, asker));
                 }
                 DeviceIo::Zero { punch, .. } => {
-                    let how = if *punch {
-                        libc::FALLOC_FL_PUNCH_HOLE
+                    let (how, failures) = if *punch {
+                        (libc::FALLOC_FL_PUNCH_HOLE, DISCARD_FAILURES)
                     } else {
-                        libc::FALLOC_FL_ZERO_RANGE
+                        (libc::FALLOC_FL_ZERO_RANGE, FAILURES)
                     };
                     let body = wire::fallocate(part, how | libc::FALLOC_FL_KEEP_SIZE);
-                    let expects = Expects::Body(0, FAILURES);
+                    let expects = Expects::Body(0, failures);
                     self.ask_daemon(on, opcode::FALLOCATE, &body, (expects, asker));
                 }
                 DeviceIo::Flush => self.ask_flush(on, asker),

@@ -41,6 +41,8 @@ pub(super) enum Expects {
 
 /// Errors that a request may end with which has nothing wrong with it.
 pub(super) const FAILURES: &[i32] = &[libc::EIO, libc::ENOSPC];
+/// The same of a discard: a volume may have none, by its file.
+pub(super) const DISCARD_FAILURES: &[i32] = &[libc::EIO, libc::ENOSPC, libc::EOPNOTSUPP];
 
 /// A message. All that the daemon needs of the header is set.
 pub(super) fn message(unique: u64, opcode: u32, body: &[u8]) -> Vec<u8> {

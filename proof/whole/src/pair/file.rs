@@ -42,12 +42,15 @@ impl Run {
         self.serve_what_is_listed();
     }
 
-    fn put(&self, node: usize, text: &str) {
+    /// Gives the file of a node this content. Returns whether it has it.
+    fn put(&self, node: usize, text: &str) -> bool {
         let host: Host = Arc::new(self.nodes[node].machine.clone());
-        if let Err(why) = replace(&host, Path::new(FILE), text.as_bytes()) {
+        let replaced = replace(&host, Path::new(FILE), text.as_bytes());
+        if let Err(why) = &replaced {
             let name = self.nodes[node].name;
             self.world.tell(format_args!("{name}: the configuration file is not changed: {why}"));
         }
+        replaced.is_ok()
     }
 
     /// A group of one node becomes primary by itself once the file has it.
@@ -70,7 +73,9 @@ impl Run {
             2 => text.replacen("granularity", "[nonsense]\ngranularity", 1),
             _ => String::new(),
         };
-        self.put(node, &text);
+        if !self.put(node, &text) {
+            return;
+        }
         self.send(
             (node, None),
             "POST",

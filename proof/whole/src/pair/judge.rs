@@ -65,7 +65,11 @@ impl Run {
         let all = volume.paths(self.groups[group].shape.name, node);
         let status = self.group_status(node, group);
         let told = status.and_then(|it| it.volumes.iter().find(|it| it.name == volume.name));
-        let Some(told) = told.filter(|told| !told.members.is_empty()) else { return all };
+        let Some(told) = told else { return all };
+        // One that is the only one, also if the file had others before.
+        if told.members.is_empty() {
+            return vec![PathBuf::from(&told.member)];
+        }
         let full = told.members.iter().filter(|it| it.state == SetMemberState::Full);
         full.map(|it| PathBuf::from(&it.path)).collect()
     }

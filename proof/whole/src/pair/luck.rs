@@ -276,6 +276,8 @@ impl Run {
         let profile = Profile::wan(Duration::from_millis(1), Rate::mbit(1000));
         self.world.set_link(&self.nodes[0].machine, &self.nodes[1].machine, &profile);
         self.ends.clear();
+        // A machine has to have power to be given the file.
+        self.nodes.iter_mut().filter(|node| !node.has_power).for_each(super::node::Node::boot);
         self.write_file();
         self.start(0);
         self.start(1);

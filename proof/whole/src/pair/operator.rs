@@ -251,6 +251,7 @@ impl Run {
         }
         if wish == Wish::Apply && status == 200 {
             self.nodes[node].unapplied = false;
+            self.restart_if_needed(node, body);
         }
         if wish == Wish::Status && status == 200 {
             self.status[node] = serde_json::from_slice(body).ok();
@@ -273,8 +274,8 @@ impl Run {
                 }
                 self.refused(node, group, body);
             }
-            // What `apply` was refused for may be about any group.
-            None if wish == Wish::Apply && status != 200 => {
+            // What keeps one group from being served is told of all.
+            None if status != 200 && wish == Wish::Apply => {
                 (0..self.groups.len()).for_each(|group| self.refused(node, group, body));
             }
             None => {}
@@ -284,6 +285,18 @@ impl Run {
             |until| matches!(until, Until::Response { request, .. } if request == number),
         );
         Ok(())
+    }
+
+    /// A group of the file that an apply does not add is served after a restart.
+    fn restart_if_needed(&mut self, node: usize, body: &[u8]) {
+        let applied: Value = serde_json::from_slice(body).unwrap_or_default();
+        let needed = applied["restart_needed"].as_array().into_iter().flatten();
+        for added in needed.filter_map(|it| it.as_str()?.strip_suffix(" added")) {
+            let names = |group: &Group| added.strip_prefix("group ") == Some(group.shape.name);
+            if let Some(group) = self.groups.iter_mut().find(|group| names(group)) {
+                group.hints.push((node, "restart the daemon".to_owned()));
+            }
+        }
     }
 
     /// What a node has reported is within its bounds.
