@@ -136,15 +136,12 @@ pub fn adopt(platform: &Platform, wish: &Wish) -> Result<Adopted> {
     let ready = wish.write || fragment.is_none();
     let held = exclusively(host, &found, &wish.group, ready)?;
     if ready {
-        if let Err(error) = record::make(host, wish, &config, &held) {
+        let made = record::make(host, wish, &config, &held);
+        if made.is_err() {
             drop(held);
-            // An identity without a record would keep the store out of every group.
-            if !record::is_there(host, wish) {
-                let new = found.values().filter(|(_, looked)| !looked.named);
-                new.for_each(|(store, _)| forget_name(host, &store.path));
-            }
-            return Err(error);
+            forget_new(host, wish, &found);
         }
+        made?;
         if let Some((_, whole)) = &fragment {
             fragment::write(host, &wish.config, whole)?;
         }
@@ -159,6 +156,14 @@ pub fn adopt(platform: &Platform, wish: &Wish) -> Result<Adopted> {
         stores,
         warnings: spread::warnings(host, &config, &wish.node, Some(&wish.group)),
     })
+}
+
+/// An identity without a record would keep a store out of every group.
+fn forget_new(host: &Host, wish: &Wish, found: &BTreeMap<String, (&Store, Looked)>) {
+    if !record::is_there(host, wish) {
+        let new = found.values().filter(|(_, looked)| !looked.named);
+        new.for_each(|(store, _)| forget_name(host, &store.path));
+    }
 }
 
 fn other_node(config: &Config, wish: &Wish) -> Result<String> {
