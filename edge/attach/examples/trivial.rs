@@ -8,8 +8,8 @@
 //! calls on the store, opened for direct I/O: no order, no mirror, no pool.
 
 use helio_attach::{
-    Arrival, Channel, Fault, HEAD_BYTES, LoopDevice, MESSAGE_BYTES, Mount, Session, Shape, Step,
-    Work,
+    Arrival, Channel, Fault, HEAD_BYTES, Kernel, LoopDevice, MESSAGE_BYTES, Mount, Session, Shape,
+    Step, ThisKernel, Work,
 };
 use helio_driver::Buffer;
 use helio_units::Bytes;
@@ -42,7 +42,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let device = LoopDevice::on(mount.path(), 512, false)?;
     println!("{}", device.path().display());
     io::stdin().read_to_end(&mut Vec::new())?;
-    device.abandon()?;
+    ThisKernel.abandon(&device)?;
     mount.remove(true).map_err(|(_, error)| error)?;
     Ok(())
 }

@@ -94,7 +94,7 @@ impl Desk {
             return Ok(());
         }
         let volume = VolumeIndex(asked.volume as u16);
-        for leg in self.full(volume) {
+        for leg in self.full_legs(volume) {
             let failed = self.failed_at.get(&leg).is_some_and(|at| *at >= asked.began);
             let of = |leg: &Leg| leg.volume == volume;
             let doubted = asked.op.is_flush() && self.unflushed.iter().any(of);
@@ -107,7 +107,7 @@ impl Desk {
 
     /// A layer reports a failed flush of its own only if every full member failed one.
     pub(super) fn judge_own_flush(&self, volume: VolumeIndex) -> Result<(), String> {
-        for leg in self.full(volume) {
+        for leg in self.full_legs(volume) {
             let failed = self.unflushed.contains(&leg);
             ensure(failed, || format!("a layer's flush failed, and {leg:?} did not fail it"))?;
         }
@@ -115,7 +115,7 @@ impl Desk {
     }
 
     /// The members that are full now, and were before this step.
-    fn full(&self, volume: VolumeIndex) -> Vec<Leg> {
+    fn full_legs(&self, volume: VolumeIndex) -> Vec<Leg> {
         let full = |status: &SetStatus, n: usize| {
             status.members[n].is_some_and(|member| member.duty == Duty::Full)
         };
