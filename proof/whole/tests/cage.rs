@@ -29,7 +29,7 @@ fn a_clock_a_file_a_thread_and_a_socket_each_end_the_process() {
 
 #[test]
 fn stories_reach_for_nothing_real() {
-    // The part `caged` of the tests tells a hundred.
+    // A hundred: `cargo xtask sim --daemon --cage --seeds 100`.
     let status = whole(&["--cage", "--seeds", "10", "--from", "100"]);
     // Broken promises are found by walks.
     assert!(status.code().is_some_and(|code| code < 2), "{status}");
