@@ -278,14 +278,7 @@ impl Engine {
                 }
             }
         }
-        self.layers_reported();
-    }
-
-    /// What layers have said beside the ends of operations: flushes of their own that failed, and the end of a copy.
-    fn layers_reported(&mut self) {
-        while let Some((volume, fault)) = self.local.take_failed_flush() {
-            self.standing.flush_failed(volume, fault, &mut self.local, &mut self.turn);
-        }
+        self.standing.flushes_failed(&mut self.local, &mut self.turn);
         if let Some(outcome) = self.local.take_copied() {
             let Self { standing, peer, record, keeper, local, turn, .. } = self;
             let wish = standing.copied(outcome, peer.session(), keeper, record, local, turn);

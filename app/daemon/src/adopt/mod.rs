@@ -138,8 +138,7 @@ pub fn adopt(platform: &Platform, wish: &Wish) -> Result<Adopted> {
     if ready {
         let made = record::make(host, wish, &config, &held);
         if made.is_err() {
-            drop(held);
-            forget_new(host, wish, &found);
+            forget_new(host, wish, &found, held);
         }
         made?;
         if let Some((_, whole)) = &fragment {
@@ -158,8 +157,14 @@ pub fn adopt(platform: &Platform, wish: &Wish) -> Result<Adopted> {
     })
 }
 
-/// An identity without a record would keep a store out of every group.
-fn forget_new(host: &Host, wish: &Wish, found: &BTreeMap<String, (&Store, Looked)>) {
+/// An identity without a record would keep a store out of every group. `held` is what keeps the stores open.
+fn forget_new(
+    host: &Host,
+    wish: &Wish,
+    found: &BTreeMap<String, (&Store, Looked)>,
+    held: impl Sized,
+) {
+    drop(held);
     if !record::is_there(host, wish) {
         let new = found.values().filter(|(_, looked)| !looked.named);
         new.for_each(|(store, _)| forget_name(host, &store.path));

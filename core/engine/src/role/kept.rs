@@ -200,6 +200,13 @@ impl Standing {
         }
     }
 
+    /// Flushes that layers asked for themselves have failed.
+    pub(crate) fn flushes_failed(&mut self, local: &mut Local, turn: &mut Turn) {
+        while let Some((volume, fault)) = local.take_failed_flush() {
+            self.flush_failed(volume, fault, local, turn);
+        }
+    }
+
     /// A flush failed that no item asked for: one that was to let hot extents go, or a layer's.
     pub(crate) fn flush_failed(
         &mut self,
