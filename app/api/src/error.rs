@@ -53,7 +53,10 @@ pub mod code {
         ("stopping", "the daemon is stopping"),
         ("bad-configuration", "the configuration file is refused; the error names the line"),
         ("attached", "the volume is already attached in another way"),
-        ("attach-failed", "the kernel refused to make a device; the error names the cause"),
+        (
+            "attach-failed",
+            "the kernel refused to make or flush a device; the error names the cause",
+        ),
         ("no-fuse", "the daemon cannot use FUSE; the error gives the reason"),
         ("no-nbd", "the daemon cannot use the kernel's NBD client; the error gives the reason"),
         ("no-ublk", "the daemon cannot use ublk; the error gives the reason"),

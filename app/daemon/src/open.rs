@@ -62,7 +62,7 @@ pub(crate) fn plans(
     (state, failures): (&StateDir, &Failures),
     own: Option<&PeerTls>,
 ) -> Result<Vec<GroupPlan>> {
-    takes_part(view, node).map_err(|error| none_but_released(state).unwrap_or(error))?;
+    takes_part(view, node, (&state.host, &state.path))?;
     let mut others = Others::of(&state.host);
     view.groups.iter().for_each(|group| others.take_all(group, node));
     let groups: Vec<_> = view.groups.iter().zip(trust::guards(view, own)).collect();
@@ -93,26 +93,25 @@ pub(crate) fn plans(
 }
 
 /// A node without a group serves nothing.
-pub(crate) fn takes_part(view: &NodeView<'_>, node: &str) -> Result<()> {
-    if view.groups.is_empty() {
+pub(crate) fn takes_part(
+    view: &NodeView<'_>,
+    node: &str,
+    (host, state): (&Host, &Path),
+) -> Result<()> {
+    if !view.groups.is_empty() {
+        return Ok(());
+    }
+    let released = released::all(host, state);
+    let Some(group) = released.first() else {
         bail!(
             "node {node} is in no group of the configuration\n  hint: name it in a group's `nodes`"
         );
-    }
-    Ok(())
-}
-
-/// All groups that a node would serve were released on it.
-fn none_but_released(state: &StateDir) -> Option<anyhow::Error> {
-    let released = released::all(&state.host, &state.path);
-    let group = released.first()?;
-    let names: Vec<&str> = released.iter().map(String::as_str).collect();
-    Some(anyhow!(
-        "this node serves no group: released here: {}\n  hint: to mirror the volumes of {group} from this node again, \
-         `helio adopt`; to make this node the secondary with them, remove {}",
-        names.join(", "),
-        released::mark(&state.path, group).display()
-    ))
+    };
+    bail!(
+        "node {node} serves no group; released here: {}\n  hint: {}",
+        released.iter().map(String::as_str).collect::<Vec<_>>().join(", "),
+        released::way_back(state, group)
+    )
 }
 
 fn none_served(mut errors: Vec<(&str, anyhow::Error)>) -> anyhow::Error {

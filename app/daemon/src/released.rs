@@ -16,8 +16,16 @@ const SUFFIX: &str = ".released";
 const SECOND: &str = "second metadata file: ";
 
 /// The file that says that a group was released.
-pub(crate) fn mark(state: &Path, group: &str) -> PathBuf {
+fn mark(state: &Path, group: &str) -> PathBuf {
     state.join("groups").join(format!("{group}{SUFFIX}"))
+}
+
+/// How a released group is served by this node again. For hints.
+pub(crate) fn way_back(state: &Path, group: &str) -> String {
+    format!(
+        "to mirror the volumes of {group} from this node again, `helio adopt`; to make this node the secondary with them, remove {}",
+        mark(state, group).display()
+    )
 }
 
 /// Reads the configuration without the groups that were released here. One that the file names no more is forgotten, so that
@@ -26,13 +34,11 @@ pub(crate) fn load(host: &Host, file: &Path, state: &Path) -> Result<Config, Con
     let mut config = Config::load(host, file)?;
     for group in all(host, state) {
         if config.groups.remove(&group).is_some() {
-            let shown = mark(state, &group);
             tracing::warn!(
                 group,
-                "was released on this node and is ignored\n  hint: remove it from {}; to mirror its volumes from this \
-                 node again, `helio adopt`; to make this node the secondary with them, remove {}",
+                "was released on this node and is ignored\n  hint: remove it from {}; {}",
                 file.display(),
-                shown.display()
+                way_back(state, &group)
             );
         } else if let Err(error) =
             put_away(host, state, &group).and_then(|()| forget(host, state, &group))

@@ -9,6 +9,7 @@ use crate::control;
 use crate::leave::{leave, stop_shard};
 use crate::open::StateDir;
 pub use crate::shard::census::{Census, Table};
+pub use crate::shard::step::Serving;
 use crate::shard::{Shard, Turn};
 use crate::{Options, Platform, errands, released};
 use anyhow::Result;
@@ -16,7 +17,6 @@ use axum::body::{Body, to_bytes};
 use axum::http::Request;
 use axum::http::header::CONTENT_TYPE;
 use helio_driver::{Completion, Driver};
-use helio_units::{Bytes, Mode, State};
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 use std::sync::Arc;
@@ -29,17 +29,6 @@ const RESPONSE_BYTES_MAX: usize = 64 << 20;
 pub struct Stepped<D: Driver> {
     shard: Shard<D>,
     control: Control,
-}
-
-/// How a primary serves a group: what its status shows of the promises that hold now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Serving {
-    /// Its state.
-    pub state: State,
-    /// The mode in force.
-    pub mode: Mode,
-    /// The lag that it reports, in bytes and in writes; none while regions are only at the peer, or on a disk that is being shipped.
-    pub lag: Option<(Bytes, u64)>,
 }
 
 /// What the shard needs to go on.

@@ -53,12 +53,13 @@ impl Refusal {
         )
     }
 
-    /// The way out where no copy is complete: `ahead` alone has the last writes, and lacks regions that `complete` has. For hints.
+    /// A hint for two nodes neither of which has everything: only `ahead` has the last writes, and only `complete` has a consistent copy.
     #[must_use]
-    pub fn neither_is_complete(group: &str, ahead: &str, complete: &str) -> String {
+    pub fn neither_has_everything(group: &str, ahead: &str, complete: &str) -> String {
         format!(
-            "no copy is complete. To give up the writes that only {ahead} has: `helio resolve {group} --discard {ahead}` on {ahead}, \
-             which saves them in a file first; then `helio promote {group}` on {complete}"
+            "neither copy has everything: {ahead} has the last writes and an inconsistent copy, {complete} has a consistent copy without \
+             them. To discard the writes that only {ahead} has: `helio resolve {group} --discard {ahead}` on {ahead}, which saves them in \
+             a file first; then `helio promote {group}` on {complete}"
         )
     }
 

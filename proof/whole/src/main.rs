@@ -17,6 +17,13 @@ const STARTS: usize = 64;
 /// A walk fails if more than one story of so many loses both copies of a group.
 const LOST_SHARE: u64 = 100;
 
+/// What tells a seed again: the build with faults to plant tells other stories, since its pages of marks are smaller.
+const AGAIN: &str = if cfg!(feature = "plant") {
+    "cargo xtask sim --daemon"
+} else {
+    "cargo run --release -p helio-whole --"
+};
+
 fn main() -> ExitCode {
     match Options::read(std::env::args().skip(1)).and_then(|options| perform(&options)) {
         Ok(true) => ExitCode::SUCCESS,
@@ -74,9 +81,7 @@ fn tell_or_shrink(options: &Options) -> bool {
         return true;
     };
     tell(&smallest, options.story);
-    println!(
-        "\nThe smallest story found: {violation}\n    cargo xtask sim --daemon {smallest} --story"
-    );
+    println!("\nThe smallest story found: {violation}\n    {AGAIN} {smallest} --story");
     false
 }
 
@@ -111,10 +116,7 @@ fn caged(options: &Options) -> Result<bool, String> {
     for telling in tellings {
         if let Some(why) = run(&telling, false).broken {
             broken += 1;
-            eprintln!(
-                "seed {}: {why}\n    cargo xtask sim --daemon {telling} --story",
-                telling.seed
-            );
+            eprintln!("seed {}: {why}\n    {AGAIN} {telling} --story", telling.seed);
         }
     }
     println!("{starts} seeds in a cage, {broken} broken");
@@ -138,7 +140,7 @@ fn prove(reach: Reach) -> Result<bool, String> {
 fn tell_walk(options: &Options) -> bool {
     let began = Instant::now();
     let found = |seed: u64, why: &Violation| {
-        eprintln!("seed {seed}: {why}\n    cargo xtask sim --daemon --seed {seed} --shrink");
+        eprintln!("seed {seed}: {why}\n    {AGAIN} --seed {seed} --shrink");
     };
     let walk = walk(options.from, options.seeds, options.most, &found);
     let (real, seeds) = (began.elapsed().as_secs_f64(), walk.seeds as f64);
@@ -147,12 +149,15 @@ fn tell_walk(options: &Options) -> bool {
         seeds / real * 60.0,
         walk.seconds / real,
         walk.broken.len(),
-        walk.lost
+        walk.lost.len()
     );
     if options.coverage {
         walk.coverage.lines().iter().for_each(|line| println!("{line}"));
     }
-    let too_many = walk.seeds >= 200 && walk.lost * LOST_SHARE > walk.seeds;
+    for (seed, why) in &walk.lost {
+        println!("seed {seed}: both copies of a group were damaged: {why}");
+    }
+    let too_many = walk.seeds >= 200 && walk.lost.len() as u64 * LOST_SHARE > walk.seeds;
     if too_many {
         eprintln!(
             "more than one story in {LOST_SHARE} loses both copies: see docs/design/whole.md"
@@ -166,7 +171,7 @@ fn is_covered(walk: &Walk, require: Option<u64>) -> bool {
     let Some(least) = require else { return true };
     let short = walk.coverage.shortfall(least);
     for line in &short {
-        eprintln!("met less than {least} times: {line}");
+        eprintln!("met fewer than {least} times: {line}");
     }
     short.is_empty()
 }

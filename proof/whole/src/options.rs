@@ -12,15 +12,15 @@ The whole program in the simulator: two real daemons, their clients, an operator
       --cage             forbids this process every system call for a descriptor, a clock, a thread or a file first
       --most N           goes on until N seeds are broken (10)
       --coverage         prints how often each fault met each request, and each change of roles
-      --require N        fails where that was fewer than N times
+      --require N        fails if one of these pairs was met fewer than N times
       --plant NAME       in a build with `--features plant`: plants a fault in the daemon
       --check-planted    in such a build: each fault that can be planted is found within the seeds
   cargo xtask sim --daemon --seed SEED               tells whether one seed keeps every promise
       --story            and everything that happens in it
-      --shrink           where it breaks a promise: finds the smallest story that still does, and tells that
-      --acts N           nothing happens behind N acts
+      --shrink           finds the smallest story that breaks the same promise, and tells it
+      --acts N           nothing happens after N acts
       --skip A,B         these acts do not happen, counted from 1
-      --clients N        there are no more than N clients
+      --clients N        there are no more than N clients, and programs that use devices
 ";
 
 /// What `--cage-proof` reaches for out of the cage. It is for the test of the cage, so the help does not list it.
@@ -128,9 +128,13 @@ impl Options {
                 other => return Err(format!("{other} is unknown\n\n{HELP}")),
             }
         }
-        let whole = Telling { seed: options.telling.seed, ..Telling::default() };
-        if !options.one && options.telling != whole {
-            return Err("--acts, --clients and --skip need --seed".to_owned());
+        if !options.one && (options.shrink || options.telling != Telling::default()) {
+            return Err("--acts, --clients, --shrink and --skip need --seed".to_owned());
+        }
+        let each = options.planted == Planted::Each;
+        let walks = !options.one && !options.cage && !options.digest && !each;
+        if !walks && (options.coverage || options.require.is_some()) {
+            return Err("--coverage and --require need a walk".to_owned());
         }
         Ok(options)
     }

@@ -16,7 +16,7 @@ pub(crate) struct Walk {
     /// Broken promises, by seed.
     pub(crate) broken: Vec<(u64, Violation)>,
     /// Stories in which both copies of a group were damaged.
-    pub(crate) lost: u64,
+    pub(crate) lost: Vec<(u64, String)>,
     /// What met what.
     pub(crate) coverage: Coverage,
 }
@@ -25,10 +25,7 @@ impl Walk {
     fn add(&mut self, seed: u64, verdict: helio_whole::Verdict) {
         self.seeds += 1;
         self.seconds += verdict.lasted.as_secs_f64();
-        if let Some(why) = &verdict.lost {
-            println!("seed {seed}: both copies of a group were damaged: {why}");
-            self.lost += 1;
-        }
+        self.lost.extend(verdict.lost.map(|why| (seed, why)));
         self.coverage.add(&verdict.coverage);
         self.broken.extend(verdict.broken.map(|why| (seed, why)));
     }

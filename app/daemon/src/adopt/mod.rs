@@ -134,13 +134,18 @@ pub fn adopt(platform: &Platform, wish: &Wish) -> Result<Adopted> {
         }
     };
     let ready = wish.write || fragment.is_none();
-    let held = exclusively(host, &found, &wish.group, ready)?;
-    if ready {
-        let made = record::make(host, wish, &config, &held);
-        if made.is_err() {
-            forget_new(host, wish, &found, held);
+    let existed = record::is_there(host, wish);
+    let held = exclusively(host, &found, &wish.group).and_then(|held| {
+        if ready {
+            record::make(host, wish, &config, &held)?;
         }
-        made?;
+        Ok(held)
+    });
+    if !ready || held.is_err() && (existed || !record::is_there(host, wish)) {
+        forget_new(host, &found);
+    }
+    let _held = held?;
+    if ready {
         if let Some((_, whole)) = &fragment {
             fragment::write(host, &wish.config, whole)?;
         }
@@ -157,18 +162,10 @@ pub fn adopt(platform: &Platform, wish: &Wish) -> Result<Adopted> {
     })
 }
 
-/// An identity without a record would keep a store out of every group. `held` is what keeps the stores open.
-fn forget_new(
-    host: &Host,
-    wish: &Wish,
-    found: &BTreeMap<String, (&Store, Looked)>,
-    held: impl Sized,
-) {
-    drop(held);
-    if !record::is_there(host, wish) {
-        let new = found.values().filter(|(_, looked)| !looked.named);
-        new.for_each(|(store, _)| forget_name(host, &store.path));
-    }
+/// Removes the identities that stores were given by this adoption: without a record, they would keep the stores out of every group.
+fn forget_new(host: &Host, found: &BTreeMap<String, (&Store, Looked)>) {
+    let new = found.values().filter(|(_, looked)| !looked.named);
+    new.for_each(|(store, _)| forget_name(host, &store.path));
 }
 
 fn other_node(config: &Config, wish: &Wish) -> Result<String> {
@@ -281,7 +278,6 @@ fn exclusively(
     host: &Host,
     found: &BTreeMap<String, (&Store, Looked)>,
     group: &str,
-    keep_name: bool,
 ) -> Result<Vec<helio_disk::Member>> {
     let (mut members, other_users) = (Vec::new(), OtherUsers::of(host));
     for (store, looked) in found.values() {
@@ -297,9 +293,6 @@ fn exclusively(
             );
         }
         members.push(member);
-        if !looked.named && !keep_name {
-            forget_name(host, &store.path);
-        }
     }
     Ok(members)
 }

@@ -116,7 +116,7 @@ pub fn check(wish: &Wish) -> Vec<Finding> {
         1 => format!("{} names node {} and 1 group of it", config.file, wish.node),
         more => format!("{} names node {} and {more} groups of it", config.file, wish.node),
     };
-    let named = open::takes_part(&view, &wish.node).map(|()| named);
+    let named = open::takes_part(&view, &wish.node, (host, &wish.state)).map(|()| named);
     let mut found = vec![Finding::of("configuration", named)];
     found.push(state(host, wish));
     found.extend(node::resources(host, &view));

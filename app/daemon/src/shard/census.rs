@@ -87,7 +87,7 @@ impl<D: Driver> Shard<D> {
             payloads: sum(&mut self.groups.iter().map(|group| group.payloads.table())),
             operations: sum(&mut self.groups.iter().map(|group| group.operations())),
             commands: self.groups.iter().map(|group| group.commands.len()).sum(),
-            sockets: listeners + connections + self.attached.lines(),
+            sockets: listeners + connections + self.attached.count(),
             awaiting: self.attached.awaiting(),
             written: self.pools.written.usage(),
             received: self.pools.received.usage(),

@@ -39,7 +39,7 @@ mod route;
 mod serve;
 mod set;
 mod show;
-mod step;
+pub(crate) mod step;
 mod stop;
 mod strangers;
 mod stream;

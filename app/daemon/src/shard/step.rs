@@ -6,11 +6,10 @@ use super::requests::Origin;
 use super::stop::Stop;
 use super::token::{Kind, token};
 use super::{Shard, isolate};
-use crate::stepped::Serving;
 use anyhow::{Context, Result};
 use helio_driver::{Completion, Driver, Op};
 use helio_plant::{Plant, planted};
-use helio_units::Moment;
+use helio_units::{Bytes, Mode, Moment, State};
 use std::time::Duration;
 
 /// What a shard needs to go on.
@@ -20,6 +19,17 @@ pub(crate) enum Turn {
     Waits(Option<Duration>),
     /// Everything has stopped: cleanly, or why not.
     Ended(Result<()>),
+}
+
+/// How a primary serves a group: what its status shows of the promises that hold now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Serving {
+    /// Its state.
+    pub state: State,
+    /// The mode in force.
+    pub mode: Mode,
+    /// The lag that it reports, in bytes and in writes; none while regions are only at the peer, or on a disk that is being shipped.
+    pub lag: Option<(Bytes, u64)>,
 }
 
 impl<D: Driver> Shard<D> {

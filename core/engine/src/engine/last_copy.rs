@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The queue as the last copy: what was answered, lies on no complete copy of this node, and is not durable at the peer.
+//! The queue as the last copy: acknowledged writes that are on no complete copy of this node, and not durable at the peer.
 //!
-//! It comes about where this node lacks regions, most of all where the store of a volume was given up (`lead/lack/lose.rs`), and the
-//! peer, which holds everything else, goes away before its flush: without this queue no node has a copy to go on from. While the peer is away such a primary stays
+//! This happens if this node lacks regions, mostly after its disk was given up (`lead/lack/lose.rs`), and the peer disconnects before its
+//! flush. Until the peer has them, such a primary stays
 //! primary. A demotion is refused; one under way goes back. A stop waits for the peer as long as for a queue that
 //! drains, and says what it leaves behind.
 

@@ -269,11 +269,11 @@ impl View<'_> {
                 "`helio explain {group}` on both nodes shows how the copies are related"
             );
         };
-        let node = &self.turn.config().node;
-        if !other.consistent && !other.suspect && other.wrote && self.is_consistent() {
-            return Refusal::neither_is_complete(group, peer, node);
+        if let Some(hint) = self.neither_has_everything() {
+            return hint;
         }
         if recovery::only_followed(&self.hello_as_met(), other) {
+            let node = &self.turn.config().node;
             return format!(
                 "`helio promote {group}` on {peer} instead: it has newer writes and everything that {node} has, so nothing is \
                  lost"
@@ -308,12 +308,11 @@ impl View<'_> {
                      item {}): `helio promote {group} --restore`",
                     image.lineage.generation, image.head
                 ),
-                _ if self.is_ahead() && self.peer_is_complete() => {
-                    Refusal::neither_is_complete(group, &self.turn.config().node, peer)
-                }
-                _ => format!(
-                    "wait for the resync from {peer} to end; until then this node cannot become primary"
-                ),
+                _ => self.neither_has_everything().unwrap_or_else(|| {
+                    format!(
+                        "wait for the resync from {peer} to end; until then this node cannot become primary"
+                    )
+                }),
             },
         )
     }
@@ -322,6 +321,25 @@ impl View<'_> {
     #[must_use]
     pub fn peer_is_complete(&self) -> bool {
         self.peer.session().peer().is_some_and(|peer| !peer.serving && peer.consistent)
+    }
+
+    /// What an operator does if one of two connected nodes, neither of which is primary, has the last writes and an inconsistent copy, and the
+    /// copy of the other one is consistent. None if it is not so.
+    #[must_use]
+    pub fn neither_has_everything(&self) -> Option<String> {
+        let (config, session) = (self.turn.config(), self.peer.session());
+        let (group, node, peer) = (&config.group, &config.node, &config.peer);
+        let other = session.peer().filter(|other| !other.serving && !other.suspect)?;
+        let peer_is_ahead = session.report().is_some_and(|report| report.ahead);
+        match (self.is_consistent(), other.consistent) {
+            (false, true) if self.is_ahead() => {
+                Some(Refusal::neither_has_everything(group, node, peer))
+            }
+            (true, false) if peer_is_ahead => {
+                Some(Refusal::neither_has_everything(group, peer, node))
+            }
+            _ => None,
+        }
     }
 
     /// The last position in this node's image, while it is not primary; it may hold more after a crash.

@@ -87,7 +87,10 @@ impl View<'_> {
             return Err(Refusal::new(
                 "no-whole-copy",
                 format!("{peer} may lack regions that only this disk has"),
-                format!("repair the disk on {node}, and restart the daemon of {node}"),
+                format!(
+                    "if `helio status {group}` on {peer} shows a fault or a resync: repair it, or wait for its end, then repeat; \
+                     otherwise repair the disk on {node}, and restart the daemon of {node}"
+                ),
             ));
         }
         if source.is_none_or(|hello| !hello.consistent) {

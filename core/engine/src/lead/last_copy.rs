@@ -6,7 +6,7 @@ use crate::stream::line::Entry;
 use helio_units::Bytes;
 
 impl Primary {
-    /// Acknowledged bytes that are on no complete copy: they are not durable at the peer, and the own copy lacks other regions.
+    /// Acknowledged bytes that are on no complete copy: the peer does not have them durably, and other regions of the own copy are missing.
     pub(crate) fn only_queued(&self) -> Bytes {
         if self.lack.is_none() || self.target.cursors().durable() >= self.line.head() {
             return Bytes::ZERO;

@@ -119,7 +119,8 @@ impl<'a> View<'a> {
         } else {
             format!("; or exchange it, then `helio member replace {group}/{volume}` on {node}")
         };
-        let rewrite = format!("`helio resync {group}` on {node} rewrites the disk from {peer}");
+        let rewrite =
+            format!("`helio resync {group}` on {node}, which rewrites the disk from {peer}");
         // A disk that only failed a flush is written again as it is.
         let hint = if state == MemberState::GivenUp {
             given_up_hint(config)

@@ -283,8 +283,7 @@ impl Client {
             let plan = if self.again.is_empty() { draw() } else { self.again.remove(0) };
             self.begun.push(plan.label());
             *left -= 1;
-            let pause = u64::try_from(self.habits.pause.as_nanos()).unwrap_or(u64::MAX - 1);
-            *next = turn.now + Duration::from_nanos((turn.dice)(pause + 1));
+            *next = turn.now + self.habits.pause(turn.dice);
             let last = *left == 0;
             if last && matches!(self.habits.leaving, Leaving::InRequest { .. }) {
                 let share = (turn.dice)(256);

@@ -121,8 +121,7 @@ impl Program {
         while self.left > 0 && turn.now >= self.next && self.pending.len() < depth {
             let plan = Plan::draw(&self.habits, shape, TransmissionFlags(flags), false, turn.dice);
             self.left -= 1;
-            let pause = u64::try_from(self.habits.pause.as_nanos()).unwrap_or(u64::MAX - 1);
-            self.next = turn.now + Duration::from_nanos((turn.dice)(pause + 1));
+            self.next = turn.now + self.habits.pause(turn.dice);
             let (connection, volume) = (self.connection, self.habits.volume);
             let action = match plan.kind {
                 // Nothing was written to the device, so that the daemon has nothing to flush.

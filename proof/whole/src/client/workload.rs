@@ -84,6 +84,12 @@ pub struct Habits {
 }
 
 impl Habits {
+    /// The time until the next request.
+    pub(super) fn pause(&self, dice: Dice<'_>) -> Duration {
+        let most = u64::try_from(self.pause.as_nanos()).unwrap_or(u64::MAX - 1);
+        Duration::from_nanos(dice(most + 1))
+    }
+
     /// Draws what a client of that export is like; one of eight misbehaves.
     pub fn draw(export: &str, volume: u16, dice: Dice<'_>) -> Self {
         let form = [Form::Simple, Form::Structured, Form::Extended][dice(3) as usize];

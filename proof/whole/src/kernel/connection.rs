@@ -317,7 +317,7 @@ impl Inner {
         id: FuseId,
         into: &mut [IoSliceMut<'_>],
     ) -> Result<usize, Errno> {
-        // A signal comes in between, or who asked was killed meanwhile.
+        // A signal arrives first, or the process that asked was killed.
         match self.dice.below(64) {
             0 => return Err(Errno::INTR),
             1 => return Err(Errno::NOENT),

@@ -129,7 +129,7 @@ impl World {
     pub fn device_paths(&self, machine: &SimMachine, group: &str, volume: &str) -> Vec<PathBuf> {
         let inner = self.lock();
         let name = PathBuf::from(format!("/dev/heliograph/{group}/{volume}"));
-        let file = PathBuf::from(format!("/state/attach/{group}/{volume}"));
+        let file = super::file_of(group, volume);
         let node = inner.kernels.names.get(&(machine.id(), name)).cloned();
         let node = node.filter(|node| inner.loop_at(machine.id(), node).is_some());
         let file = Some(file)

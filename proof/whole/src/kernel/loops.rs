@@ -177,7 +177,7 @@ impl Inner {
         if let Some(device) = self.kernels.loops.get_mut(&(machine, number)) {
             device.claimed = false;
         }
-        // A process that was killed meanwhile releases nothing.
+        // A killed process releases nothing.
         if result.is_ok() && !ends.is_closed() {
             self.release_loop(machine, number);
         }

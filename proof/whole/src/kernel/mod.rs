@@ -90,7 +90,7 @@ impl World {
 
     /// How often the device of a volume was flushed to be detached.
     pub(crate) fn settled_devices(&self, machine: &SimMachine, group: &str, volume: &str) -> u64 {
-        let file = PathBuf::from(format!("/state/attach/{group}/{volume}"));
+        let file = file_of(group, volume);
         self.lock().kernels.settled.get(&(machine.id(), file)).copied().unwrap_or_default()
     }
 
@@ -99,4 +99,9 @@ impl World {
         let inner = self.lock();
         inner.kernels.connections.values().flat_map(Connection::waiting).collect()
     }
+}
+
+/// The file of an attached volume.
+fn file_of(group: &str, volume: &str) -> PathBuf {
+    PathBuf::from(format!("/state/attach/{group}/{volume}"))
 }

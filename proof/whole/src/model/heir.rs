@@ -26,21 +26,21 @@ impl Model {
         self.records.iter_mut().for_each(|record| record.at_peer = AtPeer::Nowhere);
     }
 
-    /// In how many bytes of a volume an image holds something older than an acknowledged write.
+    /// How many bytes of a volume are older in an image than an acknowledged write.
     ///
     /// # Errors
     /// It holds what no client wrote there.
-    pub fn lacking(&self, volume: u16, image: &[u8]) -> Result<u64, Violation> {
-        let mut lacking = 0;
+    pub fn missing_bytes(&self, volume: u16, image: &[u8]) -> Result<u64, Violation> {
+        let mut missing = 0;
         for (sector, bytes) in (0_u64..).zip(image.chunks(SECTOR)) {
             let place = Place { volume, sector };
             let content = content(place, bytes)?;
             let is_old = |at: usize| self.acknowledged_behind(place, at);
             if self.holding(place, content).all(is_old) {
-                lacking += SECTOR as u64;
+                missing += SECTOR as u64;
             }
         }
-        Ok(lacking)
+        Ok(missing)
     }
 
     /// Whether a write that was acknowledged is behind that version.

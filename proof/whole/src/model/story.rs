@@ -15,7 +15,7 @@ pub enum Promise {
     AtPeer,
     /// A peer that takes over holds, with any write, every write answered before that one began.
     Closed,
-    /// A primary reports no smaller lag than the acknowledged data that its peer lacks.
+    /// The lag that a primary reports is not smaller than the acknowledged data that is missing on its peer.
     Reports,
     /// A sector holds the bytes of one write of a client, or zeros.
     KnownBytes,
@@ -60,7 +60,9 @@ impl fmt::Display for Promise {
             Self::DurableHere => "what a FLUSH or FUA answer covers is durable here",
             Self::AtPeer => "a write answered in sync is at the peer",
             Self::Closed => "a secondary is closed under \"answered before accepted\"",
-            Self::Reports => "a primary reports all that its peer lacks",
+            Self::Reports => {
+                "the lag that a primary reports covers all that is missing on its peer"
+            }
             Self::KnownBytes => "a sector holds only what a client wrote there",
             Self::AnsweredOnce => "every request is answered exactly once",
             Self::Protocol => "the server keeps to the protocol",
@@ -72,7 +74,7 @@ impl fmt::Display for Promise {
             Self::Rests => "nothing is held at rest",
             Self::Steady => "nothing grows with time",
             Self::Bounded => "every bound holds",
-            Self::Serves => "who can be served is served",
+            Self::Serves => "clients and operators are served",
             Self::Waits => "a daemon that has nothing to do waits",
             Self::Attached => "what is to be attached is attached, and nothing else is left",
             Self::Starts => "a daemon starts on sound disks",

@@ -84,6 +84,7 @@ impl Run {
     /// Once no program uses a device any more, what is to be attached is attached.
     fn attached_volumes_are_back(&mut self) -> Result<(), Violation> {
         self.pass(LOOKS)?;
+        self.devices.lists = [None, None];
         (0..2).for_each(|node| self.list_attachments(node));
         self.pass(Duration::from_millis(500))?;
         self.judge_devices()

@@ -171,7 +171,7 @@ impl Run {
         self.post(node, group, "attach", &body, Wish::Other);
     }
 
-    /// Detaches a volume: now and with force, or after its users were asked to leave, or without a word.
+    /// Detaches a volume: now and with force, or after its users were asked to leave, or without asking them.
     pub(super) fn detach(&mut self, node: usize, group: usize, force: bool, dice: &mut Dice) {
         let volume = dice.below(self.groups[group].shape.volumes.len() as u64) as usize;
         if force || dice.chance(1, 3) {
@@ -185,12 +185,15 @@ impl Run {
     }
 
     fn detach_now(&mut self, node: usize, group: usize, volume: usize, force: bool) {
+        if self.nodes[node].daemon.is_none() {
+            return;
+        }
         let name = self.groups[group].shape.volumes[volume].name;
         let body = json!({ "volume": name, "force": force });
         let before = self.device_flushes(node, group, volume);
         self.post(node, group, "detach", &body, Wish::Detach);
         let judged = &mut self.groups[group];
-        if judged.serves == Some(node) && self.asked.contains_key(&self.requests) {
+        if judged.serves == Some(node) {
             let (connection, model) = (judged.model.connected(), &mut judged.model);
             let request = Request { connection, volume: volume as u16, action: Action::Flush };
             let flush = model.begin(request);

@@ -33,6 +33,7 @@ impl Run {
 
     /// Writes the file as it is to be on both nodes. A node without power, or without room for it, keeps the one that it has.
     pub(super) fn write_file(&mut self) {
+        self.ends.retain(|(_, it)| !matches!(it, Ends::File));
         let keys: Vec<Vec<PublicKey>> = self.nodes.iter().map(|node| node.keys.clone()).collect();
         let text = self.scenario.file(&keys);
         for node in 0..2 {

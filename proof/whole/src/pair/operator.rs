@@ -3,6 +3,7 @@
 
 use super::act::Order;
 use super::daemon::Daemon;
+use super::luck::Ends;
 use super::run::{Asked, Group, Run, Wish};
 use super::upkeep::Task;
 use super::watch::Until;
@@ -14,6 +15,21 @@ use serde_json::{Value, json};
 
 /// A request longer than a queue is let in alone.
 const LONGEST_REQUEST: u64 = 1 << 20;
+
+impl Group {
+    /// What a node discards by an order that it carried out, or may have carried out before it ended: what it accepts without what a failed
+    /// flush lost, if clients used it last, and its own side of a reversal.
+    pub(super) fn discard(&mut self, node: usize, wish: Wish) {
+        let discards = match wish {
+            Wish::Reverse => true,
+            Wish::Resolve | Wish::Accept => self.last_served == Some(node),
+            _ => false,
+        };
+        if discards {
+            self.model.failed_over(Heir::LostPower);
+        }
+    }
+}
 
 impl Run {
     /// Gives an order, at any node, and follows it.
@@ -176,7 +192,7 @@ impl Run {
         }
         self.users_of_stopped(node);
         self.note_end(node, false);
-        self.ends.push((self.world.now() + starts, super::luck::Ends::Start(node)));
+        self.ends.push((self.world.now() + starts, Ends::Start(node)));
     }
 
     pub(super) fn apply(&mut self, node: usize) {
@@ -241,7 +257,8 @@ impl Run {
                 self.nodes[node].name
             ));
         }
-        if wish == Wish::Refusal && status == 200 {
+        let is_invalid = self.ends.iter().any(|(_, it)| matches!(it, Ends::File));
+        if wish == Wish::Refusal && status == 200 && is_invalid {
             let name = self.nodes[node].name;
             let detail = format!("{name} applies an invalid configuration file");
             return Err(Violation::new(Promise::Refuses, detail));
@@ -274,7 +291,7 @@ impl Run {
                 }
                 self.refused(node, group, body);
             }
-            // What keeps one group from being served is told of all.
+            // The reason may be any group of the file.
             None if status != 200 && wish == Wish::Apply => {
                 (0..self.groups.len()).for_each(|group| self.refused(node, group, body));
             }
@@ -358,15 +375,10 @@ impl Run {
                 let now = 1 - it.serves.unwrap_or(node);
                 self.hand_over(now, group);
             }
-            // What the node that clients used discards, or accepts without what a failed flush lost, is lost to them.
-            Wish::Resolve | Wish::Accept if it.last_served == Some(node) => {
-                it.model.failed_over(Heir::LostPower);
-            }
             Wish::Demote if it.serves == Some(node) => it.serves = None,
             Wish::Replace if it.serves != Some(node) => it.model.peer_changed(),
             Wish::Release => return self.released(node, group),
-            Wish::Reverse => it.model.failed_over(Heir::LostPower),
-            _ => {}
+            _ => it.discard(node, wish),
         }
         Ok(())
     }

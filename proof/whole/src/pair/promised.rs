@@ -27,13 +27,8 @@ impl Promised {
         self.parted[node] = false;
     }
 
-    /// A member of a node that does not serve may have lost what was not durable.
-    pub(super) fn flush_failed(&mut self, node: usize) {
-        self.ended(node, Heir::LostPower);
-    }
-
-    /// The copy of a node is to be made once more.
-    pub(super) fn replaced(&mut self, node: usize) {
+    /// The copy of a node may have lost what was not durable, or is to be made once more.
+    pub(super) fn lost(&mut self, node: usize) {
         self.ended(node, Heir::LostPower);
     }
 
@@ -152,14 +147,14 @@ impl Run {
         self.world.tell(format_args!("{} takes over {name}: {heir:?}", self.nodes[node].name));
         let lag = it.promised.lag.filter(|(reporter, _)| *reporter != node);
         if let Some((_, lag)) = lag.filter(|_| heir < Heir::LostPower && !restored) {
-            let mut lacking = 0;
+            let mut missing = 0;
             for (n, image) in &images {
-                lacking += it.model.lacking(*n, image)?;
+                missing += it.model.missing_bytes(*n, image)?;
             }
-            if lacking > lag {
+            if missing > lag {
                 let heir = self.nodes[node].name;
                 let detail =
-                    format!("the lag of {name} was {lag} bytes, and {heir} lacks {lacking}");
+                    format!("the lag of {name} was {lag} bytes, and {heir} misses {missing}");
                 return Err(Violation::new(Promise::Reports, detail));
             }
         }

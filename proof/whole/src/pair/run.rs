@@ -429,7 +429,7 @@ impl Run {
                     if fails && group.serves == Some(index) {
                         group.model.flush_failed(volume);
                     } else if fails {
-                        group.promised.flush_failed(index);
+                        group.promised.lost(index);
                     }
                 }
             }

@@ -9,10 +9,10 @@ use super::run::run;
 use super::telling::Telling;
 use crate::model::Violation;
 
-/// More clients than a story has.
+/// Clients and programs of a story, at most.
 const CLIENTS_MAX: usize = 24;
 
-/// Shortens a story that breaks a promise, as far as it goes. None where it breaks none.
+/// Shortens a story that breaks a promise, as far as it goes. None if it breaks none.
 #[must_use]
 pub fn shrink(telling: &Telling) -> Option<(Telling, Violation)> {
     let mut best = (telling.clone(), run(telling, false).broken?);

@@ -52,8 +52,6 @@ impl Run {
                 self.post(node, group, "release", &body, Wish::Release);
             }
             Task::Reverse { full } => {
-                // From here on the one copy is served or the other one.
-                self.groups[group].model.failed_over(Heir::LostPower);
                 let body = json!({ "full": full, "confirmed": true });
                 self.post(node, group, "resync/reverse", &body, Wish::Reverse);
             }
@@ -78,7 +76,8 @@ impl Run {
         for volume in self.groups[group].shape.volumes.clone() {
             for path in volume.paths(name, node) {
                 let file = self.nodes[node].machine.open(&path, OFlags::RDWR, Mode::empty());
-                if !file.is_ok_and(|file| file.body().lock() != Ok(false)) {
+                // A misfortune may keep it from being opened; that says nothing of the daemon.
+                if file.is_ok_and(|file| file.body().lock() == Ok(false)) {
                     let detail = format!("{name} is released, and {} is locked", path.display());
                     return Err(Violation::new(Promise::Closes, detail));
                 }
@@ -96,7 +95,7 @@ impl Run {
         } else {
             it.model.peer_changed();
         }
-        it.promised.replaced(node);
+        it.promised.lost(node);
         match it.adopts {
             Some(source) if source == node => self.adopt(node, group),
             Some(_) => {}
@@ -153,7 +152,7 @@ impl Run {
         let it = &mut self.groups[group];
         let name = it.shape.name;
         self.world.tell(format_args!("{}: {name} is taken back", self.nodes[node].name));
-        it.promised.replaced(node);
+        it.promised.lost(node);
         if it.shape.alone == Some(node) {
             it.serves = Some(node);
         }
@@ -170,11 +169,14 @@ impl Run {
         let name = self.groups[group].shape.name;
         let created = self.nodes[node].create_metadata(name);
         self.world.tell(format_args!("{}: metadata of {name}: {created:?}", self.nodes[node].name));
+        if created.is_err() {
+            return;
+        }
         let it = &mut self.groups[group];
-        if created.is_ok() && it.last_served == Some(node) {
+        if it.last_served == Some(node) {
             it.model.failed_over(Heir::LostPower);
         } else {
-            it.promised.replaced(node);
+            it.promised.lost(node);
         }
     }
 

@@ -2,10 +2,11 @@
 //! Follows the requests, orders and changes of a story, and which faults each of them meets.
 
 use super::act::{Luck, Order};
-use super::run::Run;
+use super::run::{Asked, Run};
 use crate::FileFault;
 use crate::coverage::{Change, Coverage, Lucks, Met};
 use helio_units::Moment;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// How long a fault is in effect.
@@ -128,7 +129,16 @@ impl Run {
 
     /// The daemon of a node is gone, and nothing responds any more.
     pub(super) fn daemon_gone(&mut self, node: usize, cleanly: bool) {
-        self.asked.retain(|_, asked| asked.node != node);
+        let (lost, kept) = std::mem::take(&mut self.asked)
+            .into_iter()
+            .partition::<BTreeMap<_, _>, _>(|(_, asked)| asked.node == node);
+        self.asked = kept;
+        // What it did not report may have happened.
+        for Asked { group, wish, .. } in lost.into_values() {
+            if let Some(group) = group {
+                self.groups[group].discard(node, wish);
+            }
+        }
         self.followed(cleanly, |until| match until {
             Until::Response { node: at, .. } | Until::Ended { node: at } => at == node,
             Until::Passed(_) => false,

@@ -57,10 +57,11 @@ fn an_image_lacks_the_sectors_in_which_an_acknowledged_write_is_newer() {
     let old = write(&mut model, client, 0);
     let new = write(&mut model, client, 0);
     let other = write(&mut model, client, 1);
-    let lacking = |image: [&[u8]; 2]| model.lacking(0, &image.concat()).expect("it is known");
-    assert_eq!(lacking([&new, &other]), 0);
-    assert_eq!(lacking([&old, &other]), SECTOR as u64);
-    assert_eq!(lacking([&old, &ZEROS]), 2 * SECTOR as u64);
-    let unknown = model.lacking(0, &[[7; SECTOR], ZEROS].concat()).expect_err("never written");
+    let missing = |image: [&[u8]; 2]| model.missing_bytes(0, &image.concat()).expect("it is known");
+    assert_eq!(missing([&new, &other]), 0);
+    assert_eq!(missing([&old, &other]), SECTOR as u64);
+    assert_eq!(missing([&old, &ZEROS]), 2 * SECTOR as u64);
+    let unknown =
+        model.missing_bytes(0, &[[7; SECTOR], ZEROS].concat()).expect_err("never written");
     assert_eq!(unknown.promise, Promise::KnownBytes);
 }

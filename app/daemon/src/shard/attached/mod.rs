@@ -188,8 +188,8 @@ impl Attached {
         used.fold(0, |mask, place| mask | 1 << place.volume.0)
     }
 
-    /// Devices that this shard serves, each over a socket of its own.
-    pub(crate) fn lines(&self) -> usize {
+    /// Devices that this shard serves; each has a socket.
+    pub(crate) fn count(&self) -> usize {
         self.slots.iter().flatten().count()
     }
 

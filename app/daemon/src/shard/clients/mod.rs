@@ -437,13 +437,15 @@ impl Clients {
         if planted(Plant::ReplyTwice) {
             answers::reply(client, request, reply.clone(), &groups[place.group]);
         }
-        let mut receiver = slot;
         if planted(Plant::ReplyToAnother) {
-            let at = |it: &Option<Client>| it.as_ref().is_some_and(|it| it.place == Some(place));
-            receiver = self.slots.iter().rposition(at).unwrap_or(slot);
+            let at = |it: &&mut Client| it.place == Some(place);
+            if let Some(another) = self.slots.iter_mut().rev().flatten().find(at) {
+                return answers::reply(another, request, reply, &groups[place.group]);
+            }
         }
-        let Some(client) = &mut self.slots[receiver] else { return };
-        answers::reply(client, request, reply, &groups[place.group]);
+        if let Some(client) = &mut self.slots[slot] {
+            answers::reply(client, request, reply, &groups[place.group]);
+        }
     }
 
     /// Goes on with a client whose request was answered, or whose buffer may be there now.

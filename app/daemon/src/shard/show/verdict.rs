@@ -5,7 +5,7 @@ use crate::shard::clock::Clock;
 use crate::shard::group::Group;
 use crate::shard::show::{one_node, reason, seeding, unresolved, verify};
 use helio_api::VerdictStatus;
-use helio_engine::{Fault, LinkState, Refusal, Status};
+use helio_engine::{Fault, LinkState, Status};
 use helio_units::{Bytes, Mode, Role, State, Verdict};
 
 /// The verdict with its reason.
@@ -197,21 +197,21 @@ fn of_primary(status: &Status, group: &Group, connected: bool) -> String {
 fn of_secondary(status: &Status, group: &Group, connected: bool) -> String {
     let (name, peer, node) = (&group.name, &group.peer, &group.config.node);
     let serves = connected && group.engine.view().peer_serves();
+    if let Some(hint) = group.engine.view().neither_has_everything() {
+        return hint;
+    }
     let peer_needs_sync = connected && !serves && !group.engine.view().peer_is_complete();
     match status.state {
         State::NeedsRoom => format!(
             "enlarge the file system of the before-images or `safe-copy` on {node}, then `helio resync {name}` on {peer}"
         ),
         State::NeedsSync if serves => format!("nothing; {peer} completes the resync"),
-        State::NeedsSync if connected && !peer_needs_sync && status.ahead => {
-            Refusal::neither_is_complete(name, node, peer)
-        }
         State::NeedsSync if connected && !peer_needs_sync => {
             format!("`helio promote {name}` on {peer}, which then completes the resync")
         }
         State::NeedsSync if connected && status.safe_copy.is_some_and(|kept| kept.sound) => {
             format!(
-                "no node has a complete copy: `helio promote {name} --force --restore` on {node} goes back to the one that is preserved there"
+                "no node has a complete copy: `helio promote {name} --force --restore` on {node} restores the copy that is preserved there"
             )
         }
         State::NeedsSync if connected => {
@@ -239,7 +239,6 @@ fn of_secondary(status: &Status, group: &Group, connected: bool) -> String {
         }
         _ if serves => "nothing".into(),
         _ if status.ahead => format!("`helio promote {name}` on {node}; do not promote {peer}"),
-        _ if status.peer_ahead && peer_needs_sync => Refusal::neither_is_complete(name, peer, node),
         _ if status.peer_ahead => {
             format!("`helio promote {name}` on {peer}; do not promote {node}")
         }

@@ -136,3 +136,35 @@ fn the_disk_of_a_secondary_that_may_hold_writes_of_its_own_is_not_replaced() {
         assert_eq!(refused, expected, "wrote: {wrote}, alone: {alone}");
     }
 }
+
+#[test]
+fn the_disk_of_a_secondary_whose_primary_reported_a_fault_is_not_replaced() {
+    for fault in ["", "the disk of volume data failed; served from paris"] {
+        let new = Superblock::new("db", "paris", [SIZE.0].into());
+        let mut desk = Desk::new(config());
+        let record = Superblock { lineage: generation(1), ..new };
+        desk.engine = Engine::new(config(), durable(record), 1, 1, Moment::ZERO);
+        let newer = generation(1).fork(Generation { number: 2, tag: 2 }, Sequence::ZERO);
+        desk.meet(Hello { serving: true, role: Role::Primary, ..hello(newer, true) });
+        desk.hear(Message::Start(start(newer, 1, true)));
+        desk.hear(Message::Report(Report { fault: fault.into(), ..Report::default() }));
+        fail(&mut desk);
+        desk.save_all();
+        let refused = desk.engine.view().may_replace(DISK).err().map(|refusal| refusal.code);
+        assert_eq!(refused, (!fault.is_empty()).then_some("no-whole-copy"), "fault: {fault}");
+    }
+}
+
+#[test]
+fn a_lost_disk_is_used_again_by_a_command_and_lost_again_if_it_fails_again() {
+    let mut desk = lost();
+    desk.command(Command::Resync);
+    assert!(matches!(desk.results.last(), Some(Ok(text)) if text.contains("copied from lyon")));
+    assert_eq!(pulls(&desk), 2, "both regions are asked of the peer");
+    desk.write(2);
+    fail(&mut desk);
+    let fault = desk.engine.view().fault().unwrap_or_default().what;
+    assert!(fault.contains("served from lyon"), "{fault}");
+    desk.write(3);
+    assert!(desk.ios.is_empty(), "nothing reaches it");
+}

@@ -90,3 +90,30 @@ fn a_write_of_a_good_volume_does_not_wait_for_the_record_that_another_one_is_giv
     desk.peer_has_all();
     assert_eq!(desk.answers, [(2, true)], "the first one waits for it");
 }
+
+#[test]
+fn a_demotion_is_refused_while_writes_of_a_good_volume_are_in_the_queue_alone_and_the_other_one_is_lost()
+ {
+    let on_error = OnError::ServeFromPeer;
+    let mut desk = Desk::of_two(Config { mode: Mode::Sync, on_error, ..config() });
+    desk.write(1);
+    fail(&mut desk);
+    desk.peer_has_all();
+    desk.now = desk.now + Duration::from_secs(2);
+    desk.tell(Event::Tick);
+    desk.save_all();
+    let payload = Payload { id: PayloadId(2000), length: 4096 };
+    let extent = Extent::new(0, 4096);
+    desk.ask_of(SECOND, 2, Operation::Write { extent, payload, fua: false });
+    desk.store_all();
+    let head = desk.engine.view().status(desk.now).cursors.head.0;
+    let (received, durable) = (Sequence(head), Sequence(head - 1));
+    let ranges = Ranges::default();
+    desk.hear(Message::Ack(Ack { stream: LATEST, received, completed: received, durable, ranges }));
+    desk.save_all();
+    assert!(desk.answers.contains(&(2, true)), "{:?}", desk.answers);
+    desk.lose_link();
+    desk.command(Command::Demote);
+    let refused = desk.results.last().and_then(|result| result.as_ref().err());
+    assert_eq!(refused.map(|refusal| refusal.code), Some("last-copy"));
+}

@@ -163,8 +163,7 @@ impl Primary {
         let Some(lack) = &mut self.lack else { return Ok(None) };
         lack.go_on();
         let silent = |volume: &&VolumeIndex| local.member_state(**volume) == MemberState::GivenUp;
-        let again = |volume: &VolumeIndex| local.suspect().is(*volume) || !silent(&volume);
-        let again: Vec<VolumeIndex> = lack.lost().filter(again).collect();
+        let again: Vec<VolumeIndex> = lack.lost().collect();
         if let Some(volume) = again.iter().find(silent) {
             let name = turn.config().name_of(*volume);
             let text =
