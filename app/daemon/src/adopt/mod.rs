@@ -134,17 +134,7 @@ pub fn adopt(platform: &Platform, wish: &Wish) -> Result<Adopted> {
         }
     };
     let ready = wish.write || fragment.is_none();
-    let existed = record::is_there(host, wish);
-    let held = exclusively(host, &found, &wish.group).and_then(|held| {
-        if ready {
-            record::make(host, wish, &config, &held)?;
-        }
-        Ok(held)
-    });
-    if !ready || held.is_err() && (existed || !record::is_there(host, wish)) {
-        forget_new(host, &found);
-    }
-    let _held = held?;
+    let _held = hold(host, wish, &config, &found, ready)?;
     if ready {
         if let Some((_, whole)) = &fragment {
             fragment::write(host, &wish.config, whole)?;
@@ -160,6 +150,27 @@ pub fn adopt(platform: &Platform, wish: &Wish) -> Result<Adopted> {
         stores,
         warnings: spread::warnings(host, &config, &wish.node, Some(&wish.group)),
     })
+}
+
+/// Opens the stores, and makes the record of the adoption if all is ready. Returns what keeps others away.
+fn hold(
+    host: &Host,
+    wish: &Wish,
+    config: &Config,
+    found: &BTreeMap<String, (&Store, Looked)>,
+    ready: bool,
+) -> Result<Vec<helio_disk::Member>> {
+    let existed = record::is_there(host, wish);
+    let held = exclusively(host, found, &wish.group).and_then(|held| {
+        if ready {
+            record::make(host, wish, config, &held)?;
+        }
+        Ok(held)
+    });
+    if !ready || held.is_err() && (existed || !record::is_there(host, wish)) {
+        forget_new(host, found);
+    }
+    held
 }
 
 /// Removes the identities that stores were given by this adoption: without a record, they would keep the stores out of every group.
