@@ -16,8 +16,10 @@ const HELP: &str = "\
 The project's chores.
 
   cargo xtask test [PART…]   everything the project is checked by, or the parts named
-      --list                 the parts, each with its time budget
-      --seed N               first simulator seed, and the seed of the end-to-end tests
+      --list                 the parts, each with the time it takes
+      --all                  also what has its turn tomorrow: long parts take turns by day
+      --seed N               first simulator seed, and the seed of the end-to-end tests; even ones have the turn of the
+                             simulators, odd ones that of `helio` as it ships
                              (default: a share of seeds that moves on every day)
       --sim-seeds N          how many seeds the part `sim` walks
       --rounds N             rounds of each repeated end-to-end test

@@ -49,6 +49,20 @@ pub(crate) fn metadata() -> Result<Value, String> {
     serde_json::from_str(&text).map_err(|why| format!("cargo metadata printed no JSON: {why}"))
 }
 
+/// The integration tests of the workspace: each package's name, and the test's.
+pub(crate) fn integration_tests() -> Result<Vec<(String, String)>, String> {
+    let metadata = metadata()?;
+    let each = |value: &Value, of: &str| value[of].as_array().cloned().unwrap_or_default();
+    let text = |value: &Value| value["name"].as_str().unwrap_or_default().to_owned();
+    let mut tests = Vec::new();
+    for package in each(&metadata, "packages") {
+        let targets = each(&package, "targets").into_iter();
+        let ours = targets.filter(|target| each(target, "kind").iter().any(|kind| kind == "test"));
+        tests.extend(ours.map(|target| (text(&package), text(&target))));
+    }
+    Ok(tests)
+}
+
 /// Runs a command in the top folder and returns what it printed.
 fn output(command: &mut Command) -> Result<String, String> {
     let name = command.get_program().to_string_lossy().into_owned();

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the caller of `cargo xtask test` asked for.
 
-use super::parts;
+use super::parts::{self, Part, Turn};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Simulator seeds walked where nobody says how many: what fits the part's budget many times over.
 const SIM_SEEDS: u64 = 2_000;
-/// Seeds of the whole program that the part `daemon` walks: about a minute on two cores.
-pub(super) const DAEMON_SEEDS: u64 = 200;
 /// Rounds of the repeated end-to-end tests, as many as issue 2 asks of an ordinary run.
 const ROUNDS: u64 = 20;
 
@@ -16,11 +14,11 @@ const ROUNDS: u64 = 20;
 pub(super) struct Options {
     /// The parts asked for; all of them where empty.
     parts: Vec<String>,
-    /// The first simulator seed, and the seed of the end-to-end tests.
-    pub(super) seed: u64,
     pub(super) sim_seeds: u64,
-    /// The first seed of the whole program.
-    pub(super) daemon_seed: u64,
+    /// The seed that was given.
+    pub(super) given_seed: Option<u64>,
+    /// The turn of today, or of that seed; none for everything.
+    pub(super) turn: Option<Turn>,
     pub(super) rounds: u64,
     pub(super) install: bool,
     pub(super) list: bool,
@@ -30,18 +28,19 @@ impl Options {
     pub(super) fn read(arguments: &[String]) -> Result<Self, String> {
         let mut options = Self {
             parts: Vec::new(),
-            seed: 0,
             sim_seeds: SIM_SEEDS,
-            daemon_seed: 0,
+            given_seed: None,
+            turn: None,
             rounds: ROUNDS,
             install: true,
             list: false,
         };
-        let mut seed = None;
+        let mut all = false;
         let mut rest = arguments.iter();
         while let Some(argument) = rest.next() {
             match argument.as_str() {
-                "--seed" => seed = Some(number(argument, rest.next())?),
+                "--seed" => options.given_seed = Some(number(argument, rest.next())?),
+                "--all" => all = true,
                 "--sim-seeds" => options.sim_seeds = number(argument, rest.next())?,
                 "--rounds" => options.rounds = number(argument, rest.next())?,
                 "--no-install" => options.install = false,
@@ -56,13 +55,25 @@ impl Options {
                 }
             }
         }
-        options.seed = seed.unwrap_or_else(|| seed_of_the_day(options.sim_seeds));
-        options.daemon_seed = seed.unwrap_or_else(|| seed_of_the_day(DAEMON_SEEDS));
+        options.turn = (!all).then(|| Turn::of(options.given_seed.unwrap_or_else(today)));
         Ok(options)
     }
 
+    /// The first seed of a share of so many. Every day walks the share of seeds behind the day before's, so that a year of runs
+    /// is a year of seeds.
+    pub(super) fn first_seed(&self, share: u64) -> u64 {
+        self.given_seed.unwrap_or_else(|| today() * share)
+    }
+
+    /// Whether a part is asked for.
     pub(super) fn wants(&self, part: &str) -> bool {
         self.parts.is_empty() || self.parts.iter().any(|name| name == part)
+    }
+
+    /// Whether it is the turn of a part, or it is named.
+    pub(super) fn has_turn(&self, part: &Part) -> bool {
+        let turns = [part.turn, self.turn];
+        !self.parts.is_empty() || turns.contains(&None) || turns[0] == turns[1]
     }
 }
 
@@ -71,10 +82,9 @@ fn number(flag: &str, value: Option<&String>) -> Result<u64, String> {
     value.parse().map_err(|_| format!("{flag} needs a number, not `{value}`"))
 }
 
-/// Every day walks the share of seeds behind the day before's, so that a year of runs is a year of seeds.
-fn seed_of_the_day(share: u64) -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    since.as_secs() / 86_400 * share
+/// The number of the day.
+fn today() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() / 86_400
 }
 
 #[cfg(test)]
@@ -89,7 +99,7 @@ mod tests {
     fn parts_and_flags_are_read_in_any_order() {
         let options =
             read("--seed 7 unit --no-install sim --rounds 200 --sim-seeds 9").expect("well formed");
-        assert_eq!((options.seed, options.rounds, options.sim_seeds), (7, 200, 9));
+        assert_eq!((options.given_seed, options.rounds, options.sim_seeds), (Some(7), 200, 9));
         assert!(!options.install && options.wants("unit") && options.wants("sim"));
         assert!(!options.wants("e2e"));
         assert!(read("").expect("well formed").wants("e2e"));
@@ -105,8 +115,22 @@ mod tests {
     #[test]
     fn without_a_seed_the_day_gives_one_at_the_start_of_its_share() {
         let options = read("--sim-seeds 50").expect("well formed");
-        assert!(options.seed > 0 && options.seed.is_multiple_of(50));
-        assert!(options.daemon_seed > 0 && options.daemon_seed.is_multiple_of(DAEMON_SEEDS));
-        assert_eq!(read("--seed 7").expect("well formed").daemon_seed, 7);
+        let first = options.first_seed(options.sim_seeds);
+        assert!(first > 0 && first.is_multiple_of(50));
+        assert_eq!(read("--seed 7").expect("well formed").first_seed(50), 7);
+    }
+
+    #[test]
+    fn long_parts_take_turns_unless_they_are_named_or_all_are_asked_for() {
+        let has_turn = |line: &str| {
+            let options = read(line).expect("well formed");
+            let parts = parts::PARTS.iter().filter(|part| options.has_turn(part));
+            parts.map(|part| part.name).collect::<Vec<_>>()
+        };
+        let (even, odd) = (has_turn("--seed 2"), has_turn("--seed 3"));
+        assert!(even.contains(&"sim") && even.contains(&"unit") && !even.contains(&"build"));
+        assert!(odd.contains(&"build") && odd.contains(&"unit") && !odd.contains(&"sim"));
+        assert_eq!(has_turn("--all").len(), parts::PARTS.len());
+        assert!(has_turn("--seed 3 sim").contains(&"sim"));
     }
 }

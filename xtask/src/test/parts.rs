@@ -1,25 +1,64 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The parts: what each checks, how long it may take, what it runs. Cheap ones stand first, so that a
+//! The parts: what each checks, how long it takes, what it runs. Cheap ones stand first, so that a
 //! mistake of form is told in seconds.
+//!
+//! Everything that is built without optimisation is built with one choice of packages, the whole workspace: cargo builds a
+//! crate again if another choice gives it other features.
 
-use super::options::{DAEMON_SEEDS, Options};
+use super::options::Options;
 use crate::repo;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// What all parts may take together, from a cold cache on two cores. `.ci/run` has 30 minutes; the rest
 /// is for compiling this program and for what the machine does besides.
-#[cfg(test)]
-const ALL: Duration = Duration::from_secs(27 * 60);
+pub(super) const ALL: Duration = Duration::from_secs(28 * 60);
+
+/// Seeds of the whole program: about a minute on two cores.
+const DAEMON_SEEDS: u64 = 200;
+
+/// The package with the end-to-end tests.
+const END_TO_END: &str = "helio-e2e";
+/// The simulator. Its tests need an optimised build.
+const SIMULATOR: &str = "helio-sim";
+/// The end-to-end test that is part of every turn: README and the other pages.
+const EVERY_TURN: &str = "tour";
+/// The integration test with which cargo builds `helio`.
+const BUILDS_HELIO: &str = "program";
+
+/// What long parts take turns by. One day has the first turn, the next one the second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// The simulator of the engine; end-to-end tests with a `helio` that has assertions.
+    Simulated,
+    /// `helio` as it ships, and end-to-end tests with that.
+    Shipped,
+}
+
+impl Turn {
+    /// The turn of a day, or of a seed.
+    pub(super) const fn of(number: u64) -> Self {
+        if number.is_multiple_of(2) { Self::Simulated } else { Self::Shipped }
+    }
+
+    /// Those of these end-to-end tests that are part of the turn: every second one.
+    fn choose(self, tests: &[String]) -> Vec<String> {
+        let numbered = (0..).zip(tests);
+        let chosen = numbered.filter(|(n, test)| Self::of(*n) == self || *test == EVERY_TURN);
+        chosen.map(|(_, test)| test.clone()).collect()
+    }
+}
 
 /// One part of the tests.
 #[derive(Clone, Copy)]
 pub(super) struct Part {
     pub(super) name: &'static str,
-    /// With what the parts before left of theirs, a hard limit: at it the part is stopped and has failed.
+    /// How long it takes from a cold cache on two idle cores.
     pub(super) budget: Duration,
     /// In a few words, for `--list` and the headings.
     pub(super) checks: &'static str,
+    /// The turn that it is part of; none for both.
+    pub(super) turn: Option<Turn>,
     pub(super) action: Action,
 }
 
@@ -29,57 +68,91 @@ pub(super) enum Action {
     /// Puts the programs in place that the end-to-end tests talk to.
     Install,
     /// Runs a command.
-    Run(fn(&Options) -> Command),
-    /// Runs a command where a condition holds, else is skipped with the condition's reason.
-    RunIf(fn() -> Result<(), &'static str>, fn(&Options) -> Command),
+    Run(fn(&Options) -> Result<Command, String>),
+    /// Runs a command if a condition holds, else is skipped with the condition's reason.
+    RunIf(fn() -> Result<(), &'static str>, fn(&Options) -> Result<Command, String>),
 }
 
 const fn part(name: &'static str, seconds: u64, checks: &'static str, action: Action) -> Part {
-    Part { name, budget: Duration::from_secs(seconds), checks, action }
+    Part { name, budget: Duration::from_secs(seconds), checks, turn: None, action }
 }
 
-/// Every part, in the order they run. A budget is about twice what the part needs from a cold cache on two idle
-/// cores.
-pub(super) const PARTS: [Part; 12] = [
+const fn in_turn(turn: Turn, part: Part) -> Part {
+    Part { turn: Some(turn), ..part }
+}
+
+/// Every part, in the order they run.
+pub(super) const PARTS: [Part; 13] = [
     part(
         "tidy",
         10,
         "the rules of the house",
-        Action::Run(|_| cargo("run --quiet -p xtask -- tidy")),
+        Action::Run(|_| Ok(cargo("run --quiet -p xtask -- tidy"))),
     ),
-    part("fmt", 10, "rustfmt has nothing to change", Action::Run(|_| cargo("fmt --all --check"))),
+    part(
+        "fmt",
+        10,
+        "rustfmt has nothing to change",
+        Action::Run(|_| Ok(cargo("fmt --all --check"))),
+    ),
     part(
         "deny",
         10,
         "licences, banned crates and sources of what we depend on",
-        Action::RunIf(has_deny, |_| cargo("deny check bans licenses sources")),
+        Action::RunIf(has_deny, |_| Ok(cargo("deny check bans licenses sources"))),
     ),
     part(
         "clippy",
         90,
         "lints, as errors",
-        Action::Run(|_| cargo("clippy --workspace --all-targets -- -D warnings")),
+        Action::Run(|_| Ok(cargo("clippy --workspace --all-targets -- -D warnings"))),
     ),
-    part(
-        "unit",
-        350,
-        "the tests of every crate",
-        Action::Run(|_| cargo("test --workspace --exclude helio-e2e --no-fail-fast")),
+    part("unit", 250, "the tests of every crate", Action::Run(unit)),
+    in_turn(
+        Turn::Simulated,
+        part("stories", 100, "the tests of the simulator", Action::Run(stories)),
     ),
-    part("sim", 85, "the simulator over today's share of seeds", Action::Run(sim)),
-    part(
-        "planted",
-        110,
-        "the simulator finds every fault planted in the engine",
-        Action::Run(|_| {
-            cargo("run --release -p helio-sim --features plant -- --check-planted --seeds 4000")
-        }),
+    in_turn(
+        Turn::Simulated,
+        part("sim", 85, "the simulator over today's share of seeds", Action::Run(sim)),
     ),
-    part("build", 175, "helio, as it ships", Action::Run(|_| cargo("build --release -p helio"))),
-    part("daemon", 150, "the whole program over today's share of seeds", Action::Run(daemon)),
+    in_turn(
+        Turn::Simulated,
+        part("daemon", 150, "the whole program over today's share of seeds", Action::Run(daemon)),
+    ),
+    in_turn(
+        Turn::Simulated,
+        part(
+            "planted",
+            60,
+            "the simulator finds every fault planted in the engine",
+            Action::Run(|_| {
+                Ok(cargo(
+                    "run --release -p helio-sim --features plant -- --check-planted --seeds 4000",
+                ))
+            }),
+        ),
+    ),
+    in_turn(
+        Turn::Shipped,
+        part(
+            "build",
+            175,
+            "helio, as it ships",
+            Action::Run(|_| Ok(cargo("build --release -p helio"))),
+        ),
+    ),
     part("install", 30, "the programs the end-to-end tests talk to", Action::Install),
-    part("e2e", 550, "real daemons, real clients, README's tour", Action::Run(end_to_end)),
-    part("doc", 50, "the documentation builds without a warning", Action::Run(doc)),
+    part(
+        "e2e",
+        300,
+        "real daemons, real clients, README's tour: half of them each turn",
+        Action::Run(end_to_end),
+    ),
+    in_turn(
+        Turn::Shipped,
+        part("doc", 50, "the documentation builds without a warning", Action::Run(doc)),
+    ),
 ];
 
 fn cargo(arguments: &str) -> Command {
@@ -88,37 +161,81 @@ fn cargo(arguments: &str) -> Command {
     command
 }
 
-fn sim(options: &Options) -> Command {
-    let (seeds, from) = (options.sim_seeds, options.seed);
-    println!(
-        "seeds {from} to {}; `--seed N` walks others",
-        from.saturating_add(seeds.saturating_sub(1))
-    );
-    cargo(&format!("run --release -p helio-sim --features plant -- --seeds {seeds} --from {from}"))
+/// The names of the integration tests of packages, in order.
+fn tests_of(is_meant: impl Fn(&str) -> bool) -> Result<Vec<String>, String> {
+    let tests = repo::integration_tests()?.into_iter();
+    let mut names: Vec<String> =
+        tests.filter(|(package, _)| is_meant(package)).map(|(_, test)| test).collect();
+    names.sort();
+    names.dedup();
+    Ok(names)
 }
 
-fn daemon(options: &Options) -> Command {
-    let from = options.daemon_seed;
-    println!("seeds {from} to {}; `--seed N` walks others", from.saturating_add(DAEMON_SEEDS - 1));
-    cargo(&format!("run --release -p helio-whole -- --seeds {DAEMON_SEEDS} --from {from}"))
+fn with_tests(mut command: Command, tests: &[String]) -> Command {
+    command.args(tests.iter().flat_map(|test| ["--test", test]));
+    command
 }
 
-fn end_to_end(options: &Options) -> Command {
-    println!("seed {}, {} rounds", options.seed, options.rounds);
+fn unit(options: &Options) -> Result<Command, String> {
+    let tests = tests_of(|package| ![END_TO_END, SIMULATOR].contains(&package))?;
+    let command = cargo("test --workspace --no-fail-fast --lib --bins");
+    Ok(with_seed(with_tests(command, &tests), options))
+}
+
+/// The tests of the simulator but those that look for what is planted, which has a part of its own.
+fn stories(options: &Options) -> Result<Command, String> {
+    let tests = tests_of(|package| package == SIMULATOR)?;
+    let tests: Vec<String> = tests.into_iter().filter(|test| test != "planted").collect();
+    let command = cargo("test --release -p helio-sim --features plant --no-fail-fast");
+    Ok(with_seed(with_tests(command, &tests), options))
+}
+
+fn with_seed(mut command: Command, options: &Options) -> Command {
+    if let Some(seed) = options.given_seed {
+        command.env("HELIO_SEED", seed.to_string());
+    }
+    command
+}
+
+/// A walk of a simulator over today's share of seeds. Both are built with faults to plant, so that what is planted needs no
+/// other build.
+fn walk(package: &str, seeds: u64, options: &Options) -> Result<Command, String> {
+    let from = options.first_seed(seeds);
+    println!("seeds {from} to {}; `--seed N` walks others", from.saturating_add(seeds - 1));
+    let build = format!("run --release -p {package} --features plant");
+    Ok(cargo(&format!("{build} -- --seeds {seeds} --from {from}")))
+}
+
+fn sim(options: &Options) -> Result<Command, String> {
+    walk("helio-sim", options.sim_seeds, options)
+}
+
+fn daemon(options: &Options) -> Result<Command, String> {
+    walk("helio-whole", DAEMON_SEEDS, options)
+}
+
+fn end_to_end(options: &Options) -> Result<Command, String> {
+    let every = tests_of(|package| package == END_TO_END)?;
+    let tests = options.turn.map_or_else(|| every.clone(), |turn| turn.choose(&every));
+    let seed = options.first_seed(options.sim_seeds);
+    println!("seed {seed}, {} rounds: {}", options.rounds, tests.join(", "));
     let target = std::env::var_os("CARGO_TARGET_DIR")
         .map_or_else(|| "target".into(), std::path::PathBuf::from);
-    let mut command = cargo("test -p helio-e2e --no-fail-fast");
+    // The one as it ships is used if the part before has built it.
+    let profile = if options.wants("build") { "release" } else { "debug" };
+    let command = cargo(&format!("test --workspace --no-fail-fast --test {BUILDS_HELIO}"));
+    let mut command = with_tests(command, &tests);
     command
-        .env("HELIO_BIN", repo::root().join(target).join("release/helio"))
-        .env("HELIO_SEED", options.seed.to_string())
+        .env("HELIO_BIN", repo::root().join(target).join(profile).join("helio"))
+        .env("HELIO_SEED", seed.to_string())
         .env("HELIO_ROUNDS", options.rounds.to_string());
-    command
+    Ok(command)
 }
 
-fn doc(_: &Options) -> Command {
+fn doc(_: &Options) -> Result<Command, String> {
     let mut command = cargo("doc --workspace --no-deps --document-private-items");
     command.env("RUSTDOCFLAGS", "-D warnings");
-    command
+    Ok(command)
 }
 
 fn has_deny() -> Result<(), &'static str> {
@@ -133,10 +250,33 @@ fn has_deny() -> Result<(), &'static str> {
 mod tests {
     use super::*;
 
+    const BOTH: [Turn; 2] = [Turn::Simulated, Turn::Shipped];
+
     #[test]
-    fn the_budgets_together_leave_ci_its_time() {
-        let sum: Duration = PARTS.iter().map(|part| part.budget).sum();
-        assert!(sum <= ALL, "the parts may take {sum:?} together, of {ALL:?}");
+    fn the_budgets_of_each_turn_leave_time_to_a_slow_machine() {
+        for turn in BOTH {
+            let parts = PARTS.iter().filter(|part| part.turn.is_none_or(|it| it == turn));
+            let sum: Duration = parts.map(|part| part.budget).sum();
+            assert!(sum * 3 <= ALL * 2, "{turn:?} takes {sum:?}, of {ALL:?}");
+        }
+    }
+
+    #[test]
+    fn every_end_to_end_test_has_a_turn() {
+        let every = tests_of(|package| package == END_TO_END).expect("cargo knows them");
+        let [first, second] = BOTH.map(|turn| turn.choose(&every));
+        assert!(every.iter().all(|test| first.contains(test) || second.contains(test)));
+        let both: Vec<&String> = first.iter().filter(|test| second.contains(test)).collect();
+        assert_eq!(both, [EVERY_TURN]);
+    }
+
+    #[test]
+    fn no_test_of_another_package_has_the_name_of_an_end_to_end_test() {
+        let ours = tests_of(|package| package == END_TO_END).expect("cargo knows them");
+        let others = tests_of(|package| package != END_TO_END).expect("cargo knows them");
+        assert!(others.contains(&BUILDS_HELIO.to_owned()));
+        let both: Vec<&String> = ours.iter().filter(|test| others.contains(test)).collect();
+        assert_eq!(both, Vec::<&String>::new());
     }
 
     #[test]
