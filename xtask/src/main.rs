@@ -21,7 +21,6 @@ The project's chores.
       --seed N               first simulator seed, and the seed of the end-to-end tests; even ones have the turn of the
                              simulators, odd ones that of `helio` as it ships
                              (default: a share of seeds that moves on every day)
-      --sim-seeds N          how many seeds the part `sim` walks
       --rounds N             rounds of each repeated end-to-end test
       --no-install           install no packages, skip what needs them
   cargo xtask tidy           the rules of the house (HACKING.md says which)

@@ -4,8 +4,6 @@
 use super::parts::{self, Part, Turn};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Simulator seeds walked where nobody says how many: what fits the part's budget many times over.
-const SIM_SEEDS: u64 = 2_000;
 /// Rounds of the repeated end-to-end tests, as many as issue 2 asks of an ordinary run.
 const ROUNDS: u64 = 20;
 
@@ -14,7 +12,6 @@ const ROUNDS: u64 = 20;
 pub(super) struct Options {
     /// The parts asked for; all of them where empty.
     parts: Vec<String>,
-    pub(super) sim_seeds: u64,
     /// The seed that was given.
     pub(super) given_seed: Option<u64>,
     /// The turn of today, or of that seed; none for everything.
@@ -28,7 +25,6 @@ impl Options {
     pub(super) fn read(arguments: &[String]) -> Result<Self, String> {
         let mut options = Self {
             parts: Vec::new(),
-            sim_seeds: SIM_SEEDS,
             given_seed: None,
             turn: None,
             rounds: ROUNDS,
@@ -41,7 +37,6 @@ impl Options {
             match argument.as_str() {
                 "--seed" => options.given_seed = Some(number(argument, rest.next())?),
                 "--all" => all = true,
-                "--sim-seeds" => options.sim_seeds = number(argument, rest.next())?,
                 "--rounds" => options.rounds = number(argument, rest.next())?,
                 "--no-install" => options.install = false,
                 "--list" => options.list = true,
@@ -55,14 +50,13 @@ impl Options {
                 }
             }
         }
-        options.turn = (!all).then(|| Turn::of(options.given_seed.unwrap_or_else(today)));
+        options.turn = (!all).then(|| Turn::of(options.seed()));
         Ok(options)
     }
 
-    /// The first seed of a share of so many. Every day walks the share of seeds behind the day before's, so that a year of runs
-    /// is a year of seeds.
-    pub(super) fn first_seed(&self, share: u64) -> u64 {
-        self.given_seed.unwrap_or_else(|| today() * share)
+    /// The seed of the end-to-end tests.
+    pub(super) fn seed(&self) -> u64 {
+        self.given_seed.unwrap_or_else(today)
     }
 
     /// Whether a part is asked for.
@@ -97,9 +91,8 @@ mod tests {
 
     #[test]
     fn parts_and_flags_are_read_in_any_order() {
-        let options =
-            read("--seed 7 unit --no-install sim --rounds 200 --sim-seeds 9").expect("well formed");
-        assert_eq!((options.given_seed, options.rounds, options.sim_seeds), (Some(7), 200, 9));
+        let options = read("--seed 7 unit --no-install sim --rounds 200").expect("well formed");
+        assert_eq!((options.given_seed, options.rounds), (Some(7), 200));
         assert!(!options.install && options.wants("unit") && options.wants("sim"));
         assert!(!options.wants("e2e"));
         assert!(read("").expect("well formed").wants("e2e"));
@@ -110,14 +103,6 @@ mod tests {
         assert!(read("units").expect_err("no such part").contains("`units`"));
         assert!(read("--seed").expect_err("no value").contains("--seed"));
         assert!(read("--seed x").expect_err("no number").contains("`x`"));
-    }
-
-    #[test]
-    fn without_a_seed_the_day_gives_one_at_the_start_of_its_share() {
-        let options = read("--sim-seeds 50").expect("well formed");
-        let first = options.first_seed(options.sim_seeds);
-        assert!(first > 0 && first.is_multiple_of(50));
-        assert_eq!(read("--seed 7").expect("well formed").first_seed(50), 7);
     }
 
     #[test]

@@ -14,13 +14,10 @@ use std::time::Duration;
 /// is for compiling this program and for what the machine does besides.
 pub(super) const ALL: Duration = Duration::from_secs(28 * 60);
 
-/// Seeds of the whole program: about a minute on two cores.
-const DAEMON_SEEDS: u64 = 200;
-
 /// The package with the end-to-end tests.
 const END_TO_END: &str = "helio-e2e";
-/// The simulator. Its tests need an optimised build.
-const SIMULATOR: &str = "helio-sim";
+/// The simulators. Their tests need an optimised build.
+const SIMULATORS: [&str; 2] = ["helio-sim", "helio-whole"];
 /// The end-to-end test that is part of every turn: README and the other pages.
 const EVERY_TURN: &str = "tour";
 /// The integration test with which cargo builds `helio`.
@@ -82,7 +79,7 @@ const fn in_turn(turn: Turn, part: Part) -> Part {
 }
 
 /// Every part, in the order they run.
-pub(super) const PARTS: [Part; 13] = [
+pub(super) const PARTS: [Part; 10] = [
     part(
         "tidy",
         10,
@@ -110,27 +107,11 @@ pub(super) const PARTS: [Part; 13] = [
     part("unit", 250, "the tests of every crate", Action::Run(unit)),
     in_turn(
         Turn::Simulated,
-        part("stories", 100, "the tests of the simulator", Action::Run(stories)),
-    ),
-    in_turn(
-        Turn::Simulated,
-        part("sim", 85, "the simulator over today's share of seeds", Action::Run(sim)),
-    ),
-    in_turn(
-        Turn::Simulated,
-        part("daemon", 150, "the whole program over today's share of seeds", Action::Run(daemon)),
-    ),
-    in_turn(
-        Turn::Simulated,
         part(
-            "planted",
-            60,
-            "the simulator finds every fault planted in the engine",
-            Action::Run(|_| {
-                Ok(cargo(
-                    "run --release -p helio-sim --features plant -- --check-planted --seeds 4000",
-                ))
-            }),
+            "sim",
+            330,
+            "the simulators over today's share of seeds, and whether they find what is planted",
+            Action::Run(sim),
         ),
     ),
     in_turn(
@@ -177,16 +158,17 @@ fn with_tests(mut command: Command, tests: &[String]) -> Command {
 }
 
 fn unit(options: &Options) -> Result<Command, String> {
-    let tests = tests_of(|package| ![END_TO_END, SIMULATOR].contains(&package))?;
+    let tests = tests_of(|package| package != END_TO_END && !SIMULATORS.contains(&package))?;
     let command = cargo("test --workspace --no-fail-fast --lib --bins");
     Ok(with_seed(with_tests(command, &tests), options))
 }
 
-/// The tests of the simulator but those that look for what is planted, which has a part of its own.
-fn stories(options: &Options) -> Result<Command, String> {
-    let tests = tests_of(|package| package == SIMULATOR)?;
-    let tests: Vec<String> = tests.into_iter().filter(|test| test != "planted").collect();
-    let command = cargo("test --release -p helio-sim --features plant --no-fail-fast");
+/// All in one build, with faults that rest until a test plants them.
+fn sim(options: &Options) -> Result<Command, String> {
+    let tests = tests_of(|package| SIMULATORS.contains(&package))?;
+    let command = cargo(
+        "test --release -p helio-sim -p helio-whole --features helio-sim/plant,helio-whole/plant --no-fail-fast",
+    );
     Ok(with_seed(with_tests(command, &tests), options))
 }
 
@@ -197,27 +179,10 @@ fn with_seed(mut command: Command, options: &Options) -> Command {
     command
 }
 
-/// A walk of a simulator over today's share of seeds. Both are built with faults to plant, so that what is planted needs no
-/// other build.
-fn walk(package: &str, seeds: u64, options: &Options) -> Result<Command, String> {
-    let from = options.first_seed(seeds);
-    println!("seeds {from} to {}; `--seed N` walks others", from.saturating_add(seeds - 1));
-    let build = format!("run --release -p {package} --features plant");
-    Ok(cargo(&format!("{build} -- --seeds {seeds} --from {from}")))
-}
-
-fn sim(options: &Options) -> Result<Command, String> {
-    walk("helio-sim", options.sim_seeds, options)
-}
-
-fn daemon(options: &Options) -> Result<Command, String> {
-    walk("helio-whole", DAEMON_SEEDS, options)
-}
-
 fn end_to_end(options: &Options) -> Result<Command, String> {
     let every = tests_of(|package| package == END_TO_END)?;
     let tests = options.turn.map_or_else(|| every.clone(), |turn| turn.choose(&every));
-    let seed = options.first_seed(options.sim_seeds);
+    let seed = options.seed();
     println!("seed {seed}, {} rounds: {}", options.rounds, tests.join(", "));
     let target = std::env::var_os("CARGO_TARGET_DIR")
         .map_or_else(|| "target".into(), std::path::PathBuf::from);
