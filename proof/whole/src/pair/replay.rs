@@ -4,7 +4,7 @@
 
 use super::act::{Luck, Order};
 use super::operator::promotion;
-use super::run::{Run, Wish};
+use super::run::{Group, Run, Wish};
 use super::telling::Telling;
 use super::watch::Effect;
 use crate::client::{Habits, Leaving};
@@ -122,11 +122,17 @@ impl Run {
             // It is refused while clients are connected. In the field they had left.
             self.disconnect_clients(GROUP);
         }
+        let Group { shape, serves, .. } = &self.groups[GROUP];
+        let daemon = self.nodes[node].daemon.as_ref();
+        let is_primary = daemon.is_some_and(|it| it.serving(shape.name).is_some());
+        // Both nodes may be primary. A promotion of one that is already does not bring it the clients of the other one.
+        let is_idle = is_primary && *serves != Some(node);
         self.in_order(order, |run| match command {
-            // The daemon of the peer may run.
-            Command::Promote { force: true } => {
-                let wish = Wish::Promote { forced: true, restored: false };
-                run.post(node, GROUP, "promote", &promotion(true), wish);
+            // With force also if the daemon of the peer runs.
+            Command::Promote { force } => {
+                let promotes = Wish::Promote { forced: force, restored: false };
+                let wish = if is_idle { Wish::Other } else { promotes };
+                run.post(node, GROUP, "promote", &promotion(force), wish);
             }
             Command::Mode(mode) => {
                 let body = json!({ "mode": mode.to_string() });

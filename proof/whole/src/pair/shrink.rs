@@ -60,7 +60,7 @@ fn round(best: &mut (Telling, Violation)) -> bool {
     }
     for some in halves(best.0.most_acts()) {
         for last in (1..=best.0.most_acts()).rev().step_by(some as usize) {
-            let sequence = last.saturating_sub(some - 1)..=last;
+            let sequence = last.saturating_sub(some - 1).max(1)..=last;
             helped |= is_better(best, |telling| telling.skipped.extend(sequence));
         }
     }
