@@ -224,15 +224,13 @@ mod tests {
     #[test]
     fn writes_a_cut_and_a_promotion_are_told_and_reach_both_nodes() {
         let telling = telling(&[dump("a", FIRST), dump("b", SECOND)]);
-        let world = World::new(telling.seed, true);
+        assert_eq!(run(&telling, false).broken, None);
+        let world = World::new(telling.seed, false);
         let mut run = Run::new(&world, &telling).unwrap();
-        run.tell(&telling).unwrap();
-        assert_eq!(
-            (run.steps, run.groups[GROUP].last_served),
-            (15, Some(1)),
-            "{:#?}",
-            world.story()
-        );
+        run.begin().unwrap();
+        run.replay(telling.script.as_ref().unwrap(), &telling).unwrap();
+        run.pass(Duration::from_secs(5)).unwrap();
+        assert_eq!((run.steps, run.groups[GROUP].last_served), (15, Some(1)));
         for node in 0..2 {
             let (data, logs) = (content(&run, node, 0), content(&run, node, 1));
             let is_written = |at: usize| data[at..at + 4096].iter().any(|byte| *byte != 0);
@@ -260,6 +258,7 @@ mod tests {
         let mut first = Run::new(&world, &told).unwrap();
         first.begin().unwrap();
         first.replay(told.script.as_ref().unwrap(), &told).unwrap();
+        first.pass(Duration::from_secs(1)).unwrap();
         let again = telling(&[recorded(&mut first, 0)]);
         first.nodes.iter_mut().for_each(super::super::node::Node::kill);
         assert_eq!(requests(&again), requests(&told));
