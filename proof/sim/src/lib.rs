@@ -41,7 +41,6 @@ pub use coverage::{Change, Coverage, Line};
 pub use kinds::Kind;
 pub use layers::{LayersWalk, SetsWalk, walk_layers, walk_sets};
 pub use promise::{Promise, Violation};
-pub use replay::Script;
 pub use run::{Counts, Story, Verdict, run};
 pub use shrink::shrink;
 pub use telling::Telling;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the caller asks for.
 
-use helio_sim::{Kind, Script, Telling};
+use helio_replay::Script;
+use helio_sim::{Kind, Telling};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -20,10 +21,12 @@ The simulator: two nodes, one client, one operator and bad luck, in virtual time
   cargo xtask sim --seed SEED                tells the story of one seed
       --shrink           where it breaks a promise: finds the smallest story that still does, and tells that
 
-  cargo xtask sim --replay FILE [--seeds N]  tells what `helio debug events GROUP --json` printed again: the same requests,
+  cargo xtask sim --replay FILE [FILE] [--seeds N]
+                                             tells what `helio debug events GROUP --json` printed again: the same requests,
                                              link cuts and commands at the same moments, on N (1000) kinds of link,
-                                             disk and queue; a second --replay FILE is the peer's
-  cargo xtask sim --replay FILE --seed SEED  the story of one of them
+                                             disk and queue; the second file is the peer's
+  cargo xtask sim --replay FILE [FILE] --seed SEED
+                                             the story of one of them
 
 What a story leaves out, as --shrink prints it:
   --requests N           the client makes no more than N requests
@@ -52,13 +55,11 @@ pub(crate) struct Options {
     pub(crate) help: bool,
     pub(crate) check_planted: bool,
     pub(crate) plant: Option<String>,
-    /// The files of a replay.
-    replay: Vec<String>,
 }
 
 impl Options {
-    pub(crate) fn read(mut arguments: impl Iterator<Item = String>) -> Result<Self, String> {
-        let mut dumps = Vec::new();
+    pub(crate) fn read(arguments: impl Iterator<Item = String>) -> Result<Self, String> {
+        let (mut arguments, mut files) = (arguments.peekable(), None::<Vec<String>>);
         let mut options = Self { seeds: 1000, ..Self::default() };
         let telling = &mut options.telling;
         while let Some(argument) = arguments.next() {
@@ -86,10 +87,8 @@ impl Options {
                     telling.skipped = numbers.collect::<Result<_, _>>()?;
                 }
                 "--replay" => {
-                    let path = value()?;
-                    let text = std::fs::read_to_string(&path);
-                    options.replay.push(path.clone());
-                    dumps.push(text.map_err(|why| format!("{path}: {why}"))?);
+                    let behind = helio_replay::files(&mut arguments);
+                    files.get_or_insert_default().extend(behind);
                 }
                 "--plant" => options.plant = Some(value()?),
                 "--check-planted" => options.check_planted = true,
@@ -97,9 +96,7 @@ impl Options {
                 other => return Err(format!("{other} is unknown\n\n{HELP}")),
             }
         }
-        if !dumps.is_empty() {
-            telling.script = Some(Arc::new(Script::read(&dumps)?));
-        }
+        telling.script = files.map(|files| Script::load(&files)).transpose()?.map(Arc::new);
         Ok(options)
     }
 }
@@ -107,8 +104,7 @@ impl Options {
 /// What of the call a story needs beside itself.
 impl core::fmt::Display for Options {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        self.plant.iter().try_for_each(|name| write!(f, " --plant {name}"))?;
-        self.replay.iter().try_for_each(|path| write!(f, " --replay {path}"))
+        self.plant.iter().try_for_each(|name| write!(f, " --plant {name}"))
     }
 }
 

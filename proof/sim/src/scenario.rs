@@ -2,10 +2,11 @@
 //! What a seed decides before the story begins.
 
 use crate::merges::Merges;
-use crate::replay::Script;
+use crate::replay::BEGINS;
 use core::time::Duration;
 use helio_engine::{Config, OnError, QUEUE_ITEMS_SNDR, QueueConfig, SafeCopy, WhenFull};
 use helio_netmodel::{Dice, Ppm, Profile};
+use helio_replay::Script;
 use helio_stack::{Faults, Layer, Odds, Pass};
 use helio_twin::{
     BLOCK, Before, Clock, Cluster, Disk, Latency, Metadata, Node, Place, Side, Stamp, Wire,
@@ -144,10 +145,10 @@ impl Scenario {
 
     /// What a file of the field decides instead of the seed.
     pub(crate) fn follow(&mut self, script: &Script) {
-        self.volumes.clone_from(&script.volumes);
-        self.config.volumes.clone_from(&script.volumes);
+        self.volumes = script.volumes().to_vec();
+        self.config.volumes.clone_from(&self.volumes);
         self.requests = 0;
-        self.breaking += script.steps.last().map_or(Duration::ZERO, |(at, ..)| *at);
+        self.breaking += BEGINS + script.lasts();
     }
 
     /// The two nodes with what lies on their disks, not running yet.

@@ -2,8 +2,8 @@
 //! Which story is told: a seed's, whole or abridged.
 
 use crate::kinds::Kind;
-use crate::replay::Script;
 use core::fmt;
+use helio_replay::Script;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -64,6 +64,6 @@ impl fmt::Display for Telling {
             let numbers: Vec<String> = self.skipped.iter().map(u64::to_string).collect();
             write!(f, " --skip {}", numbers.join(","))?;
         }
-        Ok(())
+        self.script.iter().try_for_each(|script| write!(f, "{script}"))
     }
 }

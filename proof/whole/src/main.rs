@@ -50,7 +50,7 @@ fn perform(options: &Options) -> Result<bool, String> {
         #[cfg(feature = "plant")]
         Planted::One(name) => planted::plant_named(name)?,
         #[cfg(feature = "plant")]
-        Planted::Each => return Ok(planted::check(options.from, options.seeds)),
+        Planted::Each => return Ok(planted::check(&options.telling, options.seeds)),
         #[cfg(not(feature = "plant"))]
         _ => return Err("planting needs a build with `--features plant`".to_owned()),
     }
@@ -61,12 +61,8 @@ fn perform(options: &Options) -> Result<bool, String> {
         return Ok(tell_or_shrink(options));
     }
     if options.digest {
-        let seeds = options.from..options.from + options.seeds;
-        println!(
-            "{:016x}",
-            seeds.fold(0, |sum: u64, seed| sum.rotate_left(1)
-                ^ run(&Telling::of(seed), false).digest)
-        );
+        let digests = options.tellings().map(|telling| run(&telling, false).digest);
+        println!("{:016x}", digests.fold(0, |sum: u64, digest| sum.rotate_left(1) ^ digest));
         return Ok(true);
     }
     Ok(tell_walk(options))
@@ -74,7 +70,11 @@ fn perform(options: &Options) -> Result<bool, String> {
 
 fn tell_or_shrink(options: &Options) -> bool {
     if !options.shrink {
-        return tell(&options.telling, options.story);
+        let kept = tell(&options.telling, options.story);
+        if !kept {
+            println!("    {AGAIN} {} --story", options.telling);
+        }
+        return kept;
     }
     let Some((smallest, violation)) = shrink(&options.telling) else {
         println!("no promise is broken: there is nothing to shrink");
@@ -92,6 +92,9 @@ fn tell(telling: &Telling, story: bool) -> bool {
     if let Some(why) = &verdict.lost {
         println!("both copies of a group were damaged: {why}");
     }
+    if let Some(script) = &telling.script {
+        println!("{} of {} steps were told", verdict.steps, script.steps().len());
+    }
     match &verdict.broken {
         None => {
             println!("seed {seed}: every promise was kept, {seconds:.1} s, {:016x}", verdict.digest)
@@ -103,11 +106,7 @@ fn tell(telling: &Telling, story: bool) -> bool {
 
 /// Tells seeds one after the other, in a cage: whatever reaches for the real machine ends the process.
 fn caged(options: &Options) -> Result<bool, String> {
-    let walk = options.from..options.from + options.seeds;
-    let tellings: Vec<Telling> = match options.one {
-        true => vec![options.telling.clone()],
-        false => walk.map(Telling::of).collect(),
-    };
+    let tellings: Vec<Telling> = options.tellings().collect();
     let starts = tellings.len();
     stock_runtimes(starts.saturating_mul(STARTS))
         .map_err(|error| format!("no runtime: {error}"))?;
@@ -140,9 +139,10 @@ fn prove(reach: Reach) -> Result<bool, String> {
 fn tell_walk(options: &Options) -> bool {
     let began = Instant::now();
     let found = |seed: u64, why: &Violation| {
-        eprintln!("seed {seed}: {why}\n    {AGAIN} --seed {seed} --shrink");
+        let telling = options.telling.with_seed(seed);
+        eprintln!("seed {seed}: {why}\n    {AGAIN} {telling} --shrink");
     };
-    let walk = walk(options.from, options.seeds, options.most, &found);
+    let walk = walk(&options.telling, options.seeds, options.most, &found);
     let (real, seeds) = (began.elapsed().as_secs_f64(), walk.seeds as f64);
     println!(
         "{seeds} seeds in {real:.1} s ({:.0} a minute, {:.0} virtual seconds a second), {} broken, {} with both copies damaged",
@@ -151,6 +151,13 @@ fn tell_walk(options: &Options) -> bool {
         walk.broken.len(),
         walk.lost.len()
     );
+    if let Some(script) = &options.telling.script {
+        println!(
+            "at least {} of {} steps were told in each story",
+            walk.steps,
+            script.steps().len()
+        );
+    }
     if options.coverage {
         walk.coverage.lines().iter().for_each(|line| println!("{line}"));
     }

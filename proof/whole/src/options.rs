@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the caller asks for.
 
+use helio_replay::Script;
 use helio_whole::Telling;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 pub(crate) const HELP: &str = "\
-The whole program in the simulator: two real daemons, their clients, an operator and bad luck, in virtual time.
+The whole program in the simulator: two real daemons, their clients, an operator and faults, in virtual time.
 
   cargo xtask sim --daemon --seeds N [--from SEED]   walks N seeds (200) from SEED (0) on, with all cores
       --digest           prints one number for everything that happens in them
@@ -21,6 +23,13 @@ The whole program in the simulator: two real daemons, their clients, an operator
       --acts N           nothing happens after N acts
       --skip A,B         these acts do not happen, counted from 1
       --clients N        there are no more than N clients, and programs that use devices
+  cargo xtask sim --daemon --replay FILE [FILE]      tells again what `helio debug events GROUP --json` printed, of one node
+                                                     or of both, the one that served first: its requests, link cuts,
+                                                     commands and failed writes at the same moments
+      --seed SEED        what the files do not have comes from this seed (0)
+      --seeds N          walks N seeds with it; --from, --coverage and so on as above
+      --story, --shrink, --acts, --skip, --clients
+                         as above: each step is an act
 ";
 
 /// What `--cage-proof` reaches for out of the cage. It is for the test of the cage, so the help does not list it.
@@ -47,8 +56,9 @@ impl Reach {
 }
 
 /// Which fault is planted in the daemon.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Planted {
+    #[default]
     Nothing,
     /// The one of that name.
     One(String),
@@ -57,11 +67,12 @@ pub(crate) enum Planted {
 }
 
 /// See [`HELP`].
+#[derive(Default)]
 pub(crate) struct Options {
     pub(crate) seeds: u64,
-    pub(crate) from: u64,
-    /// One story alone: --seed says so.
+    /// One story alone: --seed says so, or --replay without --seeds.
     pub(crate) one: bool,
+    /// The story, or the first one of a walk.
     pub(crate) telling: Telling,
     pub(crate) shrink: bool,
     pub(crate) most: usize,
@@ -76,23 +87,10 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    pub(crate) fn read(mut arguments: impl Iterator<Item = String>) -> Result<Self, String> {
-        let mut options = Self {
-            seeds: 200,
-            from: 0,
-            one: false,
-            telling: Telling::default(),
-            shrink: false,
-            most: 10,
-            coverage: false,
-            require: None,
-            planted: Planted::Nothing,
-            story: false,
-            digest: false,
-            cage: false,
-            cage_proof: None,
-            help: false,
-        };
+    pub(crate) fn read(arguments: impl Iterator<Item = String>) -> Result<Self, String> {
+        let (mut seeds, mut files) = (None, None::<Vec<String>>);
+        let mut arguments = arguments.peekable();
+        let mut options = Self { most: 10, ..Self::default() };
         while let Some(argument) = arguments.next() {
             if argument == "--cage-proof" {
                 options.cage_proof = Some(Reach::read(arguments.next())?);
@@ -103,6 +101,10 @@ impl Options {
                 options.planted = Planted::One(name);
                 continue;
             }
+            if argument == "--replay" {
+                files.get_or_insert_default().extend(helio_replay::files(&mut arguments));
+                continue;
+            }
             let mut number = || {
                 let value = arguments.next().ok_or(format!("{argument} needs a value"))?;
                 value
@@ -110,8 +112,8 @@ impl Options {
                     .map_err(|_| format!("{argument} {value}: that is not a number"))
             };
             match argument.as_str() {
-                "--seeds" => options.seeds = number()?,
-                "--from" => options.from = number()?,
+                "--seeds" => seeds = Some(number()?),
+                "--from" => options.telling.seed = number()?,
                 "--seed" => (options.one, options.telling.seed) = (true, number()?),
                 "--acts" => options.telling.acts = Some(number()?),
                 "--clients" => options.telling.clients = Some(number()? as usize),
@@ -128,15 +130,32 @@ impl Options {
                 other => return Err(format!("{other} is unknown\n\n{HELP}")),
             }
         }
-        if !options.one && (options.shrink || options.telling != Telling::default()) {
+        let script = files.map(|files| Script::load(&files)).transpose()?;
+        options.one |= script.is_some() && seeds.is_none();
+        options.seeds = seeds.unwrap_or(200);
+        options.telling.script = script.map(Arc::new);
+        options.check()
+    }
+
+    /// The stories that are told one after the other.
+    pub(crate) fn tellings(&self) -> impl Iterator<Item = Telling> {
+        let (seed, seeds) = (self.telling.seed, if self.one { 1 } else { self.seeds });
+        (seed..seed.saturating_add(seeds)).map(|seed| self.telling.with_seed(seed))
+    }
+
+    /// Refuses what does not go together.
+    fn check(self) -> Result<Self, String> {
+        let Telling { clients, acts, skipped, .. } = &self.telling;
+        let is_abridged = clients.is_some() || acts.is_some() || !skipped.is_empty();
+        if !self.one && (self.shrink || is_abridged) {
             return Err("--acts, --clients, --shrink and --skip need --seed".to_owned());
         }
-        let each = options.planted == Planted::Each;
-        let walks = !options.one && !options.cage && !options.digest && !each;
-        if !walks && (options.coverage || options.require.is_some()) {
+        let each = self.planted == Planted::Each;
+        let walks = !self.one && !self.cage && !self.digest && !each;
+        if !walks && (self.coverage || self.require.is_some()) {
             return Err("--coverage and --require need a walk".to_owned());
         }
-        Ok(options)
+        Ok(self)
     }
 }
 

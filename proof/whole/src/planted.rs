@@ -20,23 +20,23 @@ pub(crate) fn plant_named(name: &str) -> Result<(), String> {
 
 /// Plants each fault of the daemon in turn, and walks seeds with all cores until one finds it. Returns whether each was found within
 /// that many seeds.
-pub(crate) fn check(from: u64, seeds: u64) -> bool {
-    let missed = Plant::DAEMON.iter().filter(|fault| !is_found(**fault, from, seeds)).count();
+pub(crate) fn check(telling: &Telling, seeds: u64) -> bool {
+    let missed = Plant::DAEMON.iter().filter(|fault| !is_found(**fault, telling, seeds)).count();
     missed == 0
 }
 
-fn is_found((name, fault): (&str, Plant), from: u64, seeds: u64) -> bool {
+fn is_found((name, fault): (&str, Plant), telling: &Telling, seeds: u64) -> bool {
     let began = Instant::now();
     plant(Some(fault));
-    let walked = walk(from, seeds, 1, &|_, _| {});
+    let walked = walk(telling, seeds, 1, &|_, _| {});
     plant(None);
     let took = began.elapsed().as_secs_f64();
     // What breaks without the fault says nothing of it.
-    let found =
-        walked.broken.first().filter(|(seed, _)| run(&Telling::of(*seed), false).broken.is_none());
+    let is_sound = |seed: u64| run(&telling.with_seed(seed), false).broken.is_none();
+    let found = walked.broken.first().filter(|(seed, _)| is_sound(*seed));
     match found {
         Some((seed, why)) => {
-            let told = seed - from + 1;
+            let told = seed - telling.seed + 1;
             println!("{name}: found after {told} seeds, by seed {seed}, in {took:.1} s: {why}");
         }
         None => println!("{name}: NOT FOUND in {} seeds, {took:.1} s", walked.seeds),

@@ -13,6 +13,8 @@ pub(crate) struct Walk {
     pub(crate) seeds: u64,
     /// How long they were together, in virtual seconds.
     pub(crate) seconds: f64,
+    /// How many steps of a script were told in each story at least.
+    pub(crate) steps: usize,
     /// Broken promises, by seed.
     pub(crate) broken: Vec<(u64, Violation)>,
     /// Stories in which both copies of a group were damaged.
@@ -23,6 +25,7 @@ pub(crate) struct Walk {
 
 impl Walk {
     fn add(&mut self, seed: u64, verdict: helio_whole::Verdict) {
+        self.steps = if self.seeds == 0 { verdict.steps } else { self.steps.min(verdict.steps) };
         self.seeds += 1;
         self.seconds += verdict.lasted.as_secs_f64();
         self.lost.extend(verdict.lost.map(|why| (seed, why)));
@@ -31,22 +34,22 @@ impl Walk {
     }
 }
 
-/// Tells the stories of so many seeds, and stops at `most` broken ones. `found` is called for each of these. Which ones a walk that stops
+/// Tells the stories of so many seeds, from the one of `telling` on, and stops at `most` broken ones. `found` is called for each of these. Which ones a walk that stops
 /// early found depends on the machine; what each seed does, does not.
 pub(crate) fn walk(
-    from: u64,
+    telling: &Telling,
     seeds: u64,
     most: usize,
     found: &(impl Fn(u64, &Violation) + Sync),
 ) -> Walk {
-    let (next, end) = (AtomicU64::new(from), from.saturating_add(seeds));
+    let (next, end) = (AtomicU64::new(telling.seed), telling.seed.saturating_add(seeds));
     let total = Mutex::new(Walk::default());
     let work = || loop {
         let seed = next.fetch_add(1, Relaxed);
         if seed >= end {
             return;
         }
-        let verdict = run(&Telling::of(seed), false);
+        let verdict = run(&telling.with_seed(seed), false);
         if let Some(why) = &verdict.broken {
             found(seed, why);
         }

@@ -2,6 +2,7 @@
 //! NBD clients, and programs that use attached volumes, as state machines: they own no socket, no device and no clock. A story steps
 //! each of them with its stream or device, the virtual time, dice, and the model that judges what it is answered.
 
+mod due;
 mod handshake;
 mod mischief;
 mod program;
@@ -17,7 +18,9 @@ pub use workload::{Dice, Habits, Leaving, Pace};
 
 use crate::model::{ConnectionId, Model, Violation};
 use crate::stream::Stream;
+use due::Due;
 use handshake::{Handshake, Progress};
+use helio_engine::Operation;
 use helio_units::Moment;
 use mischief::Rogue;
 use request::Conversation;
@@ -92,8 +95,8 @@ pub struct Client {
     phase: Phase,
     /// When it receives again.
     receives: Moment,
-    /// Requests that were not answered on earlier connections.
-    again: Vec<Plan>,
+    /// What it asks before it draws a request.
+    due: Due,
     /// What it has begun to ask since [`Client::begun`] was called last.
     begun: Vec<&'static str>,
 }
@@ -108,11 +111,27 @@ impl Client {
             wire: Wire::default(),
             phase: Phase::Over(Ending::Lost),
             receives: Moment::ZERO,
-            again: Vec::new(),
+            due: Due::default(),
             begun: Vec::new(),
         };
         client.connected(model);
         client
+    }
+
+    /// From here on it makes the requests of a script at their moments, on however many connections, and no others. What a script does not
+    /// say of them is drawn.
+    pub(crate) fn follow(
+        &mut self,
+        script: impl IntoIterator<Item = (Moment, Operation)>,
+        dice: Dice<'_>,
+    ) {
+        let plans = script.into_iter().map(|(at, operation)| (at, Plan::of(operation, dice)));
+        self.due = Due::of_script(plans.collect());
+    }
+
+    /// How many requests of its script are left; none without a script.
+    pub(crate) fn left(&self) -> Option<usize> {
+        self.due.left()
     }
 
     /// It has opened another connection, on which it makes the requests that were not answered again.
@@ -134,6 +153,7 @@ impl Client {
         (self.habits.requests, self.habits.pace) = (0, None);
         self.habits.leaving = Leaving::Politely;
         self.receives = Moment::ZERO;
+        self.due.clear();
         if let Phase::Serves { left, .. } = &mut self.phase {
             *left = 0;
         }
@@ -235,7 +255,8 @@ impl Client {
                 Progress::Agreed(agreed) => {
                     let conversation =
                         Conversation::new(agreed, self.connection, self.habits.volume);
-                    let (left, next) = (self.habits.requests, turn.now);
+                    let left = self.due.left().map_or(self.habits.requests, |left| left as u32);
+                    let next = self.due.next(turn.now);
                     self.phase = Phase::Serves { conversation, left, next, leaving: false };
                 }
             }
@@ -279,11 +300,11 @@ impl Client {
             let agreed = &conversation.agreed;
             let shape = (agreed.size, agreed.block);
             let contexts = !agreed.contexts.is_empty();
-            let mut draw = || Plan::draw(&self.habits, shape, agreed.flags, contexts, turn.dice);
-            let plan = if self.again.is_empty() { draw() } else { self.again.remove(0) };
+            let draw = || Plan::draw(&self.habits, shape, agreed.flags, contexts, turn.dice);
+            let plan = self.due.take().map_or_else(draw, |plan| plan.offered(agreed.flags));
             self.begun.push(plan.label());
             *left -= 1;
-            *next = turn.now + self.habits.pause(turn.dice);
+            *next = self.due.next(turn.now + self.habits.pause(turn.dice));
             let last = *left == 0;
             if last && matches!(self.habits.leaving, Leaving::InRequest { .. }) {
                 let share = (turn.dice)(256);
@@ -307,7 +328,7 @@ impl Client {
         if *left == 0 || full {
             *next = Moment::NEVER;
         } else if *next == Moment::NEVER {
-            *next = turn.now;
+            *next = self.due.next(turn.now);
         }
     }
 
@@ -330,12 +351,12 @@ impl Client {
         let ending = match phase {
             Phase::Serves { mut conversation, leaving, .. } => {
                 let unanswered = conversation.lost(&self.wire, model);
-                self.again.extend(unanswered);
+                self.due.again(unanswered);
                 if leaving { Ending::Left } else { Ending::Lost }
             }
             Phase::BreaksOff(mut conversation) => {
                 let unanswered = conversation.lost(&self.wire, model);
-                self.again.extend(unanswered);
+                self.due.again(unanswered);
                 Ending::Lost
             }
             _ => {

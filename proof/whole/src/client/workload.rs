@@ -3,6 +3,7 @@
 
 use super::mischief::Mischief;
 use crate::model::Action;
+use helio_engine::Operation;
 use helio_nbd::codec::{command, command_flag};
 use helio_nbd::{Form, TransmissionFlags};
 use helio_units::Extent;
@@ -133,6 +134,13 @@ pub(super) enum Kind {
     Cache,
 }
 
+impl Kind {
+    /// Whether it changes data.
+    const fn changes(self) -> bool {
+        matches!(self, Self::Write | Self::WriteZeroes { .. } | Self::Trim)
+    }
+}
+
 /// A request before it has a name. A write that is made again after a reconnect is another write, with
 /// bytes of its own, so that a late effect of the first one is seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,6 +151,29 @@ pub(super) struct Plan {
 }
 
 impl Plan {
+    /// A request of a script. Whether it is forced, and whether zeros may be holes, is drawn.
+    pub(super) fn of(operation: Operation, dice: Dice<'_>) -> Self {
+        let (kind, extent) = match operation {
+            Operation::Read(extent) => (Kind::Read, extent),
+            Operation::Write { extent, .. } => (Kind::Write, extent),
+            Operation::Zero { extent, .. } => (Kind::WriteZeroes { no_hole: dice(2) == 0 }, extent),
+            Operation::Discard { extent, .. } => (Kind::Trim, extent),
+            Operation::Flush => (Kind::Flush, Extent::default()),
+        };
+        Self { kind, extent, fua: kind.changes() && dice(8) == 0 }
+    }
+
+    /// The same as far as an export offers it: without TRIM it is asked for zeros.
+    pub(super) fn offered(self, flags: TransmissionFlags) -> Self {
+        let kind = match self.kind {
+            Kind::Trim if !flags.has(TransmissionFlags::SEND_TRIM) => {
+                Kind::WriteZeroes { no_hole: false }
+            }
+            other => other,
+        };
+        Self { kind, fua: self.fua && flags.has(TransmissionFlags::SEND_FUA), ..self }
+    }
+
     /// Draws a request that the export offers.
     pub(super) fn draw(
         habits: &Habits,
@@ -162,11 +193,7 @@ impl Plan {
             _ => Kind::Read,
         };
         let kind = match kind {
-            Kind::Write | Kind::WriteZeroes { .. } | Kind::Trim
-                if flags.has(TransmissionFlags::READ_ONLY) =>
-            {
-                Kind::Read
-            }
+            other if other.changes() && flags.has(TransmissionFlags::READ_ONLY) => Kind::Read,
             other => other,
         };
         let unit = block.max(512);
@@ -181,8 +208,7 @@ impl Plan {
         } else {
             Extent::new(first * unit, length * unit)
         };
-        let changes = matches!(kind, Kind::Write | Kind::WriteZeroes { .. } | Kind::Trim);
-        let fua = changes && flags.has(TransmissionFlags::SEND_FUA) && dice(8) == 0;
+        let fua = kind.changes() && flags.has(TransmissionFlags::SEND_FUA) && dice(8) == 0;
         Self { kind, extent, fua }
     }
 

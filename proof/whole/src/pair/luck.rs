@@ -175,8 +175,18 @@ impl Run {
         }
     }
 
+    /// Makes the next write of a member fail.
+    pub(super) fn fail_a_write(&mut self, node: usize, dice: &mut Dice) {
+        self.nodes[node].has_faults = true;
+        self.note_lossy(node);
+        let (path, fault) = (self.a_member(node, dice), FileFault::Write);
+        if self.nodes[node].machine.fail(&path, fault, 1).is_ok() {
+            self.struck(Luck::BadWrites, Effect::Fails(node, path, fault));
+        }
+    }
+
     /// Draws another link.
-    fn change_link(&mut self, dice: &mut Dice) {
+    pub(super) fn change_link(&mut self, dice: &mut Dice) {
         let rtt =
             Duration::from_micros([100, 5000, 80_000][dice.below(3) as usize] + dice.below(1000));
         let profile = Profile {
@@ -222,7 +232,7 @@ impl Run {
                 self.nodes[node].machine.slow_down(1);
                 self.nodes[node].machine.resume();
             }
-            Ends::Room(node) => self.nodes[node].machine.set_room(super::node::DISK),
+            Ends::Room(node) => self.nodes[node].machine.set_room(self.scenario.room),
             Ends::Descriptors(node) => self.nodes[node].machine.set_descriptors(DESCRIPTORS),
             Ends::Odds(node) => {
                 self.disks_respond(node);
@@ -289,7 +299,7 @@ impl Run {
             machine.clear_faults();
             machine.refuse_nothing();
             machine.resume();
-            machine.set_room(super::node::DISK);
+            machine.set_room(self.scenario.room);
             machine.set_descriptors(DESCRIPTORS);
         }
         for group in &mut self.groups {

@@ -12,6 +12,7 @@ mod luck;
 mod node;
 mod operator;
 mod promised;
+mod replay;
 mod run;
 mod scenario;
 mod shrink;

@@ -16,8 +16,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Room on the file system of a machine, in bytes.
-pub(crate) const DISK: u64 = 64 << 20;
 /// What the calendars show when a story begins: a day of November 2023.
 const CALENDAR: Duration = Duration::from_secs(1_700_000_000);
 
@@ -55,7 +53,7 @@ impl Node {
         let machine = world.machine(MachineOptions {
             name: NODES[index].to_owned(),
             address: address.ip(),
-            disk: DISK,
+            disk: scenario.room,
             calendar: CALENDAR + Duration::from_secs(index as u64 * 3),
         });
         for folder in scenario.folders() {

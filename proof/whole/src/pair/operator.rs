@@ -62,7 +62,7 @@ impl Run {
         }
     }
 
-    fn give(&mut self, order: Order, (node, group): (usize, usize), dice: &mut Dice) {
+    pub(super) fn give(&mut self, order: Order, (node, group): (usize, usize), dice: &mut Dice) {
         if self.nodes[node].daemon.is_none() {
             return;
         }
@@ -365,6 +365,8 @@ impl Run {
         let it = &mut self.groups[group];
         match wish {
             Wish::Promote { forced: true, restored } if it.last_served != Some(node) => {
+                // The node that they used may run, and serve them.
+                self.disconnect_clients(group);
                 return self.fail_over(node, group, restored);
             }
             Wish::Promote { .. } if it.last_served == Some(node) => it.serves = Some(node),
@@ -394,7 +396,7 @@ impl Run {
     }
 }
 
-fn promotion(force: bool) -> Value {
+pub(super) fn promotion(force: bool) -> Value {
     json!({ "force": force, "confirmed": force })
 }
 

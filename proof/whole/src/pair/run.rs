@@ -19,6 +19,7 @@ use crate::panics::noted;
 use crate::stream::Stream;
 use helio_api::Status;
 use helio_driver::Address;
+use helio_engine::Operation;
 use helio_netmodel::{Dice, Profile};
 use helio_units::{Moment, Rate};
 use serde_json::json;
@@ -42,6 +43,8 @@ pub struct Verdict {
     pub digest: u64,
     /// How long the story was.
     pub lasted: Duration,
+    /// How many steps of a script were told.
+    pub steps: usize,
 }
 
 /// A client connects so often.
@@ -59,6 +62,14 @@ struct ClientSlot {
     connections: u32,
     /// How its last connection ended.
     ending: Option<Ending>,
+}
+
+impl ClientSlot {
+    /// The time until it connects again. One that follows a script is not to miss much of it.
+    fn pause(&mut self) -> Duration {
+        let longest = if self.client.left().is_some() { 50 } else { 2000 };
+        Duration::from_millis(1 + self.dice.below(longest))
+    }
 }
 
 /// A group, and what its clients may be answered.
@@ -112,6 +123,8 @@ pub(super) struct Run {
     pub(super) watch: Watch,
     /// What lasts, and until when.
     pub(super) ends: Vec<(Moment, Ends)>,
+    /// How many steps of a script were told.
+    pub(super) steps: usize,
 }
 
 /// What a request is for.
@@ -150,12 +163,12 @@ pub(super) struct Asked {
 pub fn run(telling: &Telling, story: bool) -> Verdict {
     let world = World::new(telling.seed, story);
     let _earlier = noted();
-    let mut coverage = Coverage::default();
+    let (mut coverage, mut steps) = (Coverage::default(), 0);
     let told = catch_unwind(AssertUnwindSafe(|| {
-        let mut run = Run::new(&world)?;
+        let mut run = Run::new(&world, telling)?;
         let told = run.tell(telling);
         run.nodes.iter_mut().for_each(Node::kill);
-        coverage = run.watch.coverage;
+        (coverage, steps) = (run.watch.coverage, run.steps);
         told.map(|()| run.lost)
     }));
     // A panic that nothing isolated, or one of the last steps.
@@ -177,6 +190,7 @@ pub fn run(telling: &Telling, story: bool) -> Verdict {
         story: world.story(),
         digest: world.digest(),
         lasted: world.now().since(Moment::ZERO),
+        steps,
     }
 }
 
@@ -186,8 +200,11 @@ const fn starts(detail: String) -> Violation {
 }
 
 impl Run {
-    fn new(world: &World) -> Result<Self, Violation> {
-        let scenario = Scenario::draw(&mut world.dice("scenario"));
+    pub(super) fn new(world: &World, telling: &Telling) -> Result<Self, Violation> {
+        let mut scenario = Scenario::draw(&mut world.dice("scenario"));
+        if let Some(script) = &telling.script {
+            scenario.follow(script, &mut world.dice("volumes of a script"));
+        }
         let refused = |errno| starts(format!("the disk of a machine: {errno}"));
         let node = |n| Node::new(world, n, &scenario).map_err(refused);
         let nodes = vec![node(0)?, node(1)?];
@@ -231,10 +248,26 @@ impl Run {
             asked: BTreeMap::new(),
             watch: Watch::default(),
             ends: Vec::new(),
+            steps: 0,
         })
     }
 
-    fn tell(&mut self, telling: &Telling) -> Result<(), Violation> {
+    pub(super) fn tell(&mut self, telling: &Telling) -> Result<(), Violation> {
+        self.begin()?;
+        match &telling.script {
+            Some(script) => self.replay(script, telling)?,
+            None => self.take_acts(telling)?,
+        }
+        self.pass(Duration::from_secs(1))?;
+        self.retire_clients();
+        self.calm_down()?;
+        self.judge()?;
+        self.coda()?;
+        self.judge()
+    }
+
+    /// Both nodes start, and one of each group is promoted.
+    pub(super) fn begin(&mut self) -> Result<(), Violation> {
         for node in 0..2 {
             self.nodes[node].start(self.world.now()).map_err(starts)?;
         }
@@ -253,7 +286,11 @@ impl Run {
                 Wish::Promote { forced: false, restored: false },
             );
         }
-        self.pass(Duration::from_secs(2))?;
+        self.pass(Duration::from_secs(2))
+    }
+
+    /// Clients come, and acts that are drawn follow.
+    fn take_acts(&mut self, telling: &Telling) -> Result<(), Violation> {
         self.connect_clients();
         let most = telling.clients.unwrap_or(usize::MAX);
         self.clients.truncate(most);
@@ -269,12 +306,7 @@ impl Run {
                 self.act(act, &mut own)?;
             }
         }
-        self.pass(Duration::from_secs(1))?;
-        self.retire_clients();
-        self.calm_down()?;
-        self.judge()?;
-        self.coda()?;
-        self.judge()
+        Ok(())
     }
 
     fn act(&mut self, act: Act, dice: &mut Dice) -> Result<(), Violation> {
@@ -334,15 +366,38 @@ impl Run {
         }
     }
 
+    /// A client that makes the requests of a script.
+    pub(super) fn add_scripted_client(
+        &mut self,
+        group: usize,
+        habits: Habits,
+        requests: &[(Moment, Operation)],
+    ) {
+        self.add_client(group, habits, CONNECTIONS_MAX);
+        if let Some(ClientSlot { client, dice, .. }) = self.clients.last_mut() {
+            client.follow(requests.iter().copied(), &mut |below| dice.below(below));
+        }
+    }
+
+    /// How many requests of a script its clients have not made.
+    pub(super) fn unmade_requests(&self) -> usize {
+        self.clients.iter().filter_map(|slot| slot.client.left()).sum()
+    }
+
     /// The operator ends the clients of a group, whatever they wait for.
     pub(super) fn end_clients(&mut self, group: usize) {
         self.end_programs(group);
+        self.disconnect_clients(group);
+    }
+
+    /// The clients of a group disconnect, whatever they wait for.
+    pub(super) fn disconnect_clients(&mut self, group: usize) {
         let now = self.world.now();
         let Group { model, .. } = &mut self.groups[group];
         for slot in self.clients.iter_mut().filter(|slot| slot.group == group) {
             if let Some(mut stream) = slot.stream.take() {
                 slot.client.give_up(&mut stream, model);
-                slot.next = now + Duration::from_millis(1 + slot.dice.below(2000));
+                slot.next = now + slot.pause();
             }
         }
     }
@@ -529,8 +584,12 @@ impl Run {
                 self.world.tell(format_args!("client {n}: {ending:?}"));
                 slot.stream = None;
                 slot.ending = Some(ending);
-                slot.connections += u32::from(!matches!(ending, Ending::Refused(_)));
-                slot.next = now + Duration::from_millis(1 + dice.below(2000));
+                slot.connections = match slot.client.left() {
+                    None => slot.connections + u32::from(!matches!(ending, Ending::Refused(_))),
+                    Some(0) => CONNECTIONS_MAX,
+                    Some(_) => slot.connections,
+                };
+                slot.next = now + slot.pause();
                 slot.client.connected(&mut group.model);
             }
         }

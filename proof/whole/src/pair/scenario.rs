@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What one seed is about: two nodes, their groups and volumes, and the configuration file that says so.
 
+use helio_format::message::VOLUMES_MAX;
 use helio_netmodel::Dice;
+use helio_replay::Script;
 use helio_tls::PublicKey;
 use helio_units::{Bytes, Mode};
 use std::fmt::Write;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 /// The names of the nodes. The first one connects to the second one.
 pub(crate) const NODES: [&str; 2] = ["lyon", "paris"];
@@ -14,6 +17,15 @@ pub(crate) const NODES: [&str; 2] = ["lyon", "paris"];
 const LOOPBACK: [&str; 2] = ["127.0.0.1:7121", "127.0.0.2:7121"];
 /// With keys, they may have any address.
 const ADDRESSES: [&str; 2] = ["192.0.2.1:7121", "192.0.2.2:7121"];
+
+/// Room on the file system of a machine, in bytes.
+const DISK: u64 = 64 << 20;
+/// How many times as much room as its volumes a script has: for several members, what is preserved of them, and metadata.
+const ROOM: u64 = 8;
+
+/// Names of the volumes of a script.
+static NAMES: LazyLock<Vec<String>> =
+    LazyLock::new(|| (0..VOLUMES_MAX).map(|volume| format!("v{volume}")).collect());
 
 /// A volume.
 #[derive(Clone, Debug)]
@@ -57,6 +69,8 @@ pub(crate) struct Scenario {
     pub(crate) groups: Vec<GroupShape>,
     second_metadata: bool,
     pub(crate) clients: u64,
+    /// Room on the file system of each machine, in bytes.
+    pub(crate) room: u64,
     /// Members that are to be overwritten hold something before.
     has_junk: bool,
     /// The nodes have keys, and TLS between them.
@@ -256,9 +270,24 @@ impl Scenario {
             groups,
             second_metadata: dice.chance(1, 4),
             clients: if dice.chance(1, 4) { 2 + dice.below(3) } else { 5 + dice.below(64) },
+            room: DISK,
             has_keys: dice.chance(1, 10),
             has_junk: dice.chance(1, 3),
         }
+    }
+
+    /// One group with the volumes that a script needs. What else there is of a group stays as it was drawn.
+    pub(crate) fn follow(&mut self, script: &Script, dice: &mut Dice) {
+        let shape = |(name, size): (&'static String, &Bytes)| VolumeShape {
+            size: *size,
+            ..VolumeShape::draw(name, dice)
+        };
+        self.groups.truncate(1);
+        self.groups[0].volumes = NAMES.iter().zip(script.volumes()).map(shape).collect();
+        // One client of each volume, and some that come at the end.
+        self.clients = self.clients.max(script.volumes().len() as u64 + 2);
+        let bytes: u64 = script.volumes().iter().map(|size| size.0).sum();
+        self.room = self.room.max(ROOM * bytes);
     }
 
     /// Whether a member of a volume on a node holds something that the first copy overwrites. The first member of the node that is promoted first

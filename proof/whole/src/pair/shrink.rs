@@ -2,9 +2,8 @@
 //! Shrinking: the smallest story that still breaks the same promise.
 //!
 //! What is left out changes what follows, so nothing is known of a shorter story until it was told. Tried are, again and again until
-//! nothing helps any more: fewer acts, fewer clients, and the story without one act.
+//! nothing helps any more: fewer acts, fewer clients, and the story without some acts in sequence, at last without one.
 
-use super::act::ACTS_MAX;
 use super::run::run;
 use super::telling::Telling;
 use crate::model::Violation;
@@ -18,7 +17,7 @@ pub fn shrink(telling: &Telling) -> Option<(Telling, Violation)> {
     let mut best = (telling.clone(), run(telling, false).broken?);
     while round(&mut best) {}
     let (telling, _) = &mut best;
-    let most = telling.acts.unwrap_or(ACTS_MAX);
+    let most = telling.most_acts();
     telling.skipped.retain(|number| *number <= most);
     Some(best)
 }
@@ -38,11 +37,17 @@ fn is_better(best: &mut (Telling, Violation), change: impl FnOnce(&mut Telling))
     better
 }
 
+/// Half of it, half of that, and so on to one.
+fn halves(of: u64) -> impl Iterator<Item = u64> {
+    let half = |of: u64| of.div_ceil(2).max(1);
+    std::iter::successors(Some(half(of)), move |of| (*of > 1).then(|| half(*of)))
+}
+
 /// Tries everything once; returns whether anything helped.
 fn round(best: &mut (Telling, Violation)) -> bool {
     let mut helped = false;
-    for step in [12, 6, 3, 2, 1] {
-        while let Some(fewer) = best.0.acts.unwrap_or(ACTS_MAX).checked_sub(step)
+    for step in halves(best.0.most_acts()) {
+        while let Some(fewer) = best.0.most_acts().checked_sub(step)
             && is_better(best, |telling| telling.acts = Some(fewer))
         {
             helped = true;
@@ -53,8 +58,11 @@ fn round(best: &mut (Telling, Violation)) -> bool {
             helped = true;
         }
     }
-    for number in (1..=best.0.acts.unwrap_or(ACTS_MAX)).rev() {
-        helped |= is_better(best, |telling| telling.skipped.extend([number]));
+    for some in halves(best.0.most_acts()) {
+        for last in (1..=best.0.most_acts()).rev().step_by(some as usize) {
+            let sequence = last.saturating_sub(some - 1).max(1)..=last;
+            helped |= is_better(best, |telling| telling.skipped.extend(sequence));
+        }
     }
     helped
 }

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which story is told: a seed's, whole or abridged.
 
+use super::act::ACTS_MAX;
+use helio_replay::Script;
 use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::Arc;
 
 /// A story: what its seed decides, less what is left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,6 +18,8 @@ pub struct Telling {
     pub acts: Option<u64>,
     /// Acts that are left out, by their number in the story, from one on.
     pub skipped: BTreeSet<u64>,
+    /// What happens instead of acts that are drawn. Its steps are the acts.
+    pub script: Option<Arc<Script>>,
 }
 
 impl Telling {
@@ -22,6 +27,18 @@ impl Telling {
     #[must_use]
     pub fn of(seed: u64) -> Self {
         Self { seed, ..Self::default() }
+    }
+
+    /// The same with another seed.
+    #[must_use]
+    pub fn with_seed(&self, seed: u64) -> Self {
+        Self { seed, ..self.clone() }
+    }
+
+    /// How many acts it has at most.
+    pub(super) fn most_acts(&self) -> u64 {
+        let whole = self.script.as_ref().map_or(ACTS_MAX, |script| script.steps().len() as u64);
+        self.acts.unwrap_or(whole)
     }
 
     /// Whether the act of that number is left out.
@@ -44,6 +61,6 @@ impl fmt::Display for Telling {
             let numbers: Vec<String> = self.skipped.iter().map(u64::to_string).collect();
             write!(f, " --skip {}", numbers.join(","))?;
         }
-        Ok(())
+        self.script.iter().try_for_each(|script| write!(f, "{script}"))
     }
 }

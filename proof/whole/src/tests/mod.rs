@@ -7,4 +7,5 @@ mod lies;
 mod memory;
 mod mischief;
 mod model;
+mod script;
 mod traffic;
