@@ -84,7 +84,8 @@ pub trait Kernel: fmt::Debug + Send + Sync {
     /// It is not there.
     fn numbers(&self, device: &Path) -> io::Result<String>;
 
-    /// Gives a device its stable name. A name that exists is replaced if no device is behind it.
+    /// Gives a device its stable name. A name that exists is replaced if no device is behind it, or another program's loop
+    /// device, which took a number that was free again.
     ///
     /// # Errors
     /// The name belongs to a device that is in use, or is not a link, or cannot be created.
@@ -109,9 +110,11 @@ pub trait Kernel: fmt::Debug + Send + Sync {
     fn has_nbd(&self) -> Result<(), AttachError>;
 }
 
-/// Whether a device of any kind is behind a node.
-fn is_in_use(device: &Path) -> bool {
-    backing_file(device).is_some() || ublk::is_there(device) || nbd::is_there(device)
+/// Whether a device that may be the volume's with a stable name is behind a node. Only loop devices tell whose they are.
+fn is_in_use(device: &Path, name: &Path) -> bool {
+    backing_file(device).is_some_and(|file| names::may_be_of(name, &file))
+        || ublk::is_there(device)
+        || nbd::is_there(device)
 }
 
 /// The kernel below this process.
@@ -165,7 +168,7 @@ impl Kernel for ThisKernel {
     }
 
     fn make_name(&self, name: &Path, device: &Path) -> io::Result<()> {
-        names::make(name, device, is_in_use)
+        names::make(name, device, |other| is_in_use(other, name))
     }
 
     fn remove_name(&self, name: &Path) {

@@ -26,6 +26,8 @@ const INFO_NAME: usize = 56;
 const NAME_BYTES: usize = 64;
 /// `loop_config`: descriptor u32, block size u32, the above, 64 bytes of nothing.
 const CONFIG_BYTES: usize = 8 + INFO_BYTES + 64;
+/// What the kernel calls a loop device's file whose mount is gone.
+pub(crate) const HIDDEN: &str = "/";
 /// Others look for a free one at the same time.
 const TRIES: u32 = 64;
 
@@ -73,6 +75,12 @@ impl LoopDevice {
     #[must_use]
     pub fn at(path: PathBuf, backing: &Path) -> Self {
         Self { path, backing: backing.to_owned(), identity: None }
+    }
+
+    /// One whose file was unmounted while it was in use.
+    #[must_use]
+    pub fn hidden(path: PathBuf) -> Self {
+        Self::at(path, Path::new(HIDDEN))
     }
 
     /// The same, on the file with that device and inode.

@@ -13,14 +13,31 @@ pub(crate) fn make(name: &Path, device: &Path, in_use: impl Fn(&Path) -> bool) -
     }
     match fs::read_link(name) {
         Ok(other) if other != device && in_use(&other) => {
-            let text = format!("is already the name of {}, which is in use", other.display());
-            return Err(io::Error::other(text));
+            return Err(taken(&other));
         }
         Ok(_) => fs::remove_file(name)?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(_) => return Err(io::Error::other("is not a link of Heliograph; remove it")),
     }
     symlink(device, name)
+}
+
+/// Why a name cannot be given to a device: it leads to another one that is in use.
+#[must_use]
+pub fn taken(other: &Path) -> io::Error {
+    let other = other.display();
+    io::Error::other(format!(
+        "is already the name of {other}, which is in use; remove the link if {other} is another program's"
+    ))
+}
+
+/// Whether a loop device on that file may be the volume's with that name: the file has the same group and volume, or
+/// the kernel hides which one it was.
+#[must_use]
+pub fn may_be_of(name: &Path, file: &Path) -> bool {
+    let volume =
+        |path: &Path| Some((path.parent()?.file_name()?.to_owned(), path.file_name()?.to_owned()));
+    file == Path::new(crate::loopdev::HIDDEN) || volume(file) == volume(name)
 }
 
 /// Removes one, and the folder of its group with the last one.
@@ -53,6 +70,15 @@ mod tests {
         assert_eq!(target(&name).as_deref(), Some(other));
         remove(&name);
         assert_eq!((target(&name), name.parent().map(Path::exists)), (None, Some(false)));
+    }
+
+    #[test]
+    fn a_loop_device_on_another_programs_file_is_not_the_volumes() {
+        let name = Path::new("/dev/heliograph/db/data");
+        let may_be = |file: &str| may_be_of(name, Path::new(file));
+        assert!(may_be("/run/heliograph/attach/db/data") && may_be("/"));
+        assert!(!may_be("/images/other.img") && !may_be("/run/heliograph/attach/db/log"));
+        assert!(!may_be("/data"));
     }
 
     #[test]

@@ -241,8 +241,8 @@ pub(super) fn clear(places: &Places, names: impl Iterator<Item = Name>) {
     let mut nodes = kernel.loops_below(&places.files);
     for link in names.map(|name| places.link(&name)) {
         let Some(target) = kernel.named(&link) else { continue };
-        // If another program unmounted its file, the kernel names that "/", and only our name leads to the device.
-        let hidden = LoopDevice::at(target.clone(), Path::new("/"));
+        // If another program unmounted its file, only our name leads to the device.
+        let hidden = LoopDevice::hidden(target.clone());
         if kernel.has_loop(&hidden) {
             nodes.push(hidden);
         }

@@ -218,9 +218,13 @@ impl Kernel for SimKernel {
         let (mut inner, machine) = (self.world.lock(), self.machine.id());
         let key = (machine, name.to_owned());
         let other = inner.kernels.names.get(&key).filter(|other| *other != device);
-        if let Some(other) = other.filter(|other| inner.loop_at(machine, other).is_some()) {
-            let text = format!("is already the name of {}, which is in use", other.display());
-            return Err(io::Error::other(text));
+        let in_use = |other: &&PathBuf| {
+            let number = inner.loop_at(machine, other);
+            let device = number.and_then(|number| inner.kernels.loops.get(&(machine, number)));
+            device.is_some_and(|device| helio_attach::may_be_of(name, &device.backing))
+        };
+        if let Some(other) = other.filter(in_use) {
+            return Err(helio_attach::taken(other));
         }
         inner.kernels.names.insert(key, device.to_owned());
         Ok(())

@@ -112,9 +112,10 @@ impl Inner {
 }
 
 impl SimMachine {
-    /// Something goes wrong between the kernel and the daemon.
-    pub(crate) fn upset(&self, what: Upset, dice: &mut Dice) {
+    /// Something goes wrong between the kernel and the daemon. Whether there are devices that it can go wrong with.
+    pub(crate) fn upset(&self, what: Upset, dice: &mut Dice) -> bool {
         let (mut inner, machine) = (self.world().lock(), self.id());
+        let live = inner.live_connections(machine);
         let refusals = inner.kernels.refusals.entry(machine).or_default();
         let count = 1 + dice.below(4);
         match what {
@@ -127,11 +128,10 @@ impl SimMachine {
             }
             Upset::Detach => inner.detach_one(machine, dice),
             Upset::Strange | Upset::Abort | Upset::Unmount | Upset::UnmountByForce => {
-                let all = inner.live_connections(machine);
-                if all.is_empty() {
-                    return;
+                if live.is_empty() {
+                    return false;
                 }
-                let id = all[dice.below(all.len() as u64) as usize];
+                let id = live[dice.below(live.len() as u64) as usize];
                 match what {
                     Upset::Strange => {
                         (0..1 + dice.below(STRANGE_MOST))
@@ -142,6 +142,7 @@ impl SimMachine {
                 }
             }
         }
+        !live.is_empty()
     }
 
     /// A mount or loop device that a daemon made, but for those of these files.

@@ -76,8 +76,8 @@ impl World {
         inner.unblock(|from, to| ways.contains(&(from, to)));
     }
 
-    /// Resets every connection between two machines.
-    pub fn reset_connections(&self, one: &SimMachine, other: &SimMachine) {
+    /// Resets every connection between two machines. Whether there was one.
+    pub fn reset_connections(&self, one: &SimMachine, other: &SimMachine) -> bool {
         let mut inner = self.lock();
         let pair = [one.id(), other.id()];
         inner.tell(format_args!("the connections of {} and {} are reset", pair[0].0, pair[1].0));
@@ -90,7 +90,10 @@ impl World {
             });
             between.map(|(id, _)| *id).collect::<Vec<_>>()
         };
-        between(&inner).into_iter().for_each(|id| inner.break_both(id));
+        let between = between(&inner);
+        let any = !between.is_empty();
+        between.into_iter().for_each(|id| inner.break_both(id));
+        any
     }
 
     /// How many connections the machines still keep something for.

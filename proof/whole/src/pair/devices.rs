@@ -253,11 +253,11 @@ impl Run {
         self.devices.later.push((now + insists, Later::Insist(node)));
     }
 
-    /// Something goes wrong with the devices of a node.
-    pub(super) fn upset_devices(&mut self, node: usize, dice: &mut Dice) {
+    /// Something goes wrong with the devices of a node. Whether it has any.
+    pub(super) fn upset_devices(&mut self, node: usize, dice: &mut Dice) -> bool {
         let what = Upset::draw(dice);
         self.world.tell(format_args!("{}: {what:?}", self.nodes[node].name));
-        self.nodes[node].machine.upset(what, dice);
+        self.nodes[node].machine.upset(what, dice)
     }
 
     /// Everything of devices goes on.
@@ -271,7 +271,7 @@ impl Run {
                 }
                 Later::Upset(node) => {
                     let mut dice = self.devices.dice.split_nth("upset", now.0);
-                    self.upset_devices(node, &mut dice);
+                    let _none_is_attached = self.upset_devices(node, &mut dice);
                 }
                 Later::Detach { node, group, volume } => {
                     self.detach_now(node, group, volume, false);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Bad luck: what it does, and how it ends.
 
-use super::act::Luck;
+use super::act::{Luck, Order};
 use super::run::Run;
 use super::upkeep::Task;
 use super::watch::{Effect, Until};
@@ -84,16 +84,21 @@ impl Run {
                 Ends::Link
             }
             Luck::Reset => {
-                self.world.reset_connections(&self.nodes[0].machine, &self.nodes[1].machine);
-                return self.struck(luck, Effect::Once);
+                let [one, other] = [0, 1].map(|node| &self.nodes[node].machine);
+                if self.world.reset_connections(one, other) {
+                    self.struck(luck, Effect::Once);
+                }
+                return;
             }
             Luck::LinkQuality => {
                 self.change_link(dice);
                 return self.struck(luck, Effect::Stays);
             }
             Luck::Devices => {
-                self.upset_devices(node, dice);
-                return self.struck(luck, Effect::Once);
+                if self.upset_devices(node, dice) {
+                    self.struck(luck, Effect::Once);
+                }
+                return;
             }
             Luck::BadReads | Luck::BadWrites | Luck::BadFlush | Luck::BadMetadata => {
                 return self.spoil(luck, node, dice);
@@ -224,13 +229,19 @@ impl Run {
                 self.nodes[node].machine.set_odds(Odds::default());
             }
             Ends::File => self.write_file(),
-            Ends::TakeOver { node, group } => self.force_promote(node, group),
-            Ends::Task { node, group, task } => self.do_task(node, group, task),
+            Ends::TakeOver { node, group } => {
+                self.in_order(Order::TakeOver, |run| run.force_promote(node, group));
+            }
+            Ends::Task { node, group, task } => {
+                self.in_order(task.order(), |run| run.do_task(node, group, task));
+            }
             Ends::Create { node, group } if self.nodes[node].daemon.is_none() => {
                 self.create_metadata(node, group);
             }
             Ends::Create { .. } => {}
-            Ends::Adopt { node, group } => self.adopt(node, group),
+            Ends::Adopt { node, group } => {
+                self.in_order(Order::Adopt, |run| run.adopt(node, group));
+            }
             Ends::Return(node, group) => self.take_back(node, group),
         }
         self.end_luck(now);

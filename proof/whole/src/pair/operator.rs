@@ -34,14 +34,12 @@ impl Group {
 impl Run {
     /// Gives an order, at any node, and follows it.
     pub(super) fn order(&mut self, order: Order, dice: &mut Dice) {
-        let behind = self.requests;
         let (order, place) = self.place_order(order, dice);
         if matches!(order, Order::Demote | Order::Switch) && dice.chance(1, 2) {
             // It is refused while clients are connected.
             self.end_clients(place.1);
         }
-        self.give(order, place, dice);
-        self.follow_order(order, behind);
+        self.in_order(order, |run| run.give(order, place, dice));
     }
 
     /// Where an order is given. Where it seems best to an operator who wants to serve the clients, an order to promote takes its place

@@ -2,6 +2,7 @@
 //! What an operator does in several steps: takes over for a node that is gone, releases a group and takes it back, and takes the copy of
 //! the secondary back.
 
+use super::act::Order;
 use super::luck::Ends;
 use super::run::{Run, Wish};
 use crate::model::{Heir, Promise, Violation};
@@ -19,6 +20,16 @@ const LEAVE_WITHIN: Duration = Duration::from_secs(1);
 pub(super) enum Task {
     Release { force: bool },
     Reverse { full: bool },
+}
+
+impl Task {
+    /// The order that it is the last step of.
+    pub(super) const fn order(self) -> Order {
+        match self {
+            Self::Release { .. } => Order::Release,
+            Self::Reverse { .. } => Order::Reverse,
+        }
+    }
 }
 
 impl Run {
@@ -97,7 +108,9 @@ impl Run {
         }
         it.promised.lost(node);
         match it.adopts {
-            Some(source) if source == node => self.adopt(node, group),
+            Some(source) if source == node => {
+                self.in_order(Order::Adopt, |run| run.adopt(node, group));
+            }
             Some(_) => {}
             None => {
                 let at = self.world.now() + Duration::from_secs(5);

@@ -97,8 +97,10 @@ impl Run {
         self.watch.followed.push(Followed { met, until, lucks });
     }
 
-    /// Follows an order by the requests to the control plane that were made for it since the one of that number.
-    pub(super) fn follow_order(&mut self, order: Order, behind: u64) {
+    /// Takes a step of an order, and follows the order by the requests to the control plane that the step makes.
+    pub(super) fn in_order(&mut self, order: Order, step: impl FnOnce(&mut Self)) {
+        let behind = self.requests;
+        step(self);
         let asked = self.asked.range(behind + 1..);
         let asked: Vec<(u64, usize)> = asked.map(|(request, it)| (*request, it.node)).collect();
         for (request, node) in asked {
