@@ -2,7 +2,7 @@
 //! Attached volumes: programs on a device, strange requests of the kernel, and what administrators do beside the daemon.
 
 use super::schedule::Schedule;
-use super::{Judged, Stage, follow};
+use super::{CHOICES, Judged, Stage, follow};
 use helio_whole::{Manner, Shape, Single, Trouble};
 use serde_json::json;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ const TROUBLES: [Trouble; 6] = [
     Trouble::Refusals,
 ];
 
-struct Attached;
+pub(super) struct Attached;
 
 impl Stage for Attached {
     fn begin(&mut self, single: &mut Single) -> Judged {
@@ -39,7 +39,7 @@ impl Stage for Attached {
             }
             1 => {
                 let count = schedule.below(8) + 1;
-                single.request_device(slot, count.into(), schedule.take(8 * usize::from(count)));
+                single.request_device(slot, count.into(), schedule.take(CHOICES));
                 return single.pass(Duration::ZERO);
             }
             2 => single.interrupt(slot),
@@ -77,11 +77,11 @@ pub(crate) fn run(data: &[u8]) {
 pub(crate) fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     let open = [10, 0, 0, 0, 50];
     let with = |steps: &[u8]| [&open[..], steps].concat();
-    let work: [&[u8]; 3] = [&[11, 0, 3, 12, 3, 0, 9, 1, 3, 0, 9], &[11; 26], &[0, 50]];
+    let work: [&[u8]; 3] = [&[11, 0, 7, 12, 3, 0, 9, 1, 3, 0, 9], &[0, 50], &[11, 0, 3]];
     let write = b"\x10\x08";
     vec![
         ("job", with(&work.concat())),
-        ("by-file", [&[10, 1, 2, 0, 50, 11, 1, 3][..], &[12; 32], &[0, 50, 13, 1]].concat()),
+        ("by-file", [&[10, 1, 2, 0, 50, 11, 1, 3][..], &[12; 8], &[0, 50, 13, 1]].concat()),
         ("interrupted", with(&[11, 0, 0, 12, 3, 0, 9, 1, 3, 0, 9, 12, 0, 0, 50, 14, 0])),
         ("strange", with(&[15, 0, 0, 7, 7, 0, 50, 15, 0, 0, 9, 1, 0, 50])),
         ("raw", [&[16, 0][..], write, &[1; 8], &[16, 0, 3, 16], &[0; 16], &[0, 50]].concat()),

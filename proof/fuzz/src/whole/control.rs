@@ -115,7 +115,7 @@ fn object(
 
 /// Requests that wait for their response: what they ask, and since when.
 #[derive(Default)]
-struct Asked(BTreeMap<u64, (Option<Operation>, String, Duration)>);
+pub(super) struct Asked(BTreeMap<u64, (Option<Operation>, String, Duration)>);
 
 impl Asked {
     fn send(
@@ -228,7 +228,7 @@ pub(crate) fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     let place = |wanted| Operation::ALL.iter().position(|it| *it == wanted).unwrap_or_default();
     let each = Operation::ALL.into_iter().map(|operation| {
         let number = place(operation) as u8;
-        let clients = [3, 0, 0, 0, 20, 2, 0, 3, 12, 3, 0, 9];
+        let clients = [3, 0, 0, 0, 20, 2, 0, 3, 12, 3, 0, 9, 1, 3, 0, 9];
         let steps = [10, number, 0, 0, 0, 2, 4, 6, 10, number, 1, 0, 1, 3, 5, 13, 20];
         (operation.name(), [&clients[..], &steps].concat())
     });

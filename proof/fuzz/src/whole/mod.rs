@@ -28,6 +28,9 @@ const LOOKS: Duration = Duration::from_millis(20);
 /// Clients that may be connected at once.
 const CLIENTS: u8 = 2;
 
+/// Bytes that decide which requests a client makes in a step; dice decide the rest.
+const CHOICES: usize = 8;
+
 type Judged = Result<(), Violation>;
 
 /// What a target adds.
@@ -46,26 +49,26 @@ trait Stage {
     }
 }
 
-/// Follows a schedule to its end.
+/// Follows a schedule, and stops the daemon.
 fn follow(shape: Shape, data: &[u8], stage: &mut impl Stage) {
-    let told = Single::new(shape).and_then(|mut single| {
-        stage.begin(&mut single)?;
-        let mut schedule = Schedule::of(data);
-        for _ in 0..STEPS_MOST {
-            let Some(what) = schedule.next() else { break };
-            if single.passed() > LASTS_MOST {
-                break;
-            }
-            match what.checked_sub(COMMON) {
-                None => common(what, &mut schedule, &mut single, stage)?,
-                Some(what) => stage.act(what, &mut schedule, &mut single)?,
-            }
-            stage.look(&mut single)?;
-        }
-        Ok(single)
-    });
-    let judged = told.and_then(|single| single.finish());
+    let judged = steps(shape, data, stage).and_then(Single::finish);
     assert!(judged.is_ok(), "{}", judged.err().map(|why| why.to_string()).unwrap_or_default());
+}
+
+/// Takes the steps of a schedule.
+fn steps(shape: Shape, data: &[u8], stage: &mut impl Stage) -> Result<Single, Violation> {
+    let mut single = Single::new(shape)?;
+    stage.begin(&mut single)?;
+    let mut schedule = Schedule::of(data);
+    for _ in 0..STEPS_MOST {
+        let Some(what) = schedule.next().filter(|_| single.passed() <= LASTS_MOST) else { break };
+        match what.checked_sub(COMMON) {
+            None => common(what, &mut schedule, &mut single, stage)?,
+            Some(what) => stage.act(what, &mut schedule, &mut single)?,
+        }
+        stage.look(&mut single)?;
+    }
+    Ok(single)
 }
 
 /// Lets time pass. The target sees what happens in between.
@@ -90,7 +93,7 @@ fn common(
         1 => return pass(Duration::from_millis(10) * (schedule.number() + 1), single, stage),
         2 => {
             let (slot, count) = (slot(schedule), schedule.below(8) + 1);
-            single.request(slot, count.into(), schedule.take(8 * usize::from(count)));
+            single.request(slot, count.into(), schedule.take(CHOICES));
             return single.pass(Duration::ZERO);
         }
         3 => {
@@ -134,5 +137,40 @@ fn habits(schedule: &mut Schedule<'_>) -> Habits {
             Leaving::Retired
         },
         ..plain
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use helio_units::State;
+
+    fn seed(seeds: Vec<(&'static str, Vec<u8>)>, name: &str) -> Vec<u8> {
+        seeds.into_iter().find(|(of, _)| *of == name).expect("a seed").1
+    }
+
+    #[test]
+    fn clients_are_served_on_every_stage() {
+        let sound = seed(nbd::seeds(), "sound");
+        let alone = steps(Shape::Alone, &sound, &mut nbd::Strangers::default()).expect("kept");
+        assert_eq!(alone.acknowledged(), 12);
+        let kill = seed(nbd::seeds(), "kill");
+        let again = steps(Shape::Alone, &kill, &mut nbd::Strangers::default()).expect("kept");
+        assert!(again.acknowledged() > 8 && again.is_judged(), "{}", again.acknowledged());
+        let job = seed(attach::seeds(), "job");
+        let attached = steps(Shape::Alone, &job, &mut attach::Attached).expect("kept");
+        assert!(attached.acknowledged() > 5, "{}", attached.acknowledged());
+        let both = steps(Shape::Both, &sound, &mut control::Asked::default()).expect("kept");
+        assert_eq!((both.acknowledged(), both.is_judged()), (12, true));
+    }
+
+    #[test]
+    fn a_played_peer_that_is_sound_is_replicated_to() {
+        for (shape, name) in [(Shape::Dials, "accepted"), (Shape::Accepts, "dialled")] {
+            let steps = steps(shape, &seed(peer::seeds(), name)[1..], &mut peer::Peer::new(shape));
+            let single = steps.expect("kept");
+            assert_eq!(single.state(), Some(State::Replicating), "{name}");
+            assert!(single.acknowledged() > 10 && single.is_judged(), "{}", single.acknowledged());
+        }
     }
 }

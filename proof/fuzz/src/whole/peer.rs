@@ -8,6 +8,7 @@ use super::schedule::Schedule;
 use super::{Judged, Stage, follow, pass};
 use crate::link::{framed, mend, messages};
 use helio_driver::Pool;
+use helio_format::copying::{Copying, DIGESTS_MAX};
 use helio_format::message::{Ack, Blocks, Hello, Message};
 use helio_link::Incoming;
 use helio_units::{Bytes, Role, Sequence};
@@ -19,6 +20,8 @@ use std::time::Duration;
 const AT_ONCE: usize = 2;
 /// Bytes that the peer receives at once.
 const GULP: usize = 1 << 20;
+/// Bytes of a region, and of a block, for each of which there is a digest.
+const BLOCK: u64 = 4096;
 /// The names of the nodes: the first one connects to the second one.
 const NODES: [&str; 2] = ["lyon", "paris"];
 
@@ -30,11 +33,12 @@ struct Link {
     /// The peer said hello on it.
     greeted: bool,
     heard: Ack,
-    token: Option<u64>,
+    /// What a sound peer responds with.
+    owed: Vec<Message>,
 }
 
 /// What is played.
-struct Peer {
+pub(super) struct Peer {
     shape: Shape,
     listener: Option<SimListener>,
     links: Vec<Link>,
@@ -46,6 +50,11 @@ struct Peer {
 }
 
 impl Peer {
+    pub(super) fn new(shape: Shape) -> Self {
+        let (listener, links, theirs, sound) = (None, Vec::new(), None, true);
+        Self { shape, listener, links, theirs, sound, pool: Pool::new(Bytes::mib(1)) }
+    }
+
     /// A hello like the daemon's, as bits say.
     fn hello(&self, how: u32) -> Message {
         let bit = |n: u32| how >> n & 1 != 0;
@@ -115,7 +124,13 @@ impl Peer {
                     (link.heard.received, link.heard.completed) = (item.sequence, item.sequence);
                     link.heard.durable = item.sequence;
                 }
-                Message::Ping(ping) => link.token = Some(ping.token),
+                Message::Ping(ping) => {
+                    let (token, flushing, waits, short) = (ping.token, false, false, false);
+                    link.owed.push(Message::Pong { token, flushing, waits, short, metadata: 1 });
+                }
+                Message::Copying(asked) => {
+                    link.owed.extend(copied(&asked).map(Message::Copying));
+                }
                 _ => {}
             }
         }
@@ -128,9 +143,8 @@ impl Peer {
         if greets && !std::mem::replace(&mut link.greeted, true) {
             say(link, &self.hello(0));
         }
-        if let Some(token) = link.token.take() {
-            let (flushing, waits, short) = (false, false, false);
-            say(link, &Message::Pong { token, flushing, waits, short, metadata: 1 });
+        for message in std::mem::take(&mut link.owed) {
+            say(link, &message);
         }
         if link.heard.stream > 0 {
             say(link, &Message::Ack(link.heard));
@@ -141,8 +155,8 @@ impl Peer {
         if self.links.len() == AT_ONCE {
             self.links.remove(0);
         }
-        let (incoming, input, heard) = <_>::default();
-        self.links.push(Link { stream, incoming, input, greeted: false, heard, token: None });
+        let (incoming, input, heard, owed) = <_>::default();
+        self.links.push(Link { stream, incoming, input, greeted: false, heard, owed });
     }
 
     /// A message as the daemon would send one, of which bytes may be changed; its checksums are right.
@@ -157,6 +171,22 @@ impl Peer {
         mend(&mut bytes);
         bytes
     }
+}
+
+/// What a peer responds whose copy differs everywhere.
+fn copied(asked: &Copying) -> Option<Copying> {
+    Some(match asked {
+        Copying::MarksWanted => Copying::MarksEnd { trusted: true },
+        Copying::EmptyWanted { volume, extent } => {
+            Copying::Empty { volume: *volume, extent: *extent, empty: false }
+        }
+        Copying::DigestsWanted { volume, extent, coarse } => {
+            let count = extent.length.div_ceil(BLOCK).min(DIGESTS_MAX as u64);
+            let list = vec![[0; 16]; count as usize];
+            Copying::Digests { volume: *volume, extent: *extent, coarse: *coarse, list }
+        }
+        _ => return None,
+    })
 }
 
 /// A message of any kind with any body, and checksums that are right.
@@ -244,26 +274,18 @@ pub(crate) fn run(data: &[u8]) {
         Some((_, rest)) => (Shape::Dials, rest),
         None => (Shape::Dials, data),
     };
-    let mut peer = Peer {
-        shape,
-        listener: None,
-        links: Vec::new(),
-        theirs: None,
-        sound: true,
-        pool: Pool::new(Bytes::mib(1)),
-    };
-    follow(shape, data, &mut peer);
+    follow(shape, data, &mut Peer::new(shape));
 }
 
 pub(crate) fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     // Time passes in small steps, since the peer answers after each.
     let time = |steps: usize| [0_u8, 60].repeat(steps);
-    let clients = [3, 0, 0, 0, 20, 2, 0, 7, 12, 3, 0, 9, 12, 3, 0, 9, 1, 3, 0, 9];
+    let clients = [3, 0, 0, 0, 20, 2, 0, 7, 12, 3, 0, 9, 1, 3, 0, 9];
     let with = |first: u8, steps: &[&[u8]]| [&[first][..], &steps.concat()].concat();
     let (wait, busy) = ([1, 250], [time(12), clients.to_vec(), time(12)].concat());
     vec![
         ("accepted", with(0, &[&wait, &busy, &busy])),
-        ("dialled", with(1, &[&[10, 0], &busy, &busy])),
+        ("dialled", with(1, &[&[10, 0], &wait, &busy, &busy])),
         ("hello", with(1, &[&[10, 0, 13, 0, 1, 0], &time(6), &[13, 0, 7, 8], &time(6)])),
         (
             "messages",

@@ -223,6 +223,11 @@ impl Daemon {
         }
     }
 
+    /// Whether it is primary for a group now.
+    pub(crate) fn is_primary(&self, group: &str) -> bool {
+        matches!(&self.stage, Stage::Serving(stepped) if stepped.is_primary(group))
+    }
+
     /// Its process.
     pub(crate) const fn process(&self) -> &Process {
         &self.process

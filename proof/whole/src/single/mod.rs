@@ -19,7 +19,7 @@ use crate::{FileFault, MachineOptions, SimListener, SimMachine, SimStream, World
 use helio_daemon::stepped::Census;
 use helio_driver::{Address, Errno};
 use helio_netmodel::Dice;
-use helio_units::Moment;
+use helio_units::{Moment, State};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
@@ -139,7 +139,7 @@ impl Single {
             node,
             peer,
             model: Model::new(&[sectors]),
-            judged: true,
+            judged: false,
             users: BTreeMap::new(),
             programs: BTreeMap::new(),
             requests: 0,
@@ -154,6 +154,7 @@ impl Single {
         let is_primary = |single: &mut Self| single.is_primary();
         if single.wait(SERVES, is_primary)? {
             single.responses.clear();
+            single.judged = true;
             return Ok(single);
         }
         let told = single.responses.iter().map(|it| String::from_utf8_lossy(&it.body).into_owned());
@@ -163,7 +164,25 @@ impl Single {
     /// Whether the node serves `db` as primary now.
     #[must_use]
     pub fn is_primary(&self) -> bool {
-        self.node.daemon.as_ref().is_some_and(|daemon| daemon.serving(GROUP).is_some())
+        self.state().is_some()
+    }
+
+    /// The state of `db` if the node serves it as primary.
+    #[must_use]
+    pub fn state(&self) -> Option<State> {
+        self.node.daemon.as_ref()?.serving(GROUP).map(|serving| serving.state)
+    }
+
+    /// How many requests about the judged volume were acknowledged.
+    #[must_use]
+    pub fn acknowledged(&self) -> usize {
+        self.model.acknowledgements()
+    }
+
+    /// Whether contents are judged.
+    #[must_use]
+    pub const fn is_judged(&self) -> bool {
+        self.judged
     }
 
     /// The virtual time since the world began.
@@ -228,7 +247,8 @@ impl Single {
                 self.open = 0;
             }
             // A node that a peer or an order made secondary may take what its peer has.
-            self.judged &= self.node.daemon.is_none() || self.is_primary() || self.is_alone();
+            let serves = self.node.daemon.as_ref().filter(|daemon| daemon.census().is_some());
+            self.judged &= serves.is_none_or(|daemon| daemon.is_primary(GROUP)) || self.is_alone();
             self.step_users(now)?;
             self.step_programs(now)?;
             if let Some(why) = self.world.device_violation() {
