@@ -30,6 +30,8 @@ struct Link {
     stream: SimStream,
     incoming: Incoming,
     input: Vec<u8>,
+    /// What the stream has not taken yet.
+    output: Vec<u8>,
     /// The peer said hello on it.
     greeted: bool,
     heard: Ack,
@@ -90,6 +92,8 @@ impl Peer {
         }
         let mut links = std::mem::take(&mut self.links);
         for link in &mut links {
+            let taken = link.stream.send(&link.output).unwrap_or(link.output.len());
+            link.output.drain(..taken);
             let end = link.stream.receive(&mut link.input, GULP);
             self.read(link);
             if self.sound {
@@ -155,8 +159,9 @@ impl Peer {
         if self.links.len() == AT_ONCE {
             self.links.remove(0);
         }
-        let (incoming, input, heard, owed) = <_>::default();
-        self.links.push(Link { stream, incoming, input, greeted: false, heard, owed });
+        let (incoming, input, output, heard, owed) = <_>::default();
+        let greeted = false;
+        self.links.push(Link { stream, incoming, input, output, greeted, heard, owed });
     }
 
     /// A message as the daemon would send one, of which bytes may be changed; its checksums are right.
@@ -212,8 +217,7 @@ fn plain() -> Hello {
 }
 
 fn say(link: &mut Link, message: &Message) {
-    // What there is no room for is lost.
-    let _taken = link.stream.send(&framed(message));
+    link.output.extend(framed(message));
 }
 
 impl Stage for Peer {
@@ -251,7 +255,7 @@ impl Stage for Peer {
                     }
                 };
                 self.links[at].greeted = true;
-                let _taken = self.links[at].stream.send(&bytes);
+                self.links[at].output.extend(bytes);
             }
         }
         Ok(())
