@@ -81,6 +81,12 @@ impl<D: Driver> Stepped<D> {
         self.shard.serving(group)
     }
 
+    /// Whether it is primary for a group at this moment.
+    #[must_use]
+    pub fn is_primary(&self, group: &str) -> bool {
+        self.shard.is_primary(group)
+    }
+
     /// The way to its control plane.
     #[must_use]
     pub fn control(&self) -> Control {

@@ -19,6 +19,7 @@ mod pieces;
 mod sets;
 mod tls;
 mod traces;
+mod whole;
 
 pub use kept::{Kept, Sort, kept};
 pub use mutate::mutate;
@@ -37,8 +38,8 @@ pub struct Target {
     pub seeds: fn() -> Vec<(&'static str, Vec<u8>)>,
 }
 
-/// Every door.
-pub const TARGETS: [Target; 11] = [
+/// Every door, and the whole program behind four of them.
+pub const TARGETS: [Target; 15] = [
     Target { name: "nbd", run: nbd::run, seeds: nbd::seeds },
     Target { name: "link", run: link::run, seeds: link::seeds },
     Target { name: "formats", run: formats::run, seeds: formats::seeds },
@@ -50,6 +51,10 @@ pub const TARGETS: [Target; 11] = [
     Target { name: "tls", run: tls::run, seeds: tls::seeds },
     Target { name: "traces", run: traces::run, seeds: traces::seeds },
     Target { name: "lab", run: lab::run, seeds: lab::seeds },
+    Target { name: "whole-nbd", run: whole::nbd::run, seeds: whole::nbd::seeds },
+    Target { name: "whole-peer", run: whole::peer::run, seeds: whole::peer::seeds },
+    Target { name: "whole-control", run: whole::control::run, seeds: whole::control::seeds },
+    Target { name: "whole-attach", run: whole::attach::run, seeds: whole::attach::seeds },
 ];
 
 /// The target of that name.

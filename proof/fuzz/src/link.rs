@@ -78,7 +78,7 @@ fn written_again(said: &[Said], mut stream: &[u8]) {
 }
 
 /// Takes the stream for frames and makes their checksums right, and what stands before them.
-fn mend(mut stream: &mut [u8]) {
+pub(crate) fn mend(mut stream: &mut [u8]) {
     let mut honest = Vec::new();
     frame::encode(
         &Message::Pong { token: 0, flushing: false, waits: false, short: false, metadata: 0 },
@@ -117,7 +117,7 @@ pub(crate) fn seeds() -> Vec<(&'static str, Vec<u8>)> {
 }
 
 /// A frame as its sender makes it.
-fn framed(message: &Message) -> Vec<u8> {
+pub(crate) fn framed(message: &Message) -> Vec<u8> {
     let payload: Vec<u8> = (0..message.payload_length()).map(|n| n as u8).collect();
     let crc = if payload.is_empty() { 0 } else { checksum(&payload) };
     let mut bytes = Vec::new();

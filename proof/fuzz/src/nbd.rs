@@ -94,11 +94,11 @@ pub(crate) fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-fn hello() -> Vec<u8> {
+pub(crate) fn hello() -> Vec<u8> {
     (client_flag::FIXED_NEWSTYLE | client_flag::NO_ZEROES).to_be_bytes().to_vec()
 }
 
-fn sent(option: u32, data: &[u8]) -> Vec<u8> {
+pub(crate) fn sent(option: u32, data: &[u8]) -> Vec<u8> {
     [&OptionHeader { option, length: data.len() as u32 }.encode()[..], data].concat()
 }
 
@@ -106,14 +106,14 @@ fn string(text: &str) -> Vec<u8> {
     [&(text.len() as u32).to_be_bytes(), text.as_bytes()].concat()
 }
 
-fn go(name: &str, infos: &[u16]) -> Vec<u8> {
+pub(crate) fn go(name: &str, infos: &[u16]) -> Vec<u8> {
     let mut data = string(name);
     data.extend((infos.len() as u16).to_be_bytes());
     data.extend(infos.iter().flat_map(|kind| kind.to_be_bytes()));
     data
 }
 
-fn queries(export: &str, queries: &[&str]) -> Vec<u8> {
+pub(crate) fn queries(export: &str, queries: &[&str]) -> Vec<u8> {
     let count = (queries.len() as u32).to_be_bytes().to_vec();
     let all: Vec<u8> = queries.iter().flat_map(|query| string(query)).collect();
     [string(export), count, all].concat()
@@ -154,7 +154,7 @@ fn payload(header: &RequestHeader) -> Vec<u8> {
 const LEAVE: RequestHeader =
     RequestHeader { flags: 0, command: command::DISC, cookie: Cookie(0), offset: 0, length: 0 };
 
-fn compact(read_flags: u16) -> Vec<u8> {
+pub(crate) fn compact(read_flags: u16) -> Vec<u8> {
     let each = |header: &RequestHeader| [&header.encode()[..], &payload(header)].concat();
     let mut stream: Vec<u8> = requests(read_flags).iter().flat_map(each).collect();
     stream.extend(LEAVE.encode());

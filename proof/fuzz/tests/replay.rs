@@ -114,6 +114,26 @@ fn lab_keeps_its_promises() {
 }
 
 #[test]
+fn the_whole_program_keeps_its_promises_to_clients() {
+    feed("whole-nbd");
+}
+
+#[test]
+fn the_whole_program_keeps_its_promises_to_a_peer() {
+    feed("whole-peer");
+}
+
+#[test]
+fn the_whole_program_keeps_its_promises_to_operators() {
+    feed("whole-control");
+}
+
+#[test]
+fn the_whole_program_keeps_its_promises_to_the_kernel() {
+    feed("whole-attach");
+}
+
+#[test]
 fn every_target_can_be_fuzzed_with_coverage() {
     for target in TARGETS {
         let file = concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/targets/");

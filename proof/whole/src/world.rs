@@ -197,6 +197,14 @@ impl World {
         true
     }
 
+    /// Goes on to what falls due next, or to `due` if that is earlier.
+    pub(crate) fn advance_until(&self, due: Moment) {
+        if self.next().is_none_or(|next| due < next) {
+            self.alarm(due);
+        }
+        self.advance();
+    }
+
     /// Something falls due at `at`: the moment alone. For deadlines of whatever lives in the world.
     pub fn alarm(&self, at: Moment) {
         self.lock().push(at, Due::Alarm);

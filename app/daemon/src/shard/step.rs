@@ -65,6 +65,12 @@ impl<D: Driver> Shard<D> {
         Some(Serving { state: view.state(), mode, lag: lag.map(|lag| (lag.bytes, lag.writes)) })
     }
 
+    /// Whether this node is primary for a group now.
+    pub(crate) fn is_primary(&self, group: &str) -> bool {
+        let found = self.find(group).and_then(|index| self.groups.get(index));
+        found.is_some_and(|group| group.engine.view().is_primary())
+    }
+
     /// Begins to listen, and to serve its groups.
     pub(crate) fn begin(&mut self) {
         self.driver.submit(token(Kind::Woken, 0, 0), Op::Wait);

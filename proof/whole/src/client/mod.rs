@@ -148,6 +148,14 @@ impl Client {
         };
     }
 
+    /// It makes so many more requests on this connection.
+    pub fn request(&mut self, count: u32) {
+        if let Phase::Serves { left, next, .. } = &mut self.phase {
+            *left += count;
+            *next = Moment::ZERO;
+        }
+    }
+
     /// It makes no further request, receives without delay, and leaves once everything is answered.
     pub fn retire(&mut self) {
         (self.habits.requests, self.habits.pace) = (0, None);
@@ -318,8 +326,12 @@ impl Client {
             }
             conversation.ask(plan, 256, &mut self.wire, turn.model);
         }
-        let answered = conversation.waiting() == 0 || self.habits.leaving == Leaving::Early;
-        if *left == 0 && !*leaving && answered {
+        let leaves = match self.habits.leaving {
+            Leaving::Early => true,
+            Leaving::Retired => false,
+            Leaving::Politely | Leaving::InRequest { .. } => conversation.waiting() == 0,
+        };
+        if *left == 0 && !*leaving && leaves {
             *leaving = true;
             self.begun.push(DISCONNECT);
             conversation.disconnect(&mut self.wire);

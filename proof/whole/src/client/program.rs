@@ -46,6 +46,12 @@ impl Program {
         Self { habits, connection, left, next: Moment::ZERO, pending: BTreeMap::new() }
     }
 
+    /// It makes so many more requests.
+    pub const fn request(&mut self, count: u32) {
+        self.left += count;
+        self.next = Moment::ZERO;
+    }
+
     /// It asks for nothing more, and closes the device once everything has ended.
     pub fn retire(&mut self) {
         self.left = 0;
@@ -81,6 +87,7 @@ impl Program {
         let leaves = match self.habits.leaving {
             Leaving::Politely => self.pending.is_empty(),
             Leaving::Early | Leaving::InRequest { .. } => true,
+            Leaving::Retired => false,
         };
         if self.left > 0 || !leaves {
             return Ok(Stepped::Waits(self.next));

@@ -44,6 +44,8 @@ pub enum Leaving {
         /// By a reset; else it closes in order.
         reset: bool,
     },
+    /// With DISC, once it is retired.
+    Retired,
 }
 
 /// A client that takes its time to receive.
@@ -89,6 +91,25 @@ impl Habits {
     pub(super) fn pause(&self, dice: Dice<'_>) -> Duration {
         let most = u64::try_from(self.pause.as_nanos()).unwrap_or(u64::MAX - 1);
         Duration::from_nanos(dice(most + 1))
+    }
+
+    /// A client that makes some short requests, and leaves.
+    #[must_use]
+    pub fn plain(export: &str, volume: u16) -> Self {
+        Self {
+            export: export.to_owned(),
+            volume,
+            requests: 12,
+            depth: 8,
+            form: Form::Structured,
+            contexts: true,
+            longest: 8,
+            hot: 64,
+            pause: Duration::ZERO,
+            pace: None,
+            leaving: Leaving::Politely,
+            mischief: None,
+        }
     }
 
     /// Draws what a client of that export is like; one of eight misbehaves.

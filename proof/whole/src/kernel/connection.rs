@@ -170,7 +170,7 @@ impl Connection {
     pub(super) fn waiting(&self) -> impl Iterator<Item = String> {
         let Traffic { held, queue, processing, .. } = &self.traffic;
         let all = held.iter().chain(queue).chain(processing.values());
-        let all = all.filter(|it| self.ended.is_none() && it.expects != Expects::Nothing);
+        let all = all.filter(|it| self.ended.is_none() && it.expects.is_owed());
         all.map(|it| format!("request {} ({}) at {}", it.unique, it.opcode, self.path.display()))
     }
 

@@ -3,7 +3,8 @@
 
 use super::connection::FuseId;
 use super::wire::{self, Body, Expects, HEADER, Version, opcode};
-use crate::world::Inner;
+use crate::machine::SimMachine;
+use crate::world::{Inner, World};
 use helio_netmodel::Dice;
 use helio_units::Extent;
 
@@ -40,6 +41,24 @@ impl Inner {
         let place = (known.size, u64::from(known.block).max(512), known.read_only);
         let Strange { opcode, body, expects } = draw(place, dice);
         self.send_raw(id, None, (expects, opcode), |unique| wire::message(unique, opcode, &body));
+    }
+}
+
+impl World {
+    /// Sends a request with a body of any kind to the daemon that has a volume attached. Whether it has.
+    pub(crate) fn send_any(
+        &self,
+        machine: &SimMachine,
+        (group, volume): (&str, &str),
+        (opcode, body): (u32, &[u8]),
+    ) -> bool {
+        let mut inner = self.lock();
+        let file = (machine.id(), super::file_of(group, volume));
+        let Some(id) = inner.kernels.mounts.get(&file).copied() else { return false };
+        inner.send_raw(id, None, (Expects::Anything, opcode), |unique| {
+            wire::message(unique, opcode, body)
+        });
+        true
     }
 }
 

@@ -37,6 +37,8 @@ pub(super) enum Expects {
     Body(usize, &'static [i32]),
     /// This error.
     Error(i32),
+    /// Whatever it is, if anything.
+    Anything,
 }
 
 /// Errors that a request may end with which has nothing wrong with it.
@@ -134,10 +136,16 @@ pub(super) fn response(bytes: &[u8]) -> Result<(u64, Result<&[u8], i32>), String
 }
 
 impl Expects {
+    /// Whether a response must come.
+    pub(super) const fn is_owed(self) -> bool {
+        !matches!(self, Self::Nothing | Self::Anything)
+    }
+
     /// Whether a response is one that the kernel accepts and that is promised.
     pub(super) fn admits(self, result: Result<&[u8], i32>) -> bool {
         match (self, result) {
             (Self::Nothing, _) | (Self::Error(_), Ok(_)) => false,
+            (Self::Anything, _) => true,
             (Self::Body(length, _), Ok(body)) => body.len() == length,
             (Self::Body(_, errors), Err(error)) => errors.contains(&error),
             (Self::Error(wanted), Err(error)) => wanted == error,

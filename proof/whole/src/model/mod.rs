@@ -371,6 +371,11 @@ impl Model {
         Ok(())
     }
 
+    /// How many requests were acknowledged.
+    pub(crate) fn acknowledgements(&self) -> usize {
+        self.records.iter().filter(|record| record.acknowledged().is_some()).count()
+    }
+
     /// The whole image of the group as the node that serves returns it now: by volume, the bytes.
     ///
     /// # Errors

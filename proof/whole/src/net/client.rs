@@ -5,7 +5,10 @@ use super::{SocketId, Taken};
 use crate::machine::SimMachine;
 use crate::stream::{Received, Stream};
 use crate::world::{ProcessId, Released, World};
-use helio_driver::Address;
+use helio_driver::{Address, Errno};
+
+/// Connections that wait at a listener without a process.
+const BACKLOG: u16 = 16;
 
 /// A client's end of a connection. It is closed when it is dropped.
 #[derive(Debug)]
@@ -31,6 +34,39 @@ impl SimStream {
     #[must_use]
     pub fn is_connected(&self) -> bool {
         self.world.lock().net.is_connected(self.socket)
+    }
+}
+
+/// A socket that no process has, and that accepts connections. It is closed when it is dropped.
+#[derive(Debug)]
+pub struct SimListener {
+    world: World,
+    socket: SocketId,
+}
+
+impl World {
+    /// Listens on a machine, without a process.
+    ///
+    /// # Errors
+    /// The address is in use, or not one of the machine.
+    pub fn listen(&self, machine: &SimMachine, address: &Address) -> Result<SimListener, Errno> {
+        let socket = self.lock().listen(machine.id(), ProcessId(0), address, BACKLOG)?;
+        Ok(SimListener { world: self.clone(), socket })
+    }
+}
+
+impl SimListener {
+    /// The next connection, if one waits.
+    #[must_use]
+    pub fn accept(&self) -> Option<SimStream> {
+        let accepted = self.world.lock().take_accepted(self.socket).ok().flatten();
+        accepted.map(|(socket, _)| SimStream { world: self.world.clone(), socket })
+    }
+}
+
+impl Drop for SimListener {
+    fn drop(&mut self) {
+        self.world.release(Released::Socket(self.socket));
     }
 }
 

@@ -11,7 +11,7 @@ mod link;
 mod listen;
 mod socket;
 
-pub use client::SimStream;
+pub use client::{SimListener, SimStream};
 pub(crate) use connection::ConnectionId;
 pub(crate) use socket::{Pending, SocketId, Taken, Want, Way};
 

@@ -284,13 +284,26 @@ impl Inner {
     }
 
     fn accept(&mut self, id: SocketId) -> Result<Option<Accepted>, Errno> {
+        let Some((accepted, peer)) = self.take_accepted(id)? else { return Ok(None) };
+        let (Some(world), Some(socket)) = (self.world(), self.net.sockets.get(&accepted)) else {
+            return Ok(None);
+        };
+        let socket = Handle::of(Arc::new(SimSocket::new(world, accepted, socket.process)));
+        Ok(Some(Accepted { socket, peer }))
+    }
+
+    /// Takes the next connection from a backlog, with the address of its other end.
+    pub(super) fn take_accepted(
+        &mut self,
+        id: SocketId,
+    ) -> Result<Option<(SocketId, Option<SocketAddr>)>, Errno> {
         let (machine, process, next) = match self.net.sockets.get(&id) {
             Some(Socket { machine, process, state: State::Listening(listener), .. }) => {
                 (*machine, *process, listener.queue.front().copied())
             }
             _ => return Err(Errno::INVAL),
         };
-        let Some((accepted, peer)) = next else { return Ok(None) };
+        let Some((accepted, _)) = next else { return Ok(None) };
         let (files, sockets) = self.held(process);
         self.host(machine).faults.may_accept(files + sockets)?;
         if let Some(State::Listening(listener)) =
@@ -301,9 +314,7 @@ impl Inner {
         if let Some(socket) = self.net.sockets.get_mut(&accepted) {
             socket.accepted = true;
         }
-        let Some(world) = self.world() else { return Ok(None) };
-        let socket = Handle::of(Arc::new(SimSocket::new(world, accepted, process)));
-        Ok(Some(Accepted { socket, peer }))
+        Ok(next)
     }
 
     fn connect_on(&mut self, id: SocketId, address: &Address) -> Option<Result<(), Errno>> {

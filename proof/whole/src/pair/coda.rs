@@ -6,10 +6,9 @@
 
 use super::run::Run;
 use crate::Held;
-use crate::client::{Ending, Habits, Leaving};
+use crate::client::{Ending, Habits};
 use crate::model::{Promise, Violation};
 use helio_daemon::stepped::{Census, Table};
-use helio_nbd::Form;
 use helio_units::{Bytes, Role};
 use std::time::Duration;
 
@@ -169,20 +168,8 @@ impl Run {
     fn invite(&mut self, group: usize, at_once: usize, depth: usize) {
         for (volume, shape) in self.groups[group].shape.volumes.clone().iter().enumerate() {
             for _ in 0..at_once {
-                let habits = Habits {
-                    export: format!("{}/{}", self.groups[group].shape.name, shape.name),
-                    volume: volume as u16,
-                    requests: 12,
-                    depth,
-                    form: Form::Structured,
-                    contexts: true,
-                    longest: 8,
-                    hot: 64,
-                    pause: Duration::ZERO,
-                    pace: None,
-                    leaving: Leaving::Politely,
-                    mischief: None,
-                };
+                let export = format!("{}/{}", self.groups[group].shape.name, shape.name);
+                let habits = Habits { depth, ..Habits::plain(&export, volume as u16) };
                 self.add_client(group, habits, 1);
             }
         }

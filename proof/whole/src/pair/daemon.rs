@@ -29,12 +29,32 @@ const SPINS_MAX: u32 = 20_000;
 
 /// A response of the control plane.
 #[derive(Clone, Debug)]
-pub(crate) struct Response {
+pub struct Response {
     /// Names the request.
     pub(crate) request: u64,
     /// The status of HTTP; 0 if there is none.
     pub(crate) status: u16,
     pub(crate) body: Vec<u8>,
+}
+
+impl Response {
+    /// The number of the request.
+    #[must_use]
+    pub const fn request(&self) -> u64 {
+        self.request
+    }
+
+    /// The status of HTTP; 0 if there is no response that can be read.
+    #[must_use]
+    pub const fn status(&self) -> u16 {
+        self.status
+    }
+
+    /// The body.
+    #[must_use]
+    pub fn body(&self) -> &[u8] {
+        &self.body
+    }
 }
 
 /// How far the daemon is.
@@ -201,6 +221,11 @@ impl Daemon {
             Stage::Serving(stepped) => stepped.serving(group),
             _ => None,
         }
+    }
+
+    /// Whether it is primary for a group now.
+    pub(crate) fn is_primary(&self, group: &str) -> bool {
+        matches!(&self.stage, Stage::Serving(stepped) if stepped.is_primary(group))
     }
 
     /// Its process.

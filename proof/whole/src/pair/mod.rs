@@ -21,7 +21,10 @@ mod upkeep;
 mod watch;
 
 pub(crate) use act::{Luck, Order};
-pub use daemon::stock_runtimes;
+pub(crate) use node::Node;
+pub(crate) use scenario::Scenario;
+
+pub use daemon::{Response, stock_runtimes};
 pub use run::{Verdict, run};
 pub use shrink::shrink;
 pub use telling::Telling;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A node: a machine with its disks, and the daemon on it while one runs.
 
-use super::daemon::Daemon;
+use super::daemon::{Daemon, Response};
 use super::scenario::{GroupShape, NODES, Scenario, VolumeShape};
+use crate::model::{Promise, Violation};
 use crate::{MachineOptions, SimMachine, World};
 use helio_daemon::adopt::{Store, Wish, adopt};
 use helio_daemon::{Creation, KEY_FILE, LogFormat, Options, Platform};
@@ -31,8 +32,8 @@ pub(crate) struct Node {
     /// Whether its machine has power.
     pub(crate) has_power: bool,
     /// Failed flushes of all files and of each member, as far as the model has them.
-    pub(crate) failed_flushes: u64,
-    pub(crate) failed_flushes_of: BTreeMap<PathBuf, u64>,
+    failed_flushes: u64,
+    failed_flushes_of: BTreeMap<PathBuf, u64>,
     /// Calls of its machine failed or took long in this story.
     pub(crate) has_faults: bool,
     /// The configuration file was changed, and not applied since.
@@ -41,6 +42,23 @@ pub(crate) struct Node {
     pub(crate) disks_respond_since: Moment,
     /// Why it did not start last.
     pub(crate) why: Option<String>,
+}
+
+/// How a daemon went on.
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    /// Whether it did anything.
+    pub(crate) did: bool,
+    pub(crate) responses: Vec<Response>,
+    /// How it ended, if it did.
+    pub(crate) ended: Option<Gone>,
+}
+
+/// How a daemon ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Gone {
+    pub(crate) stopping: bool,
+    pub(crate) cleanly: bool,
 }
 
 impl Node {
@@ -179,6 +197,58 @@ impl Node {
         process.kill();
         let adopted = adopted?;
         if adopted.ready { Ok(()) } else { Err("the file has no such group".to_owned()) }
+    }
+
+    /// The daemon goes on as far as it can now.
+    ///
+    /// # Errors
+    /// It went on for ever, or ended otherwise than promised.
+    pub(crate) fn step(&mut self, now: Moment) -> Result<Progress, Violation> {
+        let Some(daemon) = &mut self.daemon else { return Ok(Progress::default()) };
+        let name = self.name;
+        let did = daemon.step(now).map_err(|why| why.at(name))?;
+        let responses = daemon.responses();
+        let Some(ended) = daemon.ended().cloned() else {
+            return Ok(Progress { did, responses, ended: None });
+        };
+        self.machine.world().tell(format_args!("{name}: the daemon ended: {ended:?}"));
+        let stopping = daemon.is_stopping();
+        let (held, left) = self.daemon.take().map(Daemon::bury).unwrap_or_default();
+        // Only a disk that fails may keep it from stopping cleanly, or from going on.
+        if !self.has_faults && (!stopping || ended.is_some()) {
+            let detail = format!("{name} ended by itself: {ended:?}");
+            return Err(Violation::new(Promise::Stays, detail));
+        }
+        // What began while disks did not respond in time may be late.
+        let left = left.iter().filter(|began| **began >= self.disks_respond_since).count();
+        if ended.is_none() && left > 0 {
+            let detail = format!("{name} stopped cleanly, and left {left} operations");
+            return Err(Violation::new(Promise::Closes, detail));
+        }
+        // Work beside it, and disks that do not respond, may hold files until the process is gone.
+        if ended.is_none() && held.sockets > 0 {
+            let detail = format!("{name} stopped cleanly, and left open: {held:?}");
+            return Err(Violation::new(Promise::Closes, detail));
+        }
+        let ended = Some(Gone { stopping, cleanly: ended.is_none() });
+        Ok(Progress { did, responses, ended })
+    }
+
+    /// Whether a flush of any file failed since the last call.
+    pub(crate) fn has_new_failed_flushes(&mut self) -> bool {
+        let failed = self.machine.failed_flushes();
+        std::mem::replace(&mut self.failed_flushes, failed) != failed
+    }
+
+    /// Whether a flush of one of these files failed since the last call for it.
+    pub(crate) fn has_failed_flushes_of(&mut self, paths: Vec<PathBuf>) -> bool {
+        let mut fails = false;
+        for path in paths {
+            let failed = self.machine.failed_flushes_of(&path);
+            let known = self.failed_flushes_of.entry(path).or_default();
+            fails |= std::mem::replace(known, failed) != failed;
+        }
+        fails
     }
 
     /// Kills the daemon, as SIGKILL does.

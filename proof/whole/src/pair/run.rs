@@ -2,10 +2,10 @@
 //! The story of one seed.
 
 use super::act::{ACTS_MAX, Act};
-use super::daemon::{Daemon, Response};
+use super::daemon::Response;
 use super::devices::Devices;
 use super::luck::Ends;
-use super::node::Node;
+use super::node::{Gone, Node};
 use super::promised::Promised;
 use super::scenario::{GroupShape, Scenario};
 use super::telling::Telling;
@@ -458,10 +458,7 @@ impl Run {
             let ends = self.ends.iter().map(|(at, _)| *at);
             let due = own.chain(clients).chain(ends).min().unwrap_or(Moment::NEVER);
             let due = due.min(self.devices.due());
-            if self.world.next().is_none_or(|next| due < next) {
-                self.world.alarm(due);
-            }
-            self.world.advance();
+            self.world.advance_until(due);
         }
         self.settle()
     }
@@ -469,18 +466,12 @@ impl Run {
     /// What a failed flush of a member covered may be lost at the node that serves its volume.
     fn note_failed_flushes(&mut self) {
         for (index, node) in self.nodes.iter_mut().enumerate() {
-            let failed = node.machine.failed_flushes();
-            if std::mem::replace(&mut node.failed_flushes, failed) == failed {
+            if !node.has_new_failed_flushes() {
                 continue;
             }
             for group in &mut self.groups {
                 for (volume, shape) in (0..).zip(&group.shape.volumes) {
-                    let mut fails = false;
-                    for path in shape.paths(group.shape.name, index) {
-                        let failed = node.machine.failed_flushes_of(&path);
-                        let known = node.failed_flushes_of.entry(path).or_default();
-                        fails |= std::mem::replace(known, failed) != failed;
-                    }
+                    let fails = node.has_failed_flushes_of(shape.paths(group.shape.name, index));
                     if fails && group.serves == Some(index) {
                         group.model.flush_failed(volume);
                     } else if fails {
@@ -506,37 +497,16 @@ impl Run {
             let mut did = false;
             let (mut responses, mut gone) = (Vec::new(), Vec::new());
             for (index, node) in self.nodes.iter_mut().enumerate() {
-                let Some(daemon) = &mut node.daemon else { continue };
-                did |= daemon.step(now).map_err(|why| why.at(node.name))?;
-                responses.extend(daemon.responses().into_iter().map(|it| (index, it)));
-                let Some(ended) = daemon.ended().cloned() else { continue };
-                self.world.tell(format_args!("{}: the daemon ended: {ended:?}", node.name));
-                let stopping = daemon.is_stopping();
-                let (held, left) = node.daemon.take().map(Daemon::bury).unwrap_or_default();
-                // Only a disk that fails may keep it from stopping cleanly, or from going on.
-                if !node.has_faults && (!stopping || ended.is_some()) {
-                    let detail = format!("{} ended by itself: {ended:?}", node.name);
-                    return Err(Violation::new(Promise::Stays, detail));
-                }
-                gone.push((index, stopping, ended.is_none()));
-                // What began while disks did not respond in time may be late.
-                let left = left.iter().filter(|began| **began >= node.disks_respond_since).count();
-                if ended.is_none() && left > 0 {
-                    let name = node.name;
-                    let detail = format!("{name} stopped cleanly, and left {left} operations");
-                    return Err(Violation::new(Promise::Closes, detail));
-                }
-                // Work beside it, and disks that do not respond, may hold files until the process is gone.
-                if ended.is_none() && held.sockets > 0 {
-                    let detail = format!("{} stopped cleanly, and left open: {held:?}", node.name);
-                    return Err(Violation::new(Promise::Closes, detail));
-                }
+                let progress = node.step(now)?;
+                did |= progress.did;
+                responses.extend(progress.responses.into_iter().map(|it| (index, it)));
+                gone.extend(progress.ended.map(|it| (index, it)));
             }
             for (node, Response { request, status, body }) in responses {
                 self.responded(node, request, status, &body)?;
                 self.detached(node, request, status)?;
             }
-            for (node, stopping, cleanly) in gone {
+            for (node, Gone { stopping, cleanly }) in gone {
                 self.note_end(node, false);
                 self.daemon_gone(node, cleanly);
                 if !stopping {

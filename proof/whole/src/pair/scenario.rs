@@ -93,6 +93,12 @@ impl VolumeShape {
         }
     }
 
+    /// A small one with that many members on each node.
+    fn plain(name: &'static str, members: [usize; 2]) -> Self {
+        let (size, listed) = (Bytes::kib(64), members);
+        Self { name, size, members, listed, buffered: false, sparse: true, blank: false }
+    }
+
     /// Where its members lie on a node.
     pub(crate) fn paths(&self, group: &str, node: usize) -> Vec<PathBuf> {
         let path = |n: usize| PathBuf::from(format!("/disks/{n}/{group}-{}.img", self.name));
@@ -125,6 +131,25 @@ impl GroupShape {
                 [policy(dice), policy(dice)],
             ),
             serves_from_peer: dice.chance(3, 4),
+        }
+    }
+
+    /// A group with the volumes `data` and `junk`, in sync mode if it has two nodes.
+    fn plain(name: &'static str, alone: Option<usize>) -> Self {
+        let members = [0, 1].map(|node| usize::from(alone.is_none_or(|only| only == node)));
+        Self {
+            name,
+            alone,
+            listed: true,
+            mode: Mode::Sync,
+            volumes: ["data", "junk"].map(|name| VolumeShape::plain(name, members)).to_vec(),
+            timeouts: [2, 3],
+            hold: false,
+            autosync: true,
+            safe_copy: false,
+            granularity: 4,
+            queue: (None, ["log", "log"]),
+            serves_from_peer: false,
         }
     }
 
@@ -288,6 +313,18 @@ impl Scenario {
         self.clients = self.clients.max(script.volumes().len() as u64 + 2);
         let bytes: u64 = script.volumes().iter().map(|size| size.0).sum();
         self.room = self.room.max(ROOM * bytes);
+    }
+
+    /// The same small groups each time: their names, and the node of those that have only one.
+    pub(crate) fn plain(groups: &[(&'static str, Option<usize>)]) -> Self {
+        Self {
+            groups: groups.iter().map(|(name, alone)| GroupShape::plain(name, *alone)).collect(),
+            second_metadata: false,
+            clients: 16,
+            room: DISK,
+            has_junk: false,
+            has_keys: false,
+        }
     }
 
     /// Whether a member of a volume on a node holds something that the first copy overwrites. The first member of the node that is promoted first

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is promised at the end of the steps: users can leave, the node responds and serves or says why not, nothing is left attached,
+//! and a stop ends.
+
+use super::{GROUP, Shape, Single, serves};
+use crate::client::{Ending, Habits};
+use crate::model::{Promise, Violation};
+use crate::pair::Response;
+use helio_api::{Attachments, GroupStatus, Status};
+use helio_units::Role;
+use serde_json::json;
+use std::time::Duration;
+
+/// What is under way ends within that time, also if a peer is lost on the way.
+const ENDS: Duration = Duration::from_secs(60);
+/// A control plane responds within that time.
+const RESPONDS: Duration = Duration::from_secs(5);
+/// The slot of the client that comes last.
+const LAST: usize = usize::MAX;
+
+impl Single {
+    /// Everything that goes wrong ends, and the daemon is stopped.
+    ///
+    /// # Errors
+    /// The promise that was broken.
+    pub fn finish(mut self) -> Result<(), Violation> {
+        self.end_faults()?;
+        self.retire();
+        if !self.wait(ENDS, |it| !it.are_there() && it.waiting() == 0)? {
+            let detail = format!("clients or {} requests of an operator wait", self.waiting());
+            return Err(Violation::new(Promise::Ends, detail));
+        }
+        self.is_served()?;
+        self.detach_all()?;
+        self.stop();
+        if !self.wait(ENDS, |it| it.node.daemon.is_none())? {
+            return Err(Violation::new(Promise::Ends, "a stop does not end".to_owned()));
+        }
+        self.judge_member()
+    }
+
+    /// Nothing goes wrong any more, and the daemon runs.
+    fn end_faults(&mut self) -> Result<(), Violation> {
+        self.node.machine.clear_faults();
+        self.node.machine.refuse_nothing();
+        self.resume();
+        let stops = self.node.daemon.as_ref().is_some_and(|daemon| daemon.is_stopping());
+        if stops {
+            self.retire();
+            if !self.wait(ENDS, |it| it.node.daemon.is_none())? {
+                return Err(Violation::new(Promise::Ends, "a stop does not end".to_owned()));
+            }
+        }
+        self.start()?;
+        if self.node.daemon.is_some() {
+            return Ok(());
+        }
+        Err(Violation::new(Promise::Starts, self.node.why.clone().unwrap_or_default()))
+    }
+
+    /// The group is served, or its status says why not.
+    fn is_served(&mut self) -> Result<(), Violation> {
+        let excused = self.node.has_faults || !self.judged || self.shape == Shape::Both;
+        let until = self.world.now() + ENDS;
+        loop {
+            let habits = Habits::plain("db/data", 0);
+            self.connect(LAST, habits);
+            self.wait(ENDS, |it| it.ending(LAST).is_some())?;
+            let ending = self.ending(LAST);
+            self.give_up(LAST);
+            if ending == Some(Ending::Left) {
+                return Ok(());
+            }
+            let status = serde_json::from_slice::<Status>(&self.ask("/v2/status")?);
+            let status = status.map_err(|why| serves(format!("the status: {why}")))?;
+            let group = status.groups.into_iter().find(|it| it.name == GROUP);
+            if excused && says_why(group.as_ref()) {
+                return Ok(());
+            }
+            if self.world.now() >= until {
+                let told = group.map(|it| format!("{} {} {:?}", it.role, it.state, it.next));
+                return Err(serves(format!("a client was {ending:?}, and the group is {told:?}")));
+            }
+            self.pass(Duration::from_secs(1))?;
+        }
+    }
+
+    /// Detaches every volume. Nothing of a device is left then.
+    fn detach_all(&mut self) -> Result<(), Violation> {
+        let until = self.world.now() + ENDS;
+        loop {
+            let list = serde_json::from_slice::<Attachments>(&self.ask("/v2/attachments")?);
+            let list = list.map_err(|why| serves(format!("the list of devices: {why}")))?;
+            if list.attachments.is_empty() {
+                break;
+            }
+            if self.world.now() >= until {
+                let detail = format!("volumes cannot be detached: {:?}", list.attachments);
+                return Err(Violation::new(Promise::Attached, detail));
+            }
+            for one in list.attachments {
+                let body = json!({ "volume": one.volume, "force": true }).to_string();
+                self.order("POST", format!("/v2/groups/{}/detach", one.group), body.into());
+            }
+            self.wait(RESPONDS, |it| it.waiting() == 0)?;
+        }
+        match self.node.machine.left_over(&[]) {
+            Some(other) => {
+                let detail = format!("{} is left, and not attached", other.display());
+                Err(Violation::new(Promise::Attached, detail))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Sends a request that must be responded to.
+    fn ask(&mut self, path: &str) -> Result<Vec<u8>, Violation> {
+        let number = self.order("GET", path.to_owned(), Vec::new());
+        self.responses.clear();
+        let is_ours = |it: &Response| Some(it.request()) == number;
+        self.wait(RESPONDS, |it| it.responses.iter().any(is_ours))?;
+        match self.responses.iter().find(|it| is_ours(it)) {
+            Some(found) if found.status() == 200 => Ok(found.body().to_vec()),
+            found => Err(serves(format!("{path} has the response {found:?}"))),
+        }
+    }
+
+    /// What the member holds is what clients may find.
+    fn judge_member(&mut self) -> Result<(), Violation> {
+        if !self.judged || self.node.has_faults {
+            return Ok(());
+        }
+        let content = self.node.machine.content(&self.member());
+        let content = content.map_err(|errno| serves(format!("the member: {errno}")))?;
+        self.model.read_image(&[&content])
+    }
+}
+
+/// Whether a group that does not serve its clients gives a reason.
+fn says_why(group: Option<&GroupStatus>) -> bool {
+    group.is_none_or(|it| it.role != Role::Primary || it.fault.is_some() || !it.next.is_empty())
+}
