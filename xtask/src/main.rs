@@ -17,7 +17,7 @@ The project's chores.
 
   cargo xtask test [PART…]   everything the project is checked by, or the parts named
       --list                 the parts, each with the time it takes
-      --all                  also what has its turn tomorrow: long parts take turns by day
+      --all                  all parts: without it, long ones take turns by day
       --seed N               first simulator seed, and the seed of the end-to-end tests; even ones have the turn of the
                              simulators, odd ones that of `helio` as it ships
                              (default: a share of seeds that moves on every day)

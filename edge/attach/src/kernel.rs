@@ -3,8 +3,8 @@
 //! the simulator has a stand-in.
 
 use crate::{
-    AttachError, Channel, LoopDevice, Mount, User, apart, backing_file, names, nbd, node, ublk,
-    users,
+    AttachError, Behind, Channel, LoopDevice, Mount, User, apart, backing_file, names, nbd, node,
+    ublk, users,
 };
 use std::fmt;
 use std::future::Future;
@@ -91,8 +91,8 @@ pub trait Kernel: fmt::Debug + Send + Sync {
     /// The name belongs to a device that is in use, or is not a link, or cannot be created.
     fn make_name(&self, name: &Path, device: &Path) -> io::Result<()>;
 
-    /// Removes a stable name, and the folder of its group with the last one.
-    fn remove_name(&self, name: &Path);
+    /// Removes a stable name if it leads to that device, and the folder of its group with the last one.
+    fn remove_name(&self, name: &Path, device: &Path);
 
     /// The device that a stable name leads to.
     fn named(&self, name: &Path) -> Option<PathBuf>;
@@ -110,11 +110,13 @@ pub trait Kernel: fmt::Debug + Send + Sync {
     fn has_nbd(&self) -> Result<(), AttachError>;
 }
 
-/// Whether a device that may be the volume's with a stable name is behind a node. Only loop devices tell whose they are.
-fn is_in_use(device: &Path, name: &Path) -> bool {
-    backing_file(device).is_some_and(|file| names::may_be_of(name, &file))
-        || ublk::is_there(device)
-        || nbd::is_there(device)
+/// What is behind a node.
+fn behind(device: &Path) -> Behind {
+    match backing_file(device) {
+        Some(file) => Behind::File(file),
+        None if ublk::is_there(device) || nbd::is_there(device) => Behind::Device,
+        None => Behind::Nothing,
+    }
 }
 
 /// The kernel below this process.
@@ -168,11 +170,11 @@ impl Kernel for ThisKernel {
     }
 
     fn make_name(&self, name: &Path, device: &Path) -> io::Result<()> {
-        names::make(name, device, |other| is_in_use(other, name))
+        names::make(name, device, behind)
     }
 
-    fn remove_name(&self, name: &Path) {
-        names::remove(name);
+    fn remove_name(&self, name: &Path, device: &Path) {
+        names::remove(name, device);
     }
 
     fn named(&self, name: &Path) -> Option<PathBuf> {

@@ -33,7 +33,7 @@ pub use kernel::{Kernel, Settling, ThisKernel};
 pub use loopdev::{LoopDevice, backing_file};
 pub use memory::{be_flusher, lock_memory};
 pub use mount::Mount;
-pub use names::{may_be_of, taken};
+pub use names::{Behind, refusal};
 pub use session::{Fault, Session, Shape, Step, Work};
 pub use users::{User, users};
 pub use wire::MAX_WRITE;

@@ -1,47 +1,66 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Stable names of devices: symbolic links in a folder of their group.
 
+use crate::loopdev::HIDDEN;
 use std::fs;
 use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-/// Makes one. One that is there already may be replaced if its device is not in use.
-pub(crate) fn make(name: &Path, device: &Path, in_use: impl Fn(&Path) -> bool) -> io::Result<()> {
+/// What is behind the device that a stable name leads to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Behind {
+    /// There is no such device, or nothing uses it.
+    Nothing,
+    /// A loop device on this file.
+    File(PathBuf),
+    /// A device of a kind that does not show whose it is.
+    Device,
+}
+
+/// Makes one. One that leads to another device is replaced if [`refusal`] permits it.
+pub(crate) fn make(name: &Path, device: &Path, behind: impl Fn(&Path) -> Behind) -> io::Result<()> {
     if let Some(folder) = name.parent() {
         fs::create_dir_all(folder)?;
     }
     match fs::read_link(name) {
-        Ok(other) if other != device && in_use(&other) => {
-            return Err(taken(&other));
+        Ok(other) => {
+            let behind = if other == device { Behind::Nothing } else { behind(&other) };
+            if let Some(error) = refusal(name, &other, &behind) {
+                return Err(error);
+            }
+            fs::remove_file(name)?;
         }
-        Ok(_) => fs::remove_file(name)?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(_) => return Err(io::Error::other("is not a link of Heliograph; remove it")),
     }
     symlink(device, name)
 }
 
-/// Why a name cannot be given to a device: it leads to another one that is in use.
+/// Why a name that leads to `other` cannot be given to another device. A loop device on a file of another program is no reason: the number was
+/// free again, and that program took it.
 #[must_use]
-pub fn taken(other: &Path) -> io::Error {
-    let other = other.display();
-    io::Error::other(format!(
-        "is already the name of {other}, which is in use; remove the link if {other} is another program's"
-    ))
-}
-
-/// Whether a loop device on that file may be the volume's with that name: the file has the same group and volume, or
-/// the kernel hides which one it was.
-#[must_use]
-pub fn may_be_of(name: &Path, file: &Path) -> bool {
+pub fn refusal(name: &Path, other: &Path, behind: &Behind) -> Option<io::Error> {
     let volume =
         |path: &Path| Some((path.parent()?.file_name()?.to_owned(), path.file_name()?.to_owned()));
-    file == Path::new(crate::loopdev::HIDDEN) || volume(file) == volume(name)
+    let is_kept = match behind {
+        Behind::Nothing => false,
+        // The file of the same group and volume, or one that the kernel hides.
+        Behind::File(file) => file == Path::new(HIDDEN) || volume(file) == volume(name),
+        Behind::Device => true,
+    };
+    let other = other.display();
+    let text = format!(
+        "is already the name of {other}, which is in use; remove the link if {other} is another program's"
+    );
+    is_kept.then(|| io::Error::other(text))
 }
 
-/// Removes one, and the folder of its group with the last one.
-pub(crate) fn remove(name: &Path) {
+/// Removes one if it leads to that device, and the folder of its group with the last one.
+pub(crate) fn remove(name: &Path, device: &Path) {
+    if target(name).as_deref() != Some(device) {
+        return;
+    }
     // Another program may have removed it, and other volumes may have their names in the folder.
     let _already_gone = fs::remove_file(name);
     let _others_are_there = name.parent().map(fs::remove_dir);
@@ -57,28 +76,36 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_replaced_only_if_its_device_is_not_in_use() {
+    fn a_name_is_replaced_unless_the_volume_may_still_use_its_device() {
         let folder = tempfile::tempdir().expect("a folder");
         let name = folder.path().join("db/data");
         let [first, other] = ["/dev/loop1", "/dev/loop2"].map(Path::new);
-        make(&name, first, |_| true).expect("the name is free");
+        let on = |file: &'static str| move |_: &Path| Behind::File(PathBuf::from(file));
+        make(&name, first, on("/run/attach/db/data")).expect("the name is free");
         assert_eq!(target(&name).as_deref(), Some(first));
-        make(&name, first, |_| true).expect("it has that name already");
-        let refused = make(&name, other, |_| true).expect_err("the first one is in use");
-        assert!(refused.to_string().contains("/dev/loop1"), "{refused}");
-        make(&name, other, |_| false).expect("the first one is gone");
-        assert_eq!(target(&name).as_deref(), Some(other));
-        remove(&name);
-        assert_eq!((target(&name), name.parent().map(Path::exists)), (None, Some(false)));
+        make(&name, first, on("/run/attach/db/data")).expect("it has that name already");
+        for behind in ["/run/attach/db/data", "/"] {
+            let refused = make(&name, other, on(behind)).expect_err("the first one is in use");
+            assert!(refused.to_string().contains("/dev/loop1"), "{refused}");
+        }
+        make(&name, other, |_| Behind::Device).expect_err("its owner is unknown");
+        for behind in ["/images/other.img", "/run/attach/db/log", "/data"] {
+            make(&name, other, on(behind)).expect("another program's");
+            make(&name, first, |_| Behind::Nothing).expect("gone");
+        }
+        assert_eq!(target(&name).as_deref(), Some(first));
     }
 
     #[test]
-    fn a_loop_device_on_another_programs_file_is_not_the_volumes() {
-        let name = Path::new("/dev/heliograph/db/data");
-        let may_be = |file: &str| may_be_of(name, Path::new(file));
-        assert!(may_be("/run/heliograph/attach/db/data") && may_be("/"));
-        assert!(!may_be("/images/other.img") && !may_be("/run/heliograph/attach/db/log"));
-        assert!(!may_be("/data"));
+    fn a_name_is_removed_with_its_device_alone() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let name = folder.path().join("db/data");
+        let [ours, other] = ["/dev/loop1", "/dev/loop2"].map(Path::new);
+        make(&name, ours, |_| Behind::Nothing).expect("the name is free");
+        remove(&name, other);
+        assert_eq!(target(&name).as_deref(), Some(ours));
+        remove(&name, ours);
+        assert_eq!((target(&name), name.parent().map(Path::exists)), (None, Some(false)));
     }
 
     #[test]
@@ -86,7 +113,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let name = folder.path().join("data");
         fs::write(&name, "something else").expect("written");
-        assert!(make(&name, Path::new("/dev/loop1"), |_| false).is_err());
+        assert!(make(&name, Path::new("/dev/loop1"), |_| Behind::Nothing).is_err());
         assert!(name.exists());
     }
 }

@@ -57,13 +57,13 @@ fn perform(options: &Options) -> Result<bool, String> {
     if options.cage {
         return caged(options);
     }
-    if options.one {
-        return Ok(tell_or_shrink(options));
-    }
     if options.digest {
         let digests = options.tellings().map(|telling| run(&telling, false).digest);
         println!("{:016x}", digests.fold(0, |sum: u64, digest| sum.rotate_left(1) ^ digest));
         return Ok(true);
+    }
+    if options.one {
+        return Ok(tell_or_shrink(options));
     }
     Ok(tell_walk(options))
 }

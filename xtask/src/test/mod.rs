@@ -26,18 +26,20 @@ pub(crate) fn run(arguments: &[String]) -> Result<ExitCode, String> {
     let begun = Instant::now();
     let (today, other): (Vec<&Part>, Vec<&Part>) =
         PARTS.iter().filter(|part| options.wants(part.name)).partition(|it| options.has_turn(it));
+    // Both turns together.
+    let all = if options.turn.is_none() { ALL * 2 } else { ALL };
     let mut rows = Vec::new();
     for (n, part) in today.iter().enumerate() {
         println!("\n== {} (budget {} s): {}", part.name, part.budget.as_secs(), part.checks);
         let behind: Duration = today[n + 1..].iter().map(|part| part.budget / 2).sum();
-        let limit = ALL.saturating_sub(begun.elapsed()).saturating_sub(behind);
+        let limit = all.saturating_sub(begun.elapsed()).saturating_sub(behind);
         let part_begun = Instant::now();
         let (outcome, tally) = perform(part, limit, &options);
         let took = part_begun.elapsed();
         rows.push(Row { name: part.name, took, budget: part.budget, outcome, tally });
     }
     for part in other {
-        let outcome = Outcome::Skipped("it has its turn tomorrow; `--all` runs it".to_owned());
+        let outcome = Outcome::Skipped("it is part of the other turn; `--all` runs it".to_owned());
         let (name, budget) = (part.name, part.budget);
         rows.push(Row { name, took: Duration::ZERO, budget, outcome, tally: Tally::default() });
     }

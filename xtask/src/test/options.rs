@@ -14,7 +14,7 @@ pub(super) struct Options {
     parts: Vec<String>,
     /// The seed that was given.
     pub(super) given_seed: Option<u64>,
-    /// The turn of today, or of that seed; none for everything.
+    /// The turn of today, or of that seed; none if everything is asked for, or parts are named.
     pub(super) turn: Option<Turn>,
     pub(super) rounds: u64,
     pub(super) install: bool,
@@ -50,7 +50,8 @@ impl Options {
                 }
             }
         }
-        options.turn = (!all).then(|| Turn::of(options.seed()));
+        let usual = !all && options.parts.is_empty();
+        options.turn = usual.then(|| Turn::of(options.seed()));
         Ok(options)
     }
 
@@ -64,10 +65,16 @@ impl Options {
         self.parts.is_empty() || self.parts.iter().any(|name| name == part)
     }
 
-    /// Whether it is the turn of a part, or it is named.
+    /// Whether a part has its turn.
     pub(super) fn has_turn(&self, part: &Part) -> bool {
         let turns = [part.turn, self.turn];
-        !self.parts.is_empty() || turns.contains(&None) || turns[0] == turns[1]
+        turns.contains(&None) || turns[0] == turns[1]
+    }
+
+    /// Whether the part of that name runs.
+    pub(super) fn runs(&self, name: &str) -> bool {
+        let mut parts = parts::PARTS.iter().filter(|part| part.name == name);
+        self.wants(name) && parts.any(|part| self.has_turn(part))
     }
 }
 
@@ -117,5 +124,8 @@ mod tests {
         assert!(odd.contains(&"build") && odd.contains(&"unit") && !odd.contains(&"sim"));
         assert_eq!(has_turn("--all").len(), parts::PARTS.len());
         assert!(has_turn("--seed 3 sim").contains(&"sim"));
+        let ships = |line: &str| read(line).expect("well formed").runs("build");
+        assert!(ships("--seed 3") && ships("--all") && ships("build e2e"));
+        assert!(!ships("--seed 2") && !ships("e2e"));
     }
 }

@@ -197,7 +197,7 @@ impl Device {
                 });
                 return Err((self, why));
             }
-            kernel.remove_name(link);
+            kernel.remove_name(link, node.path());
             self.node = None;
         }
         if let Some(why) = told(&self.clone_for_show().in_the_way()) {
@@ -222,7 +222,7 @@ impl Device {
     pub(super) fn abandon(self) {
         let kernel = &*self.places.platform.kernel;
         if let Some((node, link)) = &self.node {
-            kernel.remove_name(link);
+            kernel.remove_name(link, node.path());
             abandon(kernel, node);
         }
         unmount(&self.places, self.mount);
@@ -247,7 +247,7 @@ pub(super) fn clear(places: &Places, names: impl Iterator<Item = Name>) {
             nodes.push(hidden);
         }
         if nodes.iter().any(|node| node.path() == target) {
-            kernel.remove_name(&link);
+            kernel.remove_name(&link, &target);
         }
     }
     for node in nodes {

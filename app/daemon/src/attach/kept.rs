@@ -89,7 +89,7 @@ impl Kept {
     }
 
     pub(super) fn abandon(&self) {
-        ThisKernel.remove_name(&self.link);
+        ThisKernel.remove_name(&self.link, self.node.path());
         self.node.remove();
     }
 }

@@ -81,7 +81,7 @@ impl Inner {
     }
 
     /// Another program makes a loop device with that number, if it is free.
-    pub(super) fn add_strange_loop(&mut self, machine: MachineId, number: u32) {
+    pub(crate) fn add_strange_loop(&mut self, machine: MachineId, number: u32) {
         let backing = PathBuf::from("/images/other.img");
         let (on, block, read_only, released, claimed) = (None, 512, false, false, false);
         let device = Loop { on, backing, block, read_only, released, claimed };
@@ -89,7 +89,7 @@ impl Inner {
     }
 
     /// Releases a loop device: at once, or with its last user.
-    pub(super) fn release_loop(&mut self, machine: MachineId, number: u32) {
+    pub(crate) fn release_loop(&mut self, machine: MachineId, number: u32) {
         let Some(device) = self.kernels.loops.get_mut(&(machine, number)) else { return };
         device.released = true;
         self.end_released_loop(machine, number);

@@ -6,7 +6,9 @@ use super::connection::{Connection, FuseId};
 use super::loops::node;
 use crate::machine::SimMachine;
 use crate::world::{Inner, MachineId, ProcessId, World};
-use helio_attach::{AttachError, Channel, Kernel, LoopDevice, Mount, Settling, User};
+use helio_attach::{
+    AttachError, Behind, Channel, Kernel, LoopDevice, Mount, Settling, User, refusal,
+};
 use helio_driver::{Errno, Machine, Mode, OFlags, Socket};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -217,21 +219,22 @@ impl Kernel for SimKernel {
     fn make_name(&self, name: &Path, device: &Path) -> io::Result<()> {
         let (mut inner, machine) = (self.world.lock(), self.machine.id());
         let key = (machine, name.to_owned());
-        let other = inner.kernels.names.get(&key).filter(|other| *other != device);
-        let in_use = |other: &&PathBuf| {
+        if let Some(other) = inner.kernels.names.get(&key).filter(|other| *other != device) {
             let number = inner.loop_at(machine, other);
             let device = number.and_then(|number| inner.kernels.loops.get(&(machine, number)));
-            device.is_some_and(|device| helio_attach::may_be_of(name, &device.backing))
-        };
-        if let Some(other) = other.filter(in_use) {
-            return Err(helio_attach::taken(other));
+            let behind = device.map_or(Behind::Nothing, |it| Behind::File(it.backing.clone()));
+            if let Some(error) = refusal(name, other, &behind) {
+                return Err(error);
+            }
         }
         inner.kernels.names.insert(key, device.to_owned());
         Ok(())
     }
 
-    fn remove_name(&self, name: &Path) {
-        self.world.lock().kernels.names.remove(&(self.machine.id(), name.to_owned()));
+    fn remove_name(&self, name: &Path, device: &Path) {
+        if self.named(name).as_deref() == Some(device) {
+            self.world.lock().kernels.names.remove(&(self.machine.id(), name.to_owned()));
+        }
     }
 
     fn named(&self, name: &Path) -> Option<PathBuf> {

@@ -112,7 +112,8 @@ impl Inner {
 }
 
 impl SimMachine {
-    /// Something goes wrong between the kernel and the daemon. Whether there are devices that it can go wrong with.
+    /// Something goes wrong between the kernel and the daemon. Whether it met something: a refusal does if a device is attached, since it waits
+    /// for the next one.
     pub(crate) fn upset(&self, what: Upset, dice: &mut Dice) -> bool {
         let (mut inner, machine) = (self.world().lock(), self.id());
         let live = inner.live_connections(machine);
@@ -126,7 +127,7 @@ impl SimMachine {
                 let drawn = dice.below(VERSIONS.len() as u64) as usize;
                 refusals.version = Some((VERSIONS[drawn], count));
             }
-            Upset::Detach => inner.detach_one(machine, dice),
+            Upset::Detach => return inner.detach_one(machine, dice),
             Upset::Strange | Upset::Abort | Upset::Unmount | Upset::UnmountByForce => {
                 if live.is_empty() {
                     return false;
@@ -176,17 +177,19 @@ impl Inner {
         let _in_use = self.unmount(machine, &path, !force);
     }
 
-    fn detach_one(&mut self, machine: MachineId, dice: &mut Dice) {
+    /// Another program detaches a loop device, if there is one.
+    fn detach_one(&mut self, machine: MachineId, dice: &mut Dice) -> bool {
         let all =
             self.kernels.loops.iter().filter(|((at, _), it)| *at == machine && it.on.is_some());
         let all: Vec<u32> = all.map(|((_, number), _)| *number).collect();
         if all.is_empty() {
-            return;
+            return false;
         }
         let number = all[dice.below(all.len() as u64) as usize];
         self.release_loop(machine, number);
         if dice.chance(1, 2) {
             self.add_strange_loop(machine, number);
         }
+        true
     }
 }

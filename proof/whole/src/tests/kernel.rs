@@ -248,3 +248,20 @@ fn a_loop_device_whose_file_was_unmounted_is_known_by_who_made_it_only() {
     let hidden = LoopDevice::at(device.path().to_owned(), Path::new("/"));
     assert!(!kernel.has_loop(&hidden), "it is gone");
 }
+
+#[test]
+fn a_name_is_given_away_only_if_another_program_has_its_loop_device() {
+    let served = served();
+    let kernel = served.process.kernel();
+    let (ours, name) = (served.with_loop(), Path::new("/dev/heliograph/db/data"));
+    kernel.make_name(name, &ours).expect("the name is free");
+    let other = Path::new("/dev/loop7");
+    kernel.make_name(name, other).expect_err("the loop device is on the file of the volume");
+    served.world.lock().release_loop(served.machine.id(), 0);
+    served.world.lock().add_strange_loop(served.machine.id(), 0);
+    kernel.make_name(name, other).expect("another program has the number");
+    kernel.remove_name(name, &ours);
+    assert_eq!(kernel.named(name).as_deref(), Some(other));
+    kernel.remove_name(name, other);
+    assert_eq!(kernel.named(name), None);
+}

@@ -15,7 +15,6 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-#[cfg(not(feature = "plant"))]
 #[test]
 fn a_file_of_the_field_keeps_every_promise_twice() {
     let [one, other] = [0, 1].map(|_| whole(&["--replay", DUMP, "--seed", "3"]));
@@ -43,9 +42,11 @@ fn what_is_no_dump_is_refused_with_a_hint() {
 #[cfg(feature = "plant")]
 #[test]
 fn faults_that_are_planted_in_the_daemon_are_found_by_a_file_of_the_field() {
+    let walk = ["--replay", DUMP, "--seeds", "20", "--most", "1"];
+    let sound = whole(&walk);
+    assert!(sound.status.success(), "{}", text(&sound.stderr));
     for fault in ["reply-twice", "write-twice"] {
-        let walk = ["--replay", DUMP, "--seeds", "20", "--most", "1", "--plant", fault];
-        let found = whole(&walk);
+        let found = whole(&[&walk[..], &["--plant", fault]].concat());
         assert_eq!(found.status.code(), Some(1), "{}", text(&found.stdout));
         let again = format!("--replay {DUMP} --shrink");
         assert!(text(&found.stderr).contains(&again), "{}", text(&found.stderr));

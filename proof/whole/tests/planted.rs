@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Faults planted around the engine are found: others every day. `cargo xtask sim --daemon --check-planted --seeds 300` plants each.
+#![cfg(feature = "plant")]
+
+use helio_plant::Plant;
+use std::process::{Command, Output};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// How many of them.
+const FAULTS: u64 = 3;
+
+fn whole(arguments: &[&str]) -> Output {
+    let program = env!("CARGO_BIN_EXE_helio-whole");
+    Command::new(program).args(arguments).output().expect("it was built with this test")
+}
+
+/// Looks for a planted fault, which is to be found by a story that keeps every promise without it.
+fn find(fault: &str) {
+    let found = whole(&["--plant", fault, "--seeds", "300", "--most", "1"]);
+    let stderr = String::from_utf8_lossy(&found.stderr);
+    assert_eq!(found.status.code(), Some(1), "{fault} is not found: {stderr}");
+    let words = stderr.lines().find_map(|line| line.strip_prefix("seed ")?.split(':').next());
+    let seed = words.expect("it names the seed");
+    let sound = whole(&["--seed", seed]);
+    assert!(sound.status.success(), "{fault}: seed {seed} is broken without it, too");
+}
+
+#[test]
+fn faults_of_the_daemon_are_found() {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    // The part `sim` of the tests has every second day.
+    let first = since.as_secs() / 86_400 / 2 * FAULTS;
+    let count = Plant::DAEMON.len() as u64;
+    for n in first..first + FAULTS {
+        find(Plant::DAEMON[(n % count) as usize].0);
+    }
+}
