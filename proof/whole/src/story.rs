@@ -13,7 +13,8 @@ const PRIME: u64 = 0x0000_0100_0000_01b3;
 pub(crate) struct Story {
     /// None if only the digest is wanted.
     lines: Option<Vec<String>>,
-    digest: u64,
+    /// None if nothing is wanted.
+    digest: Option<u64>,
 }
 
 /// Takes text into a digest.
@@ -28,14 +29,20 @@ impl Write for Digest {
 
 impl Story {
     pub(crate) fn new(keeps: bool) -> Self {
-        Self { lines: keeps.then(Vec::new), digest: BASIS }
+        Self { lines: keeps.then(Vec::new), digest: Some(BASIS) }
+    }
+
+    /// One that nothing is written to.
+    pub(crate) const fn untold() -> Self {
+        Self { lines: None, digest: None }
     }
 
     pub(crate) fn tell(&mut self, now: Moment, text: fmt::Arguments<'_>) {
-        let mut digest = Digest(self.digest);
+        let Some(sum) = &mut self.digest else { return };
+        let mut digest = Digest(*sum);
         // A digest takes every text.
         let _ = write!(digest, "{} {text}", now.0);
-        self.digest = digest.0;
+        *sum = digest.0;
         if let Some(lines) = &mut self.lines {
             lines.push(format!("{:>14.6} {text}", now.0 as f64 / 1e9));
         }
@@ -45,7 +52,7 @@ impl Story {
         self.lines.as_deref().unwrap_or_default()
     }
 
-    pub(crate) const fn digest(&self) -> u64 {
-        self.digest
+    pub(crate) fn digest(&self) -> u64 {
+        self.digest.unwrap_or(BASIS)
     }
 }

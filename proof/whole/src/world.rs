@@ -140,6 +140,12 @@ impl World {
         Self { shared }
     }
 
+    /// The same world without an event log, which takes time.
+    pub(crate) fn untold(self) -> Self {
+        self.lock().story = Story::untold();
+        self
+    }
+
     /// The world, with every handle closed that was dropped until now. A thread that panicked in it leaves it as it is.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
         let mut inner = self.shared.inner.lock().unwrap_or_else(PoisonError::into_inner);

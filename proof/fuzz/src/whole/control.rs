@@ -2,7 +2,7 @@
 //! Requests to the control plane of a daemon that serves clients. Operations, fields and words are those of the API's own description.
 
 use super::schedule::Schedule;
-use super::{Judged, Stage, follow};
+use super::{Judged, LASTS_MOST, Stage, follow};
 use helio_api::{ApiError, Method, Operation, document, paths};
 use helio_whole::{Shape, Single};
 use serde_json::{Map, Value, json};
@@ -26,9 +26,10 @@ const TEXTS: [&str; 10] = [
     "",
 ];
 /// Every response comes within that time, also of an operation that waits for a peer.
-const RESPONDS: Duration = Duration::from_secs(120);
+const RESPONDS: Duration = Duration::from_secs(20);
+const _: () = assert!(RESPONDS.as_secs() < LASTS_MOST.as_secs(), "no response could be late");
 /// Most requests at once: more than that wait until there are responses.
-const WAITING_MOST: u64 = 32;
+const WAITING_MOST: usize = 32;
 /// Orders that give something up that a node had confirmed, or its role.
 const GIVES_UP: [Operation; 8] = [
     Operation::Resolve,
@@ -113,29 +114,30 @@ fn object(
     chosen.map(|(_, (name, field))| (name.clone(), value(field, schedule, deep))).collect()
 }
 
+/// The operation of the judged group that may give something up, if that is what a request is routed to.
+fn gives_up(method: &str, path: &str) -> bool {
+    let path = path.split('?').next().unwrap_or_default();
+    let is_asked = |it: &Operation| paths::of_group(it.path(), GROUPS[0]) == path;
+    method == "POST" && GIVES_UP.iter().any(is_asked)
+}
+
 /// Requests that wait for their response: what they ask, and since when.
 #[derive(Default)]
-pub(super) struct Asked(BTreeMap<u64, (Option<Operation>, String, Duration)>);
+pub(super) struct Asked(BTreeMap<u64, (String, Duration)>);
 
 impl Asked {
-    fn send(
-        &mut self,
-        single: &mut Single,
-        operation: Option<Operation>,
-        (method, path): (&'static str, String),
-        body: Vec<u8>,
-    ) {
+    fn send(&mut self, single: &mut Single, (method, path): (&'static str, String), body: Vec<u8>) {
         // The thread that writes a trace would not return in a simulated world.
         if path.contains("trace") {
             return;
         }
         let shown = format!("{method} {path} {}", String::from_utf8_lossy(&body));
-        // An order that was carried out may be reported later, or never.
-        if operation.is_some_and(|operation| GIVES_UP.contains(&operation)) {
-            single.judge_no_more();
-        }
+        let gives_up = gives_up(method, &path);
         if let Some(number) = single.order(method, path, body) {
-            self.0.insert(number, (operation, shown, single.passed()));
+            if gives_up {
+                single.may_lose(number);
+            }
+            self.0.insert(number, (shown, single.passed()));
         }
     }
 
@@ -149,14 +151,14 @@ impl Asked {
         let fields = &fields()[number];
         let body = if fields.is_empty() { Map::new() } else { object(fields, schedule, 2) };
         let body = if operation.method() == Method::Get { Vec::new() } else { text(body) };
-        self.send(single, Some(operation), (method, format!("{path}{query}")), body);
+        self.send(single, (method, format!("{path}{query}")), body);
     }
 
     fn any(&mut self, schedule: &mut Schedule<'_>, single: &mut Single) {
         let number = usize::from(schedule.below(Operation::ALL.len() as u8));
-        let operation = Operation::ALL[number];
         let method = METHODS[usize::from(schedule.below(6))];
-        let path = paths::of_group(operation.path(), GROUPS[usize::from(schedule.below(4))]);
+        let group = GROUPS[usize::from(schedule.below(4))];
+        let path = paths::of_group(Operation::ALL[number].path(), group);
         let beyond: String = schedule.bytes().iter().map(|byte| spelled(*byte)).collect();
         let body = schedule.bytes().to_vec();
         let path = format!("{path}{beyond}");
@@ -164,7 +166,7 @@ impl Asked {
         if path.starts_with(paths::EVENTS) && method == "GET" {
             return;
         }
-        self.send(single, Some(operation), (method, path), body);
+        self.send(single, (method, path), body);
     }
 }
 
@@ -199,7 +201,7 @@ impl Stage for Asked {
 
     fn look(&mut self, single: &mut Single) -> Judged {
         for response in single.responses() {
-            let Some((_, shown, _)) = self.0.remove(&response.request()) else { continue };
+            let Some((shown, _)) = self.0.remove(&response.request()) else { continue };
             let status = response.status();
             let told = String::from_utf8_lossy(response.body());
             assert!(status != 0 && status != 500, "{shown}: {status} {told}");
@@ -214,7 +216,7 @@ impl Stage for Asked {
             // A daemon that was killed responds to nothing.
             self.0.clear();
         }
-        let late = self.0.values().find(|(_, _, since)| single.passed() > *since + RESPONDS);
+        let late = self.0.values().find(|(_, since)| single.passed() > *since + RESPONDS);
         assert!(late.is_none(), "{late:?} has no response");
         Ok(())
     }

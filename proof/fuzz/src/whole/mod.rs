@@ -51,7 +51,8 @@ trait Stage {
 
 /// Follows a schedule, and stops the daemon.
 fn follow(shape: Shape, data: &[u8], stage: &mut impl Stage) {
-    let judged = steps(shape, data, stage).and_then(Single::finish);
+    let judged = steps(shape, data, stage);
+    let judged = judged.and_then(|single| single.finish(|single| stage.look(single)));
     assert!(judged.is_ok(), "{}", judged.err().map(|why| why.to_string()).unwrap_or_default());
 }
 
@@ -125,13 +126,20 @@ fn habits(schedule: &mut Schedule<'_>) -> Habits {
     let (drawn, plain) = (schedule.next().unwrap_or_default(), Habits::plain("db/data", 0));
     let form = [Form::Structured, Form::Simple, Form::Extended][usize::from(drawn % 3)];
     let pace = Pace { bytes: 700, every: Duration::from_micros(300) };
+    // A client without any request to make would leave at once.
+    let breaks_off = drawn & 32 != 0;
+    let requests = match (breaks_off, drawn & 128) {
+        (false, _) => 0,
+        (true, 0) => 1,
+        (true, _) => 4,
+    };
     Habits {
-        requests: 0,
+        requests,
         form,
         contexts: drawn & 4 != 0,
         longest: if drawn & 8 == 0 { 8 } else { 128 },
         pace: (drawn & 16 != 0).then_some(pace),
-        leaving: if drawn & 32 != 0 {
+        leaving: if breaks_off {
             Leaving::InRequest { reset: drawn & 64 != 0 }
         } else {
             Leaving::Retired
@@ -144,6 +152,7 @@ fn habits(schedule: &mut Schedule<'_>) -> Habits {
 mod tests {
     use super::*;
     use helio_units::State;
+    use helio_whole::client::Ending;
 
     fn seed(seeds: Vec<(&'static str, Vec<u8>)>, name: &str) -> Vec<u8> {
         seeds.into_iter().find(|(of, _)| *of == name).expect("a seed").1
@@ -162,6 +171,21 @@ mod tests {
         assert!(attached.acknowledged() > 5, "{}", attached.acknowledged());
         let both = steps(Shape::Both, &sound, &mut control::Asked::default()).expect("kept");
         assert_eq!((both.acknowledged(), both.is_judged()), (12, true));
+    }
+
+    #[test]
+    fn a_client_that_is_to_break_off_makes_requests_before_it_does() {
+        for (drawn, requests) in [(32, 1), (32 | 64, 1), (32 | 128, 4)] {
+            let schedule = [3, 0, drawn, 0, 90, 8];
+            let mut single =
+                steps(Shape::Alone, &schedule, &mut nbd::Strangers::default()).expect("kept");
+            assert_eq!(single.ending(0), Some(Ending::BrokeOff), "{drawn}");
+            assert!(single.acknowledged() < requests, "{drawn}");
+            // Another client in its place stays until it is to leave.
+            single.connect(0, habits(&mut Schedule::of(&[0])));
+            single.pass(Duration::from_millis(9)).expect("kept");
+            assert_eq!(single.ending(0), None, "{drawn}");
+        }
     }
 
     #[test]

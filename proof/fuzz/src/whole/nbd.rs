@@ -173,3 +173,29 @@ pub(crate) fn seeds() -> Vec<(&'static str, Vec<u8>)> {
         ("hang", hang.to_vec()),
     ]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use helio_whole::model::Promise;
+
+    #[test]
+    fn a_write_to_the_judged_volume_that_no_client_made_is_found() {
+        let mut single = Single::new(Shape::Alone).expect("a primary");
+        let mut stream = single.open(Door::Nbd);
+        let header = RequestHeader {
+            flags: 0,
+            command: command::WRITE,
+            cookie: Cookie(1),
+            offset: 0,
+            length: 4096,
+        };
+        let write = [&header.encode()[..], &[0xee; 4096]].concat();
+        for bytes in [hello(), sent(option::GO, &go("db/data", &[3])), write] {
+            assert_eq!(stream.send(&bytes).expect("room"), bytes.len());
+            single.pass(Duration::from_millis(1)).expect("kept");
+        }
+        let broken = single.finish(|_| Ok(())).expect_err("a broken promise");
+        assert_eq!(broken.promise, Promise::KnownBytes, "{broken}");
+    }
+}

@@ -134,6 +134,11 @@ impl Client {
         self.due.left()
     }
 
+    /// Whether it is like that.
+    pub(crate) fn has(&self, habits: &Habits) -> bool {
+        self.habits == *habits
+    }
+
     /// It has opened another connection, on which it makes the requests that were not answered again.
     pub fn connected(&mut self, model: &mut Model) {
         self.connection = model.connected();

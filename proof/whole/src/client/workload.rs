@@ -58,7 +58,7 @@ pub struct Pace {
 }
 
 /// What a client is like.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Habits {
     /// The export's name.
     pub export: String,

@@ -2,7 +2,7 @@
 //! What is promised at the end of the steps: users can leave, the node responds and serves or says why not, nothing is left attached,
 //! and a stop ends.
 
-use super::{GROUP, Shape, Single, serves};
+use super::{GROUP, Single, serves};
 use crate::client::{Ending, Habits};
 use crate::model::{Promise, Violation};
 use crate::pair::Response;
@@ -19,17 +19,21 @@ const RESPONDS: Duration = Duration::from_secs(5);
 const LAST: usize = usize::MAX;
 
 impl Single {
-    /// Everything that goes wrong ends, and the daemon is stopped.
+    /// Everything that goes wrong ends, and the daemon is stopped. The caller looks at the last responses once every request has one.
     ///
     /// # Errors
     /// The promise that was broken.
-    pub fn finish(mut self) -> Result<(), Violation> {
+    pub fn finish(
+        mut self,
+        look: impl FnOnce(&mut Self) -> Result<(), Violation>,
+    ) -> Result<(), Violation> {
         self.end_faults()?;
         self.retire();
         if !self.wait(ENDS, |it| !it.are_there() && it.waiting() == 0)? {
             let detail = format!("clients or {} requests of an operator wait", self.waiting());
             return Err(Violation::new(Promise::Ends, detail));
         }
+        look(&mut self)?;
         self.is_served()?;
         self.detach_all()?;
         self.stop();
@@ -58,17 +62,18 @@ impl Single {
         Err(Violation::new(Promise::Starts, self.node.why.clone().unwrap_or_default()))
     }
 
-    /// The group is served, or its status says why not.
+    /// The group is served. If calls on the member failed, or contents are not judged, its status may say why not.
     fn is_served(&mut self) -> Result<(), Violation> {
-        let excused = self.node.has_faults || !self.judged || self.shape == Shape::Both;
+        let excused = self.failed || !self.judged;
         let until = self.world.now() + ENDS;
         loop {
             let habits = Habits::plain("db/data", 0);
+            let all = self.acknowledged() + habits.requests as usize;
             self.connect(LAST, habits);
             self.wait(ENDS, |it| it.ending(LAST).is_some())?;
             let ending = self.ending(LAST);
             self.give_up(LAST);
-            if ending == Some(Ending::Left) {
+            if ending == Some(Ending::Left) && self.acknowledged() == all {
                 return Ok(());
             }
             let status = serde_json::from_slice::<Status>(&self.ask("/v2/status")?);
@@ -127,7 +132,7 @@ impl Single {
 
     /// What the member holds is what clients may find.
     fn judge_member(&mut self) -> Result<(), Violation> {
-        if !self.judged || self.node.has_faults {
+        if !self.judged {
             return Ok(());
         }
         let content = self.node.machine.content(&self.member());
@@ -136,7 +141,34 @@ impl Single {
     }
 }
 
-/// Whether a group that does not serve its clients gives a reason.
+/// Whether the status of a group gives a reason why it does not serve its clients. `next` is none: a primary that serves without its peer
+/// has one, too.
 fn says_why(group: Option<&GroupStatus>) -> bool {
-    group.is_none_or(|it| it.role != Role::Primary || it.fault.is_some() || !it.next.is_empty())
+    group.is_none_or(|it| {
+        let waits = it.throttle.waiting.0 > 0;
+        it.role != Role::Primary || it.fault.is_some() || !it.consistent || waits
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Shape;
+
+    fn reason(single: &mut Single) -> bool {
+        let status = single.ask("/v2/status").expect("a response");
+        let status = serde_json::from_slice::<Status>(&status).expect("a status");
+        says_why(status.groups.iter().find(|it| it.name == GROUP))
+    }
+
+    #[test]
+    fn a_primary_has_no_reason_not_to_serve_and_a_secondary_has_one() {
+        for shape in [Shape::Alone, Shape::Dials, Shape::Both] {
+            let mut single = Single::new(shape).expect("a primary");
+            assert!(!reason(&mut single), "{shape:?}");
+            single.order("POST", format!("/v2/groups/{GROUP}/demote"), Vec::new());
+            single.wait(RESPONDS, |it| it.waiting() == 0).expect("kept");
+            assert!(reason(&mut single), "{shape:?}");
+        }
+    }
 }

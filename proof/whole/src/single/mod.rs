@@ -82,13 +82,15 @@ pub struct Single {
     /// The machine of the peer. No daemon runs on it.
     peer: SimMachine,
     model: Model,
-    /// Contents are judged: the node kept the role that it began with, and nothing that it confirmed was given up by an order.
+    /// The node kept the role that it began with, and no request gave up what it had confirmed.
     judged: bool,
+    /// Calls on the member failed.
+    failed: bool,
     users: BTreeMap<usize, User>,
     programs: BTreeMap<usize, Opened>,
     requests: u64,
-    /// Requests to the control plane that have no response yet.
-    open: u64,
+    /// Requests to the control plane that have no response yet, and whether each may give data up.
+    open: BTreeMap<u64, bool>,
     responses: Vec<Response>,
 }
 
@@ -114,7 +116,7 @@ impl Single {
     pub fn new(shape: Shape) -> Result<Self, Violation> {
         note_panics_too();
         let _earlier = noted();
-        let world = World::new(0, false);
+        let world = World::new(0, false).untold();
         let groups: &[_] = match shape {
             Shape::Alone => &[(GROUP, Some(0))],
             Shape::Dials | Shape::Accepts => &[(GROUP, None)],
@@ -140,10 +142,11 @@ impl Single {
             peer,
             model: Model::new(&[sectors]),
             judged: false,
+            failed: false,
             users: BTreeMap::new(),
             programs: BTreeMap::new(),
             requests: 0,
-            open: 0,
+            open: BTreeMap::new(),
             responses: Vec::new(),
         };
         single.node.start(single.world.now()).map_err(starts)?;
@@ -181,8 +184,13 @@ impl Single {
 
     /// Whether contents are judged.
     #[must_use]
-    pub const fn is_judged(&self) -> bool {
-        self.judged
+    pub fn is_judged(&self) -> bool {
+        self.judged && !self.may_give_up()
+    }
+
+    /// Whether a request without a response may give data up.
+    fn may_give_up(&self) -> bool {
+        self.open.values().any(|gives_up| *gives_up)
     }
 
     /// The virtual time since the world began.
@@ -241,10 +249,13 @@ impl Single {
                 self.model.flush_failed(0);
             }
             let progress = self.node.step(now)?;
-            self.open -= progress.responses.len() as u64;
+            for response in &progress.responses {
+                let gives_up = self.open.remove(&response.request()) == Some(true);
+                self.judged &= !gives_up || is_refusal(response);
+            }
             self.responses.extend(progress.responses);
             if progress.ended.is_some() {
-                self.open = 0;
+                self.lose_requests();
             }
             // A node that a peer or an order made secondary may take what its peer has.
             let serves = self.node.daemon.as_ref().filter(|daemon| daemon.census().is_some());
@@ -297,9 +308,22 @@ impl Single {
     pub fn order(&mut self, method: &'static str, path: String, body: Vec<u8>) -> Option<u64> {
         let daemon = self.node.daemon.as_mut()?;
         self.requests += 1;
-        self.open += 1;
+        self.open.insert(self.requests, false);
         daemon.request(self.requests, method, path, body);
         Some(self.requests)
+    }
+
+    /// That request may give up what the node had confirmed. From now on contents are not judged, unless it is refused.
+    pub fn may_lose(&mut self, request: u64) {
+        if let Some(gives_up) = self.open.get_mut(&request) {
+            *gives_up = true;
+        }
+    }
+
+    /// The daemon that requests were sent to is gone.
+    fn lose_requests(&mut self) {
+        self.judged &= !self.may_give_up();
+        self.open.clear();
     }
 
     /// Responses of the control plane since the last call.
@@ -309,19 +333,14 @@ impl Single {
 
     /// How many requests to the control plane wait for their response.
     #[must_use]
-    pub const fn waiting(&self) -> u64 {
-        self.open
-    }
-
-    /// From now on contents are not judged: an order gave up what the node had confirmed.
-    pub const fn judge_no_more(&mut self) {
-        self.judged = false;
+    pub fn waiting(&self) -> usize {
+        self.open.len()
     }
 
     /// Kills the daemon, as SIGKILL does.
     pub fn kill(&mut self) {
         self.node.kill();
-        self.open = 0;
+        self.lose_requests();
     }
 
     /// Cuts the power of the machine. It has power again at once; the daemon does not run.
@@ -330,7 +349,7 @@ impl Single {
     /// The promise that was broken before.
     pub fn cut_power(&mut self) -> Result<(), Violation> {
         self.node.cut_power();
-        self.open = 0;
+        self.lose_requests();
         self.settle()?;
         self.node.boot();
         self.model.power_cut();
@@ -369,7 +388,7 @@ impl Single {
 
     /// Makes the next calls of one kind on the member of `data` fail.
     pub fn fail(&mut self, fault: FileFault, times: u64) {
-        self.node.has_faults = true;
+        (self.failed, self.node.has_faults) = (true, true);
         // A file that does not exist does not fail.
         let _ = self.node.machine.fail(&self.member(), fault, times);
     }
@@ -424,6 +443,11 @@ impl Shape {
             Self::Alone | Self::Dials | Self::Both => 0,
         }
     }
+}
+
+/// Whether what a request asks for is not carried out. A response that allows a retry may be about work that goes on.
+fn is_refusal(response: &Response) -> bool {
+    (400..500).contains(&response.status())
 }
 
 fn nbd_socket() -> Address {

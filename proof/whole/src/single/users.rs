@@ -63,17 +63,20 @@ impl Single {
         Chance { bytes: VecDeque::new(), dice }
     }
 
-    /// A client in that slot connects: a new one if the slot is empty, else the one that has lost its connection.
+    /// A client in that slot connects, unless one is connected there: the one that has lost its connection if it has these habits,
+    /// else a new one.
     pub fn connect(&mut self, slot: usize, habits: Habits) {
-        let chance = self.chance(slot);
+        if self.users.get(&slot).is_some_and(|user| user.stream.is_some()) {
+            return;
+        }
         let stream = Some(self.world.connect(&self.node.machine, &nbd_socket()));
-        match self.users.get_mut(&slot) {
-            Some(User { stream: Some(_), .. }) => {}
+        match self.users.get_mut(&slot).filter(|user| user.client.has(&habits)) {
             Some(user) => {
                 user.client.connected(&mut self.model);
                 (user.stream, user.next, user.ending) = (stream, Moment::ZERO, None);
             }
             None => {
+                let chance = self.chance(slot);
                 let client = Client::new(habits, &mut self.model);
                 let user = User { client, stream, next: Moment::ZERO, chance, ending: None };
                 self.users.insert(slot, user);
@@ -171,8 +174,9 @@ impl Single {
         !self.programs.is_empty() || self.users.values().any(|user| user.stream.is_some())
     }
 
-    /// How the last connection of a client ended.
-    pub(super) fn ending(&self, slot: usize) -> Option<Ending> {
+    /// How the last connection of a client ended; none while it is connected.
+    #[must_use]
+    pub fn ending(&self, slot: usize) -> Option<Ending> {
         self.users.get(&slot)?.ending
     }
 
@@ -184,6 +188,7 @@ impl Single {
     }
 
     pub(super) fn step_users(&mut self, now: Moment) -> Result<(), Violation> {
+        let judged = self.is_judged();
         for user in self.users.values_mut() {
             let Some(stream) = &mut user.stream else { continue };
             let chance = &mut user.chance;
@@ -193,7 +198,7 @@ impl Single {
                 // It is stepped whenever something happens, too.
                 Ok(Stepped::Waits(next)) => user.next = next.max(now + Duration::from_micros(100)),
                 Ok(Stepped::Ended(ending)) => (user.stream, user.ending) = (None, Some(ending)),
-                Err(why) if !self.judged && is_about_contents(why.promise) => {
+                Err(why) if !judged && is_about_contents(why.promise) => {
                     user.client.give_up(stream, &mut self.model);
                     user.stream = None;
                 }
@@ -204,7 +209,7 @@ impl Single {
     }
 
     pub(super) fn step_programs(&mut self, now: Moment) -> Result<(), Violation> {
-        let mut gone = Vec::new();
+        let (judged, mut gone) = (self.is_judged(), Vec::new());
         for (slot, opened) in &mut self.programs {
             let chance = &mut opened.chance;
             let dice = &mut |below: u64| chance.below(below);
@@ -213,7 +218,7 @@ impl Single {
             match opened.program.step(&mut turn) {
                 Ok(Stepped::Waits(at)) => opened.next = at.max(now + Duration::from_micros(100)),
                 Ok(Stepped::Ended(_)) => gone.push(*slot),
-                Err(why) if !self.judged && is_about_contents(why.promise) => gone.push(*slot),
+                Err(why) if !judged && is_about_contents(why.promise) => gone.push(*slot),
                 Err(why) => return Err(why),
             }
         }
