@@ -28,7 +28,7 @@ pub(crate) fn run(mut data: &[u8]) {
     let cuts = Cuts::take(&mut data);
     let mut stream = data.to_vec();
     if flags & MENDED != 0 {
-        mend(&mut stream);
+        make_valid(&mut stream);
     }
     let bound = if flags & SMALL_POOL != 0 { Bytes::kib(64) } else { Bytes::mib(1) };
     let whole = read(&stream, Cuts::WHOLE, bound);
@@ -77,8 +77,8 @@ fn written_again(said: &[Said], mut stream: &[u8]) {
     }
 }
 
-/// Takes the stream for frames and makes their checksums right, and what stands before them.
-pub(crate) fn mend(mut stream: &mut [u8]) {
+/// Reads a stream as frames, and writes a valid start and valid checksums into each, so that the decoder reads its fields.
+pub(crate) fn make_valid(mut stream: &mut [u8]) {
     let mut honest = Vec::new();
     frame::encode(
         &Message::Pong { token: 0, flushing: false, waits: false, short: false, metadata: 0 },

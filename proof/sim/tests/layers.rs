@@ -2,7 +2,7 @@
 //! Store layers alone, over other seeds every day: `cargo xtask sim --layers --seeds N --from SEED` walks more.
 
 use helio_sim::{walk_layers, walk_sets};
-use std::time::{SystemTime, UNIX_EPOCH};
+use helio_testkit::first_seed;
 
 /// Seeds of an ordinary run: two seconds.
 const SEEDS: u64 = 8000;
@@ -10,21 +10,13 @@ const SEEDS: u64 = 8000;
 /// Of sets of members: six seconds.
 const SETS: u64 = 3000;
 
-/// The first seed of this day's share.
-fn first(share: u64) -> u64 {
-    let days =
-        SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() / 86_400);
-    let given = std::env::var("HELIO_SEED").ok().and_then(|seed| seed.parse().ok());
-    given.unwrap_or(days * share)
-}
-
 fn broken(seed: u64, why: &str) {
     eprintln!("seed {seed}: {why}\n    cargo xtask sim --layers --seeds 1 --from {seed}");
 }
 
 #[test]
 fn layers_refine_one_reference_store() {
-    let walked = walk_layers(first(SEEDS), SEEDS, 10, &broken);
+    let walked = walk_layers(first_seed(SEEDS), SEEDS, 10, &broken);
     let walked = walked.unwrap_or_else(|broken| panic!("{broken} seeds break a promise"));
     for (what, count) in [
         ("operations", walked.operations / 100),
@@ -41,7 +33,7 @@ fn layers_refine_one_reference_store() {
 
 #[test]
 fn members_of_a_set_stay_alike() {
-    let walked = walk_sets(first(SETS), SETS, 10, &broken);
+    let walked = walk_sets(first_seed(SETS), SETS, 10, &broken);
     let walked = walked.unwrap_or_else(|broken| panic!("{broken} seeds break a promise"));
     for (what, count) in walked.counts() {
         assert!(count > SETS / 100, "only {count} {what} in {SETS} seeds");

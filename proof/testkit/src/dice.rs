@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Chance that repeats: everything a test leaves to luck comes from one seed, and a failure tells it.
 
+use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A small generator of numbers (SplitMix64: a counter and a mixer). Not for secrets.
@@ -115,6 +116,29 @@ pub fn rounds(otherwise: u64) -> u64 {
 #[must_use]
 pub fn times(variable: &str, otherwise: u64) -> u64 {
     number(variable).unwrap_or(otherwise)
+}
+
+/// The first seed of a share of so many: `HELIO_SEED`, else a share that moves on every day, so that a year of runs is a
+/// year of seeds.
+///
+/// # Panics
+/// `HELIO_SEED` is no number.
+#[must_use]
+pub fn first_seed(share: u64) -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    number("HELIO_SEED").unwrap_or(since.as_secs() / 86_400 * share)
+}
+
+/// Lets a simulator walk a share of seeds. It prints what the walk comes to, and the line that repeats a story.
+///
+/// # Panics
+/// The program cannot be started, or a promise is broken.
+#[track_caller]
+pub fn walk_share(program: &str, share: u64) {
+    let first = first_seed(share).to_string();
+    let walk =
+        Command::new(program).args(["--seeds", &share.to_string(), "--from", &first]).status();
+    assert!(walk.is_ok_and(|status| status.success()), "{program}: seeds from {first}");
 }
 
 /// A number from the environment.

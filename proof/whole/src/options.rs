@@ -137,7 +137,7 @@ impl Options {
         options.check()
     }
 
-    /// The stories that are told one after the other.
+    /// Every story that the options choose, in order of the seeds.
     pub(crate) fn tellings(&self) -> impl Iterator<Item = Telling> {
         let (seed, seeds) = (self.telling.seed, if self.one { 1 } else { self.seeds });
         (seed..seed.saturating_add(seeds)).map(|seed| self.telling.with_seed(seed))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A recorder's file from the field is told again by the whole program.
+//! The whole program repeats the requests, commands and cuts in a recorder's file from a user's system.
 
 use std::process::{Command, Output};
 

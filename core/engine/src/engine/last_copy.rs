@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The queue as the last copy: acknowledged writes that are on no complete copy of this node, and not durable at the peer.
 //!
-//! This happens if this node lacks regions, mostly after its disk was given up (`lead/lack/lose.rs`), and the peer disconnects before its
-//! flush. Until the peer has them, such a primary stays
-//! primary. A demotion is refused; one under way goes back. A stop waits for the peer as long as for a queue that
+//! This happens if regions are missing here, usually because the disk failed (`lead/lack/lose.rs`), and the peer disconnects before it
+//! flushes. Until the peer has the writes, such a primary stays primary. A demotion is refused; one under way goes back. A stop waits for the peer as long as for a queue that
 //! drains, and says what it leaves behind.
 
 use crate::lead::Primary;

@@ -6,7 +6,7 @@
 
 use super::schedule::Schedule;
 use super::{Judged, Stage, follow, pass};
-use crate::link::{framed, mend, messages};
+use crate::link::{framed, make_valid, messages};
 use helio_driver::Pool;
 use helio_format::copying::{Copying, DIGESTS_MAX};
 use helio_format::message::{Ack, Blocks, Hello, Message};
@@ -173,7 +173,7 @@ impl Peer {
             let length = bytes.len();
             bytes[at % length] = value;
         }
-        mend(&mut bytes);
+        make_valid(&mut bytes);
         bytes
     }
 }
@@ -204,7 +204,7 @@ fn any(schedule: &mut Schedule<'_>) -> Vec<u8> {
     bytes[12] = payload.len() as u8;
     bytes.extend(body);
     bytes.extend(payload);
-    mend(&mut bytes);
+    make_valid(&mut bytes);
     bytes
 }
 

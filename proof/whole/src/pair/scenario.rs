@@ -301,7 +301,7 @@ impl Scenario {
         }
     }
 
-    /// One group with the volumes that a script needs. What else there is of a group stays as it was drawn.
+    /// Keeps one group, and gives it the volumes of a script. Its other settings do not change.
     pub(crate) fn follow(&mut self, script: &Script, dice: &mut Dice) {
         let shape = |(name, size): (&'static String, &Bytes)| VolumeShape {
             size: *size,
