@@ -15,9 +15,9 @@ use std::process::ExitCode;
 const HELP: &str = "\
 The project's chores.
 
-  cargo xtask test [PART…]   everything the project is checked by, or the parts named
+  cargo xtask test [PART…]   the parts that have their turn today, or the parts named
       --list                 the parts, each with the time it takes
-      --all                  all parts: without it, long ones take turns by day
+      --all                  the parts of both turns
       --seed N               first simulator seed, and the seed of the end-to-end tests; even ones have the turn of the
                              simulators, odd ones that of `helio` as it ships
                              (default: a share of seeds that moves on every day)

@@ -23,7 +23,7 @@ fn mark(state: &Path, group: &str) -> PathBuf {
 /// How a released group is served by this node again. For hints.
 pub(crate) fn way_back(state: &Path, group: &str) -> String {
     format!(
-        "to mirror the volumes of {group} from this node again, `helio adopt`; to make this node the secondary with them, remove {}",
+        "to mirror the volumes of {group} from this node again, run `helio adopt`; to make this node a secondary with the same disks, remove {}",
         mark(state, group).display()
     )
 }

@@ -27,7 +27,7 @@ The whole program in the simulator: two real daemons, their clients, an operator
                                                      or of both, the one that served first: its requests, link cuts,
                                                      commands and failed writes at the same moments
       --seed SEED        what the files do not have comes from this seed (0)
-      --seeds N          walks N seeds with it; --from, --coverage and so on as above
+      --seeds N          walks N seeds instead; --from, --coverage and so on as above
       --story, --shrink, --acts, --skip, --clients
                          as above: each step is an act
 ";
@@ -131,6 +131,11 @@ impl Options {
             }
         }
         let script = files.map(|files| Script::load(&files)).transpose()?;
+        if options.one && seeds.is_some() {
+            let text =
+                "--seed tells one story, and --seeds walks many\nhint: `--seeds N --from SEED`";
+            return Err(text.to_owned());
+        }
         options.one |= script.is_some() && seeds.is_none();
         options.seeds = seeds.unwrap_or(200);
         options.telling.script = script.map(Arc::new);

@@ -39,7 +39,12 @@ fn is_found((name, fault): (&str, Plant), telling: &Telling, seeds: u64) -> bool
             let told = seed - telling.seed + 1;
             println!("{name}: found after {told} seeds, by seed {seed}, in {took:.1} s: {why}");
         }
-        None => println!("{name}: NOT FOUND in {} seeds, {took:.1} s", walked.seeds),
+        None => match walked.broken.first() {
+            Some((seed, why)) => {
+                println!("{name}: NOT SHOWN, seed {seed} is broken without it, too: {why}");
+            }
+            None => println!("{name}: NOT FOUND in {} seeds, {took:.1} s", walked.seeds),
+        },
     }
     found.is_some()
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Faults planted around the engine are found: others every day. `cargo xtask sim --daemon --check-planted --seeds 300` plants each.
+//! Faults planted around the engine are found: others each turn. `cargo xtask sim --daemon --check-planted --seeds 300` plants each.
 #![cfg(feature = "plant")]
 
 use helio_plant::Plant;
@@ -17,7 +17,11 @@ fn whole(arguments: &[&str]) -> Output {
 fn find(fault: &str) {
     let found = whole(&["--plant", fault, "--seeds", "300", "--most", "1"]);
     let stderr = String::from_utf8_lossy(&found.stderr);
-    assert_eq!(found.status.code(), Some(1), "{fault} is not found: {stderr}");
+    assert_eq!(
+        found.status.code(),
+        Some(1),
+        "{fault} is not found: {stderr}\n    cargo xtask sim --daemon --plant {fault} --seeds 300"
+    );
     let words = stderr.lines().find_map(|line| line.strip_prefix("seed ")?.split(':').next());
     let seed = words.expect("it names the seed");
     let sound = whole(&["--seed", seed]);

@@ -26,7 +26,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<ExitCode, String> {
     let begun = Instant::now();
     let (today, other): (Vec<&Part>, Vec<&Part>) =
         PARTS.iter().filter(|part| options.wants(part.name)).partition(|it| options.has_turn(it));
-    // Both turns together.
+    // Both turns together, or parts that are named.
     let all = if options.turn.is_none() { ALL * 2 } else { ALL };
     let mut rows = Vec::new();
     for (n, part) in today.iter().enumerate() {

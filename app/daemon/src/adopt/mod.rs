@@ -167,7 +167,9 @@ fn hold(
         }
         Ok(held)
     });
-    if !ready || held.is_err() && (existed || !record::is_there(host, wish)) {
+    // A record that this call made names the new identities: they stay, also if what came after it failed.
+    let is_recorded = !existed && record::is_there(host, wish);
+    if !ready || held.is_err() && !is_recorded {
         forget_new(host, found);
     }
     held

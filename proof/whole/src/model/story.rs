@@ -100,6 +100,11 @@ impl Violation {
         Self { promise, detail }
     }
 
+    /// A node cannot be made, or does not start on sound disks.
+    pub(crate) const fn starts(detail: String) -> Self {
+        Self::new(Promise::Starts, detail)
+    }
+
     /// The same, with who broke it.
     #[must_use]
     pub fn at(self, name: &str) -> Self {

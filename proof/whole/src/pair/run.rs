@@ -194,18 +194,13 @@ pub fn run(telling: &Telling, story: bool) -> Verdict {
     }
 }
 
-/// A node cannot be made, or does not start on sound disks.
-const fn starts(detail: String) -> Violation {
-    Violation::new(Promise::Starts, detail)
-}
-
 impl Run {
     pub(super) fn new(world: &World, telling: &Telling) -> Result<Self, Violation> {
         let mut scenario = Scenario::draw(&mut world.dice("scenario"));
         if let Some(script) = &telling.script {
             scenario.follow(script, &mut world.dice("volumes of a script"));
         }
-        let refused = |errno| starts(format!("the disk of a machine: {errno}"));
+        let refused = |errno| Violation::starts(format!("the disk of a machine: {errno}"));
         let node = |n| Node::new(world, n, &scenario).map_err(refused);
         let nodes = vec![node(0)?, node(1)?];
         let file = scenario.file(&nodes.iter().map(|node| node.keys.clone()).collect::<Vec<_>>());
@@ -269,7 +264,7 @@ impl Run {
     /// Both nodes start, and one of each group is promoted.
     pub(super) fn begin(&mut self) -> Result<(), Violation> {
         for node in 0..2 {
-            self.nodes[node].start(self.world.now()).map_err(starts)?;
+            self.nodes[node].start(self.world.now()).map_err(Violation::starts)?;
         }
         self.pass(Duration::from_secs(2))?;
         for n in 0..self.groups.len() {

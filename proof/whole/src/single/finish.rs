@@ -59,7 +59,7 @@ impl Single {
         if self.node.daemon.is_some() {
             return Ok(());
         }
-        Err(Violation::new(Promise::Starts, self.node.why.clone().unwrap_or_default()))
+        Err(Violation::starts(self.node.why.clone().unwrap_or_default()))
     }
 
     /// The group is served. If calls on the member failed, or contents are not judged, its status may say why not.

@@ -100,10 +100,6 @@ impl fmt::Debug for Single {
     }
 }
 
-const fn starts(detail: String) -> Violation {
-    Violation::new(Promise::Starts, detail)
-}
-
 const fn serves(detail: String) -> Violation {
     Violation::new(Promise::Serves, detail)
 }
@@ -123,7 +119,7 @@ impl Single {
             Shape::Both => &[(GROUP, None), ("spool", Some(0))],
         };
         let scenario = Scenario::plain(groups);
-        let refused = |errno: Errno| starts(format!("the disk of a machine: {errno}"));
+        let refused = |errno: Errno| Violation::starts(format!("the disk of a machine: {errno}"));
         let node = Node::new(&world, shape.index(), &scenario).map_err(refused)?;
         let file = scenario.file(&[Vec::new(), Vec::new()]);
         let mut dice = world.dice("members");
@@ -149,7 +145,7 @@ impl Single {
             open: BTreeMap::new(),
             responses: Vec::new(),
         };
-        single.node.start(single.world.now()).map_err(starts)?;
+        single.node.start(single.world.now()).map_err(Violation::starts)?;
         if shape != Shape::Alone {
             let body = br#"{"force":true,"confirmed":true}"#.to_vec();
             single.order("POST", format!("/v2/groups/{GROUP}/promote"), body);
@@ -297,7 +293,9 @@ impl Single {
     /// It listens already.
     pub fn listen(&self) -> Result<SimListener, Violation> {
         let address = self.address(1 - self.shape.index());
-        self.world.listen(&self.peer, &address).map_err(|errno| starts(errno.to_string()))
+        self.world
+            .listen(&self.peer, &address)
+            .map_err(|errno| Violation::starts(errno.to_string()))
     }
 
     fn address(&self, node: usize) -> Address {
@@ -376,7 +374,7 @@ impl Single {
         if self.node.has_faults {
             return Ok(());
         }
-        Err(starts(self.node.why.clone().unwrap_or_default()))
+        Err(Violation::starts(self.node.why.clone().unwrap_or_default()))
     }
 
     /// Does what SIGTERM does.
@@ -455,5 +453,7 @@ fn nbd_socket() -> Address {
 }
 
 fn address_of(scenario: &Scenario, node: usize) -> Result<std::net::SocketAddr, Violation> {
-    scenario.addresses()[node].parse().map_err(|_| starts("an address of a node".to_owned()))
+    scenario.addresses()[node]
+        .parse()
+        .map_err(|_| Violation::starts("an address of a node".to_owned()))
 }
