@@ -24,13 +24,14 @@ fn a_file_of_the_field_keeps_every_promise_twice() {
 }
 
 #[test]
-fn what_is_no_dump_is_refused_with_a_hint() {
+fn what_cannot_be_told_is_refused_with_a_hint() {
     let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
     for (arguments, why) in [
         (vec!["--replay", manifest], "is not the dump of a recorder"),
         (vec!["--replay", "no/such/file"], "no/such/file: "),
         (vec!["--replay", DUMP, DUMP, DUMP], "3 files are given"),
         (vec!["--replay", "--story"], "0 files are given"),
+        (vec!["--replay", DUMP, "--seed", "1", "--seeds", "2"], "--seed tells one story"),
     ] {
         let refused = whole(&arguments);
         let said = text(&refused.stderr);
