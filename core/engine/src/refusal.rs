@@ -63,6 +63,12 @@ impl Refusal {
         )
     }
 
+    /// A hint for two nodes neither of which has a complete copy.
+    #[must_use]
+    pub fn no_complete_copy(group: &str) -> String {
+        format!("no node has a complete copy: restore {group} from a backup")
+    }
+
     /// What is wrong with its form, if anything ([`helio_units::form`]). For tests and proofs.
     #[must_use]
     pub fn flaw(&self) -> Option<String> {

@@ -3,7 +3,9 @@
 //!
 //! The first row that matches decides. A row that refuses has the label of the recovery table's row that says why.
 
-use crate::table::{Decision, Facts, Kinship, METADATA_LOST, SOURCE_ROLLED_BACK, facts_of};
+use crate::table::{
+    Decision, Facts, Kinship, METADATA_LOST, ONLY_COPY_UNPROVEN, SOURCE_ROLLED_BACK, facts_of,
+};
 use helio_format::message::Hello;
 use helio_plant::{Plant, planted};
 
@@ -40,6 +42,8 @@ pub struct Returning {
     pub older: bool,
     /// This node's copy may be served.
     pub consistent: bool,
+    /// The peer's copy may be served.
+    pub peer_consistent: bool,
     /// The peer answered a ping on this connection: its hello is not from before a promotion.
     pub proven: bool,
     /// This node agreed on this connection to a promotion of the peer.
@@ -64,6 +68,7 @@ impl Returning {
             own_lost: lost(&facts_of(peer, ours)),
             older: facts.source_old,
             consistent: false,
+            peer_consistent: peer.consistent && !peer.suspect,
             proven: false,
             agreed: false,
         }
@@ -75,6 +80,7 @@ type Row = (&'static str, fn(&Returning) -> bool, OnReturn);
 
 /// * `metadata-lost`: one of the two lost its metadata. What a node without metadata reports of itself proves nothing,
 ///   least of all that it did not take over.
+/// * `only-copy-unproven`: one of the two lost its metadata, and the copy of the other one may not be served.
 /// * `secondary`: this node was not primary.
 /// * `unrelated`: the two never shared a history.
 /// * `split-brain`: both began generations of their own.
@@ -85,11 +91,13 @@ type Row = (&'static str, fn(&Returning) -> bool, OnReturn);
 /// * `unconfirmed`: the peer may have been promoted since it sent its hello; its answer to a ping shows whether it was.
 /// * `agreed`: this node agreed to a promotion of the peer; the peer's next hello shows what came of it.
 /// * `primary-again`: the peer was not promoted.
-const ROWS: [Row; 11] = {
+const ROWS: [Row; 13] = {
     use OnReturn::{GoOn, Refuse, Stay, StepBack, Wait};
     [
-        (METADATA_LOST, |f| f.peer_lost, Refuse { as_source: true }),
-        (METADATA_LOST, |f| f.own_lost, Refuse { as_source: false }),
+        (METADATA_LOST, |f| f.peer_lost && f.consistent, Refuse { as_source: true }),
+        (METADATA_LOST, |f| f.own_lost && f.peer_consistent, Refuse { as_source: false }),
+        (ONLY_COPY_UNPROVEN, |f| f.peer_lost, Refuse { as_source: true }),
+        (ONLY_COPY_UNPROVEN, |f| f.own_lost, Refuse { as_source: false }),
         ("secondary", |f| !f.returning, Stay),
         ("unrelated", |f| f.kinship == Kinship::Unrelated, Refuse { as_source: true }),
         ("split-brain", |f| f.kinship == Kinship::Sibling, Refuse { as_source: true }),
@@ -118,7 +126,7 @@ mod tests {
 
     fn every_combination() -> impl Iterator<Item = Returning> {
         Kinship::ALL.into_iter().flat_map(|kinship| {
-            (0..1 << 7).map(move |bits: u32| {
+            (0..1 << 8).map(move |bits: u32| {
                 let bit = |n: u32| bits & (1 << n) != 0;
                 Returning {
                     returning: bit(0),
@@ -129,6 +137,7 @@ mod tests {
                     consistent: bit(4),
                     proven: bit(5),
                     agreed: bit(6),
+                    peer_consistent: bit(7),
                 }
             })
         })
@@ -161,6 +170,12 @@ mod tests {
                 OnReturn::Refuse { as_source } => {
                     assert!(lost || (f.returning && (parted || rolled_back)), "{label}: {f:?}");
                     assert!(as_source || f.own_lost, "{label}: {f:?}");
+                    let left = if f.peer_lost { f.consistent } else { f.peer_consistent };
+                    let advises_discard = label == METADATA_LOST;
+                    assert!(
+                        !lost || !advises_discard || left || (f.own_lost && f.peer_consistent),
+                        "{label}: {f:?}"
+                    );
                     assert!(crate::labels().any(|known| known == label), "{label} has no words");
                 }
                 OnReturn::Wait => assert!(f.returning && !lost && !parted, "{label}: {f:?}"),

@@ -172,6 +172,8 @@ const N: Option<bool> = Some(false);
 /// * `seeding`: a disk is on its way to the target, or not yet said to be there; nothing travels.
 /// * `metadata-lost`: the target has no metadata, the source remembers some of it, and no operator said that its copy
 ///   counts for nothing: it may hold answered writes that the source lacks, and proves nothing.
+/// * `only-copy-unproven`: the same, and the source's own copy is not complete, or not sure to be: the target's may be the
+///   only one that is, so nothing may discard it.
 /// * `new-peer`: nothing is there yet; everything is copied.
 /// * `target-suspect`: a flush of the target's store failed since it was last written anew: everything is marked; what may
 ///   not be durable there is written whatever it reads, and no line is resumed.
@@ -190,7 +192,7 @@ const N: Option<bool> = Some(false);
 /// * `update-marks`: order was lost; the marks of both tell what may differ.
 /// * `source-lacks`: something must be copied, and the source itself lacks regions that only the target held.
 /// * `source-suspect`: something must be copied, and a flush of the source's own store failed.
-const ROWS: [Row; 24] = {
+const ROWS: [Row; 25] = {
     use Kinship::{AtFork, Behind, Descendant, New, Same, Sibling, Unrelated};
     const fn row(label: &'static str, verdict: Verdict, kinship: &'static [Kinship]) -> Row {
         Row {
@@ -220,6 +222,11 @@ const ROWS: [Row; 24] = {
     const fn resume(label: &'static str, verdict: Verdict, kinship: &'static [Kinship]) -> Row {
         Row { suspect: N, invalid: N, old: [None, N], trusted: Y, ..row(label, verdict, kinship) }
     }
+    /// A row of a target that lost its metadata.
+    const fn lost(label: &'static str) -> Row {
+        let new = row(label, Verdict::Refuse, &[New]);
+        Row { old: [None, Y], discarded: N, seed: [None, N], ..new }
+    }
     const ALL: &[Kinship] = &Kinship::ALL;
     const LINE: &[Kinship] = &[Same, AtFork, Behind];
     const KIN: &[Kinship] = &[Same, AtFork, Behind, Sibling];
@@ -236,12 +243,8 @@ const ROWS: [Row; 24] = {
         Row { own: Y, ..row("diverged", Verdict::Refuse, LINE) },
         Row { seed: [Y, None], ..row("seeding", Verdict::AwaitSeed, MAY_FOLLOW) },
         Row { seed: [N, Y], ..copy("seeded", Verdict::UpdateSeeded, &[New]) },
-        Row {
-            old: [None, Y],
-            discarded: N,
-            seed: [None, N],
-            ..row(METADATA_LOST, Verdict::Refuse, &[New])
-        },
+        Row { source: [N; 2], ..lost(METADATA_LOST) },
+        lost(ONLY_COPY_UNPROVEN),
         copy("new-peer", Verdict::UpdateAll, &[New]),
         Row { suspect: Y, ..copy("target-suspect", Verdict::UpdateAll, KIN) },
         Row { invalid: Y, ..copy("metadata-failed", Verdict::UpdateAll, KIN) },
@@ -271,6 +274,8 @@ const ROWS: [Row; 24] = {
 
 /// The target lost its metadata.
 pub(crate) const METADATA_LOST: &str = "metadata-lost";
+/// The target lost its metadata, and has the only copy that may be complete.
+pub(crate) const ONLY_COPY_UNPROVEN: &str = "only-copy-unproven";
 /// The source lost its metadata.
 const SOURCE_METADATA_LOST: &str = "source-metadata-lost";
 /// The source went back to an older state.
@@ -332,7 +337,7 @@ pub fn is_older(metadata: u64, remembered: u64) -> bool {
 /// Whether a row says that one of the two lost its metadata.
 #[must_use]
 pub fn is_lost(label: &str) -> bool {
-    [METADATA_LOST, SOURCE_METADATA_LOST].contains(&label)
+    [METADATA_LOST, ONLY_COPY_UNPROVEN, SOURCE_METADATA_LOST].contains(&label)
 }
 
 /// Whether a node that would become primary only followed, and the other one holds all that it may hold, and more.
@@ -515,9 +520,15 @@ mod tests {
             let expected = match (copies, f.source_lacks, f.source_suspect) {
                 (true, true, _) => "source-lacks",
                 (true, false, true) => "source-suspect",
+                (false, lacks, suspect) if fit.label == METADATA_LOST && (lacks || suspect) => {
+                    ONLY_COPY_UNPROVEN
+                }
                 _ => fit.label,
             };
-            assert_eq!(label, expected, "the state of the source stops copies only: {f:?}");
+            assert_eq!(
+                label, expected,
+                "the state of the source stops copies, and what may be discarded: {f:?}"
+            );
             let must_refuse = f.target_serves
                 || stranger
                 || ((f.source_lacks || f.source_suspect) && copies)

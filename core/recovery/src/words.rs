@@ -40,7 +40,7 @@ pub struct Meaning {
 }
 
 /// Label, meaning, what happens next, hint; `{source}`, `{target}` and `{group}` stand for names.
-const WORDS: [(&str, &str, &str, &str); 24] = [
+const WORDS: [(&str, &str, &str, &str); 25] = [
     (
         "two-primaries",
         "both {source} and {target} are primary, and each may have acknowledged writes that the other does not have",
@@ -124,6 +124,15 @@ const WORDS: [(&str, &str, &str, &str); 24] = [
         "restore the state directory of {target} (its mount, its --state; not a backup) and restart its daemon: no data is lost. If \
          that is impossible and {target} was primary last, keep its copy: `helio promote {group} --force` on \
          {target}. If that is impossible and {target} was secondary, discard its copy: stop its daemon, then `helio metadata create {group} --node {target}` on {target}",
+    ),
+    (
+        "only-copy-unproven",
+        "{target} has no metadata, but {source} has a record of it; and the copy of {source} is inconsistent or suspect, so the copy \
+         of {target} may be the only complete one",
+        "no data is sent, and neither node becomes primary by itself",
+        "restore the state directory of {target} (its mount, its --state; not a backup) and restart its daemon: no data is lost. If \
+         that is impossible, keep its copy: `helio promote {group} --force` on {target}; acknowledged writes that are only on \
+         {source} are then lost. If the copy of {target} is no good, restore {group} from a backup",
     ),
     (
         "new-peer",

@@ -24,23 +24,30 @@ const STAMP_BYTES: usize = 64;
 const NAME_BYTES: usize = 16;
 
 /// What tells a file from every other one.
-pub(crate) fn of_file(host: &Host, file: &File) -> Option<String> {
-    attribute(host, file).or_else(|| Some(inode(&file.body().facts().ok()?)))
+///
+/// # Errors
+/// A name cannot be read or stored now. To take the inode then would make it another file once that succeeds.
+pub(crate) fn of_file(host: &Host, file: &File) -> Result<String, Errno> {
+    match attribute(host, file) {
+        Err(Errno::OPNOTSUPP) => Ok(inode(&file.body().facts()?)),
+        named => named,
+    }
 }
 
-fn attribute(host: &Host, file: &File) -> Option<String> {
+fn attribute(host: &Host, file: &File) -> Result<String, Errno> {
     let mut name = [0; NAME_BYTES];
     match file.body().attribute(ATTRIBUTE, &mut name) {
-        Ok(NAME_BYTES) => return Some(shown(&name)),
+        Ok(NAME_BYTES) => return Ok(shown(&name)),
         // Nobody of ours wrote that, or there is nothing.
         Ok(_) | Err(Errno::NODATA | Errno::RANGE) => {}
-        Err(_) => return None,
+        Err(errno) => return Err(errno),
     }
-    host.random(&mut name).ok()?;
-    file.body().set_attribute(ATTRIBUTE, &name).ok()?;
+    let no_random = |error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
+    host.random(&mut name).map_err(no_random)?;
+    file.body().set_attribute(ATTRIBUTE, &name)?;
     // What is recorded of it elsewhere must not outlive it.
-    file.body().sync_all().ok()?;
-    Some(shown(&name))
+    file.body().sync_all()?;
+    Ok(shown(&name))
 }
 
 /// The stamp of a file, where it has one; what is too long is none of ours.

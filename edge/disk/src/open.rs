@@ -211,7 +211,11 @@ fn measured(
         StoreKind::Device => unmaps_to_zero(host, DeviceNumber::of(facts.represents)),
     };
     let (nameplate, stamp) = match kind {
-        StoreKind::File => (nameplate::of_file(host, &file), nameplate::stamp_of(&file)),
+        StoreKind::File => {
+            let name = nameplate::of_file(host, &file);
+            let name = name.map_err(|errno| refused("name the file", errno))?;
+            (Some(name), nameplate::stamp_of(&file))
+        }
         StoreKind::Device => (nameplate::of_device(host, facts), None),
     };
     Ok(Member {

@@ -60,7 +60,7 @@ impl<D: Driver> Shard<D> {
             let _gone = reply.send(Err(super::unknown(group)));
             return;
         };
-        if let Err(refusal) = self.may_release(index, force) {
+        if let Err(refusal) = self.may_release(index, force, now) {
             let _gone = reply.send(Err(refusal));
             return;
         }
@@ -72,7 +72,7 @@ impl<D: Driver> Shard<D> {
         group.guarded(|group| group.command(now, Command::Stop, told));
     }
 
-    fn may_release(&self, index: usize, force: bool) -> Result<(), Refusal> {
+    fn may_release(&self, index: usize, force: bool, now: Moment) -> Result<(), Refusal> {
         let group = &self.groups[index];
         let name = &group.name;
         if self.clients.is_used(index) {
@@ -91,6 +91,22 @@ impl<D: Driver> Shard<D> {
                 format!(
                     "wait until `helio status {name}` shows that it is; or repeat with --force: the data is then \
                      unusable"
+                ),
+            ));
+        }
+        let status = group.engine.view().status(now);
+        let fault = status.peer_fault.filter(|_| !force && words.role == Role::Secondary);
+        if let Some(fault) = fault {
+            return Err(Refusal::new(
+                "only-copy",
+                format!(
+                    "{} reports: {}; the copy of {name} on this node may be the only complete one",
+                    group.peer, fault.what
+                ),
+                format!(
+                    "repair {} first: `helio status {name}` shows how; or repeat with --force: acknowledged writes may then be \
+                     lost",
+                    group.peer
                 ),
             ));
         }

@@ -260,6 +260,9 @@ impl View<'_> {
         let (peer, group) = (&self.turn.config().peer, &self.turn.config().group);
         // Force would begin with a copy that never was one.
         if self.record.superblock().lineage.generation == Generation::NONE {
+            if self.peer.session().peer().is_some_and(|peer| !peer.consistent) {
+                return Refusal::no_complete_copy(group);
+            }
             return format!(
                 "this node has no copy yet: `helio promote {group}` on {peer}, which copies to it"
             );
@@ -317,10 +320,16 @@ impl View<'_> {
         )
     }
 
-    /// Whether the peer is connected, not primary, and its copy complete: it waits for this node.
+    /// Whether the peer is connected, not primary, and its copy complete: it waits for this node. One without history has no copy that
+    /// this node could need.
     #[must_use]
     pub fn peer_is_complete(&self) -> bool {
-        self.peer.session().peer().is_some_and(|peer| !peer.serving && peer.consistent)
+        let generation = self.record.superblock().lineage.generation;
+        self.peer.session().peer().is_some_and(|peer| {
+            let has_copy =
+                peer.lineage.generation != Generation::NONE || generation == Generation::NONE;
+            !peer.serving && peer.consistent && has_copy
+        })
     }
 
     /// What an operator does if one of two connected nodes, neither of which is primary, has the last writes and an inconsistent copy, and the
@@ -329,7 +338,12 @@ impl View<'_> {
     pub fn neither_has_everything(&self) -> Option<String> {
         let (config, session) = (self.turn.config(), self.peer.session());
         let (group, node, peer) = (&config.group, &config.node, &config.peer);
+        let has_copy = |it: Generation| it != Generation::NONE;
         let other = session.peer().filter(|other| !other.serving && !other.suspect)?;
+        let both = [self.record.superblock().lineage.generation, other.lineage.generation];
+        if !both.into_iter().all(has_copy) {
+            return None;
+        }
         let peer_is_ahead = session.report().is_some_and(|report| report.ahead);
         match (self.is_consistent(), other.consistent) {
             (false, true) if self.is_ahead() => {

@@ -45,6 +45,8 @@ fn a_primary_without_its_disk_serves_its_peers_copy_and_a_new_disk_becomes_level
     let fault = shown["fault"].as_str().unwrap_or_default();
     assert!(fault.contains("the disk of volume data failed; served from lyon"), "{shown}");
     assert_eq!((&shown["consistent"], &shown["role"]), (&false.into(), &"primary".into()));
+    let said = pair.helio("lyon", &["release", "db", "--yes"]).expect_failure();
+    assert!(said.contains("the copy of db on this node may be the only complete one"), "{said}");
 
     let refused = || pair.helio("paris", &["demote", "db"]).status.success().then_some(());
     eventually(PATIENCE, "the clients are gone", refused);

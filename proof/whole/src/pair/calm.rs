@@ -157,7 +157,7 @@ impl Run {
         let (mut steps, mut hinted) = (Vec::new(), 0);
         for (n, (node, text)) in all.iter().enumerate() {
             self.world.tell(format_args!("{}: advice: {text}", self.nodes[*node].name));
-            steps.extend(self.steps(*node, text));
+            steps.extend(self.steps(*node, text, self.groups[group].last_served));
             steps.dedup();
             hinted = if n < hints { steps.len() } else { hinted };
         }
@@ -171,8 +171,11 @@ impl Run {
     }
 
     /// The commands in a text, and where they are to be given: at the node that is named behind one, or where the text was shown.
-    fn steps(&self, shown: usize, text: &str) -> Vec<(usize, String)> {
+    /// `last`: the node that clients used last.
+    fn steps(&self, shown: usize, text: &str, last: Option<usize>) -> Vec<(usize, String)> {
         let mut steps = Vec::new();
+        let text = self.that_apply(text, last);
+        let text = text.as_str();
         if text.contains("restart") {
             let named = self.nodes.iter().position(|it| text.contains(&format!("on {}", it.name)));
             steps.push((named.unwrap_or(shown), "restart".to_owned()));
@@ -187,7 +190,11 @@ impl Run {
             let named =
                 |node: &super::node::Node| behind.starts_with(&format!(" on {}", node.name));
             match (self.nodes.iter().position(named), behind.starts_with(" on the node that")) {
-                (_, true) => steps.extend([(0, command.to_owned()), (1, command.to_owned())]),
+                // The one that clients used last has what they may find.
+                (_, true) => {
+                    let nodes = last.map_or_else(|| vec![0, 1], |last| vec![last]);
+                    steps.extend(nodes.into_iter().map(|node| (node, command.to_owned())));
+                }
                 (at, _) => steps.push((at.unwrap_or(shown), command.to_owned())),
             }
             rest = behind;
@@ -199,6 +206,27 @@ impl Run {
             steps.push((at, command + " --force"));
         }
         steps
+    }
+
+    /// A text without the sentences whose condition does not hold: that a node was primary last, or was not.
+    fn that_apply(&self, text: &str, last: Option<usize>) -> String {
+        let applies = |sentence: &&str| {
+            self.nodes.iter().enumerate().all(|(n, node)| {
+                let says = |role: &str| sentence.contains(&format!("{} was {role}", node.name));
+                !(says("primary last") && last == Some(1 - n)
+                    || says("secondary") && last == Some(n))
+            })
+        };
+        text.split_inclusive(". ").filter(applies).collect()
+    }
+
+    /// A member of a volume that its node does not list as full, if there is one.
+    fn missing_member(&self, node: usize, group: usize, volume: &str) -> Option<String> {
+        let it = &self.groups[group].shape;
+        let shape = it.volumes.iter().find(|shape| shape.name == volume)?;
+        let full = self.full_members(node, group, shape);
+        let missing = shape.paths(it.name, node).into_iter().find(|path| !full.contains(path))?;
+        Some(missing.display().to_string())
     }
 
     fn take_step(&mut self, node: usize, group: usize, step: &str) {
@@ -245,19 +273,26 @@ impl Run {
                 return self.detach_named(node, group, (&volume(name), forced));
             }
             ["seed", "end", _] => ("seed/end", json!({}), Wish::Other),
-            ["member", "replace", name] => (
-                "member/replace",
-                json!({ "volume": volume(name), "confirmed": true }),
-                Wish::Replace,
-            ),
-            ["member", "accept", name] => (
-                "member/accept",
-                json!({ "volume": volume(name), "confirmed": true }),
-                Wish::Accept,
-            ),
+            ["member", what, name, ..] => {
+                return self.member_step(node, group, (what, &volume(name)));
+            }
             _ => return,
         };
         self.post(node, group, verb, &body, wish);
+    }
+
+    fn member_step(&mut self, node: usize, group: usize, (what, volume): (&str, &str)) {
+        let confirmed = json!({ "volume": volume, "confirmed": true });
+        match what {
+            "add" => {
+                let Some(path) = self.missing_member(node, group, volume) else { return };
+                let body = json!({ "volume": volume, "path": path });
+                self.post(node, group, "member/add", &body, Wish::Other);
+            }
+            "replace" => self.post(node, group, "member/replace", &confirmed, Wish::Replace),
+            "accept" => self.post(node, group, "member/accept", &confirmed, Wish::Accept),
+            _ => {}
+        }
     }
 }
 

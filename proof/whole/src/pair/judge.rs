@@ -61,7 +61,12 @@ impl Run {
     }
 
     /// The members of a volume that its node says are full.
-    fn full_members(&self, node: usize, group: usize, volume: &VolumeShape) -> Vec<PathBuf> {
+    pub(super) fn full_members(
+        &self,
+        node: usize,
+        group: usize,
+        volume: &VolumeShape,
+    ) -> Vec<PathBuf> {
         let status = self.group_status(node, group);
         let told = status.and_then(|it| it.volumes.iter().find(|it| it.name == volume.name));
         let Some(told) = told else { return Vec::new() };

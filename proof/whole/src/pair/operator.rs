@@ -265,8 +265,7 @@ impl Run {
             self.open(node, group);
         }
         if wish == Wish::Apply && status == 200 {
-            self.nodes[node].unapplied = false;
-            self.restart_if_needed(node, body);
+            self.nodes[node].unapplied = self.needs_restart(node, body);
         }
         if wish == Wish::Status && status == 200 {
             self.status[node] = serde_json::from_slice(body).ok();
@@ -280,7 +279,7 @@ impl Run {
                 for change in self.changes_of(node, group, wish) {
                     self.changed(change, number);
                 }
-                self.done(node, group, wish)?;
+                self.done(node, group, wish, body)?;
             }
             Some(group) => {
                 let adopts = self.groups[group].adopts == Some(node);
@@ -302,16 +301,19 @@ impl Run {
         Ok(())
     }
 
-    /// A group of the file that an apply does not add is served after a restart.
-    fn restart_if_needed(&mut self, node: usize, body: &[u8]) {
+    /// Whether an apply left a group of the file to be served after a restart, which its operator then hears of again.
+    fn needs_restart(&mut self, node: usize, body: &[u8]) -> bool {
         let applied: Value = serde_json::from_slice(body).unwrap_or_default();
         let needed = applied["restart_needed"].as_array().into_iter().flatten();
+        let mut any = false;
         for added in needed.filter_map(|it| it.as_str()?.strip_suffix(" added")) {
             let names = |group: &Group| added.strip_prefix("group ") == Some(group.shape.name);
             if let Some(group) = self.groups.iter_mut().find(|group| names(group)) {
                 group.hints.push((node, "restart the daemon".to_owned()));
+                any = true;
             }
         }
+        any
     }
 
     /// What a node has reported is within its bounds.
@@ -361,7 +363,13 @@ impl Run {
     }
 
     /// What an order that was carried out means for the clients of a group.
-    fn done(&mut self, node: usize, group: usize, wish: Wish) -> Result<(), Violation> {
+    fn done(
+        &mut self,
+        node: usize,
+        group: usize,
+        wish: Wish,
+        body: &[u8],
+    ) -> Result<(), Violation> {
         let it = &mut self.groups[group];
         match wish {
             Wish::Promote { forced: true, restored } if it.last_served != Some(node) => {
@@ -377,7 +385,11 @@ impl Run {
             }
             Wish::Demote if it.serves == Some(node) => it.serves = None,
             Wish::Replace if it.serves != Some(node) => it.model.peer_changed(),
-            Wish::Release => return self.released(node, group),
+            Wish::Release => {
+                let text = String::from_utf8_lossy(body);
+                let whole = !text.contains("not a complete and consistent copy");
+                return self.released(node, group, whole);
+            }
             _ => it.discard(node, wish),
         }
         Ok(())

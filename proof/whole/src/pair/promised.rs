@@ -32,7 +32,7 @@ impl Promised {
         self.ended(node, Heir::LostPower);
     }
 
-    fn heir(&self, node: usize) -> Heir {
+    pub(super) fn heir(&self, node: usize) -> Heir {
         let least = if self.lossy[node] { Heir::Restarted } else { Heir::Lived };
         self.ends[node].max(least)
     }

@@ -78,11 +78,17 @@ impl Run {
         }
     }
 
-    /// A node no longer serves a group: its members are free, and what they hold is what the clients may find.
+    /// A node no longer serves a group: its members are free, and what they hold is what the clients may find. If the node says that
+    /// its copy is not `whole`, the operator keeps that of the other node.
     ///
     /// # Errors
     /// The promise that is broken.
-    pub(super) fn released(&mut self, node: usize, group: usize) -> Result<(), Violation> {
+    pub(super) fn released(
+        &mut self,
+        node: usize,
+        group: usize,
+        whole: bool,
+    ) -> Result<(), Violation> {
         let name = self.groups[group].shape.name;
         for volume in self.groups[group].shape.volumes.clone() {
             for path in volume.paths(name, node) {
@@ -95,7 +101,7 @@ impl Run {
             }
         }
         let served = self.groups[group].serves == Some(node);
-        if served {
+        if served && whole {
             for (n, image) in self.single_images(node, group)? {
                 self.groups[group].model.judge_heir(n, &image)?;
             }
@@ -107,6 +113,10 @@ impl Run {
             it.model.peer_changed();
         }
         it.promised.lost(node);
+        if !whole && it.shape.alone.is_none() && it.last_served == Some(node) {
+            it.last_served = Some(1 - node);
+            it.model.failed_over(it.promised.heir(1 - node));
+        }
         match it.adopts {
             Some(source) if source == node => {
                 self.in_order(Order::Adopt, |run| run.adopt(node, group));

@@ -5,7 +5,7 @@ use crate::shard::clock::Clock;
 use crate::shard::group::Group;
 use crate::shard::show::{one_node, reason, seeding, unresolved, verify};
 use helio_api::VerdictStatus;
-use helio_engine::{Fault, LinkState, Status};
+use helio_engine::{Fault, LinkState, Refusal, Status};
 use helio_units::{Bytes, Mode, Role, State, Verdict};
 
 /// The verdict with its reason.
@@ -216,7 +216,8 @@ fn of_secondary(status: &Status, group: &Group, connected: bool) -> String {
         }
         State::NeedsSync if connected => {
             format!(
-                "no node has a complete copy: restore {name} from a backup, unless the status of {peer} shows a preserved copy"
+                "{}, unless the status of {peer} shows a preserved copy",
+                Refusal::no_complete_copy(name)
             )
         }
         State::NeedsSync if status.safe_copy.is_some_and(|kept| kept.sound) => format!(
@@ -242,6 +243,7 @@ fn of_secondary(status: &Status, group: &Group, connected: bool) -> String {
         _ if status.peer_ahead => {
             format!("`helio promote {name}` on {peer}; do not promote {node}")
         }
+        _ if peer_needs_sync && !status.consistent => Refusal::no_complete_copy(name),
         _ if peer_needs_sync => {
             format!("`helio promote {name}` on {node}, which then completes the resync of {peer}")
         }

@@ -475,3 +475,41 @@ fn neither_changes_nor_restarts_make_metadata_younger_before_the_peer_hears_of_t
     desk.tell(Event::Connected);
     assert_eq!(told(&desk), Some(1));
 }
+
+/// A node whose own copy is not complete: only that of its peer may be.
+fn lacking(role: Role) -> Desk {
+    let mut desk = restarted(role);
+    let record = Superblock { consistent: false, ..desk.engine.record.superblock().clone() };
+    desk.engine = Engine::new(config(), durable(record), 1, 1, Moment::ZERO);
+    desk
+}
+
+#[test]
+fn a_node_that_needs_the_copy_of_its_peer_does_not_recommend_to_discard_it() {
+    for role in [Role::Primary, Role::Secondary] {
+        let mut desk = lacking(role);
+        desk.meet(blank());
+        assert_eq!(row(&desk), Some("only-copy-unproven"), "{role}");
+        let hint = desk.engine.view().status(desk.now).link.hint.unwrap_or_default();
+        assert!(hint.starts_with("restore the state directory of lyon"), "{hint}");
+        assert!(hint.contains("`helio promote db --force` on lyon"), "{hint}");
+        assert!(!hint.contains("metadata create"), "{hint}");
+    }
+}
+
+#[test]
+fn a_node_without_metadata_learns_that_the_copy_of_its_peer_is_not_complete_either() {
+    let mut desk = Desk::new(config());
+    desk.meet(Hello { remembers: 40, consistent: false, ..hello(generation(2), true) });
+    assert_eq!(row(&desk), Some("only-copy-unproven"));
+}
+
+#[test]
+fn a_blank_copy_is_not_the_complete_one_that_an_incomplete_one_needs() {
+    let mut desk = lacking(Role::Secondary);
+    desk.meet(Hello { discarded: true, metadata: 1, ..blank() });
+    assert!(!desk.engine.view().peer_is_complete());
+    let mut desk = Desk::new(config());
+    desk.meet(Hello { consistent: false, ..hello(generation(2), true) });
+    assert!(!desk.engine.view().peer_is_complete());
+}
