@@ -262,11 +262,10 @@ impl Primary {
         };
         let lacking = |e: &&Entry| {
             e.slot().is_some()
-                && e.item().sequence > there
                 && !(connected && e.has_peer_completed())
                 && !planted(Plant::LagWithoutItems)
         };
-        for entry in self.line.iter().filter(lacking) {
+        for entry in self.line.behind(there).filter(lacking) {
             lag.oldest = lag.oldest.max(now - entry.accepted_at());
             if entry.item().kind.changes_data() {
                 lag.bytes += Bytes(entry.item().extent.length);
