@@ -113,11 +113,15 @@ impl Model {
             && (acknowledged || shown && !self.is_failed(version.write))
     }
 
-    /// The certain write behind `version` that had ended before `serial`.
-    fn replaced_by(&self, place: Place, version: &Version, serial: Serial) -> Option<u64> {
-        let ended = self.ended(version.write)?;
-        let mut later = self.versions(place).iter().rev().take_while(|other| other.begun > ended);
-        later.find(|other| self.is_certain(other, serial)).map(|other| other.write)
+    /// The certain write that began last of those that had ended before `serial`.
+    fn newest_certain(&self, place: Place, serial: Serial) -> Option<&Version> {
+        self.versions(place).iter().rev().find(|version| self.is_certain(version, serial))
+    }
+
+    /// Whether the certain write `newest` is behind `version`. If it is not, no older one is.
+    fn is_replaced(&self, version: &Version, newest: Option<&Version>) -> bool {
+        let ended = self.ended(version.write);
+        ended.zip(newest).is_some_and(|(ended, newest)| ended < newest.begun)
     }
 
     /// A read that began with `ticket`, or the image read now, shows that content there.
@@ -128,8 +132,7 @@ impl Model {
         content: Content,
     ) -> Result<(), Violation> {
         let begun = ticket.map_or(self.serial, |ticket| self.begun(ticket));
-        let possible: Vec<usize> =
-            self.holding(place, content).filter(|at| self.is_possible(place, *at, begun)).collect();
+        let possible: Vec<usize> = self.possible(place, content, begun).collect();
         if possible.is_empty() {
             return Err(self.impossible(ticket, place, content, begun));
         }
@@ -139,8 +142,7 @@ impl Model {
 
     /// Whether a read that begins now may show that content there.
     pub(super) fn may_show(&self, place: Place, content: Content) -> Result<(), Violation> {
-        let mut versions = self.holding(place, content);
-        if versions.any(|at| self.is_possible(place, at, self.serial)) {
+        if self.possible(place, content, self.serial).next().is_some() {
             return Ok(());
         }
         Err(self.impossible(None, place, content, self.serial))
@@ -163,12 +165,20 @@ impl Model {
         range.filter(move |at| versions[*at].content == content)
     }
 
-    /// Rules 4, 5 and 9.
-    fn is_possible(&self, place: Place, at: usize, begun: Serial) -> bool {
-        let version = &self.versions(place)[at];
-        version.gone.is_none_or(|gone| gone >= begun)
-            && (version.write == 0 || self.record(version.write).fate != Fate::Withdrawn)
-            && self.replaced_by(place, version, begun).is_none()
+    /// Rules 4, 5 and 9: the versions with that content that a read which began then may show.
+    fn possible(
+        &self,
+        place: Place,
+        content: Content,
+        begun: Serial,
+    ) -> impl Iterator<Item = usize> + '_ {
+        let (versions, newest) = (self.versions(place), self.newest_certain(place, begun));
+        self.holding(place, content).filter(move |at| {
+            let version = &versions[*at];
+            version.gone.is_none_or(|gone| gone >= begun)
+                && (version.write == 0 || self.record(version.write).fate != Fate::Withdrawn)
+                && !self.is_replaced(version, newest)
+        })
     }
 
     /// Rule 5.
@@ -227,7 +237,9 @@ impl Model {
             return Violation::new(Promise::KnownBytes, detail);
         };
         let seen = self.tell(version.write);
-        let why = if let Some(behind) = self.replaced_by(place, version, begun) {
+        let newest = self.newest_certain(place, begun);
+        let why = if let Some(behind) = newest.filter(|_| self.is_replaced(version, newest)) {
+            let behind = behind.write;
             match self.volumes[usize::from(place.volume)].upheaval {
                 Some(Upheaval::PowerCut(at)) if self.outlives(behind, place, at) => {
                     promise = Promise::DurableHere;
