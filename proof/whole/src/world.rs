@@ -12,6 +12,7 @@ use helio_netmodel::Dice;
 use helio_units::Moment;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -32,7 +33,7 @@ pub(crate) enum Due {
     /// Something on a link.
     Net(NetDue),
     /// The completion of an operation is seen.
-    Completed { driver: DriverId, lane: Lane, token: Token, outcome: Outcome },
+    Completed { driver: DriverId, lane: Lane, token: Token, outcome: Box<Outcome> },
     /// Nothing but the moment itself.
     Alarm,
 }
@@ -97,6 +98,8 @@ pub(crate) struct Shared {
     inner: Mutex<Inner>,
     /// Handles are dropped at any place, also where the world is locked: they wait here until it is locked next.
     released: Mutex<Vec<Released>>,
+    /// Whether one may wait there.
+    has_released: AtomicBool,
 }
 
 /// A simulated world. A clone is the same world.
@@ -135,7 +138,11 @@ impl World {
                 kernels: Kernels::default(),
                 root,
             };
-            Shared { inner: Mutex::new(inner), released: Mutex::default() }
+            Shared {
+                inner: Mutex::new(inner),
+                released: Mutex::default(),
+                has_released: AtomicBool::new(false),
+            }
         });
         Self { shared }
     }
@@ -149,13 +156,11 @@ impl World {
     /// The world, with every handle closed that was dropped until now. A thread that panicked in it leaves it as it is.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
         let mut inner = self.shared.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        loop {
+        while self.shared.has_released.swap(false, SeqCst) {
             let released = std::mem::take(&mut *self.released());
-            if released.is_empty() {
-                return inner;
-            }
             released.into_iter().for_each(|handle| inner.release(handle));
         }
+        inner
     }
 
     fn released(&self) -> MutexGuard<'_, Vec<Released>> {
@@ -165,6 +170,7 @@ impl World {
     /// Notes that the last clone of a handle is gone.
     pub(crate) fn release(&self, handle: Released) {
         self.released().push(handle);
+        self.shared.has_released.store(true, SeqCst);
     }
 
     /// What time it is.
@@ -188,7 +194,7 @@ impl World {
             Due::File(operation) => inner.file_due(operation),
             Due::Net(due) => inner.net_due(due),
             Due::Completed { driver, lane, token, outcome } => {
-                inner.complete(driver, lane, token, outcome);
+                inner.complete(driver, lane, token, *outcome);
             }
             Due::Alarm => {}
             Due::Aside(process, work) => {

@@ -260,19 +260,19 @@ impl Primary {
         } else {
             self.target.cursors().durable()
         };
-        let lacking = |e: &&Entry| {
-            e.slot().is_some()
-                && e.item().sequence > there
-                && !(connected && e.has_peer_completed())
-                && !planted(Plant::LagWithoutItems)
-        };
-        for entry in self.line.iter().filter(lacking) {
-            lag.oldest = lag.oldest.max(now - entry.accepted_at());
+        if planted(Plant::LagWithoutItems) {
+            return lag;
+        }
+        let lacking = |e: &&Entry| e.slot().is_some() && !(connected && e.has_peer_completed());
+        let mut oldest = now;
+        for entry in self.line.behind(there).filter(lacking) {
+            oldest = oldest.min(entry.accepted_at());
             if entry.item().kind.changes_data() {
                 lag.bytes += Bytes(entry.item().extent.length);
             }
             lag.writes += 1;
         }
+        lag.oldest = lag.oldest.max(now - oldest);
         lag
     }
 

@@ -211,6 +211,12 @@ impl Line {
         self.entries.iter()
     }
 
+    /// The entries behind a position.
+    pub(crate) fn behind(&self, at: Sequence) -> impl Iterator<Item = &Entry> {
+        let before = at.next().0.saturating_sub(self.first().0) as usize;
+        self.entries.range(before.min(self.entries.len())..)
+    }
+
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Entry> {
         self.entries.iter_mut()
     }

@@ -192,7 +192,7 @@ mod tests {
     fn a_played_peer_that_is_sound_is_replicated_to() {
         for (shape, name) in [(Shape::Dials, "accepted"), (Shape::Accepts, "dialled")] {
             let steps = steps(shape, &seed(peer::seeds(), name)[1..], &mut peer::Peer::new(shape));
-            let single = steps.expect("kept");
+            let mut single = steps.expect("kept");
             assert_eq!(single.state(), Some(State::Replicating), "{name}");
             assert!(single.acknowledged() > 10 && single.is_judged(), "{}", single.acknowledged());
         }

@@ -58,17 +58,15 @@ impl Conversation {
     pub(super) fn ask(&mut self, plan: Plan, share: u64, wire: &mut Wire, model: &mut Model) {
         let Self { connection, volume, .. } = *self;
         let ticket = model.begin(Request { connection, volume, action: plan.action() });
-        let mut payload = Vec::new();
-        if plan.kind == Kind::Write {
-            let size = SECTOR as u64;
-            let first = Place { volume, sector: plan.extent.offset / size };
-            stamp(ticket.0, first, plan.extent.length / size, &mut payload);
-        }
         self.cookies += 1;
         // Spread, so that a cookie is no small number that could pass for another field.
         let cookie = Cookie(self.cookies.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let mut bytes = self.header(plan, cookie);
-        bytes.extend_from_slice(&payload);
+        if plan.kind == Kind::Write {
+            let size = SECTOR as u64;
+            let first = Place { volume, sector: plan.extent.offset / size };
+            stamp(ticket.0, first, plan.extent.length / size, &mut bytes);
+        }
         let whole_at = wire.queued() + bytes.len() as u64;
         let part = bytes.len() as u64 * share / 256;
         wire.queue(&bytes[..part as usize]);

@@ -4,7 +4,7 @@
 use super::history::{History, Stamp};
 use helio_netmodel::Dice;
 use helio_units::SECTOR;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Bytes of a block: the unit in which a file holds room.
@@ -29,6 +29,8 @@ pub(crate) struct Full;
 #[derive(Debug)]
 pub(crate) struct Content {
     sectors: BTreeMap<u64, History<Sector>>,
+    /// At least the sectors that are not settled.
+    unsettled: BTreeSet<u64>,
     length: History<u64>,
     /// Blocks that it holds: the first of each run, and the first behind it.
     blocks: BTreeMap<u64, u64>,
@@ -42,6 +44,7 @@ impl Content {
     pub(crate) const fn new() -> Self {
         Self {
             sectors: BTreeMap::new(),
+            unsettled: BTreeSet::new(),
             length: History::new(0),
             blocks: BTreeMap::new(),
             held: 0,
@@ -66,17 +69,15 @@ impl Content {
     /// Reads up to the end of the file, from the cache or past it; returns how much.
     pub(crate) fn read(&self, at: u64, into: &mut [u8], direct: bool) -> usize {
         let count = self.length().saturating_sub(at).min(into.len() as u64) as usize;
-        let mut done = 0;
-        while done < count {
-            let (number, within) = place(at + done as u64);
-            let part = (SECTOR as usize - within).min(count - done);
-            let target = &mut into[done..done + part];
-            let on_disk = || self.sectors.get(&number)?.on_disk().as_deref();
-            match if direct { on_disk() } else { self.sector(number) } {
-                Some(bytes) => target.copy_from_slice(&bytes[within..within + part]),
-                None => target.fill(0),
-            }
-            done += part;
+        let (into, end) = (&mut into[..count], at + count as u64);
+        into.fill(0);
+        for (number, sector) in self.sectors.range(at / SECTOR..end.div_ceil(SECTOR)) {
+            let sector = if direct { sector.on_disk() } else { sector.current() };
+            let Some(bytes) = sector else { continue };
+            let begin = number * SECTOR;
+            let (from, to) = (begin.max(at), (begin + SECTOR).min(end));
+            let target = &mut into[(from - at) as usize..(to - at) as usize];
+            target.copy_from_slice(&bytes[(from - begin) as usize..(to - begin) as usize]);
         }
         count
     }
@@ -91,9 +92,13 @@ impl Content {
         while done < count {
             let (number, within) = place(at + done as u64);
             let part = (SECTOR as usize - within).min(count - done);
-            let mut sector = self.sector(number).copied().unwrap_or([0; SECTOR as usize]);
-            sector[within..within + part].copy_from_slice(&bytes[done..done + part]);
-            self.put(change.stamp, number, Some(Arc::new(sector)));
+            let bytes = &bytes[done..done + part];
+            let sector = bytes.try_into().map(Arc::new).unwrap_or_else(|_| {
+                let mut sector = self.sector(number).copied().unwrap_or([0; SECTOR as usize]);
+                sector[within..within + part].copy_from_slice(bytes);
+                Arc::new(sector)
+            });
+            self.put(change.stamp, number, Some(sector));
             done += part;
         }
         self.grow(change.stamp, at + count as u64);
@@ -103,6 +108,7 @@ impl Content {
     fn put(&mut self, stamp: Stamp, number: u64, sector: Sector) {
         let history = self.sectors.entry(number).or_insert_with(|| History::new(None));
         history.put(stamp, sector, &self.flushes);
+        self.unsettled.insert(number);
     }
 
     fn grow(&mut self, stamp: Stamp, end: u64) {
@@ -121,10 +127,12 @@ impl Content {
             let begin = number * SECTOR;
             let from = at.saturating_sub(begin).min(SECTOR) as usize;
             let to = end.saturating_sub(begin).min(SECTOR) as usize;
-            let mut rest = self.sector(number).copied().unwrap_or([0; SECTOR as usize]);
-            rest[from..to].fill(0);
             let whole = from == 0 && to == SECTOR as usize;
-            self.put(stamp, number, (!whole).then(|| Arc::new(rest)));
+            let rest = self.sector(number).copied().filter(|_| !whole).map(|mut rest| {
+                rest[from..to].fill(0);
+                Arc::new(rest)
+            });
+            self.put(stamp, number, rest);
         }
     }
 
@@ -245,8 +253,11 @@ impl Content {
         match failed {
             None => self.flush(upto),
             Some(dice) => {
-                for sector in self.sectors.values_mut().filter(|sector| !sector.is_settled()) {
-                    if dice.chance(1, 2) {
+                for number in &self.unsettled {
+                    let sector = self.sectors.get_mut(number).filter(|it| !it.is_settled());
+                    if let Some(sector) = sector
+                        && dice.chance(1, 2)
+                    {
                         // A hole is no data: the file system records it by itself.
                         sector.lose(upto, Option::is_some);
                     }
@@ -264,9 +275,15 @@ impl Content {
 
     fn flush(&mut self, upto: Stamp) {
         self.length.flush(upto);
-        self.sectors.retain(|_, sector| {
+        let sectors = &mut self.sectors;
+        self.unsettled.retain(|number| {
+            let Some(sector) = sectors.get_mut(number) else { return false };
             sector.flush(upto);
-            !sector.is_settled() || sector.current().is_some()
+            let settled = sector.is_settled();
+            if settled && sector.current().is_none() {
+                sectors.remove(number);
+            }
+            !settled
         });
     }
 
@@ -300,8 +317,10 @@ impl Content {
     pub(crate) fn cut(&mut self, dice: &mut Dice) {
         self.flushes.clear();
         self.length.cut(dice);
-        for sector in self.sectors.values_mut().filter(|sector| !sector.is_settled()) {
-            sector.cut(dice);
+        for number in std::mem::take(&mut self.unsettled) {
+            if let Some(sector) = self.sectors.get_mut(&number).filter(|it| !it.is_settled()) {
+                sector.cut(dice);
+            }
         }
         let end = self.length().div_ceil(SECTOR);
         self.sectors.retain(|number, sector| *number < end && sector.current().is_some());

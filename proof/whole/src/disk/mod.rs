@@ -120,11 +120,11 @@ impl Disk {
 
     /// Room in all, and what is left.
     pub(crate) fn room(&self) -> Room {
-        let held =
-            self.nodes.iter().filter(|(inode, node)| node.open > 0 || self.names.is_named(**inode));
-        let held: u64 = held
-            .map(|(_, node)| if let Body::File(content) = &node.body { content.held() } else { 0 })
-            .sum();
+        let held = self.nodes.iter().map(|(inode, node)| match &node.body {
+            Body::File(content) if node.open > 0 || self.names.is_named(*inode) => content.held(),
+            _ => 0,
+        });
+        let held: u64 = held.sum();
         Room { free: Bytes(self.size.saturating_sub(held)), size: Bytes(self.size) }
     }
 

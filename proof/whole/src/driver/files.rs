@@ -10,6 +10,7 @@ use helio_driver::{
     Cause, Errno, FallocateFlags, MAP_RUNS, Op, OpError, Operation, Outcome, Piece, Run, Token,
 };
 use helio_units::{Bytes, Extent, Moment, SECTOR};
+use std::borrow::Cow;
 use std::time::Duration;
 
 /// How long operations take in the middle.
@@ -360,12 +361,15 @@ fn is_aligned_piece(piece: &Piece) -> bool {
 }
 
 /// All bytes of the pieces; none if one lies outside its buffer.
-fn gathered(pieces: &[Piece]) -> Option<Vec<u8>> {
+fn gathered(pieces: &[Piece]) -> Option<Cow<'_, [u8]>> {
+    if let [piece] = pieces {
+        return piece.bytes().map(Cow::Borrowed);
+    }
     let mut bytes = Vec::new();
     for piece in pieces {
         bytes.extend_from_slice(piece.bytes()?);
     }
-    Some(bytes)
+    Some(Cow::Owned(bytes))
 }
 
 /// Which parts of an extent hold data.

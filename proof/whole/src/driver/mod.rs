@@ -197,11 +197,15 @@ impl Inner {
             kernel.buffers.remove(&buffer);
         }
         let process = kernel.process;
-        let (what, error) = (name(&outcome), outcome.error());
-        kernel.done.push((lane, Completion { token, outcome }));
-        match error {
+        match outcome.error() {
             Some(error) => self.tell(format_args!("process {}: {:x}: {error}", process.0, token.0)),
-            None => self.tell(format_args!("process {}: {:x}: {what}", process.0, token.0)),
+            None => {
+                let what = Named(&outcome);
+                self.tell(format_args!("process {}: {:x}: {what}", process.0, token.0));
+            }
+        }
+        if let Some(kernel) = self.drivers.all.get_mut(&driver) {
+            kernel.done.push((lane, Completion { token, outcome }));
         }
     }
 
@@ -215,24 +219,28 @@ impl Inner {
     }
 }
 
-/// How an outcome is named in the event log, with the size that matters.
-fn name(outcome: &Outcome) -> String {
-    match outcome {
-        Outcome::Recv { result, .. } => {
-            format!("received {}", result.as_ref().copied().unwrap_or_default())
-        }
-        Outcome::Read { .. } => "read".to_owned(),
-        Outcome::Write { .. } => "written".to_owned(),
-        Outcome::SyncData(_) => "flushed".to_owned(),
-        Outcome::SetAttribute(_) => "attribute set".to_owned(),
-        Outcome::Punch(_) => "punched".to_owned(),
-        Outcome::Zero(_) => "zeroed".to_owned(),
-        Outcome::Map(_) => "mapped".to_owned(),
-        Outcome::Accept(_) => "accepted".to_owned(),
-        Outcome::Connect(_) => "connected".to_owned(),
-        Outcome::Send { .. } => "sent".to_owned(),
-        Outcome::Ready(_) => "ready".to_owned(),
-        Outcome::Wait => "woken".to_owned(),
+/// An outcome as the event log names it, with the size that matters.
+struct Named<'a>(&'a Outcome);
+
+impl fmt::Display for Named<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            Outcome::Recv { result, .. } => {
+                return write!(f, "received {}", result.as_ref().copied().unwrap_or_default());
+            }
+            Outcome::Read { .. } => "read",
+            Outcome::Write { .. } => "written",
+            Outcome::SyncData(_) => "flushed",
+            Outcome::SetAttribute(_) => "attribute set",
+            Outcome::Punch(_) => "punched",
+            Outcome::Zero(_) => "zeroed",
+            Outcome::Map(_) => "mapped",
+            Outcome::Accept(_) => "accepted",
+            Outcome::Connect(_) => "connected",
+            Outcome::Send { .. } => "sent",
+            Outcome::Ready(_) => "ready",
+            Outcome::Wait => "woken",
+        })
     }
 }
 

@@ -48,8 +48,8 @@ impl SocketBody for SimChannel {
         if !inner.is_alive(self.process) {
             return Err(Errno::IO);
         }
-        let bytes = message.iter().flat_map(|slice| slice.iter().copied()).collect::<Vec<u8>>();
-        inner.take_response(self.id, &bytes)
+        let parts: Vec<&[u8]> = message.iter().map(|slice| &**slice).collect();
+        inner.take_response(self.id, &parts.concat())
     }
 }
 

@@ -2,7 +2,7 @@
 //! What answers promise for later: durability, and the peer's share.
 
 use super::order::Cut;
-use super::sector::Upheaval;
+use super::sector::{Upheaval, Volume};
 use super::{AtPeer, Fate, Heir, Model, Serial};
 use helio_units::Mode;
 
@@ -78,12 +78,15 @@ impl Model {
         if self.volumes[index].suspect {
             return;
         }
-        let ended: Vec<bool> =
-            self.records.iter().map(|r| r.ended().is_some_and(|at| at < begun)).collect();
-        for version in self.volumes[index].sectors.iter_mut().flatten() {
-            let ended = version.write == 0 || ended[version.write as usize - 1];
-            version.kept |= ended && version.shown.is_some_and(|at| at < begun);
-        }
+        let ended = |write: u64| {
+            write == 0 || records[write as usize - 1].ended().is_some_and(|at| at < begun)
+        };
+        let Volume { sectors, unkept, .. } = &mut self.volumes[index];
+        unkept.retain(|(sector, at)| {
+            let version = &mut sectors[*sector][*at];
+            version.kept = version.shown.is_some_and(|at| at < begun) && ended(version.write);
+            !version.kept
+        });
     }
 
     /// Rule 7: the store of that volume may have dropped what was not durable. A story that makes a flush fail calls this
@@ -100,6 +103,7 @@ impl Model {
         }
         let volume = &mut self.volumes[usize::from(volume)];
         volume.suspect = true;
+        volume.unkept.clear();
         for write in std::mem::take(&mut volume.volatile) {
             self.records[write as usize - 1].void = Some(at);
         }

@@ -251,8 +251,8 @@ impl Model {
             void: None,
         });
         let ticket = Ticket(self.records.len() as u64);
-        if let Some((extent, _)) = request.action.change() {
-            self.volumes[usize::from(request.volume)].issue(ticket.0, extent);
+        if let Some((extent, zeros)) = request.action.change() {
+            self.volumes[usize::from(request.volume)].issue(ticket.0, begun, extent, zeros);
         }
         ticket
     }

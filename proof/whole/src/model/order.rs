@@ -95,6 +95,7 @@ impl Model {
             volume.suspect = false;
             volume.upheaval = Some(what);
             volume.volatile.clear();
+            volume.unkept.clear();
             for version in volume.sectors.iter_mut().flatten() {
                 version.gone = None;
                 if failed_over || !version.kept {

@@ -7,15 +7,24 @@ use super::{Fate, Model, Serial};
 use helio_units::Extent;
 
 /// A write as one sector sees it. Write 0 is the zeros that the volume began with.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Version {
     pub(super) write: u64,
+    /// When the write began.
+    begun: Serial,
+    content: Content,
     /// Since when a read has returned it.
     pub(super) shown: Option<Serial>,
     /// A FLUSH began after a read had returned it, and was acknowledged.
     pub(super) kept: bool,
     /// Since when no read returns it any more.
     pub(super) gone: Option<Serial>,
+}
+
+impl Version {
+    const fn new(write: u64, begun: Serial, content: Content) -> Self {
+        Self { write, begun, content, shown: None, kept: false, gone: None }
+    }
 }
 
 /// What changed all copies or the copy that serves, so that what reads showed before counts no more.
@@ -28,7 +37,10 @@ pub(super) enum Upheaval {
 /// What may be in a volume.
 #[derive(Clone, Debug)]
 pub(super) struct Volume {
+    /// The versions of each sector, in the order in which their writes began.
     pub(super) sectors: Vec<Vec<Version>>,
+    /// Versions that are shown and not kept: their sectors, and their places there.
+    pub(super) unkept: Vec<(usize, usize)>,
     /// Writes that were acknowledged and are not known to be durable, in the order of their answers.
     pub(super) volatile: Vec<u64>,
     /// A flush failed, and the node went on with that copy.
@@ -39,17 +51,19 @@ pub(super) struct Volume {
 impl Volume {
     pub(super) fn new(sectors: u64) -> Self {
         Self {
-            sectors: vec![vec![Version::default()]; sectors as usize],
+            sectors: vec![vec![Version::new(0, 0, Content::Zeros)]; sectors as usize],
+            unkept: Vec::new(),
             volatile: Vec::new(),
             suspect: false,
             upheaval: None,
         }
     }
 
-    pub(super) fn issue(&mut self, write: u64, extent: Extent) {
+    pub(super) fn issue(&mut self, write: u64, begun: Serial, extent: Extent, zeros: bool) {
         let size = SECTOR as u64;
+        let content = if zeros { Content::Zeros } else { Content::Write(write) };
         for sector in extent.offset / size..extent.end() / size {
-            self.sectors[sector as usize].push(Version { write, ..Version::default() });
+            self.sectors[sector as usize].push(Version::new(write, begun, content));
         }
     }
 
@@ -64,13 +78,6 @@ impl Volume {
 impl Model {
     pub(super) fn versions(&self, place: Place) -> &[Version] {
         &self.volumes[usize::from(place.volume)].sectors[place.sector as usize]
-    }
-
-    /// What the write puts into each of its sectors.
-    fn content(&self, write: u64) -> Content {
-        let zeros = write == 0
-            || self.record(write).request.action.change().is_some_and(|(_, zeros)| zeros);
-        if zeros { Content::Zeros } else { Content::Write(write) }
     }
 
     pub(super) fn begun(&self, write: u64) -> Serial {
@@ -106,12 +113,15 @@ impl Model {
             && (acknowledged || shown && !self.is_failed(version.write))
     }
 
-    /// The certain write behind `version` that had ended before `serial`.
-    fn replaced_by(&self, place: Place, version: &Version, serial: Serial) -> Option<u64> {
-        let replaces = |other: &&Version| {
-            self.is_behind(other.write, version.write) && self.is_certain(other, serial)
-        };
-        self.versions(place).iter().rev().find(replaces).map(|other| other.write)
+    /// The certain write that began last of those that had ended before `serial`.
+    fn newest_certain(&self, place: Place, serial: Serial) -> Option<&Version> {
+        self.versions(place).iter().rev().find(|version| self.is_certain(version, serial))
+    }
+
+    /// Whether the certain write `newest` is behind `version`. If it is not, no older one is.
+    fn is_replaced(&self, version: &Version, newest: Option<&Version>) -> bool {
+        let ended = self.ended(version.write);
+        ended.zip(newest).is_some_and(|(ended, newest)| ended < newest.begun)
     }
 
     /// A read that began with `ticket`, or the image read now, shows that content there.
@@ -122,8 +132,7 @@ impl Model {
         content: Content,
     ) -> Result<(), Violation> {
         let begun = ticket.map_or(self.serial, |ticket| self.begun(ticket));
-        let possible: Vec<usize> =
-            self.holding(place, content).filter(|at| self.is_possible(place, *at, begun)).collect();
+        let possible: Vec<usize> = self.possible(place, content, begun).collect();
         if possible.is_empty() {
             return Err(self.impossible(ticket, place, content, begun));
         }
@@ -133,8 +142,7 @@ impl Model {
 
     /// Whether a read that begins now may show that content there.
     pub(super) fn may_show(&self, place: Place, content: Content) -> Result<(), Violation> {
-        let mut versions = self.holding(place, content);
-        if versions.any(|at| self.is_possible(place, at, self.serial)) {
+        if self.possible(place, content, self.serial).next().is_some() {
             return Ok(());
         }
         Err(self.impossible(None, place, content, self.serial))
@@ -154,15 +162,23 @@ impl Model {
                 at..versions.len().min(at + 1)
             }
         };
-        range.filter(move |at| self.content(versions[*at].write) == content)
+        range.filter(move |at| versions[*at].content == content)
     }
 
-    /// Rules 4, 5 and 9.
-    fn is_possible(&self, place: Place, at: usize, begun: Serial) -> bool {
-        let version = &self.versions(place)[at];
-        version.gone.is_none_or(|gone| gone >= begun)
-            && (version.write == 0 || self.record(version.write).fate != Fate::Withdrawn)
-            && self.replaced_by(place, version, begun).is_none()
+    /// Rules 4, 5 and 9: the versions with that content that a read which began then may show.
+    fn possible(
+        &self,
+        place: Place,
+        content: Content,
+        begun: Serial,
+    ) -> impl Iterator<Item = usize> + '_ {
+        let (versions, newest) = (self.versions(place), self.newest_certain(place, begun));
+        self.holding(place, content).filter(move |at| {
+            let version = &versions[*at];
+            version.gone.is_none_or(|gone| gone >= begun)
+                && (version.write == 0 || self.record(version.write).fate != Fate::Withdrawn)
+                && !self.is_replaced(version, newest)
+        })
     }
 
     /// Rule 5.
@@ -172,26 +188,23 @@ impl Model {
             return;
         }
         let now = self.serial;
-        let versions = self.versions(place);
-        let rested = possible
-            .iter()
-            .map(|at| versions[*at].write)
-            .all(|write| self.ended_before(write, begun) && !self.is_failed(write));
-        let leaves = |version: &Version| {
-            version.gone.is_none()
-                && self.ended_before(version.write, begun)
-                && !self.is_failed(version.write)
-                && self.content(version.write) != content
-        };
-        let leaving = (0..versions.len()).filter(|at| rested && leaves(&versions[*at]));
-        let leaving: Vec<usize> = leaving.collect();
-        let sector = &mut self.volumes[usize::from(place.volume)].sectors[place.sector as usize];
-        for at in leaving {
-            sector[at].gone = Some(now);
+        let (index, number) = (usize::from(place.volume), place.sector as usize);
+        let mut sector = std::mem::take(&mut self.volumes[index].sectors[number]);
+        let rests = |write| self.ended_before(write, begun) && !self.is_failed(write);
+        if possible.iter().all(|at| rests(sector[*at].write)) {
+            let others = sector.iter_mut().filter(|it| it.gone.is_none() && it.content != content);
+            for version in others.filter(|it| rests(it.write)) {
+                version.gone = Some(now);
+            }
         }
-        if let [at] = possible {
-            sector[*at].shown.get_or_insert(now);
+        let volume = &mut self.volumes[index];
+        if let [at] = possible
+            && sector[*at].shown.is_none()
+        {
+            sector[*at].shown = Some(now);
+            volume.unkept.push((number, *at));
         }
+        volume.sectors[number] = sector;
     }
 
     /// Whether the write was promised to outlive what happened at `upheaval`.
@@ -224,7 +237,9 @@ impl Model {
             return Violation::new(Promise::KnownBytes, detail);
         };
         let seen = self.tell(version.write);
-        let why = if let Some(behind) = self.replaced_by(place, version, begun) {
+        let newest = self.newest_certain(place, begun);
+        let why = if let Some(behind) = newest.filter(|_| self.is_replaced(version, newest)) {
+            let behind = behind.write;
             match self.volumes[usize::from(place.volume)].upheaval {
                 Some(Upheaval::PowerCut(at)) if self.outlives(behind, place, at) => {
                     promise = Promise::DurableHere;

@@ -7,7 +7,6 @@ use helio_driver::Errno;
 use helio_netmodel::{DropReason, Verdict};
 use helio_units::{Bytes, Moment};
 use std::collections::VecDeque;
-use std::io::Read;
 use std::time::Duration;
 
 /// The number of a connection.
@@ -121,14 +120,15 @@ impl Way {
     /// What is on the link is lost, and has to be sent again.
     fn take_back(&mut self) {
         self.epoch += 1;
-        for segment in self.flight.drain(..).rev() {
+        let mut outgoing = VecDeque::new();
+        for segment in self.flight.drain(..) {
             match segment {
-                Segment::Bytes(bytes) => {
-                    bytes.into_iter().rev().for_each(|byte| self.outgoing.push_front(byte))
-                }
+                Segment::Bytes(bytes) => outgoing.extend(bytes),
                 Segment::End => self.fin = Fin::Wanted,
             }
         }
+        outgoing.append(&mut self.outgoing);
+        self.outgoing = outgoing;
     }
 
     fn is_done(&self) -> bool {
@@ -152,9 +152,10 @@ impl Way {
         } else {
             let count = self.outgoing.len().min(window).min(drawn);
             (count > 0).then(|| {
-                let mut bytes = vec![0; count];
-                // It has that many.
-                let _ = self.outgoing.read_exact(&mut bytes);
+                let (front, back) = self.outgoing.as_slices();
+                let (front, back) = (&front[..count.min(front.len())], back);
+                let bytes = [front, &back[..count - front.len()]].concat();
+                self.outgoing.drain(..count);
                 Segment::Bytes(bytes)
             })
         }

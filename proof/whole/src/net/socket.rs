@@ -207,6 +207,7 @@ impl Inner {
                 let outcome = pending.want.failed(Errno::CANCELED);
                 if late {
                     let (lane, token) = (Some((id, way)), pending.token);
+                    let outcome = Box::new(outcome);
                     self.push_in(span, Due::Completed { driver, lane, token, outcome });
                 } else {
                     self.complete(driver, Some((id, way)), pending.token, outcome);

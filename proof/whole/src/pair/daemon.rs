@@ -9,6 +9,7 @@ use helio_daemon::{Options, Platform};
 use helio_driver::Driver;
 use helio_units::Moment;
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -84,6 +85,39 @@ pub fn stock_runtimes(starts: usize) -> io::Result<()> {
     Ok(())
 }
 
+/// How often a shard went on: since a moment.
+struct Turns {
+    without_time: (Moment, u32),
+    in_a_second: (Moment, u32),
+}
+
+impl Turns {
+    /// Counts one.
+    ///
+    /// # Errors
+    /// They are too many: the shard waits for nothing.
+    fn count(&mut self, now: Moment) -> Result<(), Violation> {
+        let Self { without_time, in_a_second } = self;
+        if without_time.0 == now {
+            without_time.1 += 1;
+        } else {
+            *without_time = (now, 0);
+        }
+        if now >= in_a_second.0 + SECOND {
+            *in_a_second = (now, 0);
+        }
+        in_a_second.1 += 1;
+        let detail = if in_a_second.1 > TURNS_MAX {
+            format!("the shard went on {TURNS_MAX} times in a second")
+        } else if without_time.1 > SPINS_MAX {
+            format!("the shard went on {SPINS_MAX} times while no time passed")
+        } else {
+            return Ok(());
+        };
+        Err(Violation::new(Promise::Waits, detail))
+    }
+}
+
 /// See the module.
 pub(crate) struct Daemon {
     process: Process,
@@ -97,10 +131,9 @@ pub(crate) struct Daemon {
     polled: Moment,
     /// When the shard goes on if nothing completes.
     due: Moment,
-    /// How often it went on since then.
-    spins: (Moment, u32),
-    /// How often it went on within a second.
-    turns: (Moment, u32),
+    turns: Turns,
+    /// How it serves groups since its last turn, as far as that was computed.
+    serving: BTreeMap<String, Option<Serving>>,
     /// What a second signal is sent with, once a first one came.
     again: Option<Arc<Notify>>,
     /// When the operations on files began that had not ended when the shard did.
@@ -139,8 +172,8 @@ impl Daemon {
             runtime,
             polled: now,
             due: now,
-            spins: (now, 0),
-            turns: (now, 0),
+            turns: Turns { without_time: (now, 0), in_a_second: (now, 0) },
+            serving: BTreeMap::new(),
             again: None,
             left: Vec::new(),
         })
@@ -215,12 +248,15 @@ impl Daemon {
         self.again.is_some()
     }
 
-    /// How it serves a group as primary now; none if it does not.
-    pub(crate) fn serving(&self, group: &str) -> Option<Serving> {
-        match &self.stage {
-            Stage::Serving(stepped) => stepped.serving(group),
-            _ => None,
+    /// How it serves a group as primary now; none if it does not. Only a turn of its shard changes that.
+    pub(crate) fn serving(&mut self, group: &str) -> Option<Serving> {
+        let Stage::Serving(stepped) = &self.stage else { return None };
+        if let Some(known) = self.serving.get(group) {
+            return *known;
         }
+        let serving = stepped.serving(group);
+        self.serving.insert(group.to_owned(), serving);
+        serving
     }
 
     /// Whether it is primary for a group now.
@@ -249,24 +285,8 @@ impl Daemon {
         if let Stage::Serving(stepped) = &mut self.stage {
             while stepped.driver().is_ready() || now >= self.due {
                 did = true;
-                if self.spins.0 == now {
-                    self.spins.1 += 1
-                } else {
-                    self.spins = (now, 0)
-                }
-                if now >= self.turns.0 + SECOND {
-                    self.turns = (now, 0);
-                }
-                self.turns.1 += 1;
-                if self.turns.1 > TURNS_MAX {
-                    let detail = format!("the shard went on {TURNS_MAX} times in a second");
-                    return Err(Violation::new(Promise::Waits, detail));
-                }
-                if self.spins.1 > SPINS_MAX {
-                    let detail =
-                        format!("the shard went on {SPINS_MAX} times while no time passed");
-                    return Err(Violation::new(Promise::Waits, detail));
-                }
+                self.turns.count(now)?;
+                self.serving.clear();
                 let mut completions = Vec::new();
                 let waited = stepped.driver().wait(Some(Duration::ZERO), &mut completions);
                 waited.map_err(|error| Violation::new(Promise::Waits, error.to_string()))?;

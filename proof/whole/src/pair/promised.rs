@@ -73,7 +73,7 @@ impl Run {
                 group.model.set_effective(None);
                 continue;
             };
-            let daemon = self.nodes[node].daemon.as_ref();
+            let daemon = self.nodes[node].daemon.as_mut();
             group.note_serving(node, daemon.and_then(|it| it.serving(group.shape.name)));
         }
     }

@@ -123,7 +123,7 @@ impl Run {
             self.disconnect_clients(GROUP);
         }
         let Group { shape, serves, .. } = &self.groups[GROUP];
-        let daemon = self.nodes[node].daemon.as_ref();
+        let daemon = self.nodes[node].daemon.as_mut();
         let is_primary = daemon.is_some_and(|it| it.serving(shape.name).is_some());
         // Both nodes may be primary. A promotion of one that is already does not bring it the clients of the other one.
         let is_idle = is_primary && *serves != Some(node);

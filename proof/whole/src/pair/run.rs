@@ -435,16 +435,19 @@ impl Run {
         let end = self.world.now() + span;
         self.world.alarm(end);
         let mut at_once = (self.world.now(), 0);
-        while self.world.now() < end {
-            if at_once.0 != self.world.now() {
-                at_once = (self.world.now(), 0);
+        loop {
+            let now = self.world.now();
+            if now >= end {
+                return self.settle();
+            }
+            if at_once.0 != now {
+                at_once = (now, 0);
             }
             at_once.1 += 1;
             if at_once.1 > AT_ONCE_MAX {
                 let detail = format!("{AT_ONCE_MAX} events without time that passes");
                 return Err(Violation::new(Promise::Waits, detail));
             }
-            let now = self.world.now();
             self.end_luck(now);
             self.followed(true, |until| matches!(until, Until::Passed(end) if end <= now));
             self.settle()?;
@@ -455,7 +458,6 @@ impl Run {
             let due = due.min(self.devices.due());
             self.world.advance_until(due);
         }
-        self.settle()
     }
 
     /// What a failed flush of a member covered may be lost at the node that serves its volume.

@@ -162,14 +162,14 @@ impl Single {
 
     /// Whether the node serves `db` as primary now.
     #[must_use]
-    pub fn is_primary(&self) -> bool {
+    pub fn is_primary(&mut self) -> bool {
         self.state().is_some()
     }
 
     /// The state of `db` if the node serves it as primary.
     #[must_use]
-    pub fn state(&self) -> Option<State> {
-        self.node.daemon.as_ref()?.serving(GROUP).map(|serving| serving.state)
+    pub fn state(&mut self) -> Option<State> {
+        self.node.daemon.as_mut()?.serving(GROUP).map(|serving| serving.state)
     }
 
     /// How many requests about the judged volume were acknowledged.
