@@ -459,6 +459,9 @@ impl Group {
             Effect::Stopped => {
                 self.stopped = true;
                 wanted.push(Wanted::Stopped);
+                // The engine ended the connection, if there was one; an attempt to connect may be under way.
+                let parted = self.link.part(false, clock.now());
+                wanted.extend(parted.map(|(socket, words)| Wanted::Part { socket, words }));
             }
         }
     }
