@@ -280,7 +280,7 @@ impl Run {
                 for change in self.changes_of(node, group, wish) {
                     self.changed(change, number);
                 }
-                self.done(node, group, wish)?;
+                self.done(node, group, (wish, body))?;
             }
             Some(group) => {
                 let adopts = self.groups[group].adopts == Some(node);
@@ -361,7 +361,12 @@ impl Run {
     }
 
     /// What an order that was carried out means for the clients of a group.
-    fn done(&mut self, node: usize, group: usize, wish: Wish) -> Result<(), Violation> {
+    fn done(
+        &mut self,
+        node: usize,
+        group: usize,
+        (wish, body): (Wish, &[u8]),
+    ) -> Result<(), Violation> {
         let it = &mut self.groups[group];
         match wish {
             Wish::Promote { forced: true, restored } if it.last_served != Some(node) => {
@@ -377,7 +382,7 @@ impl Run {
             }
             Wish::Demote if it.serves == Some(node) => it.serves = None,
             Wish::Replace if it.serves != Some(node) => it.model.peer_changed(),
-            Wish::Release => return self.released(node, group),
+            Wish::Release => return self.released(node, group, body),
             _ => it.discard(node, wish),
         }
         Ok(())
