@@ -52,13 +52,19 @@ impl Daemon {
         let ask = |reply| Ask::Service(ServiceAsk::Release { group: name, force, reply });
         let left = self.unless_used(&group, self.shard.answer(ask).await?).await?;
         let mut message = told(&group, &left);
-        let kept = self.clear(&group, left, wish.keep_metadata).await?;
+        let late: Vec<String> = left.late.iter().map(|late| still_written(&group, late)).collect();
+        let kept = self.clear(&group, left, wish.keep_metadata).await;
+        let kept = kept.map_err(|error| ApiError {
+            error: [vec![error.error], late.clone()].concat().join("; "),
+            ..error
+        })?;
         if !kept.is_empty() {
             message += &format!("; its metadata is kept as {}", listed(&kept));
         }
         let mut reply = accepted(message);
         if let Reply::Accepted(accepted) = &mut reply {
             let file = self.config_path.display();
+            accepted.warnings.extend(late);
             accepted.warnings.push(format!(
                 "remove group {group} from {file} on both nodes; until then this node ignores it"
             ));
@@ -126,6 +132,15 @@ fn unfinished_error(group: &str, Unfinished { why, files, kept }: &Unfinished) -
         }
     };
     ApiError::new(code::INTERNAL, text, hint)
+}
+
+/// A member is given back while operations on it are under way.
+fn still_written(group: &str, (volume, path): &(String, PathBuf)) -> String {
+    let path = path.display();
+    format!(
+        "operations on {path} of {group}/{volume} have not completed: it stays locked, and they may still change it; check the disk, \
+         and do not use {path} before they complete or the daemon has ended"
+    )
 }
 
 /// What the stores hold now.

@@ -459,6 +459,9 @@ impl Group {
             Effect::Stopped => {
                 self.stopped = true;
                 wanted.push(Wanted::Stopped);
+                // The engine ended the connection, if there was one; an attempt to connect may be under way.
+                let parted = self.link.part(false, clock.now());
+                wanted.extend(parted.map(|(socket, words)| Wanted::Part { socket, words }));
             }
         }
     }
@@ -468,10 +471,11 @@ impl Group {
         self.link.queue(message, payload);
     }
 
-    /// Whether it has stopped and its metadata file is at rest, both copies of every page the same.
+    /// Whether it has stopped, and its metadata file is at rest, both copies of every page the same, and no stamp that is not late is
+    /// being written.
     pub(crate) fn at_rest(&self) -> bool {
         let is_kept = self.metadata.is_idle() || planted(Plant::StopUnfinished);
-        self.health != Health::Sound || self.stopped && is_kept
+        self.health != Health::Sound || self.stopped && is_kept && !self.stamps.are_awaited()
     }
 
     /// What verifies left is handed over to be kept, where there is something new.
@@ -583,7 +587,9 @@ impl Group {
     /// When the group has something to do although nothing happens. With `dials`, it connects to its peer.
     pub(crate) fn deadline(&self, dials: bool) -> Moment {
         match self.health {
-            Health::Sound if self.stopped => return self.metadata.deadline(),
+            Health::Sound if self.stopped => {
+                return self.metadata.deadline().min(self.stamps.deadline());
+            }
             Health::Sound => {}
             _ => return Moment::NEVER,
         }

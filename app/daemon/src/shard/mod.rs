@@ -222,6 +222,7 @@ impl<D: Driver> Shard<D> {
         group.guarded(|group| {
             group.look_at_metadata(now, driver);
             group.look_at_before(now);
+            group.look_at_stamps(now);
         });
         if group.stopped {
             return;
@@ -401,7 +402,7 @@ impl<D: Driver> Shard<D> {
             (Kind::Stamp, outcome) => {
                 self.rota.stir(index);
                 let Self { groups, driver, .. } = self;
-                groups[index].guarded(|group| group.stamp_done(detail, &outcome, driver));
+                groups[index].guarded(|group| group.stamp_done(detail, &outcome, now, driver));
             }
             (Kind::Metadata, outcome) => {
                 self.rota.stir(index);

@@ -25,6 +25,8 @@ pub(crate) struct Released {
     pub(crate) head: Sequence,
     /// Every volume with its store.
     pub(crate) stores: Vec<(String, PathBuf)>,
+    /// Those that were given up, with operations that may take effect later.
+    pub(crate) late: Vec<(String, PathBuf)>,
 }
 
 /// Who is told when it is done.
@@ -135,6 +137,8 @@ impl<D: Driver> Shard<D> {
         group.refuse_merges();
         let words = group.engine.view().words();
         let (head, flushed) = group.engine.view().left_behind();
+        let late = group.late_members().into_iter();
+        let late = late.map(|(volume, path)| (volume.to_owned(), PathBuf::from(path))).collect();
         let stores = std::mem::take(&mut group.volumes).into_iter();
         let released = Released {
             role,
@@ -143,6 +147,7 @@ impl<D: Driver> Shard<D> {
             generation: words.generation,
             head,
             stores: stores.flat_map(paths).collect(),
+            late,
         };
         tracing::info!(group = %group.name, "released");
         // Who asked may have gone; it is done all the same.

@@ -112,6 +112,13 @@ impl<D: Driver> Shard<D> {
                         group.name
                     );
                 }
+                let members = group.late_members();
+                for (volume, path) in members.iter().filter(|(volume, _)| !late.contains(volume)) {
+                    tracing::warn!(
+                        "the daemon ends with operations on {path} of {} that have not completed\n  hint: check the disk",
+                        name(volume)
+                    );
+                }
             } else {
                 let disks = group.held_up_by(now).join(", ");
                 held_up.push(format!("group {} did not stop cleanly: {disks}", group.name));

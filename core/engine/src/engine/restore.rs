@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A promotion that goes back to the last consistent image.
 
-use crate::follow::follower::Follower;
 use crate::show::view::View;
 use helio_units::{Generation, Sequence};
 
@@ -24,9 +23,10 @@ impl View<'_> {
 
     /// Nothing that was received can be applied any more, and nothing is under way.
     pub(crate) fn is_stuck(&self) -> bool {
-        self.keeper.is_short()
-            && self.keeper.is_idle()
-            && self.standing.follower().is_some_and(Follower::is_still)
-            && !self.record.is_saving()
+        let Some(follower) = self.standing.follower() else { return false };
+        let is_short = self.keeper.is_short() && self.keeper.is_idle();
+        // What follows a marker is applied once the marker is on record.
+        let is_unrecorded = self.local.metadata_failed() && follower.waits_for_record();
+        (is_short || is_unrecorded) && follower.is_still() && !self.record.is_saving()
     }
 }

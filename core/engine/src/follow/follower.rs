@@ -227,6 +227,12 @@ impl Follower {
         !self.durability.is_flushing() && self.slots.iter().all(|slot| slot.stage != Stage::Issued)
     }
 
+    /// The next item is a marker, and everything before it is durable.
+    pub(crate) fn waits_for_record(&self) -> bool {
+        let marker = |slot: &Slot| slot.item.kind == ItemKind::Consistent;
+        self.slots.front().is_some_and(marker) && self.durable() == self.completed()
+    }
+
     /// What items behind `at` will change, or have begun to, that were received and are not applied: one that was issued may
     /// wait in a layer.
     pub(crate) fn waiting_behind(

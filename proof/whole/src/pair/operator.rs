@@ -279,7 +279,7 @@ impl Run {
                 for change in self.changes_of(node, group, wish) {
                     self.changed(change, number);
                 }
-                self.done(node, group, wish, body)?;
+                self.done(node, group, (wish, body))?;
             }
             Some(group) => {
                 let adopts = self.groups[group].adopts == Some(node);
@@ -367,8 +367,7 @@ impl Run {
         &mut self,
         node: usize,
         group: usize,
-        wish: Wish,
-        body: &[u8],
+        (wish, body): (Wish, &[u8]),
     ) -> Result<(), Violation> {
         let it = &mut self.groups[group];
         match wish {
@@ -385,11 +384,7 @@ impl Run {
             }
             Wish::Demote if it.serves == Some(node) => it.serves = None,
             Wish::Replace if it.serves != Some(node) => it.model.peer_changed(),
-            Wish::Release => {
-                let text = String::from_utf8_lossy(body);
-                let whole = !text.contains("not a complete and consistent copy");
-                return self.released(node, group, whole);
-            }
+            Wish::Release => return self.released(node, group, body),
             _ => it.discard(node, wish),
         }
         Ok(())

@@ -8,7 +8,7 @@ use super::run::{Run, Wish};
 use crate::model::{Heir, Promise, Violation};
 use helio_driver::{Machine, Mode, OFlags};
 use helio_netmodel::Dice;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -78,8 +78,9 @@ impl Run {
         }
     }
 
-    /// A node no longer serves a group: its members are free, and what they hold is what the clients may find. If the node says that
-    /// its copy is not `whole`, the operator keeps that of the other node.
+    /// A node no longer serves a group: its members are free, and what they hold is what the clients may find. Operations on a disk that
+    /// does not respond may not have completed: then the response names the member. If it says that the copy is not complete, the operator
+    /// keeps that of the other node.
     ///
     /// # Errors
     /// The promise that is broken.
@@ -87,14 +88,22 @@ impl Run {
         &mut self,
         node: usize,
         group: usize,
-        whole: bool,
+        body: &[u8],
     ) -> Result<(), Violation> {
         let name = self.groups[group].shape.name;
+        let response: Value = serde_json::from_slice(body).unwrap_or_default();
+        let warnings = response["warnings"].as_array().into_iter().flatten();
+        let warnings: Vec<&str> = warnings.filter_map(Value::as_str).collect();
+        let hung = self.nodes[node].has_faults;
+        let message = response["message"].as_str().unwrap_or_default();
+        let whole = !message.contains("not a complete and consistent copy");
         for volume in self.groups[group].shape.volumes.clone() {
             for path in volume.paths(name, node) {
                 let file = self.nodes[node].machine.open(&path, OFlags::RDWR, Mode::empty());
+                let late = format!("operations on {} of {name}/", path.display());
+                let is_named = hung && warnings.iter().any(|text| text.starts_with(&late));
                 // A misfortune may keep it from being opened; that says nothing of the daemon.
-                if file.is_ok_and(|file| file.body().lock() == Ok(false)) {
+                if file.is_ok_and(|file| file.body().lock() == Ok(false)) && !is_named {
                     let detail = format!("{name} is released, and {} is locked", path.display());
                     return Err(Violation::new(Promise::Closes, detail));
                 }

@@ -171,4 +171,26 @@ mod tests {
             assert!(reason(&mut single), "{shape:?}");
         }
     }
+
+    #[test]
+    fn a_group_that_is_released_while_its_node_connects_leaves_no_socket_open() {
+        // One for clients, one for peers.
+        const LISTENERS: usize = 2;
+        let sockets = |single: &Single| single.census().expect("it serves").sockets;
+        let mut single = Single::new(Shape::Dials).expect("a primary");
+        single.world.cut(&single.node.machine, &single.peer);
+        let connects = single.wait(ENDS, |it| sockets(it) > LISTENERS).expect("kept");
+        assert!(connects, "its peer does not respond");
+        let body = br#"{"force":false,"keep_metadata":false}"#.to_vec();
+        single.order("POST", format!("/v2/groups/{GROUP}/release"), body);
+        single.wait(RESPONDS, |it| it.waiting() == 0).expect("kept");
+        let statuses: Vec<u16> = single.responses().iter().map(|it| it.status()).collect();
+        assert_eq!(statuses, [200]);
+        single.world.heal(&single.node.machine, &single.peer);
+        let listener = single.listen().expect("it does not listen yet");
+        single.pass(ENDS).expect("kept");
+        let held = single.node.daemon.as_ref().expect("it runs").process().held();
+        assert_eq!((sockets(&single), held.sockets), (LISTENERS, LISTENERS));
+        drop(listener);
+    }
 }

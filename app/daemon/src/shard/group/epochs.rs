@@ -4,7 +4,8 @@
 //! ```text
 //!   the members changed ──> the epoch is raised ──durable──> stamps are written ──each──> a flush of the member ──> on record
 //! ```
-//! Nothing waits for any of this. A stamp is written by an operation that flushes nothing, since a flush that fails must be seen by the
+//! No request waits for any of this. A stop waits for the stamps that are being written, for `member-timeout` at most: a member that was
+//! released must not change later. A stamp is written by an operation that flushes nothing, since a flush that fails must be seen by the
 //! engine: the next flush that the engine asks for makes it durable. A stamp that is not durable leaves the earlier one on record beside it.
 
 use super::Group;
@@ -23,13 +24,21 @@ use helio_units::{MemberIndex, Moment, VolumeIndex};
 use std::collections::BTreeMap;
 use std::path::Path;
 
+/// A stamp that is being written.
+#[derive(Clone, Copy, Debug)]
+struct Writing {
+    epoch: Epoch,
+    /// A stop waits until then; never for one that is late.
+    until: Option<Moment>,
+}
+
 /// The stamps of members. An epoch here is durable in the metadata.
 #[derive(Debug, Default)]
 pub(super) struct Stamps {
     /// Records of epochs that are not durable.
     recording: usize,
     /// Being written.
-    under_way: BTreeMap<Leg, Epoch>,
+    under_way: BTreeMap<Leg, Writing>,
     /// The last that was written, or could not be.
     tried: BTreeMap<Leg, Epoch>,
     /// Written, and not known to be durable.
@@ -42,6 +51,28 @@ impl Stamps {
     /// Whether an operation of this kind is under way on the member.
     pub(super) fn are_under_way(&self, leg: Leg) -> bool {
         self.under_way.contains_key(&leg)
+    }
+
+    /// The members whose stamps are being written.
+    pub(super) fn unwritten(&self) -> impl Iterator<Item = Leg> {
+        self.under_way.keys().copied()
+    }
+
+    /// Whether a stop waits for a stamp.
+    pub(super) fn are_awaited(&self) -> bool {
+        self.deadline() != Moment::NEVER
+    }
+
+    /// Until when a stop waits for the next one.
+    pub(super) fn deadline(&self) -> Moment {
+        self.under_way.values().filter_map(|it| it.until).min().unwrap_or(Moment::NEVER)
+    }
+
+    /// A stop waits no longer for those that are late.
+    pub(super) fn look(&mut self, now: Moment) {
+        for writing in self.under_way.values_mut() {
+            writing.until = writing.until.filter(|until| now < *until);
+        }
     }
 
     /// The member is closed: another disk may get its number.
@@ -112,10 +143,10 @@ impl Group {
 
     /// A record of epochs ended. If it is durable and the last one, members get what is recorded. After one that failed none is ever
     /// durable, and no member gets another epoch.
-    pub(super) fn epochs_kept(&mut self, ok: bool, driver: &mut dyn Driver) {
+    pub(super) fn epochs_kept(&mut self, ok: bool, now: Moment, driver: &mut dyn Driver) {
         if ok {
             self.stamps.recording -= 1;
-            self.stamp_members(driver);
+            self.stamp_members(now, driver);
         }
     }
 
@@ -126,7 +157,7 @@ impl Group {
     }
 
     /// Begins to write the stamps of members that are used and do not have the epoch of their volume.
-    fn stamp_members(&mut self, driver: &mut dyn Driver) {
+    fn stamp_members(&mut self, now: Moment, driver: &mut dyn Driver) {
         let Epochs { set, volumes: epochs } = self.metadata.ledger().epochs();
         let Some(set) = set.filter(|_| self.stamps.recording == 0) else { return };
         let mut begun = Vec::new();
@@ -155,18 +186,30 @@ impl Group {
                 }
             }
         }
+        let until = Some(now + self.config.member_timeout);
         for (leg, epoch, op) in begun {
-            self.stamps.under_way.insert(leg, epoch);
+            self.stamps.under_way.insert(leg, Writing { epoch, until });
             let detail = u32::from(leg.volume.0) << 8 | u32::from(leg.member.0);
             driver.submit(token(Kind::Stamp, self.index, detail), op);
         }
     }
 
+    /// A stop waits no longer for stamps that are late.
+    pub(crate) fn look_at_stamps(&mut self, now: Moment) {
+        self.stamps.look(now);
+    }
+
     /// The stamp of a member was written, or could not be.
-    pub(crate) fn stamp_done(&mut self, detail: u32, outcome: &Outcome, driver: &mut dyn Driver) {
+    pub(crate) fn stamp_done(
+        &mut self,
+        detail: u32,
+        outcome: &Outcome,
+        now: Moment,
+        driver: &mut dyn Driver,
+    ) {
         let volume = VolumeIndex((detail >> 8) as u16);
         let leg = Leg { volume, member: MemberIndex(detail as u8) };
-        let Some(epoch) = self.stamps.under_way.remove(&leg) else {
+        let Some(Writing { epoch, .. }) = self.stamps.under_way.remove(&leg) else {
             panic!("a stamp of {leg:?} ended twice")
         };
         self.stamps.tried.insert(leg, epoch);
@@ -187,7 +230,7 @@ impl Group {
             }
         }
         self.close_unused();
-        self.stamp_members(driver);
+        self.stamp_members(now, driver);
     }
 
     /// The flush of that slot ended.
@@ -203,7 +246,7 @@ impl Group {
         if !ok {
             // The kernel reports the failure once: a flush that began before it may succeed, and proves nothing.
             self.stamps.flushing.retain(|_, (of, _)| *of != leg);
-            return self.stamp_members(driver);
+            return self.stamp_members(now, driver);
         }
         if !self.entry(leg).is_some_and(|entry| is_used(entry.health)) {
             return;
@@ -254,6 +297,22 @@ impl Group {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_stop_waits_for_stamps_until_they_are_late() {
+        let leg = |n| Leg { volume: VolumeIndex(0), member: MemberIndex(n) };
+        let mut stamps = Stamps::default();
+        assert!(!stamps.are_awaited());
+        for (n, until) in [(0, Moment(7)), (1, Moment(9))] {
+            let writing = Writing { epoch: Epoch::FIRST, until: Some(until) };
+            stamps.under_way.insert(leg(n), writing);
+        }
+        for (now, next) in [(0, Moment(7)), (7, Moment(9)), (9, Moment::NEVER)] {
+            stamps.look(Moment(now));
+            assert_eq!((stamps.are_awaited(), stamps.deadline()), (now < 9, next), "at {now}");
+        }
+        assert!(stamps.unwritten().eq([leg(0), leg(1)]), "they may take effect later");
+    }
 
     #[test]
     fn a_stamp_whose_flush_fails_is_written_again_unless_a_later_one_was() {

@@ -113,7 +113,7 @@ impl Group {
             }
             // Nothing waits for a map: a page of it is written behind it.
             Kept::Map { .. } => return,
-            Kept::Epochs { ok } => return self.epochs_kept(ok, driver),
+            Kept::Epochs { ok } => return self.epochs_kept(ok, now, driver),
         };
         self.tell(now, event);
     }

@@ -12,6 +12,7 @@ use helio_driver::{Buffer, Driver, Op, Outcome, Pool, Shared};
 use helio_engine::{Duty, Event, Leg, ReadAs, Run, StoreFault, StoreOp, StoreOutcome};
 use helio_plant::{Plant, planted};
 use helio_units::{Bytes, Extent, IoId, MemberState, Moment, Payload, VolumeIndex};
+use std::collections::BTreeSet;
 
 /// An operation under way on a member.
 #[derive(Debug)]
@@ -117,6 +118,16 @@ impl Group {
                 || status.is_some_and(|it| matches!(it.duty, Duty::Removed { .. }))
         };
         self.ios.iter().flatten().any(|io| !given_up(io.leg))
+    }
+
+    /// The members with operations that have not completed, each by volume and path.
+    pub(crate) fn late_members(&self) -> BTreeSet<(&str, &str)> {
+        let legs = self.ios.iter().flatten().map(|io| io.leg).chain(self.stamps.unwritten());
+        let named = |leg: Leg| {
+            let volume = self.volumes.get(usize::from(leg.volume.0))?;
+            Some((volume.name.as_str(), volume.member(leg.member)?.path.as_str()))
+        };
+        legs.filter_map(named).collect()
     }
 
     fn store_failed(&self, leg: Leg, error: &StoreError) -> StoreFault {

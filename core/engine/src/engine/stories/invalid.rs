@@ -113,6 +113,23 @@ fn a_secondary_whose_record_of_a_broken_image_failed_calls_it_broken() {
 }
 
 #[test]
+fn a_secondary_that_cannot_record_that_its_image_is_consistent_stops_all_the_same() {
+    let mut desk = follower(generation(1), false);
+    desk.save_all();
+    let Message::Item(first) = item(1) else { panic!("no item") };
+    let extent = Extent::default();
+    desk.hear(Message::Item(Item { kind: ItemKind::Consistent, extent, ..first }));
+    desk.hear(item(2));
+    desk.store_all();
+    assert!(desk.save(false).consistent);
+    desk.command(Command::Stop);
+    desk.store_all();
+    let text = desk.results.pop().expect("it ended").expect("and is no refusal");
+    assert!(text.contains("this could not be recorded"), "{text}");
+    assert_eq!(desk.engine.view().standing(), "stopped");
+}
+
+#[test]
 fn a_primary_that_cannot_record_that_it_goes_on_alone_denies_what_waits_for_that() {
     let mut desk = Desk::replicating(Mode::Sync);
     desk.write(1);
