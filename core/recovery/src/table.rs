@@ -112,6 +112,8 @@ pub struct Facts {
     pub source_lacks: bool,
     /// A flush of the source's store failed: what its image holds of earlier writes is unknown.
     pub source_suspect: bool,
+    /// The source reports that its copy is not consistent, or suspect.
+    pub source_broken: bool,
     /// A flush of the target's store failed: what it reads there proves nothing.
     pub target_suspect: bool,
 }
@@ -151,6 +153,7 @@ struct Row {
     suspect: Option<bool>,
     /// source lacks, source suspect
     source: [Option<bool>; 2],
+    broken: Option<bool>,
 }
 
 const ANY: [Option<bool>; 4] = [None; 4];
@@ -212,6 +215,7 @@ const ROWS: [Row; 25] = {
             seed: [None; 2],
             suspect: None,
             source: [None; 2],
+            broken: None,
         }
     }
     /// A row that copies: only from a source that has what it copies.
@@ -243,7 +247,7 @@ const ROWS: [Row; 25] = {
         Row { own: Y, ..row("diverged", Verdict::Refuse, LINE) },
         Row { seed: [Y, None], ..row("seeding", Verdict::AwaitSeed, MAY_FOLLOW) },
         Row { seed: [N, Y], ..copy("seeded", Verdict::UpdateSeeded, &[New]) },
-        Row { source: [N; 2], ..lost(METADATA_LOST) },
+        Row { source: [N; 2], broken: N, ..lost(METADATA_LOST) },
         lost(ONLY_COPY_UNPROVEN),
         copy("new-peer", Verdict::UpdateAll, &[New]),
         Row { suspect: Y, ..copy("target-suspect", Verdict::UpdateAll, KIN) },
@@ -303,6 +307,7 @@ impl Row {
             && agrees(self.old[0], f.source_old)
             && agrees(self.old[1], f.target_old)
             && agrees(self.discarded, f.discarded)
+            && agrees(self.broken, f.source_broken)
             && agrees(self.suspect, f.target_suspect)
             && self.memory.iter().zip(memory).all(|(want, is)| agrees(*want, is))
             && self.seed.iter().zip(seed).all(|(want, is)| agrees(*want, is))
@@ -455,6 +460,7 @@ pub fn facts_of(source: &Hello, target: &Hello) -> Facts {
         seeded: false,
         source_lacks: false,
         source_suspect: false,
+        source_broken: !source.consistent || source.suspect,
         // One that is being written again has marks that tell how far that is.
         target_suspect: target.suspect && !target.trusted,
     }
@@ -466,7 +472,7 @@ mod tests {
 
     fn every_combination() -> impl Iterator<Item = Facts> {
         Kinship::ALL.into_iter().flat_map(|kinship| {
-            (0..1 << 19).map(move |bits: u32| {
+            (0..1 << 20).map(move |bits: u32| {
                 let bit = |n: u32| bits & (1 << n) != 0;
                 Facts {
                     target_serves: bit(0),
@@ -489,6 +495,7 @@ mod tests {
                     discarded: bit(16),
                     source_suspect: bit(17),
                     target_suspect: bit(18),
+                    source_broken: bit(19),
                 }
             })
         })
@@ -509,7 +516,9 @@ mod tests {
     fn the_promises_of_the_table() {
         for f in every_combination() {
             let Decision { label, verdict } = decide(&f);
-            let fit = decide(&Facts { source_lacks: false, source_suspect: false, ..f });
+            let sound =
+                Facts { source_lacks: false, source_suspect: false, source_broken: false, ..f };
+            let fit = decide(&sound);
             let stranger = matches!(f.kinship, Kinship::Descendant | Kinship::Unrelated);
             let line = matches!(f.kinship, Kinship::Same | Kinship::AtFork | Kinship::Behind);
             let shipped = f.seeding || f.is_shipped_disk();
@@ -517,12 +526,11 @@ mod tests {
                 fit.verdict,
                 Verdict::UpdateMarks | Verdict::UpdateAll | Verdict::UpdateSeeded
             );
+            let sure = !(f.source_lacks || f.source_suspect || f.source_broken);
             let expected = match (copies, f.source_lacks, f.source_suspect) {
                 (true, true, _) => "source-lacks",
                 (true, false, true) => "source-suspect",
-                (false, lacks, suspect) if fit.label == METADATA_LOST && (lacks || suspect) => {
-                    ONLY_COPY_UNPROVEN
-                }
+                _ if fit.label == METADATA_LOST && !sure => ONLY_COPY_UNPROVEN,
                 _ => fit.label,
             };
             assert_eq!(

@@ -316,6 +316,7 @@ pub fn facts_in_words(last: &LastDecision) -> Vec<String> {
         seeded,
         source_lacks,
         source_suspect,
+        source_broken,
         target_suspect,
     } = last.facts;
     let fill = |(is, (yes, no)): (bool, (&str, &str))| {
@@ -332,6 +333,8 @@ pub fn facts_in_words(last: &LastDecision) -> Vec<String> {
     all.extend(both.into_iter().zip(FACTS).map(fill));
     all.extend(discarded.then(|| format!("an operator discarded the copy of {target}")));
     all.extend(source_lacks.then(|| format!("some regions exist only on {target}")));
+    let broken = source_broken && !source_suspect;
+    all.extend(broken.then(|| format!("the copy of {source} is inconsistent or suspect")));
     let suspect = [(source_suspect, source), (target_suspect, target)];
     all.extend(suspect.iter().filter(|(is, _)| *is).map(|(_, node)| suspect_in_words(node)));
     if !last.as_source {

@@ -311,6 +311,9 @@ impl View<'_> {
                      item {}): `helio promote {group} --restore`",
                     image.lineage.generation, image.head
                 ),
+                _ if self.peer.session().peer().is_some() && !self.peer_can_complete() => {
+                    Refusal::no_complete_copy(group)
+                }
                 _ => self.neither_has_everything().unwrap_or_else(|| {
                     format!(
                         "wait for the resync from {peer} to end; until then this node cannot become primary"
@@ -324,11 +327,16 @@ impl View<'_> {
     /// this node could need.
     #[must_use]
     pub fn peer_is_complete(&self) -> bool {
+        self.peer_can_complete() && self.peer.session().peer().is_some_and(|peer| !peer.serving)
+    }
+
+    /// Whether the peer is connected and has a copy that can complete that of this node.
+    fn peer_can_complete(&self) -> bool {
         let generation = self.record.superblock().lineage.generation;
         self.peer.session().peer().is_some_and(|peer| {
             let has_copy =
                 peer.lineage.generation != Generation::NONE || generation == Generation::NONE;
-            !peer.serving && peer.consistent && has_copy
+            peer.consistent && has_copy
         })
     }
 

@@ -239,11 +239,11 @@ fn of_secondary(status: &Status, group: &Group, connected: bool) -> String {
             format!("`helio resync {name}` on {peer} copies the differences to {node}")
         }
         _ if serves => "nothing".into(),
+        _ if peer_needs_sync && !status.consistent => Refusal::no_complete_copy(name),
         _ if status.ahead => format!("`helio promote {name}` on {node}; do not promote {peer}"),
         _ if status.peer_ahead => {
             format!("`helio promote {name}` on {peer}; do not promote {node}")
         }
-        _ if peer_needs_sync && !status.consistent => Refusal::no_complete_copy(name),
         _ if peer_needs_sync => {
             format!("`helio promote {name}` on {node}, which then completes the resync of {peer}")
         }
