@@ -52,10 +52,12 @@ impl Daemon {
         let ask = |reply| Ask::Service(ServiceAsk::Release { group: name, force, reply });
         let left = self.unless_used(&group, self.shard.answer(ask).await?).await?;
         let mut message = told(&group, &left);
-        let late: Vec<String> = left.late.iter().map(|late| still_written(&group, late)).collect();
+        let late = left.late.iter().map(|member| still_written(&group, member));
+        let stale = left.stale.iter().map(|member| incomplete(&group, member));
+        let warnings: Vec<String> = late.chain(stale).collect();
         let kept = self.clear(&group, left, wish.keep_metadata).await;
         let kept = kept.map_err(|error| ApiError {
-            error: [vec![error.error], late.clone()].concat().join("; "),
+            error: [vec![error.error], warnings.clone()].concat().join("; "),
             ..error
         })?;
         if !kept.is_empty() {
@@ -64,7 +66,7 @@ impl Daemon {
         let mut reply = accepted(message);
         if let Reply::Accepted(accepted) = &mut reply {
             let file = self.config_path.display();
-            accepted.warnings.extend(late);
+            accepted.warnings.extend(warnings);
             accepted.warnings.push(format!(
                 "remove group {group} from {file} on both nodes; until then this node ignores it"
             ));
@@ -140,6 +142,15 @@ fn still_written(group: &str, (volume, path): &(String, PathBuf)) -> String {
     format!(
         "operations on {path} of {group}/{volume} have not completed: it stays locked, and they may still change it; check the disk, \
          and do not use {path} before they complete or the daemon has ended"
+    )
+}
+
+/// A member that is not given back: the identity that it keeps prevents that it is served as if it had everything.
+fn incomplete(group: &str, (volume, path): &(String, PathBuf)) -> String {
+    let path = path.display();
+    format!(
+        "{path} of {group}/{volume} is not a complete copy, and keeps its identity: replace it by a copy of a full member, or remove it \
+         from the configuration file, before {group} is served here again"
     )
 }
 

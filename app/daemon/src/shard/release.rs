@@ -5,10 +5,9 @@
 use super::Shard;
 use crate::shard::group::Group;
 use crate::shard::isolate::Health;
-use crate::shard::plan::VolumePlan;
 use helio_driver::Driver;
-use helio_engine::{Command, Refusal};
-use helio_units::{Generation, Moment, Role, Sequence};
+use helio_engine::{Command, Duty, Refusal};
+use helio_units::{Generation, Moment, Role, Sequence, VolumeIndex};
 use std::path::PathBuf;
 use tokio::sync::oneshot;
 
@@ -23,8 +22,10 @@ pub(crate) struct Released {
     pub(crate) generation: Generation,
     /// The last position in the images.
     pub(crate) head: Sequence,
-    /// Every volume with its store.
+    /// Every full member with its volume.
     pub(crate) stores: Vec<(String, PathBuf)>,
+    /// The other members.
+    pub(crate) stale: Vec<(String, PathBuf)>,
     /// Those that were given up, with operations that may take effect later.
     pub(crate) late: Vec<(String, PathBuf)>,
 }
@@ -51,8 +52,23 @@ impl Group {
     }
 }
 
-fn paths(volume: VolumePlan) -> Vec<(String, PathBuf)> {
-    volume.paths().map(|path| (volume.name.clone(), PathBuf::from(path))).collect()
+impl Group {
+    /// The members of all volumes that are full, or those that are not, each with the name of its volume.
+    fn members(&self, full: bool) -> Vec<(String, PathBuf)> {
+        let mut found = Vec::new();
+        for (index, volume) in (0..).map(VolumeIndex).zip(&self.volumes) {
+            let set = self.engine.view().set_status(index);
+            let is_full = |n: usize| {
+                let Some(set) = &set else { return true };
+                let member = set.members.get(n).copied().flatten();
+                member.is_some_and(|member| member.duty == Duty::Full)
+            };
+            let all = volume.members.iter().enumerate();
+            let chosen = all.filter(|(n, _)| is_full(*n) == full).filter_map(|(_, it)| it.as_ref());
+            found.extend(chosen.map(|it| (volume.name.clone(), PathBuf::from(&it.path))));
+        }
+        found
+    }
 }
 
 impl<D: Driver> Shard<D> {
@@ -139,14 +155,16 @@ impl<D: Driver> Shard<D> {
         let (head, flushed) = group.engine.view().left_behind();
         let late = group.late_members().into_iter();
         let late = late.map(|(volume, path)| (volume.to_owned(), PathBuf::from(path))).collect();
-        let stores = std::mem::take(&mut group.volumes).into_iter();
+        let [stores, stale] = [true, false].map(|full| group.members(full));
+        group.volumes.clear();
         let released = Released {
             role,
             consistent: words.consistent,
             flushed,
             generation: words.generation,
             head,
-            stores: stores.flat_map(paths).collect(),
+            stores,
+            stale,
             late,
         };
         tracing::info!(group = %group.name, "released");

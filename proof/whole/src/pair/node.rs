@@ -149,6 +149,24 @@ impl Node {
         file.body().sync_all()
     }
 
+    /// Replaces a file by a copy of another one, as `cp --remove-destination` does.
+    ///
+    /// # Errors
+    /// The simulated disk refuses, or a daemon still has the file locked.
+    pub(crate) fn copy_file(&self, from: &Path, to: &Path) -> Result<(), Errno> {
+        let content = self.machine.content(from)?;
+        let old = self.machine.open(to, OFlags::RDWR, Mode::empty())?;
+        if !old.body().lock()? {
+            return Err(Errno::BUSY);
+        }
+        self.machine.remove(to)?;
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
+        let file = self.machine.open(to, flags, Mode::RUSR | Mode::WUSR)?;
+        file.body().write_at(&content, 0)?;
+        file.body().sync_all()?;
+        self.sync(to.parent().unwrap_or(Path::new("/")))
+    }
+
     /// Starts the daemon.
     ///
     /// # Errors

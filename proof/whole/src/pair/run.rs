@@ -89,6 +89,17 @@ pub(super) struct Group {
     pub(super) closed: Option<usize>,
     /// It is released on both nodes, to be adopted on this one.
     pub(super) adopts: Option<usize>,
+    /// Members that a release left incomplete, to be replaced by a copy of another one.
+    pub(super) stale: Vec<Stale>,
+}
+
+/// A member that is not a complete copy.
+#[derive(Clone, Debug)]
+pub(super) struct Stale {
+    pub(super) node: usize,
+    pub(super) path: PathBuf,
+    /// A member that is.
+    pub(super) full: PathBuf,
 }
 
 impl Group {
@@ -226,6 +237,7 @@ impl Run {
             promised: Promised::default(),
             closed: None,
             adopts: None,
+            stale: Vec::new(),
         };
         Ok(Self {
             groups: scenario.groups.iter().map(group).collect(),

@@ -4,7 +4,7 @@
 
 use super::act::Order;
 use super::luck::Ends;
-use super::run::{Run, Wish};
+use super::run::{Run, Stale, Wish};
 use crate::model::{Heir, Promise, Violation};
 use helio_driver::{Machine, Mode, OFlags};
 use helio_netmodel::Dice;
@@ -109,6 +109,7 @@ impl Run {
                 }
             }
         }
+        self.note_stale(node, group, &warnings);
         let served = self.groups[group].serves == Some(node);
         if served && whole {
             for (n, image) in self.single_images(node, group)? {
@@ -137,6 +138,31 @@ impl Run {
             }
         }
         Ok(())
+    }
+
+    /// Notes the members that a release named as incomplete.
+    fn note_stale(&mut self, node: usize, group: usize, warnings: &[&str]) {
+        let it = &mut self.groups[group];
+        let is_named = |path: &PathBuf| {
+            let head = format!("{} of {}/", path.display(), it.shape.name);
+            warnings
+                .iter()
+                .any(|text| text.starts_with(&head) && text.contains("is not a complete copy"))
+        };
+        for volume in &it.shape.volumes {
+            let paths = volume.paths(it.shape.name, node).into_iter();
+            let (stale, full): (Vec<_>, Vec<_>) = paths.partition(is_named);
+            let Some(full) = full.first() else { continue };
+            let all = stale.into_iter().map(|path| Stale { node, path, full: full.clone() });
+            it.stale.extend(all);
+        }
+    }
+
+    /// The operator replaces what a release left incomplete. Returns whether nothing of it is left on that node.
+    fn mend(&mut self, node: usize, group: usize) -> bool {
+        let (nodes, stale) = (&self.nodes, &mut self.groups[group].stale);
+        stale.retain(|it| it.node != node || nodes[node].copy_file(&it.full, &it.path).is_err());
+        !stale.iter().any(|it| it.node == node)
     }
 
     /// Releases a group on the node that serves it, then on the other one. A group is adopted with one member of each volume.
@@ -176,6 +202,10 @@ impl Run {
 
     /// A released group is served again: a node that has a peer follows it with the same disks.
     pub(super) fn take_back(&mut self, node: usize, group: usize) {
+        if !self.mend(node, group) {
+            let at = self.world.now() + Duration::from_secs(5);
+            return self.ends.push((at, Ends::Return(node, group)));
+        }
         let mark = self.mark(group);
         if self.nodes[node].machine.remove(&mark).is_err() {
             return;
