@@ -45,6 +45,16 @@ impl Run {
     /// Where an order is given. Where it seems best to an operator who wants to serve the clients, an order to promote takes its place
     /// half the time: random ones would seldom be carried out.
     fn place_order(&self, order: Order, dice: &mut Dice) -> (Order, (usize, usize)) {
+        let (order, (node, group)) = self.choose_place(order, dice);
+        let Group { forgotten, last_served, .. } = &self.groups[group];
+        // Without a record a node is promoted whatever it holds: the operator knows which one clients used last.
+        match (order, last_served) {
+            (Order::Promote, Some(last)) if *forgotten == [true; 2] => (order, (*last, group)),
+            _ => (order, (node, group)),
+        }
+    }
+
+    fn choose_place(&self, order: Order, dice: &mut Dice) -> (Order, (usize, usize)) {
         let (node, group) = (dice.below(2) as usize, dice.below(self.groups.len() as u64) as usize);
         let node = self.groups[group].shape.alone.unwrap_or(node);
         let Group { serves, shape, .. } = &self.groups[group];
@@ -370,6 +380,9 @@ impl Run {
         (wish, body): (Wish, &[u8]),
     ) -> Result<(), Violation> {
         let it = &mut self.groups[group];
+        if matches!(wish, Wish::Promote { .. } | Wish::Switch) {
+            it.forgotten = [false; 2];
+        }
         match wish {
             Wish::Promote { forced: true, restored } if it.last_served != Some(node) => {
                 // The node that they used may run, and serve them.

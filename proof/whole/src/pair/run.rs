@@ -91,6 +91,8 @@ pub(super) struct Group {
     pub(super) adopts: Option<usize>,
     /// Members that a release left incomplete, to be replaced by a copy of another one.
     pub(super) stale: Vec<Stale>,
+    /// Nodes whose record of the group was removed since it was served last.
+    pub(super) forgotten: [bool; 2],
 }
 
 /// A member that is not a complete copy.
@@ -238,6 +240,7 @@ impl Run {
             closed: None,
             adopts: None,
             stale: Vec::new(),
+            forgotten: [false; 2],
         };
         Ok(Self {
             groups: scenario.groups.iter().map(group).collect(),

@@ -123,6 +123,7 @@ impl Run {
             it.model.peer_changed();
         }
         it.promised.lost(node);
+        it.forgotten[node] = true;
         if !whole && it.shape.alone.is_none() && it.last_served == Some(node) {
             it.last_served = Some(1 - node);
             it.model.failed_over(it.promised.heir(1 - node));
@@ -194,6 +195,7 @@ impl Run {
         }
         let it = &mut self.groups[group];
         it.adopts = None;
+        it.forgotten = [false; 2];
         (it.serves, it.last_served) = (Some(node), Some(node));
         self.nodes[node].unapplied = true;
         self.apply(node);
@@ -235,6 +237,7 @@ impl Run {
             return;
         }
         let it = &mut self.groups[group];
+        it.forgotten[node] = true;
         if it.last_served == Some(node) {
             it.model.failed_over(Heir::LostPower);
         } else {
