@@ -37,6 +37,10 @@ impl View<'_> {
                         format!("`helio explain {group}` shows how the copies are related"),
                     ));
                 }
+                // What was received and cannot be applied would be in the way.
+                if let Some((volume, fault)) = self.standing.failed() {
+                    return Err(self.standing.volume_refusal(volume, fault, self.turn.config()));
+                }
                 if self.peer.session().peer().is_some_and(|peer| !peer.consistent)
                     && self.is_consistent()
                 {

@@ -149,6 +149,10 @@ fn a_full_store_that_fails_otherwise_is_not_tried_again() {
     desk.tell(Event::StoreDone { io, outcome: StoreOutcome::Failed(StoreFault::Io) });
     let hint = desk.engine.view().fault().expect("it is shown").hint;
     assert!(hint.contains("restart its daemon"), "{hint}");
+    desk.lose_link();
+    let refusal = desk.engine.view().stake().expect_err("what was received is in the way");
+    assert_eq!(refusal.code, "volume-failed");
+    assert!(refusal.hint.contains("restart its daemon"), "{}", refusal.hint);
     desk.now = desk.now + Duration::from_secs(60);
     desk.tell(Event::Tick);
     assert!(desk.ios.is_empty());
