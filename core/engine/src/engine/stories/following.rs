@@ -114,6 +114,25 @@ pub(super) fn full() -> Desk {
     desk
 }
 
+#[test]
+fn a_secondary_that_stops_lets_go_what_it_could_not_apply() {
+    let mut desk = follower(generation(1), true);
+    desk.save(true);
+    let Message::Item(second) = item(2) else { panic!("no item") };
+    // It is about the same extent, so it waits for the first one.
+    let extent = Extent::new(4096, 4096);
+    let payload = Some(Payload { id: PayloadId(7), length: 4096 });
+    desk.hear(item(1));
+    desk.hear(Message::Item(Item { kind: ItemKind::Write, extent, payload, ..second }));
+    let (io, ..) = desk.ios.pop_front().expect("the first item is issued");
+    desk.tell(Event::StoreDone { io, outcome: StoreOutcome::Failed(StoreFault::NoSpace) });
+    let held = desk.released.len();
+    desk.command(Command::Stop);
+    desk.save_all();
+    assert_eq!(desk.engine.view().standing(), "stopped");
+    assert_eq!(desk.released[held..], [PayloadId(7)]);
+}
+
 fn retry(desk: &mut Desk) {
     let until = desk.now + Duration::from_secs(6);
     while desk.now < until {
