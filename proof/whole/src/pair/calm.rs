@@ -180,6 +180,9 @@ impl Run {
             let named = self.nodes.iter().position(|it| text.contains(&format!("on {}", it.name)));
             steps.push((named.unwrap_or(shown), "restart".to_owned()));
         }
+        if text.contains("name the disk of a full member") {
+            steps.push((shown, "list members".to_owned()));
+        }
         if text.contains("disconnect them") || text.contains("end the processes") {
             steps.push((shown, "disconnect".to_owned()));
         }
@@ -247,6 +250,7 @@ impl Run {
                 return self.apply(node);
             }
             ["disconnect"] => return self.end_clients(group),
+            ["list", "members"] => return self.list_members(),
             ["restart"] => return self.stop(node, Duration::from_millis(100)),
             ["promote", _, ref more @ ..] => {
                 let forced = more.contains(&"--force");

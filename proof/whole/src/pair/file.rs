@@ -31,6 +31,12 @@ impl Run {
         }
     }
 
+    /// The file names every member again.
+    pub(super) fn list_members(&mut self) {
+        self.scenario.list_members();
+        self.write_file();
+    }
+
     /// Writes the file as it is to be on both nodes. A node without power, or without room for it, keeps the one that it has.
     pub(super) fn write_file(&mut self) {
         self.ends.retain(|(_, it)| !matches!(it, Ends::File));

@@ -369,6 +369,13 @@ impl Scenario {
         out
     }
 
+    /// The file names every member.
+    pub(crate) fn list_members(&mut self) {
+        for volume in self.groups.iter_mut().flat_map(|group| &mut group.volumes) {
+            volume.listed = volume.members;
+        }
+    }
+
     /// Changes one thing in the file, and says what.
     pub(crate) fn change(&mut self, dice: &mut Dice) -> String {
         if self.clients > 4 && dice.chance(1, 10) {
