@@ -43,8 +43,8 @@ use set::{Merges, Recorded};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
-use store::Io;
 pub(crate) use store::read_buffer;
+use store::{Finishing, Io};
 use tokio::sync::oneshot;
 
 /// How a command's end is told.
@@ -126,10 +126,16 @@ pub(crate) struct Group {
     /// Connections given up outside of effects, with TLS's last words.
     parting: Vec<(Socket, Option<Op>)>,
     pub(crate) stopped: bool,
+    /// How long a stop waits for what is under way on members.
+    finishing: Finishing,
     pub(crate) releasing: Releasing,
     pub(crate) health: Health,
     /// Where requests are recorded, while they are.
     pub(crate) tap: Option<Tap>,
+}
+
+fn metadata_fault(Fault { what, hint }: Fault) -> Event {
+    Event::MetadataFault { what, hint }
 }
 
 impl Group {
@@ -167,9 +173,8 @@ impl Group {
         told.for_each(|event| engine.handle(now, event, &mut effects));
         let adding: Vec<_> = (1..).map(CommandId).zip(new_members).collect();
         adding.iter().for_each(|added| engine.handle(now, add(*added), &mut effects));
-        if let Some(Fault { what, hint }) = metadata.news((&config.group, &config.node)) {
-            engine.handle(now, Event::MetadataFault { what, hint }, &mut effects);
-        }
+        let news = metadata.news((&config.group, &config.node)).map(metadata_fault);
+        news.into_iter().for_each(|event| engine.handle(now, event, &mut effects));
         Self {
             index,
             verify_revision: engine.view().verify_revision(),
@@ -198,6 +203,7 @@ impl Group {
             effects,
             parting: Vec::new(),
             stopped: false,
+            finishing: Finishing::default(),
             releasing: Releasing::default(),
             health: Health::default(),
             tap: None,
@@ -456,14 +462,17 @@ impl Group {
             Effect::CommandDone { id, result } => self.command_done(id, result),
             Effect::Note(note) => self.log.note(&note, self.engine.view().state(), clock.now()),
             Effect::AskHook(question) => _ = self.outbox.asks.send_replace(question),
-            Effect::Stopped => {
-                self.stopped = true;
-                wanted.push(Wanted::Stopped);
-                // The engine ended the connection, if there was one; an attempt to connect may be under way.
-                let parted = self.link.part(false, clock.now());
-                wanted.extend(parted.map(|(socket, words)| Wanted::Part { socket, words }));
-            }
+            Effect::Stopped => self.has_stopped(clock.now(), wanted),
         }
+    }
+
+    fn has_stopped(&mut self, now: Moment, wanted: &mut Vec<Wanted>) {
+        self.stopped = true;
+        self.finishing.begin(now + self.config.member_timeout);
+        wanted.push(Wanted::Stopped);
+        // The engine ended the connection, if there was one; an attempt to connect may be under way.
+        let parted = self.link.part(false, now);
+        wanted.extend(parted.map(|(socket, words)| Wanted::Part { socket, words }));
     }
 
     fn send(&mut self, message: &Message) {
@@ -588,7 +597,8 @@ impl Group {
     pub(crate) fn deadline(&self, dials: bool) -> Moment {
         match self.health {
             Health::Sound if self.stopped => {
-                return self.metadata.deadline().min(self.stamps.deadline());
+                let stamps = self.stamps.deadline();
+                return self.metadata.deadline().min(stamps).min(self.writes_deadline());
             }
             Health::Sound => {}
             _ => return Moment::NEVER,

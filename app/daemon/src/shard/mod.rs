@@ -223,6 +223,7 @@ impl<D: Driver> Shard<D> {
             group.look_at_metadata(now, driver);
             group.look_at_before(now);
             group.look_at_stamps(now);
+            group.look_at_finishing(now);
         });
         if group.stopped {
             return;

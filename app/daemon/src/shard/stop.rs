@@ -81,7 +81,8 @@ impl<D: Driver> Shard<D> {
         if self.stop == Stop::No || self.leaving.iter().any(Option::is_some) {
             return false;
         }
-        let mut waiting = self.groups.iter().filter(|group| !group.at_rest()).peekable();
+        let is_done = |group: &&Group| group.at_rest() && !group.finishes_writes(now);
+        let mut waiting = self.groups.iter().filter(|group| !is_done(group)).peekable();
         if waiting.peek().is_none() {
             return true;
         }

@@ -5,6 +5,7 @@ use super::Group;
 use crate::digest::{self, Stretch};
 use crate::shard::census::Table;
 use crate::shard::clock::Clock;
+use crate::shard::isolate::Health;
 use crate::shard::plan::MemberPlan;
 use crate::shard::token::{Kind, token};
 use helio_disk::{Member, StoreError};
@@ -13,6 +14,30 @@ use helio_engine::{Duty, Event, Leg, ReadAs, Run, StoreFault, StoreOp, StoreOutc
 use helio_plant::{Plant, planted};
 use helio_units::{Bytes, Extent, IoId, MemberState, Moment, Payload, VolumeIndex};
 use std::collections::BTreeSet;
+
+/// A group that has stopped: the end of the daemon waits for what layers have under way on its members, until then.
+#[derive(Debug, Default)]
+pub(super) struct Finishing(Option<Moment>);
+
+impl Finishing {
+    pub(super) const fn begin(&mut self, until: Moment) {
+        self.0 = Some(until);
+    }
+
+    /// What is late is not waited for.
+    fn look(&mut self, now: Moment) {
+        self.0 = self.0.filter(|until| now < *until);
+    }
+
+    const fn waits(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// `any`: operations are under way.
+    fn deadline(&self, any: bool) -> Moment {
+        self.0.filter(|_| any).unwrap_or(Moment::NEVER)
+    }
+}
 
 /// An operation under way on a member.
 #[derive(Debug)]
@@ -118,6 +143,21 @@ impl Group {
                 || status.is_some_and(|it| matches!(it.duty, Duty::Removed { .. }))
         };
         self.ios.iter().flatten().any(|io| !given_up(io.leg))
+    }
+
+    /// Whether the end of the daemon waits for operations of a group that has stopped: layers may have begun them by themselves.
+    pub(crate) fn finishes_writes(&self, now: Moment) -> bool {
+        self.health == Health::Sound && self.finishing.waits() && self.still_writes(now)
+    }
+
+    /// Until when it waits for them.
+    pub(super) fn writes_deadline(&self) -> Moment {
+        self.finishing.deadline(self.ios.iter().any(Option::is_some))
+    }
+
+    /// A stop waits no longer for operations that are late.
+    pub(crate) fn look_at_finishing(&mut self, now: Moment) {
+        self.finishing.look(now);
     }
 
     /// The members with operations that have not completed, each by volume and path.
@@ -271,4 +311,25 @@ pub(crate) fn read_buffer(pool: &Pool, length: usize) -> Buffer {
 fn is_hole(runs: &[helio_driver::Run], extent: Extent) -> bool {
     let told: u64 = runs.iter().map(|run| run.length).sum();
     told >= extent.length && runs.iter().all(|run| !run.data)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_that_stopped_waits_for_operations_until_they_are_late() {
+        let mut finishing = Finishing::default();
+        assert!(!finishing.waits());
+        finishing.begin(Moment(9));
+        assert_eq!(
+            (finishing.deadline(false), finishing.deadline(true)),
+            (Moment::NEVER, Moment(9))
+        );
+        for (now, waits) in [(8, true), (9, false), (10, false)] {
+            finishing.look(Moment(now));
+            assert_eq!(finishing.waits(), waits, "at {now}");
+        }
+        assert_eq!(finishing.deadline(true), Moment::NEVER, "it is not looked at again and again");
+    }
 }

@@ -3,6 +3,7 @@
 
 use super::lose::fail;
 use super::*;
+use crate::role::leave::STOP_PATIENCE;
 
 const FIRST: VolumeIndex = VolumeIndex(0);
 const SECOND: VolumeIndex = VolumeIndex(1);
@@ -116,4 +117,42 @@ fn a_demotion_is_refused_while_writes_of_a_good_volume_are_in_the_queue_alone_an
     desk.command(Command::Demote);
     let refused = desk.results.last().and_then(|result| result.as_ref().err());
     assert_eq!(refused.map(|refusal| refusal.code), Some("last-copy"));
+}
+
+#[test]
+fn a_second_store_that_is_given_up_as_the_metadata_fails_is_answered_with_an_error_and_a_stop_ends()
+{
+    let on_error = OnError::ServeFromPeer;
+    let mut desk = Desk::of_two(Config { mode: Mode::Sync, on_error, ..config() });
+    desk.write(1);
+    fail(&mut desk);
+    desk.peer_has_all();
+    desk.now = desk.now + Duration::from_secs(2);
+    desk.tell(Event::Tick);
+    desk.save_all();
+    assert_eq!(desk.answers, [(1, true)], "the record says that the first volume is given up");
+    desk.store_all();
+    desk.ask_of(
+        SECOND,
+        2,
+        Operation::Zero { extent: Extent::new(0, 4096), punch: false, fua: false },
+    );
+    desk.unwritable = true;
+    fail(&mut desk);
+    assert!(desk.engine.standing.primary().is_some_and(|primary| primary.is_lost(SECOND)));
+    desk.peer_has_all();
+    desk.now = desk.now + Duration::from_secs(2);
+    desk.tell(Event::Tick);
+    while !desk.saves.is_empty() {
+        desk.save(false);
+    }
+    assert_eq!(desk.answers, [(1, true), (2, false)], "nothing will say so of the second one");
+    desk.command(Command::Stop);
+    desk.now = desk.now + STOP_PATIENCE;
+    desk.tell(Event::Tick);
+    desk.store_all();
+    while !desk.saves.is_empty() {
+        desk.save(false);
+    }
+    assert_eq!(desk.engine.view().standing(), "stopped");
 }
