@@ -29,7 +29,10 @@ const NAME_BYTES: usize = 16;
 /// A name cannot be read or stored now. To take the inode then would make it another file once that succeeds.
 pub(crate) fn of_file(host: &Host, file: &File) -> Result<String, Errno> {
     match attribute(host, file) {
-        Err(Errno::OPNOTSUPP) => Ok(inode(&file.body().facts()?)),
+        // It will not be otherwise later.
+        Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::PERM | Errno::ACCESS) => {
+            Ok(inode(&file.body().facts()?))
+        }
         named => named,
     }
 }
@@ -97,7 +100,7 @@ fn shown(name: &[u8]) -> String {
 }
 
 /// The inode of a file and when it was made, zero if the file system does not know.
-fn inode(facts: &Facts) -> String {
+pub(crate) fn inode(facts: &Facts) -> String {
     let (seconds, nanoseconds) = facts.born.unwrap_or_default();
     format!("inode {} made at {seconds}.{nanoseconds:09}", facts.inode)
 }

@@ -212,8 +212,11 @@ fn measured(
     };
     let (nameplate, stamp) = match kind {
         StoreKind::File => {
-            let name = nameplate::of_file(host, &file);
-            let name = name.map_err(|errno| refused("name the file", errno))?;
+            let name = match nameplate::of_file(host, &file) {
+                // That a flush failed is reported once: it must not be lost with a refusal.
+                Err(_) if failed_flush.is_some() => nameplate::inode(facts),
+                name => name.map_err(|errno| refused("name the file", errno))?,
+            };
             (Some(name), nameplate::stamp_of(&file))
         }
         StoreKind::Device => (nameplate::of_device(host, facts), None),

@@ -145,12 +145,12 @@ fn still_written(group: &str, (volume, path): &(String, PathBuf)) -> String {
     )
 }
 
-/// A member that is not given back: the identity that it keeps prevents that it is served as if it had everything.
+/// A member that is not a complete copy. The identity that a file keeps prevents that it is served as if it were one.
 fn incomplete(group: &str, (volume, path): &(String, PathBuf)) -> String {
     let path = path.display();
     format!(
-        "{path} of {group}/{volume} is not a complete copy, and keeps its identity: replace it by a copy of a full member, or remove it \
-         from the configuration file, before {group} is served here again"
+        "{path} of {group}/{volume} is not a complete copy: replace it by a copy of a full member, or remove it from the configuration \
+         file, before {group} is served here again"
     )
 }
 

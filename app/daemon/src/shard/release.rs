@@ -6,7 +6,7 @@ use super::Shard;
 use crate::shard::group::Group;
 use crate::shard::isolate::Health;
 use helio_driver::Driver;
-use helio_engine::{Command, Duty, Refusal};
+use helio_engine::{Command, Duty, Fault, Refusal};
 use helio_units::{Generation, Moment, Role, Sequence, VolumeIndex};
 use std::path::PathBuf;
 use tokio::sync::oneshot;
@@ -113,12 +113,15 @@ impl<D: Driver> Shard<D> {
             ));
         }
         let status = group.engine.view().status(now);
-        let fault = status.peer_fault.filter(|_| !force && words.role == Role::Secondary);
+        let follows = words.role == Role::Secondary && group.engine.view().peer_serves();
+        let fault = status
+            .peer_fault
+            .filter(|fault| !force && follows && !Fault::needs_nothing(&fault.hint));
         if let Some(fault) = fault {
             return Err(Refusal::new(
-                "only-copy",
+                "last-copy",
                 format!(
-                    "{} reports: {}; the copy of {name} on this node may be the only complete one",
+                    "the copy of {name} on this node may be the only complete one: {} reports: {}",
                     group.peer, fault.what
                 ),
                 format!(

@@ -222,14 +222,6 @@ impl Follower {
         payloads.for_each(|payload| turn.release(payload.id));
     }
 
-    /// This node stops: the payloads of what is not applied are let go, but for what is under way.
-    pub(crate) fn let_go(&mut self, turn: &mut Turn) {
-        self.forget_held(turn);
-        let rest = self.slots.iter_mut().filter(|slot| slot.stage != Stage::Issued);
-        let payloads = rest.filter_map(|slot| slot.item.payload.take());
-        payloads.for_each(|payload| turn.release(payload.id));
-    }
-
     /// Nothing is under way.
     pub(crate) fn is_still(&self) -> bool {
         !self.durability.is_flushing() && self.slots.iter().all(|slot| slot.stage != Stage::Issued)

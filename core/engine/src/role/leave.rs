@@ -230,8 +230,9 @@ impl Standing {
             _ => command,
         };
         record.want_nothing();
-        if let Some(follower) = self.follower_mut() {
-            follower.let_go(turn);
+        // What completes later would go on with what waits for it.
+        if let Some(follower) = self.follower_mut().filter(|follower| follower.is_still()) {
+            follower.lay_down(turn);
         }
         let text = if local.metadata_failed() {
             "stopped; this could not be recorded, so the next start counts as a start after a crash"

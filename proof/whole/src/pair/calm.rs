@@ -174,7 +174,7 @@ impl Run {
     /// `last`: the node that clients used last.
     fn steps(&self, shown: usize, text: &str, last: Option<usize>) -> Vec<(usize, String)> {
         let mut steps = Vec::new();
-        let text = self.that_apply(text, last);
+        let text = self.applicable(text, last);
         let text = text.as_str();
         if text.contains("restart") {
             let named = self.nodes.iter().position(|it| text.contains(&format!("on {}", it.name)));
@@ -212,7 +212,7 @@ impl Run {
     }
 
     /// A text without the sentences whose condition does not hold: that a node was primary last, or was not.
-    fn that_apply(&self, text: &str, last: Option<usize>) -> String {
+    fn applicable(&self, text: &str, last: Option<usize>) -> String {
         let applies = |sentence: &&str| {
             self.nodes.iter().enumerate().all(|(n, node)| {
                 let says = |role: &str| sentence.contains(&format!("{} was {role}", node.name));

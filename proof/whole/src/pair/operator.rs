@@ -311,7 +311,7 @@ impl Run {
         Ok(())
     }
 
-    /// Whether an apply left a group of the file to be served after a restart, which its operator then hears of again.
+    /// Whether a restart is needed to serve a group of the file. The operator applies the file again until then.
     fn needs_restart(&mut self, node: usize, body: &[u8]) -> bool {
         let applied: Value = serde_json::from_slice(body).unwrap_or_default();
         let needed = applied["restart_needed"].as_array().into_iter().flatten();

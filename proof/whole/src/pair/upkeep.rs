@@ -109,7 +109,7 @@ impl Run {
                 }
             }
         }
-        self.note_stale(node, group, &warnings);
+        self.note_stale(node, group, message, &warnings);
         let served = self.groups[group].serves == Some(node);
         if served && whole {
             for (n, image) in self.single_images(node, group)? {
@@ -142,7 +142,7 @@ impl Run {
     }
 
     /// Notes the members that a release named as incomplete.
-    fn note_stale(&mut self, node: usize, group: usize, warnings: &[&str]) {
+    fn note_stale(&mut self, node: usize, group: usize, message: &str, warnings: &[&str]) {
         let it = &mut self.groups[group];
         let is_named = |path: &PathBuf| {
             let head = format!("{} of {}/", path.display(), it.shape.name);
@@ -153,14 +153,15 @@ impl Run {
         for volume in &it.shape.volumes {
             let paths = volume.paths(it.shape.name, node).into_iter();
             let (stale, full): (Vec<_>, Vec<_>) = paths.partition(is_named);
-            let Some(full) = full.first() else { continue };
+            let listed = |path: &&PathBuf| message.contains(&format!(" is {}", path.display()));
+            let Some(full) = full.iter().find(listed) else { continue };
             let all = stale.into_iter().map(|path| Stale { node, path, full: full.clone() });
             it.stale.extend(all);
         }
     }
 
     /// The operator replaces what a release left incomplete. Returns whether nothing of it is left on that node.
-    fn mend(&mut self, node: usize, group: usize) -> bool {
+    fn replace_stale(&mut self, node: usize, group: usize) -> bool {
         let (nodes, stale) = (&self.nodes, &mut self.groups[group].stale);
         stale.retain(|it| it.node != node || nodes[node].copy_file(&it.full, &it.path).is_err());
         !stale.iter().any(|it| it.node == node)
@@ -204,7 +205,7 @@ impl Run {
 
     /// A released group is served again: a node that has a peer follows it with the same disks.
     pub(super) fn take_back(&mut self, node: usize, group: usize) {
-        if !self.mend(node, group) {
+        if !self.replace_stale(node, group) {
             let at = self.world.now() + Duration::from_secs(5);
             return self.ends.push((at, Ends::Return(node, group)));
         }

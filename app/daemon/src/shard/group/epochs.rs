@@ -195,7 +195,7 @@ impl Group {
     }
 
     /// A stop waits no longer for stamps that are late.
-    pub(crate) fn look_at_stamps(&mut self, now: Moment) {
+    pub(crate) fn expire_stamps(&mut self, now: Moment) {
         self.stamps.look(now);
     }
 
