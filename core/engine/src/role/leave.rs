@@ -230,8 +230,9 @@ impl Standing {
             _ => command,
         };
         record.want_nothing();
-        // What completes later would go on with what waits for it.
-        if let Some(follower) = self.follower_mut().filter(|follower| follower.is_still()) {
+        // A disk that failed is not written any more, so what was received for it would be held for ever.
+        let holds = |follower: &&mut Follower| follower.failed().is_some() && follower.is_still();
+        if let Some(follower) = self.follower_mut().filter(holds) {
             follower.lay_down(turn);
         }
         let text = if local.metadata_failed() {
