@@ -19,7 +19,19 @@ const END_TO_END: &str = "helio-e2e";
 /// The simulators. Their tests need an optimised build.
 const SIMULATORS: [&str; 2] = ["helio-sim", "helio-whole"];
 /// The end-to-end tests with `helio` as it ships: those that measure, and as many others as balance the turns.
-const SHIPPED: [&str; 6] = ["isolation", "measure", "order", "power", "resync", "wan"];
+const SHIPPED: [&str; 11] = [
+    "attach",
+    "clients",
+    "conformance",
+    "control",
+    "flushes",
+    "isolation",
+    "lab",
+    "measure",
+    "power",
+    "resync",
+    "wan",
+];
 /// The end-to-end test that is part of every turn: README and the other pages.
 const EVERY_TURN: &str = "tour";
 /// The integration test with which cargo builds `helio`.
