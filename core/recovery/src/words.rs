@@ -132,8 +132,8 @@ const WORDS: [(&str, &str, &str, &str); 25] = [
         "no data is sent, and neither node becomes primary by itself",
         "restore the state directory of {target} (its mount, its --state; not a backup) and restart its daemon: no data is lost. If \
          that is impossible, keep its copy: `helio demote {group}` on {source} if it is primary, then `helio promote {group} --force` \
-         on {target}; acknowledged writes that are only on {source} are then lost. If {source} has the better copy and is only suspect: \
-         `helio member accept {group}/VOLUME` on {source}. Otherwise restore {group} from a backup",
+         on {target}; acknowledged writes that are only on {source} are then lost. If {source} has the better copy and is only suspect, \
+         `helio status {group}` on {source} shows how to accept it. Otherwise restore {group} from a backup",
     ),
     (
         "new-peer",
