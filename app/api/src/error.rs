@@ -86,7 +86,10 @@ pub mod code {
         ("not-level", "the copies are not in sync, or did not get in sync"),
         ("not-paused", "the group is not paused"),
         ("not-primary", "this node is not primary for the group"),
-        ("last-copy", "acknowledged writes may exist only in the queue of this node"),
+        (
+            "last-copy",
+            "this node may have the only complete copy, or acknowledged writes that are only in its queue",
+        ),
         ("not-switched", "the roles did not change; the error names the primary"),
         ("unsure", "the peer was requested to become primary and has not responded"),
         ("no-primary", "no connected node is primary"),

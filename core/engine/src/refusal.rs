@@ -63,10 +63,12 @@ impl Refusal {
         )
     }
 
-    /// A hint for two nodes neither of which has a complete copy.
+    /// A hint for a node without a complete copy, whose peer has none either.
     #[must_use]
-    pub fn no_complete_copy(group: &str) -> String {
-        format!("no node has a complete copy: restore {group} from a backup")
+    pub fn no_complete_copy(group: &str, peer: &str) -> String {
+        format!(
+            "no node has a complete copy: restore {group} from a backup, unless the status of {peer} shows a preserved copy"
+        )
     }
 
     /// What is wrong with its form, if anything ([`helio_units::form`]). For tests and proofs.

@@ -170,12 +170,10 @@ mod tests {
                 OnReturn::Refuse { as_source } => {
                     assert!(lost || (f.returning && (parted || rolled_back)), "{label}: {f:?}");
                     assert!(as_source || f.own_lost, "{label}: {f:?}");
-                    let left = if f.peer_lost { f.consistent } else { f.peer_consistent };
-                    let advises_discard = label == METADATA_LOST;
-                    assert!(
-                        !lost || !advises_discard || left || (f.own_lost && f.peer_consistent),
-                        "{label}: {f:?}"
-                    );
+                    // The row that advises to discard a copy: the other one may be served.
+                    let other = f.peer_lost && f.consistent || f.own_lost && f.peer_consistent;
+                    assert_eq!(label == METADATA_LOST, lost && other, "{label}: {f:?}");
+                    assert_eq!(label == ONLY_COPY_UNPROVEN, lost && !other, "{label}: {f:?}");
                     assert!(crate::labels().any(|known| known == label), "{label} has no words");
                 }
                 OnReturn::Wait => assert!(f.returning && !lost && !parted, "{label}: {f:?}"),

@@ -151,9 +151,8 @@ struct Row {
     /// seeding, the image is still the shipped disk
     seed: [Option<bool>; 2],
     suspect: Option<bool>,
-    /// source lacks, source suspect
-    source: [Option<bool>; 2],
-    broken: Option<bool>,
+    /// source lacks, source suspect, source broken
+    source: [Option<bool>; 3],
 }
 
 const ANY: [Option<bool>; 4] = [None; 4];
@@ -214,13 +213,12 @@ const ROWS: [Row; 25] = {
             memory: ANY,
             seed: [None; 2],
             suspect: None,
-            source: [None; 2],
-            broken: None,
+            source: [None; 3],
         }
     }
     /// A row that copies: only from a source that has what it copies.
     const fn copy(label: &'static str, verdict: Verdict, kinship: &'static [Kinship]) -> Row {
-        Row { source: [N; 2], ..row(label, verdict, kinship) }
+        Row { source: [N, N, None], ..row(label, verdict, kinship) }
     }
     /// A row that resumes: only towards the image that the target was known to have.
     const fn resume(label: &'static str, verdict: Verdict, kinship: &'static [Kinship]) -> Row {
@@ -247,7 +245,7 @@ const ROWS: [Row; 25] = {
         Row { own: Y, ..row("diverged", Verdict::Refuse, LINE) },
         Row { seed: [Y, None], ..row("seeding", Verdict::AwaitSeed, MAY_FOLLOW) },
         Row { seed: [N, Y], ..copy("seeded", Verdict::UpdateSeeded, &[New]) },
-        Row { source: [N; 2], broken: N, ..lost(METADATA_LOST) },
+        Row { source: [N; 3], ..lost(METADATA_LOST) },
         lost(ONLY_COPY_UNPROVEN),
         copy("new-peer", Verdict::UpdateAll, &[New]),
         Row { suspect: Y, ..copy("target-suspect", Verdict::UpdateAll, KIN) },
@@ -271,8 +269,8 @@ const ROWS: [Row; 25] = {
         Row { memory: [N, N, None, Y], ..resume("resume-durable", Verdict::ResumeDurable, LINE) },
         Row { crashed: Y, ..copy("crashed-primary", Verdict::UpdateMarks, KIN) },
         copy("update-marks", Verdict::UpdateMarks, KIN),
-        Row { source: [Y, None], ..row("source-lacks", Verdict::Refuse, MAY_FOLLOW) },
-        Row { source: [N, Y], ..row("source-suspect", Verdict::Refuse, MAY_FOLLOW) },
+        Row { source: [Y, None, None], ..row("source-lacks", Verdict::Refuse, MAY_FOLLOW) },
+        Row { source: [N, Y, None], ..row("source-suspect", Verdict::Refuse, MAY_FOLLOW) },
     ]
 };
 
@@ -295,7 +293,7 @@ impl Row {
         let agrees = |want: Option<bool>, is: bool| want.is_none_or(|w| w == is);
         let memory = [f.equal, f.same_memory, f.line_from_received, f.line_from_durable];
         let seed = [f.seeding, f.is_shipped_disk()];
-        let source = [f.source_lacks, f.source_suspect];
+        let source = [f.source_lacks, f.source_suspect, f.source_broken];
         agrees(self.serves, f.target_serves)
             && self.kinship.contains(&f.kinship)
             && agrees(self.own, f.own)
@@ -307,7 +305,6 @@ impl Row {
             && agrees(self.old[0], f.source_old)
             && agrees(self.old[1], f.target_old)
             && agrees(self.discarded, f.discarded)
-            && agrees(self.broken, f.source_broken)
             && agrees(self.suspect, f.target_suspect)
             && self.memory.iter().zip(memory).all(|(want, is)| agrees(*want, is))
             && self.seed.iter().zip(seed).all(|(want, is)| agrees(*want, is))

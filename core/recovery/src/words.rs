@@ -132,8 +132,8 @@ const WORDS: [(&str, &str, &str, &str); 25] = [
         "no data is sent, and neither node becomes primary by itself",
         "restore the state directory of {target} (its mount, its --state; not a backup) and restart its daemon: no data is lost. If \
          that is impossible, keep its copy: `helio demote {group}` on {source} if it is primary, then `helio promote {group} --force` \
-         on {target}; acknowledged writes that are only on {source} are then lost. If {source} has the better copy and is only suspect, \
-         `helio status {group}` on {source} shows how to accept it. Otherwise restore {group} from a backup",
+         on {target}; acknowledged writes that are only on {source} are then lost. If the copy of {source} is only suspect, and the better one, \
+         accept it on {source} (`helio member accept --help`). Otherwise restore {group} from a backup",
     ),
     (
         "new-peer",
@@ -334,8 +334,9 @@ pub fn facts_in_words(last: &LastDecision) -> Vec<String> {
     all.extend(both.into_iter().zip(FACTS).map(fill));
     all.extend(discarded.then(|| format!("an operator discarded the copy of {target}")));
     all.extend(source_lacks.then(|| format!("some regions exist only on {target}")));
+    let how = if last.source.suspect { "suspect" } else { "inconsistent" };
     let broken = source_broken && !source_suspect;
-    all.extend(broken.then(|| format!("the copy of {source} is inconsistent or suspect")));
+    all.extend(broken.then(|| format!("the copy of {source} is {how}")));
     let suspect = [(source_suspect, source), (target_suspect, target)];
     all.extend(suspect.iter().filter(|(is, _)| *is).map(|(_, node)| suspect_in_words(node)));
     if !last.as_source {

@@ -29,7 +29,7 @@ const NAME_BYTES: usize = 16;
 /// A name cannot be read or stored now. To take the inode then would make it another file once that succeeds.
 pub(crate) fn of_file(host: &Host, file: &File) -> Result<String, Errno> {
     match attribute(host, file) {
-        // It will not be otherwise later.
+        // The file system or the permissions exclude attributes: a later attempt fails, too.
         Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::PERM | Errno::ACCESS) => {
             Ok(inode(&file.body().facts()?))
         }

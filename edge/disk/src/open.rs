@@ -215,7 +215,9 @@ fn measured(
             let name = match nameplate::of_file(host, &file) {
                 // That a flush failed is reported once: it must not be lost with a refusal.
                 Err(_) if failed_flush.is_some() => nameplate::inode(facts),
-                name => name.map_err(|errno| refused("name the file", errno))?,
+                name => name.map_err(|errno| {
+                    refused("store its identity in the attribute user.heliograph", errno)
+                })?,
             };
             (Some(name), nameplate::stamp_of(&file))
         }

@@ -17,7 +17,7 @@ use helio_units::{
     Bytes, Extent, Generation, Mode, Payload, PayloadId, Role, Sequence, State, VolumeIndex,
 };
 
-const MENDED: u8 = 1;
+const VALID: u8 = 1;
 const SMALL_POOL: u8 = 2;
 
 /// What was said, and what came with it.
@@ -27,7 +27,7 @@ pub(crate) fn run(mut data: &[u8]) {
     let flags = byte(&mut data);
     let cuts = Cuts::take(&mut data);
     let mut stream = data.to_vec();
-    if flags & MENDED != 0 {
+    if flags & VALID != 0 {
         make_valid(&mut stream);
     }
     let bound = if flags & SMALL_POOL != 0 { Bytes::kib(64) } else { Bytes::mib(1) };
@@ -108,10 +108,9 @@ pub(crate) fn make_valid(mut stream: &mut [u8]) {
 pub(crate) fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     let all: Vec<u8> = messages().iter().flat_map(framed).collect();
     let whole = |flags: u8, stream: &[u8]| [&[flags, 16, 200][..], stream].concat();
-    let mut seeds =
-        vec![("everything", whole(0, &all)), ("everything-mended", whole(MENDED, &all))];
+    let mut seeds = vec![("everything", whole(0, &all)), ("everything-valid", whole(VALID, &all))];
     let long = framed(&item(ItemKind::Write, 3000));
-    seeds.push(("a-write", whole(SMALL_POOL | MENDED, &long)));
+    seeds.push(("a-write", whole(SMALL_POOL | VALID, &long)));
     seeds.push(("half-a-write", whole(0, &long[..2000])));
     seeds
 }

@@ -211,7 +211,7 @@ pub enum Verb {
         /// Keep the group's metadata files under other names, for `helio inspect`.
         #[arg(long)]
         keep_metadata: bool,
-        /// Release even if this copy is inconsistent (its data is then unusable), or if the primary needs it.
+        /// Release even if this copy is inconsistent (its data is then unusable), or may be the only complete one (acknowledged writes may be lost).
         #[arg(short, long)]
         force: bool,
         /// Do not ask for confirmation.

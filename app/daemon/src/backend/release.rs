@@ -57,7 +57,7 @@ impl Daemon {
         let warnings: Vec<String> = late.chain(stale).collect();
         let kept = self.clear(&group, left, wish.keep_metadata).await;
         let kept = kept.map_err(|error| ApiError {
-            error: [vec![error.error], warnings.clone()].concat().join("; "),
+            hint: error.hint.map(|hint| [vec![hint], warnings.clone()].concat().join("; ")),
             ..error
         })?;
         if !kept.is_empty() {
@@ -140,16 +140,16 @@ fn unfinished_error(group: &str, Unfinished { why, files, kept }: &Unfinished) -
 fn still_written(group: &str, (volume, path): &(String, PathBuf)) -> String {
     let path = path.display();
     format!(
-        "operations on {path} of {group}/{volume} have not completed: it stays locked, and they may still change it; check the disk, \
-         and do not use {path} before they complete or the daemon has ended"
+        "operations on {path} of {group}/{volume} have not completed, and may still change it. It stays locked: check the disk, and do \
+         not use it before the daemon has ended"
     )
 }
 
-/// A member that is not a complete copy. The identity that a file keeps prevents that it is served as if it were one.
+/// A member that is not a complete copy. A file keeps its identity, so the group does not start with it.
 fn incomplete(group: &str, (volume, path): &(String, PathBuf)) -> String {
     let path = path.display();
     format!(
-        "{path} of {group}/{volume} is not a complete copy: replace it by a copy of a full member, or remove it from the configuration \
+        "{path} of {group}/{volume} is not a complete copy: replace it with a copy of a full member, or remove it from the configuration \
          file, before {group} is served here again"
     )
 }

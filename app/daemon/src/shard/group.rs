@@ -44,7 +44,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 pub(crate) use store::read_buffer;
-use store::{Finishing, Io};
+use store::{Awaited, Io};
 use tokio::sync::oneshot;
 
 /// How a command's end is told.
@@ -127,14 +127,14 @@ pub(crate) struct Group {
     parting: Vec<(Socket, Option<Op>)>,
     pub(crate) stopped: bool,
     /// How long a stop waits for what is under way on members.
-    finishing: Finishing,
+    finishing: Awaited,
     pub(crate) releasing: Releasing,
     pub(crate) health: Health,
     /// Where requests are recorded, while they are.
     pub(crate) tap: Option<Tap>,
 }
 
-fn metadata_fault(Fault { what, hint }: Fault) -> Event {
+pub(super) fn metadata_fault(Fault { what, hint }: Fault) -> Event {
     Event::MetadataFault { what, hint }
 }
 
@@ -203,7 +203,7 @@ impl Group {
             effects,
             parting: Vec::new(),
             stopped: false,
-            finishing: Finishing::default(),
+            finishing: Awaited::default(),
             releasing: Releasing::default(),
             health: Health::default(),
             tap: None,
@@ -468,7 +468,7 @@ impl Group {
 
     fn has_stopped(&mut self, now: Moment, wanted: &mut Vec<Wanted>) {
         self.stopped = true;
-        self.finishing.begin(now + self.config.member_timeout);
+        self.finishing = Awaited::until(now + self.config.member_timeout);
         wanted.push(Wanted::Stopped);
         // The engine ended the connection, if there was one; an attempt to connect may be under way.
         let parted = self.link.part(false, now);
@@ -480,8 +480,7 @@ impl Group {
         self.link.queue(message, payload);
     }
 
-    /// Whether it has stopped, and its metadata file is at rest, both copies of every page the same, and no stamp that is not late is
-    /// being written.
+    /// Whether it has stopped, both copies of every metadata page are equal, and a stop waits for no stamp.
     pub(crate) fn at_rest(&self) -> bool {
         let is_kept = self.metadata.is_idle() || planted(Plant::StopUnfinished);
         self.health != Health::Sound || self.stopped && is_kept && !self.stamps.are_awaited()

@@ -222,7 +222,6 @@ impl<D: Driver> Shard<D> {
         group.guarded(|group| {
             group.look_at_metadata(now, driver);
             group.look_at_before(now);
-            group.expire_stamps(now);
             group.look_at_finishing(now);
         });
         if group.stopped {

@@ -50,24 +50,24 @@ impl Group {
     pub(crate) fn is_released(&self) -> bool {
         !matches!(self.releasing, Releasing::No)
     }
-}
 
-impl Group {
-    /// The members of all volumes that are full, or those that are not, each with the name of its volume.
-    fn members(&self, full: bool) -> Vec<(String, PathBuf)> {
-        let mut found = Vec::new();
+    /// The full members and the others, each with the name of its volume.
+    fn members(&self) -> [Vec<(String, PathBuf)>; 2] {
+        let [mut full, mut stale] = [const { Vec::new() }; 2];
         for (index, volume) in (0..).map(VolumeIndex).zip(&self.volumes) {
             let set = self.engine.view().set_status(index);
-            let is_full = |n: usize| {
-                let Some(set) = &set else { return true };
-                let member = set.members.get(n).copied().flatten();
-                member.is_some_and(|member| member.duty == Duty::Full)
-            };
-            let all = volume.members.iter().enumerate();
-            let chosen = all.filter(|(n, _)| is_full(*n) == full).filter_map(|(_, it)| it.as_ref());
-            found.extend(chosen.map(|it| (volume.name.clone(), PathBuf::from(&it.path))));
+            for (n, member) in volume.members.iter().enumerate() {
+                let Some(member) = member else { continue };
+                // Without a set there is one member, which has everything.
+                let is_full = set.as_ref().is_none_or(|set| {
+                    let member = set.members.get(n).copied().flatten();
+                    member.is_some_and(|member| member.duty == Duty::Full)
+                });
+                let place = if is_full { &mut full } else { &mut stale };
+                place.push((volume.name.clone(), PathBuf::from(&member.path)));
+            }
         }
-        found
+        [full, stale]
     }
 }
 
@@ -158,7 +158,7 @@ impl<D: Driver> Shard<D> {
         let (head, flushed) = group.engine.view().left_behind();
         let late = group.late_members().into_iter();
         let late = late.map(|(volume, path)| (volume.to_owned(), PathBuf::from(path))).collect();
-        let [stores, stale] = [true, false].map(|full| group.members(full));
+        let [stores, stale] = group.members();
         group.volumes.clear();
         let released = Released {
             role,

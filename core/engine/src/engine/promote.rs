@@ -6,11 +6,12 @@ use crate::engine::Engine;
 use crate::event::CommandId;
 use crate::peer::hang_up::HangUp;
 use crate::refusal::Refusal;
+use crate::resync::seed::is_blank;
 use crate::role::{Following, Leading, Stage, busy};
 use crate::show::view::View;
 use alloc::format;
 use alloc::string::String;
-use helio_format::message::{Message, Parting};
+use helio_format::message::{Hello, Message, Parting};
 use helio_recovery::meaning;
 use helio_recovery::{self as recovery, Decision, Facts, Verdict};
 use helio_units::{Generation, Sequence};
@@ -261,7 +262,7 @@ impl View<'_> {
         // Force would begin with a copy that never was one.
         if self.record.superblock().lineage.generation == Generation::NONE {
             if self.peer.session().peer().is_some_and(|peer| !peer.consistent) {
-                return Refusal::no_complete_copy(group);
+                return Refusal::no_complete_copy(group, peer);
             }
             return format!(
                 "this node has no copy yet: `helio promote {group}` on {peer}, which copies to it"
@@ -312,7 +313,7 @@ impl View<'_> {
                     image.lineage.generation, image.head
                 ),
                 _ if self.peer.session().peer().is_some() && !self.peer_can_complete() => {
-                    Refusal::no_complete_copy(group)
+                    Refusal::no_complete_copy(group, peer)
                 }
                 _ => self.neither_has_everything().unwrap_or_else(|| {
                     format!(
@@ -327,17 +328,14 @@ impl View<'_> {
     /// this node could need.
     #[must_use]
     pub fn peer_is_complete(&self) -> bool {
-        self.peer_can_complete() && self.peer.session().peer().is_some_and(|peer| !peer.serving)
+        self.peer_can_complete() && !self.peer_serves()
     }
 
     /// Whether the peer is connected and has a copy that can complete that of this node.
     fn peer_can_complete(&self) -> bool {
-        let generation = self.record.superblock().lineage.generation;
-        self.peer.session().peer().is_some_and(|peer| {
-            let has_copy =
-                peer.lineage.generation != Generation::NONE || generation == Generation::NONE;
-            peer.consistent && has_copy
-        })
+        let is_new = self.record.superblock().lineage.generation == Generation::NONE;
+        let peer = self.peer.session().peer();
+        peer.is_some_and(|peer| peer.consistent && (is_new || !is_blank(peer)))
     }
 
     /// What an operator does if one of two connected nodes, neither of which is primary, has the last writes and an inconsistent copy, and the
@@ -346,10 +344,9 @@ impl View<'_> {
     pub fn neither_has_everything(&self) -> Option<String> {
         let (config, session) = (self.turn.config(), self.peer.session());
         let (group, node, peer) = (&config.group, &config.node, &config.peer);
-        let has_copy = |it: Generation| it != Generation::NONE;
-        let other = session.peer().filter(|other| !other.serving && !other.suspect)?;
-        let both = [self.record.superblock().lineage.generation, other.lineage.generation];
-        if !both.into_iter().all(has_copy) {
+        let has_copy = |other: &&Hello| !other.serving && !other.suspect && !is_blank(other);
+        let other = session.peer().filter(has_copy)?;
+        if self.record.superblock().lineage.generation == Generation::NONE {
             return None;
         }
         let peer_is_ahead = session.report().is_some_and(|report| report.ahead);

@@ -263,9 +263,9 @@ impl Primary {
         if planted(Plant::LagWithoutItems) {
             return lag;
         }
-        let lacking = |e: &&Entry| e.slot().is_some() && !(connected && e.has_peer_completed());
+        let is_owed = |e: &&Entry| e.slot().is_some() && !(connected && e.has_peer_completed());
         let mut oldest = now;
-        for entry in self.line.behind(there).filter(lacking) {
+        for entry in self.line.behind(there).filter(is_owed) {
             oldest = oldest.min(entry.accepted_at());
             if entry.item().kind.changes_data() {
                 lag.bytes += Bytes(entry.item().extent.length);

@@ -230,3 +230,28 @@ fn a_removed_member_that_is_put_back_from_a_copy_does_not_return_by_its_bitmap()
     wait_members(&stage.pair, "paris", ["full", "full"]);
     stage.judge();
 }
+
+#[test]
+fn a_release_names_a_removed_member_and_the_group_does_not_start_with_it_as_if_it_were_complete() {
+    let Some(mut stage) = Stage::new(
+        "a_release_names_a_removed_member_and_the_group_does_not_start_with_it_as_if_it_were_complete",
+    ) else {
+        return;
+    };
+    let path = stage.members[0].display().to_string();
+    stage.pair.helio("paris", &["member", "remove", "db/data", &path]).expect_success();
+    stage.write(2);
+    let told = stage.pair.helio("paris", &["release", "db", "--yes"]);
+    let warning = format!("{path} of db/data is not a complete copy");
+    assert!(told.stderr.contains(&warning), "{}", told.stderr);
+    let said = told.expect_success();
+    assert!(said.contains(&format!("db/data is {}", stage.members[1].display())), "{said}");
+    assert!(!said.contains(&format!("db/data is {path}")), "{said}");
+    let named = stage.members.each_ref().map(|file| attribute(file, "user.heliograph").is_some());
+    assert_eq!(named, [true, false], "only the removed member keeps its identity");
+    stage.stop();
+    let mark = stage.pair.state("paris").join("groups/db.released");
+    fs::remove_file(mark).expect("the group was released");
+    let log = stage.refuses();
+    assert!(log.contains(&format!("{path} has an identity of Heliograph")), "{log}");
+}

@@ -277,7 +277,7 @@ impl Run {
                 return self.detach_named(node, group, (&volume(name), forced));
             }
             ["seed", "end", _] => ("seed/end", json!({}), Wish::Other),
-            ["member", what, name, ..] => {
+            ["member", what, name, ..] if name.contains('/') => {
                 return self.member_step(node, group, (what, &volume(name)));
             }
             _ => return,

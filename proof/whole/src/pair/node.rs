@@ -155,15 +155,14 @@ impl Node {
     /// The simulated disk refuses, or a daemon still has the file locked.
     pub(crate) fn copy_file(&self, from: &Path, to: &Path) -> Result<(), Errno> {
         let content = self.machine.content(from)?;
-        let old = self.machine.open(to, OFlags::RDWR, Mode::empty())?;
-        if !old.body().lock()? {
-            return Err(Errno::BUSY);
+        match self.machine.open(to, OFlags::RDWR, Mode::empty()) {
+            Ok(old) if !old.body().lock()? => return Err(Errno::BUSY),
+            Ok(_) => self.machine.remove(to)?,
+            // An earlier attempt ended between the removal and the copy.
+            Err(Errno::NOENT) => {}
+            Err(errno) => return Err(errno),
         }
-        self.machine.remove(to)?;
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
-        let file = self.machine.open(to, flags, Mode::RUSR | Mode::WUSR)?;
-        file.body().write_at(&content, 0)?;
-        file.body().sync_all()?;
+        self.write(to, &content)?;
         self.sync(to.parent().unwrap_or(Path::new("/")))
     }
 

@@ -91,7 +91,7 @@ pub(super) struct Group {
     pub(super) adopts: Option<usize>,
     /// Members that a release left incomplete, to be replaced by a copy of another one.
     pub(super) stale: Vec<Stale>,
-    /// Nodes whose record of the group was removed since it was served last.
+    /// Nodes whose record of the group was removed since the last promotion or adoption.
     pub(super) forgotten: [bool; 2],
 }
 

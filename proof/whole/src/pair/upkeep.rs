@@ -205,9 +205,17 @@ impl Run {
 
     /// A released group is served again: a node that has a peer follows it with the same disks.
     pub(super) fn take_back(&mut self, node: usize, group: usize) {
+        if !self.is_released(node, group) {
+            return;
+        }
         if !self.replace_stale(node, group) {
-            let at = self.world.now() + Duration::from_secs(5);
-            return self.ends.push((at, Ends::Return(node, group)));
+            let is_ours =
+                |ends: &Ends| matches!(ends, Ends::Return(n, g) if (*n, *g) == (node, group));
+            if !self.ends.iter().any(|(_, ends)| is_ours(ends)) {
+                let at = self.world.now() + Duration::from_secs(5);
+                self.ends.push((at, Ends::Return(node, group)));
+            }
+            return;
         }
         let mark = self.mark(group);
         if self.nodes[node].machine.remove(&mark).is_err() {

@@ -9,6 +9,7 @@
 //! engine: the next flush that the engine asks for makes it durable. A stamp that is not durable leaves the earlier one on record beside it.
 
 use super::Group;
+use super::store::Awaited;
 use crate::epochs::{are_stamped, is_as_it_left, is_used, raise, set_id, stamp, stamped};
 use crate::open;
 use crate::shard::plan::MemberPlan;
@@ -28,8 +29,7 @@ use std::path::Path;
 #[derive(Clone, Copy, Debug)]
 struct Writing {
     epoch: Epoch,
-    /// A stop waits until then; never for one that is late.
-    until: Option<Moment>,
+    awaited: Awaited,
 }
 
 /// The stamps of members. An epoch here is durable in the metadata.
@@ -60,19 +60,17 @@ impl Stamps {
 
     /// Whether a stop waits for a stamp.
     pub(super) fn are_awaited(&self) -> bool {
-        self.deadline() != Moment::NEVER
+        self.under_way.values().any(|it| it.awaited.is_awaited())
     }
 
     /// Until when a stop waits for the next one.
     pub(super) fn deadline(&self) -> Moment {
-        self.under_way.values().filter_map(|it| it.until).min().unwrap_or(Moment::NEVER)
+        self.under_way.values().map(|it| it.awaited.deadline()).min().unwrap_or(Moment::NEVER)
     }
 
     /// A stop waits no longer for those that are late.
     pub(super) fn look(&mut self, now: Moment) {
-        for writing in self.under_way.values_mut() {
-            writing.until = writing.until.filter(|until| now < *until);
-        }
+        self.under_way.values_mut().for_each(|it| it.awaited.look(now));
     }
 
     /// The member is closed: another disk may get its number.
@@ -186,17 +184,12 @@ impl Group {
                 }
             }
         }
-        let until = Some(now + self.config.member_timeout);
+        let awaited = Awaited::until(now + self.config.member_timeout);
         for (leg, epoch, op) in begun {
-            self.stamps.under_way.insert(leg, Writing { epoch, until });
+            self.stamps.under_way.insert(leg, Writing { epoch, awaited });
             let detail = u32::from(leg.volume.0) << 8 | u32::from(leg.member.0);
             driver.submit(token(Kind::Stamp, self.index, detail), op);
         }
-    }
-
-    /// A stop waits no longer for stamps that are late.
-    pub(crate) fn expire_stamps(&mut self, now: Moment) {
-        self.stamps.look(now);
     }
 
     /// The stamp of a member was written, or could not be.
@@ -304,7 +297,7 @@ mod tests {
         let mut stamps = Stamps::default();
         assert!(!stamps.are_awaited());
         for (n, until) in [(0, Moment(7)), (1, Moment(9))] {
-            let writing = Writing { epoch: Epoch::FIRST, until: Some(until) };
+            let writing = Writing { epoch: Epoch::FIRST, awaited: Awaited::until(until) };
             stamps.under_way.insert(leg(n), writing);
         }
         for (now, next) in [(0, Moment(7)), (7, Moment(9)), (9, Moment::NEVER)] {

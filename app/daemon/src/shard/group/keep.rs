@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a group's engine has to do with its metadata files.
 
-use super::Group;
+use super::{Group, metadata_fault};
 use crate::shard::plan::VolumePlan;
 use helio_driver::{Driver, Outcome};
-use helio_engine::{Event, Fault, LayerRecord};
+use helio_engine::{Event, LayerRecord};
 use helio_format::members::{DiskMark, MEMBERS_MAX, MemberEntry, VolumeEntries, VolumeMembers};
 use helio_ledger::{Change, Kept, MapOwner};
 use helio_units::Moment;
@@ -53,8 +53,8 @@ impl Group {
     /// What failed is told before what could not be kept for that reason.
     fn metadata_kept(&mut self, kept: Vec<Kept>, now: Moment, driver: &mut dyn Driver) {
         let news = self.metadata.news((&self.config.group, &self.config.node));
-        if let Some(Fault { what, hint }) = news {
-            self.tell(now, Event::MetadataFault { what, hint });
+        if let Some(fault) = news {
+            self.tell(now, metadata_fault(fault));
         }
         kept.into_iter().for_each(|kept| self.kept(kept, now, driver));
     }

@@ -15,27 +15,26 @@ use helio_plant::{Plant, planted};
 use helio_units::{Bytes, Extent, IoId, MemberState, Moment, Payload, VolumeIndex};
 use std::collections::BTreeSet;
 
-/// A group that has stopped: the end of the daemon waits for what layers have under way on its members, until then.
-#[derive(Debug, Default)]
-pub(super) struct Finishing(Option<Moment>);
+/// What a stop waits for, until then; what is late it does not wait for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Awaited(Option<Moment>);
 
-impl Finishing {
-    pub(super) const fn begin(&mut self, until: Moment) {
-        self.0 = Some(until);
+impl Awaited {
+    pub(super) const fn until(until: Moment) -> Self {
+        Self(Some(until))
     }
 
-    /// What is late is not waited for.
-    fn look(&mut self, now: Moment) {
+    pub(super) fn look(&mut self, now: Moment) {
         self.0 = self.0.filter(|until| now < *until);
     }
 
-    const fn waits(&self) -> bool {
+    pub(super) const fn is_awaited(self) -> bool {
         self.0.is_some()
     }
 
-    /// `any`: operations are under way.
-    fn deadline(&self, any: bool) -> Moment {
-        self.0.filter(|_| any).unwrap_or(Moment::NEVER)
+    /// Never, if it is late.
+    pub(super) fn deadline(self) -> Moment {
+        self.0.unwrap_or(Moment::NEVER)
     }
 }
 
@@ -147,17 +146,19 @@ impl Group {
 
     /// Whether the end of the daemon waits for operations of a group that has stopped: layers may have begun them by themselves.
     pub(crate) fn finishes_writes(&self, now: Moment) -> bool {
-        self.health == Health::Sound && self.finishing.waits() && self.still_writes(now)
+        self.health == Health::Sound && self.finishing.is_awaited() && self.still_writes(now)
     }
 
     /// Until when it waits for them.
     pub(super) fn writes_deadline(&self) -> Moment {
-        self.finishing.deadline(self.ios.iter().any(Option::is_some))
+        let any = self.ios.iter().any(Option::is_some);
+        if any { self.finishing.deadline() } else { Moment::NEVER }
     }
 
-    /// A stop waits no longer for operations that are late.
+    /// A stop waits no longer for operations and stamps that are late.
     pub(crate) fn look_at_finishing(&mut self, now: Moment) {
         self.finishing.look(now);
+        self.stamps.look(now);
     }
 
     /// The members with operations that have not completed, each by volume and path.
@@ -318,18 +319,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_group_that_stopped_waits_for_operations_until_they_are_late() {
-        let mut finishing = Finishing::default();
-        assert!(!finishing.waits());
-        finishing.begin(Moment(9));
-        assert_eq!(
-            (finishing.deadline(false), finishing.deadline(true)),
-            (Moment::NEVER, Moment(9))
-        );
-        for (now, waits) in [(8, true), (9, false), (10, false)] {
-            finishing.look(Moment(now));
-            assert_eq!(finishing.waits(), waits, "at {now}");
+    fn what_is_awaited_is_awaited_until_it_is_late() {
+        let mut awaited = Awaited::default();
+        assert!(!awaited.is_awaited());
+        awaited = Awaited::until(Moment(9));
+        for (now, deadline) in [(8, Moment(9)), (9, Moment::NEVER), (10, Moment::NEVER)] {
+            awaited.look(Moment(now));
+            assert_eq!((awaited.is_awaited(), awaited.deadline()), (now < 9, deadline), "at {now}");
         }
-        assert_eq!(finishing.deadline(true), Moment::NEVER, "it is not looked at again and again");
     }
 }

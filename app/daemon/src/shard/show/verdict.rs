@@ -214,12 +214,7 @@ fn of_secondary(status: &Status, group: &Group, connected: bool) -> String {
                 "no node has a complete copy: `helio promote {name} --force --restore` on {node} restores the copy that is preserved there"
             )
         }
-        State::NeedsSync if connected => {
-            format!(
-                "{}, unless the status of {peer} shows a preserved copy",
-                Refusal::no_complete_copy(name)
-            )
-        }
+        State::NeedsSync if connected => Refusal::no_complete_copy(name, peer),
         State::NeedsSync if status.safe_copy.is_some_and(|kept| kept.sound) => format!(
             "if {peer} is surely down: `helio promote {name} --force --restore`; otherwise connect it, and it completes the \
              resync"
@@ -239,7 +234,8 @@ fn of_secondary(status: &Status, group: &Group, connected: bool) -> String {
             format!("`helio resync {name}` on {peer} copies the differences to {node}")
         }
         _ if serves => "nothing".into(),
-        _ if peer_needs_sync && !status.consistent => Refusal::no_complete_copy(name),
+        // This node has no copy yet.
+        _ if peer_needs_sync && !status.consistent => Refusal::no_complete_copy(name, peer),
         _ if status.ahead => format!("`helio promote {name}` on {node}; do not promote {peer}"),
         _ if status.peer_ahead => {
             format!("`helio promote {name}` on {peer}; do not promote {node}")

@@ -115,7 +115,7 @@ pub(super) fn full() -> Desk {
 }
 
 #[test]
-fn a_secondary_that_stops_lets_go_what_it_could_not_apply() {
+fn a_secondary_that_stops_releases_what_it_could_not_apply() {
     let mut desk = follower(generation(1), true);
     desk.save(true);
     let Message::Item(second) = item(2) else { panic!("no item") };

@@ -477,7 +477,7 @@ fn neither_changes_nor_restarts_make_metadata_younger_before_the_peer_hears_of_t
 }
 
 /// A node whose own copy is not complete: only that of its peer may be.
-fn lacking(role: Role) -> Desk {
+fn inconsistent(role: Role) -> Desk {
     let mut desk = restarted(role);
     let record = Superblock { consistent: false, ..desk.engine.record.superblock().clone() };
     desk.engine = Engine::new(config(), durable(record), 1, 1, Moment::ZERO);
@@ -487,7 +487,7 @@ fn lacking(role: Role) -> Desk {
 #[test]
 fn a_node_that_needs_the_copy_of_its_peer_does_not_recommend_to_discard_it() {
     for role in [Role::Primary, Role::Secondary] {
-        let mut desk = lacking(role);
+        let mut desk = inconsistent(role);
         desk.meet(blank());
         assert_eq!(row(&desk), Some("only-copy-unproven"), "{role}");
         let hint = desk.engine.view().status(desk.now).link.hint.unwrap_or_default();
@@ -498,7 +498,7 @@ fn a_node_that_needs_the_copy_of_its_peer_does_not_recommend_to_discard_it() {
 }
 
 #[test]
-fn a_node_without_metadata_learns_that_the_copy_of_its_peer_is_not_complete_either() {
+fn a_node_without_metadata_reports_that_the_copy_of_its_peer_is_not_complete_either() {
     let mut desk = Desk::new(config());
     desk.meet(Hello { remembers: 40, consistent: false, ..hello(generation(2), true) });
     assert_eq!(row(&desk), Some("only-copy-unproven"));
@@ -506,7 +506,7 @@ fn a_node_without_metadata_learns_that_the_copy_of_its_peer_is_not_complete_eith
 
 #[test]
 fn a_blank_copy_is_not_the_complete_one_that_an_incomplete_one_needs() {
-    let mut desk = lacking(Role::Secondary);
+    let mut desk = inconsistent(Role::Secondary);
     desk.meet(Hello { discarded: true, metadata: 1, ..blank() });
     assert!(!desk.engine.view().peer_is_complete());
     let mut desk = Desk::new(config());

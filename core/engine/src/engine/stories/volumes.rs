@@ -92,17 +92,27 @@ fn a_write_of_a_good_volume_does_not_wait_for_the_record_that_another_one_is_giv
     assert_eq!(desk.answers, [(2, true)], "the first one waits for it");
 }
 
-#[test]
-fn a_demotion_is_refused_while_writes_of_a_good_volume_are_in_the_queue_alone_and_the_other_one_is_lost()
- {
+fn peer_catches_up(desk: &mut Desk) {
+    desk.peer_has_all();
+    desk.now = desk.now + Duration::from_secs(2);
+    desk.tell(Event::Tick);
+}
+
+/// A primary with two volumes: it is on record that the first one is given up to the peer.
+fn first_given_up() -> Desk {
     let on_error = OnError::ServeFromPeer;
     let mut desk = Desk::of_two(Config { mode: Mode::Sync, on_error, ..config() });
     desk.write(1);
     fail(&mut desk);
-    desk.peer_has_all();
-    desk.now = desk.now + Duration::from_secs(2);
-    desk.tell(Event::Tick);
+    peer_catches_up(&mut desk);
     desk.save_all();
+    desk
+}
+
+#[test]
+fn a_demotion_is_refused_while_writes_of_a_good_volume_are_in_the_queue_alone_and_the_other_one_is_lost()
+ {
+    let mut desk = first_given_up();
     let payload = Payload { id: PayloadId(2000), length: 4096 };
     let extent = Extent::new(0, 4096);
     desk.ask_of(SECOND, 2, Operation::Write { extent, payload, fua: false });
@@ -122,14 +132,7 @@ fn a_demotion_is_refused_while_writes_of_a_good_volume_are_in_the_queue_alone_an
 #[test]
 fn a_second_store_that_is_given_up_as_the_metadata_fails_is_answered_with_an_error_and_a_stop_ends()
 {
-    let on_error = OnError::ServeFromPeer;
-    let mut desk = Desk::of_two(Config { mode: Mode::Sync, on_error, ..config() });
-    desk.write(1);
-    fail(&mut desk);
-    desk.peer_has_all();
-    desk.now = desk.now + Duration::from_secs(2);
-    desk.tell(Event::Tick);
-    desk.save_all();
+    let mut desk = first_given_up();
     assert_eq!(desk.answers, [(1, true)], "the record says that the first volume is given up");
     desk.store_all();
     desk.ask_of(
@@ -140,13 +143,15 @@ fn a_second_store_that_is_given_up_as_the_metadata_fails_is_answered_with_an_err
     desk.unwritable = true;
     fail(&mut desk);
     assert!(desk.engine.standing.primary().is_some_and(|primary| primary.is_lost(SECOND)));
-    desk.peer_has_all();
-    desk.now = desk.now + Duration::from_secs(2);
-    desk.tell(Event::Tick);
+    peer_catches_up(&mut desk);
     while !desk.saves.is_empty() {
         desk.save(false);
     }
-    assert_eq!(desk.answers, [(1, true), (2, false)], "nothing will say so of the second one");
+    assert_eq!(
+        desk.answers,
+        [(1, true), (2, false)],
+        "the record will not say that the second one is given up"
+    );
     desk.command(Command::Stop);
     desk.now = desk.now + STOP_PATIENCE;
     desk.tell(Event::Tick);

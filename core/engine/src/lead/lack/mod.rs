@@ -231,7 +231,7 @@ impl Lack {
         let news = kept && self.kept();
         match self.stage {
             Stage::Recording(false) if failed => Due::Unrecordable,
-            // A store was given up behind the record, and the metadata file failed before its marks were kept.
+            // A store was given up after the record was written, and the metadata file failed before its marks were kept.
             _ if failed && self.is_unkept() => Due::Unrecordable,
             Stage::Recording(false) if kept => {
                 self.stage = Stage::Recording(true);
