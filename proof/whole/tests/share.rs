@@ -4,5 +4,5 @@
 
 #[test]
 fn every_promise_is_kept_over_todays_share_of_seeds() {
-    helio_testkit::walk_share(env!("CARGO_BIN_EXE_helio-whole"), 200);
+    helio_testkit::walk_share(env!("CARGO_BIN_EXE_helio-whole"), 150);
 }

@@ -383,6 +383,15 @@ impl Group {
         self.link.flush(driver);
     }
 
+    /// Frees what operations held that ended after the engine stopped. Of what else it wants then nothing is done.
+    pub(super) fn free_late(&mut self) {
+        for effect in self.effects.drain(..) {
+            if let Effect::Release(payload) = effect {
+                self.payloads.release(payload);
+            }
+        }
+    }
+
     /// Gives acknowledgements back to the engine if this process was paused since they were decided: it holds them until
     /// it has checked that the peer did not take over. Returns whether it was.
     fn take_back(&mut self, now: Moment, wanted: &mut Vec<Wanted>) -> bool {

@@ -225,6 +225,7 @@ impl<D: Driver> Shard<D> {
             group.look_at_finishing(now);
         });
         if group.stopped {
+            group.guarded(Group::free_late);
             return;
         }
         group.guarded(|group| {

@@ -96,6 +96,8 @@ impl Luck {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Order {
     Stop,
+    /// The daemon stops, and has been of the build before: the next one converts its metadata.
+    Upgrade,
     Status,
     Explain,
     Recorder,
@@ -144,8 +146,9 @@ pub(crate) enum Order {
 
 impl Order {
     /// Every kind.
-    pub(crate) const ALL: [Self; 40] = [
+    pub(crate) const ALL: [Self; 41] = [
         Self::Stop,
+        Self::Upgrade,
         Self::Status,
         Self::Explain,
         Self::Recorder,

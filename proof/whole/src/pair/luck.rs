@@ -278,6 +278,7 @@ impl Run {
             }
             return;
         }
+        self.date_back(node);
         if let Err(why) = self.nodes[node].start(now) {
             self.world.tell(format_args!("{} does not start: {why}", self.nodes[node].name));
             self.nodes[node].why = Some(why);

@@ -10,6 +10,7 @@ mod file;
 mod judge;
 mod luck;
 mod node;
+mod older;
 mod operator;
 mod promised;
 mod replay;

@@ -38,6 +38,8 @@ pub(crate) struct Node {
     pub(crate) has_faults: bool,
     /// The configuration file was changed, and not applied since.
     pub(crate) unapplied: bool,
+    /// Its daemon is of the build before, until it starts again.
+    pub(crate) is_older: bool,
     /// Since when operations on its disks end in time; never while they hang or are slow.
     pub(crate) disks_respond_since: Moment,
     /// Why it did not start last.
@@ -97,6 +99,7 @@ impl Node {
             failed_flushes_of: BTreeMap::new(),
             has_faults: false,
             unapplied: false,
+            is_older: false,
             disks_respond_since: Moment::ZERO,
             why: None,
         })
@@ -126,11 +129,11 @@ impl Node {
         folders.iter().try_for_each(|folder| self.sync(Path::new(folder)))
     }
 
-    fn sync(&self, path: &Path) -> Result<(), Errno> {
+    pub(super) fn sync(&self, path: &Path) -> Result<(), Errno> {
         self.machine.open(path, OFlags::RDONLY, Mode::empty())?.body().sync_all()
     }
 
-    fn write(&self, path: &Path, bytes: &[u8]) -> Result<(), Errno> {
+    pub(super) fn write(&self, path: &Path, bytes: &[u8]) -> Result<(), Errno> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC;
         let file = self.machine.open(path, flags, Mode::RUSR | Mode::WUSR)?;
         file.body().write_at(bytes, 0)?;

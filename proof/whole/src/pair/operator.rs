@@ -82,8 +82,12 @@ impl Run {
         let path = &paths[dice.below(paths.len() as u64) as usize];
         let member = json!({ "volume": volume.name, "path": path });
         let (verb, body, wish) = match order {
-            Order::Stop => {
+            Order::Stop | Order::Upgrade => {
                 let starts = std::time::Duration::from_millis(10 + dice.below(20_000));
+                if order == Order::Upgrade {
+                    self.nodes[node].is_older = true;
+                    self.follow(Met::Order(order), Until::Ended { node });
+                }
                 return self.stop(node, starts);
             }
             Order::Status => return self.look(node),

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A node whose daemon was of the build before: its metadata becomes what that build would have written.
+//!
+//! That build knew one metadata file of version 2, one member of each volume, and no epochs. What else the metadata says keeps a
+//! group as it is.
+
+use super::node::Node;
+use super::run::Run;
+use super::scenario::GroupShape;
+use helio_driver::{Errno, Machine, Mode, OFlags};
+use helio_format::members::CopyHealth;
+use helio_format::page::{self, BODY_BYTES, Kind, Place, VERSION_BEFORE};
+use helio_format::{hot, marks};
+use helio_ledger::{Found, Ledger, Opened};
+use std::path::{Path, PathBuf};
+
+/// Where the names of files with metadata lie.
+const FOLDER: &str = "/state/groups";
+/// And those of the second ones.
+const SECOND: &str = "/second";
+/// The attribute of a member that has its epoch.
+const EPOCH: &str = "user.heliograph.set";
+
+impl Node {
+    /// Gives the metadata of a group the format before, if it says nothing that the build before could not have written. Returns
+    /// whether it did.
+    ///
+    /// # Errors
+    /// The simulated disk refuses.
+    pub(super) fn date_back(&self, group: &GroupShape, node: usize) -> Result<bool, Errno> {
+        let path = PathBuf::from(format!("{FOLDER}/{}.meta", group.name));
+        let bytes = match self.machine.content(&path) {
+            Err(Errno::NOENT) => return Ok(false),
+            content => content?,
+        };
+        let second = PathBuf::from(format!("{SECOND}/{}.meta", group.name));
+        let has_second = self.machine.content(&second).is_ok();
+        let owner = (group.name, self.name);
+        let Some(older) = older(&bytes, owner).filter(|_| !has_second) else { return Ok(false) };
+        let new = PathBuf::from(format!("{FOLDER}/{}.meta.older", group.name));
+        self.write(&new, &older)?;
+        let paths = group.volumes.iter().flat_map(|volume| volume.paths(group.name, node));
+        let open = |path: PathBuf| self.machine.open(&path, OFlags::RDWR, Mode::empty());
+        let members = paths.map(open).collect::<Result<Vec<_>, _>>()?;
+        // A flush that is to fail does so before anything changes.
+        members.iter().try_for_each(|member| member.body().sync_all())?;
+        for member in &members {
+            match member.body().remove_attribute(EPOCH) {
+                Ok(()) | Err(Errno::NODATA) => member.body().sync_all()?,
+                Err(errno) => return Err(errno),
+            }
+        }
+        self.machine.rename(&new, &path)?;
+        self.sync(Path::new(FOLDER))?;
+        Ok(true)
+    }
+}
+
+impl Run {
+    /// A node that is about to start had a daemon of the build before, if the operator upgrades it.
+    pub(super) fn date_back(&mut self, node: usize) {
+        if !std::mem::take(&mut self.nodes[node].is_older) {
+            return;
+        }
+        for group in &self.groups {
+            let (name, older) =
+                (self.nodes[node].name, self.nodes[node].date_back(&group.shape, node));
+            let group = group.shape.name;
+            self.world.tell(format_args!(
+                "{name}: metadata of {group} is of the build before: {older:?}"
+            ));
+        }
+    }
+}
+
+/// The file of version 2 that says what a file says; none if no such file could.
+fn older(bytes: &[u8], owner: (&str, &str)) -> Option<Vec<u8>> {
+    let Ok(Opened::Found(found)) = Ledger::open(bytes, owner, helio_link::checksum) else {
+        return None;
+    };
+    let (ledger, Found { superblock, hot, marks, others, .. }) = *found;
+    let one = ledger.members().iter().all(|members| {
+        let full = |health| matches!(health, CopyHealth::Good | CopyHealth::Suspect);
+        members[0].as_ref().is_some_and(|member| full(member.health))
+            && members[1..].iter().all(Option::is_none)
+    });
+    if !one || !others.is_empty() {
+        return None;
+    }
+    let layout = ledger.layout();
+    let mut file = Vec::new();
+    let sequence = ledger.sequence();
+    let mut pair = |kind, index, body: Option<[u8; BODY_BYTES]>| {
+        let place = Place { version: VERSION_BEFORE, kind, index, map: 0 };
+        let owner = page::owner(owner.0, owner.1, helio_link::checksum);
+        let header = page::Header { place, owner, sequence };
+        let page = match body {
+            Some(body) => page::encode(&header, &body, helio_link::checksum),
+            None => vec![0; page::PAGE_BYTES],
+        };
+        file.extend_from_slice(&page);
+        file.extend_from_slice(&page);
+    };
+    pair(Kind::Superblock, 0, Some(superblock.encode()));
+    for index in 0..layout.hot_pages() {
+        let mut slots = [0; hot::SLOTS_PER_PAGE];
+        let of_page = hot.iter().skip(index as usize * hot::SLOTS_PER_PAGE);
+        slots.iter_mut().zip(of_page).for_each(|(slot, extent)| *slot = extent + 1);
+        pair(Kind::Hot, index, Some(hot::encode(&slots)));
+    }
+    for index in 0..layout.mark_pages() {
+        let bits = marks.iter().find(|(page, _)| *page == index).map(|(_, bits)| bits);
+        pair(Kind::Marks, index, bits.map(|bits| marks::encode(bits)));
+    }
+    Some(file)
+}
