@@ -103,6 +103,11 @@ impl Metadata {
         self.mirror.is_idle()
     }
 
+    /// Whether operations are under way, also on a file that failed. One that completes nothing does not count.
+    pub(crate) fn works(&self) -> bool {
+        self.under_way.files.iter().any(|file| file.works() && !file.is_silent())
+    }
+
     /// What failed, and what to do about it, if that was not asked for since it changed.
     pub(crate) fn news(&mut self, owner: (&str, &str)) -> Option<Fault> {
         std::mem::take(&mut self.news).then(|| self.fault(owner)).flatten()
@@ -280,6 +285,11 @@ mod tests {
         metadata
     }
 
+    fn failed() -> Outcome {
+        let cause = Cause::Errno(Errno::IO);
+        Outcome::SyncData(Err(OpError { operation: Operation::SyncData, extent: None, cause }))
+    }
+
     /// All operations end but those of this file, until there are none.
     fn end_all_but(
         file: usize,
@@ -341,12 +351,9 @@ mod tests {
     fn the_last_file_that_counts_is_silent_until_it_completes_something() {
         let mut driver = Held::default();
         let mut metadata = begun(&mut driver);
-        let cause = Cause::Errno(Errno::IO);
-        let error = OpError { operation: Operation::SyncData, extent: None, cause };
-        let failed = Outcome::SyncData(Err(error));
         let detail =
             driver.0.remove(driver.0.iter().position(|d| task(*d).file() == 1).expect("is there"));
-        assert_eq!(metadata.done((0, at(0)), detail, &failed, &mut driver), []);
+        assert_eq!(metadata.done((0, at(0)), detail, &failed(), &mut driver), []);
         for second in 1..=8 {
             assert_eq!(metadata.deadline(), at(second));
             assert_eq!(metadata.look((0, at(second)), &mut driver), []);
@@ -357,5 +364,24 @@ mod tests {
         let kept = end_all_but(1, &mut metadata, (at(9), &mut driver));
         assert_eq!(kept, [Kept::Superblock { ok: true }]);
         assert_eq!(metadata.silent().count(), 0);
+    }
+
+    #[test]
+    fn metadata_works_until_what_is_under_way_on_a_failed_file_ends_or_it_is_silent() {
+        let mut driver = Held::default();
+        let mut metadata = begun(&mut driver);
+        for file in [0, 1] {
+            let place = driver.0.iter().position(|detail| task(*detail) == Task::Batch(file));
+            let detail = driver.0.remove(place.expect("is there"));
+            metadata.done((0, at(0)), detail, &failed(), &mut driver);
+        }
+        assert!(metadata.is_idle() && metadata.works(), "{:?}", driver.0);
+        for second in 1..=9 {
+            assert!(metadata.works(), "after {second} s");
+            metadata.look((0, at(second)), &mut driver);
+        }
+        assert!(!metadata.works(), "it is silent");
+        end_all_but(2, &mut metadata, (at(9), &mut driver));
+        assert!(!metadata.works() && driver.0.is_empty());
     }
 }

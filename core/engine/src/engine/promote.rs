@@ -141,6 +141,9 @@ impl View<'_> {
         }
         let ours = self.hello_as_met();
         let asker = self.peer.session().peer()?;
+        if asker.discarded && !self.record.superblock().discarded {
+            return Some(format!("an operator discarded the copy of {}", config.peer));
+        }
         match recovery::of_request(asker, (generation, durable), &ours, self.leader_went_back()) {
             None => Some(format!("generation {generation} is not in the history of its copy")),
             Some(Decision { label, verdict: Verdict::Refuse }) => {

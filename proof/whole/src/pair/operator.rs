@@ -384,8 +384,11 @@ impl Run {
         (wish, body): (Wish, &[u8]),
     ) -> Result<(), Violation> {
         let it = &mut self.groups[group];
-        if matches!(wish, Wish::Promote { .. } | Wish::Switch) {
-            it.forgotten = [false; 2];
+        match wish {
+            Wish::Promote { .. } | Wish::Switch => it.forgotten = [false; 2],
+            // What it had recorded counts for nothing any more.
+            Wish::Resolve => it.forgotten[node] = true,
+            _ => {}
         }
         match wish {
             Wish::Promote { forced: true, restored } if it.last_served != Some(node) => {
@@ -394,7 +397,11 @@ impl Run {
                 return self.fail_over(node, group, restored);
             }
             Wish::Promote { .. } if it.last_served == Some(node) => it.serves = Some(node),
-            Wish::Promote { .. } => self.hand_over(node, group),
+            Wish::Promote { .. } => {
+                // By a hold lease: the node that they used may go on once its own time is over.
+                self.end_clients(group);
+                self.hand_over(node, group);
+            }
             Wish::Switch => {
                 let now = 1 - it.serves.unwrap_or(node);
                 self.hand_over(now, group);

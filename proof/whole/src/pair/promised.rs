@@ -16,6 +16,8 @@ pub(super) struct Promised {
     lossy: [bool; 2],
     /// The lag that a node reported last as primary, in bytes.
     lag: Option<(usize, u64)>,
+    /// A node on which the group was adopted, and was not in sync since: it knows nothing of its peer.
+    adopted: Option<usize>,
     /// The machine of the node that serves lost power, and it has not started since.
     power_cut: bool,
 }
@@ -30,6 +32,16 @@ impl Promised {
     /// The copy of a node may have lost what was not durable, or is to be made once more.
     pub(super) fn lost(&mut self, node: usize) {
         self.ended(node, Heir::LostPower);
+    }
+
+    /// The group begins anew on a node.
+    pub(super) fn begins_on(&mut self, node: usize) {
+        self.adopted = Some(node);
+    }
+
+    /// Whether a node takes a peer without metadata for a new one, whatever that one wrote.
+    pub(super) fn knows_no_peer(&self, node: usize) -> bool {
+        self.adopted == Some(node)
     }
 
     pub(super) fn heir(&self, node: usize) -> Heir {
@@ -47,6 +59,7 @@ impl Group {
         if in_sync.is_none() {
             promised.parted = [true; 2];
         } else {
+            promised.adopted = None;
             for (end, parted) in promised.ends.iter_mut().zip(promised.parted) {
                 if parted {
                     *end = Heir::Lived;

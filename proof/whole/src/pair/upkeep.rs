@@ -79,8 +79,8 @@ impl Run {
     }
 
     /// A node no longer serves a group: its members are free, and what they hold is what the clients may find. Operations on a disk that
-    /// does not respond may not have completed: then the response names the member. If it says that the copy is not complete, the operator
-    /// keeps that of the other node.
+    /// does not respond may not have completed: then the response names the member. The operator keeps the copy of the other node if the
+    /// response says that this one is not complete, and if the group was adopted there and took this node's for no copy yet.
     ///
     /// # Errors
     /// The promise that is broken.
@@ -124,7 +124,8 @@ impl Run {
         }
         it.promised.lost(node);
         it.forgotten[node] = true;
-        if !whole && it.shape.alone.is_none() && it.last_served == Some(node) {
+        let stays = whole && !it.promised.knows_no_peer(1 - node);
+        if !stays && it.shape.alone.is_none() && it.last_served == Some(node) {
             it.last_served = Some(1 - node);
             it.model.failed_over(it.promised.heir(1 - node));
         }
@@ -197,6 +198,7 @@ impl Run {
         let it = &mut self.groups[group];
         it.adopts = None;
         it.forgotten = [false; 2];
+        it.promised.begins_on(node);
         (it.serves, it.last_served) = (Some(node), Some(node));
         self.nodes[node].unapplied = true;
         self.apply(node);

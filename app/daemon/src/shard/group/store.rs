@@ -128,8 +128,11 @@ impl Group {
         Table::of(&self.ios)
     }
 
-    /// Whether operations are under way on disks that were not given up, and on members that are used.
+    /// Whether operations are under way on disks that were not given up, on members that are used, and on files of metadata.
     pub(crate) fn still_writes(&self, now: Moment) -> bool {
+        if self.metadata.works() {
+            return true;
+        }
         if self.ios.iter().flatten().next().is_none() {
             return false;
         }
@@ -151,7 +154,7 @@ impl Group {
 
     /// Until when it waits for them.
     pub(super) fn writes_deadline(&self) -> Moment {
-        let any = self.ios.iter().any(Option::is_some);
+        let any = self.metadata.works() || self.ios.iter().any(Option::is_some);
         if any { self.finishing.deadline() } else { Moment::NEVER }
     }
 

@@ -505,6 +505,27 @@ fn a_node_without_metadata_reports_that_the_copy_of_its_peer_is_not_complete_eit
 }
 
 #[test]
+fn a_copy_that_was_discarded_is_not_promoted_if_its_peer_has_one_that_was_not() {
+    for ours in [false, true] {
+        let record =
+            Superblock { discarded: ours, ..Superblock::new("db", "paris", [SIZE.0].into()) };
+        let mut desk = Desk::new(config());
+        desk.engine = Engine::new(config(), durable(record), 1, 1, Moment::ZERO);
+        let asker = Hello { discarded: true, metadata: 1, ..blank() };
+        let (generation, durable) = (asker.lineage.generation, asker.head);
+        desk.meet(asker);
+        desk.hear(Message::PromoteRequest { generation, durable });
+        let granted = desk.said.iter().rev().find_map(|message| match message {
+            Message::PromoteReply { granted, text } => Some((*granted, text.as_str())),
+            _ => None,
+        });
+        let (granted, text) = granted.expect("it has a reply");
+        assert_eq!(granted, ours, "{text}");
+        assert_eq!(text.contains("an operator discarded the copy of lyon"), !ours, "{text}");
+    }
+}
+
+#[test]
 fn a_blank_copy_is_not_the_complete_one_that_an_incomplete_one_needs() {
     let mut desk = inconsistent(Role::Secondary);
     desk.meet(Hello { discarded: true, metadata: 1, ..blank() });
