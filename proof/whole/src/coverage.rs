@@ -72,12 +72,20 @@ const SELDOM: &[(Met, Luck, &str)] = &[
     (Met::Change(Change::Switch), Luck::Kill, BOTH),
     (Met::Change(Change::Switch), Luck::PowerCut, BOTH),
     (Met::Change(Change::Switch), Luck::Cut, BOTH),
+    (Met::Change(Change::Switch), Luck::Reset, BOTH),
+    (Met::Change(Change::Switch), Luck::CutWay, BOTH),
+    (Met::Change(Change::Promote), Luck::Reset, CONSENT),
+    (Met::Change(Change::Promote), Luck::CutWay, CONSENT),
     (Met::Client(BREAK_OFF), Luck::Reset, NO_WAIT),
     (Met::Client(BREAK_OFF), Luck::Calendar, NO_WAIT),
+    (Met::Client(BREAK_OFF), Luck::Devices, NO_WAIT),
+    (Met::Order(Order::SpoilFile), Luck::Reset, AT_ONCE),
+    (Met::Order(Order::SpoilFile), Luck::Calendar, AT_ONCE),
+    (Met::Order(Order::SpoilFile), Luck::Devices, AT_ONCE),
 ];
-const CONSENT: &str =
-    "the peer has to agree, so its daemon would end between that and the response";
+const CONSENT: &str = "the peer has to agree, so this would strike between that and the response";
 const BOTH: &str = "both nodes and the link are needed, so it would strike between the last message and the response";
+const AT_ONCE: &str = "the response to a file that is invalid takes no time, and this strikes once";
 const NO_WAIT: &str = "a client that breaks off waits for nothing, and this strikes once";
 
 fn is_seldom(met: Met, luck: Luck) -> bool {

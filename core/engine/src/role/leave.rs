@@ -230,9 +230,8 @@ impl Standing {
             _ => command,
         };
         record.want_nothing();
-        // A disk that failed is not written any more, so what was received for it would be held for ever.
-        let holds = |follower: &&mut Follower| follower.failed().is_some() && follower.is_still();
-        if let Some(follower) = self.follower_mut().filter(holds) {
+        // What a disk that failed, a store without room or a start that was not adopted keeps waiting would be held for ever.
+        if let Some(follower) = self.follower_mut().filter(|follower| follower.is_still()) {
             follower.lay_down(turn);
         }
         let text = if local.metadata_failed() {

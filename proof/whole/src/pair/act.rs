@@ -87,8 +87,8 @@ impl Luck {
 
 impl Luck {
     /// Whether it strikes once, and does not last.
-    const fn is_short(self) -> bool {
-        matches!(self, Self::Reset | Self::Calendar)
+    pub(super) const fn is_short(self) -> bool {
+        matches!(self, Self::Reset | Self::Calendar | Self::Devices)
     }
 }
 
@@ -214,7 +214,7 @@ impl Act {
             1 => Self::Order(order),
             // What strikes once meets an order only if it strikes before the response.
             _ if luck.is_short() => {
-                let between = Duration::from_millis(dice.below(4));
+                let between = Duration::from_micros(dice.below(1900));
                 Self::Both { luck, order, order_first: true, between }
             }
             _ => {

@@ -139,7 +139,7 @@ impl Run {
 
     /// Does one thing that the status of either node, or a refusal since, recommends; most often what the refusal does, so that a chain
     /// of refusals comes to its end.
-    fn follow_advice(&mut self, group: usize) {
+    pub(super) fn follow_advice(&mut self, group: usize) {
         let mut all = std::mem::take(&mut self.groups[group].hints);
         let hints = all.len();
         for node in 0..2 {

@@ -122,7 +122,8 @@ impl Run {
         self.become_level()
     }
 
-    /// Waits until everything is in sync again without an operator.
+    /// Waits until everything is in sync again. Only a group that does not resync by itself has an operator: a queue that becomes full may
+    /// have been given up.
     fn become_level(&mut self) -> Result<(), Violation> {
         let until = self.world.now() + REJOINS;
         while self.world.now() < until {
@@ -132,6 +133,11 @@ impl Run {
             self.pass(Duration::from_millis(500))?;
             if (0..self.groups.len()).all(|group| self.is_level(group)) {
                 return Ok(());
+            }
+            for group in 0..self.groups.len() {
+                if !self.groups[group].shape.autosync && !self.is_level(group) {
+                    self.follow_advice(group);
+                }
             }
             self.pass(Duration::from_secs(1))?;
         }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Attached volumes: the programs that use them, what the operator does with them, and what goes wrong with them.
 
+use super::act::{Luck, Order};
 use super::run::{Run, Wish};
+use super::watch::Effect;
 use crate::client::{DeviceTurn, Habits, Program, Stepped};
 use crate::kernel::Upset;
 use crate::model::{Action, Answer, Promise, Request, Ticket, Violation};
@@ -271,10 +273,12 @@ impl Run {
                 }
                 Later::Upset(node) => {
                     let mut dice = self.devices.dice.split_nth("upset", now.0);
-                    let _none_is_attached = self.upset_devices(node, &mut dice);
+                    if self.upset_devices(node, &mut dice) {
+                        self.struck(Luck::Devices, Effect::Once);
+                    }
                 }
                 Later::Detach { node, group, volume } => {
-                    self.detach_now(node, group, volume, false);
+                    self.in_order(Order::Detach, |run| run.detach_now(node, group, volume, false));
                 }
             }
         }

@@ -54,6 +54,8 @@ pub(super) enum Ends {
     },
     /// A released group is served again.
     Return(usize, usize),
+    /// A fault strikes that waited for the request of an order.
+    Strike(Luck, Dice),
 }
 
 impl Run {
@@ -95,7 +97,7 @@ impl Run {
                 return self.struck(luck, Effect::Stays);
             }
             Luck::Devices => {
-                if self.upset_devices(node, dice) {
+                if self.upset_devices(node, dice) || self.upset_devices(1 - node, dice) {
                     self.struck(luck, Effect::Once);
                 }
                 return;
@@ -253,6 +255,7 @@ impl Run {
                 self.in_order(Order::Adopt, |run| run.adopt(node, group));
             }
             Ends::Return(node, group) => self.take_back(node, group),
+            Ends::Strike(luck, mut dice) => self.strike(luck, &mut dice),
         }
         self.end_luck(now);
     }

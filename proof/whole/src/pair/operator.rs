@@ -6,7 +6,7 @@ use super::daemon::Daemon;
 use super::luck::Ends;
 use super::run::{Asked, Group, Run, Wish};
 use super::upkeep::Task;
-use super::watch::Until;
+use super::watch::{Strike, Until};
 use crate::coverage::{Change, Met};
 use crate::model::{Heir, Promise, Violation};
 use helio_netmodel::Dice;
@@ -32,9 +32,12 @@ impl Group {
 }
 
 impl Run {
-    /// Gives an order, at any node, and follows it.
-    pub(super) fn order(&mut self, order: Order, dice: &mut Dice) {
+    /// Gives an order, at any node, and follows it. A fault may strike soon after its request.
+    pub(super) fn order(&mut self, order: Order, strike: Option<Strike>, dice: &mut Dice) {
         let (order, place) = self.place_order(order, dice);
+        if let Some(strike) = strike {
+            self.watch.arm(order, strike);
+        }
         if matches!(order, Order::Demote | Order::Switch) && dice.chance(1, 2) {
             // It is refused while clients are connected.
             self.end_clients(place.1);
@@ -50,6 +53,8 @@ impl Run {
         // Without a record a node is promoted whatever it holds: the operator knows which one clients used last.
         match (order, last_served) {
             (Order::Promote, Some(last)) if *forgotten == [true; 2] => (order, (*last, group)),
+            // Few stories have keys.
+            (Order::Look, _) if self.scenario.has_keys => (Order::ChangeKey, (node, group)),
             _ => (order, (node, group)),
         }
     }
@@ -84,6 +89,7 @@ impl Run {
         let (verb, body, wish) = match order {
             Order::Stop | Order::Upgrade => {
                 let starts = std::time::Duration::from_millis(10 + dice.below(20_000));
+                self.fire(order);
                 if order == Order::Upgrade {
                     self.nodes[node].is_older = true;
                     self.follow(Met::Order(order), Until::Ended { node });

@@ -322,16 +322,20 @@ impl Run {
     fn act(&mut self, act: Act, dice: &mut Dice) -> Result<(), Violation> {
         match act {
             Act::Luck(luck) => self.strike(luck, dice),
-            Act::Order(order) => self.order(order, dice),
+            Act::Order(order) => self.order(order, None, dice),
+            Act::Both { luck, order, order_first: true, between } if luck.is_short() => {
+                let strikes = dice.split_nth("strikes", 0);
+                self.order(order, Some((luck, between, strikes)), dice);
+            }
             Act::Both { luck, order, order_first: true, between } => {
-                self.order(order, dice);
+                self.order(order, None, dice);
                 self.pass(between)?;
                 self.strike(luck, dice);
             }
             Act::Both { luck, order, order_first: false, between } => {
                 self.strike(luck, dice);
                 self.pass(between)?;
-                self.order(order, dice);
+                self.order(order, None, dice);
             }
         }
         Ok(())

@@ -100,8 +100,12 @@ impl Run {
         for volume in self.groups[group].shape.volumes.clone() {
             for path in volume.paths(name, node) {
                 let file = self.nodes[node].machine.open(&path, OFlags::RDWR, Mode::empty());
-                let late = format!("operations on {} of {name}/", path.display());
-                let is_named = hung && warnings.iter().any(|text| text.starts_with(&late));
+                // A process that was killed may hold it, too: then it is not a complete copy.
+                let shown = format!("{} of {name}/", path.display());
+                let names = |text: &&str| {
+                    text.strip_prefix("operations on ").unwrap_or(text).starts_with(&shown)
+                };
+                let is_named = hung && warnings.iter().any(names);
                 // A misfortune may keep it from being opened; that says nothing of the daemon.
                 if file.is_ok_and(|file| file.body().lock() == Ok(false)) && !is_named {
                     let detail = format!("{name} is released, and {} is locked", path.display());

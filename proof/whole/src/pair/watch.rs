@@ -2,12 +2,15 @@
 //! Follows the requests, orders and changes of a story, and which faults each of them meets.
 
 use super::act::{Luck, Order};
+use super::luck::Ends;
 use super::run::{Asked, Run};
 use crate::FileFault;
 use crate::coverage::{Change, Coverage, Lucks, Met};
+use helio_netmodel::Dice;
 use helio_units::Moment;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// How long a fault is in effect.
 #[derive(Clone, Debug)]
@@ -44,12 +47,24 @@ struct Followed {
     lucks: Lucks,
 }
 
+/// A fault that is to strike so long after something.
+pub(super) type Strike = (Luck, Duration, Dice);
+
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
     effects: Vec<(Luck, Effect)>,
+    /// A fault that is to strike after the request of an order.
+    armed: Option<(Order, Strike)>,
     followed: Vec<Followed>,
     pub(super) coverage: Coverage,
+}
+
+impl Watch {
+    /// A fault is to strike so long after the request of an order: some orders begin when clients have left.
+    pub(super) fn arm(&mut self, order: Order, strike: Strike) {
+        self.armed = Some((order, strike));
+    }
 }
 
 impl Run {
@@ -57,7 +72,7 @@ impl Run {
     pub(super) fn struck(&mut self, luck: Luck, effect: Effect) {
         let lucks: Lucks = [luck].into_iter().collect();
         let waits = self.waiting_clients();
-        let Watch { effects, followed, coverage } = &mut self.watch;
+        let Watch { effects, followed, coverage, .. } = &mut self.watch;
         waits.into_iter().for_each(|label| coverage.met(Met::Client(label), lucks));
         followed.iter_mut().for_each(|it| it.lucks.add(luck));
         if !matches!(effect, Effect::Once) {
@@ -65,9 +80,18 @@ impl Run {
         }
     }
 
+    /// An order is under way now: a fault that waited for it strikes soon.
+    pub(super) fn fire(&mut self, order: Order) {
+        let armed = self.watch.armed.take_if(|(waits_for, _)| *waits_for == order);
+        if let Some((_, (luck, after, dice))) = armed {
+            self.ends.push((self.world.now() + after, Ends::Strike(luck, dice)));
+        }
+    }
+
     /// Nothing is in effect any more.
     pub(super) fn forget_effects(&mut self) {
         self.watch.effects.clear();
+        self.watch.armed = None;
     }
 
     /// The faults in effect now.
@@ -103,6 +127,9 @@ impl Run {
         step(self);
         let asked = self.asked.range(behind + 1..);
         let asked: Vec<(u64, usize)> = asked.map(|(request, it)| (*request, it.node)).collect();
+        if !asked.is_empty() {
+            self.fire(order);
+        }
         for (request, node) in asked {
             self.follow(Met::Order(order), Until::Response { request, node });
         }
