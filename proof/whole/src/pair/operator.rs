@@ -87,15 +87,7 @@ impl Run {
         let path = &paths[dice.below(paths.len() as u64) as usize];
         let member = json!({ "volume": volume.name, "path": path });
         let (verb, body, wish) = match order {
-            Order::Stop | Order::Upgrade => {
-                let starts = std::time::Duration::from_millis(10 + dice.below(20_000));
-                self.fire(order);
-                if order == Order::Upgrade {
-                    self.nodes[node].is_older = true;
-                    self.follow(Met::Order(order), Until::Ended { node });
-                }
-                return self.stop(node, starts);
-            }
+            Order::Stop | Order::Upgrade => return self.stop_for(order, node, dice),
             Order::Status => return self.look(node),
             Order::Explain => return self.get(node, group, "explain"),
             Order::Recorder => return self.get(node, group, "debug/events"),
@@ -198,6 +190,15 @@ impl Run {
             let wish = Wish::Promote { forced: true, restored: false };
             self.post(node, group, "promote", &promotion(true), wish);
         }
+    }
+
+    fn stop_for(&mut self, order: Order, node: usize, dice: &mut Dice) {
+        self.fire(order);
+        if order == Order::Upgrade {
+            self.nodes[node].is_older = true;
+            self.follow(Met::Order(order), Until::Ended { node });
+        }
+        self.stop(node, std::time::Duration::from_millis(10 + dice.below(20_000)));
     }
 
     /// Stops a daemon, and starts it again later.
