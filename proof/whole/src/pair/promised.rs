@@ -86,8 +86,13 @@ impl Run {
                 group.model.set_effective(None);
                 continue;
             };
-            let daemon = self.nodes[node].daemon.as_mut();
-            group.note_serving(node, daemon.and_then(|it| it.serving(group.shape.name)));
+            let mut daemon = self.nodes[node].daemon.as_mut();
+            let serving = daemon.as_mut().and_then(|it| it.serving(group.shape.name));
+            if daemon.is_some() && serving.is_none() {
+                // It answers what it had accepted, and reports nothing of it here.
+                group.promised.lag = None;
+            }
+            group.note_serving(node, serving);
         }
     }
 
