@@ -151,7 +151,7 @@ struct Row {
     /// seeding, the image is still the shipped disk
     seed: [Option<bool>; 2],
     suspect: Option<bool>,
-    /// source lacks, source suspect, source broken
+    /// the source lacks regions, is suspect, has a broken copy
     source: [Option<bool>; 3],
 }
 

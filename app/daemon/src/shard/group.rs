@@ -126,7 +126,7 @@ pub(crate) struct Group {
     /// Connections given up outside of effects, with TLS's last words.
     parting: Vec<(Socket, Option<Op>)>,
     pub(crate) stopped: bool,
-    /// How long a stop waits for what is under way on members.
+    /// How long a stop waits for what is under way on members and metadata files.
     finishing: Awaited,
     pub(crate) releasing: Releasing,
     pub(crate) health: Health,
@@ -383,7 +383,7 @@ impl Group {
         self.link.flush(driver);
     }
 
-    /// Frees what operations held that ended after the engine stopped. Of what else it wants then nothing is done.
+    /// Frees payloads of operations that ended after the engine stopped. Other effects are not performed then.
     pub(super) fn free_late(&mut self) {
         for effect in self.effects.drain(..) {
             if let Effect::Release(payload) = effect {

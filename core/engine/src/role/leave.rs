@@ -230,7 +230,7 @@ impl Standing {
             _ => command,
         };
         record.want_nothing();
-        // What a disk that failed, a store without room or a start that was not adopted keeps waiting would be held for ever.
+        // Items that could not be applied (the disk failed, there is no room, a record cannot be written) would be held for ever.
         if let Some(follower) = self.follower_mut().filter(|follower| follower.is_still()) {
             follower.lay_down(turn);
         }

@@ -96,7 +96,7 @@ impl Luck {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Order {
     Stop,
-    /// The daemon stops, and has been of the build before: the next one converts its metadata.
+    /// The daemon stops, its metadata becomes that of the build before, and the next daemon converts it.
     Upgrade,
     Status,
     Explain,

@@ -38,7 +38,7 @@ pub(crate) struct Node {
     pub(crate) has_faults: bool,
     /// The configuration file was changed, and not applied since.
     pub(crate) unapplied: bool,
-    /// Its daemon is of the build before, until it starts again.
+    /// Its next start is an upgrade from the build before.
     pub(crate) is_older: bool,
     /// Since when operations on its disks end in time; never while they hang or are slow.
     pub(crate) disks_respond_since: Moment,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A node whose daemon was of the build before: its metadata becomes what that build would have written.
 //!
-//! That build knew one metadata file of version 2, one member of each volume, and no epochs. What else the metadata says keeps a
-//! group as it is.
+//! That build knew one metadata file of version 2, one member of each volume, and no epochs. If the metadata of a group says more, it
+//! stays as it is.
 
 use super::node::Node;
 use super::run::Run;
@@ -14,9 +14,9 @@ use helio_format::{hot, marks};
 use helio_ledger::{Found, Ledger, Opened};
 use std::path::{Path, PathBuf};
 
-/// Where the names of files with metadata lie.
+/// The folder of the metadata files.
 const FOLDER: &str = "/state/groups";
-/// And those of the second ones.
+/// The folder of the second metadata files.
 const SECOND: &str = "/second";
 /// The attribute of a member that has its epoch.
 const EPOCH: &str = "user.heliograph.set";

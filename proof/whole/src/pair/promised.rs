@@ -16,7 +16,7 @@ pub(super) struct Promised {
     lossy: [bool; 2],
     /// The lag that a node reported last as primary, in bytes.
     lag: Option<(usize, u64)>,
-    /// A node on which the group was adopted, and was not in sync since: it knows nothing of its peer.
+    /// The node on which the group was adopted, until the nodes are in sync: its metadata has no record of the peer.
     adopted: Option<usize>,
     /// The machine of the node that serves lost power, and it has not started since.
     power_cut: bool,
@@ -34,7 +34,7 @@ impl Promised {
         self.ended(node, Heir::LostPower);
     }
 
-    /// The group begins anew on a node.
+    /// An operator adopted the group on a node.
     pub(super) fn begins_on(&mut self, node: usize) {
         self.adopted = Some(node);
     }
@@ -88,8 +88,8 @@ impl Run {
             };
             let mut daemon = self.nodes[node].daemon.as_mut();
             let serving = daemon.as_mut().and_then(|it| it.serving(group.shape.name));
-            if daemon.is_some() && serving.is_none() {
-                // It answers what it had accepted, and reports nothing of it here.
+            if daemon.is_some_and(|it| it.is_stopping()) {
+                // It still acknowledges what it had accepted, and its reports of that time are not seen here.
                 group.promised.lag = None;
             }
             group.note_serving(node, serving);

@@ -79,8 +79,8 @@ impl Run {
     }
 
     /// A node no longer serves a group: its members are free, and what they hold is what the clients may find. Operations on a disk that
-    /// does not respond may not have completed: then the response names the member. The operator keeps the copy of the other node if the
-    /// response says that this one is not complete, and if the group was adopted there and took this node's for no copy yet.
+    /// does not respond may not have completed: then the response names the member. The operator keeps the copy of the other node in two
+    /// cases: the response says that this one is not complete, or the group was adopted on the other node and that has not met this one since.
     ///
     /// # Errors
     /// The promise that is broken.
