@@ -16,8 +16,8 @@ use std::path::Path;
 
 /// Where a file's name is kept.
 const ATTRIBUTE: &str = "user.heliograph";
-/// Where its stamp is.
-pub(crate) const STAMP: &str = "user.heliograph.set";
+/// The extended attribute of a file that has its stamp.
+pub const STAMP: &str = "user.heliograph.set";
 /// The longest stamp that is read.
 const STAMP_BYTES: usize = 64;
 /// A name's random bytes.

@@ -7,6 +7,7 @@
 use super::node::Node;
 use super::run::Run;
 use super::scenario::GroupShape;
+use helio_disk::STAMP;
 use helio_driver::{Errno, Machine, Mode, OFlags};
 use helio_format::members::CopyHealth;
 use helio_format::page::{self, BODY_BYTES, Kind, Place, VERSION_BEFORE};
@@ -18,8 +19,6 @@ use std::path::{Path, PathBuf};
 const FOLDER: &str = "/state/groups";
 /// The folder of the second metadata files.
 const SECOND: &str = "/second";
-/// The attribute of a member that has its epoch.
-const EPOCH: &str = "user.heliograph.set";
 
 impl Node {
     /// Gives the metadata of a group the format before, if it says nothing that the build before could not have written. Returns
@@ -45,7 +44,7 @@ impl Node {
         // A flush that is to fail does so before anything changes.
         members.iter().try_for_each(|member| member.body().sync_all())?;
         for member in &members {
-            match member.body().remove_attribute(EPOCH) {
+            match member.body().remove_attribute(STAMP) {
                 Ok(()) | Err(Errno::NODATA) => member.body().sync_all()?,
                 Err(errno) => return Err(errno),
             }
@@ -113,4 +112,51 @@ fn older(bytes: &[u8], owner: (&str, &str)) -> Option<Vec<u8>> {
         pair(Kind::Marks, index, bits.map(|bits| marks::encode(bits)));
     }
     Some(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use helio_format::superblock::Superblock;
+    use helio_ledger::{Change, Layout, MetadataEffect};
+
+    const OWNER: (&str, &str) = ("db", "paris");
+
+    /// The file of a ledger that has kept these changes.
+    fn kept(ledger: &mut Ledger, changes: Vec<Change>) -> Vec<u8> {
+        let mut file = vec![0; ledger.layout().bytes() as usize];
+        for change in changes {
+            assert_eq!(ledger.keep(change), None);
+            while !ledger.is_idle() {
+                let mut effects = Vec::new();
+                ledger.next(&mut effects);
+                for effect in effects {
+                    let _kept = match effect {
+                        MetadataEffect::Write { offset, bytes } => {
+                            file[offset as usize..][..bytes.len()].copy_from_slice(&bytes);
+                            ledger.written(true)
+                        }
+                        MetadataEffect::Flush => ledger.flushed(true),
+                    };
+                }
+            }
+        }
+        file
+    }
+
+    #[test]
+    fn what_the_build_before_would_have_written_is_read_as_that_and_says_the_same() {
+        let record = Superblock::new(OWNER.0, OWNER.1, vec![64 << 20]);
+        let mut ledger = Ledger::fresh(Layout::of(&record), OWNER, helio_link::checksum);
+        let hot = Change::Hot { ticket: 0, add: vec![3, 7], remove: Vec::new() };
+        let file = kept(&mut ledger, vec![Change::Superblock(Box::new(record.clone())), hot]);
+        let older = older(&file, OWNER).expect("that build could have written it");
+        match Ledger::open(&older[..], OWNER, helio_link::checksum) {
+            Ok(Opened::Older(found)) => {
+                assert_eq!((found.1.superblock, found.1.hot), (record, vec![3, 7]));
+                assert_eq!(found.1.repaired, Vec::<String>::new());
+            }
+            other => panic!("{other:?}"),
+        }
+    }
 }
