@@ -46,8 +46,8 @@ use crate::record::ages::Ages;
 use crate::record::keep::Keeping;
 use crate::record::save::Goal;
 use crate::resync::Resync;
+use crate::role::Standing;
 use crate::role::asked::Asked;
-use crate::role::{Following, Standing};
 use crate::show::Show;
 use crate::show::view::View;
 use crate::turn::Turn;
@@ -300,7 +300,8 @@ impl Engine {
         self.local.members_mut().tell_foreign(&mut self.turn);
         if self.standing.leads() {
             self.lead();
-        } else if !self.standing.is(Following::Stopped) {
+        } else if !self.standing.has_stopped() {
+            // What it had not applied is let go: nothing of that may be offered any more.
             self.follow();
         }
         // Nothing else may happen in a batch before what follows from giving the peer up.

@@ -216,7 +216,7 @@ fn measured(
                 // That a flush failed is reported once: it must not be lost with a refusal.
                 Err(_) if failed_flush.is_some() => nameplate::inode(facts),
                 name => name.map_err(|errno| {
-                    refused("store its identity in the attribute user.heliograph", errno)
+                    refused("read or store its identity in the attribute user.heliograph", errno)
                 })?,
             };
             (Some(name), nameplate::stamp_of(&file))

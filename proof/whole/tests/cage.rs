@@ -37,6 +37,6 @@ fn a_hundred_stories_reach_for_nothing_real() {
     });
     // Both end before either is judged.
     for status in walks.map(|mut walk| walk.wait().expect("it is a child")) {
-        assert!(status.success(), "{status}");
+        assert!(status.success(), "{status}: two walks of 50 seeds from {first}");
     }
 }

@@ -57,7 +57,9 @@ impl Daemon {
         let warnings: Vec<String> = late.chain(stale).collect();
         let kept = self.clear(&group, left, wish.keep_metadata).await;
         let kept = kept.map_err(|error| ApiError {
-            hint: error.hint.map(|hint| [vec![hint], warnings.clone()].concat().join("; ")),
+            hint: Some(
+                error.hint.into_iter().chain(warnings.clone()).collect::<Vec<_>>().join("; "),
+            ),
             ..error
         })?;
         if !kept.is_empty() {

@@ -383,8 +383,13 @@ impl Group {
         self.link.flush(driver);
     }
 
-    /// Frees payloads of operations that ended after the engine stopped. Other effects are not performed then.
+    /// Frees payloads after the engine stopped: those that it releases, and all of them once no operation on a member is under way. Other
+    /// effects are not performed then.
     pub(super) fn free_late(&mut self) {
+        if self.has_no_operation() {
+            self.discard_effects();
+            self.payloads = Payloads::default();
+        }
         for effect in self.effects.drain(..) {
             if let Effect::Release(payload) = effect {
                 self.payloads.release(payload);

@@ -222,10 +222,12 @@ impl<D: Driver> Shard<D> {
         group.guarded(|group| {
             group.look_at_metadata(now, driver);
             group.look_at_before(now);
-            group.look_at_finishing(now);
         });
         if group.stopped {
-            group.guarded(Group::free_late);
+            group.guarded(|group| {
+                group.look_at_finishing(now);
+                group.free_late();
+            });
             return;
         }
         group.guarded(|group| {

@@ -262,6 +262,11 @@ impl View<'_> {
     /// two copies are.
     fn hint_for_refused(&self, related: bool) -> String {
         let (peer, group) = (&self.turn.config().peer, &self.turn.config().group);
+        if self.record.superblock().discarded {
+            return format!(
+                "`helio promote {group}` on {peer}, which copies to this node: an operator discarded the copy here"
+            );
+        }
         // Force would begin with a copy that never was one.
         if self.record.superblock().lineage.generation == Generation::NONE {
             if self.peer.session().peer().is_some_and(|peer| !peer.consistent) {
@@ -336,9 +341,9 @@ impl View<'_> {
 
     /// Whether the peer is connected and has a copy that can complete that of this node.
     fn peer_can_complete(&self) -> bool {
-        let is_new = self.record.superblock().lineage.generation == Generation::NONE;
+        let has_no_history = self.record.superblock().lineage.generation == Generation::NONE;
         let peer = self.peer.session().peer();
-        peer.is_some_and(|peer| peer.consistent && (is_new || !is_blank(peer)))
+        peer.is_some_and(|peer| peer.consistent && (has_no_history || !is_blank(peer)))
     }
 
     /// What an operator does if one of two connected nodes, neither of which is primary, has the last writes and an inconsistent copy, and the

@@ -205,6 +205,21 @@ pub(crate) enum Act {
     },
 }
 
+impl Order {
+    /// Whether its request, or its effect, may come later: when clients have left, or the daemon starts again.
+    pub(super) const fn begins_later(self) -> bool {
+        matches!(
+            self,
+            Self::Upgrade
+                | Self::Release
+                | Self::Adopt
+                | Self::Reverse
+                | Self::TakeOver
+                | Self::Detach
+        )
+    }
+}
+
 impl Act {
     pub(crate) fn draw(dice: &mut Dice) -> Self {
         let luck = Luck::ALL[dice.below(Luck::ALL.len() as u64) as usize];

@@ -17,7 +17,7 @@ const DESCRIPTORS: usize = 1024;
 const FEW_DESCRIPTORS: u64 = 24;
 
 /// A daemon that runs that long has started.
-const STARTS: Duration = Duration::from_secs(1);
+pub(super) const STARTS: Duration = Duration::from_secs(1);
 
 /// Something that ends at a moment.
 #[derive(Clone, Debug)]

@@ -4,9 +4,13 @@
 //! That build knew one metadata file of version 2, one member of each volume, and no epochs. If the metadata of a group says more, it
 //! stays as it is.
 
+use super::act::Order;
+use super::luck::STARTS;
 use super::node::Node;
 use super::run::Run;
 use super::scenario::GroupShape;
+use super::watch::Until;
+use crate::coverage::Met;
 use helio_disk::STAMP;
 use helio_driver::{Errno, Machine, Mode, OFlags};
 use helio_format::members::CopyHealth;
@@ -61,13 +65,21 @@ impl Run {
         if !std::mem::take(&mut self.nodes[node].is_older) {
             return;
         }
+        let (name, mut any) = (self.nodes[node].name, false);
         for group in &self.groups {
-            let (name, older) =
-                (self.nodes[node].name, self.nodes[node].date_back(&group.shape, node));
+            let older = self.nodes[node].date_back(&group.shape, node);
+            any |= older == Ok(true);
             let group = group.shape.name;
-            self.world.tell(format_args!(
-                "{name}: metadata of {group} is of the build before: {older:?}"
-            ));
+            let told = match older {
+                Ok(true) => "is of the build before".to_owned(),
+                Ok(false) => "stays as it is".to_owned(),
+                Err(errno) => format!("stays as it is: {errno}"),
+            };
+            self.world.tell(format_args!("{name}: the metadata of {group} {told}"));
+        }
+        if any {
+            self.fire(Order::Upgrade);
+            self.follow(Met::Order(Order::Upgrade), Until::Passed(self.world.now() + STARTS));
         }
     }
 }
@@ -78,12 +90,17 @@ fn older(bytes: &[u8], owner: (&str, &str)) -> Option<Vec<u8>> {
         return None;
     };
     let (ledger, Found { superblock, hot, marks, others, .. }) = *found;
-    let one = ledger.members().iter().all(|members| {
-        let full = |health| matches!(health, CopyHealth::Good | CopyHealth::Suspect);
-        members[0].as_ref().is_some_and(|member| full(member.health))
+    let is_recorded = |volume: usize| superblock.suspect >> volume & 1 == 1;
+    let one = ledger.members().iter().enumerate().all(|(volume, members)| {
+        let known = |health| match health {
+            CopyHealth::Good => true,
+            CopyHealth::Suspect => is_recorded(volume),
+            _ => false,
+        };
+        members[0].as_ref().is_some_and(|member| known(member.health))
             && members[1..].iter().all(Option::is_none)
     });
-    if !one || !others.is_empty() {
+    if !one || !others.is_empty() || superblock.reported.is_some() {
         return None;
     }
     let layout = ledger.layout();
@@ -123,8 +140,7 @@ mod tests {
     const OWNER: (&str, &str) = ("db", "paris");
 
     /// The file of a ledger that has kept these changes.
-    fn kept(ledger: &mut Ledger, changes: Vec<Change>) -> Vec<u8> {
-        let mut file = vec![0; ledger.layout().bytes() as usize];
+    fn kept(ledger: &mut Ledger, changes: Vec<Change>, mut file: Vec<u8>) -> Vec<u8> {
         for change in changes {
             assert_eq!(ledger.keep(change), None);
             while !ledger.is_idle() {
@@ -149,14 +165,18 @@ mod tests {
         let record = Superblock::new(OWNER.0, OWNER.1, vec![64 << 20]);
         let mut ledger = Ledger::fresh(Layout::of(&record), OWNER, helio_link::checksum);
         let hot = Change::Hot { ticket: 0, add: vec![3, 7], remove: Vec::new() };
-        let file = kept(&mut ledger, vec![Change::Superblock(Box::new(record.clone())), hot]);
-        let older = older(&file, OWNER).expect("that build could have written it");
-        match Ledger::open(&older[..], OWNER, helio_link::checksum) {
+        let new = vec![0; ledger.layout().bytes() as usize];
+        let file = kept(&mut ledger, vec![Change::Superblock(Box::new(record.clone())), hot], new);
+        let same = older(&file, OWNER).expect("that build could have written it");
+        match Ledger::open(&same[..], OWNER, helio_link::checksum) {
             Ok(Opened::Older(found)) => {
-                assert_eq!((found.1.superblock, found.1.hot), (record, vec![3, 7]));
+                assert_eq!((found.1.superblock, found.1.hot), (record.clone(), vec![3, 7]));
                 assert_eq!(found.1.repaired, Vec::<String>::new());
             }
             other => panic!("{other:?}"),
         }
+        let newer = Superblock { reported: Some(5), ..record };
+        let file = kept(&mut ledger, vec![Change::Superblock(Box::new(newer))], file);
+        assert!(older(&file, OWNER).is_none(), "it did not know that field");
     }
 }

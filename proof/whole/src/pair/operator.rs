@@ -36,13 +36,16 @@ impl Run {
     pub(super) fn order(&mut self, order: Order, strike: Option<Strike>, dice: &mut Dice) {
         let (order, place) = self.place_order(order, dice);
         if let Some(strike) = strike {
-            self.watch.arm(order, strike);
+            self.arm(order, strike);
         }
         if matches!(order, Order::Demote | Order::Switch) && dice.chance(1, 2) {
             // It is refused while clients are connected.
             self.end_clients(place.1);
         }
         self.in_order(order, |run| run.give(order, place, dice));
+        if !order.begins_later() {
+            self.fire(order);
+        }
     }
 
     /// Where an order is given. Where it seems best to an operator who wants to serve the clients, an order to promote takes its place
@@ -193,11 +196,7 @@ impl Run {
     }
 
     fn stop_for(&mut self, order: Order, node: usize, dice: &mut Dice) {
-        self.fire(order);
-        if order == Order::Upgrade {
-            self.nodes[node].is_older = true;
-            self.follow(Met::Order(order), Until::Ended { node });
-        }
+        self.nodes[node].is_older |= order == Order::Upgrade;
         self.stop(node, std::time::Duration::from_millis(10 + dice.below(20_000)));
     }
 
@@ -405,7 +404,7 @@ impl Run {
             }
             Wish::Promote { .. } if it.last_served == Some(node) => it.serves = Some(node),
             Wish::Promote { .. } => {
-                // By a hold lease: the node that they used may go on once its own time is over.
+                // A promotion by a hold lease does not stop the old primary: the operator ends its clients.
                 self.end_clients(group);
                 self.hand_over(node, group);
             }

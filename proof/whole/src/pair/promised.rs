@@ -88,8 +88,8 @@ impl Run {
             };
             let mut daemon = self.nodes[node].daemon.as_mut();
             let serving = daemon.as_mut().and_then(|it| it.serving(group.shape.name));
-            if daemon.is_some_and(|it| it.is_stopping()) {
-                // It still acknowledges what it had accepted, and its reports of that time are not seen here.
+            if serving.is_none() && daemon.is_some_and(|it| it.is_stopping()) {
+                // It acknowledges what it had accepted; what its status shows in that time is not seen here.
                 group.promised.lag = None;
             }
             group.note_serving(node, serving);

@@ -60,13 +60,6 @@ pub(super) struct Watch {
     pub(super) coverage: Coverage,
 }
 
-impl Watch {
-    /// A fault is to strike so long after the request of an order: some orders begin when clients have left.
-    pub(super) fn arm(&mut self, order: Order, strike: Strike) {
-        self.armed = Some((order, strike));
-    }
-}
-
 impl Run {
     /// A fault strikes.
     pub(super) fn struck(&mut self, luck: Luck, effect: Effect) {
@@ -78,6 +71,14 @@ impl Run {
         if !matches!(effect, Effect::Once) {
             effects.push((luck, effect));
         }
+    }
+
+    /// A fault is to strike so long after the request of an order. One that still waits for another order strikes soon.
+    pub(super) fn arm(&mut self, order: Order, strike: Strike) {
+        if let Some((waits_for, _)) = self.watch.armed {
+            self.fire(waits_for);
+        }
+        self.watch.armed = Some((order, strike));
     }
 
     /// An order is under way now: a fault that waited for it strikes soon.

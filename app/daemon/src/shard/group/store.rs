@@ -15,7 +15,7 @@ use helio_plant::{Plant, planted};
 use helio_units::{Bytes, Extent, IoId, MemberState, Moment, Payload, VolumeIndex};
 use std::collections::BTreeSet;
 
-/// What a stop waits for, until then; what is late it does not wait for.
+/// Until when a stop waits for something; none if it does not wait, or no longer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Awaited(Option<Moment>);
 
@@ -128,12 +128,17 @@ impl Group {
         Table::of(&self.ios)
     }
 
-    /// Whether operations are under way on disks that were not given up, on members that are used, and on files of metadata.
+    /// Whether no operation is under way on a member.
+    pub(crate) fn has_no_operation(&self) -> bool {
+        self.ios.iter().all(Option::is_none)
+    }
+
+    /// Whether operations are under way on metadata files, or on members that are used and whose disk was not given up.
     pub(crate) fn still_writes(&self, now: Moment) -> bool {
-        if self.metadata.works() {
+        if self.metadata.works() && !planted(Plant::StopUnfinished) {
             return true;
         }
-        if self.ios.iter().flatten().next().is_none() {
+        if self.has_no_operation() {
             return false;
         }
         let view = self.engine.view();
@@ -154,7 +159,7 @@ impl Group {
 
     /// Until when it waits for them.
     pub(super) fn writes_deadline(&self) -> Moment {
-        let any = self.metadata.works() || self.ios.iter().any(Option::is_some);
+        let any = self.metadata.works() || !self.has_no_operation();
         if any { self.finishing.deadline() } else { Moment::NEVER }
     }
 

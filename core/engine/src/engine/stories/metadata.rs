@@ -526,6 +526,21 @@ fn a_copy_that_was_discarded_is_not_promoted_if_its_peer_has_one_that_was_not() 
 }
 
 #[test]
+fn a_node_whose_copy_was_discarded_is_told_so_if_its_peer_refuses_a_promotion() {
+    let record = Superblock { discarded: true, ..Superblock::new("db", "paris", [SIZE.0].into()) };
+    let mut desk = Desk::new(config());
+    desk.engine = Engine::new(config(), durable(record), 1, 1, Moment::ZERO);
+    desk.meet(blank());
+    desk.command(Command::Promote { force: false });
+    desk.hear(Message::PromoteReply { granted: false, text: String::from("no") });
+    let hint = match desk.results.last() {
+        Some(Err(refusal)) => refusal.hint.clone(),
+        other => panic!("{other:?}"),
+    };
+    assert!(hint.starts_with("`helio promote db` on lyon") && hint.contains("discarded"), "{hint}");
+}
+
+#[test]
 fn a_blank_copy_is_not_the_complete_one_that_an_incomplete_one_needs() {
     let mut desk = inconsistent(Role::Secondary);
     desk.meet(Hello { discarded: true, metadata: 1, ..blank() });
