@@ -26,7 +26,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<ExitCode, String> {
     let begun = Instant::now();
     let (today, other): (Vec<&Part>, Vec<&Part>) =
         PARTS.iter().filter(|part| options.wants(part.name)).partition(|it| options.has_turn(it));
-    // Both turns together, or parts that are named.
+    // All turns together, or parts that are named.
     let all = if options.turn.is_none() { ALL * 2 } else { ALL };
     let mut rows = Vec::new();
     for (n, part) in today.iter().enumerate() {
@@ -39,7 +39,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<ExitCode, String> {
         rows.push(Row { name: part.name, took, budget: part.budget, outcome, tally });
     }
     for part in other {
-        let outcome = Outcome::Skipped("it is part of the other turn; `--all` runs it".to_owned());
+        let outcome = Outcome::Skipped("it is part of another turn; `--all` runs it".to_owned());
         let (name, budget) = (part.name, part.budget);
         rows.push(Row { name, took: Duration::ZERO, budget, outcome, tally: Tally::default() });
     }

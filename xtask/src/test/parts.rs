@@ -32,31 +32,40 @@ const SHIPPED: [&str; 11] = [
     "resync",
     "wan",
 ];
-/// The end-to-end test that is part of every turn: README and the other pages.
+/// The end-to-end test that is part of both turns with such tests: README and the other pages.
 const EVERY_TURN: &str = "tour";
 /// The integration test with which cargo builds `helio`.
 const BUILDS_HELIO: &str = "program";
 
-/// What long parts take turns by. One day has the first turn, the next one the second.
+/// What long parts take turns by: each day has the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
-    /// The simulators; end-to-end tests with a `helio` that has assertions.
+    /// The simulators.
     Simulated,
-    /// `helio` as it ships, and end-to-end tests with that.
+    /// End-to-end tests with a `helio` that has assertions.
+    Asserted,
+    /// End-to-end tests with `helio` as it ships.
     Shipped,
 }
 
 impl Turn {
+    const EVERY: [Self; 3] = [Self::Simulated, Self::Asserted, Self::Shipped];
+    /// Those in which daemons run as processes.
+    const END_TO_END: [Self; 2] = [Self::Asserted, Self::Shipped];
+
     /// The turn of a day, or of a seed.
     pub(super) const fn of(number: u64) -> Self {
-        if number.is_multiple_of(2) { Self::Simulated } else { Self::Shipped }
+        Self::EVERY[(number % Self::EVERY.len() as u64) as usize]
     }
 
     /// Those of these end-to-end tests that are part of the turn.
     fn choose(self, tests: &[String]) -> Vec<String> {
-        let is_ours = |test: &str| SHIPPED.contains(&test) == (self == Self::Shipped);
-        let chosen = tests.iter().filter(|test| is_ours(test) || *test == EVERY_TURN);
-        chosen.cloned().collect()
+        let is_ours = |test: &str| match self {
+            Self::Simulated => false,
+            Self::Asserted => test == EVERY_TURN || !SHIPPED.contains(&test),
+            Self::Shipped => test == EVERY_TURN || SHIPPED.contains(&test),
+        };
+        tests.iter().filter(|test| is_ours(test)).cloned().collect()
     }
 }
 
@@ -68,8 +77,8 @@ pub(super) struct Part {
     pub(super) budget: Duration,
     /// In a few words, for `--list` and the headings.
     pub(super) checks: &'static str,
-    /// The turn that it is part of; none for both.
-    pub(super) turn: Option<Turn>,
+    /// The turns that it is part of.
+    pub(super) turns: &'static [Turn],
     pub(super) action: Action,
 }
 
@@ -85,11 +94,11 @@ pub(super) enum Action {
 }
 
 const fn part(name: &'static str, seconds: u64, checks: &'static str, action: Action) -> Part {
-    Part { name, budget: Duration::from_secs(seconds), checks, turn: None, action }
+    Part { name, budget: Duration::from_secs(seconds), checks, turns: &Turn::EVERY, action }
 }
 
-const fn in_turn(turn: Turn, part: Part) -> Part {
-    Part { turn: Some(turn), ..part }
+const fn in_turns(turns: &'static [Turn], part: Part) -> Part {
+    Part { turns, ..part }
 }
 
 /// Every part, in the order they run.
@@ -119,17 +128,17 @@ pub(super) const PARTS: [Part; 10] = [
         Action::Run(|_| Ok(cargo("clippy --workspace --all-targets -- -D warnings"))),
     ),
     part("unit", 250, "the tests of every crate", Action::Run(unit)),
-    in_turn(
-        Turn::Simulated,
+    in_turns(
+        &[Turn::Simulated],
         part(
             "sim",
-            330,
+            400,
             "the simulators over today's share of seeds, and whether they find planted faults",
             Action::Run(sim),
         ),
     ),
-    in_turn(
-        Turn::Shipped,
+    in_turns(
+        &[Turn::Shipped],
         part(
             "build",
             175,
@@ -137,15 +146,21 @@ pub(super) const PARTS: [Part; 10] = [
             Action::Run(|_| Ok(cargo("build --release -p helio"))),
         ),
     ),
-    part("install", 30, "the programs the end-to-end tests talk to", Action::Install),
-    part(
-        "e2e",
-        300,
-        "real daemons, real clients, README's tour: half of them each turn",
-        Action::Run(end_to_end),
+    in_turns(
+        &Turn::END_TO_END,
+        part("install", 30, "the programs the end-to-end tests talk to", Action::Install),
     ),
-    in_turn(
-        Turn::Shipped,
+    in_turns(
+        &Turn::END_TO_END,
+        part(
+            "e2e",
+            300,
+            "real daemons, real clients, README's tour: half of them in each turn that has some",
+            Action::Run(end_to_end),
+        ),
+    ),
+    in_turns(
+        &[Turn::Asserted],
         part("doc", 50, "the documentation builds without a warning", Action::Run(doc)),
     ),
 ];
@@ -228,12 +243,10 @@ fn has_deny() -> Result<(), &'static str> {
 mod tests {
     use super::*;
 
-    const BOTH: [Turn; 2] = [Turn::Simulated, Turn::Shipped];
-
     #[test]
     fn the_budgets_of_each_turn_leave_time_to_a_slow_machine() {
-        for turn in BOTH {
-            let parts = PARTS.iter().filter(|part| part.turn.is_none_or(|it| it == turn));
+        for turn in Turn::EVERY {
+            let parts = PARTS.iter().filter(|part| part.turns.contains(&turn));
             let sum: Duration = parts.map(|part| part.budget).sum();
             assert!(sum * 3 <= ALL * 2, "{turn:?} takes {sum:?}, of {ALL:?}");
         }
@@ -242,11 +255,12 @@ mod tests {
     #[test]
     fn every_end_to_end_test_has_a_turn() {
         let every = tests_of(|package| package == END_TO_END).expect("cargo knows them");
-        let [first, second] = BOTH.map(|turn| turn.choose(&every));
+        let [first, second] = Turn::END_TO_END.map(|turn| turn.choose(&every));
         assert!(every.iter().all(|test| first.contains(test) || second.contains(test)));
         let both: Vec<&String> = first.iter().filter(|test| second.contains(test)).collect();
         assert_eq!(both, [EVERY_TURN]);
         assert!(SHIPPED.iter().all(|test| second.iter().any(|it| it == test)));
+        assert!(Turn::Simulated.choose(&every).is_empty());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use crate::local::suspect::Rewriting;
 use crate::refusal::Refusal;
-use crate::role::{Following, Stage, busy};
+use crate::role::{Following, Stage, busy, recording};
 use crate::show::view::View;
 use alloc::format;
 use alloc::string::String;
@@ -66,8 +66,10 @@ impl View<'_> {
             self.standing.stage(),
             Stage::Following(Following::Secondary | Following::Returning)
         );
+        if self.record.is_saving() {
+            return Err(recording());
+        }
         if !rests
-            || self.record.is_saving()
             || self.local.replacing().is_some()
             || self.local.works_on(None)
             || !self.keeper.is_idle()

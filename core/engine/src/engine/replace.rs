@@ -4,7 +4,7 @@
 use crate::config::Config;
 use crate::lead::Primary;
 use crate::refusal::Refusal;
-use crate::role::{Following, Leading, Stage, busy};
+use crate::role::{Following, Leading, Stage, busy, recording};
 use crate::show::view::View;
 use alloc::format;
 use helio_units::{State, VolumeIndex};
@@ -19,7 +19,10 @@ impl View<'_> {
         if self.local.metadata_failed() {
             return Err(self.turn.metadata_refusal());
         }
-        if self.record.is_saving() || self.local.replacing().is_some() {
+        if self.record.is_saving() {
+            return Err(recording());
+        }
+        if self.local.replacing().is_some() {
             return Err(busy());
         }
         match self.standing.stage() {

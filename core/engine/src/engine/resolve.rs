@@ -3,7 +3,7 @@
 
 use crate::refusal::Refusal;
 use crate::role::resolve::Stake;
-use crate::role::{Following, Leading, Stage, busy};
+use crate::role::{Following, Leading, Stage, busy, recording};
 use crate::show::view::View;
 use alloc::format;
 use alloc::vec::Vec;
@@ -23,7 +23,7 @@ impl View<'_> {
             Stage::Following(Following::Secondary | Following::Returning)
                 if self.record.is_saving() =>
             {
-                Err(busy())
+                Err(recording())
             }
             Stage::Following(Following::Secondary | Following::Returning) => {
                 let follows = self.peer.session().peer().is_some_and(|peer| peer.serving);

@@ -3,8 +3,8 @@
 
 use crate::lead::Primary;
 use crate::refusal::Refusal;
-use crate::role::busy;
 use crate::role::resolve::Stake;
+use crate::role::{busy, recording};
 use crate::show::view::View;
 use alloc::format;
 use helio_units::{Extent, VolumeIndex};
@@ -20,8 +20,11 @@ impl View<'_> {
         let Some(primary) = self.standing.primary() else {
             return Err(self.standing.not_primary(verb, config));
         };
-        if !self.standing.serves() || self.record.is_saving() {
+        if !self.standing.serves() {
             return Err(busy());
+        }
+        if self.record.is_saving() {
+            return Err(recording());
         }
         if primary.is_lacking() {
             return Err(Refusal::later(

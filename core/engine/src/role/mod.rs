@@ -36,3 +36,12 @@ pub(crate) fn busy() -> Refusal {
         "wait for its end; `helio status` shows it",
     )
 }
+
+/// Refuses while a record is being written: the next one cannot be prepared before it is durable.
+pub(crate) fn recording() -> Refusal {
+    Refusal::later(
+        "busy",
+        "the last change is still being recorded on the disk of the metadata",
+        "repeat; if it is never recorded, `helio status` shows that disk as failed",
+    )
+}

@@ -4,7 +4,7 @@
 use helio_e2e::{
     Book, Image, Load, PATIENCE, Promise, assert_members_equal, begin, group, image, wait_level,
 };
-use helio_testkit::{Dice, Plan, eventually};
+use helio_testkit::{Dice, Pair, Plan, Told, eventually};
 use helio_units::{Bytes, Mode};
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ fn a_primary_takes_its_secondarys_copy_and_serves_it_at_once() {
     let spoilt = image(&pair, "paris", book.run());
     assert!(spoilt != good, "it was written to");
 
-    let asked = pair.helio("paris", &["resync", "db", "--reverse"]);
+    let asked = answer(&pair, "paris", &["resync", "db", "--reverse"]);
     assert_eq!(asked.status.code(), Some(4), "nothing is thrown away unasked: {asked}");
     assert!(
         asked.stderr.contains("at stake: paris would overwrite its copy with the copy of lyon"),
@@ -37,7 +37,7 @@ fn a_primary_takes_its_secondarys_copy_and_serves_it_at_once() {
     let dir = pair.scratch().join("kept");
     let save = dir.to_string_lossy().into_owned();
     let line = ["resync", "db", "--reverse", "--yes", "--save", &save, "--wait"];
-    let told = pair.helio("paris", &line).expect_success();
+    let told = answer(&pair, "paris", &line).expect_success();
     assert!(told.contains("were saved in") && told.contains("is replicating"), "{told}");
     assert_members_equal(&pair, "data");
     assert_eq!(image(&pair, "paris", book.run()), good, "the secondary's image is on both");
@@ -80,11 +80,11 @@ fn the_hook_before_a_resync_has_a_word_in_a_reversal() {
 
     says(9);
     let line = ["resync", "db", "--reverse", "--yes", "--wait"];
-    let told = pair.helio("paris", &line).expect_failure();
+    let told = answer(&pair, "paris", &line).expect_failure();
     assert!(told.contains("before-resync of db refused the reverse resync"), "{told}");
     assert!(!pair.state("paris").join("saved").exists(), "nothing was saved for nothing");
     says(0);
-    pair.helio("paris", &line).expect_success();
+    answer(&pair, "paris", &line).expect_success();
     assert_members_equal(&pair, "data");
     assert_eq!(image(&pair, "paris", book.run()), good, "the secondary's image is on both");
 }
@@ -98,11 +98,19 @@ fn all_of_a_copy_is_taken_while_clients_write() {
     SOME.run(&pair, "paris", &dice.fork(1), &book);
     wait_level(&pair, "paris");
     let (before, mark) = (image(&pair, "lyon", book.run()), book.mark());
-    pair.helio("paris", &["resync", "db", "--full", "--reverse", "--yes"]).expect_success();
+    answer(&pair, "paris", &["resync", "db", "--full", "--reverse", "--yes"]).expect_success();
     SOME.run(&pair, "paris", &dice.fork(2), &book);
     wait_level(&pair, "paris");
     assert_members_equal(&pair, "data");
     let after = image(&pair, "paris", book.run());
     let judged = book.judge(mark, &before, &after, Promise::Everything);
     assert!(judged.is_ok(), "{judged:?}");
+}
+
+/// Runs a command again while its refusal says that a retry may help: a change that is still being recorded is in its way.
+fn answer(pair: &Pair, node: &str, line: &[&str]) -> Told {
+    eventually(PATIENCE, "nothing is being recorded", || {
+        let told = pair.helio(node, line);
+        (!told.stderr.contains("still being recorded")).then_some(told)
+    })
 }
