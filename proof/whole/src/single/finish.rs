@@ -64,7 +64,6 @@ impl Single {
 
     /// The group is served. If calls on the member failed, or contents are not judged, its status may say why not.
     fn is_served(&mut self) -> Result<(), Violation> {
-        let excused = self.failed || !self.judged;
         let until = self.world.now() + ENDS;
         loop {
             let habits = Habits::plain("db/data", 0);
@@ -79,7 +78,8 @@ impl Single {
             let status = serde_json::from_slice::<Status>(&self.ask("/v2/status")?);
             let status = status.map_err(|why| serves(format!("the status: {why}")))?;
             let group = status.groups.into_iter().find(|it| it.name == GROUP);
-            if excused && says_why(group.as_ref()) {
+            // Whether contents are judged is known once the daemon has started again.
+            if (self.failed || !self.judged) && says_why(group.as_ref()) {
                 return Ok(());
             }
             if self.world.now() >= until {
