@@ -3,9 +3,11 @@
 #![allow(unsafe_code)]
 
 use crate::AttachError;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 const CONTROL: &str = "/dev/loop-control";
@@ -93,16 +95,20 @@ impl LoopDevice {
         self.identity
     }
 
-    /// Those on files below a folder, which their daemon may have left behind when it died.
+    /// Those on files below a folder, which their daemon may have left behind when it died. A file whose mount is gone counts if the
+    /// path of the folder has at most 62 bytes.
     #[must_use]
     pub fn below(folder: &Path) -> Vec<Self> {
         let entries = std::fs::read_dir("/sys/block").into_iter().flatten().flatten();
         let paths = entries.map(|entry| Path::new("/dev").join(entry.file_name()));
         let found = paths.filter_map(|path| {
             let backing = backing_file(&path)?;
-            Some(Self::at(path, &backing))
+            // Once its mount is gone, a file is known by what its loop device was told of it.
+            let hidden = backing == Path::new(HIDDEN);
+            let file = if hidden { told_of(&path).ok()? } else { backing.clone() };
+            file.starts_with(folder).then(|| Self::at(path, &backing))
         });
-        found.filter(|device| device.backing.starts_with(folder)).collect()
+        found.collect()
     }
 
     fn checked(self, device: &File) -> Result<Self, AttachError> {
@@ -157,6 +163,18 @@ fn info(device: &File) -> io::Result<[u8; INFO_BYTES]> {
     Ok(info)
 }
 
+/// The file that a loop device was made on, as far as there was room for its path.
+fn told_of(path: &Path) -> io::Result<PathBuf> {
+    let device = File::options().read(true).open(path)?;
+    Ok(name_of(&info(&device)?))
+}
+
+fn name_of(info: &[u8; INFO_BYTES]) -> PathBuf {
+    let name = &info[INFO_NAME..INFO_NAME + NAME_BYTES];
+    let length = name.iter().position(|byte| *byte == 0).unwrap_or(NAME_BYTES);
+    PathBuf::from(OsStr::from_bytes(&name[..length]))
+}
+
 /// The device and inode of the file of a loop device.
 fn file_of(info: &[u8; INFO_BYTES]) -> [u64; 2] {
     [INFO_DEVICE, INFO_INODE]
@@ -183,13 +201,12 @@ fn no_loop(culprit: &Path) -> impl FnOnce(io::Error) -> AttachError {
 }
 
 fn config(backing: RawFd, name: &Path, block: u32, read_only: bool) -> [u8; CONFIG_BYTES] {
-    use std::os::unix::ffi::OsStrExt;
     let mut config = [0; CONFIG_BYTES];
     config[..4].copy_from_slice(&backing.to_ne_bytes());
     config[4..8].copy_from_slice(&block.to_ne_bytes());
     let flags = DIRECT_IO | if read_only { READ_ONLY } else { 0 };
     config[8 + INFO_FLAGS..][..4].copy_from_slice(&flags.to_ne_bytes());
-    // The name is for people; one byte of zero must stay behind it.
+    // The name stays when the file is unmounted; one byte of zero must stay behind it.
     let bytes = name.as_os_str().as_bytes();
     let length = bytes.len().min(NAME_BYTES - 1);
     config[8 + INFO_NAME..][..length].copy_from_slice(&bytes[..length]);
@@ -226,5 +243,7 @@ mod tests {
         );
         assert_eq!(config[60..64], (READ_ONLY | DIRECT_IO).to_ne_bytes());
         assert_eq!((config[64 + 62], config[64 + 63]), (b'x', 0), "the name ends within its place");
+        let info = config[8..].first_chunk().expect("it lies in the configuration");
+        assert_eq!(name_of(info), Path::new(&name[..63]));
     }
 }

@@ -222,8 +222,9 @@ impl Device {
     pub(super) fn abandon(self) {
         let kernel = &*self.places.platform.kernel;
         if let Some((node, link)) = &self.node {
-            kernel.remove_name(link, node.path());
+            // The name goes last: if the file was unmounted, only the name leads the next process to the device.
             abandon(kernel, node);
+            kernel.remove_name(link, node.path());
         }
         unmount(&self.places, self.mount);
     }
@@ -239,6 +240,7 @@ fn abandon(kernel: &dyn Kernel, node: &LoopDevice) {
 pub(super) fn clear(places: &Places, names: impl Iterator<Item = Name>) {
     let kernel = &*places.platform.kernel;
     let mut nodes = kernel.loops_below(&places.files);
+    let mut linked = Vec::new();
     for link in names.map(|name| places.link(&name)) {
         let Some(target) = kernel.named(&link) else { continue };
         // If another program unmounted its file, only our name leads to the device.
@@ -247,7 +249,7 @@ pub(super) fn clear(places: &Places, names: impl Iterator<Item = Name>) {
             nodes.push(hidden);
         }
         if nodes.iter().any(|node| node.path() == target) {
-            kernel.remove_name(&link, &target);
+            linked.push((link, target));
         }
     }
     for node in nodes {
@@ -262,6 +264,8 @@ pub(super) fn clear(places: &Places, names: impl Iterator<Item = Name>) {
             );
         }
     }
+    // Behind all of them, for a process that dies on the way.
+    linked.iter().for_each(|(link, target)| kernel.remove_name(link, target));
     match kernel.mounts_below(&places.files) {
         Ok(mounts) => mounts.into_iter().for_each(|mount| unmount(places, mount)),
         Err(error) => tracing::warn!(%error, "stale mounts could not be listed"),

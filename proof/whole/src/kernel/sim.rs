@@ -3,7 +3,7 @@
 
 use super::channel::SimChannel;
 use super::connection::{Connection, FuseId};
-use super::loops::node;
+use super::loops::{Loop, node};
 use crate::machine::SimMachine;
 use crate::world::{Inner, MachineId, ProcessId, World};
 use helio_attach::{
@@ -158,7 +158,12 @@ impl Kernel for SimKernel {
     fn loops_below(&self, folder: &Path) -> Vec<LoopDevice> {
         let inner = self.world.lock();
         let all = inner.kernels.loops.iter().filter(|((at, _), _)| *at == self.machine.id());
-        let below = all.filter(|(_, device)| device.backing.starts_with(folder));
+        // What the device was told of its file stays once that is unmounted.
+        let told = |it: &Loop| inner.kernels.connections.get(&it.on?).map(|on| on.path.clone());
+        let below = all.filter(|(_, device)| {
+            device.backing.starts_with(folder)
+                || told(device).is_some_and(|it| it.starts_with(folder))
+        });
         below.map(|((_, number), it)| LoopDevice::at(node(*number), &it.backing)).collect()
     }
 
