@@ -118,8 +118,7 @@ mod tests {
             let parts = parts::PARTS.iter().filter(|part| options.has_turn(part));
             parts.map(|part| part.name).collect::<Vec<_>>()
         };
-        let [simulated, asserted, shipped] =
-            ["--seed 3", "--seed 4", "--seed 5"].map(|line| has_turn(line));
+        let [simulated, asserted, shipped] = ["--seed 3", "--seed 4", "--seed 5"].map(&has_turn);
         for (turn, long) in [(&simulated, "sim"), (&asserted, "doc"), (&shipped, "build")] {
             assert!(turn.contains(&"unit") && turn.contains(&long), "{long}: {turn:?}");
             assert_eq!(turn.contains(&"e2e"), long != "sim");
