@@ -18,9 +18,8 @@ The project's chores.
   cargo xtask test [PART…]   the parts that have their turn today, or the parts named
       --list                 the parts, each with the time it takes
       --all                  the parts of all turns
-      --seed N               first simulator seed, and the seed of the end-to-end tests; divided by three, it
-                             leaves 0 for the turn of the simulators, 1 for that of a `helio` that has assertions, 2 for
-                             that of `helio` as it ships
+      --seed N               first simulator seed, and the seed of the end-to-end tests. N modulo 3 selects the
+                             turn: 0 the simulators, 1 a `helio` that has assertions, 2 `helio` as it ships
                              (default: a share of seeds that moves on every day)
       --rounds N             rounds of each repeated end-to-end test
       --no-install           install no packages, skip what needs them

@@ -151,7 +151,7 @@ struct Row {
     /// seeding, the image is still the shipped disk
     seed: [Option<bool>; 2],
     suspect: Option<bool>,
-    /// the source lacks regions, is suspect, has a broken copy
+    /// of the source: regions are missing, the copy is suspect, the copy is broken
     source: [Option<bool>; 3],
 }
 

@@ -96,7 +96,7 @@ impl LoopDevice {
     }
 
     /// Those on files below a folder, which their daemon may have left behind when it died. A file whose mount is gone counts if the
-    /// path of the folder has at most 62 bytes.
+    /// path of the folder has at most 61 bytes.
     #[must_use]
     pub fn below(folder: &Path) -> Vec<Self> {
         let entries = std::fs::read_dir("/sys/block").into_iter().flatten().flatten();
@@ -106,7 +106,7 @@ impl LoopDevice {
             // Once its mount is gone, a file is known by what its loop device was told of it.
             let hidden = backing == Path::new(HIDDEN);
             let file = if hidden { told_of(&path).ok()? } else { backing.clone() };
-            file.starts_with(folder).then(|| Self::at(path, &backing))
+            is_below(&file, folder).then(|| Self::at(path, &backing))
         });
         found.collect()
     }
@@ -161,6 +161,11 @@ fn info(device: &File) -> io::Result<[u8; INFO_BYTES]> {
     let mut info = [0u8; INFO_BYTES];
     call(device, GET_STATUS, info.as_mut_ptr() as usize)?;
     Ok(info)
+}
+
+/// Whether a path, which may be cut off, lies below a folder. The folder itself does not: the rest of its name may be what was cut off.
+fn is_below(path: &Path, folder: &Path) -> bool {
+    path.strip_prefix(folder).is_ok_and(|rest| !rest.as_os_str().is_empty())
 }
 
 /// The file that a loop device was made on, as far as there was room for its path.
@@ -230,6 +235,21 @@ mod tests {
         info[..8].copy_from_slice(&45_u64.to_ne_bytes());
         info[8..16].copy_from_slice(&1_u64.to_ne_bytes());
         assert_eq!(file_of(&info), [45, 1]);
+    }
+
+    #[test]
+    fn a_path_that_was_cut_off_inside_the_name_of_a_folder_is_not_below_that() {
+        let folder = Path::new("/state/attach");
+        for (path, below) in [
+            ("/state/attach/db/data", true),
+            ("/state/attach/d", true),
+            ("/state/attach/", false),
+            ("/state/attach", false),
+            ("/state/attached/db/data", false),
+            ("/", false),
+        ] {
+            assert_eq!(is_below(Path::new(path), folder), below, "{path}");
+        }
     }
 
     #[test]

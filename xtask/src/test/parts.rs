@@ -155,7 +155,7 @@ pub(super) const PARTS: [Part; 10] = [
         part(
             "e2e",
             300,
-            "real daemons, real clients, README's tour: half of them in each turn that has some",
+            "real daemons, real clients, README's tour: half of them in each of two turns",
             Action::Run(end_to_end),
         ),
     ),

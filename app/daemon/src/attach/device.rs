@@ -222,7 +222,7 @@ impl Device {
     pub(super) fn abandon(self) {
         let kernel = &*self.places.platform.kernel;
         if let Some((node, link)) = &self.node {
-            // The name goes last: if the file was unmounted, only the name leads the next process to the device.
+            // The name goes last: it may be all that leads the next process to a device whose file was unmounted.
             abandon(kernel, node);
             kernel.remove_name(link, node.path());
         }
@@ -243,14 +243,15 @@ pub(super) fn clear(places: &Places, names: impl Iterator<Item = Name>) {
     let mut linked = Vec::new();
     for link in names.map(|name| places.link(&name)) {
         let Some(target) = kernel.named(&link) else { continue };
-        // If another program unmounted its file, only our name leads to the device.
+        // If another program unmounted a file with a long path, only our name leads to its device.
         let hidden = LoopDevice::hidden(target.clone());
-        if kernel.has_loop(&hidden) {
+        let found = nodes.iter().any(|node| node.path() == target);
+        if !found && kernel.has_loop(&hidden) {
             nodes.push(hidden);
+        } else if !found {
+            continue;
         }
-        if nodes.iter().any(|node| node.path() == target) {
-            linked.push((link, target));
-        }
+        linked.push((link, target));
     }
     for node in nodes {
         let numbers = kernel.numbers(node.path()).ok();
@@ -264,7 +265,7 @@ pub(super) fn clear(places: &Places, names: impl Iterator<Item = Name>) {
             );
         }
     }
-    // Behind all of them, for a process that dies on the way.
+    // The names go last: a process that dies before that leaves them to the next one.
     linked.iter().for_each(|(link, target)| kernel.remove_name(link, target));
     match kernel.mounts_below(&places.files) {
         Ok(mounts) => mounts.into_iter().for_each(|mount| unmount(places, mount)),

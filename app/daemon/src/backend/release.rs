@@ -56,11 +56,9 @@ impl Daemon {
         let stale = left.stale.iter().map(|member| incomplete(&group, member));
         let warnings: Vec<String> = late.chain(stale).collect();
         let kept = self.clear(&group, left, wish.keep_metadata).await;
-        let kept = kept.map_err(|error| ApiError {
-            hint: Some(
-                error.hint.into_iter().chain(warnings.clone()).collect::<Vec<_>>().join("; "),
-            ),
-            ..error
+        let kept = kept.map_err(|error| {
+            let hints: Vec<String> = error.hint.into_iter().chain(warnings.clone()).collect();
+            ApiError { hint: (!hints.is_empty()).then(|| hints.join("; ")), ..error }
         })?;
         if !kept.is_empty() {
             message += &format!("; its metadata is kept as {}", listed(&kept));
