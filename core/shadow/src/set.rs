@@ -218,6 +218,10 @@ impl Set {
         }
     }
 
+    pub(crate) fn unnamed(&mut self, member: usize) {
+        self.member(member).map(|member| member.set_named(false));
+    }
+
     /// Full members must be made equal in what a crash left hot.
     pub(crate) fn has_several(&self) -> bool {
         self.full().count_ones() > 1

@@ -264,6 +264,10 @@ impl Layer for Shadow {
                 set.distrust_removed(member);
                 self.go_on(usize::from(leg.volume.0), port);
             }
+            LayerSetting::Unnamed(leg) => {
+                let (set, member) = self.at(leg);
+                set.unnamed(member);
+            }
             LayerSetting::Background(volumes) => {
                 self.permitted = volumes;
                 self.all_go_on(port);

@@ -53,6 +53,8 @@ pub enum LayerSetting {
     Background(u64),
     /// The disk of a member that is not used is not as it was when the member was removed: its bitmap does not count.
     Distrust(Leg),
+    /// The configuration names a member no more: it should not return, and counts for nothing once it is not used.
+    Unnamed(Leg),
     /// An operation waits for a hot extent, and layers own all of them: what lets one cool is done first, without a pause, and also
     /// where nothing is permitted in the background.
     LetCool,
@@ -124,6 +126,8 @@ pub enum Duty {
 pub struct MemberStatus {
     /// What it does.
     pub duty: Duty,
+    /// The configuration names it.
+    pub named: bool,
     /// Operations under way on it.
     pub depth: u32,
     /// Reads that it completed for what lies above, while the set had another member to take care of.

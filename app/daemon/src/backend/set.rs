@@ -152,6 +152,11 @@ impl Daemon {
                     }
                     _ => {}
                 }
+                self.shard.ask(Ask::Member {
+                    group: group.clone(),
+                    volume: volume.clone(),
+                    ask: MemberAsk::Unnamed { path: shown },
+                })?;
                 self.runs_with(name, |paths| paths.retain(|known| known != path));
                 Ok(())
             }

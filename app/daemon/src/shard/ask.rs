@@ -110,6 +110,8 @@ pub(crate) enum MemberAsk {
     Set { ask: SetAsk, reply: CommandReply },
     /// Whether the member at that path is closed.
     IsClosed { path: String, reply: oneshot::Sender<bool> },
+    /// The configuration file names the member at that path no more.
+    Unnamed { path: String },
     /// The latency of reads of the member at that path was measured, if it could be.
     Measured { path: PathBuf, latency: Option<Duration> },
     /// Whether its copy is suspect, and what is lost if it is accepted as it is.

@@ -187,6 +187,7 @@ impl<D: Driver> Shard<D> {
             MemberAsk::Measured { path, latency } => {
                 self.measured(index, volume, path, latency, now)
             }
+            MemberAsk::Unnamed { path } => self.unnamed(index, volume, &path, now),
             MemberAsk::Set { ask, reply } => self.change_set(index, volume, ask, reply, now),
             MemberAsk::IsClosed { path, reply } => {
                 let _gone = reply.send(self.is_closed(index, volume, &path));

@@ -6,7 +6,7 @@ use crate::shard::plan::MemberPlan;
 use crate::shard::{CommandReply, Shard};
 use helio_disk::MemberIdentity;
 use helio_driver::Driver;
-use helio_engine::{Leg, Refusal, SetOp};
+use helio_engine::{Event, LayerSetting, Leg, Refusal, SetOp};
 use helio_format::members::MEMBERS_MAX;
 use helio_ledger::{Change, MapOwner};
 use helio_shadow::REGION;
@@ -167,6 +167,16 @@ impl<D: Driver> Shard<D> {
             self.rota.stir(index);
             self.groups[index].guarded(|group| group.measured((at, path), latency, now));
         }
+    }
+
+    /// The configuration file names the member at that path no more.
+    pub(super) fn unnamed(&mut self, index: usize, volume: &str, path: &str, now: Moment) {
+        let Ok(at) = self.volume(index, volume) else { return };
+        let group = &mut self.groups[index];
+        let Some(number) = group.volumes[usize::from(at.0)].at_path(path) else { return };
+        let leg = Leg { volume: at, member: MemberIndex(number as u8) };
+        self.rota.stir(index);
+        group.guarded(|group| group.tell(now, Event::Layers(LayerSetting::Unnamed(leg))));
     }
 
     /// Whether the member at that path is closed: nothing of this daemon reaches it any more.

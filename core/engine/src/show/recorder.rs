@@ -144,6 +144,9 @@ const fn of_setting(setting: LayerSetting) -> (&'static str, u64, u64) {
         LayerSetting::Distrust(leg) => {
             ("distrust", (leg.volume.0 as u64) << 8 | leg.member.0 as u64, 0)
         }
+        LayerSetting::Unnamed(leg) => {
+            ("unnamed", (leg.volume.0 as u64) << 8 | leg.member.0 as u64, 0)
+        }
         LayerSetting::LetCool => ("let-cool", 0, 0),
     }
 }

@@ -55,6 +55,7 @@ impl Set {
             _ => Copying::all(Bitmap::new(&[size], region), tick, false),
         };
         *member.state_mut() = State::Copying(copying);
+        member.set_named(true);
         if !known {
             // It may be missing what was written in a blank region before a restart.
             self.touch_all();

@@ -4,6 +4,7 @@
 use super::sets::{FIRST, SECOND, found};
 use super::*;
 use helio_format::members::CopyHealth;
+use helio_stack::{LayerSetting, SetOp};
 use helio_units::Verdict;
 
 fn only() -> Config {
@@ -145,6 +146,22 @@ fn a_volume_of_several_members_is_at_risk_while_fewer_than_two_are_full() {
         assert_eq!(desk.engine.view().status(desk.now).verdict, verdict, "{lost:?}");
     }
     assert!(!serving(&[CopyHealth::Good; 2]).engine.view().lacks_members(FIRST.volume));
+}
+
+#[test]
+fn a_member_that_the_configuration_names_no_more_counts_for_nothing() {
+    let mut desk = serving(&[CopyHealth::Good; 2]);
+    let verdict = |desk: &Desk| desk.engine.view().status(desk.now).verdict;
+    desk.command(Command::Set(SetOp::Remove { leg: SECOND, force: false }));
+    desk.store_all();
+    assert_eq!(verdict(&desk), Verdict::AtRisk);
+    desk.tell(Event::Layers(LayerSetting::Unnamed(SECOND)));
+    assert_eq!(verdict(&desk), Verdict::Ok);
+
+    desk.command(Command::Set(SetOp::Add { leg: SECOND, by_bitmap: true }));
+    assert_eq!(verdict(&desk), Verdict::AtRisk, "it is named again");
+    desk.store_all();
+    assert_eq!(verdict(&desk), Verdict::Ok);
 }
 
 #[test]
