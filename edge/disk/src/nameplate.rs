@@ -23,7 +23,8 @@ const STAMP_BYTES: usize = 64;
 /// A name's random bytes.
 const NAME_BYTES: usize = 16;
 
-/// What tells a file from every other one.
+/// What tells a file from every other one. A name that it gets is durable once the file is flushed: what is recorded of it
+/// elsewhere must not outlive it.
 ///
 /// # Errors
 /// A name cannot be read or stored now. To take the inode then would make it another file once that succeeds.
@@ -48,8 +49,6 @@ fn attribute(host: &Host, file: &File) -> Result<String, Errno> {
     let no_random = |error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
     host.random(&mut name).map_err(no_random)?;
     file.body().set_attribute(ATTRIBUTE, &name)?;
-    // What is recorded of it elsewhere must not outlive it.
-    file.body().sync_all()?;
     Ok(shown(&name))
 }
 

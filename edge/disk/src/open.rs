@@ -4,7 +4,7 @@
 use crate::identity::{DeviceNumber, MemberIdentity};
 use crate::member::{Member, StoreKind};
 use crate::nameplate;
-use crate::prepare::{Prepared, Space, lacking, prepare};
+use crate::prepare::{self, Space, lacking, make_room};
 use crate::refusal::{OpenError, Refusal};
 use crate::surroundings::{OtherUsers, holders, is_read_only, mounted_at, unmaps_to_zero};
 use helio_driver::{
@@ -202,26 +202,23 @@ fn measured(
     options: &OpenOptions,
 ) -> Result<Member, Refusal> {
     let Measure { kind, identity, blocks } = measure(host, &file, facts, options)?;
-    let Prepared { space, failed_flush } = match kind {
-        StoreKind::File => prepare(&file, options.size, options.sparse)?,
-        StoreKind::Device => Prepared { space: Space::Written, failed_flush: None },
+    let space = match kind {
+        StoreKind::File => make_room(&file, options.size, options.sparse)?,
+        StoreKind::Device => Space::Written,
     };
     let trims = match kind {
         StoreKind::File => can_punch(&file, options.size),
         StoreKind::Device => unmaps_to_zero(host, DeviceNumber::of(facts.represents)),
     };
-    let (nameplate, stamp) = match kind {
+    let (nameplate, stamp, failed_flush) = match kind {
         StoreKind::File => {
-            let name = match nameplate::of_file(host, &file) {
-                // That a flush failed is reported once: it must not be lost with a refusal.
-                Err(_) if failed_flush.is_some() => nameplate::inode(facts),
-                name => name.map_err(|errno| {
-                    refused("read or store its identity in the attribute user.heliograph", errno)
-                })?,
-            };
-            (Some(name), nameplate::stamp_of(&file))
+            let name = nameplate::of_file(host, &file).map_err(|errno| {
+                refused("read or store its identity in the attribute user.heliograph", errno)
+            })?;
+            let stamp = nameplate::stamp_of(&file);
+            (Some(name), stamp, prepare::flush(&file)?)
         }
-        StoreKind::Device => (nameplate::of_device(host, facts), None),
+        StoreKind::Device => (nameplate::of_device(host, facts), None, None),
     };
     Ok(Member {
         path: path.to_path_buf(),

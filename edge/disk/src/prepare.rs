@@ -27,33 +27,34 @@ impl fmt::Display for Space {
     }
 }
 
-/// What a file is once it is prepared.
-pub(crate) struct Prepared {
-    pub(crate) space: Space,
-    /// The error of its flush. Do not retry: the kernel reports it to one caller only, and writes of the process that had the
-    /// file open before may be lost.
-    pub(crate) failed_flush: Option<Errno>,
+/// Allocates what a file of `size` lacks, never changing what it holds.
+pub(crate) fn make_room(file: &File, size: Bytes, sparse: bool) -> Result<Space, Refusal> {
+    if !has_holes(file, size) {
+        Ok(Space::Written)
+    } else if sparse {
+        Ok(Space::Sparse)
+    } else {
+        allocate(file, size)
+    }
 }
 
-/// Allocates what a file of `size` lacks, never changing what it holds, and drops its cached pages: dirty ones
-/// would make every direct write wait for them, and those of a flush that failed are not what the disk holds.
-pub(crate) fn prepare(file: &File, size: Bytes, sparse: bool) -> Result<Prepared, Refusal> {
-    let space = if !has_holes(file, size) {
-        Space::Written
-    } else if sparse {
-        Space::Sparse
-    } else {
-        allocate(file, size)?
-    };
-    let failed_flush = match file.body().sync_all() {
+/// Flushes a file, and drops its cached pages: dirty ones would make every direct write wait for them, and those of a flush that
+/// failed are not what the disk holds. Returns the error of the flush; nothing may refuse the file any more, since the kernel reports
+/// it to one caller only, and writes of the process that had the file open before may be lost.
+pub(crate) fn flush(file: &File) -> Result<Option<Errno>, Refusal> {
+    let failed = match file.body().sync_all() {
         Ok(()) => None,
         // Nothing failed: its file system has no flushes.
         Err(errno @ Errno::INVAL) => return Err(Refusal::Kernel { step: "fsync", errno }),
-        Err(errno) => Some(errno),
+        Err(errno) => {
+            // A name that the file just got may still become durable.
+            let _ = file.body().sync_all();
+            Some(errno)
+        }
     };
     // Advice: a kernel that does not take it serves the same bytes, slower.
     let _ = file.body().drop_cache();
-    Ok(Prepared { space, failed_flush })
+    Ok(failed)
 }
 
 fn allocate(file: &File, size: Bytes) -> Result<Space, Refusal> {
@@ -67,7 +68,7 @@ fn allocate(file: &File, size: Bytes) -> Result<Space, Refusal> {
     }
 }
 
-/// Bytes that [`prepare`] will allocate; refused as it would refuse it.
+/// Bytes that [`make_room`] will allocate; refused as it would refuse it.
 pub(crate) fn lacking(file: &File, size: Bytes, sparse: bool) -> Result<Bytes, Refusal> {
     if sparse || !has_holes(file, size) { Ok(Bytes::ZERO) } else { room_for(file, size) }
 }

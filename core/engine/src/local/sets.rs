@@ -58,7 +58,8 @@ impl Local {
 
     /// Whether the configuration names several members of a volume, and fewer than two of them are full.
     pub(crate) fn lacks_members(&self, volume: VolumeIndex) -> bool {
-        let several = |set: SetStatus| set.members.iter().flatten().filter(|it| it.named).count() > 1;
+        let several =
+            |set: SetStatus| set.members.iter().flatten().filter(|it| it.named).count() > 1;
         self.layered.full_members(volume).count() < 2
             && self.layered.set_status(volume).is_some_and(several)
     }
