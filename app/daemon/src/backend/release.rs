@@ -55,7 +55,7 @@ impl Daemon {
         let late = left.late.iter().map(|member| still_written(&group, member));
         let stale = left.stale.iter().map(|member| incomplete(&group, member));
         let warnings: Vec<String> = late.chain(stale).collect();
-        let kept = self.clear(&group, left, wish.keep_metadata).await;
+        let kept = self.clear(&group, (left, &message), wish.keep_metadata).await;
         let kept = kept.map_err(|error| {
             let hints: Vec<String> = error.hint.into_iter().chain(warnings.clone()).collect();
             ApiError { hint: (!hints.is_empty()).then(|| hints.join("; ")), ..error }
@@ -77,7 +77,7 @@ impl Daemon {
     async fn clear(
         &self,
         group: &str,
-        left: Released,
+        (left, message): (Released, &str),
         keep: bool,
     ) -> Result<Vec<PathBuf>, ApiError> {
         let folder = self.config().groups.get(group).and_then(|group| group.safe_copy_dir.clone());
@@ -110,7 +110,7 @@ impl Daemon {
             self.failures.add(group, (text.clone(), hint.clone()), true);
             ApiError::new(code::INTERNAL, text, hint)
         })?;
-        done.map_err(|unfinished| unfinished_error(group, &unfinished))
+        done.map_err(|unfinished| unfinished_error(message, &unfinished))
     }
 }
 
@@ -119,8 +119,9 @@ fn listed(files: &[PathBuf]) -> String {
     files.join(" and ")
 }
 
-fn unfinished_error(group: &str, Unfinished { why, files, kept }: &Unfinished) -> ApiError {
-    let mut text = format!("{group} is released, but not every step succeeded: {}", why.join("; "));
+/// The group is released, as the message says, but for steps that failed.
+fn unfinished_error(message: &str, Unfinished { why, files, kept }: &Unfinished) -> ApiError {
+    let mut text = format!("{message}; not every step succeeded: {}", why.join("; "));
     if !kept.is_empty() {
         text += &format!("; its metadata is kept as {}", listed(kept));
     }

@@ -4,12 +4,14 @@
 //! Two equal rounds follow the end of a story: clients come, make requests and leave, and connections between the nodes are reset. Then a
 //! disk of one group hangs, and the clients of the other one go on.
 
-use super::run::Run;
+use super::run::{Group, Run};
 use crate::Held;
 use crate::client::{Ending, Habits};
 use crate::model::{Promise, Violation};
 use helio_daemon::stepped::{Census, Table};
+use helio_driver::{Machine, Mode, OFlags};
 use helio_units::{Bytes, Role};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// One of so many stories has it: it takes more time than all before.
@@ -49,6 +51,8 @@ struct Inventory {
     census: Census,
     tasks: usize,
     held: Held,
+    /// Disks of members that it uses: one that an error removed returns by itself.
+    members: usize,
 }
 
 impl Run {
@@ -204,13 +208,33 @@ impl Run {
         Ok([self.inventory(0)?, self.inventory(1)?])
     }
 
+    /// How many disks of members a node uses.
+    fn used_members(&self, node: usize) -> usize {
+        let volumes = |group: &Group| {
+            let shape = &group.shape;
+            shape
+                .volumes
+                .iter()
+                .flat_map(|volume| volume.paths(shape.name, node))
+                .collect::<Vec<_>>()
+        };
+        let machine = &self.nodes[node].machine;
+        let is_used = |path: &PathBuf| {
+            let file = machine.open(path, OFlags::RDWR, Mode::empty());
+            file.is_ok_and(|file| file.body().lock() == Ok(false))
+        };
+        self.groups.iter().flat_map(volumes).filter(is_used).count()
+    }
+
     fn inventory(&mut self, node: usize) -> Result<Inventory, Violation> {
+        let members = self.used_members(node);
         let node = &mut self.nodes[node];
         let Some(daemon) = &mut node.daemon else {
             return Err(rests(format!("{} is gone", node.name)));
         };
         let census = daemon.census().ok_or_else(|| rests("a daemon ends by itself".to_owned()))?;
-        let inventory = Inventory { census, tasks: daemon.tasks(), held: daemon.process().held() };
+        let (tasks, held) = (daemon.tasks(), daemon.process().held());
+        let inventory = Inventory { census, tasks, held, members };
         inventory.is_at_rest().map_err(|why| why.at(node.name))?;
         Ok(inventory)
     }
@@ -269,7 +293,8 @@ impl Inventory {
             }
         }
         // The control plane looks at its attached volumes now and then.
-        if other.tasks > self.tasks + SLACK[0] || other.held.files > self.held.files {
+        let returned = other.members.saturating_sub(self.members);
+        if other.tasks > self.tasks + SLACK[0] || other.held.files > self.held.files + returned {
             return Err(steady(format!(
                 "tasks or files grew in a round: from {self:?} to {other:?}"
             )));

@@ -303,8 +303,13 @@ impl Run {
             }
             Some(group) => {
                 let adopts = self.groups[group].adopts == Some(node);
-                if wish == Wish::Release && adopts && !self.is_released(node, group) {
-                    self.groups[group].adopts = None;
+                match wish {
+                    // Not every step succeeded.
+                    Wish::Release if self.is_released(node, group) => {
+                        self.released(node, group, body)?;
+                    }
+                    Wish::Release if adopts => self.groups[group].adopts = None,
+                    _ => {}
                 }
                 self.refused(node, group, body);
             }

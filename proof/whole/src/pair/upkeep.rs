@@ -93,9 +93,12 @@ impl Run {
         let name = self.groups[group].shape.name;
         let response: Value = serde_json::from_slice(body).unwrap_or_default();
         let warnings = response["warnings"].as_array().into_iter().flatten();
-        let warnings: Vec<&str> = warnings.filter_map(Value::as_str).collect();
+        // Where not every step succeeded, the warnings are in the hint.
+        let hints = response["hint"].as_str().into_iter().flat_map(|hint| hint.split("; "));
+        let warnings: Vec<&str> = warnings.filter_map(Value::as_str).chain(hints).collect();
         let hung = self.nodes[node].has_faults;
-        let message = response["message"].as_str().unwrap_or_default();
+        let message = response["message"].as_str().or(response["error"].as_str());
+        let message = message.unwrap_or_default();
         let whole = !message.contains("not a complete and consistent copy");
         for volume in self.groups[group].shape.volumes.clone() {
             for path in volume.paths(name, node) {
