@@ -252,8 +252,6 @@ pub(crate) struct Member {
     on_disk: OnDisk,
     /// What the ledger is to say of it while it is full: good, or blank.
     full_as: CopyHealth,
-    /// The configuration names it.
-    named: bool,
     /// Operations under way on it.
     depth: u32,
     /// What a read costs before those under way count.
@@ -275,7 +273,6 @@ impl Member {
                 Some(CopyHealth::Blank) => CopyHealth::Blank,
                 _ => CopyHealth::Good,
             },
-            named: true,
             depth: 0,
             cost: 1,
             reads: 0,
@@ -407,10 +404,6 @@ impl Member {
         self.cost = cost;
     }
 
-    pub(crate) const fn set_named(&mut self, named: bool) {
-        self.named = named;
-    }
-
     pub(crate) const fn was_read(&mut self) {
         self.reads += 1;
     }
@@ -531,7 +524,6 @@ impl Member {
             }
             State::Removed(_) => Duty::Removed { lacks: None, withdrawn: false },
         };
-        let Self { named, depth, reads, repaired, .. } = *self;
-        MemberStatus { duty, named, depth, reads, repaired }
+        MemberStatus { duty, depth: self.depth, reads: self.reads, repaired: self.repaired }
     }
 }

@@ -218,10 +218,6 @@ impl Set {
         }
     }
 
-    pub(crate) fn unnamed(&mut self, member: usize) {
-        self.member(member).map(|member| member.set_named(false));
-    }
-
     /// Full members must be made equal in what a crash left hot.
     pub(crate) fn has_several(&self) -> bool {
         self.full().count_ones() > 1
@@ -552,6 +548,7 @@ impl Set {
         let unmerged = self.unmerged.bytes().min(size);
         SetStatus {
             members: self.members.iter().map(status).collect(),
+            unnamed: 0,
             unmerged,
             blank: blank.min(size),
             merge: match (self.records.asked_at, self.records.failed) {

@@ -5,6 +5,7 @@ use crate::op::bits;
 use crate::set::{MOST_PIECES, Set, untag};
 use crate::transfer::Transfer;
 use alloc::boxed::Box;
+use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 use helio_bitmap::{Bitmap, EXTENT};
@@ -60,6 +61,8 @@ pub struct Shadow {
     again: Moment,
     /// Sets whose pieces may begin that no read waits for, a bit for each.
     permitted: u64,
+    /// Of each set, a bit for each member that the configuration names no more.
+    unnamed: Vec<u8>,
 }
 
 impl Shadow {
@@ -82,6 +85,7 @@ impl Shadow {
             turns: (0, 0),
             again: Moment::ZERO,
             permitted: u64::MAX,
+            unnamed: vec![0; sizes.len()],
         }
     }
 
@@ -235,6 +239,9 @@ impl Layer for Shadow {
         };
         let volume = usize::from(volume.0);
         self.sets.get_mut(volume).ok_or(SetRefusal::Unsupported)?.ask(op)?;
+        if let SetOp::Add { leg, .. } = op {
+            self.unnamed[volume] &= !(1 << leg.member.0);
+        }
         self.go_on(volume, port);
         Ok(())
     }
@@ -265,8 +272,7 @@ impl Layer for Shadow {
                 self.go_on(usize::from(leg.volume.0), port);
             }
             LayerSetting::Unnamed(leg) => {
-                let (set, member) = self.at(leg);
-                set.unnamed(member);
+                self.unnamed[usize::from(leg.volume.0)] |= 1 << leg.member.0;
             }
             LayerSetting::Background(volumes) => {
                 self.permitted = volumes;
@@ -290,7 +296,9 @@ impl Layer for Shadow {
     }
 
     fn set_status(&self, volume: VolumeIndex) -> Option<SetStatus> {
-        self.sets.get(usize::from(volume.0)).map(Set::status)
+        let unnamed = *self.unnamed.get(usize::from(volume.0))?;
+        let set = self.sets.get(usize::from(volume.0))?;
+        Some(SetStatus { unnamed, ..set.status() })
     }
 
     fn rests(&self) -> bool {

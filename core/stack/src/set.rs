@@ -126,8 +126,6 @@ pub enum Duty {
 pub struct MemberStatus {
     /// What it does.
     pub duty: Duty,
-    /// The configuration names it.
-    pub named: bool,
     /// Operations under way on it.
     pub depth: u32,
     /// Reads that it completed for what lies above, while the set had another member to take care of.
@@ -141,6 +139,8 @@ pub struct MemberStatus {
 pub struct SetStatus {
     /// Its members, by their numbers.
     pub members: Vec<Option<MemberStatus>>,
+    /// A bit for each that the configuration names no more.
+    pub unnamed: u8,
     /// Bytes in which full members may differ, and that are compared before anyone reads them.
     pub unmerged: Bytes,
     /// Further bytes in which nothing was ever written: they are compared when an operation first reads them, or writes a part.

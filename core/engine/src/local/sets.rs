@@ -58,8 +58,9 @@ impl Local {
 
     /// Whether the configuration names several members of a volume, and fewer than two of them are full.
     pub(crate) fn lacks_members(&self, volume: VolumeIndex) -> bool {
-        let several =
-            |set: SetStatus| set.members.iter().flatten().filter(|it| it.named).count() > 1;
+        let several = |SetStatus { members, unnamed, .. }: SetStatus| {
+            (0..).zip(&members).filter(|(n, it)| it.is_some() && unnamed & 1 << n == 0).count() > 1
+        };
         self.layered.full_members(volume).count() < 2
             && self.layered.set_status(volume).is_some_and(several)
     }

@@ -55,7 +55,6 @@ impl Set {
             _ => Copying::all(Bitmap::new(&[size], region), tick, false),
         };
         *member.state_mut() = State::Copying(copying);
-        member.set_named(true);
         if !known {
             // It may be missing what was written in a blank region before a restart.
             self.touch_all();

@@ -224,19 +224,21 @@ impl Act {
     pub(crate) fn draw(dice: &mut Dice) -> Self {
         let luck = Luck::ALL[dice.below(Luck::ALL.len() as u64) as usize];
         let order = Order::ALL[dice.below(Order::ALL.len() as u64) as usize];
-        match dice.below(3) {
-            0 => Self::Luck(luck),
-            1 => Self::Order(order),
-            // What strikes once meets an order only if it strikes before the response.
-            _ if luck.is_short() => {
-                let between = Duration::from_micros(dice.below(1900));
-                Self::Both { luck, order, order_first: true, between }
-            }
-            _ => {
-                let longest = 1 << dice.below(10);
-                let between = Duration::from_millis(dice.below(longest));
-                Self::Both { luck, order, order_first: dice.chance(1, 2), between }
-            }
+        // What strikes once meets an order only if it strikes before the response; devices, only if some are attached.
+        let short = [Luck::Reset, Luck::Calendar, Luck::Devices][dice.below(6).min(2) as usize];
+        let luck = match dice.below(20) {
+            0..4 => return Self::Luck(luck),
+            4..10 => return Self::Order(order),
+            10..16 => luck,
+            _ => short,
+        };
+        if luck.is_short() {
+            let between = Duration::from_micros(dice.below(1900));
+            Self::Both { luck, order, order_first: true, between }
+        } else {
+            let longest = 1 << dice.below(10);
+            let between = Duration::from_millis(dice.below(longest));
+            Self::Both { luck, order, order_first: dice.chance(1, 2), between }
         }
     }
 }

@@ -285,7 +285,10 @@ impl Run {
         if let Err(why) = self.nodes[node].start(now) {
             self.world.tell(format_args!("{} does not start: {why}", self.nodes[node].name));
             self.nodes[node].why = Some(why);
-            self.ends.push((now + Duration::from_secs(2), Ends::Start(node)));
+            // The operator restarts it, too.
+            if !self.ends.iter().any(|(_, ends)| matches!(ends, Ends::Start(of) if *of == node)) {
+                self.ends.push((now + Duration::from_secs(2), Ends::Start(node)));
+            }
             return;
         }
         self.follow(Met::Change(Change::Start), Until::Passed(now + STARTS));

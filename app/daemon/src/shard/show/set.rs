@@ -35,7 +35,7 @@ pub(super) fn used(members: &[SetMemberStatus]) -> Option<&str> {
 fn member(
     (number, size): (u8, Bytes),
     plan: &MemberPlan,
-    MemberStatus { duty, named: _, depth, reads, repaired }: MemberStatus,
+    MemberStatus { duty, depth, reads, repaired }: MemberStatus,
     cost: Option<ReadCost>,
 ) -> SetMemberStatus {
     let (state, left_bytes, dirty_bytes) = match duty {
@@ -80,7 +80,7 @@ mod tests {
         let store = MemberStore::Closed(String::from("it is not in use"));
         let mark = helio_format::members::DiskMark::UNKNOWN;
         let plan = MemberPlan { path: String::from("/b"), mark, store };
-        let status = MemberStatus { duty, named: true, depth: 3, reads: 9, repaired: 2 };
+        let status = MemberStatus { duty, depth: 3, reads: 9, repaired: 2 };
         member((1, Bytes::mib(64)), &plan, status, Some((7, ReadCostSource::Set)))
     }
 
