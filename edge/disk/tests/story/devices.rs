@@ -82,12 +82,18 @@ fn a_device_claimed_by_something_else_is_in_use() {
     let folder = folder();
     let path = file_of(folder.path(), "disk.img", SIZE);
     let Some(device) = Loop::on(&path, &[]) else { return };
-    let claim = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::EXCL;
+    let flags = rustix::fs::OFlags::EXCL | rustix::fs::OFlags::CLOEXEC;
+    let claim = rustix::fs::OFlags::RDONLY | flags;
     let claim = rustix::fs::open(&device.0, claim, rustix::fs::Mode::empty()).expect("claimed");
     let refusal = refused(&device.0, &options(SIZE)).refusal;
     assert_eq!(refusal, Refusal::InUse { holders: Vec::new() });
     drop(claim);
-    open(&device.0, &options(SIZE)).expect("it is free again");
+    // A process that another test begins has the claim, too, until it runs its program.
+    let until = Instant::now() + Duration::from_secs(10);
+    while let Err(error) = open(&device.0, &options(SIZE)) {
+        assert!(Instant::now() < until, "it is free again: {error}");
+        thread::yield_now();
+    }
 }
 
 #[test]
