@@ -542,13 +542,14 @@ impl Set {
         }
     }
 
-    pub(crate) fn status(&self) -> SetStatus {
+    /// `unnamed`: a bit for each member that the configuration names no more.
+    pub(crate) fn status(&self, unnamed: u8) -> SetStatus {
         let (size, blank) = (self.place.size, self.unmerged.blank().dirty_bytes());
         let status = |member: &Option<Member>| member.as_ref().map(|it| it.status(size, blank));
         let unmerged = self.unmerged.bytes().min(size);
         SetStatus {
             members: self.members.iter().map(status).collect(),
-            unnamed: 0,
+            unnamed,
             unmerged,
             blank: blank.min(size),
             merge: match (self.records.asked_at, self.records.failed) {

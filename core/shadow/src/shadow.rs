@@ -297,8 +297,7 @@ impl Layer for Shadow {
 
     fn set_status(&self, volume: VolumeIndex) -> Option<SetStatus> {
         let unnamed = *self.unnamed.get(usize::from(volume.0))?;
-        let set = self.sets.get(usize::from(volume.0))?;
-        Some(SetStatus { unnamed, ..set.status() })
+        Some(self.sets.get(usize::from(volume.0))?.status(unnamed))
     }
 
     fn rests(&self) -> bool {

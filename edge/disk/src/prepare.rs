@@ -27,7 +27,7 @@ impl fmt::Display for Space {
     }
 }
 
-/// Allocates what a file of `size` lacks, never changing what it holds.
+/// Allocates the space of a file up to `size`, and keeps its content.
 pub(crate) fn make_room(file: &File, size: Bytes, sparse: bool) -> Result<Space, Refusal> {
     if !has_holes(file, size) {
         Ok(Space::Written)
