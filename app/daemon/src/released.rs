@@ -61,7 +61,8 @@ pub(crate) fn all(host: &Host, state: &Path) -> BTreeSet<String> {
     names.iter().filter_map(|name| Some(name.to_str()?.strip_suffix(SUFFIX)?.to_owned())).collect()
 }
 
-/// Records, durably, that a group is released, and where its second metadata file is.
+/// Records, durably, that a group is released, and where its second metadata file is. If that fails, the next start finds the group as it
+/// was, unless the power fails before.
 pub(crate) fn note(
     host: &Host,
     state: &Path,
@@ -70,7 +71,12 @@ pub(crate) fn note(
 ) -> io::Result<()> {
     let text = "released: this node no longer serves the group, until `helio adopt`\n";
     let second = second.map_or_else(String::new, |path| format!("{SECOND}{}\n", path.display()));
-    durable::replace(host, &mark(state, group), (text.to_owned() + &second).as_bytes())
+    let noted = durable::replace(host, &mark(state, group), (text.to_owned() + &second).as_bytes());
+    noted.map_err(|error| {
+        // It may be there, and only not durable.
+        let _not_there = forget(host, state, group);
+        error
+    })
 }
 
 /// Moves metadata away that an interrupted release left behind, so that a new group of the same name does not use it.
@@ -123,6 +129,8 @@ pub(crate) struct Unfinished {
     pub(crate) why: Vec<String>,
     /// Files that may still be there.
     pub(crate) files: Vec<PathBuf>,
+    /// Members that still have their name.
+    pub(crate) named: Vec<PathBuf>,
     /// Files that were renamed.
     pub(crate) kept: Vec<PathBuf>,
 }
@@ -145,6 +153,7 @@ impl Remains {
         for member in &self.members {
             if let Err(error) = helio_disk::forget_name(host, member) {
                 unfinished.add(member, &error);
+                unfinished.named.push(member.clone());
             }
             let opened = host.open(member, OFlags::RDONLY, Mode::empty());
             if let Err(error) = opened.and_then(|file| file.body().sync_all()) {

@@ -347,6 +347,9 @@ impl Engine {
         }
         // Behind all that adds items.
         if let Some(primary) = self.standing.primary_mut() {
+            let lineage = self.record.superblock().lineage;
+            let verify = self.resync.verify_mut();
+            primary.go_on_in(lineage, verify, &self.local, &self.permit, &mut self.turn);
             primary.pump(&mut self.turn);
             primary.keep_pace(&self.local, &self.permit, &mut self.turn);
             primary.date_dirty(&self.local, &self.turn);
@@ -383,13 +386,7 @@ impl Engine {
         }
         self.begin_record();
         if let Some(primary) = self.standing.primary_mut() {
-            primary.record_company(
-                self.resync.verify_mut(),
-                &mut self.record,
-                &self.local,
-                &self.permit,
-                &mut self.turn,
-            );
+            primary.record_company(&mut self.record, &self.local, &self.permit, &mut self.turn);
         }
         self.begin_record();
         // A store may be given up while the last requests before a demotion are answered: they wait for the record too.

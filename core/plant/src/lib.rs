@@ -157,6 +157,8 @@ pub enum Plant {
     FlushUnperformed,
     /// A shard ends while metadata of a stopped group is being written.
     StopUnfinished,
+    /// A group gives its members back before it has stopped: its effects follow.
+    LetGoEarly,
     /// The part of a message that an earlier connection to the peer brought is taken for the beginning of the next one.
     LinkRestKept,
     /// Of several connections whose requests ended in one turn only the first one continues.
@@ -267,6 +269,7 @@ impl Plant {
         ("write-twice", Self::WriteTwice),
         ("flush-unperformed", Self::FlushUnperformed),
         ("stop-unfinished", Self::StopUnfinished),
+        ("let-go-early", Self::LetGoEarly),
         ("link-rest-kept", Self::LinkRestKept),
         ("wake-lost", Self::WakeLost),
         ("ask-lost", Self::AskLost),

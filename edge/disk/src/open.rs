@@ -44,7 +44,7 @@ pub struct OpenOptions {
 /// Blocks, for a large file that must be allocated for seconds: not for a shard's thread.
 ///
 /// # Errors
-/// One [`Refusal`] for each reason; every one says what helps. No refusal changes what exists; a file made by
+/// One [`Refusal`] for each reason; every one says what helps. A refusal changes no data: a file may have got its name, or space; a file made by
 /// this very call is removed again.
 pub fn open(
     path: &Path,

@@ -5,6 +5,7 @@
 
 use helio_plant::{Plant, plant};
 use helio_sim::{Telling, Violation, shrink, walk, walk_layers, walk_sets};
+use helio_testkit::todays;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const SEEDS: u64 = 4000;
@@ -13,11 +14,6 @@ const SEEDS: u64 = 4000;
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The number of the turn: the part `sim` of the tests has every second day.
-fn turn() -> usize {
-    (helio_testkit::first_seed(1) / 2) as usize
 }
 
 /// Walks with a fault planted. Panics are what some faults cause: they are not printed.
@@ -30,11 +26,11 @@ fn look_for(fault: Plant) -> Vec<(u64, Violation)> {
     found
 }
 
-/// A third of them, another one each turn: `cargo xtask sim --check-planted --seeds 4000` looks for all.
+/// A third of them, another one each day: `cargo xtask sim --check-planted --seeds 4000` looks for all.
 #[test]
 fn planted_faults_are_found() {
     let _alone = alone();
-    for (name, fault) in Plant::ALL.iter().skip(turn() % 3).step_by(3) {
+    for (name, fault) in Plant::ALL.iter().skip(todays(3)).step_by(3) {
         let found = look_for(*fault);
         let again = format!("cargo xtask sim --plant {name} --seeds {SEEDS}");
         let (seed, _) = found.first().unwrap_or_else(|| panic!("{name} is not found: {again}"));
@@ -43,11 +39,11 @@ fn planted_faults_are_found() {
     }
 }
 
-/// Another fault each turn: to shrink all takes minutes.
+/// Another fault each day: to shrink all takes minutes.
 #[test]
 fn the_story_of_a_planted_fault_shrinks() {
     let _alone = alone();
-    let (name, fault) = Plant::ALL[turn() % Plant::ALL.len()];
+    let (name, fault) = Plant::ALL[todays(Plant::ALL.len())];
     let found = look_for(fault);
     let (seed, violation) = found.first().unwrap_or_else(|| panic!("{name} is not found"));
     plant(Some(fault));

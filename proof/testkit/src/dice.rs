@@ -129,6 +129,15 @@ pub fn first_seed(share: u64) -> u64 {
     number("HELIO_SEED").unwrap_or(since.as_secs() / 86_400 * share)
 }
 
+/// One of so many, below `count`: drawn anew every day, or by `HELIO_SEED`. Whatever days a test has, each is drawn one day.
+///
+/// # Panics
+/// `HELIO_SEED` is no number.
+#[must_use]
+pub fn todays(count: usize) -> usize {
+    Dice::new(first_seed(1)).below(count as u64) as usize
+}
+
 /// Lets a simulator walk a share of seeds. It prints what the walk comes to, and the line that repeats a story.
 ///
 /// # Panics

@@ -37,7 +37,7 @@ mod wan;
 
 pub use config::Config;
 pub use daemon::Daemon;
-pub use dice::{Dice, first_seed, rounds, times, walk_share};
+pub use dice::{Dice, first_seed, rounds, times, todays, walk_share};
 pub use loop_device::LoopDevice;
 pub use pair::{Pair, Plan};
 pub use port::free_port;

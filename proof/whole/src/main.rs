@@ -16,6 +16,8 @@ use walk::{Walk, walk};
 const STARTS: usize = 64;
 /// A walk fails if more than one story of so many loses both copies of a group.
 const LOST_SHARE: u64 = 100;
+/// And so many may in a walk however short.
+const LOST_LEAST: u64 = 3;
 
 /// What tells a seed again: the build with faults to plant tells other stories, since its pages of marks are smaller.
 const AGAIN: &str = if cfg!(feature = "plant") {
@@ -164,7 +166,7 @@ fn tell_walk(options: &Options) -> bool {
     for (seed, why) in &walk.lost {
         println!("seed {seed}: both copies of a group were damaged: {why}");
     }
-    let too_many = walk.seeds >= 200 && walk.lost.len() as u64 * LOST_SHARE > walk.seeds;
+    let too_many = walk.lost.len() as u64 > LOST_LEAST.max(walk.seeds / LOST_SHARE);
     if too_many {
         eprintln!(
             "more than one story in {LOST_SHARE} loses both copies: see docs/design/whole.md"

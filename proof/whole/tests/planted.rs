@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Faults planted around the engine are found: others each turn. `cargo xtask sim --daemon --check-planted --seeds 300` plants each.
+//! Faults planted around the engine are found: others each day. `cargo xtask sim --daemon --check-planted --seeds 300` plants each.
 #![cfg(feature = "plant")]
 
 use helio_plant::Plant;
 use std::process::{Command, Output};
 
 /// How many of them.
-const FAULTS: u64 = 3;
+const FAULTS: usize = 3;
 
 fn whole(arguments: &[&str]) -> Output {
     let program = env!("CARGO_BIN_EXE_helio-whole");
@@ -30,10 +30,8 @@ fn find(fault: &str) {
 
 #[test]
 fn faults_of_the_daemon_are_found() {
-    // The part `sim` of the tests has every second day.
-    let first = helio_testkit::first_seed(1) / 2 * FAULTS;
-    let count = Plant::DAEMON.len() as u64;
-    for n in first..first + FAULTS {
-        find(Plant::DAEMON[(n % count) as usize].0);
+    let first = helio_testkit::todays(Plant::DAEMON.len());
+    for (fault, _) in Plant::DAEMON.iter().cycle().skip(first).take(FAULTS) {
+        find(fault);
     }
 }

@@ -12,7 +12,7 @@ use crate::shard::{Ask, Released, ServiceAsk};
 use helio_api::{ApiError, ReleaseRequest, code};
 use helio_driver::Host;
 use helio_units::Role;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 impl Daemon {
     /// Ends a group on this node, and removes every trace of it from its stores.
@@ -89,7 +89,12 @@ impl Daemon {
             group: group.to_owned(),
             safe_copy: folder.unwrap_or_else(|| self.state.join("groups")),
             second: places.second.clone(),
-            members: left.stores.into_iter().map(|(_, path)| path).collect(),
+            members: left
+                .stores
+                .into_iter()
+                .filter(|member| !left.late.contains(member))
+                .map(|(_, path)| path)
+                .collect(),
         };
         let host = Host::clone(&self.host);
         let clearing = move || {
@@ -120,29 +125,39 @@ fn listed(files: &[PathBuf]) -> String {
 }
 
 /// The group is released, as the message says, but for steps that failed.
-fn unfinished_error(message: &str, Unfinished { why, files, kept }: &Unfinished) -> ApiError {
+fn unfinished_error(
+    message: &str,
+    Unfinished { why, files, named, kept }: &Unfinished,
+) -> ApiError {
     let mut text = format!("{message}; not every step succeeded: {}", why.join("; "));
     if !kept.is_empty() {
         text += &format!("; its metadata is kept as {}", listed(kept));
     }
-    let hint = match files.as_slice() {
+    let mut steps = Vec::new();
+    if !files.is_empty() {
+        let files = listed(files);
+        steps
+            .push(format!("remove or rename these files by hand if they are still there: {files}"));
+    }
+    steps.extend(named.iter().map(|member| nameless(member)));
+    let hint = match steps.as_slice() {
         [] => "check the disk".to_owned(),
-        files => {
-            let files = listed(files);
-            format!(
-                "fix the cause, then remove or rename these files by hand if they are still there: {files}"
-            )
-        }
+        steps => format!("fix the cause, then {}", steps.join("; ")),
     };
     ApiError::new(code::INTERNAL, text, hint)
 }
 
+/// How the name of a member is removed by hand.
+fn nameless(member: &Path) -> String {
+    format!("`setfattr -x user.heliograph {}`", member.display())
+}
+
 /// A member is given back while operations on it are under way.
 fn still_written(group: &str, (volume, path): &(String, PathBuf)) -> String {
-    let path = path.display();
+    let (unnamed, path) = (nameless(path), path.display());
     format!(
         "operations on {path} of {group}/{volume} have not completed, and may still change it. It stays locked: check the disk, and do \
-         not use it before the daemon has ended"
+         not use it before the daemon has ended; if it is a file, then run {unnamed}"
     )
 }
 

@@ -7,6 +7,7 @@ use crate::shard::group::Group;
 use crate::shard::isolate::Health;
 use helio_driver::Driver;
 use helio_engine::{Command, Duty, Fault, Refusal};
+use helio_plant::{Plant, planted};
 use helio_units::{Generation, Moment, Role, Sequence, VolumeIndex};
 use std::path::PathBuf;
 use tokio::sync::oneshot;
@@ -141,8 +142,8 @@ impl<D: Driver> Shard<D> {
         let sound = group.health == Health::Sound;
         if !free
             || !sound
-            || !group.at_rest()
-            || group.still_writes(self.clock.now())
+            || !(group.at_rest() || planted(Plant::LetGoEarly))
+            || !group.lets_go(self.clock.now())
             || !matches!(group.releasing, Releasing::Stopping { .. })
         {
             return;

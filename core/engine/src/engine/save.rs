@@ -154,9 +154,7 @@ impl Engine {
             | Goal::Remember
             | Goal::FlushFailed => {}
             Goal::Alone => {
-                if let Some(primary) = self.standing.primary_mut() {
-                    primary.alone_saved(&self.record, &self.local, &self.permit, &mut self.turn);
-                }
+                standing.generation_recorded(false, permit, record, resync, local, turn);
             }
             Goal::PeerInvalid(_) => self.peer.tell_recorded(&mut self.turn),
             Goal::Void if resync.update().awaits_record() => {
@@ -217,6 +215,10 @@ impl Engine {
         self.standing.lose_metadata(&mut self.local, &self.permit, &mut self.turn);
         if matches!(goal, Goal::SeedBegun { .. }) {
             self.resync.seed_mut().not_recorded();
+        }
+        if goal == Goal::Alone {
+            let Self { standing, permit, record, resync, local, turn, .. } = self;
+            standing.generation_recorded(true, permit, record, resync, local, turn);
         }
         match (goal, self.standing.stage()) {
             (

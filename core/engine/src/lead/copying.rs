@@ -59,6 +59,10 @@ impl Primary {
         if self.must_not_stream(local) {
             return turn.warn(local.suspect().refusal(turn.config()).text);
         }
+        // Its record ends what items behind its head would belong to.
+        if self.target.awaits_generation() {
+            return resync.update_mut().await_record();
+        }
         resync.seed_mut().forget_passed();
         // Not by what its hello said: an update of this conversation that did not end may have changed that.
         let consistent = self.peer_is_consistent();

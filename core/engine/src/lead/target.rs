@@ -97,6 +97,23 @@ struct Flow {
     uptake: Uptake,
 }
 
+/// The generation that the line is to go on in. An item behind its fork belongs to it, so the peer gets none before it knows of it: a
+/// node that received more of the old generation than its primary has in it takes that for a machine that went back.
+/// ```text
+///   Known ──record begins──> Recording ──durable──> Unheard ──the stream goes on in it──> Known
+///     ^                          │
+///     └───cannot be written──────┘    without a stream: durable ──> Known; the next one begins in it
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Coming {
+    /// The stream that flows is of the newest one.
+    Known,
+    /// Its record is being written.
+    Recording { fork: Sequence },
+    /// It is recorded, and the peer is yet to be told.
+    Unheard { fork: Sequence },
+}
+
 /// What a primary keeps for one peer: what it owes it, how far that peer is, the stream to it, and what is known of its copy.
 ///
 /// Whatever belongs to one peer alone stands here and not in `Primary`, so that a primary of several peers holds several of
@@ -117,8 +134,7 @@ pub(super) struct Target {
     flow: Option<Flow>,
     /// Streams begun by this primary; the number of the last one.
     streams: u32,
-    /// The stream goes on in another generation, which the peer is yet to be told.
-    tell_generation: bool,
+    coming: Coming,
     /// The peer's incarnation these cursors belong to.
     incarnation: Option<u64>,
     /// What is known of the peer's copy.
@@ -139,7 +155,7 @@ impl Target {
             settled: head,
             flow: None,
             streams: 0,
-            tell_generation: false,
+            coming: Coming::Known,
             incarnation: None,
             copy: PeerCopy::ByBitmaps,
             consistent: false,
@@ -196,7 +212,7 @@ impl Target {
 
     /// The peer is to be told another generation.
     pub(super) const fn is_to_be_told(&self) -> bool {
-        self.tell_generation
+        matches!(self.coming, Coming::Unheard { .. })
     }
 
     /// What was sent may be durable at the peer up to here, as it told.
@@ -226,7 +242,11 @@ impl Target {
     #[inline]
     pub(super) fn next_to_send(&self, head: Sequence) -> Option<Sequence> {
         let flow = self.flow.as_ref()?;
-        let may = self.cursors.sent < head && flow.unsent < UNSENT_BYTES_MAX;
+        let most = match self.coming {
+            Coming::Known => head,
+            Coming::Recording { fork } | Coming::Unheard { fork } => head.min(fork),
+        };
+        let may = self.cursors.sent < most && flow.unsent < UNSENT_BYTES_MAX;
         may.then(|| self.cursors.sent.next())
     }
 
@@ -345,7 +365,6 @@ impl Target {
         consistent: bool,
         safe_copy: SafeCopy,
     ) -> (u32, bool) {
-        self.tell_generation = false;
         self.cursors.sent = Sequence(from.0 - 1);
         self.begin(head, from, consistent, safe_copy)
     }
@@ -376,6 +395,9 @@ impl Target {
         consistent: bool,
         safe_copy: SafeCopy,
     ) -> (u32, bool) {
+        if self.is_to_be_told() {
+            self.coming = Coming::Known;
+        }
         self.consistent = consistent;
         self.streams += 1;
         let pace = Pace::Behind { until: head };
@@ -415,9 +437,22 @@ impl Target {
         self.owed.explain(why);
     }
 
-    /// The stream goes on in another generation.
-    pub(super) const fn generation_changed(&mut self) {
-        self.tell_generation = self.streams();
+    /// Another generation begins behind `fork` once its record is durable.
+    pub(super) const fn generation_begins(&mut self, fork: Sequence) {
+        self.coming = Coming::Recording { fork };
+    }
+
+    /// It is durable, or `failed` to be: then the line goes on in the one before.
+    pub(super) const fn generation_recorded(&mut self, failed: bool) {
+        if let Coming::Recording { fork } = self.coming {
+            let told = failed || !self.streams();
+            self.coming = if told { Coming::Known } else { Coming::Unheard { fork } };
+        }
+    }
+
+    /// The record of another generation is being written.
+    pub(super) const fn awaits_generation(&self) -> bool {
+        matches!(self.coming, Coming::Recording { .. })
     }
 
     /// The peer kept its memory, and received items up to there.

@@ -13,7 +13,7 @@ use crate::stream::unreplicated::Unreplicated;
 use crate::turn::Turn;
 use alloc::format;
 use helio_format::lineage::Lineage;
-use helio_units::Mode;
+use helio_units::{Mode, Sequence};
 
 impl Primary {
     /// Whether the record of the generation says that writes are acknowledged without the peer.
@@ -21,7 +21,7 @@ impl Primary {
         self.unreplicated == Unreplicated::Recorded
     }
 
-    /// Goes on in the generation that was recorded, once the peer has taken up the stream before it: a stream that
+    /// Goes on in a generation that was recorded, once the peer has taken up the stream before it: a stream that
     /// begins twice would make it forget what came between.
     pub(crate) fn go_on_in(
         &mut self,
@@ -31,7 +31,7 @@ impl Primary {
         permit: &Permit,
         turn: &mut Turn,
     ) {
-        if !self.is_taken_up() {
+        if !(self.target.is_to_be_told() && self.is_taken_up()) {
             return;
         }
         // A marker that is on its way ends the inconsistency before the peer takes up the new generation.
@@ -55,18 +55,13 @@ impl Primary {
     /// Asks for the record that fits how answers are given now.
     pub(crate) fn record_company(
         &mut self,
-        verify: &mut Verify,
         record: &mut Record,
         local: &Local,
         permit: &Permit,
         turn: &mut Turn,
     ) {
-        let lineage = record.superblock().lineage;
         if local.metadata_failed() && self.unreplicated == Unreplicated::Wanted {
             self.refuse_alone(local, permit, turn);
-        }
-        if self.target.is_to_be_told() {
-            self.go_on_in(lineage, verify, local, permit, turn);
         }
         if record.is_saving() || local.metadata_failed() {
             return;
@@ -85,6 +80,16 @@ impl Primary {
         }
     }
 
+    /// The record of another generation is being written.
+    pub(crate) const fn generation_begins(&mut self, fork: Sequence) {
+        self.target.generation_begins(fork);
+    }
+
+    /// It is durable, or `failed` to be.
+    pub(crate) const fn generation_recorded(&mut self, failed: bool) {
+        self.target.generation_recorded(failed);
+    }
+
     /// The new generation is durable: what waited for it is answered, and a stream goes on in it.
     pub(crate) fn alone_saved(
         &mut self,
@@ -101,7 +106,6 @@ impl Primary {
             lineage.generation
         ));
         self.unreplicated = Unreplicated::Recorded;
-        self.target.generation_changed();
         self.consider_all(local, permit, turn);
     }
 

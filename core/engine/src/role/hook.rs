@@ -5,7 +5,9 @@
 use crate::event::HookQuestion;
 use crate::local::Local;
 use crate::peer::link::Session;
+use crate::peer::permit::Permit;
 use crate::record::Record;
+use crate::record::save::Goal;
 use crate::refusal::Refusal;
 use crate::resync::Resync;
 use crate::resync::update::Facts;
@@ -38,6 +40,31 @@ impl Standing {
         if wanted && !primary.owed().is_paused() {
             resync.update_mut().forget_wish();
             primary.sync_or_ask(None, record, resync, local, turn);
+        }
+    }
+
+    /// The record of another generation is durable, or `failed` to be: the update that waited for it begins.
+    pub(crate) fn generation_recorded(
+        &mut self,
+        failed: bool,
+        permit: &Permit,
+        record: &Record,
+        resync: &mut Resync,
+        local: &Local,
+        turn: &mut Turn,
+    ) {
+        let leaves = self.is_leaving();
+        let Some(primary) = self.primary_mut() else { return };
+        primary.generation_recorded(failed);
+        if !failed {
+            primary.alone_saved(record, local, permit, turn);
+        }
+        let waits = record.wants(|goal| *goal == Goal::Void);
+        if resync.update().awaits_record() && !waits {
+            resync.update_mut().await_nothing();
+            if !leaves && !primary.owed().is_paused() {
+                primary.begin_update(record, resync, local, turn);
+            }
         }
     }
 

@@ -120,12 +120,13 @@ impl Standing {
         b.equal = false;
     }
 
-    pub(crate) fn shape_alone(&self, b: &mut Superblock, dice: &mut Dice, turn: &Turn) {
+    pub(crate) fn shape_alone(&mut self, b: &mut Superblock, dice: &mut Dice, turn: &Turn) {
         let number = b.lineage.generation.number + 1;
         let generation = Generation { number, tag: dice.roll() };
-        if let Some(p) = self.primary() {
+        if let Some(p) = self.primary_mut() {
             b.head = p.head();
             b.lineage = b.lineage.fork(generation, b.head);
+            p.generation_begins(b.head);
         }
         b.began = turn.calendar().at(turn.now());
         b.alone = true;

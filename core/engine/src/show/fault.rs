@@ -9,8 +9,9 @@ use crate::role::{Following, Stage};
 use crate::show::view::View;
 use alloc::format;
 use alloc::string::String;
+use helio_format::lineage::Lineage;
 use helio_stack::StoreFault;
-use helio_units::{MemberState, Role, VolumeIndex};
+use helio_units::{Generation, MemberState, Role, VolumeIndex};
 
 /// Something that failed. Both texts name nodes, since both nodes show them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -207,6 +208,11 @@ impl<'a> View<'a> {
                 "connect {peer}, from which the volume is rebuilt; if {peer} is lost: `helio demote {group}` on \
                  {node}, then `helio member accept {group}/{volume}` on {node}"
             )
+        } else if self.has_no_history() {
+            format!(
+                "neither node knows which copy has the data: `helio promote {group}` on the node that has it; if that is {node}, \
+                 `helio member accept {group}/{volume}` on {node} first"
+            )
         } else if self.peer_role() == Some(Role::Secondary) {
             format!(
                 "`helio promote {group}` on {peer}, from which the volume is then rebuilt; if {peer} refuses, since it may lack \
@@ -219,6 +225,13 @@ impl<'a> View<'a> {
             format!("{}the volume is rebuilt when {peer} is connected as primary", Fault::BY_ITSELF)
         };
         Some(Fault { what, hint })
+    }
+
+    /// No copy of the group was ever written here, nor at the peer that is connected, as far as their metadata knows.
+    fn has_no_history(&self) -> bool {
+        let new = |lineage: &Lineage| lineage.generation == Generation::NONE;
+        let peer = self.peer.session().peer();
+        new(&self.record.superblock().lineage) && peer.is_some_and(|peer| new(&peer.lineage))
     }
 
     fn another_disk(&self) -> Option<Fault> {

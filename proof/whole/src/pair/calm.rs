@@ -238,7 +238,7 @@ impl Run {
         let volumes = &self.groups[group].shape.volumes;
         let step = step.replace("NODE", self.nodes[other].name);
         let step = step.replace("VOLUME", volumes[self.advised / 2 % volumes.len()].name);
-        let node = if step.starts_with("resolve") && step.ends_with(self.nodes[other].name) {
+        let mut node = if step.starts_with("resolve") && step.ends_with(self.nodes[other].name) {
             other
         } else {
             node
@@ -255,6 +255,9 @@ impl Run {
             ["promote", _, ref more @ ..] => {
                 let forced = more.contains(&"--force");
                 let restore = more.contains(&"--restore");
+                // Without a record a node is promoted whatever it holds.
+                let is_unknown = self.groups[group].forgotten == [true; 2];
+                node = self.groups[group].last_served.filter(|_| is_unknown).unwrap_or(node);
                 let body = json!({ "force": forced, "confirmed": forced, "restore": restore });
                 ("promote", body, Wish::Promote { forced, restored: restore })
             }

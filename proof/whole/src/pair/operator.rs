@@ -408,6 +408,8 @@ impl Run {
                 return self.fail_over(node, group, restored);
             }
             Wish::Promote { .. } if it.last_served == Some(node) => it.serves = Some(node),
+            // It was primary before its peer was promoted by a hold lease: nothing changed.
+            Wish::Promote { .. } if is_needless(body) => {}
             Wish::Promote { .. } => {
                 // A promotion by a hold lease does not stop the old primary: the operator ends its clients.
                 self.end_clients(group);
@@ -424,6 +426,11 @@ impl Run {
         }
         Ok(())
     }
+}
+
+/// Whether a promotion changed nothing, by its response.
+fn is_needless(body: &[u8]) -> bool {
+    String::from_utf8_lossy(body).contains(" is primary here already")
 }
 
 impl Run {

@@ -55,6 +55,7 @@ impl Run {
     /// The clients of a group have left.
     pub(super) fn do_task(&mut self, node: usize, group: usize, task: Task) {
         if self.nodes[node].daemon.is_none() {
+            self.groups[group].adopts = None;
             return self.open(node, Some(group));
         }
         match task {
@@ -104,10 +105,8 @@ impl Run {
             for path in volume.paths(name, node) {
                 let file = self.nodes[node].machine.open(&path, OFlags::RDWR, Mode::empty());
                 // A process that was killed may hold it, too: then it is not a complete copy.
-                let shown = format!("{} of {name}/", path.display());
-                let names = |text: &&str| {
-                    text.strip_prefix("operations on ").unwrap_or(text).starts_with(&shown)
-                };
+                let shown = format!("operations on {} of {name}/", path.display());
+                let names = |text: &&str| text.starts_with(&shown);
                 let is_named = hung && warnings.iter().any(names);
                 // A misfortune may keep it from being opened; that says nothing of the daemon.
                 if file.is_ok_and(|file| file.body().lock() == Ok(false)) && !is_named {
@@ -128,6 +127,8 @@ impl Run {
             it.serves = None;
         } else {
             it.model.peer_changed();
+            // The copy that clients use since is another one.
+            it.adopts.take_if(|source| *source == node);
         }
         it.promised.lost(node);
         it.forgotten[node] = true;
@@ -191,6 +192,10 @@ impl Run {
 
     /// What was released on both nodes is adopted on one, and the other one follows it with blank metadata.
     pub(super) fn adopt(&mut self, node: usize, group: usize) {
+        if !self.is_released(node, group) {
+            self.groups[group].adopts = None;
+            return self.take_back(1 - node, group);
+        }
         if !self.is_released(1 - node, group) {
             let body = json!({ "force": true, "keep_metadata": false });
             self.post(1 - node, group, "release", &body, Wish::Release);

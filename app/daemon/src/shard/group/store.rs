@@ -157,6 +157,11 @@ impl Group {
         self.health == Health::Sound && self.finishing.is_awaited() && self.still_writes(now)
     }
 
+    /// Whether its members can be given back. Operations on them that are late stay under way.
+    pub(crate) fn lets_go(&self, now: Moment) -> bool {
+        !self.metadata.works() && !self.finishes_writes(now)
+    }
+
     /// Until when it waits for them.
     pub(super) fn writes_deadline(&self) -> Moment {
         let any = self.metadata.works() || !self.has_no_operation();

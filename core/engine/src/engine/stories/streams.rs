@@ -35,7 +35,49 @@ fn a_generation_is_told_once_this_stream_is_taken_up_whatever_is_said_of_one_bef
     assert_eq!(starts(&desk), 2, "it would forget the write, which it holds behind a start");
     desk.acked(head);
     assert_eq!(starts(&desk), 3);
-    assert_eq!(desk.last_start().from, desk.engine.view().status(desk.now).cursors.head.next());
+    let fork = desk.lineage_now().fork_from(desk.lineage_now().ancestors()[0].generation);
+    assert_eq!(Some(desk.last_start().from), fork.map(Sequence::next), "it is behind all before");
+}
+
+#[test]
+fn no_item_behind_a_generation_that_is_being_recorded_is_sent_in_the_one_before() {
+    let items = |desk: &Desk| desk.said.iter().filter(|m| matches!(m, Message::Item(_))).count();
+    let mut desk = Desk::replicating(Mode::Sync);
+    let before = desk.lineage_now();
+    desk.lose_link();
+    desk.write(1);
+    desk.store_all();
+    assert_eq!(desk.saves.len(), 1, "a write is to be acknowledged without the peer");
+    let at = Sequence(3);
+    desk.meet_before_saving(Hello { head: at, received: at, durable: at, ..hello(before, true) });
+    let sent = items(&desk);
+    assert_eq!((desk.last_start().lineage, desk.last_start().from), (before, at.next()));
+    desk.write(2);
+    assert_eq!(items(&desk), sent, "item 5 belongs to a generation that the peer does not know");
+    desk.save(true);
+    assert_eq!(items(&desk), sent, "nor does it now");
+    desk.acked(4);
+    let told = desk.last_start();
+    assert_eq!((told.lineage, told.from), (desk.lineage_now(), Sequence(5)));
+    assert_eq!(told.lineage.fork_from(before.generation), Some(Sequence(4)));
+    assert_eq!(items(&desk), sent + 1);
+}
+
+#[test]
+fn an_update_waits_for_the_record_of_a_generation() {
+    let mut desk = Desk::replicating(Mode::Sync);
+    desk.command(Command::Pause);
+    desk.write(1);
+    desk.store_all();
+    assert_eq!(desk.saves.len(), 1, "a write is to be acknowledged without the peer");
+    let before = desk.last_start();
+    desk.command(Command::Resync);
+    desk.write(2);
+    assert_eq!(desk.last_start(), before);
+    desk.save(true);
+    let update = desk.last_start();
+    assert_ne!(update, before);
+    assert_eq!(update.lineage, desk.lineage_now());
 }
 
 #[test]
