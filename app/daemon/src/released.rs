@@ -72,11 +72,11 @@ pub(crate) fn note(
     let text = "released: this node no longer serves the group, until `helio adopt`\n";
     let second = second.map_or_else(String::new, |path| format!("{SECOND}{}\n", path.display()));
     let noted = durable::replace(host, &mark(state, group), (text.to_owned() + &second).as_bytes());
-    noted.map_err(|error| {
+    if noted.is_err() {
         // It may be there, and only not durable.
         let _not_there = forget(host, state, group);
-        error
-    })
+    }
+    noted
 }
 
 /// Moves metadata away that an interrupted release left behind, so that a new group of the same name does not use it.
