@@ -232,6 +232,14 @@ impl Run {
         Some(missing.display().to_string())
     }
 
+    /// Where a promotion is ordered. Without a history a node is promoted whatever it holds: the operator knows which one clients used last.
+    fn promotes(&self, node: usize, group: usize) -> usize {
+        let is_new =
+            |node| self.group_status(node, group).is_some_and(|it| it.generation.starts_with("0."));
+        let last = self.groups[group].last_served.filter(|_| is_new(0) && is_new(1));
+        last.unwrap_or(node)
+    }
+
     fn take_step(&mut self, node: usize, group: usize, step: &str) {
         // What the operator is to choose: the node that clients did not use last, and every volume in its turn.
         let other = self.groups[group].last_served.map_or(1, |last| 1 - last);
@@ -255,9 +263,7 @@ impl Run {
             ["promote", _, ref more @ ..] => {
                 let forced = more.contains(&"--force");
                 let restore = more.contains(&"--restore");
-                // Without a record a node is promoted whatever it holds.
-                let is_unknown = self.groups[group].forgotten == [true; 2];
-                node = self.groups[group].last_served.filter(|_| is_unknown).unwrap_or(node);
+                node = self.promotes(node, group);
                 let body = json!({ "force": forced, "confirmed": forced, "restore": restore });
                 ("promote", body, Wish::Promote { forced, restored: restore })
             }
