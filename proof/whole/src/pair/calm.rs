@@ -157,7 +157,7 @@ impl Run {
         let (mut steps, mut hinted) = (Vec::new(), 0);
         for (n, (node, text)) in all.iter().enumerate() {
             self.world.tell(format_args!("{}: advice: {text}", self.nodes[*node].name));
-            steps.extend(self.steps(*node, text, self.groups[group].last_served));
+            steps.extend(self.steps(*node, text, group));
             steps.dedup();
             hinted = if n < hints { steps.len() } else { hinted };
         }
@@ -171,10 +171,9 @@ impl Run {
     }
 
     /// The commands in a text, and where they are to be given: at the node that is named behind one, or where the text was shown.
-    /// `last`: the node that clients used last.
-    fn steps(&self, shown: usize, text: &str, last: Option<usize>) -> Vec<(usize, String)> {
-        let mut steps = Vec::new();
-        let text = self.applicable(text, last);
+    fn steps(&self, shown: usize, text: &str, group: usize) -> Vec<(usize, String)> {
+        let (mut steps, last) = (Vec::new(), self.groups[group].last_served);
+        let text = self.applicable(text, group);
         let text = text.as_str();
         if text.contains("restart") {
             let named = self.nodes.iter().position(|it| text.contains(&format!("on {}", it.name)));
@@ -211,13 +210,18 @@ impl Run {
         steps
     }
 
-    /// A text without the sentences whose condition does not hold: that a node was primary last, or was not.
-    fn applicable(&self, text: &str, last: Option<usize>) -> String {
+    /// A text without the sentences whose condition does not hold: that a node was primary last, or was not; or that it has
+    /// the writes. If one of them has a history, the nodes judge that themselves.
+    fn applicable(&self, text: &str, group: usize) -> String {
+        let last = self.groups[group].last_served;
+        let is_new =
+            |node| self.group_status(node, group).is_some_and(|it| it.generation.starts_with("0."));
+        let are_new = is_new(0) && is_new(1);
         let applies = |sentence: &&str| {
             self.nodes.iter().enumerate().all(|(n, node)| {
-                let says = |role: &str| sentence.contains(&format!("{} was {role}", node.name));
-                !(says("primary last") && last == Some(1 - n)
-                    || says("secondary") && last == Some(n))
+                let says = |what: &str| sentence.contains(&format!("{} {what}", node.name));
+                let served = says("was primary last") || are_new && says("has them");
+                !(served && last == Some(1 - n) || says("was secondary") && last == Some(n))
             })
         };
         text.split_inclusive(". ").filter(applies).collect()
@@ -232,21 +236,13 @@ impl Run {
         Some(missing.display().to_string())
     }
 
-    /// Where a promotion is ordered. Without a history a node is promoted whatever it holds: the operator knows which one clients used last.
-    fn promotes(&self, node: usize, group: usize) -> usize {
-        let is_new =
-            |node| self.group_status(node, group).is_some_and(|it| it.generation.starts_with("0."));
-        let last = self.groups[group].last_served.filter(|_| is_new(0) && is_new(1));
-        last.unwrap_or(node)
-    }
-
     fn take_step(&mut self, node: usize, group: usize, step: &str) {
         // What the operator is to choose: the node that clients did not use last, and every volume in its turn.
         let other = self.groups[group].last_served.map_or(1, |last| 1 - last);
         let volumes = &self.groups[group].shape.volumes;
         let step = step.replace("NODE", self.nodes[other].name);
         let step = step.replace("VOLUME", volumes[self.advised / 2 % volumes.len()].name);
-        let mut node = if step.starts_with("resolve") && step.ends_with(self.nodes[other].name) {
+        let node = if step.starts_with("resolve") && step.ends_with(self.nodes[other].name) {
             other
         } else {
             node
@@ -263,7 +259,6 @@ impl Run {
             ["promote", _, ref more @ ..] => {
                 let forced = more.contains(&"--force");
                 let restore = more.contains(&"--restore");
-                node = self.promotes(node, group);
                 let body = json!({ "force": forced, "confirmed": forced, "restore": restore });
                 ("promote", body, Wish::Promote { forced, restored: restore })
             }
