@@ -117,7 +117,9 @@ impl Attaches {
             }
         };
         let (places, name) = (self.places.clone(), record.name());
-        let made = self.places.blocking(move || Device::new(&places, &name, mount, shape)).await;
+        let others: Vec<Name> = self.desk.lock().await.entries.keys().cloned().collect();
+        let make = move || Device::new(&places, (&name, &others), mount, shape);
+        let made = self.places.blocking(make).await;
         match made {
             Ok(device) => Ok((Front::Fuse(device), shape)),
             Err((mount, error)) => {

@@ -126,10 +126,11 @@ pub(super) fn unmount(places: &Places, mount: Mount) {
 }
 
 impl Device {
-    /// Makes the block device on a mounted file that is being served, where that is allowed, and its name.
+    /// Makes the block device on a mounted file that is being served, where that is allowed, and its name. Another program may have
+    /// detached the loop device of another volume, whose number is this one's now: the name of that volume must not lead here.
     pub(super) fn new(
         places: &Places,
-        name: &Name,
+        (name, all): (&Name, &[Name]),
         mount: Mount,
         shape: Shape,
     ) -> Result<Self, (Mount, AttachError)> {
@@ -142,6 +143,9 @@ impl Device {
                 }
                 Err(error) => return Err((mount, error)),
             };
+        for other in all.iter().filter(|other| *other != name) {
+            places.platform.kernel.remove_name(&places.link(other), node.path());
+        }
         let link = places.link(name);
         match places.platform.kernel.make_name(&link, node.path()) {
             Ok(()) => {
