@@ -347,9 +347,11 @@ impl Engine {
         }
         // Behind all that adds items.
         if let Some(primary) = self.standing.primary_mut() {
-            let lineage = self.record.superblock().lineage;
-            let verify = self.resync.verify_mut();
-            primary.go_on_in(lineage, verify, &self.local, &self.permit, &mut self.turn);
+            if primary.is_to_tell_generation() {
+                let (lineage, verify) =
+                    (self.record.superblock().lineage, self.resync.verify_mut());
+                primary.go_on_in(lineage, verify, &self.local, &self.permit, &mut self.turn);
+            }
             primary.pump(&mut self.turn);
             primary.keep_pace(&self.local, &self.permit, &mut self.turn);
             primary.date_dirty(&self.local, &self.turn);

@@ -129,7 +129,8 @@ pub fn first_seed(share: u64) -> u64 {
     number("HELIO_SEED").unwrap_or(since.as_secs() / 86_400 * share)
 }
 
-/// One of so many, below `count`: drawn anew every day, or by `HELIO_SEED`. Whatever days a test has, each is drawn one day.
+/// A number below `count`, which the day decides, or `HELIO_SEED`. It is not the number of a turn, so a test that runs every third day gets
+/// each number sooner or later.
 ///
 /// # Panics
 /// `HELIO_SEED` is no number.

@@ -169,7 +169,7 @@ fn tell_walk(options: &Options) -> bool {
     let too_many = walk.lost.len() as u64 > LOST_LEAST.max(walk.seeds / LOST_SHARE);
     if too_many {
         eprintln!(
-            "more than one story in {LOST_SHARE} loses both copies: see docs/design/whole.md"
+            "more than {LOST_LEAST} stories, and more than one in {LOST_SHARE}, lose both copies: see docs/design/whole.md"
         );
     }
     is_covered(&walk, options.require) && walk.broken.is_empty() && !too_many

@@ -117,8 +117,8 @@ impl Attaches {
             }
         };
         let (places, name) = (self.places.clone(), record.name());
-        let others: Vec<Name> = self.desk.lock().await.entries.keys().cloned().collect();
-        let make = move || Device::new(&places, (&name, &others), mount, shape);
+        let all: Vec<Name> = self.desk.lock().await.entries.keys().cloned().collect();
+        let make = move || Device::new(&places, (&name, &all), mount, shape);
         let made = self.places.blocking(make).await;
         match made {
             Ok(device) => Ok((Front::Fuse(device), shape)),

@@ -11,7 +11,7 @@ use crate::released::{self, Remains, Unfinished};
 use crate::shard::{Ask, Released, ServiceAsk};
 use helio_api::{ApiError, ReleaseRequest, code};
 use helio_driver::Host;
-use helio_units::Role;
+use helio_units::{Role, shell_word};
 use std::path::{Path, PathBuf};
 
 impl Daemon {
@@ -149,7 +149,7 @@ fn unfinished_error(
 
 /// How the name of a member is removed by hand.
 fn nameless(member: &Path) -> String {
-    format!("`setfattr -x user.heliograph {}`", member.display())
+    format!("`setfattr -x user.heliograph {}`", shell_word(&member.to_string_lossy()))
 }
 
 /// A member is given back while operations on it are under way.

@@ -31,7 +31,7 @@ impl Primary {
         permit: &Permit,
         turn: &mut Turn,
     ) {
-        if !(self.target.is_to_be_told() && self.is_taken_up()) {
+        if !self.is_taken_up() {
             return;
         }
         // A marker that is on its way ends the inconsistency before the peer takes up the new generation.
