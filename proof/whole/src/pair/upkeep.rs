@@ -81,7 +81,8 @@ impl Run {
 
     /// A node no longer serves a group: its members are free, and what they hold is what the clients may find. Operations on a disk that
     /// does not respond may not have completed: then the response names the member. The operator keeps the copy of the other node in two
-    /// cases: the response says that this one is not complete, or the group was adopted on the other node and that has not met this one since.
+    /// cases: the response says that this one is not complete, or the other node does not know what was done on this one. Then that becomes
+    /// primary again by itself once this one is taken back.
     ///
     /// # Errors
     /// The promise that is broken.
@@ -132,7 +133,7 @@ impl Run {
         }
         it.promised.lost(node);
         it.forgotten[node] = true;
-        let stays = whole && !it.promised.knows_no_peer(1 - node);
+        let stays = whole && !it.promised.is_unaware(1 - node);
         if !stays && it.shape.alone.is_none() && it.last_served == Some(node) {
             it.last_served = Some(1 - node);
             it.model.failed_over(it.promised.heir(1 - node));
