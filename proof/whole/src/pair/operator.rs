@@ -189,6 +189,11 @@ impl Run {
 
     /// Promotes a node although its peer does not agree, and only if the daemon of the peer does not run.
     pub(super) fn force_promote(&mut self, node: usize, group: usize) {
+        // What such a copy is worth, neither node knows: the other one would not know of this generation.
+        let Group { promised, last_served, .. } = &self.groups[group];
+        if promised.is_blank(node) && *last_served == Some(1 - node) {
+            return;
+        }
         if self.nodes[1 - node].daemon.is_none() {
             let wish = Wish::Promote { forced: true, restored: false };
             self.post(node, group, "promote", &promotion(true), wish);

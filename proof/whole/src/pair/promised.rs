@@ -16,9 +16,10 @@ pub(super) struct Promised {
     lossy: [bool; 2],
     /// The lag that a node reported last as primary, in bytes.
     lag: Option<(usize, u64)>,
-    /// That node does not know what its peer did last, until the nodes are in sync: the group was adopted on it, or one of the two was
-    /// promoted by force.
-    unaware: [bool; 2],
+    /// The node on which the group was adopted, until the nodes are in sync: its metadata has no record of the peer.
+    adopted: Option<usize>,
+    /// That node lost its metadata, and the nodes were not in sync since.
+    blank: [bool; 2],
     /// The machine of the node that serves lost power, and it has not started since.
     power_cut: bool,
 }
@@ -37,12 +38,22 @@ impl Promised {
 
     /// An operator adopted the group on a node.
     pub(super) fn begins_on(&mut self, node: usize) {
-        self.unaware = [node == 0, node == 1];
+        self.adopted = Some(node);
+    }
+
+    /// A node begins with blank metadata.
+    pub(super) const fn forgets(&mut self, node: usize) {
+        self.blank[node] = true;
+    }
+
+    /// Whether a node lost its metadata, and its copy was not in sync since.
+    pub(super) const fn is_blank(&self, node: usize) -> bool {
+        self.blank[node]
     }
 
     /// Whether a node takes a peer without metadata for a new one, whatever that one wrote.
-    pub(super) const fn is_unaware(&self, node: usize) -> bool {
-        self.unaware[node]
+    pub(super) fn knows_no_peer(&self, node: usize) -> bool {
+        self.adopted == Some(node)
     }
 
     pub(super) fn heir(&self, node: usize) -> Heir {
@@ -60,7 +71,7 @@ impl Group {
         if in_sync.is_none() {
             promised.parted = [true; 2];
         } else {
-            promised.unaware = [false; 2];
+            (promised.adopted, promised.blank) = (None, [false; 2]);
             for (end, parted) in promised.ends.iter_mut().zip(promised.parted) {
                 if parted {
                     *end = Heir::Lived;
@@ -179,7 +190,6 @@ impl Run {
         }
         it.model.failed_over(heir);
         it.promised.power_cut = false;
-        it.promised.unaware = [true; 2];
         it.promised.lag = None;
         (it.serves, it.last_served) = (Some(node), Some(node));
         images.iter().try_for_each(|(n, image)| it.model.judge_heir(*n, image))

@@ -81,8 +81,7 @@ impl Run {
 
     /// A node no longer serves a group: its members are free, and what they hold is what the clients may find. Operations on a disk that
     /// does not respond may not have completed: then the response names the member. The operator keeps the copy of the other node in two
-    /// cases: the response says that this one is not complete, or the other node does not know what was done on this one. Then that becomes
-    /// primary again by itself once this one is taken back.
+    /// cases: the response says that this one is not complete, or the group was adopted on the other node and that has not met this one since.
     ///
     /// # Errors
     /// The promise that is broken.
@@ -133,7 +132,7 @@ impl Run {
         }
         it.promised.lost(node);
         it.forgotten[node] = true;
-        let stays = whole && !it.promised.is_unaware(1 - node);
+        let stays = whole && !it.promised.knows_no_peer(1 - node);
         if !stays && it.shape.alone.is_none() && it.last_served == Some(node) {
             it.last_served = Some(1 - node);
             it.model.failed_over(it.promised.heir(1 - node));
@@ -241,6 +240,7 @@ impl Run {
         let name = it.shape.name;
         self.world.tell(format_args!("{}: {name} is taken back", self.nodes[node].name));
         it.promised.lost(node);
+        it.promised.forgets(node);
         if it.shape.alone == Some(node) {
             it.serves = Some(node);
         }
@@ -261,6 +261,7 @@ impl Run {
             return;
         }
         let it = &mut self.groups[group];
+        it.promised.forgets(node);
         it.forgotten[node] = true;
         if it.last_served == Some(node) {
             it.model.failed_over(Heir::LostPower);
