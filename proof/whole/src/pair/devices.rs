@@ -310,8 +310,9 @@ impl Run {
         let (Some(first), Some(last)) = (paths.first(), paths.last()) else { return };
         let path = if slot.dice.chance(1, 5) { last } else { first };
         let (judged, read_only) = (serves == Some(node), world.is_read_only(machine, path));
-        // A node that clients do not use may be a primary that does not know of the other one.
-        if !judged && read_only == Some(false) {
+        // A node that clients do not use may be a primary that does not know of the other one. And the operator keeps programs away while
+        // a copy is given back, or replaced by the other node's.
+        if !judged && read_only == Some(false) || judged && group.closed.is_some() {
             return;
         }
         let mounted = slot.dice.chance(1, 3) && path.starts_with("/dev");

@@ -7,7 +7,7 @@ use crate::model::{Promise, Violation};
 use crate::{MachineOptions, SimMachine, World};
 use helio_daemon::adopt::{Store, Wish, adopt};
 use helio_daemon::{Creation, KEY_FILE, LogFormat, Options, Platform};
-use helio_driver::{Errno, Host, Machine, Mode, OFlags};
+use helio_driver::{Errno, FileBody, Host, Machine, Mode, OFlags};
 use helio_netmodel::Dice;
 use helio_tls::{NodeKey, PublicKey};
 use helio_units::Moment;
@@ -136,7 +136,7 @@ impl Node {
     pub(super) fn write(&self, path: &Path, bytes: &[u8]) -> Result<(), Errno> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC;
         let file = self.machine.open(path, flags, Mode::RUSR | Mode::WUSR)?;
-        file.body().write_at(bytes, 0)?;
+        write_all(file.body(), bytes)?;
         file.body().sync_all()
     }
 
@@ -147,7 +147,7 @@ impl Node {
         file.body().set_length(size)?;
         if let Some(dice) = junk {
             let bytes: Vec<u8> = (0..size).map(|_| dice.below(256) as u8).collect();
-            file.body().write_at(&bytes, 0)?;
+            write_all(file.body(), &bytes)?;
         }
         file.body().sync_all()
     }
@@ -290,4 +290,13 @@ impl Node {
         self.machine.boot();
         self.has_power = true;
     }
+}
+
+/// Writes all of it from the start of a file: one call may write a part.
+fn write_all(file: &dyn FileBody, bytes: &[u8]) -> Result<(), Errno> {
+    let mut written = 0;
+    while written < bytes.len() {
+        written += file.write_at(&bytes[written..], written as u64)?;
+    }
+    Ok(())
 }
