@@ -10,10 +10,12 @@ use crate::{BLOCK, Place, Stamp, places};
 use core::convert::Infallible;
 use core::time::Duration;
 use helio_engine::{PoolOp, PoolOutcome, Row, StoreFault};
-use helio_format::before::{CHUNK_BYTES, KeptImage, PAGE_BYTES};
-use helio_ledger::{BEFORE_HEADER_BYTES, BeforeError, BeforeKept, BeforeStore, BeforeWrite, Chunk};
+use helio_format::before::{
+    CHUNK_BYTES, CopyClass, CopyNumber, CopyStage, KeptCopy, PAGE_BYTES, Slot,
+};
+use helio_ledger::{BeforeError, BeforeFound, BeforeRecord, BeforeStore, BeforeWrite, Chunk};
 use helio_netmodel::Dice;
-use helio_units::{Bytes, Moment};
+use helio_units::{Bytes, Moment, WallTime};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a disk writes whole or not at all.
@@ -24,29 +26,29 @@ const CHUNK: Bytes = Bytes(CHUNK_BYTES / BLOCK.0 * 8);
 /// What is asked of the file, with the content that it needs.
 #[derive(Clone, Debug)]
 enum Job {
-    Reserve { chunks: u64 },
-    Begin(Box<KeptImage>),
-    Append(Vec<(Chunk, Vec<Stamp>)>),
-    Check,
-    Load { first: u64, most: u64 },
-    End,
+    Reserve { records: u64 },
+    List(Vec<KeptCopy>, u64),
+    Append(CopyNumber, Vec<(Slot, Chunk, Vec<Stamp>)>),
+    Check(Vec<(Slot, Chunk)>),
+    Load(Vec<(Slot, Chunk)>),
 }
 
 impl Job {
     fn of(op: PoolOp, pool: &Pool) -> Self {
         match op {
-            PoolOp::Reserve { chunks } => Self::Reserve { chunks },
-            PoolOp::Begin { label } => Self::Begin(label),
-            PoolOp::Append { rows } => {
+            PoolOp::Reserve { records } => Self::Reserve { records },
+            PoolOp::List { copies, freed } => Self::List(copies, freed),
+            PoolOp::Append { copy, rows, slots } => {
                 let chunks = |row: &Row| {
                     let chunks = row.chunks(pool.stamps(row.payload), BLOCK);
                     chunks.map(|(chunk, stamps)| (chunk, stamps.to_vec())).collect::<Vec<_>>()
                 };
-                Self::Append(rows.iter().flat_map(chunks).collect())
+                let records = slots.into_iter().zip(rows.iter().flat_map(chunks));
+                let record = |(slot, (chunk, stamps))| (slot, chunk, stamps);
+                Self::Append(copy, records.map(record).collect())
             }
-            PoolOp::Check => Self::Check,
-            PoolOp::Load { first, most } => Self::Load { first, most },
-            PoolOp::End => Self::End,
+            PoolOp::Check { records } => Self::Check(records),
+            PoolOp::Load { records } => Self::Load(records),
         }
     }
 }
@@ -63,7 +65,7 @@ pub struct Before {
     /// What is kept, block by block, as far as it is durable; of this life of the process.
     index: BTreeMap<Place, Stamp>,
     batch: Vec<(Place, Stamp)>,
-    /// Chunks the file system has room for.
+    /// Records the file system has room for.
     room: u64,
     fails: bool,
     /// A write or a flush failed: nothing is written until the file is opened again.
@@ -83,8 +85,8 @@ impl Before {
     #[must_use]
     pub fn new(latency: Duration, dice: Dice) -> Self {
         Self {
-            live: vec![0; BEFORE_HEADER_BYTES as usize],
-            durable: vec![0; BEFORE_HEADER_BYTES as usize],
+            live: Vec::new(),
+            durable: Vec::new(),
             dirty: BTreeSet::new(),
             store: None,
             under_way: None,
@@ -116,9 +118,9 @@ impl Before {
         self.index = self.kept().unwrap_or_default();
     }
 
-    /// The file system has room for so many chunks from now on; what has its room keeps it.
-    pub fn limit(&mut self, chunks: u64) {
-        self.room = chunks;
+    /// The file system has room for so many records from now on; what has its room keeps it.
+    pub fn limit(&mut self, records: u64) {
+        self.room = records;
     }
 
     /// The next operation fails.
@@ -142,31 +144,33 @@ impl Before {
         Ok(())
     }
 
-    fn opened(&self) -> Result<(BeforeStore, Option<BeforeKept>), BeforeError<Infallible>> {
+    fn opened(&self) -> Result<(BeforeStore, BeforeFound), BeforeError<Infallible>> {
         let mut read = |at: u64, buffer: &mut [u8]| Self::read(&self.live, at, buffer);
         BeforeStore::open(&mut read, self.live.len() as u64, CHUNK, 1, crc32c)
     }
 
     /// As a starting daemon finds it, behind a flush.
-    pub(crate) fn open(&mut self) -> Option<BeforeKept> {
+    pub(crate) fn open(&mut self) -> BeforeFound {
         self.flush();
-        let Ok((store, kept)) = self.opened() else {
+        let Ok((store, found)) = self.opened() else {
             panic!("a crash made both headers unreadable")
         };
+        found.torn.iter().for_each(|page| self.put(*page, &[0; PAGE_BYTES]));
+        self.flush();
         (self.store, self.failed) = (Some(store), false);
         self.index = self.kept().unwrap_or_default();
         self.batch.clear();
-        kept
+        found
     }
 
     /// What a restore would put back, if an image is kept: the stamp of each block that would change hands.
     #[must_use]
     pub fn kept(&self) -> Option<BTreeMap<Place, Stamp>> {
-        let (store, kept) = self.opened().ok()?;
-        let kept = kept.filter(|kept| !kept.damaged)?;
+        let (store, found) = self.opened().ok()?;
+        safe_copy(&found).filter(|_| !found.damaged)?;
         let mut stamps = BTreeMap::new();
-        for number in 0..kept.chunks.len() as u64 {
-            let (chunk, bytes) = self.load(&store, number)?;
+        for BeforeRecord { slot, chunk, .. } in &found.records {
+            let (chunk, bytes) = self.load(&store, *slot, *chunk)?;
             stamps.extend(blocks(chunk).zip(stamps_of(&bytes)));
         }
         Some(stamps)
@@ -181,12 +185,13 @@ impl Before {
     /// The head of the kept image.
     #[must_use]
     pub fn kept_head(&self) -> Option<u64> {
-        self.opened().ok()?.1.map(|kept| kept.image.head.0)
+        let (_, found) = self.opened().ok()?;
+        safe_copy(&found).map(|copy| copy.image.head.0)
     }
 
-    fn load(&self, store: &BeforeStore, number: u64) -> Option<(Chunk, Vec<u8>)> {
+    fn load(&self, store: &BeforeStore, slot: Slot, chunk: Chunk) -> Option<(Chunk, Vec<u8>)> {
         let mut read = |at: u64, buffer: &mut [u8]| Self::read(&self.live, at, buffer);
-        store.load(number, &mut read).ok()?
+        store.load(slot, chunk, &mut read).ok()?
     }
 
     fn put(&mut self, at: u64, bytes: &[u8]) {
@@ -223,7 +228,7 @@ impl Before {
         };
         // What the daemon does: a file that could not be written is read all the same.
         let (fails, reads) =
-            (core::mem::take(&mut self.fails), matches!(job, Job::Check | Job::Load { .. }));
+            (core::mem::take(&mut self.fails), matches!(job, Job::Check(_) | Job::Load(_)));
         self.failed |= fails && !reads;
         if fails || self.failed && !reads {
             self.batch.clear();
@@ -257,7 +262,12 @@ impl Before {
             self.put_page(&note);
         }
         match job {
-            Job::Begin(_) | Job::End => self.index.clear(),
+            Job::List(copies, _) => {
+                let safe = |copy: &KeptCopy| copy.class == CopyClass::Required;
+                if !copies.iter().any(safe) {
+                    self.index.clear();
+                }
+            }
             _ => self.index.extend(self.batch.drain(..)),
         }
     }
@@ -265,19 +275,19 @@ impl Before {
     /// Does it; returns how it ended, unless it is to be flushed first.
     fn work(&mut self, store: &mut BeforeStore, job: &Job, pool: &mut Pool) -> Option<PoolOutcome> {
         match job {
-            Job::Reserve { chunks } if *chunks > self.room => {
+            Job::Reserve { records } if *records > self.room => {
                 let free = Bytes(self.room.saturating_mul(CHUNK_BYTES));
                 return Some(PoolOutcome::NoRoom { free });
             }
             Job::Reserve { .. } => return Some(PoolOutcome::Done),
-            Job::Check => {
-                let sound = (0..store.records()).all(|n| self.load(store, n).is_some());
+            Job::Check(records) => {
+                let load = |(slot, chunk): &(Slot, Chunk)| self.load(store, *slot, *chunk);
+                let sound = records.iter().all(|record| load(record).is_some());
                 return Some(if sound { PoolOutcome::Done } else { PoolOutcome::Damaged });
             }
-            Job::Load { first, most } => {
-                let all = *first..store.records().min(first + most);
-                let Some(found) = all.map(|n| self.load(store, n)).collect::<Option<Vec<_>>>()
-                else {
+            Job::Load(records) => {
+                let load = |(slot, chunk): &(Slot, Chunk)| self.load(store, *slot, *chunk);
+                let Some(found) = records.iter().map(load).collect::<Option<Vec<_>>>() else {
                     return Some(PoolOutcome::Damaged);
                 };
                 let row = |((volume, extent), bytes): (Chunk, Vec<u8>)| {
@@ -287,31 +297,28 @@ impl Before {
                 };
                 return Some(PoolOutcome::Loaded(found.into_iter().map(row).collect()));
             }
-            Job::Begin(_) | Job::Append(_) | Job::End => self.write(store, job),
+            Job::List(..) | Job::Append(..) => self.write(store, job),
         }
         None
     }
 
     fn write(&mut self, store: &mut BeforeStore, job: &Job) {
         match job {
-            Job::Begin(label) => {
-                let page = store.begin(**label);
-                self.put_page(&page);
+            Job::List(copies, freed) => {
+                let pages = store.list(copies.clone(), *freed, WallTime(1));
+                self.put_page(&pages);
             }
-            Job::Append(chunks) => {
-                for (chunk, stamps) in chunks {
+            Job::Append(copy, chunks) => {
+                store.begin_batch();
+                for (slot, chunk, stamps) in chunks {
                     let bytes = bytes_of(stamps);
-                    let page = store.record(*chunk, &bytes);
+                    let page = store.record(*copy, *slot, *chunk, &bytes);
                     self.batch.extend(blocks(*chunk).zip(stamps.iter().copied()));
                     self.put_page(&page);
                     self.put(page.offset + PAGE_BYTES as u64, &bytes);
                 }
             }
-            Job::End => {
-                let page = store.end();
-                self.put_page(&page);
-            }
-            Job::Reserve { .. } | Job::Check | Job::Load { .. } => {}
+            Job::Reserve { .. } | Job::Check(_) | Job::Load(_) => {}
         }
     }
 
@@ -321,7 +328,6 @@ impl Before {
         if let (Some((job, Stage::Work)), Some(mut store)) =
             (self.under_way.take(), self.store.take())
             && self.dice.chance(1, 2)
-            && !matches!(job, Job::Begin(_))
         {
             self.write(&mut store, &job);
         }
@@ -338,6 +344,12 @@ impl Before {
             }
         }
     }
+}
+
+/// The copy that a restore would put back.
+fn safe_copy(found: &BeforeFound) -> Option<&KeptCopy> {
+    let held = |copy: &&KeptCopy| copy.stage == CopyStage::Held;
+    found.copies.iter().rfind(|copy| copy.class == CopyClass::Required && held(copy))
 }
 
 fn blocks((volume, extent): Chunk) -> impl Iterator<Item = Place> {

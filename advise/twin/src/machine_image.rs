@@ -10,7 +10,6 @@ use crate::node::Side;
 use crate::{Place, Stamp};
 use helio_engine::{Command, CommandId};
 use helio_format::superblock::Superblock;
-use helio_ledger::BEFORE_HEADER_BYTES;
 use helio_units::VolumeIndex;
 
 /// Disk, metadata and before-images of a node at one moment, as an image of its machine holds them.
@@ -154,7 +153,7 @@ impl Cluster {
     pub fn lose_before(&mut self, side: Side, zeroed: bool) {
         assert!(!self.node(side).is_up(), "{side} runs while its before-images are lost");
         let before = &mut self.node_mut(side).before;
-        let length = if zeroed { before.backup().len() } else { BEFORE_HEADER_BYTES as usize };
+        let length = if zeroed { before.backup().len() } else { 0 };
         before.put_back(vec![0; length]);
         self.content.journal.push(Happening::BeforeLost { side });
     }
@@ -171,7 +170,7 @@ impl Cluster {
         self.swap_disk(side, content);
         let node = self.node_mut(side);
         node.metadata.remove();
-        node.before.put_back(vec![0; BEFORE_HEADER_BYTES as usize]);
+        node.before.put_back(Vec::new());
     }
 
     pub(crate) fn put_disk(&mut self, side: Side, disk: &[Vec<Stamp>]) {

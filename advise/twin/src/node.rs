@@ -11,8 +11,9 @@ use crate::stamps::Stamps;
 use core::fmt;
 use core::time::Duration;
 use helio_engine::{Config, Durable, Effect, Engine, Event, MemberFound, StoreFault, StoreOp};
+use helio_format::before::CopyNumber;
 use helio_format::superblock::Superblock;
-use helio_ledger::{BeforeKept, LedgerError};
+use helio_ledger::{BeforeFound, LedgerError};
 use helio_snapshot::Snapshot;
 use helio_stack::{Layer, Stack};
 use helio_units::{Moment, Sequence, VolumeIndex};
@@ -151,12 +152,12 @@ impl<C: Content> Node<C> {
         now: Moment,
         (found, lowest): (Option<Durable>, Option<Box<dyn Layer>>),
         members: Vec<MemberFound>,
-        kept: Option<&BeforeKept>,
+        copies: &BeforeFound,
         (incarnation, seed): (u64, u64),
     ) -> Moment {
         let mut durable = found.unwrap_or_else(|| Durable::new(new_superblock(&self.config)));
         let mut layers = self.layers.clone();
-        layers.insert(0, Box::new(Snapshot::new(&self.config.volumes, kept)));
+        layers.insert(0, Box::new(Snapshot::new(&self.config.volumes, copies, CopyNumber(0))));
         layers.extend(lowest);
         (durable.members, durable.layers) = (members, Stack::new(layers));
         self.life += 1;
@@ -293,15 +294,15 @@ impl Node<Stamps> {
         let Process { dialled, overdue, .. } = self.process;
         self.process = Process { dialled, overdue, saved: Some(saved), ..Process::default() };
         let members = self.disk.members();
-        let kept = self.before.open();
+        let copies = self.before.open();
         let seeds = (incarnation, seed);
-        let shown = self.begin(now, (found, lowest), members, kept.as_ref(), seeds);
+        let shown = self.begin(now, (found, lowest), members, &copies, seeds);
         let Some(engine) = &mut self.engine else { return Ok(()) };
         if let Some(items) = self.receive_items {
             engine.bound_received(items);
         }
-        if let Some(kept) = kept {
-            engine.handle(shown, Event::BeforeFound(Box::new(kept)), &mut Vec::new());
+        if !copies.copies.is_empty() {
+            engine.handle(shown, Event::BeforeFound(Box::new(copies)), &mut Vec::new());
         }
         Ok(())
     }

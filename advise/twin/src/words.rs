@@ -30,8 +30,9 @@ pub(crate) fn of_event(event: &Event) -> Option<String> {
         },
         Event::Kept { kept, ok, .. } => format!("<- kept {kept:?}: {ok}"),
         Event::SuperblockSaved { ok, .. } => format!("<- superblock saved: {ok}"),
-        Event::BeforeFound(kept) => {
-            format!("<- an image is kept, head {}, {} chunks", kept.image.head, kept.chunks.len())
+        Event::BeforeFound(found) => {
+            let heads: Vec<_> = found.copies.iter().map(|copy| copy.image.head.0).collect();
+            format!("<- copies of items {heads:?}, {} chunks", found.records.len())
         }
         Event::Recorded { ok, .. } => format!("<- members recorded: {ok}"),
         Event::Compared { equal, .. } => format!("<- compared, equal: {equal}"),
@@ -88,7 +89,7 @@ pub(crate) fn of_effect(effect: &Effect) -> Option<String> {
         Effect::Send(message) => format!("-> {}", of_message(message)),
         Effect::Hangup { why, refused } => format!("-> hang up, refused {refused}: {why}"),
         Effect::SaveSuperblock(record) => format!("-> save {}", of_record(record)),
-        Effect::Pool(PoolOp::Append { rows }) => format!("-> preserve {} rows", rows.len()),
+        Effect::Pool(PoolOp::Append { rows, .. }) => format!("-> preserve {} rows", rows.len()),
         Effect::Pool(op) => format!("-> before-images: {op:?}"),
         Effect::PauseReceiving(pause) => format!("-> pause receiving: {pause}"),
         Effect::CommandDone { id, result } => match result {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A before-image file, offline: which image it keeps, and whether that could be restored.
+//! A before-image file, offline: which copies it has, and whether they could be restored.
 
 use crate::failure::unreadable;
 use crate::verbs::print;
 use anyhow::{Result, bail};
 use crc_fast::CrcAlgorithm;
-use helio_format::before::{CHUNK_BYTES, PAGE_BYTES};
-use helio_ledger::{BeforeError, BeforeKept, BeforeStore};
+use helio_format::before::{AREA_PAGES, CHUNK_BYTES, CopyClass, CopyStage, KeptCopy, PAGE_BYTES};
+use helio_ledger::{BeforeError, BeforeFound, BeforeStore};
 use helio_units::Bytes;
 use serde_json::json;
 use std::fmt::Write as _;
@@ -19,44 +19,43 @@ fn checksum(bytes: &[u8]) -> u32 {
     crc_fast::checksum(CrcAlgorithm::Crc32Iscsi, bytes) as u32
 }
 
-/// Whether a file is one of these: one of its two headers begins as theirs do.
+/// Where headers may lie: the second one of a file that version 1 began lies in the second page.
+const HEADERS: [u64; 3] = [0, PAGE_BYTES as u64, AREA_PAGES as u64 * PAGE_BYTES as u64];
+
+/// Whether a file is one of these: one of its headers begins as theirs do.
 pub(crate) fn is_one(path: &Path) -> bool {
     let Ok(file) = File::open(path) else { return false };
-    [0, PAGE_BYTES as u64].into_iter().any(|at| {
+    HEADERS.into_iter().any(|at| {
         let mut magic = [0; 4];
         file.read_exact_at(&mut magic, at).is_ok() && &magic == b"HLBI"
     })
 }
 
-/// What the file keeps, and how many of its chunks are not whole.
-fn look(
-    file: &File,
-    length: u64,
-) -> Result<Option<(BeforeKept, u64)>, BeforeError<std::io::Error>> {
-    let mut owners = [0; 2];
-    for (owner, at) in owners.iter_mut().zip([8, PAGE_BYTES as u64 + 8]) {
-        let mut bytes = [0; 4];
-        file.read_exact_at(&mut bytes, at).map_err(BeforeError::Read)?;
-        *owner = u32::from_le_bytes(bytes);
-    }
-    // Whose it is, only a daemon need ask; the header that is there names one.
-    let owner = if owners[0] == 0 { owners[1] } else { owners[0] };
+/// What the file has, and how many of its records are not whole.
+fn look(file: &File, length: u64) -> Result<(BeforeFound, u64), BeforeError<std::io::Error>> {
+    // Whose it is, only a daemon need ask; a header that is there names one.
+    let owners = HEADERS.into_iter().filter_map(|at| {
+        let mut bytes = [0; 12];
+        file.read_exact_at(&mut bytes, at).ok()?;
+        let owner = u32::from_le_bytes([bytes[8], bytes[9], bytes[10], bytes[11]]);
+        bytes.starts_with(b"HLBI").then_some(owner)
+    });
+    let owner = owners.into_iter().next().unwrap_or_default();
     let mut read = |at: u64, buffer: &mut [u8]| file.read_exact_at(buffer, at);
-    let (store, kept) = BeforeStore::open(&mut read, length, Bytes(CHUNK_BYTES), owner, checksum)?;
-    let Some(kept) = kept else { return Ok(None) };
+    let (store, found) = BeforeStore::open(&mut read, length, Bytes(CHUNK_BYTES), owner, checksum)?;
     let mut bad = 0;
-    for number in 0..store.records() {
-        bad += u64::from(store.load(number, &mut read)?.is_none());
+    for record in &found.records {
+        bad += u64::from(store.load(record.slot, record.chunk, &mut read)?.is_none());
     }
-    Ok(Some((kept, bad)))
+    Ok((found, bad))
 }
 
-/// Prints what the file keeps; reads all of it.
+/// Prints what the file has; reads all of it.
 pub(crate) fn inspect(path: &Path, as_json: bool) -> Result<ExitCode> {
     let shown = path.display();
     let file = File::open(path).map_err(unreadable(path))?;
     let length = file.metadata().map_err(unreadable(path))?.len();
-    let found = match look(&file, length) {
+    let (found, bad) = match look(&file, length) {
         Ok(found) => found,
         Err(error) => bail!(
             "{shown}: {error}\n  hint: name a file that was made by this version, or remove a file that is no longer \
@@ -64,59 +63,69 @@ pub(crate) fn inspect(path: &Path, as_json: bool) -> Result<ExitCode> {
         ),
     };
     let mut text = String::new();
-    match found {
-        _ if as_json => {
-            let kept = found.map(|(kept, bad)| {
-                json!({
-                    "generation": kept.image.lineage.generation.to_string(),
-                    "position": kept.image.head.0,
-                    "exact": kept.image.exact,
-                    "since_ms": kept.image.at.0,
-                    "chunks": kept.chunks.len(),
-                    "kept_bytes": bytes_of(&kept).0,
-                    "bad_chunks": bad,
-                    "sound": !kept.damaged && bad == 0,
-                })
-            });
-            let whole = json!({ "file": path, "bytes": length, "kept": kept });
-            text = serde_json::to_string_pretty(&whole)? + "\n";
-        }
-        None => writeln!(text, "{shown}: before-images, {}\n  empty", Bytes(length))?,
-        Some((kept, bad)) => {
-            let BeforeKept { image, chunks, damaged } = &kept;
+    if as_json {
+        let copies: Vec<_> = found.copies.iter().map(as_value).collect();
+        let whole = json!({
+            "file": path,
+            "bytes": length,
+            "copies": copies,
+            "chunks": found.records.len(),
+            "kept_bytes": bytes_of(&found).0,
+            "bad_chunks": bad,
+            "sound": !found.damaged && bad == 0,
+        });
+        text = serde_json::to_string_pretty(&whole)? + "\n";
+    } else if found.copies.is_empty() {
+        writeln!(text, "{shown}: before-images, {}\n  empty", Bytes(length))?;
+    } else {
+        let sound = match (found.damaged, bad) {
+            (false, 0) => String::from("complete: `helio promote --restore` can restore it"),
+            (true, _) => String::from("damaged: records are missing that were durable"),
+            (false, bad) => format!("damaged: {bad} chunks have a wrong checksum"),
+        };
+        writeln!(text, "{shown}: before-images, {}", Bytes(length))?;
+        for KeptCopy { number, stage, image, .. } in &found.copies {
             let exact = if image.exact { "" } else { ", or slightly later" };
-            let sound = match (damaged, bad) {
-                (false, 0) => String::from("complete: `helio promote --restore` can restore it"),
-                (true, _) => String::from("damaged: records are missing that were durable"),
-                (false, bad) => format!("damaged: {bad} chunks have a wrong checksum"),
-            };
-            writeln!(text, "{shown}: before-images, {}", Bytes(length))?;
+            let coming = if *stage == CopyStage::Coming { ", its cut did not end" } else { "" };
             writeln!(
                 text,
-                "  copy       generation {}, item {}{exact}",
+                "  copy {number:<5} generation {}, item {}{exact}{coming}",
                 image.lineage.generation, image.head
             )?;
             writeln!(text, "  since      {}", image.at)?;
-            writeln!(text, "  kept       {} in {} chunks", bytes_of(&kept), chunks.len())?;
-            writeln!(text, "  state      {sound}")?;
         }
+        writeln!(text, "  kept       {} in {} chunks", bytes_of(&found), found.records.len())?;
+        writeln!(text, "  state      {sound}")?;
     }
     print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn bytes_of(kept: &BeforeKept) -> Bytes {
-    kept.chunks.iter().fold(Bytes::ZERO, |sum, (_, extent)| sum + Bytes(extent.length))
+fn as_value(copy: &KeptCopy) -> serde_json::Value {
+    json!({
+        "number": copy.number.0,
+        "required": copy.class == CopyClass::Required,
+        "held": copy.stage == CopyStage::Held,
+        "generation": copy.image.lineage.generation.to_string(),
+        "position": copy.image.head.0,
+        "exact": copy.image.exact,
+        "since_ms": copy.image.at.0,
+    })
+}
+
+fn bytes_of(found: &BeforeFound) -> Bytes {
+    let lengths = found.records.iter().map(|record| Bytes(record.chunk.1.length));
+    lengths.fold(Bytes::ZERO, |sum, length| sum + length)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use helio_format::before::KeptImage;
-    use helio_units::{Extent, Sequence, VolumeIndex};
+    use helio_format::before::{CopyNumber, KeptImage, Slot};
+    use helio_units::{Extent, Sequence, VolumeIndex, WallTime};
 
     #[test]
-    fn a_file_tells_which_image_it_keeps_and_whether_its_bytes_are_whole() {
+    fn a_file_tells_which_copies_it_has_and_whether_its_bytes_are_whole() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("db.before");
         let file = File::options().read(true).write(true).create_new(true).open(&path);
@@ -124,24 +133,32 @@ mod tests {
         let mut none = |_: u64, _: &mut [u8]| Ok::<_, std::io::Error>(());
         let opened = BeforeStore::open(&mut none, 0, Bytes(CHUNK_BYTES), 7, checksum);
         let (mut store, _) = opened.expect("a new one");
-        let begin = store.begin(KeptImage { head: Sequence(42), ..KeptImage::default() });
-        file.write_all_at(&begin.bytes, begin.offset).expect("room");
+        let image = KeptImage { head: Sequence(42), ..KeptImage::default() };
+        let (number, class, stage) = (CopyNumber(1), CopyClass::Required, CopyStage::Held);
+        let copies = vec![KeptCopy { number, class, stage, image }];
+        let list = store.list(copies, 0, WallTime(5));
+        file.write_all_at(&list.bytes, list.offset).expect("room");
         store.flushed();
         let chunk = (VolumeIndex(0), Extent::new(0, CHUNK_BYTES));
         let data = vec![5; CHUNK_BYTES as usize];
-        let write = store.record(chunk, &data);
+        store.begin_batch();
+        let write = store.record(number, Slot(3), chunk, &data);
         file.write_all_at(&write.bytes, write.offset).expect("room");
         let data_at = write.offset + PAGE_BYTES as u64;
         file.write_all_at(&data, data_at).expect("room");
         assert!(is_one(&path) && !is_one(folder.path()));
         let length = file.metadata().expect("its facts").len();
-        let (kept, bad) = look(&file, length).expect("it is read").expect("it keeps an image");
-        assert_eq!((kept.image.head, kept.chunks, bad), (Sequence(42), vec![chunk], 0));
+        let (found, bad) = look(&file, length).expect("it is read");
+        assert_eq!(
+            (found.copies[0].image.head, found.copies[0].image.at),
+            (Sequence(42), WallTime(5))
+        );
+        assert_eq!((found.records[0].chunk, found.records.len(), bad), (chunk, 1, 0));
         store.flushed();
         let note = store.note().expect("one record is durable");
         file.write_all_at(&note.bytes, note.offset).expect("room");
         file.write_all_at(&[6], data_at).expect("room");
-        let (_, bad) = look(&file, length).expect("it is read").expect("it keeps an image");
+        let (_, bad) = look(&file, length).expect("it is read");
         assert_eq!(bad, 1);
     }
 }

@@ -8,7 +8,7 @@ use core::time::Duration;
 use helio_format::copying::{Digest, PageBits};
 use helio_format::message::Message;
 use helio_format::superblock::Superblock;
-use helio_ledger::BeforeKept;
+use helio_ledger::BeforeFound;
 use helio_stack::{LayerSetting, PoolOutcome, SetOp, Shortage, Stack, StoreFault};
 use helio_units::{
     Bytes, Extent, Generation, IoId, Mode, Moment, Payload, Rate, RequestId, VolumeIndex, WallTime,
@@ -315,8 +315,8 @@ pub enum Event {
         /// How often the metadata was changed, with this.
         sequence: u64,
     },
-    /// What lay in the pool of before-images when the daemon started, where it kept an image; told first of all.
-    BeforeFound(Box<BeforeKept>),
+    /// What lay in the pool of before-images when the daemon started, where it has copies; told first of all.
+    BeforeFound(Box<BeforeFound>),
     /// A layer's record is durable, or cannot be written.
     Recorded {
         /// It is.

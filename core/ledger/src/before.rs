@@ -1,38 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The before-image store: a secondary's last consistent image, kept while an update overwrites it.
+//! The before-image store: which copies of a group count, and where what they need lies.
 //!
 //! ```text
-//!          begin: header            record, record, … flush        end: header
-//!   Empty ───────────────> Keeping ────────────────────────> … ──────────────> Empty
+//!   list: header, flush        append: record, record, … flush, note        list: header without a copy, flush
 //! ```
-//! A record is durable before the first overwrite of its chunk is issued; so whatever a crash tears off the end of the
-//! file, was not needed. A record says how many before it were durable when it was written, so one that went bad later
-//! is told from one that was never finished. A keeping in which one went bad is damaged, and never restored.
+//! A record is durable before the first overwrite of its chunk is issued; so whatever a crash tears off the last batch was not needed.
+//! What counts, and how that is proven, the format tells (`words/format/src/before.rs`). A file in which something is lost that was
+//! durable is damaged, and none of its copies is ever restored.
 //!
-//! The owner performs what is returned here, in order, and says [`BeforeStore::flushed`] when the file is durable. The
-//! length of a chunk's bytes in the file is the owner's choice, so that a model of a disk can use short ones.
+//! The owner performs what is returned here, in order, and says [`BeforeStore::flushed`] when the file is durable. It chooses the slots.
+//! The length of a chunk's bytes in the file is the owner's choice, so that a model of a disk can use short ones.
 
+use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
 use helio_format::Checksum;
-use helio_format::before::{Header, KeptImage, PAGE_BYTES, Page, PageError, Record, SLOTS};
-use helio_units::{Bytes, Extent, VolumeIndex};
-
-/// Where the records begin, in bytes.
-pub const BEFORE_HEADER_BYTES: u64 = (PAGE_BYTES * SLOTS) as u64;
+use helio_format::before::{
+    AREA_PAGES, CopyNumber, Header, KeptCopy, PAGE_BYTES, Page, PageError, Record, Slot, copies_in,
+    fingerprint, first,
+};
+use helio_units::{Bytes, Extent, VolumeIndex, WallTime};
 
 /// A place whose bytes are kept: a chunk, or what a volume's end leaves of one.
 pub type Chunk = (VolumeIndex, Extent);
 
+/// A record that counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BeforeRecord {
+    /// Where it lies.
+    pub slot: Slot,
+    /// The copy of the list that it belongs to.
+    pub copy: CopyNumber,
+    /// What it keeps.
+    pub chunk: Chunk,
+}
+
 /// What lies in a before-image file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct BeforeKept {
-    /// The kept image.
-    pub image: KeptImage,
-    /// The chunks preserved so far.
-    pub chunks: Vec<Chunk>,
-    /// A record went bad after it was durable: the image cannot be restored.
+pub struct BeforeFound {
+    /// The copies, by number.
+    pub copies: Vec<KeptCopy>,
+    /// The highest number that a copy ever had.
+    pub last: CopyNumber,
+    /// The records that count.
+    pub records: Vec<BeforeRecord>,
+    /// How many slots the file has.
+    pub slots: u32,
+    /// Something that was durable is lost: no copy can be restored.
     pub damaged: bool,
+    /// Pages, by offset, of records that were never finished. The owner fills them with zeros, durably, before it uses the store.
+    pub torn: Vec<u64>,
 }
 
 /// Why the file cannot be used.
@@ -40,8 +57,8 @@ pub struct BeforeKept {
 pub enum BeforeError<E> {
     /// It could not be read.
     Read(E),
-    /// Neither header slot can be used; what each one shows.
-    Unreadable([PageError; SLOTS]),
+    /// Neither header can be used; what each one shows.
+    Unreadable([PageError; 2]),
 }
 
 impl<E: fmt::Display> fmt::Display for BeforeError<E> {
@@ -49,7 +66,7 @@ impl<E: fmt::Display> fmt::Display for BeforeError<E> {
         match self {
             Self::Read(error) => write!(f, "cannot be read: {error}"),
             Self::Unreadable([a, b]) => {
-                write!(f, "neither header can be used: slot 0 {a}; slot 1 {b}")
+                write!(f, "neither header can be used: header 0 {a}; header 1 {b}")
             }
         }
     }
@@ -62,7 +79,7 @@ impl<E: fmt::Debug + fmt::Display> core::error::Error for BeforeError<E> {}
 pub struct BeforeWrite {
     /// Byte offset in the file.
     pub offset: u64,
-    /// A page. A chunk's bytes follow it where it heads a record.
+    /// Pages. A chunk's bytes follow them where they head a record.
     pub bytes: Vec<u8>,
 }
 
@@ -71,12 +88,33 @@ pub struct BeforeWrite {
 enum Newest {
     /// It is durable.
     Durable,
-    /// It is written, and only tells how many records there are: nothing waits for it.
+    /// It is written, and only tells the sum: nothing waits for it.
     Noted,
-    /// It is written, and begins a keeping.
-    Begins,
-    /// It is written, and ends the keeping. Until it is durable, what is kept can be read.
-    Ends,
+    /// It is written, and changes the list.
+    Lists,
+}
+
+/// The list that the newest header has, and where the next one goes.
+#[derive(Clone, Debug)]
+struct Listing {
+    copies: Vec<KeptCopy>,
+    last: CopyNumber,
+    newest: Newest,
+    /// Pages of each header area.
+    area: u16,
+    /// Which area the next header goes to.
+    next: u64,
+}
+
+/// Sums over the records that count.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    /// All that are durable.
+    durable: u64,
+    /// What the newest header tells.
+    told: u64,
+    /// Those of the batch that is being written.
+    batch: u64,
 }
 
 /// See the drawing above.
@@ -86,23 +124,90 @@ pub struct BeforeStore {
     owner: u32,
     /// Bytes of a chunk in the file.
     chunk: u64,
+    /// That of the newest header or batch.
     sequence: u64,
-    next_slot: usize,
-    newest: Newest,
-    image: KeptImage,
-    /// What the newest header tells of them.
-    told: u64,
-    keeping: u64,
-    written: u64,
-    durable: u64,
+    listing: Listing,
+    sums: Sums,
 }
 
-/// Reads bytes of the file into the whole of a buffer.
+/// Reads bytes of the file into the whole of a buffer; behind the end of the file lie zeros.
 pub type ReadAt<'a, E> = dyn FnMut(u64, &mut [u8]) -> Result<(), E> + 'a;
 
+/// A header that was found.
+enum FoundHeader {
+    This(Header),
+    /// Of version 1.
+    First(first::Header),
+}
+
+/// A record that belongs to a copy of the list. Whether it counts is decided later.
+#[derive(Clone, Copy)]
+struct Found {
+    slot: Slot,
+    copy: CopyNumber,
+    record: Record,
+    /// In a file of version 1: its number, and how many records before it were durable.
+    numbers: Option<(u64, u64)>,
+}
+
+/// What the newest header or record says of those that are older.
+enum Proof {
+    /// Their sum.
+    Sum { before: u64, sum: u64 },
+    /// Version 1: there are so many.
+    Count(u64),
+}
+
+impl Found {
+    fn fingerprint(&self) -> u64 {
+        fingerprint(self.slot, self.record.volume, self.record.extent.offset)
+    }
+}
+
+impl Proof {
+    fn of(header: &FoundHeader, found: &[Found]) -> Self {
+        match header {
+            FoundHeader::This(header) => {
+                let newest = found.iter().max_by_key(|found| found.record.sequence);
+                let newest = newest.filter(|found| found.record.sequence > header.sequence);
+                let newest = newest.map(|found| (found.record.sequence, found.record.sum));
+                let (before, sum) = newest.unwrap_or((header.sequence, header.sum));
+                Self::Sum { before, sum }
+            }
+            FoundHeader::First(header) => {
+                let newest = found.iter().max_by_key(|found| found.record.sequence);
+                if let Some(Found { record, numbers: None, .. }) = newest {
+                    return Self::Sum { before: record.sequence, sum: record.sum };
+                }
+                let counts = found.iter().filter_map(|found| found.numbers);
+                Self::Count(counts.map(|(_, durable)| durable).fold(header.durable, u64::max))
+            }
+        }
+    }
+
+    /// It says something of that record.
+    fn covers(&self, found: &Found) -> bool {
+        match self {
+            Self::Sum { before, .. } => found.record.sequence < *before,
+            Self::Count(count) => found.numbers.is_some_and(|(number, _)| number < *count),
+        }
+    }
+
+    /// What the sum over the records that count lacks of those that it covers: zero if all of them are there.
+    fn lacks(&self, counted: &[Found]) -> u64 {
+        let covered = counted.iter().filter(|found| self.covers(found));
+        match self {
+            Self::Sum { sum, .. } => {
+                sum.wrapping_sub(covered.map(Found::fingerprint).fold(0, u64::wrapping_add))
+            }
+            Self::Count(count) => u64::from(covered.count() as u64 != *count),
+        }
+    }
+}
+
 impl BeforeStore {
-    /// Reads a file of `length` bytes whose chunks are `chunk` bytes long. One shorter than its header is new. The
-    /// caller has flushed the file since it was last written.
+    /// Reads a file of `length` bytes whose chunks are `chunk` bytes long. One without a header is new. The caller has flushed the file
+    /// since it was last written.
     ///
     /// # Errors
     /// It cannot be read, or neither header can be used although one was written.
@@ -112,118 +217,201 @@ impl BeforeStore {
         chunk: Bytes,
         owner: u32,
         checksum: Checksum,
-    ) -> Result<(Self, Option<BeforeKept>), BeforeError<E>> {
-        let mut store = Self {
-            checksum,
-            owner,
-            chunk: chunk.0,
-            sequence: 0,
-            next_slot: 0,
-            newest: Newest::Durable,
-            image: KeptImage::default(),
-            told: 0,
-            keeping: 0,
-            written: 0,
-            durable: 0,
+    ) -> Result<(Self, BeforeFound), BeforeError<E>> {
+        let (copies, last, newest) = (Vec::new(), CopyNumber(0), Newest::Durable);
+        let listing = Listing { copies, last, newest, area: AREA_PAGES, next: 0 };
+        let (chunk, sums) = (chunk.0, Sums::default());
+        let mut store = Self { checksum, owner, chunk, sequence: 0, listing, sums };
+        let Some((header, area)) = store.newest_header(read, length)? else {
+            return Ok((store, BeforeFound::default()));
         };
-        if length < BEFORE_HEADER_BYTES {
-            return Ok((store, None));
+        store.take_up(&header, area);
+        let found = store.find_records(&header, read, length)?;
+        let proof = Proof::of(&header, &found);
+        let (mut counted, mut torn) = (Vec::new(), Vec::new());
+        for found in found {
+            store.sequence = store.sequence.max(found.record.sequence);
+            // The last batch may be torn although its pages are whole.
+            if proof.covers(&found) || store.is_whole(&found, read)? {
+                counted.push(found);
+            } else {
+                torn.push(store.record_at(found.slot));
+            }
         }
-        let mut slot = |n: usize| -> Result<Result<Header, PageError>, BeforeError<E>> {
-            let mut page: Page = [0; PAGE_BYTES];
-            read((n * PAGE_BYTES) as u64, &mut page).map_err(BeforeError::Read)?;
-            Ok(Header::decode(&page, owner, checksum))
+        let place = |f: &Found| (f.copy, f.record.volume, f.record.extent.offset);
+        counted.sort_unstable_by_key(|f| (place(f), f.record.copy, f.record.sequence));
+        counted.dedup_by_key(|f| place(f));
+        // What is lacking stays in the sum: the file is damaged until its list is empty.
+        let lacks = proof.lacks(&counted);
+        store.sums.durable = counted.iter().map(Found::fingerprint).fold(lacks, u64::wrapping_add);
+        let chunk = |found: &Found| (found.record.volume, found.record.extent);
+        let record = |f: &Found| BeforeRecord { slot: f.slot, copy: f.copy, chunk: chunk(f) };
+        let found = BeforeFound {
+            copies: store.listing.copies.clone(),
+            last: store.listing.last,
+            records: counted.iter().map(record).collect(),
+            slots: store.slots_in(length),
+            damaged: lacks != 0,
+            torn,
         };
-        let (current, header) = match (slot(0)?, slot(1)?) {
-            (Ok(a), Ok(b)) if a.sequence > b.sequence => (0, a),
-            (_, Ok(b)) => (1, b),
-            (Ok(a), Err(_)) => (0, a),
-            (Err(PageError::Empty), Err(PageError::Empty)) => return Ok((store, None)),
-            // The first header ever was torn: nothing was kept under it.
-            (Err(PageError::Damaged), Err(PageError::Empty)) => return Ok((store, None)),
-            (Err(a), Err(b)) => return Err(BeforeError::Unreadable([a, b])),
-        };
-        store.next_slot = 1 - current;
-        store.sequence = header.sequence;
-        let Some((keeping, image)) = header.keeping else { return Ok((store, None)) };
-        (store.keeping, store.image, store.told) = (keeping, image, header.durable);
-        store.durable = header.durable;
-        let kept = store.scan(image, read, length)?;
-        Ok((store, Some(kept)))
+        Ok((store, found))
     }
 
-    /// Finds the records of the keeping. What lies behind the last good one was never durable, unless a later one says
-    /// so: then it went bad.
-    fn scan<E>(
-        &mut self,
-        image: KeptImage,
+    /// The newest header, and in which area it lies; none in a new file.
+    fn newest_header<E>(
+        &self,
         read: &mut ReadAt<'_, E>,
         length: u64,
-    ) -> Result<BeforeKept, BeforeError<E>> {
-        let mut kept = BeforeKept { image, chunks: Vec::new(), damaged: false };
-        let mut page: Page = [0; PAGE_BYTES];
-        let mut bad_from = None;
-        for number in 0..length.saturating_sub(BEFORE_HEADER_BYTES) / self.stride() {
-            read(self.record_at(number), &mut page).map_err(BeforeError::Read)?;
-            let found = Record::decode(&page, self.owner, self.checksum).ok();
-            let ours = found.filter(|r| r.keeping == self.keeping && r.number == number);
-            match (ours, bad_from) {
-                (Some(record), None) => {
-                    self.durable = self.durable.max(record.durable);
-                    kept.chunks.push((record.volume, record.extent));
-                }
-                (Some(record), Some(bad)) => kept.damaged |= record.durable > bad,
-                (None, None) => bad_from = Some(number),
-                (None, Some(bad)) if number > bad + LOOK_BEYOND => break,
-                (None, Some(_)) => {}
+    ) -> Result<Option<(FoundHeader, u64)>, BeforeError<E>> {
+        let area = usize::from(AREA_PAGES) * PAGE_BYTES;
+        let mut bytes = vec![0; 2 * area];
+        let there = (length as usize).min(bytes.len());
+        read(0, &mut bytes[..there]).map_err(BeforeError::Read)?;
+        let header = |from: usize| self.header(&bytes[from..from + area]);
+        let first = header(0);
+        // In a file that version 1 began the second one lies in the second page; in others copies may lie there.
+        let (early, newer) = match header(PAGE_BYTES) {
+            Err(newer @ PageError::Version { .. }) => (None, Some(newer)),
+            early => (early.ok().filter(|header| header.area() == 1), None),
+        };
+        // While such a file has a list, what clients wrote lies where the second one of others does.
+        let narrow = [first.as_ref().ok(), early.as_ref()].into_iter().flatten();
+        let narrow = narrow.max_by_key(|header| header.sequence());
+        let is_narrow = first.as_ref().is_ok_and(|first| first.area() == 1);
+        let late = match narrow {
+            Some(narrow) if is_narrow && narrow.has_copies() => Err(PageError::Empty),
+            _ => header(area),
+        };
+        let second = match (early, late) {
+            _ if let Some(newer) = newer => Err(newer),
+            (Some(early), Ok(late)) if late.sequence() > early.sequence() => Ok(late),
+            (Some(_), Err(newer @ PageError::Version { .. })) => Err(newer),
+            (Some(early), _) => Ok(early),
+            (None, late) => late,
+        };
+        match (first, second) {
+            (Err(newer @ PageError::Version { .. }), Ok(_)) => {
+                Err(BeforeError::Unreadable([newer, PageError::Empty]))
             }
+            (Ok(_), Err(newer @ PageError::Version { .. })) => {
+                Err(BeforeError::Unreadable([PageError::Empty, newer]))
+            }
+            (Ok(a), Ok(b)) if a.sequence() > b.sequence() => Ok(Some((a, 0))),
+            (_, Ok(b)) => Ok(Some((b, 1))),
+            (Ok(a), Err(_)) => Ok(Some((a, 0))),
+            // The first header ever was torn: nothing was kept under it.
+            (Err(PageError::Empty | PageError::Damaged), Err(PageError::Empty)) => Ok(None),
+            (Err(a), Err(b)) => Err(BeforeError::Unreadable([a, b])),
         }
-        // Some that were stable are not there.
-        kept.damaged |= (kept.chunks.len() as u64) < self.durable;
-        self.check_tail(&mut kept, read)?;
-        self.written = kept.chunks.len() as u64;
-        self.durable = self.written;
-        Ok(kept)
     }
 
-    /// The bytes of the last batch may be torn though its headers are not: the rest is checked when it is restored.
-    fn check_tail<E>(
-        &mut self,
-        kept: &mut BeforeKept,
+    fn header(&self, area: &[u8]) -> Result<FoundHeader, PageError> {
+        match (Header::decode(area, self.owner, self.checksum), area.first_chunk()) {
+            (Err(PageError::Version { found: 1 }), Some(page)) => {
+                first::Header::decode(page, self.owner, self.checksum).map(FoundHeader::First)
+            }
+            (header, _) => header.map(FoundHeader::This),
+        }
+    }
+
+    /// Goes on where that header, which lies in that area, ended.
+    fn take_up(&mut self, header: &FoundHeader, area: u64) {
+        self.sequence = header.sequence();
+        self.listing.area = header.area();
+        self.listing.next = 1 - area;
+        match header {
+            FoundHeader::This(header) => {
+                self.listing.copies.clone_from(&header.copies);
+                self.listing.last = header.last;
+                self.sums.told = header.sum;
+            }
+            FoundHeader::First(header) => {
+                self.listing.copies.extend(header.copy);
+                self.listing.last = CopyNumber(header.sequence);
+            }
+        }
+        self.widen();
+    }
+
+    /// While nothing is kept, the header areas of version 1 give way to those of this version. The next header goes where none of
+    /// version 1 lies.
+    const fn widen(&mut self) {
+        if self.listing.copies.is_empty() && self.listing.area != AREA_PAGES {
+            (self.listing.area, self.listing.next) = (AREA_PAGES, 1);
+        }
+    }
+
+    /// The records that belong to copies of the list.
+    fn find_records<E>(
+        &self,
+        header: &FoundHeader,
         read: &mut ReadAt<'_, E>,
-    ) -> Result<(), BeforeError<E>> {
-        for number in self.durable..kept.chunks.len() as u64 {
-            if self.load(number, read)?.is_none() {
-                kept.chunks.truncate(number as usize);
-                break;
-            }
+        length: u64,
+    ) -> Result<Vec<Found>, BeforeError<E>> {
+        let mut all = Vec::new();
+        let mut page: Page = [0; PAGE_BYTES];
+        let slots = if self.listing.copies.is_empty() { 0 } else { self.slots_in(length) };
+        for slot in (0..slots).map(Slot) {
+            read(self.record_at(slot), &mut page).map_err(BeforeError::Read)?;
+            let Ok(record) = Record::decode(&page, self.owner, self.checksum) else { continue };
+            let Some(copy) = self.owner_of(record.copy) else { continue };
+            let numbers = match header {
+                FoundHeader::This(_) => None,
+                FoundHeader::First(_) => {
+                    // One of this version was added before a header of this version was durable.
+                    let first = first::Record::decode(&page, self.owner, self.checksum).ok();
+                    let ours = |first: &first::Record| {
+                        first.keeping == copy.0 && first.number == u64::from(slot.0)
+                    };
+                    if first.is_some_and(|first| !ours(&first)) {
+                        continue;
+                    }
+                    first.map(|first| (first.number, first.durable))
+                }
+            };
+            all.push(Found { slot, copy, record, numbers });
         }
-        Ok(())
+        Ok(all)
     }
 
-    /// The chunk of a record and its bytes, or none where they are not what was kept.
+    /// The copy of the list that records of that number belong to.
+    fn owner_of(&self, number: CopyNumber) -> Option<CopyNumber> {
+        let copies = self.listing.copies.iter().map(|copy| copy.number);
+        copies.take_while(|copy| *copy <= number).last()
+    }
+
+    /// Whether the bytes of a record are those that its header names.
+    fn is_whole<E>(&self, found: &Found, read: &mut ReadAt<'_, E>) -> Result<bool, BeforeError<E>> {
+        let chunk = (found.record.volume, found.record.extent);
+        Ok(self.load(found.slot, chunk, read)?.is_some())
+    }
+
+    /// What a record keeps of the volume from the start of that chunk on, or none where it is not what was kept of it.
     ///
     /// # Errors
     /// The file cannot be read.
     pub fn load<E>(
         &self,
-        number: u64,
+        slot: Slot,
+        chunk: Chunk,
         read: &mut ReadAt<'_, E>,
     ) -> Result<Option<(Chunk, Vec<u8>)>, BeforeError<E>> {
-        let mut bytes = alloc::vec![0; self.stride() as usize];
-        read(self.record_at(number), &mut bytes).map_err(BeforeError::Read)?;
-        let chunk = self.check(number, &bytes);
+        let mut bytes = vec![0; self.stride() as usize];
+        read(self.record_at(slot), &mut bytes).map_err(BeforeError::Read)?;
+        let chunk = self.check(chunk, &bytes);
         bytes.drain(..PAGE_BYTES);
         Ok(chunk.map(|chunk| (chunk, bytes)))
     }
 
-    /// Whether a record, read whole, is what was kept, and which chunk it keeps.
+    /// What a record, read whole, keeps, if it is what was kept from the start of that chunk on. A volume that has grown since may
+    /// have a longer chunk there.
     #[must_use]
-    pub fn check(&self, number: u64, bytes: &[u8]) -> Option<Chunk> {
+    pub fn check(&self, (volume, extent): Chunk, bytes: &[u8]) -> Option<Chunk> {
         let (page, data) = bytes.split_first_chunk::<PAGE_BYTES>()?;
         let record = Record::decode(page, self.owner, self.checksum).ok()?;
-        let ours = record.keeping == self.keeping && record.number == number;
-        (ours && record.data == (self.checksum)(data)).then_some((record.volume, record.extent))
+        let ours = (record.volume, record.extent.offset) == (volume, extent.offset);
+        let whole = ours && record.data == (self.checksum)(data);
+        whole.then_some((record.volume, record.extent))
     }
 
     /// Bytes of a record in the file.
@@ -232,86 +420,149 @@ impl BeforeStore {
         PAGE_BYTES as u64 + self.chunk
     }
 
+    /// Where the records begin, in bytes.
+    #[must_use]
+    pub const fn header_bytes(&self) -> u64 {
+        2 * self.area_bytes()
+    }
+
+    const fn area_bytes(&self) -> u64 {
+        self.listing.area as u64 * PAGE_BYTES as u64
+    }
+
     /// Where a record lies.
     #[must_use]
-    pub fn record_at(&self, number: u64) -> u64 {
-        BEFORE_HEADER_BYTES + number * self.stride()
+    pub fn record_at(&self, slot: Slot) -> u64 {
+        self.header_bytes() + u64::from(slot.0) * self.stride()
     }
 
-    /// How many records are durable.
+    /// How many records fit in a file of that length.
     #[must_use]
-    pub fn records(&self) -> u64 {
-        self.durable
+    pub fn slots_in(&self, length: u64) -> u32 {
+        let slots = length.saturating_sub(self.header_bytes()) / self.stride();
+        u32::try_from(slots).unwrap_or(u32::MAX)
     }
 
-    /// Begins a keeping: write this, flush, say [`Self::flushed`]. Records of earlier ones are garbage from then on.
-    pub fn begin(&mut self, image: KeptImage) -> BeforeWrite {
-        self.keeping = self.sequence + 1;
-        (self.written, self.durable, self.image) = (0, 0, image);
-        self.header(Newest::Begins, Some((self.keeping, image)))
+    /// The copies of the newest list.
+    #[must_use]
+    pub fn copies(&self) -> &[KeptCopy] {
+        &self.listing.copies
     }
 
-    /// Ends the keeping: write this, flush, say [`Self::flushed`]; then the records' room may be given back.
-    pub fn end(&mut self) -> BeforeWrite {
-        self.header(Newest::Ends, None)
+    /// How many copies the list may have.
+    #[must_use]
+    pub const fn copies_most(&self) -> usize {
+        copies_in(self.listing.area)
     }
 
-    /// Tells how many records are durable, where the newest header does not: write this behind [`Self::flushed`], before
-    /// anything else is written. No flush is needed: it tells damage from what was never finished, and no more.
+    /// The copies that count from now on, and what records add to the sum that count no more: write this, flush, say
+    /// [`Self::flushed`]; then their slots may be used again. Without copies no record counts. A copy without a time was cut now,
+    /// unless the list has it already.
+    ///
+    /// # Panics
+    /// Where there are more than [`Self::copies_most`]: our own mistake.
+    pub fn list(&mut self, mut copies: Vec<KeptCopy>, freed: u64, now: WallTime) -> BeforeWrite {
+        for copy in copies.iter_mut().filter(|copy| copy.image.at == WallTime::default()) {
+            let listed = self.listing.copies.iter().find(|listed| listed.number == copy.number);
+            copy.image.at = listed.map_or(now, |listed| listed.image.at);
+        }
+        let youngest = copies.last().map_or(CopyNumber(0), |copy| copy.number);
+        self.listing.last = self.listing.last.max(youngest);
+        self.sums.durable = match copies.is_empty() {
+            true => 0,
+            false => self.sums.durable.wrapping_sub(freed),
+        };
+        self.listing.copies = copies;
+        self.write_header(Newest::Lists)
+    }
+
+    /// Tells the sum, where the newest header does not: write this behind [`Self::flushed`], before anything else is written. No
+    /// flush is needed: it tells damage from what was never finished, and no more.
     pub fn note(&mut self) -> Option<BeforeWrite> {
-        let news = self.is_keeping() && self.durable > self.told;
-        news.then(|| self.header(Newest::Noted, Some((self.keeping, self.image))))
+        let news = self.sums.durable != self.sums.told;
+        news.then(|| self.write_header(Newest::Noted))
     }
 
-    /// A keeping has begun, durably, and its end is not on its way.
-    fn is_keeping(&self) -> bool {
-        self.keeping != 0 && matches!(self.newest, Newest::Durable | Newest::Noted)
-    }
-
-    fn header(&mut self, newest: Newest, keeping: Option<(u64, KeptImage)>) -> BeforeWrite {
-        self.newest = newest;
+    fn write_header(&mut self, newest: Newest) -> BeforeWrite {
         self.sequence += 1;
-        self.told = if keeping.is_some() { self.durable } else { 0 };
-        let header = Header { sequence: self.sequence, keeping, durable: self.told };
-        let offset = (self.next_slot * PAGE_BYTES) as u64;
-        BeforeWrite { offset, bytes: header.encode(self.owner, self.checksum) }
+        self.sums.told = self.sums.durable;
+        let Listing { copies, last, area, next, .. } = &self.listing;
+        let (area, copies, last) = (*area, copies.clone(), *last);
+        let header = Header { sequence: self.sequence, area, last, sum: self.sums.told, copies };
+        let offset = next * self.area_bytes();
+        self.listing.newest = newest;
+        let mut bytes = header.encode(self.owner, self.checksum);
+        if area == AREA_PAGES {
+            // A header of version 1 may lie in the second page.
+            bytes.resize(bytes.len().max(2 * PAGE_BYTES), 0);
+        }
+        BeforeWrite { offset, bytes }
+    }
+
+    /// A batch of records begins.
+    pub const fn begin_batch(&mut self) {
+        self.sequence += 1;
     }
 
     /// Keeps a chunk: write this page and, right behind it, `data`; flush, say [`Self::flushed`]; then the chunk may be
     /// overwritten.
     ///
     /// # Panics
-    /// Where no keeping has begun, or the bytes are not as long as a chunk's: our own mistakes.
-    pub fn record(&mut self, (volume, extent): Chunk, data: &[u8]) -> BeforeWrite {
-        assert!(self.is_keeping(), "a chunk is kept before its keeping began");
+    /// Where there is no such copy, or the bytes are not as long as a chunk's: our own mistakes.
+    pub fn record(
+        &mut self,
+        copy: CopyNumber,
+        slot: Slot,
+        chunk: Chunk,
+        data: &[u8],
+    ) -> BeforeWrite {
         assert_eq!(data.len() as u64, self.chunk, "bytes of a chunk");
-        let number = self.written;
-        self.written += 1;
-        let data = (self.checksum)(data);
-        let (keeping, durable) = (self.keeping, self.durable);
-        let record = Record { keeping, number, durable, volume, extent, data };
-        BeforeWrite {
-            offset: self.record_at(number),
-            bytes: record.encode(self.owner, self.checksum),
-        }
+        let listed = self.listing.copies.iter().any(|listed| listed.number == copy);
+        assert!(listed, "a chunk is kept for copy {copy}, which is not in the list");
+        let (volume, extent) = chunk;
+        let mark = fingerprint(slot, volume, extent.offset);
+        self.sums.batch = self.sums.batch.wrapping_add(mark);
+        let (data, sum, sequence) = ((self.checksum)(data), self.sums.durable, self.sequence);
+        let record = Record { copy, sequence, sum, volume, extent, data };
+        let bytes = record.encode(self.owner, self.checksum);
+        BeforeWrite { offset: self.record_at(slot), bytes }
     }
 
     /// Everything written before the flush that just ended is durable.
     pub fn flushed(&mut self) {
-        // A note that lies in the same slot as a header behind it was written over by that one.
-        if self.newest != Newest::Durable {
-            self.next_slot = 1 - self.next_slot;
+        // A note that lies in the same area as a header behind it was written over by that one.
+        if self.listing.newest != Newest::Durable {
+            self.listing.next = 1 - self.listing.next;
         }
-        if self.newest == Newest::Ends {
-            (self.keeping, self.written) = (0, 0);
-        }
-        self.newest = Newest::Durable;
-        self.durable = self.written;
+        self.listing.newest = Newest::Durable;
+        self.sums.durable = self.sums.durable.wrapping_add(core::mem::take(&mut self.sums.batch));
+        self.widen();
     }
 }
 
-/// How far behind a bad record another of the same keeping is looked for: further than one batch reaches.
-const LOOK_BEYOND: u64 = 1024;
+impl FoundHeader {
+    fn sequence(&self) -> u64 {
+        match self {
+            Self::This(header) => header.sequence,
+            Self::First(header) => header.sequence,
+        }
+    }
+
+    const fn has_copies(&self) -> bool {
+        match self {
+            Self::This(header) => !header.copies.is_empty(),
+            Self::First(header) => header.copy.is_some(),
+        }
+    }
+
+    /// Pages of each header area.
+    const fn area(&self) -> u16 {
+        match self {
+            Self::This(header) => header.area,
+            Self::First(_) => 1,
+        }
+    }
+}
 
 #[cfg(test)]
 #[path = "before_tests.rs"]

@@ -35,9 +35,7 @@ mod older_tests;
 #[cfg(test)]
 mod paper;
 
-pub use before::{
-    BEFORE_HEADER_BYTES, BeforeError, BeforeKept, BeforeStore, BeforeWrite, Chunk, ReadAt,
-};
+pub use before::{BeforeError, BeforeFound, BeforeRecord, BeforeStore, BeforeWrite, Chunk, ReadAt};
 pub use describe::{Content, CopyState, Description, PairLine, PairState, describe, fields};
 pub use error::{LedgerError, PageName};
 pub use helio_format::directory::MapOwner;

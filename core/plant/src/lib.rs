@@ -91,6 +91,8 @@ pub enum Plant {
     RefusedTouches,
     /// A copy is cut before what it is to hold is durable.
     CutUnflushed,
+    /// A cut does not wait for the changes that were under way at its moment.
+    CutUnsettled,
     /// The engine panics when a client discards.
     PanicAtDiscard,
     /// A peer without metadata counts as one that did not take over.
@@ -226,6 +228,7 @@ impl Plant {
         ("ack-unsent", Self::AckUnsent),
         ("refused-touches", Self::RefusedTouches),
         ("cut-unflushed", Self::CutUnflushed),
+        ("cut-unsettled", Self::CutUnsettled),
         ("panic-at-discard", Self::PanicAtDiscard),
         ("believe-blank", Self::BelieveBlank),
         ("blank-is-new", Self::BlankIsNew),

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Chunks of all volumes, numbered in one row: the unit in which before-images are preserved.
 
-use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -57,52 +55,5 @@ impl Chunks {
         let offset = (chunk - self.starts[volume]) * CHUNK_BYTES;
         let length = (self.sizes[volume].0 - offset).min(CHUNK_BYTES);
         (VolumeIndex(volume as u16), Extent::new(offset, length))
-    }
-}
-
-/// Chunks by number, in pages of 4096.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct ChunkSet {
-    pages: BTreeMap<u64, Box<[u64; 64]>>,
-    count: u64,
-}
-
-impl ChunkSet {
-    pub(crate) const fn count(&self) -> u64 {
-        self.count
-    }
-
-    pub(crate) fn has(&self, chunk: u64) -> bool {
-        let page = self.pages.get(&(chunk / 4096));
-        page.is_some_and(|page| page[(chunk / 64 % 64) as usize] & (1 << (chunk % 64)) != 0)
-    }
-
-    /// Returns whether it is new.
-    pub(crate) fn insert(&mut self, chunk: u64) -> bool {
-        let page = self.pages.entry(chunk / 4096).or_insert_with(|| Box::new([0; 64]));
-        let word = &mut page[(chunk / 64 % 64) as usize];
-        let new = *word & (1 << (chunk % 64)) == 0;
-        *word |= 1 << (chunk % 64);
-        self.count += u64::from(new);
-        new
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use alloc::collections::BTreeSet;
-    use proptest::prelude::*;
-
-    proptest! {
-        #[test]
-        fn the_set_of_chunks_is_a_set(chunks in prop::collection::vec(0..20_000_u64, 0..200)) {
-            let (mut set, mut twin) = (ChunkSet::default(), BTreeSet::new());
-            for chunk in chunks {
-                prop_assert_eq!(set.insert(chunk), twin.insert(chunk));
-                prop_assert_eq!(set.count, twin.len() as u64);
-            }
-            prop_assert!((0..20_000).all(|chunk| set.has(chunk) == twin.contains(&chunk)));
-        }
     }
 }

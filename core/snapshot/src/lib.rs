@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The snapshot layer: it preserves before-images of a group, so that the group can be restored as it was at a cut.
+//! The snapshot layer: it preserves before-images of a group, so that the group can be read and restored as it was at a cut.
 //!
 //! ```text
 //!   change ──> chunks all preserved? ──yes──> below
 //!                 │ no                          ^
 //!                 └──> parked ──> a batch: read, append, durable ──┘
-//!                                        └── no room ──> Refused, untouched
+//!                                        └── no room ──> an expendable copy goes, or Refused, untouched
 //! ```
-//! A cut waits until the changes under way have ended, reserves room, flushes all volumes, and writes the header of the copy to the
-//! pool. Changes that arrive during the cut are parked. After the cut, no chunk of 64 KiB is overwritten before its bytes are durable
-//! in the pool. If all of the volumes will be overwritten, chunks are preserved ahead of the changes. A restore checks everything
-//! that is preserved, writes it back, and flushes.
+//! A cut stops no change. Its copy is listed as coming; at its moment the changes that are on their way are older than it, and every
+//! later one is preserved for it. A chunk that an older change touches is preserved once that has ended. When all older changes have
+//! ended, all volumes are flushed, and the copy is listed as held. From its moment on, no chunk of 64 KiB is overwritten before its
+//! bytes are durable in the pool. If all of the volumes will be overwritten, chunks are preserved ahead of the changes. A restore
+//! checks everything that a copy needs, writes it back, and flushes; what it overwrites is preserved for younger copies first.
 //!
 //! The owner of a copy knows what it is for; this layer does not read its label. Pure: the host stores the before-images (the
 //! *pool*).
@@ -21,7 +22,10 @@ extern crate alloc;
 extern crate std;
 
 mod ahead;
+mod changes;
 mod chunks;
+mod copies;
+mod preserved;
 mod room;
 mod snapshot;
 #[cfg(test)]

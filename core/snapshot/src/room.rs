@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How much room is asked for.
 
-use helio_format::before::{CHUNK_BYTES, PAGE_BYTES};
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use helio_format::before::{CHUNK_BYTES, PAGE_BYTES, Slot};
 use helio_stack::Shortage;
 use helio_units::Bytes;
 
@@ -18,56 +20,119 @@ const fn bytes(chunks: u64) -> Bytes {
     Bytes(chunks * RECORD_BYTES)
 }
 
-/// The room for before-images, in chunks.
-#[derive(Clone, Copy, Debug, Default)]
+/// The room for before-images: slots of the pool, one for a chunk.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Room {
     reserved: u64,
+    /// Runs of slots that are reserved and free: where each begins, and its end.
+    free: BTreeMap<u32, u32>,
+    /// How many slots these are.
+    unused: u64,
     /// The most that the pool may hold; none where nothing bounds it.
     most: Option<Bytes>,
 }
 
 impl Room {
-    /// So much is in use.
-    pub(crate) const fn of(reserved: u64) -> Self {
-        Self { reserved, most: None }
+    /// The pool has so many slots, of which these are in use.
+    pub(crate) fn found(slots: u32, used: impl IntoIterator<Item = Slot>) -> Self {
+        let mut used: Vec<u32> = used.into_iter().map(|slot| slot.0).collect();
+        used.sort_unstable();
+        let mut room = Self { reserved: u64::from(slots), ..Self::default() };
+        let starts = core::iter::once(0).chain(used.iter().map(|slot| slot + 1));
+        let ends = used.iter().copied().chain(core::iter::once(slots));
+        starts.zip(ends).filter(|(start, end)| start < end).for_each(|(s, e)| room.give_run(s, e));
+        room
     }
 
-    pub(crate) const fn reserved(self) -> u64 {
+    /// How many slots are in use.
+    pub(crate) const fn used(&self) -> u64 {
+        self.reserved - self.unused
+    }
+
+    /// How many are free.
+    pub(crate) const fn unused(&self) -> u64 {
+        self.unused
+    }
+
+    pub(crate) const fn reserved(&self) -> u64 {
         self.reserved
     }
 
-    /// That much is there from now on.
-    pub(crate) const fn reserve(&mut self, chunks: u64) {
-        self.reserved = chunks;
+    /// That many slots are there from now on.
+    pub(crate) fn reserve(&mut self, slots: u64) {
+        let slots = slots.min(u64::from(u32::MAX));
+        if slots > self.reserved {
+            self.give_run(self.reserved as u32, slots as u32);
+            self.reserved = slots;
+        }
+    }
+
+    /// The pool gave everything back.
+    pub(crate) fn clear(&mut self) {
+        (self.reserved, self.unused, self.free) = (0, 0, BTreeMap::new());
+    }
+
+    /// A free slot.
+    ///
+    /// # Panics
+    /// Where there is none.
+    pub(crate) fn take(&mut self) -> Slot {
+        let Some((start, end)) = self.free.pop_first() else { panic!("no slot is free") };
+        if start + 1 < end {
+            self.free.insert(start + 1, end);
+        }
+        self.unused -= 1;
+        Slot(start)
+    }
+
+    /// What lies there is needed no more.
+    pub(crate) fn give(&mut self, Slot(slot): Slot) {
+        self.give_run(slot, slot + 1);
+    }
+
+    fn give_run(&mut self, start: u32, end: u32) {
+        self.unused += u64::from(end - start);
+        let end = self.free.remove(&end).unwrap_or(end);
+        match self.free.range_mut(..start).next_back() {
+            Some((_, before)) if *before == start => *before = end,
+            _ => _ = self.free.insert(start, end),
+        }
     }
 
     pub(crate) const fn bound(&mut self, most: Option<Bytes>) {
         self.most = most;
     }
 
-    /// Chunks to reserve where so many are preserved of so many, and so much will be overwritten.
-    pub(crate) fn asked(overwritten: Bytes, preserved: u64, total: u64) -> u64 {
+    /// Slots to reserve in all, where so much of so many chunks will be overwritten, of which so many are preserved already.
+    pub(crate) fn asked(&self, overwritten: Bytes, preserved: u64, total: u64) -> u64 {
         let chunks = overwritten.0.div_ceil(CHUNK_BYTES);
-        (preserved + chunks + chunks / MARGIN_PART + margin(total)).min(total)
+        let more = (chunks + chunks / MARGIN_PART + margin(total)).min(total - preserved);
+        self.used() + more
     }
 
     /// Whether so many chunks are more than the pool may hold.
-    pub(crate) fn forbids(self, chunks: u64) -> Option<Shortage> {
+    pub(crate) fn forbids(&self, chunks: u64) -> Option<Shortage> {
         let free = self.most.filter(|most| bytes(chunks) > *most)?;
         Some(Shortage { needed: bytes(chunks), free })
     }
 
-    /// Chunks to reserve next, where so many are needed of so many: more than is needed, so that a long run of changes does not
-    /// wait for the file system again every few chunks.
-    pub(crate) fn grown(self, needed: u64, total: u64) -> u64 {
-        let ample = (self.reserved + self.reserved / MARGIN_PART + margin(total)).min(total);
+    /// Slots to reserve next, where so many are needed, and the youngest copy can need so many of so many chunks: more than is needed,
+    /// so that a long run of changes does not wait for the file system again every few chunks.
+    pub(crate) fn grown(&self, needed: u64, preserved: u64, total: u64) -> u64 {
+        let ample = self.reserved + self.reserved / MARGIN_PART + margin(total);
+        let ample = ample.min(self.used() + (total - preserved));
         let most = self.most.map_or(u64::MAX, |most| most.0 / RECORD_BYTES);
-        ample.max(needed).min(most.max(needed))
+        ample.max(needed).min(most.max(self.used() + 1))
     }
 
     /// `needed` chunks are required, and the pool can have `free` bytes.
     pub(crate) const fn shortage(needed: u64, free: Bytes) -> Shortage {
         Shortage { needed: bytes(needed), free }
+    }
+
+    /// Bytes of the pool that so many chunks take.
+    pub(crate) const fn bytes(chunks: u64) -> Bytes {
+        bytes(chunks)
     }
 
     /// Whether so many fit in `free`.
@@ -87,15 +152,28 @@ mod tests {
     #[test]
     fn room_grows_by_an_eighth_at_a_time() {
         const ROOM: u64 = 80_000;
-        let grown = Room::of(ROOM).grown(ROOM + 1, 100 * ROOM);
+        let grown =
+            Room::found(ROOM as u32, (0..ROOM as u32).map(Slot)).grown(ROOM + 1, 0, 100 * ROOM);
         assert!((ROOM + ROOM / 8..ROOM + ROOM / 4).contains(&grown), "{grown}");
     }
 
     #[test]
+    fn slots_are_taken_once_from_the_front_and_may_be_taken_again() {
+        let mut room = Room::found(6, [Slot(1), Slot(4)]);
+        let taken = [0, 2, 3, 5].map(Slot);
+        assert_eq!([(); 4].map(|()| room.take()), taken);
+        assert!(room.free.is_empty());
+        [3, 1, 2].into_iter().for_each(|slot| room.give(Slot(slot)));
+        assert_eq!(room.free, BTreeMap::from([(1, 4)]));
+        room.reserve(8);
+        assert_eq!((room.free.clone(), room.reserved()), (BTreeMap::from([(1, 4), (6, 8)]), 8));
+    }
+
+    #[test]
     fn room_does_not_grow_beyond_its_bound_unless_it_must() {
-        let mut room = Room::of(10);
+        let mut room = Room::found(10, (0..10).map(Slot));
         room.bound(Some(bytes(20)));
-        assert_eq!(room.grown(15, 1 << 20), 20);
+        assert_eq!(room.grown(15, 10, 1 << 20), 20);
         assert_eq!(room.forbids(20), None);
         assert_eq!(room.forbids(21), Some(Room::shortage(21, bytes(20))));
     }

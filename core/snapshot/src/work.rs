@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a copy does of its own: one thing at a time.
+//! What is asked of the layer, and the steps that it takes on pool and members: one at a time, for whoever needs it next.
 //!
 //! ```text
-//!   cut:      Draining ──> Reserving ──> Flushing ──> Beginning
-//!   reserve:  Reserving
-//!   preserve: (Reserving) ──> Reading ──> Appending
-//!   restore:  Checking ──> Loading ⇄ Writing ──> Flushing
-//!   drop:     Ending
-//!   no room for an expendable copy:  Recording ──> Ending
+//!   cut:      (Reserving ──> Listing) ──> Settles ──> Flushes ──> (Listing)
+//!   reserve:  (Reserving)
+//!   restore:  (Checking) … ──> (Reading ──> Appending) (Loading ──> Writing) … ──> Flushes
+//!   drop:     (Listing)
+//!   preserve: (Reserving) (Reading ──> Appending)
+//!   no room:  (Listing) without an expendable copy; if the pool failed: (Recording)
 //! ```
+//! What is in brackets are steps; while a cut settles and flushes, changes take theirs.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use helio_format::before::{CHUNK_BYTES, KeptImage};
+use helio_format::before::{CHUNK_BYTES, CopyNumber, KeptCopy, Slot};
 use helio_ledger::Chunk;
-use helio_stack::{CopyClass, MemberFault, Outcome, Row};
+use helio_stack::{CopyOp, CopyOutcome, MemberFault, Outcome, Row};
 use helio_units::{Extent, PayloadId, VolumeIndex};
 
 /// Most chunks preserved by one batch; as many bytes as the copier has on its way.
@@ -22,17 +23,65 @@ pub(crate) const BATCH_CHUNKS: usize = 256;
 /// Neighbouring chunks that are read, and appended, at once.
 const ROW_CHUNKS: u64 = 16;
 /// Chunks that are being put back at once: 2 MiB.
-pub(crate) const LOADED_AT_ONCE: u64 = 32;
+pub(crate) const LOADED_AT_ONCE: usize = 32;
+
+/// What is asked of the layer and has not ended.
+#[derive(Clone, Debug)]
+pub(crate) enum Task {
+    None,
+    /// It waits for the step under way, or for room.
+    Asked(Box<CopyOp>),
+    Drop(CopyNumber),
+    Cut(Box<KeptCopy>, CutStage),
+    Restore(CopyNumber, RestoreStage),
+}
+
+/// How far a cut is.
+#[derive(Clone, Debug)]
+pub(crate) enum CutStage {
+    /// It is being listed as coming.
+    Begins,
+    /// Its moment was: changes before it end.
+    Settles,
+    /// All volumes are flushed.
+    Flushes,
+    /// It may be listed as held.
+    Flushed,
+    /// It is being listed.
+    Ends,
+    /// It failed like that, and is to be listed no more.
+    Fails(CopyOutcome),
+}
+
+/// How far a restore is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum RestoreStage {
+    /// Everything up to that chunk is sound; nothing was put back.
+    Checks(u64),
+    /// Everything up to that chunk is put back.
+    Writes(u64),
+    /// All volumes are flushed.
+    Flushes,
+}
 
 /// What room is made for.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum For {
-    /// A cut with that label.
-    Cut(CopyClass, Box<KeptImage>),
-    /// What will be overwritten.
-    Asked,
-    /// Changes that are parked.
-    Parked,
+    /// What is asked.
+    Task,
+    /// Changes that are parked, or what a restore overwrites.
+    Chunks,
+}
+
+/// What the list is written for.
+#[derive(Clone, Debug)]
+pub(crate) enum Listing {
+    /// The copy of the cut is coming, ...
+    Coming,
+    /// ... or held.
+    Held,
+    /// These go: dropped, over, or never cut.
+    Without(Vec<CopyNumber>),
 }
 
 /// Operations on members that were issued together.
@@ -62,52 +111,41 @@ impl Batch {
     }
 }
 
-/// What is being done.
+/// The step that is being taken.
 #[derive(Clone, Debug)]
 pub(crate) enum Work {
     Idle,
-    /// A cut waits until the changes under way have ended.
-    Draining {
-        class: CopyClass,
-        label: Box<KeptImage>,
-        room: u64,
-    },
     Reserving {
-        room: u64,
+        records: u64,
         then: For,
     },
-    /// All volumes; then a preserving with that label begins, or a restore is over.
-    Flushing {
-        batch: Batch,
-        label: Option<(CopyClass, Box<KeptImage>)>,
-    },
-    Beginning(CopyClass),
-    /// Rows of chunks; those that have been read.
+    Listing(Listing),
+    /// Rows of chunks for that copy; those that have been read.
     Reading {
-        chunks: Vec<u64>,
+        copy: CopyNumber,
         rows: Vec<Chunk>,
         read: Vec<Row>,
         batch: Batch,
     },
     Appending {
-        chunks: Vec<u64>,
+        copy: CopyNumber,
+        chunks: Vec<(u64, Slot)>,
         payloads: Vec<PayloadId>,
     },
-    Checking,
+    /// Up to that chunk.
+    Checking(u64),
+    /// So many, up to that chunk.
     Loading {
         next: u64,
+        count: usize,
     },
     Writing {
         next: u64,
         rows: Vec<Row>,
         batch: Batch,
     },
-    /// `asked`: a `Drop` requested it. Otherwise an expendable copy ended.
-    Ending {
-        asked: bool,
-    },
-    /// The ledger is to say that an expendable copy is over.
-    Recording,
+    /// The ledger is to say that expendable copies up to that one are over.
+    Recording(CopyNumber),
 }
 
 /// Chunks that lie one behind the other, together.

@@ -4,7 +4,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
-use helio_format::before::{CHUNK_BYTES, KeptImage};
+use helio_format::before::{CHUNK_BYTES, CopyClass, CopyNumber, KeptCopy, KeptImage, Slot};
 use helio_units::{Bytes, Extent, MemberIndex, Payload, VolumeIndex};
 
 /// Where an operation goes: to a member of a volume. Where a layer keeps several members of a volume alike, the volume as a whole is
@@ -181,15 +181,6 @@ impl Shortage {
     pub const FAILED: Self = Self { needed: Bytes::ZERO, free: Bytes::ZERO };
 }
 
-/// What happens where a before-image cannot be preserved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CopyClass {
-    /// The change that needs it is refused.
-    Required,
-    /// The copy is over. That is durable in the ledger before anything is overwritten.
-    Expendable,
-}
-
 /// What is asked of the copies of a group. One at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CopyOp {
@@ -208,10 +199,10 @@ pub enum CopyOp {
         /// As for a cut.
         overwritten: Bytes,
     },
-    /// Make the volumes what they were when it was cut, durably.
-    Restore,
-    /// Preserve nothing any more, durably, and give the room back.
-    Drop,
+    /// Make the volumes what they were when that copy was cut, durably.
+    Restore(CopyNumber),
+    /// Preserve nothing for that copy any more, durably, and give the room back that no other one needs.
+    Drop(CopyNumber),
 }
 
 /// Operations of a layer's own failed.
@@ -230,11 +221,13 @@ pub struct MemberFault {
 pub enum CopyOutcome {
     /// It is done.
     Done,
+    /// The copy of that number is cut.
+    Cut(CopyNumber),
     /// There is no room; nothing has changed.
     NoRoom(Shortage),
     /// What is preserved is damaged; nothing was put back.
     Damaged,
-    /// The copy was expendable, and is over; nothing was put back.
+    /// There is no such copy: if it was expendable, it is over. Nothing was put back.
     Over,
     /// The pool failed. A restore may have put a part back.
     PoolFailed(StoreFault),
@@ -246,10 +239,10 @@ pub enum CopyOutcome {
     Unsupported,
 }
 
-/// How the copy is that is preserved.
+/// How the copies are that are preserved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CopyStatus {
-    /// Bytes preserved.
+    /// Bytes preserved for all copies.
     pub preserved: Bytes,
     /// Whether the pool works.
     pub pool: PoolHealth,
@@ -297,32 +290,37 @@ impl Row {
 /// What is asked of the pool, where before-images lie. One at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PoolOp {
-    /// Make room for so many chunks in all.
+    /// Make room for so many records in all.
     Reserve {
         /// How many.
-        chunks: u64,
+        records: u64,
     },
-    /// Begin to preserve under this label, durably. Its time is the host's to fill in.
-    Begin {
-        /// The label.
-        label: Box<KeptImage>,
+    /// These copies count from now on, durably; without copies all room is given back. The host fills in when each was cut.
+    List {
+        /// The copies, by number.
+        copies: Vec<KeptCopy>,
+        /// What the records add to the sum that count no more; see [`helio_format::before::fingerprint`].
+        freed: u64,
     },
     /// Preserve these, durably.
     Append {
+        /// For this copy, and for the older ones that lack them.
+        copy: CopyNumber,
         /// What.
         rows: Vec<Row>,
+        /// Where the record of each chunk goes, in the order of the rows.
+        slots: Vec<Slot>,
     },
-    /// Read everything that is preserved, and check it.
-    Check,
-    /// Read so many chunks.
+    /// Read these, and check them.
+    Check {
+        /// Where each lies, and what it preserves.
+        records: Vec<(Slot, (VolumeIndex, Extent))>,
+    },
+    /// The same, and return what they preserve, in this order.
     Load {
-        /// The first one, counted as they were appended.
-        first: u64,
-        /// At most so many.
-        most: u64,
+        /// Where each lies, and what it preserves.
+        records: Vec<(Slot, (VolumeIndex, Extent))>,
     },
-    /// Preserve nothing any more, durably, and give the room back.
-    End,
 }
 
 /// How that ended.
@@ -330,7 +328,7 @@ pub enum PoolOp {
 pub enum PoolOutcome {
     /// It is done.
     Done,
-    /// What was loaded; none behind the last one. Who gets the payloads releases them.
+    /// What was loaded, a row for each record. Who gets the payloads releases them.
     Loaded(Vec<Row>),
     /// There is no room; nothing has changed.
     NoRoom {

@@ -10,6 +10,7 @@ use crate::stack::Work;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use core::fmt::Debug;
+use helio_format::before::CopyNumber;
 use helio_units::{Bytes, Extent, Moment, PayloadId, VolumeIndex};
 
 /// Names an operation to the layer that carries it out.
@@ -133,8 +134,8 @@ pub trait Layer: Debug + Send {
         panic!("a layer that has no pool was told {outcome:?}")
     }
 
-    /// What is preserved is of no use any more, and the pool cannot record that: operations pass.
-    fn abandon(&mut self, _port: &mut Port<'_>) {}
+    /// A copy is of no use any more, and the pool may not be able to record that: operations do not wait for it.
+    fn abandon(&mut self, _copy: CopyNumber, _port: &mut Port<'_>) {}
 
     /// How the copy is that it preserves, if it preserves one.
     fn preserves(&self) -> Option<CopyStatus> {

@@ -3,6 +3,7 @@
 
 use crate::contract::Leg;
 use alloc::vec::Vec;
+use helio_format::before::CopyNumber;
 use helio_format::copying::PageBits;
 use helio_format::members::VolumeMembers;
 use helio_units::{Bytes, VolumeIndex};
@@ -21,8 +22,8 @@ pub enum LayerRecord {
         /// Its bits.
         bits: PageBits,
     },
-    /// The expendable copy is over: what the pool has of it is of no use any more.
-    CopyOver,
+    /// The pool failed: expendable copies up to that number are over, whatever it lists.
+    CopiesOver(CopyNumber),
 }
 
 /// What the host reports of a member's disk.

@@ -10,6 +10,7 @@ use crate::slots::Slots;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use helio_format::before::CopyNumber;
 use helio_units::{Bytes, Extent, Moment, PayloadId, VolumeIndex};
 
 /// A step between two layers that is due.
@@ -208,10 +209,10 @@ impl Stack {
         self.levels.iter_mut().for_each(|level| level.layer.bound(most));
     }
 
-    /// What is preserved is of no use any more, and that cannot be recorded.
-    pub fn abandon(&mut self, now: Moment) {
+    /// A copy is of no use any more, which the pool may not be able to record.
+    pub fn abandon(&mut self, copy: CopyNumber, now: Moment) {
         for level in 0..self.levels.len() {
-            self.at(level, now, |layer, port| layer.abandon(port));
+            self.at(level, now, |layer, port| layer.abandon(copy, port));
         }
     }
 
@@ -458,7 +459,7 @@ mod tests {
     #[test]
     fn what_no_layer_can_do_is_unsupported() {
         let mut stack = passes(2);
-        stack.copy(CopyOp::Drop, Moment::ZERO);
+        stack.copy(CopyOp::Drop(CopyNumber(1)), Moment::ZERO);
         assert_eq!(drain(&mut stack, Moment::ZERO), [Out::Copied(CopyOutcome::Unsupported)]);
     }
 

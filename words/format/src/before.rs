@@ -1,49 +1,62 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The before-image file: what a secondary's last consistent image held where an update has overwritten it since.
+//! The before-image file: which copies of a group count, and what its volumes held where they were overwritten since.
 //!
-//! Two header slots of 4096 bytes, then records of one stride each: a record header of 4096 bytes and the bytes of one
-//! chunk. A header is written to the slot the current one is *not* in and flushed, so a torn one leaves the older
-//! whole; opening takes the valid slot with the higher sequence. Records are only appended; those of another keeping
-//! than the header's are garbage. Behind the flush of a batch of records a header of the same keeping tells how many there
-//! are, without a flush of its own: should it be lost, the header before it is there, and the last batch counts as unfinished
-//! where it is not whole. Below what header and records tell, whatever is not whole is damage.
+//! Two header areas, then records of one stride each, in *slots*: a record header of 4096 bytes and the bytes of one chunk. A header
+//! is written to the area that the current one is *not* in and flushed, so a torn one leaves the older whole; opening takes the valid
+//! one with the higher sequence. A record may lie in any slot. It belongs to the youngest copy of the list whose number is not above
+//! its own; of two of one chunk that belong to one copy, the one with the lower number counts. All others mean nothing, and their
+//! slots are free. A slot that counted is written again only after a header without it is durable.
+//!
+//! Headers and batches of records are counted by one *sequence*. Each tells the sum over all records that counted before it
+//! ([`fingerprint`]), so the newest of them proves everything that is older. Behind the flush of a batch follows a header with the sum,
+//! without a flush of its own: should it be lost, the records of the last batch count as far as they are whole. If the sum of the
+//! older ones is another, one of them was lost or damaged.
 //!
 //! Header, magic `HLBI`:
 //!
 //! | bytes | field |
 //! |---|---|
 //! | 0..4 | magic |
-//! | 4..6 | format version (1) |
-//! | 6 | state: 1 empty, 2 keeping |
-//! | 7 | zero |
+//! | 4..6 | format version (2) |
+//! | 6..8 | how many copies the list has |
 //! | 8..12 | owner: CRC-32C of group, a zero byte, node |
-//! | 12..16 | zero |
-//! | 16..24 | sequence of this header: 1 for the first, then counting up |
-//! | 24..32 | the keeping: the sequence of the header that began it; zero where empty |
-//! | 32..40 | head: the last position in the kept image |
-//! | 40 | exact: the image holds nothing beyond `head` |
-//! | 41 | wrote: the image holds writes that its node accepted as primary in its generation |
-//! | 42 | alone: answers were given there that no other node need have |
-//! | 43..48 | zero |
-//! | 48..56 | when the keeping began, milliseconds since 1970 |
-//! | 56..457 | lineage of the kept image: as in the superblock |
-//! | 457..464 | zero |
-//! | 464..472 | durable: records of this keeping below this number were stable before this header was written |
-//! | 472..4092 | zero |
-//! | 4092..4096 | CRC-32C of bytes 0..4092 |
+//! | 12..14 | pages of a header area: 16; 1 in a file that version 1 began |
+//! | 14..16 | zero |
+//! | 16..24 | sequence: 1 for the first, then counting up |
+//! | 24..32 | the highest number that a copy ever had |
+//! | 32..40 | sum over the records that count and are older |
+//! | 40..508 | zero |
+//! | 508..512 | CRC-32C of bytes 0..508 and all copies |
+//! | 512.. | the copies, by number, 512 bytes each; then zeros up to a whole page |
+//!
+//! A copy:
+//!
+//! | bytes | field |
+//! |---|---|
+//! | 0..8 | number, counting up from 1; that of the records that were made while it was the youngest |
+//! | 8 | class: 1 required, 2 expendable |
+//! | 9 | state: 1 coming (its cut has not ended; the next start drops it), 2 held |
+//! | 10 | exact: the image holds nothing beyond `head` |
+//! | 11 | wrote: the image holds writes that its node accepted as primary in its generation |
+//! | 12 | alone: answers were given there that no other node need have |
+//! | 13..16 | zero |
+//! | 16..24 | head: the last position in the image |
+//! | 24..32 | when it was cut, milliseconds since 1970 |
+//! | 32..433 | lineage of the image: as in the superblock |
+//! | 433..512 | zero |
 //!
 //! Record header, magic `HLBR`:
 //!
 //! | bytes | field |
 //! |---|---|
 //! | 0..4 | magic |
-//! | 4..6 | format version (1) |
+//! | 4..6 | format version (2) |
 //! | 6..8 | zero |
 //! | 8..12 | owner |
 //! | 12..16 | CRC-32C of the chunk's bytes |
-//! | 16..24 | the keeping |
-//! | 24..32 | number of this record, from zero |
-//! | 32..40 | durable: every record below this number was stable before this one was written |
+//! | 16..24 | the number of the youngest copy when it was made |
+//! | 24..32 | sequence of its batch |
+//! | 32..40 | sum over the records that count and are older than the batch |
 //! | 40..42 | volume |
 //! | 42..48 | zero |
 //! | 48..56 | offset on the volume |
@@ -51,7 +64,12 @@
 //! | 64..4092 | zero |
 //! | 4092..4096 | CRC-32C of bytes 0..4092 |
 //!
-//! A page is valid if and only if magic, version, checksum, every zero and every enumerated byte are right.
+//! A header or record is valid if and only if magic, version, checksum, every zero and every enumerated byte are right.
+//!
+//! Version 1 had one copy, and header areas of one page: [`first`] has its tables. Its files are read, and get
+//! headers of version 2 with at most seven copies until the list is empty.
+
+pub mod first;
 
 use crate::Checksum;
 use crate::cursor::{Reader, Short, Writer};
@@ -60,24 +78,27 @@ use alloc::vec::Vec;
 use core::fmt;
 use helio_units::{Extent, Sequence, VolumeIndex, WallTime};
 
-/// Bytes of a header slot, and of a record's header.
+/// Bytes of a page: the smallest header, and a record's header.
 pub const PAGE_BYTES: usize = 4096;
-/// How many header slots there are.
-pub const SLOTS: usize = 2;
 /// Bytes of volume one record keeps; the last one of a volume may be shorter.
 pub const CHUNK_BYTES: u64 = 64 << 10;
+/// Pages of a header area.
+pub const AREA_PAGES: u16 = 16;
 /// The format this build writes.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
+/// Bytes of a copy in a header.
+const COPY_BYTES: usize = 512;
 const HEADER_MAGIC: [u8; 4] = *b"HLBI";
 const RECORD_MAGIC: [u8; 4] = *b"HLBR";
-const LINEAGE_AT: usize = 56;
-const DURABLE_AT: usize = 464;
-const CRC_AT: usize = PAGE_BYTES - 4;
+/// Where the checksum of a header lies; the copies follow.
+const CRC_AT: usize = COPY_BYTES - 4;
+/// Where that of a record's header lies.
+const RECORD_CRC_AT: usize = PAGE_BYTES - 4;
 
 /// One page of the file.
 pub type Page = [u8; PAGE_BYTES];
 
-/// Which image is kept.
+/// The image of a copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KeptImage {
     /// Its generation, and the ancestors.
@@ -90,30 +111,79 @@ pub struct KeptImage {
     pub wrote: bool,
     /// This node gave answers in that generation that no other need have.
     pub alone: bool,
-    /// When the keeping began.
+    /// When it was cut.
     pub at: WallTime,
 }
 
-/// A header slot.
+/// The number of a copy: it counts the cuts of a group on this node, from one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CopyNumber(pub u64);
+
+impl fmt::Display for CopyNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The place of a record in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Slot(pub u32);
+
+/// What happens where a before-image cannot be preserved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CopyClass {
+    /// The change that needs it is refused.
+    Required,
+    /// The copy is over. That is durable before anything is overwritten.
+    Expendable,
+}
+
+/// How far a copy is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CopyStage {
+    /// Its cut has not ended. A process that finds it so drops it.
+    Coming,
+    /// It holds its image.
+    Held,
+}
+
+/// A copy of the list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeptCopy {
+    /// Its number.
+    pub number: CopyNumber,
+    /// What happens without room.
+    pub class: CopyClass,
+    /// How far it is.
+    pub stage: CopyStage,
+    /// What its owner calls it.
+    pub image: KeptImage,
+}
+
+/// A header.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Counts headers.
+    /// Counts headers and batches.
     pub sequence: u64,
-    /// The keeping and its image, or none where nothing is kept.
-    pub keeping: Option<(u64, KeptImage)>,
-    /// Records of the keeping below this number were stable before.
-    pub durable: u64,
+    /// Pages of each header area.
+    pub area: u16,
+    /// The highest number that a copy ever had.
+    pub last: CopyNumber,
+    /// The sum over the records that count and are older.
+    pub sum: u64,
+    /// The copies, by number.
+    pub copies: Vec<KeptCopy>,
 }
 
 /// The header of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Which keeping it belongs to.
-    pub keeping: u64,
-    /// Its number, from zero.
-    pub number: u64,
-    /// Every record below this number was stable before this one was written.
-    pub durable: u64,
+    /// The number of the youngest copy when it was made.
+    pub copy: CopyNumber,
+    /// That of its batch.
+    pub sequence: u64,
+    /// The sum over the records that count and are older than the batch.
+    pub sum: u64,
     /// On which volume the bytes were.
     pub volume: VolumeIndex,
     /// Where.
@@ -144,147 +214,235 @@ impl fmt::Display for PageError {
             Self::Empty => f.write_str("was never written"),
             Self::Damaged => f.write_str("is damaged"),
             Self::Version { found } => {
-                write!(f, "has format version {found}, this build reads {VERSION}")
+                write!(f, "has format version {found}, this build reads {VERSION} and 1")
             }
             Self::Owner => f.write_str("belongs to another group or node"),
         }
     }
 }
 
-impl Header {
-    /// The slot's bytes.
-    #[must_use]
-    pub fn encode(&self, owner: u32, checksum: Checksum) -> Vec<u8> {
-        page(HEADER_MAGIC, checksum, |w| {
-            w.u8(if self.keeping.is_some() { 2 } else { 1 });
-            w.u8(0);
-            w.u32(owner);
-            w.u32(0);
-            w.u64(self.sequence);
-            let (keeping, image) = self.keeping.unwrap_or_default();
-            w.u64(keeping);
-            w.sequence(image.head);
-            w.flag(image.exact);
-            w.flag(image.wrote);
-            w.flag(image.alone);
-            w.0.resize(48, 0);
-            w.u64(image.at.0);
-            image.lineage.encode(w);
-            w.0.resize(DURABLE_AT, 0);
-            w.u64(self.durable);
-        })
+/// What a record in that slot adds to the sum: the finalizer of SplitMix64 (Steele, Lea and Flood, 2014) over slot and place.
+#[must_use]
+pub const fn fingerprint(Slot(slot): Slot, volume: VolumeIndex, offset: u64) -> u64 {
+    let mut z = offset / CHUNK_BYTES;
+    z ^= (slot as u64) << 32;
+    z = z.wrapping_add((volume.0 as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// How many copies a header of so many pages can list.
+#[must_use]
+pub const fn copies_in(area: u16) -> usize {
+    area as usize * PAGE_BYTES / COPY_BYTES - 1
+}
+
+impl KeptCopy {
+    fn encode(&self, w: &mut Writer<'_>) {
+        let end = w.0.len() + COPY_BYTES;
+        w.u64(self.number.0);
+        w.u8(match self.class {
+            CopyClass::Required => 1,
+            CopyClass::Expendable => 2,
+        });
+        w.u8(match self.stage {
+            CopyStage::Coming => 1,
+            CopyStage::Held => 2,
+        });
+        let KeptImage { lineage, head, exact, wrote, alone, at } = self.image;
+        [exact, wrote, alone].into_iter().for_each(|flag| w.flag(flag));
+        w.0.resize(end - COPY_BYTES + 16, 0);
+        w.sequence(head);
+        w.u64(at.0);
+        lineage.encode(w);
+        w.0.resize(end, 0);
     }
 
-    /// Reads a slot.
+    fn decode(bytes: &[u8]) -> Result<Self, Short> {
+        let mut r = Reader(bytes);
+        let number = CopyNumber(r.u64()?);
+        let class = match r.u8()? {
+            1 => CopyClass::Required,
+            2 => CopyClass::Expendable,
+            _ => return Err(Short),
+        };
+        let stage = match r.u8()? {
+            1 => CopyStage::Coming,
+            2 => CopyStage::Held,
+            _ => return Err(Short),
+        };
+        let (exact, wrote, alone) = (r.flag()?, r.flag()?, r.flag()?);
+        zeros(&mut r, 3)?;
+        let (head, at) = (r.sequence()?, WallTime(r.u64()?));
+        let lineage = Lineage::decode(&mut r)?;
+        let rest = r.0.len();
+        zeros(&mut r, rest)?;
+        let image = KeptImage { lineage, head, exact, wrote, alone, at };
+        Ok(Self { number, class, stage, image })
+    }
+}
+
+impl Header {
+    /// The header's bytes: whole pages.
+    ///
+    /// # Panics
+    /// Where the list has more copies than an area holds.
+    #[must_use]
+    pub fn encode(&self, owner: u32, checksum: Checksum) -> Vec<u8> {
+        let count = self.copies.len();
+        assert!(count <= copies_in(self.area), "{count} copies in {} pages", self.area);
+        let mut out = Vec::with_capacity((count + 1) * COPY_BYTES);
+        out.extend_from_slice(&HEADER_MAGIC);
+        let mut w = Writer(&mut out);
+        w.u16(VERSION);
+        w.u16(count as u16);
+        w.u32(owner);
+        w.u16(self.area);
+        w.u16(0);
+        w.u64(self.sequence);
+        w.u64(self.last.0);
+        w.u64(self.sum);
+        w.0.resize(COPY_BYTES, 0);
+        self.copies.iter().for_each(|copy| copy.encode(&mut w));
+        let crc = header_checksum(&out, checksum);
+        out[CRC_AT..COPY_BYTES].copy_from_slice(&crc.to_le_bytes());
+        out.resize(out.len().next_multiple_of(PAGE_BYTES), 0);
+        out
+    }
+
+    /// Reads a header from the start of its area.
     ///
     /// # Errors
     /// Says what is wrong with it.
-    pub fn decode(slot: &Page, owner: u32, checksum: Checksum) -> Result<Self, PageError> {
-        let mut r = open(slot, HEADER_MAGIC, checksum)?;
-        let (header, found) = Self::fields(&mut r).map_err(|_: Short| PageError::Damaged)?;
+    pub fn decode(area: &[u8], owner: u32, checksum: Checksum) -> Result<Self, PageError> {
+        if area.iter().all(|b| *b == 0) {
+            return Err(PageError::Empty);
+        }
+        let version = version(area, HEADER_MAGIC)?;
+        if version != VERSION {
+            return Err(PageError::Version { found: version });
+        }
+        let count = usize::from(u16::from_le_bytes([area[6], area[7]]));
+        let end = (count + 1) * COPY_BYTES;
+        let whole = area.get(..end).ok_or(PageError::Damaged)?;
+        let padding = area.get(end..end.next_multiple_of(PAGE_BYTES)).ok_or(PageError::Damaged)?;
+        let crc = header_checksum(whole, checksum).to_le_bytes();
+        if whole[CRC_AT..COPY_BYTES] != crc || padding.iter().any(|b| *b != 0) {
+            return Err(PageError::Damaged);
+        }
+        let (header, found) = Self::fields(whole).map_err(|_: Short| PageError::Damaged)?;
         if found == owner { Ok(header) } else { Err(PageError::Owner) }
     }
 
-    fn fields(r: &mut Reader<'_>) -> Result<(Self, u32), Short> {
-        let kept = match (r.u8()?, r.u8()?) {
-            (1, 0) => false,
-            (2, 0) => true,
-            _ => return Err(Short),
-        };
-        let owner = r.u32()?;
-        zeros(r, 4)?;
-        let (sequence, keeping, head) = (r.u64()?, r.u64()?, r.sequence()?);
-        let (exact, wrote, alone) = (r.flag()?, r.flag()?, r.flag()?);
-        zeros(r, 5)?;
-        let at = WallTime(r.u64()?);
-        let before = r.0.len();
-        let lineage = Lineage::decode(r)?;
-        let rest = DURABLE_AT - LINEAGE_AT - (before - r.0.len());
-        zeros(r, rest)?;
-        let durable = r.u64()?;
-        zeros(r, CRC_AT - DURABLE_AT - 8)?;
-        let image = KeptImage { lineage, head, exact, wrote, alone, at };
-        let blank = keeping == 0 && durable == 0 && image == KeptImage::default();
-        if kept == (keeping == 0) || !(kept || blank) {
+    fn fields(whole: &[u8]) -> Result<(Self, u32), Short> {
+        let mut r = Reader(&whole[8..CRC_AT]);
+        let (owner, area) = (r.u32()?, r.u16()?);
+        zeros(&mut r, 2)?;
+        let (sequence, last, sum) = (r.u64()?, CopyNumber(r.u64()?), r.u64()?);
+        let rest = r.0.len();
+        zeros(&mut r, rest)?;
+        let copies = whole[COPY_BYTES..].chunks(COPY_BYTES).map(KeptCopy::decode);
+        let copies = copies.collect::<Result<Vec<_>, Short>>()?;
+        let numbers = || copies.iter().map(|copy| copy.number.0);
+        let ordered = core::iter::once(0).chain(numbers()).zip(numbers()).all(|(a, b)| a < b);
+        let bounded = copies.last().is_none_or(|copy| copy.number <= last);
+        let fits = [1, AREA_PAGES].contains(&area) && copies.len() <= copies_in(area);
+        if !ordered || !bounded || !fits || sequence == 0 {
             return Err(Short);
         }
-        Ok((Self { sequence, keeping: kept.then_some((keeping, image)), durable }, owner))
+        Ok((Self { sequence, area, last, sum, copies }, owner))
     }
+}
+
+/// The checksum over everything but itself.
+fn header_checksum(whole: &[u8], checksum: Checksum) -> u32 {
+    let mut covered = whole[..CRC_AT].to_vec();
+    covered.extend_from_slice(&whole[COPY_BYTES..]);
+    checksum(&covered)
 }
 
 impl Record {
     /// The record header's bytes.
     #[must_use]
     pub fn encode(&self, owner: u32, checksum: Checksum) -> Vec<u8> {
-        page(RECORD_MAGIC, checksum, |w| {
-            w.u16(0);
-            w.u32(owner);
-            w.u32(self.data);
-            w.u64(self.keeping);
-            w.u64(self.number);
-            w.u64(self.durable);
-            w.u16(self.volume.0);
-            w.0.resize(48, 0);
-            w.u64(self.extent.offset);
-            w.u64(self.extent.length);
-        })
+        let mut out = Vec::with_capacity(PAGE_BYTES);
+        out.extend_from_slice(&RECORD_MAGIC);
+        let mut w = Writer(&mut out);
+        w.u16(VERSION);
+        w.u16(0);
+        w.u32(owner);
+        w.u32(self.data);
+        w.u64(self.copy.0);
+        w.u64(self.sequence);
+        w.u64(self.sum);
+        w.u16(self.volume.0);
+        w.0.resize(48, 0);
+        w.u64(self.extent.offset);
+        w.u64(self.extent.length);
+        w.0.resize(RECORD_CRC_AT, 0);
+        let crc = checksum(&out);
+        out.extend_from_slice(&crc.to_le_bytes());
+        out
     }
 
-    /// Reads a record header.
+    /// Reads a record header. One of version 1 has sequence and sum zero; [`first::Record`] reads the rest of it.
     ///
     /// # Errors
     /// Says what is wrong with it.
     pub fn decode(page: &Page, owner: u32, checksum: Checksum) -> Result<Self, PageError> {
-        let mut r = open(page, RECORD_MAGIC, checksum)?;
-        let (record, found) = Self::fields(&mut r).map_err(|_: Short| PageError::Damaged)?;
+        match sealed(page, RECORD_MAGIC, checksum)? {
+            VERSION => {}
+            1 => return first::Record::decode(page, owner, checksum).map(Self::from),
+            found => return Err(PageError::Version { found }),
+        }
+        let (record, found) = Self::fields(page).map_err(|_: Short| PageError::Damaged)?;
         if found == owner { Ok(record) } else { Err(PageError::Owner) }
     }
 
-    fn fields(r: &mut Reader<'_>) -> Result<(Self, u32), Short> {
-        zeros(r, 2)?;
+    fn fields(page: &Page) -> Result<(Self, u32), Short> {
+        let mut r = Reader(&page[6..RECORD_CRC_AT]);
+        zeros(&mut r, 2)?;
         let (owner, data) = (r.u32()?, r.u32()?);
-        let (keeping, number, durable) = (r.u64()?, r.u64()?, r.u64()?);
-        let volume = VolumeIndex(r.u16()?);
-        zeros(r, 6)?;
-        let extent = Extent::new(r.u64()?, r.u64()?);
-        zeros(r, CRC_AT - 64)?;
-        let whole = (1..=CHUNK_BYTES).contains(&extent.length)
-            && extent.offset.is_multiple_of(CHUNK_BYTES)
-            && extent.offset.checked_add(extent.length).is_some();
-        if !whole || durable > number {
+        let (copy, sequence, sum) = (CopyNumber(r.u64()?), r.u64()?, r.u64()?);
+        let (volume, extent) = place(&mut r)?;
+        if sequence == 0 || copy.0 == 0 {
             return Err(Short);
         }
-        Ok((Self { keeping, number, durable, volume, extent, data }, owner))
+        Ok((Self { copy, sequence, sum, volume, extent, data }, owner))
     }
 }
 
-/// A page with magic, version and checksum around what `fill` writes.
-fn page(magic: [u8; 4], checksum: Checksum, fill: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
-    let mut out = Vec::with_capacity(PAGE_BYTES);
-    out.extend_from_slice(&magic);
-    let mut w = Writer(&mut out);
-    w.u16(VERSION);
-    fill(&mut w);
-    w.0.resize(CRC_AT, 0);
-    let crc = checksum(&out);
-    out.extend_from_slice(&crc.to_le_bytes());
-    out
+/// Volume and extent of a record, and the zeros behind them.
+fn place(r: &mut Reader<'_>) -> Result<(VolumeIndex, Extent), Short> {
+    let volume = VolumeIndex(r.u16()?);
+    zeros(r, 6)?;
+    let extent = Extent::new(r.u64()?, r.u64()?);
+    let rest = r.0.len();
+    zeros(r, rest)?;
+    let whole = (1..=CHUNK_BYTES).contains(&extent.length)
+        && extent.offset.is_multiple_of(CHUNK_BYTES)
+        && extent.offset.checked_add(extent.length).is_some();
+    if whole { Ok((volume, extent)) } else { Err(Short) }
 }
 
-/// Checks magic, checksum and version; what is between them and the checksum is to be read.
-fn open(page: &Page, magic: [u8; 4], checksum: Checksum) -> Result<Reader<'_>, PageError> {
+/// The version that a page names.
+fn version(page: &[u8], magic: [u8; 4]) -> Result<u16, PageError> {
+    if page.len() < COPY_BYTES || page[..4] != magic {
+        return Err(PageError::Damaged);
+    }
+    Ok(u16::from_le_bytes([page[4], page[5]]))
+}
+
+/// The version of a page whose checksum lies at its end, if that is right.
+fn sealed(page: &Page, magic: [u8; 4], checksum: Checksum) -> Result<u16, PageError> {
     if page.iter().all(|b| *b == 0) {
         return Err(PageError::Empty);
     }
-    let stored = u32::from_le_bytes([page[4092], page[4093], page[4094], page[4095]]);
-    if page[..4] != magic || stored != checksum(&page[..CRC_AT]) {
+    if page[RECORD_CRC_AT..] != checksum(&page[..RECORD_CRC_AT]).to_le_bytes() {
         return Err(PageError::Damaged);
     }
-    let version = u16::from_le_bytes([page[4], page[5]]);
-    if version != VERSION {
-        return Err(PageError::Version { found: version });
-    }
-    Ok(Reader(&page[6..CRC_AT]))
+    version(page, magic)
 }
 
 fn zeros(r: &mut Reader<'_>, n: usize) -> Result<(), Short> {
@@ -292,82 +450,5 @@ fn zeros(r: &mut Reader<'_>, n: usize) -> Result<(), Short> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::slow_crc32c;
-    use helio_units::Generation;
-
-    const OWNER: u32 = 0xA1B2_C3D4;
-
-    fn header() -> Header {
-        let generation = |n| Generation { number: n, tag: n * 3 };
-        let lineage = Lineage::default().fork(generation(1), Sequence::ZERO);
-        let lineage = lineage.fork(generation(2), Sequence(40));
-        let (head, at) = (Sequence(77), WallTime(1_700_000_000_000));
-        let image = KeptImage { lineage, head, exact: true, wrote: false, alone: true, at };
-        Header { sequence: 9, keeping: Some((8, image)), durable: 3 }
-    }
-
-    fn record() -> Record {
-        let extent = Extent::new(3 * CHUNK_BYTES, 4096);
-        Record { keeping: 8, number: 5, durable: 4, volume: VolumeIndex(2), extent, data: 0xDEAD }
-    }
-
-    fn whole(bytes: &[u8]) -> Page {
-        bytes.try_into().expect("one page")
-    }
-
-    #[test]
-    fn pages_come_back_as_they_were_written() {
-        let empty = Header { sequence: 1, keeping: None, durable: 0 };
-        for header in [header(), empty] {
-            let bytes = whole(&header.encode(OWNER, slow_crc32c));
-            assert_eq!(Header::decode(&bytes, OWNER, slow_crc32c), Ok(header));
-            assert_eq!(Header::decode(&bytes, OWNER + 1, slow_crc32c), Err(PageError::Owner));
-        }
-        let bytes = whole(&record().encode(OWNER, slow_crc32c));
-        assert_eq!(Record::decode(&bytes, OWNER, slow_crc32c), Ok(record()));
-        assert_eq!(Record::decode(&bytes, OWNER + 1, slow_crc32c), Err(PageError::Owner));
-    }
-
-    /// The bytes of the first release that has this file.
-    #[test]
-    fn the_tables_above_are_what_is_written() {
-        let bytes = header().encode(OWNER, slow_crc32c);
-        assert_eq!(bytes[..12], *b"HLBI\x01\0\x02\0\xD4\xC3\xB2\xA1");
-        assert_eq!((bytes[16], bytes[24], bytes[32]), (9, 8, 77));
-        assert_eq!(bytes[40..43], [1, 0, 1], "exact, wrote, alone");
-        assert_eq!(bytes[48..56], 1_700_000_000_000_u64.to_le_bytes());
-        assert_eq!((bytes[56], bytes[64], bytes[72]), (2, 6, 1), "generation, tag, ancestors");
-        assert_eq!((bytes[463], bytes[464], bytes[465]), (0, 3, 0), "records that are durable");
-        assert_eq!(bytes[4092..], 0xD115_3D78_u32.to_le_bytes());
-        let bytes = record().encode(OWNER, slow_crc32c);
-        assert_eq!(bytes[..16], *b"HLBR\x01\0\0\0\xD4\xC3\xB2\xA1\xAD\xDE\0\0");
-        assert_eq!((bytes[16], bytes[24], bytes[32], bytes[40]), (8, 5, 4, 2));
-        assert_eq!((bytes[50], bytes[57]), (3, 16), "the offset and the length");
-        assert_eq!(bytes[4092..], 0x924E_6F88_u32.to_le_bytes());
-    }
-
-    #[test]
-    fn every_flipped_byte_is_seen() {
-        let header = whole(&header().encode(OWNER, slow_crc32c));
-        let record = whole(&record().encode(OWNER, slow_crc32c));
-        for at in 0..PAGE_BYTES {
-            for mut page in [header, record] {
-                page[at] ^= 0x10;
-                assert!(Header::decode(&page, OWNER, slow_crc32c).is_err(), "header byte {at}");
-                assert!(Record::decode(&page, OWNER, slow_crc32c).is_err(), "record byte {at}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_newer_version_is_named() {
-        let mut bytes = header().encode(OWNER, slow_crc32c);
-        bytes[4] = 2;
-        let crc = slow_crc32c(&bytes[..CRC_AT]).to_le_bytes();
-        bytes[CRC_AT..].copy_from_slice(&crc);
-        let error = Header::decode(&whole(&bytes), OWNER, slow_crc32c);
-        assert_eq!(error, Err(PageError::Version { found: 2 }));
-    }
-}
+#[path = "before/tests.rs"]
+mod tests;

@@ -49,7 +49,7 @@ const PLAIN: [(&str, &[&str], &str); 25] = [
         "names of operations under way",
     ),
     ("core/engine/src/lead/status.rs", &["SyncStatus"], "status"),
-    ("core/ledger/src/before.rs", &["BeforeKept"], "what opening a file found, as a result"),
+    ("core/ledger/src/before.rs", &["BeforeFound"], "what opening a file found, as a result"),
 ];
 
 /// Whether a struct is plain data by the list.

@@ -15,6 +15,7 @@ use crate::node::Node;
 use core::fmt;
 use core::time::Duration;
 use helio_engine::{Command, CommandId, Config, Event, Status, View};
+use helio_ledger::BeforeFound;
 use helio_netmodel::Dice;
 use helio_units::{Bytes, Items, Moment, Sequence, State};
 use helio_workload::Request;
@@ -334,6 +335,12 @@ fn node(side: Side, config: &PairConfig, dice: &Dice) -> Node<Sizes> {
     let disk = Disk::new(config.disks[side.index()], own.split("disk"));
     let files = (disk, Records::default(), ());
     let mut node = Node::with(settings, files, Count::default(), Shard::default());
-    node.begin(Moment::ZERO, (None, None), Vec::new(), None, (own.next_u64(), own.next_u64()));
+    node.begin(
+        Moment::ZERO,
+        (None, None),
+        Vec::new(),
+        &BeforeFound::default(),
+        (own.next_u64(), own.next_u64()),
+    );
     node
 }

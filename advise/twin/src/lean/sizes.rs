@@ -255,15 +255,14 @@ impl Content for Sizes {
 
     fn preserve(node: &mut Node<Self>, op: PoolOp, at: Moment) -> Step {
         Step::Ends(match op {
-            PoolOp::Append { rows } => {
+            PoolOp::Append { rows, .. } => {
                 let bytes = rows.iter().fold(0, |sum, row| sum + row.extent.length);
                 node.disk.preserve(at, Bytes(bytes))
             }
             PoolOp::Reserve { .. }
-            | PoolOp::Begin { .. }
-            | PoolOp::Check
-            | PoolOp::Load { .. }
-            | PoolOp::End => at + node.disk.record_time(),
+            | PoolOp::List { .. }
+            | PoolOp::Check { .. }
+            | PoolOp::Load { .. } => at + node.disk.record_time(),
         })
     }
 

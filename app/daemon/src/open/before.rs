@@ -7,7 +7,7 @@ use crate::shard::Before;
 use anyhow::{Context, Result, anyhow, bail};
 use helio_driver::{Buffer, File, Host, OFlags};
 use helio_format::before::{CHUNK_BYTES, PAGE_BYTES, PageError};
-use helio_ledger::{BEFORE_HEADER_BYTES, BeforeError, BeforeKept, BeforeStore};
+use helio_ledger::{BeforeError, BeforeFound, BeforeStore};
 use helio_units::Bytes;
 use std::path::{Path, PathBuf};
 
@@ -51,7 +51,7 @@ pub(super) fn open(
     engine: &helio_engine::Config,
     state: &Path,
     folder: Option<&Path>,
-) -> Result<(Before, Option<BeforeKept>)> {
+) -> Result<(Before, BeforeFound)> {
     let path = place(host, &engine.group, state, folder)?;
     let shown = path.display().to_string();
     let file = file(host, &path, true)?;
@@ -81,7 +81,7 @@ pub(super) fn open(
             helio_link::checksum,
         ))
     };
-    let (store, kept) = match scan()? {
+    let (store, found) = match scan()? {
         Ok(found) => found,
         Err(BeforeError::Unreadable(pages)) if pages.iter().all(|page| !is_foreign(*page)) => {
             tracing::warn!(file = %shown, "both headers of the before-image file are damaged; its content is lost");
@@ -96,16 +96,21 @@ pub(super) fn open(
              that is no longer needed may be removed"
         ),
     };
-    if kept.is_none() {
-        // Records of keepings that ended mean nothing, and their room is given back.
-        file.body().set_length(BEFORE_HEADER_BYTES)?;
+    if found.copies.is_empty() {
+        // Records of copies that are gone mean nothing, and their room is given back.
+        file.body().set_length(store.header_bytes())?;
         file.sync_all()?;
     }
-    if kept.as_ref().is_some_and(|kept| kept.damaged) {
+    if !found.torn.is_empty() {
+        for page in &found.torn {
+            file.write_all_at(&[0; PAGE_BYTES], *page)?;
+        }
+        file.sync_all()?;
+    }
+    if found.damaged {
         tracing::warn!(file = %shown, "the preserved copy is damaged and cannot be restored");
     }
-    let kept_at = kept.as_ref().map(|kept| kept.image.at);
-    Ok((Before::new((io, shown), file, store, kept_at, engine.member_timeout), kept))
+    Ok((Before::new((io, shown), file, store, engine.member_timeout), found))
 }
 
 /// The file past the page cache, where its file system reads it so: what is kept is written once, and seldom read.

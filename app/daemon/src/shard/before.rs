@@ -3,7 +3,7 @@
 //! operations of the driver, with the ledger's store to say what is written where.
 //!
 //! ```text
-//!   Begin, End ──> Header ──┐
+//!   List ──> Header ────────┐
 //!   Append ──> records ─────┴──> Flush ──> Note ──> Done
 //!   Check, Load ──> records are read and checked
 //! ```
@@ -19,14 +19,19 @@ use crate::shard::payloads::Payloads;
 use crate::shard::token::{Kind, token};
 use helio_driver::{Buffer, Driver, Errno, FallocateFlags, File, Op, Outcome, Piece, Pool, Shared};
 use helio_engine::{PoolOp, PoolOutcome, Row, StoreFault};
-use helio_format::before::{CHUNK_BYTES, PAGE_BYTES};
-use helio_ledger::{BEFORE_HEADER_BYTES, BeforeStore, BeforeWrite, Chunk};
+use helio_format::before::{
+    CHUNK_BYTES, CopyClass, CopyNumber, CopyStage, KeptCopy, PAGE_BYTES, Slot,
+};
+use helio_ledger::{BeforeStore, BeforeWrite, Chunk};
 use helio_units::{Bytes, Extent, Moment, WallTime};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
 
 /// Records being read at once: 2 MiB.
-const READ_AT_ONCE: u64 = 32;
+const READ_AT_ONCE: usize = 32;
+/// Pieces of one write: a page and a chunk for each of 16 records.
+const RUN_PIECES: usize = 32;
 /// Bytes of a chunk in a record; at the end of a volume zeros fill it up.
 const CHUNK: usize = CHUNK_BYTES as usize;
 
@@ -39,8 +44,6 @@ pub(crate) struct Before {
     /// The same file, for its size.
     sizes: File,
     store: BeforeStore,
-    /// When the keeping began.
-    kept_at: Option<WallTime>,
     work: Option<Work>,
     /// A write failed, or a flush: nothing is written any more. What is preserved may still be read.
     failed: bool,
@@ -85,11 +88,11 @@ impl Watch {
 #[derive(Debug)]
 enum Work {
     /// A header is being written, then flushed.
-    Header { ends: bool },
-    /// So many rows are being written.
+    Header,
+    /// So many runs of records are being written.
     Append { left: usize },
     /// What was written is being flushed.
-    Flush { ends: bool },
+    Flush,
     /// A header that says how many records there are is being written.
     Note,
     /// Records are being read and checked.
@@ -99,15 +102,16 @@ enum Work {
 /// Records that are being read.
 #[derive(Debug)]
 struct Reading {
-    /// Those that have not been asked for.
-    numbers: Range<u64>,
-    under_way: u64,
+    records: Vec<(Slot, Chunk)>,
+    /// How many have been asked for, and how many of these have not ended.
+    asked: usize,
+    under_way: usize,
     /// One is not what was written.
     damaged: bool,
     /// One could not be read.
     failed: bool,
     /// What they preserve, where that is to be loaded.
-    loads: Option<Vec<(Chunk, Buffer)>>,
+    loads: Option<BTreeMap<usize, (Chunk, Buffer)>>,
 }
 
 impl Before {
@@ -116,12 +120,11 @@ impl Before {
         (file, shown): (File, String),
         sizes: File,
         store: BeforeStore,
-        kept_at: Option<WallTime>,
         timeout: Duration,
     ) -> Self {
         let (watched, timetable) = (Watched::default(), Timetable::new(timeout));
         let watch = Watch { watched, timetable, late: false };
-        Self { file, shown, sizes, store, kept_at, work: None, failed: false, watch }
+        Self { file, shown, sizes, store, work: None, failed: false, watch }
     }
 
     /// From now on the file may complete nothing for that long.
@@ -129,14 +132,16 @@ impl Before {
         self.watch.timetable.set_timeout(now, timeout);
     }
 
-    /// When the keeping began, if something is kept.
+    /// When the safe copy was cut, if there is one.
     pub(crate) fn kept_at(&self) -> Option<WallTime> {
-        self.kept_at
+        let safe =
+            |copy: &&KeptCopy| copy.class == CopyClass::Required && copy.stage == CopyStage::Held;
+        self.store.copies().iter().rfind(safe).map(|copy| copy.image.at)
     }
 
     /// Begins what is asked. Returns how it ended, where it did at once.
     pub(crate) fn begin(&mut self, op: PoolOp, means: &mut Means<'_>) -> Option<PoolOutcome> {
-        let reads = matches!(op, PoolOp::Check | PoolOp::Load { .. });
+        let reads = matches!(op, PoolOp::Check { .. } | PoolOp::Load { .. });
         if self.watch.late {
             return Some(PoolOutcome::Failed(StoreFault::Silent));
         }
@@ -144,31 +149,22 @@ impl Before {
             return Some(PoolOutcome::Failed(StoreFault::Io));
         }
         match op {
-            PoolOp::Reserve { chunks } => {
-                return Some(self.reserve(chunks).err().unwrap_or(PoolOutcome::Done));
+            PoolOp::Reserve { records } => {
+                return Some(self.reserve(records).err().unwrap_or(PoolOutcome::Done));
             }
-            PoolOp::Begin { mut label } => {
-                label.at = calendar(means.driver.host());
-                self.kept_at = Some(label.at);
-                let page = self.store.begin(*label);
-                self.write_header(page, Work::Header { ends: false }, means);
+            PoolOp::List { copies, freed } => {
+                let pages = self.store.list(copies, freed, calendar(means.driver.host()));
+                self.write_header(pages, Work::Header, means);
             }
-            PoolOp::Append { rows } => {
-                for (number, row) in rows.iter().enumerate() {
-                    let op = self.append(row, means);
+            PoolOp::Append { copy, rows, slots } => {
+                let runs = self.append(copy, &rows, &slots, means);
+                self.work = Some(Work::Append { left: runs.len() });
+                for (number, op) in runs.into_iter().enumerate() {
                     self.watch.submit(number as u32, op, means);
                 }
-                self.work = Some(Work::Append { left: rows.len() });
             }
-            PoolOp::Check => return self.read(0..self.store.records(), None, means),
-            PoolOp::Load { first, most } => {
-                let end = first.saturating_add(most).min(self.store.records());
-                return self.read(first..end, Some(Vec::new()), means);
-            }
-            PoolOp::End => {
-                let page = self.store.end();
-                self.write_header(page, Work::Header { ends: true }, means);
-            }
+            PoolOp::Check { records } => return self.read(records, None, means),
+            PoolOp::Load { records } => return self.read(records, Some(BTreeMap::new()), means),
         }
         None
     }
@@ -194,14 +190,14 @@ impl Before {
         Some(PoolOutcome::Failed(StoreFault::Silent))
     }
 
-    /// Makes sure that the file can hold so many chunks.
-    fn reserve(&self, chunks: u64) -> Result<(), PoolOutcome> {
+    /// Makes sure that the file can hold so many records.
+    fn reserve(&self, records: u64) -> Result<(), PoolOutcome> {
         let failed = |error: Errno| {
             tracing::error!(file = self.shown, %error, "space for before-images cannot be reserved");
             PoolOutcome::Failed(StoreFault::Other(error.raw_os_error()))
         };
         let had = self.sizes.body().facts().map_err(failed)?.length.0;
-        let length = self.store.record_at(chunks);
+        let length = self.store.record_at(Slot(u32::try_from(records).unwrap_or(u32::MAX)));
         if length <= had {
             return Ok(());
         }
@@ -234,31 +230,44 @@ impl Before {
         self.watch.submit(0, op, means);
     }
 
-    /// The write that appends the records of a row.
-    fn append(&mut self, row: &Row, means: &Means<'_>) -> Op {
-        let data = means.payloads.get(row.payload.id);
-        let chunks = data.len().div_ceil(CHUNK);
+    /// The writes that append the records of rows: one for each run of slots that lie side by side.
+    fn append(
+        &mut self,
+        copy: CopyNumber,
+        rows: &[Row],
+        slots: &[Slot],
+        means: &Means<'_>,
+    ) -> Vec<Op> {
+        self.store.begin_batch();
         // A buffer begins on a page, as direct I/O wants it.
-        let mut pages = read_buffer(means.buffers, chunks * PAGE_BYTES);
-        let mut extent = Extent::new(0, self.store.stride() * chunks as u64);
-        let mut parts = Vec::with_capacity(chunks);
-        for (number, page) in pages.chunks_mut(PAGE_BYTES).enumerate() {
-            let (shared, range) = record_bytes(data, number * CHUNK);
-            let offset = row.extent.offset + number as u64 * CHUNK_BYTES;
-            let length = (row.extent.end() - offset).min(CHUNK_BYTES);
-            let chunk = (row.volume, Extent::new(offset, length));
-            let record = self.store.record(chunk, &shared[range.clone()]);
+        let mut pages = read_buffer(means.buffers, slots.len() * PAGE_BYTES);
+        let mut parts = Vec::with_capacity(slots.len());
+        let chunks =
+            rows.iter().flat_map(|row| row_chunks(row, means.payloads.get(row.payload.id)));
+        let records = pages.chunks_mut(PAGE_BYTES).zip(slots);
+        for ((page, slot), (chunk, (shared, range))) in records.zip(chunks) {
+            let record = self.store.record(copy, *slot, chunk, &shared[range.clone()]);
             page.copy_from_slice(&record.bytes);
-            if number == 0 {
-                extent.offset = record.offset;
-            }
             parts.push(Piece::Shared(shared, range));
         }
         let pages = pages.into_shared();
         let page = |n| Piece::Shared(Shared::clone(&pages), n * PAGE_BYTES..(n + 1) * PAGE_BYTES);
-        let records = parts.into_iter().enumerate();
-        let pieces = records.flat_map(|(n, part)| [page(n), part]).collect();
-        Op::Write { file: self.file.clone(), extent, pieces, sync: false }
+        let mut runs: Vec<(Slot, Vec<Piece>)> = Vec::new();
+        for (number, (slot, part)) in slots.iter().zip(parts).enumerate() {
+            let last = runs.last_mut().filter(|(first, pieces)| {
+                pieces.len() < RUN_PIECES && first.0 + pieces.len() as u32 / 2 == slot.0
+            });
+            match last {
+                Some((_, pieces)) => pieces.extend([page(number), part]),
+                None => runs.push((*slot, vec![page(number), part])),
+            }
+        }
+        let op = |(first, pieces): (Slot, Vec<Piece>)| {
+            let length = self.store.stride() * (pieces.len() / 2) as u64;
+            let extent = Extent::new(self.store.record_at(first), length);
+            Op::Write { file: self.file.clone(), extent, pieces, sync: false }
+        };
+        runs.into_iter().map(op).collect()
     }
 
     /// An operation ended. Returns how the whole ended, once it has.
@@ -288,16 +297,12 @@ impl Before {
                 self.read_more(reading, means)
             }
             _ if self.failed => Some(PoolOutcome::Failed(StoreFault::Io)),
-            Work::Header { ends } => {
-                self.flush(ends, means);
+            Work::Header | Work::Append { .. } => {
+                self.flush(means);
                 None
             }
-            Work::Append { .. } => {
-                self.flush(false, means);
-                None
-            }
-            Work::Flush { ends } => {
-                self.flushed(ends);
+            Work::Flush => {
+                self.flushed();
                 let Some(page) = self.store.note() else { return Some(PoolOutcome::Done) };
                 self.write_header(page, Work::Note, means);
                 None
@@ -306,32 +311,30 @@ impl Before {
         }
     }
 
-    fn flush(&mut self, ends: bool, means: &mut Means<'_>) {
-        self.work = Some(Work::Flush { ends });
+    fn flush(&mut self, means: &mut Means<'_>) {
+        self.work = Some(Work::Flush);
         self.watch.submit(0, Op::SyncData { file: self.file.clone() }, means);
     }
 
     /// What was written is durable.
-    fn flushed(&mut self, ends: bool) {
+    fn flushed(&mut self) {
         self.store.flushed();
-        if ends {
-            self.kept_at = None;
-            if let Err(error) = self.sizes.body().set_length(BEFORE_HEADER_BYTES) {
-                tracing::warn!(file = self.shown, %error, "the space of ended before-images is not freed");
-            }
+        if self.store.copies().is_empty()
+            && let Err(error) = self.sizes.body().set_length(self.store.header_bytes())
+        {
+            tracing::warn!(file = self.shown, %error, "the space of ended before-images is not freed");
         }
     }
 
     fn read(
         &mut self,
-        numbers: Range<u64>,
-        loads: Option<Vec<(Chunk, Buffer)>>,
+        records: Vec<(Slot, Chunk)>,
+        loads: Option<BTreeMap<usize, (Chunk, Buffer)>>,
         means: &mut Means<'_>,
     ) -> Option<PoolOutcome> {
-        self.read_more(
-            Reading { numbers, under_way: 0, damaged: false, failed: false, loads },
-            means,
-        )
+        let reading =
+            Reading { records, asked: 0, under_way: 0, damaged: false, failed: false, loads };
+        self.read_more(reading, means)
     }
 
     /// Reads more records. Returns how that ended, once all are read.
@@ -339,13 +342,13 @@ impl Before {
         let stop = reading.damaged || reading.failed;
         while !stop
             && reading.under_way < READ_AT_ONCE
-            && let Some(number) = reading.numbers.next()
+            && let Some((slot, _)) = reading.records.get(reading.asked)
         {
-            let extent = Extent::new(self.store.record_at(number), self.store.stride());
+            let extent = Extent::new(self.store.record_at(*slot), self.store.stride());
             let buffer = read_buffer(means.buffers, extent.length as usize);
             let op = Op::Read { file: self.file.clone(), extent, buffer };
-            self.watch.submit(number as u32, op, means);
-            reading.under_way += 1;
+            self.watch.submit(reading.asked as u32, op, means);
+            (reading.asked, reading.under_way) = (reading.asked + 1, reading.under_way + 1);
         }
         if reading.under_way > 0 {
             self.work = Some(Work::Read(reading));
@@ -361,7 +364,7 @@ impl Before {
                     extent,
                     payload: means.payloads.insert(buffer),
                 };
-                PoolOutcome::Loaded(loads.into_iter().map(row).collect())
+                PoolOutcome::Loaded(loads.into_values().map(row).collect())
             }
         })
     }
@@ -371,18 +374,29 @@ impl Before {
         reading.under_way -= 1;
         reading.failed |= outcome.error().is_some();
         if let Outcome::Read { mut buffer, result: Ok(()) } = outcome {
-            match (self.store.check(u64::from(number), &buffer), &mut reading.loads) {
+            let (_, chunk) = reading.records[number as usize];
+            match (self.store.check(chunk, &buffer), &mut reading.loads) {
                 (None, _) => reading.damaged = true,
                 (Some(chunk), Some(loads)) => {
                     buffer.copy_within(PAGE_BYTES.., 0);
                     buffer.resize(chunk.1.length as usize);
-                    loads.push((chunk, buffer));
+                    loads.insert(number as usize, (chunk, buffer));
                 }
                 (Some(_), None) => {}
             }
         }
         reading
     }
+}
+
+/// The chunks of a row, and where in its bytes each lies.
+fn row_chunks(row: &Row, data: &Shared) -> impl Iterator<Item = (Chunk, (Shared, Range<usize>))> {
+    let (row, data) = (*row, Shared::clone(data));
+    (0..data.len().div_ceil(CHUNK)).map(move |number| {
+        let offset = row.extent.offset + number as u64 * CHUNK_BYTES;
+        let length = (row.extent.end() - offset).min(CHUNK_BYTES);
+        ((row.volume, Extent::new(offset, length)), record_bytes(&data, number * CHUNK))
+    })
 }
 
 /// What a record holds of the chunk that begins there in a row's bytes.

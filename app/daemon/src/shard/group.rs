@@ -31,9 +31,10 @@ use helio_engine::{
     Answer, Command, CommandId, Done, Durable, Effect, Engine, Event, Fault, Keep, Leg,
     PoolOutcome, QUEUE_BYTES_MOST, QueueConfig, Refusal, Request, SetOp, Stack,
 };
+use helio_format::before::CopyNumber;
 use helio_format::message::Message;
 use helio_format::trace::Volume;
-use helio_ledger::{BeforeKept, Change, MapOwner};
+use helio_ledger::{BeforeFound, Change, MapOwner};
 use helio_plant::{Plant, planted};
 use helio_shadow::Shadow;
 use helio_snapshot::Snapshot;
@@ -69,8 +70,8 @@ const fn add((id, leg): (CommandId, Leg)) -> Event {
 }
 
 /// What stands between the engine of a group and its disks.
-fn layers(config: &helio_engine::Config, kept: Option<&BeforeKept>, shadow: Shadow) -> Stack {
-    let snapshot = Snapshot::new(&config.volumes, kept);
+fn layers(config: &helio_engine::Config, copies: &BeforeFound, shadow: Shadow) -> Stack {
+    let snapshot = Snapshot::new(&config.volumes, copies, CopyNumber(0));
     Stack::new(vec![Box::new(snapshot), Box::new(shadow)])
 }
 
@@ -157,7 +158,7 @@ impl Group {
             durable,
             shadow,
             new_members,
-            before: (before, kept),
+            before: (before, copies),
             sets,
             queue_source,
             member_return,
@@ -165,10 +166,10 @@ impl Group {
             outbox,
         } = plan;
         let (route, mut effects) = (Route::new(peer_address, outbox.lookups.clone()), Vec::new());
-        let durable = Durable { layers: layers(&config, kept.as_ref(), shadow), ..durable };
+        let durable = Durable { layers: layers(&config, &copies, shadow), ..durable };
         let mut engine = Engine::new(config.clone(), durable, dice.0, dice.1, now);
         let remembered = Event::VerifyRemembered(verified.memory(&names(&volumes)));
-        let found = kept.map(|kept| Event::BeforeFound(Box::new(kept)));
+        let found = (!copies.copies.is_empty()).then(|| Event::BeforeFound(Box::new(copies)));
         let told = [Event::Calendar(shows), remembered].into_iter().chain(found);
         told.for_each(|event| engine.handle(now, event, &mut effects));
         let adding: Vec<_> = (1..).map(CommandId).zip(new_members).collect();

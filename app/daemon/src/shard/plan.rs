@@ -16,7 +16,7 @@ use helio_disk::Member;
 use helio_driver::{Address, Host, Socket};
 use helio_engine::{Config, Durable, HookQuestion, Leg};
 use helio_format::members::DiskMark;
-use helio_ledger::BeforeKept;
+use helio_ledger::BeforeFound;
 use helio_link::Tuning;
 use helio_shadow::Shadow;
 use helio_units::{Bytes, MemberIndex};
@@ -122,7 +122,7 @@ pub(crate) struct GroupPlan {
     /// Members that the configuration names and the metadata did not have: they get the data.
     pub(crate) new_members: Vec<Leg>,
     /// The before-image file, and what was found in it.
-    pub(crate) before: (Before, Option<BeforeKept>),
+    pub(crate) before: (Before, BeforeFound),
     /// Settings of the members of its volumes.
     pub(crate) sets: Sets,
     /// Where the queue's bound comes from.

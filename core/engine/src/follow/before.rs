@@ -13,12 +13,12 @@ use crate::local::Local;
 use crate::turn::Turn;
 use alloc::boxed::Box;
 use core::mem;
-use helio_format::before::KeptImage;
+use helio_format::before::{CopyClass, CopyNumber, CopyStage, KeptImage};
 use helio_format::message::Start;
 use helio_format::superblock::Superblock;
-use helio_ledger::{BeforeKept, Chunk};
+use helio_ledger::{BeforeFound, BeforeRecord};
 use helio_plant::{Plant, planted};
-use helio_stack::{CopyClass, CopyOp, CopyOutcome, MemberFault, Shortage};
+use helio_stack::{CopyOp, CopyOutcome, MemberFault, Shortage};
 use helio_units::{Bytes, Generation, Sequence};
 
 /// How far a restore is.
@@ -49,11 +49,12 @@ enum Asked {
 #[derive(Clone, Debug)]
 enum Held {
     Nothing,
-    Sound(KeptImage),
+    Sound(CopyNumber, KeptImage),
     /// It cannot be restored.
-    Damaged(KeptImage),
-    /// It was of no use any more, and that could not be recorded. What was overwritten since is not preserved.
-    Abandoned,
+    Damaged(CopyNumber, KeptImage),
+    /// It is of no use, and the pool may list it all the same: what was overwritten since is not preserved. Its number, if that is
+    /// known.
+    Abandoned(Option<CopyNumber>),
 }
 
 /// What a start depends on.
@@ -133,20 +134,33 @@ impl Keeper {
     }
 
     /// What lay in the pool when the daemon started, of volumes of these sizes. Told before anything else.
-    pub(crate) fn found(&mut self, found: &BeforeKept, sizes: &[Bytes]) {
-        let fits = |(volume, extent): &Chunk| {
+    pub(crate) fn found(&mut self, found: &BeforeFound, sizes: &[Bytes]) {
+        let fits = |BeforeRecord { chunk: (volume, extent), .. }: &BeforeRecord| {
             sizes.get(usize::from(volume.0)).is_some_and(|size| extent.end() <= size.0)
         };
-        let sound = !found.damaged && found.chunks.iter().all(fits);
-        self.kept = if sound { Held::Sound(found.image) } else { Held::Damaged(found.image) };
+        let sound = !found.damaged && found.records.iter().all(fits);
+        let mut required = found.copies.iter().filter(|copy| copy.class == CopyClass::Required);
+        if let Some(copy) = required.rfind(|copy| copy.stage == CopyStage::Held) {
+            let held = if sound { Held::Sound } else { Held::Damaged };
+            self.kept = held(copy.number, copy.image);
+        }
     }
 
     /// The image that is kept, and whether it can be restored.
     pub(crate) const fn kept(&self) -> Option<(&KeptImage, bool)> {
         match &self.kept {
-            Held::Nothing | Held::Abandoned => None,
-            Held::Sound(image) => Some((image, true)),
-            Held::Damaged(image) => Some((image, false)),
+            Held::Nothing | Held::Abandoned(_) => None,
+            Held::Sound(_, image) => Some((image, true)),
+            Held::Damaged(_, image) => Some((image, false)),
+        }
+    }
+
+    /// The number of the copy that the pool has.
+    const fn number(&self) -> Option<CopyNumber> {
+        match self.kept {
+            Held::Nothing => None,
+            Held::Sound(number, _) | Held::Damaged(number, _) => Some(number),
+            Held::Abandoned(number) => number,
         }
     }
 
@@ -198,16 +212,18 @@ impl Keeper {
 
     /// The preserved copy is not needed, and its end cannot be recorded. It delays no write, and no restore uses it.
     pub(crate) fn abandon(&mut self, local: &mut Local, turn: &mut Turn) {
-        if self.keeps() {
-            (self.kept, self.short) = (Held::Abandoned, None);
-            local.abandon_copy(turn);
+        if let Some(number) = self.number().filter(|_| self.keeps()) {
+            (self.kept, self.short) = (Held::Abandoned(Some(number)), None);
+            local.abandon_copy(number, turn);
         }
     }
 
     /// What is kept is of no use any more.
     pub(crate) fn end(&mut self, local: &mut Local, turn: &mut Turn) {
         self.ready = None;
-        self.ask(Asked::Drop, CopyOp::Drop, local, turn);
+        if let Some(number) = self.number() {
+            self.ask(Asked::Drop, CopyOp::Drop(number), local, turn);
+        }
     }
 
     /// What the simulator must find: the keeping ends while the record still says that the image is not consistent.
@@ -288,8 +304,18 @@ impl Keeper {
     ) -> Next {
         let asked = mem::replace(&mut self.asked, Asked::Nothing);
         match (asked, outcome) {
+            (Asked::Cut(image), CopyOutcome::Cut(number)) => {
+                self.ready = start.map(|start| (start, consistent));
+                (self.kept, self.short) = (Held::Sound(number, *image), None);
+                Next::OfferAgain
+            }
             (asked, CopyOutcome::Done) => {
                 self.succeeded(asked, start.map(|start| (start, consistent)))
+            }
+            // Its header may have reached the file.
+            (Asked::Cut(_), CopyOutcome::PoolFailed(_)) => {
+                self.kept = Held::Abandoned(None);
+                Next::FileFailed
             }
             (asked, CopyOutcome::FlushFailed(failed)) => {
                 let restores = matches!(asked, Asked::Restore) && self.is_restoring();
@@ -305,6 +331,7 @@ impl Keeper {
                 | CopyOutcome::Over
                 | CopyOutcome::PoolFailed(_)
                 | CopyOutcome::MemberFailed(_)
+                | CopyOutcome::Cut(_)
                 | CopyOutcome::Unsupported,
             ) => Next::FileFailed,
         }
@@ -312,9 +339,6 @@ impl Keeper {
 
     fn succeeded(&mut self, asked: Asked, ready: Option<(Start, bool)>) -> Next {
         match asked {
-            Asked::Cut(image) => {
-                (self.kept, self.ready, self.short) = (Held::Sound(*image), ready, None);
-            }
             Asked::Reserve => (self.ready, self.short) = (ready, None),
             Asked::Drop => (self.kept, self.short) = (Held::Nothing, None),
             Asked::Restore if self.is_restoring() => {
@@ -323,7 +347,7 @@ impl Keeper {
             }
             // The promotion that it was for has ended: by the record the image is neither one.
             Asked::Restore => return Next::Nothing,
-            Asked::Nothing => panic!("the stack ended what was not asked for"),
+            Asked::Nothing | Asked::Cut(_) => panic!("the stack ended what was not asked for"),
         }
         Next::OfferAgain
     }
@@ -345,7 +369,7 @@ impl Keeper {
 
     /// Begins the restore that is wanted, if what is kept is sound: its record comes first. Returns whether it does.
     pub(crate) fn begin_restore(&mut self) -> bool {
-        let begins = self.restore == Restore::Wanted && matches!(self.kept, Held::Sound(_));
+        let begins = self.restore == Restore::Wanted && matches!(self.kept, Held::Sound(..));
         if begins {
             self.restore = Restore::Recording;
         }
@@ -355,7 +379,8 @@ impl Keeper {
     /// The record says so: the chunks are put back.
     pub(crate) fn put_back(&mut self, local: &mut Local, turn: &mut Turn) {
         self.restore = Restore::Writing;
-        self.ask(Asked::Restore, CopyOp::Restore, local, turn);
+        let Some(number) = self.number() else { panic!("nothing is preserved to be restored") };
+        self.ask(Asked::Restore, CopyOp::Restore(number), local, turn);
     }
 
     /// What is kept is still being put back for a promotion that has ended.

@@ -22,8 +22,8 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
 use alloc::string::String;
 use helio_stack::{
-    CopyOp, CopyOutcome, LayerSetting, Leg, MemberEvent, Out, Outcome, PoolHealth, PoolOutcome,
-    SetOp, SetRefusal, SetStatus, Stack, StoreFault, StoreOp,
+    CopyNumber, CopyOp, CopyOutcome, LayerSetting, Leg, MemberEvent, Out, Outcome, PoolHealth,
+    PoolOutcome, SetOp, SetRefusal, SetStatus, Stack, StoreFault, StoreOp,
 };
 use helio_units::{Bytes, Extent, IoId, MemberIndex, Moment, VolumeIndex};
 
@@ -298,9 +298,9 @@ impl Local {
         self.run_layers(turn);
     }
 
-    /// What is preserved is of no use any more, and that cannot be recorded: everything passes.
-    pub(crate) fn abandon_copy(&mut self, turn: &mut Turn) {
-        self.layered.stack.abandon(turn.now());
+    /// A copy is of no use any more, and that may not be recorded: nothing waits for it.
+    pub(crate) fn abandon_copy(&mut self, copy: CopyNumber, turn: &mut Turn) {
+        self.layered.stack.abandon(copy, turn.now());
         self.run_layers(turn);
     }
 

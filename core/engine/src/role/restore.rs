@@ -79,7 +79,10 @@ impl Standing {
             CopyOutcome::Over => {
                 String::from("the copy had ended, because a before-image could not be preserved")
             }
-            CopyOutcome::NoRoom(_) | CopyOutcome::Done | CopyOutcome::Unsupported => {
+            CopyOutcome::NoRoom(_) => {
+                String::from("there is no room to preserve what younger copies need")
+            }
+            CopyOutcome::Done | CopyOutcome::Cut(_) | CopyOutcome::Unsupported => {
                 String::from("no layer preserves copies")
             }
         };

@@ -104,7 +104,9 @@ fn boil_down(event: &Event) -> (&'static str, u64, u64) {
         Event::Kept { kept: Kept::Marks { page }, ok, .. } => {
             ("marks-kept", u64::from(*page), u64::from(*ok))
         }
-        Event::BeforeFound(kept) => ("before-found", kept.image.head.0, kept.chunks.len() as u64),
+        Event::BeforeFound(found) => {
+            ("before-found", found.copies.len() as u64, found.records.len() as u64)
+        }
         Event::PoolDone(outcome) => {
             let failed = !matches!(outcome, PoolOutcome::Done | PoolOutcome::Loaded(_));
             ("pool-done", u64::from(failed), 0)

@@ -10,10 +10,12 @@ use helio_engine::{
     PoolOutcome, QUEUE_ITEMS_SNDR, QueueConfig, ReadAs, Run, SafeCopy, Stack, StoreFault, StoreOp,
     StoreOutcome, WhenFull, digest_piece,
 };
+use helio_format::before::CopyNumber;
 use helio_format::copying::Copying;
 use helio_format::message::{Hello, Message, Start};
 use helio_format::reading::Reading;
 use helio_format::superblock::Superblock;
+use helio_ledger::BeforeFound;
 use helio_netmodel::Dice;
 use helio_snapshot::Snapshot;
 use helio_units::{
@@ -74,7 +76,11 @@ impl Desk {
         superblock.granularity = config.granularity.0 as u32;
         let durable = Durable {
             sequence: 1,
-            layers: Stack::new(vec![Box::new(Snapshot::new(&config.volumes, None))]),
+            layers: Stack::new(vec![Box::new(Snapshot::new(
+                &config.volumes,
+                &BeforeFound::default(),
+                CopyNumber(0),
+            ))]),
             ..Durable::new(superblock)
         };
         let mut engine = Engine::new(config.clone(), durable, dice.next_u64(), 1, Moment::ZERO);

@@ -118,11 +118,6 @@ impl Members {
         assert!(self.under_way.insert(name, under_way).is_none(), "operation {name} twice");
     }
 
-    /// Changes under way.
-    pub(super) fn changes(&self) -> usize {
-        self.under_way.values().filter(|under_way| under_way.op.changes().is_some()).count()
-    }
-
     pub(super) fn op(&self, name: u64) -> Option<(VolumeIndex, StoreOp)> {
         self.under_way.get(&name).map(|it| (VolumeIndex(it.volume as u16), it.op))
     }

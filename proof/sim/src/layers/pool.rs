@@ -1,62 +1,98 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The pool of a desk, where before-images lie: it runs out of room, fails, and does what is under way in part when the power
-//! goes.
+//! The pool of a desk, where before-images lie: the ledger's own store over sectors that tear. It runs out of room, fails, and does
+//! what is under way in part when the process ends.
 
 use super::member::Payloads;
-use super::{BLOCK, Stamp};
-use helio_format::before::{CHUNK_BYTES, KeptImage};
-use helio_ledger::{BeforeKept, Chunk};
+use super::{BLOCK, Stamp, blocks};
+use core::convert::Infallible;
+use helio_format::before::{CHUNK_BYTES, CopyNumber, CopyStage, KeptCopy, PAGE_BYTES, Slot};
+use helio_ledger::{BeforeFound, BeforeStore, Chunk};
 use helio_netmodel::Dice;
 use helio_stack::{PoolOp, PoolOutcome, Row, StoreFault};
-use helio_units::Bytes;
+use helio_twin::crc32c;
+use helio_units::{Bytes, WallTime};
+use std::collections::{BTreeMap, BTreeSet};
 
-/// A chunk, and what it held.
-type Kept = (Chunk, Vec<Stamp>);
-
-#[derive(Clone, Debug)]
-enum Job {
-    Reserve(u64),
-    Begin(KeptImage),
-    Append(Vec<Kept>),
-    Check,
-    Load(u64, u64),
-    End,
-}
+/// What a disk writes whole or not at all.
+const SECTOR: usize = 512;
+/// Bytes of a chunk in the file: a stamp for each block.
+const CHUNK: Bytes = Bytes(CHUNK_BYTES / BLOCK * 8);
 
 /// See the module.
-#[derive(Debug)]
 pub(super) struct Pool {
-    /// The copy whose header is durable, and what is kept of it.
-    kept: Option<(KeptImage, Vec<Kept>)>,
+    live: Vec<u8>,
+    durable: Vec<u8>,
+    /// Sectors written and not flushed.
+    dirty: BTreeSet<usize>,
+    store: BeforeStore,
+    /// The copies that count, as it is durable.
+    copies: Vec<KeptCopy>,
+    /// What was preserved of a block, and for which copy.
+    kept: BTreeMap<(usize, usize), BTreeMap<CopyNumber, Stamp>>,
     job: Option<Job>,
-    /// Chunks it has room for.
+    /// Records that it has room for.
     room: u64,
     failed: bool,
 }
 
+#[derive(Clone, Debug)]
+enum Job {
+    Reserve(u64),
+    List(Vec<KeptCopy>, u64),
+    Append(CopyNumber, Vec<(Slot, Chunk, Vec<Stamp>)>),
+    Check(Vec<(Slot, Chunk)>),
+    Load(Vec<(Slot, Chunk)>),
+}
+
+/// Reads the file; behind its end lie zeros.
+fn read(live: &[u8], at: u64, buffer: &mut [u8]) -> Result<(), Infallible> {
+    let at = (at as usize).min(live.len());
+    let end = (at + buffer.len()).min(live.len());
+    buffer.fill(0);
+    buffer[..end - at].copy_from_slice(&live[at..end]);
+    Ok(())
+}
+
+fn open(live: &[u8]) -> Result<(BeforeStore, BeforeFound), String> {
+    let mut read = |at: u64, buffer: &mut [u8]| read(live, at, buffer);
+    BeforeStore::open(&mut read, live.len() as u64, CHUNK, 1, crc32c)
+        .map_err(|error| format!("the pool cannot be opened: {error}"))
+}
+
 impl Pool {
-    pub(super) const fn new(room: u64) -> Self {
-        Self { kept: None, job: None, room, failed: false }
+    pub(super) fn new(room: u64) -> Self {
+        let Ok((store, _)) = open(&[]) else { panic!("an empty file opens") };
+        Self {
+            live: Vec::new(),
+            durable: Vec::new(),
+            dirty: BTreeSet::new(),
+            store,
+            copies: Vec::new(),
+            kept: BTreeMap::new(),
+            job: None,
+            room,
+            failed: false,
+        }
     }
 
-    /// There is room for so many chunks from now on.
+    /// There is room for so many records from now on.
     pub(super) const fn limit(&mut self, room: u64) {
         self.room = room;
     }
 
-    /// The number of the copy, where one is kept.
-    pub(super) fn label(&self) -> Option<u64> {
-        self.kept.as_ref().map(|(image, _)| image.head.0)
+    /// The copies that are held.
+    pub(super) fn held(&self) -> impl Iterator<Item = &KeptCopy> {
+        self.copies.iter().filter(|copy| copy.stage == CopyStage::Held)
     }
 
     /// What a copy says that block held, where it was preserved.
-    pub(super) fn kept_block(&self, volume: usize, block: usize) -> Option<Stamp> {
-        let (_, kept) = self.kept.as_ref()?;
-        let at = block as u64 * BLOCK;
-        kept.iter().find_map(|((of, extent), stamps)| {
-            let inside = usize::from(of.0) == volume && (extent.offset..extent.end()).contains(&at);
-            inside.then(|| stamps[((at - extent.offset) / BLOCK) as usize])
-        })
+    pub(super) fn kept_block(
+        &self,
+        copy: CopyNumber,
+        volume: usize,
+        block: usize,
+    ) -> Option<Stamp> {
+        self.kept.get(&(volume, block))?.range(copy..).next().map(|(_, stamp)| *stamp)
     }
 
     pub(super) const fn is_busy(&self) -> bool {
@@ -66,78 +102,178 @@ impl Pool {
     pub(super) fn begin(&mut self, op: PoolOp, payloads: &Payloads) {
         assert!(self.job.is_none(), "two operations on the pool at once");
         self.job = Some(match op {
-            PoolOp::Reserve { chunks } => Job::Reserve(chunks),
-            PoolOp::Begin { label } => Job::Begin(*label),
-            PoolOp::Append { rows } => {
+            PoolOp::Reserve { records } => Job::Reserve(records),
+            PoolOp::List { copies, freed } => Job::List(copies, freed),
+            PoolOp::Append { copy, rows, slots } => {
                 let chunks = |row: &Row| {
                     let chunks = row.chunks(payloads.stamps(row.payload), Bytes(BLOCK));
                     chunks.map(|(chunk, stamps)| (chunk, stamps.to_vec())).collect::<Vec<_>>()
                 };
-                Job::Append(rows.iter().flat_map(chunks).collect())
+                let chunks = rows.iter().flat_map(chunks);
+                let records = slots.into_iter().zip(chunks);
+                Job::Append(
+                    copy,
+                    records.map(|(slot, (chunk, stamps))| (slot, chunk, stamps)).collect(),
+                )
             }
-            PoolOp::Check => Job::Check,
-            PoolOp::Load { first, most } => Job::Load(first, most),
-            PoolOp::End => Job::End,
+            PoolOp::Check { records } => Job::Check(records),
+            PoolOp::Load { records } => Job::Load(records),
         });
     }
 
     /// What was asked ends. `fails`: it fails; nothing is written behind a write that failed until the process starts again.
     pub(super) fn end(&mut self, fails: bool, payloads: &mut Payloads) -> PoolOutcome {
         let Some(job) = self.job.take() else { panic!("nothing was asked of the pool") };
-        let reads = matches!(job, Job::Check | Job::Load(..));
+        let reads = matches!(job, Job::Check(_) | Job::Load(_));
         self.failed |= fails && !reads;
         if fails || self.failed && !reads {
             return PoolOutcome::Failed(StoreFault::Io);
         }
         match job {
-            Job::Reserve(chunks) if chunks > self.room => {
-                PoolOutcome::NoRoom { free: Bytes(self.room * (CHUNK_BYTES + 4096)) }
+            Job::Reserve(records) if records > self.room => {
+                return PoolOutcome::NoRoom { free: Bytes(self.room * (CHUNK_BYTES + 4096)) };
             }
-            Job::Load(first, most) => {
-                let kept = self.kept.iter().flat_map(|(_, kept)| kept);
-                let some = kept.skip(first as usize).take(most as usize);
-                let row = |((volume, extent), stamps): &Kept| {
-                    let payload = payloads.take(stamps.clone());
-                    Row { volume: *volume, extent: *extent, payload }
-                };
-                PoolOutcome::Loaded(some.map(row).collect())
+            Job::Reserve(_) => {}
+            Job::Check(records) => {
+                if records.iter().any(|(slot, chunk)| self.load(*slot, *chunk).is_none()) {
+                    return PoolOutcome::Damaged;
+                }
+            }
+            Job::Load(records) => {
+                let mut rows = Vec::new();
+                for (slot, chunk) in records {
+                    let Some(stamps) = self.load(slot, chunk) else { return PoolOutcome::Damaged };
+                    let (volume, extent) = chunk;
+                    rows.push(Row { volume, extent, payload: payloads.take(stamps) });
+                }
+                return PoolOutcome::Loaded(rows);
             }
             job => {
+                self.write(&job, usize::MAX);
+                self.flush();
+                self.store.flushed();
                 self.done(job);
-                PoolOutcome::Done
+                if let Some(note) = self.store.note() {
+                    self.put(note.offset, &note.bytes);
+                }
             }
+        }
+        PoolOutcome::Done
+    }
+
+    fn load(&self, slot: Slot, chunk: Chunk) -> Option<Vec<Stamp>> {
+        let mut read = |at: u64, buffer: &mut [u8]| read(&self.live, at, buffer);
+        let (_, bytes) = self.store.load(slot, chunk, &mut read).ok()??;
+        let (words, _) = bytes.as_chunks::<8>();
+        let stamps = words.iter().map(|word| u64::from_le_bytes(*word));
+        Some(stamps.take(blocks(chunk.1).len()).collect())
+    }
+
+    /// Writes what is asked, of several records the first ones.
+    fn write(&mut self, job: &Job, most: usize) {
+        match job {
+            Job::List(copies, freed) => {
+                let write = self.store.list(copies.clone(), *freed, WallTime(1));
+                self.put(write.offset, &write.bytes);
+            }
+            Job::Append(copy, chunks) => {
+                self.store.begin_batch();
+                for (slot, chunk, stamps) in chunks.iter().take(most) {
+                    let mut bytes: Vec<u8> = stamps.iter().flat_map(|s| s.to_le_bytes()).collect();
+                    bytes.resize(CHUNK.0 as usize, 0);
+                    let write = self.store.record(*copy, *slot, *chunk, &bytes);
+                    self.put(write.offset, &write.bytes);
+                    self.put(write.offset + PAGE_BYTES as u64, &bytes);
+                }
+            }
+            Job::Reserve(_) | Job::Check(_) | Job::Load(_) => {}
         }
     }
 
     fn done(&mut self, job: Job) {
         match job {
-            Job::Begin(image) => self.kept = Some((image, Vec::new())),
-            Job::Append(chunks) => {
-                let kept = self.kept.as_mut().map(|(_, kept)| kept);
-                kept.into_iter().for_each(|kept| kept.extend(chunks.iter().cloned()));
+            Job::List(copies, _) => {
+                if copies.is_empty() {
+                    let length = (self.store.header_bytes() as usize).min(self.live.len());
+                    self.live.truncate(length);
+                    self.durable.truncate(length);
+                }
+                self.copies = copies;
             }
-            Job::End => self.kept = None,
-            Job::Reserve(_) | Job::Check | Job::Load(..) => {}
+            Job::Append(copy, chunks) => {
+                for (_, (volume, extent), stamps) in chunks {
+                    for (block, stamp) in blocks(extent).zip(stamps) {
+                        let place = (usize::from(volume.0), block);
+                        self.kept.entry(place).or_default().insert(copy, stamp);
+                    }
+                }
+            }
+            Job::Reserve(_) | Job::Check(_) | Job::Load(_) => {}
         }
     }
 
-    /// The process ends: what was under way is done, in part, or not at all.
-    pub(super) fn crash(&mut self, dice: &mut Dice) {
-        match self.job.take() {
-            Some(Job::Append(mut chunks)) => {
-                chunks.truncate(dice.below(chunks.len() as u64 + 1) as usize);
-                self.done(Job::Append(chunks));
-            }
-            Some(job) if !self.failed && dice.chance(1, 2) => self.done(job),
-            _ => {}
+    fn put(&mut self, at: u64, bytes: &[u8]) {
+        let at = at as usize;
+        if self.live.len() < at + bytes.len() {
+            self.live.resize((at + bytes.len()).next_multiple_of(SECTOR), 0);
+        }
+        self.live[at..at + bytes.len()].copy_from_slice(bytes);
+        self.dirty.extend(at / SECTOR..(at + bytes.len()).div_ceil(SECTOR));
+    }
+
+    fn flush(&mut self) {
+        self.durable.resize(self.live.len(), 0);
+        for sector in core::mem::take(&mut self.dirty) {
+            let range = sector * SECTOR..(sector + 1) * SECTOR;
+            self.durable[range.clone()].copy_from_slice(&self.live[range]);
+        }
+    }
+
+    /// The process ends: what was under way is done, in part, or not at all. With the power every sector that was not flushed is the
+    /// new or the old one.
+    pub(super) fn crash(&mut self, power: bool, dice: &mut Dice) {
+        if let Some(job) = self.job.take()
+            && !self.failed
+            && dice.chance(2, 3)
+        {
+            let most = if dice.chance(1, 2) { usize::MAX } else { dice.below(4) as usize };
+            self.write(&job, most);
         }
         self.failed = false;
+        self.durable.resize(self.live.len(), 0);
+        for sector in core::mem::take(&mut self.dirty) {
+            let range = sector * SECTOR..(sector + 1) * SECTOR;
+            if power && dice.chance(1, 2) {
+                self.live[range.clone()].copy_from_slice(&self.durable[range]);
+            } else {
+                self.durable[range.clone()].copy_from_slice(&self.live[range]);
+            }
+        }
     }
 
     /// As a starting process finds it.
-    pub(super) fn found(&self) -> Option<BeforeKept> {
-        let (image, kept) = self.kept.as_ref()?;
-        let chunks = kept.iter().map(|(chunk, _)| *chunk).collect();
-        Some(BeforeKept { image: *image, chunks, damaged: false })
+    pub(super) fn found(&mut self) -> Result<BeforeFound, String> {
+        let (store, found) = open(&self.live)?;
+        if found.damaged {
+            return Err(String::from("the pool is damaged, and nothing damaged it"));
+        }
+        for page in &found.torn {
+            self.put(*page, &[0; PAGE_BYTES]);
+        }
+        self.flush();
+        self.store = store;
+        self.copies.clone_from(&found.copies);
+        self.kept.clear();
+        for record in &found.records {
+            let Some(stamps) = self.load(record.slot, record.chunk) else {
+                return Err(format!("{record:?} is not whole"));
+            };
+            let (volume, extent) = record.chunk;
+            for (block, stamp) in blocks(extent).zip(stamps) {
+                let place = (usize::from(volume.0), block);
+                self.kept.entry(place).or_default().insert(record.copy, stamp);
+            }
+        }
+        Ok(found)
     }
 }

@@ -6,11 +6,12 @@ use super::pool::Pool;
 use super::reference::Reference;
 use super::{BLOCK, LayersWalk, Stamp};
 use core::time::Duration;
-use helio_format::before::{CHUNK_BYTES, KeptImage};
+use helio_format::before::{CHUNK_BYTES, CopyClass, CopyNumber, CopyStage, KeptCopy, KeptImage};
+use helio_ledger::BeforeFound;
 use helio_netmodel::Dice;
 use helio_snapshot::Snapshot;
 use helio_stack::{
-    CopyClass, CopyOp, CopyOutcome, Faults, Layer, LayerRecord, Odds, Out, Outcome, Pass, PoolOp,
+    CopyOp, CopyOutcome, Faults, Layer, LayerRecord, Odds, Out, Outcome, Pass, PoolOp, PoolOutcome,
     Stack, StoreOp,
 };
 use helio_units::{Bytes, Extent, Moment, Sequence, VolumeIndex};
@@ -36,10 +37,21 @@ struct Asked {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Waits {
     Nothing,
-    Cut,
+    Cut(CopyClass),
     Other,
-    Restore,
-    Drop,
+    Restore(CopyNumber),
+    Drop(CopyNumber),
+}
+
+/// What is known of a copy.
+#[derive(Clone, Debug)]
+struct Image {
+    /// What each block may hold: several, where a change was on its way at the moment of the cut.
+    blocks: Vec<Vec<BTreeSet<Stamp>>>,
+    /// Operations that were on their way then.
+    older: BTreeSet<u64>,
+    /// Its owner gave it up, or the ledger says that it is over.
+    of_no_use: bool,
 }
 
 struct Desk {
@@ -55,16 +67,13 @@ struct Desk {
     names: u64,
     waits: Waits,
     /// The images of copies, by their numbers.
-    images: BTreeMap<u64, Vec<Vec<Stamp>>>,
-    copies: u64,
-    /// Those that are expendable.
-    expendable: BTreeSet<u64>,
-    /// The ledger is to say that this copy is over.
-    recording: Option<u64>,
-    /// The copy that is of no use any more, by its number.
-    abandoned: Option<u64>,
-    /// What has been written of it since.
-    wasted: u32,
+    images: BTreeMap<CopyNumber, Image>,
+    /// The copy that is being listed as coming, and the list that is being written.
+    listing: Option<Vec<KeptCopy>>,
+    /// The ledger is to say that copies up to this one are over, ...
+    recording: Option<CopyNumber>,
+    /// ... and says so of copies up to this one.
+    over: CopyNumber,
     now: Moment,
     walked: LayersWalk,
 }
@@ -105,25 +114,19 @@ impl Desk {
             names: 0,
             waits: Waits::Nothing,
             images: BTreeMap::new(),
-            copies: 0,
-            expendable: BTreeSet::new(),
+            listing: None,
             recording: None,
-            abandoned: None,
-            wasted: 0,
+            over: CopyNumber(0),
             now: Moment::ZERO,
             walked: LayersWalk::default(),
         };
-        desk.start();
+        desk.compose(&BeforeFound::default());
         desk
     }
 
     /// The process starts, with its layers as the host composes them.
-    fn start(&mut self) {
-        // What was abandoned is of no use, which the owner has recorded; what is over, the ledger tells.
-        let found = self.held().and_then(|_| self.pool.found());
-        let is_expendable = self.held().is_some_and(|label| self.expendable.contains(&label));
-        let class = if is_expendable { CopyClass::Expendable } else { CopyClass::Required };
-        let snapshot = Snapshot::new(&self.sizes, found.as_ref()).of_class(class);
+    fn compose(&mut self, found: &BeforeFound) {
+        let snapshot = Snapshot::new(&self.sizes, found, self.over);
         let mut layers: Vec<Box<dyn Layer>> = vec![Box::new(snapshot)];
         for kind in self.kinds.clone() {
             let layer: Box<dyn Layer> = match kind {
@@ -164,12 +167,12 @@ impl Desk {
                 self.walked.crashes += 1;
                 self.crash(power)?;
             }
-            47 => self.abandon()?,
+            47 => self.abandon(),
             48..56 => self.pass_time(),
             _ => self.end_one(false),
         }
         self.drain()?;
-        self.judge_copy()
+        if self.dice.chance(1, 3) { self.judge_copies() } else { Ok(()) }
     }
 
     /// A client asks for something that overlaps nothing under way.
@@ -201,7 +204,7 @@ impl Desk {
             asked.volume == volume && change && overlaps
         };
         // A restore changes everything.
-        let restores = self.waits == Waits::Restore && op != StoreOp::Flush;
+        let restores = matches!(self.waits, Waits::Restore(_)) && op != StoreOp::Flush;
         if restores || self.asked.len() > 12 || self.asked.values().any(busy) {
             return self.let_go(op);
         }
@@ -229,53 +232,80 @@ impl Desk {
         let bound = Bytes(self.dice.below(30) * (CHUNK_BYTES + 4096));
         let overwritten = Bytes(if self.dice.chance(1, 3) { all } else { self.dice.below(all) });
         self.stack.bound(if self.dice.chance(1, 2) { Some(bound) } else { None });
-        let held = self.held().is_some();
+        let held: Vec<CopyNumber> = self.held().map(|copy| copy.number).collect();
+        let one = held.get(self.dice.below(held.len().max(1) as u64) as usize).copied();
         // What changes everything waits until nothing is under way.
         let quiet = self.asked.is_empty();
-        let (op, waits) = match self.dice.below(6) {
-            0 if held && quiet => (CopyOp::Restore, Waits::Restore),
-            0..2 if held => (CopyOp::Drop, Waits::Drop),
-            2 if held => (CopyOp::Reserve { overwritten }, Waits::Other),
+        let (op, waits) = match (self.dice.below(6), one) {
+            (0, Some(one)) if quiet => (CopyOp::Restore(one), Waits::Restore(one)),
+            (1, Some(one)) => (CopyOp::Drop(one), Waits::Drop(one)),
+            (2, Some(_)) => (CopyOp::Reserve { overwritten }, Waits::Other),
+            _ if held.len() > 5 => return,
             _ => {
-                self.copies += 1;
-                let label = KeptImage { head: Sequence(self.copies), ..KeptImage::default() };
                 let class = match self.dice.below(2) {
                     0 => CopyClass::Required,
                     _ => CopyClass::Expendable,
                 };
-                if class == CopyClass::Expendable {
-                    self.expendable.insert(self.copies);
-                }
-                (CopyOp::Cut { class, label: Box::new(label), overwritten }, Waits::Cut)
+                let label = Box::new(KeptImage { head: Sequence(7), ..KeptImage::default() });
+                (CopyOp::Cut { class, label, overwritten }, Waits::Cut(class))
             }
         };
-        if waits == Waits::Restore
-            && let Some(image) = self.held().and_then(|label| self.images.get(&label))
-        {
-            self.reference.may_be(image);
+        if let Waits::Restore(one) = waits {
+            let image = self.given(one);
+            self.reference.may_be(&image);
         }
         self.waits = waits;
         self.stack.copy(op, self.now);
     }
 
-    /// The number of the copy that counts.
-    fn held(&self) -> Option<u64> {
-        self.pool.label().filter(|label| self.abandoned != Some(*label))
+    /// The copies that are held and of use.
+    fn held(&self) -> impl Iterator<Item = &KeptCopy> {
+        let of_use =
+            |copy: &&KeptCopy| self.images.get(&copy.number).is_some_and(|image| !image.of_no_use);
+        self.pool.held().filter(of_use)
     }
 
-    /// The owner gives the copy up, whatever the layer is doing for it; what the pool holds counts no more.
-    fn abandon(&mut self) -> Result<(), String> {
-        if self.waits != Waits::Nothing || self.held().is_none() || self.dice.chance(3, 4) {
-            return Ok(());
+    /// What a copy gives: what the pool holds, laid over what the members hold.
+    fn given(&self, number: CopyNumber) -> Vec<Vec<Stamp>> {
+        let volumes = self.members.live().iter().enumerate();
+        let block = |volume, (block, live): (usize, &Stamp)| {
+            self.pool.kept_block(number, volume, block).unwrap_or(*live)
+        };
+        volumes
+            .map(|(volume, live)| live.iter().enumerate().map(|it| block(volume, it)).collect())
+            .collect()
+    }
+
+    /// The owner gives a required copy up, whatever the layer is doing for it.
+    fn abandon(&mut self) {
+        if self.waits != Waits::Nothing || self.dice.chance(7, 8) {
+            return;
         }
-        (self.abandoned, self.wasted) = (self.held(), 0);
-        self.walked.abandoned += 1;
-        self.stack.abandon(self.now);
-        self.drain()?;
-        let changes = self.asked.values().filter(|asked| asked.op.changes().is_some()).count();
-        let none_waits =
-            self.kinds.iter().any(|kind| *kind > 1) || changes == self.members.changes();
-        ensure(none_waits, || String::from("a change waits for a copy that was abandoned"))
+        let required = |copy: &&KeptCopy| copy.class == CopyClass::Required;
+        let number = self.held().find(required).map(|copy| copy.number);
+        if let Some(number) = number {
+            self.no_use(number);
+            self.walked.abandoned += 1;
+            self.stack.abandon(number, self.now);
+        }
+    }
+
+    fn no_use(&mut self, number: CopyNumber) {
+        if let Some(image) = self.images.get_mut(&number) {
+            image.of_no_use = true;
+        }
+    }
+
+    /// By the ledger, expendable copies up to that one are over.
+    fn ledger_says_over(&mut self, over: CopyNumber) {
+        self.over = over;
+        let expendable = |copy: &&KeptCopy| copy.class == CopyClass::Expendable;
+        let numbers: Vec<CopyNumber> =
+            self.pool.held().filter(expendable).map(|copy| copy.number).collect();
+        for number in numbers.into_iter().filter(|number| *number <= over) {
+            self.no_use(number);
+            self.walked.over += 1;
+        }
     }
 
     fn pass_time(&mut self) {
@@ -290,16 +320,20 @@ impl Desk {
         if self.pool.is_busy() && self.dice.chance(1, 4) {
             let fails = !gently && self.dice.chance(1, 200);
             let outcome = self.pool.end(fails, &mut self.payloads);
+            if let Some(list) = self.listing.take()
+                && outcome == PoolOutcome::Done
+            {
+                self.listed(&list);
+            }
             return self.stack.pool_ended(outcome, self.now);
         }
         let names = self.members.names();
-        if let Some(label) = self.recording
+        if let Some(over) = self.recording
             && (names.is_empty() || self.dice.chance(1, 4))
         {
             let ok = gently || !self.dice.chance(1, 50);
             if ok {
-                (self.abandoned, self.wasted) = (Some(label), 0);
-                self.walked.over += 1;
+                self.ledger_says_over(over);
             }
             self.recording = None;
             return self.stack.recorded(ok, self.now);
@@ -322,13 +356,7 @@ impl Desk {
                 Out::Ended { name, outcome } => self.ended(name, outcome)?,
                 Out::Pool(op) => self.ask_pool(op)?,
                 Out::Copied(outcome) => self.copied(outcome)?,
-                Out::Record(LayerRecord::CopyOver) => {
-                    let held = self.held();
-                    ensure(held.is_some_and(|label| self.expendable.contains(&label)), || {
-                        format!("copy {held:?} is called over, and is required")
-                    })?;
-                    self.recording = held;
-                }
+                Out::Record(LayerRecord::CopiesOver(over)) => self.recording = Some(over),
                 Out::LetCool { .. }
                 | Out::Own { .. }
                 | Out::Record(LayerRecord::Members(_) | LayerRecord::Page { .. })
@@ -342,18 +370,59 @@ impl Desk {
     }
 
     fn ask_pool(&mut self, op: PoolOp) -> Result<(), String> {
-        if let PoolOp::Begin { label } = &op {
-            // Everything done before the cut is durable, and this is what the copy holds.
-            ensure(self.members.is_durable(), || String::from("a cut begins unflushed"))?;
-            self.images.insert(label.head.0, self.members.live().to_vec());
-        }
-        if matches!(op, PoolOp::Append { .. }) && self.held().is_none() {
-            // Its bytes may have been read already.
-            self.wasted += 1;
-            ensure(self.wasted < 2, || String::from("a copy that was abandoned is preserved"))?;
+        if let PoolOp::List { copies, .. } = &op {
+            let gone = |copy: &&KeptCopy| !copies.iter().any(|it| it.number == copy.number);
+            let over = self.held().filter(gone).filter(|it| self.waits != Waits::Drop(it.number));
+            self.walked.over += over.count() as u64;
+            for copy in self.held().filter(gone) {
+                let dropped = self.waits == Waits::Drop(copy.number);
+                ensure(dropped || copy.class == CopyClass::Expendable, || {
+                    format!("copy {} is required, and goes", copy.number)
+                })?;
+            }
+            for copy in copies.iter().filter(|copy| copy.stage == CopyStage::Held) {
+                let waits = |image: &Image| !image.older.is_empty() && self.kinds.is_empty();
+                let early = self.images.get(&copy.number).is_some_and(waits);
+                ensure(!early, || format!("copy {} does not wait for older changes", copy.number))?;
+            }
+            self.listing = Some(copies.clone());
         }
         self.pool.begin(op, &self.payloads);
         Ok(())
+    }
+
+    /// This list is durable.
+    fn listed(&mut self, list: &[KeptCopy]) {
+        for copy in list.iter().filter(|copy| copy.stage == CopyStage::Coming) {
+            if self.images.contains_key(&copy.number) {
+                continue;
+            }
+            // This is the moment of its cut.
+            let blocks = |live: &Vec<Stamp>| live.iter().map(|stamp| [*stamp].into()).collect();
+            let changes = self.asked.iter().filter(|(_, asked)| asked.op.changes().is_some());
+            let image = Image {
+                blocks: self.members.live().iter().map(blocks).collect(),
+                older: changes.map(|(name, _)| *name).collect(),
+                of_no_use: false,
+            };
+            self.images.insert(copy.number, image);
+        }
+    }
+
+    /// A change that was on its way at the moment of a cut has ended: the copy holds what it left, if it had reached the layer.
+    fn settle_images(&mut self, name: u64, volume: usize, extent: Extent) {
+        let delayed = self.kinds.iter().any(|kind| *kind > 1);
+        for image in self.images.values_mut().filter(|image| image.older.contains(&name)) {
+            image.older.remove(&name);
+            for block in super::blocks(extent) {
+                let live = self.members.live()[volume][block];
+                let may = &mut image.blocks[volume][block];
+                if !delayed {
+                    may.clear();
+                }
+                may.insert(live);
+            }
+        }
     }
 
     fn ended(&mut self, name: u64, outcome: Outcome) -> Result<(), String> {
@@ -361,6 +430,9 @@ impl Desk {
             return Err(format!("operation {name} ended twice"));
         };
         let Asked { volume, op, stamp, began } = asked;
+        if let Some(extent) = op.changes() {
+            self.settle_images(name, volume, extent);
+        }
         match (op, outcome) {
             (StoreOp::Read { extent }, Outcome::Read(payload)) => {
                 let right = {
@@ -397,26 +469,28 @@ impl Desk {
         let waits = core::mem::replace(&mut self.waits, Waits::Nothing);
         match (waits, outcome) {
             (Waits::Nothing, outcome) => return Err(format!("nothing was asked: {outcome:?}")),
-            (Waits::Cut, CopyOutcome::Done) => {
+            (Waits::Cut(class), CopyOutcome::Cut(number)) => {
                 self.walked.cuts += 1;
-                let (held, cut) = (self.pool.label(), self.copies);
-                ensure(held == Some(cut), || {
-                    format!("copy {cut} is cut; the pool holds {held:?}")
+                let held = self.pool.held().find(|copy| copy.number == number);
+                ensure(held.is_some_and(|copy| copy.class == class), || {
+                    format!("copy {number} is cut; the pool has {held:?}")
                 })?;
             }
-            (Waits::Restore, CopyOutcome::Done) => {
+            (Waits::Restore(number), CopyOutcome::Done) => {
                 self.walked.restores += 1;
-                let Some(image) = self.held().and_then(|label| self.images.get(&label)) else {
-                    return Err(String::from("nothing was preserved that could be restored"));
-                };
+                let image = self.given(number);
                 ensure(self.members.live() == &image[..], || {
-                    String::from("a restore gives another image than was cut")
+                    format!(
+                        "copy {number} is restored as {:?}, and was {image:?}",
+                        self.members.live()
+                    )
                 })?;
                 ensure(self.members.is_durable(), || String::from("a restore is not durable"))?;
-                self.reference.is(image);
+                self.reference.is(&image);
             }
-            (Waits::Drop, CopyOutcome::Done) => {
-                ensure(self.pool.label().is_none(), || String::from("a copy is not dropped"))?;
+            (Waits::Drop(number), CopyOutcome::Done) => {
+                let there = self.pool.held().any(|copy| copy.number == number);
+                ensure(!there, || format!("copy {number} is not dropped"))?;
             }
             _ => {}
         }
@@ -424,18 +498,18 @@ impl Desk {
     }
 
     /// What the pool holds, laid over what the members hold, is the image that was cut.
-    fn judge_copy(&self) -> Result<(), String> {
-        let image = self.held().and_then(|label| self.images.get(&label));
-        let Some(image) = image else { return Ok(()) };
-        for (volume, image) in image.iter().enumerate() {
-            for (block, wanted) in image.iter().enumerate() {
-                let live = self.members.live()[volume][block];
-                let gives = self.pool.kept_block(volume, block).unwrap_or(live);
-                ensure(gives == *wanted, || {
-                    format!(
-                        "block {block} of volume {volume} held {wanted}; its copy gives {gives}"
-                    )
-                })?;
+    fn judge_copies(&self) -> Result<(), String> {
+        for copy in self.held() {
+            let (number, image) = (copy.number, &self.images[&copy.number]);
+            for (volume, given) in self.given(number).iter().enumerate() {
+                for (block, gives) in given.iter().enumerate() {
+                    let may = &image.blocks[volume][block];
+                    ensure(may.contains(gives), || {
+                        format!(
+                            "block {block} of volume {volume} held {may:?}; copy {number} gives {gives}"
+                        )
+                    })?;
+                }
             }
         }
         Ok(())
@@ -443,22 +517,23 @@ impl Desk {
 
     /// The process ends, and maybe the power with it; another one starts.
     fn crash(&mut self, power: bool) -> Result<(), String> {
-        self.pool.crash(&mut self.dice);
+        self.pool.crash(power, &mut self.dice);
         self.members.crash(power, &mut self.dice);
-        if let Some(label) = self.recording.take()
+        if let Some(over) = self.recording.take()
             && self.dice.chance(1, 2)
         {
-            self.abandoned = Some(label);
+            self.ledger_says_over(over);
         }
-        (self.asked, self.waits) = (BTreeMap::new(), Waits::Nothing);
+        (self.asked, self.waits, self.listing) = (BTreeMap::new(), Waits::Nothing, None);
         self.payloads.forget();
         if let Some((volume, block)) = self.reference.wrong(self.members.live(), power) {
             let live = self.members.live()[volume][block];
             return Err(format!("after a crash block {block} of volume {volume} holds {live}"));
         }
-        self.judge_copy()?;
+        let found = self.pool.found()?;
+        self.judge_copies()?;
         self.reference.restarts(self.members.live(), power);
-        self.start();
+        self.compose(&found);
         Ok(())
     }
 
@@ -475,7 +550,7 @@ impl Desk {
             self.end_one(true);
             self.pass_time();
             self.drain()?;
-            self.judge_copy()?;
+            self.judge_copies()?;
         }
         let (asked, waits) = (&self.asked, self.waits);
         Err(format!("it never rests: {asked:?}, {waits:?}, {:?}", self.stack))

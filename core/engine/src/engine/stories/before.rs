@@ -7,13 +7,16 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
-use helio_format::before::{CHUNK_BYTES, KeptImage, PAGE_BYTES};
+use helio_format::before::{
+    CHUNK_BYTES, CopyClass, CopyNumber, CopyStage, KeptCopy, KeptImage, PAGE_BYTES, Slot,
+    fingerprint,
+};
 use helio_format::copying::Copying;
 use helio_format::lineage::Lineage;
 use helio_format::message::{Hello, Item, ItemKind, Message, Start};
 use helio_format::report::Report;
 use helio_format::superblock::Superblock;
-use helio_ledger::BeforeKept;
+use helio_ledger::{BeforeFound, BeforeRecord, Chunk};
 use helio_snapshot::Snapshot;
 use helio_stack::Layer;
 use helio_units::{
@@ -26,6 +29,7 @@ const SIZE: Bytes = Bytes::mib(1);
 const RECORD_BYTES: u64 = CHUNK_BYTES + PAGE_BYTES as u64;
 
 mod ending;
+mod room;
 mod several;
 
 /// A secondary above the layer that preserves copies: what they ask for lies in trays.
@@ -40,10 +44,30 @@ struct Desk {
     logged: Vec<String>,
     gone: bool,
     payloads: u64,
+    /// What the pool keeps.
+    kept: Vec<(Slot, Chunk)>,
 }
 
 fn chunk(number: u64) -> Extent {
     Extent::new(number * CHUNK_BYTES, CHUNK_BYTES)
+}
+
+/// The pool holds these chunks of an image of item 3.
+fn found(chunks: &[u64]) -> BeforeFound {
+    let image = KeptImage { head: Sequence(3), lineage: generation(1), ..KeptImage::default() };
+    let (number, class, stage) = (CopyNumber(1), CopyClass::Required, CopyStage::Held);
+    let record = |(slot, number): (u32, &u64)| {
+        let chunk = (VolumeIndex(0), chunk(*number));
+        BeforeRecord { slot: Slot(slot), copy: CopyNumber(1), chunk }
+    };
+    BeforeFound {
+        copies: vec![KeptCopy { number, class, stage, image }],
+        last: number,
+        records: (0..).zip(chunks).map(record).collect(),
+        slots: chunks.len() as u32,
+        damaged: false,
+        torn: Vec::new(),
+    }
 }
 
 /// A record of a node that holds item 7 of the first generation.
@@ -90,7 +114,7 @@ fn paris(serving: bool) -> Hello {
 impl Desk {
     /// A consistent copy, with at most so many bytes for before-images.
     fn new(bound: Option<Bytes>) -> Self {
-        Self::of(record(true), bound, None)
+        Self::of(record(true), bound, BeforeFound::default())
     }
 
     /// The pool holds the first chunk of an image of item 3.
@@ -99,12 +123,10 @@ impl Desk {
     }
 
     fn finding_in(record: Superblock, number: u64) -> Self {
-        let image = KeptImage { head: Sequence(3), lineage: generation(1), ..KeptImage::default() };
-        let chunks = vec![(VolumeIndex(0), chunk(number))];
-        Self::of(record, None, Some(BeforeKept { image, chunks, damaged: false }))
+        Self::of(record, None, found(&[number]))
     }
 
-    fn of(record: Superblock, bound: Option<Bytes>, found: Option<BeforeKept>) -> Self {
+    fn of(record: Superblock, bound: Option<Bytes>, found: BeforeFound) -> Self {
         Self::sized((SIZE, crate::config::HOT_EXTENTS), record, bound, found)
     }
 
@@ -113,11 +135,14 @@ impl Desk {
         (size, hot_extents): (Bytes, u32),
         record: Superblock,
         bound: Option<Bytes>,
-        found: Option<BeforeKept>,
+        found: BeforeFound,
     ) -> Self {
-        let layers = vec![Snapshot::new(&[size], found.as_ref()).boxed()];
+        let layers = vec![Snapshot::new(&[size], &found, CopyNumber(0)).boxed()];
         let mut desk = Self::above(layers, (size, hot_extents), record, bound);
-        found.into_iter().for_each(|found| desk.tell(Event::BeforeFound(Box::new(found))));
+        desk.kept = found.records.iter().map(|record| (record.slot, record.chunk)).collect();
+        if !found.copies.is_empty() {
+            desk.tell(Event::BeforeFound(Box::new(found)));
+        }
         desk
     }
 
@@ -160,6 +185,7 @@ impl Desk {
             logged: Vec::new(),
             gone: false,
             payloads: 0,
+            kept: Vec::new(),
         }
     }
 
@@ -234,18 +260,18 @@ impl Desk {
         self.tell(Event::Message(Message::Start(start)));
     }
 
-    /// Seven of eight items wait for room, which the pool may not have.
+    /// Six of eight items wait for room, which the pool may not have.
     fn short() -> Self {
         let mut desk = Self::bounded();
-        desk.preserve();
+        assert_eq!([(); 2].map(|()| desk.preserve()), [chunk(0), chunk(1)]);
         desk.store_all();
-        assert_eq!(desk.no_room(), Some((8 * RECORD_BYTES, 6 * RECORD_BYTES)), "seven items wait");
+        assert_eq!(desk.no_room(), Some((3 * RECORD_BYTES, 2 * RECORD_BYTES)), "six items wait");
         desk
     }
 
     /// The same, before it knows.
     fn bounded() -> Self {
-        let mut desk = Self::keeping_of(record(true), Some(Bytes(6 * RECORD_BYTES)));
+        let mut desk = Self::keeping_of(record(true), Some(Bytes(2 * RECORD_BYTES)));
         (0..8).for_each(|n| desk.zero(21 + n, n));
         desk
     }
@@ -269,14 +295,35 @@ impl Desk {
         op
     }
 
-    /// There is room, and all volumes are flushed. Returns the label under which the copy is cut, and the room.
+    /// The pool ends a list of one copy, which is this far. Returns its label.
+    fn list(&mut self, stage: CopyStage) -> KeptImage {
+        let PoolOp::List { copies, freed } = self.pool(PoolOutcome::Done) else {
+            panic!("a copy is listed")
+        };
+        let [copy] = copies[..] else { panic!("one copy is cut: {copies:?}") };
+        let expected = (CopyNumber(1), CopyClass::Required, stage, 0);
+        assert_eq!((copy.number, copy.class, copy.stage, freed), expected);
+        copy.image
+    }
+
+    /// The pool ends like that the list without the copy, of which no record counts any more.
+    fn unlist(&mut self, outcome: PoolOutcome) {
+        let kept = core::mem::take(&mut self.kept);
+        let marks =
+            kept.iter().map(|(slot, (volume, extent))| fingerprint(*slot, *volume, extent.offset));
+        let freed = marks.fold(0, u64::wrapping_add);
+        assert_eq!(self.pool(outcome), PoolOp::List { copies: Vec::new(), freed });
+    }
+
+    /// There is room, the copy is coming, and all volumes are flushed. Returns the label under which it is cut, and the room.
     fn cut(&mut self) -> (KeptImage, u64) {
-        let PoolOp::Reserve { chunks } = self.pool(PoolOutcome::Done) else {
+        let PoolOp::Reserve { records } = self.pool(PoolOutcome::Done) else {
             panic!("room is reserved")
         };
+        let image = self.list(CopyStage::Coming);
         assert_eq!(self.store(StoreOutcome::Done), StoreOp::Flush);
-        let PoolOp::Begin { label } = self.pool(PoolOutcome::Done) else { panic!("a copy is cut") };
-        (*label, chunks)
+        assert_eq!(self.list(CopyStage::Held), image);
+        (image, records)
     }
 
     /// The chunk that is read next is preserved.
@@ -287,27 +334,46 @@ impl Desk {
         let extent = op.reads().expect("a read has an extent");
         let payload = self.payload(extent);
         self.tell(Event::StoreDone { io, outcome: StoreOutcome::Read { payload, zero: false } });
-        let PoolOp::Append { rows } = self.pool(PoolOutcome::Done) else { panic!("it is kept") };
-        assert_eq!(rows, [Row { volume: VolumeIndex(0), extent, payload }]);
+        self.append(Row { volume: VolumeIndex(0), extent, payload });
         extent
+    }
+
+    /// The pool preserves that chunk in the next slot.
+    fn append(&mut self, row: Row) {
+        let slot = Slot(self.kept.len() as u32);
+        self.kept.push((slot, (row.volume, row.extent)));
+        let append = PoolOp::Append { copy: CopyNumber(1), rows: vec![row], slots: vec![slot] };
+        assert_eq!(self.pool(PoolOutcome::Done), append, "it is kept");
     }
 
     /// What is preserved, these chunks, is checked and written back.
     fn put_back(&mut self, chunks: &[u64]) {
-        assert_eq!(self.pool(PoolOutcome::Done), PoolOp::Check);
-        let row = |number: &u64| {
-            let (volume, extent) = (VolumeIndex(0), chunk(*number));
-            Row { volume, extent, payload: self.payload(extent) }
-        };
-        let rows: Vec<Row> = chunks.iter().map(row).collect();
-        if !rows.is_empty() {
-            assert!(matches!(self.pool(PoolOutcome::Loaded(rows.clone())), PoolOp::Load { .. }));
+        let wanted = chunks.iter().map(|number| (VolumeIndex(0), chunk(*number)));
+        assert!(self.kept.iter().map(|(_, chunk)| *chunk).eq(wanted), "{:?}", self.kept);
+        if !self.kept.is_empty() {
+            let records = self.kept.clone();
+            assert_eq!(self.pool(PoolOutcome::Done), PoolOp::Check { records });
         }
-        for Row { extent, payload, .. } in rows {
+        for Row { extent, payload, .. } in self.load() {
             let write = StoreOp::Write { extent, payload, fua: false };
             assert_eq!(self.store(StoreOutcome::Done), write);
         }
-        assert!(matches!(self.pool(PoolOutcome::Loaded(Vec::new())), PoolOp::Load { .. }));
+    }
+
+    /// What is preserved is loaded, if anything is.
+    fn load(&mut self) -> Vec<Row> {
+        let records = self.kept.clone();
+        let row = |&(_, (volume, extent)): &(Slot, Chunk)| Row {
+            volume,
+            extent,
+            payload: self.payload(extent),
+        };
+        let rows: Vec<Row> = records.iter().map(row).collect();
+        if !rows.is_empty() {
+            let loaded = PoolOutcome::Loaded(rows.clone());
+            assert_eq!(self.pool(loaded), PoolOp::Load { records });
+        }
+        rows
     }
 
     /// The same, and flushed.
@@ -351,11 +417,20 @@ impl Desk {
     }
 
     fn keeping_of(record: Superblock, bound: Option<Bytes>) -> Self {
-        let mut desk = Self::of(record, bound, None);
+        let mut desk = Self::of(record, bound, BeforeFound::default());
         desk.meet();
         desk.start(true);
         assert_eq!(desk.cut().1, 2, "room for what is copied");
         assert!(!desk.save().consistent);
+        desk
+    }
+
+    /// The same, and that chunk is preserved and overwritten.
+    fn preserving(number: u64) -> Self {
+        let mut desk = Self::keeping();
+        desk.zero(21, number);
+        assert_eq!(desk.preserve(), chunk(number));
+        desk.store_all();
         desk
     }
 
@@ -396,46 +471,17 @@ fn nothing_is_overwritten_before_it_is_kept() {
     let payload = desk.payload(chunk(3));
     desk.tell(Event::StoreDone { io, outcome: StoreOutcome::Read { payload, zero: false } });
     assert!(!desk.changes(), "it is not durable yet");
-    let PoolOp::Append { rows } = desk.pool(PoolOutcome::Done) else { panic!("it is kept") };
-    assert_eq!(rows, [Row { volume: VolumeIndex(0), extent: chunk(3), payload }]);
+    desk.append(Row { volume: VolumeIndex(0), extent: chunk(3), payload });
     let changed = desk.ios.iter().filter_map(|(_, op)| op.changes()).map(|extent| extent.offset);
     assert_eq!(changed.collect::<Vec<_>>(), [3 * CHUNK_BYTES]);
     assert_eq!(desk.preserve(), chunk(5));
 }
 
 #[test]
-fn without_room_nothing_is_adopted_and_the_source_hears_why() {
-    let mut desk = Desk::new(None);
-    desk.meet();
-    desk.start(true);
-    desk.pool(PoolOutcome::NoRoom { free: Bytes(4096) });
-    assert_eq!(desk.no_room(), Some((2 * RECORD_BYTES, 4096)));
-    desk.zero(21, 1);
-    assert!(desk.saves.is_empty() && desk.ios.is_empty() && !desk.gone);
-    desk.start(false);
-    assert!(!desk.save().consistent, "given up, it goes on without");
-}
-
-#[test]
-fn without_room_for_one_more_chunk_applying_stops_and_the_source_hears_how_much_is_wanted() {
-    let mut desk = Desk::keeping();
-    for (sequence, chunk) in [(21, 3), (22, 5)] {
-        desk.zero(sequence, chunk);
-        desk.preserve();
-    }
-    desk.store_all();
-    desk.zero(23, 7);
-    let refused = desk.pool(PoolOutcome::NoRoom { free: Bytes(2 * RECORD_BYTES) });
-    assert_eq!(refused, PoolOp::Reserve { chunks: 3 });
-    assert!(!desk.changes(), "what is refused is not applied");
-    assert_eq!(desk.pools, [], "there is no smaller room that would do");
-    assert_eq!(desk.no_room(), Some((3 * RECORD_BYTES, 2 * RECORD_BYTES)));
-}
-
-#[test]
 fn a_kept_image_says_whether_its_node_wrote_and_answered_alone() {
     for (wrote, alone) in [(false, false), (true, false), (false, true)] {
-        let mut desk = Desk::of(Superblock { wrote, alone, ..record(true) }, None, None);
+        let mut desk =
+            Desk::of(Superblock { wrote, alone, ..record(true) }, None, BeforeFound::default());
         let lineage = generation(1).fork(generation(2).generation, Sequence(7));
         desk.tell(Event::Connected);
         desk.tell(Event::Message(Message::Hello(Hello { lineage, ..paris(true) })));
@@ -448,34 +494,10 @@ fn a_kept_image_says_whether_its_node_wrote_and_answered_alone() {
 }
 
 #[test]
-fn a_bound_is_a_want_of_room_too() {
-    let bound = Bytes(RECORD_BYTES);
-    let mut desk = Desk::new(Some(bound));
-    desk.meet();
-    desk.start(true);
-    assert_eq!(desk.no_room(), Some((2 * RECORD_BYTES, bound.0)));
-    assert!(desk.pools.is_empty() && desk.saves.is_empty());
-}
-
-#[test]
-fn a_bound_that_is_changed_counts_from_the_next_item_on() {
-    for (before, after) in [(3, 2), (2, 3)] {
-        let bound = |chunks| Some(Bytes(chunks * RECORD_BYTES));
-        let mut desk = Desk::keeping_of(record(true), bound(before));
-        for (sequence, chunk) in [(21, 3), (22, 5)] {
-            desk.zero(sequence, chunk);
-            desk.preserve();
-        }
-        desk.bound(bound(after));
-        desk.zero(23, 7);
-        assert_eq!(desk.no_room().is_some(), after == 2, "{before}, then {after}");
-    }
-}
-
-#[test]
 fn a_copy_that_never_was_consistent_keeps_nothing() {
     for (lineage, consistent) in [(Lineage::default(), true), (generation(1), false)] {
-        let mut desk = Desk::of(Superblock { lineage, ..record(consistent) }, None, None);
+        let mut desk =
+            Desk::of(Superblock { lineage, ..record(consistent) }, None, BeforeFound::default());
         desk.meet();
         desk.start(true);
         assert!(desk.pools.is_empty());
@@ -488,7 +510,7 @@ fn an_inconsistent_copy_goes_on_with_what_it_keeps() {
     let mut desk = Desk::finding(record(false));
     desk.meet();
     desk.start(true);
-    assert_eq!(desk.pool(PoolOutcome::Done), PoolOp::Reserve { chunks: 3 });
+    assert_eq!(desk.pool(PoolOutcome::Done), PoolOp::Reserve { records: 3 });
     desk.save();
     desk.zero(21, 0);
     assert!(desk.ios.len() == 1 && desk.changes(), "what is kept already is not kept again");
@@ -503,7 +525,7 @@ fn a_stream_in_order_is_recorded_before_the_keeping_ends() {
     desk.store_all();
     assert!(desk.pools.is_empty(), "{:?}", desk.pools);
     assert!(desk.save().consistent);
-    assert_eq!(desk.pool(PoolOutcome::Done), PoolOp::End);
+    desk.unlist(PoolOutcome::Done);
 }
 
 /// An earlier process may have failed to end the preserved copy. Then that lacks what was overwritten since.
@@ -512,40 +534,11 @@ fn what_was_kept_of_a_copy_that_is_suspect_and_recorded_as_consistent_is_not_kep
     let mut desk = Desk::finding(Superblock { suspect: 1, ..record(true) });
     desk.meet();
     desk.start(true);
-    assert_eq!(desk.pool(PoolOutcome::Done), PoolOp::End);
+    desk.unlist(PoolOutcome::Done);
     assert_eq!(desk.pools, []);
     assert!(!desk.save().consistent, "the start is adopted");
     desk.restoring();
     assert_eq!(desk.refused.len(), 1, "there is nothing to go back to");
-}
-
-#[test]
-fn a_stream_that_goes_on_behind_items_let_go_for_want_of_room_is_not_taken_up() {
-    for (missed, consistent) in [(0, true), (2, true), (2, false)] {
-        let mut desk = Desk::short();
-        (0..missed).for_each(|n| desk.zero(29 + n, 1));
-        assert!(!desk.gone);
-        desk.go_on(29 + missed, consistent);
-        assert!(desk.gone, "{missed} items were let go");
-        assert!(desk.saves.is_empty());
-    }
-}
-
-#[test]
-fn a_source_that_went_on_in_order_before_the_room_ran_out_is_met_again() {
-    let mut desk = Desk::bounded();
-    desk.go_on(29, true);
-    desk.preserve();
-    desk.store_all();
-    assert!(desk.no_room().is_some() && desk.gone);
-}
-
-#[test]
-fn an_update_that_begins_anew_after_a_want_of_room_is_taken() {
-    let mut desk = Desk::short();
-    desk.zero(29, 1);
-    desk.go_on(40, false);
-    assert!(!desk.gone);
 }
 
 #[test]
@@ -569,22 +562,22 @@ fn a_flush_of_a_member_that_fails_before_an_image_is_kept_makes_the_copy_suspect
     desk.meet();
     desk.start(true);
     desk.pool(PoolOutcome::Done);
+    desk.list(CopyStage::Coming);
     assert_eq!(desk.store(StoreOutcome::Failed(StoreFault::Io)), StoreOp::Flush);
-    assert!(desk.pools.is_empty(), "no copy begins behind a flush that failed");
+    desk.unlist(PoolOutcome::Done);
+    assert!(desk.pools.is_empty(), "no copy is held behind a flush that failed");
     assert!(desk.gone, "it follows no more");
     assert_eq!(desk.save().suspect, 1);
 }
 
+/// A process before began a cut, and it did not end. What was overwritten since is not preserved.
 #[test]
-fn items_that_wait_for_room_count_as_what_the_image_may_hold() {
-    let mut parked = Desk::keeping();
-    (1..8).for_each(|n| parked.zero(20 + n, n));
-    for desk in [Desk::short(), parked] {
-        let Engine { standing, record, local, .. } = &desk.engine;
-        let places = standing.unsettled(record, local);
-        for waits in 1..8 {
-            let place = (VolumeIndex(0), Extent::new(waits * CHUNK_BYTES, 4096));
-            assert!(places.contains(&place), "chunk {waits} of {places:?}");
-        }
-    }
+fn a_copy_that_was_only_coming_is_dropped_and_is_no_image_to_go_back_to() {
+    let mut coming = found(&[0]);
+    coming.copies[0].stage = CopyStage::Coming;
+    let mut desk = Desk::of(record(false), None, coming);
+    desk.unlist(PoolOutcome::Done);
+    desk.command(Command::Restore { force: true });
+    assert_eq!(desk.refused, ["no-safe-copy"]);
+    assert!(desk.saves.is_empty() && desk.ios.is_empty() && desk.pools.is_empty());
 }

@@ -106,7 +106,7 @@ impl Ledger {
         match record {
             LayerRecord::Members(members) => self.members = members,
             LayerRecord::Page { leg, page, bits } => _ = self.pages.insert((leg, page), bits),
-            LayerRecord::CopyOver => panic!("no layer here preserves copies"),
+            LayerRecord::CopiesOver(_) => panic!("no layer here preserves copies"),
         }
     }
 

@@ -5,10 +5,7 @@ use super::*;
 
 #[test]
 fn a_restore_says_first_that_the_image_is_neither_and_then_which_it_is() {
-    let mut desk = Desk::keeping();
-    desk.zero(21, 3);
-    desk.preserve();
-    desk.store_all();
+    let mut desk = Desk::preserving(3);
     desk.tell(Event::Disconnected { why: String::from("cut") });
     desk.command(Command::Promote { force: true });
     assert_eq!(desk.refused, ["needs-sync"]);
@@ -21,7 +18,7 @@ fn a_restore_says_first_that_the_image_is_neither_and_then_which_it_is() {
     assert_eq!((kept.lineage, kept.consistent, kept.head), (generation(1), true, Sequence(7)));
     assert!(kept.marks_void && !kept.sure, "nothing is known of what the peer lacks");
     assert!(desk.saves.is_empty(), "a primary would write before the keeping has ended");
-    assert_eq!(desk.pool(PoolOutcome::Done), PoolOp::End);
+    desk.unlist(PoolOutcome::Done);
     let promoted = desk.save();
     assert_eq!((promoted.role, promoted.lineage.generation.number), (Role::Primary, 2));
     assert!(promoted.marks_void, "it stays so until marks of everything are kept");
@@ -43,17 +40,18 @@ fn a_restored_image_counts_as_clean_if_the_copy_was_clean_when_it_was_kept() {
 fn a_restore_discards_the_items_that_wait_for_room() {
     let mut desk = Desk::short();
     desk.restoring();
+    desk.store_all();
     assert!(desk.save().marks_void);
-    desk.restore(&[0]);
+    desk.restore(&[0, 1]);
     assert_eq!(desk.save().head, Sequence(7));
-    assert_eq!(desk.pool(PoolOutcome::Done), PoolOp::End);
+    desk.unlist(PoolOutcome::Done);
     assert_eq!(desk.save().role, Role::Primary);
     assert!(desk.engine.view().is_primary() && desk.ios.is_empty(), "{:?}", desk.ios);
 }
 
 #[test]
 fn a_restore_that_failed_is_met_as_unproven() {
-    let mut desk = Desk::keeping();
+    let mut desk = Desk::preserving(3);
     desk.restoring();
     desk.save();
     desk.pool(PoolOutcome::Failed(StoreFault::Io));
@@ -65,7 +63,7 @@ fn a_restore_that_failed_is_met_as_unproven() {
 
 #[test]
 fn a_damaged_keeping_is_not_restored() {
-    let mut desk = Desk::keeping();
+    let mut desk = Desk::preserving(3);
     desk.restoring();
     desk.save();
     desk.pool(PoolOutcome::Damaged);
@@ -75,7 +73,7 @@ fn a_damaged_keeping_is_not_restored() {
 
 #[test]
 fn a_flush_that_fails_behind_a_restore_makes_the_copy_suspect() {
-    let mut desk = Desk::keeping();
+    let mut desk = Desk::preserving(7);
     desk.restoring();
     desk.save();
     desk.put_back(&[7]);
@@ -87,10 +85,7 @@ fn a_flush_that_fails_behind_a_restore_makes_the_copy_suspect() {
 
 #[test]
 fn a_pool_that_fails_stops_applying_and_is_restored_from_all_the_same() {
-    let mut desk = Desk::keeping();
-    desk.zero(21, 3);
-    desk.preserve();
-    desk.store_all();
+    let mut desk = Desk::preserving(3);
     desk.zero(22, 5);
     let (io, _) = desk.ios.remove(0);
     let payload = desk.payload(chunk(5));
@@ -117,15 +112,12 @@ fn chunks_beyond_their_volume_make_what_is_kept_damaged() {
 
 #[test]
 fn the_keeping_ends_behind_the_record_that_says_consistent() {
-    let mut desk = Desk::keeping();
-    desk.zero(21, 3);
-    desk.preserve();
-    desk.store_all();
+    let mut desk = Desk::preserving(3);
     desk.item(22, ItemKind::Consistent, Extent::default());
     desk.store_all();
     assert!(desk.pools.is_empty(), "it ended before the record was durable");
     assert!(desk.save().consistent);
-    assert_eq!(desk.pool(PoolOutcome::Done), PoolOp::End);
+    desk.unlist(PoolOutcome::Done);
 }
 
 #[test]
@@ -137,7 +129,7 @@ fn another_disk_is_recorded_once_the_image_kept_of_the_one_before_has_ended() {
     desk.tell(Event::Disconnected { why: String::from("cut") });
     desk.command(Command::Replace { volume: VolumeIndex(0), identity: 7, block: 512 });
     assert!(desk.saves.is_empty(), "the kept chunks are not part of the new disk's image");
-    assert_eq!(desk.pool(PoolOutcome::Done), PoolOp::End);
+    desk.unlist(PoolOutcome::Done);
     let record = desk.save();
     assert!(!record.consistent && record.marks_void);
 }
@@ -148,6 +140,7 @@ fn promoting_during_a_cut() -> Desk {
     desk.meet();
     desk.start(true);
     assert!(matches!(desk.pool(PoolOutcome::Done), PoolOp::Reserve { .. }));
+    desk.list(CopyStage::Coming);
     desk.tell(Event::Disconnected { why: String::from("cut") });
     desk.command(Command::Promote { force: true });
     assert!(desk.saves.is_empty() && desk.ios.len() == 1, "the cut is under way");
@@ -159,9 +152,9 @@ fn a_promotion_waits_for_a_cut_under_way_and_nothing_is_kept_behind_it() {
     for ends in [PoolOutcome::Done, PoolOutcome::Failed(StoreFault::Io)] {
         let mut desk = promoting_during_a_cut();
         desk.store_all();
-        assert!(matches!(desk.pool(PoolOutcome::Done), PoolOp::Begin { .. }));
+        desk.list(CopyStage::Held);
         assert!(desk.saves.is_empty(), "a primary keeps nothing");
-        assert_eq!(desk.pool(ends), PoolOp::End);
+        desk.unlist(ends);
         assert_eq!(desk.save().role, Role::Primary);
         let extent = Extent::new(5 * CHUNK_BYTES, 4096);
         let operation = Operation::Zero { extent, punch: false, fua: false };
@@ -175,7 +168,18 @@ fn a_promotion_waits_for_a_cut_under_way_and_nothing_is_kept_behind_it() {
 fn a_flush_that_fails_in_a_cut_ends_a_promotion_and_makes_the_copy_suspect() {
     let mut desk = promoting_during_a_cut();
     assert_eq!(desk.store(StoreOutcome::Failed(StoreFault::Io)), StoreOp::Flush);
+    desk.unlist(PoolOutcome::Done);
     assert_eq!(desk.refused.len(), 1);
+    assert_eq!(desk.save().suspect, 1);
+    assert!(!desk.engine.view().is_primary());
+}
+
+/// What the disk lost does not come back because the pool fails as well.
+#[test]
+fn a_flush_that_fails_in_a_cut_counts_although_the_pool_fails_behind_it() {
+    let mut desk = promoting_during_a_cut();
+    assert_eq!(desk.store(StoreOutcome::Failed(StoreFault::Io)), StoreOp::Flush);
+    desk.unlist(PoolOutcome::Failed(StoreFault::Io));
     assert_eq!(desk.save().suspect, 1);
     assert!(!desk.engine.view().is_primary());
 }
@@ -199,7 +203,7 @@ fn a_keeping_whose_end_cannot_be_recorded_holds_up_nothing() {
     let mut desk = ending(None);
     assert!(desk.save().consistent);
     assert!(matches!(desk.pool(PoolOutcome::Done), PoolOp::Reserve { .. }));
-    assert_eq!(desk.pool(PoolOutcome::Failed(StoreFault::Io)), PoolOp::End);
+    desk.unlist(PoolOutcome::Failed(StoreFault::Io));
     assert!(desk.changes() && !desk.gone, "{:?}", desk.pools);
     desk.store_all();
     desk.tell(Event::Disconnected { why: String::from("cut") });
@@ -213,27 +217,20 @@ fn what_is_refused_while_the_keeping_ends_is_applied_behind_its_end() {
     let mut desk = ending(Some(Bytes(2 * RECORD_BYTES)));
     assert!(!desk.changes(), "there is no room to preserve a third chunk");
     assert!(desk.save().consistent);
-    assert_eq!(desk.pool(PoolOutcome::Done), PoolOp::End);
+    desk.unlist(PoolOutcome::Done);
     assert_eq!(desk.no_room(), None);
     assert!(desk.changes() && !desk.gone);
 }
 
 #[test]
 fn a_restore_ends_with_its_promotion_although_writes_wait_for_a_hot_extent() {
-    let image = KeptImage { head: Sequence(3), lineage: generation(1), ..KeptImage::default() };
-    let chunks = vec![(VolumeIndex(0), chunk(0)), (VolumeIndex(0), chunk(64))];
-    let found = Some(BeforeKept { image, chunks, damaged: false });
     let record = Superblock { sizes: [Bytes::mib(8).0].into(), ..record(false) };
-    let mut desk = Desk::sized((Bytes::mib(8), 1), record, None, found);
+    let mut desk = Desk::sized((Bytes::mib(8), 1), record, None, found(&[0, 64]));
     desk.restoring();
     desk.store_all();
     desk.save();
-    assert_eq!(desk.pool(PoolOutcome::Done), PoolOp::Check);
-    let row = |number: u64| {
-        let payload = Payload { id: PayloadId(number), length: CHUNK_BYTES as u32 };
-        Row { volume: VolumeIndex(0), extent: chunk(number), payload }
-    };
-    desk.pool(PoolOutcome::Loaded([0, 64].map(row).into()));
+    assert!(matches!(desk.pool(PoolOutcome::Done), PoolOp::Check { .. }));
+    desk.load();
     assert!(matches!(desk.store(StoreOutcome::Done), StoreOp::Write { .. }));
     let flushed = desk.store(StoreOutcome::Failed(StoreFault::Io));
     assert_eq!(flushed, StoreOp::Flush, "it would make the slot free");
@@ -247,7 +244,7 @@ fn a_restore_ends_with_its_promotion_although_writes_wait_for_a_hot_extent() {
 
 #[test]
 fn a_restore_whose_promotion_has_ended_is_not_recorded() {
-    let mut desk = Desk::keeping();
+    let mut desk = Desk::preserving(3);
     desk.restoring();
     desk.save();
     desk.put_back(&[3]);
@@ -285,12 +282,11 @@ fn an_accepted_copy_is_written_again_beside_what_is_preserved() {
 
 #[test]
 fn a_disk_that_fails_in_a_restore_is_named_and_not_the_file() {
-    let mut desk = Desk::keeping();
+    let mut desk = Desk::preserving(3);
     desk.restoring();
     desk.save();
     desk.pool(PoolOutcome::Done);
-    let row = Row { volume: VolumeIndex(0), extent: chunk(3), payload: desk.payload(chunk(3)) };
-    desk.pool(PoolOutcome::Loaded([row].into()));
+    desk.load();
     desk.store(StoreOutcome::Failed(StoreFault::NoSpace));
     assert_eq!(desk.refused, ["restore-failed"]);
     let logged = desk.logged.last().expect("it is logged");

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The copies of a group, and what is preserved for each.
+//!
+//! A chunk that is overwritten is preserved for the youngest copy. What an older copy holds there lies with the first copy, from itself
+//! on towards the youngest, for which the chunk is preserved; where none has it, the volume still holds it. So one before-image
+//! serves every copy that needs it. A copy that goes leaves to the next older one what that one lacks.
+
+use crate::chunks::Chunks;
+use crate::preserved::Preserved;
+use alloc::vec::Vec;
+use helio_format::before::{CopyClass, CopyNumber, CopyStage, KeptCopy, Slot, fingerprint};
+use helio_ledger::{BeforeFound, BeforeRecord, Chunk};
+
+/// One copy.
+#[derive(Clone, Debug)]
+struct Held {
+    copy: KeptCopy,
+    /// What was preserved while it was the youngest, or left to it.
+    preserved: Preserved,
+    /// The same of chunks that lie outside the volumes.
+    outside: Vec<BeforeRecord>,
+}
+
+/// See the module. By number.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Copies {
+    held: Vec<Held>,
+    /// The highest number that one ever had.
+    last: CopyNumber,
+}
+
+impl Copies {
+    /// What the pool held when the process began. Expendable copies up to the number `over` are as if their cut had never ended. Chunks
+    /// that lie outside the volumes were of others.
+    pub(crate) fn found(found: &BeforeFound, over: CopyNumber, chunks: &Chunks) -> Self {
+        let held = |copy: &KeptCopy| {
+            let is_over = copy.class == CopyClass::Expendable && copy.number <= over;
+            let stage = if is_over { CopyStage::Coming } else { copy.stage };
+            let (mut preserved, mut outside) = (Preserved::default(), Vec::new());
+            for record in found.records.iter().filter(|record| record.copy == copy.number) {
+                match chunks.find(record.chunk) {
+                    Some(chunk) => preserved.insert(chunk, record.slot),
+                    None => outside.push(*record),
+                }
+            }
+            Held { copy: KeptCopy { stage, ..*copy }, preserved, outside }
+        };
+        Self { held: found.copies.iter().map(held).collect(), last: found.last }
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.held.is_empty()
+    }
+
+    /// The list as the pool has it.
+    pub(crate) fn list(&self) -> impl Iterator<Item = KeptCopy> + '_ {
+        self.held.iter().map(|held| held.copy)
+    }
+
+    pub(crate) fn has(&self, number: CopyNumber) -> bool {
+        self.position(number).is_some()
+    }
+
+    /// Whether that copy is there, and of use.
+    pub(crate) fn holds(&self, number: CopyNumber) -> bool {
+        self.position(number).is_some_and(|at| self.held[at].copy.stage == CopyStage::Held)
+    }
+
+    fn position(&self, number: CopyNumber) -> Option<usize> {
+        self.held.iter().position(|held| held.copy.number == number)
+    }
+
+    /// How many chunks are preserved.
+    pub(crate) fn preserved(&self) -> u64 {
+        self.held.iter().map(|held| held.preserved.count()).sum()
+    }
+
+    /// How many are preserved for that one.
+    pub(crate) fn preserved_for(&self, number: CopyNumber) -> u64 {
+        self.position(number).map_or(0, |position| self.held[position].preserved.count())
+    }
+
+    /// The youngest one, for which a chunk is preserved before a change overwrites it. Before a cut that is under way, that is the
+    /// one before it.
+    pub(crate) fn youngest(&self, before_cut: bool) -> Option<CopyNumber> {
+        self.young(before_cut).map(|held| held.copy.number)
+    }
+
+    fn young(&self, before_cut: bool) -> Option<&Held> {
+        let coming = |held: &&Held| held.copy.stage == CopyStage::Coming;
+        self.held.iter().rev().find(|held| !(before_cut && coming(held)))
+    }
+
+    /// Whether a copy needs what that chunk holds, and the pool does not have it yet.
+    pub(crate) fn is_unpreserved(&self, chunk: u64, before_cut: bool) -> bool {
+        // A younger copy that is of no use itself has what this one lacks.
+        let needs = self.youngest(before_cut).and_then(|young| self.position(young));
+        needs.is_some_and(|at| !self.held[at..].iter().any(|held| held.preserved.has(chunk)))
+    }
+
+    /// The chunk is preserved for that copy, if it is still there.
+    pub(crate) fn preserve(&mut self, number: CopyNumber, chunk: u64, slot: Slot) {
+        if let Some(position) = self.position(number) {
+            self.held[position].preserved.insert(chunk, slot);
+        }
+    }
+
+    /// The number of the next copy.
+    pub(crate) fn next(&self) -> CopyNumber {
+        CopyNumber(self.last.0 + 1)
+    }
+
+    /// A copy is cut from now on.
+    pub(crate) fn add(&mut self, copy: KeptCopy) {
+        self.last = copy.number;
+        self.held.push(Held { copy, preserved: Preserved::default(), outside: Vec::new() });
+    }
+
+    /// Its cut has ended.
+    pub(crate) fn hold(&mut self, number: CopyNumber) {
+        if let Some(position) = self.position(number) {
+            self.held[position].copy.stage = CopyStage::Held;
+        }
+    }
+
+    /// Copies of that class that are held, the oldest first.
+    pub(crate) fn of_class(&self, class: CopyClass) -> impl Iterator<Item = CopyNumber> + '_ {
+        let of = move |held: &&Held| held.copy.class == class && held.copy.stage == CopyStage::Held;
+        self.held.iter().filter(of).map(|held| held.copy.number)
+    }
+
+    /// These copies are of no use any more: as if their cut had never ended.
+    pub(crate) fn forsake(&mut self, numbers: &[CopyNumber]) {
+        let of = |held: &&mut Held| numbers.contains(&held.copy.number);
+        self.held.iter_mut().filter(of).for_each(|held| held.copy.stage = CopyStage::Coming);
+    }
+
+    /// Those that need nothing: a process before did not end their cut, or they are of no use any more.
+    pub(crate) fn coming(&self) -> impl Iterator<Item = CopyNumber> + '_ {
+        let coming = |held: &&Held| held.copy.stage == CopyStage::Coming;
+        self.held.iter().filter(coming).map(|held| held.copy.number)
+    }
+
+    /// None of them is expendable any more.
+    pub(crate) fn require_all(&mut self) {
+        self.held.iter_mut().for_each(|held| held.copy.class = CopyClass::Required);
+    }
+
+    /// What the list is without those copies, which are still there, and what the records add to the sum that count no more then.
+    pub(crate) fn without(&self, numbers: &[CopyNumber], chunks: &Chunks) -> (Vec<KeptCopy>, u64) {
+        let mut rest = self.clone();
+        let freed = rest.remove(numbers, chunks).into_iter();
+        let marks = freed.map(|((volume, extent), slot)| fingerprint(slot, volume, extent.offset));
+        let freed = marks.fold(0, u64::wrapping_add);
+        (rest.list().collect(), freed)
+    }
+
+    /// Those copies are gone. Returns what no other one needs.
+    pub(crate) fn remove(&mut self, numbers: &[CopyNumber], chunks: &Chunks) -> Vec<(Chunk, Slot)> {
+        let mut freed = Vec::new();
+        for number in numbers {
+            let Some(position) = self.position(*number) else { continue };
+            let gone = self.held.remove(position);
+            let mut older = position.checked_sub(1).map(|at| &mut self.held[at]);
+            for (chunk, slot) in gone.preserved.iter() {
+                match older.as_mut().filter(|older| !older.preserved.has(chunk)) {
+                    Some(older) => older.preserved.insert(chunk, slot),
+                    None => freed.push((chunks.place(chunk), slot)),
+                }
+            }
+            for record in gone.outside {
+                let place = |it: &BeforeRecord| (it.chunk.0, it.chunk.1.offset);
+                let lacks = |older: &&mut &mut Held| {
+                    !older.outside.iter().any(|it| place(it) == place(&record))
+                };
+                match older.as_mut().filter(lacks) {
+                    Some(older) => older.outside.push(record),
+                    None => freed.push((record.chunk, record.slot)),
+                }
+            }
+        }
+        freed
+    }
+
+    /// The next chunks, from that one on, in which a copy differs from the volumes, as far as that is known; and where the pool has
+    /// what it holds there.
+    pub(crate) fn differing(&self, number: CopyNumber, from: u64, most: usize) -> Vec<(u64, Slot)> {
+        let Some(position) = self.position(number) else { return Vec::new() };
+        let maps = &self.held[position..];
+        let (mut found, mut next) = (Vec::new(), Some(from));
+        while let Some(from) = next.filter(|_| found.len() < most) {
+            let firsts = maps.iter().filter_map(|held| held.preserved.next_from(from));
+            let Some((chunk, _)) = firsts.min_by_key(|(chunk, _)| *chunk) else { break };
+            let slot = maps.iter().find_map(|held| held.preserved.slot(chunk));
+            found.extend(slot.map(|slot| (chunk, slot)));
+            next = chunk.checked_add(1);
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::collections::BTreeMap;
+    use helio_format::before::KeptImage;
+    use helio_units::Bytes;
+    use proptest::prelude::*;
+
+    const SIZES: [Bytes; 1] = [Bytes(8 << 16)];
+
+    fn copy(number: u64) -> KeptCopy {
+        let (class, stage) = (CopyClass::Expendable, CopyStage::Held);
+        KeptCopy { number: CopyNumber(number), class, stage, image: KeptImage::default() }
+    }
+
+    #[test]
+    fn what_a_copy_leaves_goes_to_the_next_older_one_as_far_as_it_lacks_it() {
+        let mut copies = Copies::default();
+        for (number, chunks) in [(1, [0, 1]), (2, [1, 2]), (3, [2, 3])] {
+            copies.add(copy(number));
+            for (slot, chunk) in (10 * number as u32..).zip(chunks) {
+                copies.preserve(CopyNumber(number), chunk, Slot(slot));
+            }
+        }
+        let (list, _) = copies.without(&[CopyNumber(2)], &Chunks::new(&SIZES));
+        assert_eq!(list, [copy(1), copy(3)]);
+        let chunks = Chunks::new(&SIZES);
+        assert_eq!(copies.remove(&[CopyNumber(2)], &chunks), [(chunks.place(1), Slot(20))]);
+        let first = copies.differing(CopyNumber(1), 0, 9);
+        assert_eq!(first, [(0, Slot(10)), (1, Slot(11)), (2, Slot(21)), (3, Slot(31))]);
+        assert_eq!(copies.remove(&[CopyNumber(1)], &chunks).len(), 3, "nothing is older");
+        assert_eq!(copies.differing(CopyNumber(3), 0, 9), [(2, Slot(30)), (3, Slot(31))]);
+    }
+
+    proptest! {
+        /// Against volumes that are copied whole.
+        #[test]
+        fn every_copy_gives_what_the_volumes_held(acts in prop::collection::vec((0..6_u8, 0..8_u64), 0..80)) {
+            let (mut copies, mut live) = (Copies::default(), [0_u64; 8]);
+            let (mut images, mut pool): (BTreeMap<CopyNumber, [u64; 8]>, Vec<u64>) = Default::default();
+            for (value, (act, chunk)) in (1..).zip(acts) {
+                match act {
+                    0 => {
+                        let number = copies.next();
+                        copies.add(copy(number.0));
+                        images.insert(number, live);
+                    }
+                    1 if !images.is_empty() => {
+                        let nth = chunk as usize % images.len();
+                        let number = *images.keys().nth(nth).expect("one");
+                        images.remove(&number);
+                        copies.remove(&[number], &Chunks::new(&SIZES));
+                    }
+                    _ => {
+                        if copies.is_unpreserved(chunk, false) {
+                            let youngest = copies.youngest(false).expect("one needs it");
+                            copies.preserve(youngest, chunk, Slot(pool.len() as u32));
+                            pool.push(live[chunk as usize]);
+                        }
+                        live[chunk as usize] = value;
+                    }
+                }
+                for (number, image) in &images {
+                    let mut given = live;
+                    for (chunk, slot) in copies.differing(*number, 0, 8) {
+                        given[chunk as usize] = pool[slot.0 as usize];
+                    }
+                    prop_assert_eq!(&given, image);
+                }
+            }
+            let everything = copies.list().map(|copy| copy.number).collect::<Vec<_>>();
+            let held = copies.preserved();
+            prop_assert_eq!(copies.remove(&everything, &Chunks::new(&SIZES)).len() as u64, held);
+        }
+    }
+}

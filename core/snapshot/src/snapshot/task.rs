@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is asked of the layer: how a cut, a restore, a drop go on.
+
+use super::Snapshot;
+use crate::ahead::Ahead;
+use crate::room::Room;
+use crate::work::{
+    BATCH_CHUNKS, Batch, CutStage, For, LOADED_AT_ONCE, Listing, RestoreStage, Task, Work,
+};
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::mem;
+use helio_format::before::{CopyClass, CopyStage, KeptCopy};
+use helio_plant::{Plant, planted};
+use helio_stack::{
+    CopyOp, CopyOutcome, MemberFault, Outcome, PoolHealth, PoolOp, PoolOutcome, Port, Row,
+    Shortage, StoreFault, StoreOp,
+};
+use helio_units::{Bytes, VolumeIndex};
+
+impl Snapshot {
+    /// Goes on with what is asked, where no step is being taken.
+    pub(super) fn go_on_with_task(&mut self, port: &mut Port<'_>) {
+        if !matches!(self.work, Work::Idle) {
+            return;
+        }
+        match &mut self.task {
+            Task::Asked(op) if self.flushes.is_none() => {
+                let op = op.clone();
+                self.begin_task(*op, port);
+            }
+            Task::Cut(copy, stage @ CutStage::Flushed) => {
+                *stage = CutStage::Ends;
+                let held = KeptCopy { stage: CopyStage::Held, ..**copy };
+                let older = self.copies.list().filter(|copy| copy.number != held.number);
+                let copies = older.chain([held]).collect();
+                self.work = Work::Listing(Listing::Held);
+                port.pool(PoolOp::List { copies, freed: 0 });
+            }
+            Task::Cut(copy, CutStage::Fails(_)) => {
+                let number = copy.number;
+                self.unlist(vec![number], port);
+            }
+            Task::Restore(number, RestoreStage::Checks(_) | RestoreStage::Writes(0))
+                if !self.copies.holds(*number) =>
+            {
+                self.task_over(CopyOutcome::Over, port);
+            }
+            Task::Restore(number, RestoreStage::Writes(_)) if !self.copies.holds(*number) => {
+                self.task_over(CopyOutcome::PoolFailed(StoreFault::Io), port);
+            }
+            Task::Restore(_, RestoreStage::Checks(from)) => {
+                let from = *from;
+                self.check(from, port);
+            }
+            Task::Restore(_, RestoreStage::Writes(from)) => {
+                let from = *from;
+                self.put_back(from, port);
+            }
+            _ => {}
+        }
+    }
+
+    fn begin_task(&mut self, op: CopyOp, port: &mut Port<'_>) {
+        let restores = matches!(op, CopyOp::Restore(_));
+        // All that was overwritten is preserved: a restore may succeed all the same.
+        let failed = match self.pool {
+            PoolHealth::Works => None,
+            PoolHealth::Failed(fault) => Some(CopyOutcome::PoolFailed(fault)),
+            PoolHealth::Unread(failed) => Some(CopyOutcome::MemberFailed(failed)),
+        };
+        if let Some(failed) = failed.filter(|_| !restores) {
+            return self.task_over(failed, port);
+        }
+        match op {
+            CopyOp::Cut { overwritten, .. } => self.make_room(overwritten, 0, port),
+            CopyOp::Reserve { overwritten } => {
+                let youngest = self.copies.youngest(true);
+                let preserved = youngest.map_or(0, |copy| self.copies.preserved_for(copy));
+                self.make_room(overwritten, preserved, port);
+            }
+            CopyOp::Restore(number) if self.copies.holds(number) => {
+                self.task = Task::Restore(number, RestoreStage::Checks(0));
+                self.go_on_with_task(port);
+            }
+            CopyOp::Restore(_) => self.task_over(CopyOutcome::Over, port),
+            CopyOp::Drop(number) if self.copies.has(number) => {
+                self.task = Task::Drop(number);
+                self.unlist(vec![number], port);
+            }
+            CopyOp::Drop(_) => self.task_over(CopyOutcome::Done, port),
+        }
+    }
+
+    /// Makes room for what will be overwritten, where so many chunks are preserved already.
+    fn make_room(&mut self, overwritten: Bytes, preserved: u64, port: &mut Port<'_>) {
+        self.ahead = Ahead::new(overwritten >= self.chunks.bytes());
+        let records = self.room.asked(overwritten, preserved, self.chunks.total());
+        self.reserve(records.max(self.room.reserved()), For::Task, port);
+    }
+
+    /// There is room for what is asked.
+    pub(super) fn task_has_room(&mut self, port: &mut Port<'_>) {
+        let task = mem::replace(&mut self.task, Task::None);
+        match if let Task::Asked(op) = task { Some(*op) } else { None } {
+            Some(CopyOp::Cut { class, label, .. }) => {
+                let (number, stage) = (self.copies.next(), CopyStage::Coming);
+                let copy = KeptCopy { number, class, stage, image: *label };
+                self.task = Task::Cut(Box::new(copy), CutStage::Begins);
+                self.work = Work::Listing(Listing::Coming);
+                let copies = self.copies.list().chain([copy]).collect();
+                port.pool(PoolOp::List { copies, freed: 0 });
+            }
+            _ => self.task_over(CopyOutcome::Done, port),
+        }
+    }
+
+    /// There is none. Expendable copies yield to a required one, if that helps.
+    pub(super) fn task_has_no_room(&mut self, shortage: Shortage, port: &mut Port<'_>) {
+        let expendable = matches!(&self.task, Task::Asked(op)
+            if matches!(**op, CopyOp::Cut { class: CopyClass::Expendable, .. }));
+        let preserved = self.copies.of_class(CopyClass::Expendable);
+        let preserved = preserved.map(|copy| self.copies.preserved_for(copy)).sum();
+        let helps = shortage.needed <= shortage.free + Room::bytes(preserved);
+        if expendable || !helps || !self.give_up(shortage, port) {
+            self.task_over(CopyOutcome::NoRoom(shortage), port);
+        }
+    }
+
+    /// The list says that the copy is coming. This is the moment of the cut.
+    pub(super) fn cut(&mut self, port: &mut Port<'_>) {
+        if let Task::Cut(copy, stage) = &mut self.task {
+            *stage = CutStage::Settles;
+            self.copies.add(**copy);
+            self.changes.cut();
+            self.settle(port);
+        }
+    }
+
+    /// Goes on with a cut once no change is on its way that is older.
+    pub(super) fn settle(&mut self, port: &mut Port<'_>) {
+        let settled = !self.changes.has_older() || planted(Plant::CutUnsettled);
+        if settled && matches!(self.task, Task::Cut(_, CutStage::Settles)) {
+            let unflushed = planted(Plant::CutUnflushed);
+            if let Task::Cut(_, stage) = &mut self.task {
+                *stage = if unflushed { CutStage::Flushed } else { CutStage::Flushes };
+            }
+            if !unflushed {
+                self.flush(port);
+            }
+        }
+        if !self.changes.none_waits() || !matches!(self.task, Task::None) {
+            self.go_on(port);
+        }
+    }
+
+    /// A flush of a volume ended, for a cut or for a restore.
+    pub(super) fn flush_ended(
+        &mut self,
+        volume: VolumeIndex,
+        outcome: &Outcome,
+        port: &mut Port<'_>,
+    ) {
+        let Some(batch) = &mut self.flushes else { panic!("a flush ended that nothing began") };
+        let Some(ended) = batch.ended(volume, outcome) else { return };
+        self.flushes = None;
+        let failed = ended.err();
+        let outcome = failed.map(CopyOutcome::FlushFailed);
+        match &mut self.task {
+            Task::Cut(_, stage @ CutStage::Flushes) => {
+                *stage = outcome.map_or(CutStage::Flushed, CutStage::Fails);
+            }
+            Task::Restore(_, RestoreStage::Flushes) => {
+                self.task_over(outcome.unwrap_or(CopyOutcome::Done), port);
+            }
+            // What it was for has failed since.
+            _ => {
+                let Some(MemberFault { volumes, fault, .. }) = failed else {
+                    return self.go_on(port);
+                };
+                let of = |volume: &VolumeIndex| volumes & (1 << volume.0) != 0;
+                let failed = (0..self.volumes).map(VolumeIndex).filter(of);
+                failed.for_each(|volume| port.flush_failed(volume, fault));
+            }
+        }
+        self.go_on(port);
+    }
+
+    /// Reads what the copy needs from that chunk on, and checks it.
+    fn check(&mut self, from: u64, port: &mut Port<'_>) {
+        let Task::Restore(number, stage) = &mut self.task else { return };
+        let found = self.copies.differing(*number, from, BATCH_CHUNKS);
+        let Some((last, _)) = found.last() else {
+            *stage = RestoreStage::Writes(0);
+            return self.put_back(0, port);
+        };
+        self.work = Work::Checking(last + 1);
+        let records = found.iter().map(|(chunk, slot)| (*slot, self.chunks.place(*chunk)));
+        port.pool(PoolOp::Check { records: records.collect() });
+    }
+
+    /// Puts back what the copy holds from that chunk on. What younger copies need of it is preserved first.
+    fn put_back(&mut self, from: u64, port: &mut Port<'_>) {
+        let Task::Restore(number, _) = self.task else { return };
+        let found = self.copies.differing(number, from, LOADED_AT_ONCE);
+        let Some((last, _)) = found.last() else {
+            self.task = Task::Restore(number, RestoreStage::Flushes);
+            return self.flush(port);
+        };
+        let chunks = found.iter().map(|(chunk, _)| *chunk);
+        let missing: Vec<u64> =
+            chunks.filter(|chunk| self.copies.is_unpreserved(*chunk, true)).collect();
+        if let Some(youngest) = self.copies.youngest(true).filter(|_| !missing.is_empty()) {
+            return match self.pool {
+                PoolHealth::Works => self.preserve_for(youngest, missing, port),
+                _ => self.restore_lacks_room(Shortage::FAILED, port),
+            };
+        }
+        self.work = Work::Loading { next: last + 1, count: found.len() };
+        let records = found.iter().map(|(chunk, slot)| (*slot, self.chunks.place(*chunk)));
+        port.pool(PoolOp::Load { records: records.collect() });
+    }
+
+    /// A restore is under way that still reads or writes something.
+    pub(super) const fn is_restoring(&self) -> bool {
+        matches!(self.task, Task::Restore(_, RestoreStage::Checks(_) | RestoreStage::Writes(_)))
+    }
+
+    /// What a restore would overwrite cannot be preserved. Expendable copies that need it go.
+    pub(super) fn restore_lacks_room(&mut self, shortage: Shortage, port: &mut Port<'_>) {
+        if !self.give_up(shortage, port) {
+            let outcome = match self.pool {
+                PoolHealth::Works => CopyOutcome::NoRoom(shortage),
+                PoolHealth::Failed(fault) => CopyOutcome::PoolFailed(fault),
+                PoolHealth::Unread(failed) => CopyOutcome::MemberFailed(failed),
+            };
+            self.task_over(outcome, port);
+        }
+    }
+
+    /// Records were checked, or loaded, or that failed.
+    pub(super) fn restore_step(&mut self, work: Work, outcome: PoolOutcome, port: &mut Port<'_>) {
+        match (work, outcome) {
+            (Work::Checking(next), PoolOutcome::Done) => {
+                if let Task::Restore(_, stage) = &mut self.task {
+                    *stage = RestoreStage::Checks(next);
+                }
+            }
+            (Work::Checking(_), PoolOutcome::Damaged) => {
+                self.task_over(CopyOutcome::Damaged, port);
+            }
+            (Work::Loading { .. }, PoolOutcome::Damaged) => self.damaged(port),
+            (Work::Loading { next, count }, PoolOutcome::Loaded(rows)) => {
+                // Of other volumes than these, or of smaller ones: the host's configuration changed since.
+                let fits = |row: &Row| self.chunks.find((row.volume, row.extent)).is_some();
+                if rows.len() != count || !rows.iter().all(fits) {
+                    rows.iter().for_each(|row| port.release(row.payload.id));
+                    return self.damaged(port);
+                }
+                self.write_back(next, rows, port);
+            }
+            // What cannot be read may still be added to.
+            (_, PoolOutcome::Failed(fault)) => {
+                self.task_over(CopyOutcome::PoolFailed(fault), port);
+            }
+            (work, outcome) => panic!("the pool ended {work:?} as {outcome:?}"),
+        }
+    }
+
+    fn write_back(&mut self, next: u64, rows: Vec<Row>, port: &mut Port<'_>) {
+        for (number, Row { volume, extent, payload }) in rows.iter().enumerate() {
+            let op = StoreOp::Write { extent: *extent, payload: *payload, fua: false };
+            Self::issue_own(*volume, op, number, port);
+        }
+        let batch = Batch::of(rows.len());
+        self.work = Work::Writing { next, rows, batch };
+    }
+
+    /// What was loaded is written back, or that failed.
+    pub(super) fn written(&mut self, ended: Result<(), MemberFault>, port: &mut Port<'_>) {
+        let Work::Writing { next, rows, .. } = mem::replace(&mut self.work, Work::Idle) else {
+            return;
+        };
+        rows.into_iter().for_each(|row| port.release(row.payload.id));
+        match (ended, &mut self.task) {
+            (Err(failed), _) => self.task_over(CopyOutcome::MemberFailed(failed), port),
+            (Ok(()), Task::Restore(_, stage)) => *stage = RestoreStage::Writes(next),
+            (Ok(()), _) => {}
+        }
+        self.go_on(port);
+    }
+
+    /// What is preserved is damaged. A part may have been put back.
+    fn damaged(&mut self, port: &mut Port<'_>) {
+        let untouched = matches!(self.task, Task::Restore(_, RestoreStage::Writes(0)));
+        let outcome = match untouched {
+            true => CopyOutcome::Damaged,
+            false => CopyOutcome::PoolFailed(StoreFault::Io),
+        };
+        self.task_over(outcome, port);
+    }
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Version 1 of the before-image file, which is only read: one copy, the *keeping*, whose records lie in the order of their numbers.
+//!
+//! Header, magic `HLBI`, in two slots of 4096 bytes; the records follow:
+//!
+//! | bytes | field |
+//! |---|---|
+//! | 0..4 | magic |
+//! | 4..6 | format version (1) |
+//! | 6 | state: 1 empty, 2 keeping |
+//! | 7 | zero |
+//! | 8..12 | owner |
+//! | 12..16 | zero |
+//! | 16..24 | sequence of this header: 1 for the first, then counting up |
+//! | 24..32 | the keeping: the sequence of the header that began it; zero where empty |
+//! | 32..40 | head: the last position in the kept image |
+//! | 40, 41, 42 | exact, wrote, alone |
+//! | 43..48 | zero |
+//! | 48..56 | when the keeping began, milliseconds since 1970 |
+//! | 56..457 | lineage of the kept image |
+//! | 457..464 | zero |
+//! | 464..472 | durable: records of this keeping below this number were stable before this header was written |
+//! | 472..4092 | zero |
+//! | 4092..4096 | CRC-32C of bytes 0..4092 |
+//!
+//! A record differs from one of version 2 in these fields:
+//!
+//! | bytes | field |
+//! |---|---|
+//! | 16..24 | the keeping |
+//! | 24..32 | number of this record, from zero; it lies in the slot of that number |
+//! | 32..40 | durable: every record below this number was stable before this one was written |
+
+use super::{
+    CopyClass, CopyNumber, CopyStage, HEADER_MAGIC, KeptCopy, KeptImage, Page, PageError,
+    RECORD_CRC_AT, RECORD_MAGIC, place, sealed, zeros,
+};
+use crate::Checksum;
+use crate::cursor::{Reader, Short};
+use crate::lineage::Lineage;
+use helio_units::{Extent, VolumeIndex, WallTime};
+
+const LINEAGE_AT: usize = 56;
+const DURABLE_AT: usize = 464;
+
+/// A header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Counts headers.
+    pub sequence: u64,
+    /// The one copy, if there is one.
+    pub copy: Option<KeptCopy>,
+    /// Its records below this number were stable before.
+    pub durable: u64,
+}
+
+/// The header of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Which keeping it belongs to.
+    pub keeping: u64,
+    /// Its number, from zero.
+    pub number: u64,
+    /// Every record below this number was stable before this one was written.
+    pub durable: u64,
+    /// On which volume the bytes were.
+    pub volume: VolumeIndex,
+    /// Where.
+    pub extent: Extent,
+    /// Checksum of the bytes.
+    pub data: u32,
+}
+
+impl From<Record> for super::Record {
+    fn from(Record { keeping, volume, extent, data, .. }: Record) -> Self {
+        Self { copy: CopyNumber(keeping), sequence: 0, sum: 0, volume, extent, data }
+    }
+}
+
+impl Header {
+    /// Reads a header.
+    ///
+    /// # Errors
+    /// Says what is wrong with it.
+    pub fn decode(page: &Page, owner: u32, checksum: Checksum) -> Result<Self, PageError> {
+        let found = sealed(page, HEADER_MAGIC, checksum)?;
+        if found != 1 {
+            return Err(PageError::Version { found });
+        }
+        let (header, found) = Self::fields(page).map_err(|_: Short| PageError::Damaged)?;
+        if found == owner { Ok(header) } else { Err(PageError::Owner) }
+    }
+
+    fn fields(page: &Page) -> Result<(Self, u32), Short> {
+        let mut r = Reader(&page[6..RECORD_CRC_AT]);
+        let kept = match (r.u8()?, r.u8()?) {
+            (1, 0) => false,
+            (2, 0) => true,
+            _ => return Err(Short),
+        };
+        let owner = r.u32()?;
+        zeros(&mut r, 4)?;
+        let (sequence, keeping, head) = (r.u64()?, r.u64()?, r.sequence()?);
+        let (exact, wrote, alone) = (r.flag()?, r.flag()?, r.flag()?);
+        zeros(&mut r, 5)?;
+        let at = WallTime(r.u64()?);
+        let before = r.0.len();
+        let lineage = Lineage::decode(&mut r)?;
+        let rest = DURABLE_AT - LINEAGE_AT - (before - r.0.len());
+        zeros(&mut r, rest)?;
+        let durable = r.u64()?;
+        let rest = r.0.len();
+        zeros(&mut r, rest)?;
+        let image = KeptImage { lineage, head, exact, wrote, alone, at };
+        let blank = keeping == 0 && durable == 0 && image == KeptImage::default();
+        if kept == (keeping == 0) || !(kept || blank) || keeping > sequence {
+            return Err(Short);
+        }
+        let (class, stage) = (CopyClass::Required, CopyStage::Held);
+        let copy = KeptCopy { number: CopyNumber(keeping), class, stage, image };
+        Ok((Self { sequence, copy: kept.then_some(copy), durable }, owner))
+    }
+}
+
+impl Record {
+    /// Reads a record header.
+    ///
+    /// # Errors
+    /// Says what is wrong with it.
+    pub fn decode(page: &Page, owner: u32, checksum: Checksum) -> Result<Self, PageError> {
+        let found = sealed(page, RECORD_MAGIC, checksum)?;
+        if found != 1 {
+            return Err(PageError::Version { found });
+        }
+        let (record, found) = Self::fields(page).map_err(|_: Short| PageError::Damaged)?;
+        if found == owner { Ok(record) } else { Err(PageError::Owner) }
+    }
+
+    fn fields(page: &Page) -> Result<(Self, u32), Short> {
+        let mut r = Reader(&page[6..RECORD_CRC_AT]);
+        zeros(&mut r, 2)?;
+        let (owner, data) = (r.u32()?, r.u32()?);
+        let (keeping, number, durable) = (r.u64()?, r.u64()?, r.u64()?);
+        let (volume, extent) = place(&mut r)?;
+        if durable > number || keeping == 0 {
+            return Err(Short);
+        }
+        Ok((Self { keeping, number, durable, volume, extent, data }, owner))
+    }
+}
