@@ -228,7 +228,6 @@ impl Plant {
         ("ack-unsent", Self::AckUnsent),
         ("refused-touches", Self::RefusedTouches),
         ("cut-unflushed", Self::CutUnflushed),
-        ("cut-unsettled", Self::CutUnsettled),
         ("panic-at-discard", Self::PanicAtDiscard),
         ("believe-blank", Self::BelieveBlank),
         ("blank-is-new", Self::BlankIsNew),
@@ -253,6 +252,7 @@ impl Plant {
     /// Every fault that stories of a layer alone find.
     pub const LAYERS: &[(&str, Self)] = &[
         ("over-unrecorded", Self::OverUnrecorded),
+        ("cut-unsettled", Self::CutUnsettled),
         ("removal-unrecorded", Self::RemovalUnrecorded),
         ("copy-clears-early", Self::CopyClearsEarly),
         ("read-copy-target", Self::ReadCopyTarget),
