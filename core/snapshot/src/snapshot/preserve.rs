@@ -192,11 +192,8 @@ impl Snapshot {
 
     /// What was asked of the pool failed.
     fn pool_failed(&mut self, work: Work, fault: StoreFault, port: &mut Port<'_>) {
-        match work {
-            Work::Appending { payloads, .. } => {
-                payloads.into_iter().for_each(|payload| port.release(payload));
-            }
-            _ => {}
+        if let Work::Appending { payloads, .. } = work {
+            payloads.into_iter().for_each(|payload| port.release(payload));
         }
         if self.is_restoring() || matches!(self.task, Task::Asked(_) | Task::Drop(_)) {
             self.task_over(CopyOutcome::PoolFailed(fault), port);
