@@ -19,8 +19,8 @@ fn checksum(bytes: &[u8]) -> u32 {
     crc_fast::checksum(CrcAlgorithm::Crc32Iscsi, bytes) as u32
 }
 
-/// Where headers may lie: the second one of a file that version 1 began lies in the second page.
-const HEADERS: [u64; 3] = [0, PAGE_BYTES as u64, AREA_PAGES as u64 * PAGE_BYTES as u64];
+/// Where headers lie.
+const HEADERS: [u64; 2] = [0, AREA_PAGES as u64 * PAGE_BYTES as u64];
 
 /// Whether a file is one of these: one of its headers begins as theirs do.
 pub(crate) fn is_one(path: &Path) -> bool {
@@ -78,7 +78,12 @@ pub(crate) fn inspect(path: &Path, as_json: bool) -> Result<ExitCode> {
     } else if found.copies.is_empty() {
         writeln!(text, "{shown}: before-images, {}\n  empty", Bytes(length))?;
     } else {
+        let safe =
+            |copy: &KeptCopy| copy.class == CopyClass::Required && copy.stage == CopyStage::Held;
         let sound = match (found.damaged, bad) {
+            (false, 0) if !found.copies.iter().any(safe) => {
+                String::from("no copy that `helio promote --restore` can restore")
+            }
             (false, 0) => String::from("complete: `helio promote --restore` can restore it"),
             (true, _) => String::from("damaged: records are missing that were durable"),
             (false, bad) => format!("damaged: {bad} chunks have a wrong checksum"),
@@ -86,7 +91,11 @@ pub(crate) fn inspect(path: &Path, as_json: bool) -> Result<ExitCode> {
         writeln!(text, "{shown}: before-images, {}", Bytes(length))?;
         for KeptCopy { number, stage, image, .. } in &found.copies {
             let exact = if image.exact { "" } else { ", or slightly later" };
-            let coming = if *stage == CopyStage::Coming { ", its cut did not end" } else { "" };
+            let coming = if *stage == CopyStage::Coming {
+                ", incomplete: the next start drops it"
+            } else {
+                ""
+            };
             writeln!(
                 text,
                 "  copy {number:<5} generation {}, item {}{exact}{coming}",

@@ -16,10 +16,13 @@ use alloc::vec::Vec;
 use core::fmt;
 use helio_format::Checksum;
 use helio_format::before::{
-    AREA_PAGES, CopyNumber, Header, KeptCopy, PAGE_BYTES, Page, PageError, Record, Slot, copies_in,
-    fingerprint, first,
+    AREA_PAGES, COPIES_MOST, CopyNumber, Header, KeptCopy, PAGE_BYTES, Page, PageError, Record,
+    Slot, fingerprint, first,
 };
 use helio_units::{Bytes, Extent, VolumeIndex, WallTime};
+
+/// Bytes of a header area.
+const AREA_BYTES: u64 = AREA_PAGES as u64 * PAGE_BYTES as u64;
 
 /// A place whose bytes are kept: a chunk, or what a volume's end leaves of one.
 pub type Chunk = (VolumeIndex, Extent);
@@ -48,7 +51,7 @@ pub struct BeforeFound {
     pub slots: u32,
     /// Something that was durable is lost: no copy can be restored.
     pub damaged: bool,
-    /// Pages, by offset, of records that were never finished. The owner fills them with zeros, durably, before it uses the store.
+    /// Pages, by offset, of headers and records that were never finished. The owner fills them with zeros, durably, before it uses the store.
     pub torn: Vec<u64>,
 }
 
@@ -59,6 +62,8 @@ pub enum BeforeError<E> {
     Read(E),
     /// Neither header can be used; what each one shows.
     Unreadable([PageError; 2]),
+    /// It has a copy, in the format of version 1.
+    First,
 }
 
 impl<E: fmt::Display> fmt::Display for BeforeError<E> {
@@ -67,6 +72,9 @@ impl<E: fmt::Display> fmt::Display for BeforeError<E> {
             Self::Read(error) => write!(f, "cannot be read: {error}"),
             Self::Unreadable([a, b]) => {
                 write!(f, "neither header can be used: header 0 {a}; header 1 {b}")
+            }
+            Self::First => {
+                f.write_str("has a copy in format version 1, which this build does not read")
             }
         }
     }
@@ -100,8 +108,6 @@ struct Listing {
     copies: Vec<KeptCopy>,
     last: CopyNumber,
     newest: Newest,
-    /// Pages of each header area.
-    area: u16,
     /// Which area the next header goes to.
     next: u64,
 }
@@ -133,29 +139,18 @@ pub struct BeforeStore {
 /// Reads bytes of the file into the whole of a buffer; behind the end of the file lie zeros.
 pub type ReadAt<'a, E> = dyn FnMut(u64, &mut [u8]) -> Result<(), E> + 'a;
 
-/// A header that was found.
-enum FoundHeader {
-    This(Header),
-    /// Of version 1.
-    First(first::Header),
-}
-
 /// A record that belongs to a copy of the list. Whether it counts is decided later.
 #[derive(Clone, Copy)]
 struct Found {
     slot: Slot,
     copy: CopyNumber,
     record: Record,
-    /// In a file of version 1: its number, and how many records before it were durable.
-    numbers: Option<(u64, u64)>,
 }
 
-/// What the newest header or record says of those that are older.
-enum Proof {
-    /// Their sum.
-    Sum { before: u64, sum: u64 },
-    /// Version 1: there are so many.
-    Count(u64),
+/// What the newest header or record says of those that are older: their sum.
+struct Proof {
+    before: u64,
+    sum: u64,
 }
 
 impl Found {
@@ -165,43 +160,23 @@ impl Found {
 }
 
 impl Proof {
-    fn of(header: &FoundHeader, found: &[Found]) -> Self {
-        match header {
-            FoundHeader::This(header) => {
-                let newest = found.iter().max_by_key(|found| found.record.sequence);
-                let newest = newest.filter(|found| found.record.sequence > header.sequence);
-                let newest = newest.map(|found| (found.record.sequence, found.record.sum));
-                let (before, sum) = newest.unwrap_or((header.sequence, header.sum));
-                Self::Sum { before, sum }
-            }
-            FoundHeader::First(header) => {
-                let newest = found.iter().max_by_key(|found| found.record.sequence);
-                if let Some(Found { record, numbers: None, .. }) = newest {
-                    return Self::Sum { before: record.sequence, sum: record.sum };
-                }
-                let counts = found.iter().filter_map(|found| found.numbers);
-                Self::Count(counts.map(|(_, durable)| durable).fold(header.durable, u64::max))
-            }
-        }
+    fn of(header: &Header, found: &[Found]) -> Self {
+        let newest = found.iter().max_by_key(|found| found.record.sequence);
+        let newest = newest.filter(|found| found.record.sequence > header.sequence);
+        let newest = newest.map(|found| (found.record.sequence, found.record.sum));
+        let (before, sum) = newest.unwrap_or((header.sequence, header.sum));
+        Self { before, sum }
     }
 
     /// It says something of that record.
-    fn covers(&self, found: &Found) -> bool {
-        match self {
-            Self::Sum { before, .. } => found.record.sequence < *before,
-            Self::Count(count) => found.numbers.is_some_and(|(number, _)| number < *count),
-        }
+    const fn covers(&self, found: &Found) -> bool {
+        found.record.sequence < self.before
     }
 
     /// What the sum over the records that count lacks of those that it covers: zero if all of them are there.
     fn lacks(&self, counted: &[Found]) -> u64 {
         let covered = counted.iter().filter(|found| self.covers(found));
-        match self {
-            Self::Sum { sum, .. } => {
-                sum.wrapping_sub(covered.map(Found::fingerprint).fold(0, u64::wrapping_add))
-            }
-            Self::Count(count) => u64::from(covered.count() as u64 != *count),
-        }
+        self.sum.wrapping_sub(covered.map(Found::fingerprint).fold(0, u64::wrapping_add))
     }
 }
 
@@ -219,16 +194,17 @@ impl BeforeStore {
         checksum: Checksum,
     ) -> Result<(Self, BeforeFound), BeforeError<E>> {
         let (copies, last, newest) = (Vec::new(), CopyNumber(0), Newest::Durable);
-        let listing = Listing { copies, last, newest, area: AREA_PAGES, next: 0 };
+        let listing = Listing { copies, last, newest, next: 0 };
         let (chunk, sums) = (chunk.0, Sums::default());
         let mut store = Self { checksum, owner, chunk, sequence: 0, listing, sums };
-        let Some((header, area)) = store.newest_header(read, length)? else {
-            return Ok((store, BeforeFound::default()));
+        let (header, mut torn) = store.newest_header(read, length)?;
+        let Some((header, area)) = header else {
+            return Ok((store, BeforeFound { torn, ..BeforeFound::default() }));
         };
         store.take_up(&header, area);
-        let found = store.find_records(&header, read, length)?;
+        let found = store.find_records(read, length)?;
         let proof = Proof::of(&header, &found);
-        let (mut counted, mut torn) = (Vec::new(), Vec::new());
+        let mut counted = Vec::new();
         for found in found {
             store.sequence = store.sequence.max(found.record.sequence);
             // The last batch may be torn although its pages are whole.
@@ -257,94 +233,69 @@ impl BeforeStore {
         Ok((store, found))
     }
 
-    /// The newest header, and in which area it lies; none in a new file.
+    /// The newest header, and in which area it lies, or none in a new file; and pages of the other one that are to be filled with zeros:
+    /// a header that was torn must not be completed by what a later one has in common with it.
     fn newest_header<E>(
         &self,
         read: &mut ReadAt<'_, E>,
         length: u64,
-    ) -> Result<Option<(FoundHeader, u64)>, BeforeError<E>> {
+    ) -> Result<(Option<(Header, u64)>, Vec<u64>), BeforeError<E>> {
         let area = usize::from(AREA_PAGES) * PAGE_BYTES;
         let mut bytes = vec![0; 2 * area];
         let there = (length as usize).min(bytes.len());
         read(0, &mut bytes[..there]).map_err(BeforeError::Read)?;
-        let header = |from: usize| self.header(&bytes[from..from + area]);
-        let first = header(0);
-        // In a file that version 1 began the second one lies in the second page; in others copies may lie there.
-        let (early, newer) = match header(PAGE_BYTES) {
-            Err(newer @ PageError::Version { .. }) => (None, Some(newer)),
-            early => (early.ok().filter(|header| header.area() == 1), None),
+        let header =
+            |from: usize| Header::decode(&bytes[from..from + area], self.owner, self.checksum);
+        let torn = |header: &Result<Header, PageError>, at: usize| match header {
+            Err(PageError::Damaged) => vec![at as u64],
+            _ => Vec::new(),
         };
-        // While such a file has a list, what clients wrote lies where the second one of others does.
-        let narrow = [first.as_ref().ok(), early.as_ref()].into_iter().flatten();
-        let narrow = narrow.max_by_key(|header| header.sequence());
-        let is_narrow = first.as_ref().is_ok_and(|first| first.area() == 1);
-        let late = match narrow {
-            Some(narrow) if is_narrow && narrow.has_copies() => Err(PageError::Empty),
-            _ => header(area),
-        };
-        let second = match (early, late) {
-            _ if let Some(newer) = newer => Err(newer),
-            (Some(early), Ok(late)) if late.sequence() > early.sequence() => Ok(late),
-            (Some(_), Err(newer @ PageError::Version { .. })) => Err(newer),
-            (Some(early), _) => Ok(early),
-            (None, late) => late,
-        };
-        match (first, second) {
-            (Err(newer @ PageError::Version { .. }), Ok(_)) => {
-                Err(BeforeError::Unreadable([newer, PageError::Empty]))
-            }
-            (Ok(_), Err(newer @ PageError::Version { .. })) => {
-                Err(BeforeError::Unreadable([PageError::Empty, newer]))
-            }
-            (Ok(a), Ok(b)) if a.sequence() > b.sequence() => Ok(Some((a, 0))),
-            (_, Ok(b)) => Ok(Some((b, 1))),
-            (Ok(a), Err(_)) => Ok(Some((a, 0))),
-            // The first header ever was torn: nothing was kept under it.
-            (Err(PageError::Empty | PageError::Damaged), Err(PageError::Empty)) => Ok(None),
-            (Err(a), Err(b)) => Err(BeforeError::Unreadable([a, b])),
+        let (a, b) = (header(0), header(area));
+        let newer = |error: PageError| matches!(error, PageError::Version { found } if found != 1);
+        let pages = [torn(&a, 0), torn(&b, area)].concat();
+        match (a, b) {
+            (Err(a), Ok(_)) if newer(a) => Err(BeforeError::Unreadable([a, PageError::Empty])),
+            (Ok(_), Err(b)) if newer(b) => Err(BeforeError::Unreadable([PageError::Empty, b])),
+            (Ok(a), Ok(b)) if a.sequence > b.sequence => Ok((Some((a, 0)), pages)),
+            (_, Ok(b)) => Ok((Some((b, 1)), pages)),
+            (Ok(a), Err(_)) => Ok((Some((a, 0)), pages)),
+            (Err(a), Err(b)) => self.no_header([a, b], &bytes[..2 * PAGE_BYTES]),
         }
     }
 
-    fn header(&self, area: &[u8]) -> Result<FoundHeader, PageError> {
-        match (Header::decode(area, self.owner, self.checksum), area.first_chunk()) {
-            (Err(PageError::Version { found: 1 }), Some(page)) => {
-                first::Header::decode(page, self.owner, self.checksum).map(FoundHeader::First)
-            }
-            (header, _) => header.map(FoundHeader::This),
+    /// No header of this version is there. A file of version 1 without a copy is begun anew.
+    fn no_header<E>(
+        &self,
+        errors: [PageError; 2],
+        start: &[u8],
+    ) -> Result<(Option<(Header, u64)>, Vec<u64>), BeforeError<E>> {
+        let (pages, _) = start.as_chunks::<PAGE_BYTES>();
+        let first = |page| first::Header::decode(page, self.owner, self.checksum).ok();
+        let newest = pages.iter().filter_map(first).max_by_key(|header| header.sequence);
+        let written = (0..).step_by(PAGE_BYTES).zip(pages);
+        let written = written.filter(|(_, page)| page.iter().any(|byte| *byte != 0));
+        match (newest, errors) {
+            (Some(first::Header { copy: Some(_), .. }), _) => Err(BeforeError::First),
+            (Some(_), _) => Ok((None, written.map(|(at, _)| at).collect())),
+            // The first header ever was torn: nothing was kept under it.
+            (None, [PageError::Damaged, PageError::Empty]) => Ok((None, vec![0])),
+            (None, [PageError::Empty, PageError::Empty]) => Ok((None, Vec::new())),
+            (None, errors) => Err(BeforeError::Unreadable(errors)),
         }
     }
 
     /// Goes on where that header, which lies in that area, ended.
-    fn take_up(&mut self, header: &FoundHeader, area: u64) {
-        self.sequence = header.sequence();
-        self.listing.area = header.area();
+    fn take_up(&mut self, header: &Header, area: u64) {
+        self.sequence = header.sequence;
         self.listing.next = 1 - area;
-        match header {
-            FoundHeader::This(header) => {
-                self.listing.copies.clone_from(&header.copies);
-                self.listing.last = header.last;
-                self.sums.told = header.sum;
-            }
-            FoundHeader::First(header) => {
-                self.listing.copies.extend(header.copy);
-                self.listing.last = CopyNumber(header.sequence);
-            }
-        }
-        self.widen();
-    }
-
-    /// While nothing is kept, the header areas of version 1 give way to those of this version. The next header goes where none of
-    /// version 1 lies.
-    const fn widen(&mut self) {
-        if self.listing.copies.is_empty() && self.listing.area != AREA_PAGES {
-            (self.listing.area, self.listing.next) = (AREA_PAGES, 1);
-        }
+        self.listing.copies.clone_from(&header.copies);
+        self.listing.last = header.last;
+        self.sums.told = header.sum;
     }
 
     /// The records that belong to copies of the list.
     fn find_records<E>(
         &self,
-        header: &FoundHeader,
         read: &mut ReadAt<'_, E>,
         length: u64,
     ) -> Result<Vec<Found>, BeforeError<E>> {
@@ -354,22 +305,9 @@ impl BeforeStore {
         for slot in (0..slots).map(Slot) {
             read(self.record_at(slot), &mut page).map_err(BeforeError::Read)?;
             let Ok(record) = Record::decode(&page, self.owner, self.checksum) else { continue };
-            let Some(copy) = self.owner_of(record.copy) else { continue };
-            let numbers = match header {
-                FoundHeader::This(_) => None,
-                FoundHeader::First(_) => {
-                    // One of this version was added before a header of this version was durable.
-                    let first = first::Record::decode(&page, self.owner, self.checksum).ok();
-                    let ours = |first: &first::Record| {
-                        first.keeping == copy.0 && first.number == u64::from(slot.0)
-                    };
-                    if first.is_some_and(|first| !ours(&first)) {
-                        continue;
-                    }
-                    first.map(|first| (first.number, first.durable))
-                }
-            };
-            all.push(Found { slot, copy, record, numbers });
+            if let Some(copy) = self.owner_of(record.copy) {
+                all.push(Found { slot, copy, record });
+            }
         }
         Ok(all)
     }
@@ -423,11 +361,7 @@ impl BeforeStore {
     /// Where the records begin, in bytes.
     #[must_use]
     pub const fn header_bytes(&self) -> u64 {
-        2 * self.area_bytes()
-    }
-
-    const fn area_bytes(&self) -> u64 {
-        self.listing.area as u64 * PAGE_BYTES as u64
+        2 * AREA_BYTES
     }
 
     /// Where a record lies.
@@ -452,7 +386,7 @@ impl BeforeStore {
     /// How many copies the list may have.
     #[must_use]
     pub const fn copies_most(&self) -> usize {
-        copies_in(self.listing.area)
+        COPIES_MOST
     }
 
     /// The copies that count from now on, and what records add to the sum that count no more: write this, flush, say
@@ -486,17 +420,11 @@ impl BeforeStore {
     fn write_header(&mut self, newest: Newest) -> BeforeWrite {
         self.sequence += 1;
         self.sums.told = self.sums.durable;
-        let Listing { copies, last, area, next, .. } = &self.listing;
-        let (area, copies, last) = (*area, copies.clone(), *last);
-        let header = Header { sequence: self.sequence, area, last, sum: self.sums.told, copies };
-        let offset = next * self.area_bytes();
+        let Listing { copies, last, next, .. } = &self.listing;
+        let (copies, last, offset) = (copies.clone(), *last, next * AREA_BYTES);
+        let header = Header { sequence: self.sequence, last, sum: self.sums.told, copies };
         self.listing.newest = newest;
-        let mut bytes = header.encode(self.owner, self.checksum);
-        if area == AREA_PAGES {
-            // A header of version 1 may lie in the second page.
-            bytes.resize(bytes.len().max(2 * PAGE_BYTES), 0);
-        }
-        BeforeWrite { offset, bytes }
+        BeforeWrite { offset, bytes: header.encode(self.owner, self.checksum) }
     }
 
     /// A batch of records begins.
@@ -536,31 +464,6 @@ impl BeforeStore {
         }
         self.listing.newest = Newest::Durable;
         self.sums.durable = self.sums.durable.wrapping_add(core::mem::take(&mut self.sums.batch));
-        self.widen();
-    }
-}
-
-impl FoundHeader {
-    fn sequence(&self) -> u64 {
-        match self {
-            Self::This(header) => header.sequence,
-            Self::First(header) => header.sequence,
-        }
-    }
-
-    const fn has_copies(&self) -> bool {
-        match self {
-            Self::This(header) => !header.copies.is_empty(),
-            Self::First(header) => header.copy.is_some(),
-        }
-    }
-
-    /// Pages of each header area.
-    const fn area(&self) -> u16 {
-        match self {
-            Self::This(header) => header.area,
-            Self::First(_) => 1,
-        }
     }
 }
 

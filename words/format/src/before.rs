@@ -20,8 +20,7 @@
 //! | 4..6 | format version (2) |
 //! | 6..8 | how many copies the list has |
 //! | 8..12 | owner: CRC-32C of group, a zero byte, node |
-//! | 12..14 | pages of a header area: 16; 1 in a file that version 1 began |
-//! | 14..16 | zero |
+//! | 12..16 | zero |
 //! | 16..24 | sequence: 1 for the first, then counting up |
 //! | 24..32 | the highest number that a copy ever had |
 //! | 32..40 | sum over the records that count and are older |
@@ -66,8 +65,10 @@
 //!
 //! A header or record is valid if and only if magic, version, checksum, every zero and every enumerated byte are right.
 //!
-//! Version 1 had one copy, and header areas of one page: [`first`] has its tables. Its files are read, and get
-//! headers of version 2 with at most seven copies until the list is empty.
+//! A header area whose header is not valid is filled with zeros before it is written: a later header has sectors in common with a torn
+//! one, and could complete it.
+//!
+//! Version 1 had one copy and header areas of one page ([`first`]). A file of it that has a copy is refused.
 
 pub mod first;
 
@@ -165,8 +166,6 @@ pub struct KeptCopy {
 pub struct Header {
     /// Counts headers and batches.
     pub sequence: u64,
-    /// Pages of each header area.
-    pub area: u16,
     /// The highest number that a copy ever had.
     pub last: CopyNumber,
     /// The sum over the records that count and are older.
@@ -214,7 +213,7 @@ impl fmt::Display for PageError {
             Self::Empty => f.write_str("was never written"),
             Self::Damaged => f.write_str("is damaged"),
             Self::Version { found } => {
-                write!(f, "has format version {found}, this build reads {VERSION} and 1")
+                write!(f, "has format version {found}, this build reads {VERSION}")
             }
             Self::Owner => f.write_str("belongs to another group or node"),
         }
@@ -232,11 +231,8 @@ pub const fn fingerprint(Slot(slot): Slot, volume: VolumeIndex, offset: u64) -> 
     z ^ (z >> 31)
 }
 
-/// How many copies a header of so many pages can list.
-#[must_use]
-pub const fn copies_in(area: u16) -> usize {
-    area as usize * PAGE_BYTES / COPY_BYTES - 1
-}
+/// How many copies a header can list.
+pub const COPIES_MOST: usize = AREA_PAGES as usize * PAGE_BYTES / COPY_BYTES - 1;
 
 impl KeptCopy {
     fn encode(&self, w: &mut Writer<'_>) {
@@ -291,15 +287,14 @@ impl Header {
     #[must_use]
     pub fn encode(&self, owner: u32, checksum: Checksum) -> Vec<u8> {
         let count = self.copies.len();
-        assert!(count <= copies_in(self.area), "{count} copies in {} pages", self.area);
+        assert!(count <= COPIES_MOST, "{count} copies in one list");
         let mut out = Vec::with_capacity((count + 1) * COPY_BYTES);
         out.extend_from_slice(&HEADER_MAGIC);
         let mut w = Writer(&mut out);
         w.u16(VERSION);
         w.u16(count as u16);
         w.u32(owner);
-        w.u16(self.area);
-        w.u16(0);
+        w.u32(0);
         w.u64(self.sequence);
         w.u64(self.last.0);
         w.u64(self.sum);
@@ -337,8 +332,8 @@ impl Header {
 
     fn fields(whole: &[u8]) -> Result<(Self, u32), Short> {
         let mut r = Reader(&whole[8..CRC_AT]);
-        let (owner, area) = (r.u32()?, r.u16()?);
-        zeros(&mut r, 2)?;
+        let owner = r.u32()?;
+        zeros(&mut r, 4)?;
         let (sequence, last, sum) = (r.u64()?, CopyNumber(r.u64()?), r.u64()?);
         let rest = r.0.len();
         zeros(&mut r, rest)?;
@@ -347,11 +342,11 @@ impl Header {
         let numbers = || copies.iter().map(|copy| copy.number.0);
         let ordered = core::iter::once(0).chain(numbers()).zip(numbers()).all(|(a, b)| a < b);
         let bounded = copies.last().is_none_or(|copy| copy.number <= last);
-        let fits = [1, AREA_PAGES].contains(&area) && copies.len() <= copies_in(area);
+        let fits = copies.len() <= COPIES_MOST;
         if !ordered || !bounded || !fits || sequence == 0 {
             return Err(Short);
         }
-        Ok((Self { sequence, area, last, sum, copies }, owner))
+        Ok((Self { sequence, last, sum, copies }, owner))
     }
 }
 
@@ -386,15 +381,14 @@ impl Record {
         out
     }
 
-    /// Reads a record header. One of version 1 has sequence and sum zero; [`first::Record`] reads the rest of it.
+    /// Reads a record header.
     ///
     /// # Errors
     /// Says what is wrong with it.
     pub fn decode(page: &Page, owner: u32, checksum: Checksum) -> Result<Self, PageError> {
-        match sealed(page, RECORD_MAGIC, checksum)? {
-            VERSION => {}
-            1 => return first::Record::decode(page, owner, checksum).map(Self::from),
-            found => return Err(PageError::Version { found }),
+        let found = sealed(page, RECORD_MAGIC, checksum)?;
+        if found != VERSION {
+            return Err(PageError::Version { found });
         }
         let (record, found) = Self::fields(page).map_err(|_: Short| PageError::Damaged)?;
         if found == owner { Ok(record) } else { Err(PageError::Owner) }

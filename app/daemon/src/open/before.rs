@@ -6,7 +6,7 @@ use super::{private, take};
 use crate::shard::Before;
 use anyhow::{Context, Result, anyhow, bail};
 use helio_driver::{Buffer, File, Host, OFlags};
-use helio_format::before::{CHUNK_BYTES, PAGE_BYTES, PageError};
+use helio_format::before::{CHUNK_BYTES, CopyStage, PAGE_BYTES, PageError};
 use helio_ledger::{BeforeError, BeforeFound, BeforeStore};
 use helio_units::Bytes;
 use std::path::{Path, PathBuf};
@@ -91,6 +91,10 @@ pub(super) fn open(
                 Err(error) => bail!("{shown}: {error}"),
             }
         }
+        Err(error @ BeforeError::First) => bail!(
+            "{shown}: {error}\n  hint: start the version of the daemon that wrote this file, and wait for the end of the resync; \
+             or remove the file: then this node has no safe copy"
+        ),
         Err(error) => bail!(
             "{shown}: {error}\n  hint: start this daemon with the --state and `safe-copy-dir` of this file; a file \
              that is no longer needed may be removed"
@@ -107,8 +111,12 @@ pub(super) fn open(
         }
         file.sync_all()?;
     }
-    if found.damaged {
-        tracing::warn!(file = %shown, "the preserved copy is damaged and cannot be restored");
+    if found.damaged && found.copies.iter().any(|copy| copy.stage == CopyStage::Held) {
+        tracing::warn!(
+            group = engine.group,
+            file = %shown,
+            "the safe copy is damaged and cannot be restored\n  hint: wait for the resync, which copies everything"
+        );
     }
     Ok((Before::new((io, shown), file, store, engine.member_timeout), found))
 }

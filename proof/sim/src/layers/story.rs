@@ -361,8 +361,9 @@ impl Desk {
                 | Out::Own { .. }
                 | Out::Record(LayerRecord::Members(_) | LayerRecord::Page { .. })
                 | Out::Compare { .. }
-                | Out::GiveUp(_)
-                | Out::FlushFailed(..) => panic!("no layer here keeps several members: {out:?}"),
+                | Out::GiveUp(_) => panic!("no layer here keeps several members: {out:?}"),
+                // A cut or a restore had failed before its flushes ended.
+                Out::FlushFailed(..) => {}
                 Out::Release(id) => self.payloads.release(id),
             }
         }

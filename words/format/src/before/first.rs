@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Version 1 of the before-image file, which is only read: one copy, the *keeping*, whose records lie in the order of their numbers.
+//! Version 1 of the before-image file: one copy, the *keeping*. Only its header is read, to tell whether there is a copy.
 //!
-//! Header, magic `HLBI`, in two slots of 4096 bytes; the records follow:
+//! Header, magic `HLBI`, in two slots of 4096 bytes:
 //!
 //! | bytes | field |
 //! |---|---|
@@ -22,23 +22,15 @@
 //! | 464..472 | durable: records of this keeping below this number were stable before this header was written |
 //! | 472..4092 | zero |
 //! | 4092..4096 | CRC-32C of bytes 0..4092 |
-//!
-//! A record differs from one of version 2 in these fields:
-//!
-//! | bytes | field |
-//! |---|---|
-//! | 16..24 | the keeping |
-//! | 24..32 | number of this record, from zero; it lies in the slot of that number |
-//! | 32..40 | durable: every record below this number was stable before this one was written |
 
 use super::{
     CopyClass, CopyNumber, CopyStage, HEADER_MAGIC, KeptCopy, KeptImage, Page, PageError,
-    RECORD_CRC_AT, RECORD_MAGIC, place, sealed, zeros,
+    RECORD_CRC_AT, sealed, zeros,
 };
 use crate::Checksum;
 use crate::cursor::{Reader, Short};
 use crate::lineage::Lineage;
-use helio_units::{Extent, VolumeIndex, WallTime};
+use helio_units::WallTime;
 
 const LINEAGE_AT: usize = 56;
 const DURABLE_AT: usize = 464;
@@ -52,29 +44,6 @@ pub struct Header {
     pub copy: Option<KeptCopy>,
     /// Its records below this number were stable before.
     pub durable: u64,
-}
-
-/// The header of a record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Record {
-    /// Which keeping it belongs to.
-    pub keeping: u64,
-    /// Its number, from zero.
-    pub number: u64,
-    /// Every record below this number was stable before this one was written.
-    pub durable: u64,
-    /// On which volume the bytes were.
-    pub volume: VolumeIndex,
-    /// Where.
-    pub extent: Extent,
-    /// Checksum of the bytes.
-    pub data: u32,
-}
-
-impl From<Record> for super::Record {
-    fn from(Record { keeping, volume, extent, data, .. }: Record) -> Self {
-        Self { copy: CopyNumber(keeping), sequence: 0, sum: 0, volume, extent, data }
-    }
 }
 
 impl Header {
@@ -119,32 +88,5 @@ impl Header {
         let (class, stage) = (CopyClass::Required, CopyStage::Held);
         let copy = KeptCopy { number: CopyNumber(keeping), class, stage, image };
         Ok((Self { sequence, copy: kept.then_some(copy), durable }, owner))
-    }
-}
-
-impl Record {
-    /// Reads a record header.
-    ///
-    /// # Errors
-    /// Says what is wrong with it.
-    pub fn decode(page: &Page, owner: u32, checksum: Checksum) -> Result<Self, PageError> {
-        let found = sealed(page, RECORD_MAGIC, checksum)?;
-        if found != 1 {
-            return Err(PageError::Version { found });
-        }
-        let (record, found) = Self::fields(page).map_err(|_: Short| PageError::Damaged)?;
-        if found == owner { Ok(record) } else { Err(PageError::Owner) }
-    }
-
-    fn fields(page: &Page) -> Result<(Self, u32), Short> {
-        let mut r = Reader(&page[6..RECORD_CRC_AT]);
-        zeros(&mut r, 2)?;
-        let (owner, data) = (r.u32()?, r.u32()?);
-        let (keeping, number, durable) = (r.u64()?, r.u64()?, r.u64()?);
-        let (volume, extent) = place(&mut r)?;
-        if durable > number || keeping == 0 {
-            return Err(Short);
-        }
-        Ok((Self { keeping, number, durable, volume, extent, data }, owner))
     }
 }
