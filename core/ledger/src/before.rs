@@ -139,6 +139,9 @@ pub struct BeforeStore {
 /// Reads bytes of the file into the whole of a buffer; behind the end of the file lie zeros.
 pub type ReadAt<'a, E> = dyn FnMut(u64, &mut [u8]) -> Result<(), E> + 'a;
 
+/// The newest header and its area, and pages of torn ones.
+type FoundHeader = (Option<(Header, u64)>, Vec<u64>);
+
 /// A record that belongs to a copy of the list. Whether it counts is decided later.
 #[derive(Clone, Copy)]
 struct Found {
@@ -239,7 +242,7 @@ impl BeforeStore {
         &self,
         read: &mut ReadAt<'_, E>,
         length: u64,
-    ) -> Result<(Option<(Header, u64)>, Vec<u64>), BeforeError<E>> {
+    ) -> Result<FoundHeader, BeforeError<E>> {
         let area = usize::from(AREA_PAGES) * PAGE_BYTES;
         let mut bytes = vec![0; 2 * area];
         let there = (length as usize).min(bytes.len());
@@ -268,7 +271,7 @@ impl BeforeStore {
         &self,
         errors: [PageError; 2],
         start: &[u8],
-    ) -> Result<(Option<(Header, u64)>, Vec<u64>), BeforeError<E>> {
+    ) -> Result<FoundHeader, BeforeError<E>> {
         let (pages, _) = start.as_chunks::<PAGE_BYTES>();
         let first = |page| first::Header::decode(page, self.owner, self.checksum).ok();
         let newest = pages.iter().filter_map(first).max_by_key(|header| header.sequence);
