@@ -16,8 +16,8 @@ use alloc::vec::Vec;
 use core::fmt;
 use helio_format::Checksum;
 use helio_format::before::{
-    AREA_PAGES, COPIES_MOST, CopyNumber, Header, KeptCopy, PAGE_BYTES, Page, PageError, Record,
-    Slot, fingerprint, first,
+    AREA_PAGES, CopyNumber, Header, KeptCopy, PAGE_BYTES, Page, PageError, Record, Slot,
+    fingerprint, first,
 };
 use helio_units::{Bytes, Extent, VolumeIndex, WallTime};
 
@@ -176,8 +176,8 @@ impl Proof {
         found.record.sequence < self.before
     }
 
-    /// What the sum over the records that count lacks of those that it covers: zero if all of them are there.
-    fn lacks(&self, counted: &[Found]) -> u64 {
+    /// The difference between the recorded sum and the sum over the records that it covers: zero if all of them are there.
+    fn missing(&self, counted: &[Found]) -> u64 {
         let covered = counted.iter().filter(|found| self.covers(found));
         self.sum.wrapping_sub(covered.map(Found::fingerprint).fold(0, u64::wrapping_add))
     }
@@ -220,9 +220,10 @@ impl BeforeStore {
         let place = |f: &Found| (f.copy, f.record.volume, f.record.extent.offset);
         counted.sort_unstable_by_key(|f| (place(f), f.record.copy, f.record.sequence));
         counted.dedup_by_key(|f| place(f));
-        // What is lacking stays in the sum: the file is damaged until its list is empty.
-        let lacks = proof.lacks(&counted);
-        store.sums.durable = counted.iter().map(Found::fingerprint).fold(lacks, u64::wrapping_add);
+        // The difference stays in the sum: the file is damaged until its list is empty.
+        let missing = proof.missing(&counted);
+        store.sums.durable =
+            counted.iter().map(Found::fingerprint).fold(missing, u64::wrapping_add);
         let chunk = |found: &Found| (found.record.volume, found.record.extent);
         let record = |f: &Found| BeforeRecord { slot: f.slot, copy: f.copy, chunk: chunk(f) };
         let found = BeforeFound {
@@ -230,7 +231,7 @@ impl BeforeStore {
             last: store.listing.last,
             records: counted.iter().map(record).collect(),
             slots: store.slots_in(length),
-            damaged: lacks != 0,
+            damaged: missing != 0,
             torn,
         };
         Ok((store, found))
@@ -266,7 +267,7 @@ impl BeforeStore {
         }
     }
 
-    /// No header of this version is there. A file of version 1 without a copy is begun anew.
+    /// No header of this version is there. A file of version 1 without a copy counts as new.
     fn no_header<E>(
         &self,
         errors: [PageError; 2],
@@ -386,18 +387,12 @@ impl BeforeStore {
         &self.listing.copies
     }
 
-    /// How many copies the list may have.
-    #[must_use]
-    pub const fn copies_most(&self) -> usize {
-        COPIES_MOST
-    }
-
     /// The copies that count from now on, and what records add to the sum that count no more: write this, flush, say
     /// [`Self::flushed`]; then their slots may be used again. Without copies no record counts. A copy without a time was cut now,
     /// unless the list has it already.
     ///
     /// # Panics
-    /// Where there are more than [`Self::copies_most`]: our own mistake.
+    /// If there are more than [`helio_format::before::COPIES_MOST`]: our own mistake.
     pub fn list(&mut self, mut copies: Vec<KeptCopy>, freed: u64, now: WallTime) -> BeforeWrite {
         for copy in copies.iter_mut().filter(|copy| copy.image.at == WallTime::default()) {
             let listed = self.listing.copies.iter().find(|listed| listed.number == copy.number);

@@ -140,7 +140,7 @@ fn noted() -> Desk {
     let (mut desk, mut store) = kept();
     let note = store.note().expect("four records are durable, and no header tells");
     desk.header(&note);
-    assert_eq!(store.note(), None, "it is told once");
+    assert_eq!(store.note(), None, "it is noted once");
     desk
 }
 

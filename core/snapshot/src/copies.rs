@@ -3,7 +3,7 @@
 //!
 //! A chunk that is overwritten is preserved for the youngest copy. What an older copy holds there lies with the first copy, from itself
 //! on towards the youngest, for which the chunk is preserved; where none has it, the volume still holds it. So one before-image
-//! serves every copy that needs it. A copy that goes leaves to the next older one what that one lacks.
+//! serves every copy that needs it. When a copy is dropped, the next older one gets the chunks that it does not have.
 
 use crate::chunks::Chunks;
 use crate::preserved::Preserved;
@@ -93,7 +93,7 @@ impl Copies {
 
     /// Whether a copy needs what that chunk holds, and the pool does not have it yet.
     pub(crate) fn is_unpreserved(&self, chunk: u64, before_cut: bool) -> bool {
-        // A younger copy that is of no use itself has what this one lacks.
+        // A younger copy that was abandoned may have the chunk.
         let needs = self.youngest(before_cut).and_then(|young| self.position(young));
         needs.is_some_and(|at| !self.held[at..].iter().any(|held| held.preserved.has(chunk)))
     }

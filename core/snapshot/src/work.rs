@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is asked of the layer, and the steps that it takes on pool and members: one at a time, for whoever needs it next.
+//! What is asked of the layer, and the steps that it takes on pool and members. Steps are taken one at a time.
 //!
 //! ```text
 //!   cut:      (Reserving ──> Listing) ──> Settles ──> Flushes ──> (Listing)

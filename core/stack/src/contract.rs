@@ -227,6 +227,8 @@ pub enum CopyOutcome {
     NoRoom(Shortage),
     /// What is preserved is damaged; nothing was put back.
     Damaged,
+    /// The list has no place for one more copy; nothing has changed.
+    TooMany,
     /// There is no such copy: if it was expendable, it is over. Nothing was put back.
     Over,
     /// The pool failed. A restore may have put a part back.

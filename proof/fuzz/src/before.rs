@@ -8,8 +8,8 @@
 
 use crate::pieces::byte;
 use helio_format::before::{
-    AREA_PAGES, CopyClass, CopyNumber, CopyStage, Header, KeptCopy, KeptImage, PAGE_BYTES, Page,
-    Record, Slot, fingerprint, first,
+    AREA_PAGES, COPIES_MOST, CopyClass, CopyNumber, CopyStage, Header, KeptCopy, KeptImage,
+    PAGE_BYTES, Page, Record, Slot, fingerprint, first,
 };
 use helio_ledger::{BeforeFound, BeforeRecord, BeforeStore, BeforeWrite};
 use helio_link::checksum;
@@ -206,7 +206,7 @@ fn file(mut bytes: Vec<u8>) {
         bytes.truncate(store.header_bytes() as usize);
     }
     let mut copies = found.copies.clone();
-    if copies.len() < store.copies_most() {
+    if copies.len() < COPIES_MOST {
         copies.push(copy(NEW));
     }
     let Some(copy) = copies.last().map(|copy| copy.number) else { return };
@@ -242,7 +242,7 @@ fn file(mut bytes: Vec<u8>) {
 /// What holds of whatever is found.
 fn judge(store: &BeforeStore, found: &BeforeFound, bytes: &[u8]) {
     assert!(found.slots as usize <= bytes.len() / STRIDE, "more than there is room for");
-    assert!(found.copies.len() <= store.copies_most(), "more copies than a header has");
+    assert!(found.copies.len() <= COPIES_MOST, "more copies than a header has");
     assert!(found.copies.is_sorted_by_key(|copy| copy.number));
     assert!(found.copies.iter().all(|copy| copy.number <= found.last));
     let (mut slots, mut places) = (BTreeSet::new(), BTreeSet::new());

@@ -206,7 +206,7 @@ fn a_file_that_completes_nothing_is_given_up_and_nothing_else_begins_until_all_o
         assert_eq!((before.deadline(), before.look(at(second))), (at(second), None));
     }
     assert_eq!(before.look(at(9)), silent);
-    assert_eq!(before.look(at(20)), None, "that is told once");
+    assert_eq!(before.look(at(20)), None, "that is reported once");
     assert_eq!(asked(&mut before, &mut driver, check()), silent);
     let detail = driver.0.pop().expect("the header is being written");
     let (payloads, buffers) = (&mut Payloads::default(), &buffers);

@@ -332,6 +332,7 @@ impl Keeper {
                 | CopyOutcome::PoolFailed(_)
                 | CopyOutcome::MemberFailed(_)
                 | CopyOutcome::Cut(_)
+                | CopyOutcome::TooMany
                 | CopyOutcome::Unsupported,
             ) => Next::FileFailed,
         }

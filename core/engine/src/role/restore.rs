@@ -82,9 +82,10 @@ impl Standing {
             CopyOutcome::NoRoom(_) => {
                 String::from("there is no room to preserve what younger copies need")
             }
-            CopyOutcome::Done | CopyOutcome::Cut(_) | CopyOutcome::Unsupported => {
-                String::from("no layer preserves copies")
-            }
+            CopyOutcome::Done
+            | CopyOutcome::Cut(_)
+            | CopyOutcome::TooMany
+            | CopyOutcome::Unsupported => String::from("no layer preserves copies"),
         };
         let text = format!("the preserved copy of {} was not restored: {why}", turn.config().group);
         turn.warn(text.clone());

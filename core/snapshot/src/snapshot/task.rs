@@ -11,7 +11,7 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::mem;
-use helio_format::before::{CopyClass, CopyStage, KeptCopy};
+use helio_format::before::{COPIES_MOST, CopyClass, CopyStage, KeptCopy};
 use helio_plant::{Plant, planted};
 use helio_stack::{
     CopyOp, CopyOutcome, MemberFault, Outcome, PoolHealth, PoolOp, PoolOutcome, Port, Row,
@@ -74,6 +74,9 @@ impl Snapshot {
             return self.task_over(failed, port);
         }
         match op {
+            CopyOp::Cut { .. } if self.copies.list().count() >= COPIES_MOST => {
+                self.task_over(CopyOutcome::TooMany, port);
+            }
             CopyOp::Cut { overwritten, .. } => self.make_room(overwritten, 0, port),
             CopyOp::Reserve { overwritten } => {
                 let youngest = self.copies.youngest(true);

@@ -2,6 +2,7 @@
 //! How copies are cut and dropped.
 
 use super::*;
+use helio_format::before::COPIES_MOST;
 
 #[test]
 fn a_cut_waits_for_older_changes_and_stops_no_later_one() {
@@ -221,4 +222,16 @@ fn what_an_abandoned_copy_has_is_not_read_again_for_an_older_one() {
     desk.copied();
     desk.copy(restore(1));
     assert_eq!(desk.done(), check(&[(0, 1)]), "the chunk was overwritten since copy 2 has it");
+}
+
+#[test]
+fn a_copy_more_than_the_list_has_places_for_is_refused() {
+    let full: Vec<_> =
+        (1..=COPIES_MOST as u64).map(|number| (held(number, REQUIRED), &[][..])).collect();
+    let mut desk = Desk::finding_of(&full);
+    desk.copy(cut(Bytes(CHUNK_BYTES)));
+    assert_eq!((desk.copied(), desk.pools.len()), (Some(CopyOutcome::TooMany), 0));
+    let mut desk = Desk::finding_of(&full[1..]);
+    desk.copy(cut(Bytes(CHUNK_BYTES)));
+    assert_eq!((desk.copied(), desk.pools.len()), (None, 1));
 }
