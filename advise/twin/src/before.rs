@@ -11,7 +11,7 @@ use core::convert::Infallible;
 use core::time::Duration;
 use helio_engine::{PoolOp, PoolOutcome, Row, StoreFault};
 use helio_format::before::{
-    CHUNK_BYTES, CopyClass, CopyNumber, CopyStage, KeptCopy, PAGE_BYTES, Slot,
+    CHUNK_BYTES, CopyNumber, CopyOwner, CopyStage, KeptCopy, PAGE_BYTES, Slot,
 };
 use helio_ledger::{BeforeError, BeforeFound, BeforeRecord, BeforeStore, BeforeWrite, Chunk};
 use helio_netmodel::Dice;
@@ -166,10 +166,21 @@ impl Before {
     /// What a restore would put back, if an image is kept: the stamp of each block that would change hands.
     #[must_use]
     pub fn kept(&self) -> Option<BTreeMap<Place, Stamp>> {
+        let (_, found) = self.opened().ok()?;
+        self.held(safe_copy(&found)?.number)
+    }
+
+    /// Where that copy, which is held, differs from the volumes, and what it holds there; none if there is no such copy.
+    #[must_use]
+    pub fn held(&self, number: CopyNumber) -> Option<BTreeMap<Place, Stamp>> {
         let (store, found) = self.opened().ok()?;
-        safe_copy(&found).filter(|_| !found.damaged)?;
+        let is_it = |copy: &&KeptCopy| copy.number == number && copy.stage == CopyStage::Held;
+        found.copies.iter().find(is_it).filter(|_| !found.damaged)?;
+        // What lies with an older copy, from this one on, comes first.
+        let mut records: Vec<_> = found.records.iter().filter(|it| it.copy >= number).collect();
+        records.sort_by_key(|record| core::cmp::Reverse(record.copy));
         let mut stamps = BTreeMap::new();
-        for BeforeRecord { slot, chunk, .. } in &found.records {
+        for BeforeRecord { slot, chunk, .. } in records {
             let (chunk, bytes) = self.load(&store, *slot, *chunk)?;
             stamps.extend(blocks(chunk).zip(stamps_of(&bytes)));
         }
@@ -261,14 +272,16 @@ impl Before {
         if let Some(note) = store.note() {
             self.put_page(&note);
         }
-        match job {
-            Job::List(copies, _) => {
-                let safe = |copy: &KeptCopy| copy.class == CopyClass::Required;
-                if !copies.iter().any(safe) {
-                    self.index.clear();
-                }
-            }
-            _ => self.index.extend(self.batch.drain(..)),
+        let safe = |copy: &&KeptCopy| copy.owner == CopyOwner::Resync;
+        let safe = store.copies().iter().rfind(safe).map(|copy| copy.number);
+        let Some(safe) = safe else {
+            self.index.clear();
+            return self.batch.clear();
+        };
+        let batch = self.batch.drain(..);
+        if matches!(job, Job::Append(copy, _) if *copy >= safe) {
+            // What was preserved first counts.
+            batch.for_each(|(place, stamp)| _ = self.index.entry(place).or_insert(stamp));
         }
     }
 
@@ -349,7 +362,7 @@ impl Before {
 /// The copy that a restore would put back.
 fn safe_copy(found: &BeforeFound) -> Option<&KeptCopy> {
     let held = |copy: &&KeptCopy| copy.stage == CopyStage::Held;
-    found.copies.iter().rfind(|copy| copy.class == CopyClass::Required && held(copy))
+    found.copies.iter().rfind(|copy| copy.owner == CopyOwner::Resync && held(copy))
 }
 
 fn blocks((volume, extent): Chunk) -> impl Iterator<Item = Place> {

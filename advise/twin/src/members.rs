@@ -108,7 +108,7 @@ impl Node<Stamps> {
                 let owner = MapOwner::Member { volume, member: member.0 };
                 Change::Marks { owner, page, bits }
             }
-            LayerRecord::CopiesOver(_) => unreachable!("no copy of this host is expendable"),
+            LayerRecord::CopiesOver(_) => unreachable!("the engine has that in its superblock"),
         }
     }
 

@@ -11,7 +11,6 @@ use crate::stamps::Stamps;
 use core::fmt;
 use core::time::Duration;
 use helio_engine::{Config, Durable, Effect, Engine, Event, MemberFound, StoreFault, StoreOp};
-use helio_format::before::CopyNumber;
 use helio_format::superblock::Superblock;
 use helio_ledger::{BeforeFound, LedgerError};
 use helio_snapshot::Snapshot;
@@ -157,7 +156,8 @@ impl<C: Content> Node<C> {
     ) -> Moment {
         let mut durable = found.unwrap_or_else(|| Durable::new(new_superblock(&self.config)));
         let mut layers = self.layers.clone();
-        layers.insert(0, Box::new(Snapshot::new(&self.config.volumes, copies, CopyNumber(0))));
+        let over = durable.superblock.copies_over(copies.last);
+        layers.insert(0, Box::new(Snapshot::new(&self.config.volumes, copies, over)));
         layers.extend(lowest);
         (durable.members, durable.layers) = (members, Stack::new(layers));
         self.life += 1;

@@ -149,6 +149,8 @@ fn of_command(command: Command) -> String {
         Command::StopVerify => "stop the verify".to_owned(),
         Command::SeedBegin { .. } => "seed begin".to_owned(),
         Command::SeedEnd => "seed end".to_owned(),
+        Command::CreateCopy(name) => format!("create copy {name}"),
+        Command::DeleteCopy(name) => format!("delete copy {name}"),
         Command::Set(SetOp::Add { leg, by_bitmap }) => {
             format!("add member {} of volume {}, by bitmap {by_bitmap}", leg.member.0, leg.volume.0)
         }
@@ -239,6 +241,7 @@ fn of_message(message: &Message) -> String {
         Message::Invalid(talk) => format!("{talk:?}"),
         Message::Reading(talk) => format!("{talk:?}"),
         Message::Report(report) => format!("{report:?}"),
+        Message::Snapshot(snapshot) => format!("{snapshot:?}"),
         Message::Pong { token, flushing, waits, short, .. } => {
             let said = [(*flushing, ", flushing"), (*waits, ", waits"), (*short, ", short")];
             format!("pong {token}{}", flags(&said))
@@ -285,6 +288,7 @@ fn of_item(item: &Item) -> String {
         ItemKind::Consistent => "consistent".to_owned(),
         ItemKind::Same => format!("same at {extent}"),
         ItemKind::Verify => format!("verify {extent}"),
+        ItemKind::Snapshot => "snapshot".to_owned(),
     };
     format!(
         "item {} after {}: {what}{} of volume {}",

@@ -5,7 +5,9 @@ use crate::failure::unreadable;
 use crate::verbs::print;
 use anyhow::{Result, bail};
 use crc_fast::CrcAlgorithm;
-use helio_format::before::{AREA_PAGES, CHUNK_BYTES, CopyClass, CopyStage, KeptCopy, PAGE_BYTES};
+use helio_format::before::{
+    AREA_PAGES, CHUNK_BYTES, CopyClass, CopyOwner, CopyStage, KeptCopy, PAGE_BYTES,
+};
 use helio_ledger::{BeforeError, BeforeFound, BeforeStore};
 use helio_units::Bytes;
 use serde_json::json;
@@ -79,7 +81,7 @@ pub(crate) fn inspect(path: &Path, as_json: bool) -> Result<ExitCode> {
         writeln!(text, "{shown}: before-images, {}\n  empty", Bytes(length))?;
     } else {
         let safe =
-            |copy: &KeptCopy| copy.class == CopyClass::Required && copy.stage == CopyStage::Held;
+            |copy: &KeptCopy| copy.owner == CopyOwner::Resync && copy.stage == CopyStage::Held;
         let sound = match (found.damaged, bad) {
             (false, 0) if !found.copies.iter().any(safe) => {
                 String::from("no copy that `helio promote --restore` can restore")
@@ -89,16 +91,22 @@ pub(crate) fn inspect(path: &Path, as_json: bool) -> Result<ExitCode> {
             (false, bad) => format!("damaged: {bad} chunks have a wrong checksum"),
         };
         writeln!(text, "{shown}: before-images, {}", Bytes(length))?;
-        for KeptCopy { number, stage, image, .. } in &found.copies {
+        for KeptCopy { number, stage, owner, image, .. } in &found.copies {
             let exact = if image.exact { "" } else { ", or slightly later" };
             let coming = if *stage == CopyStage::Coming {
                 ", incomplete: the next start drops it"
             } else {
                 ""
             };
+            let inconsistent = if image.consistent { "" } else { ", inconsistent" };
+            let owner = match owner {
+                CopyOwner::Resync => String::from("the safe copy"),
+                CopyOwner::Operator(name) => name.to_string(),
+            };
+            writeln!(text, "  copy {number:<5} {owner}{inconsistent}{coming}")?;
             writeln!(
                 text,
-                "  copy {number:<5} generation {}, item {}{exact}{coming}",
+                "  holds      generation {}, item {}{exact}",
                 image.lineage.generation, image.head
             )?;
             writeln!(text, "  since      {}", image.at)?;
@@ -113,11 +121,16 @@ pub(crate) fn inspect(path: &Path, as_json: bool) -> Result<ExitCode> {
 fn as_value(copy: &KeptCopy) -> serde_json::Value {
     json!({
         "number": copy.number.0,
+        "name": match &copy.owner {
+            CopyOwner::Resync => None,
+            CopyOwner::Operator(name) => Some(name.as_str()),
+        },
         "required": copy.class == CopyClass::Required,
         "held": copy.stage == CopyStage::Held,
         "generation": copy.image.lineage.generation.to_string(),
         "position": copy.image.head.0,
         "exact": copy.image.exact,
+        "consistent": copy.image.consistent,
         "since_ms": copy.image.at.0,
     })
 }
@@ -144,7 +157,8 @@ mod tests {
         let (mut store, _) = opened.expect("a new one");
         let image = KeptImage { head: Sequence(42), ..KeptImage::default() };
         let (number, class, stage) = (CopyNumber(1), CopyClass::Required, CopyStage::Held);
-        let copies = vec![KeptCopy { number, class, stage, image }];
+        let owner = CopyOwner::Resync;
+        let copies = vec![KeptCopy { number, class, stage, owner, image }];
         let list = store.list(copies, 0, WallTime(5));
         file.write_all_at(&list.bytes, list.offset).expect("room");
         store.flushed();

@@ -5,6 +5,7 @@ mod accept;
 mod change;
 mod command;
 mod conversation;
+mod copies;
 mod keep;
 mod last_copy;
 mod lease;
@@ -26,6 +27,7 @@ mod verifying;
 
 use crate::calendar::Calendar;
 use crate::config::Config;
+use crate::copies::Copies;
 use crate::dice::Dice;
 use crate::effect::Effect;
 use crate::event::{Command, Durable, Event, Operation, Request, StoreOutcome};
@@ -74,6 +76,8 @@ pub struct Engine {
     resync: Resync,
     /// What a follower keeps of its last consistent image.
     keeper: Keeper,
+    /// The copies that operators name.
+    copies: Copies,
     asked: Asked,
     show: Show,
     dice: Dice,
@@ -103,6 +107,7 @@ impl Engine {
             record: Record::starting(superblock, keeping, incarnation),
             resync: Resync::new(config.volumes.len()),
             keeper: Keeper::new(),
+            copies: Copies::new(),
             asked: Asked::default(),
             show: Show::new(now),
             turn: Turn::new(config, now),
@@ -120,9 +125,20 @@ impl Engine {
     #[must_use]
     pub const fn view(&self) -> View<'_> {
         let Self {
-            turn, local, permit, standing, peer, record, resync, keeper, asked, show, ..
+            turn,
+            local,
+            permit,
+            standing,
+            peer,
+            record,
+            resync,
+            keeper,
+            copies,
+            asked,
+            show,
+            ..
         } = self;
-        View { turn, local, permit, standing, peer, record, resync, keeper, asked, show }
+        View { turn, local, permit, standing, peer, record, resync, keeper, copies, asked, show }
     }
 
     /// Sets how many items this node holds as a follower before it stops reading from its peer. The default is 65,536.
@@ -160,7 +176,7 @@ impl Engine {
                 record.keeping_mut().ages_mut().changed(sequence);
                 standing.kept((kept, ok), resync.seed_mut(), record, local, permit, turn);
             }
-            Event::BeforeFound(kept) => self.keeper.found(&kept, &turn.config().volumes),
+            Event::BeforeFound(found) => self.before_found(&found),
             Event::PoolDone(outcome) => local.pool_ended(outcome, turn),
             Event::Recorded { ok, sequence } => {
                 record.keeping_mut().ages_mut().changed(sequence);
@@ -279,11 +295,7 @@ impl Engine {
             }
         }
         self.standing.flushes_failed(&mut self.local, &mut self.turn);
-        if let Some(outcome) = self.local.take_copied() {
-            let Self { standing, peer, record, keeper, local, turn, .. } = self;
-            let wish = standing.copied(outcome, peer.session(), keeper, record, local, turn);
-            self.hang_up(wish);
-        }
+        self.copies_step();
     }
 
     /// Does what depends on the whole batch: sends, copies, flushes, acknowledges, keeps time.
@@ -368,6 +380,7 @@ impl Engine {
             self.permit.lease_mut().step(it_may, up, &mut self.turn);
         }
         self.begin_record();
+        self.record_copies();
         let serves = self.standing.serves();
         if self.resync.seed().is_comparing() {
             match self.standing.primary().filter(|_| serves) {
@@ -461,6 +474,7 @@ impl Engine {
         if let Some(follower) = self.standing.follower_mut() {
             follower.keep_flowing(&mut self.local, &mut self.turn);
         }
+        self.follow_snapshots();
         let Self { standing, peer, record, keeper, local, turn, .. } = self;
         let wish = standing.arrange_keeping(peer.session(), keeper, record, local, turn);
         self.hang_up(wish);

@@ -11,7 +11,8 @@ use helio_format::superblock::Superblock;
 use helio_ledger::BeforeFound;
 use helio_stack::{LayerSetting, PoolOutcome, SetOp, Shortage, Stack, StoreFault};
 use helio_units::{
-    Bytes, Extent, Generation, IoId, Mode, Moment, Payload, Rate, RequestId, VolumeIndex, WallTime,
+    Bytes, CopyName, Extent, Generation, IoId, Mode, Moment, Payload, Rate, RequestId, VolumeIndex,
+    WallTime,
 };
 
 /// What a client wants done.
@@ -190,6 +191,10 @@ pub enum Command {
     SeedEnd,
     /// Add or remove a member of a volume, or compare its members. Done when that began.
     Set(SetOp),
+    /// Cut a point-in-time copy of this name, here and, at the same place of the line, on the peer. Done when it is held here.
+    CreateCopy(CopyName),
+    /// Drop the copy of this name: on a primary, on the peer too.
+    DeleteCopy(CopyName),
 }
 
 impl Command {
@@ -202,7 +207,9 @@ impl Command {
             | Self::Accept { .. }
             | Self::ResetQueueMarks
             | Self::Stop
-            | Self::Set(_) => false,
+            | Self::Set(_)
+            | Self::CreateCopy(_)
+            | Self::DeleteCopy(_) => false,
             Self::Switch
             | Self::Yield { .. }
             | Self::Pause

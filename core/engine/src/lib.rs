@@ -17,6 +17,7 @@ extern crate std;
 
 mod calendar;
 mod config;
+mod copies;
 mod dice;
 mod effect;
 mod engine;
@@ -38,6 +39,7 @@ pub use config::{
     Config, HOT_EXTENTS, ITEM_BYTES_MAX, OnError, QUEUE_BYTES_MOST, QUEUE_BYTES_SNDR,
     QUEUE_ITEMS_SNDR, QUEUE_PRODUCTS, QueueConfig, REGION, SafeCopy, WhenFull, automatic_bound,
 };
+pub use copies::{CopiesStatus, MissingCopy};
 pub use effect::{Answer, Done, Effect, Keep, Loudness, Note, ReadAs};
 pub use engine::Engine;
 pub use event::{
@@ -46,8 +48,8 @@ pub use event::{
 };
 pub use helio_copy::ResyncConfig;
 pub use helio_stack::{
-    Duty, LayerRecord, LayerSetting, Leg, MemberStatus, MergeRecord, PoolOp, PoolOutcome, Row,
-    SetOp, SetRefusal, SetStatus, Stack, StoreFault, StoreOp,
+    Duty, HeldCopy, KeptCopy, KeptImage, LayerRecord, LayerSetting, Leg, MemberStatus, MergeRecord,
+    PoolOp, PoolOutcome, Row, SetOp, SetRefusal, SetStatus, Stack, StoreFault, StoreOp,
 };
 pub use lead::Lag;
 pub use lead::status::SyncStatus;

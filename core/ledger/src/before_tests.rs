@@ -2,7 +2,7 @@
 
 use super::*;
 use core::convert::Infallible;
-use helio_format::before::{CHUNK_BYTES, CopyClass, CopyStage, KeptImage};
+use helio_format::before::{CHUNK_BYTES, CopyClass, CopyOwner, CopyStage, KeptImage};
 use helio_format::slow_crc32c;
 use helio_units::Sequence;
 
@@ -106,7 +106,7 @@ fn mark(slot: u32, n: u64) -> u64 {
 fn copy(number: u64) -> KeptCopy {
     let image = KeptImage { head: Sequence(number), ..KeptImage::default() };
     let (class, stage) = (CopyClass::Required, CopyStage::Held);
-    KeptCopy { number: CopyNumber(number), class, stage, image }
+    KeptCopy { number: CopyNumber(number), class, stage, owner: CopyOwner::Resync, image }
 }
 
 fn list(store: &mut BeforeStore, numbers: &[u64], freed: u64) -> BeforeWrite {

@@ -93,6 +93,8 @@ pub enum Plant {
     CutUnflushed,
     /// A cut does not wait for the changes that were under way at its moment.
     CutUnsettled,
+    /// A secondary cuts a copy before everything in front of the cut is applied.
+    SnapshotEarly,
     /// The engine panics when a client discards.
     PanicAtDiscard,
     /// A peer without metadata counts as one that did not take over.
@@ -228,6 +230,7 @@ impl Plant {
         ("ack-unsent", Self::AckUnsent),
         ("refused-touches", Self::RefusedTouches),
         ("cut-unflushed", Self::CutUnflushed),
+        ("snapshot-early", Self::SnapshotEarly),
         ("panic-at-discard", Self::PanicAtDiscard),
         ("believe-blank", Self::BelieveBlank),
         ("blank-is-new", Self::BlankIsNew),

@@ -96,11 +96,9 @@ impl Changes {
         self.of_mut(age).below.insert(io, chunks);
     }
 
-    /// A change has ended below.
-    pub(crate) fn ended(&mut self, io: u64) {
-        if self.later.below.remove(&io).is_none() {
-            self.older.below.remove(&io);
-        }
+    /// A change has ended below. Returns the chunks that it touched.
+    pub(crate) fn ended(&mut self, io: u64) -> Option<Range<u64>> {
+        self.later.below.remove(&io).or_else(|| self.older.below.remove(&io))
     }
 
     /// A copy is cut: all that are on their way are older.

@@ -6,9 +6,11 @@
 //! serves every copy that needs it. When a copy is dropped, the next older one gets the chunks that it does not have.
 
 use crate::chunks::Chunks;
-use crate::preserved::Preserved;
+use crate::preserved::{Preserved, Union};
 use alloc::vec::Vec;
-use helio_format::before::{CopyClass, CopyNumber, CopyStage, KeptCopy, Slot, fingerprint};
+use helio_format::before::{
+    CopyClass, CopyNumber, CopyStage, KeptCopy, KeptImage, Slot, fingerprint,
+};
 use helio_ledger::{BeforeFound, BeforeRecord, Chunk};
 
 /// One copy.
@@ -30,11 +32,13 @@ pub(crate) struct Copies {
 }
 
 impl Copies {
-    /// What the pool held when the process began. Expendable copies up to the number `over` are as if their cut had never ended. Chunks
+    /// What the pool held when the process began. Expendable copies up to the number `over`, and all in a
+    /// damaged pool, are as if their cut had never ended. Chunks
     /// that lie outside the volumes were of others.
     pub(crate) fn found(found: &BeforeFound, over: CopyNumber, chunks: &Chunks) -> Self {
         let held = |copy: &KeptCopy| {
-            let is_over = copy.class == CopyClass::Expendable && copy.number <= over;
+            let is_over = found.damaged || copy.number <= over;
+            let is_over = is_over && copy.class == CopyClass::Expendable;
             let stage = if is_over { CopyStage::Coming } else { copy.stage };
             let (mut preserved, mut outside) = (Preserved::default(), Vec::new());
             for record in found.records.iter().filter(|record| record.copy == copy.number) {
@@ -45,7 +49,7 @@ impl Copies {
             }
             Held { copy: KeptCopy { stage, ..*copy }, preserved, outside }
         };
-        Self { held: found.copies.iter().map(held).collect(), last: found.last }
+        Self { held: found.copies.iter().map(held).collect(), last: found.last.max(over) }
     }
 
     pub(crate) const fn is_empty(&self) -> bool {
@@ -59,6 +63,20 @@ impl Copies {
 
     pub(crate) fn has(&self, number: CopyNumber) -> bool {
         self.position(number).is_some()
+    }
+
+    /// The copies that are held, with what differs from each and what is preserved for it, in chunks. The oldest first.
+    pub(crate) fn figures(&self) -> Vec<(KeptCopy, u64, u64)> {
+        let mut union = Union::default();
+        let mut figures: Vec<_> = (self.held.iter().rev())
+            .map(|held| {
+                union.add(&held.preserved);
+                (held.copy, union.count(), held.preserved.count())
+            })
+            .collect();
+        figures.retain(|(copy, ..)| copy.stage == CopyStage::Held);
+        figures.reverse();
+        figures
     }
 
     /// Whether that copy is there, and of use.
@@ -116,10 +134,11 @@ impl Copies {
         self.held.push(Held { copy, preserved: Preserved::default(), outside: Vec::new() });
     }
 
-    /// Its cut has ended.
-    pub(crate) fn hold(&mut self, number: CopyNumber) {
+    /// Its cut has ended: it holds that image.
+    pub(crate) fn hold(&mut self, number: CopyNumber, image: KeptImage) {
         if let Some(position) = self.position(number) {
-            self.held[position].copy.stage = CopyStage::Held;
+            let copy = &mut self.held[position].copy;
+            (copy.stage, copy.image) = (CopyStage::Held, image);
         }
     }
 
@@ -203,7 +222,7 @@ impl Copies {
 mod tests {
     use super::*;
     use alloc::collections::BTreeMap;
-    use helio_format::before::KeptImage;
+    use helio_format::before::CopyOwner;
     use helio_units::Bytes;
     use proptest::prelude::*;
 
@@ -211,7 +230,8 @@ mod tests {
 
     fn copy(number: u64) -> KeptCopy {
         let (class, stage) = (CopyClass::Expendable, CopyStage::Held);
-        KeptCopy { number: CopyNumber(number), class, stage, image: KeptImage::default() }
+        let (number, owner) = (CopyNumber(number), CopyOwner::Resync);
+        KeptCopy { number, class, stage, owner, image: KeptImage::default() }
     }
 
     #[test]

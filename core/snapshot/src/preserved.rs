@@ -22,6 +22,29 @@ pub(crate) struct Preserved {
     count: u64,
 }
 
+/// Chunks that are in any of several.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Union {
+    pages: BTreeMap<u64, Box<[u64; 64]>>,
+    count: u64,
+}
+
+impl Union {
+    pub(crate) const fn count(&self) -> u64 {
+        self.count
+    }
+
+    pub(crate) fn add(&mut self, preserved: &Preserved) {
+        for (number, page) in &preserved.pages {
+            let bits = self.pages.entry(*number).or_insert_with(|| Box::new([0; 64]));
+            for (word, more) in bits.iter_mut().zip(page.bits.iter()) {
+                self.count += u64::from((more & !*word).count_ones());
+                *word |= more;
+            }
+        }
+    }
+}
+
 impl Page {
     fn has(&self, at: u64) -> bool {
         self.bits[(at / 64) as usize] & (1 << (at % 64)) != 0
@@ -96,6 +119,15 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        #[test]
+        fn a_union_counts_each_chunk_once(chunks in prop::collection::vec((0..3_usize, 0..9_000_u64), 0..200)) {
+            let (mut maps, mut union) = ([(); 3].map(|()| Preserved::default()), Union::default());
+            let all: BTreeMap<u64, ()> = chunks.iter().map(|(_, chunk)| (*chunk, ())).collect();
+            chunks.iter().for_each(|(map, chunk)| maps[*map].insert(*chunk, Slot(0)));
+            maps.iter().for_each(|map| union.add(map));
+            prop_assert_eq!(union.count(), all.len() as u64);
+        }
+
         #[test]
         fn it_is_a_map(chunks in prop::collection::vec(0..20_000_u64, 0..200), from in 0..20_000_u64) {
             let (mut map, mut twin) = (Preserved::default(), BTreeMap::new());

@@ -14,12 +14,13 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::mem;
 use core::ops::Range;
-use helio_format::before::{CHUNK_BYTES, CopyClass, CopyNumber};
+use helio_format::before::{CHUNK_BYTES, CopyClass, CopyNumber, CopyStage, KeptCopy, KeptImage};
+use helio_format::message::VOLUMES_MAX;
 use helio_ledger::BeforeFound;
 use helio_plant::{Plant, planted};
 use helio_stack::{
-    CopyOp, CopyOutcome, CopyStatus, Io, Layer, LayerRecord, Leg, Operation, Outcome, PoolHealth,
-    PoolOp, PoolOutcome, Port, Shortage, StoreOp, Tag,
+    CopyOp, CopyOutcome, CopyStatus, HeldCopy, Io, Layer, LayerRecord, Leg, MemberFault, Operation,
+    Outcome, PoolHealth, PoolOp, PoolOutcome, Port, Shortage, StoreOp, Tag,
 };
 use helio_units::{Bytes, Moment, VolumeIndex};
 
@@ -39,6 +40,8 @@ pub struct Snapshot {
     flushes: Option<Batch>,
 }
 
+/// In a number: which volume.
+const VOLUMES: u64 = VOLUMES_MAX as u64;
 /// In a tag: an operation that passes, ...
 const PASSES: u64 = 0;
 /// ... and changes something, ...
@@ -117,6 +120,20 @@ impl Snapshot {
         self.flushes = Some(Batch::of(usize::from(self.volumes)));
     }
 
+    /// An operation on that volume ended like that. If it was to make something durable, what was done before it may be lost, and no
+    /// flush behind it brings that back: a cut that is listed fails. Returns whether one does.
+    fn heed(&mut self, volume: VolumeIndex, outcome: &Outcome) -> bool {
+        let (Outcome::Unsure(fault), Task::Cut(_, stage)) = (*outcome, &mut self.task) else {
+            return false;
+        };
+        let failed = MemberFault { volumes: 1 << volume.0, volume, fault };
+        let fails = !matches!(stage, CutStage::Begins | CutStage::Fails(_));
+        if fails {
+            *stage = CutStage::Fails(CopyOutcome::FlushFailed(failed));
+        }
+        fails
+    }
+
     /// Before-images can be preserved no more: parked changes that need none go, and the others are refused.
     fn fail(&mut self, health: PoolHealth, port: &mut Port<'_>) {
         self.pool = health;
@@ -186,15 +203,26 @@ impl Snapshot {
             self.copies.remove(&over, &self.chunks);
             self.let_go(port);
         } else {
-            self.unlist(over, port);
+            self.unlist(over, Listing::Over, port);
         }
         true
     }
 
+    /// Tells of these, if they were held: there was no room for what they needed.
+    fn tell_over(&self, numbers: &[CopyNumber], port: &mut Port<'_>) {
+        let over = self.copies.list().filter(|copy| numbers.contains(&copy.number));
+        over.filter(|copy| copy.stage == CopyStage::Held).for_each(|copy| port.over(copy));
+    }
+
     /// These copies are to be in the list no more.
-    fn unlist(&mut self, numbers: Vec<CopyNumber>, port: &mut Port<'_>) {
+    fn unlist(
+        &mut self,
+        numbers: Vec<CopyNumber>,
+        why: impl FnOnce(Vec<CopyNumber>) -> Listing,
+        port: &mut Port<'_>,
+    ) {
         let (copies, freed) = self.copies.without(&numbers, &self.chunks);
-        self.work = Work::Listing(Listing::Without(numbers));
+        self.work = Work::Listing(why(numbers));
         port.pool(PoolOp::List { copies, freed });
     }
 
@@ -255,7 +283,7 @@ impl Snapshot {
     fn drop_left_over(&mut self, port: &mut Port<'_>) {
         if self.has_left_over() {
             let coming = self.copies.coming().collect();
-            self.unlist(coming, port);
+            self.unlist(coming, Listing::Without, port);
         }
     }
 
@@ -271,7 +299,8 @@ impl Layer for Snapshot {
     fn begin(&mut self, operation: Operation, port: &mut Port<'_>) {
         let Some(extent) = operation.op.changes() else {
             let Operation { io, leg, op } = operation;
-            return port.issue(leg, op, Tag(io.number() * KINDS + PASSES));
+            let number = io.number() * VOLUMES + u64::from(leg.volume.0);
+            return port.issue(leg, op, Tag(number * KINDS + PASSES));
         };
         let chunks = self.chunks.touched(operation.leg.volume, extent);
         self.ahead.reach(chunks.end);
@@ -289,6 +318,7 @@ impl Layer for Snapshot {
         if ok {
             let expendable = self.copies.of_class(CopyClass::Expendable);
             let over: Vec<_> = expendable.filter(|number| *number <= last).collect();
+            self.tell_over(&over, port);
             self.copies.forsake(&over);
         } else {
             // Nothing can say that they are over: from now on they are required.
@@ -304,10 +334,17 @@ impl Layer for Snapshot {
             FLUSHES => self.flush_ended(VolumeIndex(number as u16), &outcome, port),
             CHANGES => {
                 port.end(Io::new(number), outcome);
-                self.changes.ended(number);
+                if let Some(chunks) = self.changes.ended(number) {
+                    self.heed(self.chunks.place(chunks.start).0, &outcome);
+                }
                 self.settle(port);
             }
-            _ => port.end(Io::new(number), outcome),
+            _ => {
+                port.end(Io::new(number / VOLUMES), outcome);
+                if self.heed(VolumeIndex((number % VOLUMES) as u16), &outcome) {
+                    self.go_on(port);
+                }
+            }
         }
     }
 
@@ -315,6 +352,19 @@ impl Layer for Snapshot {
         self.task = Task::Asked(Box::new(op));
         self.go_on(port);
         None
+    }
+
+    fn cut(&mut self, image: Option<Box<KeptImage>>, port: &mut Port<'_>) {
+        self.cut_now(image, port);
+    }
+
+    fn copies(&self) -> Vec<HeldCopy> {
+        let of = |(copy, changed, preserved): (KeptCopy, u64, u64)| HeldCopy {
+            copy,
+            changed: Bytes(changed * CHUNK_BYTES),
+            preserved: Bytes(preserved * CHUNK_BYTES),
+        };
+        self.copies.figures().into_iter().map(of).collect()
     }
 
     fn bound(&mut self, most: Option<Bytes>) {

@@ -14,8 +14,8 @@ use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 use helio_format::before::{
-    CHUNK_BYTES, CopyClass, CopyNumber, CopyStage, KeptCopy, KeptImage, PAGE_BYTES, Slot,
-    fingerprint,
+    CHUNK_BYTES, CopyClass, CopyNumber, CopyOwner, CopyStage, KeptCopy, KeptImage, PAGE_BYTES,
+    Slot, fingerprint,
 };
 use helio_ledger::{BeforeFound, BeforeRecord, Chunk};
 use helio_stack::{
@@ -43,6 +43,11 @@ struct Desk {
     released: Vec<PayloadId>,
     payloads: u64,
     records: Vec<LayerRecord>,
+    /// A cut that is ready waits for its moment, and how many did.
+    no_moment: bool,
+    ready: usize,
+    /// Copies that were over for want of room.
+    over: Vec<u64>,
     flushes_failed: Vec<(VolumeIndex, StoreFault)>,
 }
 
@@ -67,7 +72,7 @@ fn read(number: u64) -> StoreOp {
 }
 
 fn cut_of(class: CopyClass, overwritten: Bytes) -> CopyOp {
-    CopyOp::Cut { class, label: Box::default(), overwritten }
+    CopyOp::Cut { class, owner: CopyOwner::Resync, overwritten }
 }
 
 fn cut(overwritten: Bytes) -> CopyOp {
@@ -100,7 +105,8 @@ const fn reserve(records: u64) -> PoolOp {
 
 fn held(number: u64, class: CopyClass) -> KeptCopy {
     let image = KeptImage::default();
-    KeptCopy { number: CopyNumber(number), class, stage: CopyStage::Held, image }
+    let (number, stage, owner) = (CopyNumber(number), CopyStage::Held, CopyOwner::Resync);
+    KeptCopy { number, class, stage, owner, image }
 }
 
 fn coming(number: u64, class: CopyClass) -> KeptCopy {
@@ -160,6 +166,9 @@ impl Desk {
             released: Vec::new(),
             payloads: 0,
             records: Vec::new(),
+            no_moment: false,
+            ready: 0,
+            over: Vec::new(),
             flushes_failed: Vec::new(),
         }
     }
@@ -223,6 +232,9 @@ impl Desk {
                 Out::Ended { name, outcome } => self.ended.push((name, outcome)),
                 Out::Pool(op) => self.pools.push_back(op),
                 Out::Copied(outcome) => self.copied.push(outcome),
+                Out::CutReady if self.no_moment => self.ready += 1,
+                Out::CutReady => self.stack.cut(Some(KeptImage::default()), self.now),
+                Out::Over(copy) => self.over.push(copy.number.0),
                 Out::Record(record) => self.records.push(record),
                 Out::LetCool { .. } => panic!("no layer here owns a hot extent"),
                 Out::FlushFailed(volume, fault) => self.flushes_failed.push((volume, fault)),

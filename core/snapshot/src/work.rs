@@ -2,7 +2,7 @@
 //! What is asked of the layer, and the steps that it takes on pool and members. Steps are taken one at a time.
 //!
 //! ```text
-//!   cut:      (Reserving ──> Listing) ──> Settles ──> Flushes ──> (Listing)
+//!   cut:      (Reserving ──> Listing) ──> Ready ──> Settles ──> Flushes ──> (Listing)
 //!   reserve:  (Reserving)
 //!   restore:  (Checking) … ──> (Reading ──> Appending) (Loading ──> Writing) … ──> Flushes
 //!   drop:     (Listing)
@@ -41,6 +41,8 @@ pub(crate) enum Task {
 pub(crate) enum CutStage {
     /// It is being listed as coming.
     Begins,
+    /// It is listed, and its moment may come.
+    Ready,
     /// Its moment was: changes before it end.
     Settles,
     /// All volumes are flushed.
@@ -80,8 +82,10 @@ pub(crate) enum Listing {
     Coming,
     /// ... or held.
     Held,
-    /// These go: dropped, over, or never cut.
+    /// These go: dropped, or never cut.
     Without(Vec<CopyNumber>),
+    /// These go for want of room.
+    Over(Vec<CopyNumber>),
 }
 
 /// Operations on members that were issued together.

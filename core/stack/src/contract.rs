@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The contract: what is asked of a store and of the group's copies, and how that ends.
 
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
-use helio_format::before::{CHUNK_BYTES, CopyClass, CopyNumber, KeptCopy, KeptImage, Slot};
+use helio_format::before::{CHUNK_BYTES, CopyClass, CopyNumber, CopyOwner, KeptCopy, Slot};
 use helio_units::{Bytes, Extent, MemberIndex, Payload, VolumeIndex};
 
 /// Where an operation goes: to a member of a volume. Where a layer keeps several members of a volume alike, the volume as a whole is
@@ -184,12 +183,13 @@ impl Shortage {
 /// What is asked of the copies of a group. One at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CopyOp {
-    /// Preserve the group as it is now under this label, durably: everything done is made durable first.
+    /// Preserve the group as it is at a moment, durably: everything done before it is made durable. Once the layer is ready
+    /// ([`Out::CutReady`](crate::Out::CutReady)), [`Stack::cut`](crate::Stack::cut) says that this is the moment.
     Cut {
         /// What happens where there is no room for a before-image.
         class: CopyClass,
-        /// What its owner calls it; layers do not look at it.
-        label: Box<KeptImage>,
+        /// Whom it is for; layers do not look at it.
+        owner: CopyOwner,
         /// Bytes of the volumes that are about to be overwritten, as far as that is known: room for them is reserved from the
         /// start.
         overwritten: Bytes,
@@ -237,8 +237,21 @@ pub enum CopyOutcome {
     MemberFailed(MemberFault),
     /// Flushes of members failed.
     FlushFailed(MemberFault),
+    /// A cut had no moment; nothing has changed.
+    Cancelled,
     /// No layer does that.
     Unsupported,
+}
+
+/// A copy that is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeldCopy {
+    /// As the pool lists it.
+    pub copy: KeptCopy,
+    /// Bytes of the volumes that may differ from it.
+    pub changed: Bytes,
+    /// Of these, bytes that are preserved for this copy alone, or for older ones too.
+    pub preserved: Bytes,
 }
 
 /// How the copies are that are preserved.

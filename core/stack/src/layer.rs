@@ -2,15 +2,17 @@
 //! What a layer is, and what it is given.
 
 use crate::contract::{
-    CopyOp, CopyOutcome, CopyStatus, Leg, Outcome, PoolOp, PoolOutcome, StoreFault, StoreOp,
+    CopyOp, CopyOutcome, CopyStatus, HeldCopy, Leg, Outcome, PoolOp, PoolOutcome, StoreFault,
+    StoreOp,
 };
 use crate::set::{LayerRecord, LayerSetting, MemberEvent, SetOp, SetRefusal, SetStatus};
 use crate::slots::Slots;
 use crate::stack::Work;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 use core::fmt::Debug;
-use helio_format::before::CopyNumber;
+use helio_format::before::{CopyNumber, KeptCopy, KeptImage};
 use helio_units::{Bytes, Extent, Moment, PayloadId, VolumeIndex};
 
 /// Names an operation to the layer that carries it out.
@@ -77,6 +79,9 @@ pub trait Layer: Debug + Send {
         Some(op)
     }
 
+    /// It is ready for a cut, and this is the moment: what the volumes hold now is that image. None: there is no moment.
+    fn cut(&mut self, _image: Option<Box<KeptImage>>, _port: &mut Port<'_>) {}
+
     /// The pool may take that many bytes from now on; none where nothing bounds it.
     fn bound(&mut self, _most: Option<Bytes>) {}
 
@@ -136,6 +141,11 @@ pub trait Layer: Debug + Send {
 
     /// A copy is of no use any more, and the pool may not be able to record that: operations do not wait for it.
     fn abandon(&mut self, _copy: CopyNumber, _port: &mut Port<'_>) {}
+
+    /// The copies that it holds, the oldest first.
+    fn copies(&self) -> Vec<HeldCopy> {
+        Vec::new()
+    }
 
     /// How the copy is that it preserves, if it preserves one.
     fn preserves(&self) -> Option<CopyStatus> {
@@ -235,6 +245,16 @@ impl<'a> Port<'a> {
     /// Asks something of the pool; once that has ended, [`Layer::pool_ended`] says so.
     pub fn pool(&mut self, op: PoolOp) {
         self.work.push_back(Work::Pool { level: self.level, op });
+    }
+
+    /// It is ready for the cut that was asked for; then [`Layer::cut`] tells the moment.
+    pub fn cut_ready(&mut self) {
+        self.work.push_back(Work::CutReady);
+    }
+
+    /// An expendable copy is over: there was no room for what it needed, or the pool failed.
+    pub fn over(&mut self, copy: KeptCopy) {
+        self.work.push_back(Work::Over(Box::new(copy)));
     }
 
     /// The operation of the group has ended.

@@ -29,11 +29,11 @@ mod slots;
 mod stack;
 
 pub use contract::{
-    CopyOp, CopyOutcome, CopyStatus, Leg, MemberFault, Outcome, PoolHealth, PoolOp, PoolOutcome,
-    Row, Shortage, StoreFault, StoreOp,
+    CopyOp, CopyOutcome, CopyStatus, HeldCopy, Leg, MemberFault, Outcome, PoolHealth, PoolOp,
+    PoolOutcome, Row, Shortage, StoreFault, StoreOp,
 };
 pub use faults::{Faults, Odds};
-pub use helio_format::before::{CopyClass, CopyNumber, KeptCopy, Slot};
+pub use helio_format::before::{CopyClass, CopyNumber, CopyOwner, KeptCopy, KeptImage, Slot};
 pub use layer::{Io, Layer, Operation, Port, Tag};
 pub use pass::Pass;
 pub use set::{

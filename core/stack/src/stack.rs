@@ -2,7 +2,8 @@
 //! Layers, one above the other, and what travels between them.
 
 use crate::contract::{
-    CopyOp, CopyOutcome, CopyStatus, Leg, Outcome, PoolOp, PoolOutcome, StoreFault, StoreOp,
+    CopyOp, CopyOutcome, CopyStatus, HeldCopy, Leg, Outcome, PoolOp, PoolOutcome, StoreFault,
+    StoreOp,
 };
 use crate::layer::{Io, Layer, Operation, Port, Tag};
 use crate::set::{LayerRecord, LayerSetting, MemberEvent, SetOp, SetRefusal, SetStatus};
@@ -10,7 +11,7 @@ use crate::slots::Slots;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use helio_format::before::CopyNumber;
+use helio_format::before::{CopyNumber, KeptCopy, KeptImage};
 use helio_units::{Bytes, Extent, Moment, PayloadId, VolumeIndex};
 
 /// A step between two layers that is due.
@@ -52,6 +53,8 @@ pub(crate) enum Work {
     },
     GiveUp(Leg),
     FlushFailed(VolumeIndex, StoreFault),
+    CutReady,
+    Over(Box<KeptCopy>),
     Copied(CopyOutcome),
     Release(PayloadId),
 }
@@ -108,6 +111,10 @@ pub enum Out {
     },
     /// Something is asked of the pool; its end is told by [`Stack::pool_ended`].
     Pool(PoolOp),
+    /// The layer is ready for the cut that was asked for: [`Stack::cut`] is to tell the moment, or that there is none.
+    CutReady,
+    /// That copy, which was expendable, is over: there was no room for what it needed, or the pool failed.
+    Over(Box<KeptCopy>),
     /// The operation of the group has ended.
     Copied(CopyOutcome),
     /// Bytes are needed no more.
@@ -202,6 +209,21 @@ impl Stack {
             }
         }
         self.work.push_back(Work::Copied(CopyOutcome::Unsupported));
+    }
+
+    /// This is the moment of the cut for which a layer is ready: what the volumes hold now is that image. None: there is no moment.
+    /// Where the cut has failed since, that changes nothing.
+    pub fn cut(&mut self, image: Option<KeptImage>, now: Moment) {
+        for level in 0..self.levels.len() {
+            let image = image.map(Box::new);
+            self.at(level, now, |layer, port| layer.cut(image, port));
+        }
+    }
+
+    /// The copies that are held, the oldest first.
+    #[must_use]
+    pub fn copies(&self) -> Vec<HeldCopy> {
+        self.levels.iter().flat_map(|level| level.layer.copies()).collect()
     }
 
     /// The pool may take that many bytes from now on; none where nothing bounds it.
@@ -396,6 +418,8 @@ impl Stack {
                 Work::LetCool { level, volume, extent } => {
                     return Some(Out::LetCool { layer: level as u8, volume, extent });
                 }
+                Work::CutReady => return Some(Out::CutReady),
+                Work::Over(copy) => return Some(Out::Over(copy)),
                 Work::Copied(outcome) => return Some(Out::Copied(outcome)),
                 Work::Release(payload) => return Some(Out::Release(payload)),
             }

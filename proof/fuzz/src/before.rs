@@ -8,12 +8,12 @@
 
 use crate::pieces::byte;
 use helio_format::before::{
-    AREA_PAGES, COPIES_MOST, CopyClass, CopyNumber, CopyStage, Header, KeptCopy, KeptImage,
-    PAGE_BYTES, Page, Record, Slot, fingerprint, first,
+    AREA_PAGES, COPIES_MOST, CopyClass, CopyNumber, CopyOwner, CopyStage, Header, KeptCopy,
+    KeptImage, PAGE_BYTES, Page, Record, Slot, fingerprint, first,
 };
 use helio_ledger::{BeforeFound, BeforeRecord, BeforeStore, BeforeWrite};
 use helio_link::checksum;
-use helio_units::{Bytes, Extent, Sequence, VolumeIndex, WallTime};
+use helio_units::{Bytes, CopyName, Extent, Sequence, VolumeIndex, WallTime};
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::ops::Range;
@@ -264,7 +264,12 @@ fn judge(store: &BeforeStore, found: &BeforeFound, bytes: &[u8]) {
 fn copy(number: CopyNumber) -> KeptCopy {
     let image = KeptImage { head: Sequence(7), ..KeptImage::default() };
     let class = if number.0 == 2 { CopyClass::Expendable } else { CopyClass::Required };
-    KeptCopy { number, class, stage: CopyStage::Held, image }
+    let name = CopyName::new("daily").expect("a name");
+    let owner = match class {
+        CopyClass::Required => CopyOwner::Resync,
+        CopyClass::Expendable => CopyOwner::Operator(name),
+    };
+    KeptCopy { number, class, stage: CopyStage::Held, owner, image }
 }
 
 /// Three chunks, over and over.

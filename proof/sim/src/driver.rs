@@ -76,6 +76,8 @@ pub(crate) struct Driver {
     pub(crate) dice: Dice,
     /// What is likely in this story.
     pub(crate) odds: Vec<(u32, Kind)>,
+    /// The operator creates and deletes point-in-time copies.
+    pub(crate) copies: bool,
     /// Disks may lie in this story.
     pub(crate) disks_lie: bool,
     /// How often, in eighths, a primary dies when that costs most.
@@ -136,6 +138,7 @@ impl Driver {
         Self {
             dice: dice.split("driver"),
             odds: odds(&mut dice.split("odds"), asked_for, is_out),
+            copies: dice.split("copies").chance(1, 3),
             disks_lie: dice.split("lies").chance(1, 12) || asked_for(Kind::LyingFlush),
             malice: pick(&mut dice.split("malice"), &[0, 0, 1, 2, 6]),
             queue: BTreeMap::new(),

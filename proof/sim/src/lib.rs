@@ -8,6 +8,7 @@
 
 mod apply;
 mod client;
+mod copies;
 mod coverage;
 mod draw;
 mod driver;

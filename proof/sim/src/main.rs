@@ -151,7 +151,7 @@ fn summary(walk: &Walk, seconds: f64, coverage: bool) {
     println!(
         "{} seeds in {seconds:.1} s ({:.0} seeds/s), {} broken\n\
          {} client writes ({} per seed, 2000 and more in {} seeds), {} answers, {} crashes, {} power cuts, {} link \
-         cuts, {} promotions, {} resyncs, {} rejoined as new, {} gave up their side, {} restored, {} took the other copy, {} verifies, {} rotten \
+         cuts, {} promotions, {} resyncs, {} rejoined as new, {} gave up their side, {} restored, {} took the other copy, {} point-in-time copies, {} verifies, {} rotten \
          blocks, {} events",
         walk.seeds,
         walk.seeds as f64 / seconds.max(1e-9),
@@ -169,6 +169,7 @@ fn summary(walk: &Walk, seconds: f64, coverage: bool) {
         c.yields,
         c.restores,
         c.reversals,
+        c.copies,
         c.verifies,
         c.rotten,
         c.steps

@@ -198,6 +198,7 @@ impl Driver {
             }
         }
         self.verify_now_and_then(cluster, oracle);
+        self.copy_now_and_then(cluster, oracle);
         self.rejoin(cluster, oracle);
         self.find_a_primary(cluster, oracle);
     }

@@ -52,6 +52,8 @@ pub enum Promise {
     SuspectCopy,
     /// While a copy is not consistent, its last consistent image is kept, and restoring gives that image.
     SafeCopy,
+    /// A point-in-time copy holds what a secondary's image may be, the same on both nodes, and the same for ever.
+    Copies,
     /// Every full member of a volume holds the same, and what another one lacks is recorded, whatever dies.
     MembersAlike,
     /// A verify calls different only what differs, under whatever load.
@@ -109,6 +111,7 @@ impl fmt::Display for Promise {
             Self::LostMetadata => "lost metadata is never taken for a new peer",
             Self::SuspectCopy => "a copy whose flush failed is recorded and overwrites nothing",
             Self::SafeCopy => "a secondary keeps its last consistent image while it is updated",
+            Self::Copies => "a point-in-time copy holds what was there at its moment, for ever",
             Self::MembersAlike => "full members of a volume are alike",
             Self::TrueDifferences => "a verify calls different only what differs",
             Self::FindsRot => "a verify finds and repairs what rotted",

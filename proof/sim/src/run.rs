@@ -60,6 +60,8 @@ pub struct Counts {
     pub restores: u64,
     /// Primaries that took their peer's copy over their own.
     pub reversals: u64,
+    /// Point-in-time copies that operators created, by node.
+    pub copies: u64,
     /// Verifies that went over whole images.
     pub verifies: u64,
     /// Blocks that rotted, and were found.
@@ -83,6 +85,7 @@ impl Counts {
         self.yields += other.yields;
         self.restores += other.restores;
         self.reversals += other.reversals;
+        self.copies += other.copies;
         self.verifies += other.verifies;
         self.rotten += other.rotten;
         self.steps += other.steps;
@@ -170,6 +173,7 @@ pub fn run(telling: &Telling, story: Option<Story<'_>>) -> Verdict {
         yields: tally.yields,
         restores: stage.oracle.restores,
         reversals: stage.oracle.reversals,
+        copies: stage.oracle.copies_seen,
         ..stage.counts
     };
     Verdict { counts, coverage: stage.driver.coverage, broken }

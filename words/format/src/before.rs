@@ -38,11 +38,14 @@
 //! | 10 | exact: the image holds nothing beyond `head` |
 //! | 11 | wrote: the image holds writes that its node accepted as primary in its generation |
 //! | 12 | alone: answers were given there that no other node need have |
-//! | 13..16 | zero |
+//! | 13 | consistent: the image keeps the order promise |
+//! | 14 | owner: 1 a resync, 2 an operator |
+//! | 15 | zero |
 //! | 16..24 | head: the last position in the image |
 //! | 24..32 | when it was cut, milliseconds since 1970 |
 //! | 32..433 | lineage of the image: as in the superblock |
-//! | 433..512 | zero |
+//! | 433..497 | name: length byte, ASCII, zeros; a resync's copy has none |
+//! | 497..512 | zero |
 //!
 //! Record header, magic `HLBR`:
 //!
@@ -77,7 +80,7 @@ use crate::cursor::{Reader, Short, Writer};
 use crate::lineage::Lineage;
 use alloc::vec::Vec;
 use core::fmt;
-use helio_units::{Extent, Sequence, VolumeIndex, WallTime};
+use helio_units::{CopyName, Extent, Sequence, VolumeIndex, WallTime};
 
 /// Bytes of a page: the smallest header, and a record's header.
 pub const PAGE_BYTES: usize = 4096;
@@ -112,8 +115,19 @@ pub struct KeptImage {
     pub wrote: bool,
     /// This node gave answers in that generation that no other need have.
     pub alone: bool,
+    /// It keeps the order promise.
+    pub consistent: bool,
     /// When it was cut.
     pub at: WallTime,
+}
+
+/// Whom a copy is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CopyOwner {
+    /// A resync, which overwrites the image that the copy holds: the safe copy.
+    Resync,
+    /// An operator, who named it.
+    Operator(CopyName),
 }
 
 /// The number of a copy: it counts the cuts of a group on this node, from one.
@@ -157,7 +171,9 @@ pub struct KeptCopy {
     pub class: CopyClass,
     /// How far it is.
     pub stage: CopyStage,
-    /// What its owner calls it.
+    /// Whom it is for.
+    pub owner: CopyOwner,
+    /// What it holds.
     pub image: KeptImage,
 }
 
@@ -246,12 +262,18 @@ impl KeptCopy {
             CopyStage::Coming => 1,
             CopyStage::Held => 2,
         });
-        let KeptImage { lineage, head, exact, wrote, alone, at } = self.image;
-        [exact, wrote, alone].into_iter().for_each(|flag| w.flag(flag));
-        w.0.resize(end - COPY_BYTES + 16, 0);
+        let KeptImage { lineage, head, exact, wrote, alone, consistent, at } = self.image;
+        [exact, wrote, alone, consistent].into_iter().for_each(|flag| w.flag(flag));
+        let (owner, name) = match &self.owner {
+            CopyOwner::Resync => (1, ""),
+            CopyOwner::Operator(name) => (2, name.as_str()),
+        };
+        w.u8(owner);
+        w.u8(0);
         w.sequence(head);
         w.u64(at.0);
         lineage.encode(w);
+        w.name(name);
         w.0.resize(end, 0);
     }
 
@@ -268,14 +290,20 @@ impl KeptCopy {
             2 => CopyStage::Held,
             _ => return Err(Short),
         };
-        let (exact, wrote, alone) = (r.flag()?, r.flag()?, r.flag()?);
-        zeros(&mut r, 3)?;
+        let (exact, wrote, alone, consistent) = (r.flag()?, r.flag()?, r.flag()?, r.flag()?);
+        let owner = r.u8()?;
+        zeros(&mut r, 1)?;
         let (head, at) = (r.sequence()?, WallTime(r.u64()?));
         let lineage = Lineage::decode(&mut r)?;
+        let owner = match (owner, r.name()?.as_str()) {
+            (1, "") => CopyOwner::Resync,
+            (2, name) => CopyOwner::Operator(CopyName::new(name).ok_or(Short)?),
+            _ => return Err(Short),
+        };
         let rest = r.0.len();
         zeros(&mut r, rest)?;
-        let image = KeptImage { lineage, head, exact, wrote, alone, at };
-        Ok(Self { number, class, stage, image })
+        let image = KeptImage { lineage, head, exact, wrote, alone, consistent, at };
+        Ok(Self { number, class, stage, owner, image })
     }
 }
 

@@ -25,6 +25,7 @@ pub mod page;
 pub mod reading;
 pub mod report;
 pub mod roles;
+pub mod snapshot;
 pub mod superblock;
 pub mod trace;
 

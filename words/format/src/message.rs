@@ -23,6 +23,7 @@
 //! | 24, 27 | [`crate::invalid`] |
 //! | 25, 26 | [`crate::reading`] (payload follows some) |
 //! | 28 | [`crate::report`] |
+//! | 29 | [`crate::snapshot`] |
 
 use crate::copying::Copying;
 use crate::cursor::{Reader, Short, Writer, code_of, from_code};
@@ -32,6 +33,7 @@ use crate::lineage::Lineage;
 use crate::reading::{Reading, Told};
 use crate::report::Report;
 use crate::roles::Roles;
+use crate::snapshot::Snapshot;
 use alloc::string::String;
 use alloc::vec::Vec;
 use helio_units::{
@@ -169,10 +171,12 @@ pub enum ItemKind {
     Same,
     /// Compares the extent with the digests in its payload, and changes nothing.
     Verify,
+    /// Something is done about point-in-time copies, once everything before it has completed and before anything behind it begins.
+    Snapshot,
 }
 
 impl ItemKind {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Write,
         Self::Zero,
         Self::Discard,
@@ -180,6 +184,7 @@ impl ItemKind {
         Self::Consistent,
         Self::Same,
         Self::Verify,
+        Self::Snapshot,
     ];
 
     fn code(self) -> u8 {
@@ -191,6 +196,7 @@ impl ItemKind {
             Self::Consistent => 5,
             Self::Same => 6,
             Self::Verify => 7,
+            Self::Snapshot => 8,
         }
     }
 
@@ -207,7 +213,7 @@ impl ItemKind {
     /// Whether it is about an extent of a volume.
     #[must_use]
     pub const fn has_place(self) -> bool {
-        !matches!(self, Self::Flush | Self::Consistent)
+        !matches!(self, Self::Flush | Self::Consistent | Self::Snapshot)
     }
 
     /// Whether payload travels with it.
@@ -416,6 +422,8 @@ pub enum Message {
     Reading(Reading),
     /// For the receiver's status.
     Report(Report),
+    /// About the snapshot item that follows.
+    Snapshot(Snapshot),
 }
 
 impl Message {
@@ -438,6 +446,7 @@ impl Message {
             Self::Invalid(talk) => talk.code(),
             Self::Reading(talk) => talk.code(),
             Self::Report(_) => 28,
+            Self::Snapshot(_) => 29,
         }
     }
 
@@ -529,6 +538,7 @@ impl Message {
             Self::Invalid(talk) => talk.encode(&mut w),
             Self::Reading(talk) => talk.encode(&mut w),
             Self::Report(report) => report.encode(&mut w),
+            Self::Snapshot(snapshot) => snapshot.encode(&mut w),
         }
     }
 
@@ -589,6 +599,7 @@ impl Message {
             24 | 27 => Self::Invalid(Invalid::decode(code, r)?),
             25 | 26 => Self::Reading(Reading::decode(code, r, payload_length)?),
             28 => Self::Report(Report::decode(r)?),
+            29 => Self::Snapshot(Snapshot::decode(r)?),
             _ => return Err(Short),
         })
     }
@@ -719,6 +730,7 @@ fn decode_item(r: &mut Reader<'_>, payload_length: u32) -> Result<Item, Short> {
         ItemKind::Verify => {
             payload_length.is_multiple_of(16) && (1..=VERIFY_BYTES_MAX).contains(&payload_length)
         }
+        ItemKind::Snapshot => after.next() == sequence,
         _ => true,
     };
     let placed = kind.has_place() == (extent.length > 0);

@@ -2,9 +2,10 @@
 use super::*;
 use crate::copying::DIGESTS_MAX;
 use crate::lineage::ANCESTORS_MAX;
+use crate::snapshot::SnapshotAct;
 use alloc::boxed::Box;
 use alloc::vec;
-use helio_units::Bytes;
+use helio_units::{Bytes, CopyName};
 use proptest::prelude::*;
 
 fn generation() -> impl Strategy<Value = Generation> {
@@ -105,6 +106,14 @@ fn reading() -> impl Strategy<Value = Reading> {
         }),
         (any::<u64>(), what).prop_map(|(ticket, what)| Reading::Told { ticket, what }),
     ]
+}
+
+fn snapshot() -> impl Strategy<Value = Snapshot> {
+    (counted(), any::<bool>(), "[a-z0-9][a-zA-Z0-9._:-]{0,62}").prop_map(|(at, create, name)| {
+        let name = CopyName::new(&name).expect("a name");
+        let act = if create { SnapshotAct::Create(name) } else { SnapshotAct::Delete(name) };
+        Snapshot { at: Sequence(at), act }
+    })
 }
 
 fn report() -> impl Strategy<Value = Report> {
@@ -225,6 +234,7 @@ pub(crate) fn any_message() -> impl Strategy<Value = Message> {
         Just(Message::Invalid(Invalid::Recorded)),
         reading().prop_map(Message::Reading),
         report().prop_map(Message::Report),
+        snapshot().prop_map(Message::Snapshot),
         (prop::sample::select(Parting::ALL.to_vec()), ".{0,100}")
             .prop_map(|(parting, text)| Message::Goodbye { parting, text }),
         (generation(), counted()).prop_map(|(generation, durable)| {

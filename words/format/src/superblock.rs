@@ -38,12 +38,14 @@
 //! | 3212..3220 | tenure: changes whenever this node takes the role of primary from being secondary; 0 it never did |
 //! | 3220..3228 | suspect: bit n where a flush of volume n failed and its blocks were not written again since; zero behind the last volume |
 //! | 3228..3236 | reported: the number of changes of the metadata that was last reported to the peer; 0 if every change is reported |
-//! | 3236..4032 | zero |
+//! | 3236..3244 | copies over: expendable point-in-time copies up to this number are over, whatever the before-image file lists |
+//! | 3244..4032 | zero |
 //! | 4032..4096 | block sizes: per volume, 1 each, the binary logarithm of the largest block of a member so far, here or at the peer, 9 to 12; 0 unknown |
 //!
 //! A body is valid if and only if every zero, every enumerated byte and every bound in the table holds. Sizes,
 //! granularity and hot slots say where everything else in the file lies; they never change in one file.
 
+use crate::before::CopyNumber;
 use crate::cursor::{Reader, Short, Writer};
 use crate::lineage::Lineage;
 use crate::message::{VOLUMES_MAX, is_block};
@@ -156,6 +158,8 @@ pub struct Superblock {
     /// last and not be durable, and no later flush makes it so. The bit ends when the blocks were written again and
     /// flushed.
     pub suspect: u64,
+    /// Expendable copies up to this number are over, whatever the before-image file lists.
+    pub copies_over: CopyNumber,
     /// The block size of each volume in bytes: the largest of its members so far, here and at the peer; 0 unknown.
     pub blocks: Vec<u32>,
 }
@@ -165,6 +169,14 @@ impl Superblock {
     #[must_use]
     pub fn is_new(&self) -> bool {
         self.lineage.generation == Generation::NONE && !self.discarded
+    }
+
+    /// Up to which of the copies that the before-image file lists, of which the last one has that number, expendable ones are over. Of a
+    /// node without a history nothing may tell on which disks they were cut.
+    #[must_use]
+    pub fn copies_over(&self, last: CopyNumber) -> CopyNumber {
+        let unknown = self.lineage.generation == Generation::NONE && self.members.contains(&0);
+        if unknown { last } else { self.copies_over }
     }
 
     /// Of a node that never took part in `group`.
@@ -201,6 +213,7 @@ impl Superblock {
             began: 0,
             tenure: 0,
             suspect: 0,
+            copies_over: CopyNumber::default(),
         }
     }
 
@@ -269,7 +282,8 @@ impl Superblock {
         }
         w.0.resize(REPAIRED_AT, 0);
         let reported = self.reported.unwrap_or(0);
-        for value in [self.repaired, self.began, self.tenure, self.suspect, reported] {
+        let over = self.copies_over.0;
+        for value in [self.repaired, self.began, self.tenure, self.suspect, reported, over] {
             w.u64(value);
         }
         w.0.resize(BLOCKS_AT, 0);
@@ -336,6 +350,7 @@ impl Superblock {
         let (differed, repaired) = compared(&mut r, count)?;
         let (began, tenure, suspect) = (r.u64()?, r.u64()?, volume_bits(&mut r, count)?);
         let reported = Some(r.u64()?).filter(|age| *age != 0);
+        let copies_over = CopyNumber(r.u64()?);
         let blocks = blocks(&mut r, count)?;
         Ok(Self {
             role,
@@ -367,6 +382,7 @@ impl Superblock {
             began,
             tenure,
             suspect,
+            copies_over,
             blocks,
         })
     }

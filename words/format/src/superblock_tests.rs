@@ -36,6 +36,7 @@ fn sample() -> Superblock {
         began: 0x0908_0706,
         tenure: 0x0D0C_0B0A,
         suspect: 2,
+        copies_over: CopyNumber(0x0304),
         blocks: [4096, 0].into(),
     }
 }

@@ -7,6 +7,7 @@
 
 extern crate alloc;
 
+mod copy_name;
 pub mod form;
 mod parse;
 mod place;
@@ -15,6 +16,7 @@ mod size;
 mod time;
 mod vocabulary;
 
+pub use copy_name::CopyName;
 pub use parse::{ParseError, parse_bytes, parse_duration, parse_rate};
 pub use place::{
     Extent, Generation, IoId, MemberIndex, Payload, PayloadId, Position, RequestId, Sequence,

@@ -20,7 +20,7 @@ use crate::shard::token::{Kind, token};
 use helio_driver::{Buffer, Driver, Errno, FallocateFlags, File, Op, Outcome, Piece, Pool, Shared};
 use helio_engine::{PoolOp, PoolOutcome, Row, StoreFault};
 use helio_format::before::{
-    CHUNK_BYTES, CopyClass, CopyNumber, CopyStage, KeptCopy, PAGE_BYTES, Slot,
+    CHUNK_BYTES, CopyNumber, CopyOwner, CopyStage, KeptCopy, PAGE_BYTES, Slot,
 };
 use helio_ledger::{BeforeStore, BeforeWrite, Chunk};
 use helio_units::{Bytes, Extent, Moment, WallTime};
@@ -135,7 +135,7 @@ impl Before {
     /// When the safe copy was cut, if there is one.
     pub(crate) fn kept_at(&self) -> Option<WallTime> {
         let safe =
-            |copy: &&KeptCopy| copy.class == CopyClass::Required && copy.stage == CopyStage::Held;
+            |copy: &&KeptCopy| copy.owner == CopyOwner::Resync && copy.stage == CopyStage::Held;
         self.store.copies().iter().rfind(safe).map(|copy| copy.image.at)
     }
 

@@ -4,7 +4,7 @@ use super::*;
 use crate::shard::looks::Held;
 use crate::shard::token::unpack;
 use helio_driver::{Completion, DriverOptions, PollDriver};
-use helio_format::before::KeptImage;
+use helio_format::before::{CopyClass, KeptImage};
 use helio_units::VolumeIndex;
 use std::os::unix::fs::FileExt;
 
@@ -21,8 +21,8 @@ struct Desk {
 
 /// One copy counts from now on.
 fn begin() -> PoolOp {
-    let (class, stage) = (CopyClass::Required, CopyStage::Held);
-    let copy = KeptCopy { number: COPY, class, stage, image: KeptImage::default() };
+    let (class, stage, owner) = (CopyClass::Required, CopyStage::Held, CopyOwner::Resync);
+    let copy = KeptCopy { number: COPY, class, stage, owner, image: KeptImage::default() };
     PoolOp::List { copies: vec![copy], freed: 0 }
 }
 

@@ -70,8 +70,8 @@ const fn add((id, leg): (CommandId, Leg)) -> Event {
 }
 
 /// What stands between the engine of a group and its disks.
-fn layers(config: &helio_engine::Config, copies: &BeforeFound, shadow: Shadow) -> Stack {
-    let snapshot = Snapshot::new(&config.volumes, copies, CopyNumber(0));
+fn layers(sizes: &[Bytes], (copies, over): (&BeforeFound, CopyNumber), shadow: Shadow) -> Stack {
+    let snapshot = Snapshot::new(sizes, copies, over);
     Stack::new(vec![Box::new(snapshot), Box::new(shadow)])
 }
 
@@ -166,7 +166,9 @@ impl Group {
             outbox,
         } = plan;
         let (route, mut effects) = (Route::new(peer_address, outbox.lookups.clone()), Vec::new());
-        let durable = Durable { layers: layers(&config, &copies, shadow), ..durable };
+        let over = durable.superblock.copies_over(copies.last);
+        let layers = layers(&config.volumes, (&copies, over), shadow);
+        let durable = Durable { layers, ..durable };
         let mut engine = Engine::new(config.clone(), durable, dice.0, dice.1, now);
         let remembered = Event::VerifyRemembered(verified.memory(&names(&volumes)));
         let found = (!copies.copies.is_empty()).then(|| Event::BeforeFound(Box::new(copies)));

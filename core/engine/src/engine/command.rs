@@ -78,6 +78,8 @@ impl Engine {
             }),
             Command::SeedEnd => standing.seed_end(id, peer.session(), record, resync, local, turn),
             Command::Set(op) => return local.ask_set(id, op, turn),
+            Command::CreateCopy(name) => self.create_copy(id, name),
+            Command::DeleteCopy(name) => self.delete_copy(id, name),
         };
         // What it asks for is begun before it is answered.
         self.begin_record();

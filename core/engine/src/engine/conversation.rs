@@ -108,6 +108,7 @@ impl Engine {
                 return self.disconnected(parting.into(), why);
             }
             Message::Item(item) if up => standing.peer_item(item, local, turn),
+            Message::Snapshot(snapshot) if up => standing.peer_announces(snapshot),
             Message::Ack(ack) if up => match standing.primary_mut() {
                 Some(primary) => {
                     let session = peer.session_mut();

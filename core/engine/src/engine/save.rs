@@ -90,9 +90,11 @@ impl Engine {
                 self.standing.shape_replaced(b, volume, self.local.members())
             }
             Goal::Accepted { volume, .. } => shape_accepted(b, volume),
+            Goal::CopiesOver(last) => b.copies_over = b.copies_over.max(last),
         }
-        self.local.members().record(b, goal.takes_any_disk());
-        self.local.blocks().record(b);
+        self.shape_copies(&mut next, &goal);
+        self.local.members().record(&mut next, goal.takes_any_disk());
+        self.local.blocks().record(&mut next);
         self.record.begin(goal, next.clone());
         if goal == Goal::Promoted && planted(Plant::ServeUnrecorded) {
             self.record.saved(next.clone());
@@ -128,6 +130,8 @@ impl Engine {
             primary.consider_all(&self.local, &self.permit, &mut self.turn);
         }
         if goal.takes_any_disk() {
+            let over = self.record.superblock().copies_over;
+            self.copies.lost(over, &mut self.local, &mut self.turn);
             self.local.members_mut().taken();
         }
         self.reached(goal);
@@ -153,6 +157,7 @@ impl Engine {
             | Goal::MarksKept
             | Goal::Remember
             | Goal::FlushFailed => {}
+            Goal::CopiesOver(_) => local.copies_over_recorded(true, turn),
             Goal::Alone => {
                 standing.generation_recorded(false, permit, record, resync, local, turn);
             }
@@ -257,6 +262,7 @@ impl Engine {
             (Goal::Accepted { command, .. }, _) => {
                 self.standing.not_accepted(command, &text, &self.record, &mut self.turn)
             }
+            (Goal::CopiesOver(_), _) => self.local.copies_over_recorded(false, &mut self.turn),
             (Goal::Closed, Stage::Following(Following::Closing { .. })) => {
                 self.standing.stop_now(None, &mut self.record, &self.local, &mut self.turn);
             }

@@ -10,10 +10,11 @@
 //! The [`Keeper`] decides by facts and asks the stack; `role/keeping.rs` does what must follow elsewhere.
 
 use crate::local::Local;
+use crate::local::copying::CopyUser;
 use crate::turn::Turn;
 use alloc::boxed::Box;
 use core::mem;
-use helio_format::before::{CopyClass, CopyNumber, CopyStage, KeptImage};
+use helio_format::before::{CopyClass, CopyNumber, CopyOwner, CopyStage, KeptImage};
 use helio_format::message::Start;
 use helio_format::superblock::Superblock;
 use helio_ledger::{BeforeFound, BeforeRecord};
@@ -81,6 +82,7 @@ impl Facts<'_> {
             exact: self.completed.is_some() || self.record.clean,
             wrote: self.record.wrote,
             alone: self.record.alone,
+            consistent: true,
             ..KeptImage::default()
         }
     }
@@ -139,11 +141,16 @@ impl Keeper {
             sizes.get(usize::from(volume.0)).is_some_and(|size| extent.end() <= size.0)
         };
         let sound = !found.damaged && found.records.iter().all(fits);
-        let mut required = found.copies.iter().filter(|copy| copy.class == CopyClass::Required);
-        if let Some(copy) = required.rfind(|copy| copy.stage == CopyStage::Held) {
+        let mut ours = found.copies.iter().filter(|copy| copy.owner == CopyOwner::Resync);
+        if let Some(copy) = ours.rfind(|copy| copy.stage == CopyStage::Held) {
             let held = if sound { Held::Sound } else { Held::Damaged };
             self.kept = held(copy.number, copy.image);
         }
+    }
+
+    /// What a cut that was asked for is to hold.
+    pub(crate) fn image(&self) -> Option<KeptImage> {
+        if let Asked::Cut(image) = &self.asked { Some(**image) } else { None }
     }
 
     /// The image that is kept, and whether it can be restored.
@@ -279,10 +286,9 @@ impl Keeper {
                 self.ask(Asked::Reserve, CopyOp::Reserve { overwritten }, local, turn);
             }
             (_, true) if known && start.keep => {
-                let label = Box::new(facts.image());
-                let class = CopyClass::Required;
-                let op = CopyOp::Cut { class, label: label.clone(), overwritten };
-                self.ask(Asked::Cut(label), op, local, turn);
+                let (class, owner) = (CopyClass::Required, CopyOwner::Resync);
+                let op = CopyOp::Cut { class, owner, overwritten };
+                self.ask(Asked::Cut(Box::new(facts.image())), op, local, turn);
             }
             _ if held => self.end(local, turn),
             _ => self.ready = Some((start, consistent)),
@@ -292,7 +298,7 @@ impl Keeper {
 
     fn ask(&mut self, asked: Asked, op: CopyOp, local: &mut Local, turn: &mut Turn) {
         self.asked = asked;
-        local.copy(op, turn);
+        local.copy(CopyUser::Resync, op, turn);
     }
 
     /// What the stack was asked for ended. `start`: the one that waits to be adopted now.
@@ -317,6 +323,7 @@ impl Keeper {
                 self.kept = Held::Abandoned(None);
                 Next::FileFailed
             }
+            (Asked::Cut(_), CopyOutcome::Cancelled) => Next::Nothing,
             (asked, CopyOutcome::FlushFailed(failed)) => {
                 let restores = matches!(asked, Asked::Restore) && self.is_restoring();
                 Next::FlushesFailed { failed, restores }
@@ -333,6 +340,7 @@ impl Keeper {
                 | CopyOutcome::MemberFailed(_)
                 | CopyOutcome::Cut(_)
                 | CopyOutcome::TooMany
+                | CopyOutcome::Cancelled
                 | CopyOutcome::Unsupported,
             ) => Next::FileFailed,
         }

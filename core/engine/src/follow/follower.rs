@@ -21,6 +21,7 @@ mod cursors;
 mod durability;
 mod intake;
 mod news;
+mod snapshots;
 
 use crate::effect::{Effect, ReadAs};
 use crate::event::StoreOutcome;
@@ -43,6 +44,7 @@ use helio_stack::StoreOp;
 use helio_units::{Bytes, Extent, Mode, Moment, Sequence, VolumeIndex};
 use intake::Intake;
 use news::{News, TELL_AFTER};
+use snapshots::Snapshots;
 
 /// The copier's bytes count to a flush with this part of them.
 const COPIED_SHARE: u64 = 16;
@@ -134,6 +136,8 @@ pub(crate) struct Follower {
     applying: Applying,
     /// The store stack refused an item for want of that room.
     refused: Option<Shortage>,
+    /// What is to be done about copies.
+    snapshots: Snapshots,
 }
 
 impl Follower {
@@ -149,6 +153,7 @@ impl Follower {
             memory: Memory::default(),
             applying: Applying::Running,
             refused: None,
+            snapshots: Snapshots::default(),
         }
     }
 
@@ -220,6 +225,7 @@ impl Follower {
         self.forget_held(turn);
         let payloads = self.slots.drain(..).filter_map(|slot| slot.item.payload);
         payloads.for_each(|payload| turn.release(payload.id));
+        self.snapshots.forget_behind(Sequence::ZERO);
     }
 
     /// Nothing is under way.
@@ -250,6 +256,7 @@ impl Follower {
             item.payload.into_iter().for_each(|p| turn.release(p.id));
             self.memory.give_back(&item);
         }
+        self.snapshots.forget_behind(self.cursors.received());
         self.read_on(turn);
     }
 
@@ -289,6 +296,9 @@ impl Follower {
         let size = turn.config().volumes.get(usize::from(item.volume.0)).map_or(0, |b| b.0);
         if item.sequence != expected {
             return Err(format!("item {} arrived in place of item {expected}", item.sequence));
+        }
+        if item.kind == ItemKind::Snapshot && !self.snapshots.holds(item.sequence) {
+            return Err(format!("item {} was not announced", item.sequence));
         }
         if item.kind == ItemKind::Verify && !compare::is_whole(&item) {
             return Err(format!("item {} has not a digest for every block", item.sequence));
@@ -401,11 +411,14 @@ impl Follower {
                 return;
             }
             let item = slot.item;
+            if item.kind == ItemKind::Snapshot && self.snapshots.holds(next) {
+                return;
+            }
             self.cursors.offer(next);
             match item.kind {
                 ItemKind::Consistent => self.durability.marker_waits(next),
                 ItemKind::Flush if planted(Plant::SkipFlush) => self.nothing_to_apply(next, turn),
-                ItemKind::Same => self.nothing_to_apply(next, turn),
+                ItemKind::Same | ItemKind::Snapshot => self.nothing_to_apply(next, turn),
                 ItemKind::Flush => self.issue(next, local, turn),
                 _ if self.gate.enter(next, item.volume, item.extent) => {
                     self.issue(next, local, turn)
@@ -442,7 +455,14 @@ impl Follower {
                 let read_as = ReadAs::Unequal { payload };
                 return local.read((volume, extent), read_as, FollowerIo::Apply(at), turn);
             }
-            (ItemKind::Write | ItemKind::Consistent | ItemKind::Same | ItemKind::Verify, _) => {
+            (
+                ItemKind::Write
+                | ItemKind::Consistent
+                | ItemKind::Same
+                | ItemKind::Verify
+                | ItemKind::Snapshot,
+                _,
+            ) => {
                 panic!("item {at} ({kind:?}) cannot be issued")
             }
         };

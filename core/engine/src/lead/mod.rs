@@ -14,6 +14,7 @@ pub(crate) mod outgoing;
 mod own;
 mod peer;
 mod seeding;
+mod snapshots;
 pub(crate) mod status;
 mod survey;
 mod suspect;
@@ -27,6 +28,7 @@ use crate::config::Config;
 use crate::event::StoreOutcome;
 use crate::lead::lack::Lack;
 use crate::lead::own::OwnStore;
+use crate::lead::snapshots::Snapshots;
 use crate::lead::target::Target;
 use crate::lead::ticket::Ticket;
 use crate::local::Local;
@@ -69,6 +71,8 @@ pub(crate) struct Primary {
     copier: Copier,
     /// Regions of this node's own store are not good, and the peer's are.
     lack: Option<Lack>,
+    /// What is done about copies at items of the line.
+    snapshots: Snapshots,
 }
 
 impl Primary {
@@ -93,6 +97,7 @@ impl Primary {
             target: Target::new(head, equal),
             copier: Copier::default(),
             lack: None,
+            snapshots: Snapshots::default(),
         }
     }
 

@@ -60,6 +60,7 @@ impl Primary {
                 panic!("item {next} left the line unsent")
             };
             self.target.send(next, entry.item().payload.map_or(0, |p| u64::from(p.length)));
+            self.snapshots.announce(entry.item(), turn);
             turn.send(Message::Item(*entry.item()));
         }
     }

@@ -444,6 +444,7 @@ impl Primary {
             }
             let Some(entry) = self.line.pop() else { return };
             self.queue.leave(entry.cost());
+            self.snapshots.leaves(entry.item());
             if let Some(payload) = entry.item().payload {
                 turn.release(payload.id);
             }

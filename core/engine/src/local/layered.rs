@@ -15,6 +15,7 @@ use crate::config::Config;
 use crate::effect::{Effect, ReadAs};
 use crate::event::{CommandId, StoreOutcome};
 use crate::local::Local;
+use crate::local::copying::Copying;
 use crate::local::store::{UnderWay, What, rewrites};
 use crate::purpose::Purpose;
 use crate::turn::Turn;
@@ -22,8 +23,8 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
 use alloc::string::String;
 use helio_stack::{
-    CopyNumber, CopyOp, CopyOutcome, LayerSetting, Leg, MemberEvent, Out, Outcome, PoolHealth,
-    PoolOutcome, SetOp, SetRefusal, SetStatus, Stack, StoreFault, StoreOp,
+    LayerRecord, LayerSetting, Leg, MemberEvent, Out, Outcome, PoolHealth, PoolOutcome, SetOp,
+    SetRefusal, SetStatus, Stack, StoreFault, StoreOp,
 };
 use helio_units::{Bytes, Extent, IoId, MemberIndex, Moment, VolumeIndex};
 
@@ -50,34 +51,31 @@ struct Permits {
 /// The layers, and what passes them.
 #[derive(Clone, Debug)]
 pub(super) struct Layered {
-    stack: Stack,
+    pub(super) stack: Stack,
     /// What the host is to look for in bytes that are being read.
     looks: BTreeMap<IoId, (VolumeIndex, Extent, ReadAs)>,
     /// Operations that layers ended, in their order.
     ended: VecDeque<(IoId, StoreOutcome)>,
-    /// What is asked of the group's copies, until no change is under way beside the layers.
-    waits: Option<CopyOp>,
+    /// What is asked of the group's copies.
+    pub(super) copying: Copying,
     /// What is asked of members, likewise.
     asked: VecDeque<(CommandId, SetOp)>,
     doubt: Doubt,
     permits: Permits,
-    /// How the last operation on the copies ended, until [`Local::take_copied`] returns it.
-    copied: Option<CopyOutcome>,
     /// Flushes of the layers' own that failed, until [`Local::take_failed_flush`] returns them.
     failed_flushes: VecDeque<(VolumeIndex, StoreFault)>,
 }
 
 impl Layered {
-    pub(super) const fn new(stack: Stack) -> Self {
+    pub(super) fn new(stack: Stack) -> Self {
         Self {
             stack,
             looks: BTreeMap::new(),
             ended: VecDeque::new(),
-            waits: None,
+            copying: Copying::default(),
             asked: VecDeque::new(),
             doubt: Doubt::None,
             permits: Permits { host: u64::MAX, layers: u64::MAX },
-            copied: None,
             failed_flushes: VecDeque::new(),
         }
     }
@@ -85,7 +83,7 @@ impl Layered {
     /// Operations pass beside the layers.
     #[inline]
     pub(super) fn rests(&self) -> bool {
-        self.waits.is_none() && self.asked.is_empty() && self.stack.rests()
+        self.copying.is_idle() && self.asked.is_empty() && self.stack.rests()
     }
 
     /// A command asks something of the members of a volume, once no change is under way beside the layers.
@@ -166,8 +164,8 @@ impl Layered {
 
     /// Whether the engine is to be settled at once, and otherwise when.
     pub(super) fn deadline(&self) -> Moment {
-        if self.ended.is_empty() && self.copied.is_none() && self.failed_flushes.is_empty() {
-            self.stack.deadline()
+        if self.ended.is_empty() && self.failed_flushes.is_empty() {
+            self.stack.deadline().min(self.copying.deadline())
         } else {
             Moment::ZERO
         }
@@ -264,29 +262,6 @@ impl Local {
         self.layered.stack.background(now)
     }
 
-    /// Asks something of the group's copies; [`Self::take_copied`] tells how it ended. It begins once no change is under way
-    /// beside the layers: those that come behind it pass them.
-    pub(crate) fn copy(&mut self, op: CopyOp, turn: &mut Turn) {
-        self.layered.waits = Some(op);
-        self.begin_copy(turn);
-    }
-
-    /// Begins what is asked of the group's copies, if nothing is in its way.
-    fn begin_copy(&mut self, turn: &mut Turn) {
-        if self.layered.waits.is_some()
-            && !self.changes_beside_layers()
-            && let Some(op) = self.layered.waits.take()
-        {
-            self.layered.stack.copy(op, turn.now());
-            self.run_layers(turn);
-        }
-    }
-
-    /// How what was asked of the group's copies ended, once.
-    pub(crate) const fn take_copied(&mut self) -> Option<CopyOutcome> {
-        self.layered.copied.take()
-    }
-
     /// The next flush of a layer's own that failed on every member that holds all of the volume.
     pub(crate) fn take_failed_flush(&mut self) -> Option<(VolumeIndex, StoreFault)> {
         self.layered.failed_flushes.pop_front()
@@ -295,12 +270,6 @@ impl Local {
     /// What was asked of the pool ended.
     pub(crate) fn pool_ended(&mut self, outcome: PoolOutcome, turn: &mut Turn) {
         self.layered.stack.pool_ended(outcome, turn.now());
-        self.run_layers(turn);
-    }
-
-    /// A copy is of no use any more, and that may not be recorded: nothing waits for it.
-    pub(crate) fn abandon_copy(&mut self, copy: CopyNumber, turn: &mut Turn) {
-        self.layered.stack.abandon(copy, turn.now());
         self.run_layers(turn);
     }
 
@@ -371,7 +340,13 @@ impl Local {
                 Out::Own { layer, volume, extent } => self.hot.own(volume, extent, layer),
                 Out::LetCool { layer, volume, extent } => self.hot.let_cool(volume, extent, layer),
                 Out::Pool(op) => turn.push(Effect::Pool(op)),
-                Out::Copied(outcome) => self.layered.copied = Some(outcome),
+                Out::Copied(outcome) => self.layered.copying.ended(outcome),
+                Out::CutReady => self.layered.copying.is_ready(),
+                Out::Over(copy) => self.layered.copying.over(copy),
+                // That is in the superblock, which is the engine's.
+                Out::Record(LayerRecord::CopiesOver(last)) => {
+                    self.layered.copying.record_over(last);
+                }
                 Out::Record(record) => turn.push(Effect::Record(record)),
                 Out::Compare { name, pair } => turn.push(Effect::Compare { name, pair }),
                 Out::GiveUp(leg) => self.give_up_member(leg, turn),

@@ -2,6 +2,7 @@
 //! This node's copy: the border to its store, what it lies on, and what a failed operation means.
 
 pub(crate) mod blocks;
+pub(crate) mod copying;
 pub(crate) mod failure;
 pub(crate) mod flushes;
 pub(crate) mod health;

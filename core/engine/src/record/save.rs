@@ -2,6 +2,7 @@
 //! What a record is made for: a goal says what must be durable before something else may happen (`engine/save.rs`).
 
 use crate::event::CommandId;
+use helio_format::before::CopyNumber;
 use helio_format::lineage::Lineage;
 use helio_format::message::Start;
 use helio_units::{Generation, VolumeIndex};
@@ -62,6 +63,8 @@ pub(crate) enum Goal {
     Whole,
     /// Another disk is a volume's, and nothing on it counts.
     Replaced { command: CommandId, volume: VolumeIndex },
+    /// The pool failed: expendable copies up to that one are over.
+    CopiesOver(CopyNumber),
     /// An operator takes such a copy for what it is.
     Accepted { command: CommandId, volume: VolumeIndex },
 }

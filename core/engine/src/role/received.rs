@@ -14,6 +14,7 @@ use alloc::format;
 use alloc::string::String;
 use helio_format::message::{Item, Message, Parting, Start};
 use helio_format::reading::Reading;
+use helio_format::snapshot::Snapshot;
 use helio_stack::Shortage;
 
 impl Standing {
@@ -44,6 +45,22 @@ impl Standing {
             turn.release_stray(&Message::Item(item));
         }
         result
+    }
+
+    /// The peer announces a snapshot item.
+    ///
+    /// # Errors
+    /// None is to be sent here, or not this one: the connection must end.
+    pub(crate) fn peer_announces(&mut self, snapshot: Snapshot) -> Result<(), String> {
+        let secondary = self.is(Following::Secondary);
+        match self.follower_mut().filter(|_| secondary) {
+            Some(follower) if follower.failed().is_some() => Ok(()),
+            Some(follower) => follower.announced(snapshot),
+            None => Err(format!(
+                "item {} was announced to a node that is not the secondary",
+                snapshot.at
+            )),
+        }
     }
 
     /// The two speak about regions that only the peer of a primary has.

@@ -85,6 +85,7 @@ impl Standing {
             CopyOutcome::Done
             | CopyOutcome::Cut(_)
             | CopyOutcome::TooMany
+            | CopyOutcome::Cancelled
             | CopyOutcome::Unsupported => String::from("no layer preserves copies"),
         };
         let text = format!("the preserved copy of {} was not restored: {why}", turn.config().group);

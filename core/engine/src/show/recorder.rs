@@ -12,6 +12,7 @@ use helio_format::lease::Lease;
 use helio_format::message::Message;
 use helio_format::reading::Reading;
 use helio_format::roles::Roles;
+use helio_format::snapshot::{Snapshot, SnapshotAct};
 use helio_stack::{LayerSetting, PoolOutcome, SetOp};
 use helio_units::Moment;
 
@@ -190,6 +191,9 @@ fn of_message(message: &Message) -> (&'static str, u64, u64) {
         Message::Report(report) => {
             ("peer-reports", report.differing, u64::from(!report.fault.is_empty()))
         }
+        Message::Snapshot(Snapshot { at, act }) => {
+            ("peer-announces", at.0, u64::from(matches!(act, SnapshotAct::Create(_))))
+        }
     }
 }
 
@@ -215,6 +219,8 @@ fn of_command(id: CommandId, command: &Command) -> (&'static str, u64, u64) {
         Command::Replace { volume, .. } => ("replace", id.0, u64::from(volume.0)),
         Command::Accept { volume } => ("accept", id.0, u64::from(volume.0)),
         Command::Reverse { full } => ("reverse", id.0, u64::from(*full)),
+        Command::CreateCopy(_) => ("snapshot-create", id.0, 0),
+        Command::DeleteCopy(_) => ("snapshot-delete", id.0, 0),
         Command::Set(SetOp::Add { leg, .. }) => ("member-add", id.0, u64::from(leg.member.0)),
         Command::Set(SetOp::Remove { leg, .. }) => ("member-remove", id.0, u64::from(leg.member.0)),
         Command::Set(SetOp::Merge(volume)) => ("member-merge", id.0, u64::from(volume.0)),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The engine, to be read.
 
+use crate::copies::Copies;
 use crate::follow::before::Keeper;
 use crate::local::Local;
 use crate::peer::Peer;
@@ -25,6 +26,7 @@ pub struct View<'a> {
     pub(crate) record: &'a Record,
     pub(crate) resync: &'a Resync,
     pub(crate) keeper: &'a Keeper,
+    pub(crate) copies: &'a Copies,
     pub(crate) asked: &'a Asked,
     pub(crate) show: &'a Show,
 }

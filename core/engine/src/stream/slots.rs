@@ -101,7 +101,11 @@ impl Part {
         match self.kind {
             ItemKind::Write => Bytes(self.extent.length).max(WORK_COST),
             ItemKind::Zero | ItemKind::Discard => WORK_COST,
-            ItemKind::Flush | ItemKind::Consistent | ItemKind::Same | ItemKind::Verify => ITEM_COST,
+            ItemKind::Flush
+            | ItemKind::Consistent
+            | ItemKind::Same
+            | ItemKind::Verify
+            | ItemKind::Snapshot => ITEM_COST,
         }
     }
 
@@ -120,7 +124,14 @@ impl Part {
             (ItemKind::Zero, _) => StoreOp::Zero { extent, punch, fua },
             (ItemKind::Discard, _) => StoreOp::Discard { extent, fua },
             (ItemKind::Flush, _) => StoreOp::Flush,
-            (ItemKind::Write | ItemKind::Consistent | ItemKind::Same | ItemKind::Verify, _) => {
+            (
+                ItemKind::Write
+                | ItemKind::Consistent
+                | ItemKind::Same
+                | ItemKind::Verify
+                | ItemKind::Snapshot,
+                _,
+            ) => {
                 panic!("a client's {:?} without bytes", self.kind)
             }
         }

@@ -4,7 +4,7 @@
 use super::Snapshot;
 use crate::changes::Age;
 use crate::room::Room;
-use crate::work::{BATCH_CHUNKS, Batch, For, Listing, Task, Work, rows};
+use crate::work::{BATCH_CHUNKS, Batch, CutStage, For, Listing, Task, Work, rows};
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::mem;
@@ -169,15 +169,19 @@ impl Snapshot {
                 }
                 self.no_room(Room::shortage(least, free), then, port);
             }
-            (Work::Listing(Listing::Coming), PoolOutcome::Done) => self.cut(port),
+            (Work::Listing(Listing::Coming), PoolOutcome::Done) => self.cut_listed(port),
             (Work::Listing(Listing::Held), PoolOutcome::Done) => {
-                if let Task::Cut(copy, _) = &self.task {
-                    let number = copy.number;
-                    self.copies.hold(number);
+                if let Task::Cut(copy, CutStage::Ends) = &self.task {
+                    let (number, image) = (copy.number, copy.image);
+                    self.copies.hold(number, image);
                     self.task_over(CopyOutcome::Cut(number), port);
                 }
             }
             (Work::Listing(Listing::Without(numbers)), PoolOutcome::Done) => {
+                self.unlisted(&numbers, port);
+            }
+            (Work::Listing(Listing::Over(numbers)), PoolOutcome::Done) => {
+                self.tell_over(&numbers, port);
                 self.unlisted(&numbers, port);
             }
             (Work::Appending { copy, chunks, payloads }, PoolOutcome::Done) => {

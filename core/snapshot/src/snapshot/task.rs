@@ -11,7 +11,7 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::mem;
-use helio_format::before::{COPIES_MOST, CopyClass, CopyStage, KeptCopy};
+use helio_format::before::{COPIES_MOST, CopyClass, CopyStage, KeptCopy, KeptImage};
 use helio_plant::{Plant, planted};
 use helio_stack::{
     CopyOp, CopyOutcome, MemberFault, Outcome, PoolHealth, PoolOp, PoolOutcome, Port, Row,
@@ -40,7 +40,7 @@ impl Snapshot {
             }
             Task::Cut(copy, CutStage::Fails(_)) => {
                 let number = copy.number;
-                self.unlist(vec![number], port);
+                self.unlist(vec![number], Listing::Without, port);
             }
             Task::Restore(number, RestoreStage::Checks(_) | RestoreStage::Writes(0))
                 if !self.copies.holds(*number) =>
@@ -90,7 +90,7 @@ impl Snapshot {
             CopyOp::Restore(_) => self.task_over(CopyOutcome::Over, port),
             CopyOp::Drop(number) if self.copies.has(number) => {
                 self.task = Task::Drop(number);
-                self.unlist(vec![number], port);
+                self.unlist(vec![number], Listing::Without, port);
             }
             CopyOp::Drop(_) => self.task_over(CopyOutcome::Done, port),
         }
@@ -107,9 +107,9 @@ impl Snapshot {
     pub(super) fn task_has_room(&mut self, port: &mut Port<'_>) {
         let task = mem::replace(&mut self.task, Task::None);
         match if let Task::Asked(op) = task { Some(*op) } else { None } {
-            Some(CopyOp::Cut { class, label, .. }) => {
+            Some(CopyOp::Cut { class, owner, .. }) => {
                 let (number, stage) = (self.copies.next(), CopyStage::Coming);
-                let copy = KeptCopy { number, class, stage, image: *label };
+                let copy = KeptCopy { number, class, stage, owner, image: KeptImage::default() };
                 self.task = Task::Cut(Box::new(copy), CutStage::Begins);
                 self.work = Work::Listing(Listing::Coming);
                 let copies = self.copies.list().chain([copy]).collect();
@@ -131,13 +131,29 @@ impl Snapshot {
         }
     }
 
-    /// The list says that the copy is coming. This is the moment of the cut.
-    pub(super) fn cut(&mut self, port: &mut Port<'_>) {
+    /// The list says that the copy is coming: its moment may come.
+    pub(super) fn cut_listed(&mut self, port: &mut Port<'_>) {
         if let Task::Cut(copy, stage) = &mut self.task {
-            *stage = CutStage::Settles;
+            *stage = CutStage::Ready;
             self.copies.add(**copy);
-            self.changes.cut();
-            self.settle(port);
+            port.cut_ready();
+        }
+    }
+
+    /// This is the moment of the cut, or there is none.
+    pub(super) fn cut_now(&mut self, image: Option<Box<KeptImage>>, port: &mut Port<'_>) {
+        let Task::Cut(copy, stage @ CutStage::Ready) = &mut self.task else { return };
+        match image {
+            Some(image) => {
+                copy.image = *image;
+                *stage = CutStage::Settles;
+                self.changes.cut();
+                self.settle(port);
+            }
+            None => {
+                *stage = CutStage::Fails(CopyOutcome::Cancelled);
+                self.go_on(port);
+            }
         }
     }
 

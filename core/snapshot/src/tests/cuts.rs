@@ -3,6 +3,7 @@
 
 use super::*;
 use helio_format::before::COPIES_MOST;
+use helio_units::Sequence;
 
 #[test]
 fn a_cut_waits_for_older_changes_and_stops_no_later_one() {
@@ -234,4 +235,84 @@ fn a_copy_more_than_the_list_has_places_for_is_refused() {
     let mut desk = Desk::finding_of(&full[1..]);
     desk.copy(cut(Bytes(CHUNK_BYTES)));
     assert_eq!((desk.copied(), desk.pools.len()), (None, 1));
+}
+
+#[test]
+fn changes_go_on_as_before_until_the_moment_of_a_cut_comes() {
+    let mut desk = Desk::finding(&[]);
+    desk.no_moment = true;
+    desk.copy(cut(Bytes::ZERO));
+    (0..2).for_each(|_| _ = desk.done());
+    assert_eq!((desk.ready, desk.copied()), (1, None));
+    desk.begin(1, zero(1));
+    desk.done();
+    assert_eq!(desk.preserve(), (1, vec![(0, 1)]), "it is preserved for the copy that is held");
+    desk.member(Outcome::Done);
+    desk.stack.cut(Some(KeptImage { head: Sequence(9), ..KeptImage::default() }), desk.now);
+    desk.drain();
+    desk.begin(2, zero(1));
+    desk.flushed();
+    assert_eq!(desk.done(), reserve(2));
+    let PoolOp::List { copies, .. } = desk.done() else { panic!("it is listed as held") };
+    assert_eq!(copies[1].image.head, Sequence(9));
+    assert_eq!(desk.copied(), is_cut(2));
+    assert_eq!(desk.preserve(), (2, vec![(1, 1)]), "and for the new one since");
+}
+
+#[test]
+fn a_cut_without_a_moment_leaves_nothing() {
+    let mut desk = Desk::empty();
+    desk.no_moment = true;
+    desk.copy(cut(Bytes::ZERO));
+    (0..2).for_each(|_| _ = desk.done());
+    desk.stack.cut(None, desk.now);
+    desk.drain();
+    assert_eq!(desk.done(), list(&[], &[]));
+    assert_eq!(desk.copied(), Some(CopyOutcome::Cancelled));
+    desk.begin(1, zero(1));
+    assert_eq!(desk.ops(), [zero(1)]);
+    desk.copy(cut(Bytes::ZERO));
+    (0..2).for_each(|_| _ = desk.done());
+    assert_eq!(desk.ready, 2);
+}
+
+#[test]
+fn a_flush_that_fails_while_a_cut_is_under_way_fails_the_cut() {
+    let unsure = Outcome::Unsure(StoreFault::Io);
+    for stage in 0..4 {
+        let mut desk = Desk::empty();
+        desk.no_moment = true;
+        desk.copy(cut(Bytes::ZERO));
+        desk.begin(9, StoreOp::Flush);
+        (0..2).for_each(|_| _ = desk.done());
+        let (flush, ..) = desk.members.pop_front().expect("a flush");
+        if stage > 0 {
+            desk.stack.cut(Some(KeptImage::default()), desk.now);
+            desk.drain();
+        }
+        let ends = |desk: &mut Desk| {
+            desk.stack.member_ended(flush, unsure);
+            desk.drain();
+        };
+        if stage < 2 {
+            ends(&mut desk);
+        }
+        if stage > 0 {
+            desk.flushed();
+        }
+        if stage == 2 {
+            ends(&mut desk);
+        }
+        if stage > 1 {
+            assert_eq!(desk.done(), list(&[held(1, REQUIRED)], &[]), "it is being listed");
+        }
+        if stage == 3 {
+            assert_eq!(desk.copied(), is_cut(1), "a flush that fails later says nothing of it");
+            ends(&mut desk);
+            assert!(desk.nothing_is_asked());
+            continue;
+        }
+        assert_eq!(desk.done(), list(&[], &[]));
+        assert_eq!(desk.copied(), Some(CopyOutcome::FlushFailed(failed(1, 0, StoreFault::Io))));
+    }
 }

@@ -119,3 +119,16 @@ fn without_a_pool_no_change_passes_that_a_restored_copy_needs() {
     // Copy 2 lacks chunk 1, and by the ledger it is not over.
     assert!(!desk.ops().contains(&zero(1)), "{:?}", desk.ops());
 }
+
+#[test]
+fn the_figures_of_a_copy_tell_what_changed_since_and_what_is_preserved_for_it() {
+    let desk = Desk::finding_of(&[
+        (held(1, EXPENDABLE), &[0, 1]),
+        (held(2, REQUIRED), &[1, 2]),
+        (coming(3, REQUIRED), &[]),
+    ]);
+    let figures = desk.stack.copies();
+    let figures = figures.iter().map(|it| (it.copy.number.0, it.changed.0, it.preserved.0));
+    let [one, two] = [1, 2].map(|n| n * CHUNK_BYTES);
+    assert!(figures.eq([(1, 3 * one, two), (2, two, two)]));
+}

@@ -163,6 +163,9 @@ impl World {
     /// A new copy in the list is cut at this moment.
     fn list(&mut self, copies: Vec<KeptCopy>) {
         let listed = |number: &CopyNumber| copies.iter().any(|copy| copy.number == *number);
+        if !self.images.keys().last().is_none_or(listed) {
+            self.older.clear();
+        }
         self.images.retain(|number, _| listed(number));
         for copy in &copies {
             if !self.images.contains_key(&copy.number) {

@@ -6,7 +6,9 @@ use super::pool::Pool;
 use super::reference::Reference;
 use super::{BLOCK, LayersWalk, Stamp};
 use core::time::Duration;
-use helio_format::before::{CHUNK_BYTES, CopyClass, CopyNumber, CopyStage, KeptCopy, KeptImage};
+use helio_format::before::{
+    CHUNK_BYTES, CopyClass, CopyNumber, CopyOwner, CopyStage, KeptCopy, KeptImage,
+};
 use helio_ledger::BeforeFound;
 use helio_netmodel::Dice;
 use helio_snapshot::Snapshot;
@@ -68,7 +70,11 @@ struct Desk {
     waits: Waits,
     /// The images of copies, by their numbers.
     images: BTreeMap<CopyNumber, Image>,
-    /// The copy that is being listed as coming, and the list that is being written.
+    /// A cut may have its moment.
+    ready: bool,
+    /// The list that was written last, if it is durable.
+    listed: Vec<KeptCopy>,
+    /// The list that is being written.
     listing: Option<Vec<KeptCopy>>,
     /// The ledger is to say that copies up to this one are over, ...
     recording: Option<CopyNumber>,
@@ -114,6 +120,8 @@ impl Desk {
             names: 0,
             waits: Waits::Nothing,
             images: BTreeMap::new(),
+            ready: false,
+            listed: Vec::new(),
             listing: None,
             recording: None,
             over: CopyNumber(0),
@@ -168,7 +176,8 @@ impl Desk {
                 self.crash(power)?;
             }
             47 => self.abandon(),
-            48..56 => self.pass_time(),
+            48..54 => self.pass_time(),
+            54 | 55 => self.moment(false)?,
             _ => self.end_one(false),
         }
         self.drain()?;
@@ -246,8 +255,8 @@ impl Desk {
                     0 => CopyClass::Required,
                     _ => CopyClass::Expendable,
                 };
-                let label = Box::new(KeptImage { head: Sequence(7), ..KeptImage::default() });
-                (CopyOp::Cut { class, label, overwritten }, Waits::Cut(class))
+                let owner = CopyOwner::Resync;
+                (CopyOp::Cut { class, owner, overwritten }, Waits::Cut(class))
             }
         };
         if let Waits::Restore(one) = waits {
@@ -308,6 +317,32 @@ impl Desk {
         }
     }
 
+    /// The moment of a cut that is ready comes, or never does.
+    fn moment(&mut self, surely: bool) -> Result<(), String> {
+        if !self.ready {
+            return Ok(());
+        }
+        self.ready = false;
+        if !surely && self.dice.chance(1, 8) {
+            self.stack.cut(None, self.now);
+            return Ok(());
+        }
+        let Some(copy) = self.listed.last().filter(|copy| copy.stage == CopyStage::Coming) else {
+            return Err(String::from("a cut is ready whose copy is not listed as coming"));
+        };
+        let blocks = |live: &Vec<Stamp>| live.iter().map(|stamp| [*stamp].into()).collect();
+        let changes = self.asked.iter().filter(|(_, asked)| asked.op.changes().is_some());
+        let image = Image {
+            blocks: self.members.live().iter().map(blocks).collect(),
+            older: changes.map(|(name, _)| *name).collect(),
+            of_no_use: false,
+        };
+        self.images.insert(copy.number, image);
+        let image = KeptImage { head: Sequence(7), ..KeptImage::default() };
+        self.stack.cut(Some(image), self.now);
+        Ok(())
+    }
+
     fn pass_time(&mut self) {
         if self.stack.deadline() != Moment::NEVER {
             self.now = self.now.max(self.stack.deadline());
@@ -356,6 +391,10 @@ impl Desk {
                 Out::Ended { name, outcome } => self.ended(name, outcome)?,
                 Out::Pool(op) => self.ask_pool(op)?,
                 Out::Copied(outcome) => self.copied(outcome)?,
+                Out::CutReady => self.ready = true,
+                Out::Over(copy) => ensure(copy.class == CopyClass::Expendable, || {
+                    format!("copy {} is required, and over", copy.number)
+                })?,
                 Out::Record(LayerRecord::CopiesOver(over)) => self.recording = Some(over),
                 Out::LetCool { .. }
                 | Out::Own { .. }
@@ -377,7 +416,10 @@ impl Desk {
             self.walked.over += over.count() as u64;
             for copy in self.held().filter(gone) {
                 let dropped = self.waits == Waits::Drop(copy.number);
-                ensure(dropped || copy.class == CopyClass::Expendable, || {
+                // A flush failed while the list was written: the cut fails.
+                let newest = self.listed.last().is_some_and(|last| last.number == copy.number);
+                let cut = newest && matches!(self.waits, Waits::Cut(_));
+                ensure(dropped || cut || copy.class == CopyClass::Expendable, || {
                     format!("copy {} is required, and goes", copy.number)
                 })?;
             }
@@ -394,20 +436,7 @@ impl Desk {
 
     /// This list is durable.
     fn listed(&mut self, list: &[KeptCopy]) {
-        for copy in list.iter().filter(|copy| copy.stage == CopyStage::Coming) {
-            if self.images.contains_key(&copy.number) {
-                continue;
-            }
-            // This is the moment of its cut.
-            let blocks = |live: &Vec<Stamp>| live.iter().map(|stamp| [*stamp].into()).collect();
-            let changes = self.asked.iter().filter(|(_, asked)| asked.op.changes().is_some());
-            let image = Image {
-                blocks: self.members.live().iter().map(blocks).collect(),
-                older: changes.map(|(name, _)| *name).collect(),
-                of_no_use: false,
-            };
-            self.images.insert(copy.number, image);
-        }
+        self.listed = list.to_vec();
     }
 
     /// A change that was on its way at the moment of a cut has ended: the copy holds what it left, if it had reached the layer.
@@ -467,6 +496,7 @@ impl Desk {
     }
 
     fn copied(&mut self, outcome: CopyOutcome) -> Result<(), String> {
+        self.ready = false;
         let waits = core::mem::replace(&mut self.waits, Waits::Nothing);
         match (waits, outcome) {
             (Waits::Nothing, outcome) => return Err(format!("nothing was asked: {outcome:?}")),
@@ -526,6 +556,7 @@ impl Desk {
             self.ledger_says_over(over);
         }
         (self.asked, self.waits, self.listing) = (BTreeMap::new(), Waits::Nothing, None);
+        self.ready = false;
         self.payloads.forget();
         if let Some((volume, block)) = self.reference.wrong(self.members.live(), power) {
             let live = self.members.live()[volume][block];
@@ -549,6 +580,7 @@ impl Desk {
                 return ensure(held == 0, || format!("{held} payloads are left over"));
             }
             self.end_one(true);
+            self.moment(true)?;
             self.pass_time();
             self.drain()?;
             self.judge_copies()?;

@@ -40,7 +40,8 @@ impl Oracle {
         let promised = Mode::ALL.into_iter().find(|m| before.promises(*m) && after.promises(*m));
         let mode = if self.lacks_regions(side) { Some(Mode::Sync) } else { promised };
         match (answer, asked.operation) {
-            (Replied::Denied(denial), _) => {
+            (Replied::Denied(denial), operation) => {
+                self.note_denied(asked.volume, &operation);
                 self.judge_flush_denied(cluster, &asked, *denial)?;
                 match (denial, asked.issued) {
                     (Denial::Store(_), None) => self.may_appear(&asked, request),

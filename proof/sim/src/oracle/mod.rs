@@ -9,6 +9,7 @@
 
 mod answers;
 mod before;
+mod copies;
 mod dropped;
 mod durable;
 mod history;
@@ -164,6 +165,12 @@ pub(crate) struct Oracle {
     weak: bool,
     /// What each node received and has not reported as durable.
     received: [durable::Received; 2],
+    /// Where a change was denied.
+    denied_at: BTreeSet<Place>,
+    /// The point-in-time copies of each node.
+    named: [copies::Copies; 2],
+    /// How many were seen.
+    pub(crate) copies_seen: u64,
     /// What failed flushes left of each node's copy.
     left: [dropped::Left; 2],
     /// Blocks that a disk lied about.
@@ -230,6 +237,9 @@ impl Oracle {
             pings: Default::default(),
             weak: false,
             received: Default::default(),
+            denied_at: BTreeSet::new(),
+            named: Default::default(),
+            copies_seen: 0,
             left: Default::default(),
             lied_about: lied::LiedAbout::default(),
             records: [None, None],
@@ -405,6 +415,7 @@ impl Oracle {
     /// What a step left where a flush failed in it or a node died.
     fn judge_ends(&mut self, cluster: &Cluster, journal: &[Happening]) -> Result<(), Violation> {
         for happening in journal {
+            self.judge_copies(cluster, happening)?;
             if let Happening::Dropped { side, visible, .. } = happening {
                 self.left[side.index()].went_back(visible);
             }
@@ -423,6 +434,7 @@ impl Oracle {
         copy.foreign = true;
         copy.watched = false;
         self.expected[side.index()] = None;
+        self.named[side.index()].forget();
         // It will never be seen to take up a reversal to what it held.
         let taken_over = self.histories.values_mut().filter(|history| history.leader != side);
         taken_over.for_each(|history| history.unsettled = false);

@@ -23,6 +23,7 @@ impl Oracle {
             }
             Happening::BeforeLost { side } => {
                 self.expected[side.index()] = None;
+                self.named[side.index()].forget();
                 self.before_lost[side.index()] = true;
             }
             Happening::MetadataFound { side } => {
@@ -76,6 +77,7 @@ impl Oracle {
 
     pub(super) fn restored(&mut self, side: Side) {
         self.expected[side.index()] = None;
+        self.named[side.index()].forget();
         self.copies[side.index()].restored = true;
         self.copy_loses(side);
         for history in self.histories.values_mut() {

@@ -24,8 +24,8 @@
 //! | 4092..4096 | CRC-32C of bytes 0..4092 |
 
 use super::{
-    CopyClass, CopyNumber, CopyStage, HEADER_MAGIC, KeptCopy, KeptImage, Page, PageError,
-    RECORD_CRC_AT, sealed, zeros,
+    CopyClass, CopyNumber, CopyOwner, CopyStage, HEADER_MAGIC, KeptCopy, KeptImage, Page,
+    PageError, RECORD_CRC_AT, sealed, zeros,
 };
 use crate::Checksum;
 use crate::cursor::{Reader, Short};
@@ -80,13 +80,15 @@ impl Header {
         let durable = r.u64()?;
         let rest = r.0.len();
         zeros(&mut r, rest)?;
-        let image = KeptImage { lineage, head, exact, wrote, alone, at };
-        let blank = keeping == 0 && durable == 0 && image == KeptImage::default();
+        let image = KeptImage { lineage, head, exact, wrote, alone, consistent: true, at };
+        let none = KeptImage { consistent: true, ..KeptImage::default() };
+        let blank = keeping == 0 && durable == 0 && image == none;
         if kept == (keeping == 0) || !(kept || blank) || keeping > sequence {
             return Err(Short);
         }
         let (class, stage) = (CopyClass::Required, CopyStage::Held);
-        let copy = KeptCopy { number: CopyNumber(keeping), class, stage, image };
+        let number = CopyNumber(keeping);
+        let copy = KeptCopy { number, class, stage, owner: CopyOwner::Resync, image };
         Ok((Self { sequence, copy: kept.then_some(copy), durable }, owner))
     }
 }

@@ -12,15 +12,16 @@ fn image() -> KeptImage {
     let lineage = Lineage::default().fork(generation(1), Sequence::ZERO);
     let lineage = lineage.fork(generation(2), Sequence(40));
     let (head, at) = (Sequence(77), WallTime(1_700_000_000_000));
-    KeptImage { lineage, head, exact: true, wrote: false, alone: true, at }
+    KeptImage { lineage, head, exact: true, wrote: false, alone: true, consistent: true, at }
 }
 
 fn copy(number: u64) -> KeptCopy {
-    let (class, stage) = match number % 2 {
-        0 => (CopyClass::Required, CopyStage::Held),
-        _ => (CopyClass::Expendable, CopyStage::Coming),
+    let name = CopyName::new("before-upgrade").expect("a name");
+    let (class, stage, owner) = match number % 2 {
+        0 => (CopyClass::Required, CopyStage::Held, CopyOwner::Resync),
+        _ => (CopyClass::Expendable, CopyStage::Coming, CopyOwner::Operator(name)),
     };
-    KeptCopy { number: CopyNumber(number), class, stage, image: image() }
+    KeptCopy { number: CopyNumber(number), class, stage, owner, image: image() }
 }
 
 fn header(copies: u64) -> Header {
@@ -57,9 +58,12 @@ fn the_tables_above_are_what_is_written() {
     assert_eq!(bytes[..16], *b"HLBI\x02\0\x02\0\xD4\xC3\xB2\xA1\0\0\0\0");
     assert_eq!((bytes[16], bytes[24], bytes[32], bytes[33]), (9, 5, 0x22, 0x11));
     let second = &bytes[1024..1536];
-    assert_eq!(second[..16], [2, 0, 0, 0, 0, 0, 0, 0, 1, 2, 1, 0, 1, 0, 0, 0]);
+    assert_eq!(second[..16], [2, 0, 0, 0, 0, 0, 0, 0, 1, 2, 1, 0, 1, 1, 1, 0]);
     assert_eq!((second[16], &second[24..32]), (77, &1_700_000_000_000_u64.to_le_bytes()[..]));
     assert_eq!((second[32], second[40], second[48]), (2, 6, 1), "generation, tag, ancestors");
+    let first = &bytes[512..1024];
+    assert_eq!(first[8..16], [2, 1, 1, 0, 1, 1, 2, 0]);
+    assert_eq!(first[433..448], *b"\x0Ebefore-upgrade");
     let bytes = record().encode(OWNER, slow_crc32c);
     assert_eq!(bytes[..16], *b"HLBR\x02\0\0\0\xD4\xC3\xB2\xA1\xAD\xDE\0\0");
     assert_eq!((bytes[16], bytes[24], bytes[32], bytes[40]), (8, 5, 4, 2));

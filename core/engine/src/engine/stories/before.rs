@@ -8,8 +8,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 use helio_format::before::{
-    CHUNK_BYTES, CopyClass, CopyNumber, CopyStage, KeptCopy, KeptImage, PAGE_BYTES, Slot,
-    fingerprint,
+    CHUNK_BYTES, CopyClass, CopyNumber, CopyOwner, CopyStage, KeptCopy, KeptImage, PAGE_BYTES,
+    Slot, fingerprint,
 };
 use helio_format::copying::Copying;
 use helio_format::lineage::Lineage;
@@ -61,7 +61,7 @@ fn found(chunks: &[u64]) -> BeforeFound {
         BeforeRecord { slot: Slot(slot), copy: CopyNumber(1), chunk }
     };
     BeforeFound {
-        copies: vec![KeptCopy { number, class, stage, image }],
+        copies: vec![KeptCopy { number, class, stage, owner: CopyOwner::Resync, image }],
         last: number,
         records: (0..).zip(chunks).map(record).collect(),
         slots: chunks.len() as u32,
@@ -320,10 +320,9 @@ impl Desk {
         let PoolOp::Reserve { records } = self.pool(PoolOutcome::Done) else {
             panic!("room is reserved")
         };
-        let image = self.list(CopyStage::Coming);
+        assert_eq!(self.list(CopyStage::Coming), KeptImage::default());
         assert_eq!(self.store(StoreOutcome::Done), StoreOp::Flush);
-        assert_eq!(self.list(CopyStage::Held), image);
-        (image, records)
+        (self.list(CopyStage::Held), records)
     }
 
     /// The chunk that is read next is preserved.

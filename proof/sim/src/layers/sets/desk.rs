@@ -390,7 +390,9 @@ impl Desk {
                     self.hot.flush_failed(usize::from(volume.0));
                 }
                 Out::Release(id) => self.payloads.release(id),
-                Out::Pool(_) | Out::Copied(_) => panic!("no layer here has copies: {out:?}"),
+                Out::Pool(_) | Out::Copied(_) | Out::CutReady | Out::Over(_) => {
+                    panic!("no layer here has copies: {out:?}")
+                }
             }
         }
         Ok(done)

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a secondary does about copies at an item of its primary's line.
+
+use super::{By, Copies, Stage, Task, image, suspect};
+use crate::local::Local;
+use crate::turn::Turn;
+use alloc::format;
+use helio_format::snapshot::SnapshotAct;
+use helio_format::superblock::Superblock;
+use helio_stack::KeptImage;
+use helio_units::{CopyName, Sequence};
+
+impl Copies {
+    /// The next snapshot item of the line is that one; `is_due`: it is its turn. Returns whether it passes.
+    pub(crate) fn follow(
+        &mut self,
+        (at, act, is_due): (Sequence, SnapshotAct, bool),
+        record: &Superblock,
+        local: &mut Local,
+        turn: &mut Turn,
+    ) -> bool {
+        match (act, self.task) {
+            (SnapshotAct::Create(_), _) if self.failed_at == Some(at) => {
+                self.failed_at = self.failed_at.filter(|_| !is_due);
+                is_due
+            }
+            (SnapshotAct::Create(name), Task::Idle) => {
+                let consistent = local.is_consistent(record);
+                let wanted = image(record, (at, consistent), turn);
+                let passes = match local.copy_named(&name) {
+                    None => false,
+                    // Its item comes again.
+                    Some(held) if is_same(&held.copy.image, &wanted) => true,
+                    Some(_) if !is_due => return false,
+                    Some(_) => {
+                        let why = format!("this node has another copy {name} already");
+                        self.miss(name, why, turn);
+                        true
+                    }
+                };
+                if !passes && let Some(why) = suspect(local, turn) {
+                    self.failed_at = Some(at).filter(|_| !is_due);
+                    self.miss(name, why, turn);
+                    return is_due;
+                }
+                if !passes {
+                    self.begin_cut(name, By::Item(at), local, turn);
+                }
+                passes && is_due
+            }
+            (SnapshotAct::Create(_), Task::Cut { by: By::Item(item), stage: Stage::Ready, .. })
+                if item == at && is_due =>
+            {
+                let image = image(record, (at, local.is_consistent(record)), turn);
+                // What is written to a suspect volume is not surely durable.
+                let cuts = !local.suspect().any();
+                self.moment(Some(image).filter(|_| cuts), local, turn);
+                cuts
+            }
+            (SnapshotAct::Create(_), _) => false,
+            (SnapshotAct::Delete(name), Task::Idle) if is_due => {
+                self.drop_named(&name, local, turn);
+                true
+            }
+            (SnapshotAct::Delete(_), _) => false,
+        }
+    }
+
+    /// The primary's operator does not want the copy of that name any more.
+    fn drop_named(&mut self, name: &CopyName, local: &mut Local, turn: &mut Turn) {
+        self.missing.retain(|missing| missing.name != *name);
+        if let Some(held) = local.copy_named(name) {
+            self.begin_drop((*name, held.copy.number), By::Nobody, local, turn);
+        }
+    }
+
+    /// The next snapshot item of the line is that one, if there is any: no other one will come to its turn now.
+    pub(crate) fn await_only(
+        &mut self,
+        item: Option<Sequence>,
+        local: &mut Local,
+        turn: &mut Turn,
+    ) {
+        self.failed_at = self.failed_at.filter(|failed| Some(*failed) == item);
+        let Task::Cut { by: by @ By::Item(_), stage, .. } = &mut self.task else { return };
+        if item.is_some_and(|item| *by == By::Item(item)) {
+            return;
+        }
+        match stage {
+            Stage::Coming => (*by, *stage) = (By::Nobody, Stage::Cancelled),
+            Stage::Ready => {
+                *by = By::Nobody;
+                self.moment(None, local, turn);
+            }
+            Stage::Ending | Stage::Cancelled => {}
+        }
+    }
+}
+
+/// Whether both are what the volumes held at one item of one line.
+fn is_same(one: &KeptImage, other: &KeptImage) -> bool {
+    one.lineage.generation == other.lineage.generation && one.head == other.head
+}

@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Point-in-time copies that operators name: one is cut or dropped at a time.
+//!
+//! ```text
+//!   Idle ──> Cut: Coming ──the layer is ready──> Ready ──the moment──> Ending ──> Idle
+//!    │              └── nobody waits for it any more: Cancelled ──────────────────^
+//!    └─────> Drop ────────────────────────────────────────────────────────────────^
+//! ```
+//! A primary cuts at the end of its line, as soon as the layer is ready. The peer does it at the same place of the line: it makes the
+//! layer ready when the item arrives, and the moment is the item's turn. An item whose copy cannot be cut passes all the same, and
+//! the copy is *missing*: it is shown with the reason until the process ends.
+
+mod follow;
+
+use crate::event::CommandId;
+use crate::local::Local;
+use crate::local::copying::CopyUser;
+use crate::refusal::Refusal;
+use crate::turn::Turn;
+use alloc::collections::VecDeque;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::mem;
+use helio_format::before::{COPIES_MOST, CopyClass, CopyOwner, CopyStage};
+use helio_format::superblock::Superblock;
+use helio_ledger::BeforeFound;
+use helio_stack::{
+    CopyNumber, CopyOp, CopyOutcome, HeldCopy, KeptCopy, KeptImage, MemberFault, Shortage,
+};
+use helio_units::{Bytes, CopyName, Sequence, WallTime};
+
+/// Most missing copies that are remembered; the oldest is forgotten first.
+const MISSING_MOST: usize = 64;
+
+/// Who waits for a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    /// A primary's operator.
+    Command(CommandId),
+    /// An item of the peer's line.
+    Item(Sequence),
+    /// Nobody any more.
+    Nobody,
+}
+
+/// How far a cut is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// The layer prepares it.
+    Coming,
+    /// Its moment may come.
+    Ready,
+    /// Its moment was.
+    Ending,
+    /// It is to have no moment.
+    Cancelled,
+}
+
+/// What is being done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Task {
+    Idle,
+    Cut { name: CopyName, by: By, stage: Stage },
+    Drop { name: CopyName, by: By },
+}
+
+/// A copy that is not here although it was to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissingCopy {
+    /// Its name.
+    pub name: CopyName,
+    /// Since when.
+    pub since: WallTime,
+    /// Why.
+    pub why: String,
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(crate) struct Copies {
+    task: Task,
+    /// The copy of that item could not be cut.
+    failed_at: Option<Sequence>,
+    missing: VecDeque<MissingCopy>,
+}
+
+/// What is wrong with members where a cut failed.
+pub(crate) enum Ended {
+    /// Nothing.
+    Well,
+    /// Flushes of these failed.
+    FlushesFailed(MemberFault),
+}
+
+impl Copies {
+    pub(crate) const fn new() -> Self {
+        Self { task: Task::Idle, failed_at: None, missing: VecDeque::new() }
+    }
+
+    /// Copies that are not here although they were to be, the oldest first.
+    pub(crate) fn missing(&self) -> impl Iterator<Item = &MissingCopy> {
+        self.missing.iter()
+    }
+
+    /// Whether something is being done.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.task == Task::Idle
+    }
+
+    /// What lay in the pool when the process began. The layer drops operators' copies that are of no use.
+    pub(crate) fn found(&mut self, found: &BeforeFound, record: &Superblock, turn: &mut Turn) {
+        let over = record.copies_over(found.last);
+        let why = match found.damaged {
+            true => "the before-image file was damaged",
+            false if over > record.copies_over => "the metadata was lost",
+            false => "it had ended",
+        };
+        let held = found.copies.iter().filter(|copy| copy.stage == CopyStage::Held);
+        for copy in held.filter(|copy| found.damaged || copy.number <= over) {
+            if let CopyOwner::Operator(name) = copy.owner {
+                self.miss(name, String::from(why), turn);
+            }
+        }
+    }
+
+    /// An operator of a primary wants a copy.
+    pub(crate) fn create(
+        &mut self,
+        id: CommandId,
+        name: CopyName,
+        local: &mut Local,
+        turn: &mut Turn,
+    ) -> Result<(), Refusal> {
+        let group = &turn.config().group;
+        if !self.is_idle() {
+            return Err(busy(group));
+        }
+        if let Some(why) = suspect(local, turn) {
+            let hint = format!("`helio status {group}` shows what helps");
+            return Err(Refusal::new("suspect", why, hint));
+        }
+        let copies = local.named_copies();
+        if copies.iter().any(|(known, _)| *known == name) {
+            let text = format!("{group} has a copy {name} already");
+            let hint =
+                format!("choose another name, or `helio snapshot delete {group}@{name}` first");
+            return Err(Refusal::new("exists", text, hint));
+        }
+        if copies.len() >= COPIES_MOST {
+            return Err(too_many(group));
+        }
+        self.begin_cut(name, By::Command(id), local, turn);
+        Ok(())
+    }
+
+    /// Prepares a cut.
+    fn begin_cut(&mut self, name: CopyName, by: By, local: &mut Local, turn: &mut Turn) {
+        self.task = Task::Cut { name, by, stage: Stage::Coming };
+        let (class, owner) = (CopyClass::Expendable, CopyOwner::Operator(name));
+        let op = CopyOp::Cut { class, owner, overwritten: Bytes::ZERO };
+        local.copy(CopyUser::Operator, op, turn);
+    }
+
+    /// An operator wants a copy to go. Returns what there is to say, if nothing is to be waited for.
+    pub(crate) fn delete(
+        &mut self,
+        id: CommandId,
+        name: CopyName,
+        local: &mut Local,
+        turn: &mut Turn,
+    ) -> Result<Option<String>, Refusal> {
+        let group = &turn.config().group;
+        if !self.is_idle() {
+            return Err(busy(group));
+        }
+        if let Some(held) = local.copy_named(&name) {
+            self.begin_drop((name, held.copy.number), By::Command(id), local, turn);
+            return Ok(None);
+        }
+        let before = self.missing.len();
+        self.missing.retain(|missing| missing.name != name);
+        if self.missing.len() < before {
+            return Ok(Some(format!("copy {name} of {group} is forgotten; it was missing here")));
+        }
+        let text = format!("{group} has no copy {name} on this node");
+        Err(Refusal::new(
+            "no-copy",
+            text,
+            format!("`helio snapshot list {group}` shows its copies"),
+        ))
+    }
+
+    fn begin_drop(
+        &mut self,
+        (name, number): (CopyName, CopyNumber),
+        by: By,
+        local: &mut Local,
+        turn: &mut Turn,
+    ) {
+        self.task = Task::Drop { name, by };
+        local.copy(CopyUser::Operator, CopyOp::Drop(number), turn);
+    }
+
+    /// The layer is ready for the cut. Returns the name of the copy if a primary's operator waits for it: then this is the moment.
+    pub(crate) fn ready(&mut self, local: &mut Local, turn: &mut Turn) -> Option<CopyName> {
+        let Task::Cut { name, by, stage } = &mut self.task else { return None };
+        match (by, &stage) {
+            (By::Command(_), Stage::Coming) => return Some(*name),
+            (By::Item(_), Stage::Coming) => *stage = Stage::Ready,
+            _ => local.cut(None, turn),
+        }
+        None
+    }
+
+    /// This is the moment, or none is to come.
+    pub(crate) fn moment(&mut self, image: Option<KeptImage>, local: &mut Local, turn: &mut Turn) {
+        if let Task::Cut { stage, .. } = &mut self.task {
+            *stage = if image.is_some() { Stage::Ending } else { Stage::Cancelled };
+            local.cut(image, turn);
+        }
+    }
+
+    /// What was asked of the layer ended.
+    pub(crate) fn done(&mut self, outcome: CopyOutcome, local: &Local, turn: &mut Turn) -> Ended {
+        let group = turn.config().group.clone();
+        let task = mem::replace(&mut self.task, Task::Idle);
+        let (by, text) = match (task, outcome) {
+            (Task::Cut { name, by, .. }, CopyOutcome::Cut(_)) => {
+                self.missing.retain(|missing| missing.name != name);
+                (by, format!("copy {name} of {group} is there"))
+            }
+            (Task::Drop { name, by }, CopyOutcome::Done) => {
+                (by, format!("copy {name} of {group} is deleted"))
+            }
+            (task, outcome) => return self.failed(task, outcome, local, turn),
+        };
+        match by {
+            By::Command(id) => turn.done(id, Ok(text)),
+            By::Item(_) | By::Nobody => turn.info(text),
+        }
+        Ended::Well
+    }
+
+    /// What was asked of the layer failed.
+    fn failed(
+        &mut self,
+        task: Task,
+        outcome: CopyOutcome,
+        local: &Local,
+        turn: &mut Turn,
+    ) -> Ended {
+        let (name, by, cut) = match task {
+            Task::Cut { name, by, .. } => (name, by, true),
+            Task::Drop { name, by } => (name, by, false),
+            Task::Idle => panic!("copies ended as {outcome:?}, and nothing was asked"),
+        };
+        let (code, why, hint) = reason(&name, outcome, local, turn);
+        let verb = if cut { "created" } else { "deleted" };
+        let text = format!("copy {name} of {} was not {verb}: {why}", turn.config().group);
+        match by {
+            By::Command(id) => turn.done(id, Err(Refusal::new(code, text, hint))),
+            By::Item(at) if cut => {
+                self.failed_at = Some(at);
+                self.miss(name, why, turn);
+            }
+            _ if outcome == CopyOutcome::Cancelled => {}
+            By::Item(_) | By::Nobody => turn.warn(text),
+        }
+        match outcome {
+            CopyOutcome::FlushFailed(failed) => Ended::FlushesFailed(failed),
+            _ => Ended::Well,
+        }
+    }
+
+    /// A copy is over for want of room.
+    pub(crate) fn over(&mut self, copy: &KeptCopy, failed: bool, turn: &mut Turn) {
+        if let CopyOwner::Operator(name) = copy.owner {
+            let why = match failed {
+                true => "the before-image file failed",
+                false => "there was no space for its before-images",
+            };
+            self.miss(name, String::from(why), turn);
+        }
+    }
+
+    /// The record says that copies up to that one are over, because of another disk.
+    pub(crate) fn lost(&mut self, last: CopyNumber, local: &mut Local, turn: &mut Turn) {
+        for (name, HeldCopy { copy, .. }) in local.named_copies() {
+            if copy.number <= last {
+                self.miss(name, String::from("the disk of a volume was replaced"), turn);
+                local.abandon_copy(copy.number, turn);
+            }
+        }
+    }
+
+    /// A copy is not here although it was to be.
+    fn miss(&mut self, name: CopyName, why: String, turn: &mut Turn) {
+        let group = &turn.config().group;
+        turn.warn(format!("copy {name} of {group} is missing on this node: {why}"));
+        if self.missing.len() >= MISSING_MOST {
+            self.missing.pop_front();
+        }
+        let since = WallTime(turn.calendar().at(turn.now()));
+        self.missing.push_back(MissingCopy { name, since, why });
+    }
+}
+
+/// What this node's volumes hold once everything up to `head` is in them, and nothing else is.
+pub(crate) fn image(
+    record: &Superblock,
+    (head, consistent): (Sequence, bool),
+    turn: &Turn,
+) -> KeptImage {
+    KeptImage {
+        lineage: record.lineage,
+        head,
+        exact: true,
+        wrote: record.wrote,
+        alone: record.alone,
+        consistent,
+        at: WallTime(turn.calendar().at(turn.now())),
+    }
+}
+
+/// Why no copy can be cut of this node's volumes: a flush of one failed, so no later one proves that all of it is durable.
+fn suspect(local: &Local, turn: &Turn) -> Option<String> {
+    let config = turn.config();
+    let volume = config.indices().find(|volume| local.suspect().is(*volume))?;
+    let (name, group, node) = (config.name_of(volume), &config.group, &config.node);
+    Some(format!(
+        "the copy of volume {name} of {group} on {node} is suspect, because a flush failed"
+    ))
+}
+
+fn busy(group: &str) -> Refusal {
+    Refusal::later(
+        "busy",
+        format!("another copy of {group} is being created or deleted"),
+        "repeat the command in a moment",
+    )
+}
+
+fn too_many(group: &str) -> Refusal {
+    Refusal::new(
+        "too-many",
+        format!("{group} has {COPIES_MOST} copies, and can have no more"),
+        format!("`helio snapshot delete {group}@NAME` for one that is not needed"),
+    )
+}
+
+/// Why a copy was not cut, or not dropped, in a word for programs and a clause; and what helps.
+fn reason(
+    name: &CopyName,
+    outcome: CopyOutcome,
+    local: &Local,
+    turn: &Turn,
+) -> (&'static str, String, String) {
+    let config = turn.config();
+    let group = &config.group;
+    match outcome {
+        CopyOutcome::TooMany => {
+            let Refusal { code, text, hint, .. } = too_many(group);
+            (code, text, hint)
+        }
+        CopyOutcome::NoRoom(Shortage { needed, free }) => (
+            "no-space",
+            format!("its before-images need {needed}, and there is space for {free}"),
+            format!(
+                "`helio snapshot delete {group}@NAME` for a copy that is not needed, or make space on the disk of the \
+                 before-image file"
+            ),
+        ),
+        CopyOutcome::PoolFailed(fault) => (
+            "before-failed",
+            format!("the before-image file failed: {fault}"),
+            format!("repair its file system, then restart the daemon of {}", config.node),
+        ),
+        CopyOutcome::MemberFailed(failed) | CopyOutcome::FlushFailed(failed) => (
+            "disk-failed",
+            format!("volume {} failed: {}", config.name_of(failed.volume), failed.fault),
+            format!("`helio status {group}` shows what helps"),
+        ),
+        CopyOutcome::Cancelled => match suspect(local, turn) {
+            Some(why) => ("suspect", why, format!("`helio status {group}` shows what helps")),
+            None => (
+                "cancelled",
+                String::from("this node is no longer primary"),
+                format!("`helio snapshot create {group}@{name}` on the primary"),
+            ),
+        },
+        CopyOutcome::Done
+        | CopyOutcome::Cut(_)
+        | CopyOutcome::Damaged
+        | CopyOutcome::Over
+        | CopyOutcome::Unsupported => panic!("a copy was cut or dropped as {outcome:?}"),
+    }
+}
+
+/// The copies of a node, for people and programs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CopiesStatus {
+    /// Those that are held, the oldest first.
+    pub held: Vec<(CopyName, HeldCopy)>,
+    /// Those that are not here although they were to be.
+    pub missing: Vec<MissingCopy>,
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a primary tells of a snapshot item: it comes right before the item, and names it.
+//!
+//! | kind | body, in order |
+//! |---|---|
+//! | 29 snapshot | sequence u64 of the item, act u8 (1 create, 2 delete), name of the copy |
+//!
+//! Integers and names are as in [`crate::message`]; a name of a copy keeps to the rule of [`CopyName`].
+
+use crate::cursor::{Reader, Short, Writer};
+use helio_units::{CopyName, Sequence};
+
+/// What is done at an item of the line about point-in-time copies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SnapshotAct {
+    /// A copy of that name is cut: it holds every item before this one, and none behind it.
+    Create(CopyName),
+    /// The copy of that name is dropped.
+    Delete(CopyName),
+}
+
+/// See the table above.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The item.
+    pub at: Sequence,
+    /// What is done there.
+    pub act: SnapshotAct,
+}
+
+impl Snapshot {
+    pub(crate) fn encode(&self, w: &mut Writer<'_>) {
+        w.sequence(self.at);
+        let (act, name) = match &self.act {
+            SnapshotAct::Create(name) => (1, name),
+            SnapshotAct::Delete(name) => (2, name),
+        };
+        w.u8(act);
+        w.name(name.as_str());
+    }
+
+    pub(crate) fn decode(r: &mut Reader<'_>) -> Result<Self, Short> {
+        let (at, act) = (r.sequence()?, r.u8()?);
+        let name = CopyName::new(&r.name()?).ok_or(Short)?;
+        let act = match act {
+            1 => SnapshotAct::Create(name),
+            2 => SnapshotAct::Delete(name),
+            _ => return Err(Short),
+        };
+        Ok(Self { at, act })
+    }
+}
