@@ -149,8 +149,7 @@ fn of_command(command: Command) -> String {
         Command::StopVerify => "stop the verify".to_owned(),
         Command::SeedBegin { .. } => "seed begin".to_owned(),
         Command::SeedEnd => "seed end".to_owned(),
-        Command::CreateCopy(name) => format!("create copy {name}"),
-        Command::DeleteCopy(name) => format!("delete copy {name}"),
+        Command::Snapshot(act) => format!("snapshot: {act:?}"),
         Command::Set(SetOp::Add { leg, by_bitmap }) => {
             format!("add member {} of volume {}, by bitmap {by_bitmap}", leg.member.0, leg.volume.0)
         }

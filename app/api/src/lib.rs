@@ -20,6 +20,7 @@ mod request;
 mod roles;
 mod saved;
 mod set;
+mod snapshot;
 mod status;
 mod trace;
 mod verify;
@@ -47,6 +48,7 @@ pub use set::{
     CopyWait, MemberAddRequest, MemberMergeRequest, MemberRemoveRequest, MemberSetRequest,
     ReadCost, ReadCostSource, SetMemberState, SetMemberStatus,
 };
+pub use snapshot::{MissingSnapshot, Snapshot, SnapshotList, SnapshotRequest};
 pub use status::{
     FailedGroup, GroupStatus, Io, LeaseStatus, ModeStatus, SafeCopyStatus, SeedingStatus, Status,
     VerdictStatus, VolumeStatus,

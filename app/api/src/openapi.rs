@@ -11,8 +11,8 @@ use crate::{
     DetachRequest, EventsRequest, Explanation, MemberAcceptRequest, MemberAddRequest,
     MemberMergeRequest, MemberRemoveRequest, MemberReplaceRequest, MemberSetRequest, ModeRequest,
     PromoteRequest, QueueReply, QueueRequest, RecorderDump, ReleaseRequest, ResolveRequest,
-    ResyncRequest, ReverseRequest, SavedDeleteRequest, SavedList, Status, SwitchRequest,
-    TraceRequest, VerifyRequest,
+    ResyncRequest, ReverseRequest, SavedDeleteRequest, SavedList, SnapshotList, SnapshotRequest,
+    Status, SwitchRequest, TraceRequest, VerifyRequest,
 };
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use schemars::{JsonSchema, Schema};
@@ -152,6 +152,7 @@ fn request(operation: Operation, types: &mut Types) -> Option<Schema> {
         Operation::Mode => types.request::<ModeRequest>(),
         Operation::QueueSet => types.request::<QueueRequest>(),
         Operation::Verify => types.request::<VerifyRequest>(),
+        Operation::SnapshotCreate | Operation::SnapshotDelete => types.request::<SnapshotRequest>(),
         Operation::Attach => types.request::<AttachRequest>(),
         Operation::Detach => types.request::<DetachRequest>(),
         Operation::Switch => types.request::<SwitchRequest>(),
@@ -168,6 +169,7 @@ fn request(operation: Operation, types: &mut Types) -> Option<Schema> {
         | Operation::Demote
         | Operation::Explain
         | Operation::Queue
+        | Operation::Snapshots
         | Operation::QueueReset
         | Operation::VerifyStop
         | Operation::SeedBegin
@@ -211,11 +213,14 @@ fn reply(operation: Operation, types: &mut Types) -> Value {
         | Operation::VerifyStop
         | Operation::SeedBegin
         | Operation::SeedEnd
+        | Operation::SnapshotCreate
+        | Operation::SnapshotDelete
         | Operation::Detach
         | Operation::TraceStart
         | Operation::TraceStop
         | Operation::SavedDelete
         | Operation::Release => types.reply::<Accepted>(),
+        Operation::Snapshots => types.reply::<SnapshotList>(),
         Operation::Saved => types.reply::<SavedList>(),
         Operation::Attach => types.reply::<Attachment>(),
         Operation::Attachments => types.reply::<Attachments>(),

@@ -70,6 +70,12 @@ pub enum Operation {
     SeedBegin,
     /// The disk that was shipped is in place.
     SeedEnd,
+    /// Show the snapshots.
+    Snapshots,
+    /// Create a snapshot.
+    SnapshotCreate,
+    /// Delete a snapshot.
+    SnapshotDelete,
     /// Attach a volume as a block device.
     Attach,
     /// Make a device of it no more.
@@ -94,7 +100,7 @@ pub enum Operation {
 
 impl Operation {
     /// All of them.
-    pub const ALL: [Self; 37] = [
+    pub const ALL: [Self; 40] = [
         Self::Status,
         Self::Group,
         Self::DebugEvents,
@@ -122,6 +128,9 @@ impl Operation {
         Self::VerifyStop,
         Self::SeedBegin,
         Self::SeedEnd,
+        Self::Snapshots,
+        Self::SnapshotCreate,
+        Self::SnapshotDelete,
         Self::Attach,
         Self::Detach,
         Self::Release,
@@ -165,6 +174,9 @@ impl Operation {
             Self::VerifyStop => paths::VERIFY_STOP,
             Self::SeedBegin => paths::SEED_BEGIN,
             Self::SeedEnd => paths::SEED_END,
+            Self::Snapshots => paths::SNAPSHOTS,
+            Self::SnapshotCreate => paths::SNAPSHOT_CREATE,
+            Self::SnapshotDelete => paths::SNAPSHOT_DELETE,
             Self::Attach => paths::ATTACH,
             Self::Detach => paths::DETACH,
             Self::Release => paths::RELEASE,
@@ -188,6 +200,7 @@ impl Operation {
             | Self::Events
             | Self::Explain
             | Self::Queue
+            | Self::Snapshots
             | Self::Attachments
             | Self::Saved
             | Self::Document => Method::Get,
@@ -212,6 +225,8 @@ impl Operation {
             | Self::VerifyStop
             | Self::SeedBegin
             | Self::SeedEnd
+            | Self::SnapshotCreate
+            | Self::SnapshotDelete
             | Self::Attach
             | Self::Detach
             | Self::Release
@@ -253,6 +268,9 @@ impl Operation {
             Self::VerifyStop => "verify-stop",
             Self::SeedBegin => "seed-begin",
             Self::SeedEnd => "seed-end",
+            Self::Snapshots => "snapshots",
+            Self::SnapshotCreate => "snapshot-create",
+            Self::SnapshotDelete => "snapshot-delete",
             Self::Attach => "attach",
             Self::Detach => "detach",
             Self::Release => "release",
@@ -332,6 +350,11 @@ impl Operation {
             Self::SeedEnd => {
                 "Compare samples of the shipped disk, then copy the dirty regions; responds when the copy starts."
             }
+            Self::Snapshots => "Show the snapshots of a group on this node.",
+            Self::SnapshotCreate => {
+                "Create a snapshot of all volumes of a group, at the same write on both nodes; responds when this node has it."
+            }
+            Self::SnapshotDelete => "Delete a snapshot; on a primary, the peer deletes it, too.",
             Self::Attach => {
                 "Attach a volume as a block device of this host; it is attached again after a restart."
             }

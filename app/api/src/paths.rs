@@ -62,6 +62,12 @@ pub const VERIFY_STOP: &str = "/v2/groups/{group}/verify/stop";
 pub const SEED_BEGIN: &str = "/v2/groups/{group}/seed/begin";
 /// POST without a body: the disk that was shipped is in place; [`Accepted`](crate::Accepted) when an update begins.
 pub const SEED_END: &str = "/v2/groups/{group}/seed/end";
+/// GET: [`SnapshotList`](crate::SnapshotList), the group's snapshots on this node.
+pub const SNAPSHOTS: &str = "/v2/groups/{group}/snapshots";
+/// POST [`SnapshotRequest`](crate::SnapshotRequest): create a snapshot; [`Accepted`](crate::Accepted) when this node has it.
+pub const SNAPSHOT_CREATE: &str = "/v2/groups/{group}/snapshots/create";
+/// POST [`SnapshotRequest`](crate::SnapshotRequest): delete a snapshot; [`Accepted`](crate::Accepted) when this node has it no more.
+pub const SNAPSHOT_DELETE: &str = "/v2/groups/{group}/snapshots/delete";
 /// POST [`AttachRequest`](crate::AttachRequest): make a device of a volume; [`Attachment`](crate::Attachment).
 pub const ATTACH: &str = "/v2/groups/{group}/attach";
 /// POST [`DetachRequest`](crate::DetachRequest): make one of it no more; [`Accepted`](crate::Accepted).

@@ -21,6 +21,7 @@ mod number;
 mod old;
 mod plan;
 mod saved;
+mod snapshot;
 mod target;
 mod tasks;
 mod trace;
@@ -42,6 +43,7 @@ pub use nouns::{
 pub(crate) use old::positional;
 pub use plan::{Calculator, MarksPlan, PlanVerb, QueuePlan, Window};
 pub use saved::Saved;
+pub use snapshot::{Snapshot, SnapshotName};
 pub(crate) use target::{Target, target};
 pub use trace::{Trace, TraceFormat};
 pub use verb::{LogFormat, Promote, Resync, Shell, Verb};

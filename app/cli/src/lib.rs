@@ -28,6 +28,7 @@ mod render;
 mod roles;
 mod saved;
 mod signals;
+mod snapshot;
 mod status;
 mod trace;
 mod typed;
@@ -138,6 +139,7 @@ fn ask(verb: Verb, at: &At) -> Result<ExitCode> {
         Verb::Seed { verb: Seed::Begin(of) } => verbs::plain(at, paths::SEED_BEGIN, of),
         Verb::Seed { verb: Seed::End(wish) } => verbs::plain_resync(at, paths::SEED_END, wish),
         Verb::Saved { verb } => saved::saved(at, verb),
+        Verb::Snapshot { verb } => snapshot::run(at, verb),
         Verb::Member { verb } => roles::member(at, verb),
         Verb::Attach { list: true, json, .. } => attach::list(at, json),
         Verb::Attach { volume, read_only, via, wait, json, .. } => {

@@ -9,6 +9,7 @@ mod release;
 mod roles;
 mod saved;
 mod set;
+mod snapshots;
 mod trace;
 mod verify;
 
@@ -192,6 +193,9 @@ impl Daemon {
                 let me = self.myself()?;
                 to_the_end(async move { me.apply(dry_run).await }).await.map(Reply::Applied)
             }
+            Command::Snapshots { .. }
+            | Command::SnapshotCreate { .. }
+            | Command::SnapshotDelete { .. } => self.on_snapshots(command).await,
             Command::Attach { group, wish } => {
                 self.known(&group)?;
                 let attaches = Arc::clone(&self.attaches);

@@ -27,8 +27,8 @@ use helio_api::{
     DetachRequest, EventsRequest, Explanation, MemberAcceptRequest, MemberAddRequest,
     MemberMergeRequest, MemberRemoveRequest, MemberReplaceRequest, MemberSetRequest, ModeRequest,
     Operation, PromoteRequest, QueueReply, QueueRequest, RecorderDump, ReleaseRequest,
-    ResolveRequest, ResyncRequest, ReverseRequest, SavedDeleteRequest, SavedList, Status,
-    SwitchRequest, TraceRequest, VerifyRequest, code,
+    ResolveRequest, ResyncRequest, ReverseRequest, SavedDeleteRequest, SavedList, SnapshotList,
+    SnapshotRequest, Status, SwitchRequest, TraceRequest, VerifyRequest, code,
 };
 use helio_units::Mode;
 pub(crate) use remote::{Remote, refused as control_refused};
@@ -201,6 +201,25 @@ pub enum Command {
         /// Of which group.
         group: String,
     },
+    /// Show the snapshots.
+    Snapshots {
+        /// Of which group.
+        group: String,
+    },
+    /// Create a snapshot.
+    SnapshotCreate {
+        /// Of which group.
+        group: String,
+        /// Under which name.
+        wish: SnapshotRequest,
+    },
+    /// Delete a snapshot.
+    SnapshotDelete {
+        /// Of which group.
+        group: String,
+        /// Which.
+        wish: SnapshotRequest,
+    },
     /// Attach a volume as a block device.
     Attach {
         /// Of which group.
@@ -272,6 +291,8 @@ pub enum Reply {
     Attached(Attachment),
     /// Of a list of what is attached.
     Attachments(Attachments),
+    /// Of a list of snapshots.
+    Snapshots(SnapshotList),
     /// Of a list of saved data.
     Saved(SavedList),
     /// Of a recorder.
@@ -288,6 +309,7 @@ impl IntoResponse for Reply {
             Self::Applied(reply) => Json(reply).into_response(),
             Self::Attached(reply) => Json(reply).into_response(),
             Self::Attachments(reply) => Json(reply).into_response(),
+            Self::Snapshots(reply) => Json(reply).into_response(),
             Self::Saved(reply) => Json(reply).into_response(),
             Self::Recorder(reply) => Json(reply).into_response(),
         }
@@ -365,6 +387,9 @@ fn handler(operation: Operation) -> MethodRouter<Arc<dyn Backend>> {
         Operation::VerifyStop => post(|s, p| on_group(s, p, |group| Command::VerifyStop { group })),
         Operation::SeedBegin => post(|s, p| on_group(s, p, |group| Command::SeedBegin { group })),
         Operation::SeedEnd => post(|s, p| on_group(s, p, |group| Command::SeedEnd { group })),
+        Operation::Snapshots => get(|s, p| on_group(s, p, |group| Command::Snapshots { group })),
+        Operation::SnapshotCreate => post(create_snapshot),
+        Operation::SnapshotDelete => post(delete_snapshot),
         Operation::Attach => post(attach),
         Operation::Detach => post(detach),
         Operation::Release => post(release),
@@ -479,6 +504,22 @@ async fn switch(
 
 async fn verify(State(b): Shared, path: Named, Wish(wish): Wish<VerifyRequest>) -> Answered {
     ask(b, Command::Verify { group: named(path)?, wish }).await
+}
+
+async fn create_snapshot(
+    State(b): Shared,
+    path: Named,
+    Wish(wish): Wish<SnapshotRequest>,
+) -> Answered {
+    ask(b, Command::SnapshotCreate { group: named(path)?, wish }).await
+}
+
+async fn delete_snapshot(
+    State(b): Shared,
+    path: Named,
+    Wish(wish): Wish<SnapshotRequest>,
+) -> Answered {
+    ask(b, Command::SnapshotDelete { group: named(path)?, wish }).await
 }
 
 async fn attach(State(b): Shared, path: Named, Wish(wish): Wish<AttachRequest>) -> Answered {

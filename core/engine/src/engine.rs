@@ -5,7 +5,6 @@ mod accept;
 mod change;
 mod command;
 mod conversation;
-mod copies;
 mod keep;
 mod last_copy;
 mod lease;
@@ -50,6 +49,7 @@ use crate::record::save::Goal;
 use crate::resync::Resync;
 use crate::role::Standing;
 use crate::role::asked::Asked;
+use crate::role::copies::before_found;
 use crate::show::Show;
 use crate::show::view::View;
 use crate::turn::Turn;
@@ -159,7 +159,7 @@ impl Engine {
     }
 
     fn take(&mut self, event: Event) {
-        let Self { standing, peer, record, resync, local, permit, turn, .. } = self;
+        let Self { standing, peer, record, resync, keeper, copies, local, permit, turn, .. } = self;
         match event {
             Event::Request(Request { operation: Operation::Discard { .. }, .. })
                 if planted(Plant::PanicAtDiscard) =>
@@ -176,7 +176,7 @@ impl Engine {
                 record.keeping_mut().ages_mut().changed(sequence);
                 standing.kept((kept, ok), resync.seed_mut(), record, local, permit, turn);
             }
-            Event::BeforeFound(found) => self.before_found(&found),
+            Event::BeforeFound(found) => before_found(&found, (keeper, copies), record, turn),
             Event::PoolDone(outcome) => local.pool_ended(outcome, turn),
             Event::Recorded { ok, sequence } => {
                 record.keeping_mut().ages_mut().changed(sequence);
@@ -295,7 +295,9 @@ impl Engine {
             }
         }
         self.standing.flushes_failed(&mut self.local, &mut self.turn);
-        self.copies_step();
+        let Self { standing, peer, record, keeper, copies, local, turn, .. } = self;
+        let wish = standing.copies_step(peer.session(), (keeper, copies), record, local, turn);
+        self.hang_up(wish);
     }
 
     /// Does what depends on the whole batch: sends, copies, flushes, acknowledges, keeps time.
@@ -380,7 +382,9 @@ impl Engine {
             self.permit.lease_mut().step(it_may, up, &mut self.turn);
         }
         self.begin_record();
-        self.record_copies();
+        if let Some(last) = self.local.take_copies_over() {
+            self.record.want(Goal::CopiesOver(last));
+        }
         let serves = self.standing.serves();
         if self.resync.seed().is_comparing() {
             match self.standing.primary().filter(|_| serves) {
@@ -474,8 +478,8 @@ impl Engine {
         if let Some(follower) = self.standing.follower_mut() {
             follower.keep_flowing(&mut self.local, &mut self.turn);
         }
-        self.follow_snapshots();
-        let Self { standing, peer, record, keeper, local, turn, .. } = self;
+        let Self { standing, peer, record, keeper, copies, local, turn, .. } = self;
+        standing.follow_snapshots(copies, record, local, turn);
         let wish = standing.arrange_keeping(peer.session(), keeper, record, local, turn);
         self.hang_up(wish);
         let Some(follower) = self.standing.follower_mut() else { return };

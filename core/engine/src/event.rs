@@ -7,12 +7,12 @@ use alloc::vec::Vec;
 use core::time::Duration;
 use helio_format::copying::{Digest, PageBits};
 use helio_format::message::Message;
+use helio_format::snapshot::SnapshotAct;
 use helio_format::superblock::Superblock;
 use helio_ledger::BeforeFound;
 use helio_stack::{LayerSetting, PoolOutcome, SetOp, Shortage, Stack, StoreFault};
 use helio_units::{
-    Bytes, CopyName, Extent, Generation, IoId, Mode, Moment, Payload, Rate, RequestId, VolumeIndex,
-    WallTime,
+    Bytes, Extent, Generation, IoId, Mode, Moment, Payload, Rate, RequestId, VolumeIndex, WallTime,
 };
 
 /// What a client wants done.
@@ -191,10 +191,9 @@ pub enum Command {
     SeedEnd,
     /// Add or remove a member of a volume, or compare its members. Done when that began.
     Set(SetOp),
-    /// Cut a point-in-time copy of this name, here and, at the same place of the line, on the peer. Done when it is held here.
-    CreateCopy(CopyName),
-    /// Drop the copy of this name: on a primary, on the peer too.
-    DeleteCopy(CopyName),
+    /// Cut a point-in-time copy, or drop one: on a primary, at the same place of the line on the peer, too. Done when it is held
+    /// here, or is not any more.
+    Snapshot(SnapshotAct),
 }
 
 impl Command {
@@ -208,8 +207,7 @@ impl Command {
             | Self::ResetQueueMarks
             | Self::Stop
             | Self::Set(_)
-            | Self::CreateCopy(_)
-            | Self::DeleteCopy(_) => false,
+            | Self::Snapshot(_) => false,
             Self::Switch
             | Self::Yield { .. }
             | Self::Pause

@@ -39,7 +39,7 @@ pub use config::{
     Config, HOT_EXTENTS, ITEM_BYTES_MAX, OnError, QUEUE_BYTES_MOST, QUEUE_BYTES_SNDR,
     QUEUE_ITEMS_SNDR, QUEUE_PRODUCTS, QueueConfig, REGION, SafeCopy, WhenFull, automatic_bound,
 };
-pub use copies::{CopiesStatus, MissingCopy};
+pub use copies::MissingCopy;
 pub use effect::{Answer, Done, Effect, Keep, Loudness, Note, ReadAs};
 pub use engine::Engine;
 pub use event::{
@@ -60,6 +60,7 @@ pub use resync::verified::Verified;
 pub use resync::verify::{LISTED_MAX, RunStatus, VerifyPass, VerifyStatus, VolumeVerify};
 pub use role::leave::STOP_PATIENCE;
 pub use role::resolve::Stake;
+pub use show::copies::CopiesStatus;
 pub use show::fault::Fault;
 pub use show::recorder::{RECORDS, Record};
 pub use show::status::{

@@ -122,6 +122,8 @@ fn by_operation(mut data: &[u8]) {
             | Operation::Switch
             | Operation::TraceStart
             | Operation::SavedDelete
+            | Operation::SnapshotCreate
+            | Operation::SnapshotDelete
             | Operation::Apply
     );
     let nameless = name.is_empty() && operation.path().contains("{group}");
@@ -157,6 +159,9 @@ fn named(command: &Command) -> Option<&String> {
         | Command::MemberRemove { group, .. }
         | Command::MemberMerge { group, .. }
         | Command::MemberSet { group, .. }
+        | Command::Snapshots { group }
+        | Command::SnapshotCreate { group, .. }
+        | Command::SnapshotDelete { group, .. }
         | Command::Release { group, .. }
         | Command::Attach { group, .. }
         | Command::Detach { group, .. }

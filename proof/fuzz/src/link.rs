@@ -12,9 +12,11 @@ use helio_format::message::{
     Ack, Blocks, Hello, Item, ItemKind, Message, Parting, Ping, Ranges, Start,
 };
 use helio_format::report::Report;
+use helio_format::snapshot::{Snapshot, SnapshotAct};
 use helio_link::{Arrived, Incoming, LinkError, checksum};
 use helio_units::{
-    Bytes, Extent, Generation, Mode, Payload, PayloadId, Role, Sequence, State, VolumeIndex,
+    Bytes, CopyName, Extent, Generation, Mode, Payload, PayloadId, Role, Sequence, State,
+    VolumeIndex,
 };
 
 const VALID: u8 = 1;
@@ -171,6 +173,7 @@ fn hello(lineage: Lineage) -> Message {
 
 /// One message of every kind.
 pub(crate) fn messages() -> Vec<Message> {
+    let name = CopyName::new("daily").expect("a name");
     let generation = Generation { number: 3, tag: 0xfeed };
     let lineage = Lineage::default()
         .fork(Generation { number: 2, tag: 0xbeef }, Sequence(0))
@@ -214,6 +217,8 @@ pub(crate) fn messages() -> Vec<Message> {
         Message::Goodbye { parting: Parting::Stopping, text: "the daemon stops".into() },
         Message::PromoteRequest { generation, durable: Sequence(40) },
         Message::PromoteReply { granted: false, text: "this node is primary".into() },
+        Message::Snapshot(Snapshot { at: Sequence(41), act: SnapshotAct::Create(name) }),
+        Message::Snapshot(Snapshot { at: Sequence(42), act: SnapshotAct::Delete(name) }),
         Message::Report(Report {
             effective: Some(Mode::Sync),
             paused: true,

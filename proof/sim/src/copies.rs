@@ -4,6 +4,7 @@
 use crate::driver::Driver;
 use crate::oracle::Oracle;
 use helio_engine::Command;
+use helio_format::snapshot::SnapshotAct;
 use helio_twin::{Cluster, Side};
 use helio_units::CopyName;
 
@@ -18,14 +19,15 @@ impl Driver {
         let side = serving.filter(|_| self.dice.chance(7, 8)).unwrap_or(any);
         let Some(engine) = &cluster.node(side).engine else { return };
         let held = engine.view().copies().held;
+        let held: Vec<CopyName> = held.iter().filter_map(|held| held.copy.name()).collect();
         let one = held.get(self.dice.below(held.len().max(1) as u64) as usize);
         let command = match one {
-            Some((name, _)) if self.dice.chance(2, 5) || held.len() > 6 => {
-                Command::DeleteCopy(*name)
+            Some(name) if self.dice.chance(2, 5) || held.len() > 6 => {
+                Command::Snapshot(SnapshotAct::Delete(*name))
             }
             _ => {
                 let name = CopyName::new(&format!("c{}", self.commands)).expect("a name");
-                Command::CreateCopy(name)
+                Command::Snapshot(SnapshotAct::Create(name))
             }
         };
         self.command(cluster, oracle, side, command);

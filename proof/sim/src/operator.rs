@@ -2,6 +2,7 @@
 //! The operator: goes round now and then, reads the status and does what it and the documents say.
 
 use crate::driver::{Act, Driver};
+use crate::faults::Fault as Misfortune;
 use crate::oracle::Oracle;
 use core::time::Duration;
 use helio_engine::{Command, Fault, LinkState};
@@ -18,6 +19,8 @@ impl Driver {
     pub(crate) fn perform(&mut self, act: Act, cluster: &mut Cluster, oracle: &mut Oracle) {
         match act {
             Act::Misfortune => {}
+            // The connection was to break before everything was mended.
+            Act::Break(Misfortune::Cut(_)) if self.healing => {}
             Act::Break(fault) => self.strike(fault, cluster, oracle),
             Act::MendLink => {
                 self.link_returns(cluster);

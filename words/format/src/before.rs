@@ -92,6 +92,8 @@ pub const AREA_PAGES: u16 = 16;
 pub const VERSION: u16 = 2;
 /// Bytes of a copy in a header.
 const COPY_BYTES: usize = 512;
+/// Where its name lies.
+const NAME_AT: usize = 433;
 const HEADER_MAGIC: [u8; 4] = *b"HLBI";
 const RECORD_MAGIC: [u8; 4] = *b"HLBR";
 /// Where the checksum of a header lies; the copies follow.
@@ -251,6 +253,15 @@ pub const fn fingerprint(Slot(slot): Slot, volume: VolumeIndex, offset: u64) -> 
 pub const COPIES_MOST: usize = AREA_PAGES as usize * PAGE_BYTES / COPY_BYTES - 1;
 
 impl KeptCopy {
+    /// The name that an operator gave to it.
+    #[must_use]
+    pub const fn name(&self) -> Option<CopyName> {
+        match self.owner {
+            CopyOwner::Resync => None,
+            CopyOwner::Operator(name) => Some(name),
+        }
+    }
+
     fn encode(&self, w: &mut Writer<'_>) {
         let end = w.0.len() + COPY_BYTES;
         w.u64(self.number.0);
@@ -273,6 +284,7 @@ impl KeptCopy {
         w.sequence(head);
         w.u64(at.0);
         lineage.encode(w);
+        w.0.resize(end - COPY_BYTES + NAME_AT, 0);
         w.name(name);
         w.0.resize(end, 0);
     }
@@ -295,6 +307,8 @@ impl KeptCopy {
         zeros(&mut r, 1)?;
         let (head, at) = (r.sequence()?, WallTime(r.u64()?));
         let lineage = Lineage::decode(&mut r)?;
+        let rest = r.0.len() - (COPY_BYTES - NAME_AT);
+        zeros(&mut r, rest)?;
         let owner = match (owner, r.name()?.as_str()) {
             (1, "") => CopyOwner::Resync,
             (2, name) => CopyOwner::Operator(CopyName::new(name).ok_or(Short)?),

@@ -281,11 +281,7 @@ impl Superblock {
             w.u64(*bytes);
         }
         w.0.resize(REPAIRED_AT, 0);
-        let reported = self.reported.unwrap_or(0);
-        let over = self.copies_over.0;
-        for value in [self.repaired, self.began, self.tenure, self.suspect, reported, over] {
-            w.u64(value);
-        }
+        self.counts().into_iter().for_each(|value| w.u64(value));
         w.0.resize(BLOCKS_AT, 0);
         for block in &self.blocks {
             w.u8(block.checked_ilog2().unwrap_or(0) as u8);
@@ -293,6 +289,15 @@ impl Superblock {
         let mut body = [0; BODY_BYTES];
         body[..out.len() - HEADER_BYTES].copy_from_slice(&out[HEADER_BYTES..]);
         body
+    }
+
+    /// What stands one behind the other, 8 bytes each.
+    const fn counts(&self) -> [u64; 6] {
+        let reported = match self.reported {
+            Some(age) => age,
+            None => 0,
+        };
+        [self.repaired, self.began, self.tenure, self.suspect, reported, self.copies_over.0]
     }
 
     /// Reads a body.
@@ -349,9 +354,7 @@ impl Superblock {
         let (hold, peer_invalid, seeding) = (r.u32()?, r.generation()?, r.u64()?);
         let (differed, repaired) = compared(&mut r, count)?;
         let (began, tenure, suspect) = (r.u64()?, r.u64()?, volume_bits(&mut r, count)?);
-        let reported = Some(r.u64()?).filter(|age| *age != 0);
-        let copies_over = CopyNumber(r.u64()?);
-        let blocks = blocks(&mut r, count)?;
+        let (reported, copies_over) = (Some(r.u64()?).filter(|age| *age != 0), r.u64()?);
         Ok(Self {
             role,
             clean,
@@ -382,8 +385,8 @@ impl Superblock {
             began,
             tenure,
             suspect,
-            copies_over,
-            blocks,
+            copies_over: CopyNumber(copies_over),
+            blocks: blocks(&mut r, count)?,
         })
     }
 }

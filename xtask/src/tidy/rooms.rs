@@ -18,17 +18,18 @@ const TOP: &str = "top";
 
 /// Each room, and the rooms it may use: only rooms above it in the list, which are below it in the drawing of ARCHITECTURE.md. The last one, with `engine.rs`, composes the others
 /// and is used by none; `top` is used by all and uses none.
-const ROOMS: [(&str, &[&str]); 11] = [
+const ROOMS: [(&str, &[&str]); 12] = [
     (TOP, &[]),
     ("stream", &[]),
     ("local", &[]),
     ("record", &[]),
+    ("copies", &["local"]),
     ("peer", &["local"]),
     ("resync", &["stream", "local"]),
     ("follow", &["stream", "local"]),
     ("lead", &["stream", "local", "record", "peer", "resync"]),
-    ("role", &["local", "record", "peer", "resync", "follow", "lead"]),
-    ("show", &["stream", "local", "record", "peer", "resync", "follow", "lead", "role"]),
+    ("role", &["local", "record", "copies", "peer", "resync", "follow", "lead"]),
+    ("show", &["stream", "local", "record", "copies", "peer", "resync", "follow", "lead", "role"]),
     ("engine", &["local", "record", "peer", "resync", "follow", "lead", "role", "show"]),
 ];
 

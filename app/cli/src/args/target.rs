@@ -12,10 +12,10 @@ pub(crate) enum Target {
     Neither,
 }
 
-const DAEMON: [&str; 23] = [
+const DAEMON: [&str; 24] = [
     "status", "apply", "pause", "resume", "resync", "mode", "promote", "demote", "switch",
-    "explain", "resolve", "verify", "seed", "saved", "member", "attach", "detach", "release",
-    "events", "advise", "queue", "debug", "trace",
+    "explain", "resolve", "verify", "seed", "saved", "snapshot", "member", "attach", "detach",
+    "release", "events", "advise", "queue", "debug", "trace",
 ];
 const STATE: [&str; 6] = ["daemon", "check", "adopt", "inspect", "metadata", "key"];
 const NEITHER: [&str; 9] = [

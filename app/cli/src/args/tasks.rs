@@ -11,7 +11,7 @@ const TASKS: [(&str, &[&str]); 8] = [
     ("Replicate", &["pause", "resume", "resync", "verify", "mode", "queue", "seed"]),
     ("Fail over", &["promote", "demote", "switch"]),
     ("Repair", &["resolve", "saved", "member", "metadata", "inspect", "debug"]),
-    ("Volumes and devices", &["attach", "detach", "adopt", "release"]),
+    ("Volumes and devices", &["attach", "detach", "snapshot", "adopt", "release"]),
     ("Measure and plan", &["trace", "plan", "lab", "simhadr"]),
     ("Help", &["man", "completions", "help"]),
 ];

@@ -3,8 +3,8 @@
 
 use super::nouns::{Debug, Key, Lab, Member, Metadata, Queue, Seed, Verify};
 use super::{
-    Adoption, Advise, Check, Init, Named, OfGroup, PlanVerb, Resyncing, Saved, Trace, mode, named,
-    number,
+    Adoption, Advise, Check, Init, Named, OfGroup, PlanVerb, Resyncing, Saved, Snapshot, Trace,
+    mode, named, number,
 };
 use clap::{Args, Subcommand, ValueEnum};
 use helio_api::Via;
@@ -154,6 +154,12 @@ pub enum Verb {
         /// The command.
         #[command(subcommand)]
         verb: Saved,
+    },
+    /// Create, list and delete snapshots of a group.
+    Snapshot {
+        /// The command.
+        #[command(subcommand)]
+        verb: Snapshot,
     },
     /// Add, remove, merge, replace or accept members (local disks or files).
     Member {

@@ -82,6 +82,8 @@ pub(crate) enum LookAsk {
     MayPromote { restore: bool, reply: oneshot::Sender<Result<(), Refusal>> },
     /// How the histories of the two nodes relate.
     Explain { reply: oneshot::Sender<helio_api::Explanation> },
+    /// The snapshots.
+    Snapshots { reply: oneshot::Sender<helio_api::SnapshotList> },
     /// The flight recorder.
     Recorder { reply: oneshot::Sender<Vec<helio_api::RecorderEvent>> },
 }

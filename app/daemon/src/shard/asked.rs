@@ -144,6 +144,9 @@ impl<D: Driver> Shard<D> {
                 self.look(index, reply, |group, _| group.engine.view().may_promote(true, restore))
             }
             LookAsk::Explain { reply } => self.look(index, reply, explain::explanation),
+            LookAsk::Snapshots { reply } => {
+                self.look(index, reply, |group, _| show::snapshots(group));
+            }
             LookAsk::Recorder { reply } => self.look(index, reply, show::recorder),
         }
     }

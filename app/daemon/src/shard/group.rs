@@ -31,7 +31,6 @@ use helio_engine::{
     Answer, Command, CommandId, Done, Durable, Effect, Engine, Event, Fault, Keep, Leg,
     PoolOutcome, QUEUE_BYTES_MOST, QueueConfig, Refusal, Request, SetOp, Stack,
 };
-use helio_format::before::CopyNumber;
 use helio_format::message::Message;
 use helio_format::trace::Volume;
 use helio_ledger::{BeforeFound, Change, MapOwner};
@@ -69,10 +68,12 @@ const fn add((id, leg): (CommandId, Leg)) -> Event {
     Event::Command { id, command: Command::Set(SetOp::Add { leg, by_bitmap: false }) }
 }
 
-/// What stands between the engine of a group and its disks.
-fn layers(sizes: &[Bytes], (copies, over): (&BeforeFound, CopyNumber), shadow: Shadow) -> Stack {
+/// With what stands between the engine of a group and its disks.
+fn composed(durable: Durable, sizes: &[Bytes], copies: &BeforeFound, shadow: Shadow) -> Durable {
+    let over = durable.superblock.copies_over(copies.last);
     let snapshot = Snapshot::new(sizes, copies, over);
-    Stack::new(vec![Box::new(snapshot), Box::new(shadow)])
+    let layers = Stack::new(vec![Box::new(snapshot), Box::new(shadow)]);
+    Durable { layers, ..durable }
 }
 
 /// The names of volumes.
@@ -166,9 +167,7 @@ impl Group {
             outbox,
         } = plan;
         let (route, mut effects) = (Route::new(peer_address, outbox.lookups.clone()), Vec::new());
-        let over = durable.superblock.copies_over(copies.last);
-        let layers = layers(&config.volumes, (&copies, over), shadow);
-        let durable = Durable { layers, ..durable };
+        let durable = composed(durable, &config.volumes, &copies, shadow);
         let mut engine = Engine::new(config.clone(), durable, dice.0, dice.1, now);
         let remembered = Event::VerifyRemembered(verified.memory(&names(&volumes)));
         let found = (!copies.copies.is_empty()).then(|| Event::BeforeFound(Box::new(copies)));

@@ -3,8 +3,11 @@
 
 mod one_node;
 mod set;
+mod snapshots;
 mod verdict;
 mod verify;
+
+pub(crate) use snapshots::snapshots;
 
 use crate::config::QueueSource;
 use crate::names::Unresolved;

@@ -33,7 +33,7 @@ impl Copies {
                     Some(held) if is_same(&held.copy.image, &wanted) => true,
                     Some(_) if !is_due => return false,
                     Some(_) => {
-                        let why = format!("this node has another copy {name} already");
+                        let why = format!("this node has another snapshot {name} already");
                         self.miss(name, why, turn);
                         true
                     }

@@ -20,14 +20,11 @@ use crate::turn::Turn;
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::string::String;
-use alloc::vec::Vec;
 use core::mem;
 use helio_format::before::{COPIES_MOST, CopyClass, CopyOwner, CopyStage};
 use helio_format::superblock::Superblock;
 use helio_ledger::BeforeFound;
-use helio_stack::{
-    CopyNumber, CopyOp, CopyOutcome, HeldCopy, KeptCopy, KeptImage, MemberFault, Shortage,
-};
+use helio_stack::{CopyNumber, CopyOp, CopyOutcome, HeldCopy, KeptImage, MemberFault, Shortage};
 use helio_units::{Bytes, CopyName, Sequence, WallTime};
 
 /// Most missing copies that are remembered; the oldest is forgotten first.
@@ -118,7 +115,7 @@ impl Copies {
         };
         let held = found.copies.iter().filter(|copy| copy.stage == CopyStage::Held);
         for copy in held.filter(|copy| found.damaged || copy.number <= over) {
-            if let CopyOwner::Operator(name) = copy.owner {
+            if let Some(name) = copy.name() {
                 self.miss(name, String::from(why), turn);
             }
         }
@@ -142,10 +139,10 @@ impl Copies {
         }
         let copies = local.named_copies();
         if copies.iter().any(|(known, _)| *known == name) {
-            let text = format!("{group} has a copy {name} already");
+            let text = format!("{group} has a snapshot {name} already");
             let hint =
                 format!("choose another name, or `helio snapshot delete {group}@{name}` first");
-            return Err(Refusal::new("exists", text, hint));
+            return Err(Refusal::new("snapshot-exists", text, hint));
         }
         if copies.len() >= COPIES_MOST {
             return Err(too_many(group));
@@ -181,13 +178,15 @@ impl Copies {
         let before = self.missing.len();
         self.missing.retain(|missing| missing.name != name);
         if self.missing.len() < before {
-            return Ok(Some(format!("copy {name} of {group} is forgotten; it was missing here")));
+            return Ok(Some(format!(
+                "snapshot {name} of {group} is forgotten; it was missing here"
+            )));
         }
-        let text = format!("{group} has no copy {name} on this node");
+        let text = format!("{group} has no snapshot {name} on this node");
         Err(Refusal::new(
-            "no-copy",
+            "unknown-snapshot",
             text,
-            format!("`helio snapshot list {group}` shows its copies"),
+            format!("`helio snapshot list {group}` shows its snapshots"),
         ))
     }
 
@@ -228,10 +227,10 @@ impl Copies {
         let (by, text) = match (task, outcome) {
             (Task::Cut { name, by, .. }, CopyOutcome::Cut(_)) => {
                 self.missing.retain(|missing| missing.name != name);
-                (by, format!("copy {name} of {group} is there"))
+                (by, format!("snapshot {name} of {group} is there"))
             }
             (Task::Drop { name, by }, CopyOutcome::Done) => {
-                (by, format!("copy {name} of {group} is deleted"))
+                (by, format!("snapshot {name} of {group} is deleted"))
             }
             (task, outcome) => return self.failed(task, outcome, local, turn),
         };
@@ -255,14 +254,15 @@ impl Copies {
             Task::Drop { name, by } => (name, by, false),
             Task::Idle => panic!("copies ended as {outcome:?}, and nothing was asked"),
         };
-        let (code, why, hint) = reason(&name, outcome, local, turn);
+        let refusal = reason(&name, outcome, local, turn);
         let verb = if cut { "created" } else { "deleted" };
-        let text = format!("copy {name} of {} was not {verb}: {why}", turn.config().group);
+        let (group, why) = (&turn.config().group, &refusal.text);
+        let text = format!("snapshot {name} of {group} was not {verb}: {why}");
         match by {
-            By::Command(id) => turn.done(id, Err(Refusal::new(code, text, hint))),
+            By::Command(id) => turn.done(id, Err(Refusal { text, ..refusal })),
             By::Item(at) if cut => {
                 self.failed_at = Some(at);
-                self.miss(name, why, turn);
+                self.miss(name, refusal.text, turn);
             }
             _ if outcome == CopyOutcome::Cancelled => {}
             By::Item(_) | By::Nobody => turn.warn(text),
@@ -273,14 +273,16 @@ impl Copies {
         }
     }
 
-    /// A copy is over for want of room.
-    pub(crate) fn over(&mut self, copy: &KeptCopy, failed: bool, turn: &mut Turn) {
-        if let CopyOwner::Operator(name) = copy.owner {
-            let why = match failed {
+    /// Takes note of copies that are over for want of room.
+    pub(crate) fn note_over(&mut self, local: &mut Local, turn: &mut Turn) {
+        while let Some(copy) = local.take_over() {
+            let why = match local.pool_failed() {
                 true => "the before-image file failed",
                 false => "there was no space for its before-images",
             };
-            self.miss(name, String::from(why), turn);
+            if let Some(name) = copy.name() {
+                self.miss(name, String::from(why), turn);
+            }
         }
     }
 
@@ -297,7 +299,7 @@ impl Copies {
     /// A copy is not here although it was to be.
     fn miss(&mut self, name: CopyName, why: String, turn: &mut Turn) {
         let group = &turn.config().group;
-        turn.warn(format!("copy {name} of {group} is missing on this node: {why}"));
+        turn.warn(format!("snapshot {name} of {group} is missing on this node: {why}"));
         if self.missing.len() >= MISSING_MOST {
             self.missing.pop_front();
         }
@@ -336,56 +338,49 @@ fn suspect(local: &Local, turn: &Turn) -> Option<String> {
 fn busy(group: &str) -> Refusal {
     Refusal::later(
         "busy",
-        format!("another copy of {group} is being created or deleted"),
+        format!("another snapshot of {group} is being created or deleted"),
         "repeat the command in a moment",
     )
 }
 
 fn too_many(group: &str) -> Refusal {
     Refusal::new(
-        "too-many",
-        format!("{group} has {COPIES_MOST} copies, and can have no more"),
+        "too-many-snapshots",
+        format!("{group} has {COPIES_MOST} snapshots, and can have no more"),
         format!("`helio snapshot delete {group}@NAME` for one that is not needed"),
     )
 }
 
-/// Why a copy was not cut, or not dropped, in a word for programs and a clause; and what helps.
-fn reason(
-    name: &CopyName,
-    outcome: CopyOutcome,
-    local: &Local,
-    turn: &Turn,
-) -> (&'static str, String, String) {
+/// Why a copy was not cut, or not dropped: the text is a clause.
+fn reason(name: &CopyName, outcome: CopyOutcome, local: &Local, turn: &Turn) -> Refusal {
     let config = turn.config();
     let group = &config.group;
+    let status = format!("`helio status {group}` shows what helps");
     match outcome {
-        CopyOutcome::TooMany => {
-            let Refusal { code, text, hint, .. } = too_many(group);
-            (code, text, hint)
-        }
-        CopyOutcome::NoRoom(Shortage { needed, free }) => (
-            "no-space",
+        CopyOutcome::TooMany => too_many(group),
+        CopyOutcome::NoRoom(Shortage { needed, free }) => Refusal::new(
+            "no-snapshot-space",
             format!("its before-images need {needed}, and there is space for {free}"),
             format!(
-                "`helio snapshot delete {group}@NAME` for a copy that is not needed, or make space on the disk of the \
+                "`helio snapshot delete {group}@NAME` for a snapshot that is not needed, or make space on the disk of the \
                  before-image file"
             ),
         ),
-        CopyOutcome::PoolFailed(fault) => (
+        CopyOutcome::PoolFailed(fault) => Refusal::new(
             "before-failed",
             format!("the before-image file failed: {fault}"),
             format!("repair its file system, then restart the daemon of {}", config.node),
         ),
-        CopyOutcome::MemberFailed(failed) | CopyOutcome::FlushFailed(failed) => (
-            "disk-failed",
+        CopyOutcome::MemberFailed(failed) | CopyOutcome::FlushFailed(failed) => Refusal::new(
+            "volume-failed",
             format!("volume {} failed: {}", config.name_of(failed.volume), failed.fault),
-            format!("`helio status {group}` shows what helps"),
+            status,
         ),
         CopyOutcome::Cancelled => match suspect(local, turn) {
-            Some(why) => ("suspect", why, format!("`helio status {group}` shows what helps")),
-            None => (
-                "cancelled",
-                String::from("this node is no longer primary"),
+            Some(why) => Refusal::new("suspect", why, status),
+            None => Refusal::new(
+                "not-primary",
+                "this node is no longer primary",
                 format!("`helio snapshot create {group}@{name}` on the primary"),
             ),
         },
@@ -395,13 +390,4 @@ fn reason(
         | CopyOutcome::Over
         | CopyOutcome::Unsupported => panic!("a copy was cut or dropped as {outcome:?}"),
     }
-}
-
-/// The copies of a node, for people and programs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CopiesStatus {
-    /// Those that are held, the oldest first.
-    pub held: Vec<(CopyName, HeldCopy)>,
-    /// Those that are not here although they were to be.
-    pub missing: Vec<MissingCopy>,
 }

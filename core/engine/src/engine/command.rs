@@ -12,7 +12,7 @@ use helio_format::message::Parting;
 
 impl Engine {
     pub(crate) fn command(&mut self, id: CommandId, command: Command) {
-        let Self { standing, peer, record, resync, local, permit, turn, .. } = self;
+        let Self { standing, peer, record, resync, copies, local, permit, turn, .. } = self;
         let result = match command {
             _ if turn.refuses_without_peer(id, command) => return,
             Command::Promote { force } => self.promote(id, force, false),
@@ -35,12 +35,8 @@ impl Engine {
             Command::Resume => standing.resume(id, peer.session(), record, resync, local, turn),
             Command::Resync => standing.resync(id, peer.session(), record, resync, local, turn),
             Command::FullResync => {
-                standing.may_copy_all(resync.seed(), local, turn.config()).and_then(|primary| {
-                    match primary.copy_all(peer.session(), resync, record, local, permit, turn) {
-                        None => primary.resync(id, peer.session(), record, resync, local, turn),
-                        seed_cancelled => Ok(seed_cancelled),
-                    }
-                })
+                let (session, records) = (peer.session(), (resync, record));
+                standing.full_resync(id, session, records, local, permit, turn)
             }
             Command::Reverse { full } => self.view().reversal_stake(full).and_then(|_| {
                 let Self { standing, peer, resync, local, permit, turn, .. } = self;
@@ -78,8 +74,7 @@ impl Engine {
             }),
             Command::SeedEnd => standing.seed_end(id, peer.session(), record, resync, local, turn),
             Command::Set(op) => return local.ask_set(id, op, turn),
-            Command::CreateCopy(name) => self.create_copy(id, name),
-            Command::DeleteCopy(name) => self.delete_copy(id, name),
+            Command::Snapshot(act) => standing.snapshot((id, act), copies, local, turn),
         };
         // What it asks for is begun before it is answered.
         self.begin_record();

@@ -110,9 +110,8 @@ impl Engine {
             Message::Item(item) if up => standing.peer_item(item, local, turn),
             Message::Snapshot(snapshot) if up => standing.peer_announces(snapshot),
             Message::Ack(ack) if up => match standing.primary_mut() {
-                Some(primary) => {
-                    let session = peer.session_mut();
-                    primary.peer_acknowledges(ack, session, record, local, permit, turn)
+                Some(lead) => {
+                    lead.peer_acknowledges(ack, peer.session_mut(), record, local, permit, turn)
                 }
                 None => standing.stray_ack(),
             },
@@ -146,7 +145,7 @@ impl Engine {
                 standing.peer_reading(talk, peer.reads_mut(), local, permit, turn)
             }
             Message::Report(report) if up => {
-                return self.peer.session_mut().peer_reports(report, self.turn.now());
+                return peer.session_mut().peer_reports(report, turn.now());
             }
             Message::PromoteReply { granted, text } if up => {
                 return self.promotion_answered(granted, text);

@@ -10,7 +10,7 @@ use crate::follow::before::Keeper;
 use crate::peer::hang_up::HangUp;
 use crate::record::save::Goal;
 use crate::record::save::Leave;
-use crate::role::record::{give_up, shape_accepted, shape_adopted};
+use crate::role::record::{give_up, shape_accepted, shape_adopted, shape_copies_over};
 use crate::role::resolve::report_given_up;
 use crate::role::{Following, Leading, Stage};
 use crate::show::view::View;
@@ -76,7 +76,7 @@ impl Engine {
                 give_up(b, lineage);
             }
             // Every record says what is suspect, and what is remembered.
-            Goal::FlushFailed | Goal::Remember => {}
+            Goal::FlushFailed | Goal::Remember | Goal::CopiesOver(_) => {}
             Goal::Restoring => Keeper::shape_restoring(b),
             Goal::Restored => self.keeper.shape_restored(b),
             Goal::Unpromoted => self.permit.lease().shape_unpromoted(b),
@@ -90,11 +90,9 @@ impl Engine {
                 self.standing.shape_replaced(b, volume, self.local.members())
             }
             Goal::Accepted { volume, .. } => shape_accepted(b, volume),
-            Goal::CopiesOver(last) => b.copies_over = b.copies_over.max(last),
         }
-        self.shape_copies(&mut next, &goal);
-        self.local.members().record(&mut next, goal.takes_any_disk());
-        self.local.blocks().record(&mut next);
+        shape_copies_over(&mut next, &goal, &self.local);
+        self.local.shape(&mut next, goal.takes_any_disk());
         self.record.begin(goal, next.clone());
         if goal == Goal::Promoted && planted(Plant::ServeUnrecorded) {
             self.record.saved(next.clone());
@@ -262,7 +260,6 @@ impl Engine {
             (Goal::Accepted { command, .. }, _) => {
                 self.standing.not_accepted(command, &text, &self.record, &mut self.turn)
             }
-            (Goal::CopiesOver(_), _) => self.local.copies_over_recorded(false, &mut self.turn),
             (Goal::Closed, Stage::Following(Following::Closing { .. })) => {
                 self.standing.stop_now(None, &mut self.record, &self.local, &mut self.turn);
             }

@@ -225,7 +225,7 @@ impl Follower {
         self.forget_held(turn);
         let payloads = self.slots.drain(..).filter_map(|slot| slot.item.payload);
         payloads.for_each(|payload| turn.release(payload.id));
-        self.snapshots.forget_behind(Sequence::ZERO);
+        self.snapshots.forget_all();
     }
 
     /// Nothing is under way.
@@ -252,11 +252,12 @@ impl Follower {
     }
 
     fn forget_held(&mut self, turn: &mut Turn) {
+        self.snapshots.forget(self.intake.expected(self.cursors.received()));
         for item in self.intake.forget_held() {
+            self.snapshots.forget(item.sequence);
             item.payload.into_iter().for_each(|p| turn.release(p.id));
             self.memory.give_back(&item);
         }
-        self.snapshots.forget_behind(self.cursors.received());
         self.read_on(turn);
     }
 
@@ -297,8 +298,8 @@ impl Follower {
         if item.sequence != expected {
             return Err(format!("item {} arrived in place of item {expected}", item.sequence));
         }
-        if item.kind == ItemKind::Snapshot && !self.snapshots.holds(item.sequence) {
-            return Err(format!("item {} was not announced", item.sequence));
+        if (item.kind == ItemKind::Snapshot) != self.snapshots.holds(item.sequence) {
+            return Err(format!("item {} is not what was announced", item.sequence));
         }
         if item.kind == ItemKind::Verify && !compare::is_whole(&item) {
             return Err(format!("item {} has not a digest for every block", item.sequence));

@@ -15,18 +15,21 @@ use crate::config::Config;
 use crate::effect::{Effect, ReadAs};
 use crate::event::{CommandId, StoreOutcome};
 use crate::local::Local;
-use crate::local::copying::Copying;
+use crate::local::copying::{CopyUser, Copying};
 use crate::local::store::{UnderWay, What, rewrites};
 use crate::purpose::Purpose;
 use crate::turn::Turn;
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 use helio_stack::{
-    LayerRecord, LayerSetting, Leg, MemberEvent, Out, Outcome, PoolHealth, PoolOutcome, SetOp,
-    SetRefusal, SetStatus, Stack, StoreFault, StoreOp,
+    CopyNumber, CopyOp, CopyOutcome, HeldCopy, KeptCopy, KeptImage, LayerRecord, LayerSetting, Leg,
+    MemberEvent, Out, Outcome, PoolHealth, PoolOutcome, SetOp, SetRefusal, SetStatus, Stack,
+    StoreFault, StoreOp,
 };
-use helio_units::{Bytes, Extent, IoId, MemberIndex, Moment, VolumeIndex};
+use helio_units::{Bytes, CopyName, Extent, IoId, MemberIndex, Moment, VolumeIndex};
 
 /// Whether the metadata was found older than what happened to members since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,13 +54,13 @@ struct Permits {
 /// The layers, and what passes them.
 #[derive(Clone, Debug)]
 pub(super) struct Layered {
-    pub(super) stack: Stack,
+    stack: Stack,
     /// What the host is to look for in bytes that are being read.
     looks: BTreeMap<IoId, (VolumeIndex, Extent, ReadAs)>,
     /// Operations that layers ended, in their order.
     ended: VecDeque<(IoId, StoreOutcome)>,
     /// What is asked of the group's copies.
-    pub(super) copying: Copying,
+    copying: Copying,
     /// What is asked of members, likewise.
     asked: VecDeque<(CommandId, SetOp)>,
     doubt: Doubt,
@@ -262,6 +265,84 @@ impl Local {
         self.layered.stack.background(now)
     }
 
+    /// Asks something of the group's copies; [`Self::take_copied`] tells how it ended. It begins once no change is under way
+    /// beside the layers: those that come behind it pass them.
+    pub(crate) fn copy(&mut self, user: CopyUser, op: CopyOp, turn: &mut Turn) {
+        self.layered.copying.ask(user, op);
+        self.begin_copy(turn);
+    }
+
+    /// Begins what is asked of the group's copies, if nothing is in its way.
+    fn begin_copy(&mut self, turn: &mut Turn) {
+        if self.layered.copying.may_begin()
+            && !self.changes_beside_layers()
+            && let Some(op) = self.layered.copying.begin()
+        {
+            self.layered.stack.copy(op, turn.now());
+            self.run_layers(turn);
+        }
+    }
+
+    /// Whose cut waits for its moment, once.
+    pub(crate) const fn take_cut_ready(&mut self) -> Option<CopyUser> {
+        self.layered.copying.take_ready()
+    }
+
+    /// This is the moment of the cut that is ready: what the volumes hold now is that image. None: there is no moment.
+    pub(crate) fn cut(&mut self, image: Option<KeptImage>, turn: &mut Turn) {
+        self.layered.stack.cut(image, turn.now());
+        self.run_layers(turn);
+    }
+
+    /// How what was asked of the group's copies ended, once.
+    pub(crate) fn take_copied(&mut self) -> Option<(CopyUser, CopyOutcome)> {
+        self.layered.copying.take_ended()
+    }
+
+    /// The next copy that is over for want of room.
+    pub(crate) fn take_over(&mut self) -> Option<Box<KeptCopy>> {
+        self.layered.copying.take_over()
+    }
+
+    /// Up to which copy the record is to say that expendable ones are over, once.
+    pub(crate) const fn take_copies_over(&mut self) -> Option<CopyNumber> {
+        self.layered.copying.take_record()
+    }
+
+    /// The record says so, or cannot be written.
+    pub(crate) fn copies_over_recorded(&mut self, ok: bool, turn: &mut Turn) {
+        if self.layered.copying.recorded() {
+            self.layer_recorded(ok, turn);
+        }
+    }
+
+    /// The copies that are held, the oldest first.
+    pub(crate) fn copies(&self) -> Vec<HeldCopy> {
+        self.layered.stack.copies()
+    }
+
+    /// Those that operators named.
+    pub(crate) fn named_copies(&self) -> Vec<(CopyName, HeldCopy)> {
+        let named = |held: HeldCopy| held.copy.name().map(|name| (name, held));
+        self.copies().into_iter().filter_map(named).collect()
+    }
+
+    /// The copy of that name.
+    pub(crate) fn copy_named(&self, name: &CopyName) -> Option<HeldCopy> {
+        self.named_copies().into_iter().find(|(known, _)| known == name).map(|(_, held)| held)
+    }
+
+    /// The youngest copy that an operator named.
+    pub(crate) fn last_copy(&self) -> Option<CopyNumber> {
+        self.named_copies().last().map(|(_, held)| held.copy.number)
+    }
+
+    /// A copy is of no use any more, and that may not be recorded: nothing waits for it.
+    pub(crate) fn abandon_copy(&mut self, copy: CopyNumber, turn: &mut Turn) {
+        self.layered.stack.abandon(copy, turn.now());
+        self.run_layers(turn);
+    }
+
     /// The next flush of a layer's own that failed on every member that holds all of the volume.
     pub(crate) fn take_failed_flush(&mut self) -> Option<(VolumeIndex, StoreFault)> {
         self.layered.failed_flushes.pop_front()
@@ -341,7 +422,7 @@ impl Local {
                 Out::LetCool { layer, volume, extent } => self.hot.let_cool(volume, extent, layer),
                 Out::Pool(op) => turn.push(Effect::Pool(op)),
                 Out::Copied(outcome) => self.layered.copying.ended(outcome),
-                Out::CutReady => self.layered.copying.is_ready(),
+                Out::CutReady => self.layered.copying.ready(),
                 Out::Over(copy) => self.layered.copying.over(copy),
                 // That is in the superblock, which is the engine's.
                 Out::Record(LayerRecord::CopiesOver(last)) => {

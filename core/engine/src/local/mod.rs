@@ -169,6 +169,12 @@ impl Local {
         }
     }
 
+    /// What the next record says of what the volumes lie on. `takes`: any disk is the right one from then on.
+    pub(crate) fn shape(&self, b: &mut Superblock, takes: bool) {
+        self.members.record(b, takes);
+        self.blocks.record(b);
+    }
+
     /// Whether this node's image keeps the order promise: its record says so, and is about this image, and no flush of it
     /// failed.
     pub(crate) fn is_consistent(&self, record: &Superblock) -> bool {

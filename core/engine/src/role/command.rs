@@ -10,7 +10,6 @@ use crate::peer::permit::Permit;
 use crate::record::Record;
 use crate::refusal::Refusal;
 use crate::resync::Resync;
-use crate::resync::seed::Seed;
 use crate::role::{Standing, busy};
 use crate::turn::Turn;
 use alloc::format;
@@ -57,18 +56,28 @@ impl Standing {
         primary.resync(command, session, record, resync, local, turn)
     }
 
-    /// Returns the primary if a full resync may start.
-    pub(crate) fn may_copy_all(
+    /// Copies everything, if a full resync may start. Returns no text if the command is answered later.
+    pub(crate) fn full_resync(
         &mut self,
-        seed: &Seed,
-        local: &Local,
-        config: &Config,
-    ) -> Result<&mut Primary, Refusal> {
+        command: CommandId,
+        session: &Session,
+        (resync, record): (&mut Resync, &mut Record),
+        local: &mut Local,
+        permit: &Permit,
+        turn: &mut Turn,
+    ) -> Result<Option<String>, Refusal> {
+        let config = turn.config();
         let primary = self.commanded("resync --full", config)?;
         primary.refuse_lacking("resync", config)?;
         primary.refuse_while_suspect(local, config)?;
         // What the record of a seed is about to clear must not be marked before.
-        if seed.is_being_recorded() { Err(busy()) } else { Ok(primary) }
+        if resync.seed().is_being_recorded() {
+            return Err(busy());
+        }
+        match primary.copy_all(session, resync, record, local, permit, turn) {
+            None => primary.resync(command, session, record, resync, local, turn),
+            seed_cancelled => Ok(seed_cancelled),
+        }
     }
 
     /// Nothing is sent until the operator resumes.

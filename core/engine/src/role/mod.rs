@@ -7,6 +7,7 @@ use crate::refusal::Refusal;
 mod accept;
 pub(crate) mod asked;
 mod command;
+pub(crate) mod copies;
 mod fault;
 mod heard;
 mod hook;

@@ -203,3 +203,16 @@ impl Standing {
         }
     }
 }
+
+/// Expendable copies that are over with that record: the pool failed, or it names another disk as a volume's, and they need the one
+/// before.
+pub(crate) fn shape_copies_over(b: &mut Superblock, goal: &Goal, local: &Local) {
+    let foreign = goal.takes_any_disk() && local.members().are_foreign();
+    let over = match goal {
+        Goal::CopiesOver(last) => Some(*last),
+        Goal::Replaced { .. } => local.last_copy(),
+        _ if foreign => local.last_copy(),
+        _ => None,
+    };
+    b.copies_over = b.copies_over.max(over.unwrap_or_default());
+}

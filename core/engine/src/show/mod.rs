@@ -2,6 +2,7 @@
 //! What is shown and checked: status, verdict, faults, the last decision, counters, the recorder.
 
 mod blocks;
+pub(crate) mod copies;
 pub(crate) mod decided;
 pub(crate) mod fault;
 pub(crate) mod invariants;

@@ -23,3 +23,4 @@ mod set_one_node;
 mod set_settings;
 mod set_unchanged;
 mod silent_disk;
+mod snapshot;

@@ -16,8 +16,11 @@ use helio_format::message::{
 use helio_format::reading::{Reading, Told};
 use helio_format::report::Report;
 use helio_format::roles::Roles;
+use helio_format::snapshot::{Snapshot, SnapshotAct};
 use helio_netmodel::Dice;
-use helio_units::{Extent, Generation, Mode, Payload, PayloadId, Role, Sequence, VolumeIndex};
+use helio_units::{
+    CopyName, Extent, Generation, Mode, Payload, PayloadId, Role, Sequence, VolumeIndex,
+};
 
 /// What the peer is to have said and done.
 pub(super) struct Peer {
@@ -237,6 +240,7 @@ impl Peer {
             0 => self.ping(desk, dice),
             1 => self.copy(desk, dice),
             2 => self.invite(desk, dice),
+            3 => self.snapshot(desk, dice),
             _ => {
                 let item = self.item(desk, dice);
                 self.next += 1;
@@ -244,6 +248,25 @@ impl Peer {
                 Ok(())
             }
         }
+    }
+
+    /// It announces a snapshot item, and sends it, or something else in its place.
+    fn snapshot(&mut self, desk: &mut Desk, dice: &mut Dice) -> Result<(), Violation> {
+        let name = CopyName::new(pick(dice, &["a", "b", "c"])).expect("a name");
+        let act = match dice.below(2) {
+            0 => SnapshotAct::Create(name),
+            _ => SnapshotAct::Delete(name),
+        };
+        let off = if dice.chance(1, 16) { 1 } else { 0 };
+        desk.hear(&Message::Snapshot(Snapshot { at: Sequence(self.next + off), act }))?;
+        let item = match dice.below(16) {
+            0 => return Ok(()),
+            1 => self.item(desk, dice),
+            _ => self.item_of(ItemKind::Snapshot, desk, dice),
+        };
+        self.next += 1;
+        desk.hear(&Message::Item(item))?;
+        Ok(())
     }
 
     fn start(&self, from: Sequence, dice: &mut Dice) -> Start {
@@ -287,7 +310,7 @@ impl Peer {
         let sequence = Sequence(self.next);
         Item {
             sequence,
-            after: if kind == ItemKind::Consistent {
+            after: if matches!(kind, ItemKind::Consistent | ItemKind::Snapshot) {
                 Sequence(sequence.0.saturating_sub(1))
             } else {
                 Sequence(dice.below(sequence.0))

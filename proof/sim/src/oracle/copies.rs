@@ -32,7 +32,7 @@ impl Oracle {
     ) -> Result<(), Violation> {
         match happening {
             Happening::Commanded { side, result: Ok(_), .. } => self.see_copies(cluster, *side),
-            Happening::Noted { side, words } if words.starts_with("copy ") => {
+            Happening::Noted { side, words } if words.starts_with("snapshot ") => {
                 self.see_copies(cluster, *side)
             }
             Happening::Died { side, .. } | Happening::Started { side } => {
@@ -51,9 +51,9 @@ impl Oracle {
         let held = engine.view().copies().held;
         self.named[side.index()]
             .seen
-            .retain(|number, _| held.iter().any(|(_, held)| held.copy.number == *number));
-        for (name, held) in held {
-            let number = held.copy.number;
+            .retain(|number, _| held.iter().any(|held| held.copy.number == *number));
+        for held in held {
+            let (number, Some(name)) = (held.copy.number, held.copy.name()) else { continue };
             if self.named[side.index()].seen.contains_key(&number) {
                 continue;
             }

@@ -69,7 +69,11 @@ impl Oracle {
         // Of a process that has ended since, nobody can tell.
         let leased = engine.is_none_or(|engine| engine.view().leads_by_lease());
         let asked = commanded.map_or(self.copies[side.index()].connected_at, |(_, asked)| asked);
-        let begins = leads && !self.copies[side.index()].serving;
+        // One that comes back records this and that before it knows what it is: who stopped uncleanly goes on in another generation,
+        // or not at all.
+        let own = &self.copies[side.index()];
+        let back = own.unclean && own.generation == self.history_of(record.lineage.generation);
+        let begins = leads && !own.serving && !back;
         hold(!begins || forced || leased || asked < lost_at, Promise::LostMetadata, || {
             format!("{side} becomes primary by the word of a node that lost its metadata")
         })

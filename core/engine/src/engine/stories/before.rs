@@ -29,6 +29,7 @@ const SIZE: Bytes = Bytes::mib(1);
 const RECORD_BYTES: u64 = CHUNK_BYTES + PAGE_BYTES as u64;
 
 mod ending;
+mod named;
 mod room;
 mod several;
 
@@ -137,7 +138,8 @@ impl Desk {
         bound: Option<Bytes>,
         found: BeforeFound,
     ) -> Self {
-        let layers = vec![Snapshot::new(&[size], &found, CopyNumber(0)).boxed()];
+        let over = record.copies_over(found.last);
+        let layers = vec![Snapshot::new(&[size], &found, over).boxed()];
         let mut desk = Self::above(layers, (size, hot_extents), record, bound);
         desk.kept = found.records.iter().map(|record| (record.slot, record.chunk)).collect();
         if !found.copies.is_empty() {

@@ -25,19 +25,15 @@ impl Snapshots {
         self.acts.contains_key(&at)
     }
 
-    /// Items behind that one are let go.
-    pub(super) fn forget_behind(&mut self, at: Sequence) {
-        self.acts.retain(|item, _| *item <= at);
+    /// That item is let go, or does not come.
+    pub(super) fn forget(&mut self, at: Sequence) {
+        self.acts.remove(&at);
     }
-}
 
-/// The next snapshot item.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct NextSnapshot {
-    pub(crate) at: Sequence,
-    pub(crate) act: SnapshotAct,
-    /// It is its turn.
-    pub(crate) is_due: bool,
+    /// So are all.
+    pub(super) fn forget_all(&mut self) {
+        self.acts.clear();
+    }
 }
 
 impl Follower {
@@ -57,13 +53,13 @@ impl Follower {
         Ok(())
     }
 
-    /// The first snapshot item that was received and has not passed.
-    pub(crate) fn next_snapshot(&self) -> Option<NextSnapshot> {
+    /// The first snapshot item that was received and has not passed, and whether it is its turn.
+    pub(crate) fn next_snapshot(&self) -> Option<(Sequence, SnapshotAct, bool)> {
         let (at, act) = self.snapshots.acts.first_key_value()?;
         let received = *at <= self.cursors.received() && self.failed().is_none();
         let completed = self.cursors.completed().next();
         let is_due = completed == *at || planted(Plant::SnapshotEarly);
-        received.then_some(NextSnapshot { at: *at, act: *act, is_due })
+        received.then_some((*at, *act, is_due))
     }
 
     /// What is to be done at that item has begun, or is not going to be done. What is behind it may be issued.

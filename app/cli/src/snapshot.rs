@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `helio snapshot`: creating, listing and deleting snapshots of a group.
+
+use crate::args::{At, Snapshot, SnapshotName};
+use crate::client::Client;
+use crate::confirm::Consent;
+use crate::verbs::{accepted, print, printed};
+use crate::which;
+use anyhow::Result;
+use helio_api::{SnapshotList, SnapshotRequest, paths};
+use helio_units::Bytes;
+use std::fmt::Write;
+use std::process::ExitCode;
+
+pub(crate) fn run(at: &At, verb: Snapshot) -> Result<ExitCode> {
+    let client = Client::new(at)?;
+    match verb {
+        Snapshot::Create { snapshot: SnapshotName { group, name }, json } => {
+            let group = which::group(&client, group)?;
+            let path = paths::of_group(paths::SNAPSHOT_CREATE, &group);
+            accepted(&client.post(&path, &SnapshotRequest { name })?, json)
+        }
+        Snapshot::List { group, json } => {
+            let group = which::group(&client, group)?;
+            let list: SnapshotList = client.get(&paths::of_group(paths::SNAPSHOTS, &group))?;
+            if json {
+                return printed(&list);
+            }
+            print(&text(&list))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Snapshot::Delete { snapshot: SnapshotName { group, name }, yes, json } => {
+            let group = which::group(&client, group)?;
+            let stake = format!("what the snapshot {name} of {group} preserves is lost");
+            Consent { yes, json }.get(&stake, "delete it?")?;
+            let path = paths::of_group(paths::SNAPSHOT_DELETE, &group);
+            accepted(&client.post(&path, &SnapshotRequest { name })?, json)
+        }
+    }
+}
+
+/// How much of a whole, in percent, to one digit.
+fn percent(part: Bytes, whole: Bytes) -> String {
+    let tenths = (u128::from(part.0) * 1000).div_ceil(u128::from(whole.0.max(1)));
+    format!("{}.{} %", tenths / 10, tenths % 10)
+}
+
+fn text(list: &SnapshotList) -> String {
+    let SnapshotList { node, group, volume_bytes, preserved_bytes, snapshots, missing } = list;
+    let mut out = String::new();
+    for snapshot in snapshots {
+        let name = snapshot.name.as_deref().unwrap_or("(safe copy)");
+        let consistent = if snapshot.consistent { "" } else { "  inconsistent" };
+        let _ = writeln!(
+            out,
+            "{name}  {}  item {}  changed {} ({})  preserved {}{consistent}",
+            snapshot.at_ms,
+            snapshot.position,
+            snapshot.changed_bytes,
+            percent(snapshot.changed_bytes, *volume_bytes),
+            snapshot.preserved_bytes,
+        );
+    }
+    for missing in missing {
+        let _ =
+            writeln!(out, "{}  {}  missing: {}", missing.name, missing.since_ms, missing.reason);
+    }
+    let count = snapshots.len();
+    let _ = writeln!(out, "{count} snapshots of {group} on {node}, {preserved_bytes} preserved");
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use helio_api::MissingSnapshot;
+    use helio_units::WallTime;
+
+    #[test]
+    fn a_list_shows_when_where_how_much_changed_and_what_is_missing() {
+        let snapshot = |name: Option<&str>, consistent| helio_api::Snapshot {
+            name: name.map(str::to_owned),
+            at_ms: WallTime(0),
+            generation: String::from("2.77aa"),
+            position: 31,
+            consistent,
+            changed_bytes: Bytes::kib(64),
+            preserved_bytes: Bytes::kib(128),
+        };
+        let list = SnapshotList {
+            node: String::from("lyon"),
+            group: String::from("db"),
+            volume_bytes: Bytes::mib(32),
+            preserved_bytes: Bytes::kib(192),
+            snapshots: vec![snapshot(Some("one"), true), snapshot(None, false)],
+            missing: vec![MissingSnapshot {
+                name: String::from("two"),
+                since_ms: WallTime(1000),
+                reason: String::from("the metadata was lost"),
+            }],
+        };
+        assert_eq!(
+            text(&list),
+            "one  1970-01-01 00:00:00Z  item 31  changed 64 KiB (0.2 %)  preserved 128 KiB\n\
+             (safe copy)  1970-01-01 00:00:00Z  item 31  changed 64 KiB (0.2 %)  preserved 128 KiB  inconsistent\n\
+             two  1970-01-01 00:00:01Z  missing: the metadata was lost\n\
+             2 snapshots of db on lyon, 192 KiB preserved\n"
+        );
+        assert_eq!(
+            percent(Bytes(1), Bytes::gib(1)),
+            "0.1 %",
+            "never nothing where there is something"
+        );
+    }
+}

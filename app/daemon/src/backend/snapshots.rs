@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Snapshots: creating, deleting and showing them.
+
+use super::Daemon;
+use crate::control::{self, Reply};
+use crate::shard::LookAsk;
+use helio_api::{ApiError, SnapshotRequest};
+use helio_engine::Command;
+use helio_format::snapshot::SnapshotAct;
+use helio_units::CopyName;
+
+impl Daemon {
+    /// Shows the snapshots, creates one, or deletes one.
+    pub(super) async fn on_snapshots(&self, command: control::Command) -> Result<Reply, ApiError> {
+        let (group, act) = match command {
+            control::Command::SnapshotCreate { group, wish } => {
+                (group, SnapshotAct::Create(name_of(&wish)?))
+            }
+            control::Command::SnapshotDelete { group, wish } => {
+                (group, SnapshotAct::Delete(name_of(&wish)?))
+            }
+            control::Command::Snapshots { group } => {
+                self.known(&group)?;
+                let list = self.shard.look(&group, |reply| LookAsk::Snapshots { reply }).await?;
+                return Ok(Reply::Snapshots(list));
+            }
+            other => unreachable!("{other:?} is not about snapshots"),
+        };
+        self.carry_out(group, Command::Snapshot(act)).await
+    }
+}
+
+fn name_of(wish: &SnapshotRequest) -> Result<CopyName, ApiError> {
+    CopyName::new(&wish.name).ok_or_else(|| {
+        let text = format!("{} is not a name of a snapshot", wish.name.escape_debug());
+        let hint = "use up to 63 letters, digits, `-`, `_`, `.` and `:`, beginning with a letter or a digit";
+        ApiError::new("bad-name", text, hint)
+    })
+}

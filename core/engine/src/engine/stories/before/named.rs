@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Stories of point-in-time copies that operators name.
+
+use super::*;
+use alloc::format;
+use alloc::string::ToString;
+use helio_format::before::{COPIES_MOST, CopyOwner};
+use helio_format::snapshot::SnapshotAct;
+use helio_units::CopyName;
+
+fn name(text: &str) -> CopyName {
+    CopyName::new(text).expect("a name")
+}
+
+fn create(text: &str) -> Command {
+    Command::Snapshot(SnapshotAct::Create(name(text)))
+}
+
+fn delete(text: &str) -> Command {
+    Command::Snapshot(SnapshotAct::Delete(name(text)))
+}
+
+impl Desk {
+    /// A primary, whose pool held that.
+    fn leading(found: BeforeFound) -> Self {
+        let mut desk = Self::of(record(true), None, found);
+        desk.lead();
+        desk
+    }
+
+    fn lead(&mut self) {
+        self.command(Command::Promote { force: true });
+        while !self.saves.is_empty() {
+            self.save();
+        }
+        assert!(self.engine.view().is_primary());
+    }
+
+    /// There is room for a cut, and the copy is listed as coming.
+    fn comes(&mut self) {
+        assert!(matches!(self.pool(PoolOutcome::Done), PoolOp::Reserve { .. }));
+        self.listed(CopyStage::Coming);
+    }
+
+    /// The pool ends a list whose last copy is this far. Returns that.
+    fn listed(&mut self, stage: CopyStage) -> KeptCopy {
+        let PoolOp::List { copies, .. } = self.pool(PoolOutcome::Done) else {
+            panic!("copies are listed")
+        };
+        let last = copies.last().copied().expect("one is listed");
+        assert_eq!(last.stage, stage);
+        last
+    }
+
+    fn names(&self) -> Vec<String> {
+        let held = self.engine.view().copies().held;
+        held.iter().filter_map(|held| held.copy.name()).map(|name| name.to_string()).collect()
+    }
+
+    fn missing(&self) -> Vec<String> {
+        self.engine.view().copies().missing.into_iter().map(|missing| missing.why).collect()
+    }
+
+    /// The primary announces what its next item is about, and sends it.
+    fn snapshot(&mut self, at: u64, act: SnapshotAct) {
+        use helio_format::snapshot::Snapshot;
+        self.tell(Event::Message(Message::Snapshot(Snapshot { at: Sequence(at), act })));
+        let (volume, extent) = (VolumeIndex(0), Extent::default());
+        let (sequence, after) = (Sequence(at), Sequence(at - 1));
+        let (fua, punch, resync, payload) = (false, false, false, None);
+        let kind = ItemKind::Snapshot;
+        let item = Item { sequence, after, kind, fua, punch, resync, volume, extent, payload };
+        self.tell(Event::Message(Message::Item(item)));
+    }
+
+    /// A secondary that follows in order from item 21 on.
+    fn following(found: BeforeFound) -> Self {
+        let record = Superblock { head: Sequence(20), ..record(true) };
+        let mut desk = Self::of(record, None, found);
+        desk.meet();
+        desk.start_in_order();
+        desk.store_all();
+        while !desk.saves.is_empty() {
+            desk.save();
+        }
+        desk
+    }
+}
+
+/// A pool that holds so many copies.
+fn holding(count: usize) -> BeforeFound {
+    let copy = |number: usize| KeptCopy {
+        number: CopyNumber(number as u64),
+        class: CopyClass::Expendable,
+        stage: CopyStage::Held,
+        owner: CopyOwner::Operator(name(&format!("copy-{number}"))),
+        image: KeptImage::default(),
+    };
+    let copies: Vec<_> = (1..=count).map(copy).collect();
+    BeforeFound { copies, last: CopyNumber(count as u64), ..BeforeFound::default() }
+}
+
+#[test]
+fn a_primary_cuts_at_the_end_of_its_line_and_lists_the_copy_once_it_is_durable() {
+    let mut desk = Desk::leading(BeforeFound::default());
+    desk.command(create("one"));
+    desk.comes();
+    assert_eq!(desk.names(), Vec::<String>::new());
+    assert_eq!(desk.store(StoreOutcome::Done), StoreOp::Flush);
+    let copy = desk.listed(CopyStage::Held);
+    assert_eq!((copy.name(), copy.class), (Some(name("one")), CopyClass::Expendable));
+    assert!(copy.image.consistent && copy.image.exact);
+    assert_eq!(desk.names(), ["one"]);
+    desk.command(create("one"));
+    desk.command(delete("two"));
+    assert_eq!(desk.refused, ["snapshot-exists", "unknown-snapshot"]);
+    desk.command(delete("one"));
+    desk.command(create("two"));
+    assert_eq!(desk.refused.pop(), Some("busy"), "one at a time");
+    assert_eq!(desk.pool(PoolOutcome::Done), PoolOp::List { copies: Vec::new(), freed: 0 });
+    assert_eq!(desk.names(), Vec::<String>::new());
+}
+
+#[test]
+fn a_full_list_and_a_pool_without_room_refuse_a_copy() {
+    let mut desk = Desk::leading(holding(COPIES_MOST));
+    desk.command(create("one"));
+    let mut full = Desk::leading(holding(1));
+    full.bound(Some(Bytes::ZERO));
+    full.command(create("one"));
+    assert_eq!(
+        full.pool(PoolOutcome::NoRoom { free: Bytes::ZERO }),
+        PoolOp::Reserve { records: 0 }
+    );
+    assert_eq!([desk.refused, full.refused].concat(), ["too-many-snapshots", "no-snapshot-space"]);
+}
+
+#[test]
+fn a_secondary_makes_no_copy_of_its_own() {
+    let mut desk = Desk::following(BeforeFound::default());
+    desk.command(create("one"));
+    assert_eq!(desk.refused, ["not-primary"]);
+}
+
+#[test]
+fn a_secondary_cuts_once_everything_before_is_applied_and_nothing_behind_is_issued_before() {
+    let mut desk = Desk::following(holding(1));
+    desk.zero(21, 1);
+    desk.pool(PoolOutcome::Done);
+    desk.preserve();
+    desk.snapshot(22, SnapshotAct::Create(name("one")));
+    desk.zero(23, 2);
+    assert_eq!(desk.ios.len(), 1, "what is behind it waits");
+    desk.comes();
+    assert!(desk.pools.is_empty() && desk.ios.len() == 1, "its turn has not come");
+    desk.store(StoreOutcome::Done);
+    assert_eq!(desk.store(StoreOutcome::Done), StoreOp::Flush);
+    assert!(desk.ios.is_empty(), "what is behind it is preserved first");
+    assert!(matches!(desk.pool(PoolOutcome::Done), PoolOp::Reserve { .. }));
+    let copy = desk.listed(CopyStage::Held);
+    assert_eq!((copy.image.head, copy.image.consistent), (Sequence(22), true));
+    assert_eq!(desk.names(), ["copy-1", "one"]);
+    let ops: Vec<_> = desk.ios.iter().map(|(_, op)| *op).collect();
+    assert_eq!(ops, [StoreOp::Read { extent: chunk(2) }]);
+}
+
+#[test]
+fn a_secondary_without_room_applies_on_and_shows_the_copy_as_missing() {
+    let mut desk = Desk::following(BeforeFound::default());
+    desk.snapshot(21, SnapshotAct::Create(name("one")));
+    desk.zero(22, 2);
+    assert!(desk.ios.is_empty());
+    desk.pool(PoolOutcome::NoRoom { free: Bytes::ZERO });
+    assert!(desk.changes(), "replication does not wait for it");
+    assert_eq!(desk.names(), Vec::<String>::new());
+    assert!(desk.missing()[0].contains("space"), "{:?}", desk.missing());
+    desk.snapshot(23, SnapshotAct::Delete(name("one")));
+    desk.store_all();
+    assert!(desk.missing().is_empty(), "nobody wants it any more");
+}
+
+#[test]
+fn what_was_received_is_cut_and_applied_before_a_promotion() {
+    let mut desk = Desk::following(holding(1));
+    desk.zero(21, 1);
+    desk.pool(PoolOutcome::Done);
+    desk.preserve();
+    desk.snapshot(22, SnapshotAct::Create(name("one")));
+    desk.comes();
+    desk.tell(Event::Disconnected { why: String::from("cut") });
+    desk.command(Command::Promote { force: true });
+    desk.store_all();
+    desk.listed(CopyStage::Held);
+    assert_eq!(desk.names(), ["copy-1", "one"]);
+}
+
+#[test]
+fn an_item_that_nobody_announced_and_one_announced_out_of_order_end_the_connection() {
+    let mut desk = Desk::following(BeforeFound::default());
+    desk.item(21, ItemKind::Snapshot, Extent::default());
+    assert!(desk.gone);
+    let mut desk = Desk::following(BeforeFound::default());
+    desk.snapshot(22, SnapshotAct::Create(name("one")));
+    assert!(desk.gone);
+}
+
+#[test]
+fn on_a_suspect_volume_no_copy_is_cut() {
+    let mut desk =
+        Desk::of(Superblock { suspect: 1, ..record(true) }, None, BeforeFound::default());
+    desk.meet();
+    desk.start_in_order();
+    desk.store_all();
+    while !desk.saves.is_empty() {
+        desk.save();
+    }
+    desk.snapshot(21, SnapshotAct::Create(name("one")));
+    assert!(desk.pools.is_empty());
+    assert!(desk.missing()[0].contains("suspect"), "{:?}", desk.missing());
+}
+
+#[test]
+fn copies_of_a_damaged_pool_or_of_a_node_without_history_are_missing_and_dropped() {
+    let damaged = BeforeFound { damaged: true, ..holding(1) };
+    let unknown = Superblock::new("db", "lyon", [SIZE.0].into());
+    for (record, found) in [(record(true), damaged), (unknown, holding(1))] {
+        let mut desk = Desk::of(record, None, found);
+        assert_eq!(desk.missing().len(), 1);
+        assert_eq!(desk.pool(PoolOutcome::Done), PoolOp::List { copies: Vec::new(), freed: 0 });
+        assert_eq!(desk.names(), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn a_pool_that_fails_ends_the_copies_once_the_record_says_so() {
+    let mut desk = Desk::leading(holding(1));
+    desk.command(create("two"));
+    desk.pool(PoolOutcome::Failed(StoreFault::Io));
+    assert_eq!(desk.refused, ["before-failed"]);
+    let extent = Extent::new(0, 4096);
+    let operation = Operation::Zero { extent, punch: false, fua: false };
+    desk.tell(Event::Request(Request { id: RequestId(1), volume: VolumeIndex(0), operation }));
+    assert!(desk.ios.is_empty(), "nothing is overwritten before");
+    assert_eq!(desk.save().copies_over, CopyNumber(1));
+    assert!(desk.changes());
+    assert!(desk.missing()[0].contains("failed"), "{:?}", desk.missing());
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Point-in-time copies that operators name, by a node's role: commands, the moments of cuts, and what a secondary does at items.
+
+use crate::copies::{Copies, Ended, image};
+use crate::event::CommandId;
+use crate::follow::before::Keeper;
+use crate::local::Local;
+use crate::local::copying::CopyUser;
+use crate::peer::hang_up::HangUp;
+use crate::peer::link::Session;
+use crate::record::Record;
+use crate::refusal::Refusal;
+use crate::role::{Standing, busy};
+use crate::turn::Turn;
+use alloc::string::String;
+use helio_format::snapshot::SnapshotAct;
+use helio_ledger::BeforeFound;
+
+impl Standing {
+    /// An operator wants a copy of this primary's volumes, and of its peer's. Or one is to go: on a primary from its peer, too.
+    pub(crate) fn snapshot(
+        &mut self,
+        (id, act): (CommandId, SnapshotAct),
+        copies: &mut Copies,
+        local: &mut Local,
+        turn: &mut Turn,
+    ) -> Result<Option<String>, Refusal> {
+        match act {
+            SnapshotAct::Create(name) => {
+                self.commanded("snapshot create", turn.config())?;
+                copies.create(id, name, local, turn).map(|()| None)
+            }
+            SnapshotAct::Delete(_) if self.is_leaving() => Err(busy()),
+            SnapshotAct::Delete(name) => {
+                let result = copies.delete(id, name, local, turn)?;
+                if let Some(primary) = self.primary_mut() {
+                    primary.put_snapshot(act, turn);
+                }
+                Ok(result)
+            }
+        }
+    }
+
+    /// Takes notice of what the layers did about copies.
+    pub(crate) fn copies_step(
+        &mut self,
+        session: &Session,
+        (keeper, copies): (&mut Keeper, &mut Copies),
+        record: &mut Record,
+        local: &mut Local,
+        turn: &mut Turn,
+    ) -> Option<HangUp> {
+        if let Some(user) = local.take_cut_ready() {
+            self.cut_ready(user, (keeper, copies), record, local, turn);
+        }
+        copies.note_over(local, turn);
+        match local.take_copied()? {
+            (CopyUser::Resync, outcome) => {
+                self.copied(outcome, session, keeper, record, local, turn)
+            }
+            (CopyUser::Operator, outcome) => {
+                if let Ended::FlushesFailed(failed) = copies.done(outcome, local, turn) {
+                    self.member_flushes_failed((false, failed), keeper, record, local, turn);
+                }
+                None
+            }
+        }
+    }
+
+    /// A cut waits for its moment.
+    fn cut_ready(
+        &mut self,
+        user: CopyUser,
+        (keeper, copies): (&Keeper, &mut Copies),
+        record: &Record,
+        local: &mut Local,
+        turn: &mut Turn,
+    ) {
+        // What a flush failed for is not surely durable.
+        let suspect = local.suspect().any();
+        if user == CopyUser::Resync {
+            return local.cut(keeper.image().filter(|_| !suspect), turn);
+        }
+        let Some(name) = copies.ready(local, turn) else { return };
+        let serves = self.serves() && !suspect;
+        let image = self.primary_mut().filter(|_| serves).map(|primary| {
+            let head = primary.put_snapshot(SnapshotAct::Create(name), turn);
+            let record = record.superblock();
+            image(record, (head, local.is_consistent(record)), turn)
+        });
+        copies.moment(image, local, turn);
+    }
+
+    /// What a secondary does about copies at the next snapshot items.
+    pub(crate) fn follow_snapshots(
+        &mut self,
+        copies: &mut Copies,
+        record: &Record,
+        local: &mut Local,
+        turn: &mut Turn,
+    ) {
+        let Some(follower) = self.follower_mut() else { return };
+        copies.await_only(follower.next_snapshot().map(|(at, ..)| at), local, turn);
+        while let Some(next) = follower.next_snapshot()
+            && copies.follow(next, record.superblock(), local, turn)
+        {
+            follower.pass_snapshot(next.0, local, turn);
+        }
+    }
+}
+
+/// What lay in the pool when the daemon started, where it has copies.
+pub(crate) fn before_found(
+    found: &BeforeFound,
+    (keeper, copies): (&mut Keeper, &mut Copies),
+    record: &Record,
+    turn: &mut Turn,
+) {
+    keeper.found(found, &turn.config().volumes);
+    copies.found(found, record.superblock(), turn);
+}

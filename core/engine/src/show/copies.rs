@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The point-in-time copies of a node, for people and programs.
+
+use crate::copies::MissingCopy;
+use crate::show::view::View;
+use alloc::vec::Vec;
+use helio_stack::HeldCopy;
+use helio_units::Bytes;
+
+/// The copies of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CopiesStatus {
+    /// Those that are held, the safe copy among them, the oldest first.
+    pub held: Vec<HeldCopy>,
+    /// Those that are not here although they were to be.
+    pub missing: Vec<MissingCopy>,
+    /// Bytes of before-images.
+    pub preserved: Bytes,
+}
+
+impl View<'_> {
+    /// The copies of this node.
+    #[must_use]
+    pub fn copies(&self) -> CopiesStatus {
+        let missing = self.copies.missing().cloned().collect();
+        CopiesStatus { held: self.local.copies(), missing, preserved: self.local.preserved() }
+    }
+}

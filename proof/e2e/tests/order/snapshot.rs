@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Snapshots: at the same write on both nodes, while clients write; without space they end, and nothing else does.
+
+use helio_e2e::{Book, Load, begin, wait_level};
+use helio_testkit::{Dice, Pair, Plan, eventually};
+use helio_units::Bytes;
+use serde_json::Value;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Far longer than a snapshot should take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn list(pair: &Pair, node: &str) -> Value {
+    pair.helio(node, &["snapshot", "list", "db", "--json"]).json()
+}
+
+/// Name, generation and position of each snapshot of a node.
+fn places(pair: &Pair, node: &str) -> Vec<(String, String, u64)> {
+    let list = list(pair, node);
+    let snapshots = list["snapshots"].as_array().cloned().unwrap_or_default();
+    let place = |it: &Value| {
+        let text = |key: &str| it[key].as_str().unwrap_or_default().to_owned();
+        assert_eq!(it["consistent"], true, "{it}");
+        (text("name"), text("generation"), it["position"].as_u64().unwrap_or_default())
+    };
+    snapshots.iter().map(place).collect()
+}
+
+fn names(pair: &Pair, node: &str) -> Vec<String> {
+    places(pair, node).into_iter().map(|(name, ..)| name).collect()
+}
+
+#[test]
+fn snapshots_are_at_the_same_write_on_both_nodes_and_outlive_the_daemons() {
+    let dice =
+        Dice::of_test("snapshots_are_at_the_same_write_on_both_nodes_and_outlive_the_daemons");
+    let mut pair = Plan::new("db").volume("data", Bytes::mib(16)).start();
+    begin(&pair, "paris");
+    let book = Arc::new(Book::new(dice.seed()));
+    let mut writers = Load::PLAIN.start(&pair, "paris", &dice, &book);
+    for name in ["db@one", "db@two", "db@three"] {
+        writers.write_for(Duration::from_millis(100));
+        let told = pair.helio("paris", &["snapshot", "create", name]).expect_success();
+        assert_eq!(told, format!("snapshot {} of db is there\n", &name[3..]));
+    }
+    writers.write_for(Duration::from_millis(100));
+    writers.stop();
+    wait_level(&pair, "paris");
+    let here = places(&pair, "paris");
+    assert_eq!(here.len(), 3);
+    assert!(here.is_sorted_by_key(|(.., position)| *position), "{here:?}");
+    eventually(PATIENCE, "the same snapshots on lyon", || {
+        (places(&pair, "lyon") == here).then_some(())
+    });
+    pair.helio("paris", &["snapshot", "delete", "db@two", "--yes"]).expect_success();
+    eventually(PATIENCE, "lyon to delete its own", || {
+        (names(&pair, "lyon") == ["one", "three"]).then_some(())
+    });
+    for node in ["lyon", "paris"] {
+        pair.daemon(node).kill9();
+        pair.start(node);
+        assert_eq!(names(&pair, node), ["one", "three"], "behind a restart of {node}");
+        let file = pair.state(node).join("groups/db.before");
+        let shown = pair.helio(node, &["inspect", &file.display().to_string()]).expect_success();
+        assert!(shown.contains(" three\n"), "{shown}");
+    }
+    wait_level(&pair, "paris");
+}
+
+#[test]
+fn without_space_snapshots_end_and_writes_go_on() {
+    let dice = Dice::of_test("without_space_snapshots_end_and_writes_go_on");
+    let line = "safe-copy = \"1MiB\"";
+    let pair = Plan::new("db").volume("data", Bytes::mib(16)).group_line(line).start();
+    begin(&pair, "paris");
+    pair.helio("paris", &["snapshot", "create", "db@one"]).expect_success();
+    let book = Arc::new(Book::new(dice.seed()));
+    Load { count: Some(1000), ..Load::PLAIN }.run(&pair, "paris", &dice, &book);
+    wait_level(&pair, "paris");
+    for node in ["lyon", "paris"] {
+        let list = list(&pair, node);
+        assert_eq!(list["snapshots"], Value::Array(Vec::new()), "{list}");
+        assert_eq!(list["missing"][0]["name"], "one", "{list}");
+        let reason = list["missing"][0]["reason"].as_str().unwrap_or_default();
+        assert!(reason.contains("no space"), "{list}");
+    }
+}
+
+#[test]
+fn what_cannot_be_is_refused_and_changes_nothing() {
+    let pair = Plan::new("db").volume("data", Bytes::mib(4)).start();
+    begin(&pair, "paris");
+    let refused = |node: &str, line: &[&str], code: &str| {
+        let line = [line, &["--json"]].concat();
+        let error = pair.helio(node, &line).expect_failure();
+        let error: Value =
+            serde_json::from_str(&error).unwrap_or_else(|why| panic!("{why}: {error}"));
+        assert_eq!(error["code"], code, "{error}");
+        assert!(error["hint"].as_str().is_some_and(|hint| !hint.is_empty()), "{error}");
+    };
+    pair.helio("paris", &["snapshot", "create", "one"]).expect_success();
+    refused("paris", &["snapshot", "create", "db@one"], "snapshot-exists");
+    refused("paris", &["snapshot", "create", "db@-x"], "bad-name");
+    refused("paris", &["snapshot", "create", "mail@one"], "unknown-group");
+    refused("lyon", &["snapshot", "create", "db@two"], "not-primary");
+    refused("paris", &["snapshot", "delete", "db@two", "--yes"], "unknown-snapshot");
+    refused("paris", &["snapshot", "delete", "db@one"], "needs-confirmation");
+    assert_eq!(names(&pair, "paris"), ["one"]);
+    // A secondary may delete what it has.
+    eventually(PATIENCE, "lyon's snapshot", || (names(&pair, "lyon") == ["one"]).then_some(()));
+    pair.helio("lyon", &["snapshot", "delete", "db@one", "--yes"]).expect_success();
+    assert_eq!((names(&pair, "paris").len(), names(&pair, "lyon").len()), (1, 0));
+}
