@@ -24,7 +24,7 @@ use core::mem;
 use helio_format::before::{COPIES_MOST, CopyClass, CopyOwner, CopyStage};
 use helio_format::superblock::Superblock;
 use helio_ledger::BeforeFound;
-use helio_stack::{CopyNumber, CopyOp, CopyOutcome, HeldCopy, KeptImage, MemberFault, Shortage};
+use helio_stack::{CopyNumber, CopyOp, CopyOutcome, HeldCopy, KeptImage, Shortage};
 use helio_units::{Bytes, CopyName, Sequence, WallTime};
 
 /// Most missing copies that are remembered; the oldest is forgotten first.
@@ -80,24 +80,23 @@ pub(crate) struct Copies {
     /// The copy of that item could not be cut.
     failed_at: Option<Sequence>,
     missing: VecDeque<MissingCopy>,
-}
-
-/// What is wrong with members where a cut failed.
-pub(crate) enum Ended {
-    /// Nothing.
-    Well,
-    /// Flushes of these failed.
-    FlushesFailed(MemberFault),
+    /// Copies up to this one were over when the process began. Every record says so from then on.
+    over: CopyNumber,
 }
 
 impl Copies {
     pub(crate) const fn new() -> Self {
-        Self { task: Task::Idle, failed_at: None, missing: VecDeque::new() }
+        Self { task: Task::Idle, failed_at: None, missing: VecDeque::new(), over: CopyNumber(0) }
     }
 
     /// Copies that are not here although they were to be, the oldest first.
     pub(crate) fn missing(&self) -> impl Iterator<Item = &MissingCopy> {
         self.missing.iter()
+    }
+
+    /// Copies up to this one were over when the process began.
+    pub(crate) const fn over_since_start(&self) -> CopyNumber {
+        self.over
     }
 
     /// Whether something is being done.
@@ -108,6 +107,7 @@ impl Copies {
     /// What lay in the pool when the process began. The layer drops operators' copies that are of no use.
     pub(crate) fn found(&mut self, found: &BeforeFound, record: &Superblock, turn: &mut Turn) {
         let over = record.copies_over(found.last);
+        self.over = over;
         let why = match found.damaged {
             true => "the before-image file was damaged",
             false if over > record.copies_over => "the metadata was lost",
@@ -221,7 +221,7 @@ impl Copies {
     }
 
     /// What was asked of the layer ended.
-    pub(crate) fn done(&mut self, outcome: CopyOutcome, local: &Local, turn: &mut Turn) -> Ended {
+    pub(crate) fn done(&mut self, outcome: CopyOutcome, local: &Local, turn: &mut Turn) {
         let group = turn.config().group.clone();
         let task = mem::replace(&mut self.task, Task::Idle);
         let (by, text) = match (task, outcome) {
@@ -238,17 +238,10 @@ impl Copies {
             By::Command(id) => turn.done(id, Ok(text)),
             By::Item(_) | By::Nobody => turn.info(text),
         }
-        Ended::Well
     }
 
     /// What was asked of the layer failed.
-    fn failed(
-        &mut self,
-        task: Task,
-        outcome: CopyOutcome,
-        local: &Local,
-        turn: &mut Turn,
-    ) -> Ended {
+    fn failed(&mut self, task: Task, outcome: CopyOutcome, local: &Local, turn: &mut Turn) {
         let (name, by, cut) = match task {
             Task::Cut { name, by, .. } => (name, by, true),
             Task::Drop { name, by } => (name, by, false),
@@ -266,10 +259,6 @@ impl Copies {
             }
             _ if outcome == CopyOutcome::Cancelled => {}
             By::Item(_) | By::Nobody => turn.warn(text),
-        }
-        match outcome {
-            CopyOutcome::FlushFailed(failed) => Ended::FlushesFailed(failed),
-            _ => Ended::Well,
         }
     }
 

@@ -91,7 +91,7 @@ impl Engine {
             }
             Goal::Accepted { volume, .. } => shape_accepted(b, volume),
         }
-        shape_copies_over(&mut next, &goal, &self.local);
+        shape_copies_over(&mut next, &goal, self.copies.over_since_start(), &self.local);
         self.local.shape(&mut next, goal.takes_any_disk());
         self.record.begin(goal, next.clone());
         if goal == Goal::Promoted && planted(Plant::ServeUnrecorded) {

@@ -19,7 +19,7 @@ use helio_format::message::Start;
 use helio_format::superblock::Superblock;
 use helio_ledger::{BeforeFound, BeforeRecord};
 use helio_plant::{Plant, planted};
-use helio_stack::{CopyOp, CopyOutcome, MemberFault, Shortage};
+use helio_stack::{CopyOp, CopyOutcome, Shortage};
 use helio_units::{Bytes, Generation, Sequence};
 
 /// How far a restore is.
@@ -102,11 +102,6 @@ pub(crate) enum Next {
     StopForFailure,
     /// The file failed just now, which is also logged.
     FileFailed,
-    /// Flushes of members failed, maybe during a restore.
-    FlushesFailed {
-        failed: MemberFault,
-        restores: bool,
-    },
     /// The image is the kept one, and is to be recorded.
     Restored,
     RestoreFailed(CopyOutcome),
@@ -324,12 +319,10 @@ impl Keeper {
                 Next::FileFailed
             }
             (Asked::Cut(_), CopyOutcome::Cancelled) => Next::Nothing,
-            (asked, CopyOutcome::FlushFailed(failed)) => {
-                let restores = matches!(asked, Asked::Restore) && self.is_restoring();
-                Next::FlushesFailed { failed, restores }
-            }
             (Asked::Restore, _) if !self.is_restoring() => Next::Nothing,
             (Asked::Restore, outcome) => Next::RestoreFailed(outcome),
+            // What those stores hold is suspect, which is known already.
+            (_, CopyOutcome::FlushFailed(_)) => Next::Nothing,
             (_, CopyOutcome::NoRoom(shortage)) if start.is_some() => Next::RefuseStart(shortage),
             (_, CopyOutcome::NoRoom(_)) => Next::Nothing,
             (

@@ -65,6 +65,6 @@ impl Keeper {
     /// uses it, since the superblock says that this node is consistent. No operation on copies is under way: a cut would delay the
     /// writes of clients, and preserve what they overwrite.
     pub(crate) fn is_over(&self, local: &Local) -> bool {
-        self.is_idle() && (self.is_empty() || local.pool_failed() || local.metadata_failed())
+        self.is_idle() && (self.is_empty() || local.pool_failed())
     }
 }

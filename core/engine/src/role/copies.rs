@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Point-in-time copies that operators name, by a node's role: commands, the moments of cuts, and what a secondary does at items.
 
-use crate::copies::{Copies, Ended, image};
+use crate::copies::{Copies, image};
 use crate::event::CommandId;
 use crate::follow::before::Keeper;
 use crate::local::Local;
@@ -59,9 +59,7 @@ impl Standing {
                 self.copied(outcome, session, keeper, record, local, turn)
             }
             (CopyUser::Operator, outcome) => {
-                if let Ended::FlushesFailed(failed) = copies.done(outcome, local, turn) {
-                    self.member_flushes_failed((false, failed), keeper, record, local, turn);
-                }
+                copies.done(outcome, local, turn);
                 None
             }
         }

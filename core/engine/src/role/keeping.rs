@@ -121,9 +121,6 @@ impl Standing {
                     return Some(HangUp::new(Parting::VolumeFailed, why));
                 }
             }
-            Next::FlushesFailed { failed, restores } => {
-                self.member_flushes_failed((restores, failed), keeper, record, local, turn);
-            }
             Next::Restored => record.want(Goal::Restored),
             Next::RestoreFailed(outcome) => self.restore_failed(outcome, keeper, record, turn),
         }

@@ -11,6 +11,7 @@ use crate::record::Record;
 use crate::record::save::{Goal, Leave};
 use crate::role::{Following, Stage, Standing};
 use crate::turn::Turn;
+use helio_format::before::CopyNumber;
 use helio_format::lineage::Lineage;
 use helio_format::message::Start;
 use helio_format::superblock::Superblock;
@@ -205,8 +206,13 @@ impl Standing {
 }
 
 /// Expendable copies that are over with that record: the pool failed, or it names another disk as a volume's, and they need the one
-/// before.
-pub(crate) fn shape_copies_over(b: &mut Superblock, goal: &Goal, local: &Local) {
+/// before. What was over when the process began stays so.
+pub(crate) fn shape_copies_over(
+    b: &mut Superblock,
+    goal: &Goal,
+    since_start: CopyNumber,
+    local: &Local,
+) {
     let foreign = goal.takes_any_disk() && local.members().are_foreign();
     let over = match goal {
         Goal::CopiesOver(last) => Some(*last),
@@ -214,5 +220,5 @@ pub(crate) fn shape_copies_over(b: &mut Superblock, goal: &Goal, local: &Local) 
         _ if foreign => local.last_copy(),
         _ => None,
     };
-    b.copies_over = b.copies_over.max(over.unwrap_or_default());
+    b.copies_over = b.copies_over.max(since_start).max(over.unwrap_or_default());
 }

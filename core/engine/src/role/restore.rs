@@ -3,8 +3,6 @@
 
 use crate::follow::before::Keeper;
 use crate::follow::follower::Follower;
-use crate::local::Local;
-use crate::local::suspect::bit;
 use crate::record::Record;
 use crate::record::save::Goal;
 use crate::refusal::Refusal;
@@ -100,22 +98,5 @@ impl Standing {
         follower.lay_down(turn);
         *follower = Follower::new(turn.config().volumes.len(), record.superblock().head);
         keeper.forget_refused();
-    }
-
-    /// What those stores hold of earlier writes is unknown, as behind any flush that fails.
-    pub(crate) fn member_flushes_failed(
-        &mut self,
-        (restores, failed): (bool, MemberFault),
-        keeper: &mut Keeper,
-        record: &Record,
-        local: &mut Local,
-        turn: &mut Turn,
-    ) {
-        for volume in turn.config().indices().filter(|volume| failed.volumes & bit(*volume) != 0) {
-            self.flush_failed(volume, failed.fault, local, turn);
-        }
-        if restores {
-            self.restore_failed(CopyOutcome::FlushFailed(failed), keeper, record, turn);
-        }
     }
 }

@@ -174,18 +174,20 @@ impl Snapshot {
         }
     }
 
-    /// A flush of a volume ended, for a cut or for a restore.
+    /// A flush of a volume ended, for a cut or for a restore. If it failed, that is told at once.
     pub(super) fn flush_ended(
         &mut self,
         volume: VolumeIndex,
         outcome: &Outcome,
         port: &mut Port<'_>,
     ) {
+        if let Some(fault) = outcome.fault() {
+            port.flush_failed(volume, fault);
+        }
         let Some(batch) = &mut self.flushes else { panic!("a flush ended that nothing began") };
         let Some(ended) = batch.ended(volume, outcome) else { return };
         self.flushes = None;
-        let failed = ended.err();
-        let outcome = failed.map(CopyOutcome::FlushFailed);
+        let outcome = ended.err().map(CopyOutcome::FlushFailed);
         match &mut self.task {
             Task::Cut(_, stage @ CutStage::Flushes) => {
                 *stage = outcome.map_or(CutStage::Flushed, CutStage::Fails);
@@ -194,14 +196,7 @@ impl Snapshot {
                 self.task_over(outcome.unwrap_or(CopyOutcome::Done), port);
             }
             // What it was for has failed since.
-            _ => {
-                let Some(MemberFault { volumes, fault, .. }) = failed else {
-                    return self.go_on(port);
-                };
-                let of = |volume: &VolumeIndex| volumes & (1 << volume.0) != 0;
-                let failed = (0..self.volumes).map(VolumeIndex).filter(of);
-                failed.for_each(|volume| port.flush_failed(volume, fault));
-            }
+            _ => {}
         }
         self.go_on(port);
     }

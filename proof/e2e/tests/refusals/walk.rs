@@ -24,7 +24,7 @@ const LOCAL: [&str; 14] = [
     "trace show",
 ];
 /// What a command needs beside its name.
-const NEEDED: [(&str, &[&str]); 7] = [
+const NEEDED: [(&str, &[&str]); 9] = [
     ("member add", &["db/data", "/disk"]),
     ("member remove", &["db/data", "/disk"]),
     ("member set", &["db/data", "/disk", "--read-cost", "auto"]),
@@ -32,6 +32,8 @@ const NEEDED: [(&str, &[&str]); 7] = [
     ("queue set", &["--memory", "1MiB"]),
     ("resolve", &["--discard", "paris"]),
     ("saved delete", &["--all"]),
+    ("snapshot create", &["db@one"]),
+    ("snapshot delete", &["db@one", "--yes"]),
 ];
 
 /// Every command that asks a daemon: "queue set".
