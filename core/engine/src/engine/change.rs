@@ -32,13 +32,6 @@ impl Engine {
                 let refusal = self.permit.lease_mut().end_takeover(self.turn.config());
                 self.standing.not_promoted(refusal, &mut self.keeper, &self.record, &mut self.turn);
             }
-            // A record that failed may be on the disk, and say that only the preserved copy is consistent.
-            Stage::Following(Following::Promoting { saving: false, .. })
-                if self.local.metadata_failed() =>
-            {
-                let refusal = self.turn.metadata_refusal();
-                self.standing.not_promoted(refusal, &mut self.keeper, &self.record, &mut self.turn);
-            }
             Stage::Following(Following::Promoting { command, equal, saving: false })
                 if self.view().can_leave_following() && self.keeper.is_over(&self.local) =>
             {

@@ -224,10 +224,8 @@ impl Engine {
             standing.generation_recorded(true, permit, record, resync, local, turn);
         }
         match (goal, self.standing.stage()) {
-            (
-                Goal::Promoted | Goal::Restoring | Goal::Restored | Goal::Unpromoted,
-                Stage::Following(Following::Promoting { command, .. }),
-            ) => {
+            // It may be on the disk, and say that only the preserved copy is consistent: a promotion would give that up.
+            (_, Stage::Following(Following::Promoting { command, .. })) => {
                 self.keeper.end_restore();
                 self.standing.stand(Following::resting(self.record.superblock().role));
                 self.turn.refuse_command(command, text);

@@ -225,7 +225,7 @@ impl Follower {
         self.forget_held(turn);
         let payloads = self.slots.drain(..).filter_map(|slot| slot.item.payload);
         payloads.for_each(|payload| turn.release(payload.id));
-        self.snapshots.forget_all();
+        self.snapshots.forget();
     }
 
     /// Nothing is under way.
@@ -252,9 +252,8 @@ impl Follower {
     }
 
     fn forget_held(&mut self, turn: &mut Turn) {
-        self.snapshots.forget(self.intake.expected(self.cursors.received()));
+        self.snapshots.forget_held();
         for item in self.intake.forget_held() {
-            self.snapshots.forget(item.sequence);
             item.payload.into_iter().for_each(|p| turn.release(p.id));
             self.memory.give_back(&item);
         }
@@ -275,6 +274,7 @@ impl Follower {
         self.durability.restart();
         self.news.restart(iter::empty());
         for item in self.intake.recorded(start) {
+            self.snapshots.taken(item.sequence);
             self.take(item, None);
         }
     }
@@ -298,9 +298,6 @@ impl Follower {
         if item.sequence != expected {
             return Err(format!("item {} arrived in place of item {expected}", item.sequence));
         }
-        if (item.kind == ItemKind::Snapshot) != self.snapshots.holds(item.sequence) {
-            return Err(format!("item {} is not what was announced", item.sequence));
-        }
         if item.kind == ItemKind::Verify && !compare::is_whole(&item) {
             return Err(format!("item {} has not a digest for every block", item.sequence));
         }
@@ -316,6 +313,9 @@ impl Follower {
             .blocks()
             .check_member(item.volume, item.extent, turn.config())
             .map_err(|why| format!("item {}: {why}", item.sequence))?;
+        if !self.snapshots.arrives(&item, self.intake.starting().is_some()) {
+            return Err(format!("item {} is not what was announced", item.sequence));
+        }
         self.memory.take(&item);
         if self.intake.starting().is_some() {
             self.intake.hold(item);

@@ -2,6 +2,7 @@
 //! A node whose files were replaced while it was down: what was durable there is so no more, and its image is no state
 //! of any generation until it has adopted a stream.
 
+use super::secondary::gave_up;
 use super::{Oracle, Serial};
 use crate::promise::{Promise, Violation, hold};
 use helio_format::superblock::Superblock;
@@ -50,6 +51,8 @@ impl Oracle {
         commanded: Option<(bool, Serial)>,
     ) -> Result<(), Violation> {
         if record.lineage.generation == Generation::NONE {
+            // An operator gave up what it holds.
+            self.copies[side.index()].lost_at.take_if(|_| gave_up(record));
             return Ok(());
         }
         let leads = record.role == Role::Primary;

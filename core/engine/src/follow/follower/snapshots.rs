@@ -10,29 +10,53 @@ use crate::turn::Turn;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
+use helio_format::message::{Item, ItemKind};
 use helio_format::snapshot::{Snapshot, SnapshotAct};
 use helio_plant::{Plant, planted};
 use helio_units::Sequence;
 
-/// What was announced and has not passed, by its item: as many as items may be received, and one more.
+/// What was announced: as many as items may be received, and one more.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Snapshots {
-    acts: BTreeMap<Sequence, SnapshotAct>,
+    /// The item that comes next is about this.
+    announced: Option<SnapshotAct>,
+    /// By items that are held behind a start, which may have the positions of others.
+    held: BTreeMap<Sequence, SnapshotAct>,
+    /// By items that were received and have not passed.
+    received: BTreeMap<Sequence, SnapshotAct>,
 }
 
 impl Snapshots {
+    /// An item arrives, and `holds`: is held behind a start. Returns whether it is what was announced, if anything was.
+    pub(super) fn arrives(&mut self, item: &Item, holds: bool) -> bool {
+        let act = self.announced.take();
+        if act.is_some() != (item.kind == ItemKind::Snapshot) {
+            return false;
+        }
+        let acts = if holds { &mut self.held } else { &mut self.received };
+        acts.extend(act.map(|act| (item.sequence, act)));
+        true
+    }
+
+    /// An item is held no more: the start before it is recorded.
+    pub(super) fn taken(&mut self, at: Sequence) {
+        self.received.extend(self.held.remove_entry(&at));
+    }
+
+    /// It was received and has not passed.
     pub(super) fn holds(&self, at: Sequence) -> bool {
-        self.acts.contains_key(&at)
+        self.received.contains_key(&at)
     }
 
-    /// That item is let go, or does not come.
-    pub(super) fn forget(&mut self, at: Sequence) {
-        self.acts.remove(&at);
+    /// What is held is let go, and no item comes next.
+    pub(super) fn forget_held(&mut self) {
+        self.announced = None;
+        self.held.clear();
     }
 
-    /// So are all.
-    pub(super) fn forget_all(&mut self) {
-        self.acts.clear();
+    /// What was received is let go, too.
+    pub(super) fn forget(&mut self) {
+        *self = Self::default();
     }
 }
 
@@ -49,22 +73,21 @@ impl Follower {
         if at != expected {
             return Err(format!("item {at} was announced in place of item {expected}"));
         }
-        self.snapshots.acts.insert(at, act);
+        self.snapshots.announced = Some(act);
         Ok(())
     }
 
     /// The first snapshot item that was received and has not passed, and whether it is its turn.
     pub(crate) fn next_snapshot(&self) -> Option<(Sequence, SnapshotAct, bool)> {
-        let (at, act) = self.snapshots.acts.first_key_value()?;
-        let received = *at <= self.cursors.received() && self.failed().is_none();
+        let (at, act) = self.snapshots.received.first_key_value()?;
         let completed = self.cursors.completed().next();
         let is_due = completed == *at || planted(Plant::SnapshotEarly);
-        received.then_some((*at, *act, is_due))
+        self.failed().is_none().then_some((*at, *act, is_due))
     }
 
     /// What is to be done at that item has begun, or is not going to be done. What is behind it may be issued.
     pub(crate) fn pass_snapshot(&mut self, at: Sequence, local: &mut Local, turn: &mut Turn) {
-        self.snapshots.acts.remove(&at);
+        self.snapshots.received.remove(&at);
         self.keep_flowing(local, turn);
     }
 }
