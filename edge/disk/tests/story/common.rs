@@ -35,7 +35,10 @@ pub(crate) fn open(path: &Path, options: &OpenOptions) -> Result<Member, OpenErr
     let end = Instant::now() + Duration::from_secs(5);
     loop {
         match helio_disk::open(path, options, &OtherUsers::of(&Linux::host())) {
-            Err(error) if error.refusal == Refusal::Held && Instant::now() < end => {
+            Err(error)
+                if matches!(error.refusal, Refusal::Held | Refusal::Written { .. })
+                    && Instant::now() < end =>
+            {
                 thread::yield_now();
             }
             other => return other,

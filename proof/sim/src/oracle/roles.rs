@@ -22,7 +22,7 @@ impl Oracle {
     pub(super) fn saved(&mut self, cluster: &Cluster, side: Side) -> Result<(), Violation> {
         self.keeping_recorded(cluster, side)?;
         let Some(record) = cluster.node(side).superblock() else { return Ok(()) };
-        if self.only_notes_age(side, record) {
+        if self.only_notes(side, record) {
             return self.look_again(cluster, side);
         }
         self.suspect_recorded(side, record.suspect);
@@ -96,12 +96,17 @@ impl Oracle {
         self.look_again(cluster, side)
     }
 
-    /// The superblock repeats the one before and adds the age at which the metadata was found: it is no adoption and no promotion.
-    fn only_notes_age(&mut self, side: Side, record: &Superblock) -> bool {
+    /// The superblock repeats the one before and adds the age at which the metadata was found, or which copies are over:
+    /// it is no adoption and no promotion.
+    fn only_notes(&mut self, side: Side, record: &Superblock) -> bool {
         let noted = |before: Superblock| {
             let (reported, remembers) = (record.reported, record.remembers);
             let first = before.reported.is_none() && reported.is_some();
-            first && Superblock { reported, remembers, ..before } == *record
+            let over = before.copies_over < record.copies_over;
+            // The disks' blocks are read at the start.
+            let (blocks, copies_over) = (record.blocks.clone(), record.copies_over);
+            let noted = Superblock { reported, remembers, blocks, copies_over, ..before };
+            (first || over) && noted == *record
         };
         self.records[side.index()].replace(record.clone()).is_some_and(noted)
     }
