@@ -140,9 +140,16 @@ impl Snapshot {
         if let PoolHealth::Failed(fault) = health
             && let Task::Cut(copy, stage) = &self.task
         {
-            let failed = if let CutStage::Fails(outcome) = stage { Some(*outcome) } else { None };
-            self.copies.remove(&[copy.number], &self.chunks);
-            self.task_over(failed.unwrap_or(CopyOutcome::PoolFailed(fault)), port);
+            let may_be_listed = matches!(stage, CutStage::Ends | CutStage::Fails(_));
+            if may_be_listed && copy.class == CopyClass::Expendable {
+                // The list may say that it is held, and nothing is preserved for it any more.
+                let (last, image) = (copy.number, copy.image);
+                self.copies.hold(last, image);
+                self.record_over(last, CopyNumber(last.0 - 1), port);
+            } else {
+                self.copies.remove(&[copy.number], &self.chunks);
+            }
+            self.task_over(CopyOutcome::PoolFailed(fault), port);
         }
         self.let_go(port);
         self.refuse(Shortage::FAILED, port);
@@ -176,10 +183,7 @@ impl Snapshot {
         let mut over: Vec<_> = expendable.filter(|number| restored != Some(*number)).collect();
         if let PoolHealth::Failed(_) = self.pool {
             let over = over.last().copied();
-            over.into_iter().for_each(|last| {
-                self.work = Work::Recording(last);
-                port.record(LayerRecord::CopiesOver(last));
-            });
+            over.into_iter().for_each(|last| self.record_over(last, last, port));
             return over.is_some();
         }
         if shortage != Shortage::FAILED {
@@ -206,6 +210,12 @@ impl Snapshot {
             self.unlist(over, Listing::Over, port);
         }
         true
+    }
+
+    /// The ledger is to say that expendable copies up to that one are over. Those up to `told` were known to be held.
+    fn record_over(&mut self, last: CopyNumber, told: CopyNumber, port: &mut Port<'_>) {
+        self.work = Work::Recording { last, told };
+        port.record(LayerRecord::CopiesOver(last));
     }
 
     /// Tells of these, if they were held: there was no room for what they needed.
@@ -314,11 +324,14 @@ impl Layer for Snapshot {
 
     /// The ledger says that expendable copies are over: changes pass.
     fn recorded(&mut self, ok: bool, port: &mut Port<'_>) {
-        let Work::Recording(last) = mem::replace(&mut self.work, Work::Idle) else { return };
+        let Work::Recording { last, told } = mem::replace(&mut self.work, Work::Idle) else {
+            return;
+        };
         if ok {
             let expendable = self.copies.of_class(CopyClass::Expendable);
             let over: Vec<_> = expendable.filter(|number| *number <= last).collect();
-            self.tell_over(&over, port);
+            let known: Vec<_> = over.iter().copied().filter(|number| *number <= told).collect();
+            self.tell_over(&known, port);
             self.copies.forsake(&over);
         } else {
             // Nothing can say that they are over: from now on they are required.

@@ -148,8 +148,11 @@ pub(crate) enum Work {
         rows: Vec<Row>,
         batch: Batch,
     },
-    /// The ledger is to say that expendable copies up to that one are over.
-    Recording(CopyNumber),
+    /// The ledger is to say that expendable copies up to `last` are over. The owners of those up to `told` are to hear of it.
+    Recording {
+        last: CopyNumber,
+        told: CopyNumber,
+    },
 }
 
 /// Chunks that lie one behind the other, together.

@@ -316,3 +316,18 @@ fn a_flush_that_fails_while_a_cut_is_under_way_fails_the_cut() {
         assert_eq!(desk.copied(), Some(CopyOutcome::FlushFailed(failed(1, 0, StoreFault::Io))));
     }
 }
+
+#[test]
+fn an_expendable_cut_that_may_be_listed_as_held_is_over_before_anything_is_overwritten() {
+    let mut desk = Desk::empty();
+    desk.copy(cut_of(EXPENDABLE, Bytes::ZERO));
+    (0..2).for_each(|_| _ = desk.done());
+    desk.flushed();
+    desk.pool(PoolOutcome::Failed(StoreFault::Io));
+    assert_eq!(desk.copied(), Some(CopyOutcome::PoolFailed(StoreFault::Io)));
+    desk.begin(1, zero(1));
+    assert_eq!(desk.ops(), [], "the list may say that the copy is held");
+    desk.recorded(1, true);
+    assert_eq!(desk.ops(), [zero(1)]);
+    assert_eq!(desk.over, [], "nobody was told that it was held");
+}

@@ -161,6 +161,19 @@ impl Pool {
         PoolOutcome::Done
     }
 
+    /// What is under way is written, and is going to fail all the same.
+    pub(super) fn reach(&mut self) {
+        if self.failed {
+            return;
+        }
+        let Some(job) = self.job.take() else { return };
+        self.write(&job, usize::MAX);
+        if let Job::List(copies, _) = &job {
+            self.copies.clone_from(copies);
+        }
+        self.job = Some(job);
+    }
+
     fn load(&self, slot: Slot, chunk: Chunk) -> Option<Vec<Stamp>> {
         let mut read = |at: u64, buffer: &mut [u8]| read(&self.live, at, buffer);
         let (_, bytes) = self.store.load(slot, chunk, &mut read).ok()??;

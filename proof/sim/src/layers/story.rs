@@ -309,8 +309,13 @@ impl Desk {
     fn ledger_says_over(&mut self, over: CopyNumber) {
         self.over = over;
         let expendable = |copy: &&KeptCopy| copy.class == CopyClass::Expendable;
-        let numbers: Vec<CopyNumber> =
-            self.pool.held().filter(expendable).map(|copy| copy.number).collect();
+        let numbers: Vec<CopyNumber> = self
+            .pool
+            .held()
+            .chain(&self.listed)
+            .filter(expendable)
+            .map(|copy| copy.number)
+            .collect();
         for number in numbers.into_iter().filter(|number| *number <= over) {
             self.no_use(number);
             self.walked.over += 1;
@@ -354,6 +359,9 @@ impl Desk {
     fn end_one(&mut self, gently: bool) {
         if self.pool.is_busy() && self.dice.chance(1, 4) {
             let fails = !gently && self.dice.chance(1, 200);
+            if fails && self.dice.chance(1, 2) {
+                self.pool.reach();
+            }
             let outcome = self.pool.end(fails, &mut self.payloads);
             if let Some(list) = self.listing.take()
                 && outcome == PoolOutcome::Done
@@ -518,6 +526,11 @@ impl Desk {
                 })?;
                 ensure(self.members.is_durable(), || String::from("a restore is not durable"))?;
                 self.reference.is(&image);
+            }
+            // The list may say that it is held: the owner's ledger says what that is worth.
+            (Waits::Cut(CopyClass::Required), CopyOutcome::PoolFailed(_)) => {
+                let coming = self.listed.last().filter(|copy| copy.stage == CopyStage::Coming);
+                coming.map(|copy| copy.number).into_iter().for_each(|number| self.no_use(number));
             }
             (Waits::Drop(number), CopyOutcome::Done) => {
                 let there = self.pool.held().any(|copy| copy.number == number);
