@@ -324,10 +324,11 @@ impl Desk {
 
     /// The moment of a cut that is ready comes, or never does.
     fn moment(&mut self, surely: bool) -> Result<(), String> {
-        if !self.ready {
+        // It may have failed since.
+        self.drain()?;
+        if !core::mem::take(&mut self.ready) {
             return Ok(());
         }
-        self.ready = false;
         if !surely && self.dice.chance(1, 8) {
             self.stack.cut(None, self.now);
             return Ok(());
