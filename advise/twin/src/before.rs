@@ -9,7 +9,7 @@ use crate::pool::Pool;
 use crate::{BLOCK, Place, Stamp, places};
 use core::convert::Infallible;
 use core::time::Duration;
-use helio_engine::{PoolOp, PoolOutcome, Row, StoreFault};
+use helio_engine::{PoolOp, PoolOutcome, Row, StoreFault, lay_over};
 use helio_format::before::{
     CHUNK_BYTES, CopyNumber, CopyOwner, CopyStage, KeptCopy, PAGE_BYTES, Slot,
 };
@@ -31,9 +31,14 @@ enum Job {
     Append(CopyNumber, Vec<(Slot, Chunk, Vec<Stamp>)>),
     Check(Vec<(Slot, Chunk)>),
     Load(Vec<(Slot, Chunk)>),
+    Overlay(Row, Vec<(Slot, Chunk)>),
 }
 
 impl Job {
+    const fn reads(&self) -> bool {
+        matches!(self, Self::Check(_) | Self::Load(_) | Self::Overlay(..))
+    }
+
     fn of(op: PoolOp, pool: &Pool) -> Self {
         match op {
             PoolOp::Reserve { records } => Self::Reserve { records },
@@ -49,6 +54,7 @@ impl Job {
             }
             PoolOp::Check { records } => Self::Check(records),
             PoolOp::Load { records } => Self::Load(records),
+            PoolOp::Overlay { base, records } => Self::Overlay(base, records),
         }
     }
 }
@@ -238,8 +244,7 @@ impl Before {
             panic!("a step that was not started")
         };
         // What the daemon does: a file that could not be written is read all the same.
-        let (fails, reads) =
-            (core::mem::take(&mut self.fails), matches!(job, Job::Check(_) | Job::Load(_)));
+        let (fails, reads) = (core::mem::take(&mut self.fails), job.reads());
         self.failed |= fails && !reads;
         if fails || self.failed && !reads {
             self.batch.clear();
@@ -310,6 +315,17 @@ impl Before {
                 };
                 return Some(PoolOutcome::Loaded(found.into_iter().map(row).collect()));
             }
+            Job::Overlay(base, records) => {
+                let mut stamps = pool.stamps(base.payload).to_vec();
+                for (slot, chunk) in records {
+                    let Some((chunk, bytes)) = self.load(store, *slot, *chunk) else {
+                        return Some(PoolOutcome::Damaged);
+                    };
+                    lay_over((base.extent, &mut stamps), (chunk.1, &stamps_of(&bytes)), BLOCK);
+                }
+                let row = Row { payload: pool.take(stamps), ..*base };
+                return Some(PoolOutcome::Loaded(vec![row]));
+            }
             Job::List(..) | Job::Append(..) => self.write(store, job),
         }
         None
@@ -331,7 +347,7 @@ impl Before {
                     self.put(page.offset + PAGE_BYTES as u64, &bytes);
                 }
             }
-            Job::Reserve { .. } | Job::Check(_) | Job::Load(_) => {}
+            Job::Reserve { .. } | Job::Check(_) | Job::Load(_) | Job::Overlay(..) => {}
         }
     }
 

@@ -35,6 +35,7 @@ pub(crate) fn of_event(event: &Event) -> Option<String> {
             format!("<- copies of items {heads:?}, {} chunks", found.records.len())
         }
         Event::Recorded { ok, .. } => format!("<- members recorded: {ok}"),
+        Event::ReadCopy(read) => format!("<- read of copy {}", read.copy),
         Event::Compared { equal, .. } => format!("<- compared, equal: {equal}"),
         Event::PoolDone(outcome) => format!("<- before-images: {outcome:?}"),
         Event::Connected => "<- connected".to_owned(),

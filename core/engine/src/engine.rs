@@ -28,7 +28,7 @@ use crate::calendar::Calendar;
 use crate::config::Config;
 use crate::copies::Copies;
 use crate::dice::Dice;
-use crate::effect::Effect;
+use crate::effect::{Answer, Effect};
 use crate::event::{Command, Durable, Event, Operation, Request, StoreOutcome};
 use crate::follow::before::Keeper;
 use crate::follow::follower::{Follower, Wish};
@@ -41,11 +41,12 @@ use crate::peer::hang_up::HangUp;
 use crate::peer::lease::Lease;
 use crate::peer::pause::{End, Pause};
 use crate::peer::permit::Permit;
-use crate::purpose::{Purpose, SeedIo};
+use crate::purpose::{Purpose, Reader, SeedIo};
 use crate::record::Record;
 use crate::record::ages::Ages;
 use crate::record::keep::Keeping;
 use crate::record::save::Goal;
+use crate::refusal::Denial;
 use crate::resync::Resync;
 use crate::role::Standing;
 use crate::role::asked::Asked;
@@ -57,7 +58,7 @@ use alloc::vec::Vec;
 use helio_bitmap::Bitmap;
 use helio_format::message::Parting;
 use helio_plant::{Plant, planted};
-use helio_units::{IoId, Moment};
+use helio_units::{IoId, Moment, RequestId};
 
 /// The engine of one group on one node.
 ///
@@ -170,6 +171,10 @@ impl Engine {
                 Some(primary) => primary.request(request, local, permit, turn),
                 None => turn.deny_not_primary(request),
             },
+            Event::ReadCopy(read) if standing.has_stopped() => {
+                turn.reply(RequestId(read.name), Answer::Denied(Denial::NotPrimary));
+            }
+            Event::ReadCopy(read) => local.read_copy(read, turn),
             Event::StoreDone { io, outcome } => self.store_done(Some((io, outcome))),
             Event::SuperblockSaved { ok, sequence } => self.superblock_saved(ok, sequence),
             Event::Kept { kept, ok, sequence } => {
@@ -248,9 +253,8 @@ impl Engine {
                 (Purpose::Read(reader), Standing::Leading { primary, .. }) => {
                     primary.read_ended(reader, outcome, &mut self.local, &mut self.turn);
                 }
-                (Purpose::Read(reader), Standing::Following { .. }) => {
-                    self.turn.answer_read(reader.id, outcome)
-                }
+                (Purpose::Read(Reader { id, .. }), Standing::Following { .. })
+                | (Purpose::CopyRead(id), _) => self.turn.answer_read(id, outcome),
                 (Purpose::Follower(io), Standing::Following { follower, .. }) => {
                     follower.ended(io, outcome, &mut self.local, &mut self.turn);
                 }

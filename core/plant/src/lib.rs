@@ -91,6 +91,8 @@ pub enum Plant {
     RefusedTouches,
     /// A copy is cut before what it is to hold is durable.
     CutUnflushed,
+    /// A read of a copy gives what the volume holds now.
+    CopyReadLive,
     /// A cut does not wait for the changes that were under way at its moment.
     CutUnsettled,
     /// A secondary cuts a copy before everything in front of the cut is applied.
@@ -256,6 +258,7 @@ impl Plant {
     pub const LAYERS: &[(&str, Self)] = &[
         ("over-unrecorded", Self::OverUnrecorded),
         ("cut-unsettled", Self::CutUnsettled),
+        ("copy-read-live", Self::CopyReadLive),
         ("removal-unrecorded", Self::RemovalUnrecorded),
         ("copy-clears-early", Self::CopyClearsEarly),
         ("read-copy-target", Self::ReadCopyTarget),

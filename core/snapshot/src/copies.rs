@@ -116,6 +116,12 @@ impl Copies {
         needs.is_some_and(|at| !self.held[at..].iter().any(|held| held.preserved.has(chunk)))
     }
 
+    /// Where the pool has what a copy holds of that chunk, if it has it.
+    pub(crate) fn slot(&self, number: CopyNumber, chunk: u64) -> Option<Slot> {
+        let maps = &self.held[self.position(number)?..];
+        maps.iter().find_map(|held| held.preserved.slot(chunk))
+    }
+
     /// The chunk is preserved for that copy, if it is still there.
     pub(crate) fn preserve(&mut self, number: CopyNumber, chunk: u64, slot: Slot) {
         if let Some(position) = self.position(number) {
@@ -210,8 +216,7 @@ impl Copies {
         while let Some(from) = next.filter(|_| found.len() < most) {
             let firsts = maps.iter().filter_map(|held| held.preserved.next_from(from));
             let Some((chunk, _)) = firsts.min_by_key(|(chunk, _)| *chunk) else { break };
-            let slot = maps.iter().find_map(|held| held.preserved.slot(chunk));
-            found.extend(slot.map(|slot| (chunk, slot)));
+            found.extend(self.slot(number, chunk).map(|slot| (chunk, slot)));
             next = chunk.checked_add(1);
         }
         found

@@ -26,6 +26,7 @@ mod changes;
 mod chunks;
 mod copies;
 mod preserved;
+mod readers;
 mod room;
 mod snapshot;
 #[cfg(test)]

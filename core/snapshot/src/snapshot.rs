@@ -2,12 +2,14 @@
 //! The layer: which changes pass, and which step is next.
 
 mod preserve;
+mod read;
 mod task;
 
 use crate::ahead::Ahead;
 use crate::changes::{Age, Changes};
 use crate::chunks::Chunks;
 use crate::copies::Copies;
+use crate::readers::Readers;
 use crate::room::Room;
 use crate::work::{Batch, CutStage, Listing, Task, Work};
 use alloc::boxed::Box;
@@ -19,8 +21,8 @@ use helio_format::message::VOLUMES_MAX;
 use helio_ledger::BeforeFound;
 use helio_plant::{Plant, planted};
 use helio_stack::{
-    CopyOp, CopyOutcome, CopyStatus, HeldCopy, Io, Layer, LayerRecord, Leg, MemberFault, Operation,
-    Outcome, PoolHealth, PoolOp, PoolOutcome, Port, Shortage, StoreOp, Tag,
+    CopyOp, CopyOutcome, CopyRead, CopyStatus, HeldCopy, Io, Layer, LayerRecord, Leg, MemberFault,
+    Operation, Outcome, PoolHealth, PoolOp, PoolOutcome, Port, Shortage, StoreOp, Tag,
 };
 use helio_units::{Bytes, Moment, VolumeIndex};
 
@@ -34,6 +36,7 @@ pub struct Snapshot {
     ahead: Ahead,
     pool: PoolHealth,
     changes: Changes,
+    readers: Readers,
     work: Work,
     task: Task,
     /// Flushes of all volumes that are under way, for the task or for one that failed.
@@ -49,7 +52,9 @@ const CHANGES: u64 = 1;
 /// ... or one of the layer's own.
 const OWN: u64 = 2;
 const FLUSHES: u64 = 3;
-const KINDS: u64 = 4;
+/// ... or a read of the volume for one of a copy.
+const READS: u64 = 4;
+const KINDS: u64 = 5;
 
 impl Snapshot {
     /// Of volumes of these sizes, with what the pool held when the process began. By the ledger, expendable copies up to the number
@@ -66,6 +71,7 @@ impl Snapshot {
             ahead: Ahead::default(),
             pool: PoolHealth::Works,
             changes: Changes::default(),
+            readers: Readers::default(),
             work: Work::Idle,
             task: Task::None,
             flushes: None,
@@ -277,11 +283,13 @@ impl Snapshot {
             return;
         }
         self.drop_left_over(port);
+        self.serve_reader(port);
         self.go_on_with_task(port);
         match self.pool {
             PoolHealth::Works => self.preserve(port),
             _ => self.refuse(Shortage::FAILED, port),
         }
+        self.serve_reader(port);
     }
 
     /// Whether there are copies that need nothing.
@@ -345,6 +353,7 @@ impl Layer for Snapshot {
         match tag % KINDS {
             OWN => self.own_ended(number, outcome, port),
             FLUSHES => self.flush_ended(VolumeIndex(number as u16), &outcome, port),
+            READS => self.volume_read(number, outcome, port),
             CHANGES => {
                 port.end(Io::new(number), outcome);
                 if let Some(chunks) = self.changes.ended(number) {
@@ -359,6 +368,10 @@ impl Layer for Snapshot {
                 }
             }
         }
+    }
+
+    fn read_copy(&mut self, read: CopyRead, port: &mut Port<'_>) -> bool {
+        self.begin_read(read, port)
     }
 
     fn copy(&mut self, op: CopyOp, port: &mut Port<'_>) -> Option<CopyOp> {
@@ -401,7 +414,8 @@ impl Layer for Snapshot {
 
     fn rests(&self) -> bool {
         let idle = matches!((&self.work, &self.task), (Work::Idle, Task::None));
-        idle && self.flushes.is_none() && self.copies.is_empty() && self.changes.is_empty()
+        let idle = idle && self.flushes.is_none() && self.readers.is_empty();
+        idle && self.copies.is_empty() && self.changes.is_empty()
     }
 
     fn deadline(&self) -> Moment {

@@ -7,6 +7,7 @@
 //!   restore:  (Checking) … ──> (Reading ──> Appending) (Loading ──> Writing) … ──> Flushes
 //!   drop:     (Listing)
 //!   preserve: (Reserving) (Reading ──> Appending)
+//!   read:     (Overlaying)
 //!   no room:  (Listing) without an expendable copy; if the pool failed: (Recording)
 //! ```
 //! What is in brackets are steps; while a cut settles and flushes, changes take theirs.
@@ -15,7 +16,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use helio_format::before::{CHUNK_BYTES, CopyNumber, KeptCopy, Slot};
 use helio_ledger::Chunk;
-use helio_stack::{CopyOp, CopyOutcome, MemberFault, Outcome, Row};
+use helio_stack::{CopyOp, CopyOutcome, CopyRead, MemberFault, Outcome, Row};
 use helio_units::{Extent, PayloadId, VolumeIndex};
 
 /// Most chunks preserved by one batch; as many bytes as the copier has on its way.
@@ -142,6 +143,11 @@ pub(crate) enum Work {
     Loading {
         next: u64,
         count: usize,
+    },
+    /// What is preserved is being laid over what was read of the volume.
+    Overlaying {
+        read: CopyRead,
+        base: Row,
     },
     Writing {
         next: u64,

@@ -275,12 +275,12 @@ pub enum PoolHealth {
     Unread(MemberFault),
 }
 
-/// Neighbouring chunks of a volume, and what they held.
+/// Neighbouring chunks of a volume, and what they held; or any part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
     /// Of this volume.
     pub volume: VolumeIndex,
-    /// Where: whole chunks, but for the end of the volume.
+    /// Where: in what is preserved whole chunks, but for the end of the volume.
     pub extent: Extent,
     /// Its bytes; released by who asked.
     pub payload: Payload,
@@ -299,6 +299,25 @@ impl Row {
             let length = CHUNK_BYTES.min(self.extent.end() - offset);
             ((self.volume, Extent::new(offset, length)), part)
         })
+    }
+}
+
+/// Lays the part of `from` that lies in `extent` over `onto`. `onto` is what that holds, and `from` what `chunk` holds, an element for
+/// each `block` bytes.
+///
+/// # Panics
+/// If one of them is shorter than its extent.
+pub fn lay_over<T: Copy>(
+    (extent, onto): (Extent, &mut [T]),
+    (chunk, from): (Extent, &[T]),
+    block: Bytes,
+) {
+    let (first, end) = (extent.offset.max(chunk.offset), extent.end().min(chunk.end()));
+    if first < end {
+        let range = |of: Extent| {
+            ((first - of.offset) / block.0) as usize..((end - of.offset) / block.0) as usize
+        };
+        onto[range(extent)].copy_from_slice(&from[range(chunk)]);
     }
 }
 
@@ -336,6 +355,21 @@ pub enum PoolOp {
         /// Where each lies, and what it preserves.
         records: Vec<(Slot, (VolumeIndex, Extent))>,
     },
+    /// The same, and lay what they preserve over other bytes: return one row, as long as those.
+    Overlay {
+        /// These bytes, which stay as they are, ...
+        base: Row,
+        /// ... with the parts of these that lie in their extent.
+        records: Vec<(Slot, (VolumeIndex, Extent))>,
+    },
+}
+
+impl PoolOp {
+    /// Whether it only reads the pool.
+    #[must_use]
+    pub const fn reads(&self) -> bool {
+        matches!(self, Self::Check { .. } | Self::Load { .. } | Self::Overlay { .. })
+    }
 }
 
 /// How that ended.
@@ -343,7 +377,7 @@ pub enum PoolOp {
 pub enum PoolOutcome {
     /// It is done.
     Done,
-    /// What was loaded, a row for each record. Who gets the payloads releases them.
+    /// What was loaded: a row for each record, or the one that was laid over another. Who gets the payloads releases them.
     Loaded(Vec<Row>),
     /// There is no room; nothing has changed.
     NoRoom {

@@ -33,6 +33,19 @@ impl Io {
     }
 }
 
+/// Bytes of a copy that are to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CopyRead {
+    /// The name of the read.
+    pub name: u64,
+    /// Which copy.
+    pub copy: CopyNumber,
+    /// Of this volume, ...
+    pub volume: VolumeIndex,
+    /// ... and where.
+    pub extent: Extent,
+}
+
 /// What a layer remembers of an operation of its own: the number that it gave along.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tag(pub u64);
@@ -137,6 +150,11 @@ pub trait Layer: Debug + Send {
     /// What it asked of the pool ended.
     fn pool_ended(&mut self, outcome: PoolOutcome, _port: &mut Port<'_>) {
         panic!("a layer that has no pool was told {outcome:?}")
+    }
+
+    /// Bytes of a copy are to be read. Returns whether it does that; then [`Port::copy_read`] tells how it ended, exactly once.
+    fn read_copy(&mut self, _read: CopyRead, _port: &mut Port<'_>) -> bool {
+        false
     }
 
     /// A copy is of no use any more, and the pool may not be able to record that: operations do not wait for it.
@@ -255,6 +273,11 @@ impl<'a> Port<'a> {
     /// An expendable copy is over: there was no room for what it needed, or the pool failed.
     pub fn over(&mut self, copy: KeptCopy) {
         self.work.push_back(Work::Over(Box::new(copy)));
+    }
+
+    /// A read of a copy has ended.
+    pub fn copy_read(&mut self, name: u64, outcome: Outcome) {
+        self.work.push_back(Work::CopyRead { name, outcome });
     }
 
     /// The operation of the group has ended.

@@ -5,7 +5,7 @@ use crate::contract::{
     CopyOp, CopyOutcome, CopyStatus, HeldCopy, Leg, Outcome, PoolOp, PoolOutcome, StoreFault,
     StoreOp,
 };
-use crate::layer::{Io, Layer, Operation, Port, Tag};
+use crate::layer::{CopyRead, Io, Layer, Operation, Port, Tag};
 use crate::set::{LayerRecord, LayerSetting, MemberEvent, SetOp, SetRefusal, SetStatus};
 use crate::slots::Slots;
 use alloc::boxed::Box;
@@ -31,6 +31,11 @@ pub(crate) enum Work {
     Pool {
         level: usize,
         op: PoolOp,
+    },
+    /// A read of a copy has ended.
+    CopyRead {
+        name: u64,
+        outcome: Outcome,
     },
     Own {
         level: usize,
@@ -71,7 +76,7 @@ pub enum Out {
         /// What.
         op: StoreOp,
     },
-    /// An operation that was begun with this name has ended.
+    /// An operation that was begun with this name has ended, or a read of a copy.
     Ended {
         /// Its name.
         name: u64,
@@ -217,6 +222,15 @@ impl Stack {
         for level in 0..self.levels.len() {
             let image = image.map(Box::new);
             self.at(level, now, |layer, port| layer.cut(image, port));
+        }
+    }
+
+    /// Bytes of a copy are to be read. It fails where no layer holds that copy, and where its bytes are damaged.
+    pub fn read_copy(&mut self, read: CopyRead, now: Moment) {
+        let mut levels = 0..self.levels.len();
+        if !levels.any(|level| self.at(level, now, |layer, port| layer.read_copy(read, port))) {
+            let outcome = Outcome::Failed(StoreFault::Io);
+            self.work.push_back(Work::CopyRead { name: read.name, outcome });
         }
     }
 
@@ -418,6 +432,7 @@ impl Stack {
                 Work::LetCool { level, volume, extent } => {
                     return Some(Out::LetCool { layer: level as u8, volume, extent });
                 }
+                Work::CopyRead { name, outcome } => return Some(Out::Ended { name, outcome }),
                 Work::CutReady => return Some(Out::CutReady),
                 Work::Over(copy) => return Some(Out::Over(copy)),
                 Work::Copied(outcome) => return Some(Out::Copied(outcome)),

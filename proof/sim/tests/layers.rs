@@ -23,6 +23,7 @@ fn layers_refine_one_reference_store() {
         ("cuts", walked.cuts),
         ("restores", walked.restores),
         ("refused changes", walked.refused),
+        ("reads of copies", walked.copy_reads),
         ("abandoned copies", walked.abandoned),
         ("expendable copies that were over", walked.over),
         ("crashes", walked.crashes),

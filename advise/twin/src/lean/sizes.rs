@@ -262,7 +262,8 @@ impl Content for Sizes {
             PoolOp::Reserve { .. }
             | PoolOp::List { .. }
             | PoolOp::Check { .. }
-            | PoolOp::Load { .. } => at + node.disk.record_time(),
+            | PoolOp::Load { .. }
+            | PoolOp::Overlay { .. } => at + node.disk.record_time(),
         })
     }
 

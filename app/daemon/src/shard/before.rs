@@ -18,7 +18,7 @@ use crate::shard::looks::{Timetable, Watched};
 use crate::shard::payloads::Payloads;
 use crate::shard::token::{Kind, token};
 use helio_driver::{Buffer, Driver, Errno, FallocateFlags, File, Op, Outcome, Piece, Pool, Shared};
-use helio_engine::{PoolOp, PoolOutcome, Row, StoreFault};
+use helio_engine::{PoolOp, PoolOutcome, Row, StoreFault, lay_over};
 use helio_format::before::{
     CHUNK_BYTES, CopyNumber, CopyOwner, CopyStage, KeptCopy, PAGE_BYTES, Slot,
 };
@@ -110,8 +110,17 @@ struct Reading {
     damaged: bool,
     /// One could not be read.
     failed: bool,
-    /// What they preserve, where that is to be loaded.
-    loads: Option<BTreeMap<usize, (Chunk, Buffer)>>,
+    loads: Loads,
+}
+
+/// What becomes of what they preserve.
+#[derive(Debug)]
+enum Loads {
+    /// It was only to be checked.
+    Nothing,
+    Rows(BTreeMap<usize, (Chunk, Buffer)>),
+    /// It is laid over this, which is part of that row.
+    Over(Row, Buffer),
 }
 
 impl Before {
@@ -141,7 +150,7 @@ impl Before {
 
     /// Begins what is asked. Returns how it ended, where it did at once.
     pub(crate) fn begin(&mut self, op: PoolOp, means: &mut Means<'_>) -> Option<PoolOutcome> {
-        let reads = matches!(op, PoolOp::Check { .. } | PoolOp::Load { .. });
+        let reads = op.reads();
         if self.watch.late {
             return Some(PoolOutcome::Failed(StoreFault::Silent));
         }
@@ -163,8 +172,16 @@ impl Before {
                     self.watch.submit(number as u32, op, means);
                 }
             }
-            PoolOp::Check { records } => return self.read(records, None, means),
-            PoolOp::Load { records } => return self.read(records, Some(BTreeMap::new()), means),
+            PoolOp::Check { records } => return self.read(records, Loads::Nothing, means),
+            PoolOp::Load { records } => {
+                return self.read(records, Loads::Rows(BTreeMap::new()), means);
+            }
+            PoolOp::Overlay { base, records } => {
+                let below = means.payloads.get(base.payload.id);
+                let mut bytes = read_buffer(means.buffers, below.len());
+                bytes.copy_from_slice(below);
+                return self.read(records, Loads::Over(base, bytes), means);
+            }
         }
         None
     }
@@ -329,7 +346,7 @@ impl Before {
     fn read(
         &mut self,
         records: Vec<(Slot, Chunk)>,
-        loads: Option<BTreeMap<usize, (Chunk, Buffer)>>,
+        loads: Loads,
         means: &mut Means<'_>,
     ) -> Option<PoolOutcome> {
         let reading =
@@ -357,8 +374,12 @@ impl Before {
         Some(match reading.loads {
             _ if reading.damaged => PoolOutcome::Damaged,
             _ if reading.failed => PoolOutcome::Failed(StoreFault::Io),
-            None => PoolOutcome::Done,
-            Some(loads) => {
+            Loads::Nothing => PoolOutcome::Done,
+            Loads::Over(base, bytes) => {
+                let payload = means.payloads.insert(bytes);
+                PoolOutcome::Loaded(vec![Row { payload, ..base }])
+            }
+            Loads::Rows(loads) => {
                 let row = |((volume, extent), buffer)| Row {
                     volume,
                     extent,
@@ -377,12 +398,15 @@ impl Before {
             let (_, chunk) = reading.records[number as usize];
             match (self.store.check(chunk, &buffer), &mut reading.loads) {
                 (None, _) => reading.damaged = true,
-                (Some(chunk), Some(loads)) => {
+                (Some((_, chunk)), Loads::Over(base, bytes)) => {
+                    lay_over((base.extent, bytes), (chunk, &buffer[PAGE_BYTES..]), Bytes(1));
+                }
+                (Some(chunk), Loads::Rows(loads)) => {
                     buffer.copy_within(PAGE_BYTES.., 0);
                     buffer.resize(chunk.1.length as usize);
                     loads.insert(number as usize, (chunk, buffer));
                 }
-                (Some(_), None) => {}
+                (Some(_), Loads::Nothing) => {}
             }
         }
         reading

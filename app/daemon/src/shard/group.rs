@@ -28,7 +28,7 @@ pub(crate) use costs::ReadCost;
 use epochs::Stamps;
 use helio_driver::{Driver, Op, Outcome, Pool, Shared, Socket};
 use helio_engine::{
-    Answer, Command, CommandId, Done, Durable, Effect, Engine, Event, Fault, Keep, Leg,
+    Answer, Command, CommandId, CopyRead, Done, Durable, Effect, Engine, Event, Fault, Keep, Leg,
     PoolOutcome, QUEUE_BYTES_MOST, QueueConfig, Refusal, Request, SetOp, Stack,
 };
 use helio_format::message::Message;
@@ -218,6 +218,11 @@ impl Group {
     }
 
     /// Tells it of a client's request.
+    /// A client reads a point-in-time copy. Its name is the request's number.
+    pub(crate) fn read_copy(&mut self, now: Moment, read: CopyRead) {
+        self.guarded(|group| group.tell(now, Event::ReadCopy(read)));
+    }
+
     pub(crate) fn request(&mut self, now: Moment, request: Request) {
         self.guarded(|group| {
             if let Some(tap) = &mut group.tap

@@ -12,12 +12,13 @@
 //! then that writes all of them, and holds no extent.
 
 use crate::config::Config;
-use crate::effect::{Effect, ReadAs};
+use crate::effect::{Answer, Effect, ReadAs};
 use crate::event::{CommandId, StoreOutcome};
 use crate::local::Local;
 use crate::local::copying::{CopyUser, Copying};
 use crate::local::store::{UnderWay, What, rewrites};
 use crate::purpose::Purpose;
+use crate::refusal::Denial;
 use crate::turn::Turn;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -25,11 +26,11 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use helio_stack::{
-    CopyNumber, CopyOp, CopyOutcome, HeldCopy, KeptCopy, KeptImage, LayerRecord, LayerSetting, Leg,
-    MemberEvent, Out, Outcome, PoolHealth, PoolOutcome, SetOp, SetRefusal, SetStatus, Stack,
-    StoreFault, StoreOp,
+    CopyNumber, CopyOp, CopyOutcome, CopyRead, HeldCopy, KeptCopy, KeptImage, LayerRecord,
+    LayerSetting, Leg, MemberEvent, Out, Outcome, PoolHealth, PoolOutcome, SetOp, SetRefusal,
+    SetStatus, Stack, StoreFault, StoreOp,
 };
-use helio_units::{Bytes, CopyName, Extent, IoId, MemberIndex, Moment, VolumeIndex};
+use helio_units::{Bytes, CopyName, Extent, IoId, MemberIndex, Moment, RequestId, VolumeIndex};
 
 /// Whether the metadata was found older than what happened to members since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -198,6 +199,20 @@ impl Local {
             self.layered.looks.insert(io, (volume, extent, read_as));
         }
         self.layered.stack.begin(io.0, volume, op);
+        self.run_layers(turn);
+    }
+
+    /// A client reads a point-in-time copy, which only a layer can give.
+    pub(crate) fn read_copy(&mut self, read: CopyRead, turn: &mut Turn) {
+        let CopyRead { name, volume, extent, .. } = read;
+        let size = turn.config().volumes.get(usize::from(volume.0)).map_or(0, |size| size.0);
+        if extent.length == 0 || extent.end() > size {
+            return turn.reply(RequestId(name), Answer::Denied(Denial::OutOfBounds));
+        }
+        let purpose = Purpose::CopyRead(RequestId(name));
+        let what = What::Passes { changes: None, flushes: false, covers: None };
+        let io = self.begin(UnderWay::new(purpose, Leg::whole(volume), what));
+        self.layered.stack.read_copy(CopyRead { name: io.0, ..read }, turn.now());
         self.run_layers(turn);
     }
 

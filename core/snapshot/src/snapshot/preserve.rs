@@ -148,6 +148,9 @@ impl Snapshot {
 
     /// What was asked of the pool ended.
     pub(super) fn step_ended(&mut self, outcome: PoolOutcome, port: &mut Port<'_>) {
+        if matches!(self.work, Work::Overlaying { .. }) {
+            return self.overlaid(outcome, port);
+        }
         match (mem::replace(&mut self.work, Work::Idle), outcome) {
             (work @ (Work::Checking(_) | Work::Loading { .. }), outcome) => {
                 self.restore_step(work, outcome, port);

@@ -4,7 +4,7 @@
 use super::*;
 use alloc::collections::{BTreeMap, BTreeSet};
 use core::time::Duration;
-use helio_stack::{Faults, Odds};
+use helio_stack::{Faults, Odds, lay_over};
 
 /// From then on nothing fails by seed.
 const QUIET: Moment = Moment(50_000_000);
@@ -150,6 +150,16 @@ impl World {
                     rows.push(Row { volume, extent, payload: self.payload(extent, bytes) });
                 }
                 return PoolOutcome::Loaded(rows);
+            }
+            PoolOp::Overlay { base, records } => {
+                let mut bytes = self.bytes[&base.payload.id].clone();
+                for (slot, (volume, extent)) in records {
+                    let (_, chunk, from) = &self.pool[&slot];
+                    assert_eq!((*chunk, volume), ((volume, extent), base.volume));
+                    lay_over((base.extent, &mut bytes), (extent, from), Bytes(4096));
+                }
+                let payload = self.payload(base.extent, bytes);
+                return PoolOutcome::Loaded(vec![Row { payload, ..base }]);
             }
             PoolOp::Check { records } => {
                 let is_there = |(slot, chunk): &(Slot, Chunk)| self.pool[slot].1 == *chunk;

@@ -54,3 +54,42 @@ fn a_primary_may_be_attached_to_be_read_only_and_then_be_demoted() {
     stage.pair.helio("paris", &["detach", VOLUME]).expect_success();
     stage.assert_nothing_left("paris");
 }
+
+#[test]
+fn a_snapshot_is_attached_to_be_read_only_and_shows_what_was_there() {
+    attachable!();
+    let stage = Stage::new(Mode::Sync, Bytes::mib(16));
+    let device =
+        File::options().read(true).write(true).open(stage.attach()).expect("the primary's");
+    let write = |byte| {
+        device.write_all_at(&[byte; 8192], 1 << 20).and_then(|()| device.sync_all()).expect("room");
+    };
+    write(1);
+    stage.pair.helio("paris", &["snapshot", "create", "db@one"]).expect_success();
+    write(2);
+    wait_level(&stage.pair, "paris");
+    let snapshot = format!("{VOLUME}@one");
+    for node in ["lyon", "paris"] {
+        let attach = |more: &[&str]| {
+            let line = [&["attach", &snapshot, "--via", "fuse"], more].concat();
+            stage.pair.helio(node, &line)
+        };
+        let said = attach(&[]).expect_failure();
+        assert!(said.contains("can only be read") && said.contains("--read-only"), "{said}");
+        let path = attach(&["--read-only"]).expect_success();
+        let file = File::open(path.trim_end()).expect("it can be read");
+        let mut found = [0; 8192];
+        file.read_exact_at(&mut found, 1 << 20).expect("it can be read");
+        assert_eq!(found, [1; 8192], "on {node}");
+        drop(file);
+        stage.pair.helio(node, &["detach", &snapshot]).expect_success();
+    }
+    let said = stage
+        .pair
+        .helio("lyon", &["attach", &format!("{VOLUME}@two"), "--read-only", "--via", "fuse"])
+        .expect_failure();
+    assert!(said.contains("no snapshot two"), "{said}");
+    drop(device);
+    stage.pair.helio("paris", &["detach", VOLUME]).expect_success();
+    ["lyon", "paris"].iter().for_each(|node| stage.assert_nothing_left(node));
+}

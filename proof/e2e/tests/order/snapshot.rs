@@ -2,9 +2,10 @@
 //! Snapshots: at the same write on both nodes, while clients write; without space they end, and nothing else does.
 
 use helio_e2e::{Book, Load, begin, wait_level};
-use helio_testkit::{Dice, Pair, Plan, eventually};
+use helio_testkit::{Dice, Pair, Plan, eventually, require, run};
 use helio_units::Bytes;
 use serde_json::Value;
+use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -66,6 +67,42 @@ fn snapshots_are_at_the_same_write_on_both_nodes_and_outlive_the_daemons() {
         assert!(shown.contains(" three\n"), "{shown}");
     }
     wait_level(&pair, "paris");
+}
+
+#[test]
+fn a_snapshot_reads_alike_on_both_nodes_whatever_is_written_since() {
+    require!("qemu-img");
+    let dice = Dice::of_test("a_snapshot_reads_alike_on_both_nodes_whatever_is_written_since");
+    let mut pair = Plan::new("db").volume("data", Bytes::mib(16)).start();
+    begin(&pair, "paris");
+    let book = Arc::new(Book::new(dice.seed()));
+    Load { count: Some(500), ..Load::PLAIN }.run(&pair, "paris", &dice, &book);
+    wait_level(&pair, "paris");
+    let expected = std::fs::read(pair.member("paris", "data")).expect("the member is read");
+    pair.helio("paris", &["snapshot", "create", "db@one"]).expect_success();
+    eventually(PATIENCE, "lyon's snapshot", || (names(&pair, "lyon") == ["one"]).then_some(()));
+    let mut writers = Load::PLAIN.start(&pair, "paris", &dice, &book);
+    writers.write_for(Duration::from_millis(200));
+    for node in ["paris", "lyon"] {
+        assert_eq!(contents(&pair, node, "data@one"), expected, "{node}");
+    }
+    writers.stop();
+    wait_level(&pair, "paris");
+    pair.daemon("lyon").kill9();
+    pair.start("lyon");
+    assert_eq!(contents(&pair, "lyon", "data@one"), expected, "behind a restart");
+    let export = pair.export("lyon", "data@two");
+    let refused = run(Command::new("qemu-img").args(["info", "-f", "raw", &export]));
+    assert!(refused.expect_failure().contains("db has no snapshot two"));
+    wait_level(&pair, "paris");
+}
+
+/// All bytes of an export, as QEMU reads them.
+fn contents(pair: &Pair, node: &str, export: &str) -> Vec<u8> {
+    let (uri, file) = (pair.export(node, export), pair.scratch().join("read.raw"));
+    let arguments = ["convert", "-f", "raw", "-O", "raw", &uri, &file.display().to_string()];
+    run(Command::new("qemu-img").args(arguments)).expect_success();
+    std::fs::read(&file).expect("what was read")
 }
 
 #[test]

@@ -34,6 +34,8 @@ pub struct LayersWalk {
     pub over: u64,
     /// Changes that were refused.
     pub refused: u64,
+    /// Reads of copies that gave what was cut.
+    pub copy_reads: u64,
     /// Copies that were abandoned.
     pub abandoned: u64,
     /// Power cuts and ends of the process in the middle of a story.
@@ -48,6 +50,7 @@ impl LayersWalk {
         self.restores += other.restores;
         self.over += other.over;
         self.refused += other.refused;
+        self.copy_reads += other.copy_reads;
         self.abandoned += other.abandoned;
         self.crashes += other.crashes;
     }

@@ -8,7 +8,7 @@ use core::convert::Infallible;
 use helio_format::before::{CHUNK_BYTES, CopyNumber, CopyStage, KeptCopy, PAGE_BYTES, Slot};
 use helio_ledger::{BeforeFound, BeforeStore, Chunk};
 use helio_netmodel::Dice;
-use helio_stack::{PoolOp, PoolOutcome, Row, StoreFault};
+use helio_stack::{PoolOp, PoolOutcome, Row, StoreFault, lay_over};
 use helio_twin::crc32c;
 use helio_units::{Bytes, WallTime};
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,6 +33,8 @@ pub(super) struct Pool {
     /// Records that it has room for.
     room: u64,
     failed: bool,
+    /// Something failed since the process began.
+    ever: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -42,6 +44,13 @@ enum Job {
     Append(CopyNumber, Vec<(Slot, Chunk, Vec<Stamp>)>),
     Check(Vec<(Slot, Chunk)>),
     Load(Vec<(Slot, Chunk)>),
+    Overlay(Row, Vec<(Slot, Chunk)>),
+}
+
+impl Job {
+    const fn reads(&self) -> bool {
+        matches!(self, Self::Check(_) | Self::Load(_) | Self::Overlay(..))
+    }
 }
 
 /// Reads the file; behind its end lie zeros.
@@ -72,6 +81,7 @@ impl Pool {
             job: None,
             room,
             failed: false,
+            ever: false,
         }
     }
 
@@ -93,6 +103,11 @@ impl Pool {
         block: usize,
     ) -> Option<Stamp> {
         self.kept.get(&(volume, block))?.range(copy..).next().map(|(_, stamp)| *stamp)
+    }
+
+    /// Whether an operation failed since the process began.
+    pub(super) const fn has_failed(&self) -> bool {
+        self.ever
     }
 
     pub(super) const fn is_busy(&self) -> bool {
@@ -118,14 +133,16 @@ impl Pool {
             }
             PoolOp::Check { records } => Job::Check(records),
             PoolOp::Load { records } => Job::Load(records),
+            PoolOp::Overlay { base, records } => Job::Overlay(base, records),
         });
     }
 
     /// What was asked ends. `fails`: it fails; nothing is written behind a write that failed until the process starts again.
     pub(super) fn end(&mut self, fails: bool, payloads: &mut Payloads) -> PoolOutcome {
         let Some(job) = self.job.take() else { panic!("nothing was asked of the pool") };
-        let reads = matches!(job, Job::Check(_) | Job::Load(_));
+        let reads = job.reads();
         self.failed |= fails && !reads;
+        self.ever |= fails;
         if fails || self.failed && !reads {
             return PoolOutcome::Failed(StoreFault::Io);
         }
@@ -147,6 +164,14 @@ impl Pool {
                     rows.push(Row { volume, extent, payload: payloads.take(stamps) });
                 }
                 return PoolOutcome::Loaded(rows);
+            }
+            Job::Overlay(base, records) => {
+                let mut stamps = payloads.stamps(base.payload).to_vec();
+                for (slot, chunk) in records {
+                    let Some(from) = self.load(slot, chunk) else { return PoolOutcome::Damaged };
+                    lay_over((base.extent, &mut stamps), (chunk.1, &from), Bytes(BLOCK));
+                }
+                return PoolOutcome::Loaded(vec![Row { payload: payloads.take(stamps), ..base }]);
             }
             job => {
                 self.write(&job, usize::MAX);
@@ -199,7 +224,7 @@ impl Pool {
                     self.put(write.offset + PAGE_BYTES as u64, &bytes);
                 }
             }
-            Job::Reserve(_) | Job::Check(_) | Job::Load(_) => {}
+            Job::Reserve(_) | Job::Check(_) | Job::Load(_) | Job::Overlay(..) => {}
         }
     }
 
@@ -221,7 +246,7 @@ impl Pool {
                     }
                 }
             }
-            Job::Reserve(_) | Job::Check(_) | Job::Load(_) => {}
+            Job::Reserve(_) | Job::Check(_) | Job::Load(_) | Job::Overlay(..) => {}
         }
     }
 
@@ -252,7 +277,7 @@ impl Pool {
             let most = if dice.chance(1, 2) { usize::MAX } else { dice.below(4) as usize };
             self.write(&job, most);
         }
-        self.failed = false;
+        (self.failed, self.ever) = (false, false);
         self.durable.resize(self.live.len(), 0);
         for sector in core::mem::take(&mut self.dirty) {
             let range = sector * SECTOR..(sector + 1) * SECTOR;

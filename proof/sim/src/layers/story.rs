@@ -13,8 +13,8 @@ use helio_ledger::BeforeFound;
 use helio_netmodel::Dice;
 use helio_snapshot::Snapshot;
 use helio_stack::{
-    CopyOp, CopyOutcome, Faults, Layer, LayerRecord, Odds, Out, Outcome, Pass, PoolOp, PoolOutcome,
-    Stack, StoreOp,
+    CopyOp, CopyOutcome, CopyRead, Faults, Layer, LayerRecord, Odds, Out, Outcome, Pass, PoolOp,
+    PoolOutcome, Stack, StoreOp,
 };
 use helio_units::{Bytes, Extent, Moment, Sequence, VolumeIndex};
 use std::collections::{BTreeMap, BTreeSet};
@@ -74,6 +74,8 @@ struct Desk {
     ready: bool,
     /// The list that was written last, if it is durable.
     listed: Vec<KeptCopy>,
+    /// Reads of copies that are under way.
+    copy_reads: BTreeMap<u64, CopyRead>,
     /// The list that is being written.
     listing: Option<Vec<KeptCopy>>,
     /// The ledger is to say that copies up to this one are over, ...
@@ -122,6 +124,7 @@ impl Desk {
             images: BTreeMap::new(),
             ready: false,
             listed: Vec::new(),
+            copy_reads: BTreeMap::new(),
             listing: None,
             recording: None,
             over: CopyNumber(0),
@@ -178,6 +181,7 @@ impl Desk {
             47 => self.abandon(),
             48..54 => self.pass_time(),
             54 | 55 => self.moment(false)?,
+            56..60 => self.read_copy(),
             _ => self.end_one(false),
         }
         self.drain()?;
@@ -224,6 +228,47 @@ impl Desk {
         self.asked.insert(self.names, Asked { volume, op, stamp, began });
         self.walked.operations += 1;
         self.stack.begin(self.names, VolumeIndex(volume as u16), op);
+    }
+
+    /// Somebody reads a copy, also while it is restored.
+    fn read_copy(&mut self) {
+        let held: Vec<CopyNumber> = self.held().map(|copy| copy.number).collect();
+        if held.is_empty() {
+            return;
+        }
+        let copy = held[self.dice.below(held.len() as u64) as usize];
+        let volume = self.dice.below(self.sizes.len() as u64) as usize;
+        let total = self.sizes[volume].0 / BLOCK;
+        let first = self.dice.below(total);
+        let count = 1 + self.dice.below((total - first).min(60));
+        let extent = Extent::new(first * BLOCK, count.min(total - first) * BLOCK);
+        self.names += 1;
+        let read = CopyRead { name: self.names, copy, volume: VolumeIndex(volume as u16), extent };
+        self.copy_reads.insert(self.names, read);
+        self.stack.read_copy(read, self.now);
+    }
+
+    /// What was read of a copy is what was cut. A read fails only where something failed, or where the copy is gone.
+    fn copy_read(&mut self, read: CopyRead, outcome: Outcome) -> Result<(), String> {
+        let CopyRead { copy, volume, extent, .. } = read;
+        let Outcome::Read(payload) = outcome else {
+            let faults = self.kinds.iter().any(|kind| *kind > 1) || self.pool.has_failed();
+            let there = self.held().any(|held| held.number == copy);
+            return ensure(faults || !there, || format!("copy {copy} is not read: {outcome:?}"));
+        };
+        let may = &self.images[&copy].blocks[usize::from(volume.0)][super::blocks(extent)];
+        let stamps = self.payloads.stamps(payload);
+        let right = may.len() == stamps.len()
+            && may.iter().zip(stamps).all(|(may, stamp)| may.contains(stamp));
+        ensure(right, || {
+            format!(
+                "{extent} of volume {} held {may:?}; copy {copy} is read as {stamps:?}",
+                volume.0
+            )
+        })?;
+        self.walked.copy_reads += 1;
+        self.payloads.release(payload.id);
+        Ok(())
     }
 
     fn let_go(&mut self, op: StoreOp) {
@@ -465,6 +510,9 @@ impl Desk {
     }
 
     fn ended(&mut self, name: u64, outcome: Outcome) -> Result<(), String> {
+        if let Some(read) = self.copy_reads.remove(&name) {
+            return self.copy_read(read, outcome);
+        }
         let Some(asked) = self.asked.remove(&name) else {
             return Err(format!("operation {name} ended twice"));
         };
@@ -571,6 +619,7 @@ impl Desk {
         }
         (self.asked, self.waits, self.listing) = (BTreeMap::new(), Waits::Nothing, None);
         self.ready = false;
+        self.copy_reads.clear();
         self.payloads.forget();
         if let Some((volume, block)) = self.reference.wrong(self.members.live(), power) {
             let live = self.members.live()[volume][block];
@@ -586,7 +635,8 @@ impl Desk {
     /// Everything ends, and nothing is left over.
     fn rest(&mut self) -> Result<(), String> {
         for _ in 0..STEPS_TO_REST {
-            let idle = self.asked.is_empty() && self.waits == Waits::Nothing;
+            let idle =
+                self.asked.is_empty() && self.copy_reads.is_empty() && self.waits == Waits::Nothing;
             let works =
                 !self.members.names().is_empty() || self.pool.is_busy() || self.recording.is_some();
             if idle && !works && self.stack.deadline() == Moment::NEVER {

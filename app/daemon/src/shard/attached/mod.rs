@@ -184,7 +184,7 @@ impl Attached {
     /// The volumes of a group that devices use, those on a secondary's copy apart: bit n volume n.
     pub(crate) fn used(&self, group: usize) -> u64 {
         let places = self.slots.iter().flatten().filter(|device| !device.ended).map(|d| d.place);
-        let used = places.filter(|place| place.group == group && !place.target.is_copy());
+        let used = places.filter(|place| place.group == group && place.target.uses_volume());
         used.fold(0, |mask, place| mask | 1 << place.volume.0)
     }
 
@@ -244,7 +244,7 @@ impl Attached {
         let primary = engine.view().is_primary();
         for slot in 0..self.slots.len() {
             let place = self.slots[slot].as_ref().map(|device| device.place);
-            let changed = |p: Place| p.target.is_read_only() && p.target.is_copy() == primary;
+            let changed = |p: Place| p.target.goes_with_role() && p.target.is_copy() == primary;
             if place.is_some_and(|place| place.group == group && changed(place)) {
                 self.end(slot, "the node's role changed", driver);
             }
@@ -385,12 +385,21 @@ pub(crate) fn open(
             format!("this node has no volume {group}/{volume}"),
             "`helio status` lists the volumes",
         ),
+        OpenRefusal::Policy(text) if volume.contains('@') => Refusal::new(
+            "unknown-snapshot",
+            text,
+            format!("`helio snapshot list {group}` shows what there is"),
+        ),
         OpenRefusal::Policy(text) => Refusal::later(
             "not-primary",
             text,
             "attach it on the primary, or add --read-only for the copy as it is",
         ),
     })?;
+    if found.read_only && !read_only {
+        let text = format!("{group}/{volume} is a snapshot, which can only be read");
+        return Err(Refusal::new("attach-failed", text, "add --read-only"));
+    }
     let shape = Shape {
         size: found.size,
         block: found.minimum_block,

@@ -2,13 +2,15 @@
 //! The exports as a connecting client sees them.
 //!
 //! `GROUP/VOLUME` is the volume, where the group is primary. `GROUP/VOLUME:ro` is to be read only, on either node: on
-//! a secondary it is the copy as it stands, which changes as the primary writes.
+//! a secondary it is the copy as it stands, which changes as the primary writes. `GROUP/VOLUME@NAME` is the volume in a
+//! point-in-time copy, to be read only, on either node.
 
 use crate::shard::group::Group;
 use crate::shard::requests::{Closed, LONGEST_EFFECT, Place, Target};
 use helio_disk::Member;
+use helio_engine::KeptCopy;
 use helio_nbd::{Context, Contexts, ExportInfo, Exports, OpenRefusal};
-use helio_units::{Bytes, VolumeIndex};
+use helio_units::{Bytes, CopyName, VolumeIndex};
 
 /// What an export to be read only is called beyond its volume.
 const READ_ONLY: &str = ":ro";
@@ -17,27 +19,44 @@ const READ_ONLY: &str = ":ro";
 pub(crate) struct Catalogue<'a>(pub(crate) &'a [Group]);
 
 impl Catalogue<'_> {
-    fn info(group: &Group, place: Place) -> ExportInfo {
+    /// `snapshot`: the name of the point-in-time copy, where it is one.
+    fn info(group: &Group, place: Place, snapshot: Option<CopyName>) -> ExportInfo {
         let volume = &group.volumes[usize::from(place.volume.0)];
         let minimum_block = group.engine.view().block(place.volume).0 as u32;
         let read_only = place.target.is_read_only();
-        let suffix = if read_only { READ_ONLY } else { "" };
+        let suffix = match snapshot {
+            Some(name) => format!("@{name}"),
+            None if read_only => String::from(READ_ONLY),
+            None => String::new(),
+        };
         let contexts = Contexts::NONE.with(Context::Allocation);
         ExportInfo {
             name: format!("{}/{}{suffix}", group.name, volume.name),
-            description: describe(group, &volume.name, place),
+            description: match snapshot {
+                Some(copy) => format!("{} of group {} in snapshot {copy}", volume.name, group.name),
+                None => describe(group, &volume.name, place),
+            },
             size: volume.size,
             read_only,
             volatile: place.target.is_copy(),
             trim: volume.stores().all(Member::trims),
             fast_zero: false,
             longest_effect: Bytes(LONGEST_EFFECT),
-            contexts: if place.target.is_copy() { contexts } else { contexts.with(Context::Marks) },
+            contexts: match place.target.uses_volume() {
+                true => contexts.with(Context::Marks),
+                false => contexts,
+            },
             minimum_block,
             preferred_block: minimum_block.max(4096),
             handle: place.pack(),
         }
     }
+}
+
+/// The point-in-time copies that can be read, by name.
+fn snapshots(group: &Group) -> Vec<(CopyName, KeptCopy)> {
+    let held = group.engine.view().copies().held;
+    held.iter().filter_map(|held| Some((held.copy.name()?, held.copy))).collect()
 }
 
 fn describe(group: &Group, volume: &str, place: Place) -> String {
@@ -62,10 +81,15 @@ fn describe(group: &Group, volume: &str, place: Place) -> String {
 impl Exports for Catalogue<'_> {
     fn list(&self, each: &mut dyn FnMut(&ExportInfo)) {
         for (index, group) in self.0.iter().enumerate().filter(|(_, group)| group.is_served()) {
+            let snapshots = snapshots(group);
             for volume in (0..group.volumes.len() as u16).map(VolumeIndex) {
                 for read_only in [false, true] {
                     let target = Target::of(read_only, group.engine.view().is_primary());
-                    each(&Self::info(group, Place { group: index, volume, target }));
+                    each(&Self::info(group, Place { group: index, volume, target }, None));
+                }
+                for (name, copy) in &snapshots {
+                    let target = Target::Snapshot(copy.number);
+                    each(&Self::info(group, Place { group: index, volume, target }, Some(*name)));
                 }
             }
         }
@@ -75,6 +99,10 @@ impl Exports for Catalogue<'_> {
         let (named, read_only) =
             name.strip_suffix(READ_ONLY).map_or((name, false), |named| (named, true));
         let (group, volume) = named.split_once('/').ok_or(OpenRefusal::Unknown)?;
+        let (volume, snapshot) = match volume.split_once('@') {
+            Some((volume, name)) => (volume, Some(name)),
+            None => (volume, None),
+        };
         let named = |g: &&Group| g.name == group && !g.is_released();
         if self.0.iter().find(named).is_some_and(|group| !group.is_served()) {
             let text = format!(
@@ -87,6 +115,15 @@ impl Exports for Catalogue<'_> {
         let group = &self.0[index];
         let volume =
             group.volumes.iter().position(|v| v.name == volume).ok_or(OpenRefusal::Unknown)?;
+        if let Some(wanted) = snapshot {
+            let found = snapshots(group).into_iter().find(|(name, _)| name.as_str() == wanted);
+            let (called, copy) = found.ok_or_else(|| {
+                let name = &group.name;
+                OpenRefusal::Policy(format!("group {name} has no snapshot {wanted} on this node"))
+            })?;
+            let (volume, target) = (VolumeIndex(volume as u16), Target::Snapshot(copy.number));
+            return Ok(Self::info(group, Place { group: index, volume, target }, Some(called)));
+        }
         let target = Target::open(read_only, group.engine.view()).map_err(|closed| {
             let to_peer = group.config.peer_name();
             let to_peer = to_peer.map_or_else(String::new, |peer| format!("connect to {peer}, or "));
@@ -103,6 +140,6 @@ impl Exports for Catalogue<'_> {
             })
         })?;
         let volume = VolumeIndex(volume as u16);
-        Ok(Self::info(group, Place { group: index, volume, target }))
+        Ok(Self::info(group, Place { group: index, volume, target }, None))
     }
 }

@@ -179,7 +179,7 @@ impl Clients {
             &mut self.counts[place.group][usize::from(place.volume.0)]
         };
         *count = if came { *count + 1 } else { *count - 1 };
-        if !place.target.is_copy() {
+        if place.target.uses_volume() {
             let uses = &mut self.uses[place.group][usize::from(place.volume.0)];
             *uses = if came { *uses + 1 } else { *uses - 1 };
         }
@@ -194,7 +194,7 @@ impl Clients {
             self.dismiss_if(driver, |client| {
                 client
                     .place
-                    .is_some_and(|place| place.group == group && place.target.is_read_only())
+                    .is_some_and(|place| place.group == group && place.target.goes_with_role())
             });
         }
     }

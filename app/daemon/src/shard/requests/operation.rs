@@ -5,7 +5,7 @@ use crate::shard::payloads::Payloads;
 use crate::shard::requests::place::Target;
 use crate::shard::requests::reply::{Failure, Reply};
 use helio_driver::Buffer;
-use helio_engine::Operation as EngineOp;
+use helio_engine::{CopyNumber, Operation as EngineOp};
 use helio_units::Extent;
 
 /// The longest zero or discard given to the engine at once, in bytes: it opens all pieces of one at the same time.
@@ -79,6 +79,8 @@ impl LongEffect {
 pub(super) enum Course {
     /// The group's engine, which gives it a place in the write order; behind it the rest of a long effect.
     Engine(EngineOp, Option<LongEffect>),
+    /// The group's engine, which reads a point-in-time copy.
+    Snapshot(CopyNumber, Extent),
     /// The store of this node's copy.
     Store(StoreOp),
     /// There is nothing to perform.
@@ -88,7 +90,7 @@ pub(super) enum Course {
 impl Course {
     /// The course of an operation on a target. A payload gets its name if the engine is to store it.
     pub(super) fn of(operation: Operation, target: Target, payloads: &mut Payloads) -> Self {
-        use Target::{Copy, Volume};
+        use Target::{Copy, Snapshot, Volume};
         let effect = |extent, kind, fua| {
             let (first, rest) = LongEffect { extent, kind, fua }.cut();
             Self::Engine(first, rest)
@@ -109,9 +111,12 @@ impl Course {
             }
             (Copy, Operation::Read(extent)) => Self::Store(StoreOp::Read(extent)),
             // Nothing of a copy is dirty on behalf of its reader.
-            (Copy, Operation::Flush) => Self::Ended(Reply::Done),
+            (Copy | Snapshot(_), Operation::Flush) => Self::Ended(Reply::Done),
+            (Snapshot(copy), Operation::Read(extent)) => Self::Snapshot(copy, extent),
+            // What is preserved lies elsewhere than the volume.
+            (Snapshot(_), Operation::Map(_)) => Self::Ended(Reply::Map(None)),
             (
-                Volume { read_only: true } | Copy,
+                Volume { read_only: true } | Copy | Snapshot(_),
                 Operation::Write { .. } | Operation::Zero { .. } | Operation::Discard { .. },
             ) => Self::Ended(Reply::Failed(Failure::ReadOnly)),
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a client or device uses: a volume, or this node's copy of it.
+//! What a client or device uses: a volume, this node's copy of it, or a point-in-time copy.
 
-use helio_engine::View;
+use helio_engine::{CopyNumber, View};
 use helio_units::VolumeIndex;
 
 /// What requests are for.
@@ -11,6 +11,8 @@ pub(crate) enum Target {
     Volume { read_only: bool },
     /// The copy of a secondary as it stands, which changes as the primary writes. The store serves it, to be read only.
     Copy,
+    /// A point-in-time copy, to be read only, on either node. The engine serves it.
+    Snapshot(CopyNumber),
 }
 
 impl Target {
@@ -28,7 +30,7 @@ impl Target {
         match Self::of(read_only, view.is_primary()) {
             Self::Volume { .. } if !view.is_primary() => Err(Closed::NotPrimary),
             Self::Copy if !view.words().consistent => Err(Closed::Inconsistent),
-            target @ (Self::Volume { .. } | Self::Copy) => Ok(target),
+            target => Ok(target),
         }
     }
 
@@ -36,13 +38,23 @@ impl Target {
     pub(crate) const fn is_read_only(self) -> bool {
         match self {
             Self::Volume { read_only } => read_only,
-            Self::Copy => true,
+            Self::Copy | Self::Snapshot(_) => true,
         }
     }
 
-    /// Whether it is the copy of a secondary.
+    /// Whether it is the copy of a secondary, which changes.
     pub(crate) const fn is_copy(self) -> bool {
         matches!(self, Self::Copy)
+    }
+
+    /// Whether who uses it uses the volume of a primary.
+    pub(crate) const fn uses_volume(self) -> bool {
+        matches!(self, Self::Volume { .. })
+    }
+
+    /// Whether what can only be read is another thing, or nothing, after a change of the node's role.
+    pub(crate) const fn goes_with_role(self) -> bool {
+        matches!(self, Self::Copy | Self::Volume { read_only: true })
     }
 }
 
@@ -64,36 +76,48 @@ pub(crate) struct Place {
 }
 
 impl Place {
+    /// From the lowest bit on: 2 bits of the target's kind, 6 of the volume, 16 of the group, 40 of the copy's number.
     pub(crate) fn pack(self) -> u64 {
-        let target = match self.target {
-            Target::Volume { read_only: false } => 0,
-            Target::Volume { read_only: true } => 1,
-            Target::Copy => 2,
+        let (target, copy) = match self.target {
+            Target::Volume { read_only: false } => (0, 0),
+            Target::Volume { read_only: true } => (1, 0),
+            Target::Copy => (2, 0),
+            Target::Snapshot(copy) => (3, copy.0),
         };
-        (self.group as u64) << 32 | u64::from(self.volume.0) << 2 | target
+        let (group, volume) = (self.group as u64, u64::from(self.volume.0));
+        assert!(volume < 1 << 6 && group < 1 << 16 && copy < 1 << 40, "no handle for {self:?}");
+        copy << 24 | group << 8 | volume << 2 | target
     }
 
     pub(crate) const fn of(handle: u64) -> Self {
         let target = match handle & 3 {
             0 => Target::Volume { read_only: false },
             1 => Target::Volume { read_only: true },
-            _ => Target::Copy,
+            2 => Target::Copy,
+            _ => Target::Snapshot(CopyNumber(handle >> 24)),
         };
-        Self { group: (handle >> 32) as usize, volume: VolumeIndex((handle >> 2) as u16), target }
+        let volume = VolumeIndex((handle >> 2) as u16 & 63);
+        Self { group: (handle >> 8) as usize & 0xffff, volume, target }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use helio_format::message::VOLUMES_MAX;
 
     #[test]
     fn a_place_comes_back_as_it_was_packed() {
-        for read_only in [false, true] {
-            for target in [true, false].map(|primary| Target::of(read_only, primary)) {
-                let place = Place { group: 12_345, volume: VolumeIndex(u16::MAX), target };
-                assert_eq!(Place::of(place.pack()), place);
-            }
+        let targets = [
+            Target::Volume { read_only: false },
+            Target::Volume { read_only: true },
+            Target::Copy,
+            Target::Snapshot(CopyNumber((1 << 40) - 1)),
+        ];
+        for target in targets {
+            let place =
+                Place { group: 0xffff, volume: VolumeIndex(VOLUMES_MAX as u16 - 1), target };
+            assert_eq!(Place::of(place.pack()), place);
         }
     }
 }

@@ -9,8 +9,8 @@ use crate::shard::payloads::Payloads;
 use core::time::Duration;
 use helio_driver::{Buffer, Outcome};
 use helio_engine::{
-    Answer, Command, CommandId, Config, Denial, Effect, Engine, Event, Operation as EngineOp,
-    QueueConfig, Request, StoreFault, WhenFull,
+    Answer, Command, CommandId, Config, CopyNumber, Denial, Effect, Engine, Event,
+    Operation as EngineOp, QueueConfig, Request, StoreFault, WhenFull,
 };
 use helio_netmodel::{Dice, Profile};
 use helio_twin::{BLOCK, Breakage, Cluster, Side, Stamp, StoreVerb};
@@ -23,8 +23,12 @@ const TICK: Duration = Duration::from_micros(100);
 const PROBE: RequestId = RequestId(u64::MAX);
 
 /// In the order of the columns below.
-const TARGETS: [Target; 3] =
-    [Target::Volume { read_only: false }, Target::Volume { read_only: true }, Target::Copy];
+const TARGETS: [Target; 4] = [
+    Target::Volume { read_only: false },
+    Target::Volume { read_only: true },
+    Target::Copy,
+    Target::Snapshot(CopyNumber(1)),
+];
 
 /// What is admitted: by standing, what can be opened to be written and to be read only, and then for each target the
 /// operations read, write, zero, discard, flush, map.
@@ -33,23 +37,23 @@ const TARGETS: [Target; 3] =
 /// inconsistent; f, the queue is full and its policy is to fail. During a switch a node takes what clients sent before they
 /// were disconnected, until it saves its record.
 const TABLE: [&str; 17] = [
-    "accepting - - pppppS prrrpS irrrDS",
-    "asking - - pppppS prrrpS irrrDS",
-    "asking - copy pppppS prrrpS SrrrDS",
-    "closing - copy pppppS prrrpS SrrrDS",
-    "handing - copy pppppS prrrpS SrrrDS",
-    "leaving-by-demote - copy pppppS prrrpS SrrrDS",
-    "leaving-by-stop - copy pppppS prrrpS SrrrDS",
-    "leaving-by-switch - copy EEEEES ErrrES SrrrDS",
-    "leaving-by-switch - copy pppppS prrrpS SrrrDS",
-    "primary volume volume EEEEES ErrrES SrrrDS",
-    "primary volume volume EffffS ErrrfS SrrrDS",
-    "promoting - - pppppS prrrpS irrrDS",
-    "promoting - copy pppppS prrrpS SrrrDS",
-    "returning - copy pppppS prrrpS SrrrDS",
-    "secondary - - pppppS prrrpS irrrDS",
-    "secondary - copy pppppS prrrpS SrrrDS",
-    "stopped - copy pppppS prrrpS SrrrDS",
+    "accepting - - pppppS prrrpS irrrDS ErrrDS",
+    "asking - - pppppS prrrpS irrrDS ErrrDS",
+    "asking - copy pppppS prrrpS SrrrDS ErrrDS",
+    "closing - copy pppppS prrrpS SrrrDS ErrrDS",
+    "handing - copy pppppS prrrpS SrrrDS ErrrDS",
+    "leaving-by-demote - copy pppppS prrrpS SrrrDS ErrrDS",
+    "leaving-by-stop - copy pppppS prrrpS SrrrDS ErrrDS",
+    "leaving-by-switch - copy EEEEES ErrrES SrrrDS ErrrDS",
+    "leaving-by-switch - copy pppppS prrrpS SrrrDS ErrrDS",
+    "primary volume volume EEEEES ErrrES SrrrDS ErrrDS",
+    "primary volume volume EffffS ErrrfS SrrrDS ErrrDS",
+    "promoting - - pppppS prrrpS irrrDS ErrrDS",
+    "promoting - copy pppppS prrrpS SrrrDS ErrrDS",
+    "returning - copy pppppS prrrpS SrrrDS ErrrDS",
+    "secondary - - pppppS prrrpS irrrDS ErrrDS",
+    "secondary - copy pppppS prrrpS SrrrDS ErrrDS",
+    "stopped - copy pppppS prrrpS SrrrDS ErrrDS",
 ];
 
 /// The states of a primary and of a secondary that the walk goes through. A primary never needs a sync; a secondary is
@@ -96,6 +100,7 @@ fn probe(operation: Operation, target: Target, engine: &Engine, now: Moment) -> 
                 Some(Answer::Done(_) | Answer::Read(_)) | None => return 'E',
             }
         }
+        Course::Snapshot(..) => return 'E',
         Course::Store(super::StoreOp::Read(_)) => reply::of_copy(read(), view.words().consistent),
         Course::Store(super::StoreOp::Map(_)) => {
             reply::of_map(Outcome::Map(Ok(Vec::new())), view.lacks_regions())
@@ -135,6 +140,7 @@ fn row(standing: &str, engine: &Engine, now: Moment) -> String {
             "volume"
         }
         Ok(Target::Copy) => "copy",
+        Ok(Target::Snapshot(_)) => panic!("no snapshot was named"),
         Err(_) => "-",
     });
     let cells = TARGETS.map(|target| {
