@@ -38,9 +38,11 @@ pub struct SnapshotList {
 /// One snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Snapshot {
-    /// Its name; the safe copy of a resync has none.
+    /// Its name.
+    pub name: String,
+    /// It is the safe copy of a resync, which ends with the resync.
     #[serde(default)]
-    pub name: Option<String>,
+    pub safe_copy: bool,
     /// When it was created on this node, in milliseconds since 1970-01-01 UTC.
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]

@@ -49,7 +49,7 @@ fn text(list: &SnapshotList) -> String {
     let SnapshotList { node, group, volume_bytes, preserved_bytes, snapshots, missing } = list;
     let mut out = String::new();
     for snapshot in snapshots {
-        let name = snapshot.name.as_deref().unwrap_or("(safe copy)");
+        let name = &snapshot.name;
         let consistent = if snapshot.consistent { "" } else { "  inconsistent" };
         let _ = writeln!(
             out,
@@ -78,8 +78,9 @@ mod tests {
 
     #[test]
     fn a_list_shows_when_where_how_much_changed_and_what_is_missing() {
-        let snapshot = |name: Option<&str>, consistent| helio_api::Snapshot {
-            name: name.map(str::to_owned),
+        let snapshot = |name: &str, consistent| helio_api::Snapshot {
+            name: name.to_owned(),
+            safe_copy: name == "safe-copy",
             at_ms: WallTime(0),
             generation: String::from("2.77aa"),
             position: 31,
@@ -92,7 +93,7 @@ mod tests {
             group: String::from("db"),
             volume_bytes: Bytes::mib(32),
             preserved_bytes: Bytes::kib(192),
-            snapshots: vec![snapshot(Some("one"), true), snapshot(None, false)],
+            snapshots: vec![snapshot("one", true), snapshot("safe-copy", false)],
             missing: vec![MissingSnapshot {
                 name: String::from("two"),
                 since_ms: WallTime(1000),
@@ -102,7 +103,7 @@ mod tests {
         assert_eq!(
             text(&list),
             "one  1970-01-01 00:00:00Z  item 31  changed 64 KiB (0.2 %)  preserved 128 KiB\n\
-             (safe copy)  1970-01-01 00:00:00Z  item 31  changed 64 KiB (0.2 %)  preserved 128 KiB  inconsistent\n\
+             safe-copy  1970-01-01 00:00:00Z  item 31  changed 64 KiB (0.2 %)  preserved 128 KiB  inconsistent\n\
              two  1970-01-01 00:00:01Z  missing: the metadata was lost\n\
              2 snapshots of db on lyon, 192 KiB preserved\n"
         );

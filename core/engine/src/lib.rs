@@ -48,9 +48,9 @@ pub use event::{
 };
 pub use helio_copy::ResyncConfig;
 pub use helio_stack::{
-    CopyNumber, CopyRead, Duty, HeldCopy, KeptCopy, KeptImage, LayerRecord, LayerSetting, Leg,
-    MemberStatus, MergeRecord, PoolOp, PoolOutcome, Row, SetOp, SetRefusal, SetStatus, Stack,
-    StoreFault, StoreOp, lay_over,
+    CopyNumber, CopyOwner, CopyRead, Duty, HeldCopy, KeptCopy, KeptImage, LayerRecord,
+    LayerSetting, Leg, MemberStatus, MergeRecord, PoolOp, PoolOutcome, Row, SetOp, SetRefusal,
+    SetStatus, Stack, StoreFault, StoreOp, lay_over,
 };
 pub use lead::Lag;
 pub use lead::status::SyncStatus;

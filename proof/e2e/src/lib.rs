@@ -17,7 +17,7 @@ pub use load::{Load, Writers, connect};
 pub use marks::{Covered, Regions, covered, differing, marks_of};
 pub use members::{Trouble, add_member, wait_members};
 pub use stage::{
-    PATIENCE, begin, copies_begun, forget, group, halt, image, number, other, relayed, wait,
-    wait_level, wait_state,
+    PATIENCE, begin, copies_begun, exported, forget, group, halt, image, number, other, relayed,
+    wait, wait_level, wait_state,
 };
 pub use stamp::BLOCK;

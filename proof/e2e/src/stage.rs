@@ -3,10 +3,11 @@
 
 use crate::image::Image;
 use helio_netmodel::Profile;
-use helio_testkit::{Pair, Plan, eventually, free_port};
+use helio_testkit::{Pair, Plan, eventually, free_port, run};
 use helio_units::Rate;
 use helio_wan::{Relay, RelayConfig};
 use serde_json::Value;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// How long a state may take to come; far longer than it should.
@@ -118,6 +119,19 @@ pub fn forget(pair: &Pair, node: &str) {
 #[must_use]
 pub fn image(pair: &Pair, node: &str, run: u64) -> Image {
     Image::read(run, &pair.member(node, "data"))
+}
+
+/// All bytes of an export of a node, as QEMU reads them.
+///
+/// # Panics
+/// Where it cannot read them.
+#[track_caller]
+#[must_use]
+pub fn exported(pair: &Pair, node: &str, export: &str) -> Vec<u8> {
+    let (uri, file) = (pair.export(node, export), pair.scratch().join("exported.raw"));
+    let arguments = ["convert", "-f", "raw", "-O", "raw", &uri, &file.display().to_string()];
+    run(Command::new("qemu-img").args(arguments)).expect_success();
+    std::fs::read(&file).unwrap_or_else(|why| panic!("{}: {why}", file.display()))
 }
 
 /// Puts a relay before the pair's one connection: so long a round trip, so many Mbit/s each way.

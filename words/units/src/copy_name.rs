@@ -14,6 +14,9 @@ impl CopyName {
     /// Most bytes of a name.
     pub const BYTES_MAX: usize = 63;
 
+    /// What the safe copy of a resync is called; no operator gives this name.
+    pub const SAFE_COPY: &str = "safe-copy";
+
     /// The name of these bytes, if they are one.
     #[must_use]
     pub fn new(name: &str) -> Option<Self> {

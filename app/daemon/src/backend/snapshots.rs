@@ -31,6 +31,10 @@ impl Daemon {
 }
 
 fn name_of(wish: &SnapshotRequest) -> Result<CopyName, ApiError> {
+    if wish.name == CopyName::SAFE_COPY {
+        let text = format!("{} is the name of the copy that a resync keeps", wish.name);
+        return Err(ApiError::new("bad-name", text, "use another name"));
+    }
     CopyName::new(&wish.name).ok_or_else(|| {
         let text = format!("{} is not a name of a snapshot", wish.name.escape_debug());
         let hint = "use up to 63 letters, digits, `-`, `_`, `.` and `:`, beginning with a letter or a digit";

@@ -7,7 +7,7 @@ mod snapshots;
 mod verdict;
 mod verify;
 
-pub(crate) use snapshots::snapshots;
+pub(crate) use snapshots::{called, snapshots};
 
 use crate::config::QueueSource;
 use crate::names::Unresolved;

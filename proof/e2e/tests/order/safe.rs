@@ -2,9 +2,10 @@
 //! A secondary keeps its last consistent image while it is updated, and goes back to it where the update never ends.
 
 use helio_e2e::{
-    Book, Load, assert_members_equal, begin, group, number, relayed, wait, wait_level, wait_state,
+    Book, Load, assert_members_equal, begin, exported, group, number, relayed, wait, wait_level,
+    wait_state,
 };
-use helio_testkit::{Dice, Pair, Plan};
+use helio_testkit::{Dice, Pair, Plan, require};
 use helio_units::Bytes;
 use helio_wan::{Cut, Relay};
 use std::sync::Arc;
@@ -32,6 +33,7 @@ fn bytes(pair: &Pair) -> Vec<u8> {
 
 #[test]
 fn an_update_that_never_ends_leaves_the_image_from_before_it() {
+    require!("qemu-img");
     let dice = Dice::of_test("an_update_that_never_ends_leaves_the_image_from_before_it");
     let (mut pair, relay, consistent) = diverged(&dice, "peer-timeout = \"1s\"");
     pair.helio("paris", &["resync", "db"]).expect_success();
@@ -41,6 +43,12 @@ fn an_update_that_never_ends_leaves_the_image_from_before_it() {
     relay.control().cut(Cut::Reset);
     pair.daemon("paris").kill9();
     wait_state(&pair, "lyon", "needs-sync");
+    let read = exported(&pair, "lyon", "data@safe-copy");
+    assert!(read == consistent, "what is read is not the image from before the update");
+    let listed = pair.helio("lyon", &["snapshot", "list", "db"]).expect_success();
+    assert!(listed.starts_with("safe-copy  "), "{listed}");
+    let refused = pair.helio("lyon", &["snapshot", "delete", "db@safe-copy", "--yes"]);
+    assert!(refused.expect_failure().contains("that a resync keeps"));
 
     let refused = pair.helio("lyon", &["promote", "db", "--force", "--yes"]).expect_failure();
     assert!(refused.contains("promote db --restore"), "{refused}");

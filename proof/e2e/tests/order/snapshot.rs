@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Snapshots: at the same write on both nodes, while clients write; without space they end, and nothing else does.
 
-use helio_e2e::{Book, Load, begin, wait_level};
+use helio_e2e::{Book, Load, begin, exported, wait_level};
 use helio_testkit::{Dice, Pair, Plan, eventually, require, run};
 use helio_units::Bytes;
 use serde_json::Value;
@@ -84,25 +84,17 @@ fn a_snapshot_reads_alike_on_both_nodes_whatever_is_written_since() {
     let mut writers = Load::PLAIN.start(&pair, "paris", &dice, &book);
     writers.write_for(Duration::from_millis(200));
     for node in ["paris", "lyon"] {
-        assert_eq!(contents(&pair, node, "data@one"), expected, "{node}");
+        assert_eq!(exported(&pair, node, "data@one"), expected, "{node}");
     }
     writers.stop();
     wait_level(&pair, "paris");
     pair.daemon("lyon").kill9();
     pair.start("lyon");
-    assert_eq!(contents(&pair, "lyon", "data@one"), expected, "behind a restart");
+    assert_eq!(exported(&pair, "lyon", "data@one"), expected, "behind a restart");
     let export = pair.export("lyon", "data@two");
     let refused = run(Command::new("qemu-img").args(["info", "-f", "raw", &export]));
     assert!(refused.expect_failure().contains("db has no snapshot two"));
     wait_level(&pair, "paris");
-}
-
-/// All bytes of an export, as QEMU reads them.
-fn contents(pair: &Pair, node: &str, export: &str) -> Vec<u8> {
-    let (uri, file) = (pair.export(node, export), pair.scratch().join("read.raw"));
-    let arguments = ["convert", "-f", "raw", "-O", "raw", &uri, &file.display().to_string()];
-    run(Command::new("qemu-img").args(arguments)).expect_success();
-    std::fs::read(&file).expect("what was read")
 }
 
 #[test]

@@ -7,10 +7,11 @@
 
 use crate::shard::group::Group;
 use crate::shard::requests::{Closed, LONGEST_EFFECT, Place, Target};
+use crate::shard::show::called;
 use helio_disk::Member;
 use helio_engine::KeptCopy;
 use helio_nbd::{Context, Contexts, ExportInfo, Exports, OpenRefusal};
-use helio_units::{Bytes, CopyName, VolumeIndex};
+use helio_units::{Bytes, VolumeIndex};
 
 /// What an export to be read only is called beyond its volume.
 const READ_ONLY: &str = ":ro";
@@ -20,7 +21,7 @@ pub(crate) struct Catalogue<'a>(pub(crate) &'a [Group]);
 
 impl Catalogue<'_> {
     /// `snapshot`: the name of the point-in-time copy, where it is one.
-    fn info(group: &Group, place: Place, snapshot: Option<CopyName>) -> ExportInfo {
+    fn info(group: &Group, place: Place, snapshot: Option<&str>) -> ExportInfo {
         let volume = &group.volumes[usize::from(place.volume.0)];
         let minimum_block = group.engine.view().block(place.volume).0 as u32;
         let read_only = place.target.is_read_only();
@@ -53,10 +54,10 @@ impl Catalogue<'_> {
     }
 }
 
-/// The point-in-time copies that can be read, by name.
-fn snapshots(group: &Group) -> Vec<(CopyName, KeptCopy)> {
+/// The point-in-time copies that can be read, the safe copy of a resync among them, by name.
+fn snapshots(group: &Group) -> Vec<(String, KeptCopy)> {
     let held = group.engine.view().copies().held;
-    held.iter().filter_map(|held| Some((held.copy.name()?, held.copy))).collect()
+    held.iter().map(|held| (called(&held.copy), held.copy)).collect()
 }
 
 fn describe(group: &Group, volume: &str, place: Place) -> String {
@@ -89,7 +90,7 @@ impl Exports for Catalogue<'_> {
                 }
                 for (name, copy) in &snapshots {
                     let target = Target::Snapshot(copy.number);
-                    each(&Self::info(group, Place { group: index, volume, target }, Some(*name)));
+                    each(&Self::info(group, Place { group: index, volume, target }, Some(name)));
                 }
             }
         }
@@ -116,13 +117,13 @@ impl Exports for Catalogue<'_> {
         let volume =
             group.volumes.iter().position(|v| v.name == volume).ok_or(OpenRefusal::Unknown)?;
         if let Some(wanted) = snapshot {
-            let found = snapshots(group).into_iter().find(|(name, _)| name.as_str() == wanted);
+            let found = snapshots(group).into_iter().find(|(name, _)| name == wanted);
             let (called, copy) = found.ok_or_else(|| {
                 let name = &group.name;
                 OpenRefusal::Policy(format!("group {name} has no snapshot {wanted} on this node"))
             })?;
             let (volume, target) = (VolumeIndex(volume as u16), Target::Snapshot(copy.number));
-            return Ok(Self::info(group, Place { group: index, volume, target }, Some(called)));
+            return Ok(Self::info(group, Place { group: index, volume, target }, Some(&called)));
         }
         let target = Target::open(read_only, group.engine.view()).map_err(|closed| {
             let to_peer = group.config.peer_name();

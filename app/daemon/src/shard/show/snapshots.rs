@@ -3,8 +3,8 @@
 
 use crate::shard::group::Group;
 use helio_api::{MissingSnapshot, Snapshot, SnapshotList};
-use helio_engine::{CopiesStatus, HeldCopy, MissingCopy};
-use helio_units::Bytes;
+use helio_engine::{CopiesStatus, CopyOwner, HeldCopy, KeptCopy, MissingCopy};
+use helio_units::{Bytes, CopyName};
 
 /// What the group's engine tells of its copies.
 pub(crate) fn snapshots(group: &Group) -> SnapshotList {
@@ -20,10 +20,16 @@ pub(crate) fn snapshots(group: &Group) -> SnapshotList {
     }
 }
 
+/// How operators call a copy.
+pub(crate) fn called(copy: &KeptCopy) -> String {
+    copy.name().map_or_else(|| String::from(CopyName::SAFE_COPY), |name| name.to_string())
+}
+
 fn snapshot(held: &HeldCopy) -> Snapshot {
     let image = &held.copy.image;
     Snapshot {
-        name: held.copy.name().map(|name| name.to_string()),
+        name: called(&held.copy),
+        safe_copy: held.copy.owner == CopyOwner::Resync,
         at_ms: image.at,
         generation: image.lineage.generation.to_string(),
         position: image.head.0,
