@@ -28,7 +28,7 @@ use crate::calendar::Calendar;
 use crate::config::Config;
 use crate::copies::Copies;
 use crate::dice::Dice;
-use crate::effect::{Answer, Effect};
+use crate::effect::Effect;
 use crate::event::{Command, Durable, Event, Operation, Request, StoreOutcome};
 use crate::follow::before::Keeper;
 use crate::follow::follower::{Follower, Wish};
@@ -46,7 +46,6 @@ use crate::record::Record;
 use crate::record::ages::Ages;
 use crate::record::keep::Keeping;
 use crate::record::save::Goal;
-use crate::refusal::Denial;
 use crate::resync::Resync;
 use crate::role::Standing;
 use crate::role::asked::Asked;
@@ -58,7 +57,7 @@ use alloc::vec::Vec;
 use helio_bitmap::Bitmap;
 use helio_format::message::Parting;
 use helio_plant::{Plant, planted};
-use helio_units::{IoId, Moment, RequestId};
+use helio_units::{IoId, Moment};
 
 /// The engine of one group on one node.
 ///
@@ -171,10 +170,7 @@ impl Engine {
                 Some(primary) => primary.request(request, local, permit, turn),
                 None => turn.deny_not_primary(request),
             },
-            Event::ReadCopy(read) if standing.has_stopped() => {
-                turn.reply(RequestId(read.name), Answer::Denied(Denial::NotPrimary));
-            }
-            Event::ReadCopy(read) => local.read_copy(read, turn),
+            Event::ReadCopy(read) => standing.read_copy(read, local, turn),
             Event::StoreDone { io, outcome } => self.store_done(Some((io, outcome))),
             Event::SuperblockSaved { ok, sequence } => self.superblock_saved(ok, sequence),
             Event::Kept { kept, ok, sequence } => {
@@ -205,9 +201,8 @@ impl Engine {
                 None => peer.reads_mut().link_took(bytes),
             },
             Event::LinkMeasured { round_trip, rate } => {
-                if let Some(primary) = self.standing.primary_mut() {
-                    primary.queue_mut().measured(round_trip, rate);
-                }
+                let primary = standing.primary_mut().into_iter();
+                primary.for_each(|primary| primary.queue_mut().measured(round_trip, rate));
             }
             Event::Command { id, command } => self.command(id, command),
             Event::Reconfigure { .. } if planted(Plant::ApplyIgnored) => {}

@@ -20,17 +20,12 @@ pub(crate) struct Readers {
     /// Those that read the volume.
     volume: BTreeMap<u64, CopyRead>,
     waiting: VecDeque<Overlay>,
-    /// The last step was for a reader: the next one is for changes, if any wait.
-    served: bool,
+    /// So many may be served before the next step for others, where those wait.
+    due: u32,
 }
 
 /// What was read of the volume, and which of its chunks are preserved for the copy.
-#[derive(Clone, Debug)]
-pub(crate) struct Overlay {
-    pub(crate) read: CopyRead,
-    pub(crate) base: Row,
-    pub(crate) chunks: Vec<u64>,
-}
+pub(crate) type Overlay = (CopyRead, Row, Vec<u64>);
 
 impl Readers {
     /// One begins. Returns its number.
@@ -52,12 +47,12 @@ impl Readers {
 
     /// The next one to be served. Where something else waits, too, it is its turn every other time.
     pub(crate) fn next(&mut self, others_wait: bool) -> Option<Overlay> {
-        if core::mem::take(&mut self.served) && others_wait {
+        if others_wait && self.due == 0 {
+            self.due = 1;
             return None;
         }
-        let next = self.waiting.pop_front()?;
-        self.served = true;
-        Some(next)
+        self.due = self.due.saturating_sub(1);
+        self.waiting.pop_front()
     }
 
     pub(crate) fn is_empty(&self) -> bool {

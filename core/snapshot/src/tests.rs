@@ -3,6 +3,7 @@
 
 mod cuts;
 mod preserving;
+mod reads;
 mod restores;
 mod room;
 mod several;

@@ -2,6 +2,7 @@
 //! Point-in-time copies that operators name, by a node's role: commands, the moments of cuts, and what a secondary does at items.
 
 use crate::copies::{Copies, image};
+use crate::effect::Answer;
 use crate::event::CommandId;
 use crate::follow::before::Keeper;
 use crate::local::Local;
@@ -9,12 +10,14 @@ use crate::local::copying::CopyUser;
 use crate::peer::hang_up::HangUp;
 use crate::peer::link::Session;
 use crate::record::Record;
-use crate::refusal::Refusal;
+use crate::refusal::{Denial, Refusal};
 use crate::role::{Standing, busy};
 use crate::turn::Turn;
 use alloc::string::String;
 use helio_format::snapshot::SnapshotAct;
 use helio_ledger::BeforeFound;
+use helio_stack::CopyRead;
+use helio_units::RequestId;
 
 impl Standing {
     /// An operator wants a copy of this primary's volumes, and of its peer's. Or one is to go: on a primary from its peer, too.
@@ -38,6 +41,14 @@ impl Standing {
                 }
                 Ok(result)
             }
+        }
+    }
+
+    /// A client reads a copy, in any role, as long as the node's disks are in use.
+    pub(crate) fn read_copy(&self, read: CopyRead, local: &mut Local, turn: &mut Turn) {
+        match self.has_stopped() {
+            true => turn.reply(RequestId(read.name), Answer::Denied(Denial::NotPrimary)),
+            false => local.read_copy(read, turn),
         }
     }
 

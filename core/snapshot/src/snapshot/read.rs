@@ -2,7 +2,6 @@
 //! How a read of a copy goes on; see [`Readers`](crate::readers::Readers).
 
 use super::{KINDS, READS, Snapshot};
-use crate::readers::Overlay;
 use crate::work::Work;
 use alloc::vec::Vec;
 use core::mem;
@@ -40,7 +39,7 @@ impl Snapshot {
             return port.copy_read(read.name, outcome);
         }
         let base = Row { volume: read.volume, extent: read.extent, payload };
-        self.readers.wait(Overlay { read, base, chunks });
+        self.readers.wait((read, base, chunks));
         self.go_on(port);
     }
 
@@ -48,9 +47,8 @@ impl Snapshot {
     pub(super) fn serve_reader(&mut self, port: &mut Port<'_>) {
         let others_wait = self.is_restoring() || !self.changes.none_waits();
         while matches!(self.work, Work::Idle)
-            && let Some(overlay) = self.readers.next(others_wait)
+            && let Some((read, base, chunks)) = self.readers.next(others_wait)
         {
-            let Overlay { read, base, chunks } = overlay;
             if !self.copies.holds(read.copy) {
                 port.release(base.payload.id);
                 port.copy_read(read.name, Outcome::Failed(StoreFault::Io));

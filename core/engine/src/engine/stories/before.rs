@@ -30,6 +30,7 @@ const RECORD_BYTES: u64 = CHUNK_BYTES + PAGE_BYTES as u64;
 
 mod ending;
 mod named;
+mod read;
 mod room;
 mod several;
 
@@ -43,6 +44,7 @@ struct Desk {
     said: Vec<Message>,
     refused: Vec<&'static str>,
     logged: Vec<String>,
+    answered: Vec<(RequestId, Answer)>,
     gone: bool,
     payloads: u64,
     /// What the pool keeps.
@@ -185,6 +187,7 @@ impl Desk {
             said: Vec::new(),
             refused: Vec::new(),
             logged: Vec::new(),
+            answered: Vec::new(),
             gone: false,
             payloads: 0,
             kept: Vec::new(),
@@ -208,6 +211,7 @@ impl Desk {
                 Effect::Record(_) => records += 1,
                 Effect::SaveSuperblock(record) => self.saves.push(record),
                 Effect::Send(message) => self.said.push(message),
+                Effect::Reply { request, answer } => self.answered.push((request, answer)),
                 Effect::Hangup { .. } => self.gone = true,
                 Effect::Note(note) => self.logged.push(note.text),
                 Effect::CommandDone { result: Err(refusal), .. } => self.refused.push(refusal.code),

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Clients read point-in-time copies, on a node of either role.
+
+use super::*;
+use crate::refusal::Denial;
+use helio_format::before::CopyOwner;
+use helio_stack::{CopyRead, Row};
+use helio_units::CopyName;
+
+const PAYLOADS: [Payload; 2] = [
+    Payload { id: PayloadId(70), length: 2 * CHUNK_BYTES as u32 },
+    Payload { id: PayloadId(71), length: 2 * CHUNK_BYTES as u32 },
+];
+
+impl Desk {
+    /// A client reads two chunks of a copy, from that one on.
+    fn reads(&mut self, copy: u64, first: u64) {
+        let extent = Extent::new(first * CHUNK_BYTES, 2 * CHUNK_BYTES);
+        let volume = VolumeIndex(0);
+        self.tell(Event::ReadCopy(CopyRead { name: 5, copy: CopyNumber(copy), volume, extent }));
+    }
+
+    fn answer(&mut self) -> Answer {
+        let (request, answer) = self.answered.pop().expect("an answer");
+        assert_eq!((request, self.answered.len()), (RequestId(5), 0));
+        answer
+    }
+}
+
+#[test]
+fn what_is_preserved_lies_over_what_the_volume_holds() {
+    for leads in [false, true] {
+        let mut desk = Desk::of(record(true), None, named(1));
+        if leads {
+            desk.tell(Event::Command {
+                id: CommandId(1),
+                command: Command::Promote { force: true },
+            });
+            while !desk.saves.is_empty() {
+                desk.save();
+            }
+        }
+        desk.reads(1, 2);
+        assert!(matches!(desk.store(read(PAYLOADS[0])), StoreOp::Read { .. }));
+        assert_eq!(desk.answer(), Answer::Read(PAYLOADS[0]), "nothing of it was overwritten");
+        desk.reads(1, 0);
+        desk.store(read(PAYLOADS[0]));
+        assert!(desk.answered.is_empty(), "chunk 1 lies in the pool");
+        let row = |payload| {
+            let extent = Extent::new(0, 2 * CHUNK_BYTES);
+            Row { volume: VolumeIndex(0), extent, payload }
+        };
+        let asked = desk.pool(PoolOutcome::Loaded([row(PAYLOADS[1])].into()));
+        let records = [(Slot(0), (VolumeIndex(0), chunk(1)))].into();
+        assert_eq!(asked, PoolOp::Overlay { base: row(PAYLOADS[0]), records });
+        assert_eq!(desk.answer(), Answer::Read(PAYLOADS[1]));
+    }
+}
+
+#[test]
+fn what_is_damaged_or_not_there_is_an_error_of_the_store() {
+    let mut desk = Desk::of(record(true), None, named(1));
+    desk.reads(1, 0);
+    desk.store(read(PAYLOADS[0]));
+    desk.pool(PoolOutcome::Damaged);
+    assert_eq!(desk.answer(), Answer::Denied(Denial::Store(StoreFault::Io)));
+    desk.reads(2, 0);
+    assert_eq!(desk.answer(), Answer::Denied(Denial::Store(StoreFault::Io)), "there is no copy 2");
+    desk.reads(1, SIZE.0 / CHUNK_BYTES - 1);
+    assert_eq!(desk.answer(), Answer::Denied(Denial::OutOfBounds));
+}
+
+/// A copy that an operator named, with that chunk.
+fn named(chunk: u64) -> BeforeFound {
+    let mut found = found(&[chunk]);
+    let name = CopyName::new("one").expect("a name");
+    (found.copies[0].class, found.copies[0].owner) =
+        (CopyClass::Expendable, CopyOwner::Operator(name));
+    found
+}
+
+fn read(payload: Payload) -> StoreOutcome {
+    StoreOutcome::Read { payload, zero: false }
+}
