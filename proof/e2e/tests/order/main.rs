@@ -2,6 +2,7 @@
 //! Links and nodes that go away and come back: order is kept or its loss is said, and the copies become equal.
 
 mod another_disk;
+mod atomic;
 mod diverged;
 mod hand_over;
 mod lease;

@@ -28,7 +28,7 @@ fn places(pair: &Pair, node: &str) -> Vec<(String, String, u64)> {
     snapshots.iter().map(place).collect()
 }
 
-fn names(pair: &Pair, node: &str) -> Vec<String> {
+pub(crate) fn names(pair: &Pair, node: &str) -> Vec<String> {
     places(pair, node).into_iter().map(|(name, ..)| name).collect()
 }
 
