@@ -7,6 +7,7 @@
 
 mod postgres;
 mod sets;
+mod snapshots;
 mod sqlite;
 
 use crate::common::{Stage, VOLUME, attachable, on};

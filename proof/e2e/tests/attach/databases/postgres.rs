@@ -92,8 +92,7 @@ impl Database for Postgres {
         init.args(["-k", "--no-sync", "--wal-segsize=1", "-A", "trust", "-E", "UTF8", "-D"]);
         run(init.arg(&data)).expect_success();
         let file = File::options().append(true).open(data.join("postgresql.conf"));
-        let sockets = format!("unix_socket_directories = '{}'\n", self.folder.path().display());
-        file.and_then(|mut file| write!(file, "{SETTINGS}{sockets}")).expect("room");
+        file.and_then(|mut file| write!(file, "{SETTINGS}")).expect("room");
         self.open(place);
         self.ask(TABLES).expect_success();
     }
@@ -104,7 +103,8 @@ impl Database for Postgres {
         }
         let log = File::options().create(true).append(true).open(self.folder.join("log"));
         let mut server = self.program("postgres");
-        server.arg("-D").arg(place.join("data")).stdin(Stdio::null()).stdout(Stdio::null());
+        server.arg("-D").arg(place.join("data")).arg("-k").arg(self.folder.path());
+        let server = server.stdin(Stdio::null()).stdout(Stdio::null());
         let server = server.stderr(log.expect("a folder of our own"));
         self.server = Some(Group::spawn(server).expect("it is installed"));
         eventually(PATIENCE, "PostgreSQL to recover and be ready", || {
