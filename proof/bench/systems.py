@@ -232,6 +232,18 @@ class Helio:
         wait_for("replication", self.is_level, 120)
         return self.target()
 
+    def with_snapshots(self, count):
+        """What each write overwrites for the first time is preserved, for all of them."""
+        for n in range(count):
+            if not self.ask("snapshot", "create", f"db@s{n}"):
+                raise Failed(f"snapshot {n} of {count} cannot be created")
+        return self.target(lambda: self.still_has(count))
+
+    def still_has(self, count):
+        held = len(json.loads(self.ask("snapshot", "list", "db", "--json"))["snapshots"])
+        if held < count:
+            raise Failed(f"{count - held} of {count} snapshots ended: --dir needs more space")
+
     def has_full_members(self):
         """Whether nothing is copied or merged between the members, if there are several."""
         volume = self.group()["volumes"][0]
@@ -265,6 +277,12 @@ def throttled(stage, options, images):
     return Helio(stage, options, members=throttle.devices, enter=throttle.enter()).alone()
 
 
+def snapshots(stage, options, count):
+    helio = Helio(stage, options)
+    helio.alone()
+    return helio.with_snapshots(count)
+
+
 def before(stage, options):
     """The older program."""
     if not options.before:
@@ -291,11 +309,13 @@ SYSTEMS = {
     "helio-local-before": lambda s, o: before(s, o).alone(),
     "helio-sync-before": lambda s, o: before(s, o).pair("sync"),
     "helio-set2": lambda s, o: Helio(s, o, members=[s.a, s.b]).alone(),
+    "helio-snapshot": lambda s, o: snapshots(s, o, 1),
+    "helio-snapshots10": lambda s, o: snapshots(s, o, 10),
     "helio-throttled": lambda s, o: throttled(s, o, [s.a]),
     "helio-set2-throttled": lambda s, o: throttled(s, o, [s.a, s.b]),
 }
 # What a run without --systems leaves out: it needs an option, or root.
-ON_REQUEST = ("helio-local-before", "helio-sync-before", "helio-throttled", "helio-set2-throttled")
+ON_REQUEST = ("helio-snapshot", "helio-snapshots10", "helio-local-before", "helio-sync-before", "helio-throttled", "helio-set2-throttled")
 WRITES = ("w1", "w16", "wf1", "seq4")
 # Large blocks would fill any queue; flushes wait for nothing there. Throttled stores are throttled for reads alone.
 ONLY_JOBS = {"helio-async-limited": ("w1", "w16"), "helio-throttled": ("r32",), "helio-set2-throttled": ("r32",)}
