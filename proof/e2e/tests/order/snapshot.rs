@@ -91,6 +91,16 @@ fn a_snapshot_reads_alike_on_both_nodes_whatever_is_written_since() {
     pair.daemon("lyon").kill9();
     pair.start("lyon");
     assert_eq!(exported(&pair, "lyon", "data@one"), expected, "behind a restart");
+    // Copied over the volume, it is replicated as every write is.
+    wait_level(&pair, "paris");
+    let (snapshot, volume) = (pair.export("paris", "data@one"), pair.export("paris", "data"));
+    let copy = ["convert", "-n", "-f", "raw", "-O", "raw", &snapshot, &volume];
+    run(Command::new("qemu-img").args(copy)).expect_success();
+    wait_level(&pair, "paris");
+    for node in ["paris", "lyon"] {
+        assert_eq!(exported(&pair, node, "data:ro"), expected, "{node}");
+        assert_eq!(exported(&pair, node, "data@one"), expected, "{node}");
+    }
     let export = pair.export("lyon", "data@two");
     let refused = run(Command::new("qemu-img").args(["info", "-f", "raw", &export]));
     assert!(refused.expect_failure().contains("db has no snapshot two"));
