@@ -2,7 +2,8 @@
 //! What is attached to be read only, on either node.
 
 use crate::common::{Stage, VOLUME, attachable, queue};
-use helio_e2e::wait_level;
+use helio_e2e::{PATIENCE, wait_level};
+use helio_testkit::eventually;
 use helio_units::{Bytes, Mode};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -89,6 +90,50 @@ fn a_snapshot_is_attached_to_be_read_only_and_shows_what_was_there() {
         .helio("lyon", &["attach", &format!("{VOLUME}@two"), "--read-only", "--via", "fuse"])
         .expect_failure();
     assert!(said.contains("no snapshot two"), "{said}");
+    drop(device);
+    stage.pair.helio("paris", &["detach", VOLUME]).expect_success();
+    ["lyon", "paris"].iter().for_each(|node| stage.assert_nothing_left(node));
+}
+
+#[test]
+fn an_attached_snapshot_comes_back_with_the_daemon_until_it_is_deleted() {
+    attachable!();
+    let mut stage = Stage::new(Mode::Sync, Bytes::mib(16));
+    let device =
+        File::options().read(true).write(true).open(stage.attach()).expect("the primary's");
+    let write = |byte| {
+        device.write_all_at(&[byte; 8192], 1 << 20).and_then(|()| device.sync_all()).expect("room");
+    };
+    write(1);
+    stage.pair.helio("paris", &["snapshot", "create", "db@one"]).expect_success();
+    write(2);
+    wait_level(&stage.pair, "paris");
+    let snapshot = format!("{VOLUME}@one");
+    let line = ["attach", &snapshot, "--read-only", "--via", "fuse"];
+    let path = stage.pair.helio("lyon", &line).expect_success();
+    stage.pair.daemon("lyon").kill9();
+    stage.pair.start("lyon");
+    stage.attached("lyon");
+    let read = || {
+        let mut found = [0; 8192];
+        File::open(path.trim_end()).and_then(|file| file.read_exact_at(&mut found, 1 << 20))?;
+        Ok::<_, std::io::Error>(found)
+    };
+    assert_eq!(read().expect("it is back"), [1; 8192]);
+    wait_level(&stage.pair, "paris");
+    stage.pair.helio("paris", &["snapshot", "delete", "db@one", "--yes"]).expect_success();
+    wait_level(&stage.pair, "paris");
+    eventually(PATIENCE, "lyon to have no snapshot", || {
+        let listed = stage.pair.helio("lyon", &["snapshot", "list", "db"]).expect_success();
+        listed.starts_with("0 snapshots").then_some(())
+    });
+    stage.pair.daemon("lyon").kill9();
+    stage.pair.start("lyon");
+    eventually(PATIENCE, "the reason why it is not attached", || {
+        let shown = stage.shown("lyon");
+        shown["reason"].as_str().filter(|why| why.contains("no snapshot one")).map(drop)
+    });
+    stage.pair.helio("lyon", &["detach", &snapshot]).expect_success();
     drop(device);
     stage.pair.helio("paris", &["detach", VOLUME]).expect_success();
     ["lyon", "paris"].iter().for_each(|node| stage.assert_nothing_left(node));
