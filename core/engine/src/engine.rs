@@ -170,7 +170,7 @@ impl Engine {
                 Some(primary) => primary.request(request, local, permit, turn),
                 None => turn.deny_not_primary(request),
             },
-            Event::ReadCopy(read) => standing.read_copy(read, local, turn),
+            Event::ReadCopy(read) => standing.read_copy(read, (keeper, record), local, turn),
             Event::StoreDone { io, outcome } => self.store_done(Some((io, outcome))),
             Event::SuperblockSaved { ok, sequence } => self.superblock_saved(ok, sequence),
             Event::Kept { kept, ok, sequence } => {

@@ -39,6 +39,9 @@ pub struct Snapshot {
     readers: Readers,
     work: Work,
     task: Task,
+    /// A copy whose cut failed, although the list may say that it is held: it needs what copies need until the ledger says that it
+    /// is over, and is none for anybody else.
+    doubtful: Option<CopyNumber>,
     /// Flushes of all volumes that are under way, for the task or for one that failed.
     flushes: Option<Batch>,
 }
@@ -74,6 +77,7 @@ impl Snapshot {
             readers: Readers::default(),
             work: Work::Idle,
             task: Task::None,
+            doubtful: None,
             flushes: None,
         }
     }
@@ -89,6 +93,7 @@ impl Snapshot {
                     | CutStage::Flushed
                     | CutStage::Ends
                     | CutStage::Fails(_)
+                    | CutStage::Spoiled(_)
             )
         )
     }
@@ -133,11 +138,13 @@ impl Snapshot {
             return false;
         };
         let failed = MemberFault { volumes: 1 << volume.0, volume, fault };
-        let fails = !matches!(stage, CutStage::Begins | CutStage::Fails(_));
-        if fails {
-            *stage = CutStage::Fails(CopyOutcome::FlushFailed(failed));
-        }
-        fails
+        let outcome = CopyOutcome::FlushFailed(failed);
+        *stage = match stage {
+            CutStage::Begins | CutStage::Fails(_) | CutStage::Spoiled(_) => return false,
+            CutStage::Ends => CutStage::Spoiled(outcome),
+            _ => CutStage::Fails(outcome),
+        };
+        true
     }
 
     /// Before-images can be preserved no more: parked changes that need none go, and the others are refused.
@@ -146,12 +153,13 @@ impl Snapshot {
         if let PoolHealth::Failed(fault) = health
             && let Task::Cut(copy, stage) = &self.task
         {
-            let may_be_listed = matches!(stage, CutStage::Ends | CutStage::Fails(_));
+            let may_be_listed = matches!(stage, CutStage::Ends | CutStage::Spoiled(_));
             if may_be_listed && copy.class == CopyClass::Expendable {
                 // The list may say that it is held, and nothing is preserved for it any more.
                 let (last, image) = (copy.number, copy.image);
                 self.copies.hold(last, image);
-                self.record_over(last, CopyNumber(last.0 - 1), port);
+                self.doubtful = Some(last);
+                self.record_over(last, port);
             } else {
                 self.copies.remove(&[copy.number], &self.chunks);
             }
@@ -189,7 +197,7 @@ impl Snapshot {
         let mut over: Vec<_> = expendable.filter(|number| restored != Some(*number)).collect();
         if let PoolHealth::Failed(_) = self.pool {
             let over = over.last().copied();
-            over.into_iter().for_each(|last| self.record_over(last, last, port));
+            over.into_iter().for_each(|last| self.record_over(last, port));
             return over.is_some();
         }
         if shortage != Shortage::FAILED {
@@ -218,16 +226,16 @@ impl Snapshot {
         true
     }
 
-    /// The ledger is to say that expendable copies up to that one are over. Those up to `told` were known to be held.
-    fn record_over(&mut self, last: CopyNumber, told: CopyNumber, port: &mut Port<'_>) {
-        self.work = Work::Recording { last, told };
+    /// The ledger is to say that expendable copies up to that one are over.
+    fn record_over(&mut self, last: CopyNumber, port: &mut Port<'_>) {
+        self.work = Work::Recording(last);
         port.record(LayerRecord::CopiesOver(last));
     }
 
     /// Tells of these, if they were held: there was no room for what they needed.
     fn tell_over(&self, numbers: &[CopyNumber], port: &mut Port<'_>) {
-        let over = self.copies.list().filter(|copy| numbers.contains(&copy.number));
-        over.filter(|copy| copy.stage == CopyStage::Held).for_each(|copy| port.over(copy));
+        let over = self.held().into_iter().filter(|copy| numbers.contains(&copy.number));
+        over.for_each(|copy| port.over(copy));
     }
 
     /// These copies are to be in the list no more.
@@ -258,7 +266,9 @@ impl Snapshot {
             Task::Drop(number) if numbers.contains(number) => {
                 self.task_over(CopyOutcome::Done, port);
             }
-            Task::Cut(copy, CutStage::Fails(outcome)) if numbers.contains(&copy.number) => {
+            Task::Cut(copy, CutStage::Fails(outcome) | CutStage::Spoiled(outcome))
+                if numbers.contains(&copy.number) =>
+            {
                 let outcome = *outcome;
                 self.task_over(outcome, port);
             }
@@ -332,14 +342,11 @@ impl Layer for Snapshot {
 
     /// The ledger says that expendable copies are over: changes pass.
     fn recorded(&mut self, ok: bool, port: &mut Port<'_>) {
-        let Work::Recording { last, told } = mem::replace(&mut self.work, Work::Idle) else {
-            return;
-        };
+        let Work::Recording(last) = mem::replace(&mut self.work, Work::Idle) else { return };
         if ok {
             let expendable = self.copies.of_class(CopyClass::Expendable);
             let over: Vec<_> = expendable.filter(|number| *number <= last).collect();
-            let known: Vec<_> = over.iter().copied().filter(|number| *number <= told).collect();
-            self.tell_over(&known, port);
+            self.tell_over(&over, port);
             self.copies.forsake(&over);
         } else {
             // Nothing can say that they are over: from now on they are required.
@@ -370,6 +377,11 @@ impl Layer for Snapshot {
         }
     }
 
+    fn held(&self) -> Vec<KeptCopy> {
+        let shown = |copy: &KeptCopy| self.doubtful != Some(copy.number);
+        self.copies.list().filter(|copy| copy.stage == CopyStage::Held && shown(copy)).collect()
+    }
+
     fn read_copy(&mut self, read: CopyRead, port: &mut Port<'_>) -> bool {
         self.begin_read(read, port)
     }
@@ -390,7 +402,8 @@ impl Layer for Snapshot {
             changed: Bytes(changed * CHUNK_BYTES),
             preserved: Bytes(preserved * CHUNK_BYTES),
         };
-        self.copies.figures().into_iter().map(of).collect()
+        let figures = self.copies.figures().into_iter();
+        figures.filter(|(copy, ..)| self.doubtful != Some(copy.number)).map(of).collect()
     }
 
     fn bound(&mut self, most: Option<Bytes>) {

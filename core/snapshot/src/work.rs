@@ -54,6 +54,8 @@ pub(crate) enum CutStage {
     Ends,
     /// It failed like that, and is to be listed no more.
     Fails(CopyOutcome),
+    /// The same, and the list may say that it is held.
+    Spoiled(CopyOutcome),
 }
 
 /// How far a restore is.
@@ -154,11 +156,8 @@ pub(crate) enum Work {
         rows: Vec<Row>,
         batch: Batch,
     },
-    /// The ledger is to say that expendable copies up to `last` are over. The owners of those up to `told` are to hear of it.
-    Recording {
-        last: CopyNumber,
-        told: CopyNumber,
-    },
+    /// The ledger is to say that expendable copies up to that one are over.
+    Recording(CopyNumber),
 }
 
 /// Chunks that lie one behind the other, together.

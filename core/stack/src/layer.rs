@@ -160,6 +160,11 @@ pub trait Layer: Debug + Send {
     /// A copy is of no use any more, and the pool may not be able to record that: operations do not wait for it.
     fn abandon(&mut self, _copy: CopyNumber, _port: &mut Port<'_>) {}
 
+    /// The copies that it holds, the oldest first, without figures.
+    fn held(&self) -> Vec<KeptCopy> {
+        Vec::new()
+    }
+
     /// The copies that it holds, the oldest first.
     fn copies(&self) -> Vec<HeldCopy> {
         Vec::new()

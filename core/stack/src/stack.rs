@@ -234,6 +234,12 @@ impl Stack {
         }
     }
 
+    /// The copies that are held, the oldest first, without figures, which take time.
+    #[must_use]
+    pub fn held(&self) -> Vec<KeptCopy> {
+        self.levels.iter().flat_map(|level| level.layer.held()).collect()
+    }
+
     /// The copies that are held, the oldest first.
     #[must_use]
     pub fn copies(&self) -> Vec<HeldCopy> {

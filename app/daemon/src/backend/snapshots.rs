@@ -14,6 +14,10 @@ impl Daemon {
     pub(super) async fn on_snapshots(&self, command: control::Command) -> Result<Reply, ApiError> {
         let (group, act) = match command {
             control::Command::SnapshotCreate { group, wish } => {
+                if wish.name == CopyName::SAFE_COPY {
+                    let text = format!("{} is the name of the copy that a resync keeps", wish.name);
+                    return Err(ApiError::new("bad-name", text, "use another name"));
+                }
                 (group, SnapshotAct::Create(name_of(&wish)?))
             }
             control::Command::SnapshotDelete { group, wish } => {
@@ -31,10 +35,6 @@ impl Daemon {
 }
 
 fn name_of(wish: &SnapshotRequest) -> Result<CopyName, ApiError> {
-    if wish.name == CopyName::SAFE_COPY {
-        let text = format!("{} is the name of the copy that a resync keeps", wish.name);
-        return Err(ApiError::new("bad-name", text, "use another name"));
-    }
     CopyName::new(&wish.name).ok_or_else(|| {
         let text = format!("{} is not a name of a snapshot", wish.name.escape_debug());
         let hint = "use up to 63 letters, digits, `-`, `_`, `.` and `:`, beginning with a letter or a digit";

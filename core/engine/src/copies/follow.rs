@@ -30,7 +30,7 @@ impl Copies {
                 let passes = match local.copy_named(&name) {
                     None => false,
                     // Its item comes again.
-                    Some(held) if is_same(&held.copy.image, &wanted) => true,
+                    Some(held) if is_same(&held.image, &wanted) => true,
                     Some(_) if !is_due => return false,
                     Some(_) => {
                         let why = format!("this node has another snapshot {name} already");
@@ -70,7 +70,7 @@ impl Copies {
     fn drop_named(&mut self, name: &CopyName, local: &mut Local, turn: &mut Turn) {
         self.missing.retain(|missing| missing.name != *name);
         if let Some(held) = local.copy_named(name) {
-            self.begin_drop((*name, held.copy.number), By::Nobody, local, turn);
+            self.begin_drop((*name, held.number), By::Nobody, local, turn);
         }
     }
 

@@ -24,7 +24,7 @@ use core::mem;
 use helio_format::before::{COPIES_MOST, CopyClass, CopyOwner, CopyStage};
 use helio_format::superblock::Superblock;
 use helio_ledger::BeforeFound;
-use helio_stack::{CopyNumber, CopyOp, CopyOutcome, HeldCopy, KeptImage, Shortage};
+use helio_stack::{CopyNumber, CopyOp, CopyOutcome, KeptImage, Shortage};
 use helio_units::{Bytes, CopyName, Sequence, WallTime};
 
 /// Most missing copies that are remembered; the oldest is forgotten first.
@@ -172,7 +172,7 @@ impl Copies {
             return Err(busy(group));
         }
         if let Some(held) = local.copy_named(&name) {
-            self.begin_drop((name, held.copy.number), By::Command(id), local, turn);
+            self.begin_drop((name, held.number), By::Command(id), local, turn);
             return Ok(None);
         }
         let before = self.missing.len();
@@ -277,7 +277,7 @@ impl Copies {
 
     /// The record says that copies up to that one are over, because of another disk.
     pub(crate) fn lost(&mut self, last: CopyNumber, local: &mut Local, turn: &mut Turn) {
-        for (name, HeldCopy { copy, .. }) in local.named_copies() {
+        for (name, copy) in local.named_copies() {
             if copy.number <= last {
                 self.miss(name, String::from("the disk of a volume was replaced"), turn);
                 local.abandon_copy(copy.number, turn);

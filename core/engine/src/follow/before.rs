@@ -157,6 +157,11 @@ impl Keeper {
         }
     }
 
+    /// Whether that copy is the one that is kept, and can be restored.
+    pub(crate) fn has_sound(&self, number: CopyNumber) -> bool {
+        matches!(self.kept, Held::Sound(kept, _) if kept == number)
+    }
+
     /// The number of the copy that the pool has.
     const fn number(&self) -> Option<CopyNumber> {
         match self.kept {

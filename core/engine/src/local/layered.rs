@@ -336,20 +336,25 @@ impl Local {
         self.layered.stack.copies()
     }
 
+    /// The same, without figures.
+    pub(crate) fn held_copies(&self) -> Vec<KeptCopy> {
+        self.layered.stack.held()
+    }
+
     /// Those that operators named.
-    pub(crate) fn named_copies(&self) -> Vec<(CopyName, HeldCopy)> {
-        let named = |held: HeldCopy| held.copy.name().map(|name| (name, held));
-        self.copies().into_iter().filter_map(named).collect()
+    pub(crate) fn named_copies(&self) -> Vec<(CopyName, KeptCopy)> {
+        let named = |copy: KeptCopy| copy.name().map(|name| (name, copy));
+        self.held_copies().into_iter().filter_map(named).collect()
     }
 
     /// The copy of that name.
-    pub(crate) fn copy_named(&self, name: &CopyName) -> Option<HeldCopy> {
+    pub(crate) fn copy_named(&self, name: &CopyName) -> Option<KeptCopy> {
         self.named_copies().into_iter().find(|(known, _)| known == name).map(|(_, held)| held)
     }
 
     /// The youngest copy that an operator named.
     pub(crate) fn last_copy(&self) -> Option<CopyNumber> {
-        self.named_copies().last().map(|(_, held)| held.copy.number)
+        self.named_copies().last().map(|(_, copy)| copy.number)
     }
 
     /// A copy is of no use any more, and that may not be recorded: nothing waits for it.

@@ -82,6 +82,14 @@ impl Members {
         record.members.get(at) == self.found.get(at)
     }
 
+    /// Whether nothing tells that a volume lies on another disk than the record names. The record may not know its disk.
+    pub(crate) fn is_unmoved(&self, record: &Superblock, volume: VolumeIndex) -> bool {
+        let at = usize::from(volume.0);
+        let recorded = record.members.get(at).filter(|recorded| **recorded != 0);
+        let moved = recorded.zip(self.found.get(at)).is_some_and(|(one, other)| one != other);
+        !moved && !self.are_foreign()
+    }
+
     /// What the next record says of them. `takes`: any disk is the right one from then on.
     pub(crate) fn record(&self, b: &mut Superblock, takes: bool) {
         if !self.are_foreign() || takes {

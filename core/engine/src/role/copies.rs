@@ -5,6 +5,7 @@ use crate::copies::{Copies, image};
 use crate::effect::Answer;
 use crate::event::CommandId;
 use crate::follow::before::Keeper;
+use crate::follow::follower::Follower;
 use crate::local::Local;
 use crate::local::copying::CopyUser;
 use crate::peer::hang_up::HangUp;
@@ -15,9 +16,10 @@ use crate::role::{Standing, busy};
 use crate::turn::Turn;
 use alloc::string::String;
 use helio_format::snapshot::SnapshotAct;
+use helio_format::superblock::Superblock;
 use helio_ledger::BeforeFound;
-use helio_stack::CopyRead;
-use helio_units::RequestId;
+use helio_stack::{CopyOwner, CopyRead, KeptCopy, StoreFault};
+use helio_units::{RequestId, VolumeIndex};
 
 impl Standing {
     /// An operator wants a copy of this primary's volumes, and of its peer's. Or one is to go: on a primary from its peer, too.
@@ -44,12 +46,43 @@ impl Standing {
         }
     }
 
-    /// A client reads a copy, in any role, as long as the node's disks are in use.
-    pub(crate) fn read_copy(&self, read: CopyRead, local: &mut Local, turn: &mut Turn) {
-        match self.has_stopped() {
-            true => turn.reply(RequestId(read.name), Answer::Denied(Denial::NotPrimary)),
-            false => local.read_copy(read, turn),
+    /// A client reads a copy, in any role.
+    pub(crate) fn read_copy(
+        &self,
+        read: CopyRead,
+        (keeper, record): (&Keeper, &Record),
+        local: &mut Local,
+        turn: &mut Turn,
+    ) {
+        let copy = local.held_copies().into_iter().find(|copy| copy.number == read.copy);
+        let may = copy.is_some_and(|copy| {
+            self.gives_copy((&copy, read.volume), (keeper, record.superblock()), local)
+        });
+        match may {
+            true => local.read_copy(read, turn),
+            false if self.has_stopped() => {
+                turn.reply(RequestId(read.name), Answer::Denied(Denial::NotPrimary));
+            }
+            false => {
+                turn.reply(RequestId(read.name), Answer::Denied(Denial::Store(StoreFault::Io)));
+            }
         }
+    }
+
+    /// Whether a volume of a copy can be read: it lies on the disk on which the copy was cut, as far as the record tells, and that disk is
+    /// in use; and what is preserved for a safe copy is all there.
+    pub(crate) fn gives_copy(
+        &self,
+        (copy, volume): (&KeptCopy, VolumeIndex),
+        (keeper, record): (&Keeper, &Superblock),
+        local: &Local,
+    ) -> bool {
+        let right = local.members().is_unmoved(record, volume);
+        let lost = self.primary().is_some_and(|primary| primary.is_lost(volume));
+        let stopped = |(at, fault)| at == volume && fault != StoreFault::NoSpace;
+        let stopped = self.follower().and_then(Follower::failed).is_some_and(stopped);
+        let whole = copy.owner != CopyOwner::Resync || keeper.has_sound(copy.number);
+        right && whole && !lost && !stopped && !self.has_stopped()
     }
 
     /// Takes notice of what the layers did about copies.

@@ -4,8 +4,8 @@
 use crate::copies::MissingCopy;
 use crate::show::view::View;
 use alloc::vec::Vec;
-use helio_stack::HeldCopy;
-use helio_units::Bytes;
+use helio_stack::{HeldCopy, KeptCopy};
+use helio_units::{Bytes, VolumeIndex};
 
 /// The copies of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +19,15 @@ pub struct CopiesStatus {
 }
 
 impl View<'_> {
+    /// The copies of which that volume can be read now, the oldest first.
+    #[must_use]
+    pub fn readable_copies(&self, volume: VolumeIndex) -> Vec<KeptCopy> {
+        let mut copies = self.local.held_copies();
+        let from = (self.keeper, self.record.superblock());
+        copies.retain(|copy| self.standing.gives_copy((copy, volume), from, self.local));
+        copies
+    }
+
     /// The copies of this node.
     #[must_use]
     pub fn copies(&self) -> CopiesStatus {

@@ -2,7 +2,7 @@
 //! How a read of a copy goes on; see [`Readers`](crate::readers::Readers).
 
 use super::{KINDS, READS, Snapshot};
-use crate::work::Work;
+use crate::work::{Task, Work};
 use alloc::vec::Vec;
 use core::mem;
 use helio_plant::{Plant, planted};
@@ -13,7 +13,7 @@ use helio_stack::{
 impl Snapshot {
     /// One begins. Returns whether the copy is here.
     pub(super) fn begin_read(&mut self, read: CopyRead, port: &mut Port<'_>) -> bool {
-        let held = self.copies.holds(read.copy);
+        let held = self.copies.holds(read.copy) && self.doubtful != Some(read.copy);
         if held {
             let number = self.readers.begin(read);
             let op = StoreOp::Read { extent: read.extent };
@@ -45,7 +45,7 @@ impl Snapshot {
 
     /// Lays what is preserved over what was read of the volume, for the next one that waits, where no step is being taken.
     pub(super) fn serve_reader(&mut self, port: &mut Port<'_>) {
-        let others_wait = self.is_restoring() || !self.changes.none_waits();
+        let others_wait = !matches!(self.task, Task::None) || !self.changes.none_waits();
         while matches!(self.work, Work::Idle)
             && let Some((read, base, chunks)) = self.readers.next(others_wait)
         {

@@ -38,7 +38,7 @@ impl Snapshot {
                 self.work = Work::Listing(Listing::Held);
                 port.pool(PoolOp::List { copies, freed: 0 });
             }
-            Task::Cut(copy, CutStage::Fails(_)) => {
+            Task::Cut(copy, CutStage::Fails(_) | CutStage::Spoiled(_)) => {
                 let number = copy.number;
                 self.unlist(vec![number], Listing::Without, port);
             }

@@ -327,7 +327,25 @@ fn an_expendable_cut_that_may_be_listed_as_held_is_over_before_anything_is_overw
     assert_eq!(desk.copied(), Some(CopyOutcome::PoolFailed(StoreFault::Io)));
     desk.begin(1, zero(1));
     assert_eq!(desk.ops(), [], "the list may say that the copy is held");
+    assert!(desk.stack.held().is_empty() && desk.stack.copies().is_empty(), "its cut failed");
     desk.recorded(1, true);
     assert_eq!(desk.ops(), [zero(1)]);
     assert_eq!(desk.over, [], "nobody was told that it was held");
+}
+
+#[test]
+fn a_cut_that_never_had_a_moment_is_no_copy_where_the_pool_fails() {
+    let mut desk = Desk::finding_of(&[(held(1, EXPENDABLE), &[])]);
+    desk.no_moment = true;
+    desk.copy(cut_of(EXPENDABLE, Bytes::ZERO));
+    (0..2).for_each(|_| _ = desk.done());
+    desk.stack.cut(None, desk.now);
+    desk.drain();
+    desk.pool(PoolOutcome::Failed(StoreFault::Io));
+    assert_eq!(desk.copied(), Some(CopyOutcome::PoolFailed(StoreFault::Io)));
+    assert!(desk.records.is_empty(), "the copy before is over once something is overwritten");
+    assert_eq!(desk.stack.held().len(), 1);
+    desk.begin(1, zero(1));
+    desk.recorded(1, true);
+    assert_eq!(desk.ops(), [zero(1)]);
 }

@@ -90,3 +90,17 @@ fn a_read_of_a_copy_that_goes_fails_and_so_does_one_that_a_member_or_the_pool_fa
     assert_eq!(desk.read_ended(), [(7, false), (8, false), (8, false)]);
     assert_eq!(desk.health(), PoolHealth::Works, "it may still be added to");
 }
+
+#[test]
+fn a_drop_waits_no_longer_than_for_one_reader() {
+    let mut desk = Desk::finding(&[0]);
+    for name in [7, 8, 9] {
+        desk.reads(name, 1, 0);
+    }
+    (0..3).for_each(|_| _ = desk.read());
+    desk.copy(drop_of(1));
+    assert_eq!(desk.overlays(), records(&[(0, 0)]));
+    assert_eq!(desk.done(), list(&[], &[(0, 0)]));
+    assert_eq!(desk.read_ended(), [(7, true), (8, false), (9, false)]);
+    assert_eq!(desk.copied(), Some(CopyOutcome::Done));
+}

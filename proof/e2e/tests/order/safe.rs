@@ -48,6 +48,8 @@ fn an_update_that_never_ends_leaves_the_image_from_before_it() {
     let listed = pair.helio("lyon", &["snapshot", "list", "db"]).expect_success();
     assert!(listed.starts_with("safe-copy  "), "{listed}");
     let refused = pair.helio("lyon", &["snapshot", "delete", "db@safe-copy", "--yes"]);
+    assert!(refused.expect_failure().contains("no snapshot safe-copy"));
+    let refused = pair.helio("lyon", &["snapshot", "create", "db@safe-copy"]);
     assert!(refused.expect_failure().contains("that a resync keeps"));
 
     let refused = pair.helio("lyon", &["promote", "db", "--force", "--yes"]).expect_failure();

@@ -207,7 +207,7 @@ impl Attached {
     /// A refusal because of these devices of a group, with how all of the group are detached, those of NBD clients included.
     pub(crate) fn refusal(&self, group: usize, groups: &[Group], devices: &[&str]) -> Refusal {
         let slots = self.slots.iter().flatten().filter(|device| device.place.group == group);
-        let ours = slots.map(|device| groups[group].config.name_of(device.place.volume));
+        let ours = slots.map(|device| device.volume.clone());
         let held = self.held.iter().filter(|(at, ..)| *at == group);
         let volumes: BTreeSet<String> =
             ours.chain(held.map(|(_, (_, volume), _)| volume.clone())).collect();
@@ -377,15 +377,17 @@ pub(crate) fn open(
     read_only: bool,
     groups: &[Group],
 ) -> Result<(Shape, Place), Refusal> {
-    let suffix = if read_only { ":ro" } else { "" };
+    let is_snapshot = volume.contains('@');
+    let suffix = if read_only && !is_snapshot { ":ro" } else { "" };
     let name = format!("{group}/{volume}{suffix}");
+    let is_served = |name: &str| groups.iter().any(|group| group.name == name && group.is_served());
     let found = Catalogue(groups).open(&name).map_err(|refusal| match refusal {
         OpenRefusal::Unknown => Refusal::new(
             "unknown-volume",
             format!("this node has no volume {group}/{volume}"),
             "`helio status` lists the volumes",
         ),
-        OpenRefusal::Policy(text) if volume.contains('@') => Refusal::new(
+        OpenRefusal::Policy(text) if is_snapshot && is_served(group) => Refusal::later(
             "unknown-snapshot",
             text,
             format!("`helio snapshot list {group}` shows what there is"),

@@ -54,10 +54,10 @@ impl Catalogue<'_> {
     }
 }
 
-/// The point-in-time copies that can be read, the safe copy of a resync among them, by name.
-fn snapshots(group: &Group) -> Vec<(String, KeptCopy)> {
-    let held = group.engine.view().copies().held;
-    held.iter().map(|held| (called(&held.copy), held.copy)).collect()
+/// The point-in-time copies of which a volume can be read, the safe copy of a resync among them, by name.
+fn snapshots(group: &Group, volume: VolumeIndex) -> impl Iterator<Item = (String, KeptCopy)> {
+    let copies = group.engine.view().readable_copies(volume).into_iter();
+    copies.map(|copy| (called(&copy), copy))
 }
 
 fn describe(group: &Group, volume: &str, place: Place) -> String {
@@ -82,28 +82,33 @@ fn describe(group: &Group, volume: &str, place: Place) -> String {
 impl Exports for Catalogue<'_> {
     fn list(&self, each: &mut dyn FnMut(&ExportInfo)) {
         for (index, group) in self.0.iter().enumerate().filter(|(_, group)| group.is_served()) {
-            let snapshots = snapshots(group);
             for volume in (0..group.volumes.len() as u16).map(VolumeIndex) {
                 for read_only in [false, true] {
                     let target = Target::of(read_only, group.engine.view().is_primary());
                     each(&Self::info(group, Place { group: index, volume, target }, None));
                 }
-                for (name, copy) in &snapshots {
+            }
+        }
+        // Last: a list of many may be cut off.
+        for (index, group) in self.0.iter().enumerate().filter(|(_, group)| group.is_served()) {
+            for volume in (0..group.volumes.len() as u16).map(VolumeIndex) {
+                for (name, copy) in snapshots(group, volume) {
                     let target = Target::Snapshot(copy.number);
-                    each(&Self::info(group, Place { group: index, volume, target }, Some(name)));
+                    each(&Self::info(group, Place { group: index, volume, target }, Some(&name)));
                 }
             }
         }
     }
 
     fn open(&self, name: &str) -> Result<ExportInfo, OpenRefusal> {
-        let (named, read_only) =
-            name.strip_suffix(READ_ONLY).map_or((name, false), |named| (named, true));
+        // The name of a snapshot may end like that.
+        let (named, snapshot, read_only) =
+            match (name.split_once('@'), name.strip_suffix(READ_ONLY)) {
+                (Some((named, snapshot)), _) => (named, Some(snapshot), true),
+                (None, Some(named)) => (named, None, true),
+                (None, None) => (name, None, false),
+            };
         let (group, volume) = named.split_once('/').ok_or(OpenRefusal::Unknown)?;
-        let (volume, snapshot) = match volume.split_once('@') {
-            Some((volume, name)) => (volume, Some(name)),
-            None => (volume, None),
-        };
         let named = |g: &&Group| g.name == group && !g.is_released();
         if self.0.iter().find(named).is_some_and(|group| !group.is_served()) {
             let text = format!(
@@ -117,12 +122,15 @@ impl Exports for Catalogue<'_> {
         let volume =
             group.volumes.iter().position(|v| v.name == volume).ok_or(OpenRefusal::Unknown)?;
         if let Some(wanted) = snapshot {
-            let found = snapshots(group).into_iter().find(|(name, _)| name == wanted);
+            let volume = VolumeIndex(volume as u16);
+            let found = snapshots(group, volume).find(|(name, _)| name == wanted);
             let (called, copy) = found.ok_or_else(|| {
                 let name = &group.name;
-                OpenRefusal::Policy(format!("group {name} has no snapshot {wanted} on this node"))
+                OpenRefusal::Policy(format!(
+                    "group {name} has no snapshot {wanted} on this node that can be read"
+                ))
             })?;
-            let (volume, target) = (VolumeIndex(volume as u16), Target::Snapshot(copy.number));
+            let target = Target::Snapshot(copy.number);
             return Ok(Self::info(group, Place { group: index, volume, target }, Some(&called)));
         }
         let target = Target::open(read_only, group.engine.view()).map_err(|closed| {

@@ -70,6 +70,24 @@ fn what_is_damaged_or_not_there_is_an_error_of_the_store() {
     assert_eq!(desk.answer(), Answer::Denied(Denial::OutOfBounds));
 }
 
+#[test]
+fn a_copy_is_not_read_from_another_disk_nor_where_records_of_it_are_missing() {
+    let mut desk = Desk::of(record(true), None, named(1));
+    assert_eq!(desk.engine.view().readable_copies(VolumeIndex(0)).len(), 1);
+    desk.engine.local.members_mut().put(VolumeIndex(0), "data", 9, false);
+    assert!(desk.engine.view().readable_copies(VolumeIndex(0)).is_empty());
+    desk.reads(1, 2);
+    assert!(desk.ios.is_empty(), "nothing is asked of the other disk");
+    assert_eq!(desk.answer(), Answer::Denied(Denial::Store(StoreFault::Io)));
+    let damaged = BeforeFound { damaged: true, ..found(&[1]) };
+    for (found, readable) in [(found(&[1]), 1), (damaged, 0)] {
+        let mut desk = Desk::of(record(false), None, found);
+        assert_eq!(desk.engine.view().readable_copies(VolumeIndex(0)).len(), readable);
+        desk.reads(1, 2);
+        assert_eq!(desk.ios.len(), readable);
+    }
+}
+
 /// A copy that an operator named, with that chunk.
 fn named(chunk: u64) -> BeforeFound {
     let mut found = found(&[chunk]);
