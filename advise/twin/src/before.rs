@@ -6,6 +6,7 @@
 use crate::checksum::crc32c;
 use crate::content::Step;
 use crate::pool::Pool;
+use crate::sectors::Sectors;
 use crate::{BLOCK, Place, Stamp, places};
 use core::convert::Infallible;
 use core::time::Duration;
@@ -16,10 +17,8 @@ use helio_format::before::{
 use helio_ledger::{BeforeError, BeforeFound, BeforeRecord, BeforeStore, BeforeWrite, Chunk};
 use helio_netmodel::Dice;
 use helio_units::{Bytes, Moment, WallTime};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-/// What a disk writes whole or not at all.
-const SECTOR: usize = helio_units::SECTOR as usize;
 /// Bytes of a chunk in the file: a stamp per block.
 const CHUNK: Bytes = Bytes(CHUNK_BYTES / BLOCK.0 * 8);
 
@@ -62,10 +61,7 @@ impl Job {
 /// The before-image file of one node.
 #[derive(Clone, Debug)]
 pub struct Before {
-    live: Vec<u8>,
-    durable: Vec<u8>,
-    /// Sectors written and not flushed.
-    dirty: BTreeSet<usize>,
+    file: Sectors,
     store: Option<BeforeStore>,
     under_way: Option<(Job, Stage)>,
     /// What is kept, block by block, as far as it is durable; of this life of the process.
@@ -91,9 +87,7 @@ impl Before {
     #[must_use]
     pub fn new(latency: Duration, dice: Dice) -> Self {
         Self {
-            live: Vec::new(),
-            durable: Vec::new(),
-            dirty: BTreeSet::new(),
+            file: Sectors::default(),
             store: None,
             under_way: None,
             index: BTreeMap::new(),
@@ -113,14 +107,12 @@ impl Before {
 
     /// The file as it lies there, for a snapshot.
     pub(crate) fn backup(&self) -> Vec<u8> {
-        self.live.clone()
+        self.file.bytes().to_vec()
     }
 
     /// Puts an older file in its place, durably.
     pub(crate) fn put_back(&mut self, bytes: Vec<u8>) {
-        self.durable.clone_from(&bytes);
-        self.live = bytes;
-        self.dirty.clear();
+        self.file = Sectors::holding(bytes);
         self.index = self.kept().unwrap_or_default();
     }
 
@@ -140,29 +132,19 @@ impl Before {
         self.fails = false;
     }
 
-    fn read(live: &[u8], at: u64, buffer: &mut [u8]) -> Result<(), Infallible> {
-        let at = at as usize;
-        let end = (at + buffer.len()).min(live.len());
-        buffer.fill(0);
-        if at < end {
-            buffer[..end - at].copy_from_slice(&live[at..end]);
-        }
-        Ok(())
-    }
-
     fn opened(&self) -> Result<(BeforeStore, BeforeFound), BeforeError<Infallible>> {
-        let mut read = |at: u64, buffer: &mut [u8]| Self::read(&self.live, at, buffer);
-        BeforeStore::open(&mut read, self.live.len() as u64, CHUNK, 1, crc32c)
+        let mut read = |at: u64, buffer: &mut [u8]| self.file.read(at, buffer);
+        BeforeStore::open(&mut read, self.file.bytes().len() as u64, CHUNK, 1, crc32c)
     }
 
     /// As a starting daemon finds it, behind a flush.
     pub(crate) fn open(&mut self) -> BeforeFound {
-        self.flush();
+        self.file.flush();
         let Ok((store, found)) = self.opened() else {
             panic!("a crash made both headers unreadable")
         };
-        found.torn.iter().for_each(|page| self.put(*page, &[0; PAGE_BYTES]));
-        self.flush();
+        found.torn.iter().for_each(|page| self.file.put(*page, &[0; PAGE_BYTES]));
+        self.file.flush();
         (self.store, self.failed) = (Some(store), false);
         self.index = self.kept().unwrap_or_default();
         self.batch.clear();
@@ -207,29 +189,12 @@ impl Before {
     }
 
     fn load(&self, store: &BeforeStore, slot: Slot, chunk: Chunk) -> Option<(Chunk, Vec<u8>)> {
-        let mut read = |at: u64, buffer: &mut [u8]| Self::read(&self.live, at, buffer);
+        let mut read = |at: u64, buffer: &mut [u8]| self.file.read(at, buffer);
         store.load(slot, chunk, &mut read).ok()?
     }
 
-    fn put(&mut self, at: u64, bytes: &[u8]) {
-        let at = at as usize;
-        if self.live.len() < at + bytes.len() {
-            self.live.resize((at + bytes.len()).next_multiple_of(SECTOR), 0);
-        }
-        self.live[at..at + bytes.len()].copy_from_slice(bytes);
-        self.dirty.extend(at / SECTOR..(at + bytes.len()).div_ceil(SECTOR));
-    }
-
     fn put_page(&mut self, write: &BeforeWrite) {
-        self.put(write.offset, &write.bytes);
-    }
-
-    fn flush(&mut self) {
-        self.durable.resize(self.live.len(), 0);
-        for sector in core::mem::take(&mut self.dirty) {
-            let range = sector * SECTOR..(sector + 1) * SECTOR;
-            self.durable[range.clone()].copy_from_slice(&self.live[range]);
-        }
+        self.file.put(write.offset, &write.bytes);
     }
 
     /// Begins what the engine asks for at `at`; the payloads that it names lie in `pool`.
@@ -272,7 +237,7 @@ impl Before {
 
     /// What was written is durable.
     fn flushed(&mut self, store: &mut BeforeStore, job: &Job) {
-        self.flush();
+        self.file.flush();
         store.flushed();
         if let Some(note) = store.note() {
             self.put_page(&note);
@@ -344,7 +309,7 @@ impl Before {
                     let page = store.record(*copy, *slot, *chunk, &bytes);
                     self.batch.extend(blocks(*chunk).zip(stamps.iter().copied()));
                     self.put_page(&page);
-                    self.put(page.offset + PAGE_BYTES as u64, &bytes);
+                    self.file.put(page.offset + PAGE_BYTES as u64, &bytes);
                 }
             }
             Job::Reserve { .. } | Job::Check(_) | Job::Load(_) | Job::Overlay(..) => {}
@@ -362,15 +327,7 @@ impl Before {
         }
         (self.under_way, self.store) = (None, None);
         if power {
-            self.durable.resize(self.live.len(), 0);
-            for sector in core::mem::take(&mut self.dirty) {
-                let range = sector * SECTOR..(sector + 1) * SECTOR;
-                if self.dice.chance(1, 2) {
-                    self.live[range.clone()].copy_from_slice(&self.durable[range]);
-                } else {
-                    self.durable[range.clone()].copy_from_slice(&self.live[range]);
-                }
-            }
+            self.file.tear(&mut self.dice);
         }
     }
 }

@@ -31,6 +31,7 @@ mod metadata;
 mod node;
 mod pool;
 mod queue;
+mod sectors;
 mod stamps;
 mod suspended;
 mod wire;
@@ -50,6 +51,7 @@ pub use machine_image::{MachineImage, Restore};
 pub use metadata::{Metadata, MetadataBytes, MetadataFault};
 pub use node::{Hook, Node, Pause, Side};
 pub use pool::Pool;
+pub use sectors::Sectors;
 pub use suspended::Suspended;
 pub use wire::{Breakage, Wire};
 

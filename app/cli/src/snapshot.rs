@@ -31,7 +31,7 @@ pub(crate) fn run(at: &At, verb: Snapshot) -> Result<ExitCode> {
         }
         Snapshot::Delete { snapshot: SnapshotName { group, name }, yes, json } => {
             let group = which::group(&client, group)?;
-            let stake = format!("what the snapshot {name} of {group} preserves is lost");
+            let stake = format!("the data of snapshot {name} of {group} will be lost");
             Consent { yes, json }.get(&stake, "delete it?")?;
             let path = paths::of_group(paths::SNAPSHOT_DELETE, &group);
             accepted(&client.post(&path, &SnapshotRequest { name })?, json)
@@ -65,7 +65,7 @@ fn text(list: &SnapshotList) -> String {
         let _ =
             writeln!(out, "{}  {}  missing: {}", missing.name, missing.since_ms, missing.reason);
     }
-    let count = snapshots.len();
+    let count = snapshots.iter().filter(|snapshot| !snapshot.safe_copy).count();
     let _ = writeln!(out, "{count} snapshots of {group} on {node}, {preserved_bytes} preserved");
     out
 }
@@ -105,7 +105,7 @@ mod tests {
             "one  1970-01-01 00:00:00Z  item 31  changed 64 KiB (0.2 %)  preserved 128 KiB\n\
              safe-copy  1970-01-01 00:00:00Z  item 31  changed 64 KiB (0.2 %)  preserved 128 KiB  inconsistent\n\
              two  1970-01-01 00:00:01Z  missing: the metadata was lost\n\
-             2 snapshots of db on lyon, 192 KiB preserved\n"
+             1 snapshots of db on lyon, 192 KiB preserved\n"
         );
         assert_eq!(
             percent(Bytes(1), Bytes::gib(1)),

@@ -263,7 +263,7 @@ impl BeforeStore {
             (Ok(a), Ok(b)) if a.sequence > b.sequence => Ok((Some((a, 0)), pages)),
             (_, Ok(b)) => Ok((Some((b, 1)), pages)),
             (Ok(a), Err(_)) => Ok((Some((a, 0)), pages)),
-            (Err(a), Err(b)) => self.no_header([a, b], &bytes[..2 * PAGE_BYTES]),
+            (Err(a), Err(b)) => self.no_header([a, b], pages, &bytes[..2 * PAGE_BYTES]),
         }
     }
 
@@ -271,6 +271,7 @@ impl BeforeStore {
     fn no_header<E>(
         &self,
         errors: [PageError; 2],
+        torn: Vec<u64>,
         start: &[u8],
     ) -> Result<FoundHeader, BeforeError<E>> {
         let (pages, _) = start.as_chunks::<PAGE_BYTES>();
@@ -280,7 +281,10 @@ impl BeforeStore {
         let written = written.filter(|(_, page)| page.iter().any(|byte| *byte != 0));
         match (newest, errors) {
             (Some(first::Header { copy: Some(_), .. }), _) => Err(BeforeError::First),
-            (Some(_), _) => Ok((None, written.map(|(at, _)| at).collect())),
+            (Some(_), _) => {
+                let behind = torn.into_iter().filter(|at| *at >= start.len() as u64);
+                Ok((None, written.map(|(at, _)| at).chain(behind).collect()))
+            }
             // The first header ever was torn: nothing was kept under it.
             (None, [PageError::Damaged, PageError::Empty]) => Ok((None, vec![0])),
             (None, [PageError::Empty, PageError::Empty]) => Ok((None, Vec::new())),

@@ -51,3 +51,12 @@ fn a_file_of_version_1_without_a_copy_is_begun_anew_and_its_headers_go() {
     store.flushed();
     assert_eq!(numbers(&desk.sound().1), [1]);
 }
+
+#[test]
+fn what_lies_where_the_second_header_will_be_goes_with_a_file_of_version_1() {
+    let mut desk = of([old_header(5, 0, 0), old_header(4, 0, 0)]);
+    let second = u64::from(AREA_PAGES) * PAGE_BYTES as u64;
+    desk.put(second, &old(*b"HLBI", &[(4, &[2])]));
+    let (_, found) = desk.open();
+    assert_eq!(found.torn, [0, PAGE_BYTES as u64, second]);
+}

@@ -81,7 +81,13 @@ impl Copies {
 
     /// Whether that copy is there, and of use.
     pub(crate) fn holds(&self, number: CopyNumber) -> bool {
-        self.position(number).is_some_and(|at| self.held[at].copy.stage == CopyStage::Held)
+        self.held(number).is_some()
+    }
+
+    /// That copy, if it is of use.
+    pub(crate) fn held(&self, number: CopyNumber) -> Option<KeptCopy> {
+        let copy = self.held[self.position(number)?].copy;
+        (copy.stage == CopyStage::Held).then_some(copy)
     }
 
     fn position(&self, number: CopyNumber) -> Option<usize> {
@@ -101,18 +107,18 @@ impl Copies {
     /// The youngest one, for which a chunk is preserved before a change overwrites it. Before a cut that is under way, that is the
     /// one before it.
     pub(crate) fn youngest(&self, before_cut: bool) -> Option<CopyNumber> {
-        self.young(before_cut).map(|held| held.copy.number)
+        self.young(before_cut).map(|at| self.held[at].copy.number)
     }
 
-    fn young(&self, before_cut: bool) -> Option<&Held> {
-        let coming = |held: &&Held| held.copy.stage == CopyStage::Coming;
-        self.held.iter().rev().find(|held| !(before_cut && coming(held)))
+    fn young(&self, before_cut: bool) -> Option<usize> {
+        let coming = |held: &Held| held.copy.stage == CopyStage::Coming;
+        self.held.iter().rposition(|held| !(before_cut && coming(held)))
     }
 
     /// Whether a copy needs what that chunk holds, and the pool does not have it yet.
     pub(crate) fn is_unpreserved(&self, chunk: u64, before_cut: bool) -> bool {
         // A younger copy that was abandoned may have the chunk.
-        let needs = self.youngest(before_cut).and_then(|young| self.position(young));
+        let needs = self.young(before_cut);
         needs.is_some_and(|at| !self.held[at..].iter().any(|held| held.preserved.has(chunk)))
     }
 

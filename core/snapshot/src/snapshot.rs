@@ -382,6 +382,10 @@ impl Layer for Snapshot {
         self.copies.list().filter(|copy| copy.stage == CopyStage::Held && shown(copy)).collect()
     }
 
+    fn held_copy(&self, number: CopyNumber) -> Option<KeptCopy> {
+        self.copies.held(number).filter(|_| self.doubtful != Some(number))
+    }
+
     fn read_copy(&mut self, read: CopyRead, port: &mut Port<'_>) -> bool {
         self.begin_read(read, port)
     }

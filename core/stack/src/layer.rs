@@ -165,6 +165,11 @@ pub trait Layer: Debug + Send {
         Vec::new()
     }
 
+    /// One of these.
+    fn held_copy(&self, _number: CopyNumber) -> Option<KeptCopy> {
+        None
+    }
+
     /// The copies that it holds, the oldest first.
     fn copies(&self) -> Vec<HeldCopy> {
         Vec::new()

@@ -240,6 +240,12 @@ impl Stack {
         self.levels.iter().flat_map(|level| level.layer.held()).collect()
     }
 
+    /// The copy of that number, if it is held.
+    #[must_use]
+    pub fn held_copy(&self, number: CopyNumber) -> Option<KeptCopy> {
+        self.levels.iter().find_map(|level| level.layer.held_copy(number))
+    }
+
     /// The copies that are held, the oldest first.
     #[must_use]
     pub fn copies(&self) -> Vec<HeldCopy> {

@@ -251,6 +251,8 @@ pub const fn fingerprint(Slot(slot): Slot, volume: VolumeIndex, offset: u64) -> 
 
 /// How many copies a header can list.
 pub const COPIES_MOST: usize = AREA_PAGES as usize * PAGE_BYTES / COPY_BYTES - 1;
+/// Most expendable copies of a group: one place is left for a required one.
+pub const EXPENDABLE_MOST: usize = COPIES_MOST - 1;
 
 impl KeptCopy {
     /// The name that an operator gave to it.

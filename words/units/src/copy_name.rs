@@ -14,7 +14,7 @@ impl CopyName {
     /// Most bytes of a name.
     pub const BYTES_MAX: usize = 63;
 
-    /// What the safe copy of a resync is called; no operator gives this name.
+    /// What the safe copy of a resync is called. It is no name that an operator can give.
     pub const SAFE_COPY: &str = "safe-copy";
 
     /// The name of these bytes, if they are one.
@@ -24,7 +24,7 @@ impl CopyName {
             byte.is_ascii_alphanumeric() || at > 0 && b"-_.:".contains(byte)
         };
         let fits = (1..=Self::BYTES_MAX).contains(&name.len());
-        if !fits || !name.as_bytes().iter().enumerate().all(may) {
+        if !fits || name == Self::SAFE_COPY || !name.as_bytes().iter().enumerate().all(may) {
             return None;
         }
         let mut bytes = [0; Self::BYTES_MAX];
@@ -62,7 +62,8 @@ mod tests {
         for name in ["a", "2026-11-27T10:00:00", "before_upgrade.1", &"x".repeat(63)] {
             assert_eq!(CopyName::new(name).expect("a name").to_string(), name);
         }
-        for name in ["", "-a", ".", "a b", "a/b", "a@b", "é", &"x".repeat(64)] {
+        for name in ["", "-a", ".", "a b", "a/b", "a@b", "é", CopyName::SAFE_COPY, &"x".repeat(64)]
+        {
             assert_eq!(CopyName::new(name), None, "{name}");
         }
     }

@@ -28,7 +28,7 @@ fn snapshot_name(text: &str) -> Result<SnapshotName, String> {
 pub enum Snapshot {
     /// Create a snapshot of all volumes of a group.
     ///
-    /// Run it on the primary. Both nodes create the snapshot at the same write. A node without space for it shows it as missing.
+    /// Run it on the primary. Both nodes create the snapshot at the same write. A node that cannot create it lists it as missing, with the reason.
     Create {
         /// Snapshot, for example db@before-upgrade; the group may be omitted if there is only one.
         #[arg(value_name = "[GROUP@]NAME", value_parser = snapshot_name)]
@@ -45,7 +45,9 @@ pub enum Snapshot {
         #[arg(long)]
         json: bool,
     },
-    /// Delete a snapshot. On the primary, the peer deletes it too.
+    /// Delete a snapshot.
+    ///
+    /// On the primary, the peer deletes it too if the queue keeps the order of writes.
     Delete {
         /// Snapshot, for example db@before-upgrade; the group may be omitted if there is only one.
         #[arg(value_name = "[GROUP@]NAME", value_parser = snapshot_name)]

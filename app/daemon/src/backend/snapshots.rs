@@ -14,10 +14,6 @@ impl Daemon {
     pub(super) async fn on_snapshots(&self, command: control::Command) -> Result<Reply, ApiError> {
         let (group, act) = match command {
             control::Command::SnapshotCreate { group, wish } => {
-                if wish.name == CopyName::SAFE_COPY {
-                    let text = format!("{} is the name of the copy that a resync keeps", wish.name);
-                    return Err(ApiError::new("bad-name", text, "use another name"));
-                }
                 (group, SnapshotAct::Create(name_of(&wish)?))
             }
             control::Command::SnapshotDelete { group, wish } => {
@@ -36,6 +32,10 @@ impl Daemon {
 
 fn name_of(wish: &SnapshotRequest) -> Result<CopyName, ApiError> {
     CopyName::new(&wish.name).ok_or_else(|| {
+        if wish.name == CopyName::SAFE_COPY {
+            let text = "safe-copy is reserved for the safe copy of a resync, which ends with the resync";
+            return ApiError::new("bad-name", text, "use another name");
+        }
         let text = format!("{} is not a name of a snapshot", wish.name.escape_debug());
         let hint = "use up to 63 letters, digits, `-`, `_`, `.` and `:`, beginning with a letter or a digit";
         ApiError::new("bad-name", text, hint)

@@ -217,12 +217,12 @@ impl Group {
         self.engine.handle(now, event, &mut self.effects);
     }
 
-    /// Tells it of a client's request.
     /// A client reads a point-in-time copy. Its name is the request's number.
     pub(crate) fn read_copy(&mut self, now: Moment, read: CopyRead) {
         self.guarded(|group| group.tell(now, Event::ReadCopy(read)));
     }
 
+    /// Tells it of a client's request.
     pub(crate) fn request(&mut self, now: Moment, request: Request) {
         self.guarded(|group| {
             if let Some(tap) = &mut group.tap

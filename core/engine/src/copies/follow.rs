@@ -70,7 +70,7 @@ impl Copies {
     fn drop_named(&mut self, name: &CopyName, local: &mut Local, turn: &mut Turn) {
         self.missing.retain(|missing| missing.name != *name);
         if let Some(held) = local.copy_named(name) {
-            self.begin_drop((*name, held.number), By::Nobody, local, turn);
+            self.begin_drop((*name, held.number), By::Abandoned, local, turn);
         }
     }
 
@@ -87,9 +87,9 @@ impl Copies {
             return;
         }
         match stage {
-            Stage::Coming => (*by, *stage) = (By::Nobody, Stage::Cancelled),
+            Stage::Coming => (*by, *stage) = (By::Abandoned, Stage::Cancelled),
             Stage::Ready => {
-                *by = By::Nobody;
+                *by = By::Abandoned;
                 self.moment(None, local, turn);
             }
             Stage::Ending | Stage::Cancelled => {}

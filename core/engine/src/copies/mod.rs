@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   Idle ──> Cut: Coming ──the layer is ready──> Ready ──the moment──> Ending ──> Idle
-//!    │              └── nobody waits for it any more: Cancelled ──────────────────^
+//!    │              └── what asked for it was taken back: Cancelled ──────────────^
 //!    └─────> Drop ────────────────────────────────────────────────────────────────^
 //! ```
 //! A primary cuts at the end of its line, as soon as the layer is ready. The peer does it at the same place of the line: it makes the
@@ -21,14 +21,14 @@ use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::string::String;
 use core::mem;
-use helio_format::before::{COPIES_MOST, CopyClass, CopyOwner, CopyStage};
+use helio_format::before::{CopyClass, CopyOwner, CopyStage, EXPENDABLE_MOST};
 use helio_format::superblock::Superblock;
 use helio_ledger::BeforeFound;
 use helio_stack::{CopyNumber, CopyOp, CopyOutcome, KeptImage, Shortage};
 use helio_units::{Bytes, CopyName, Sequence, WallTime};
 
 /// Most missing copies that are remembered; the oldest is forgotten first.
-const MISSING_MOST: usize = 64;
+const MISSING_MOST: usize = EXPENDABLE_MOST;
 
 /// Who waits for a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,8 +37,8 @@ enum By {
     Command(CommandId),
     /// An item of the peer's line.
     Item(Sequence),
-    /// Nobody any more.
-    Nobody,
+    /// What asked for it was taken back.
+    Abandoned,
 }
 
 /// How far a cut is.
@@ -134,7 +134,7 @@ impl Copies {
             return Err(busy(group));
         }
         if let Some(why) = suspect(local, turn) {
-            let hint = format!("`helio status {group}` shows what helps");
+            let hint = format!("`helio status {group}` shows the cause");
             return Err(Refusal::new("suspect", why, hint));
         }
         let copies = local.named_copies();
@@ -144,7 +144,7 @@ impl Copies {
                 format!("choose another name, or `helio snapshot delete {group}@{name}` first");
             return Err(Refusal::new("snapshot-exists", text, hint));
         }
-        if copies.len() >= COPIES_MOST {
+        if copies.len() >= EXPENDABLE_MOST {
             return Err(too_many(group));
         }
         self.begin_cut(name, By::Command(id), local, turn);
@@ -179,14 +179,14 @@ impl Copies {
         self.missing.retain(|missing| missing.name != name);
         if self.missing.len() < before {
             return Ok(Some(format!(
-                "snapshot {name} of {group} is forgotten; it was missing here"
+                "{name} was removed from the list of missing snapshots of {group}"
             )));
         }
         let text = format!("{group} has no snapshot {name} on this node");
         Err(Refusal::new(
             "unknown-snapshot",
             text,
-            format!("`helio snapshot list {group}` shows its snapshots"),
+            format!("`helio snapshot list {group}` lists the snapshots"),
         ))
     }
 
@@ -227,16 +227,16 @@ impl Copies {
         let (by, text) = match (task, outcome) {
             (Task::Cut { name, by, .. }, CopyOutcome::Cut(_)) => {
                 self.missing.retain(|missing| missing.name != name);
-                (by, format!("snapshot {name} of {group} is there"))
+                (by, format!("snapshot {name} of {group} was created"))
             }
             (Task::Drop { name, by }, CopyOutcome::Done) => {
-                (by, format!("snapshot {name} of {group} is deleted"))
+                (by, format!("snapshot {name} of {group} was deleted"))
             }
             (task, outcome) => return self.failed(task, outcome, local, turn),
         };
         match by {
             By::Command(id) => turn.done(id, Ok(text)),
-            By::Item(_) | By::Nobody => turn.info(text),
+            By::Item(_) | By::Abandoned => turn.info(text),
         }
     }
 
@@ -258,7 +258,7 @@ impl Copies {
                 self.miss(name, refusal.text, turn);
             }
             _ if outcome == CopyOutcome::Cancelled => {}
-            By::Item(_) | By::Nobody => turn.warn(text),
+            By::Item(_) | By::Abandoned => turn.warn(text),
         }
     }
 
@@ -266,11 +266,11 @@ impl Copies {
     pub(crate) fn note_over(&mut self, local: &mut Local, turn: &mut Turn) {
         while let Some(copy) = local.take_over() {
             let why = match local.pool_failed() {
-                true => "the before-image file failed",
-                false => "there was no space for its before-images",
+                true => local.pool_fault(turn.config()).0,
+                false => String::from("there was no space for its before-images"),
             };
             if let Some(name) = copy.name() {
-                self.miss(name, String::from(why), turn);
+                self.miss(name, why, turn);
             }
         }
     }
@@ -289,6 +289,7 @@ impl Copies {
     fn miss(&mut self, name: CopyName, why: String, turn: &mut Turn) {
         let group = &turn.config().group;
         turn.warn(format!("snapshot {name} of {group} is missing on this node: {why}"));
+        self.missing.retain(|missing| missing.name != name);
         if self.missing.len() >= MISSING_MOST {
             self.missing.pop_front();
         }
@@ -335,7 +336,7 @@ fn busy(group: &str) -> Refusal {
 fn too_many(group: &str) -> Refusal {
     Refusal::new(
         "too-many-snapshots",
-        format!("{group} has {COPIES_MOST} snapshots, and can have no more"),
+        format!("{group} has {EXPENDABLE_MOST} snapshots, and can have no more"),
         format!("`helio snapshot delete {group}@NAME` for one that is not needed"),
     )
 }
@@ -344,7 +345,7 @@ fn too_many(group: &str) -> Refusal {
 fn reason(name: &CopyName, outcome: CopyOutcome, local: &Local, turn: &Turn) -> Refusal {
     let config = turn.config();
     let group = &config.group;
-    let status = format!("`helio status {group}` shows what helps");
+    let status = format!("`helio status {group}` shows the cause");
     match outcome {
         CopyOutcome::TooMany => too_many(group),
         CopyOutcome::NoRoom(Shortage { needed, free }) => Refusal::new(

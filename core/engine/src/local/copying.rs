@@ -26,9 +26,9 @@ enum Doing {
     #[default]
     Nothing,
     UnderWay(CopyUser),
-    /// A cut waits for its moment, and nobody has heard of it.
+    /// A cut waits for its moment. The engine does not know it yet.
     Ready(CopyUser),
-    /// It has ended, and nobody has heard of it.
+    /// It has ended. The engine does not know it yet.
     Ended(CopyUser, CopyOutcome),
 }
 
@@ -37,7 +37,7 @@ enum Doing {
 enum Records {
     #[default]
     Nothing,
-    /// Up to this one; nobody has heard of it.
+    /// Up to this one. The engine does not know it yet.
     Wanted(CopyNumber),
     /// That is on its way.
     Asked,
@@ -48,7 +48,7 @@ enum Records {
 pub(super) struct Copying {
     asked: VecDeque<(CopyUser, CopyOp)>,
     doing: Doing,
-    /// Copies that are over for want of room, and nobody has heard of it.
+    /// Copies that ended for want of room. The engine does not know it yet.
     over: VecDeque<Box<KeptCopy>>,
     records: Records,
 }

@@ -341,6 +341,11 @@ impl Local {
         self.layered.stack.held()
     }
 
+    /// One of these.
+    pub(crate) fn held_copy(&self, number: CopyNumber) -> Option<KeptCopy> {
+        self.layered.stack.held_copy(number)
+    }
+
     /// Those that operators named.
     pub(crate) fn named_copies(&self) -> Vec<(CopyName, KeptCopy)> {
         let named = |copy: KeptCopy| copy.name().map(|name| (name, copy));

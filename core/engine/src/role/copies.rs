@@ -54,7 +54,7 @@ impl Standing {
         local: &mut Local,
         turn: &mut Turn,
     ) {
-        let copy = local.held_copies().into_iter().find(|copy| copy.number == read.copy);
+        let copy = local.held_copy(read.copy);
         let may = copy.is_some_and(|copy| {
             self.gives_copy((&copy, read.volume), (keeper, record.superblock()), local)
         });

@@ -7,13 +7,13 @@ use alloc::vec::Vec;
 use core::mem;
 use helio_plant::{Plant, planted};
 use helio_stack::{
-    CopyRead, Leg, Outcome, PoolOp, PoolOutcome, Port, Row, StoreFault, StoreOp, Tag,
+    CopyRead, Layer, Leg, Outcome, PoolOp, PoolOutcome, Port, Row, StoreFault, StoreOp, Tag,
 };
 
 impl Snapshot {
     /// One begins. Returns whether the copy is here.
     pub(super) fn begin_read(&mut self, read: CopyRead, port: &mut Port<'_>) -> bool {
-        let held = self.copies.holds(read.copy) && self.doubtful != Some(read.copy);
+        let held = self.held_copy(read.copy).is_some();
         if held {
             let number = self.readers.begin(read);
             let op = StoreOp::Read { extent: read.extent };

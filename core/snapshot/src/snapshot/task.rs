@@ -11,7 +11,9 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::mem;
-use helio_format::before::{COPIES_MOST, CopyClass, CopyStage, KeptCopy, KeptImage};
+use helio_format::before::{
+    COPIES_MOST, CopyClass, CopyStage, EXPENDABLE_MOST, KeptCopy, KeptImage,
+};
 use helio_plant::{Plant, planted};
 use helio_stack::{
     CopyOp, CopyOutcome, MemberFault, Outcome, PoolHealth, PoolOp, PoolOutcome, Port, Row,
@@ -74,7 +76,7 @@ impl Snapshot {
             return self.task_over(failed, port);
         }
         match op {
-            CopyOp::Cut { .. } if self.copies.list().count() >= COPIES_MOST => {
+            CopyOp::Cut { class, .. } if self.is_full_of(class) => {
                 self.task_over(CopyOutcome::TooMany, port);
             }
             CopyOp::Cut { overwritten, .. } => self.make_room(overwritten, 0, port),
@@ -94,6 +96,16 @@ impl Snapshot {
             }
             CopyOp::Drop(_) => self.task_over(CopyOutcome::Done, port),
         }
+    }
+
+    /// Whether the list has no place for one more copy of that class.
+    fn is_full_of(&self, class: CopyClass) -> bool {
+        let most = match class {
+            CopyClass::Required => COPIES_MOST,
+            CopyClass::Expendable => EXPENDABLE_MOST,
+        };
+        let counts = |copy: &KeptCopy| class == CopyClass::Required || copy.class == class;
+        self.copies.list().filter(counts).count() >= most
     }
 
     /// Makes room for what will be overwritten, where so many chunks are preserved already.
@@ -174,7 +186,7 @@ impl Snapshot {
         }
     }
 
-    /// A flush of a volume ended, for a cut or for a restore. If it failed, that is told at once.
+    /// A flush of a volume ended, for a cut or for a restore. The layer reports a failure at once.
     pub(super) fn flush_ended(
         &mut self,
         volume: VolumeIndex,

@@ -238,6 +238,17 @@ fn a_copy_more_than_the_list_has_places_for_is_refused() {
 }
 
 #[test]
+fn expendable_copies_leave_one_place_to_a_required_one() {
+    let full: Vec<_> =
+        (1..COPIES_MOST as u64).map(|number| (held(number, EXPENDABLE), &[][..])).collect();
+    for (class, copied) in [(EXPENDABLE, Some(CopyOutcome::TooMany)), (REQUIRED, None)] {
+        let mut desk = Desk::finding_of(&full);
+        desk.copy(cut_of(class, Bytes::ZERO));
+        assert_eq!(desk.copied(), copied);
+    }
+}
+
+#[test]
 fn changes_go_on_as_before_until_the_moment_of_a_cut_comes() {
     let mut desk = Desk::finding(&[]);
     desk.no_moment = true;
@@ -330,7 +341,7 @@ fn an_expendable_cut_that_may_be_listed_as_held_is_over_before_anything_is_overw
     assert!(desk.stack.held().is_empty() && desk.stack.copies().is_empty(), "its cut failed");
     desk.recorded(1, true);
     assert_eq!(desk.ops(), [zero(1)]);
-    assert_eq!(desk.over, [], "nobody was told that it was held");
+    assert_eq!(desk.over, [], "the engine never heard that it was held");
 }
 
 #[test]

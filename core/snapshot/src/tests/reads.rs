@@ -5,7 +5,7 @@ use super::*;
 use helio_stack::CopyRead;
 
 impl Desk {
-    /// Somebody reads that chunk of a copy.
+    /// A client reads that chunk of a copy.
     fn reads(&mut self, name: u64, copy: u64, number: u64) {
         let extent = chunk(number);
         let read = CopyRead { name, copy: CopyNumber(copy), volume: V, extent };
@@ -47,7 +47,7 @@ fn what_is_preserved_while_the_volume_is_read_comes_from_the_pool() {
     desk.reads(8, 1, 5);
     desk.members.rotate_left(1);
     desk.read();
-    assert_eq!(desk.read_ended(), [(8, true)], "nobody changed that chunk");
+    assert_eq!(desk.read_ended(), [(8, true)], "no change touched that chunk");
 }
 
 #[test]

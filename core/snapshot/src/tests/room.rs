@@ -178,16 +178,23 @@ fn a_cut_waits_for_changes_that_were_older_than_one_that_failed() {
     assert_eq!(desk.copied(), is_cut(2));
 }
 
+impl Desk {
+    /// A cut has ended for want of room, and its flushes are under way.
+    fn cut_without_room() -> Self {
+        let mut desk = Self::empty();
+        desk.stack.bound(Some(Bytes::ZERO));
+        desk.copy(cut_of(EXPENDABLE, Bytes::ZERO));
+        (0..2).for_each(|_| _ = desk.done());
+        desk.begin(1, zero(1));
+        desk.done();
+        assert_eq!(desk.copied(), Some(CopyOutcome::NoRoom(lacking(1, 0))));
+        desk
+    }
+}
+
 #[test]
 fn a_flush_that_failed_although_its_cut_ended_before_is_reported() {
-    let mut desk = Desk::empty();
-    desk.stack.bound(Some(Bytes::ZERO));
-    desk.copy(cut_of(EXPENDABLE, Bytes::ZERO));
-    desk.done();
-    desk.done();
-    desk.begin(1, zero(1));
-    desk.done();
-    assert_eq!(desk.copied(), Some(CopyOutcome::NoRoom(lacking(1, 0))));
+    let mut desk = Desk::cut_without_room();
     desk.member(Outcome::Done);
     desk.member(Outcome::Unsure(StoreFault::Io));
     assert_eq!(desk.flushes_failed, [(VolumeIndex(1), StoreFault::Io)]);
@@ -196,14 +203,7 @@ fn a_flush_that_failed_although_its_cut_ended_before_is_reported() {
 
 #[test]
 fn a_cut_that_ended_without_room_leaves_its_flushes_to_end_before_the_next_one() {
-    let mut desk = Desk::empty();
-    desk.stack.bound(Some(Bytes::ZERO));
-    desk.copy(cut_of(EXPENDABLE, Bytes::ZERO));
-    desk.done();
-    desk.done();
-    desk.begin(1, zero(1));
-    desk.done();
-    assert_eq!(desk.copied(), Some(CopyOutcome::NoRoom(lacking(1, 0))));
+    let mut desk = Desk::cut_without_room();
     desk.copy(cut(Bytes::ZERO));
     assert!(desk.pools.is_empty(), "the flushes of the first cut are under way");
     desk.flushed();

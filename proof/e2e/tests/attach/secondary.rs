@@ -56,10 +56,9 @@ fn a_primary_may_be_attached_to_be_read_only_and_then_be_demoted() {
     stage.assert_nothing_left("paris");
 }
 
-#[test]
-fn a_snapshot_is_attached_to_be_read_only_and_shows_what_was_there() {
-    attachable!();
-    let stage = Stage::new(Mode::Sync, Bytes::mib(16));
+/// The attached volume, which a snapshot saw with ones at 1 MiB, and which has twos there now; and the name of that snapshot.
+#[track_caller]
+fn snapshot_of_ones(stage: &Stage) -> (File, String) {
     let device =
         File::options().read(true).write(true).open(stage.attach()).expect("the primary's");
     let write = |byte| {
@@ -69,7 +68,14 @@ fn a_snapshot_is_attached_to_be_read_only_and_shows_what_was_there() {
     stage.pair.helio("paris", &["snapshot", "create", "db@one"]).expect_success();
     write(2);
     wait_level(&stage.pair, "paris");
-    let snapshot = format!("{VOLUME}@one");
+    (device, format!("{VOLUME}@one"))
+}
+
+#[test]
+fn a_snapshot_is_attached_to_be_read_only_and_shows_what_was_there() {
+    attachable!();
+    let stage = Stage::new(Mode::Sync, Bytes::mib(16));
+    let (device, snapshot) = snapshot_of_ones(&stage);
     for node in ["lyon", "paris"] {
         let attach = |more: &[&str]| {
             let line = [&["attach", &snapshot, "--via", "fuse"], more].concat();
@@ -99,16 +105,7 @@ fn a_snapshot_is_attached_to_be_read_only_and_shows_what_was_there() {
 fn an_attached_snapshot_comes_back_with_the_daemon_until_it_is_deleted() {
     attachable!();
     let mut stage = Stage::new(Mode::Sync, Bytes::mib(16));
-    let device =
-        File::options().read(true).write(true).open(stage.attach()).expect("the primary's");
-    let write = |byte| {
-        device.write_all_at(&[byte; 8192], 1 << 20).and_then(|()| device.sync_all()).expect("room");
-    };
-    write(1);
-    stage.pair.helio("paris", &["snapshot", "create", "db@one"]).expect_success();
-    write(2);
-    wait_level(&stage.pair, "paris");
-    let snapshot = format!("{VOLUME}@one");
+    let (device, snapshot) = snapshot_of_ones(&stage);
     let line = ["attach", &snapshot, "--read-only", "--via", "fuse"];
     let path = stage.pair.helio("lyon", &line).expect_success();
     stage.pair.daemon("lyon").kill9();

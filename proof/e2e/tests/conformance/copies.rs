@@ -36,6 +36,27 @@ fn a_copy_to_be_read_only_shows_replicated_data_and_takes_no_change() {
 }
 
 #[test]
+fn a_snapshot_shows_what_was_there_on_either_node_and_takes_no_change() {
+    require!("python3-libnbd", "nbdinfo", "qemu-img");
+    let pair = serving();
+    check(&pair, &["sow", &pair.export("paris", "data")]);
+    pair.helio("paris", &["snapshot", "create", "db@one"]).expect_success();
+    check(&pair, &["effects", &pair.export("paris", "data")]);
+    wait_level(&pair, "paris");
+    for node in ["paris", "lyon"] {
+        let uri = pair.export(node, "data@one");
+        check(&pair, &["pattern", &uri, "multi-conn"]);
+        check(&pair, &["read_only", &uri]);
+    }
+    let uri = pair.export("paris", "data@one");
+    let listed = tell("nbdinfo", &["--list", "--no-content", &uri]).expect_success();
+    assert!(listed.contains("export=\"db/data@one\""), "{listed}");
+    pair.helio("paris", &["snapshot", "delete", "db@one", "--yes"]).expect_success();
+    let said = tell("qemu-img", &["info", "-f", "raw", &uri]).expect_failure();
+    assert!(said.contains("has no snapshot one"), "{said}");
+}
+
+#[test]
 fn readers_of_a_copy_are_dismissed_when_the_node_is_promoted_or_demoted() {
     require!("python3-libnbd");
     let pair = serving();

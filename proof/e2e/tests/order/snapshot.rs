@@ -43,7 +43,7 @@ fn snapshots_are_at_the_same_write_on_both_nodes_and_outlive_the_daemons() {
     for name in ["db@one", "db@two", "db@three"] {
         writers.write_for(Duration::from_millis(100));
         let told = pair.helio("paris", &["snapshot", "create", name]).expect_success();
-        assert_eq!(told, format!("snapshot {} of db is there\n", &name[3..]));
+        assert_eq!(told, format!("snapshot {} of db was created\n", &name[3..]));
     }
     writers.write_for(Duration::from_millis(100));
     writers.stop();

@@ -4,26 +4,20 @@
 
 use super::member::Payloads;
 use super::{BLOCK, Stamp, blocks};
-use core::convert::Infallible;
 use helio_format::before::{CHUNK_BYTES, CopyNumber, CopyStage, KeptCopy, PAGE_BYTES, Slot};
 use helio_ledger::{BeforeFound, BeforeStore, Chunk};
 use helio_netmodel::Dice;
 use helio_stack::{PoolOp, PoolOutcome, Row, StoreFault, lay_over};
-use helio_twin::crc32c;
+use helio_twin::{Sectors, crc32c};
 use helio_units::{Bytes, WallTime};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-/// What a disk writes whole or not at all.
-const SECTOR: usize = 512;
 /// Bytes of a chunk in the file: a stamp for each block.
 const CHUNK: Bytes = Bytes(CHUNK_BYTES / BLOCK * 8);
 
 /// See the module.
 pub(super) struct Pool {
-    live: Vec<u8>,
-    durable: Vec<u8>,
-    /// Sectors written and not flushed.
-    dirty: BTreeSet<usize>,
+    file: Sectors,
     store: BeforeStore,
     /// The copies that count, as it is durable.
     copies: Vec<KeptCopy>,
@@ -53,28 +47,17 @@ impl Job {
     }
 }
 
-/// Reads the file; behind its end lie zeros.
-fn read(live: &[u8], at: u64, buffer: &mut [u8]) -> Result<(), Infallible> {
-    let at = (at as usize).min(live.len());
-    let end = (at + buffer.len()).min(live.len());
-    buffer.fill(0);
-    buffer[..end - at].copy_from_slice(&live[at..end]);
-    Ok(())
-}
-
-fn open(live: &[u8]) -> Result<(BeforeStore, BeforeFound), String> {
-    let mut read = |at: u64, buffer: &mut [u8]| read(live, at, buffer);
-    BeforeStore::open(&mut read, live.len() as u64, CHUNK, 1, crc32c)
+fn open(file: &Sectors) -> Result<(BeforeStore, BeforeFound), String> {
+    let mut read = |at: u64, buffer: &mut [u8]| file.read(at, buffer);
+    BeforeStore::open(&mut read, file.bytes().len() as u64, CHUNK, 1, crc32c)
         .map_err(|error| format!("the pool cannot be opened: {error}"))
 }
 
 impl Pool {
     pub(super) fn new(room: u64) -> Self {
-        let Ok((store, _)) = open(&[]) else { panic!("an empty file opens") };
+        let Ok((store, _)) = open(&Sectors::default()) else { panic!("an empty file opens") };
         Self {
-            live: Vec::new(),
-            durable: Vec::new(),
-            dirty: BTreeSet::new(),
+            file: Sectors::default(),
             store,
             copies: Vec::new(),
             kept: BTreeMap::new(),
@@ -175,11 +158,11 @@ impl Pool {
             }
             job => {
                 self.write(&job, usize::MAX);
-                self.flush();
+                self.file.flush();
                 self.store.flushed();
                 self.done(job);
                 if let Some(note) = self.store.note() {
-                    self.put(note.offset, &note.bytes);
+                    self.file.put(note.offset, &note.bytes);
                 }
             }
         }
@@ -200,7 +183,7 @@ impl Pool {
     }
 
     fn load(&self, slot: Slot, chunk: Chunk) -> Option<Vec<Stamp>> {
-        let mut read = |at: u64, buffer: &mut [u8]| read(&self.live, at, buffer);
+        let mut read = |at: u64, buffer: &mut [u8]| self.file.read(at, buffer);
         let (_, bytes) = self.store.load(slot, chunk, &mut read).ok()??;
         let (words, _) = bytes.as_chunks::<8>();
         let stamps = words.iter().map(|word| u64::from_le_bytes(*word));
@@ -212,7 +195,7 @@ impl Pool {
         match job {
             Job::List(copies, freed) => {
                 let write = self.store.list(copies.clone(), *freed, WallTime(1));
-                self.put(write.offset, &write.bytes);
+                self.file.put(write.offset, &write.bytes);
             }
             Job::Append(copy, chunks) => {
                 self.store.begin_batch();
@@ -220,8 +203,8 @@ impl Pool {
                     let mut bytes: Vec<u8> = stamps.iter().flat_map(|s| s.to_le_bytes()).collect();
                     bytes.resize(CHUNK.0 as usize, 0);
                     let write = self.store.record(*copy, *slot, *chunk, &bytes);
-                    self.put(write.offset, &write.bytes);
-                    self.put(write.offset + PAGE_BYTES as u64, &bytes);
+                    self.file.put(write.offset, &write.bytes);
+                    self.file.put(write.offset + PAGE_BYTES as u64, &bytes);
                 }
             }
             Job::Reserve(_) | Job::Check(_) | Job::Load(_) | Job::Overlay(..) => {}
@@ -232,9 +215,7 @@ impl Pool {
         match job {
             Job::List(copies, _) => {
                 if copies.is_empty() {
-                    let length = (self.store.header_bytes() as usize).min(self.live.len());
-                    self.live.truncate(length);
-                    self.durable.truncate(length);
+                    self.file.truncate(self.store.header_bytes());
                 }
                 self.copies = copies;
             }
@@ -250,23 +231,6 @@ impl Pool {
         }
     }
 
-    fn put(&mut self, at: u64, bytes: &[u8]) {
-        let at = at as usize;
-        if self.live.len() < at + bytes.len() {
-            self.live.resize((at + bytes.len()).next_multiple_of(SECTOR), 0);
-        }
-        self.live[at..at + bytes.len()].copy_from_slice(bytes);
-        self.dirty.extend(at / SECTOR..(at + bytes.len()).div_ceil(SECTOR));
-    }
-
-    fn flush(&mut self) {
-        self.durable.resize(self.live.len(), 0);
-        for sector in core::mem::take(&mut self.dirty) {
-            let range = sector * SECTOR..(sector + 1) * SECTOR;
-            self.durable[range.clone()].copy_from_slice(&self.live[range]);
-        }
-    }
-
     /// The process ends: what was under way is done, in part, or not at all. With the power every sector that was not flushed is the
     /// new or the old one.
     pub(super) fn crash(&mut self, power: bool, dice: &mut Dice) {
@@ -278,27 +242,22 @@ impl Pool {
             self.write(&job, most);
         }
         (self.failed, self.ever) = (false, false);
-        self.durable.resize(self.live.len(), 0);
-        for sector in core::mem::take(&mut self.dirty) {
-            let range = sector * SECTOR..(sector + 1) * SECTOR;
-            if power && dice.chance(1, 2) {
-                self.live[range.clone()].copy_from_slice(&self.durable[range]);
-            } else {
-                self.durable[range.clone()].copy_from_slice(&self.live[range]);
-            }
+        match power {
+            true => self.file.tear(dice),
+            false => self.file.flush(),
         }
     }
 
     /// As a starting process finds it.
     pub(super) fn found(&mut self) -> Result<BeforeFound, String> {
-        let (store, found) = open(&self.live)?;
+        let (store, found) = open(&self.file)?;
         if found.damaged {
             return Err(String::from("the pool is damaged, and nothing damaged it"));
         }
         for page in &found.torn {
-            self.put(*page, &[0; PAGE_BYTES]);
+            self.file.put(*page, &[0; PAGE_BYTES]);
         }
-        self.flush();
+        self.file.flush();
         self.store = store;
         self.copies.clone_from(&found.copies);
         self.kept.clear();

@@ -230,7 +230,7 @@ impl Desk {
         self.stack.begin(self.names, VolumeIndex(volume as u16), op);
     }
 
-    /// Somebody reads a copy, also while it is restored.
+    /// A client reads a copy, also while it is restored.
     fn read_copy(&mut self) {
         let held: Vec<CopyNumber> = self.held().map(|copy| copy.number).collect();
         if held.is_empty() {

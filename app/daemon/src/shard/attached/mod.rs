@@ -390,7 +390,7 @@ pub(crate) fn open(
         OpenRefusal::Policy(text) if is_snapshot && is_served(group) => Refusal::later(
             "unknown-snapshot",
             text,
-            format!("`helio snapshot list {group}` shows what there is"),
+            format!("`helio snapshot list {group}` lists the snapshots"),
         ),
         OpenRefusal::Policy(text) => Refusal::later(
             "not-primary",

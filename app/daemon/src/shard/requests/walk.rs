@@ -9,7 +9,7 @@ use crate::shard::payloads::Payloads;
 use core::time::Duration;
 use helio_driver::{Buffer, Outcome};
 use helio_engine::{
-    Answer, Command, CommandId, Config, CopyNumber, Denial, Effect, Engine, Event,
+    Answer, Command, CommandId, Config, CopyNumber, CopyRead, Denial, Effect, Engine, Event,
     Operation as EngineOp, QueueConfig, Request, StoreFault, WhenFull,
 };
 use helio_netmodel::{Dice, Profile};
@@ -53,7 +53,7 @@ const TABLE: [&str; 17] = [
     "returning - copy pppppS prrrpS SrrrDS ErrrDS",
     "secondary - - pppppS prrrpS irrrDS ErrrDS",
     "secondary - copy pppppS prrrpS SrrrDS ErrrDS",
-    "stopped - copy pppppS prrrpS SrrrDS ErrrDS",
+    "stopped - copy pppppS prrrpS SrrrDS prrrDS",
 ];
 
 /// The states of a primary and of a secondary that the walk goes through. A primary never needs a sync; a secondary is
@@ -95,12 +95,21 @@ fn probe(operation: Operation, target: Target, engine: &Engine, now: Moment) -> 
     let reply = match Course::of(operation, target, &mut Payloads::default()) {
         Course::Engine(operation, rest) => {
             assert_eq!(rest, None, "one block is no long effect");
-            match answer(operation, engine.clone(), now) {
+            let request = Request { id: PROBE, volume: V, operation };
+            match answer(Event::Request(request), engine.clone(), now) {
                 Some(Answer::Denied(denial)) => Reply::Failed(Failure::Denied(denial)),
                 Some(Answer::Done(_) | Answer::Read(_)) | None => return 'E',
             }
         }
-        Course::Snapshot(..) => return 'E',
+        // The engine looks for it, in any role.
+        Course::Snapshot(copy, extent) => {
+            let read = CopyRead { name: PROBE.0, copy, volume: V, extent };
+            match answer(Event::ReadCopy(read), engine.clone(), now) {
+                None | Some(Answer::Denied(Denial::Store(StoreFault::Io))) => return 'E',
+                Some(Answer::Denied(denial)) => Reply::Failed(Failure::Denied(denial)),
+                Some(other) => panic!("a copy is read at once: {other:?}"),
+            }
+        }
         Course::Store(super::StoreOp::Read(_)) => reply::of_copy(read(), view.words().consistent),
         Course::Store(super::StoreOp::Map(_)) => {
             reply::of_map(Outcome::Map(Ok(Vec::new())), view.lacks_regions())
@@ -121,10 +130,9 @@ fn probe(operation: Operation, target: Target, engine: &Engine, now: Moment) -> 
 }
 
 /// The engine's answer, if it has one at once.
-fn answer(operation: EngineOp, mut engine: Engine, now: Moment) -> Option<Answer> {
+fn answer(asked: Event, mut engine: Engine, now: Moment) -> Option<Answer> {
     let mut effects = Vec::new();
-    let request = Request { id: PROBE, volume: V, operation };
-    engine.handle(now, Event::Request(request), &mut effects);
+    engine.handle(now, asked, &mut effects);
     engine.settle(now, &mut effects);
     effects.into_iter().find_map(|effect| match effect {
         Effect::Reply { request: PROBE, answer } => Some(answer),

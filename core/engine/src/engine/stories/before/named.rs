@@ -4,7 +4,7 @@
 use super::*;
 use alloc::format;
 use alloc::string::ToString;
-use helio_format::before::{COPIES_MOST, CopyOwner};
+use helio_format::before::{CopyOwner, EXPENDABLE_MOST};
 use helio_format::snapshot::SnapshotAct;
 use helio_units::CopyName;
 
@@ -123,7 +123,7 @@ fn a_primary_cuts_at_the_end_of_its_line_and_lists_the_copy_once_it_is_durable()
 
 #[test]
 fn a_full_list_and_a_pool_without_room_refuse_a_copy() {
-    let mut desk = Desk::leading(holding(COPIES_MOST));
+    let mut desk = Desk::leading(holding(EXPENDABLE_MOST));
     desk.command(create("one"));
     let mut full = Desk::leading(holding(1));
     full.bound(Some(Bytes::ZERO));
@@ -176,7 +176,7 @@ fn a_secondary_without_room_applies_on_and_shows_the_copy_as_missing() {
     assert!(desk.missing()[0].contains("space"), "{:?}", desk.missing());
     desk.snapshot(23, SnapshotAct::Delete(name("one")));
     desk.store_all();
-    assert!(desk.missing().is_empty(), "nobody wants it any more");
+    assert!(desk.missing().is_empty(), "it was deleted before");
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn what_was_received_is_cut_and_applied_before_a_promotion() {
 }
 
 #[test]
-fn an_item_that_nobody_announced_and_one_announced_out_of_order_end_the_connection() {
+fn an_item_that_was_not_announced_and_one_announced_out_of_order_end_the_connection() {
     let mut desk = Desk::following(BeforeFound::default());
     desk.item(21, ItemKind::Snapshot, Extent::default());
     assert!(desk.gone);
