@@ -12,7 +12,7 @@ use core::convert::Infallible;
 use core::time::Duration;
 use helio_engine::{PoolOp, PoolOutcome, Row, StoreFault, lay_over};
 use helio_format::before::{
-    CHUNK_BYTES, CopyNumber, CopyOwner, CopyStage, KeptCopy, PAGE_BYTES, Slot,
+    CHUNK_BYTES, CopyNumber, CopyOwner, CopyStage, CopyView, KeptCopy, PAGE_BYTES, Slot,
 };
 use helio_ledger::{BeforeError, BeforeFound, BeforeRecord, BeforeStore, BeforeWrite, Chunk};
 use helio_netmodel::Dice;
@@ -27,7 +27,7 @@ const CHUNK: Bytes = Bytes(CHUNK_BYTES / BLOCK.0 * 8);
 enum Job {
     Reserve { records: u64 },
     List(Vec<KeptCopy>, u64),
-    Append(CopyNumber, Vec<(Slot, Chunk, Vec<Stamp>)>),
+    Append(CopyView, Vec<(Slot, Chunk, Vec<Stamp>)>),
     Check(Vec<(Slot, Chunk)>),
     Load(Vec<(Slot, Chunk)>),
     Overlay(Row, Vec<(Slot, Chunk)>),
@@ -42,18 +42,19 @@ impl Job {
         match op {
             PoolOp::Reserve { records } => Self::Reserve { records },
             PoolOp::List { copies, freed } => Self::List(copies, freed),
-            PoolOp::Append { copy, rows, slots } => {
+            PoolOp::Append { of, rows, slots } => {
                 let chunks = |row: &Row| {
                     let chunks = row.chunks(pool.stamps(row.payload), BLOCK);
                     chunks.map(|(chunk, stamps)| (chunk, stamps.to_vec())).collect::<Vec<_>>()
                 };
                 let records = slots.into_iter().zip(rows.iter().flat_map(chunks));
                 let record = |(slot, (chunk, stamps))| (slot, chunk, stamps);
-                Self::Append(copy, records.map(record).collect())
+                Self::Append(of, records.map(record).collect())
             }
             PoolOp::Check { records } => Self::Check(records),
             PoolOp::Load { records } => Self::Load(records),
             PoolOp::Overlay { base, records } => Self::Overlay(base, records),
+            PoolOp::Amend { .. } | PoolOp::Flush => panic!("no client writes to a copy here"),
         }
     }
 }
@@ -140,11 +141,16 @@ impl Before {
     /// As a starting daemon finds it, behind a flush.
     pub(crate) fn open(&mut self) -> BeforeFound {
         self.file.flush();
-        let Ok((store, found)) = self.opened() else {
+        let Ok((mut store, found)) = self.opened() else {
             panic!("a crash made both headers unreadable")
         };
         found.torn.iter().for_each(|page| self.file.put(*page, &[0; PAGE_BYTES]));
         self.file.flush();
+        if let Some(note) = store.note() {
+            self.put_page(&note);
+            self.file.flush();
+            store.flushed();
+        }
         (self.store, self.failed) = (Some(store), false);
         self.index = self.kept().unwrap_or_default();
         self.batch.clear();
@@ -165,8 +171,9 @@ impl Before {
         let is_it = |copy: &&KeptCopy| copy.number == number && copy.stage == CopyStage::Held;
         found.copies.iter().find(is_it).filter(|_| !found.damaged)?;
         // What lies with an older copy, from this one on, comes first.
-        let mut records: Vec<_> = found.records.iter().filter(|it| it.copy >= number).collect();
-        records.sort_by_key(|record| core::cmp::Reverse(record.copy));
+        let mut records: Vec<_> =
+            found.records.iter().filter(|it| it.of.copy() >= number).collect();
+        records.sort_by_key(|record| core::cmp::Reverse(record.of));
         let mut stamps = BTreeMap::new();
         for BeforeRecord { slot, chunk, .. } in records {
             let (chunk, bytes) = self.load(&store, *slot, *chunk)?;
@@ -249,7 +256,7 @@ impl Before {
             return self.batch.clear();
         };
         let batch = self.batch.drain(..);
-        if matches!(job, Job::Append(copy, _) if *copy >= safe) {
+        if matches!(job, Job::Append(of, _) if of.copy() >= safe) {
             // What was preserved first counts.
             batch.for_each(|(place, stamp)| _ = self.index.entry(place).or_insert(stamp));
         }
@@ -302,11 +309,11 @@ impl Before {
                 let pages = store.list(copies.clone(), *freed, WallTime(1));
                 self.put_page(&pages);
             }
-            Job::Append(copy, chunks) => {
+            Job::Append(of, chunks) => {
                 store.begin_batch();
                 for (slot, chunk, stamps) in chunks {
                     let bytes = bytes_of(stamps);
-                    let page = store.record(*copy, *slot, *chunk, &bytes);
+                    let page = store.record(*of, *slot, *chunk, &bytes);
                     self.batch.extend(blocks(*chunk).zip(stamps.iter().copied()));
                     self.put_page(&page);
                     self.file.put(page.offset + PAGE_BYTES as u64, &bytes);

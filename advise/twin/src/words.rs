@@ -35,7 +35,7 @@ pub(crate) fn of_event(event: &Event) -> Option<String> {
             format!("<- copies of items {heads:?}, {} chunks", found.records.len())
         }
         Event::Recorded { ok, .. } => format!("<- members recorded: {ok}"),
-        Event::ReadCopy(read) => format!("<- read of copy {}", read.copy),
+        Event::CopyIo(io) => format!("<- {:?} on copy {}", io.op, io.on),
         Event::Compared { equal, .. } => format!("<- compared, equal: {equal}"),
         Event::PoolDone(outcome) => format!("<- before-images: {outcome:?}"),
         Event::Connected => "<- connected".to_owned(),
@@ -70,6 +70,7 @@ pub(crate) fn of_effect(effect: &Effect) -> Option<String> {
         }
         Effect::Reply { request, answer } => match answer {
             Answer::Done(_) => format!("-> answer {}: done", request.0),
+            Answer::Branch => format!("-> answer {}: done on a branch", request.0),
             Answer::Read(_) => format!("-> answer {}: read", request.0),
             Answer::Denied(denial) => format!("-> answer {}: DENIED, {denial:?}", request.0),
         },

@@ -61,6 +61,10 @@ pub struct Snapshot {
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub preserved_bytes: Bytes,
+    /// Bytes of chunks of 64 KiB that clients of this node wrote to; the snapshot itself does not change.
+    #[serde(with = "wire::number")]
+    #[schemars(with = "u64")]
+    pub written_bytes: Bytes,
 }
 
 /// A snapshot that a node does not have although it should.

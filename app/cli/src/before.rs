@@ -143,7 +143,7 @@ fn bytes_of(found: &BeforeFound) -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use helio_format::before::{CopyNumber, KeptImage, Slot};
+    use helio_format::before::{CopyNumber, CopyView, KeptImage, Slot};
     use helio_units::{Extent, Sequence, VolumeIndex, WallTime};
 
     #[test]
@@ -165,7 +165,7 @@ mod tests {
         let chunk = (VolumeIndex(0), Extent::new(0, CHUNK_BYTES));
         let data = vec![5; CHUNK_BYTES as usize];
         store.begin_batch();
-        let write = store.record(number, Slot(3), chunk, &data);
+        let write = store.record(CopyView::Cut(number), Slot(3), chunk, &data);
         file.write_all_at(&write.bytes, write.offset).expect("room");
         let data_at = write.offset + PAGE_BYTES as u64;
         file.write_all_at(&data, data_at).expect("room");

@@ -51,9 +51,13 @@ fn text(list: &SnapshotList) -> String {
     for snapshot in snapshots {
         let name = &snapshot.name;
         let consistent = if snapshot.consistent { "" } else { "  inconsistent" };
+        let written = match snapshot.written_bytes {
+            Bytes::ZERO => String::new(),
+            bytes => format!("  written {bytes}"),
+        };
         let _ = writeln!(
             out,
-            "{name}  {}  item {}  changed {} ({})  preserved {}{consistent}",
+            "{name}  {}  item {}  changed {} ({})  preserved {}{written}{consistent}",
             snapshot.at_ms,
             snapshot.position,
             snapshot.changed_bytes,
@@ -87,6 +91,7 @@ mod tests {
             consistent,
             changed_bytes: Bytes::kib(64),
             preserved_bytes: Bytes::kib(128),
+            written_bytes: if consistent { Bytes::kib(64) } else { Bytes::ZERO },
         };
         let list = SnapshotList {
             node: String::from("lyon"),
@@ -102,7 +107,7 @@ mod tests {
         };
         assert_eq!(
             text(&list),
-            "one  1970-01-01 00:00:00Z  item 31  changed 64 KiB (0.2 %)  preserved 128 KiB\n\
+            "one  1970-01-01 00:00:00Z  item 31  changed 64 KiB (0.2 %)  preserved 128 KiB  written 64 KiB\n\
              safe-copy  1970-01-01 00:00:00Z  item 31  changed 64 KiB (0.2 %)  preserved 128 KiB  inconsistent\n\
              two  1970-01-01 00:00:01Z  missing: the metadata was lost\n\
              1 snapshots of db on lyon, 192 KiB preserved\n"

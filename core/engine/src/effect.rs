@@ -51,6 +51,8 @@ pub enum ReadAs {
 pub enum Answer {
     /// A write, zero, discard or flush is done as its mode promises. Only `ack.rs` can mint the proof.
     Done(AckProof),
+    /// A write to the branch of a copy, or a flush of it, is done. No volume is concerned, so there is nothing to acknowledge.
+    Branch,
     /// The bytes read; the front end releases them once sent.
     Read(Payload),
     /// It was not done.

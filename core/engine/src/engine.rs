@@ -170,7 +170,7 @@ impl Engine {
                 Some(primary) => primary.request(request, local, permit, turn),
                 None => turn.deny_not_primary(request),
             },
-            Event::ReadCopy(read) => standing.read_copy(read, (keeper, record), local, turn),
+            Event::CopyIo(io) => standing.begin_on_copy(io, (keeper, record), local, turn),
             Event::StoreDone { io, outcome } => self.store_done(Some((io, outcome))),
             Event::SuperblockSaved { ok, sequence } => self.superblock_saved(ok, sequence),
             Event::Kept { kept, ok, sequence } => {
@@ -248,8 +248,10 @@ impl Engine {
                 (Purpose::Read(reader), Standing::Leading { primary, .. }) => {
                     primary.read_ended(reader, outcome, &mut self.local, &mut self.turn);
                 }
-                (Purpose::Read(Reader { id, .. }), Standing::Following { .. })
-                | (Purpose::CopyRead(id), _) => self.turn.answer_read(id, outcome),
+                (Purpose::Read(Reader { id, .. }), Standing::Following { .. }) => {
+                    self.turn.answer(id, outcome);
+                }
+                (Purpose::CopyIo(id, payload), _) => self.turn.copy_ended((id, payload), outcome),
                 (Purpose::Follower(io), Standing::Following { follower, .. }) => {
                     follower.ended(io, outcome, &mut self.local, &mut self.turn);
                 }

@@ -10,7 +10,7 @@ use helio_format::message::Message;
 use helio_format::snapshot::SnapshotAct;
 use helio_format::superblock::Superblock;
 use helio_ledger::BeforeFound;
-use helio_stack::{CopyRead, LayerSetting, PoolOutcome, SetOp, Shortage, Stack, StoreFault};
+use helio_stack::{CopyIo, LayerSetting, PoolOutcome, SetOp, Shortage, Stack, StoreFault};
 use helio_units::{
     Bytes, Extent, Generation, IoId, Mode, Moment, Payload, Rate, RequestId, VolumeIndex, WallTime,
 };
@@ -329,8 +329,8 @@ pub enum Event {
         /// How often the metadata was changed, with this.
         sequence: u64,
     },
-    /// A client reads a point-in-time copy. Its name is the request's number, which the answer repeats.
-    ReadCopy(CopyRead),
+    /// A client reads a point-in-time copy, or writes to its branch. The name is the request's number, which the answer repeats.
+    CopyIo(CopyIo),
     /// Payloads were compared.
     Compared {
         /// The question's name.

@@ -48,7 +48,7 @@ pub use event::{
 };
 pub use helio_copy::ResyncConfig;
 pub use helio_stack::{
-    CopyNumber, CopyOwner, CopyRead, Duty, HeldCopy, KeptCopy, KeptImage, LayerRecord,
+    CopyIo, CopyNumber, CopyOwner, CopyView, Duty, HeldCopy, KeptCopy, KeptImage, LayerRecord,
     LayerSetting, Leg, MemberStatus, MergeRecord, PoolOp, PoolOutcome, Row, SetOp, SetRefusal,
     SetStatus, Stack, StoreFault, StoreOp, lay_over,
 };

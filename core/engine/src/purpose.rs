@@ -13,8 +13,8 @@ use helio_units::{Sequence, VolumeIndex};
 pub(crate) enum Purpose {
     /// A client reads.
     Read(Reader),
-    /// A client reads a point-in-time copy.
-    CopyRead(RequestId),
+    /// A client uses a point-in-time copy. What it writes is released at the end.
+    CopyIo(RequestId, Option<PayloadId>),
     Primary(PrimaryIo),
     Follower(FollowerIo),
     /// The copier's source asks what this node holds.

@@ -5,6 +5,7 @@
 //!   list: header, flush        append: record, record, … flush, note        list: header without a copy, flush
 //! ```
 //! A record is durable before the first overwrite of its chunk is issued; so whatever a crash tears off the last batch was not needed.
+//! A record of a branch is overwritten in place once it is proven, which takes a flush behind the note, too.
 //! What counts, and how that is proven, the format tells (`words/format/src/before.rs`). A file in which something is lost that was
 //! durable is damaged, and none of its copies is ever restored.
 //!
@@ -16,7 +17,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use helio_format::Checksum;
 use helio_format::before::{
-    AREA_PAGES, CopyNumber, Header, KeptCopy, PAGE_BYTES, Page, PageError, Record, Slot,
+    AREA_PAGES, CopyNumber, CopyView, Header, KeptCopy, PAGE_BYTES, Page, PageError, Record, Slot,
     fingerprint, first,
 };
 use helio_units::{Bytes, Extent, VolumeIndex, WallTime};
@@ -32,8 +33,8 @@ pub type Chunk = (VolumeIndex, Extent);
 pub struct BeforeRecord {
     /// Where it lies.
     pub slot: Slot,
-    /// The copy of the list that it belongs to.
-    pub copy: CopyNumber,
+    /// The copy of the list that it belongs to, or the branch.
+    pub of: CopyView,
     /// What it keeps.
     pub chunk: Chunk,
 }
@@ -146,7 +147,7 @@ type FoundHeader = (Option<(Header, u64)>, Vec<u64>);
 #[derive(Clone, Copy)]
 struct Found {
     slot: Slot,
-    copy: CopyNumber,
+    of: CopyView,
     record: Record,
 }
 
@@ -217,15 +218,15 @@ impl BeforeStore {
                 torn.push(store.record_at(found.slot));
             }
         }
-        let place = |f: &Found| (f.copy, f.record.volume, f.record.extent.offset);
-        counted.sort_unstable_by_key(|f| (place(f), f.record.copy, f.record.sequence));
+        let place = |f: &Found| (f.of, f.record.volume, f.record.extent.offset);
+        counted.sort_unstable_by_key(|f| (place(f), f.record.of, f.record.sequence));
         counted.dedup_by_key(|f| place(f));
         // The difference stays in the sum: the file is damaged until its list is empty.
         let missing = proof.missing(&counted);
         store.sums.durable =
             counted.iter().map(Found::fingerprint).fold(missing, u64::wrapping_add);
         let chunk = |found: &Found| (found.record.volume, found.record.extent);
-        let record = |f: &Found| BeforeRecord { slot: f.slot, copy: f.copy, chunk: chunk(f) };
+        let record = |f: &Found| BeforeRecord { slot: f.slot, of: f.of, chunk: chunk(f) };
         let found = BeforeFound {
             copies: store.listing.copies.clone(),
             last: store.listing.last,
@@ -313,23 +314,30 @@ impl BeforeStore {
         for slot in (0..slots).map(Slot) {
             read(self.record_at(slot), &mut page).map_err(BeforeError::Read)?;
             let Ok(record) = Record::decode(&page, self.owner, self.checksum) else { continue };
-            if let Some(copy) = self.owner_of(record.copy) {
-                all.push(Found { slot, copy, record });
+            if let Some(of) = self.owner_of(record.of) {
+                all.push(Found { slot, of, record });
             }
         }
         Ok(all)
     }
 
-    /// The copy of the list that records of that number belong to.
-    fn owner_of(&self, number: CopyNumber) -> Option<CopyNumber> {
-        let copies = self.listing.copies.iter().map(|copy| copy.number);
-        copies.take_while(|copy| *copy <= number).last()
+    /// The copy of the list that such a record belongs to, or its branch.
+    fn owner_of(&self, of: CopyView) -> Option<CopyView> {
+        let mut copies = self.listing.copies.iter().map(|copy| copy.number);
+        match of {
+            CopyView::Cut(number) => {
+                copies.take_while(|copy| *copy <= number).last().map(CopyView::Cut)
+            }
+            CopyView::Branch(number) => copies.any(|copy| copy == number).then_some(of),
+        }
     }
 
     /// Whether the bytes of a record are those that its header names.
     fn is_whole<E>(&self, found: &Found, read: &mut ReadAt<'_, E>) -> Result<bool, BeforeError<E>> {
-        let chunk = (found.record.volume, found.record.extent);
-        Ok(self.load(found.slot, chunk, read)?.is_some())
+        let mut data = vec![0; self.chunk as usize];
+        let at = self.record_at(found.slot) + PAGE_BYTES as u64;
+        read(at, &mut data).map_err(BeforeError::Read)?;
+        Ok(found.record.data == (self.checksum)(&data))
     }
 
     /// What a record keeps of the volume from the start of that chunk on, or none where it is not what was kept of it.
@@ -350,14 +358,20 @@ impl BeforeStore {
     }
 
     /// What a record, read whole, keeps, if it is what was kept from the start of that chunk on. A volume that has grown since may
-    /// have a longer chunk there.
+    /// have a longer chunk there. A branch's bytes are what clients made of them, whatever its length was.
     #[must_use]
     pub fn check(&self, (volume, extent): Chunk, bytes: &[u8]) -> Option<Chunk> {
         let (page, data) = bytes.split_first_chunk::<PAGE_BYTES>()?;
         let record = Record::decode(page, self.owner, self.checksum).ok()?;
         let ours = (record.volume, record.extent.offset) == (volume, extent.offset);
-        let whole = ours && record.data == (self.checksum)(data);
-        whole.then_some((record.volume, record.extent))
+        let written = matches!(record.of, CopyView::Branch(_));
+        match written {
+            true => ours.then_some((volume, extent)),
+            false if ours && record.data == (self.checksum)(data) => {
+                Some((record.volume, record.extent))
+            }
+            false => None,
+        }
     }
 
     /// Bytes of a record in the file.
@@ -413,7 +427,8 @@ impl BeforeStore {
     }
 
     /// Tells the sum, where the newest header does not: write this behind [`Self::flushed`], before anything else is written. No
-    /// flush is needed: it tells damage from what was never finished, and no more.
+    /// flush is needed where it only tells damage from what was never finished. It is where records of a branch are to be overwritten:
+    /// behind their batch, and in a file that was just opened.
     pub fn note(&mut self) -> Option<BeforeWrite> {
         let news = self.sums.durable != self.sums.told;
         news.then(|| self.write_header(Newest::Noted))
@@ -439,21 +454,15 @@ impl BeforeStore {
     ///
     /// # Panics
     /// Where there is no such copy, or the bytes are not as long as a chunk's: our own mistakes.
-    pub fn record(
-        &mut self,
-        copy: CopyNumber,
-        slot: Slot,
-        chunk: Chunk,
-        data: &[u8],
-    ) -> BeforeWrite {
+    pub fn record(&mut self, of: CopyView, slot: Slot, chunk: Chunk, data: &[u8]) -> BeforeWrite {
         assert_eq!(data.len() as u64, self.chunk, "bytes of a chunk");
-        let listed = self.listing.copies.iter().any(|listed| listed.number == copy);
-        assert!(listed, "a chunk is kept for copy {copy}, which is not in the list");
+        let listed = self.listing.copies.iter().any(|listed| listed.number == of.copy());
+        assert!(listed, "a chunk is kept for copy {of}, which is not in the list");
         let (volume, extent) = chunk;
         let mark = fingerprint(slot, volume, extent.offset);
         self.sums.batch = self.sums.batch.wrapping_add(mark);
         let (data, sum, sequence) = ((self.checksum)(data), self.sums.durable, self.sequence);
-        let record = Record { copy, sequence, sum, volume, extent, data };
+        let record = Record { of, sequence, sum, volume, extent, data };
         let bytes = record.encode(self.owner, self.checksum);
         BeforeWrite { offset: self.record_at(slot), bytes }
     }

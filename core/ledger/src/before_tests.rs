@@ -6,6 +6,8 @@ use helio_format::before::{CHUNK_BYTES, CopyClass, CopyOwner, CopyStage, KeptIma
 use helio_format::slow_crc32c;
 use helio_units::Sequence;
 
+#[path = "before_branch_tests.rs"]
+mod branches;
 #[path = "before_first_tests.rs"]
 mod first_version;
 
@@ -72,8 +74,12 @@ impl Desk {
     }
 
     fn keep(&mut self, store: &mut BeforeStore, number: u64, slot: u32, n: u64) {
+        self.keep_of(store, CopyView::Cut(CopyNumber(number)), slot, n);
+    }
+
+    fn keep_of(&mut self, store: &mut BeforeStore, of: CopyView, slot: u32, n: u64) {
         let data = bytes(n);
-        let write = store.record(CopyNumber(number), Slot(slot), chunk(n), &data);
+        let write = store.record(of, Slot(slot), chunk(n), &data);
         self.put(write.offset, &write.bytes);
         self.put(write.offset + PAGE_BYTES as u64, &data);
     }
@@ -120,7 +126,7 @@ fn numbers(found: &BeforeFound) -> Vec<u64> {
 /// Slot, copy and chunk of the records that count.
 fn records(found: &BeforeFound) -> Vec<(u32, u64, u64)> {
     let chunk = |record: &BeforeRecord| record.chunk.1.offset / CHUNK_BYTES;
-    let place = |record: &BeforeRecord| (record.slot.0, record.copy.0, chunk(record));
+    let place = |record: &BeforeRecord| (record.slot.0, record.of.copy().0, chunk(record));
     found.records.iter().map(place).collect()
 }
 
@@ -502,7 +508,7 @@ fn a_chunk_that_goes_to_another_copy_in_the_same_slot_keeps_the_sum() {
 #[should_panic(expected = "not in the list")]
 fn no_chunk_is_kept_for_a_copy_that_is_not_listed() {
     let (_, mut store) = kept();
-    store.record(CopyNumber(2), Slot(4), chunk(4), &bytes(4));
+    store.record(CopyView::Cut(CopyNumber(2)), Slot(4), chunk(4), &bytes(4));
 }
 
 #[test]

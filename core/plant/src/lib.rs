@@ -93,6 +93,8 @@ pub enum Plant {
     CutUnflushed,
     /// A read of a copy gives what the volume holds now.
     CopyReadLive,
+    /// A write to the branch of a copy overwrites what is preserved for the copy, where the pool has it.
+    BranchInPlace,
     /// A cut does not wait for the changes that were under way at its moment.
     CutUnsettled,
     /// A secondary cuts a copy before everything in front of the cut is applied.
@@ -259,6 +261,7 @@ impl Plant {
         ("over-unrecorded", Self::OverUnrecorded),
         ("cut-unsettled", Self::CutUnsettled),
         ("copy-read-live", Self::CopyReadLive),
+        ("branch-in-place", Self::BranchInPlace),
         ("removal-unrecorded", Self::RemovalUnrecorded),
         ("copy-clears-early", Self::CopyClearsEarly),
         ("read-copy-target", Self::ReadCopyTarget),

@@ -4,12 +4,14 @@
 //! A chunk that is overwritten is preserved for the youngest copy. What an older copy holds there lies with the first copy, from itself
 //! on towards the youngest, for which the chunk is preserved; where none has it, the volume still holds it. So one before-image
 //! serves every copy that needs it. When a copy is dropped, the next older one gets the chunks that it does not have.
+//!
+//! What clients write to a copy is its *branch*: whole chunks that begin as what the copy holds. No other copy sees them.
 
 use crate::chunks::Chunks;
 use crate::preserved::{Preserved, Union};
 use alloc::vec::Vec;
 use helio_format::before::{
-    CopyClass, CopyNumber, CopyStage, KeptCopy, KeptImage, Slot, fingerprint,
+    CopyClass, CopyNumber, CopyStage, CopyView, KeptCopy, KeptImage, Slot, fingerprint,
 };
 use helio_ledger::{BeforeFound, BeforeRecord, Chunk};
 
@@ -19,8 +21,22 @@ struct Held {
     copy: KeptCopy,
     /// What was preserved while it was the youngest, or left to it.
     preserved: Preserved,
-    /// The same of chunks that lie outside the volumes.
+    /// The chunks of its branch.
+    branch: Preserved,
+    /// What lies outside the volumes.
     outside: Vec<BeforeRecord>,
+}
+
+impl Held {
+    fn new(copy: KeptCopy) -> Self {
+        let (preserved, branch) = (Preserved::default(), Preserved::default());
+        Self { copy, preserved, branch, outside: Vec::new() }
+    }
+
+    /// How many chunks of the pool it takes.
+    const fn takes(&self) -> u64 {
+        self.preserved.count() + self.branch.count()
+    }
 }
 
 /// See the module. By number.
@@ -40,14 +56,15 @@ impl Copies {
             let is_over = found.damaged || copy.number <= over;
             let is_over = is_over && copy.class == CopyClass::Expendable;
             let stage = if is_over { CopyStage::Coming } else { copy.stage };
-            let (mut preserved, mut outside) = (Preserved::default(), Vec::new());
-            for record in found.records.iter().filter(|record| record.copy == copy.number) {
-                match chunks.find(record.chunk) {
-                    Some(chunk) => preserved.insert(chunk, record.slot),
-                    None => outside.push(*record),
+            let mut held = Held::new(KeptCopy { stage, ..*copy });
+            for record in found.records.iter().filter(|record| record.of.copy() == copy.number) {
+                match (chunks.find(record.chunk), record.of) {
+                    (Some(chunk), CopyView::Cut(_)) => held.preserved.insert(chunk, record.slot),
+                    (Some(chunk), CopyView::Branch(_)) => held.branch.insert(chunk, record.slot),
+                    (None, _) => held.outside.push(*record),
                 }
             }
-            Held { copy: KeptCopy { stage, ..*copy }, preserved, outside }
+            held
         };
         Self { held: found.copies.iter().map(held).collect(), last: found.last.max(over) }
     }
@@ -65,13 +82,13 @@ impl Copies {
         self.position(number).is_some()
     }
 
-    /// The copies that are held, with what differs from each and what is preserved for it, in chunks. The oldest first.
-    pub(crate) fn figures(&self) -> Vec<(KeptCopy, u64, u64)> {
+    /// The copies that are held, with what differs from each, what is preserved for it, and its branch, in chunks. The oldest first.
+    pub(crate) fn figures(&self) -> Vec<(KeptCopy, [u64; 3])> {
         let mut union = Union::default();
         let mut figures: Vec<_> = (self.held.iter().rev())
             .map(|held| {
                 union.add(&held.preserved);
-                (held.copy, union.count(), held.preserved.count())
+                (held.copy, [union.count(), held.preserved.count(), held.branch.count()])
             })
             .collect();
         figures.retain(|(copy, ..)| copy.stage == CopyStage::Held);
@@ -94,9 +111,17 @@ impl Copies {
         self.held.iter().position(|held| held.copy.number == number)
     }
 
-    /// How many chunks are preserved.
-    pub(crate) fn preserved(&self) -> u64 {
-        self.held.iter().map(|held| held.preserved.count()).sum()
+    /// How many chunks of the pool all of them take.
+    pub(crate) fn taken(&self) -> u64 {
+        self.held.iter().map(Held::takes).sum()
+    }
+
+    /// How many those take that yield to a required one.
+    pub(crate) fn taken_by_expendable(&self) -> u64 {
+        self.of_class(CopyClass::Expendable)
+            .filter_map(|number| self.position(number))
+            .map(|at| self.held[at].takes())
+            .sum()
     }
 
     /// How many are preserved for that one.
@@ -122,16 +147,29 @@ impl Copies {
         needs.is_some_and(|at| !self.held[at..].iter().any(|held| held.preserved.has(chunk)))
     }
 
-    /// Where the pool has what a copy holds of that chunk, if it has it.
-    pub(crate) fn slot(&self, number: CopyNumber, chunk: u64) -> Option<Slot> {
-        let maps = &self.held[self.position(number)?..];
-        maps.iter().find_map(|held| held.preserved.slot(chunk))
+    /// Where the pool has what is seen of that chunk, if it has it.
+    pub(crate) fn slot(&self, view: CopyView, chunk: u64) -> Option<Slot> {
+        let maps = &self.held[self.position(view.copy())?..];
+        let written = match view {
+            CopyView::Branch(_) => maps[0].branch.slot(chunk),
+            CopyView::Cut(_) => None,
+        };
+        written.or_else(|| maps.iter().find_map(|held| held.preserved.slot(chunk)))
     }
 
-    /// The chunk is preserved for that copy, if it is still there.
-    pub(crate) fn preserve(&mut self, number: CopyNumber, chunk: u64, slot: Slot) {
-        if let Some(position) = self.position(number) {
-            self.held[position].preserved.insert(chunk, slot);
+    /// Where the branch of a copy has that chunk, if it has it.
+    pub(crate) fn branch_slot(&self, number: CopyNumber, chunk: u64) -> Option<Slot> {
+        self.held[self.position(number)?].branch.slot(chunk)
+    }
+
+    /// The chunk is preserved for that copy, or the branch has it, if the copy is still there.
+    pub(crate) fn preserve(&mut self, of: CopyView, chunk: u64, slot: Slot) {
+        if let Some(position) = self.position(of.copy()) {
+            let held = &mut self.held[position];
+            match of {
+                CopyView::Cut(_) => held.preserved.insert(chunk, slot),
+                CopyView::Branch(_) => held.branch.insert(chunk, slot),
+            }
         }
     }
 
@@ -143,7 +181,7 @@ impl Copies {
     /// A copy is cut from now on.
     pub(crate) fn add(&mut self, copy: KeptCopy) {
         self.last = copy.number;
-        self.held.push(Held { copy, preserved: Preserved::default(), outside: Vec::new() });
+        self.held.push(Held::new(copy));
     }
 
     /// Its cut has ended: it holds that image.
@@ -192,6 +230,7 @@ impl Copies {
         for number in numbers {
             let Some(position) = self.position(*number) else { continue };
             let gone = self.held.remove(position);
+            freed.extend(gone.branch.iter().map(|(chunk, slot)| (chunks.place(chunk), slot)));
             let mut older = position.checked_sub(1).map(|at| &mut self.held[at]);
             for (chunk, slot) in gone.preserved.iter() {
                 match older.as_mut().filter(|older| !older.preserved.has(chunk)) {
@@ -201,8 +240,11 @@ impl Copies {
             }
             for record in gone.outside {
                 let place = |it: &BeforeRecord| (it.chunk.0, it.chunk.1.offset);
+                let cut = matches!(record.of, CopyView::Cut(_));
                 let lacks = |older: &&mut &mut Held| {
-                    !older.outside.iter().any(|it| place(it) == place(&record))
+                    let kept = |it: &BeforeRecord| matches!(it.of, CopyView::Cut(_));
+                    let has = |it: &BeforeRecord| kept(it) && place(it) == place(&record);
+                    cut && !older.outside.iter().any(has)
                 };
                 match older.as_mut().filter(lacks) {
                     Some(older) => older.outside.push(record),
@@ -222,7 +264,7 @@ impl Copies {
         while let Some(from) = next.filter(|_| found.len() < most) {
             let firsts = maps.iter().filter_map(|held| held.preserved.next_from(from));
             let Some((chunk, _)) = firsts.min_by_key(|(chunk, _)| *chunk) else { break };
-            found.extend(self.slot(number, chunk).map(|slot| (chunk, slot)));
+            found.extend(self.slot(CopyView::Cut(number), chunk).map(|slot| (chunk, slot)));
             next = chunk.checked_add(1);
         }
         found
@@ -251,7 +293,7 @@ mod tests {
         for (number, chunks) in [(1, [0, 1]), (2, [1, 2]), (3, [2, 3])] {
             copies.add(copy(number));
             for (slot, chunk) in (10 * number as u32..).zip(chunks) {
-                copies.preserve(CopyNumber(number), chunk, Slot(slot));
+                copies.preserve(CopyView::Cut(CopyNumber(number)), chunk, Slot(slot));
             }
         }
         let (list, _) = copies.without(&[CopyNumber(2)], &Chunks::new(&SIZES));
@@ -286,7 +328,8 @@ mod tests {
                     _ => {
                         if copies.is_unpreserved(chunk, false) {
                             let youngest = copies.youngest(false).expect("one needs it");
-                            copies.preserve(youngest, chunk, Slot(pool.len() as u32));
+                            let of = CopyView::Cut(youngest);
+                            copies.preserve(of, chunk, Slot(pool.len() as u32));
                             pool.push(live[chunk as usize]);
                         }
                         live[chunk as usize] = value;
@@ -301,7 +344,7 @@ mod tests {
                 }
             }
             let everything = copies.list().map(|copy| copy.number).collect::<Vec<_>>();
-            let held = copies.preserved();
+            let held = copies.taken();
             prop_assert_eq!(copies.remove(&everything, &Chunks::new(&SIZES)).len() as u64, held);
         }
     }

@@ -24,9 +24,9 @@ extern crate std;
 mod ahead;
 mod changes;
 mod chunks;
+mod clients;
 mod copies;
 mod preserved;
-mod readers;
 mod room;
 mod snapshot;
 #[cfg(test)]

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How much room is asked for.
 
+use crate::work::For;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use helio_format::before::{CHUNK_BYTES, PAGE_BYTES, Slot};
+use helio_format::before::{CHUNK_BYTES, CopyView, PAGE_BYTES, Slot};
 use helio_stack::Shortage;
 use helio_units::Bytes;
 
@@ -28,6 +29,8 @@ pub(crate) struct Room {
     free: BTreeMap<u32, u32>,
     /// How many slots these are.
     unused: u64,
+    /// So many of these were reserved for branches, and are for nothing else: what is reserved for before-images is not spent on them.
+    of_branches: u64,
     /// The most that the pool may hold; none where nothing bounds it.
     most: Option<Bytes>,
 }
@@ -44,44 +47,55 @@ impl Room {
         room
     }
 
-    /// How many slots are in use.
+    /// How many slots before-images cannot have.
     pub(crate) const fn used(&self) -> u64 {
-        self.reserved - self.unused
+        self.reserved - self.unused()
     }
 
-    /// How many are free.
+    /// How many are free for before-images.
     pub(crate) const fn unused(&self) -> u64 {
-        self.unused
+        self.unused - self.of_branches
+    }
+
+    /// How many are free for branches.
+    pub(crate) const fn of_branches(&self) -> u64 {
+        self.of_branches
     }
 
     pub(crate) const fn reserved(&self) -> u64 {
         self.reserved
     }
 
-    /// That many slots are there from now on.
-    pub(crate) fn reserve(&mut self, slots: u64) {
+    /// That many slots are there from now on, more of them for that.
+    pub(crate) fn reserve(&mut self, slots: u64, then: For) {
         let slots = slots.min(u64::from(u32::MAX));
         if slots > self.reserved {
             self.give_run(self.reserved as u32, slots as u32);
+            if then == For::Branch {
+                self.of_branches += slots - self.reserved;
+            }
             self.reserved = slots;
         }
     }
 
     /// The pool gave everything back.
     pub(crate) fn clear(&mut self) {
-        (self.reserved, self.unused, self.free) = (0, 0, BTreeMap::new());
+        *self = Self { most: self.most, ..Self::default() };
     }
 
-    /// A free slot.
+    /// A free slot for that.
     ///
     /// # Panics
     /// Where there is none.
-    pub(crate) fn take(&mut self) -> Slot {
+    pub(crate) fn take(&mut self, of: CopyView) -> Slot {
         let Some((start, end)) = self.free.pop_first() else { panic!("no slot is free") };
         if start + 1 < end {
             self.free.insert(start + 1, end);
         }
         self.unused -= 1;
+        if let CopyView::Branch(_) = of {
+            self.of_branches -= 1;
+        }
         Slot(start)
     }
 
@@ -148,6 +162,21 @@ fn margin(total: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use helio_format::before::CopyNumber;
+
+    const BEFORE: CopyView = CopyView::Cut(CopyNumber(1));
+
+    #[test]
+    fn what_is_reserved_for_branches_is_for_nothing_else_and_the_other_way_round() {
+        let mut room = Room::found(2, [Slot(0)]);
+        assert_eq!((room.unused(), room.of_branches()), (1, 0));
+        room.reserve(4, For::Branch);
+        assert_eq!((room.used(), room.unused(), room.of_branches()), (3, 1, 2));
+        assert_eq!(room.take(CopyView::Branch(CopyNumber(1))), Slot(1));
+        assert_eq!((room.unused(), room.of_branches()), (1, 1));
+        assert_eq!(room.take(BEFORE), Slot(2));
+        assert_eq!((room.unused(), room.of_branches()), (0, 1));
+    }
 
     #[test]
     fn room_grows_by_an_eighth_at_a_time() {
@@ -161,11 +190,11 @@ mod tests {
     fn slots_are_taken_once_from_the_front_and_may_be_taken_again() {
         let mut room = Room::found(6, [Slot(1), Slot(4)]);
         let taken = [0, 2, 3, 5].map(Slot);
-        assert_eq!([(); 4].map(|()| room.take()), taken);
+        assert_eq!([(); 4].map(|()| room.take(BEFORE)), taken);
         assert!(room.free.is_empty());
         [3, 1, 2].into_iter().for_each(|slot| room.give(Slot(slot)));
         assert_eq!(room.free, BTreeMap::from([(1, 4)]));
-        room.reserve(8);
+        room.reserve(8, For::Chunks);
         assert_eq!((room.free.clone(), room.reserved()), (BTreeMap::from([(1, 4), (6, 8)]), 8));
     }
 

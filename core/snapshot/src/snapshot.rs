@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The layer: which changes pass, and which step is next.
 
+mod branch;
 mod preserve;
 mod read;
 mod task;
@@ -8,8 +9,8 @@ mod task;
 use crate::ahead::Ahead;
 use crate::changes::{Age, Changes};
 use crate::chunks::Chunks;
+use crate::clients::Clients;
 use crate::copies::Copies;
-use crate::readers::Readers;
 use crate::room::Room;
 use crate::work::{Batch, CutStage, Listing, Task, Work};
 use alloc::boxed::Box;
@@ -21,7 +22,7 @@ use helio_format::message::VOLUMES_MAX;
 use helio_ledger::BeforeFound;
 use helio_plant::{Plant, planted};
 use helio_stack::{
-    CopyOp, CopyOutcome, CopyRead, CopyStatus, HeldCopy, Io, Layer, LayerRecord, Leg, MemberFault,
+    CopyIo, CopyOp, CopyOutcome, CopyStatus, HeldCopy, Io, Layer, LayerRecord, Leg, MemberFault,
     Operation, Outcome, PoolHealth, PoolOp, PoolOutcome, Port, Shortage, StoreOp, Tag,
 };
 use helio_units::{Bytes, Moment, VolumeIndex};
@@ -36,7 +37,7 @@ pub struct Snapshot {
     ahead: Ahead,
     pool: PoolHealth,
     changes: Changes,
-    readers: Readers,
+    clients: Clients,
     work: Work,
     task: Task,
     /// A copy whose cut failed, although the list may say that it is held: it needs what copies need until the ledger says that it
@@ -74,7 +75,7 @@ impl Snapshot {
             ahead: Ahead::default(),
             pool: PoolHealth::Works,
             changes: Changes::default(),
-            readers: Readers::default(),
+            clients: Clients::default(),
             work: Work::Idle,
             task: Task::None,
             doubtful: None,
@@ -293,13 +294,13 @@ impl Snapshot {
             return;
         }
         self.drop_left_over(port);
-        self.serve_reader(port);
+        self.serve_client(port);
         self.go_on_with_task(port);
         match self.pool {
             PoolHealth::Works => self.preserve(port),
             _ => self.refuse(Shortage::FAILED, port),
         }
-        self.serve_reader(port);
+        self.serve_client(port);
     }
 
     /// Whether there are copies that need nothing.
@@ -386,8 +387,8 @@ impl Layer for Snapshot {
         self.copies.held(number).filter(|_| self.doubtful != Some(number))
     }
 
-    fn read_copy(&mut self, read: CopyRead, port: &mut Port<'_>) -> bool {
-        self.begin_read(read, port)
+    fn begin_on_copy(&mut self, io: CopyIo, port: &mut Port<'_>) -> bool {
+        self.begin_for_client(io, port)
     }
 
     fn copy(&mut self, op: CopyOp, port: &mut Port<'_>) -> Option<CopyOp> {
@@ -401,10 +402,9 @@ impl Layer for Snapshot {
     }
 
     fn copies(&self) -> Vec<HeldCopy> {
-        let of = |(copy, changed, preserved): (KeptCopy, u64, u64)| HeldCopy {
-            copy,
-            changed: Bytes(changed * CHUNK_BYTES),
-            preserved: Bytes(preserved * CHUNK_BYTES),
+        let of = |(copy, chunks): (KeptCopy, [u64; 3])| {
+            let [changed, preserved, branch] = chunks.map(|count| Bytes(count * CHUNK_BYTES));
+            HeldCopy { copy, changed, preserved, branch }
         };
         let figures = self.copies.figures().into_iter();
         figures.filter(|(copy, ..)| self.doubtful != Some(copy.number)).map(of).collect()
@@ -425,13 +425,13 @@ impl Layer for Snapshot {
     }
 
     fn preserves(&self) -> Option<CopyStatus> {
-        let preserved = Bytes(self.copies.preserved() * CHUNK_BYTES);
+        let preserved = Bytes(self.copies.taken() * CHUNK_BYTES);
         Some(CopyStatus { preserved, pool: self.pool })
     }
 
     fn rests(&self) -> bool {
         let idle = matches!((&self.work, &self.task), (Work::Idle, Task::None));
-        let idle = idle && self.flushes.is_none() && self.readers.is_empty();
+        let idle = idle && self.flushes.is_none() && self.clients.is_empty();
         idle && self.copies.is_empty() && self.changes.is_empty()
     }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The layer in a stack: what it asks of members and pool lies in trays, and ends when a test says so.
 
+mod branches;
 mod cuts;
 mod preserving;
 mod reads;
@@ -15,12 +16,12 @@ use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 use helio_format::before::{
-    CHUNK_BYTES, CopyClass, CopyNumber, CopyOwner, CopyStage, KeptCopy, KeptImage, PAGE_BYTES,
-    Slot, fingerprint,
+    CHUNK_BYTES, CopyClass, CopyNumber, CopyOwner, CopyStage, CopyView, KeptCopy, KeptImage,
+    PAGE_BYTES, Slot, fingerprint,
 };
 use helio_ledger::{BeforeFound, BeforeRecord, Chunk};
 use helio_stack::{
-    CopyOp, CopyOutcome, Layer, LayerRecord, MemberFault, Out, Outcome, PoolHealth, PoolOp,
+    CopyIo, CopyOp, CopyOutcome, Layer, LayerRecord, MemberFault, Out, Outcome, PoolHealth, PoolOp,
     PoolOutcome, Row, Shortage, Stack, StoreFault, StoreOp,
 };
 use helio_units::{Bytes, Extent, Moment, Payload, PayloadId, VolumeIndex};
@@ -137,14 +138,14 @@ fn load(of: &[(u32, u64)]) -> PoolOp {
 /// A pool with these copies, and chunks of the first volume for each, which lie in slots in this order.
 fn found(copies: &[(KeptCopy, &[u64])]) -> BeforeFound {
     let of = |(copy, chunks): &(KeptCopy, &[u64])| {
-        let copy = copy.number;
-        chunks.iter().map(move |number| (copy, (V, chunk(*number)))).collect::<Vec<_>>()
+        let of = CopyView::Cut(copy.number);
+        chunks.iter().map(move |number| (of, (V, chunk(*number)))).collect::<Vec<_>>()
     };
     let chunks = copies.iter().flat_map(of);
     let records: Vec<BeforeRecord> = (0..)
         .map(Slot)
         .zip(chunks)
-        .map(|(slot, (copy, chunk))| BeforeRecord { slot, copy, chunk })
+        .map(|(slot, (of, chunk))| BeforeRecord { slot, of, chunk })
         .collect();
     BeforeFound {
         copies: copies.iter().map(|(copy, _)| *copy).collect(),
@@ -321,15 +322,23 @@ impl Desk {
         }
     }
 
-    /// Everything that was read is appended: for which copy, and where which chunk goes.
+    /// Everything that was read is preserved: for which copy, and where which chunk goes.
     fn preserve(&mut self) -> (u64, Vec<(u32, u64)>) {
+        match self.append() {
+            (CopyView::Cut(copy), chunks) => (copy.0, chunks),
+            (of @ CopyView::Branch(_), _) => panic!("it is appended to the branch of copy {of}"),
+        }
+    }
+
+    /// Everything that was read is appended: to what, and where which chunk goes.
+    fn append(&mut self) -> (CopyView, Vec<(u32, u64)>) {
         while matches!(self.members.front(), Some((_, _, StoreOp::Read { .. }))) {
             self.read();
         }
-        let PoolOp::Append { copy, rows, slots } = self.done() else { panic!("it is appended") };
+        let PoolOp::Append { of, rows, slots } = self.done() else { panic!("it is appended") };
         let chunks = rows.iter().flat_map(|row| row.extent.offset..row.extent.end());
         let chunks = chunks.step_by(CHUNK_BYTES as usize).map(|at| at / CHUNK_BYTES);
-        (copy.0, slots.iter().map(|slot| slot.0).zip(chunks).collect())
+        (of, slots.iter().map(|slot| slot.0).zip(chunks).collect())
     }
 
     /// A cut is done in all its steps, and no change is on its way.

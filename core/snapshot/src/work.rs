@@ -7,22 +7,22 @@
 //!   restore:  (Checking) … ──> (Reading ──> Appending) (Loading ──> Writing) … ──> Flushes
 //!   drop:     (Listing)
 //!   preserve: (Reserving) (Reading ──> Appending)
-//!   read:     (Overlaying)
+//!   clients:  (Overlaying), (Reading | Raising ──> Appending) (Amending) (Flushing)
 //!   no room:  (Listing) without an expendable copy; if the pool failed: (Recording)
 //! ```
 //! What is in brackets are steps; while a cut settles and flushes, changes take theirs.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use helio_format::before::{CHUNK_BYTES, CopyNumber, KeptCopy, Slot};
+use helio_format::before::{CHUNK_BYTES, CopyNumber, CopyView, KeptCopy, Slot};
 use helio_ledger::Chunk;
-use helio_stack::{CopyOp, CopyOutcome, CopyRead, MemberFault, Outcome, Row};
+use helio_stack::{CopyIo, CopyOp, CopyOutcome, MemberFault, Outcome, Row};
 use helio_units::{Extent, PayloadId, VolumeIndex};
 
 /// Most chunks preserved by one batch; as many bytes as the copier has on its way.
 pub(crate) const BATCH_CHUNKS: usize = 256;
 /// Neighbouring chunks that are read, and appended, at once.
-const ROW_CHUNKS: u64 = 16;
+pub(crate) const ROW_CHUNKS: u64 = 16;
 /// Chunks that are being put back at once: 2 MiB.
 pub(crate) const LOADED_AT_ONCE: usize = 32;
 
@@ -76,6 +76,8 @@ pub(crate) enum For {
     Task,
     /// Changes that are parked, or what a restore overwrites.
     Chunks,
+    /// A client's change of a branch.
+    Branch,
 }
 
 /// What the list is written for.
@@ -127,15 +129,15 @@ pub(crate) enum Work {
         then: For,
     },
     Listing(Listing),
-    /// Rows of chunks for that copy; those that have been read.
+    /// Rows of chunks for that copy, or for its branch; those that have been read.
     Reading {
-        copy: CopyNumber,
+        of: CopyView,
         rows: Vec<Chunk>,
         read: Vec<Row>,
         batch: Batch,
     },
     Appending {
-        copy: CopyNumber,
+        of: CopyView,
         chunks: Vec<(u64, Slot)>,
         payloads: Vec<PayloadId>,
     },
@@ -146,11 +148,20 @@ pub(crate) enum Work {
         next: u64,
         count: usize,
     },
-    /// What is preserved is being laid over what was read of the volume.
+    /// What the pool has is being laid over what was read of the volume.
     Overlaying {
-        read: CopyRead,
+        io: CopyIo,
         base: Row,
     },
+    /// What the copy holds of these chunks is being loaded for its branch.
+    Raising {
+        copy: CopyNumber,
+        chunks: Vec<u64>,
+    },
+    /// A client's change overwrites chunks of a branch, up to that one.
+    Amending(CopyIo, u64),
+    /// A client's flush of a branch.
+    Flushing(CopyIo),
     Writing {
         next: u64,
         rows: Vec<Row>,

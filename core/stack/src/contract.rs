@@ -3,7 +3,9 @@
 
 use alloc::vec::Vec;
 use core::fmt;
-use helio_format::before::{CHUNK_BYTES, CopyClass, CopyNumber, CopyOwner, KeptCopy, Slot};
+use helio_format::before::{
+    CHUNK_BYTES, CopyClass, CopyNumber, CopyOwner, CopyView, KeptCopy, Slot,
+};
 use helio_units::{Bytes, Extent, MemberIndex, Payload, VolumeIndex};
 
 /// Where an operation goes: to a member of a volume. Where a layer keeps several members of a volume alike, the volume as a whole is
@@ -252,6 +254,8 @@ pub struct HeldCopy {
     pub changed: Bytes,
     /// Of these, bytes that are preserved for this copy alone, or for older ones too.
     pub preserved: Bytes,
+    /// Bytes of its branch.
+    pub branch: Bytes,
 }
 
 /// How the copies are that are preserved.
@@ -302,6 +306,19 @@ impl Row {
     }
 }
 
+/// An operation on a copy: a read, or on its branch a write, zeros or a flush, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CopyIo {
+    /// Its name.
+    pub name: u64,
+    /// On which copy.
+    pub on: CopyView,
+    /// On this volume, ...
+    pub volume: VolumeIndex,
+    /// ... this.
+    pub op: StoreOp,
+}
+
 /// Lays the part of `from` that lies in `extent` over `onto`. `onto` is what that holds, and `from` what `chunk` holds, an element for
 /// each `block` bytes.
 ///
@@ -338,8 +355,8 @@ pub enum PoolOp {
     },
     /// Preserve these, durably.
     Append {
-        /// For this copy, and for the older ones that lack them.
-        copy: CopyNumber,
+        /// For this copy, and for the older ones that lack them; or as what its branch begins with there. Then they may be amended.
+        of: CopyView,
         /// What.
         rows: Vec<Row>,
         /// Where the record of each chunk goes, in the order of the rows.
@@ -362,6 +379,17 @@ pub enum PoolOp {
         /// ... with the parts of these that lie in their extent.
         records: Vec<(Slot, (VolumeIndex, Extent))>,
     },
+    /// Overwrite what records of a branch hold. A flush makes that durable.
+    Amend {
+        /// Where, ...
+        extent: Extent,
+        /// ... by these bytes, or by zeros, ...
+        payload: Option<Payload>,
+        /// ... in these, as far as they lie in it.
+        records: Vec<(Slot, (VolumeIndex, Extent))>,
+    },
+    /// Make what was amended durable.
+    Flush,
 }
 
 impl PoolOp {

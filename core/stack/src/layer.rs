@@ -2,8 +2,8 @@
 //! What a layer is, and what it is given.
 
 use crate::contract::{
-    CopyOp, CopyOutcome, CopyStatus, HeldCopy, Leg, Outcome, PoolOp, PoolOutcome, StoreFault,
-    StoreOp,
+    CopyIo, CopyOp, CopyOutcome, CopyStatus, HeldCopy, Leg, Outcome, PoolOp, PoolOutcome,
+    StoreFault, StoreOp,
 };
 use crate::set::{LayerRecord, LayerSetting, MemberEvent, SetOp, SetRefusal, SetStatus};
 use crate::slots::Slots;
@@ -31,19 +31,6 @@ impl Io {
     pub const fn number(self) -> u64 {
         self.0
     }
-}
-
-/// Bytes of a copy that are to be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CopyRead {
-    /// The name of the read.
-    pub name: u64,
-    /// Which copy.
-    pub copy: CopyNumber,
-    /// Of this volume, ...
-    pub volume: VolumeIndex,
-    /// ... and where.
-    pub extent: Extent,
 }
 
 /// What a layer remembers of an operation of its own: the number that it gave along.
@@ -152,8 +139,8 @@ pub trait Layer: Debug + Send {
         panic!("a layer that has no pool was told {outcome:?}")
     }
 
-    /// Bytes of a copy are to be read. Returns whether it does that; then [`Port::copy_read`] tells how it ended, exactly once.
-    fn read_copy(&mut self, _read: CopyRead, _port: &mut Port<'_>) -> bool {
+    /// An operation on a copy begins. Returns whether the copy is here; then [`Port::copy_ended`] tells how it ended, exactly once.
+    fn begin_on_copy(&mut self, _io: CopyIo, _port: &mut Port<'_>) -> bool {
         false
     }
 
@@ -285,9 +272,9 @@ impl<'a> Port<'a> {
         self.work.push_back(Work::Over(Box::new(copy)));
     }
 
-    /// A read of a copy has ended.
-    pub fn copy_read(&mut self, name: u64, outcome: Outcome) {
-        self.work.push_back(Work::CopyRead { name, outcome });
+    /// An operation on a copy has ended.
+    pub fn copy_ended(&mut self, name: u64, outcome: Outcome) {
+        self.work.push_back(Work::CopyEnded { name, outcome });
     }
 
     /// The operation of the group has ended.

@@ -29,12 +29,14 @@ mod slots;
 mod stack;
 
 pub use contract::{
-    CopyOp, CopyOutcome, CopyStatus, HeldCopy, Leg, MemberFault, Outcome, PoolHealth, PoolOp,
-    PoolOutcome, Row, Shortage, StoreFault, StoreOp, lay_over,
+    CopyIo, CopyOp, CopyOutcome, CopyStatus, HeldCopy, Leg, MemberFault, Outcome, PoolHealth,
+    PoolOp, PoolOutcome, Row, Shortage, StoreFault, StoreOp, lay_over,
 };
 pub use faults::{Faults, Odds};
-pub use helio_format::before::{CopyClass, CopyNumber, CopyOwner, KeptCopy, KeptImage, Slot};
-pub use layer::{CopyRead, Io, Layer, Operation, Port, Tag};
+pub use helio_format::before::{
+    CopyClass, CopyNumber, CopyOwner, CopyView, KeptCopy, KeptImage, Slot,
+};
+pub use layer::{Io, Layer, Operation, Port, Tag};
 pub use pass::Pass;
 pub use set::{
     Duty, LayerRecord, LayerSetting, MemberEvent, MemberStatus, MergeRecord, SetOp, SetRefusal,

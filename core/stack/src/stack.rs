@@ -2,10 +2,10 @@
 //! Layers, one above the other, and what travels between them.
 
 use crate::contract::{
-    CopyOp, CopyOutcome, CopyStatus, HeldCopy, Leg, Outcome, PoolOp, PoolOutcome, StoreFault,
-    StoreOp,
+    CopyIo, CopyOp, CopyOutcome, CopyStatus, HeldCopy, Leg, Outcome, PoolOp, PoolOutcome,
+    StoreFault, StoreOp,
 };
-use crate::layer::{CopyRead, Io, Layer, Operation, Port, Tag};
+use crate::layer::{Io, Layer, Operation, Port, Tag};
 use crate::set::{LayerRecord, LayerSetting, MemberEvent, SetOp, SetRefusal, SetStatus};
 use crate::slots::Slots;
 use alloc::boxed::Box;
@@ -32,8 +32,8 @@ pub(crate) enum Work {
         level: usize,
         op: PoolOp,
     },
-    /// A read of a copy has ended.
-    CopyRead {
+    /// An operation on a copy has ended.
+    CopyEnded {
         name: u64,
         outcome: Outcome,
     },
@@ -225,12 +225,12 @@ impl Stack {
         }
     }
 
-    /// Bytes of a copy are to be read. It fails where no layer holds that copy, and where its bytes are damaged.
-    pub fn read_copy(&mut self, read: CopyRead, now: Moment) {
+    /// An operation on a copy begins. It fails where no layer holds that copy, and where its bytes are damaged.
+    pub fn begin_on_copy(&mut self, io: CopyIo, now: Moment) {
         let mut levels = 0..self.levels.len();
-        if !levels.any(|level| self.at(level, now, |layer, port| layer.read_copy(read, port))) {
-            let outcome = Outcome::Failed(StoreFault::Io);
-            self.work.push_back(Work::CopyRead { name: read.name, outcome });
+        if !levels.any(|level| self.at(level, now, |layer, port| layer.begin_on_copy(io, port))) {
+            let outcome = Outcome::failed(&io.op, StoreFault::Io);
+            self.work.push_back(Work::CopyEnded { name: io.name, outcome });
         }
     }
 
@@ -444,7 +444,7 @@ impl Stack {
                 Work::LetCool { level, volume, extent } => {
                     return Some(Out::LetCool { layer: level as u8, volume, extent });
                 }
-                Work::CopyRead { name, outcome } => return Some(Out::Ended { name, outcome }),
+                Work::CopyEnded { name, outcome } => return Some(Out::Ended { name, outcome }),
                 Work::CutReady => return Some(Out::CutReady),
                 Work::Over(copy) => return Some(Out::Over(copy)),
                 Work::Copied(outcome) => return Some(Out::Copied(outcome)),

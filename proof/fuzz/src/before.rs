@@ -8,8 +8,8 @@
 
 use crate::pieces::byte;
 use helio_format::before::{
-    AREA_PAGES, COPIES_MOST, CopyClass, CopyNumber, CopyOwner, CopyStage, Header, KeptCopy,
-    KeptImage, PAGE_BYTES, Page, Record, Slot, fingerprint, first,
+    AREA_PAGES, COPIES_MOST, CopyClass, CopyNumber, CopyOwner, CopyStage, CopyView, Header,
+    KeptCopy, KeptImage, PAGE_BYTES, Page, Record, Slot, fingerprint, first,
 };
 use helio_ledger::{BeforeFound, BeforeRecord, BeforeStore, BeforeWrite};
 use helio_link::checksum;
@@ -205,6 +205,10 @@ fn file(mut bytes: Vec<u8>) {
     if found.copies.is_empty() {
         bytes.truncate(store.header_bytes() as usize);
     }
+    if let Some(note) = store.note() {
+        put(&mut bytes, note.offset, &note.bytes);
+        store.flushed();
+    }
     let mut copies = found.copies.clone();
     if copies.len() < COPIES_MOST {
         copies.push(copy(NEW));
@@ -216,13 +220,14 @@ fn file(mut bytes: Vec<u8>) {
     let used: BTreeSet<Slot> = found.records.iter().map(|record| record.slot).collect();
     let free = (0..).map(Slot).find(|slot| !used.contains(slot));
     let (Some(slot), chunk) = (free, (VolumeIndex(3), Extent::new(0, 512))) else { return };
-    let place = |it: &BeforeRecord| (it.copy, it.chunk.0, it.chunk.1.offset);
-    let new = BeforeRecord { slot, copy, chunk };
+    let place = |it: &BeforeRecord| (it.of, it.chunk.0, it.chunk.1.offset);
+    let of = CopyView::Cut(copy);
+    let new = BeforeRecord { slot, of, chunk };
     if found.records.iter().any(|it| place(it) == place(&new)) {
         return;
     }
     store.begin_batch();
-    let write = store.record(copy, slot, chunk, &[5; CHUNK.0 as usize]);
+    let write = store.record(of, slot, chunk, &[5; CHUNK.0 as usize]);
     put(&mut bytes, write.offset, &write.bytes);
     put(&mut bytes, write.offset + PAGE_BYTES as u64, &[5; CHUNK.0 as usize]);
     store.flushed();
@@ -246,10 +251,10 @@ fn judge(store: &BeforeStore, found: &BeforeFound, bytes: &[u8]) {
     assert!(found.copies.is_sorted_by_key(|copy| copy.number));
     assert!(found.copies.iter().all(|copy| copy.number <= found.last));
     let (mut slots, mut places) = (BTreeSet::new(), BTreeSet::new());
-    for BeforeRecord { slot, copy, chunk } in &found.records {
+    for BeforeRecord { slot, of, chunk } in &found.records {
         assert!(slot.0 < found.slots && slots.insert(*slot), "{slot:?} counts twice, or is none");
-        assert!(found.copies.iter().any(|it| it.number == *copy), "a record of nothing");
-        assert!(places.insert((*copy, chunk.0, chunk.1.offset)), "{chunk:?} counts twice");
+        assert!(found.copies.iter().any(|it| it.number == of.copy()), "a record of nothing");
+        assert!(places.insert((*of, chunk.0, chunk.1.offset)), "{chunk:?} counts twice");
         let loaded = store.load(*slot, *chunk, &mut reader(bytes));
         let same = loaded.is_ok_and(|loaded| loaded.is_none_or(|(loaded, _)| loaded == *chunk));
         assert!(same, "another chunk is loaded");
@@ -295,14 +300,14 @@ impl Written {
         write
     }
 
-    /// Chunks for a copy, in slots from that one on. Returns the last header.
-    fn batch(&mut self, number: u64, slots: Range<u32>) -> Vec<u8> {
+    /// Chunks for a copy or its branch, in slots from that one on. Returns the last header.
+    fn batch(&mut self, of: CopyView, slots: Range<u32>) -> Vec<u8> {
         self.store.begin_batch();
         let mut head = Vec::new();
         for slot in slots {
             let chunk = (VolumeIndex(0), chunk_of(slot));
             let data = [9; CHUNK.0 as usize];
-            let write = self.store.record(CopyNumber(number), Slot(slot), chunk, &data);
+            let write = self.store.record(of, Slot(slot), chunk, &data);
             put(&mut self.bytes, write.offset, &write.bytes);
             put(&mut self.bytes, write.offset + PAGE_BYTES as u64, &data);
             head = write.bytes;
@@ -340,15 +345,25 @@ pub(crate) fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     let Some((store, _)) = open(&[]) else { return Vec::new() };
     let mut written = Written { store, bytes: Vec::new() };
     written.list(&[1], 0..0);
-    let head = written.batch(1, 0..3);
+    let [cut, other] = [1, 2].map(|number| CopyView::Cut(CopyNumber(number)));
+    let head = written.batch(cut, 0..3);
     let kept = written.short();
     let begin = written.list(&[1, 2], 0..0);
-    written.batch(2, 3..6);
+    written.batch(other, 3..6);
     let several = written.short();
     if let Some(note) = written.store.note() {
         put(&mut written.bytes, note.offset, &note.bytes);
     }
     let noted = written.short();
+    written.batch(CopyView::Branch(CopyNumber(1)), 6..8);
+    let branch = written.short();
+    if let Some(note) = written.store.note() {
+        put(&mut written.bytes, note.offset, &note.bytes);
+    }
+    written.store.flushed();
+    let amended = written.store.record_at(Slot(6)) + PAGE_BYTES as u64;
+    put(&mut written.bytes, amended, b"amended");
+    let amended = written.short();
     written.list(&[1, 3], 3..6);
     // The rest of a page is zeros, which a short input has by itself; the checksum is mended then.
     let short = |sort: u8, page: &[u8], length: usize| [&[sort][..], &page[..length]].concat();
@@ -360,6 +375,8 @@ pub(crate) fn seeds() -> Vec<(&'static str, Vec<u8>)> {
         ("file", kept),
         ("file-several", several),
         ("file-noted", noted),
+        ("file-branch", branch),
+        ("file-branch-amended", amended),
         ("file-dropped", written.short()),
         ("file-old", [&[4][..], &old_file()].concat()),
     ]

@@ -7,6 +7,10 @@
 //! its own; of two of one chunk that belong to one copy, the one with the lower number counts. All others mean nothing, and their
 //! slots are free. A slot that counted is written again only after a header without it is durable.
 //!
+//! A record may also belong to the *branch* of a copy: what clients made of it. It belongs to the copy of exactly its number. Its
+//! bytes are overwritten in place, so their checksum is that of what the copy holds there; it says something only until a durable
+//! header proves the record, and before that nothing is overwritten.
+//!
 //! Headers and batches of records are counted by one *sequence*. Each tells the sum over all records that counted before it
 //! ([`fingerprint`]), so the newest of them proves everything that is older. Behind the flush of a batch follows a header with the sum,
 //! without a flush of its own: should it be lost, the records of the last batch count as far as they are whole. If the sum of the
@@ -53,10 +57,11 @@
 //! |---|---|
 //! | 0..4 | magic |
 //! | 4..6 | format version (2) |
-//! | 6..8 | zero |
+//! | 6 | 0: a before-image, 1: of a branch |
+//! | 7 | zero |
 //! | 8..12 | owner |
 //! | 12..16 | CRC-32C of the chunk's bytes |
-//! | 16..24 | the number of the youngest copy when it was made |
+//! | 16..24 | the number of the youngest copy when it was made, or that of the branch's copy |
 //! | 24..32 | sequence of its batch |
 //! | 32..40 | sum over the records that count and are older than the batch |
 //! | 40..42 | volume |
@@ -142,6 +147,34 @@ impl fmt::Display for CopyNumber {
     }
 }
 
+/// A copy as it was cut, or with what clients wrote to it since.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum CopyView {
+    /// As it was cut: nothing changes it.
+    Cut(CopyNumber),
+    /// Its branch: what clients wrote, over the cut.
+    Branch(CopyNumber),
+}
+
+impl CopyView {
+    /// Of which copy.
+    #[must_use]
+    pub const fn copy(self) -> CopyNumber {
+        match self {
+            Self::Cut(copy) | Self::Branch(copy) => copy,
+        }
+    }
+}
+
+impl fmt::Display for CopyView {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cut(copy) => copy.fmt(f),
+            Self::Branch(copy) => write!(f, "{copy}:rw"),
+        }
+    }
+}
+
 /// The place of a record in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Slot(pub u32);
@@ -195,8 +228,8 @@ pub struct Header {
 /// The header of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// The number of the youngest copy when it was made.
-    pub copy: CopyNumber,
+    /// What it is part of: the youngest copy when it was made, or a branch.
+    pub of: CopyView,
     /// That of its batch.
     pub sequence: u64,
     /// The sum over the records that count and are older than the batch.
@@ -409,10 +442,14 @@ impl Record {
         out.extend_from_slice(&RECORD_MAGIC);
         let mut w = Writer(&mut out);
         w.u16(VERSION);
-        w.u16(0);
+        w.u8(match self.of {
+            CopyView::Cut(_) => 0,
+            CopyView::Branch(_) => 1,
+        });
+        w.u8(0);
         w.u32(owner);
         w.u32(self.data);
-        w.u64(self.copy.0);
+        w.u64(self.of.copy().0);
         w.u64(self.sequence);
         w.u64(self.sum);
         w.u16(self.volume.0);
@@ -440,14 +477,19 @@ impl Record {
 
     fn fields(page: &Page) -> Result<(Self, u32), Short> {
         let mut r = Reader(&page[6..RECORD_CRC_AT]);
-        zeros(&mut r, 2)?;
+        let of = match r.u8()? {
+            0 => CopyView::Cut,
+            1 => CopyView::Branch,
+            _ => return Err(Short),
+        };
+        zeros(&mut r, 1)?;
         let (owner, data) = (r.u32()?, r.u32()?);
         let (copy, sequence, sum) = (CopyNumber(r.u64()?), r.u64()?, r.u64()?);
         let (volume, extent) = place(&mut r)?;
         if sequence == 0 || copy.0 == 0 {
             return Err(Short);
         }
-        Ok((Self { copy, sequence, sum, volume, extent, data }, owner))
+        Ok((Self { of: of(copy), sequence, sum, volume, extent, data }, owner))
     }
 }
 

@@ -3,7 +3,8 @@
 
 use core::fmt;
 
-/// The name of a point-in-time copy: 1 to 63 bytes, each an ASCII letter or digit, or one of `-`, `_`, `.` and `:` behind the first.
+/// The name of a point-in-time copy: 1 to 63 bytes, each an ASCII letter or digit, or one of `-`, `_`, `.` and `:` behind the first; not
+/// ending as the names of branches do.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CopyName {
     length: u8,
@@ -16,6 +17,8 @@ impl CopyName {
 
     /// What the safe copy of a resync is called. It is no name that an operator can give.
     pub const SAFE_COPY: &str = "safe-copy";
+    /// What follows the name of a copy where its branch is meant.
+    pub const BRANCH: &str = ":rw";
 
     /// The name of these bytes, if they are one.
     #[must_use]
@@ -24,7 +27,8 @@ impl CopyName {
             byte.is_ascii_alphanumeric() || at > 0 && b"-_.:".contains(byte)
         };
         let fits = (1..=Self::BYTES_MAX).contains(&name.len());
-        if !fits || name == Self::SAFE_COPY || !name.as_bytes().iter().enumerate().all(may) {
+        let reserved = name == Self::SAFE_COPY || name.ends_with(Self::BRANCH);
+        if !fits || reserved || !name.as_bytes().iter().enumerate().all(may) {
             return None;
         }
         let mut bytes = [0; Self::BYTES_MAX];
@@ -62,8 +66,18 @@ mod tests {
         for name in ["a", "2026-11-27T10:00:00", "before_upgrade.1", &"x".repeat(63)] {
             assert_eq!(CopyName::new(name).expect("a name").to_string(), name);
         }
-        for name in ["", "-a", ".", "a b", "a/b", "a@b", "é", CopyName::SAFE_COPY, &"x".repeat(64)]
-        {
+        for name in [
+            "daily:rw",
+            "",
+            "-a",
+            ".",
+            "a b",
+            "a/b",
+            "a@b",
+            "é",
+            CopyName::SAFE_COPY,
+            &"x".repeat(64),
+        ] {
             assert_eq!(CopyName::new(name), None, "{name}");
         }
     }

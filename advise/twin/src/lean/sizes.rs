@@ -263,7 +263,9 @@ impl Content for Sizes {
             | PoolOp::List { .. }
             | PoolOp::Check { .. }
             | PoolOp::Load { .. }
-            | PoolOp::Overlay { .. } => at + node.disk.record_time(),
+            | PoolOp::Overlay { .. }
+            | PoolOp::Amend { .. }
+            | PoolOp::Flush => at + node.disk.record_time(),
         })
     }
 

@@ -169,12 +169,13 @@ pub enum Verb {
     },
     /// Attach a volume as a block device and print the path of the device.
     ///
-    /// The daemon attaches the volume again after a restart, until `helio detach`.
+    /// The daemon attaches the volume again after a restart, until `helio detach`. A volume in a snapshot, such as db/data@daily, can be
+    /// written on either node: neither the snapshot nor the volume changes, and what is written is deleted with the snapshot.
     Attach {
         /// Volume, for example db/data; may be omitted if there is only one.
         #[arg(value_name = "GROUP[/VOLUME]", value_parser = named, conflicts_with = "list")]
         volume: Option<Named>,
-        /// Attach read-only; on a secondary, shows the current content of its copy.
+        /// Attach read-only: on a secondary the current content of its copy; of a snapshot the content at its creation.
         #[arg(long, conflicts_with = "list")]
         read_only: bool,
         /// Kernel interface of the block device.

@@ -37,7 +37,7 @@ fn name_of(wish: &SnapshotRequest) -> Result<CopyName, ApiError> {
             return ApiError::new("bad-name", text, "use another name");
         }
         let text = format!("{} is not a name of a snapshot", wish.name.escape_debug());
-        let hint = "use up to 63 letters, digits, `-`, `_`, `.` and `:`, beginning with a letter or a digit";
+        let hint = "use up to 63 letters, digits, `-`, `_`, `.` and `:`, beginning with a letter or a digit and not ending with `:rw`";
         ApiError::new("bad-name", text, hint)
     })
 }

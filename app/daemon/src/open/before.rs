@@ -81,7 +81,7 @@ pub(super) fn open(
             helio_link::checksum,
         ))
     };
-    let (store, found) = match scan()? {
+    let (mut store, found) = match scan()? {
         Ok(found) => found,
         Err(BeforeError::Unreadable(pages)) if pages.iter().all(|page| !is_foreign(*page)) => {
             tracing::warn!(file = %shown, "both headers of the before-image file are damaged; its content is lost");
@@ -110,6 +110,11 @@ pub(super) fn open(
             file.write_all_at(&[0; PAGE_BYTES], *page)?;
         }
         file.sync_all()?;
+    }
+    if let Some(note) = store.note() {
+        file.write_all_at(&note.bytes, note.offset)?;
+        file.sync_all()?;
+        store.flushed();
     }
     let safe = |copy: &KeptCopy| copy.owner == CopyOwner::Resync && copy.stage == CopyStage::Held;
     if found.damaged && found.copies.iter().any(safe) {

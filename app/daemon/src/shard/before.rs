@@ -4,8 +4,9 @@
 //!
 //! ```text
 //!   List ──> Header ────────┐
-//!   Append ──> records ─────┴──> Flush ──> Note ──> Done
-//!   Check, Load ──> records are read and checked
+//!   Append ──> records ─────┴──> Flush ──> Note ──> Done, of a branch: Proof ──> Done
+//!   Check, Load, Overlay ──> records are read and checked
+//!   Amend ──> chunks of a branch are overwritten        Flush ──> Proof ──> Done
 //! ```
 //! A file that completes nothing for the member timeout is given up as if it had failed: what is under way is *late*, how it ends
 //! changes nothing, and until it has ended nothing else begins.
@@ -20,7 +21,7 @@ use crate::shard::token::{Kind, token};
 use helio_driver::{Buffer, Driver, Errno, FallocateFlags, File, Op, Outcome, Piece, Pool, Shared};
 use helio_engine::{PoolOp, PoolOutcome, Row, StoreFault, lay_over};
 use helio_format::before::{
-    CHUNK_BYTES, CopyNumber, CopyOwner, CopyStage, KeptCopy, PAGE_BYTES, Slot,
+    CHUNK_BYTES, CopyOwner, CopyStage, CopyView, KeptCopy, PAGE_BYTES, Slot,
 };
 use helio_ledger::{BeforeStore, BeforeWrite, Chunk};
 use helio_units::{Bytes, Extent, Moment, WallTime};
@@ -90,11 +91,15 @@ enum Work {
     /// A header is being written, then flushed.
     Header,
     /// So many runs of records are being written.
-    Append { left: usize },
-    /// What was written is being flushed.
-    Flush,
+    Append { left: usize, of: CopyView },
+    /// What was written is being flushed: records of that, or a header.
+    Flush(Option<CopyView>),
     /// A header that says how many records there are is being written.
-    Note,
+    Note(Option<CopyView>),
+    /// So many parts of chunks are being overwritten.
+    Amend { left: usize },
+    /// What was written is being flushed, and nothing is to be done behind that.
+    Proof,
     /// Records are being read and checked.
     Read(Reading),
 }
@@ -165,13 +170,18 @@ impl Before {
                 let pages = self.store.list(copies, freed, calendar(means.driver.host()));
                 self.write_header(pages, Work::Header, means);
             }
-            PoolOp::Append { copy, rows, slots } => {
-                let runs = self.append(copy, &rows, &slots, means);
-                self.work = Some(Work::Append { left: runs.len() });
-                for (number, op) in runs.into_iter().enumerate() {
-                    self.watch.submit(number as u32, op, means);
-                }
+            PoolOp::Append { of, rows, slots } => {
+                let runs = self.append(of, &rows, &slots, means);
+                self.work = Some(Work::Append { left: runs.len(), of });
+                self.submit_all(runs, means);
             }
+            PoolOp::Amend { extent, payload, records } => {
+                let data = payload.map(|payload| Shared::clone(means.payloads.get(payload.id)));
+                let parts = self.amend(extent, &records, data.as_ref());
+                self.work = Some(Work::Amend { left: parts.len() });
+                self.submit_all(parts, means);
+            }
+            PoolOp::Flush => self.flush(Work::Proof, means),
             PoolOp::Check { records } => return self.read(records, Loads::Nothing, means),
             PoolOp::Load { records } => {
                 return self.read(records, Loads::Rows(BTreeMap::new()), means);
@@ -247,14 +257,33 @@ impl Before {
         self.watch.submit(0, op, means);
     }
 
+    fn submit_all(&mut self, ops: Vec<Op>, means: &mut Means<'_>) {
+        for (number, op) in ops.into_iter().enumerate() {
+            self.watch.submit(number as u32, op, means);
+        }
+    }
+
+    /// The writes that overwrite what these records hold, by bytes or zeros, past the page cache where they lie on whole pages.
+    fn amend(&self, extent: Extent, records: &[(Slot, Chunk)], data: Option<&Shared>) -> Vec<Op> {
+        let zeros = data.is_none().then(|| Buffer::zeroed(CHUNK).into_shared());
+        let write = |(slot, (_, chunk)): &(Slot, Chunk)| {
+            let (from, end) = (extent.offset.max(chunk.offset), extent.end().min(chunk.end()));
+            let at = self.store.record_at(*slot) + PAGE_BYTES as u64 + (from - chunk.offset);
+            let start = data.map_or(0, |_| (from - extent.offset) as usize);
+            let range = start..start + (end - from) as usize;
+            let extent = Extent::new(at, end - from);
+            let on_pages = [range.start, range.end, at as usize];
+            let on_pages = on_pages.iter().all(|offset| offset.is_multiple_of(PAGE_BYTES));
+            let file = if on_pages { &self.file } else { &self.sizes };
+            let bytes = data.or(zeros.as_ref()).map(Shared::clone);
+            let pieces = bytes.map(|bytes| Piece::Shared(bytes, range)).into_iter().collect();
+            Op::Write { file: file.clone(), extent, pieces, sync: false }
+        };
+        records.iter().map(write).collect()
+    }
+
     /// The writes that append the records of rows: one for each run of slots that lie side by side.
-    fn append(
-        &mut self,
-        copy: CopyNumber,
-        rows: &[Row],
-        slots: &[Slot],
-        means: &Means<'_>,
-    ) -> Vec<Op> {
+    fn append(&mut self, of: CopyView, rows: &[Row], slots: &[Slot], means: &Means<'_>) -> Vec<Op> {
         self.store.begin_batch();
         // A buffer begins on a page, as direct I/O wants it.
         let mut pages = read_buffer(means.buffers, slots.len() * PAGE_BYTES);
@@ -263,7 +292,7 @@ impl Before {
             rows.iter().flat_map(|row| row_chunks(row, means.payloads.get(row.payload.id)));
         let records = pages.chunks_mut(PAGE_BYTES).zip(slots);
         for ((page, slot), (chunk, (shared, range))) in records.zip(chunks) {
-            let record = self.store.record(copy, *slot, chunk, &shared[range.clone()]);
+            let record = self.store.record(of, *slot, chunk, &shared[range.clone()]);
             page.copy_from_slice(&record.bytes);
             parts.push(Piece::Shared(shared, range));
         }
@@ -305,8 +334,12 @@ impl Before {
             self.failed |= !matches!(work, Work::Read(_));
         }
         match work {
-            Work::Append { left } if left > 1 => {
-                self.work = Some(Work::Append { left: left - 1 });
+            Work::Append { left, of } if left > 1 => {
+                self.work = Some(Work::Append { left: left - 1, of });
+                None
+            }
+            Work::Amend { left } if left > 1 => {
+                self.work = Some(Work::Amend { left: left - 1 });
                 None
             }
             Work::Read(reading) => {
@@ -314,22 +347,34 @@ impl Before {
                 self.read_more(reading, means)
             }
             _ if self.failed => Some(PoolOutcome::Failed(StoreFault::Io)),
-            Work::Header | Work::Append { .. } => {
-                self.flush(means);
+            Work::Header => {
+                self.flush(Work::Flush(None), means);
                 None
             }
-            Work::Flush => {
+            Work::Append { of, .. } => {
+                self.flush(Work::Flush(Some(of)), means);
+                None
+            }
+            Work::Flush(of) => {
                 self.flushed();
                 let Some(page) = self.store.note() else { return Some(PoolOutcome::Done) };
-                self.write_header(page, Work::Note, means);
+                self.write_header(page, Work::Note(of), means);
                 None
             }
-            Work::Note => Some(PoolOutcome::Done),
+            Work::Note(Some(CopyView::Branch(_))) => {
+                self.flush(Work::Proof, means);
+                None
+            }
+            Work::Proof => {
+                self.store.flushed();
+                Some(PoolOutcome::Done)
+            }
+            Work::Note(_) | Work::Amend { .. } => Some(PoolOutcome::Done),
         }
     }
 
-    fn flush(&mut self, means: &mut Means<'_>) {
-        self.work = Some(Work::Flush);
+    fn flush(&mut self, work: Work, means: &mut Means<'_>) {
+        self.work = Some(work);
         self.watch.submit(0, Op::SyncData { file: self.file.clone() }, means);
     }
 

@@ -4,7 +4,7 @@ use super::*;
 use crate::shard::looks::Held;
 use crate::shard::token::unpack;
 use helio_driver::{Completion, DriverOptions, PollDriver};
-use helio_format::before::{CopyClass, KeptImage};
+use helio_format::before::{CopyClass, CopyNumber, KeptImage};
 use helio_units::VolumeIndex;
 use std::os::unix::fs::FileExt;
 
@@ -34,7 +34,11 @@ fn end() -> PoolOp {
 /// These rows, whose records go to the slots from there on.
 fn append(rows: Vec<Row>, first: u32) -> PoolOp {
     let chunks: u64 = rows.iter().map(|row| row.extent.length.div_ceil(CHUNK_BYTES)).sum();
-    PoolOp::Append { copy: COPY, rows, slots: (first..).take(chunks as usize).map(Slot).collect() }
+    PoolOp::Append {
+        of: CopyView::Cut(COPY),
+        rows,
+        slots: (first..).take(chunks as usize).map(Slot).collect(),
+    }
 }
 
 /// Records in these slots, one for each chunk of a volume from that one on.
@@ -115,7 +119,7 @@ fn what_was_appended_is_loaded_in_the_order_asked_the_short_end_of_a_volume_too(
     let long = Extent::new(5 * CHUNK_BYTES, 3 * CHUNK_BYTES + 512);
     let rows = vec![desk.row(0, long), desk.row(1, Extent::new(0, CHUNK_BYTES))];
     let slots = [7, 8, 2, 3, 0].map(Slot);
-    let op = PoolOp::Append { copy: COPY, rows, slots: slots.to_vec() };
+    let op = PoolOp::Append { of: CopyView::Cut(COPY), rows, slots: slots.to_vec() };
     assert_eq!(desk.perform(op), PoolOutcome::Done);
     let mut chunks: Vec<_> = records(0..3, 0, 5).into_iter().map(|(_, chunk)| chunk).collect();
     chunks.push((VolumeIndex(0), Extent::new(8 * CHUNK_BYTES, 512)));
@@ -151,6 +155,48 @@ fn a_daemon_that_starts_finds_what_was_appended() {
     assert_eq!((found.copies.len(), found.damaged, found.torn), (1, false, vec![]));
     let slots: Vec<_> = found.records.iter().map(|record| record.slot.0).collect();
     assert_eq!(slots, [4, 5, 6]);
+}
+
+#[test]
+fn what_is_written_to_a_branch_lies_where_it_was_and_is_found_by_the_next_daemon() {
+    let mut desk = Desk::new(false);
+    desk.perform(begin());
+    let rows = vec![desk.row(0, Extent::new(0, 2 * CHUNK_BYTES))];
+    let of = CopyView::Branch(COPY);
+    let append = PoolOp::Append { of, rows, slots: vec![Slot(1), Slot(0)] };
+    assert_eq!(desk.perform(append), PoolOutcome::Done);
+    let places = [(Slot(1), 0), (Slot(0), 1)];
+    let chunk = |n: u64| (VolumeIndex(0), Extent::new(n * CHUNK_BYTES, CHUNK_BYTES));
+    let all: Vec<_> = places.into_iter().map(|(slot, n)| (slot, chunk(n))).collect();
+    let mut expected = content(0, Extent::new(0, 2 * CHUNK_BYTES));
+    // On whole pages, on a few sectors, and across the border of two chunks.
+    for (offset, length) in [(4096, 8192), (512, 1024), (CHUNK_BYTES - 512, 4096 + 512)] {
+        let (extent, from) = (Extent::new(offset, length), 9 * CHUNK_BYTES);
+        let row = desk.row(0, Extent::new(from, length));
+        let touched = |(_, (_, chunk)): &&(Slot, Chunk)| chunk.overlaps(extent);
+        let records = all.iter().filter(touched).copied().collect();
+        let amend = PoolOp::Amend { extent, payload: Some(row.payload), records };
+        assert_eq!(desk.perform(amend), PoolOutcome::Done);
+        let range = offset as usize..(offset + length) as usize;
+        expected[range].copy_from_slice(&content(0, Extent::new(from, length)));
+    }
+    let zeros = Extent::new(CHUNK_BYTES + 8192, 512);
+    let amend = PoolOp::Amend { extent: zeros, payload: None, records: vec![all[1]] };
+    assert_eq!(desk.perform(amend), PoolOutcome::Done);
+    expected[zeros.offset as usize..zeros.end() as usize].fill(0);
+    assert_eq!(desk.perform(PoolOp::Flush), PoolOutcome::Done);
+    let held = |desk: &mut Desk| {
+        desk.load(all.clone()).into_iter().flat_map(|(.., bytes)| bytes).collect::<Vec<u8>>()
+    };
+    assert!(held(&mut desk) == expected, "what was written is loaded");
+    let length = desk.file.metadata().expect("its length").len();
+    let mut read = |at: u64, buffer: &mut [u8]| desk.file.read_exact_at(buffer, at);
+    let checksum = helio_link::checksum;
+    let opened = BeforeStore::open(&mut read, length, Bytes(CHUNK_BYTES), 7, checksum);
+    let (store, found) = opened.expect("it opens");
+    assert_eq!((found.records.len(), found.damaged, found.torn), (2, false, vec![]));
+    desk.before.store = store;
+    assert!(held(&mut desk) == expected, "another daemon finds it");
 }
 
 #[test]

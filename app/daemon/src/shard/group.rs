@@ -28,7 +28,7 @@ pub(crate) use costs::ReadCost;
 use epochs::Stamps;
 use helio_driver::{Driver, Op, Outcome, Pool, Shared, Socket};
 use helio_engine::{
-    Answer, Command, CommandId, CopyRead, Done, Durable, Effect, Engine, Event, Fault, Keep, Leg,
+    Answer, Command, CommandId, CopyIo, Done, Durable, Effect, Engine, Event, Fault, Keep, Leg,
     PoolOutcome, QUEUE_BYTES_MOST, QueueConfig, Refusal, Request, SetOp, Stack,
 };
 use helio_format::message::Message;
@@ -217,9 +217,9 @@ impl Group {
         self.engine.handle(now, event, &mut self.effects);
     }
 
-    /// A client reads a point-in-time copy. Its name is the request's number.
-    pub(crate) fn read_copy(&mut self, now: Moment, read: CopyRead) {
-        self.guarded(|group| group.tell(now, Event::ReadCopy(read)));
+    /// A client uses a point-in-time copy. The name is the request's number.
+    pub(crate) fn begin_on_copy(&mut self, now: Moment, io: CopyIo) {
+        self.guarded(|group| group.tell(now, Event::CopyIo(io)));
     }
 
     /// Tells it of a client's request.
@@ -437,7 +437,7 @@ impl Group {
                         self.payloads.release(payload.id);
                         Some(shared)
                     }
-                    Answer::Done(_) | Answer::Denied(_) => None,
+                    Answer::Done(_) | Answer::Branch | Answer::Denied(_) => None,
                 };
                 wanted.push(Wanted::Answer { request, answer, data });
             }

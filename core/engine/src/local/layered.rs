@@ -12,7 +12,7 @@
 //! then that writes all of them, and holds no extent.
 
 use crate::config::Config;
-use crate::effect::{Answer, Effect, ReadAs};
+use crate::effect::{Effect, ReadAs};
 use crate::event::{CommandId, StoreOutcome};
 use crate::local::Local;
 use crate::local::copying::{CopyUser, Copying};
@@ -26,7 +26,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use helio_stack::{
-    CopyNumber, CopyOp, CopyOutcome, CopyRead, HeldCopy, KeptCopy, KeptImage, LayerRecord,
+    CopyIo, CopyNumber, CopyOp, CopyOutcome, HeldCopy, KeptCopy, KeptImage, LayerRecord,
     LayerSetting, Leg, MemberEvent, Out, Outcome, PoolHealth, PoolOutcome, SetOp, SetRefusal,
     SetStatus, Stack, StoreFault, StoreOp,
 };
@@ -202,17 +202,19 @@ impl Local {
         self.run_layers(turn);
     }
 
-    /// A client reads a point-in-time copy, which only a layer can give.
-    pub(crate) fn read_copy(&mut self, read: CopyRead, turn: &mut Turn) {
-        let CopyRead { name, volume, extent, .. } = read;
+    /// A client uses a point-in-time copy, which only a layer has. None of the volumes changes.
+    pub(crate) fn begin_on_copy(&mut self, copy_io: CopyIo, turn: &mut Turn) {
+        let CopyIo { name, volume, op, .. } = copy_io;
         let size = turn.config().volumes.get(usize::from(volume.0)).map_or(0, |size| size.0);
-        if extent.length == 0 || extent.end() > size {
-            return turn.reply(RequestId(name), Answer::Denied(Denial::OutOfBounds));
+        let fits = |extent: Extent| extent.length > 0 && extent.end() <= size;
+        if !op.reads().or(op.changes()).is_none_or(fits) {
+            return turn.deny_copy((name, &op), Denial::OutOfBounds);
         }
-        let purpose = Purpose::CopyRead(RequestId(name));
+        let payload = op.payload().map(|payload| payload.id);
+        let purpose = Purpose::CopyIo(RequestId(name), payload);
         let what = What::Passes { changes: None, flushes: false, covers: None };
         let io = self.begin(UnderWay::new(purpose, Leg::whole(volume), what));
-        self.layered.stack.read_copy(CopyRead { name: io.0, ..read }, turn.now());
+        self.layered.stack.begin_on_copy(CopyIo { name: io.0, ..copy_io }, turn.now());
         self.run_layers(turn);
     }
 

@@ -2,7 +2,6 @@
 //! Point-in-time copies that operators name, by a node's role: commands, the moments of cuts, and what a secondary does at items.
 
 use crate::copies::{Copies, image};
-use crate::effect::Answer;
 use crate::event::CommandId;
 use crate::follow::before::Keeper;
 use crate::follow::follower::Follower;
@@ -18,8 +17,8 @@ use alloc::string::String;
 use helio_format::snapshot::SnapshotAct;
 use helio_format::superblock::Superblock;
 use helio_ledger::BeforeFound;
-use helio_stack::{CopyOwner, CopyRead, KeptCopy, StoreFault};
-use helio_units::{RequestId, VolumeIndex};
+use helio_stack::{CopyIo, CopyOwner, CopyView, KeptCopy, StoreFault};
+use helio_units::VolumeIndex;
 
 impl Standing {
     /// An operator wants a copy of this primary's volumes, and of its peer's. Or one is to go: on a primary from its peer, too.
@@ -46,26 +45,25 @@ impl Standing {
         }
     }
 
-    /// A client reads a copy, in any role.
-    pub(crate) fn read_copy(
+    /// A client uses a copy, in any role. Only what an operator named has a branch.
+    pub(crate) fn begin_on_copy(
         &self,
-        read: CopyRead,
+        io: CopyIo,
         (keeper, record): (&Keeper, &Record),
         local: &mut Local,
         turn: &mut Turn,
     ) {
-        let copy = local.held_copy(read.copy);
-        let may = copy.is_some_and(|copy| {
-            self.gives_copy((&copy, read.volume), (keeper, record.superblock()), local)
+        let may = local.held_copy(io.on.copy()).is_some_and(|copy| {
+            let branch = matches!(io.on, CopyView::Branch(_));
+            let given = self.gives_copy((&copy, io.volume), (keeper, record.superblock()), local);
+            given && (copy.name().is_some() || !branch)
         });
         match may {
-            true => local.read_copy(read, turn),
+            true => local.begin_on_copy(io, turn),
             false if self.has_stopped() => {
-                turn.reply(RequestId(read.name), Answer::Denied(Denial::NotPrimary));
+                turn.deny_copy((io.name, &io.op), Denial::NotPrimary);
             }
-            false => {
-                turn.reply(RequestId(read.name), Answer::Denied(Denial::Store(StoreFault::Io)));
-            }
+            false => turn.deny_copy((io.name, &io.op), Denial::Store(StoreFault::Io)),
         }
     }
 

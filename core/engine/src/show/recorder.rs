@@ -96,7 +96,7 @@ fn boil_down(event: &Event) -> (&'static str, u64, u64) {
             Operation::Discard { extent, .. } => ("discard", r.id.0, extent.offset),
             Operation::Flush => ("flush", r.id.0, 0),
         },
-        Event::ReadCopy(read) => ("read-copy", read.name, read.extent.offset),
+        Event::CopyIo(io) => ("copy-io", io.name, io.on.copy().0),
         Event::StoreDone { io, outcome } => match outcome {
             StoreOutcome::Failed(_) | StoreOutcome::Refused(_) => ("store-failed", io.0, 0),
             _ => ("store-done", io.0, 0),

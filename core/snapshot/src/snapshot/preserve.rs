@@ -10,8 +10,8 @@ use alloc::vec::Vec;
 use core::mem;
 use helio_format::before::CopyNumber;
 use helio_stack::{
-    CopyOutcome, MemberFault, Outcome, PoolHealth, PoolOp, PoolOutcome, Port, Row, Shortage,
-    StoreFault, StoreOp,
+    CopyOutcome, CopyView, MemberFault, Outcome, PoolHealth, PoolOp, PoolOutcome, Port, Row,
+    Shortage, StoreFault, StoreOp,
 };
 
 impl Snapshot {
@@ -30,6 +30,7 @@ impl Snapshot {
             For::Task => self.task_has_no_room(shortage, port),
             For::Chunks if self.is_restoring() => self.restore_lacks_room(shortage, port),
             For::Chunks => self.refuse(shortage, port),
+            For::Branch => self.branch_fails(StoreFault::NoSpace, port),
         }
     }
 
@@ -91,12 +92,17 @@ impl Snapshot {
             };
         }
         chunks.truncate(self.room.unused() as usize);
+        self.read_rows(CopyView::Cut(copy), &chunks, port);
+    }
+
+    /// Reads these chunks of the volumes.
+    pub(super) fn read_rows(&mut self, of: CopyView, chunks: &[u64], port: &mut Port<'_>) {
         let rows = rows(chunks.iter().map(|chunk| self.chunks.place(*chunk)));
         for (number, (volume, extent)) in rows.iter().enumerate() {
             Self::issue_own(*volume, StoreOp::Read { extent: *extent }, number, port);
         }
         let batch = Batch::of(rows.len());
-        self.work = Work::Reading { copy, rows, read: Vec::new(), batch };
+        self.work = Work::Reading { of, rows, read: Vec::new(), batch };
     }
 
     /// An operation of its own ended.
@@ -121,20 +127,15 @@ impl Snapshot {
     }
 
     fn rows_read(&mut self, ended: Result<(), MemberFault>, port: &mut Port<'_>) {
-        let Work::Reading { copy, read, .. } = mem::replace(&mut self.work, Work::Idle) else {
+        let Work::Reading { of, read, .. } = mem::replace(&mut self.work, Work::Idle) else {
             return;
         };
-        let Err(failed) = ended else {
-            let touched = |row: &Row| self.chunks.touched(row.volume, row.extent);
-            let chunks: Vec<u64> = read.iter().flat_map(touched).collect();
-            let chunks: Vec<_> =
-                chunks.into_iter().map(|chunk| (chunk, self.room.take())).collect();
-            let slots = chunks.iter().map(|(_, slot)| *slot).collect();
-            let payloads = read.iter().map(|row| row.payload.id).collect();
-            self.work = Work::Appending { copy, chunks, payloads };
-            return port.pool(PoolOp::Append { copy, rows: read, slots });
-        };
+        let Err(failed) = ended else { return self.append(of, read, port) };
         read.iter().for_each(|row| port.release(row.payload.id));
+        if let CopyView::Branch(_) = of {
+            self.branch_fails(failed.fault, port);
+            return self.go_on(port);
+        }
         if self.is_restoring() {
             self.task_over(CopyOutcome::MemberFailed(failed), port);
         }
@@ -146,6 +147,17 @@ impl Snapshot {
         self.go_on(port);
     }
 
+    /// Appends what was read to the pool.
+    pub(super) fn append(&mut self, of: CopyView, rows: Vec<Row>, port: &mut Port<'_>) {
+        let touched = |row: &Row| self.chunks.touched(row.volume, row.extent);
+        let chunks: Vec<u64> = rows.iter().flat_map(touched).collect();
+        let chunks: Vec<_> = chunks.into_iter().map(|chunk| (chunk, self.room.take(of))).collect();
+        let slots = chunks.iter().map(|(_, slot)| *slot).collect();
+        let payloads = rows.iter().map(|row| row.payload.id).collect();
+        self.work = Work::Appending { of, chunks, payloads };
+        port.pool(PoolOp::Append { of, rows, slots });
+    }
+
     /// What was asked of the pool ended.
     pub(super) fn step_ended(&mut self, outcome: PoolOutcome, port: &mut Port<'_>) {
         if matches!(self.work, Work::Overlaying { .. }) {
@@ -155,9 +167,10 @@ impl Snapshot {
             (work @ (Work::Checking(_) | Work::Loading { .. }), outcome) => {
                 self.restore_step(work, outcome, port);
             }
+            (Work::Raising { copy, chunks }, outcome) => self.raised((copy, chunks), outcome, port),
             (work, PoolOutcome::Failed(fault)) => self.pool_failed(work, fault, port),
             (Work::Reserving { records, then }, PoolOutcome::Done) => {
-                self.room.reserve(records);
+                self.room.reserve(records, then);
                 if then == For::Task {
                     self.task_has_room(port);
                 }
@@ -165,6 +178,7 @@ impl Snapshot {
             (Work::Reserving { records, then }, PoolOutcome::NoRoom { free }) => {
                 let least = match then {
                     For::Chunks => self.room.used() + 1,
+                    For::Branch => self.room.reserved() + 1,
                     For::Task => records,
                 };
                 if least < records && Room::fits(least, free) {
@@ -187,18 +201,21 @@ impl Snapshot {
                 self.tell_over(&numbers, port);
                 self.unlisted(&numbers, port);
             }
-            (Work::Appending { copy, chunks, payloads }, PoolOutcome::Done) => {
+            (Work::Appending { of, chunks, payloads }, PoolOutcome::Done) => {
                 payloads.into_iter().for_each(|payload| port.release(payload));
                 for (chunk, slot) in chunks {
-                    self.copies.preserve(copy, chunk, slot);
+                    self.copies.preserve(of, chunk, slot);
                 }
             }
+            (Work::Amending(io, done), PoolOutcome::Done) => self.amended(io, done, port),
+            (Work::Flushing(io), PoolOutcome::Done) => port.copy_ended(io.name, Outcome::Done),
             (work, outcome) => panic!("the pool ended {work:?} as {outcome:?}"),
         }
     }
 
     /// What was asked of the pool failed.
     fn pool_failed(&mut self, work: Work, fault: StoreFault, port: &mut Port<'_>) {
+        Self::end_failed(&work, fault, port);
         if let Work::Appending { payloads, .. } = work {
             payloads.into_iter().for_each(|payload| port.release(payload));
         }

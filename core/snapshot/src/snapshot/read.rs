@@ -1,72 +1,89 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How a read of a copy goes on; see [`Readers`](crate::readers::Readers).
+//! How an operation on a copy begins, and how a read goes on; see [`Clients`](crate::clients::Clients).
 
 use super::{KINDS, READS, Snapshot};
+use crate::clients::Wanted;
 use crate::work::{Task, Work};
 use alloc::vec::Vec;
 use core::mem;
 use helio_plant::{Plant, planted};
 use helio_stack::{
-    CopyRead, Layer, Leg, Outcome, PoolOp, PoolOutcome, Port, Row, StoreFault, StoreOp, Tag,
+    CopyIo, CopyView, Layer, Leg, Outcome, PoolOp, PoolOutcome, Port, Row, StoreFault, StoreOp, Tag,
 };
 
 impl Snapshot {
-    /// One begins. Returns whether the copy is here.
-    pub(super) fn begin_read(&mut self, read: CopyRead, port: &mut Port<'_>) -> bool {
-        let held = self.held_copy(read.copy).is_some();
-        if held {
-            let number = self.readers.begin(read);
-            let op = StoreOp::Read { extent: read.extent };
-            port.issue(Leg::whole(read.volume), op, Tag(number * KINDS + READS));
+    /// One begins. Returns whether the copy is here, and can do that.
+    pub(super) fn begin_for_client(&mut self, io: CopyIo, port: &mut Port<'_>) -> bool {
+        if self.held_copy(io.on.copy()).is_none() {
+            return false;
         }
-        held
+        match (io.op, io.on) {
+            (StoreOp::Read { .. }, _) => {
+                let number = self.clients.reads_volume(io);
+                port.issue(Leg::whole(io.volume), io.op, Tag(number * KINDS + READS));
+            }
+            (
+                StoreOp::Write { .. } | StoreOp::Zero { .. } | StoreOp::Flush,
+                CopyView::Branch(_),
+            ) => {
+                self.clients.wait(Wanted::Branch(io, 0));
+                self.go_on(port);
+            }
+            _ => return false,
+        }
+        true
     }
 
     /// The volume was read for it.
     pub(super) fn volume_read(&mut self, number: u64, outcome: Outcome, port: &mut Port<'_>) {
-        let read = self.readers.ended(number);
-        let Outcome::Read(payload) = outcome else {
-            return port.copy_read(read.name, outcome);
+        let io = self.clients.volume_read(number);
+        let (Outcome::Read(payload), StoreOp::Read { extent }) = (outcome, io.op) else {
+            return port.copy_ended(io.name, outcome);
         };
-        if !self.copies.holds(read.copy) {
+        if !self.copies.holds(io.on.copy()) {
             port.release(payload.id);
-            return port.copy_read(read.name, Outcome::Failed(StoreFault::Io));
+            return port.copy_ended(io.name, Outcome::Failed(StoreFault::Io));
         }
-        let touched = self.chunks.touched(read.volume, read.extent);
+        let touched = self.chunks.touched(io.volume, extent);
         let chunks: Vec<u64> =
-            touched.filter(|chunk| self.copies.slot(read.copy, *chunk).is_some()).collect();
+            touched.filter(|chunk| self.copies.slot(io.on, *chunk).is_some()).collect();
         if chunks.is_empty() || planted(Plant::CopyReadLive) {
-            return port.copy_read(read.name, outcome);
+            return port.copy_ended(io.name, outcome);
         }
-        let base = Row { volume: read.volume, extent: read.extent, payload };
-        self.readers.wait((read, base, chunks));
+        let base = Row { volume: io.volume, extent, payload };
+        self.clients.wait(Wanted::Overlay(io, base, chunks));
         self.go_on(port);
     }
 
-    /// Lays what is preserved over what was read of the volume, for the next one that waits, where no step is being taken.
-    pub(super) fn serve_reader(&mut self, port: &mut Port<'_>) {
+    /// Serves the next one that waits, where no step is being taken.
+    pub(super) fn serve_client(&mut self, port: &mut Port<'_>) {
         let others_wait = !matches!(self.task, Task::None) || !self.changes.none_waits();
         while matches!(self.work, Work::Idle)
-            && let Some((read, base, chunks)) = self.readers.next(others_wait)
+            && let Some(wanted) = self.clients.next(others_wait)
         {
-            if !self.copies.holds(read.copy) {
-                port.release(base.payload.id);
-                port.copy_read(read.name, Outcome::Failed(StoreFault::Io));
-                continue;
+            match wanted {
+                Wanted::Overlay(io, base, chunks) => self.overlay(io, base, &chunks, port),
+                Wanted::Branch(io, done) => self.serve_branch(io, done, port),
             }
-            let record = |chunk: &u64| {
-                let slot = self.copies.slot(read.copy, *chunk)?;
-                Some((slot, self.chunks.place(*chunk)))
-            };
-            let records = chunks.iter().filter_map(record).collect();
-            self.work = Work::Overlaying { read, base };
-            port.pool(PoolOp::Overlay { base, records });
         }
+    }
+
+    /// Lays what the pool has over what was read of the volume.
+    fn overlay(&mut self, io: CopyIo, base: Row, chunks: &[u64], port: &mut Port<'_>) {
+        if !self.copies.holds(io.on.copy()) {
+            port.release(base.payload.id);
+            return port.copy_ended(io.name, Outcome::Failed(StoreFault::Io));
+        }
+        let record =
+            |chunk: &u64| Some((self.copies.slot(io.on, *chunk)?, self.chunks.place(*chunk)));
+        let records = chunks.iter().filter_map(record).collect();
+        self.work = Work::Overlaying { io, base };
+        port.pool(PoolOp::Overlay { base, records });
     }
 
     /// What is preserved lies over what was read, or that failed.
     pub(super) fn overlaid(&mut self, outcome: PoolOutcome, port: &mut Port<'_>) {
-        let Work::Overlaying { read, base } = mem::replace(&mut self.work, Work::Idle) else {
+        let Work::Overlaying { io, base } = mem::replace(&mut self.work, Work::Idle) else {
             return;
         };
         port.release(base.payload.id);
@@ -81,6 +98,6 @@ impl Snapshot {
                 panic!("the pool ended a read as {outcome:?}")
             }
         };
-        port.copy_read(read.name, outcome);
+        port.copy_ended(io.name, outcome);
     }
 }

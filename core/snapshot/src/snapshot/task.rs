@@ -135,9 +135,8 @@ impl Snapshot {
     pub(super) fn task_has_no_room(&mut self, shortage: Shortage, port: &mut Port<'_>) {
         let expendable = matches!(&self.task, Task::Asked(op)
             if matches!(**op, CopyOp::Cut { class: CopyClass::Expendable, .. }));
-        let preserved = self.copies.of_class(CopyClass::Expendable);
-        let preserved = preserved.map(|copy| self.copies.preserved_for(copy)).sum();
-        let helps = shortage.needed <= shortage.free + Room::bytes(preserved);
+        let taken = self.copies.taken_by_expendable();
+        let helps = shortage.needed <= shortage.free + Room::bytes(taken);
         if expendable || !helps || !self.give_up(shortage, port) {
             self.task_over(CopyOutcome::NoRoom(shortage), port);
         }

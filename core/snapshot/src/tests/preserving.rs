@@ -31,8 +31,8 @@ fn neighbours_are_read_and_appended_in_one_row() {
     let mut desk = Desk::holding_of(Bytes(2 * CHUNK_BYTES), None);
     desk.begin(1, zero_two(1));
     assert_eq!(desk.read(), Extent::new(CHUNK_BYTES, 2 * CHUNK_BYTES));
-    let PoolOp::Append { copy, rows, slots } = desk.done() else { panic!("it is appended") };
-    assert_eq!((copy, slots), (CopyNumber(1), vec![Slot(0), Slot(1)]));
+    let PoolOp::Append { of, rows, slots } = desk.done() else { panic!("it is appended") };
+    assert_eq!((of.copy(), slots), (CopyNumber(1), vec![Slot(0), Slot(1)]));
     assert_eq!((rows.len(), rows[0].volume), (1, V));
     assert_eq!(desk.ops(), [zero_two(1)]);
 }

@@ -2,14 +2,12 @@
 //! Reads of copies.
 
 use super::*;
-use helio_stack::CopyRead;
 
 impl Desk {
     /// A client reads that chunk of a copy.
     fn reads(&mut self, name: u64, copy: u64, number: u64) {
-        let extent = chunk(number);
-        let read = CopyRead { name, copy: CopyNumber(copy), volume: V, extent };
-        self.stack.read_copy(read, self.now);
+        let (op, on) = (StoreOp::Read { extent: chunk(number) }, CopyView::Cut(CopyNumber(copy)));
+        self.stack.begin_on_copy(CopyIo { name, on, volume: V, op }, self.now);
         self.drain();
     }
 

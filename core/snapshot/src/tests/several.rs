@@ -95,7 +95,11 @@ fn what_the_oldest_copy_leaves_is_free() {
 fn what_lay_on_a_volume_that_is_gone_leaves_the_sum_with_its_copy() {
     let mut found = found(&[(held(1, REQUIRED), &[0]), (held(2, REQUIRED), &[])]);
     let gone = (VolumeIndex(5), chunk(3));
-    found.records.push(BeforeRecord { slot: Slot(1), copy: CopyNumber(1), chunk: gone });
+    found.records.push(BeforeRecord {
+        slot: Slot(1),
+        of: CopyView::Cut(CopyNumber(1)),
+        chunk: gone,
+    });
     found.slots = 2;
     let mut desk = Desk::starts(&SIZES, &found, 0);
     desk.copy(drop_of(1));

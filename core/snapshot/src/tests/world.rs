@@ -21,7 +21,7 @@ struct World {
     /// What lies in payloads, block by block.
     bytes: BTreeMap<PayloadId, Vec<u64>>,
     copies: Vec<KeptCopy>,
-    pool: BTreeMap<Slot, (CopyNumber, Chunk, Vec<u64>)>,
+    pool: BTreeMap<Slot, (CopyView, Chunk, Vec<u64>)>,
     /// What the members held at the moment of each cut, and what older writes brought later.
     images: BTreeMap<CopyNumber, Blocks>,
     /// Writes on their way at the moment of the newest cut.
@@ -131,13 +131,13 @@ impl World {
     fn keep(&mut self, op: PoolOp) -> PoolOutcome {
         match op {
             PoolOp::List { copies, .. } => self.list(copies),
-            PoolOp::Append { copy, rows, slots } => {
+            PoolOp::Append { of, rows, slots } => {
                 let mut slots = slots.into_iter();
                 for row in rows {
                     let bytes = self.bytes[&row.payload.id].clone();
                     for (chunk, part) in row.chunks(&bytes, Bytes(4096)) {
                         let slot = slots.next().expect("a slot for each chunk");
-                        self.pool.insert(slot, (copy, chunk, part.to_vec()));
+                        self.pool.insert(slot, (of, chunk, part.to_vec()));
                     }
                 }
                 assert_eq!(slots.next(), None, "a chunk for each slot");
@@ -166,6 +166,7 @@ impl World {
                 assert!(records.iter().all(is_there), "{records:?}");
             }
             PoolOp::Reserve { .. } => {}
+            PoolOp::Amend { .. } | PoolOp::Flush => panic!("no client writes to a copy here"),
         }
         PoolOutcome::Done
     }
@@ -216,10 +217,11 @@ impl World {
         let mut records: Vec<_> = self.pool.iter().collect();
         records.sort_by_key(|(_, (number, ..))| *number);
         for (slot, (number, chunk, _)) in records {
-            let older = self.copies.iter().rev().find(|copy| copy.number <= *number);
+            let older = self.copies.iter().rev().find(|copy| copy.number <= number.copy());
             let Some(copy) = older.map(|copy| copy.number) else { continue };
-            if !found.records.iter().any(|it| (it.copy, it.chunk) == (copy, *chunk)) {
-                found.records.push(BeforeRecord { slot: *slot, copy, chunk: *chunk });
+            let of = CopyView::Cut(copy);
+            if !found.records.iter().any(|it| (it.of, it.chunk) == (of, *chunk)) {
+                found.records.push(BeforeRecord { slot: *slot, of, chunk: *chunk });
             }
         }
         let snapshot = Snapshot::new(&SIZES, &found, CopyNumber(0)).boxed();

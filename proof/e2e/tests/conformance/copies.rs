@@ -36,7 +36,7 @@ fn a_copy_to_be_read_only_shows_replicated_data_and_takes_no_change() {
 }
 
 #[test]
-fn a_snapshot_shows_what_was_there_on_either_node_and_takes_no_change() {
+fn a_snapshot_shows_what_was_there_on_either_node_and_only_its_branch_is_changed() {
     require!("python3-libnbd", "nbdinfo", "qemu-img");
     let pair = serving();
     check(&pair, &["sow", &pair.export("paris", "data")]);
@@ -48,9 +48,23 @@ fn a_snapshot_shows_what_was_there_on_either_node_and_takes_no_change() {
         check(&pair, &["pattern", &uri, "multi-conn"]);
         check(&pair, &["read_only", &uri]);
     }
+    let image = pair.scratch().join("image");
+    let bytes: Vec<u8> =
+        (0..64 << 14).map(|at: u32| if at % 3 < 1 { 0 } else { (at >> 9) as u8 }).collect();
+    std::fs::write(&image, [&bytes[..], &[0; 7 << 20]].concat()).expect("room");
+    let image = image.display().to_string();
+    for node in ["paris", "lyon"] {
+        let branch = pair.export(node, "data@one:rw");
+        let copy = ["convert", "-n", "-f", "raw", "-O", "raw", &image, &branch];
+        tell("qemu-img", &copy).expect_success();
+        tell("qemu-img", &["compare", "-f", "raw", "-F", "raw", &image, &branch]).expect_success();
+        check(&pair, &["pattern", &pair.export(node, "data@one"), "multi-conn"]);
+    }
     let uri = pair.export("paris", "data@one");
     let listed = tell("nbdinfo", &["--list", "--no-content", &uri]).expect_success();
-    assert!(listed.contains("export=\"db/data@one\""), "{listed}");
+    for name in ["data@one", "data@one:rw"] {
+        assert!(listed.contains(&format!("export=\"db/{name}\"")), "{listed}");
+    }
     pair.helio("paris", &["snapshot", "delete", "db@one", "--yes"]).expect_success();
     let said = tell("qemu-img", &["info", "-f", "raw", &uri]).expect_failure();
     assert!(said.contains("has no snapshot one"), "{said}");

@@ -4,9 +4,10 @@
 //! A story draws volumes, layers above and below the one that preserves copies, a client that never has two operations on one
 //! block, an owner that cuts, restores and drops copies, a pool that runs out of room or fails, and power cuts. Judged are: every
 //! operation ends once; what is read is what was written; a flush that is done keeps everything done before it; what is refused
-//! touched nothing; a cut holds everything done before it, durably; and at every moment what the pool holds, laid over what the
-//! members hold, is the image that was cut.
+//! touched nothing; a cut holds everything done before it, durably; at every moment what the pool holds, laid over what the
+//! members hold, is the image that was cut; and a branch holds what was written to it, over that, as a volume would.
 
+mod branches;
 mod member;
 mod pool;
 mod reference;
@@ -36,6 +37,8 @@ pub struct LayersWalk {
     pub refused: u64,
     /// Reads of copies that gave what was cut.
     pub copy_reads: u64,
+    /// Operations on branches that were done.
+    pub branch_ios: u64,
     /// Copies that were abandoned.
     pub abandoned: u64,
     /// Power cuts and ends of the process in the middle of a story.
@@ -51,6 +54,7 @@ impl LayersWalk {
         self.over += other.over;
         self.refused += other.refused;
         self.copy_reads += other.copy_reads;
+        self.branch_ios += other.branch_ios;
         self.abandoned += other.abandoned;
         self.crashes += other.crashes;
     }

@@ -4,12 +4,14 @@
 
 use super::member::Payloads;
 use super::{BLOCK, Stamp, blocks};
-use helio_format::before::{CHUNK_BYTES, CopyNumber, CopyStage, KeptCopy, PAGE_BYTES, Slot};
+use helio_format::before::{
+    CHUNK_BYTES, CopyNumber, CopyStage, CopyView, KeptCopy, PAGE_BYTES, Slot,
+};
 use helio_ledger::{BeforeFound, BeforeStore, Chunk};
 use helio_netmodel::Dice;
 use helio_stack::{PoolOp, PoolOutcome, Row, StoreFault, lay_over};
 use helio_twin::{Sectors, crc32c};
-use helio_units::{Bytes, WallTime};
+use helio_units::{Bytes, Extent, WallTime};
 use std::collections::BTreeMap;
 
 /// Bytes of a chunk in the file: a stamp for each block.
@@ -23,6 +25,8 @@ pub(super) struct Pool {
     copies: Vec<KeptCopy>,
     /// What was preserved of a block, and for which copy.
     kept: BTreeMap<(usize, usize), BTreeMap<CopyNumber, Stamp>>,
+    /// Chunks of branches.
+    branches: BTreeMap<CopyNumber, Vec<(Chunk, Slot)>>,
     job: Option<Job>,
     /// Records that it has room for.
     room: u64,
@@ -35,10 +39,12 @@ pub(super) struct Pool {
 enum Job {
     Reserve(u64),
     List(Vec<KeptCopy>, u64),
-    Append(CopyNumber, Vec<(Slot, Chunk, Vec<Stamp>)>),
+    Append(CopyView, Vec<(Slot, Chunk, Vec<Stamp>)>),
     Check(Vec<(Slot, Chunk)>),
     Load(Vec<(Slot, Chunk)>),
     Overlay(Row, Vec<(Slot, Chunk)>),
+    Amend(Extent, Vec<Stamp>, Vec<(Slot, Chunk)>),
+    Flush,
 }
 
 impl Job {
@@ -61,6 +67,7 @@ impl Pool {
             store,
             copies: Vec::new(),
             kept: BTreeMap::new(),
+            branches: BTreeMap::new(),
             job: None,
             room,
             failed: false,
@@ -102,7 +109,7 @@ impl Pool {
         self.job = Some(match op {
             PoolOp::Reserve { records } => Job::Reserve(records),
             PoolOp::List { copies, freed } => Job::List(copies, freed),
-            PoolOp::Append { copy, rows, slots } => {
+            PoolOp::Append { of, rows, slots } => {
                 let chunks = |row: &Row| {
                     let chunks = row.chunks(payloads.stamps(row.payload), Bytes(BLOCK));
                     chunks.map(|(chunk, stamps)| (chunk, stamps.to_vec())).collect::<Vec<_>>()
@@ -110,13 +117,19 @@ impl Pool {
                 let chunks = rows.iter().flat_map(chunks);
                 let records = slots.into_iter().zip(chunks);
                 Job::Append(
-                    copy,
+                    of,
                     records.map(|(slot, (chunk, stamps))| (slot, chunk, stamps)).collect(),
                 )
             }
             PoolOp::Check { records } => Job::Check(records),
             PoolOp::Load { records } => Job::Load(records),
             PoolOp::Overlay { base, records } => Job::Overlay(base, records),
+            PoolOp::Amend { extent, payload, records } => {
+                let zeros = || vec![0; blocks(extent).len()];
+                let stamps = payload.map_or_else(zeros, |it| payloads.stamps(it).to_vec());
+                Job::Amend(extent, stamps, records)
+            }
+            PoolOp::Flush => Job::Flush,
         });
     }
 
@@ -156,17 +169,47 @@ impl Pool {
                 }
                 return PoolOutcome::Loaded(vec![Row { payload: payloads.take(stamps), ..base }]);
             }
+            job @ Job::Amend(..) => self.write(&job, usize::MAX),
             job => {
                 self.write(&job, usize::MAX);
                 self.file.flush();
                 self.store.flushed();
-                self.done(job);
-                if let Some(note) = self.store.note() {
-                    self.file.put(note.offset, &note.bytes);
+                if let Job::Append(CopyView::Branch(_), _) = job {
+                    self.prove();
                 }
+                self.note();
+                self.done(job);
             }
         }
         PoolOutcome::Done
+    }
+
+    fn note(&mut self) {
+        if let Some(note) = self.store.note() {
+            self.file.put(note.offset, &note.bytes);
+        }
+    }
+
+    /// A durable header proves all records.
+    fn prove(&mut self) {
+        self.note();
+        self.file.flush();
+        self.store.flushed();
+    }
+
+    /// What the branch of a copy has there, where it has a chunk.
+    pub(super) fn branch_block(
+        &self,
+        copy: CopyNumber,
+        volume: usize,
+        block: usize,
+    ) -> Option<Stamp> {
+        let there = |(chunk, _): &&(Chunk, Slot)| {
+            usize::from(chunk.0.0) == volume && blocks(chunk.1).contains(&block)
+        };
+        let (chunk, slot) = self.branches.get(&copy)?.iter().find(there)?;
+        let stamps = self.load(*slot, *chunk)?;
+        stamps.get(block - blocks(chunk.1).start).copied()
     }
 
     /// What is under way is written, and is going to fail all the same.
@@ -197,17 +240,27 @@ impl Pool {
                 let write = self.store.list(copies.clone(), *freed, WallTime(1));
                 self.file.put(write.offset, &write.bytes);
             }
-            Job::Append(copy, chunks) => {
+            Job::Append(of, chunks) => {
                 self.store.begin_batch();
                 for (slot, chunk, stamps) in chunks.iter().take(most) {
                     let mut bytes: Vec<u8> = stamps.iter().flat_map(|s| s.to_le_bytes()).collect();
                     bytes.resize(CHUNK.0 as usize, 0);
-                    let write = self.store.record(*copy, *slot, *chunk, &bytes);
+                    let write = self.store.record(*of, *slot, *chunk, &bytes);
                     self.file.put(write.offset, &write.bytes);
                     self.file.put(write.offset + PAGE_BYTES as u64, &bytes);
                 }
             }
-            Job::Reserve(_) | Job::Check(_) | Job::Load(_) | Job::Overlay(..) => {}
+            Job::Amend(extent, stamps, records) => {
+                for (slot, (_, chunk)) in records.iter().take(most) {
+                    let (first, end) =
+                        (extent.offset.max(chunk.offset), extent.end().min(chunk.end()));
+                    let stamps = &stamps[blocks(Extent::new(first - extent.offset, end - first))];
+                    let bytes: Vec<u8> = stamps.iter().flat_map(|s| s.to_le_bytes()).collect();
+                    let at = self.store.record_at(*slot) + PAGE_BYTES as u64;
+                    self.file.put(at + (first - chunk.offset) / BLOCK * 8, &bytes);
+                }
+            }
+            Job::Reserve(_) | Job::Check(_) | Job::Load(_) | Job::Overlay(..) | Job::Flush => {}
         }
     }
 
@@ -219,7 +272,11 @@ impl Pool {
                 }
                 self.copies = copies;
             }
-            Job::Append(copy, chunks) => {
+            Job::Append(CopyView::Branch(copy), chunks) => {
+                let chunks = chunks.into_iter().map(|(slot, chunk, _)| (chunk, slot));
+                self.branches.entry(copy).or_default().extend(chunks);
+            }
+            Job::Append(CopyView::Cut(copy), chunks) => {
                 for (_, (volume, extent), stamps) in chunks {
                     for (block, stamp) in blocks(extent).zip(stamps) {
                         let place = (usize::from(volume.0), block);
@@ -227,7 +284,7 @@ impl Pool {
                     }
                 }
             }
-            Job::Reserve(_) | Job::Check(_) | Job::Load(_) | Job::Overlay(..) => {}
+            _ => {}
         }
     }
 
@@ -240,6 +297,11 @@ impl Pool {
         {
             let most = if dice.chance(1, 2) { usize::MAX } else { dice.below(4) as usize };
             self.write(&job, most);
+            if most == usize::MAX && dice.chance(1, 2) {
+                self.file.flush();
+                self.store.flushed();
+                self.note();
+            }
         }
         (self.failed, self.ever) = (false, false);
         match power {
@@ -259,16 +321,22 @@ impl Pool {
         }
         self.file.flush();
         self.store = store;
+        self.prove();
         self.copies.clone_from(&found.copies);
         self.kept.clear();
+        self.branches.clear();
         for record in &found.records {
+            if let CopyView::Branch(copy) = record.of {
+                self.branches.entry(copy).or_default().push((record.chunk, record.slot));
+                continue;
+            }
             let Some(stamps) = self.load(record.slot, record.chunk) else {
                 return Err(format!("{record:?} is not whole"));
             };
             let (volume, extent) = record.chunk;
             for (block, stamp) in blocks(extent).zip(stamps) {
                 let place = (usize::from(volume.0), block);
-                self.kept.entry(place).or_default().insert(record.copy, stamp);
+                self.kept.entry(place).or_default().insert(record.of.copy(), stamp);
             }
         }
         Ok(found)

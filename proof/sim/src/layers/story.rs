@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One story of a stack of layers: what is asked, in which order things end, and what is judged.
 
+use super::branches::Users;
 use super::member::{Members, Payloads};
 use super::pool::Pool;
 use super::reference::Reference;
@@ -13,8 +14,8 @@ use helio_ledger::BeforeFound;
 use helio_netmodel::Dice;
 use helio_snapshot::Snapshot;
 use helio_stack::{
-    CopyOp, CopyOutcome, CopyRead, Faults, Layer, LayerRecord, Odds, Out, Outcome, Pass, PoolOp,
-    PoolOutcome, Stack, StoreOp,
+    CopyOp, CopyOutcome, Faults, Layer, LayerRecord, Odds, Out, Outcome, Pass, PoolOp, PoolOutcome,
+    Stack, StoreOp,
 };
 use helio_units::{Bytes, Extent, Moment, Sequence, VolumeIndex};
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,43 +48,43 @@ enum Waits {
 
 /// What is known of a copy.
 #[derive(Clone, Debug)]
-struct Image {
+pub(super) struct Image {
     /// What each block may hold: several, where a change was on its way at the moment of the cut.
-    blocks: Vec<Vec<BTreeSet<Stamp>>>,
+    pub(super) blocks: Vec<Vec<BTreeSet<Stamp>>>,
     /// Operations that were on their way then.
     older: BTreeSet<u64>,
     /// Its owner gave it up, or the ledger says that it is over.
     of_no_use: bool,
 }
 
-struct Desk {
-    dice: Dice,
-    sizes: Vec<Bytes>,
-    kinds: Vec<u64>,
-    stack: Stack,
-    members: Members,
-    payloads: Payloads,
-    pool: Pool,
+pub(super) struct Desk {
+    pub(super) dice: Dice,
+    pub(super) sizes: Vec<Bytes>,
+    pub(super) kinds: Vec<u64>,
+    pub(super) stack: Stack,
+    pub(super) members: Members,
+    pub(super) payloads: Payloads,
+    pub(super) pool: Pool,
     reference: Reference,
     asked: BTreeMap<u64, Asked>,
-    names: u64,
+    pub(super) names: u64,
     waits: Waits,
     /// The images of copies, by their numbers.
-    images: BTreeMap<CopyNumber, Image>,
+    pub(super) images: BTreeMap<CopyNumber, Image>,
     /// A cut may have its moment.
     ready: bool,
     /// The list that was written last, if it is durable.
     listed: Vec<KeptCopy>,
-    /// Reads of copies that are under way.
-    copy_reads: BTreeMap<u64, CopyRead>,
+    /// What clients do with copies.
+    pub(super) users: Users,
     /// The list that is being written.
     listing: Option<Vec<KeptCopy>>,
     /// The ledger is to say that copies up to this one are over, ...
     recording: Option<CopyNumber>,
     /// ... and says so of copies up to this one.
     over: CopyNumber,
-    now: Moment,
-    walked: LayersWalk,
+    pub(super) now: Moment,
+    pub(super) walked: LayersWalk,
 }
 
 /// Tells the story of a seed.
@@ -124,7 +125,7 @@ impl Desk {
             images: BTreeMap::new(),
             ready: false,
             listed: Vec::new(),
-            copy_reads: BTreeMap::new(),
+            users: Users::default(),
             listing: None,
             recording: None,
             over: CopyNumber(0),
@@ -181,7 +182,7 @@ impl Desk {
             47 => self.abandon(),
             48..54 => self.pass_time(),
             54 | 55 => self.moment(false)?,
-            56..60 => self.read_copy(),
+            56..62 => self.use_copy(),
             _ => self.end_one(false),
         }
         self.drain()?;
@@ -230,48 +231,7 @@ impl Desk {
         self.stack.begin(self.names, VolumeIndex(volume as u16), op);
     }
 
-    /// A client reads a copy, also while it is restored.
-    fn read_copy(&mut self) {
-        let held: Vec<CopyNumber> = self.held().map(|copy| copy.number).collect();
-        if held.is_empty() {
-            return;
-        }
-        let copy = held[self.dice.below(held.len() as u64) as usize];
-        let volume = self.dice.below(self.sizes.len() as u64) as usize;
-        let total = self.sizes[volume].0 / BLOCK;
-        let first = self.dice.below(total);
-        let count = 1 + self.dice.below((total - first).min(60));
-        let extent = Extent::new(first * BLOCK, count.min(total - first) * BLOCK);
-        self.names += 1;
-        let read = CopyRead { name: self.names, copy, volume: VolumeIndex(volume as u16), extent };
-        self.copy_reads.insert(self.names, read);
-        self.stack.read_copy(read, self.now);
-    }
-
-    /// What was read of a copy is what was cut. A read fails only where something failed, or where the copy is gone.
-    fn copy_read(&mut self, read: CopyRead, outcome: Outcome) -> Result<(), String> {
-        let CopyRead { copy, volume, extent, .. } = read;
-        let Outcome::Read(payload) = outcome else {
-            let faults = self.kinds.iter().any(|kind| *kind > 1) || self.pool.has_failed();
-            let there = self.held().any(|held| held.number == copy);
-            return ensure(faults || !there, || format!("copy {copy} is not read: {outcome:?}"));
-        };
-        let may = &self.images[&copy].blocks[usize::from(volume.0)][super::blocks(extent)];
-        let stamps = self.payloads.stamps(payload);
-        let right = may.len() == stamps.len()
-            && may.iter().zip(stamps).all(|(may, stamp)| may.contains(stamp));
-        ensure(right, || {
-            format!(
-                "{extent} of volume {} held {may:?}; copy {copy} is read as {stamps:?}",
-                volume.0
-            )
-        })?;
-        self.walked.copy_reads += 1;
-        self.payloads.release(payload.id);
-        Ok(())
-    }
-
-    fn let_go(&mut self, op: StoreOp) {
+    pub(super) fn let_go(&mut self, op: StoreOp) {
         if let StoreOp::Write { payload, .. } = op {
             self.payloads.release(payload.id);
         }
@@ -313,14 +273,14 @@ impl Desk {
     }
 
     /// The copies that are held and of use.
-    fn held(&self) -> impl Iterator<Item = &KeptCopy> {
+    pub(super) fn held(&self) -> impl Iterator<Item = &KeptCopy> {
         let of_use =
             |copy: &&KeptCopy| self.images.get(&copy.number).is_some_and(|image| !image.of_no_use);
         self.pool.held().filter(of_use)
     }
 
     /// What a copy gives: what the pool holds, laid over what the members hold.
-    fn given(&self, number: CopyNumber) -> Vec<Vec<Stamp>> {
+    pub(super) fn given(&self, number: CopyNumber) -> Vec<Vec<Stamp>> {
         let volumes = self.members.live().iter().enumerate();
         let block = |volume, (block, live): (usize, &Stamp)| {
             self.pool.kept_block(number, volume, block).unwrap_or(*live)
@@ -510,8 +470,8 @@ impl Desk {
     }
 
     fn ended(&mut self, name: u64, outcome: Outcome) -> Result<(), String> {
-        if let Some(read) = self.copy_reads.remove(&name) {
-            return self.copy_read(read, outcome);
+        if let Some(io) = self.users.ended(name) {
+            return self.copy_ended(io, outcome);
         }
         let Some(asked) = self.asked.remove(&name) else {
             return Err(format!("operation {name} ended twice"));
@@ -619,7 +579,7 @@ impl Desk {
         }
         (self.asked, self.waits, self.listing) = (BTreeMap::new(), Waits::Nothing, None);
         self.ready = false;
-        self.copy_reads.clear();
+        self.users.restart();
         self.payloads.forget();
         if let Some((volume, block)) = self.reference.wrong(self.members.live(), power) {
             let live = self.members.live()[volume][block];
@@ -627,6 +587,7 @@ impl Desk {
         }
         let found = self.pool.found()?;
         self.judge_copies()?;
+        self.judge_branches(power)?;
         self.reference.restarts(self.members.live(), power);
         self.compose(&found);
         Ok(())
@@ -635,8 +596,7 @@ impl Desk {
     /// Everything ends, and nothing is left over.
     fn rest(&mut self) -> Result<(), String> {
         for _ in 0..STEPS_TO_REST {
-            let idle =
-                self.asked.is_empty() && self.copy_reads.is_empty() && self.waits == Waits::Nothing;
+            let idle = self.asked.is_empty() && self.users.rest() && self.waits == Waits::Nothing;
             let works =
                 !self.members.names().is_empty() || self.pool.is_busy() || self.recording.is_some();
             if idle && !works && self.stack.deadline() == Moment::NEVER {

@@ -31,7 +31,7 @@ fn header(copies: u64) -> Header {
 
 fn record() -> Record {
     let (extent, volume) = (Extent::new(3 * CHUNK_BYTES, 4096), VolumeIndex(2));
-    Record { copy: CopyNumber(8), sequence: 5, sum: 4, volume, extent, data: 0xDEAD }
+    Record { of: CopyView::Cut(CopyNumber(8)), sequence: 5, sum: 4, volume, extent, data: 0xDEAD }
 }
 
 fn whole(bytes: &[u8]) -> Page {
@@ -47,8 +47,13 @@ fn headers_and_records_come_back_as_they_were_written() {
         assert_eq!(Header::decode(&bytes, OWNER, slow_crc32c), Ok(header));
         assert_eq!(Header::decode(&bytes, OWNER + 1, slow_crc32c), Err(PageError::Owner));
     }
+    let branch = Record { of: CopyView::Branch(CopyNumber(8)), ..record() };
+    for record in [record(), branch] {
+        let bytes = whole(&record.encode(OWNER, slow_crc32c));
+        assert_eq!(Record::decode(&bytes, OWNER, slow_crc32c), Ok(record));
+    }
+    assert_eq!(branch.encode(OWNER, slow_crc32c)[6..8], [1, 0]);
     let bytes = whole(&record().encode(OWNER, slow_crc32c));
-    assert_eq!(Record::decode(&bytes, OWNER, slow_crc32c), Ok(record()));
     assert_eq!(Record::decode(&bytes, OWNER + 1, slow_crc32c), Err(PageError::Owner));
 }
 

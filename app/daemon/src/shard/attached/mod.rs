@@ -8,7 +8,7 @@
 mod device;
 mod line;
 
-use crate::shard::clients::Catalogue;
+use crate::shard::clients::{BRANCH, Catalogue, READ_ONLY};
 use crate::shard::group::{Group, User};
 use crate::shard::requests::{
     Asker, Ended, Failure, Io, Load, Operation, Origin, Place, Reply, Requests,
@@ -167,11 +167,11 @@ impl Attached {
         device.line.hand_over();
     }
 
-    /// The devices of a group that can be written to, as operators know them.
+    /// The devices that can change volumes of a group, as operators know them.
     pub(crate) fn writers(&self, group: usize) -> Vec<&str> {
         let devices = self.slots.iter().flatten();
         let ours = devices
-            .filter(|d| !d.ended && d.place.group == group && !d.place.target.is_read_only());
+            .filter(|d| !d.ended && d.place.group == group && d.place.target.writes_volume());
         ours.map(|device| device.name.as_str()).chain(self.held(group)).collect()
     }
 
@@ -363,7 +363,7 @@ impl Attached {
 
 /// A device remembers the volume as it was in the tenure it is of: it is not served to be written in another.
 fn is_of_tenure(place: Place, tenure: u64, groups: &[Group]) -> Result<(), Refusal> {
-    if place.target.is_read_only() || groups[place.group].engine.view().tenure() == tenure {
+    if !place.target.writes_volume() || groups[place.group].engine.view().tenure() == tenure {
         return Ok(());
     }
     let text = "this node was secondary in between, and another node may have written the volume";
@@ -378,7 +378,11 @@ pub(crate) fn open(
     groups: &[Group],
 ) -> Result<(Shape, Place), Refusal> {
     let is_snapshot = volume.contains('@');
-    let suffix = if read_only && !is_snapshot { ":ro" } else { "" };
+    let suffix = match (is_snapshot, read_only) {
+        (false, true) => READ_ONLY,
+        (true, false) => BRANCH,
+        _ => "",
+    };
     let name = format!("{group}/{volume}{suffix}");
     let is_served = |name: &str| groups.iter().any(|group| group.name == name && group.is_served());
     let found = Catalogue(groups).open(&name).map_err(|refusal| match refusal {
@@ -398,10 +402,6 @@ pub(crate) fn open(
             "attach it on the primary, or add --read-only for the copy as it is",
         ),
     })?;
-    if found.read_only && !read_only {
-        let text = format!("{group}/{volume} is a snapshot, which can only be read");
-        return Err(Refusal::new("attach-failed", text, "add --read-only"));
-    }
     let shape = Shape {
         size: found.size,
         block: found.minimum_block,

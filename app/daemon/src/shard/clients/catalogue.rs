@@ -3,18 +3,20 @@
 //!
 //! `GROUP/VOLUME` is the volume, where the group is primary. `GROUP/VOLUME:ro` is to be read only, on either node: on
 //! a secondary it is the copy as it stands, which changes as the primary writes. `GROUP/VOLUME@NAME` is the volume in a
-//! point-in-time copy, to be read only, on either node.
+//! point-in-time copy, to be read only, on either node; `GROUP/VOLUME@NAME:rw` is its branch, with what clients wrote to it.
 
 use crate::shard::group::Group;
 use crate::shard::requests::{Closed, LONGEST_EFFECT, Place, Target};
 use crate::shard::show::called;
 use helio_disk::Member;
-use helio_engine::KeptCopy;
+use helio_engine::{CopyView, KeptCopy};
 use helio_nbd::{Context, Contexts, ExportInfo, Exports, OpenRefusal};
-use helio_units::{Bytes, VolumeIndex};
+use helio_units::{Bytes, CopyName, VolumeIndex};
 
 /// What an export to be read only is called beyond its volume.
-const READ_ONLY: &str = ":ro";
+pub(crate) const READ_ONLY: &str = ":ro";
+/// What the branch of a point-in-time copy is called beyond that. No name of a copy ends so.
+pub(crate) const BRANCH: &str = CopyName::BRANCH;
 
 /// The volumes of a shard's groups.
 pub(crate) struct Catalogue<'a>(pub(crate) &'a [Group]);
@@ -25,7 +27,9 @@ impl Catalogue<'_> {
         let volume = &group.volumes[usize::from(place.volume.0)];
         let minimum_block = group.engine.view().block(place.volume).0 as u32;
         let read_only = place.target.is_read_only();
+        let branch = matches!(place.target, Target::Snapshot(CopyView::Branch(_)));
         let suffix = match snapshot {
+            Some(name) if branch => format!("@{name}{BRANCH}"),
             Some(name) => format!("@{name}"),
             None if read_only => String::from(READ_ONLY),
             None => String::new(),
@@ -34,13 +38,18 @@ impl Catalogue<'_> {
         ExportInfo {
             name: format!("{}/{}{suffix}", group.name, volume.name),
             description: match snapshot {
+                Some(copy) if branch => format!(
+                    "{} of group {} in snapshot {copy}, with what was written to it here",
+                    volume.name, group.name
+                ),
                 Some(copy) => format!("{} of group {} in snapshot {copy}", volume.name, group.name),
                 None => describe(group, &volume.name, place),
             },
             size: volume.size,
             read_only,
             volatile: place.target.is_copy(),
-            trim: volume.stores().all(Member::trims),
+            // What is trimmed would take space of the pool.
+            trim: !branch && volume.stores().all(Member::trims),
             fast_zero: false,
             longest_effect: Bytes(LONGEST_EFFECT),
             contexts: match place.target.uses_volume() {
@@ -58,6 +67,12 @@ impl Catalogue<'_> {
 fn snapshots(group: &Group, volume: VolumeIndex) -> impl Iterator<Item = (String, KeptCopy)> {
     let copies = group.engine.view().readable_copies(volume).into_iter();
     copies.map(|copy| (called(&copy), copy))
+}
+
+/// What clients can open of a copy: what was cut, and the branch of what an operator named.
+fn targets(copy: &KeptCopy) -> impl Iterator<Item = Target> {
+    let branch = copy.name().map(|_| CopyView::Branch(copy.number));
+    [Some(CopyView::Cut(copy.number)), branch].into_iter().flatten().map(Target::Snapshot)
 }
 
 fn describe(group: &Group, volume: &str, place: Place) -> String {
@@ -93,15 +108,17 @@ impl Exports for Catalogue<'_> {
         for (index, group) in self.0.iter().enumerate().filter(|(_, group)| group.is_served()) {
             for volume in (0..group.volumes.len() as u16).map(VolumeIndex) {
                 for (name, copy) in snapshots(group, volume) {
-                    let target = Target::Snapshot(copy.number);
-                    each(&Self::info(group, Place { group: index, volume, target }, Some(&name)));
+                    for target in targets(&copy) {
+                        let place = Place { group: index, volume, target };
+                        each(&Self::info(group, place, Some(&name)));
+                    }
                 }
             }
         }
     }
 
     fn open(&self, name: &str) -> Result<ExportInfo, OpenRefusal> {
-        // The name of a snapshot may end like that.
+        // The name of a snapshot may end so.
         let (named, snapshot, read_only) =
             match (name.split_once('@'), name.strip_suffix(READ_ONLY)) {
                 (Some((named, snapshot)), _) => (named, Some(snapshot), true),
@@ -123,6 +140,10 @@ impl Exports for Catalogue<'_> {
             group.volumes.iter().position(|v| v.name == volume).ok_or(OpenRefusal::Unknown)?;
         if let Some(wanted) = snapshot {
             let volume = VolumeIndex(volume as u16);
+            let (wanted, branch) = match wanted.strip_suffix(BRANCH) {
+                Some(wanted) => (wanted, true),
+                None => (wanted, false),
+            };
             let found = snapshots(group, volume).find(|(name, _)| name == wanted);
             let (called, copy) = found.ok_or_else(|| {
                 let name = &group.name;
@@ -130,7 +151,9 @@ impl Exports for Catalogue<'_> {
                     "group {name} has no snapshot {wanted} on this node that can be read"
                 ))
             })?;
-            let target = Target::Snapshot(copy.number);
+            let target = targets(&copy).nth(usize::from(branch)).ok_or_else(|| {
+                OpenRefusal::Policy(format!("{called} of group {} can only be read", group.name))
+            })?;
             return Ok(Self::info(group, Place { group: index, volume, target }, Some(&called)));
         }
         let target = Target::open(read_only, group.engine.view()).map_err(|closed| {

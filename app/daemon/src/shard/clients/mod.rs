@@ -12,7 +12,7 @@ use crate::shard::census::Table;
 use crate::shard::group::{Group, User};
 use crate::shard::requests::{Asker, Ended, Io, Operation, Origin, Place, Reply, Requests};
 use crate::shard::token::{Kind, token};
-pub(crate) use catalogue::Catalogue;
+pub(crate) use catalogue::{BRANCH, Catalogue, READ_ONLY};
 use client::{Arriving, Client, plain};
 use helio_driver::{Buffer, Driver, Piece, Socket};
 use helio_nbd::{Command, Request, Step, TlsPolicy};
@@ -173,10 +173,10 @@ impl Clients {
     /// A client chose its export, or leaves it.
     fn tally(&mut self, place: Option<Place>, came: bool) {
         let Some(place) = place else { return };
-        let count = if place.target.is_read_only() {
-            &mut self.readers[place.group].0
-        } else {
+        let count = if place.target.writes_volume() {
             &mut self.counts[place.group][usize::from(place.volume.0)]
+        } else {
+            &mut self.readers[place.group].0
         };
         *count = if came { *count + 1 } else { *count - 1 };
         if place.target.uses_volume() {

@@ -23,7 +23,7 @@ use crate::shard::token::{Kind, token};
 use helio_attach::Work;
 use helio_disk::StoreError;
 use helio_driver::{Driver, Outcome, Pool, Shared};
-use helio_engine::{Answer, CopyRead, Denial, Operation as EngineOp, Request};
+use helio_engine::{Answer, CopyIo, Denial, Operation as EngineOp, Request};
 use helio_plant::{Plant, planted};
 use helio_units::{Moment, RequestId};
 pub(crate) use load::Load;
@@ -130,11 +130,11 @@ impl Io<'_> {
                 self.requests.give(id, place, first, group, self.now);
                 None
             }
-            Course::Snapshot(copy, extent) => {
+            Course::OnCopy(on, op) => {
                 let id = self.requests.insert(entry(Stage::Engine { rest: None }));
                 self.requests.told.push(place.group);
                 let (name, volume) = (id as u64, place.volume);
-                group.read_copy(self.now, CopyRead { name, copy, volume, extent });
+                group.begin_on_copy(self.now, CopyIo { name, on, volume, op });
                 None
             }
             Course::Store(asked) => {

@@ -5,7 +5,7 @@ use crate::shard::payloads::Payloads;
 use crate::shard::requests::place::Target;
 use crate::shard::requests::reply::{Failure, Reply};
 use helio_driver::Buffer;
-use helio_engine::{CopyNumber, Operation as EngineOp};
+use helio_engine::{CopyView, Operation as EngineOp, StoreOp as CopyOp};
 use helio_units::Extent;
 
 /// The longest zero or discard given to the engine at once, in bytes: it opens all pieces of one at the same time.
@@ -79,8 +79,8 @@ impl LongEffect {
 pub(super) enum Course {
     /// The group's engine, which gives it a place in the write order; behind it the rest of a long effect.
     Engine(EngineOp, Option<LongEffect>),
-    /// The group's engine, which reads a point-in-time copy.
-    Snapshot(CopyNumber, Extent),
+    /// The group's engine, which has a point-in-time copy read, or its branch written.
+    OnCopy(CopyView, CopyOp),
     /// The store of this node's copy.
     Store(StoreOp),
     /// There is nothing to perform.
@@ -111,8 +111,16 @@ impl Course {
             }
             (Copy, Operation::Read(extent)) => Self::Store(StoreOp::Read(extent)),
             // Nothing of a copy is dirty on behalf of its reader.
-            (Copy | Snapshot(_), Operation::Flush) => Self::Ended(Reply::Done),
-            (Snapshot(copy), Operation::Read(extent)) => Self::Snapshot(copy, extent),
+            (Copy | Snapshot(CopyView::Cut(_)), Operation::Flush) => Self::Ended(Reply::Done),
+            (Snapshot(on @ CopyView::Branch(_)), Operation::Zero { extent, punch, fua }) => {
+                Self::OnCopy(on, CopyOp::Zero { extent, punch, fua })
+            }
+            (Snapshot(on), Operation::Flush) => Self::OnCopy(on, CopyOp::Flush),
+            (Snapshot(on), Operation::Read(extent)) => Self::OnCopy(on, CopyOp::Read { extent }),
+            (Snapshot(on @ CopyView::Branch(_)), Operation::Write { extent, payload, fua }) => {
+                let payload = payloads.insert(payload);
+                Self::OnCopy(on, CopyOp::Write { extent, payload, fua })
+            }
             // What is preserved lies elsewhere than the volume.
             (Snapshot(_), Operation::Map(_)) => Self::Ended(Reply::Map(None)),
             (

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a client or device uses: a volume, this node's copy of it, or a point-in-time copy.
 
-use helio_engine::{CopyNumber, View};
+use helio_engine::{CopyNumber, CopyView, View};
 use helio_units::VolumeIndex;
 
 /// What requests are for.
@@ -11,8 +11,8 @@ pub(crate) enum Target {
     Volume { read_only: bool },
     /// The copy of a secondary as it stands, which changes as the primary writes. The store serves it, to be read only.
     Copy,
-    /// A point-in-time copy, to be read only, on either node. The engine serves it.
-    Snapshot(CopyNumber),
+    /// A point-in-time copy, to be read only, or its branch, on either node. The engine serves it.
+    Snapshot(CopyView),
 }
 
 impl Target {
@@ -38,7 +38,8 @@ impl Target {
     pub(crate) const fn is_read_only(self) -> bool {
         match self {
             Self::Volume { read_only } => read_only,
-            Self::Copy | Self::Snapshot(_) => true,
+            Self::Snapshot(CopyView::Branch(_)) => false,
+            Self::Copy | Self::Snapshot(CopyView::Cut(_)) => true,
         }
     }
 
@@ -50,6 +51,11 @@ impl Target {
     /// Whether who uses it uses the volume of a primary.
     pub(crate) const fn uses_volume(self) -> bool {
         matches!(self, Self::Volume { .. })
+    }
+
+    /// Whether who uses it may change the volume of a primary.
+    pub(crate) const fn writes_volume(self) -> bool {
+        matches!(self, Self::Volume { read_only: false })
     }
 
     /// Whether what can only be read is another thing, or nothing, after a change of the node's role.
@@ -76,28 +82,31 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// From the lowest bit on: 2 bits of the target's kind, 6 of the volume, 16 of the group, 40 of the copy's number.
+    /// From the lowest bit on: 3 bits of the target's kind, 6 of the volume, 16 of the group, 39 of the copy's number.
     pub(crate) fn pack(self) -> u64 {
         let (target, copy) = match self.target {
             Target::Volume { read_only: false } => (0, 0),
             Target::Volume { read_only: true } => (1, 0),
             Target::Copy => (2, 0),
-            Target::Snapshot(copy) => (3, copy.0),
+            Target::Snapshot(CopyView::Cut(copy)) => (3, copy.0),
+            Target::Snapshot(CopyView::Branch(copy)) => (4, copy.0),
         };
         let (group, volume) = (self.group as u64, u64::from(self.volume.0));
-        assert!(volume < 1 << 6 && group < 1 << 16 && copy < 1 << 40, "no handle for {self:?}");
-        copy << 24 | group << 8 | volume << 2 | target
+        assert!(volume < 1 << 6 && group < 1 << 16 && copy < 1 << 39, "no handle for {self:?}");
+        copy << 25 | group << 9 | volume << 3 | target
     }
 
     pub(crate) const fn of(handle: u64) -> Self {
-        let target = match handle & 3 {
+        let copy = CopyNumber(handle >> 25);
+        let target = match handle & 7 {
             0 => Target::Volume { read_only: false },
             1 => Target::Volume { read_only: true },
             2 => Target::Copy,
-            _ => Target::Snapshot(CopyNumber(handle >> 24)),
+            3 => Target::Snapshot(CopyView::Cut(copy)),
+            _ => Target::Snapshot(CopyView::Branch(copy)),
         };
-        let volume = VolumeIndex((handle >> 2) as u16 & 63);
-        Self { group: (handle >> 8) as usize & 0xffff, volume, target }
+        let volume = VolumeIndex((handle >> 3) as u16 & 63);
+        Self { group: (handle >> 9) as usize & 0xffff, volume, target }
     }
 }
 
@@ -112,7 +121,8 @@ mod tests {
             Target::Volume { read_only: false },
             Target::Volume { read_only: true },
             Target::Copy,
-            Target::Snapshot(CopyNumber((1 << 40) - 1)),
+            Target::Snapshot(CopyView::Cut(CopyNumber((1 << 39) - 1))),
+            Target::Snapshot(CopyView::Branch(CopyNumber((1 << 39) - 1))),
         ];
         for target in targets {
             let place =

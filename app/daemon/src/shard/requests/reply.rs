@@ -73,7 +73,7 @@ pub(crate) const FAILURES: [Failure; 11] = [
 /// The reply to a request of a volume: the engine's answer proves how it ended.
 pub(super) fn of_volume(answer: Answer, data: Option<Shared>) -> Reply {
     match (answer, data) {
-        (Answer::Done(_), _) => Reply::Done,
+        (Answer::Done(_) | Answer::Branch, _) => Reply::Done,
         (Answer::Read(_), Some(data)) => Reply::Read(data),
         (Answer::Read(_), None) => panic!("a read was answered without its bytes"),
         (Answer::Denied(denial), _) => Reply::Failed(Failure::Denied(denial)),

@@ -9,8 +9,8 @@ use crate::shard::payloads::Payloads;
 use core::time::Duration;
 use helio_driver::{Buffer, Outcome};
 use helio_engine::{
-    Answer, Command, CommandId, Config, CopyNumber, CopyRead, Denial, Effect, Engine, Event,
-    Operation as EngineOp, QueueConfig, Request, StoreFault, WhenFull,
+    Answer, Command, CommandId, Config, CopyIo, CopyNumber, CopyView, Denial, Effect, Engine,
+    Event, Operation as EngineOp, QueueConfig, Request, StoreFault, WhenFull,
 };
 use helio_netmodel::{Dice, Profile};
 use helio_twin::{BLOCK, Breakage, Cluster, Side, Stamp, StoreVerb};
@@ -23,11 +23,12 @@ const TICK: Duration = Duration::from_micros(100);
 const PROBE: RequestId = RequestId(u64::MAX);
 
 /// In the order of the columns below.
-const TARGETS: [Target; 4] = [
+const TARGETS: [Target; 5] = [
     Target::Volume { read_only: false },
     Target::Volume { read_only: true },
     Target::Copy,
-    Target::Snapshot(CopyNumber(1)),
+    Target::Snapshot(CopyView::Cut(CopyNumber(1))),
+    Target::Snapshot(CopyView::Branch(CopyNumber(1))),
 ];
 
 /// What is admitted: by standing, what can be opened to be written and to be read only, and then for each target the
@@ -37,23 +38,23 @@ const TARGETS: [Target; 4] = [
 /// inconsistent; f, the queue is full and its policy is to fail. During a switch a node takes what clients sent before they
 /// were disconnected, until it saves its record.
 const TABLE: [&str; 17] = [
-    "accepting - - pppppS prrrpS irrrDS ErrrDS",
-    "asking - - pppppS prrrpS irrrDS ErrrDS",
-    "asking - copy pppppS prrrpS SrrrDS ErrrDS",
-    "closing - copy pppppS prrrpS SrrrDS ErrrDS",
-    "handing - copy pppppS prrrpS SrrrDS ErrrDS",
-    "leaving-by-demote - copy pppppS prrrpS SrrrDS ErrrDS",
-    "leaving-by-stop - copy pppppS prrrpS SrrrDS ErrrDS",
-    "leaving-by-switch - copy EEEEES ErrrES SrrrDS ErrrDS",
-    "leaving-by-switch - copy pppppS prrrpS SrrrDS ErrrDS",
-    "primary volume volume EEEEES ErrrES SrrrDS ErrrDS",
-    "primary volume volume EffffS ErrrfS SrrrDS ErrrDS",
-    "promoting - - pppppS prrrpS irrrDS ErrrDS",
-    "promoting - copy pppppS prrrpS SrrrDS ErrrDS",
-    "returning - copy pppppS prrrpS SrrrDS ErrrDS",
-    "secondary - - pppppS prrrpS irrrDS ErrrDS",
-    "secondary - copy pppppS prrrpS SrrrDS ErrrDS",
-    "stopped - copy pppppS prrrpS SrrrDS prrrDS",
+    "accepting - - pppppS prrrpS irrrDS ErrrDS EEErES",
+    "asking - - pppppS prrrpS irrrDS ErrrDS EEErES",
+    "asking - copy pppppS prrrpS SrrrDS ErrrDS EEErES",
+    "closing - copy pppppS prrrpS SrrrDS ErrrDS EEErES",
+    "handing - copy pppppS prrrpS SrrrDS ErrrDS EEErES",
+    "leaving-by-demote - copy pppppS prrrpS SrrrDS ErrrDS EEErES",
+    "leaving-by-stop - copy pppppS prrrpS SrrrDS ErrrDS EEErES",
+    "leaving-by-switch - copy EEEEES ErrrES SrrrDS ErrrDS EEErES",
+    "leaving-by-switch - copy pppppS prrrpS SrrrDS ErrrDS EEErES",
+    "primary volume volume EEEEES ErrrES SrrrDS ErrrDS EEErES",
+    "primary volume volume EffffS ErrrfS SrrrDS ErrrDS EEErES",
+    "promoting - - pppppS prrrpS irrrDS ErrrDS EEErES",
+    "promoting - copy pppppS prrrpS SrrrDS ErrrDS EEErES",
+    "returning - copy pppppS prrrpS SrrrDS ErrrDS EEErES",
+    "secondary - - pppppS prrrpS irrrDS ErrrDS EEErES",
+    "secondary - copy pppppS prrrpS SrrrDS ErrrDS EEErES",
+    "stopped - copy pppppS prrrpS SrrrDS prrrDS ppprpS",
 ];
 
 /// The states of a primary and of a secondary that the walk goes through. A primary never needs a sync; a secondary is
@@ -98,16 +99,16 @@ fn probe(operation: Operation, target: Target, engine: &Engine, now: Moment) -> 
             let request = Request { id: PROBE, volume: V, operation };
             match answer(Event::Request(request), engine.clone(), now) {
                 Some(Answer::Denied(denial)) => Reply::Failed(Failure::Denied(denial)),
-                Some(Answer::Done(_) | Answer::Read(_)) | None => return 'E',
+                Some(Answer::Done(_) | Answer::Branch | Answer::Read(_)) | None => return 'E',
             }
         }
         // The engine looks for it, in any role.
-        Course::Snapshot(copy, extent) => {
-            let read = CopyRead { name: PROBE.0, copy, volume: V, extent };
-            match answer(Event::ReadCopy(read), engine.clone(), now) {
+        Course::OnCopy(on, op) => {
+            let io = CopyIo { name: PROBE.0, on, volume: V, op };
+            match answer(Event::CopyIo(io), engine.clone(), now) {
                 None | Some(Answer::Denied(Denial::Store(StoreFault::Io))) => return 'E',
                 Some(Answer::Denied(denial)) => Reply::Failed(Failure::Denied(denial)),
-                Some(other) => panic!("a copy is read at once: {other:?}"),
+                Some(other) => panic!("a copy is used at once: {other:?}"),
             }
         }
         Course::Store(super::StoreOp::Read(_)) => reply::of_copy(read(), view.words().consistent),

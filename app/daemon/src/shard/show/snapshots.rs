@@ -36,6 +36,7 @@ fn snapshot(held: &HeldCopy) -> Snapshot {
         consistent: image.consistent,
         changed_bytes: held.changed,
         preserved_bytes: held.preserved,
+        written_bytes: held.branch,
     }
 }
 

@@ -18,7 +18,7 @@ use helio_format::report::Report;
 use helio_format::superblock::Superblock;
 use helio_ledger::{BeforeFound, BeforeRecord, Chunk};
 use helio_snapshot::Snapshot;
-use helio_stack::Layer;
+use helio_stack::{CopyView, Layer};
 use helio_units::{
     Bytes, Extent, Generation, IoId, Mode, Moment, Payload, PayloadId, RequestId, Role, Sequence,
     VolumeIndex,
@@ -61,7 +61,7 @@ fn found(chunks: &[u64]) -> BeforeFound {
     let (number, class, stage) = (CopyNumber(1), CopyClass::Required, CopyStage::Held);
     let record = |(slot, number): (u32, &u64)| {
         let chunk = (VolumeIndex(0), chunk(*number));
-        BeforeRecord { slot: Slot(slot), copy: CopyNumber(1), chunk }
+        BeforeRecord { slot: Slot(slot), of: CopyView::Cut(CopyNumber(1)), chunk }
     };
     BeforeFound {
         copies: vec![KeptCopy { number, class, stage, owner: CopyOwner::Resync, image }],
@@ -347,7 +347,8 @@ impl Desk {
     fn append(&mut self, row: Row) {
         let slot = Slot(self.kept.len() as u32);
         self.kept.push((slot, (row.volume, row.extent)));
-        let append = PoolOp::Append { copy: CopyNumber(1), rows: vec![row], slots: vec![slot] };
+        let append =
+            PoolOp::Append { of: CopyView::Cut(CopyNumber(1)), rows: vec![row], slots: vec![slot] };
         assert_eq!(self.pool(PoolOutcome::Done), append, "it is kept");
     }
 

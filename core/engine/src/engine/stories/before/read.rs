@@ -4,7 +4,7 @@
 use super::*;
 use crate::refusal::Denial;
 use helio_format::before::CopyOwner;
-use helio_stack::{CopyRead, Row};
+use helio_stack::{CopyIo, CopyView, Row, StoreOp};
 use helio_units::CopyName;
 
 const PAYLOADS: [Payload; 2] = [
@@ -17,7 +17,8 @@ impl Desk {
     fn reads(&mut self, copy: u64, first: u64) {
         let extent = Extent::new(first * CHUNK_BYTES, 2 * CHUNK_BYTES);
         let volume = VolumeIndex(0);
-        self.tell(Event::ReadCopy(CopyRead { name: 5, copy: CopyNumber(copy), volume, extent }));
+        let on = CopyView::Cut(CopyNumber(copy));
+        self.tell(Event::CopyIo(CopyIo { name: 5, on, volume, op: StoreOp::Read { extent } }));
     }
 
     fn answer(&mut self) -> Answer {
