@@ -16,6 +16,7 @@ mod marks;
 mod node;
 mod on_error;
 mod read;
+mod retain;
 mod sets;
 mod table;
 #[cfg(test)]
@@ -26,6 +27,7 @@ pub use address::PeerAddress;
 pub use diff::{Change, Changes, MemberChange, MemberStep, Running, Setting, diff};
 pub use error::{ConfigError, Place};
 pub use hooks::HooksConfig;
+pub use retain::{Interval, Retain, Term};
 pub use sets::{ReadCosts, SetConfig, Sets};
 pub use table::{NAME_RULE, is_name};
 pub use timeouts::Timeouts;
@@ -142,6 +144,8 @@ pub struct GroupConfig {
     pub safe_copy: SafeCopy,
     /// Where it is kept; none is the state directory.
     pub safe_copy_dir: Option<PathBuf>,
+    /// When automatic snapshots are created, and which are kept; none: no automatic snapshots.
+    pub retain: Option<Retain>,
     /// The connection between the two.
     pub link: LinkConfig,
     /// Programs to run when something happens.

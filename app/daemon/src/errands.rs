@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What runs beside the control server for the groups: hooks, names of peers, the latency of members, what is known of
-//! verifies, a service manager's watchdog.
+//! What runs beside the control server for the groups: hooks, names of peers, the latency of members, automatic
+//! snapshots, what is known of verifies, a service manager's watchdog.
 
 use crate::backend::{Daemon, ShardHandle};
 use crate::config::PeerAddress;
 use crate::latency::{self, Permits, Unmeasured};
 use crate::shard::{Ask, GroupPlan, NodeAsk};
-use crate::{attach, hooks, names, returns, verified};
+use crate::{attach, hooks, names, retain, returns, verified};
 use helio_driver::Host;
 use helio_engine::HookQuestion;
 use std::sync::{Arc, PoisonError};
@@ -57,6 +57,7 @@ pub(crate) fn begin(errands: Vec<Errands>, daemon: &Arc<Daemon>) {
         running.hooks.spawn(tell_alive(daemon.shard.clone()));
         running.hooks.spawn(hooks::follow(Arc::clone(daemon), Arc::clone(&daemon.hub)));
         running.hooks.spawn(returns::follow(Arc::clone(daemon)));
+        running.hooks.spawn(retain::follow(Arc::clone(daemon)));
     }
     errands.into_iter().for_each(|errands| add(errands, daemon));
 }

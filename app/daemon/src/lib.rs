@@ -25,6 +25,7 @@ mod open;
 mod patience;
 mod platform;
 mod released;
+mod retain;
 mod returns;
 mod saved;
 pub mod sealed;

@@ -36,7 +36,8 @@ impl Sub for Moment {
     }
 }
 
-/// A reading of the calendar clock, in milliseconds since 1970-01-01 UTC. For people only: nothing decides by it.
+/// A reading of the calendar clock, in milliseconds since 1970-01-01 UTC. For people, and for what they schedule: replication
+/// decides nothing by it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WallTime(pub u64);
 

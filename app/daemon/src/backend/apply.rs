@@ -48,6 +48,7 @@ impl Daemon {
         lines.extend(trust.line);
         lines.extend(come.iter().map(|group| format!("group {group}: added")));
         lines.extend(changes.online.iter().map(|change| change.text.clone()));
+        lines.extend(changes.retain);
         if dry_run {
             lines.extend(changes.members.iter().map(ToString::to_string));
         }
@@ -56,6 +57,7 @@ impl Daemon {
             let most = new.nodes.get(&self.node).map(|node| node.copies_at_once);
             self.shard.ask(Ask::Node(NodeAsk::MostCopies(most.unwrap_or(COPIES_AT_ONCE))))?;
             self.trusted.send_replace(trust.trusted);
+            self.config_mut().retain_as(&new);
         }
         for plan in plans {
             self.serve(plan, &new).await?;

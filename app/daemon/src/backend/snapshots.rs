@@ -2,12 +2,14 @@
 //! Snapshots: creating, deleting and showing them.
 
 use super::Daemon;
+use crate::config::Retain;
 use crate::control::{self, Reply};
 use crate::shard::LookAsk;
-use helio_api::{ApiError, SnapshotRequest};
+use helio_api::{ApiError, SnapshotList, SnapshotRequest};
 use helio_engine::Command;
 use helio_format::snapshot::SnapshotAct;
 use helio_units::CopyName;
+use std::collections::BTreeMap;
 
 impl Daemon {
     /// Shows the snapshots, creates one, or deletes one.
@@ -20,13 +22,29 @@ impl Daemon {
                 (group, SnapshotAct::Delete(name_of(&wish)?))
             }
             control::Command::Snapshots { group } => {
-                self.known(&group)?;
-                let list = self.shard.look(&group, |reply| LookAsk::Snapshots { reply }).await?;
-                return Ok(Reply::Snapshots(list));
+                return self.snapshots(&group).await.map(Reply::Snapshots);
             }
             other => unreachable!("{other:?} is not about snapshots"),
         };
         self.carry_out(group, Command::Snapshot(act)).await
+    }
+
+    /// The snapshots of a group.
+    pub(crate) async fn snapshots(&self, group: &str) -> Result<SnapshotList, ApiError> {
+        self.known(group)?;
+        self.shard.look(group, |reply| LookAsk::Snapshots { reply }).await
+    }
+
+    /// Creates or deletes a snapshot.
+    pub(crate) async fn snapshot(&self, group: &str, act: SnapshotAct) -> Result<(), ApiError> {
+        self.command(group.to_owned(), Command::Snapshot(act)).await.map(|_| ())
+    }
+
+    /// The groups of this node that have automatic snapshots.
+    pub(crate) fn retained(&self) -> BTreeMap<String, Retain> {
+        let config = self.config();
+        let mine = config.groups.iter().filter(|(_, group)| group.nodes.contains(&self.node));
+        mine.filter_map(|(name, group)| Some((name.clone(), group.retain.clone()?))).collect()
     }
 }
 

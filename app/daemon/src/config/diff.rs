@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What lies between the configuration that runs and the one in the file now.
 
-use super::{Config, GroupConfig, QueueSource, Sets, Timeouts, VolumeConfig};
+use super::{Config, GroupConfig, QueueSource, Retain, Sets, Timeouts, VolumeConfig};
 use helio_engine::{QueueConfig, ResyncConfig, SafeCopy, WhenFull};
 use helio_tls::PublicKey;
 use helio_units::Mode;
@@ -20,6 +20,8 @@ pub struct Changes {
     /// What changes of nodes while the daemon runs, a line each: keys of nodes and operators that come and go, and the limit of
     /// copies of this node. All of that changes at once.
     pub nodes: Vec<String>,
+    /// Groups whose automatic snapshots change while the daemon runs, a line each.
+    pub retain: Vec<String>,
     /// Differences that wait for the daemon's next start, a line each.
     pub restart: Vec<String>,
 }
@@ -133,6 +135,15 @@ impl GroupConfig {
 }
 
 impl Config {
+    /// Takes over when automatic snapshots are created, and which are kept.
+    pub fn retain_as(&mut self, new: &Self) {
+        for (name, group) in &mut self.groups {
+            if let Some(next) = new.groups.get(name) {
+                group.retain.clone_from(&next.retain);
+            }
+        }
+    }
+
     /// Takes over what of nodes changes while daemons run: how much is copied at once; and who is trusted, but not where a
     /// node gets its first key, or loses its last.
     pub fn nodes_as(&mut self, new: &Self) {
@@ -157,6 +168,7 @@ pub fn diff(old: &Config, new: &Config, node: &str) -> Changes {
     for (name, group) in &new.groups {
         if let Some(before) = old.groups.get(name) {
             online(name, (before, group), node, &mut changes.online);
+            changes.retain.extend(retain(name, before, group));
             restart(name, before, group, &mut changes.restart);
             volumes(name, (&before.volumes, &group.volumes), node, &mut changes);
         }
@@ -246,6 +258,14 @@ fn online(
     }
 }
 
+fn retain(name: &str, old: &GroupConfig, new: &GroupConfig) -> Option<String> {
+    let text = |group: &GroupConfig| {
+        group.retain.as_ref().map_or_else(|| "none".to_owned(), Retain::to_string)
+    };
+    (old.retain != new.retain)
+        .then(|| format!("group {name}: retain {} -> {}", text(old), text(new)))
+}
+
 fn safe_copy_text(safe_copy: SafeCopy) -> String {
     match safe_copy {
         SafeCopy::Off => "off".to_owned(),
@@ -292,6 +312,7 @@ fn restart(name: &str, old: &GroupConfig, new: &GroupConfig, lines: &mut Vec<Str
         resync: _,
         safe_copy: _,
         safe_copy_dir,
+        retain: _,
         link,
         hooks,
         on_error,

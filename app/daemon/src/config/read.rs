@@ -41,6 +41,7 @@ const GROUP_KEYS: &[&str] = &[
     "resync",
     "safe-copy",
     "safe-copy-dir",
+    "retain",
     "link",
     "hooks",
     "volume",
@@ -119,6 +120,7 @@ fn group(
     let (granularity, hot_extents) = marks::read(table)?;
     let resync = resync(table)?;
     let (safe_copy, safe_copy_dir) = safe_copy(table)?;
+    let retain = super::retain::read(table)?;
     let link = link(table)?;
     let hooks = super::hooks::hooks(table)?;
     let (mut volumes, mut sets) = (BTreeMap::new(), Sets::read(table)?);
@@ -158,6 +160,7 @@ fn group(
         resync,
         safe_copy,
         safe_copy_dir,
+        retain,
         link,
         hooks,
         sets,

@@ -3,6 +3,7 @@ use super::*;
 use helio_driver::Linux;
 
 mod one_node;
+mod retain;
 
 const GOOD: &str = r#"[node.paris]
 address = "127.0.0.1:7121"
@@ -59,7 +60,7 @@ const CASES: &[Case] = &[
     (
         ("mode = \"async\"", "mood = \"async\""),
         "helio.toml:8:1: group db: unknown key `mood`",
-        "known here: nodes, mode, queue, peer-timeout, flush-limit, member-timeout, member-return, copy-transfer, merge-delay-factor, copy-priority, hold, autosync, on-error, granularity, hot-extents, resync, safe-copy, safe-copy-dir, link, hooks, volume",
+        "known here: nodes, mode, queue, peer-timeout, flush-limit, member-timeout, member-return, copy-transfer, merge-delay-factor, copy-priority, hold, autosync, on-error, granularity, hot-extents, resync, safe-copy, safe-copy-dir, retain, link, hooks, volume",
     ),
     (
         ("mode = \"async\"", "mode = \"superasync\""),
