@@ -25,3 +25,4 @@ mod set_settings;
 mod set_unchanged;
 mod silent_disk;
 mod snapshot;
+mod snapshot_automatic;
