@@ -56,6 +56,8 @@ pub(crate) struct GroupShape {
     hold: bool,
     pub(crate) autosync: bool,
     safe_copy: bool,
+    /// It has automatic snapshots.
+    retains: bool,
     granularity: u64,
     /// The queue's memory, and its policies.
     queue: (Option<Bytes>, [&'static str; 2]),
@@ -125,6 +127,7 @@ impl GroupShape {
             hold: mode != Mode::Async && dice.chance(1, 5),
             autosync: dice.chance(3, 4),
             safe_copy: dice.chance(1, 2),
+            retains: dice.chance(1, 4),
             granularity: 4 << (2 * dice.below(3)),
             queue: (
                 dice.chance(1, 3).then(|| Bytes::kib(256 << dice.below(4))),
@@ -147,6 +150,7 @@ impl GroupShape {
             hold: false,
             autosync: true,
             safe_copy: false,
+            retains: false,
             granularity: 4,
             queue: (None, ["log", "log"]),
             serves_from_peer: false,
@@ -171,7 +175,7 @@ impl GroupShape {
         let new = Self { alone: self.alone, listed: self.listed, ..Self::draw(self.name, dice) };
         let volume = dice.below(self.volumes.len() as u64) as usize;
         let volume = &mut self.volumes[volume];
-        match dice.below(11) {
+        match dice.below(12) {
             0 => {
                 (self.mode, self.hold) = (new.mode, new.hold);
                 "mode"
@@ -212,6 +216,10 @@ impl GroupShape {
                 volume.sparse = !volume.sparse;
                 "sparse"
             }
+            10 => {
+                self.retains = !self.retains;
+                "retain"
+            }
             _ => {
                 let node = dice.below(2) as usize;
                 let (has, most) = (volume.listed[node], volume.members[node]);
@@ -223,15 +231,16 @@ impl GroupShape {
 
     fn write(&self, out: &mut String) -> std::fmt::Result {
         let name = self.name;
+        let retain = if self.retains { "retain = \"12 per minute, 1 daily\"\n" } else { "" };
         if let Some(node) = self.alone {
-            writeln!(out, "[group.{name}]\nnodes = [\"{}\"]", NODES[node])?;
+            writeln!(out, "[group.{name}]\nnodes = [\"{}\"]\n{retain}", NODES[node])?;
             writeln!(out, "member-timeout = \"{}s\"\nmember-return = \"5s\"", self.timeouts[1])?;
             writeln!(out, "granularity = \"{}KiB\"\nhot-extents = 64", self.granularity)?;
             return self.write_volumes(out);
         }
         writeln!(
             out,
-            "[group.{name}]\nnodes = [\"{}\", \"{}\"]\nmode = \"{}\"",
+            "[group.{name}]\nnodes = [\"{}\", \"{}\"]\n{retain}mode = \"{}\"",
             NODES[0], NODES[1], self.mode
         )?;
         let [peer, member] = self.timeouts;
