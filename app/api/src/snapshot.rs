@@ -12,6 +12,9 @@ use serde::{Deserialize, Serialize};
 pub struct SnapshotRequest {
     /// Name of the snapshot: up to 63 letters, digits, `-`, `_`, `.` and `:`, beginning with a letter or a digit.
     pub name: String,
+    /// On this node alone: a secondary creates it without its primary.
+    #[serde(default)]
+    pub here: bool,
 }
 
 /// The snapshots of a group on one node.

@@ -15,10 +15,10 @@ use std::process::ExitCode;
 pub(crate) fn run(at: &At, verb: Snapshot) -> Result<ExitCode> {
     let client = Client::new(at)?;
     match verb {
-        Snapshot::Create { snapshot: SnapshotName { group, name }, json } => {
+        Snapshot::Create { snapshot: SnapshotName { group, name }, here, json } => {
             let group = which::group(&client, group)?;
             let path = paths::of_group(paths::SNAPSHOT_CREATE, &group);
-            accepted(&client.post(&path, &SnapshotRequest { name })?, json)
+            accepted(&client.post(&path, &SnapshotRequest { name, here })?, json)
         }
         Snapshot::List { group, json } => {
             let group = which::group(&client, group)?;
@@ -29,12 +29,12 @@ pub(crate) fn run(at: &At, verb: Snapshot) -> Result<ExitCode> {
             print(&text(&list))?;
             Ok(ExitCode::SUCCESS)
         }
-        Snapshot::Delete { snapshot: SnapshotName { group, name }, yes, json } => {
+        Snapshot::Delete { snapshot: SnapshotName { group, name }, here, yes, json } => {
             let group = which::group(&client, group)?;
             let stake = format!("the data of snapshot {name} of {group} will be lost");
             Consent { yes, json }.get(&stake, "delete it?")?;
             let path = paths::of_group(paths::SNAPSHOT_DELETE, &group);
-            accepted(&client.post(&path, &SnapshotRequest { name })?, json)
+            accepted(&client.post(&path, &SnapshotRequest { name, here })?, json)
         }
     }
 }

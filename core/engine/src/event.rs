@@ -194,6 +194,8 @@ pub enum Command {
     /// Cut a point-in-time copy, or drop one: on a primary, at the same place of the line on the peer, too. Done when it is held
     /// here, or is not any more.
     Snapshot(SnapshotAct),
+    /// The same on this node alone: a secondary cuts where everything that it received up to some item is applied.
+    SnapshotHere(SnapshotAct),
 }
 
 impl Command {
@@ -207,7 +209,8 @@ impl Command {
             | Self::ResetQueueMarks
             | Self::Stop
             | Self::Set(_)
-            | Self::Snapshot(_) => false,
+            | Self::Snapshot(_)
+            | Self::SnapshotHere(_) => false,
             Self::Switch
             | Self::Yield { .. }
             | Self::Pause

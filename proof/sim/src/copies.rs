@@ -16,18 +16,24 @@ impl Driver {
         }
         let serving = Side::BOTH.into_iter().find(|side| cluster.node(*side).serves());
         let any = Side::BOTH[self.dice.below(2) as usize];
-        let side = serving.filter(|_| self.dice.chance(7, 8)).unwrap_or(any);
+        let side = serving.filter(|_| self.dice.chance(3, 4)).unwrap_or(any);
         let Some(engine) = &cluster.node(side).engine else { return };
         let held = engine.view().copies().held;
         let held: Vec<CopyName> = held.iter().filter_map(|held| held.copy.name()).collect();
         let one = held.get(self.dice.below(held.len().max(1) as u64) as usize);
         let command = match one {
             Some(name) if self.dice.chance(2, 5) || held.len() > 6 => {
-                Command::Snapshot(SnapshotAct::Delete(*name))
+                let act = SnapshotAct::Delete(*name);
+                let here = self.dice.chance(1, 8);
+                if here { Command::SnapshotHere(act) } else { Command::Snapshot(act) }
             }
             _ => {
                 let name = CopyName::new(&format!("c{}", self.commands)).expect("a name");
-                Command::Snapshot(SnapshotAct::Create(name))
+                let act = SnapshotAct::Create(name);
+                match serving == Some(side) {
+                    true => Command::Snapshot(act),
+                    false => Command::SnapshotHere(act),
+                }
             }
         };
         self.command(cluster, oracle, side, command);

@@ -28,11 +28,14 @@ fn snapshot_name(text: &str) -> Result<SnapshotName, String> {
 pub enum Snapshot {
     /// Create a snapshot of all volumes of a group.
     ///
-    /// Run it on the primary. Both nodes create the snapshot at the same write. A node that cannot create it lists it as missing, with the reason.
+    /// Run it on the primary. Both nodes create the snapshot at the same write. A node that cannot create it lists it as missing, with the reason. With --here, run it on the secondary: only this node creates the snapshot, and the primary pays nothing for it.
     Create {
         /// Snapshot, for example db@before-upgrade; the group may be omitted if there is only one.
         #[arg(value_name = "[GROUP@]NAME", value_parser = snapshot_name)]
         snapshot: SnapshotName,
+        /// Create the snapshot on this node alone, which is secondary.
+        #[arg(long)]
+        here: bool,
         /// Print JSON.
         #[arg(long)]
         json: bool,
@@ -52,6 +55,9 @@ pub enum Snapshot {
         /// Snapshot, for example db@before-upgrade; the group may be omitted if there is only one.
         #[arg(value_name = "[GROUP@]NAME", value_parser = snapshot_name)]
         snapshot: SnapshotName,
+        /// Delete the snapshot on this node alone.
+        #[arg(long)]
+        here: bool,
         /// Do not ask for confirmation.
         #[arg(long, short)]
         yes: bool,

@@ -14,19 +14,20 @@ use std::collections::BTreeMap;
 impl Daemon {
     /// Shows the snapshots, creates one, or deletes one.
     pub(super) async fn on_snapshots(&self, command: control::Command) -> Result<Reply, ApiError> {
-        let (group, act) = match command {
+        let (group, here, act) = match command {
             control::Command::SnapshotCreate { group, wish } => {
-                (group, SnapshotAct::Create(name_of(&wish)?))
+                (group, wish.here, SnapshotAct::Create(name_of(&wish)?))
             }
             control::Command::SnapshotDelete { group, wish } => {
-                (group, SnapshotAct::Delete(name_of(&wish)?))
+                (group, wish.here, SnapshotAct::Delete(name_of(&wish)?))
             }
             control::Command::Snapshots { group } => {
                 return self.snapshots(&group).await.map(Reply::Snapshots);
             }
             other => unreachable!("{other:?} is not about snapshots"),
         };
-        self.carry_out(group, Command::Snapshot(act)).await
+        let command = if here { Command::SnapshotHere(act) } else { Command::Snapshot(act) };
+        self.carry_out(group, command).await
     }
 
     /// The snapshots of a group.

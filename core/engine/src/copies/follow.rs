@@ -26,7 +26,7 @@ impl Copies {
             }
             (SnapshotAct::Create(name), Task::Idle) => {
                 let consistent = local.is_consistent(record);
-                let wanted = image(record, (at, consistent), turn);
+                let wanted = image(record, (Some(at), consistent), turn);
                 let passes = match local.copy_named(&name) {
                     None => false,
                     // Its item comes again.
@@ -51,7 +51,7 @@ impl Copies {
             (SnapshotAct::Create(_), Task::Cut { by: By::Item(item), stage: Stage::Ready, .. })
                 if item == at && is_due =>
             {
-                let image = image(record, (at, local.is_consistent(record)), turn);
+                let image = image(record, (Some(at), local.is_consistent(record)), turn);
                 // What is written to a suspect volume is not surely durable.
                 let cuts = !local.suspect().any();
                 self.moment(Some(image).filter(|_| cuts), local, turn);
@@ -93,6 +93,33 @@ impl Copies {
                 self.moment(None, local, turn);
             }
             Stage::Ending | Stage::Cancelled => {}
+        }
+    }
+}
+
+impl Copies {
+    /// A cut of this node alone waits for a place where nothing is under way.
+    pub(crate) const fn awaits_quiet(&self) -> bool {
+        matches!(self.task, Task::Cut { by: By::Here(_), stage: Stage::Ready, .. })
+    }
+
+    /// Nothing is under way, and everything up to `head` is applied, as far as this process knows it: this is the moment of that cut.
+    pub(crate) fn quiet(
+        &mut self,
+        head: Option<Sequence>,
+        record: &Superblock,
+        local: &mut Local,
+        turn: &mut Turn,
+    ) {
+        let image = image(record, (head, local.is_consistent(record)), turn);
+        let cuts = !local.suspect().any();
+        self.moment(Some(image).filter(|_| cuts), local, turn);
+    }
+
+    /// This node follows no longer, or cannot: no cut of it alone has a moment.
+    pub(crate) fn give_up_quiet(&mut self, local: &mut Local, turn: &mut Turn) {
+        if self.awaits_quiet() {
+            self.moment(None, local, turn);
         }
     }
 }

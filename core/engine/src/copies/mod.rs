@@ -7,7 +7,8 @@
 //!    └─────> Drop ────────────────────────────────────────────────────────────────^
 //! ```
 //! A primary cuts at the end of its line, as soon as the layer is ready. The peer does it at the same place of the line: it makes the
-//! layer ready when the item arrives, and the moment is the item's turn. An item whose copy cannot be cut passes all the same, and
+//! layer ready when the item arrives, and the moment is the item's turn. A secondary's operator may want one of that node alone: then its
+//! line is held where nothing behind has been issued, and the moment is when everything before is applied. An item whose copy cannot be cut passes all the same, and
 //! the copy is *missing*: it is shown with the reason until the process ends.
 
 mod follow;
@@ -35,6 +36,8 @@ const MISSING_MOST: usize = EXPENDABLE_MOST;
 enum By {
     /// A primary's operator.
     Command(CommandId),
+    /// A secondary's operator, who wants it on this node alone.
+    Here(CommandId),
     /// An item of the peer's line.
     Item(Sequence),
     /// What asked for it was taken back.
@@ -129,6 +132,27 @@ impl Copies {
         local: &mut Local,
         turn: &mut Turn,
     ) -> Result<(), Refusal> {
+        self.create_by(By::Command(id), name, local, turn)
+    }
+
+    /// An operator of a secondary wants a copy of this node alone.
+    pub(crate) fn create_here(
+        &mut self,
+        id: CommandId,
+        name: CopyName,
+        local: &mut Local,
+        turn: &mut Turn,
+    ) -> Result<(), Refusal> {
+        self.create_by(By::Here(id), name, local, turn)
+    }
+
+    fn create_by(
+        &mut self,
+        by: By,
+        name: CopyName,
+        local: &mut Local,
+        turn: &mut Turn,
+    ) -> Result<(), Refusal> {
         let group = &turn.config().group;
         if !self.is_idle() {
             return Err(busy(group));
@@ -147,7 +171,7 @@ impl Copies {
         if copies.len() >= EXPENDABLE_MOST {
             return Err(too_many(group));
         }
-        self.begin_cut(name, By::Command(id), local, turn);
+        self.begin_cut(name, by, local, turn);
         Ok(())
     }
 
@@ -206,7 +230,7 @@ impl Copies {
         let Task::Cut { name, by, stage } = &mut self.task else { return None };
         match (by, &stage) {
             (By::Command(_), Stage::Coming) => return Some(*name),
-            (By::Item(_), Stage::Coming) => *stage = Stage::Ready,
+            (By::Item(_) | By::Here(_), Stage::Coming) => *stage = Stage::Ready,
             _ => local.cut(None, turn),
         }
         None
@@ -235,7 +259,7 @@ impl Copies {
             (task, outcome) => return self.failed(task, outcome, local, turn),
         };
         match by {
-            By::Command(id) => turn.done(id, Ok(text)),
+            By::Command(id) | By::Here(id) => turn.done(id, Ok(text)),
             By::Item(_) | By::Abandoned => turn.info(text),
         }
     }
@@ -252,7 +276,10 @@ impl Copies {
         let (group, why) = (&turn.config().group, &refusal.text);
         let text = format!("snapshot {name} of {group} was not {verb}: {why}");
         match by {
-            By::Command(id) => turn.done(id, Err(Refusal { text, ..refusal })),
+            By::Here(id) if outcome == CopyOutcome::Cancelled => {
+                turn.done(id, Err(no_longer_secondary(group)));
+            }
+            By::Command(id) | By::Here(id) => turn.done(id, Err(Refusal { text, ..refusal })),
             By::Item(at) if cut => {
                 self.failed_at = Some(at);
                 self.miss(name, refusal.text, turn);
@@ -298,16 +325,16 @@ impl Copies {
     }
 }
 
-/// What this node's volumes hold once everything up to `head` is in them, and nothing else is.
+/// What this node's volumes hold once everything up to `head` is in them, and nothing else is. None: as the record says.
 pub(crate) fn image(
     record: &Superblock,
-    (head, consistent): (Sequence, bool),
+    (head, consistent): (Option<Sequence>, bool),
     turn: &Turn,
 ) -> KeptImage {
     KeptImage {
         lineage: record.lineage,
-        head,
-        exact: true,
+        head: head.unwrap_or(record.head),
+        exact: head.is_some() || record.clean,
         wrote: record.wrote,
         alone: record.alone,
         consistent,
@@ -323,6 +350,14 @@ fn suspect(local: &Local, turn: &Turn) -> Option<String> {
     Some(format!(
         "the copy of volume {name} of {group} on {node} is suspect, because a flush failed"
     ))
+}
+
+fn no_longer_secondary(group: &str) -> Refusal {
+    Refusal::later(
+        "busy",
+        format!("this node does not apply writes of {group} any more, and created no snapshot"),
+        format!("`helio status {group}` shows the state"),
+    )
 }
 
 fn busy(group: &str) -> Refusal {

@@ -75,6 +75,9 @@ impl Engine {
             Command::SeedEnd => standing.seed_end(id, peer.session(), record, resync, local, turn),
             Command::Set(op) => return local.ask_set(id, op, turn),
             Command::Snapshot(act) => standing.snapshot((id, act), copies, local, turn),
+            Command::SnapshotHere(act) => {
+                standing.snapshot_here((id, act), copies, record, local, turn)
+            }
         };
         // What it asks for is begun before it is answered.
         self.begin_record();

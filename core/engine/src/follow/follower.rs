@@ -412,7 +412,7 @@ impl Follower {
                 return;
             }
             let item = slot.item;
-            if item.kind == ItemKind::Snapshot && self.snapshots.holds(next) {
+            if self.snapshots.holds(&item) {
                 return;
             }
             self.cursors.offer(next);

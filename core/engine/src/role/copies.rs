@@ -13,6 +13,7 @@ use crate::record::Record;
 use crate::refusal::{Denial, Refusal};
 use crate::role::{Standing, busy};
 use crate::turn::Turn;
+use alloc::format;
 use alloc::string::String;
 use helio_format::snapshot::SnapshotAct;
 use helio_format::superblock::Superblock;
@@ -43,6 +44,47 @@ impl Standing {
                 Ok(result)
             }
         }
+    }
+
+    /// An operator wants a copy of this secondary alone, or one is to go from this node alone.
+    pub(crate) fn snapshot_here(
+        &self,
+        (id, act): (CommandId, SnapshotAct),
+        copies: &mut Copies,
+        record: &Record,
+        local: &mut Local,
+        turn: &mut Turn,
+    ) -> Result<Option<String>, Refusal> {
+        let name = match act {
+            SnapshotAct::Create(name) => name,
+            SnapshotAct::Delete(_) if self.is_leaving() => return Err(busy()),
+            SnapshotAct::Delete(name) => return copies.delete(id, name, local, turn),
+        };
+        let (group, node) = (&turn.config().group, &turn.config().node);
+        if self.primary().is_some() {
+            let text =
+                format!("{node} is primary for {group}: its snapshots are created on both nodes");
+            let hint = "leave --here out, or run the command on the secondary";
+            return Err(Refusal::new("is-primary", text, hint));
+        }
+        if self.is_leaving() || self.follower().is_none() {
+            return Err(busy());
+        }
+        if let Some((volume, fault)) = self.failed() {
+            let text =
+                format!("volume {} of {group} failed: {fault}", turn.config().name_of(volume));
+            return Err(Refusal::new(
+                "volume-failed",
+                text,
+                format!("`helio status {group}` shows the cause"),
+            ));
+        }
+        if !local.is_consistent(record.superblock()) {
+            let text = format!("the copy of {group} on {node} is not consistent");
+            let hint = format!("wait for the end of the resync: `helio status {group}`");
+            return Err(Refusal::later("not-consistent", text, hint));
+        }
+        copies.create_here(id, name, local, turn).map(|()| None)
     }
 
     /// A client uses a copy, in any role. Only what an operator named has a branch.
@@ -95,6 +137,9 @@ impl Standing {
         if let Some(user) = local.take_cut_ready() {
             self.cut_ready(user, (keeper, copies), record, local, turn);
         }
+        if self.follower().is_none() {
+            copies.give_up_quiet(local, turn);
+        }
         copies.note_over(local, turn);
         match local.take_copied()? {
             (CopyUser::Resync, outcome) => {
@@ -126,7 +171,7 @@ impl Standing {
         let image = self.primary_mut().filter(|_| serves).map(|primary| {
             let head = primary.put_snapshot(SnapshotAct::Create(name), turn);
             let record = record.superblock();
-            image(record, (head, local.is_consistent(record)), turn)
+            image(record, (Some(head), local.is_consistent(record)), turn)
         });
         copies.moment(image, local, turn);
     }
@@ -139,7 +184,18 @@ impl Standing {
         local: &mut Local,
         turn: &mut Turn,
     ) {
+        let streams = self.streaming().is_some();
         let Some(follower) = self.follower_mut() else { return };
+        if follower.failed().is_some() {
+            copies.give_up_quiet(local, turn);
+        }
+        follower.hold_line(copies.awaits_quiet());
+        if copies.awaits_quiet() && follower.is_quiet() {
+            let head = Some(follower.completed()).filter(|_| streams);
+            copies.quiet(head, record.superblock(), local, turn);
+            follower.hold_line(false);
+            follower.keep_flowing(local, turn);
+        }
         copies.await_only(follower.next_snapshot().map(|(at, ..)| at), local, turn);
         while let Some(next) = follower.next_snapshot()
             && copies.follow(next, record.superblock(), local, turn)

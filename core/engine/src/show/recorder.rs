@@ -222,6 +222,8 @@ fn of_command(id: CommandId, command: &Command) -> (&'static str, u64, u64) {
         Command::Reverse { full } => ("reverse", id.0, u64::from(*full)),
         Command::Snapshot(SnapshotAct::Create(_)) => ("snapshot-create", id.0, 0),
         Command::Snapshot(SnapshotAct::Delete(_)) => ("snapshot-delete", id.0, 0),
+        Command::SnapshotHere(SnapshotAct::Create(_)) => ("snapshot-create-here", id.0, 0),
+        Command::SnapshotHere(SnapshotAct::Delete(_)) => ("snapshot-delete-here", id.0, 0),
         Command::Set(SetOp::Add { leg, .. }) => ("member-add", id.0, u64::from(leg.member.0)),
         Command::Set(SetOp::Remove { leg, .. }) => ("member-remove", id.0, u64::from(leg.member.0)),
         Command::Set(SetOp::Merge(volume)) => ("member-merge", id.0, u64::from(volume.0)),

@@ -71,7 +71,7 @@ fn expected(chain: usize, last: u64) -> [Vec<u64>; 2] {
 }
 
 #[test]
-fn a_snapshot_of_two_volumes_is_one_moment_of_both_on_both_nodes() {
+fn a_snapshot_of_two_volumes_is_one_moment_of_both_on_both_nodes_and_on_one_alone() {
     let pair = Plan::new("db").volume("data", Bytes::mib(8)).volume("logs", Bytes::mib(8)).start();
     begin(&pair, "paris");
     let (stop, answered) = (AtomicBool::new(false), [(); CHAINS].map(|()| AtomicU64::new(0)));
@@ -92,7 +92,14 @@ fn a_snapshot_of_two_volumes_is_one_moment_of_both_on_both_nodes() {
             for node in ["paris", "lyon"] {
                 judge(&shown(&pair, node, &name), &before, &format!("{name} on {node}"));
             }
-            assert_eq!(shown(&pair, "paris", &name), shown(&pair, "lyon", &name));
+            let both = shown(&pair, "paris", &name);
+            assert_eq!(both, shown(&pair, "lyon", &name));
+            // One that lyon creates by itself holds that, and more.
+            let here = ["db@here", "--here"];
+            pair.helio("lyon", &[&["snapshot", "create"], &here[..]].concat()).expect_success();
+            judge(&shown(&pair, "lyon", "here"), &ends(&both), &format!("here, behind {name}"));
+            let delete = ["snapshot", "delete", "--yes"];
+            pair.helio("lyon", &[&delete[..], &here].concat()).expect_success();
             if let Some(old) = round.checked_sub(HELD) {
                 // It is as it was.
                 let old = format!("s{old}");
@@ -106,6 +113,15 @@ fn a_snapshot_of_two_volumes_is_one_moment_of_both_on_both_nodes() {
     println!("{count} snapshots, {written} writes");
     assert!(written > 10 * count, "there was no load: {written}");
     wait_level(&pair, "paris");
+}
+
+/// The last number that each chain had written.
+fn ends(shown: &[Vec<u64>; 2]) -> Vec<u64> {
+    let ours = |chain: usize| {
+        let range = chain * RING as usize..(chain + 1) * RING as usize;
+        shown.iter().flat_map(|volume| volume[range.clone()].to_vec()).max().unwrap_or_default()
+    };
+    (0..CHAINS).map(ours).collect()
 }
 
 /// A snapshot that contains at least these numbers shows what each chain had written at one moment.

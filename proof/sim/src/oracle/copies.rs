@@ -58,7 +58,9 @@ impl Oracle {
                 continue;
             }
             let Some(image) = self.given(cluster, side, number) else { continue };
-            if held.copy.image.consistent && !self.copies[side.index()].tainted {
+            // What lies beyond the head may be of a generation that was given up, or be what a power cut left of it.
+            let told = held.copy.image.consistent && held.copy.image.exact;
+            if told && !self.copies[side.index()].tainted {
                 self.judge_image((side, name.as_str()), &held.copy, &image)?;
                 self.judge_alike((side, name.as_str()), &held.copy, &image)?;
             }

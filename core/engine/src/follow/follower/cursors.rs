@@ -35,9 +35,14 @@ impl Cursors {
         self.received = at;
     }
 
-    /// The item that is to be offered next.
+    /// The item that is to be offered next, if it was received.
     pub(super) fn to_offer(self) -> Option<Sequence> {
-        (self.offered < self.received).then(|| self.offered.next())
+        (self.offered < self.received).then(|| self.next_to_offer())
+    }
+
+    /// The same, whether it was received or not.
+    pub(super) const fn next_to_offer(self) -> Sequence {
+        self.offered.next()
     }
 
     /// An item is offered.

@@ -24,6 +24,8 @@ pub(super) struct Snapshots {
     held: BTreeMap<Sequence, SnapshotAct>,
     /// By items that were received and have not passed.
     received: BTreeMap<Sequence, SnapshotAct>,
+    /// Nothing from this item on is issued: a cut of this node alone waits.
+    stops_at: Option<Sequence>,
 }
 
 impl Snapshots {
@@ -43,9 +45,10 @@ impl Snapshots {
         self.received.extend(self.held.remove_entry(&at));
     }
 
-    /// It was received and has not passed.
-    pub(super) fn holds(&self, at: Sequence) -> bool {
-        self.received.contains_key(&at)
+    /// It was received and has not passed, or nothing is to be issued from there on.
+    pub(super) fn holds(&self, item: &Item) -> bool {
+        let act = item.kind == ItemKind::Snapshot && self.received.contains_key(&item.sequence);
+        act || self.stops_at.is_some_and(|at| item.sequence >= at)
     }
 
     /// What is held is let go, and no item comes next.
@@ -83,6 +86,21 @@ impl Follower {
         let completed = self.cursors.completed().next();
         let is_due = completed == *at || planted(Plant::SnapshotEarly);
         self.failed().is_none().then_some((*at, *act, is_due))
+    }
+
+    /// A cut of this node alone waits until nothing is under way: nothing more is issued. Or none does.
+    pub(crate) fn hold_line(&mut self, waits: bool) {
+        let next = self.cursors.next_to_offer();
+        self.snapshots.stops_at = match self.snapshots.stops_at {
+            held if waits => Some(held.unwrap_or(next)),
+            _ => None,
+        };
+    }
+
+    /// Everything before the item at which nothing more is issued is applied, and only that.
+    pub(crate) fn is_quiet(&self) -> bool {
+        let next = self.cursors.completed().next();
+        self.snapshots.stops_at == Some(next) && (self.stream.is_none() || self.is_settled())
     }
 
     /// What is to be done at that item has begun, or is not going to be done. What is behind it may be issued.

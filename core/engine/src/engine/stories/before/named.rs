@@ -143,6 +143,42 @@ fn a_secondary_makes_no_copy_of_its_own() {
 }
 
 #[test]
+fn a_secondary_cuts_alone_where_all_that_was_issued_is_applied_and_nothing_behind_is_issued_before()
+{
+    let mut desk = Desk::following(holding(1));
+    desk.zero(21, 1);
+    desk.pool(PoolOutcome::Done);
+    desk.preserve();
+    desk.command(Command::SnapshotHere(SnapshotAct::Create(name("here"))));
+    desk.comes();
+    desk.zero(22, 2);
+    assert_eq!(desk.ios.len(), 1, "item 22 waits until item 21 is applied");
+    desk.store(StoreOutcome::Done);
+    assert_eq!(desk.store(StoreOutcome::Done), StoreOp::Flush);
+    assert!(matches!(desk.pool(PoolOutcome::Done), PoolOp::Reserve { .. }), "item 22 goes on");
+    let copy = desk.listed(CopyStage::Held);
+    let image = copy.image;
+    assert_eq!((image.head, image.exact, image.consistent), (Sequence(21), true, true));
+    assert_eq!(desk.names(), ["copy-1", "here"]);
+    assert!(desk.refused.is_empty());
+}
+
+#[test]
+fn a_primary_creates_no_copy_of_its_own() {
+    let mut desk = Desk::leading(BeforeFound::default());
+    desk.command(Command::SnapshotHere(SnapshotAct::Create(name("here"))));
+    desk.command(Command::SnapshotHere(SnapshotAct::Delete(name("here"))));
+    assert_eq!(desk.refused, ["is-primary", "unknown-snapshot"]);
+}
+
+#[test]
+fn a_secondary_whose_copy_is_not_consistent_cuts_none_alone() {
+    let mut desk = Desk::of(record(false), None, BeforeFound::default());
+    desk.command(Command::SnapshotHere(SnapshotAct::Create(name("here"))));
+    assert_eq!(desk.refused, ["not-consistent"]);
+}
+
+#[test]
 fn a_secondary_cuts_once_everything_before_is_applied_and_nothing_behind_is_issued_before() {
     let mut desk = Desk::following(holding(1));
     desk.zero(21, 1);
