@@ -31,7 +31,12 @@ pub(crate) fn run(at: &At, verb: Snapshot) -> Result<ExitCode> {
         }
         Snapshot::Delete { snapshot: SnapshotName { group, name }, here, yes, json } => {
             let group = which::group(&client, group)?;
-            let stake = format!("the data of snapshot {name} of {group} will be lost");
+            let list: SnapshotList = client.get(&paths::of_group(paths::SNAPSHOTS, &group))?;
+            let written = list.snapshots.iter().find(|it| it.name == name);
+            let written = written.map(|it| it.written_bytes).filter(|it| *it != Bytes::ZERO);
+            let written =
+                written.map_or_else(String::new, |it| format!(", and {it} written to it"));
+            let stake = format!("the data of snapshot {name} of {group}{written} will be lost");
             Consent { yes, json }.get(&stake, "delete it?")?;
             let path = paths::of_group(paths::SNAPSHOT_DELETE, &group);
             accepted(&client.post(&path, &SnapshotRequest { name, here })?, json)

@@ -5,7 +5,7 @@
 //!   list: header, flush        append: record, record, … flush, note        list: header without a copy, flush
 //! ```
 //! A record is durable before the first overwrite of its chunk is issued; so whatever a crash tears off the last batch was not needed.
-//! A record of a branch is overwritten in place once it is proven, which takes a flush behind the note, too.
+//! A record of a branch is overwritten in place, behind the note.
 //! What counts, and how that is proven, the format tells (`words/format/src/before.rs`). A file in which something is lost that was
 //! durable is damaged, and none of its copies is ever restored.
 //!
@@ -427,8 +427,8 @@ impl BeforeStore {
     }
 
     /// Tells the sum, where the newest header does not: write this behind [`Self::flushed`], before anything else is written. No
-    /// flush is needed where it only tells damage from what was never finished. It is where records of a branch are to be overwritten:
-    /// behind their batch, and in a file that was just opened.
+    /// flush is needed: it tells damage from what was never finished. In a file that was just opened it comes first, too: records of
+    /// a branch may have been found unproven, and are to be overwritten.
     pub fn note(&mut self) -> Option<BeforeWrite> {
         let news = self.sums.durable != self.sums.told;
         news.then(|| self.write_header(Newest::Noted))

@@ -4,15 +4,15 @@
 //! ```text
 //!   read   ──> Volume ──> ended: the pool has nothing that is seen there
 //!                 └─────> waits ──> (Overlaying) ──> ended
-//!   change ──> waits ──> (Reading | Raising ──> Appending) (Amending) … ──> ended, with FUA as a flush
+//!   change ──> waits ──> (Reading ──> Raising ──> Appending) (Amending) … ──> ended, with FUA as a flush
 //!   flush  ──> waits ──> (Flushing) ──> ended
 //! ```
 //! For a read the volume is read first. What is not preserved when that has ended was not changed since the cut: it is what the copy
 //! holds. The rest is taken from the pool and laid over it. A chunk that is preserved in between changes nothing: the bytes that were
 //! read are older.
 //!
-//! A change makes the chunks that it touches part of the branch, some at a time: each begins as what the copy holds, from the volume
-//! or from the pool. Then the bytes are overwritten in place.
+//! A change makes the chunks that it touches part of the branch, some at a time, in turn with others: each begins as what the copy
+//! holds, which is read as for a read. Then the bytes are overwritten in place.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How much room is asked for.
 
-use crate::work::For;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use helio_format::before::{CHUNK_BYTES, CopyView, PAGE_BYTES, Slot};
@@ -29,8 +28,8 @@ pub(crate) struct Room {
     free: BTreeMap<u32, u32>,
     /// How many slots these are.
     unused: u64,
-    /// So many of these were reserved for branches, and are for nothing else: what is reserved for before-images is not spent on them.
-    of_branches: u64,
+    /// So many of these are promised to a required copy: branches do not take them.
+    promised: u64,
     /// The most that the pool may hold; none where nothing bounds it.
     most: Option<Bytes>,
 }
@@ -47,33 +46,41 @@ impl Room {
         room
     }
 
-    /// How many slots before-images cannot have.
+    /// How many slots are in use.
     pub(crate) const fn used(&self) -> u64 {
-        self.reserved - self.unused()
+        self.reserved - self.unused
     }
 
-    /// How many are free for before-images.
+    /// How many are free.
     pub(crate) const fn unused(&self) -> u64 {
-        self.unused - self.of_branches
+        self.unused
     }
 
-    /// How many are free for branches.
-    pub(crate) const fn of_branches(&self) -> u64 {
-        self.of_branches
+    /// How many branches may take.
+    pub(crate) const fn for_branches(&self) -> u64 {
+        self.unused.saturating_sub(self.promised)
+    }
+
+    /// How many slots there have to be in all for branches to take one more; none where there can be no more.
+    pub(crate) const fn next_for_branches(&self) -> Option<u64> {
+        let slots = self.used() + self.promised + 1;
+        if slots > self.reserved && self.reserved < u32::MAX as u64 { Some(slots) } else { None }
+    }
+
+    /// All free slots are promised to a required copy, or none.
+    pub(crate) const fn promise(&mut self, all: bool) {
+        self.promised = if all { self.unused } else { 0 };
     }
 
     pub(crate) const fn reserved(&self) -> u64 {
         self.reserved
     }
 
-    /// That many slots are there from now on, more of them for that.
-    pub(crate) fn reserve(&mut self, slots: u64, then: For) {
+    /// That many slots are there from now on.
+    pub(crate) fn reserve(&mut self, slots: u64) {
         let slots = slots.min(u64::from(u32::MAX));
         if slots > self.reserved {
             self.give_run(self.reserved as u32, slots as u32);
-            if then == For::Branch {
-                self.of_branches += slots - self.reserved;
-            }
             self.reserved = slots;
         }
     }
@@ -93,8 +100,8 @@ impl Room {
             self.free.insert(start + 1, end);
         }
         self.unused -= 1;
-        if let CopyView::Branch(_) = of {
-            self.of_branches -= 1;
+        if let CopyView::Cut(_) = of {
+            self.promised = self.promised.saturating_sub(1);
         }
         Slot(start)
     }
@@ -167,15 +174,20 @@ mod tests {
     const BEFORE: CopyView = CopyView::Cut(CopyNumber(1));
 
     #[test]
-    fn what_is_reserved_for_branches_is_for_nothing_else_and_the_other_way_round() {
-        let mut room = Room::found(2, [Slot(0)]);
-        assert_eq!((room.unused(), room.of_branches()), (1, 0));
-        room.reserve(4, For::Branch);
-        assert_eq!((room.used(), room.unused(), room.of_branches()), (3, 1, 2));
-        assert_eq!(room.take(CopyView::Branch(CopyNumber(1))), Slot(1));
-        assert_eq!((room.unused(), room.of_branches()), (1, 1));
+    fn branches_take_what_is_free_and_not_promised() {
+        let branch = CopyView::Branch(CopyNumber(1));
+        let mut room = Room::found(3, [Slot(0)]);
+        assert_eq!((room.for_branches(), room.next_for_branches()), (2, None));
+        room.promise(true);
+        assert_eq!((room.for_branches(), room.next_for_branches()), (0, Some(4)));
+        room.reserve(4);
+        assert_eq!((room.for_branches(), room.take(branch)), (1, Slot(1)));
+        assert_eq!((room.for_branches(), room.unused()), (0, 2));
         assert_eq!(room.take(BEFORE), Slot(2));
-        assert_eq!((room.unused(), room.of_branches()), (0, 1));
+        room.give(Slot(1));
+        assert_eq!(room.for_branches(), 1, "what a branch leaves is free");
+        room.promise(false);
+        assert_eq!(room.for_branches(), 2);
     }
 
     #[test]
@@ -194,7 +206,7 @@ mod tests {
         assert!(room.free.is_empty());
         [3, 1, 2].into_iter().for_each(|slot| room.give(Slot(slot)));
         assert_eq!(room.free, BTreeMap::from([(1, 4)]));
-        room.reserve(8, For::Chunks);
+        room.reserve(8);
         assert_eq!((room.free.clone(), room.reserved()), (BTreeMap::from([(1, 4), (6, 8)]), 8));
     }
 

@@ -260,6 +260,9 @@ impl Snapshot {
         }
         // A member failed where it was read for copies that are gone. The pool can preserve the next one.
         let none_required = self.copies.of_class(CopyClass::Required).next().is_none();
+        if none_required {
+            self.room.promise(false);
+        }
         if matches!(self.pool, PoolHealth::Unread(_)) && none_required {
             self.pool = PoolHealth::Works;
         }

@@ -7,7 +7,7 @@
 //!   restore:  (Checking) … ──> (Reading ──> Appending) (Loading ──> Writing) … ──> Flushes
 //!   drop:     (Listing)
 //!   preserve: (Reserving) (Reading ──> Appending)
-//!   clients:  (Overlaying), (Reading | Raising ──> Appending) (Amending) (Flushing)
+//!   clients:  (Overlaying), (Reading ──> Raising ──> Appending) (Amending), (Flushing)
 //!   no room:  (Listing) without an expendable copy; if the pool failed: (Recording)
 //! ```
 //! What is in brackets are steps; while a cut settles and flushes, changes take theirs.
@@ -153,10 +153,10 @@ pub(crate) enum Work {
         io: CopyIo,
         base: Row,
     },
-    /// What the copy holds of these chunks is being loaded for its branch.
+    /// What is preserved for the copy is being laid over what was read of the volume for its branch.
     Raising {
         copy: CopyNumber,
-        chunks: Vec<u64>,
+        base: Row,
     },
     /// A client's change overwrites chunks of a branch, up to that one.
     Amending(CopyIo, u64),

@@ -8,8 +8,9 @@
 //! slots are free. A slot that counted is written again only after a header without it is durable.
 //!
 //! A record may also belong to the *branch* of a copy: what clients made of it. It belongs to the copy of exactly its number. Its
-//! bytes are overwritten in place, so their checksum is that of what the copy holds there; it says something only until a durable
-//! header proves the record, and before that nothing is overwritten.
+//! bytes are overwritten in place, once a header is written that proves the record: their checksum is that of what the copy holds there. Where the
+//! header is lost with the power, so is what was not flushed since: the record is as one of a torn batch, and the branch has what the
+//! copy holds.
 //!
 //! Headers and batches of records are counted by one *sequence*. Each tells the sum over all records that counted before it
 //! ([`fingerprint`]), so the newest of them proves everything that is older. Behind the flush of a batch follows a header with the sum,

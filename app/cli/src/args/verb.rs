@@ -175,7 +175,7 @@ pub enum Verb {
         /// Volume, for example db/data; may be omitted if there is only one.
         #[arg(value_name = "GROUP[/VOLUME]", value_parser = named, conflicts_with = "list")]
         volume: Option<Named>,
-        /// Attach read-only: on a secondary the current content of its copy; of a snapshot the content at its creation.
+        /// Attach read-only. On a secondary: the current copy. Of a snapshot: what it was created with.
         #[arg(long, conflicts_with = "list")]
         read_only: bool,
         /// Kernel interface of the block device.

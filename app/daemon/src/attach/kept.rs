@@ -100,8 +100,8 @@ impl Attaches {
         let group = record.group.clone();
         let ask = |reply| Ask::Device(DeviceAsk::Overtaken { group, reply });
         let asked = self.shard.answer(ask).await;
-        // Who only reads takes what there is, as on a secondary.
-        if !record.read_only && matches!(asked, Ok(true)) {
+        // Who only reads takes what there is, as on a secondary; a branch is written by nobody else.
+        if record.writes_volume() && matches!(asked, Ok(true)) {
             let mark = self.mark(record, 0);
             for node in self.left(record, mark).await.unwrap_or_default() {
                 self.forsake(record, node, "another node may write the volume").await;
@@ -123,9 +123,9 @@ impl Attaches {
         Ok(ours)
     }
 
-    /// What is called so in a tenure. Who only reads takes what there is, whoever wrote it.
+    /// What is called so in a tenure. Who does not write the volume takes what there is, whoever wrote that.
     pub(super) fn mark(&self, record: &Record, tenure: u64) -> Mark {
-        let tenure = if record.read_only { 0 } else { tenure };
+        let tenure = if record.writes_volume() { tenure } else { 0 };
         Mark::new(&self.places, &record.name(), tenure)
     }
 

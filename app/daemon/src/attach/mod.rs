@@ -221,7 +221,7 @@ impl Attaches {
     /// Why the group cannot be taken away, if its volumes are attached.
     pub(crate) async fn in_use(&self, group: &str, which: Devices) -> Option<ApiError> {
         let desk = self.desk.lock().await;
-        let counts = |entry: &Entry| which == Devices::All || !entry.record.read_only;
+        let counts = |entry: &Entry| which == Devices::All || entry.record.writes_volume();
         let ours = desk.entries.iter().filter(|((of, _), entry)| of == group && counts(entry));
         let live = ours.filter_map(|(name, entry)| Some((name.clone(), entry.live.as_ref()?)));
         let shown: Vec<_> = live.map(|(name, live)| (name, live.device.clone_for_show())).collect();

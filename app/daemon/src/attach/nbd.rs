@@ -78,11 +78,11 @@ impl Attaches {
         let mark = self.mark(record, offer.tenure);
         let left = self.inherited(record, mark).await.map_err(refused)?;
         let (socket, named, link) =
-            (self.places.nbd_socket(), export(record), self.places.link(&name));
+            (self.places.nbd_socket(), record.export(), self.places.link(&name));
         let agreed = self.places.blocking(move || agree(&socket, &named)).await;
         let (stream, flags) = agreed.map_err(refused)?;
         // Behind the handshake: where the role changes from here on, the shard cuts the connection.
-        if !record.read_only {
+        if record.writes_volume() {
             self.hold(record, offer.tenure, &link).await?;
         }
         let at = link.clone();
@@ -108,12 +108,6 @@ impl Attaches {
         let ask = |reply| Ask::Device(DeviceAsk::Hold { hold, reply });
         self.shard.answer(ask).await?.map_err(of_refusal)
     }
-}
-
-/// What the volume is called among exports.
-fn export(record: &Record) -> String {
-    let suffix = if record.read_only { ":ro" } else { "" };
-    format!("{}{suffix}", record.title())
 }
 
 fn at(path: &Path) -> impl FnOnce(io::Error) -> AttachError {

@@ -2,6 +2,7 @@
 //! What is to be attached, kept over restarts.
 
 use crate::durable;
+use crate::shard::export_of;
 use anyhow::{Context, Result};
 use helio_api::Via;
 use helio_driver::Host;
@@ -27,6 +28,16 @@ const fn fuse() -> Via {
 impl Record {
     pub(super) fn name(&self) -> (String, String) {
         (self.group.clone(), self.volume.clone())
+    }
+
+    /// What it is called among exports.
+    pub(super) fn export(&self) -> String {
+        export_of(&self.group, &self.volume, self.read_only)
+    }
+
+    /// Whether who uses it may change the volume, and not only what it shows or what is written over a snapshot.
+    pub(super) fn writes_volume(&self) -> bool {
+        !self.read_only && !self.volume.contains('@')
     }
 
     pub(super) fn title(&self) -> String {
@@ -71,6 +82,20 @@ mod tests {
     use super::*;
     use helio_driver::Linux;
     use std::fs;
+
+    #[test]
+    fn only_a_volume_that_is_attached_to_be_written_is_written_and_exports_have_their_names() {
+        for (volume, read_only, export, writes) in [
+            ("data", false, "db/data", true),
+            ("data", true, "db/data:ro", false),
+            ("data@daily", false, "db/data@daily:rw", false),
+            ("data@daily", true, "db/data@daily", false),
+        ] {
+            let (group, volume) = ("db".into(), volume.into());
+            let record = Record { group, volume, read_only, via: Via::Nbd };
+            assert_eq!((record.export().as_str(), record.writes_volume()), (export, writes));
+        }
+    }
 
     #[test]
     fn what_was_saved_is_read_again_and_damage_is_named() {

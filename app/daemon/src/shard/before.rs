@@ -4,9 +4,9 @@
 //!
 //! ```text
 //!   List ──> Header ────────┐
-//!   Append ──> records ─────┴──> Flush ──> Note ──> Done, of a branch: Proof ──> Done
+//!   Append ──> records ─────┴──> Flush ──> Note ──> Done
 //!   Check, Load, Overlay ──> records are read and checked
-//!   Amend ──> chunks of a branch are overwritten        Flush ──> Proof ──> Done
+//!   Amend ──> chunks of a branch are overwritten        Flush ──> Sync ──> Done
 //! ```
 //! A file that completes nothing for the member timeout is given up as if it had failed: what is under way is *late*, how it ends
 //! changes nothing, and until it has ended nothing else begins.
@@ -14,7 +14,7 @@
 //! The layer that preserves reads and writes the members, through the engine; here only payloads come and go.
 
 use crate::shard::clock::calendar;
-use crate::shard::group::read_buffer;
+use crate::shard::group::{fault_of, read_buffer};
 use crate::shard::looks::{Timetable, Watched};
 use crate::shard::payloads::Payloads;
 use crate::shard::token::{Kind, token};
@@ -91,15 +91,15 @@ enum Work {
     /// A header is being written, then flushed.
     Header,
     /// So many runs of records are being written.
-    Append { left: usize, of: CopyView },
-    /// What was written is being flushed: records of that, or a header.
-    Flush(Option<CopyView>),
+    Append { left: usize },
+    /// What was written is being flushed.
+    Flush,
     /// A header that says how many records there are is being written.
-    Note(Option<CopyView>),
-    /// So many parts of chunks are being overwritten.
-    Amend { left: usize },
+    Note,
+    /// So many parts of chunks are being overwritten; how one failed.
+    Amend { left: usize, failed: Option<StoreFault> },
     /// What was written is being flushed, and nothing is to be done behind that.
-    Proof,
+    Sync,
     /// Records are being read and checked.
     Read(Reading),
 }
@@ -172,16 +172,16 @@ impl Before {
             }
             PoolOp::Append { of, rows, slots } => {
                 let runs = self.append(of, &rows, &slots, means);
-                self.work = Some(Work::Append { left: runs.len(), of });
+                self.work = Some(Work::Append { left: runs.len() });
                 self.submit_all(runs, means);
             }
             PoolOp::Amend { extent, payload, records } => {
                 let data = payload.map(|payload| Shared::clone(means.payloads.get(payload.id)));
                 let parts = self.amend(extent, &records, data.as_ref());
-                self.work = Some(Work::Amend { left: parts.len() });
+                self.work = Some(Work::Amend { left: parts.len(), failed: None });
                 self.submit_all(parts, means);
             }
-            PoolOp::Flush => self.flush(Work::Proof, means),
+            PoolOp::Flush => self.flush(Work::Sync, means),
             PoolOp::Check { records } => return self.read(records, Loads::Nothing, means),
             PoolOp::Load { records } => {
                 return self.read(records, Loads::Rows(BTreeMap::new()), means);
@@ -331,15 +331,20 @@ impl Before {
         };
         if let Some(error) = outcome.error() {
             tracing::error!(file = self.shown, %error, "the before-image file failed");
-            self.failed |= !matches!(work, Work::Read(_));
+            self.failed |= !matches!(work, Work::Read(_) | Work::Amend { .. });
         }
         match work {
-            Work::Append { left, of } if left > 1 => {
-                self.work = Some(Work::Append { left: left - 1, of });
-                None
+            Work::Amend { left, failed } => {
+                let failed =
+                    failed.or_else(|| outcome.error().map(|error| fault_of(&error.into())));
+                if left > 1 {
+                    self.work = Some(Work::Amend { left: left - 1, failed });
+                    return None;
+                }
+                Some(failed.map_or(PoolOutcome::Done, PoolOutcome::Failed))
             }
-            Work::Amend { left } if left > 1 => {
-                self.work = Some(Work::Amend { left: left - 1 });
+            Work::Append { left } if left > 1 => {
+                self.work = Some(Work::Append { left: left - 1 });
                 None
             }
             Work::Read(reading) => {
@@ -347,29 +352,21 @@ impl Before {
                 self.read_more(reading, means)
             }
             _ if self.failed => Some(PoolOutcome::Failed(StoreFault::Io)),
-            Work::Header => {
-                self.flush(Work::Flush(None), means);
+            Work::Header | Work::Append { .. } => {
+                self.flush(Work::Flush, means);
                 None
             }
-            Work::Append { of, .. } => {
-                self.flush(Work::Flush(Some(of)), means);
-                None
-            }
-            Work::Flush(of) => {
+            Work::Flush => {
                 self.flushed();
                 let Some(page) = self.store.note() else { return Some(PoolOutcome::Done) };
-                self.write_header(page, Work::Note(of), means);
+                self.write_header(page, Work::Note, means);
                 None
             }
-            Work::Note(Some(CopyView::Branch(_))) => {
-                self.flush(Work::Proof, means);
-                None
-            }
-            Work::Proof => {
+            Work::Sync => {
                 self.store.flushed();
                 Some(PoolOutcome::Done)
             }
-            Work::Note(_) | Work::Amend { .. } => Some(PoolOutcome::Done),
+            Work::Note => Some(PoolOutcome::Done),
         }
     }
 

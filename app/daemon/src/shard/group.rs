@@ -43,8 +43,8 @@ use set::{Merges, Recorded};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
-pub(crate) use store::read_buffer;
 use store::{Awaited, Io};
+pub(crate) use store::{fault_of, read_buffer};
 use tokio::sync::oneshot;
 
 /// How a command's end is told.

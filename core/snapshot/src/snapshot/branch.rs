@@ -2,14 +2,14 @@
 //! How an operation on a branch goes on; see [`Clients`](crate::clients::Clients).
 
 use super::Snapshot;
+use crate::clients::Wanted;
 use crate::work::{For, ROW_CHUNKS, Work};
 use alloc::vec::Vec;
 use core::ops::Range;
 use helio_format::before::CopyNumber;
-use helio_ledger::Chunk;
 use helio_plant::{Plant, planted};
 use helio_stack::{
-    CopyIo, CopyView, Outcome, PoolHealth, PoolOp, PoolOutcome, Port, StoreFault, StoreOp,
+    CopyIo, CopyView, Outcome, PoolHealth, PoolOp, PoolOutcome, Port, Row, StoreFault, StoreOp,
 };
 
 impl Snapshot {
@@ -42,53 +42,53 @@ impl Snapshot {
         port.pool(PoolOp::Amend { extent, payload, records });
     }
 
-    /// Makes the first of these chunks part of that branch, and others that lie where it does. The branches have room of their own.
+    /// Makes the first of these chunks part of that branch, with the next ones that are not.
     fn raise(&mut self, copy: CopyNumber, range: Range<u64>, port: &mut Port<'_>) {
-        let kept = |chunk: u64| self.copies.slot(CopyView::Cut(copy), chunk);
-        let from_pool = kept(range.start).is_some();
         let lacks = |chunk: &u64| self.copies.branch_slot(copy, *chunk).is_none();
-        let alike = |chunk: &u64| lacks(chunk) && kept(*chunk).is_some() == from_pool;
-        let mut chunks: Vec<u64> = range.clone().take_while(alike).collect();
-        if self.room.of_branches() == 0 {
-            if self.room.forbids(self.room.reserved() + 1).is_some() {
+        let mut chunks: Vec<u64> = range.take_while(lacks).collect();
+        if self.room.for_branches() == 0 {
+            let Some(least) = self.room.next_for_branches() else {
+                return self.branch_fails(StoreFault::NoSpace, port);
+            };
+            if self.room.forbids(least).is_some() {
                 return self.branch_fails(StoreFault::NoSpace, port);
             }
-            let needed = self.room.reserved() + chunks.len() as u64;
+            let needed = least + chunks.len() as u64 - 1;
             let records = self.room.grown(needed, 0, self.chunks.total());
             return self.reserve(records, For::Branch, port);
         }
-        chunks.truncate(self.room.of_branches() as usize);
-        if from_pool {
-            let record = |chunk: &u64| Some((kept(*chunk)?, self.chunks.place(*chunk)));
-            let records = chunks.iter().filter_map(record).collect();
-            self.work = Work::Raising { copy, chunks };
-            return port.pool(PoolOp::Load { records });
-        }
+        chunks.truncate(self.room.for_branches() as usize);
         self.read_rows(CopyView::Branch(copy), &chunks, port);
     }
 
-    /// What a copy holds of these chunks was loaded: its branch begins with that.
+    /// The volume was read for the branch of that copy. What is preserved for the copy is laid over it.
+    pub(super) fn raise_read(&mut self, copy: CopyNumber, read: &[Row], port: &mut Port<'_>) {
+        let [base] = *read else { panic!("neighbours were read in {} rows", read.len()) };
+        let view = CopyView::Cut(copy);
+        let touched = self.chunks.touched(base.volume, base.extent);
+        let record = |chunk| Some((self.copies.slot(view, chunk)?, self.chunks.place(chunk)));
+        let records: Vec<_> = touched.filter_map(record).collect();
+        if records.is_empty() {
+            return self.append(CopyView::Branch(copy), Vec::from([base]), port);
+        }
+        self.work = Work::Raising { copy, base };
+        port.pool(PoolOp::Overlay { base, records });
+    }
+
+    /// What the copy holds is known: its branch begins with that.
     pub(super) fn raised(
         &mut self,
-        (copy, chunks): (CopyNumber, Vec<u64>),
+        (copy, base): (CopyNumber, Row),
         outcome: PoolOutcome,
         port: &mut Port<'_>,
     ) {
+        port.release(base.payload.id);
         match outcome {
-            PoolOutcome::Loaded(rows) => {
-                // A volume that has grown since has a longer chunk than is preserved.
-                let place = |chunk: &u64| self.chunks.place(*chunk);
-                let whole = rows.iter().map(|row| (row.volume, row.extent));
-                if whole.eq(chunks.iter().map(place).collect::<Vec<Chunk>>()) {
-                    return self.append(CopyView::Branch(copy), rows, port);
-                }
-                rows.iter().for_each(|row| port.release(row.payload.id));
-                self.branch_fails(StoreFault::Io, port);
-            }
+            PoolOutcome::Loaded(rows) => self.append(CopyView::Branch(copy), rows, port),
             PoolOutcome::Damaged => self.branch_fails(StoreFault::Io, port),
             // What cannot be read may still be added to.
             PoolOutcome::Failed(fault) => self.branch_fails(fault, port),
-            outcome => panic!("the pool ended a load as {outcome:?}"),
+            outcome => panic!("the pool ended a read as {outcome:?}"),
         }
     }
 
@@ -98,22 +98,15 @@ impl Snapshot {
         port.copy_ended(io.name, Outcome::failed(&io.op, fault));
     }
 
-    /// A branch was amended before that chunk.
+    /// A branch was amended before that chunk. The rest is done in turn with others.
     pub(super) fn amended(&mut self, io: CopyIo, done: u64, port: &mut Port<'_>) {
         let end = io.op.changes().map_or(0, |extent| self.chunks.touched(io.volume, extent).end);
         if done < end {
-            self.clients.wait_first(io, done);
+            self.clients.wait(Wanted::Branch(io, done));
         } else if io.op.is_flush() {
-            self.clients.wait_first(CopyIo { op: StoreOp::Flush, ..io }, 0);
+            self.clients.wait(Wanted::Branch(CopyIo { op: StoreOp::Flush, ..io }, 0));
         } else {
             port.copy_ended(io.name, Outcome::Done);
-        }
-    }
-
-    /// What was being done for a client failed at the pool, which is of no use any more.
-    pub(super) fn end_failed(work: &Work, fault: StoreFault, port: &mut Port<'_>) {
-        if let Work::Amending(io, _) | Work::Flushing(io) = work {
-            port.copy_ended(io.name, Outcome::failed(&io.op, fault));
         }
     }
 }

@@ -130,7 +130,12 @@ impl Snapshot {
         let Work::Reading { of, read, .. } = mem::replace(&mut self.work, Work::Idle) else {
             return;
         };
-        let Err(failed) = ended else { return self.append(of, read, port) };
+        let Err(failed) = ended else {
+            return match of {
+                CopyView::Cut(_) => self.append(of, read, port),
+                CopyView::Branch(copy) => self.raise_read(copy, &read, port),
+            };
+        };
         read.iter().for_each(|row| port.release(row.payload.id));
         if let CopyView::Branch(_) = of {
             self.branch_fails(failed.fault, port);
@@ -167,10 +172,14 @@ impl Snapshot {
             (work @ (Work::Checking(_) | Work::Loading { .. }), outcome) => {
                 self.restore_step(work, outcome, port);
             }
-            (Work::Raising { copy, chunks }, outcome) => self.raised((copy, chunks), outcome, port),
+            (Work::Raising { copy, base }, outcome) => self.raised((copy, base), outcome, port),
+            // Nothing else than these bytes of the branch is unknown.
+            (Work::Amending(io, _), PoolOutcome::Failed(fault)) => {
+                port.copy_ended(io.name, Outcome::failed(&io.op, fault));
+            }
             (work, PoolOutcome::Failed(fault)) => self.pool_failed(work, fault, port),
             (Work::Reserving { records, then }, PoolOutcome::Done) => {
-                self.room.reserve(records, then);
+                self.room.reserve(records);
                 if then == For::Task {
                     self.task_has_room(port);
                 }
@@ -178,7 +187,7 @@ impl Snapshot {
             (Work::Reserving { records, then }, PoolOutcome::NoRoom { free }) => {
                 let least = match then {
                     For::Chunks => self.room.used() + 1,
-                    For::Branch => self.room.reserved() + 1,
+                    For::Branch => self.room.next_for_branches().unwrap_or(records),
                     For::Task => records,
                 };
                 if least < records && Room::fits(least, free) {
@@ -215,7 +224,9 @@ impl Snapshot {
 
     /// What was asked of the pool failed.
     fn pool_failed(&mut self, work: Work, fault: StoreFault, port: &mut Port<'_>) {
-        Self::end_failed(&work, fault, port);
+        if let Work::Flushing(io) = &work {
+            port.copy_ended(io.name, Outcome::failed(&io.op, fault));
+        }
         if let Work::Appending { payloads, .. } = work {
             payloads.into_iter().for_each(|payload| port.release(payload));
         }

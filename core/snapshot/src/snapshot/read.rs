@@ -57,10 +57,12 @@ impl Snapshot {
 
     /// Serves the next one that waits, where no step is being taken.
     pub(super) fn serve_client(&mut self, port: &mut Port<'_>) {
-        let others_wait = !matches!(self.task, Task::None) || !self.changes.none_waits();
+        let mut others_wait = !matches!(self.task, Task::None) || !self.changes.none_waits();
         while matches!(self.work, Work::Idle)
             && let Some(wanted) = self.clients.next(others_wait)
         {
+            // What ends at once took no turn.
+            others_wait = false;
             match wanted {
                 Wanted::Overlay(io, base, chunks) => self.overlay(io, base, &chunks, port),
                 Wanted::Branch(io, done) => self.serve_branch(io, done, port),

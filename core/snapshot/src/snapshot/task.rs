@@ -117,6 +117,11 @@ impl Snapshot {
 
     /// There is room for what is asked.
     pub(super) fn task_has_room(&mut self, port: &mut Port<'_>) {
+        let expendable = matches!(&self.task, Task::Asked(op)
+            if matches!(**op, CopyOp::Cut { class: CopyClass::Expendable, .. }));
+        if !expendable {
+            self.room.promise(true);
+        }
         let task = mem::replace(&mut self.task, Task::None);
         match if let Task::Asked(op) = task { Some(*op) } else { None } {
             Some(CopyOp::Cut { class, owner, .. }) => {

@@ -20,6 +20,19 @@ impl Desk {
         self.branch(name, StoreOp::Write { extent, payload: WRITTEN, fua });
     }
 
+    /// What is preserved is laid over what was read for the branch. Returns which chunks.
+    fn lays_over(&mut self) -> Vec<(Slot, Chunk)> {
+        let Some(PoolOp::Overlay { base, .. }) = self.pools.front() else {
+            panic!("nothing is laid over anything: {:?}", self.pools)
+        };
+        let (volume, extent) = (base.volume, base.extent);
+        let row = Row { volume, extent, payload: self.payload(extent) };
+        let PoolOp::Overlay { records, .. } = self.pool(PoolOutcome::Loaded(vec![row])) else {
+            unreachable!("it was one before")
+        };
+        records
+    }
+
     /// It overwrites these chunks, which lie there.
     fn amends(&mut self) -> Vec<(u32, u64)> {
         let PoolOp::Amend { records, .. } = self.done() else { panic!("nothing is amended") };
@@ -34,10 +47,9 @@ fn a_chunk_of_a_branch_begins_as_what_the_copy_holds_and_is_overwritten_in_place
     let extent = Extent::new(4096, 2 * CHUNK_BYTES);
     desk.branch(1, StoreOp::Write { extent, payload: WRITTEN, fua: false });
     assert!(matches!(desk.done(), PoolOp::Reserve { .. }));
-    assert_eq!(desk.loads(&[0]), load(&[(0, 0)]), "chunk 0 was overwritten since the cut");
-    assert_eq!(desk.append(), (BRANCH, vec![(1, 0)]));
-    assert_eq!(desk.done(), reserve(4));
-    assert_eq!(desk.append(), (BRANCH, vec![(2, 1), (3, 2)]), "the others were not");
+    assert_eq!(desk.read(), Extent::new(0, 3 * CHUNK_BYTES));
+    assert_eq!(desk.lays_over(), records(&[(0, 0)]), "chunk 0 was overwritten since the cut");
+    assert_eq!(desk.append(), (BRANCH, vec![(1, 0), (2, 1), (3, 2)]));
     assert!(desk.ended.is_empty());
     assert_eq!(desk.amends(), [(1, 0), (2, 1), (3, 2)]);
     desk.writes(2, 1, false);
@@ -69,7 +81,7 @@ fn what_is_written_to_a_branch_is_seen_in_it_and_nowhere_else() {
         }
     }
     desk.begin(5, zero(0));
-    assert!(matches!(desk.done(), PoolOp::Reserve { .. }), "a branch's room is its own");
+    assert!(matches!(desk.done(), PoolOp::Reserve { .. }));
     assert_eq!(desk.preserve().0, 2, "the copies lack what the volume holds there");
 }
 
@@ -108,6 +120,71 @@ fn without_room_a_write_to_a_branch_fails_and_no_copy_yields() {
 }
 
 #[test]
+fn what_a_branch_leaves_is_used_again_and_what_a_required_copy_was_promised_is_not() {
+    let mut desk = Desk::finding_of(&[(held(1, EXPENDABLE), &[0]), (held(2, EXPENDABLE), &[])]);
+    desk.writes(1, 1, false);
+    assert_eq!(desk.done(), reserve(2));
+    assert_eq!(desk.append().1, [(1, 1)]);
+    desk.amends();
+    desk.copy(drop_of(1));
+    assert!(matches!(desk.done(), PoolOp::List { .. }));
+    desk.stack.begin_on_copy(
+        CopyIo { name: 2, on: CopyView::Branch(CopyNumber(2)), volume: V, op: zero(3) },
+        desk.now,
+    );
+    desk.drain();
+    assert_eq!(
+        desk.append(),
+        (CopyView::Branch(CopyNumber(2)), vec![(0, 3)]),
+        "nothing is reserved"
+    );
+    desk.amends();
+    // With all that is free promised to a resync, there has to be more.
+    let mut desk = Desk::holding_of(Bytes(2 * CHUNK_BYTES), None);
+    let PoolOp::Reserve { records } = ({
+        desk.writes(1, 1, false);
+        desk.done()
+    }) else {
+        panic!("there is no more room")
+    };
+    assert!(records > 2, "{records}");
+}
+
+#[test]
+fn what_cannot_be_overwritten_fails_that_change_alone() {
+    let mut desk = Desk::finding_of(&[(held(1, EXPENDABLE), &[])]);
+    desk.writes(1, 1, false);
+    desk.done();
+    desk.append();
+    desk.pool(PoolOutcome::Failed(StoreFault::NoSpace));
+    assert_eq!(desk.ended, [(1, Outcome::Failed(StoreFault::NoSpace))]);
+    desk.writes(2, 1, false);
+    assert_eq!(desk.amends(), [(0, 1)]);
+    assert_eq!((desk.ended[1], desk.health()), ((2, Outcome::Done), PoolHealth::Works));
+}
+
+#[test]
+fn a_long_change_is_done_in_turn_with_others() {
+    let sizes = [Bytes(100 * CHUNK_BYTES)];
+    let found = found(&[(held(1, REQUIRED), &[])]);
+    let mut desk = Desk::starts(&sizes, &found, 0);
+    let extent = Extent::new(0, 100 * CHUNK_BYTES);
+    desk.branch(1, StoreOp::Zero { extent, punch: false, fua: false });
+    desk.writes(2, 99, false);
+    let mut steps = 0;
+    while desk.ended.is_empty() {
+        steps += 1;
+        match desk.members.front() {
+            Some((_, _, StoreOp::Read { .. })) => _ = desk.read(),
+            _ => _ = desk.done(),
+        }
+    }
+    assert_eq!(desk.ended, [(2, Outcome::Done)], "behind {steps} steps");
+    desk.settle();
+    assert_eq!(desk.ended[1], (1, Outcome::Done));
+}
+
+#[test]
 fn what_goes_on_for_a_branch_ends_with_its_copy() {
     let mut desk = Desk::finding(&[]);
     desk.writes(1, 0, false);
@@ -130,6 +207,7 @@ fn what_cannot_be_read_for_a_branch_fails_the_write_alone() {
     assert!(matches!(desk.done(), PoolOp::Reserve { .. }));
     desk.member(FAILED);
     desk.writes(2, 0, false);
+    desk.read();
     desk.pool(PoolOutcome::Damaged);
     assert_eq!(desk.ended, [(1, FAILED), (2, FAILED)]);
     assert_eq!(desk.health(), PoolHealth::Works);

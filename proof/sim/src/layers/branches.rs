@@ -108,7 +108,8 @@ impl Desk {
         if let Some(fault) = outcome.fault() {
             let faults = self.kinds.iter().any(|kind| *kind > 1) || self.pool.has_failed();
             let there = self.held().any(|held| held.number == copy);
-            let full = fault == StoreFault::NoSpace && op.changes().is_some();
+            let full =
+                fault == StoreFault::NoSpace && op.changes().is_some() && self.tight >= io.name;
             op.changes().into_iter().for_each(|it| self.branch(copy).failed(volume, it));
             return ensure(faults || !there || full, || format!("{io:?} ended as {outcome:?}"));
         }
@@ -155,7 +156,11 @@ impl Desk {
                     *stamp = self.pool.branch_block(copy, volume, block).unwrap_or(*stamp);
                 }
             }
-            let Some(reference) = self.users.branches.get_mut(&copy) else { continue };
+            let Some(reference) = self.users.branches.get_mut(&copy) else {
+                let unchanged = live == self.given(copy);
+                ensure(unchanged, || format!("nobody wrote to the branch of copy {copy}"))?;
+                continue;
+            };
             if let Some((volume, block)) = reference.wrong(&live, power) {
                 let holds = live[volume][block];
                 let text = format!("the branch of copy {copy} holds {holds} in block {block}");

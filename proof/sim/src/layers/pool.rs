@@ -80,6 +80,11 @@ impl Pool {
         self.room = room;
     }
 
+    /// It may run out of room.
+    pub(super) const fn is_limited(&self) -> bool {
+        self.room < u64::MAX >> 20
+    }
+
     /// The copies that are held.
     pub(super) fn held(&self) -> impl Iterator<Item = &KeptCopy> {
         self.copies.iter().filter(|copy| copy.stage == CopyStage::Held)
@@ -136,8 +141,8 @@ impl Pool {
     /// What was asked ends. `fails`: it fails; nothing is written behind a write that failed until the process starts again.
     pub(super) fn end(&mut self, fails: bool, payloads: &mut Payloads) -> PoolOutcome {
         let Some(job) = self.job.take() else { panic!("nothing was asked of the pool") };
-        let reads = job.reads();
-        self.failed |= fails && !reads;
+        let (reads, amends) = (job.reads(), matches!(job, Job::Amend(..)));
+        self.failed |= fails && !reads && !amends;
         self.ever |= fails;
         if fails || self.failed && !reads {
             return PoolOutcome::Failed(StoreFault::Io);
@@ -174,9 +179,6 @@ impl Pool {
                 self.write(&job, usize::MAX);
                 self.file.flush();
                 self.store.flushed();
-                if let Job::Append(CopyView::Branch(_), _) = job {
-                    self.prove();
-                }
                 self.note();
                 self.done(job);
             }
@@ -188,13 +190,6 @@ impl Pool {
         if let Some(note) = self.store.note() {
             self.file.put(note.offset, &note.bytes);
         }
-    }
-
-    /// A durable header proves all records.
-    fn prove(&mut self) {
-        self.note();
-        self.file.flush();
-        self.store.flushed();
     }
 
     /// What the branch of a copy has there, where it has a chunk.
@@ -321,7 +316,9 @@ impl Pool {
         }
         self.file.flush();
         self.store = store;
-        self.prove();
+        self.note();
+        self.file.flush();
+        self.store.flushed();
         self.copies.clone_from(&found.copies);
         self.kept.clear();
         self.branches.clear();

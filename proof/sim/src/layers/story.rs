@@ -77,6 +77,10 @@ pub(super) struct Desk {
     listed: Vec<KeptCopy>,
     /// What clients do with copies.
     pub(super) users: Users,
+    /// The last name that there was while room was short, ...
+    pub(super) tight: u64,
+    /// ... and what bounds it.
+    bound: Option<Bytes>,
     /// The list that is being written.
     listing: Option<Vec<KeptCopy>>,
     /// The ledger is to say that copies up to this one are over, ...
@@ -126,6 +130,8 @@ impl Desk {
             ready: false,
             listed: Vec::new(),
             users: Users::default(),
+            tight: 0,
+            bound: None,
             listing: None,
             recording: None,
             over: CopyNumber(0),
@@ -149,6 +155,7 @@ impl Desk {
             layers.insert(at, layer);
         }
         self.stack = Stack::new(layers);
+        self.bound = None;
     }
 
     fn odds(&mut self) -> Odds {
@@ -167,6 +174,7 @@ impl Desk {
     }
 
     fn step(&mut self) -> Result<(), String> {
+        self.note_room();
         match self.dice.below(100) {
             0..40 => self.ask(),
             40..44 => self.ask_copy(),
@@ -182,11 +190,18 @@ impl Desk {
             47 => self.abandon(),
             48..54 => self.pass_time(),
             54 | 55 => self.moment(false)?,
-            56..62 => self.use_copy(),
+            56..68 => self.use_copy(),
             _ => self.end_one(false),
         }
+        self.note_room();
         self.drain()?;
         if self.dice.chance(1, 3) { self.judge_copies() } else { Ok(()) }
+    }
+
+    fn note_room(&mut self) {
+        if self.bound.is_some() || self.pool.is_limited() {
+            self.tight = self.names + 1;
+        }
     }
 
     /// A client asks for something that overlaps nothing under way.
@@ -245,7 +260,8 @@ impl Desk {
         let all = self.sizes.iter().fold(0, |sum, size| sum + size.0);
         let bound = Bytes(self.dice.below(30) * (CHUNK_BYTES + 4096));
         let overwritten = Bytes(if self.dice.chance(1, 3) { all } else { self.dice.below(all) });
-        self.stack.bound(if self.dice.chance(1, 2) { Some(bound) } else { None });
+        self.bound = self.dice.chance(1, 2).then_some(bound);
+        self.stack.bound(self.bound);
         let held: Vec<CopyNumber> = self.held().map(|copy| copy.number).collect();
         let one = held.get(self.dice.below(held.len().max(1) as u64) as usize).copied();
         // What changes everything waits until nothing is under way.

@@ -8,7 +8,7 @@
 mod device;
 mod line;
 
-use crate::shard::clients::{BRANCH, Catalogue, READ_ONLY};
+use crate::shard::clients::{Catalogue, export_of};
 use crate::shard::group::{Group, User};
 use crate::shard::requests::{
     Asker, Ended, Failure, Io, Load, Operation, Origin, Place, Reply, Requests,
@@ -370,6 +370,9 @@ fn is_of_tenure(place: Place, tenure: u64, groups: &[Group]) -> Result<(), Refus
     Err(Refusal::later("attach-failed", text, "attach it again"))
 }
 
+/// How the safe copy of a volume ends, as a name.
+const SAFE_COPY: &str = "@safe-copy";
+
 /// What an NBD client would find under the volume's name.
 pub(crate) fn open(
     group: &str,
@@ -378,12 +381,7 @@ pub(crate) fn open(
     groups: &[Group],
 ) -> Result<(Shape, Place), Refusal> {
     let is_snapshot = volume.contains('@');
-    let suffix = match (is_snapshot, read_only) {
-        (false, true) => READ_ONLY,
-        (true, false) => BRANCH,
-        _ => "",
-    };
-    let name = format!("{group}/{volume}{suffix}");
+    let name = export_of(group, volume, read_only);
     let is_served = |name: &str| groups.iter().any(|group| group.name == name && group.is_served());
     let found = Catalogue(groups).open(&name).map_err(|refusal| match refusal {
         OpenRefusal::Unknown => Refusal::new(
@@ -391,6 +389,9 @@ pub(crate) fn open(
             format!("this node has no volume {group}/{volume}"),
             "`helio status` lists the volumes",
         ),
+        OpenRefusal::Policy(text) if volume.ends_with(SAFE_COPY) && !read_only => {
+            Refusal::later("attach-failed", text, "add --read-only")
+        }
         OpenRefusal::Policy(text) if is_snapshot && is_served(group) => Refusal::later(
             "unknown-snapshot",
             text,

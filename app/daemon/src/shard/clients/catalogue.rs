@@ -14,9 +14,19 @@ use helio_nbd::{Context, Contexts, ExportInfo, Exports, OpenRefusal};
 use helio_units::{Bytes, CopyName, VolumeIndex};
 
 /// What an export to be read only is called beyond its volume.
-pub(crate) const READ_ONLY: &str = ":ro";
+const READ_ONLY: &str = ":ro";
 /// What the branch of a point-in-time copy is called beyond that. No name of a copy ends so.
-pub(crate) const BRANCH: &str = CopyName::BRANCH;
+const BRANCH: &str = CopyName::BRANCH;
+
+/// What a volume is called among the exports for a device: of a snapshot it is the branch unless it is to be read only.
+pub(crate) fn export_of(group: &str, volume: &str, read_only: bool) -> String {
+    let suffix = match (volume.contains('@'), read_only) {
+        (false, true) => READ_ONLY,
+        (true, false) => BRANCH,
+        (false, false) | (true, true) => "",
+    };
+    format!("{group}/{volume}{suffix}")
+}
 
 /// The volumes of a shard's groups.
 pub(crate) struct Catalogue<'a>(pub(crate) &'a [Group]);

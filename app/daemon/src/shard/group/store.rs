@@ -46,6 +46,19 @@ pub(super) struct Io {
     pub(super) read_as: ReadAs,
 }
 
+/// How the engine is told of an error of a disk or of the before-image file.
+pub(crate) const fn fault_of(error: &StoreError) -> StoreFault {
+    match error {
+        StoreError::Eio => StoreFault::Io,
+        StoreError::Enospc => StoreFault::NoSpace,
+        StoreError::ShortWrite(_) | StoreError::ShortRead(_) => StoreFault::Short,
+        StoreError::Other(errno) => StoreFault::Other(errno.raw_os_error()),
+        StoreError::OutOfBounds { .. } | StoreError::Unaligned { .. } => {
+            StoreFault::Other(helio_driver::Errno::INVAL.raw_os_error())
+        }
+    }
+}
+
 impl Group {
     pub(super) fn store(
         &mut self,
@@ -190,15 +203,7 @@ impl Group {
             let member = volume.member(leg.member).map_or("", |member| member.path.as_str());
             tracing::error!(group = %self.name, volume = %volume.name, member, %error, "store failed");
         }
-        match error {
-            StoreError::Eio => StoreFault::Io,
-            StoreError::Enospc => StoreFault::NoSpace,
-            StoreError::ShortWrite(_) | StoreError::ShortRead(_) => StoreFault::Short,
-            StoreError::Other(errno) => StoreFault::Other(errno.raw_os_error()),
-            StoreError::OutOfBounds { .. } | StoreError::Unaligned { .. } => {
-                StoreFault::Other(helio_driver::Errno::INVAL.raw_os_error())
-            }
-        }
+        fault_of(error)
     }
 
     /// An operation on a member ended.
