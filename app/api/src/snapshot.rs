@@ -15,6 +15,9 @@ pub struct SnapshotRequest {
     /// On this node alone: a secondary creates it without its primary.
     #[serde(default)]
     pub here: bool,
+    /// To create: in place of the snapshot that has the name, which must exist.
+    #[serde(default)]
+    pub refresh: bool,
 }
 
 /// The snapshots of a group on one node.

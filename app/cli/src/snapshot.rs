@@ -18,7 +18,14 @@ pub(crate) fn run(at: &At, verb: Snapshot) -> Result<ExitCode> {
         Snapshot::Create { snapshot: SnapshotName { group, name }, here, json } => {
             let group = which::group(&client, group)?;
             let path = paths::of_group(paths::SNAPSHOT_CREATE, &group);
-            accepted(&client.post(&path, &SnapshotRequest { name, here })?, json)
+            accepted(&client.post(&path, &SnapshotRequest { name, here, refresh: false })?, json)
+        }
+        Snapshot::Refresh { snapshot: SnapshotName { group, name }, here, yes, json } => {
+            let group = which::group(&client, group)?;
+            let stake = stake(&client, &group, &name)?;
+            Consent { yes, json }.get(&stake, "replace it by a new one?")?;
+            let path = paths::of_group(paths::SNAPSHOT_CREATE, &group);
+            accepted(&client.post(&path, &SnapshotRequest { name, here, refresh: true })?, json)
         }
         Snapshot::List { group, json } => {
             let group = which::group(&client, group)?;
@@ -31,17 +38,21 @@ pub(crate) fn run(at: &At, verb: Snapshot) -> Result<ExitCode> {
         }
         Snapshot::Delete { snapshot: SnapshotName { group, name }, here, yes, json } => {
             let group = which::group(&client, group)?;
-            let list: SnapshotList = client.get(&paths::of_group(paths::SNAPSHOTS, &group))?;
-            let written = list.snapshots.iter().find(|it| it.name == name);
-            let written = written.map(|it| it.written_bytes).filter(|it| *it != Bytes::ZERO);
-            let written =
-                written.map_or_else(String::new, |it| format!(", and {it} written to it"));
-            let stake = format!("the data of snapshot {name} of {group}{written} will be lost");
+            let stake = stake(&client, &group, &name)?;
             Consent { yes, json }.get(&stake, "delete it?")?;
             let path = paths::of_group(paths::SNAPSHOT_DELETE, &group);
-            accepted(&client.post(&path, &SnapshotRequest { name, here })?, json)
+            accepted(&client.post(&path, &SnapshotRequest { name, here, refresh: false })?, json)
         }
     }
+}
+
+/// What is lost with a snapshot.
+fn stake(client: &Client, group: &str, name: &str) -> Result<String> {
+    let list: SnapshotList = client.get(&paths::of_group(paths::SNAPSHOTS, group))?;
+    let written = list.snapshots.iter().find(|it| it.name == name).map(|it| it.written_bytes);
+    let written = written.filter(|it| *it != Bytes::ZERO);
+    let written = written.map_or_else(String::new, |it| format!(", and {it} written to it"));
+    Ok(format!("the data of snapshot {name} of {group}{written} will be lost"))
 }
 
 /// How much of a whole, in percent, to one digit.

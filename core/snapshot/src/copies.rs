@@ -48,14 +48,15 @@ pub(crate) struct Copies {
 }
 
 impl Copies {
-    /// What the pool held when the process began. Expendable copies up to the number `over`, and all in a
-    /// damaged pool, are as if their cut had never ended. Chunks
+    /// What the pool held when the process began. Expendable copies up to the number `over`, all in a
+    /// damaged pool, and those that were replaced are as if their cut had never ended. Chunks
     /// that lie outside the volumes were of others.
     pub(crate) fn found(found: &BeforeFound, over: CopyNumber, chunks: &Chunks) -> Self {
         let held = |copy: &KeptCopy| {
             let is_over = found.damaged || copy.number <= over;
             let is_over = is_over && copy.class == CopyClass::Expendable;
-            let stage = if is_over { CopyStage::Coming } else { copy.stage };
+            let gone = is_over || is_replaced(copy, &found.copies);
+            let stage = if gone { CopyStage::Coming } else { copy.stage };
             let mut held = Held::new(KeptCopy { stage, ..*copy });
             for record in found.records.iter().filter(|record| record.of.copy() == copy.number) {
                 match (chunks.find(record.chunk), record.of) {
@@ -269,6 +270,12 @@ impl Copies {
         }
         found
     }
+}
+
+/// Whether another copy has its name since: a process before was to drop it.
+fn is_replaced(copy: &KeptCopy, copies: &[KeptCopy]) -> bool {
+    let newer = |it: &&KeptCopy| it.number > copy.number && it.stage == CopyStage::Held;
+    copy.name().is_some() && copies.iter().filter(newer).any(|it| it.name() == copy.name())
 }
 
 #[cfg(test)]

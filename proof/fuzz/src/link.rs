@@ -219,6 +219,7 @@ pub(crate) fn messages() -> Vec<Message> {
         Message::PromoteReply { granted: false, text: "this node is primary".into() },
         Message::Snapshot(Snapshot { at: Sequence(41), act: SnapshotAct::Create(name) }),
         Message::Snapshot(Snapshot { at: Sequence(42), act: SnapshotAct::Delete(name) }),
+        Message::Snapshot(Snapshot { at: Sequence(43), act: SnapshotAct::Refresh(name) }),
         Message::Report(Report {
             effective: Some(Mode::Sync),
             paused: true,

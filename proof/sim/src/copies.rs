@@ -27,6 +27,13 @@ impl Driver {
                 let here = self.dice.chance(1, 8);
                 if here { Command::SnapshotHere(act) } else { Command::Snapshot(act) }
             }
+            Some(name) if self.dice.chance(1, 4) => {
+                let act = SnapshotAct::Refresh(*name);
+                match serving == Some(side) {
+                    true => Command::Snapshot(act),
+                    false => Command::SnapshotHere(act),
+                }
+            }
             _ => {
                 let name = CopyName::new(&format!("c{}", self.commands)).expect("a name");
                 let act = SnapshotAct::Create(name);

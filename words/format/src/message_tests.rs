@@ -109,11 +109,11 @@ fn reading() -> impl Strategy<Value = Reading> {
 }
 
 fn snapshot() -> impl Strategy<Value = Snapshot> {
-    (counted(), any::<bool>(), "[a-z0-9][a-zA-Z0-9._:-]{0,62}").prop_map(|(at, create, name)| {
-        let name = CopyName::new(&name).expect("a name");
-        let act = if create { SnapshotAct::Create(name) } else { SnapshotAct::Delete(name) };
-        Snapshot { at: Sequence(at), act }
-    })
+    let act =
+        prop::sample::select(vec![SnapshotAct::Create, SnapshotAct::Delete, SnapshotAct::Refresh]);
+    let name = "[a-z0-9][a-zA-Z0-9._:-]{0,62}"
+        .prop_filter_map("some names are reserved", |name| CopyName::new(&name));
+    (counted(), act, name).prop_map(|(at, act, name)| Snapshot { at: Sequence(at), act: act(name) })
 }
 
 fn report() -> impl Strategy<Value = Report> {

@@ -3,7 +3,7 @@
 //!
 //! | kind | body, in order |
 //! |---|---|
-//! | 29 snapshot | sequence u64 of the item, act u8 (1 create, 2 delete), name of the copy |
+//! | 29 snapshot | sequence u64 of the item, act u8 (1 create, 2 delete, 3 refresh), name of the copy |
 //!
 //! Integers and names are as in [`crate::message`]; a name of a copy keeps to the rule of [`CopyName`].
 
@@ -17,6 +17,18 @@ pub enum SnapshotAct {
     Create(CopyName),
     /// The copy of that name is dropped.
     Delete(CopyName),
+    /// As for the first. Once it is held, the copy that had the name is dropped.
+    Refresh(CopyName),
+}
+
+impl SnapshotAct {
+    /// The name that it is about.
+    #[must_use]
+    pub const fn name(&self) -> CopyName {
+        match *self {
+            Self::Create(name) | Self::Delete(name) | Self::Refresh(name) => name,
+        }
+    }
 }
 
 /// See the table above.
@@ -34,6 +46,7 @@ impl Snapshot {
         let (act, name) = match &self.act {
             SnapshotAct::Create(name) => (1, name),
             SnapshotAct::Delete(name) => (2, name),
+            SnapshotAct::Refresh(name) => (3, name),
         };
         w.u8(act);
         w.name(name.as_str());
@@ -45,6 +58,7 @@ impl Snapshot {
         let act = match act {
             1 => SnapshotAct::Create(name),
             2 => SnapshotAct::Delete(name),
+            3 => SnapshotAct::Refresh(name),
             _ => return Err(Short),
         };
         Ok(Self { at, act })

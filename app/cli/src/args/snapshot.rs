@@ -40,6 +40,23 @@ pub enum Snapshot {
         #[arg(long)]
         json: bool,
     },
+    /// Create a snapshot again: it holds what the volumes hold now.
+    ///
+    /// The snapshot that has the name is deleted when the new one is durable. Run it on the primary, which does the same on the peer; with --here, on the secondary.
+    Refresh {
+        /// Snapshot, for example db@before-upgrade; the group may be omitted if there is only one.
+        #[arg(value_name = "[GROUP@]NAME", value_parser = snapshot_name)]
+        snapshot: SnapshotName,
+        /// Refresh the snapshot on this node alone, which is secondary.
+        #[arg(long)]
+        here: bool,
+        /// Do not ask for confirmation.
+        #[arg(long, short)]
+        yes: bool,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// List the snapshots of a group on this node, with time, position, changed data and space.
     List {
         /// Group name; may be omitted if the daemon has only one group.

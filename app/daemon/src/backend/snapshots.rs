@@ -16,7 +16,12 @@ impl Daemon {
     pub(super) async fn on_snapshots(&self, command: control::Command) -> Result<Reply, ApiError> {
         let (group, here, act) = match command {
             control::Command::SnapshotCreate { group, wish } => {
-                (group, wish.here, SnapshotAct::Create(name_of(&wish)?))
+                let name = name_of(&wish)?;
+                let act = match wish.refresh {
+                    true => SnapshotAct::Refresh(name),
+                    false => SnapshotAct::Create(name),
+                };
+                (group, wish.here, act)
             }
             control::Command::SnapshotDelete { group, wish } => {
                 (group, wish.here, SnapshotAct::Delete(name_of(&wish)?))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a secondary does about copies at an item of its primary's line.
 
-use super::{By, Copies, Stage, Task, image, suspect};
+use super::{By, Copies, DELETED, Stage, Task, image, suspect};
 use crate::local::Local;
 use crate::turn::Turn;
 use alloc::format;
@@ -20,17 +20,21 @@ impl Copies {
         turn: &mut Turn,
     ) -> bool {
         match (act, self.task) {
-            (SnapshotAct::Create(_), _) if self.failed_at == Some(at) => {
+            (SnapshotAct::Create(_) | SnapshotAct::Refresh(_), _) if self.failed_at == Some(at) => {
                 self.failed_at = self.failed_at.filter(|_| !is_due);
                 is_due
             }
-            (SnapshotAct::Create(name), Task::Idle) => {
+            (SnapshotAct::Create(name) | SnapshotAct::Refresh(name), Task::Idle) => {
                 let consistent = local.is_consistent(record);
                 let wanted = image(record, (Some(at), consistent), turn);
-                let passes = match local.copy_named(&name) {
+                let held = local.copy_named(&name);
+                let refreshes = matches!(act, SnapshotAct::Refresh(_));
+                let replaces = held.map(|held| held.number).filter(|_| refreshes);
+                let passes = match held {
                     None => false,
                     // Its item comes again.
                     Some(held) if is_same(&held.image, &wanted) => true,
+                    Some(_) if refreshes => false,
                     Some(_) if !is_due => return false,
                     Some(_) => {
                         let why = format!("this node has another snapshot {name} already");
@@ -44,20 +48,21 @@ impl Copies {
                     return is_due;
                 }
                 if !passes {
-                    self.begin_cut(name, By::Item(at), local, turn);
+                    self.begin_cut(name, By::Item(at), replaces, local, turn);
                 }
                 passes && is_due
             }
-            (SnapshotAct::Create(_), Task::Cut { by: By::Item(item), stage: Stage::Ready, .. })
-                if item == at && is_due =>
-            {
+            (
+                SnapshotAct::Create(_) | SnapshotAct::Refresh(_),
+                Task::Cut { by: By::Item(item), stage: Stage::Ready, .. },
+            ) if item == at && is_due => {
                 let image = image(record, (Some(at), local.is_consistent(record)), turn);
                 // What is written to a suspect volume is not surely durable.
                 let cuts = !local.suspect().any();
                 self.moment(Some(image).filter(|_| cuts), local, turn);
                 cuts
             }
-            (SnapshotAct::Create(_), _) => false,
+            (SnapshotAct::Create(_) | SnapshotAct::Refresh(_), _) => false,
             (SnapshotAct::Delete(name), Task::Idle) if is_due => {
                 self.drop_named(&name, local, turn);
                 true
@@ -70,7 +75,7 @@ impl Copies {
     fn drop_named(&mut self, name: &CopyName, local: &mut Local, turn: &mut Turn) {
         self.missing.retain(|missing| missing.name != *name);
         if let Some(held) = local.copy_named(name) {
-            self.begin_drop((*name, held.number), By::Abandoned, local, turn);
+            self.begin_drop((*name, held.number, DELETED), By::Abandoned, local, turn);
         }
     }
 

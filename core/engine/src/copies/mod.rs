@@ -2,7 +2,7 @@
 //! Point-in-time copies that operators name: one is cut or dropped at a time.
 //!
 //! ```text
-//!   Idle ──> Cut: Coming ──the layer is ready──> Ready ──the moment──> Ending ──> Idle
+//!   Idle ──> Cut: Coming ──the layer is ready──> Ready ──the moment──> Ending ──> Idle, or Drop of the copy that it replaces
 //!    │              └── what asked for it was taken back: Cancelled ──────────────^
 //!    └─────> Drop ────────────────────────────────────────────────────────────────^
 //! ```
@@ -23,6 +23,7 @@ use alloc::format;
 use alloc::string::String;
 use core::mem;
 use helio_format::before::{CopyClass, CopyOwner, CopyStage, EXPENDABLE_MOST};
+use helio_format::snapshot::SnapshotAct;
 use helio_format::superblock::Superblock;
 use helio_ledger::BeforeFound;
 use helio_stack::{CopyNumber, CopyOp, CopyOutcome, KeptImage, Shortage};
@@ -30,6 +31,11 @@ use helio_units::{Bytes, CopyName, Sequence, WallTime};
 
 /// Most missing copies that are remembered; the oldest is forgotten first.
 const MISSING_MOST: usize = EXPENDABLE_MOST;
+
+/// What happened to a name.
+const CREATED: &str = "created";
+const DELETED: &str = "deleted";
+const REFRESHED: &str = "refreshed";
 
 /// Who waits for a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,8 +67,19 @@ enum Stage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Task {
     Idle,
-    Cut { name: CopyName, by: By, stage: Stage },
-    Drop { name: CopyName, by: By },
+    /// Once it is held, it replaces that one of the same name.
+    Cut {
+        name: CopyName,
+        by: By,
+        stage: Stage,
+        replaces: Option<CopyNumber>,
+    },
+    /// What is said of the name then.
+    Drop {
+        name: CopyName,
+        by: By,
+        verb: &'static str,
+    },
 }
 
 /// A copy that is not here although it was to be.
@@ -124,35 +141,36 @@ impl Copies {
         }
     }
 
-    /// An operator of a primary wants a copy.
+    /// An operator of a primary wants a copy, by one of the acts that cut one.
     pub(crate) fn create(
         &mut self,
         id: CommandId,
-        name: CopyName,
+        act: SnapshotAct,
         local: &mut Local,
         turn: &mut Turn,
     ) -> Result<(), Refusal> {
-        self.create_by(By::Command(id), name, local, turn)
+        self.create_by(By::Command(id), act, local, turn)
     }
 
     /// An operator of a secondary wants a copy of this node alone.
     pub(crate) fn create_here(
         &mut self,
         id: CommandId,
-        name: CopyName,
+        act: SnapshotAct,
         local: &mut Local,
         turn: &mut Turn,
     ) -> Result<(), Refusal> {
-        self.create_by(By::Here(id), name, local, turn)
+        self.create_by(By::Here(id), act, local, turn)
     }
 
     fn create_by(
         &mut self,
         by: By,
-        name: CopyName,
+        act: SnapshotAct,
         local: &mut Local,
         turn: &mut Turn,
     ) -> Result<(), Refusal> {
+        let name = act.name();
         let group = &turn.config().group;
         if !self.is_idle() {
             return Err(busy(group));
@@ -161,8 +179,13 @@ impl Copies {
             let hint = format!("`helio status {group}` shows the cause");
             return Err(Refusal::new("suspect", why, hint));
         }
-        let copies = local.named_copies();
-        if copies.iter().any(|(known, _)| *known == name) {
+        let (copies, held) = (local.named_copies(), local.copy_named(&name));
+        let replaces = match act {
+            SnapshotAct::Refresh(_) if held.is_none() => return Err(unknown(group, &name)),
+            SnapshotAct::Refresh(_) => held.map(|held| held.number),
+            SnapshotAct::Create(_) | SnapshotAct::Delete(_) => None,
+        };
+        if held.is_some() && replaces.is_none() {
             let text = format!("{group} has a snapshot {name} already");
             let hint =
                 format!("choose another name, or `helio snapshot delete {group}@{name}` first");
@@ -171,13 +194,20 @@ impl Copies {
         if copies.len() >= EXPENDABLE_MOST {
             return Err(too_many(group));
         }
-        self.begin_cut(name, by, local, turn);
+        self.begin_cut(name, by, replaces, local, turn);
         Ok(())
     }
 
     /// Prepares a cut.
-    fn begin_cut(&mut self, name: CopyName, by: By, local: &mut Local, turn: &mut Turn) {
-        self.task = Task::Cut { name, by, stage: Stage::Coming };
+    fn begin_cut(
+        &mut self,
+        name: CopyName,
+        by: By,
+        replaces: Option<CopyNumber>,
+        local: &mut Local,
+        turn: &mut Turn,
+    ) {
+        self.task = Task::Cut { name, by, stage: Stage::Coming, replaces };
         let (class, owner) = (CopyClass::Expendable, CopyOwner::Operator(name));
         let op = CopyOp::Cut { class, owner, overwritten: Bytes::ZERO };
         local.copy(CopyUser::Operator, op, turn);
@@ -196,7 +226,7 @@ impl Copies {
             return Err(busy(group));
         }
         if let Some(held) = local.copy_named(&name) {
-            self.begin_drop((name, held.number), By::Command(id), local, turn);
+            self.begin_drop((name, held.number, DELETED), By::Command(id), local, turn);
             return Ok(None);
         }
         let before = self.missing.len();
@@ -206,30 +236,30 @@ impl Copies {
                 "{name} was removed from the list of missing snapshots of {group}"
             )));
         }
-        let text = format!("{group} has no snapshot {name} on this node");
-        Err(Refusal::new(
-            "unknown-snapshot",
-            text,
-            format!("`helio snapshot list {group}` lists the snapshots"),
-        ))
+        Err(unknown(group, &name))
     }
 
     fn begin_drop(
         &mut self,
-        (name, number): (CopyName, CopyNumber),
+        (name, number, verb): (CopyName, CopyNumber, &'static str),
         by: By,
         local: &mut Local,
         turn: &mut Turn,
     ) {
-        self.task = Task::Drop { name, by };
+        self.task = Task::Drop { name, by, verb };
         local.copy(CopyUser::Operator, CopyOp::Drop(number), turn);
     }
 
-    /// The layer is ready for the cut. Returns the name of the copy if a primary's operator waits for it: then this is the moment.
-    pub(crate) fn ready(&mut self, local: &mut Local, turn: &mut Turn) -> Option<CopyName> {
-        let Task::Cut { name, by, stage } = &mut self.task else { return None };
+    /// The layer is ready for the cut. Returns what is to be done at an item if a primary's operator waits for it: then this is the moment.
+    pub(crate) fn ready(&mut self, local: &mut Local, turn: &mut Turn) -> Option<SnapshotAct> {
+        let Task::Cut { name, by, stage, replaces } = &mut self.task else { return None };
         match (by, &stage) {
-            (By::Command(_), Stage::Coming) => return Some(*name),
+            (By::Command(_), Stage::Coming) => {
+                return Some(match replaces {
+                    Some(_) => SnapshotAct::Refresh(*name),
+                    None => SnapshotAct::Create(*name),
+                });
+            }
             (By::Item(_) | By::Here(_), Stage::Coming) => *stage = Stage::Ready,
             _ => local.cut(None, turn),
         }
@@ -245,16 +275,19 @@ impl Copies {
     }
 
     /// What was asked of the layer ended.
-    pub(crate) fn done(&mut self, outcome: CopyOutcome, local: &Local, turn: &mut Turn) {
+    pub(crate) fn done(&mut self, outcome: CopyOutcome, local: &mut Local, turn: &mut Turn) {
         let group = turn.config().group.clone();
         let task = mem::replace(&mut self.task, Task::Idle);
         let (by, text) = match (task, outcome) {
-            (Task::Cut { name, by, .. }, CopyOutcome::Cut(_)) => {
+            (Task::Cut { name, by, replaces, .. }, CopyOutcome::Cut(_)) => {
                 self.missing.retain(|missing| missing.name != name);
+                if let Some(old) = replaces {
+                    return self.begin_drop((name, old, REFRESHED), by, local, turn);
+                }
                 (by, format!("snapshot {name} of {group} was created"))
             }
-            (Task::Drop { name, by }, CopyOutcome::Done) => {
-                (by, format!("snapshot {name} of {group} was deleted"))
+            (Task::Drop { name, by, verb }, CopyOutcome::Done) => {
+                (by, format!("snapshot {name} of {group} was {verb}"))
             }
             (task, outcome) => return self.failed(task, outcome, local, turn),
         };
@@ -266,13 +299,14 @@ impl Copies {
 
     /// What was asked of the layer failed.
     fn failed(&mut self, task: Task, outcome: CopyOutcome, local: &Local, turn: &mut Turn) {
-        let (name, by, cut) = match task {
-            Task::Cut { name, by, .. } => (name, by, true),
-            Task::Drop { name, by } => (name, by, false),
+        let (name, by, verb) = match task {
+            Task::Cut { name, by, replaces: Some(_), .. } => (name, by, REFRESHED),
+            Task::Cut { name, by, .. } => (name, by, CREATED),
+            Task::Drop { name, by, verb } => (name, by, verb),
             Task::Idle => panic!("copies ended as {outcome:?}, and nothing was asked"),
         };
         let refusal = reason(&name, outcome, local, turn);
-        let verb = if cut { "created" } else { "deleted" };
+        let cut = matches!(task, Task::Cut { .. });
         let (group, why) = (&turn.config().group, &refusal.text);
         let text = format!("snapshot {name} of {group} was not {verb}: {why}");
         match by {
@@ -350,6 +384,12 @@ fn suspect(local: &Local, turn: &Turn) -> Option<String> {
     Some(format!(
         "the copy of volume {name} of {group} on {node} is suspect, because a flush failed"
     ))
+}
+
+fn unknown(group: &str, name: &CopyName) -> Refusal {
+    let text = format!("{group} has no snapshot {name} on this node");
+    let hint = format!("`helio snapshot list {group}` lists the snapshots");
+    Refusal::new("unknown-snapshot", text, hint)
 }
 
 fn no_longer_secondary(group: &str) -> Refusal {

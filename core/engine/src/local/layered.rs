@@ -354,9 +354,9 @@ impl Local {
         self.held_copies().into_iter().filter_map(named).collect()
     }
 
-    /// The copy of that name.
+    /// The youngest copy of that name.
     pub(crate) fn copy_named(&self, name: &CopyName) -> Option<KeptCopy> {
-        self.named_copies().into_iter().find(|(known, _)| known == name).map(|(_, held)| held)
+        self.named_copies().into_iter().rfind(|(known, _)| known == name).map(|(_, held)| held)
     }
 
     /// The youngest copy that an operator named.

@@ -31,9 +31,9 @@ impl Standing {
         turn: &mut Turn,
     ) -> Result<Option<String>, Refusal> {
         match act {
-            SnapshotAct::Create(name) => {
+            SnapshotAct::Create(_) | SnapshotAct::Refresh(_) => {
                 self.commanded("snapshot create", turn.config())?;
-                copies.create(id, name, local, turn).map(|()| None)
+                copies.create(id, act, local, turn).map(|()| None)
             }
             SnapshotAct::Delete(_) if self.is_leaving() => Err(busy()),
             SnapshotAct::Delete(name) => {
@@ -55,11 +55,11 @@ impl Standing {
         local: &mut Local,
         turn: &mut Turn,
     ) -> Result<Option<String>, Refusal> {
-        let name = match act {
-            SnapshotAct::Create(name) => name,
+        match act {
+            SnapshotAct::Create(_) | SnapshotAct::Refresh(_) => {}
             SnapshotAct::Delete(_) if self.is_leaving() => return Err(busy()),
             SnapshotAct::Delete(name) => return copies.delete(id, name, local, turn),
-        };
+        }
         let (group, node) = (&turn.config().group, &turn.config().node);
         if self.primary().is_some() {
             let text =
@@ -84,7 +84,7 @@ impl Standing {
             let hint = format!("wait for the end of the resync: `helio status {group}`");
             return Err(Refusal::later("not-consistent", text, hint));
         }
-        copies.create_here(id, name, local, turn).map(|()| None)
+        copies.create_here(id, act, local, turn).map(|()| None)
     }
 
     /// A client uses a copy, in any role. Only what an operator named has a branch.
@@ -166,10 +166,10 @@ impl Standing {
         if user == CopyUser::Resync {
             return local.cut(keeper.image().filter(|_| !suspect), turn);
         }
-        let Some(name) = copies.ready(local, turn) else { return };
+        let Some(act) = copies.ready(local, turn) else { return };
         let serves = self.serves() && !suspect;
         let image = self.primary_mut().filter(|_| serves).map(|primary| {
-            let head = primary.put_snapshot(SnapshotAct::Create(name), turn);
+            let head = primary.put_snapshot(act, turn);
             let record = record.superblock();
             image(record, (Some(head), local.is_consistent(record)), turn)
         });

@@ -193,7 +193,7 @@ fn of_message(message: &Message) -> (&'static str, u64, u64) {
             ("peer-reports", report.differing, u64::from(!report.fault.is_empty()))
         }
         Message::Snapshot(Snapshot { at, act }) => {
-            ("peer-announces", at.0, u64::from(matches!(act, SnapshotAct::Create(_))))
+            ("peer-announces", at.0, u64::from(!matches!(act, SnapshotAct::Delete(_))))
         }
     }
 }
@@ -221,8 +221,10 @@ fn of_command(id: CommandId, command: &Command) -> (&'static str, u64, u64) {
         Command::Accept { volume } => ("accept", id.0, u64::from(volume.0)),
         Command::Reverse { full } => ("reverse", id.0, u64::from(*full)),
         Command::Snapshot(SnapshotAct::Create(_)) => ("snapshot-create", id.0, 0),
+        Command::Snapshot(SnapshotAct::Refresh(_)) => ("snapshot-refresh", id.0, 0),
         Command::Snapshot(SnapshotAct::Delete(_)) => ("snapshot-delete", id.0, 0),
         Command::SnapshotHere(SnapshotAct::Create(_)) => ("snapshot-create-here", id.0, 0),
+        Command::SnapshotHere(SnapshotAct::Refresh(_)) => ("snapshot-refresh-here", id.0, 0),
         Command::SnapshotHere(SnapshotAct::Delete(_)) => ("snapshot-delete-here", id.0, 0),
         Command::Set(SetOp::Add { leg, .. }) => ("member-add", id.0, u64::from(leg.member.0)),
         Command::Set(SetOp::Remove { leg, .. }) => ("member-remove", id.0, u64::from(leg.member.0)),

@@ -58,10 +58,17 @@ fn snapshots_are_at_the_same_write_on_both_nodes_and_outlive_the_daemons() {
     eventually(PATIENCE, "lyon to delete its own", || {
         (names(&pair, "lyon") == ["one", "three"]).then_some(())
     });
+    let told = pair.helio("paris", &["snapshot", "refresh", "db@one", "--yes"]).expect_success();
+    assert_eq!(told, "snapshot one of db was refreshed\n");
+    let fresh = places(&pair, "paris");
+    assert_eq!((&fresh[0], fresh[1].0.as_str()), (&here[2], "one"), "it is the newest now");
+    eventually(PATIENCE, "lyon to refresh its own", || {
+        (places(&pair, "lyon") == fresh).then_some(())
+    });
     for node in ["lyon", "paris"] {
         pair.daemon(node).kill9();
         pair.start(node);
-        assert_eq!(names(&pair, node), ["one", "three"], "behind a restart of {node}");
+        assert_eq!(names(&pair, node), ["three", "one"], "behind a restart of {node}");
         let file = pair.state(node).join("groups/db.before");
         let shown = pair.helio(node, &["inspect", &file.display().to_string()]).expect_success();
         assert!(shown.contains(" three\n"), "{shown}");
@@ -143,6 +150,9 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
     refused("paris", &["snapshot", "create", "db@-x"], "bad-name");
     refused("paris", &["snapshot", "create", "mail@one"], "unknown-group");
     refused("lyon", &["snapshot", "create", "db@two"], "not-primary");
+    refused("paris", &["snapshot", "create", "db@two", "--here"], "is-primary");
+    refused("paris", &["snapshot", "refresh", "db@two", "--yes"], "unknown-snapshot");
+    refused("paris", &["snapshot", "refresh", "db@one"], "needs-confirmation");
     refused("paris", &["snapshot", "delete", "db@two", "--yes"], "unknown-snapshot");
     refused("paris", &["snapshot", "delete", "db@one"], "needs-confirmation");
     assert_eq!(names(&pair, "paris"), ["one"]);

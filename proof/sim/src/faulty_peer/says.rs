@@ -253,8 +253,9 @@ impl Peer {
     /// It announces a snapshot item, and sends it, or something else in its place.
     fn snapshot(&mut self, desk: &mut Desk, dice: &mut Dice) -> Result<(), Violation> {
         let name = CopyName::new(pick(dice, &["a", "b", "c"])).expect("a name");
-        let act = match dice.below(2) {
+        let act = match dice.below(3) {
             0 => SnapshotAct::Create(name),
+            1 => SnapshotAct::Refresh(name),
             _ => SnapshotAct::Delete(name),
         };
         let off = if dice.chance(1, 16) { 1 } else { 0 };

@@ -154,7 +154,8 @@ impl Exports for Catalogue<'_> {
                 Some(wanted) => (wanted, true),
                 None => (wanted, false),
             };
-            let found = snapshots(group, volume).find(|(name, _)| name == wanted);
+            // The youngest one: it is to replace others.
+            let found = snapshots(group, volume).filter(|(name, _)| name == wanted).last();
             let (called, copy) = found.ok_or_else(|| {
                 let name = &group.name;
                 OpenRefusal::Policy(format!(

@@ -142,6 +142,49 @@ fn a_secondary_makes_no_copy_of_its_own() {
     assert_eq!(desk.refused, ["not-primary"]);
 }
 
+fn refresh(text: &str) -> Command {
+    Command::Snapshot(SnapshotAct::Refresh(name(text)))
+}
+
+#[test]
+fn a_refreshed_copy_replaces_the_old_one_once_it_is_held() {
+    let mut desk = Desk::leading(holding(2));
+    desk.command(refresh("one"));
+    assert_eq!(desk.refused, ["unknown-snapshot"]);
+    desk.command(refresh("copy-1"));
+    desk.comes();
+    assert_eq!(desk.names(), ["copy-1", "copy-2"], "the old one is there until then");
+    assert_eq!(desk.store(StoreOutcome::Done), StoreOp::Flush);
+    let copy = desk.listed(CopyStage::Held);
+    assert_eq!((copy.name(), copy.number), (Some(name("copy-1")), CopyNumber(3)));
+    let PoolOp::List { copies, .. } = desk.pool(PoolOutcome::Done) else { panic!("one goes") };
+    let numbers: Vec<_> = copies.iter().map(|copy| copy.number.0).collect();
+    assert_eq!((numbers, desk.names()), (vec![2, 3], vec!["copy-2".into(), "copy-1".into()]));
+}
+
+#[test]
+fn a_secondary_refreshes_at_the_item_and_one_that_cannot_keeps_the_old_copy() {
+    let mut desk = Desk::following(holding(1));
+    desk.snapshot(21, SnapshotAct::Refresh(name("copy-1")));
+    desk.comes();
+    assert_eq!(desk.store(StoreOutcome::Done), StoreOp::Flush);
+    assert_eq!(desk.listed(CopyStage::Held).image.head, Sequence(21));
+    desk.pool(PoolOutcome::Done);
+    assert_eq!(desk.names(), ["copy-1"]);
+    desk.snapshot(22, SnapshotAct::Refresh(name("copy-1")));
+    desk.pool(PoolOutcome::NoRoom { free: Bytes::ZERO });
+    assert_eq!((desk.names().len(), desk.missing().len()), (1, 1));
+}
+
+#[test]
+fn what_was_to_be_replaced_when_the_process_ended_is_no_copy_any_more() {
+    let mut found = holding(2);
+    found.copies[1].owner = CopyOwner::Operator(name("copy-1"));
+    let desk = Desk::leading(found);
+    let held = desk.engine.view().copies().held;
+    assert_eq!(held.iter().map(|held| held.copy.number.0).collect::<Vec<_>>(), [2]);
+}
+
 #[test]
 fn a_secondary_cuts_alone_where_all_that_was_issued_is_applied_and_nothing_behind_is_issued_before()
 {
