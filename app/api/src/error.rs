@@ -35,7 +35,7 @@ pub mod code {
 
     /// Every code a daemon may send, with the HTTP status it travels with and what it means. A client that meets
     /// another one treats it as "refused".
-    pub const ALL: [(&str, &str); 107] = [
+    pub const ALL: [(&str, &str); 108] = [
         (BAD_REQUEST, "the request cannot be read"),
         (UNKNOWN_GROUP, "no group of that name is configured on this node"),
         ("unknown-volume", "the group has no volume of that name"),
@@ -72,6 +72,7 @@ pub mod code {
         ("bad-key", "the key of the node cannot be used, or is not the configured one"),
         ("bad-queue", "the limit of the queue is invalid"),
         ("differs", "the copies differ; reported by `helio verify start --wait` itself"),
+        ("drill-failed", "the drill failed; reported by `helio drill` itself"),
         ("hook-refused", "the hook before-resync refused the resync"),
         (GROUP_FAILED, "the group is not served on this node; the error gives the reason"),
         ("metadata-failed", "the group's metadata file cannot be written"),

@@ -7,6 +7,7 @@
 //! would be a lie. Absent on purpose: sockets, clocks, rendering.
 
 mod attach;
+mod drill;
 mod error;
 pub mod event;
 mod flow;
@@ -27,6 +28,7 @@ mod verify;
 mod wire;
 
 pub use attach::{AttachRequest, AttachState, Attachment, Attachments, DetachRequest, Via};
+pub use drill::{DrillRequest, DrillResult, DrillStatus};
 pub use error::{ApiError, AtStake, code};
 pub use flow::{
     AnswersStatus, CounterStatus, CursorStatus, LagStatus, MetadataStatus, QueueStatus, SyncStatus,

@@ -8,7 +8,7 @@ use crate::event::Event;
 use crate::operation::{Method, Operation};
 use crate::{
     Accepted, ApiError, ApplyReply, ApplyRequest, AttachRequest, Attachment, Attachments,
-    DetachRequest, EventsRequest, Explanation, MemberAcceptRequest, MemberAddRequest,
+    DetachRequest, DrillRequest, EventsRequest, Explanation, MemberAcceptRequest, MemberAddRequest,
     MemberMergeRequest, MemberRemoveRequest, MemberReplaceRequest, MemberSetRequest, ModeRequest,
     PromoteRequest, QueueReply, QueueRequest, RecorderDump, ReleaseRequest, ResolveRequest,
     ResyncRequest, ReverseRequest, SavedDeleteRequest, SavedList, SnapshotList, SnapshotRequest,
@@ -153,6 +153,7 @@ fn request(operation: Operation, types: &mut Types) -> Option<Schema> {
         Operation::QueueSet => types.request::<QueueRequest>(),
         Operation::Verify => types.request::<VerifyRequest>(),
         Operation::SnapshotCreate | Operation::SnapshotDelete => types.request::<SnapshotRequest>(),
+        Operation::Drill => types.request::<DrillRequest>(),
         Operation::Attach => types.request::<AttachRequest>(),
         Operation::Detach => types.request::<DetachRequest>(),
         Operation::Switch => types.request::<SwitchRequest>(),
@@ -215,6 +216,7 @@ fn reply(operation: Operation, types: &mut Types) -> Value {
         | Operation::SeedEnd
         | Operation::SnapshotCreate
         | Operation::SnapshotDelete
+        | Operation::Drill
         | Operation::Detach
         | Operation::TraceStart
         | Operation::TraceStop

@@ -76,6 +76,8 @@ pub enum Operation {
     SnapshotCreate,
     /// Delete a snapshot.
     SnapshotDelete,
+    /// Record how a drill ended.
+    Drill,
     /// Attach a volume as a block device.
     Attach,
     /// Make a device of it no more.
@@ -100,7 +102,7 @@ pub enum Operation {
 
 impl Operation {
     /// All of them.
-    pub const ALL: [Self; 40] = [
+    pub const ALL: [Self; 41] = [
         Self::Status,
         Self::Group,
         Self::DebugEvents,
@@ -131,6 +133,7 @@ impl Operation {
         Self::Snapshots,
         Self::SnapshotCreate,
         Self::SnapshotDelete,
+        Self::Drill,
         Self::Attach,
         Self::Detach,
         Self::Release,
@@ -177,6 +180,7 @@ impl Operation {
             Self::Snapshots => paths::SNAPSHOTS,
             Self::SnapshotCreate => paths::SNAPSHOT_CREATE,
             Self::SnapshotDelete => paths::SNAPSHOT_DELETE,
+            Self::Drill => paths::DRILL,
             Self::Attach => paths::ATTACH,
             Self::Detach => paths::DETACH,
             Self::Release => paths::RELEASE,
@@ -227,6 +231,7 @@ impl Operation {
             | Self::SeedEnd
             | Self::SnapshotCreate
             | Self::SnapshotDelete
+            | Self::Drill
             | Self::Attach
             | Self::Detach
             | Self::Release
@@ -271,6 +276,7 @@ impl Operation {
             Self::Snapshots => "snapshots",
             Self::SnapshotCreate => "snapshot-create",
             Self::SnapshotDelete => "snapshot-delete",
+            Self::Drill => "drill",
             Self::Attach => "attach",
             Self::Detach => "detach",
             Self::Release => "release",
@@ -355,6 +361,9 @@ impl Operation {
                 "Create a snapshot of all volumes of a group, at the same write on both nodes; responds when this node has it."
             }
             Self::SnapshotDelete => "Delete a snapshot; on a primary, the peer deletes it, too.",
+            Self::Drill => {
+                "Record how a drill of `helio drill` ended; responds when the record is durable."
+            }
             Self::Attach => {
                 "Attach a volume as a block device of this host; it is attached again after a restart."
             }

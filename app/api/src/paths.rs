@@ -68,6 +68,8 @@ pub const SNAPSHOTS: &str = "/v2/groups/{group}/snapshots";
 pub const SNAPSHOT_CREATE: &str = "/v2/groups/{group}/snapshots/create";
 /// POST [`SnapshotRequest`](crate::SnapshotRequest): delete a snapshot; [`Accepted`](crate::Accepted) when this node has it no more.
 pub const SNAPSHOT_DELETE: &str = "/v2/groups/{group}/snapshots/delete";
+/// POST [`DrillRequest`](crate::DrillRequest): record how a drill ended; [`Accepted`](crate::Accepted) when the record is durable.
+pub const DRILL: &str = "/v2/groups/{group}/drill";
 /// POST [`AttachRequest`](crate::AttachRequest): make a device of a volume; [`Attachment`](crate::Attachment).
 pub const ATTACH: &str = "/v2/groups/{group}/attach";
 /// POST [`DetachRequest`](crate::DetachRequest): make one of it no more; [`Accepted`](crate::Accepted).

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a daemon tells about itself and its groups.
 
+use crate::drill::DrillStatus;
 use crate::flow::{
     AnswersStatus, CounterStatus, CursorStatus, LagStatus, MetadataStatus, QueueStatus, SyncStatus,
     ThrottleStatus,
@@ -127,6 +128,9 @@ pub struct GroupStatus {
     /// The state of verifies.
     #[serde(default)]
     pub verify: VerifyStatus,
+    /// The last drills on this node, if there was one.
+    #[serde(default)]
+    pub drill: Option<DrillStatus>,
     /// A trace of requests, running or ended.
     #[serde(default)]
     pub trace: Option<TraceStatus>,

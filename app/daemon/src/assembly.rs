@@ -70,6 +70,7 @@ pub(crate) fn assemble<D: Driver>(
         hub,
         failures,
         adding: tokio::sync::Mutex::default(),
+        drilling: tokio::sync::Mutex::default(),
         started: clock.now(),
         clock,
         driver: driver_name,

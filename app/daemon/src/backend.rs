@@ -3,6 +3,7 @@
 
 mod apply;
 mod come;
+mod drill;
 mod member;
 mod queue;
 mod release;
@@ -121,6 +122,8 @@ pub(crate) struct Daemon {
     pub(crate) failures: Arc<Failures>,
     /// Held while a member that is open is added: metadata files get room for one at a time.
     pub(crate) adding: tokio::sync::Mutex<()>,
+    /// Held while the end of a drill is recorded.
+    pub(crate) drilling: tokio::sync::Mutex<()>,
     pub(crate) attaches: Arc<Attaches>,
     pub(crate) traces: Traces,
     pub(crate) started: Moment,
@@ -182,10 +185,7 @@ impl Daemon {
             Command::VerifyStop { group } => {
                 self.carry_out(group, helio_engine::Command::StopVerify).await
             }
-            Command::SeedBegin { group } => {
-                let at = self.clock.wall_now().0;
-                self.carry_out(group, helio_engine::Command::SeedBegin { at }).await
-            }
+            Command::SeedBegin { group } => self.begin_seed(group).await,
             Command::SeedEnd { group } => {
                 self.carry_out(group, helio_engine::Command::SeedEnd).await
             }
@@ -196,6 +196,7 @@ impl Daemon {
             Command::Snapshots { .. }
             | Command::SnapshotCreate { .. }
             | Command::SnapshotDelete { .. } => self.on_snapshots(command).await,
+            Command::Drill { group, report } => self.drilled(group, report).await,
             Command::Attach { group, wish } => {
                 self.known(&group)?;
                 let attaches = Arc::clone(&self.attaches);
@@ -230,6 +231,11 @@ impl Daemon {
     fn myself(&self) -> Result<Arc<Self>, ApiError> {
         let gone = || ApiError::new("stopping", "the daemon is stopping", "start it again");
         self.me.upgrade().ok_or_else(gone)
+    }
+
+    async fn begin_seed(&self, group: String) -> Result<Reply, ApiError> {
+        let at = self.clock.wall_now().0;
+        self.carry_out(group, helio_engine::Command::SeedBegin { at }).await
     }
 
     /// `force`: who uses an attached volume of the group has errors from then on.

@@ -24,7 +24,7 @@ use futures_util::{Stream, StreamExt};
 use helio_api::event::Event;
 use helio_api::{
     Accepted, ApiError, ApplyReply, ApplyRequest, AttachRequest, Attachment, Attachments,
-    DetachRequest, EventsRequest, Explanation, MemberAcceptRequest, MemberAddRequest,
+    DetachRequest, DrillRequest, EventsRequest, Explanation, MemberAcceptRequest, MemberAddRequest,
     MemberMergeRequest, MemberRemoveRequest, MemberReplaceRequest, MemberSetRequest, ModeRequest,
     Operation, PromoteRequest, QueueReply, QueueRequest, RecorderDump, ReleaseRequest,
     ResolveRequest, ResyncRequest, ReverseRequest, SavedDeleteRequest, SavedList, SnapshotList,
@@ -220,6 +220,13 @@ pub enum Command {
         /// Which.
         wish: SnapshotRequest,
     },
+    /// Record how a drill ended.
+    Drill {
+        /// Of which group.
+        group: String,
+        /// How it ended.
+        report: DrillRequest,
+    },
     /// Attach a volume as a block device.
     Attach {
         /// Of which group.
@@ -390,6 +397,7 @@ fn handler(operation: Operation) -> MethodRouter<Arc<dyn Backend>> {
         Operation::Snapshots => get(|s, p| on_group(s, p, |group| Command::Snapshots { group })),
         Operation::SnapshotCreate => post(create_snapshot),
         Operation::SnapshotDelete => post(delete_snapshot),
+        Operation::Drill => post(drill),
         Operation::Attach => post(attach),
         Operation::Detach => post(detach),
         Operation::Release => post(release),
@@ -520,6 +528,10 @@ async fn delete_snapshot(
     Wish(wish): Wish<SnapshotRequest>,
 ) -> Answered {
     ask(b, Command::SnapshotDelete { group: named(path)?, wish }).await
+}
+
+async fn drill(State(b): Shared, path: Named, Wish(report): Wish<DrillRequest>) -> Answered {
+    ask(b, Command::Drill { group: named(path)?, report }).await
 }
 
 async fn attach(State(b): Shared, path: Named, Wish(wish): Wish<AttachRequest>) -> Answered {

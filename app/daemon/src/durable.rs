@@ -2,6 +2,8 @@
 //! Small files that are replaced as a whole and durably: after a crash there is the old content or the new one.
 
 use helio_driver::{Host, Mode, OFlags};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::io;
 use std::path::Path;
 
@@ -30,6 +32,31 @@ pub(crate) fn replace_with(host: &Host, path: &Path, bytes: &[u8], mode: Mode) -
     file.sync_all()?;
     host.rename(&new, path)?;
     path.parent().map_or(Ok(()), |folder| host.sync_folder(folder))
+}
+
+/// Reads the JSON that [`keep`] wrote. One that cannot be read counts as missing, with a warning in the log.
+pub(crate) fn load<T: DeserializeOwned>(host: &Host, path: &Path, what: &str) -> Option<T> {
+    let text = match host.read(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+        Err(error) => {
+            tracing::warn!(file = %path.display(), %error, "{what} cannot be read");
+            return None;
+        }
+    };
+    let read = serde_json::from_slice(&text);
+    read.inspect_err(|error| {
+        tracing::warn!(file = %path.display(), %error, "{what} cannot be read and are discarded");
+    })
+    .ok()
+}
+
+/// Replaces a file by the JSON of a value.
+///
+/// # Errors
+/// As for [`replace`].
+pub(crate) fn keep(host: &Host, path: &Path, value: &impl Serialize) -> io::Result<()> {
+    replace(host, path, &serde_json::to_vec_pretty(value)?)
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ pub mod config;
 pub mod control;
 mod descriptors;
 mod digest;
+mod drills;
 mod durable;
 mod epochs;
 mod errands;

@@ -22,7 +22,7 @@ use crate::failed::{self, Failures};
 use crate::patience::{lock_once_let_go, once_let_go};
 use crate::shard::{Dialler, GroupPlan, Guard, Metadata, Outbox, Protection, VolumePlan};
 use crate::verified::{self, Record};
-use crate::{released, trust};
+use crate::{drills, released, trust};
 pub(crate) use another::{another, one_more};
 use anyhow::{Context, Result, anyhow, bail};
 pub use begin::{Created, Creation, create};
@@ -258,7 +258,10 @@ fn try_plan(
             lookups: watch::Sender::new(0),
             unmeasured: watch::Sender::new(Vec::new()),
         },
-        verified: verified::load(others.host(), &verified::path(state, view.name)),
+        results: (
+            verified::load(others.host(), &verified::path(state, view.name)),
+            drills::load(others.host(), &drills::path(state, view.name)),
+        ),
         engine,
     })
 }

@@ -162,11 +162,10 @@ impl Remains {
         }
         let metadata = groups.join(format!("{}.meta", self.group));
         let before = self.safe_copy.join(format!("{}.before", self.group));
-        let verify = groups.join(format!("{}.verify", self.group));
+        let results = ["verify", "drill"].map(|of| groups.join(format!("{}.{of}", self.group)));
         let metadata = [Some(&metadata), self.second.as_ref()].into_iter().flatten();
-        for (file, keep) in
-            metadata.map(|file| (file, keep)).chain([(&before, false), (&verify, false)])
-        {
+        let others = [&before].into_iter().chain(&results).map(|file| (file, false));
+        for (file, keep) in metadata.map(|file| (file, keep)).chain(others) {
             let folder = folder_of(file);
             let to = keep.then(|| free_name(host, folder, &self.group));
             let cleared = match &to {

@@ -113,26 +113,7 @@ pub(crate) fn path(state: &Path, group: &str) -> PathBuf {
 
 /// Reads what an earlier start kept.
 pub(crate) fn load(host: &Host, path: &Path) -> Record {
-    let text = match host.read(path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Record::default(),
-        Err(error) => {
-            tracing::warn!(file = %path.display(), %error, "the results of verifies cannot be read");
-            return Record::default();
-        }
-    };
-    serde_json::from_slice(&text).unwrap_or_else(|error| {
-        tracing::warn!(file = %path.display(), %error, "the results of verifies cannot be read and are discarded");
-        Record::default()
-    })
-}
-
-/// Replaces the file as a whole: a crash leaves the old one or the new one.
-///
-/// # Errors
-/// The disk refuses.
-pub(crate) fn keep(host: &Host, path: &Path, record: &Record) -> std::io::Result<()> {
-    durable::replace(host, path, &serde_json::to_vec_pretty(record)?)
+    durable::load(host, path, "the results of verifies").unwrap_or_default()
 }
 
 /// Keeps the newest record on disk, until there will be none. A file that is written a little late costs a verify that
@@ -144,7 +125,7 @@ pub(crate) async fn keep_up(host: Host, path: PathBuf, mut records: watch::Recei
         turns.tick().await;
         let record = records.borrow_and_update().clone();
         let (machine, file) = (Host::clone(&host), path.clone());
-        let kept = blocking(&host, move || keep(&machine, &file, &record)).await;
+        let kept = blocking(&host, move || durable::keep(&machine, &file, &record)).await;
         let kept = kept.unwrap_or_else(|panic| Err(std::io::Error::other(failed::words(&*panic))));
         if let Err(error) = kept {
             tracing::warn!(file = %path.display(), %error, "the results of verifies cannot be stored");
@@ -172,7 +153,7 @@ mod tests {
         };
         let names = ["a", "b"];
         let record = Record::of(&names, &status);
-        keep(&Linux::host(), &file, &record).expect("it is kept");
+        durable::keep(&Linux::host(), &file, &record).expect("it is kept");
         let found = load(&Linux::host(), &file);
         assert_eq!(found, record);
         let memory = found.memory(&names);

@@ -124,6 +124,7 @@ fn by_operation(mut data: &[u8]) {
             | Operation::SavedDelete
             | Operation::SnapshotCreate
             | Operation::SnapshotDelete
+            | Operation::Drill
             | Operation::Apply
     );
     let nameless = name.is_empty() && operation.path().contains("{group}");
@@ -162,6 +163,7 @@ fn named(command: &Command) -> Option<&String> {
         | Command::Snapshots { group }
         | Command::SnapshotCreate { group, .. }
         | Command::SnapshotDelete { group, .. }
+        | Command::Drill { group, .. }
         | Command::Release { group, .. }
         | Command::Attach { group, .. }
         | Command::Detach { group, .. }

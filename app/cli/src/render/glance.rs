@@ -5,7 +5,9 @@
 use super::set;
 use crate::progress;
 use crate::typed::{runnable, runnable_on};
-use helio_api::{Connection, FailedGroup, GroupStatus, PeerStatus, Status};
+use helio_api::{
+    Connection, DrillResult, DrillStatus, FailedGroup, GroupStatus, PeerStatus, Status,
+};
 use helio_units::{Bytes, Role, State, Verdict, WallTime};
 use std::fmt::Write;
 use std::time::Duration;
@@ -107,6 +109,9 @@ pub(crate) fn group(g: &GroupStatus, now: WallTime, colour: Colour) -> String {
     if let Some(peer) = g.peer.as_ref().filter(|_| verdict != Verdict::Ok && !g.is_connected()) {
         under(&mut out, "link", &peer.reason);
     }
+    if let Some(drills) = &g.drill {
+        under(&mut out, "drill", &drill(drills, now));
+    }
     out
 }
 
@@ -129,6 +134,23 @@ pub(crate) fn failed(failed: &FailedGroup, now: WallTime, colour: Colour) -> Str
     under(&mut out, "why", &failed.reason);
     under(&mut out, "do", &runnable(&failed.hint));
     out
+}
+
+/// How the last drill ended and, if it failed, when one succeeded.
+fn drill(drills: &DrillStatus, now: WallTime) -> String {
+    let ago =
+        |drill: &DrillResult| coarse(Duration::from_millis(now.0.saturating_sub(drill.at_ms.0)));
+    let last = &drills.last;
+    let (ended, time) = (ago(last), coarse(last.duration_seconds));
+    match (&last.failure, &drills.last_success) {
+        (None, _) => format!("succeeded {ended} ago, in {time}"),
+        (Some(why), None) => {
+            format!("failed {ended} ago, after {time}: {why}; no drill succeeded yet")
+        }
+        (Some(why), Some(success)) => {
+            format!("failed {ended} ago, after {time}: {why}; last success {} ago", ago(success))
+        }
+    }
 }
 
 /// What the secondary does not have.
@@ -388,6 +410,34 @@ db   AT RISK      paris* -x- lyon   async, unreplicated   since 21:36Z (1 min)
             ok.starts_with("db   OK           paris* => lyon   async   lag 0   since "),
             "{ok}"
         );
+    }
+
+    #[test]
+    fn the_last_drill_is_a_line_and_a_failed_one_names_the_last_success() {
+        let end = |ago_s: u64, failure: Option<&str>| DrillResult {
+            at_ms: WallTime(sample().at_ms.0 - ago_s * 1000),
+            duration_seconds: Duration::from_secs(12),
+            failure: failure.map(str::to_owned),
+            exit_status: None,
+            generation: None,
+            position: None,
+        };
+        let drilled = |last: DrillResult, last_success: Option<DrillResult>| {
+            let drills = DrillStatus { last, last_success };
+            let text = shown(|g| {
+                in_sync(g);
+                g.drill = Some(drills.clone());
+            });
+            text.lines().skip(3).map(str::trim).collect::<Vec<_>>().join(" ")
+        };
+        let good = end(3 * 3600, None);
+        let text = drilled(good.clone(), Some(good.clone()));
+        assert_eq!(text, "drill        succeeded 3 h ago, in 12 s");
+        let failed =
+            "drill        failed 1 min ago, after 12 s: the command ended with exit status 3;";
+        let bad = end(60, Some("the command ended with exit status 3"));
+        assert_eq!(drilled(bad.clone(), Some(good)), format!("{failed} last success 3 h ago"));
+        assert_eq!(drilled(bad, None), format!("{failed} no drill succeeded yet"));
     }
 
     #[test]

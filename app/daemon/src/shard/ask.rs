@@ -9,6 +9,7 @@ use super::{
 use crate::config::{Running, Setting};
 use crate::names::Unresolved;
 use crate::trace::{Begun, Tap, Why};
+use helio_api::DrillStatus;
 use helio_attach::Shape;
 use helio_engine::{Command, HookQuestion, Refusal};
 use helio_units::{VolumeIndex, WallTime};
@@ -43,6 +44,8 @@ pub(crate) enum Ask {
     Resolved { group: String, found: Result<Vec<SocketAddr>, Unresolved> },
     /// The hook before a resync of a group agreed, or why not.
     HookAnswered { group: String, question: HookQuestion, refused: Option<String> },
+    /// A drill of a group ended; these are the last ones.
+    Drilled { group: String, drills: Box<DrillStatus> },
     /// Change a setting that can change while running.
     Change { group: String, setting: Setting },
 }

@@ -47,6 +47,9 @@ impl<D: Driver> Shard<D> {
                     shard.step(at, |group| group.tell(now, answered));
                 });
             }
+            Ask::Drilled { group, drills } => self.with_group(&group, |shard, at| {
+                shard.step(at, |group| group.drills = Some(*drills));
+            }),
             Ask::Change { group, setting } => {
                 self.with_group(&group, |shard, at| shard.change(at, setting, now));
             }

@@ -10,6 +10,7 @@ use crate::shard::clients::Clients;
 use crate::shard::clock::Clock;
 use crate::shard::group::Group;
 use crate::shard::show;
+use helio_api::DrillStatus;
 use helio_api::event::{Fields, Object, Value};
 use helio_engine::Words;
 use helio_units::VolumeIndex;
@@ -21,6 +22,7 @@ struct Seen {
     words: Words,
     /// Connections per volume.
     clients: Vec<u64>,
+    drills: Option<DrillStatus>,
 }
 
 /// Looks at groups for a hub.
@@ -53,18 +55,29 @@ impl Watch {
         let volumes = || (0..group.volumes.len() as u16).map(VolumeIndex);
         let count = |volume| clients.count(index, volume);
         if self.seen[index].as_ref().is_some_and(|seen| {
-            seen.words == words && volumes().map(count).eq(seen.clients.iter().copied())
+            seen.words == words
+                && volumes().map(count).eq(seen.clients.iter().copied())
+                && seen.drills == group.drills
         }) {
             return;
         }
-        let seen = Seen { words, clients: volumes().map(count).collect() };
+        let drills = group.drills.clone();
+        let seen = Seen { words, clients: volumes().map(count).collect(), drills };
         let shown = show::group(group, clock, |volume| (seen.clients[usize::from(volume.0)], None));
         let at = clock.wall(clock.now());
         let tell = |object, name: &str, fields, why: &str| {
             let key = (group.name.clone(), object, name.to_owned());
             self.hub.tell(at, key, fields, Some(why.to_owned()));
         };
-        tell(Object::Group, &group.name, of_group(&shown, &words), &shown.state_reason);
+        let why = match &self.seen[index] {
+            // Only the end of a drill was recorded.
+            Some(before) if before.words == words && before.drills != seen.drills => {
+                let last = seen.drills.as_ref().and_then(|drills| drills.last.failure.as_deref());
+                last.unwrap_or("a drill succeeded")
+            }
+            _ => shown.state_reason.as_str(),
+        };
+        tell(Object::Group, &group.name, of_group(&shown, &words), why);
         if let Some(peer) = &shown.peer {
             tell(Object::Peer, &peer.name, of_peer(peer), &peer.reason);
         }
@@ -81,6 +94,7 @@ fn fields<const N: usize>(list: [(&str, Value); N]) -> Fields {
 }
 
 fn of_group(shown: &helio_api::GroupStatus, words: &Words) -> Fields {
+    let drill = shown.drill.as_ref().map(|drill| &drill.last);
     fields([
         ("role", Some(shown.role).into()),
         ("changing", words.changing.into()),
@@ -91,6 +105,11 @@ fn of_group(shown: &helio_api::GroupStatus, words: &Words) -> Fields {
         ("mode_requested", Some(shown.mode.requested).into()),
         ("mode_effective", shown.mode.effective.into()),
         ("fault", shown.fault.as_ref().into()),
+        (
+            "drill",
+            drill.map(|last| if last.failure.is_none() { "succeeded" } else { "failed" }).into(),
+        ),
+        ("drill_ms", drill.map_or(Value::None, |last| Value::Number(last.at_ms.0))),
     ])
 }
 

@@ -26,6 +26,7 @@ use crate::verified::Record;
 use costs::Costs;
 pub(crate) use costs::ReadCost;
 use epochs::Stamps;
+use helio_api::DrillStatus;
 use helio_driver::{Driver, Op, Outcome, Pool, Shared, Socket};
 use helio_engine::{
     Answer, Command, CommandId, CopyIo, Done, Durable, Effect, Engine, Event, Fault, Keep, Leg,
@@ -107,6 +108,8 @@ pub(crate) struct Group {
     pub(crate) member_return: Option<Duration>,
     pub(crate) metadata: Metadata,
     pub(crate) before: Before,
+    /// The last drills on this node, if there was one.
+    pub(crate) drills: Option<DrillStatus>,
     /// The engine's count of what is new of verifies, when it was looked at last.
     verify_revision: u64,
     /// Volumes that clients use, and those that devices do: bit n volume n.
@@ -163,7 +166,7 @@ impl Group {
             sets,
             queue_source,
             member_return,
-            verified,
+            results: (verified, drills),
             outbox,
         } = plan;
         let (route, mut effects) = (Route::new(peer_address, outbox.lookups.clone()), Vec::new());
@@ -171,14 +174,14 @@ impl Group {
         let mut engine = Engine::new(config.clone(), durable, dice.0, dice.1, now);
         let remembered = Event::VerifyRemembered(verified.memory(&names(&volumes)));
         let found = (!copies.copies.is_empty()).then(|| Event::BeforeFound(Box::new(copies)));
-        let told = [Event::Calendar(shows), remembered].into_iter().chain(found);
-        told.for_each(|event| engine.handle(now, event, &mut effects));
         let adding: Vec<_> = (1..).map(CommandId).zip(new_members).collect();
-        adding.iter().for_each(|added| engine.handle(now, add(*added), &mut effects));
         let news = metadata.news((&config.group, &config.node)).map(metadata_fault);
-        news.into_iter().for_each(|event| engine.handle(now, event, &mut effects));
+        let told = [Event::Calendar(shows), remembered].into_iter().chain(found);
+        let told = told.chain(adding.iter().copied().map(add)).chain(news);
+        told.for_each(|event| engine.handle(now, event, &mut effects));
         Self {
             index,
+            drills,
             verify_revision: engine.view().verify_revision(),
             used: [0; 2],
             engine,

@@ -12,6 +12,7 @@ use crate::shard::metadata::Metadata;
 use crate::shard::route::Dialler;
 use crate::verified::Record;
 use anyhow::{Result, anyhow};
+use helio_api::DrillStatus;
 use helio_disk::Member;
 use helio_driver::{Address, Host, Socket};
 use helio_engine::{Config, Durable, HookQuestion, Leg};
@@ -129,8 +130,8 @@ pub(crate) struct GroupPlan {
     pub(crate) queue_source: QueueSource,
     /// When a member that was removed after an error is tried again.
     pub(crate) member_return: Option<Duration>,
-    /// What verifies left.
-    pub(crate) verified: Record,
+    /// What verifies left, and drills.
+    pub(crate) results: (Record, Option<DrillStatus>),
     pub(crate) outbox: Outbox,
 }
 

@@ -88,6 +88,7 @@ pub(crate) fn group(
         trace: None,
         seeding: seeding(&status, group, clock),
         verify: verify::status(group, clock),
+        drill: group.drills.clone(),
         counters: counters(&status, group.link.traffic),
         metadata: group.metadata.counts(),
     }
