@@ -12,6 +12,7 @@ mod check;
 mod client;
 mod complete;
 mod confirm;
+mod drill;
 mod events;
 mod failure;
 mod init;
@@ -133,6 +134,7 @@ fn ask(verb: Verb, at: &At) -> Result<ExitCode> {
         Verb::Promote(wish) => verbs::promote(at, wish),
         Verb::Demote(of) => verbs::demote(at, of),
         Verb::Switch { of, force, yes } => roles::switch(at, of, force, yes),
+        Verb::Drill(wish) => drill::run(at, wish),
         Verb::Explain(of) => roles::explain(at, of),
         Verb::Resolve { of, discard, yes, save } => roles::resolve(at, of, discard, yes, save),
         Verb::Verify { verb } => verify::run(at, verb),

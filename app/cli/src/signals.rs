@@ -3,16 +3,32 @@
 
 use anyhow::Result;
 use rustix::event::{PollFd, PollFlags, poll};
-use std::io::{IsTerminal, Write};
+use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
+use tokio::process::Child;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// SIGINT, SIGTERM and SIGHUP, which no longer end the process by themselves.
 pub(crate) struct Signals {
     runtime: Runtime,
+    caught: Caught,
+}
+
+struct Caught {
     interrupt: Signal,
     terminate: Signal,
     hangup: Signal,
+}
+
+/// How work ended that was waited for.
+pub(crate) enum Waited<T> {
+    /// By itself.
+    Ended(T),
+    /// A signal of that number arrived first.
+    Signal(i32),
+    /// Not in time.
+    Late,
 }
 
 impl Signals {
@@ -27,18 +43,47 @@ impl Signals {
         let terminate = signal(SignalKind::terminate())?;
         let hangup = signal(SignalKind::hangup())?;
         drop(guard);
-        Ok(Self { runtime, interrupt, terminate, hangup })
+        Ok(Self { runtime, caught: Caught { interrupt, terminate, hangup } })
     }
 
     /// Waits for the first of them, and returns its number.
     pub(crate) fn wait(mut self) -> i32 {
-        self.runtime.block_on(async {
+        self.runtime.block_on(self.caught.next())
+    }
+
+    /// Starts a process whose end can be waited for in [`Self::within`].
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub(crate) fn spawn(&self, command: std::process::Command) -> io::Result<Child> {
+        let _guard = self.runtime.enter();
+        tokio::process::Command::from(command).spawn()
+    }
+
+    /// Waits until some work ends, but not beyond the next signal, nor longer than that.
+    pub(crate) fn within<T>(
+        &mut self,
+        limit: Duration,
+        work: impl Future<Output = T>,
+    ) -> Waited<T> {
+        let Self { runtime, caught } = self;
+        runtime.block_on(async {
             tokio::select! {
-                _ = self.interrupt.recv() => 2,
-                _ = self.terminate.recv() => 15,
-                _ = self.hangup.recv() => 1,
+                biased;
+                number = caught.next() => Waited::Signal(number),
+                ended = tokio::time::timeout(limit, work) => ended.map_or(Waited::Late, Waited::Ended),
             }
         })
+    }
+}
+
+impl Caught {
+    async fn next(&mut self) -> i32 {
+        tokio::select! {
+            _ = self.interrupt.recv() => 2,
+            _ = self.terminate.recv() => 15,
+            _ = self.hangup.recv() => 1,
+        }
     }
 }
 

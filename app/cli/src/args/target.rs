@@ -12,8 +12,8 @@ pub(crate) enum Target {
     Neither,
 }
 
-const DAEMON: [&str; 24] = [
-    "status", "apply", "pause", "resume", "resync", "mode", "promote", "demote", "switch",
+const DAEMON: [&str; 25] = [
+    "status", "apply", "pause", "resume", "resync", "mode", "promote", "demote", "switch", "drill",
     "explain", "resolve", "verify", "seed", "saved", "snapshot", "member", "attach", "detach",
     "release", "events", "advise", "queue", "debug", "trace",
 ];

@@ -9,7 +9,7 @@ const TASKS: [(&str, &[&str]); 8] = [
     ("Set up and run", &["init", "check", "daemon", "apply", "key", "quickstart"]),
     ("Look", &["status", "events", "explain", "advise"]),
     ("Replicate", &["pause", "resume", "resync", "verify", "mode", "queue", "seed"]),
-    ("Fail over", &["promote", "demote", "switch"]),
+    ("Fail over", &["promote", "demote", "switch", "drill"]),
     ("Repair", &["resolve", "saved", "member", "metadata", "inspect", "debug"]),
     ("Volumes and devices", &["attach", "detach", "snapshot", "adopt", "release"]),
     ("Measure and plan", &["trace", "plan", "lab", "simhadr"]),

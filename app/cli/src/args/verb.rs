@@ -3,8 +3,8 @@
 
 use super::nouns::{Debug, Key, Lab, Member, Metadata, Queue, Seed, Verify};
 use super::{
-    Adoption, Advise, Check, Init, Named, OfGroup, PlanVerb, Resyncing, Saved, Snapshot, Trace,
-    mode, named, number,
+    Adoption, Advise, Check, Drill, Init, Named, OfGroup, PlanVerb, Resyncing, Saved, Snapshot,
+    Trace, mode, named, number,
 };
 use clap::{Args, Subcommand, ValueEnum};
 use helio_api::Via;
@@ -114,6 +114,17 @@ pub enum Verb {
         #[arg(short, long)]
         yes: bool,
     },
+    /// Prove on the secondary that its copy can be used, while replication continues.
+    ///
+    /// Creates the snapshot `drill` on this node alone, attaches its volumes as block devices that can be written, runs COMMAND on them, then
+    /// detaches the devices and deletes the snapshot with everything that was written. Neither the volumes nor the primary are affected. Without
+    /// --run, reads the beginning and the end of each device. helio status shows the last drill. Exits with 1 if the drill failed.
+    ///
+    /// COMMAND runs in `sh -c` as the user who runs helio, with these variables in its environment: HELIO_GROUP, HELIO_NODE,
+    /// HELIO_SNAPSHOT, HELIO_DEVICES (the paths of all devices, separated by spaces, in the order of the names of the volumes), and for each volume HELIO_DEVICE_NAME:
+    /// its name in upper case, with _ for everything but letters and digits. At --limit, or if helio is interrupted, helio sends SIGTERM to the process
+    /// group of COMMAND. 10 s later, and also after COMMAND has ended, helio kills everything that COMMAND started and that still runs.
+    Drill(Drill),
     /// Explain why the nodes copied, or refused to copy, data.
     ///
     /// Prints the row of the recovery table that applied last, the facts it used and the next step.

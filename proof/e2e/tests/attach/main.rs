@@ -7,6 +7,7 @@ mod blocks;
 mod claims;
 mod common;
 mod databases;
+mod drill;
 mod ends;
 mod filesystems;
 mod hardships;
