@@ -5,6 +5,7 @@
 //! A run has three crashes of each database; the seed moves them. The full count:
 //! `HELIO_CRASHES=50 cargo test -p helio-e2e --test attach databases`.
 
+mod drill;
 mod postgres;
 mod sets;
 mod snapshots;
