@@ -112,7 +112,7 @@ fn create(client: &Client, g: &GroupStatus) -> Result<()> {
 }
 
 fn snapshot() -> SnapshotRequest {
-    SnapshotRequest { name: NAME.to_owned(), here: true }
+    SnapshotRequest { name: NAME.to_owned(), here: true, refresh: false }
 }
 
 /// The volume in the snapshot of the drill.
