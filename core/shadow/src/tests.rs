@@ -507,7 +507,7 @@ fn of_an_old_record_one_full_member_counts_and_no_bitmap() {
     drain(&mut stack);
     assert!(stack.is_recorded());
     stack.doubt_members(Moment::ZERO);
-    let says = found(&[Good, Failed, Failed, Failed, Failed, Unproven]);
+    let says = found(&[Good, Failed, Failed, Failed, Failed, Failed]);
     assert!(drain(&mut stack).contains(&Out::Record(LayerRecord::Members(vec![says]))));
     assert!(!stack.is_recorded());
     stack.recorded(true, Moment::ZERO);
@@ -518,6 +518,19 @@ fn of_an_old_record_one_full_member_counts_and_no_bitmap() {
     assert_eq!(stack.ask_set(add, Moment::ZERO), Err(SetRefusal::NoBitmap));
     assert_eq!(legs(&drain(&mut stack)).len(), 0);
     assert_eq!(begin(&mut stack, 7, READ)[0].0, 0);
+}
+
+#[test]
+fn nothing_is_compared_of_an_unproven_member_of_an_old_record() {
+    let mut stack = stack(&[Good, Unproven]);
+    stack.doubt_members(Moment::ZERO);
+    let add = SetOp::Add { leg: leg(1), by_bitmap: false };
+    assert_eq!(stack.ask_set(add, Moment::ZERO), Ok(()));
+    let out = drain(&mut stack);
+    let says = Out::Record(LayerRecord::Members(vec![found(&[Good, Failed])]));
+    assert!(out.contains(&says), "{out:?}");
+    let legs = legs(&out);
+    assert!(!legs.is_empty() && legs.iter().all(|(member, _)| *member == 0), "{out:?}");
 }
 
 #[test]

@@ -6,6 +6,9 @@
 //! | full, and believed | full: the only one |
 //! | any other | removed without a bitmap: a command returns it, and all of it is copied |
 //!
+//! Nothing is compared, also of a member that the record does not name and the host therefore calls unproven: a flush of it may have failed
+//! since. What such a flush did not make durable still reads as it was written, until the power is cut; no later flush proves it.
+//!
 //! The record does not tell which member was removed since. So the one that is believed may be the old one, and another one may be the
 //! only one that holds the last writes: nothing is written to it before an administrator says so.
 
@@ -20,14 +23,9 @@ impl Set {
         let believed = self.believed();
         for (n, member) in self.members.iter_mut().enumerate() {
             let Some(member) = member.as_mut().filter(|_| Some(n) != believed) else { continue };
-            let keeps = match member.state() {
-                State::Full(_) => false,
-                State::Copying(_) | State::Removed(Lacks::Known { .. }) => {
-                    planted(Plant::OldBitmaps)
-                }
-                State::Removed(Lacks::Unknown | Lacks::Failed) => true,
-            };
-            if !keeps {
+            let has_bitmap =
+                matches!(member.state(), State::Copying(_) | State::Removed(Lacks::Known { .. }));
+            if !(has_bitmap && planted(Plant::OldBitmaps)) {
                 *member.state_mut() = State::Removed(Lacks::Failed);
             }
         }

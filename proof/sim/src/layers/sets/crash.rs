@@ -56,13 +56,7 @@ impl Desk {
             disk.crash(power, &mut self.dice);
         }
         let restored = self.believed.is_none() && self.restore_ledger(power)?;
-        // A limit: where the process ends between a failed flush and the record of it, nothing tells what the flush lost.
-        for leg in self.places() {
-            let state = self.ledger.state(leg);
-            if self.ledger.is_full(leg) || state == Some(CopyHealth::Unproven) {
-                self.disk(leg).recover(usize::from(leg.volume.0));
-            }
-        }
+        self.recover_unknown_losses();
         // Nothing is under way any more on a disk that a process opens: `Members::crash` says why.
         self.silent.clear();
         self.given_up.clear();
@@ -89,6 +83,22 @@ impl Desk {
             self.judge_merges(&to_merge)?;
         }
         self.after()
+    }
+
+    /// A limit: where the process ends between a failed flush and the record of it, nothing tells what the flush lost. A process that knows
+    /// that its ledger is old compares nothing, so only the member that it uses counts then.
+    fn recover_unknown_losses(&mut self) {
+        for leg in self.places() {
+            let unproven = self.ledger.state(leg) == Some(CopyHealth::Unproven);
+            let is_used = if self.believed.is_some() {
+                self.full(leg.volume).contains(&usize::from(leg.member.0))
+            } else {
+                self.ledger.is_full(leg) || unproven
+            };
+            if is_used {
+                self.disk(leg).recover(usize::from(leg.volume.0));
+            }
+        }
     }
 
     /// Sometimes an old ledger is restored, if the first member of every volume that it calls full is so still: that one counts. Returns

@@ -48,11 +48,14 @@ impl Ledger {
         self.backup = None;
     }
 
-    /// The backup is put in its place.
+    /// The backup is put in its place. The host that opens it records members that the configuration names and the backup does not as
+    /// unproven, before anything is served (`app/daemon/src/open/members.rs`): those that the later ledger had.
     pub(super) fn restore(&mut self) {
-        if let Some((members, pages)) = self.backup.take() {
-            (self.members, self.pages) = (members, pages);
+        let Some((mut members, pages)) = self.backup.take() else { return };
+        for (old, named) in members.iter_mut().flatten().zip(self.members.iter().flatten()) {
+            *old = old.or(named.map(|_| CopyHealth::Unproven));
         }
+        (self.members, self.pages) = (members, pages);
     }
 
     pub(super) fn members(&self) -> &[VolumeMembers] {
