@@ -171,9 +171,9 @@ impl Before {
         let is_it = |copy: &&KeptCopy| copy.number == number && copy.stage == CopyStage::Held;
         found.copies.iter().find(is_it).filter(|_| !found.damaged)?;
         // What lies with an older copy, from this one on, comes first.
-        let mut records: Vec<_> =
-            found.records.iter().filter(|it| it.of.copy() >= number).collect();
-        records.sort_by_key(|record| core::cmp::Reverse(record.of));
+        let cut = |it: &&BeforeRecord| matches!(it.of, CopyView::Cut(copy) if copy >= number);
+        let mut records: Vec<_> = found.records.iter().filter(cut).collect();
+        records.sort_by_key(|record| core::cmp::Reverse(record.of.copy()));
         let mut stamps = BTreeMap::new();
         for BeforeRecord { slot, chunk, .. } in records {
             let (chunk, bytes) = self.load(&store, *slot, *chunk)?;

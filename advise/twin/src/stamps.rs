@@ -138,7 +138,8 @@ impl Content for Stamps {
 
     fn reply(host: &mut Cluster, side: Side, request: RequestId, answer: Answer) {
         let answer = match answer {
-            Answer::Done(_) | Answer::Branch => Replied::Done,
+            Answer::Done(_) => Replied::Done,
+            Answer::Branch => panic!("no client writes to a copy here"),
             Answer::Denied(denial) => Replied::Denied(denial),
             Answer::Read(payload) => {
                 let pool = &mut host.node_mut(side).pool;

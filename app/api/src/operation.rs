@@ -360,7 +360,9 @@ impl Operation {
             Self::SnapshotCreate => {
                 "Create a snapshot of all volumes of a group, at the same write on both nodes; responds when this node has it."
             }
-            Self::SnapshotDelete => "Delete a snapshot; on a primary, the peer deletes it, too.",
+            Self::SnapshotDelete => {
+                "Delete a snapshot; on a primary, the peer deletes it too, unless `here` is set."
+            }
             Self::Drill => {
                 "Record how a drill of `helio drill` ended; responds when the record is durable."
             }

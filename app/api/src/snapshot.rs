@@ -15,7 +15,7 @@ pub struct SnapshotRequest {
     /// On this node alone: a secondary creates it without its primary.
     #[serde(default)]
     pub here: bool,
-    /// To create: in place of the snapshot that has the name, which must exist.
+    /// For create: replace the snapshot of this name, which must exist.
     #[serde(default)]
     pub refresh: bool,
 }

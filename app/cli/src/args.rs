@@ -104,6 +104,11 @@ fn named(text: &str) -> Result<Named, String> {
         Some((group, volume)) => (group, Some(volume)),
         None => (text, None),
     };
+    if group.contains('@') {
+        let expected =
+            "expected GROUP/VOLUME@NAME for a volume in a snapshot, for example db/data@daily";
+        return Err(expected.to_owned());
+    }
     if group.is_empty() || volume.is_some_and(str::is_empty) {
         return Err("expected GROUP/VOLUME, for example db/data, or GROUP".to_owned());
     }

@@ -22,7 +22,7 @@ pub(crate) fn run(at: &At, verb: Snapshot) -> Result<ExitCode> {
         }
         Snapshot::Refresh { snapshot: SnapshotName { group, name }, here, yes, json } => {
             let group = which::group(&client, group)?;
-            let stake = stake(&client, &group, &name)?;
+            let stake = stake(&client, &group, &name, here)?;
             Consent { yes, json }.get(&stake, "replace it by a new one?")?;
             let path = paths::of_group(paths::SNAPSHOT_CREATE, &group);
             accepted(&client.post(&path, &SnapshotRequest { name, here, refresh: true })?, json)
@@ -38,7 +38,7 @@ pub(crate) fn run(at: &At, verb: Snapshot) -> Result<ExitCode> {
         }
         Snapshot::Delete { snapshot: SnapshotName { group, name }, here, yes, json } => {
             let group = which::group(&client, group)?;
-            let stake = stake(&client, &group, &name)?;
+            let stake = stake(&client, &group, &name, here)?;
             Consent { yes, json }.get(&stake, "delete it?")?;
             let path = paths::of_group(paths::SNAPSHOT_DELETE, &group);
             accepted(&client.post(&path, &SnapshotRequest { name, here, refresh: false })?, json)
@@ -47,12 +47,14 @@ pub(crate) fn run(at: &At, verb: Snapshot) -> Result<ExitCode> {
 }
 
 /// What is lost with a snapshot.
-fn stake(client: &Client, group: &str, name: &str) -> Result<String> {
+fn stake(client: &Client, group: &str, name: &str, here: bool) -> Result<String> {
     let list: SnapshotList = client.get(&paths::of_group(paths::SNAPSHOTS, group))?;
     let written = list.snapshots.iter().find(|it| it.name == name).map(|it| it.written_bytes);
     let written = written.filter(|it| *it != Bytes::ZERO);
     let written = written.map_or_else(String::new, |it| format!(", and {it} written to it"));
-    Ok(format!("the data of snapshot {name} of {group}{written} will be lost"))
+    let peer =
+        if here { "" } else { "; if the peer deletes its own, also what was written to that" };
+    Ok(format!("the data of snapshot {name} of {group}{written} will be lost{peer}"))
 }
 
 /// How much of a whole, in percent, to one digit.

@@ -59,9 +59,7 @@ impl ShardHandle {
                     "repeat the command",
                 )
             },
-            TrySendError::Disconnected(_) => {
-                ApiError::new("stopping", "the daemon is stopping", "start it again")
-            }
+            TrySendError::Disconnected(_) => stopping(),
         })
     }
 
@@ -151,6 +149,10 @@ impl Backend for Daemon {
     }
 }
 
+fn stopping() -> ApiError {
+    ApiError::new("stopping", "the daemon is stopping", "start it again")
+}
+
 impl Daemon {
     async fn done(&self, command: Command) -> Result<Reply, ApiError> {
         match command {
@@ -229,8 +231,7 @@ impl Daemon {
 
     /// This daemon, for work that outlives who asked for it.
     fn myself(&self) -> Result<Arc<Self>, ApiError> {
-        let gone = || ApiError::new("stopping", "the daemon is stopping", "start it again");
-        self.me.upgrade().ok_or_else(gone)
+        self.me.upgrade().ok_or_else(stopping)
     }
 
     async fn begin_seed(&self, group: String) -> Result<Reply, ApiError> {

@@ -249,7 +249,7 @@ impl Engine {
                     primary.read_ended(reader, outcome, &mut self.local, &mut self.turn);
                 }
                 (Purpose::Read(Reader { id, .. }), Standing::Following { .. }) => {
-                    self.turn.answer(id, outcome);
+                    self.turn.answer_read(id, outcome);
                 }
                 (Purpose::CopyIo(id, payload), _) => self.turn.copy_ended((id, payload), outcome),
                 (Purpose::Follower(io), Standing::Following { follower, .. }) => {

@@ -194,7 +194,7 @@ pub enum Command {
     /// Cut a point-in-time copy, or drop one: on a primary, at the same place of the line on the peer, too. Done when it is held
     /// here, or is not any more.
     Snapshot(SnapshotAct),
-    /// The same on this node alone: a secondary cuts where everything that it received up to some item is applied.
+    /// The same on this node alone. A secondary cuts at an item up to which it has applied everything.
     SnapshotHere(SnapshotAct),
 }
 

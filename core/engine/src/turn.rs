@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use core::mem;
 use core::time::Duration;
 use helio_format::message::Message;
-use helio_stack::StoreOp;
+use helio_stack::CopyIo;
 use helio_units::{Bytes, Mode, Moment, Payload, PayloadId, RequestId};
 
 /// Items that a follower holds at most; they take memory whether or not they carry payload: some 10 MiB.
@@ -257,12 +257,11 @@ impl Turn {
     }
 
     /// Answers a client with what its read of this node's store came to.
-    pub(crate) fn answer(&mut self, request: RequestId, outcome: StoreOutcome) {
+    pub(crate) fn answer_read(&mut self, request: RequestId, outcome: StoreOutcome) {
         let answer = match outcome {
-            StoreOutcome::Done => Answer::Branch,
             StoreOutcome::Read { payload, .. } => Answer::Read(payload),
             StoreOutcome::Failed(fault) => Answer::Denied(Denial::Store(fault)),
-            other => panic!("a request ended as {other:?}"),
+            other => panic!("a read ended as {other:?}"),
         };
         self.reply(request, answer);
     }
@@ -274,15 +273,18 @@ impl Turn {
         outcome: StoreOutcome,
     ) {
         written.into_iter().for_each(|payload| self.release(payload));
-        self.answer(request, outcome);
+        match outcome {
+            StoreOutcome::Done => self.reply(request, Answer::Branch),
+            outcome => self.answer_read(request, outcome),
+        }
     }
 
-    /// Refuses a request for a copy.
-    pub(crate) fn deny_copy(&mut self, (name, op): (u64, &StoreOp), denial: Denial) {
-        if let Some(payload) = op.payload() {
+    /// Refuses what a client asked of a copy.
+    pub(crate) fn deny_copy(&mut self, io: &CopyIo, denial: Denial) {
+        if let Some(payload) = io.op.payload() {
             self.release(payload.id);
         }
-        self.reply(RequestId(name), Answer::Denied(denial));
+        self.reply(RequestId(io.name), Answer::Denied(denial));
     }
 
     /// Nobody needs what an operation brought.

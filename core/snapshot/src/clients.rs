@@ -4,7 +4,7 @@
 //! ```text
 //!   read   ──> Volume ──> ended: the pool has nothing that is seen there
 //!                 └─────> waits ──> (Overlaying) ──> ended
-//!   change ──> waits ──> (Reading ──> Raising ──> Appending) (Amending) … ──> ended, with FUA as a flush
+//!   change ──> waits ──> (Reserving) (Reading ──> Raising ──> Appending) (Amending) … ──> ended, with FUA as a flush
 //!   flush  ──> waits ──> (Flushing) ──> ended
 //! ```
 //! For a read the volume is read first. What is not preserved when that has ended was not changed since the cut: it is what the copy
@@ -12,13 +12,12 @@
 //! read are older.
 //!
 //! A change makes the chunks that it touches part of the branch, some at a time, in turn with others: each begins as what the copy
-//! holds, which is read as for a read. Then the bytes are overwritten in place.
+//! holds, which is read as for a read; `Raising` is left out if the pool has nothing for them. Then the bytes are overwritten in place.
 
 use alloc::collections::{BTreeMap, VecDeque};
-use alloc::vec::Vec;
 use helio_stack::{CopyIo, Row};
 
-/// Operations on copies that are under way. Clients' own bounds hold them in check: each is one of their requests.
+/// Operations on copies that are under way. Each is a client's request, so the limits on clients' requests bound them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Clients {
     next: u64,
@@ -32,8 +31,8 @@ pub(crate) struct Clients {
 /// What waits for the pool.
 #[derive(Clone, Debug)]
 pub(crate) enum Wanted {
-    /// This read wants these chunks laid over what was read of the volume.
-    Overlay(CopyIo, Row, Vec<u64>),
+    /// This read wants what the pool has laid over what was read of the volume.
+    Overlay(CopyIo, Row),
     /// A change of a branch, done before that chunk, or a flush.
     Branch(CopyIo, u64),
 }

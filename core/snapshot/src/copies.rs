@@ -119,10 +119,10 @@ impl Copies {
 
     /// How many those take that yield to a required one.
     pub(crate) fn taken_by_expendable(&self) -> u64 {
-        self.of_class(CopyClass::Expendable)
-            .filter_map(|number| self.position(number))
-            .map(|at| self.held[at].takes())
-            .sum()
+        let yields = |held: &&Held| {
+            held.copy.class == CopyClass::Expendable && held.copy.stage == CopyStage::Held
+        };
+        self.held.iter().filter(yields).map(Held::takes).sum()
     }
 
     /// How many are preserved for that one.
@@ -240,13 +240,11 @@ impl Copies {
                 }
             }
             for record in gone.outside {
-                let place = |it: &BeforeRecord| (it.chunk.0, it.chunk.1.offset);
-                let cut = matches!(record.of, CopyView::Cut(_));
-                let lacks = |older: &&mut &mut Held| {
-                    let kept = |it: &BeforeRecord| matches!(it.of, CopyView::Cut(_));
-                    let has = |it: &BeforeRecord| kept(it) && place(it) == place(&record);
-                    cut && !older.outside.iter().any(has)
-                };
+                let is_cut = |it: &BeforeRecord| matches!(it.of, CopyView::Cut(_));
+                let key = |it: &BeforeRecord| (is_cut(it), it.chunk.0, it.chunk.1.offset);
+                let same = |it: &BeforeRecord| key(it) == key(&record);
+                let lacks =
+                    |older: &&mut &mut Held| is_cut(&record) && !older.outside.iter().any(same);
                 match older.as_mut().filter(lacks) {
                     Some(older) => older.outside.push(record),
                     None => freed.push((record.chunk, record.slot)),

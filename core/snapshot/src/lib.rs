@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The snapshot layer: it preserves before-images of a group, reads copies, and restores the group as it was at a cut.
+//! The snapshot layer: it preserves before-images of a group, serves copies and their branches to clients, and restores the
+//! group as it was at a cut.
 //!
 //! ```text
 //!   change ──> chunks all preserved? ──yes──> below

@@ -41,7 +41,7 @@ pub struct Snapshot {
     work: Work,
     task: Task,
     /// A copy whose cut failed, although the list may say that it is held: it needs what copies need until the ledger says that it
-    /// is over, and is none for anybody else.
+    /// is over, and the layer does not list it.
     doubtful: Option<CopyNumber>,
     /// Flushes of all volumes that are under way, for the task or for one that failed.
     flushes: Option<Batch>,
@@ -85,18 +85,8 @@ impl Snapshot {
 
     /// The moment of a cut was, and the cut has not ended.
     const fn is_cutting(&self) -> bool {
-        matches!(
-            &self.task,
-            Task::Cut(
-                _,
-                CutStage::Settles
-                    | CutStage::Flushes
-                    | CutStage::Flushed
-                    | CutStage::Ends
-                    | CutStage::Fails(_)
-                    | CutStage::Spoiled(_)
-            )
-        )
+        matches!(&self.task, Task::Cut(_, stage)
+            if !matches!(stage, CutStage::Begins | CutStage::Ready))
     }
 
     /// Whether a change of that age needs that chunk preserved first. A copy that a process before left coming needs nothing.

@@ -7,7 +7,7 @@
 //!   restore:  (Checking) … ──> (Reading ──> Appending) (Loading ──> Writing) … ──> Flushes
 //!   drop:     (Listing)
 //!   preserve: (Reserving) (Reading ──> Appending)
-//!   clients:  (Overlaying), (Reading ──> Raising ──> Appending) (Amending), (Flushing)
+//!   clients:  (Overlaying), (Reserving) (Reading ──> Raising ──> Appending) (Amending), (Flushing)
 //!   no room:  (Listing) without an expendable copy; if the pool failed: (Recording)
 //! ```
 //! What is in brackets are steps; while a cut settles and flushes, changes take theirs.

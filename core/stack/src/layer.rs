@@ -139,7 +139,7 @@ pub trait Layer: Debug + Send {
         panic!("a layer that has no pool was told {outcome:?}")
     }
 
-    /// An operation on a copy begins. Returns whether the copy is here; then [`Port::copy_ended`] tells how it ended, exactly once.
+    /// An operation on a copy begins. Returns whether the layer performs it; then [`Port::copy_ended`] tells how it ended, exactly once.
     fn begin_on_copy(&mut self, _io: CopyIo, _port: &mut Port<'_>) -> bool {
         false
     }

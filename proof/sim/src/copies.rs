@@ -21,28 +21,19 @@ impl Driver {
         let held = engine.view().copies().held;
         let held: Vec<CopyName> = held.iter().filter_map(|held| held.copy.name()).collect();
         let one = held.get(self.dice.below(held.len().max(1) as u64) as usize);
-        let command = match one {
+        // Now and then what the node of that role refuses.
+        let alone = (serving == Some(side)) == self.dice.chance(1, 16);
+        let (act, here) = match one {
             Some(name) if self.dice.chance(2, 5) || held.len() > 6 => {
-                let act = SnapshotAct::Delete(*name);
-                let here = self.dice.chance(1, 8);
-                if here { Command::SnapshotHere(act) } else { Command::Snapshot(act) }
+                (SnapshotAct::Delete(*name), self.dice.chance(1, 8))
             }
-            Some(name) if self.dice.chance(1, 4) => {
-                let act = SnapshotAct::Refresh(*name);
-                match serving == Some(side) {
-                    true => Command::Snapshot(act),
-                    false => Command::SnapshotHere(act),
-                }
-            }
+            Some(name) if self.dice.chance(1, 4) => (SnapshotAct::Refresh(*name), alone),
             _ => {
                 let name = CopyName::new(&format!("c{}", self.commands)).expect("a name");
-                let act = SnapshotAct::Create(name);
-                match serving == Some(side) {
-                    true => Command::Snapshot(act),
-                    false => Command::SnapshotHere(act),
-                }
+                (SnapshotAct::Create(name), alone)
             }
         };
+        let command = if here { Command::SnapshotHere(act) } else { Command::Snapshot(act) };
         self.command(cluster, oracle, side, command);
     }
 }

@@ -24,6 +24,7 @@ fn layers_refine_one_reference_store() {
         ("restores", walked.restores),
         ("refused changes", walked.refused),
         ("reads of copies", walked.copy_reads),
+        ("operations on branches", walked.branch_ios),
         ("abandoned copies", walked.abandoned),
         ("expendable copies that were over", walked.over),
         ("crashes", walked.crashes),

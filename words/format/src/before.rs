@@ -7,10 +7,10 @@
 //! its own; of two of one chunk that belong to one copy, the one with the lower number counts. All others mean nothing, and their
 //! slots are free. A slot that counted is written again only after a header without it is durable.
 //!
-//! A record may also belong to the *branch* of a copy: what clients made of it. It belongs to the copy of exactly its number. Its
-//! bytes are overwritten in place, once a header is written that proves the record: their checksum is that of what the copy holds there. Where the
-//! header is lost with the power, so is what was not flushed since: the record is as one of a torn batch, and the branch has what the
-//! copy holds.
+//! A record may also belong to the *branch* of the copy with exactly its number: what clients wrote to that copy. Its checksum is that
+//! of what the copy holds there, with which the branch begins. Its bytes are overwritten in place once a header that proves the record is
+//! written. If a power cut loses that header, nothing behind it was flushed: the record counts as torn, and the branch has what the copy
+//! holds.
 //!
 //! Headers and batches of records are counted by one *sequence*. Each tells the sum over all records that counted before it
 //! ([`fingerprint`]), so the newest of them proves everything that is older. Behind the flush of a batch follows a header with the sum,
@@ -171,7 +171,7 @@ impl fmt::Display for CopyView {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Cut(copy) => copy.fmt(f),
-            Self::Branch(copy) => write!(f, "{copy}:rw"),
+            Self::Branch(copy) => write!(f, "{copy}{}", CopyName::BRANCH),
         }
     }
 }

@@ -3,8 +3,8 @@
 
 use core::fmt;
 
-/// The name of a point-in-time copy: 1 to 63 bytes, each an ASCII letter or digit, or one of `-`, `_`, `.` and `:` behind the first; not
-/// ending as the names of branches do.
+/// The name of a point-in-time copy: 1 to 63 bytes, each an ASCII letter or digit, or one of `-`, `_`, `.` and `:` behind the first; and
+/// not `safe-copy`, and not ending in `:rw`, which names a branch.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CopyName {
     length: u8,

@@ -13,8 +13,8 @@ pub struct Drill {
     /// Shell command that checks the copy; exit status 0 means that the drill succeeded.
     #[arg(long, value_name = "COMMAND", conflicts_with = "discard")]
     pub run: Option<String>,
-    /// Maximum time for the command; then helio stops it, and the drill has failed.
-    #[arg(long, value_name = "TIME", value_parser = some_time, default_value = "1h", conflicts_with = "discard")]
+    /// Maximum time for the command; helio stops a longer one, and the drill fails.
+    #[arg(long, value_name = "TIME", value_parser = some_time, default_value = "1h", requires = "run")]
     pub limit: Duration,
     /// Detach the devices and delete the snapshot that an interrupted drill left.
     #[arg(long)]

@@ -37,7 +37,7 @@ pub struct Global {
     #[arg(long, value_name = "KEY", env = "HELIO_SERVER_KEY", hide_env = true, global = true,
           help_heading = HEADING)]
     server_key: Option<PublicKey>,
-    /// Maximum time to wait (or HELIO_TIMEOUT). Default 30s; with --wait no limit; `helio lab` 10min.
+    /// Maximum time to wait (or HELIO_TIMEOUT). Default 30s; drill 5min, lab 10min; with --wait no limit.
     #[arg(long, value_name = "TIME", value_parser = some_time, env = "HELIO_TIMEOUT",
           hide_env = true, global = true, help_heading = HEADING)]
     timeout: Option<Duration>,

@@ -28,26 +28,26 @@ fn snapshot_name(text: &str) -> Result<SnapshotName, String> {
 pub enum Snapshot {
     /// Create a snapshot of all volumes of a group.
     ///
-    /// Run it on the primary. Both nodes create the snapshot at the same write. A node that cannot create it lists it as missing, with the reason. With --here, run it on the secondary: only this node creates the snapshot, and the primary pays nothing for it.
+    /// Run it on the primary. Both nodes create the snapshot at the same write. A node that cannot create it lists it as missing, with the reason. With --here, run it on the secondary: only this node creates the snapshot, and the primary does nothing for it.
     Create {
         /// Snapshot, for example db@before-upgrade; the group may be omitted if there is only one.
         #[arg(value_name = "[GROUP@]NAME", value_parser = snapshot_name)]
         snapshot: SnapshotName,
-        /// Create the snapshot on this node alone, which is secondary.
+        /// Create the snapshot on this secondary only.
         #[arg(long)]
         here: bool,
         /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Create a snapshot again: it holds what the volumes hold now.
+    /// Replace a snapshot by a new one of the same name.
     ///
-    /// The snapshot that has the name is deleted when the new one is durable. Run it on the primary, which does the same on the peer; with --here, on the secondary.
+    /// The old snapshot, and what was written to it, is deleted when the new one is durable. Run it on the primary: the peer replaces its snapshot at the same write. With --here, run it on the secondary: only this node replaces it.
     Refresh {
         /// Snapshot, for example db@before-upgrade; the group may be omitted if there is only one.
         #[arg(value_name = "[GROUP@]NAME", value_parser = snapshot_name)]
         snapshot: SnapshotName,
-        /// Refresh the snapshot on this node alone, which is secondary.
+        /// Refresh the snapshot on this secondary only.
         #[arg(long)]
         here: bool,
         /// Do not ask for confirmation.
@@ -72,7 +72,7 @@ pub enum Snapshot {
         /// Snapshot, for example db@before-upgrade; the group may be omitted if there is only one.
         #[arg(value_name = "[GROUP@]NAME", value_parser = snapshot_name)]
         snapshot: SnapshotName,
-        /// Delete the snapshot on this node alone.
+        /// Delete the snapshot on this node only.
         #[arg(long)]
         here: bool,
         /// Do not ask for confirmation.

@@ -123,7 +123,8 @@ pub enum Verb {
     /// COMMAND runs in `sh -c` as the user who runs helio, with these variables in its environment: HELIO_GROUP, HELIO_NODE,
     /// HELIO_SNAPSHOT, HELIO_DEVICES (the paths of all devices, separated by spaces, in the order of the names of the volumes), and for each volume HELIO_DEVICE_NAME:
     /// its name in upper case, with _ for everything but letters and digits. At --limit, or if helio is interrupted, helio sends SIGTERM to the process
-    /// group of COMMAND. 10 s later, and also after COMMAND has ended, helio kills everything that COMMAND started and that still runs.
+    /// group of COMMAND, and waits up to 10 s until everything that COMMAND started has ended. Then, and also after COMMAND has ended by
+    /// itself, helio kills what still runs.
     Drill(Drill),
     /// Explain why the nodes copied, or refused to copy, data.
     ///
@@ -186,7 +187,7 @@ pub enum Verb {
         /// Volume, for example db/data; may be omitted if there is only one.
         #[arg(value_name = "GROUP[/VOLUME]", value_parser = named, conflicts_with = "list")]
         volume: Option<Named>,
-        /// Attach read-only. On a secondary: the current copy. Of a snapshot: what it was created with.
+        /// Attach read-only: the current copy of a secondary, or a snapshot as it was created.
         #[arg(long, conflicts_with = "list")]
         read_only: bool,
         /// Kernel interface of the block device.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The command of a drill: run as the operator, and ended with everything it started.
 
+use crate::plan::span;
 use crate::signals::{Signals, Waited};
 use crate::verbs::pause;
 use rustix::process::{Pid, Signal, getpid, kill_process, kill_process_group, set_child_subreaper};
@@ -12,7 +13,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use std::{fmt, fs, io};
 
-/// How long a command may take to end after SIGTERM, before it is killed.
+/// How long everything that a command started may take to end after SIGTERM, before it is killed.
 const ENDS_WITHIN: Duration = Duration::from_secs(10);
 /// How long killed processes may take to end. One that waits for a device does not end before it gets an answer.
 const KILLED_WITHIN: Duration = Duration::from_secs(5);
@@ -48,7 +49,7 @@ impl fmt::Display for Ended {
                     write!(f, "the command was ended by signal {}", signal.unwrap_or_default())
                 }
             },
-            Self::Late(limit) => write!(f, "the command did not end within {limit:?}"),
+            Self::Late(limit) => write!(f, "the command did not end within {}", span(*limit)),
             Self::Signal(signal) => write!(f, "helio was interrupted by signal {signal}"),
         }
     }
@@ -82,17 +83,31 @@ pub(super) fn run(
     if let (Ok(Ended::Late(_) | Ended::Signal(_)), Some(group)) = (&ended, group) {
         // It can only fail for want of a receiver. A second signal ends the wait.
         let _ = kill_process_group(group, Signal::TERM);
-        let _ = signals.within(ENDS_WITHIN, child.wait());
+        // The shell may end before the script that it started has cleared away.
+        let _ = signals.within(ENDS_WITHIN, all_ended());
     }
     kill_rest();
     ended
+}
+
+/// Ends when nothing that the command started runs.
+async fn all_ended() {
+    let mut looks = tokio::time::interval(LOOK_EVERY);
+    while !running().is_empty() {
+        looks.tick().await;
+    }
+}
+
+/// What the command started and still runs.
+fn running() -> Vec<u32> {
+    descendants(std::process::id(), &processes())
 }
 
 /// Kills what a command left.
 fn kill_rest() {
     let until = Instant::now() + KILLED_WITHIN;
     loop {
-        let running = descendants(std::process::id(), &processes());
+        let running = running();
         if running.is_empty() || Instant::now() > until {
             return;
         }
@@ -160,7 +175,7 @@ mod tests {
         let late = Ended::Late(Duration::from_secs(3600));
         assert_eq!(
             (late.to_string().as_str(), late.code()),
-            ("the command did not end within 3600s", None)
+            ("the command did not end within 60 min", None)
         );
     }
 }

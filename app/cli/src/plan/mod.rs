@@ -51,7 +51,7 @@ fn tell(
 }
 
 /// A span in the unit that suits it: `34.1 s`, `257.1 ms`, `2.3 h`.
-fn span(span: Duration) -> String {
+pub(crate) fn span(span: Duration) -> String {
     let seconds = span.as_secs_f64();
     let (figure, unit) = match seconds {
         s if s >= 2.0 * 86_400.0 => (s / 86_400.0, "days"),

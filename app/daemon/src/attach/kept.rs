@@ -100,7 +100,7 @@ impl Attaches {
         let group = record.group.clone();
         let ask = |reply| Ask::Device(DeviceAsk::Overtaken { group, reply });
         let asked = self.shard.answer(ask).await;
-        // Who only reads takes what there is, as on a secondary; a branch is written by nobody else.
+        // Another node can only overtake a device that writes the volume, not a read-only one or a branch.
         if record.writes_volume() && matches!(asked, Ok(true)) {
             let mark = self.mark(record, 0);
             for node in self.left(record, mark).await.unwrap_or_default() {
@@ -123,7 +123,7 @@ impl Attaches {
         Ok(ours)
     }
 
-    /// What is called so in a tenure. Who does not write the volume takes what there is, whoever wrote that.
+    /// The mark of a device in a tenure. Devices that do not write the volume have the same mark in every tenure.
     pub(super) fn mark(&self, record: &Record, tenure: u64) -> Mark {
         let tenure = if record.writes_volume() { tenure } else { 0 };
         Mark::new(&self.places, &record.name(), tenure)

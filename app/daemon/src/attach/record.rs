@@ -2,7 +2,7 @@
 //! What is to be attached, kept over restarts.
 
 use crate::durable;
-use crate::shard::export_of;
+use crate::shard::{export_of, is_in_copy};
 use anyhow::{Context, Result};
 use helio_api::Via;
 use helio_driver::Host;
@@ -35,9 +35,9 @@ impl Record {
         export_of(&self.group, &self.volume, self.read_only)
     }
 
-    /// Whether who uses it may change the volume, and not only what it shows or what is written over a snapshot.
+    /// Whether the device can change the volume: a read-only one and a branch cannot.
     pub(super) fn writes_volume(&self) -> bool {
-        !self.read_only && !self.volume.contains('@')
+        !self.read_only && !is_in_copy(&self.volume)
     }
 
     pub(super) fn title(&self) -> String {

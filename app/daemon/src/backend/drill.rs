@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How a drill of `helio drill` ended: recorded and shown.
 
-use super::{Daemon, accepted, to_the_end};
+use super::{Daemon, accepted, stopping, to_the_end};
 use crate::control::Reply;
 use crate::drills;
 use crate::shard::Ask;
@@ -31,9 +31,7 @@ impl Daemon {
         })?;
         let text = format!("the result of the drill of {group} is recorded");
         let shown = self.shard.ask_patiently(Ask::Drilled { group, drills: Box::new(drills) });
-        shown
-            .await
-            .map_err(|_| ApiError::new("stopping", "the daemon is stopping", "start it again"))?;
+        shown.await.map_err(|_| stopping())?;
         Ok(accepted(text))
     }
 }

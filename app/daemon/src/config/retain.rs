@@ -90,7 +90,10 @@ impl Term {
         let words: Vec<&str> = text.split_whitespace().collect();
         let unknown = || {
             let kinds = KINDS.map(|(name, _)| format!("N {name}"));
-            let message = format!("`{}` in `retain` is unknown", words.join(" "));
+            let message = match words.join(" ").as_str() {
+                "" => "`retain` has an empty term".to_owned(),
+                term => format!("`{term}` in `retain` is unknown"),
+            };
             (message, format!("separate terms by commas, and use {}", kinds.join(", ")))
         };
         let (number, rest) = words.split_first().ok_or_else(unknown)?;

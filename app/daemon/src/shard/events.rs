@@ -10,10 +10,9 @@ use crate::shard::clients::Clients;
 use crate::shard::clock::Clock;
 use crate::shard::group::Group;
 use crate::shard::show;
-use helio_api::DrillStatus;
 use helio_api::event::{Fields, Object, Value};
 use helio_engine::Words;
-use helio_units::VolumeIndex;
+use helio_units::{VolumeIndex, WallTime};
 use std::sync::Arc;
 
 /// What was seen of a group last.
@@ -22,7 +21,8 @@ struct Seen {
     words: Words,
     /// Connections per volume.
     clients: Vec<u64>,
-    drills: Option<DrillStatus>,
+    /// When the last drill ended.
+    drill: Option<WallTime>,
 }
 
 /// Looks at groups for a hub.
@@ -54,15 +54,15 @@ impl Watch {
         let words = group.engine.view().words();
         let volumes = || (0..group.volumes.len() as u16).map(VolumeIndex);
         let count = |volume| clients.count(index, volume);
+        let drill = group.drills.as_ref().map(|drills| drills.last.at_ms);
         if self.seen[index].as_ref().is_some_and(|seen| {
             seen.words == words
                 && volumes().map(count).eq(seen.clients.iter().copied())
-                && seen.drills == group.drills
+                && seen.drill == drill
         }) {
             return;
         }
-        let drills = group.drills.clone();
-        let seen = Seen { words, clients: volumes().map(count).collect(), drills };
+        let seen = Seen { words, clients: volumes().map(count).collect(), drill };
         let shown = show::group(group, clock, |volume| (seen.clients[usize::from(volume.0)], None));
         let at = clock.wall(clock.now());
         let tell = |object, name: &str, fields, why: &str| {
@@ -71,8 +71,8 @@ impl Watch {
         };
         let why = match &self.seen[index] {
             // Only the end of a drill was recorded.
-            Some(before) if before.words == words && before.drills != seen.drills => {
-                let last = seen.drills.as_ref().and_then(|drills| drills.last.failure.as_deref());
+            Some(before) if before.words == words && before.drill != seen.drill => {
+                let last = shown.drill.as_ref().and_then(|drills| drills.last.failure.as_deref());
                 last.unwrap_or("a drill succeeded")
             }
             _ => shown.state_reason.as_str(),

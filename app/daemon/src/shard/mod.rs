@@ -53,7 +53,7 @@ use attached::Attached;
 pub(crate) use attached::{ATTACHED, End, Hold, Offer, Plug};
 pub(crate) use before::Before;
 use clients::Clients;
-pub(crate) use clients::{Protection, export_of};
+pub(crate) use clients::{Protection, export_of, is_in_copy};
 pub(crate) use clock::Clock;
 use copies::Copies;
 use events::Watch;

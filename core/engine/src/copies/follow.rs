@@ -29,39 +29,30 @@ impl Copies {
                 let wanted = image(record, (Some(at), consistent), turn);
                 let held = local.copy_named(&name);
                 let refreshes = matches!(act, SnapshotAct::Refresh(_));
-                let replaces = held.map(|held| held.number).filter(|_| refreshes);
-                let passes = match held {
-                    None => false,
+                match held {
                     // Its item comes again.
-                    Some(held) if is_same(&held.image, &wanted) => true,
-                    Some(_) if refreshes => false,
-                    Some(_) if !is_due => return false,
-                    Some(_) => {
-                        let why = format!("this node has another snapshot {name} already");
-                        self.miss(name, why, turn);
-                        true
+                    Some(held) if is_same(&held.image, &wanted) => return is_due,
+                    Some(_) if !refreshes => {
+                        if is_due {
+                            let why = format!("this node has another snapshot {name} already");
+                            self.miss(name, why, turn);
+                        }
+                        return is_due;
                     }
-                };
-                if !passes && let Some(why) = suspect(local, turn) {
+                    _ => {}
+                }
+                if let Some(why) = suspect(local, turn) {
                     self.failed_at = Some(at).filter(|_| !is_due);
                     self.miss(name, why, turn);
                     return is_due;
                 }
-                if !passes {
-                    self.begin_cut(name, By::Item(at), replaces, local, turn);
-                }
-                passes && is_due
+                self.begin_cut(name, By::Item(at), held.map(|held| held.number), local, turn);
+                false
             }
             (
                 SnapshotAct::Create(_) | SnapshotAct::Refresh(_),
                 Task::Cut { by: By::Item(item), stage: Stage::Ready, .. },
-            ) if item == at && is_due => {
-                let image = image(record, (Some(at), local.is_consistent(record)), turn);
-                // What is written to a suspect volume is not surely durable.
-                let cuts = !local.suspect().any();
-                self.moment(Some(image).filter(|_| cuts), local, turn);
-                cuts
-            }
+            ) if item == at && is_due => self.quiet(Some(at), record, local, turn),
             (SnapshotAct::Create(_) | SnapshotAct::Refresh(_), _) => false,
             (SnapshotAct::Delete(name), Task::Idle) if is_due => {
                 self.drop_named(&name, local, turn);
@@ -100,25 +91,26 @@ impl Copies {
             Stage::Ending | Stage::Cancelled => {}
         }
     }
-}
 
-impl Copies {
     /// A cut of this node alone waits for a place where nothing is under way.
     pub(crate) const fn awaits_quiet(&self) -> bool {
         matches!(self.task, Task::Cut { by: By::Here(_), stage: Stage::Ready, .. })
     }
 
-    /// Nothing is under way, and everything up to `head` is applied, as far as this process knows it: this is the moment of that cut.
+    /// Everything up to `head` is applied, as far as this process knows it, and nothing behind it is issued: the moment of a cut. Returns
+    /// whether there is one.
     pub(crate) fn quiet(
         &mut self,
         head: Option<Sequence>,
         record: &Superblock,
         local: &mut Local,
         turn: &mut Turn,
-    ) {
+    ) -> bool {
         let image = image(record, (head, local.is_consistent(record)), turn);
+        // What is written to a suspect volume is not surely durable.
         let cuts = !local.suspect().any();
         self.moment(Some(image).filter(|_| cuts), local, turn);
+        cuts
     }
 
     /// This node follows no longer, or cannot: no cut of it alone has a moment.

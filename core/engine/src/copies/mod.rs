@@ -2,13 +2,14 @@
 //! Point-in-time copies that operators name: one is cut or dropped at a time.
 //!
 //! ```text
-//!   Idle ──> Cut: Coming ──the layer is ready──> Ready ──the moment──> Ending ──> Idle, or Drop of the copy that it replaces
+//!   Idle ──> Cut: Coming ──the layer is ready──> Ready ──the moment──> Ending ──> Idle
 //!    │              └── what asked for it was taken back: Cancelled ──────────────^
 //!    └─────> Drop ────────────────────────────────────────────────────────────────^
 //! ```
 //! A primary cuts at the end of its line, as soon as the layer is ready. The peer does it at the same place of the line: it makes the
-//! layer ready when the item arrives, and the moment is the item's turn. A secondary's operator may want one of that node alone: then its
-//! line is held where nothing behind has been issued, and the moment is when everything before is applied. An item whose copy cannot be cut passes all the same, and
+//! layer ready when the item arrives, and the moment is the item's turn. A secondary's operator can create a copy on that node
+//! alone. The follower then issues no further items, and the moment comes when all issued items are applied. A refresh drops the copy that it
+//! replaces, behind that. An item whose copy cannot be cut passes all the same, and
 //! the copy is *missing*: it is shown with the reason until the process ends.
 
 mod follow;
@@ -39,7 +40,7 @@ const REFRESHED: &str = "refreshed";
 
 /// Who waits for a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum By {
+pub(crate) enum By {
     /// A primary's operator.
     Command(CommandId),
     /// A secondary's operator, who wants it on this node alone.
@@ -141,29 +142,8 @@ impl Copies {
         }
     }
 
-    /// An operator of a primary wants a copy, by one of the acts that cut one.
+    /// An operator wants a copy, by one of the acts that cut one.
     pub(crate) fn create(
-        &mut self,
-        id: CommandId,
-        act: SnapshotAct,
-        local: &mut Local,
-        turn: &mut Turn,
-    ) -> Result<(), Refusal> {
-        self.create_by(By::Command(id), act, local, turn)
-    }
-
-    /// An operator of a secondary wants a copy of this node alone.
-    pub(crate) fn create_here(
-        &mut self,
-        id: CommandId,
-        act: SnapshotAct,
-        local: &mut Local,
-        turn: &mut Turn,
-    ) -> Result<(), Refusal> {
-        self.create_by(By::Here(id), act, local, turn)
-    }
-
-    fn create_by(
         &mut self,
         by: By,
         act: SnapshotAct,
@@ -179,19 +159,19 @@ impl Copies {
             let hint = format!("`helio status {group}` shows the cause");
             return Err(Refusal::new("suspect", why, hint));
         }
-        let (copies, held) = (local.named_copies(), local.copy_named(&name));
-        let replaces = match act {
-            SnapshotAct::Refresh(_) if held.is_none() => return Err(unknown(group, &name)),
-            SnapshotAct::Refresh(_) => held.map(|held| held.number),
-            SnapshotAct::Create(_) | SnapshotAct::Delete(_) => None,
+        let replaces = match (act, local.copy_named(&name)) {
+            (SnapshotAct::Refresh(_), None) => return Err(unknown(group, &name)),
+            (SnapshotAct::Refresh(_), Some(held)) => Some(held.number),
+            (_, Some(_)) => {
+                let text = format!("{group} has a snapshot {name} already");
+                let hint = format!(
+                    "choose another name, or replace it: `helio snapshot refresh {group}@{name}`"
+                );
+                return Err(Refusal::new("snapshot-exists", text, hint));
+            }
+            (_, None) => None,
         };
-        if held.is_some() && replaces.is_none() {
-            let text = format!("{group} has a snapshot {name} already");
-            let hint =
-                format!("choose another name, or `helio snapshot delete {group}@{name}` first");
-            return Err(Refusal::new("snapshot-exists", text, hint));
-        }
-        if copies.len() >= EXPENDABLE_MOST {
+        if local.named_copies().len() >= EXPENDABLE_MOST {
             return Err(too_many(group));
         }
         self.begin_cut(name, by, replaces, local, turn);
@@ -305,18 +285,19 @@ impl Copies {
             Task::Drop { name, by, verb } => (name, by, verb),
             Task::Idle => panic!("copies ended as {outcome:?}, and nothing was asked"),
         };
-        let refusal = reason(&name, outcome, local, turn);
+        let refusal = reason(by, outcome, local, turn);
         let cut = matches!(task, Task::Cut { .. });
         let (group, why) = (&turn.config().group, &refusal.text);
         let text = format!("snapshot {name} of {group} was not {verb}: {why}");
         match by {
-            By::Here(id) if outcome == CopyOutcome::Cancelled => {
-                turn.done(id, Err(no_longer_secondary(group)));
-            }
             By::Command(id) | By::Here(id) => turn.done(id, Err(Refusal { text, ..refusal })),
             By::Item(at) if cut => {
                 self.failed_at = Some(at);
-                self.miss(name, refusal.text, turn);
+                let why = match verb {
+                    REFRESHED => format!("it was not refreshed: {why}"),
+                    _ => why.clone(),
+                };
+                self.miss(name, why, turn);
             }
             _ if outcome == CopyOutcome::Cancelled => {}
             By::Item(_) | By::Abandoned => turn.warn(text),
@@ -392,14 +373,6 @@ fn unknown(group: &str, name: &CopyName) -> Refusal {
     Refusal::new("unknown-snapshot", text, hint)
 }
 
-fn no_longer_secondary(group: &str) -> Refusal {
-    Refusal::later(
-        "busy",
-        format!("this node does not apply writes of {group} any more, and created no snapshot"),
-        format!("`helio status {group}` shows the state"),
-    )
-}
-
 fn busy(group: &str) -> Refusal {
     Refusal::later(
         "busy",
@@ -417,7 +390,7 @@ fn too_many(group: &str) -> Refusal {
 }
 
 /// Why a copy was not cut, or not dropped: the text is a clause.
-fn reason(name: &CopyName, outcome: CopyOutcome, local: &Local, turn: &Turn) -> Refusal {
+fn reason(by: By, outcome: CopyOutcome, local: &Local, turn: &Turn) -> Refusal {
     let config = turn.config();
     let group = &config.group;
     let status = format!("`helio status {group}` shows the cause");
@@ -441,12 +414,15 @@ fn reason(name: &CopyName, outcome: CopyOutcome, local: &Local, turn: &Turn) -> 
             format!("volume {} failed: {}", config.name_of(failed.volume), failed.fault),
             status,
         ),
-        CopyOutcome::Cancelled => match suspect(local, turn) {
-            Some(why) => Refusal::new("suspect", why, status),
-            None => Refusal::new(
+        CopyOutcome::Cancelled => match (suspect(local, turn), by) {
+            (Some(why), _) => Refusal::new("suspect", why, status),
+            (None, By::Here(_)) => {
+                Refusal::later("busy", "this node no longer applies writes", status)
+            }
+            (None, _) => Refusal::new(
                 "not-primary",
                 "this node is no longer primary",
-                format!("`helio snapshot create {group}@{name}` on the primary"),
+                "repeat the command on the primary",
             ),
         },
         CopyOutcome::Done

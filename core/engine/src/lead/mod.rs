@@ -150,7 +150,7 @@ impl Primary {
         if elsewhere {
             return self.read(id, volume, extent, local, turn);
         }
-        turn.answer(id, outcome);
+        turn.answer_read(id, outcome);
     }
 
     /// The mode that answers are to have.

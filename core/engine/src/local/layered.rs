@@ -208,7 +208,7 @@ impl Local {
         let size = turn.config().volumes.get(usize::from(volume.0)).map_or(0, |size| size.0);
         let fits = |extent: Extent| extent.length > 0 && extent.end() <= size;
         if !op.reads().or(op.changes()).is_none_or(fits) {
-            return turn.deny_copy((name, &op), Denial::OutOfBounds);
+            return turn.deny_copy(&copy_io, Denial::OutOfBounds);
         }
         let payload = op.payload().map(|payload| payload.id);
         let purpose = Purpose::CopyIo(RequestId(name), payload);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Point-in-time copies that operators name, by a node's role: commands, the moments of cuts, and what a secondary does at items.
 
-use crate::copies::{Copies, image};
+use crate::copies::{By, Copies, image};
 use crate::event::CommandId;
 use crate::follow::before::Keeper;
 use crate::follow::follower::Follower;
@@ -32,8 +32,9 @@ impl Standing {
     ) -> Result<Option<String>, Refusal> {
         match act {
             SnapshotAct::Create(_) | SnapshotAct::Refresh(_) => {
-                self.commanded("snapshot create", turn.config())?;
-                copies.create(id, act, local, turn).map(|()| None)
+                self.commanded("snapshot create", turn.config())
+                    .map_err(|refusal| on_primary(refusal, act, turn))?;
+                copies.create(By::Command(id), act, local, turn).map(|()| None)
             }
             SnapshotAct::Delete(_) if self.is_leaving() => Err(busy()),
             SnapshotAct::Delete(name) => {
@@ -71,20 +72,14 @@ impl Standing {
             return Err(busy());
         }
         if let Some((volume, fault)) = self.failed() {
-            let text =
-                format!("volume {} of {group} failed: {fault}", turn.config().name_of(volume));
-            return Err(Refusal::new(
-                "volume-failed",
-                text,
-                format!("`helio status {group}` shows the cause"),
-            ));
+            return Err(self.volume_refusal(volume, fault, turn.config()));
         }
         if !local.is_consistent(record.superblock()) {
             let text = format!("the copy of {group} on {node} is not consistent");
             let hint = format!("wait for the end of the resync: `helio status {group}`");
             return Err(Refusal::later("not-consistent", text, hint));
         }
-        copies.create_here(id, act, local, turn).map(|()| None)
+        copies.create(By::Here(id), act, local, turn).map(|()| None)
     }
 
     /// A client uses a copy, in any role. Only what an operator named has a branch.
@@ -100,13 +95,12 @@ impl Standing {
             let given = self.gives_copy((&copy, io.volume), (keeper, record.superblock()), local);
             given && (copy.name().is_some() || !branch)
         });
-        match may {
-            true => local.begin_on_copy(io, turn),
-            false if self.has_stopped() => {
-                turn.deny_copy((io.name, &io.op), Denial::NotPrimary);
-            }
-            false => turn.deny_copy((io.name, &io.op), Denial::Store(StoreFault::Io)),
+        if may {
+            return local.begin_on_copy(io, turn);
         }
+        let stopped = self.has_stopped();
+        let failed = Denial::Store(StoreFault::Io);
+        turn.deny_copy(&io, if stopped { Denial::NotPrimary } else { failed });
     }
 
     /// Whether a volume of a copy can be read: it lies on the disk on which the copy was cut, as far as the record tells, and that disk is
@@ -214,4 +208,20 @@ pub(crate) fn before_found(
 ) {
     keeper.found(found, &turn.config().volumes);
     copies.found(found, record.superblock(), turn);
+}
+
+/// What is refused because this node is not primary, with the command that the primary takes.
+fn on_primary(refusal: Refusal, act: SnapshotAct, turn: &Turn) -> Refusal {
+    let config = turn.config();
+    let Some(peer) = config.peer_name().filter(|_| refusal.code == "not-primary") else {
+        return refusal;
+    };
+    let (group, name) = (&config.group, act.name());
+    let command = match act {
+        SnapshotAct::Refresh(_) => format!("`helio snapshot refresh {group}@{name}`"),
+        _ => format!("`helio snapshot create {group}@{name}`"),
+    };
+    let hint =
+        format!("{command} on the primary, which may be {peer}; with --here on this node only");
+    Refusal { hint, ..refusal }
 }

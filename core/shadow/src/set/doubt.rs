@@ -6,8 +6,8 @@
 //! | full, and believed | full: the only one |
 //! | any other | removed without a bitmap: a command returns it, and all of it is copied |
 //!
-//! Nothing is compared, also of a member that the record does not name and the host therefore calls unproven: a flush of it may have failed
-//! since. What such a flush did not make durable still reads as it was written, until the power is cut; no later flush proves it.
+//! No member is compared, not even an unproven one: that is what the host calls a member that the record does not name. A flush of it may
+//! have failed since. Data that such a flush did not make durable can still be read until the power is cut, and no later flush proves it.
 //!
 //! The record does not tell which member was removed since. So the one that is believed may be the old one, and another one may be the
 //! only one that holds the last writes: nothing is written to it before an administrator says so.

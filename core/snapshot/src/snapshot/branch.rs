@@ -13,7 +13,7 @@ use helio_stack::{
 };
 
 impl Snapshot {
-    /// Serves the one that is next, where no step is being taken. It is done before that chunk.
+    /// Takes the next step of a change or a flush of a branch. Chunks before `done` are done.
     pub(super) fn serve_branch(&mut self, io: CopyIo, done: u64, port: &mut Port<'_>) {
         let copy = io.on.copy();
         if !self.copies.holds(copy) || self.pool != PoolHealth::Works {
@@ -35,8 +35,7 @@ impl Snapshot {
             self.clients.wait_first(io, done);
             return self.raise(copy, first..end, port);
         }
-        let record = |chunk| Some((self.copies.slot(io.on, chunk)?, self.chunks.place(chunk)));
-        let records = (start..end).filter_map(record).collect();
+        let records = self.records(io.on, start..end);
         let payload = io.op.payload();
         self.work = Work::Amending(io, end);
         port.pool(PoolOp::Amend { extent, payload, records });
@@ -47,12 +46,10 @@ impl Snapshot {
         let lacks = |chunk: &u64| self.copies.branch_slot(copy, *chunk).is_none();
         let mut chunks: Vec<u64> = range.take_while(lacks).collect();
         if self.room.for_branches() == 0 {
-            let Some(least) = self.room.next_for_branches() else {
+            let least = self.room.next_for_branches();
+            let Some(least) = least.filter(|least| self.room.forbids(*least).is_none()) else {
                 return self.branch_fails(StoreFault::NoSpace, port);
             };
-            if self.room.forbids(least).is_some() {
-                return self.branch_fails(StoreFault::NoSpace, port);
-            }
             let needed = least + chunks.len() as u64 - 1;
             let records = self.room.grown(needed, 0, self.chunks.total());
             return self.reserve(records, For::Branch, port);
@@ -64,10 +61,8 @@ impl Snapshot {
     /// The volume was read for the branch of that copy. What is preserved for the copy is laid over it.
     pub(super) fn raise_read(&mut self, copy: CopyNumber, read: &[Row], port: &mut Port<'_>) {
         let [base] = *read else { panic!("neighbours were read in {} rows", read.len()) };
-        let view = CopyView::Cut(copy);
         let touched = self.chunks.touched(base.volume, base.extent);
-        let record = |chunk| Some((self.copies.slot(view, chunk)?, self.chunks.place(chunk)));
-        let records: Vec<_> = touched.filter_map(record).collect();
+        let records = self.records(CopyView::Cut(copy), touched);
         if records.is_empty() {
             return self.append(CopyView::Branch(copy), Vec::from([base]), port);
         }
@@ -82,13 +77,9 @@ impl Snapshot {
         outcome: PoolOutcome,
         port: &mut Port<'_>,
     ) {
-        port.release(base.payload.id);
-        match outcome {
-            PoolOutcome::Loaded(rows) => self.append(CopyView::Branch(copy), rows, port),
-            PoolOutcome::Damaged => self.branch_fails(StoreFault::Io, port),
-            // What cannot be read may still be added to.
-            PoolOutcome::Failed(fault) => self.branch_fails(fault, port),
-            outcome => panic!("the pool ended a read as {outcome:?}"),
+        match Self::laid_over(base, outcome, port) {
+            Ok(row) => self.append(CopyView::Branch(copy), Vec::from([row]), port),
+            Err(fault) => self.branch_fails(fault, port),
         }
     }
 

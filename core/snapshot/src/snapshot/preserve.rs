@@ -165,13 +165,11 @@ impl Snapshot {
 
     /// What was asked of the pool ended.
     pub(super) fn step_ended(&mut self, outcome: PoolOutcome, port: &mut Port<'_>) {
-        if matches!(self.work, Work::Overlaying { .. }) {
-            return self.overlaid(outcome, port);
-        }
         match (mem::replace(&mut self.work, Work::Idle), outcome) {
             (work @ (Work::Checking(_) | Work::Loading { .. }), outcome) => {
                 self.restore_step(work, outcome, port);
             }
+            (Work::Overlaying { io, base }, outcome) => Self::overlaid((io, base), outcome, port),
             (Work::Raising { copy, base }, outcome) => self.raised((copy, base), outcome, port),
             // Nothing else than these bytes of the branch is unknown.
             (Work::Amending(io, _), PoolOutcome::Failed(fault)) => {

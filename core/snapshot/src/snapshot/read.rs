@@ -5,7 +5,9 @@ use super::{KINDS, READS, Snapshot};
 use crate::clients::Wanted;
 use crate::work::{Task, Work};
 use alloc::vec::Vec;
-use core::mem;
+use core::ops::Range;
+use helio_format::before::Slot;
+use helio_ledger::Chunk;
 use helio_plant::{Plant, planted};
 use helio_stack::{
     CopyIo, CopyView, Layer, Leg, Outcome, PoolOp, PoolOutcome, Port, Row, StoreFault, StoreOp, Tag,
@@ -44,14 +46,13 @@ impl Snapshot {
             port.release(payload.id);
             return port.copy_ended(io.name, Outcome::Failed(StoreFault::Io));
         }
-        let touched = self.chunks.touched(io.volume, extent);
-        let chunks: Vec<u64> =
-            touched.filter(|chunk| self.copies.slot(io.on, *chunk).is_some()).collect();
-        if chunks.is_empty() || planted(Plant::CopyReadLive) {
+        let mut touched = self.chunks.touched(io.volume, extent);
+        let nothing = !touched.any(|chunk| self.copies.slot(io.on, chunk).is_some());
+        if nothing || planted(Plant::CopyReadLive) {
             return port.copy_ended(io.name, outcome);
         }
         let base = Row { volume: io.volume, extent, payload };
-        self.clients.wait(Wanted::Overlay(io, base, chunks));
+        self.clients.wait(Wanted::Overlay(io, base));
         self.go_on(port);
     }
 
@@ -64,42 +65,55 @@ impl Snapshot {
             // What ends at once took no turn.
             others_wait = false;
             match wanted {
-                Wanted::Overlay(io, base, chunks) => self.overlay(io, base, &chunks, port),
+                Wanted::Overlay(io, base) => self.overlay(io, base, port),
                 Wanted::Branch(io, done) => self.serve_branch(io, done, port),
             }
         }
     }
 
     /// Lays what the pool has over what was read of the volume.
-    fn overlay(&mut self, io: CopyIo, base: Row, chunks: &[u64], port: &mut Port<'_>) {
+    fn overlay(&mut self, io: CopyIo, base: Row, port: &mut Port<'_>) {
         if !self.copies.holds(io.on.copy()) {
             port.release(base.payload.id);
             return port.copy_ended(io.name, Outcome::Failed(StoreFault::Io));
         }
-        let record =
-            |chunk: &u64| Some((self.copies.slot(io.on, *chunk)?, self.chunks.place(*chunk)));
-        let records = chunks.iter().filter_map(record).collect();
+        let records = self.records(io.on, self.chunks.touched(base.volume, base.extent));
         self.work = Work::Overlaying { io, base };
         port.pool(PoolOp::Overlay { base, records });
     }
 
-    /// What is preserved lies over what was read, or that failed.
-    pub(super) fn overlaid(&mut self, outcome: PoolOutcome, port: &mut Port<'_>) {
-        let Work::Overlaying { io, base } = mem::replace(&mut self.work, Work::Idle) else {
-            return;
+    /// Where the pool has what is seen of these chunks, as far as it has it.
+    pub(super) fn records(&self, view: CopyView, chunks: Range<u64>) -> Vec<(Slot, Chunk)> {
+        let record = |chunk| Some((self.copies.slot(view, chunk)?, self.chunks.place(chunk)));
+        chunks.filter_map(record).collect()
+    }
+
+    /// What the pool has lies over what was read, or that failed.
+    pub(super) fn overlaid((io, base): (CopyIo, Row), outcome: PoolOutcome, port: &mut Port<'_>) {
+        let outcome = match Self::laid_over(base, outcome, port) {
+            Ok(row) => Outcome::Read(row.payload),
+            Err(fault) => Outcome::Failed(fault),
         };
+        port.copy_ended(io.name, outcome);
+    }
+
+    /// What the pool laid over `base`, or why it could not. What cannot be read may still be added to.
+    pub(super) fn laid_over(
+        base: Row,
+        outcome: PoolOutcome,
+        port: &mut Port<'_>,
+    ) -> Result<Row, StoreFault> {
         port.release(base.payload.id);
-        let outcome = match outcome {
-            PoolOutcome::Loaded(rows) => match rows.as_slice() {
-                [row] => Outcome::Read(row.payload),
-                rows => panic!("{} rows were laid over one", rows.len()),
+        match outcome {
+            PoolOutcome::Loaded(rows) => match rows[..] {
+                [row] => Ok(row),
+                _ => panic!("{} rows were laid over one", rows.len()),
             },
-            PoolOutcome::Damaged => Outcome::Failed(StoreFault::Io),
-            PoolOutcome::Failed(fault) => Outcome::Failed(fault),
+            PoolOutcome::Damaged => Err(StoreFault::Io),
+            PoolOutcome::Failed(fault) => Err(fault),
             outcome @ (PoolOutcome::Done | PoolOutcome::NoRoom { .. }) => {
                 panic!("the pool ended a read as {outcome:?}")
             }
-        };
-        port.copy_ended(io.name, outcome);
+        }
     }
 }

@@ -115,11 +115,15 @@ impl Snapshot {
         self.reserve(records.max(self.room.reserved()), For::Task, port);
     }
 
+    /// An expendable copy is asked for.
+    fn asks_expendable(&self) -> bool {
+        matches!(&self.task, Task::Asked(op)
+            if matches!(**op, CopyOp::Cut { class: CopyClass::Expendable, .. }))
+    }
+
     /// There is room for what is asked.
     pub(super) fn task_has_room(&mut self, port: &mut Port<'_>) {
-        let expendable = matches!(&self.task, Task::Asked(op)
-            if matches!(**op, CopyOp::Cut { class: CopyClass::Expendable, .. }));
-        if !expendable {
+        if !self.asks_expendable() {
             self.room.promise(true);
         }
         let task = mem::replace(&mut self.task, Task::None);
@@ -138,11 +142,9 @@ impl Snapshot {
 
     /// There is none. Expendable copies yield to a required one, if that helps.
     pub(super) fn task_has_no_room(&mut self, shortage: Shortage, port: &mut Port<'_>) {
-        let expendable = matches!(&self.task, Task::Asked(op)
-            if matches!(**op, CopyOp::Cut { class: CopyClass::Expendable, .. }));
         let taken = self.copies.taken_by_expendable();
         let helps = shortage.needed <= shortage.free + Room::bytes(taken);
-        if expendable || !helps || !self.give_up(shortage, port) {
+        if self.asks_expendable() || !helps || !self.give_up(shortage, port) {
             self.task_over(CopyOutcome::NoRoom(shortage), port);
         }
     }

@@ -232,7 +232,7 @@ fn a_failed_drill_leaves_nothing_and_is_shown_beside_the_last_success() {
     let script = "setsid sleep 600 & (trap '' TERM; sleep 600 & wait) & sleep 600";
     let late = drills.drill(&["--limit", "500ms", "--run", script]).expect_failure();
     assert!(
-        late.contains("the command did not end within 500ms\n  hint: allow more time"),
+        late.contains("the command did not end within 500 ms\n  hint: allow more time"),
         "{late}"
     );
     drills.assert_nothing_left();
@@ -263,8 +263,9 @@ fn a_failed_drill_leaves_nothing_and_is_shown_beside_the_last_success() {
 fn an_interrupted_drill_discards_everything_and_a_killed_one_leaves_it_to_the_next_command() {
     attachable!();
     let drills = Drills::new(Mode::Async);
-    // It can clear away before it is killed.
-    let traps = "trap ': > stopped; exit 1' TERM; : > begun; sleep 600 & wait";
+    // A script can clear away before it is killed, also behind a shell that ends at once.
+    let script = "trap \"sleep 1; : > stopped; exit 1\" TERM; : > begun; sleep 600 & wait";
+    let traps = &format!("sh -c '{script}'; true");
     let mut running = drills.begin(traps);
     let second = drills.drill(&["--run", "true"]).expect_failure();
     assert!(second.contains("another drill is running, or one was interrupted"), "{second}");

@@ -94,6 +94,13 @@ fn a_snapshot_is_attached_to_be_read_only_and_shows_what_was_there() {
         .helio("lyon", &["attach", &format!("{VOLUME}@two"), "--read-only", "--via", "fuse"])
         .expect_failure();
     assert!(said.contains("no snapshot two"), "{said}");
+    // What exports are called beyond a volume is no part of its name.
+    for line in [&["attach", "db/data:ro"][..], &["attach", "db/data@one:rw", "--read-only"]] {
+        let said = stage.pair.helio("paris", line).expect_failure();
+        assert!(said.contains("has no volume db/data"), "{line:?}: {said}");
+    }
+    let said = stage.pair.helio("paris", &["attach", "db@one"]).expect_failure();
+    assert!(said.contains("db/data@daily"), "{said}");
     drop(device);
     stage.pair.helio("paris", &["detach", VOLUME]).expect_success();
     ["lyon", "paris"].iter().for_each(|node| stage.assert_nothing_left(node));

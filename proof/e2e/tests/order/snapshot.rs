@@ -155,6 +155,8 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
     refused("paris", &["snapshot", "refresh", "db@one"], "needs-confirmation");
     refused("paris", &["snapshot", "delete", "db@two", "--yes"], "unknown-snapshot");
     refused("paris", &["snapshot", "delete", "db@one"], "needs-confirmation");
+    let said = pair.helio("lyon", &["snapshot", "create", "db@two"]).expect_failure();
+    assert!(said.contains("`helio snapshot create db@two` on the primary"), "{said}");
     assert_eq!(names(&pair, "paris"), ["one"]);
     // A secondary may delete what it has.
     eventually(PATIENCE, "lyon's snapshot", || (names(&pair, "lyon") == ["one"]).then_some(()));

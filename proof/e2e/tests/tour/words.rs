@@ -58,6 +58,12 @@ fn every_verb_and_its_options_are_on_the_page() {
             let known = option == "--help" || text.contains(option);
             assert!(known, "cli.md lacks {option} of `helio {verb}`");
         }
+        let commands = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+        let commands = commands.take_while(|line| !line.is_empty());
+        for command in commands.filter_map(|line| line.split_whitespace().next()) {
+            let known = command == "help" || text.contains(&format!("`helio {verb} {command}"));
+            assert!(known, "cli.md lacks `helio {verb} {command}`");
+        }
     }
 }
 

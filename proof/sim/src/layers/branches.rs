@@ -91,7 +91,8 @@ impl Desk {
             reference.is(&self.given(copy));
             self.users.branches.insert(copy, reference);
         }
-        self.users.branches.entry(copy).or_insert_with(|| Reference::new(&[]))
+        let Some(branch) = self.users.branches.get_mut(&copy) else { panic!("it was just made") };
+        branch
     }
 
     /// What was read of a copy is what was cut, or what was written to its branch. Something fails only where something failed, or where
@@ -158,7 +159,11 @@ impl Desk {
             }
             let Some(reference) = self.users.branches.get_mut(&copy) else {
                 let unchanged = live == self.given(copy);
-                ensure(unchanged, || format!("nobody wrote to the branch of copy {copy}"))?;
+                ensure(unchanged, || {
+                    format!(
+                        "the branch of copy {copy} was never written, and differs from the copy"
+                    )
+                })?;
                 continue;
             };
             if let Some((volume, block)) = reference.wrong(&live, power) {

@@ -17,6 +17,9 @@ use std::collections::BTreeMap;
 /// Bytes of a chunk in the file: a stamp for each block.
 const CHUNK: Bytes = Bytes(CHUNK_BYTES / BLOCK * 8);
 
+/// Records that there is always room for.
+pub(super) const UNLIMITED: u64 = u64::MAX >> 20;
+
 /// See the module.
 pub(super) struct Pool {
     file: Sectors,
@@ -27,7 +30,7 @@ pub(super) struct Pool {
     kept: BTreeMap<(usize, usize), BTreeMap<CopyNumber, Stamp>>,
     /// Chunks of branches.
     branches: BTreeMap<CopyNumber, Vec<(Chunk, Slot)>>,
-    job: Option<Job>,
+    asked: Option<PoolOp>,
     /// Records that it has room for.
     room: u64,
     failed: bool,
@@ -35,22 +38,14 @@ pub(super) struct Pool {
     ever: bool,
 }
 
-#[derive(Clone, Debug)]
-enum Job {
-    Reserve(u64),
-    List(Vec<KeptCopy>, u64),
-    Append(CopyView, Vec<(Slot, Chunk, Vec<Stamp>)>),
-    Check(Vec<(Slot, Chunk)>),
-    Load(Vec<(Slot, Chunk)>),
-    Overlay(Row, Vec<(Slot, Chunk)>),
-    Amend(Extent, Vec<Stamp>, Vec<(Slot, Chunk)>),
-    Flush,
-}
-
-impl Job {
-    const fn reads(&self) -> bool {
-        matches!(self, Self::Check(_) | Self::Load(_) | Self::Overlay(..))
-    }
+/// What each record of these rows holds, and where it goes.
+fn records(rows: &[Row], slots: &[Slot], payloads: &Payloads) -> Vec<(Slot, Chunk, Vec<Stamp>)> {
+    let chunks = |row: &Row| {
+        let chunks = row.chunks(payloads.stamps(row.payload), Bytes(BLOCK));
+        chunks.map(|(chunk, stamps)| (chunk, stamps.to_vec())).collect::<Vec<_>>()
+    };
+    let records = slots.iter().zip(rows.iter().flat_map(chunks));
+    records.map(|(slot, (chunk, stamps))| (*slot, chunk, stamps)).collect()
 }
 
 fn open(file: &Sectors) -> Result<(BeforeStore, BeforeFound), String> {
@@ -68,7 +63,7 @@ impl Pool {
             copies: Vec::new(),
             kept: BTreeMap::new(),
             branches: BTreeMap::new(),
-            job: None,
+            asked: None,
             room,
             failed: false,
             ever: false,
@@ -82,7 +77,7 @@ impl Pool {
 
     /// It may run out of room.
     pub(super) const fn is_limited(&self) -> bool {
-        self.room < u64::MAX >> 20
+        self.room < UNLIMITED
     }
 
     /// The copies that are held.
@@ -106,58 +101,35 @@ impl Pool {
     }
 
     pub(super) const fn is_busy(&self) -> bool {
-        self.job.is_some()
+        self.asked.is_some()
     }
 
-    pub(super) fn begin(&mut self, op: PoolOp, payloads: &Payloads) {
-        assert!(self.job.is_none(), "two operations on the pool at once");
-        self.job = Some(match op {
-            PoolOp::Reserve { records } => Job::Reserve(records),
-            PoolOp::List { copies, freed } => Job::List(copies, freed),
-            PoolOp::Append { of, rows, slots } => {
-                let chunks = |row: &Row| {
-                    let chunks = row.chunks(payloads.stamps(row.payload), Bytes(BLOCK));
-                    chunks.map(|(chunk, stamps)| (chunk, stamps.to_vec())).collect::<Vec<_>>()
-                };
-                let chunks = rows.iter().flat_map(chunks);
-                let records = slots.into_iter().zip(chunks);
-                Job::Append(
-                    of,
-                    records.map(|(slot, (chunk, stamps))| (slot, chunk, stamps)).collect(),
-                )
-            }
-            PoolOp::Check { records } => Job::Check(records),
-            PoolOp::Load { records } => Job::Load(records),
-            PoolOp::Overlay { base, records } => Job::Overlay(base, records),
-            PoolOp::Amend { extent, payload, records } => {
-                let zeros = || vec![0; blocks(extent).len()];
-                let stamps = payload.map_or_else(zeros, |it| payloads.stamps(it).to_vec());
-                Job::Amend(extent, stamps, records)
-            }
-            PoolOp::Flush => Job::Flush,
-        });
+    pub(super) fn begin(&mut self, op: PoolOp) {
+        assert!(self.asked.is_none(), "two operations on the pool at once");
+        self.asked = Some(op);
     }
 
-    /// What was asked ends. `fails`: it fails; nothing is written behind a write that failed until the process starts again.
+    /// What was asked ends. `fails`: it fails; nothing is written behind a write that failed until the process starts again, unless
+    /// that was to a branch.
     pub(super) fn end(&mut self, fails: bool, payloads: &mut Payloads) -> PoolOutcome {
-        let Some(job) = self.job.take() else { panic!("nothing was asked of the pool") };
-        let (reads, amends) = (job.reads(), matches!(job, Job::Amend(..)));
+        let Some(op) = self.asked.take() else { panic!("nothing was asked of the pool") };
+        let (reads, amends) = (op.reads(), matches!(op, PoolOp::Amend { .. }));
         self.failed |= fails && !reads && !amends;
         self.ever |= fails;
         if fails || self.failed && !reads {
             return PoolOutcome::Failed(StoreFault::Io);
         }
-        match job {
-            Job::Reserve(records) if records > self.room => {
+        match op {
+            PoolOp::Reserve { records } if records > self.room => {
                 return PoolOutcome::NoRoom { free: Bytes(self.room * (CHUNK_BYTES + 4096)) };
             }
-            Job::Reserve(_) => {}
-            Job::Check(records) => {
+            PoolOp::Reserve { .. } => {}
+            PoolOp::Check { records } => {
                 if records.iter().any(|(slot, chunk)| self.load(*slot, *chunk).is_none()) {
                     return PoolOutcome::Damaged;
                 }
             }
-            Job::Load(records) => {
+            PoolOp::Load { records } => {
                 let mut rows = Vec::new();
                 for (slot, chunk) in records {
                     let Some(stamps) = self.load(slot, chunk) else { return PoolOutcome::Damaged };
@@ -166,7 +138,7 @@ impl Pool {
                 }
                 return PoolOutcome::Loaded(rows);
             }
-            Job::Overlay(base, records) => {
+            PoolOp::Overlay { base, records } => {
                 let mut stamps = payloads.stamps(base.payload).to_vec();
                 for (slot, chunk) in records {
                     let Some(from) = self.load(slot, chunk) else { return PoolOutcome::Damaged };
@@ -174,13 +146,13 @@ impl Pool {
                 }
                 return PoolOutcome::Loaded(vec![Row { payload: payloads.take(stamps), ..base }]);
             }
-            job @ Job::Amend(..) => self.write(&job, usize::MAX),
-            job => {
-                self.write(&job, usize::MAX);
+            op @ PoolOp::Amend { .. } => self.write(&op, usize::MAX, payloads),
+            op => {
+                self.write(&op, usize::MAX, payloads);
                 self.file.flush();
                 self.store.flushed();
                 self.note();
-                self.done(job);
+                self.done(op, payloads);
             }
         }
         PoolOutcome::Done
@@ -208,16 +180,16 @@ impl Pool {
     }
 
     /// What is under way is written, and is going to fail all the same.
-    pub(super) fn reach(&mut self) {
+    pub(super) fn reach(&mut self, payloads: &Payloads) {
         if self.failed {
             return;
         }
-        let Some(job) = self.job.take() else { return };
-        self.write(&job, usize::MAX);
-        if let Job::List(copies, _) = &job {
+        let Some(op) = self.asked.take() else { return };
+        self.write(&op, usize::MAX, payloads);
+        if let PoolOp::List { copies, .. } = &op {
             self.copies.clone_from(copies);
         }
-        self.job = Some(job);
+        self.asked = Some(op);
     }
 
     fn load(&self, slot: Slot, chunk: Chunk) -> Option<Vec<Stamp>> {
@@ -229,15 +201,15 @@ impl Pool {
     }
 
     /// Writes what is asked, of several records the first ones.
-    fn write(&mut self, job: &Job, most: usize) {
-        match job {
-            Job::List(copies, freed) => {
+    fn write(&mut self, op: &PoolOp, most: usize, payloads: &Payloads) {
+        match op {
+            PoolOp::List { copies, freed } => {
                 let write = self.store.list(copies.clone(), *freed, WallTime(1));
                 self.file.put(write.offset, &write.bytes);
             }
-            Job::Append(of, chunks) => {
+            PoolOp::Append { of, rows, slots } => {
                 self.store.begin_batch();
-                for (slot, chunk, stamps) in chunks.iter().take(most) {
+                for (slot, chunk, stamps) in records(rows, slots, payloads).iter().take(most) {
                     let mut bytes: Vec<u8> = stamps.iter().flat_map(|s| s.to_le_bytes()).collect();
                     bytes.resize(CHUNK.0 as usize, 0);
                     let write = self.store.record(*of, *slot, *chunk, &bytes);
@@ -245,7 +217,9 @@ impl Pool {
                     self.file.put(write.offset + PAGE_BYTES as u64, &bytes);
                 }
             }
-            Job::Amend(extent, stamps, records) => {
+            PoolOp::Amend { extent, payload, records } => {
+                let zeros = || vec![0; blocks(*extent).len()];
+                let stamps = payload.map_or_else(zeros, |it| payloads.stamps(it).to_vec());
                 for (slot, (_, chunk)) in records.iter().take(most) {
                     let (first, end) =
                         (extent.offset.max(chunk.offset), extent.end().min(chunk.end()));
@@ -255,43 +229,53 @@ impl Pool {
                     self.file.put(at + (first - chunk.offset) / BLOCK * 8, &bytes);
                 }
             }
-            Job::Reserve(_) | Job::Check(_) | Job::Load(_) | Job::Overlay(..) | Job::Flush => {}
+            PoolOp::Reserve { .. }
+            | PoolOp::Check { .. }
+            | PoolOp::Load { .. }
+            | PoolOp::Overlay { .. }
+            | PoolOp::Flush => {}
         }
     }
 
-    fn done(&mut self, job: Job) {
-        match job {
-            Job::List(copies, _) => {
+    fn done(&mut self, op: PoolOp, payloads: &Payloads) {
+        match op {
+            PoolOp::List { copies, .. } => {
                 if copies.is_empty() {
                     self.file.truncate(self.store.header_bytes());
                 }
                 self.copies = copies;
             }
-            Job::Append(CopyView::Branch(copy), chunks) => {
-                let chunks = chunks.into_iter().map(|(slot, chunk, _)| (chunk, slot));
-                self.branches.entry(copy).or_default().extend(chunks);
-            }
-            Job::Append(CopyView::Cut(copy), chunks) => {
-                for (_, (volume, extent), stamps) in chunks {
-                    for (block, stamp) in blocks(extent).zip(stamps) {
-                        let place = (usize::from(volume.0), block);
-                        self.kept.entry(place).or_default().insert(copy, stamp);
-                    }
+            PoolOp::Append { of, rows, slots } => {
+                for (slot, chunk, stamps) in records(&rows, &slots, payloads) {
+                    self.appended(of, slot, chunk, stamps);
                 }
             }
             _ => {}
         }
     }
 
+    /// A record is there.
+    fn appended(&mut self, of: CopyView, slot: Slot, chunk: Chunk, stamps: Vec<Stamp>) {
+        match of {
+            CopyView::Branch(copy) => self.branches.entry(copy).or_default().push((chunk, slot)),
+            CopyView::Cut(copy) => {
+                for (block, stamp) in blocks(chunk.1).zip(stamps) {
+                    let place = (usize::from(chunk.0.0), block);
+                    self.kept.entry(place).or_default().insert(copy, stamp);
+                }
+            }
+        }
+    }
+
     /// The process ends: what was under way is done, in part, or not at all. With the power every sector that was not flushed is the
     /// new or the old one.
-    pub(super) fn crash(&mut self, power: bool, dice: &mut Dice) {
-        if let Some(job) = self.job.take()
+    pub(super) fn crash(&mut self, power: bool, dice: &mut Dice, payloads: &Payloads) {
+        if let Some(op) = self.asked.take()
             && !self.failed
             && dice.chance(2, 3)
         {
             let most = if dice.chance(1, 2) { usize::MAX } else { dice.below(4) as usize };
-            self.write(&job, most);
+            self.write(&op, most, payloads);
             if most == usize::MAX && dice.chance(1, 2) {
                 self.file.flush();
                 self.store.flushed();
@@ -323,18 +307,10 @@ impl Pool {
         self.kept.clear();
         self.branches.clear();
         for record in &found.records {
-            if let CopyView::Branch(copy) = record.of {
-                self.branches.entry(copy).or_default().push((record.chunk, record.slot));
-                continue;
-            }
             let Some(stamps) = self.load(record.slot, record.chunk) else {
                 return Err(format!("{record:?} is not whole"));
             };
-            let (volume, extent) = record.chunk;
-            for (block, stamp) in blocks(extent).zip(stamps) {
-                let place = (usize::from(volume.0), block);
-                self.kept.entry(place).or_default().insert(record.of.copy(), stamp);
-            }
+            self.appended(record.of, record.slot, record.chunk, stamps);
         }
         Ok(found)
     }

@@ -3,7 +3,7 @@
 
 use super::branches::Users;
 use super::member::{Members, Payloads};
-use super::pool::Pool;
+use super::pool::{Pool, UNLIMITED};
 use super::reference::Reference;
 use super::{BLOCK, LayersWalk, Stamp};
 use core::time::Duration;
@@ -118,7 +118,7 @@ impl Desk {
             reference: Reference::new(&volumes),
             members: Members::new(&volumes),
             payloads: Payloads::default(),
-            pool: Pool::new(u64::MAX >> 20),
+            pool: Pool::new(UNLIMITED),
             stack: Stack::default(),
             dice,
             sizes,
@@ -180,7 +180,7 @@ impl Desk {
             40..44 => self.ask_copy(),
             44..46 => {
                 let room = self.dice.below(30);
-                self.pool.limit(if self.dice.chance(1, 2) { u64::MAX >> 20 } else { room });
+                self.pool.limit(if self.dice.chance(1, 2) { UNLIMITED } else { room });
             }
             46 => {
                 let power = self.dice.chance(2, 3);
@@ -382,7 +382,7 @@ impl Desk {
         if self.pool.is_busy() && self.dice.chance(1, 4) {
             let fails = !gently && self.dice.chance(1, 200);
             if fails && self.dice.chance(1, 2) {
-                self.pool.reach();
+                self.pool.reach(&self.payloads);
             }
             let outcome = self.pool.end(fails, &mut self.payloads);
             if let Some(list) = self.listing.take()
@@ -460,7 +460,7 @@ impl Desk {
             }
             self.listing = Some(copies.clone());
         }
-        self.pool.begin(op, &self.payloads);
+        self.pool.begin(op);
         Ok(())
     }
 
@@ -586,7 +586,7 @@ impl Desk {
 
     /// The process ends, and maybe the power with it; another one starts.
     fn crash(&mut self, power: bool) -> Result<(), String> {
-        self.pool.crash(power, &mut self.dice);
+        self.pool.crash(power, &mut self.dice, &self.payloads);
         self.members.crash(power, &mut self.dice);
         if let Some(over) = self.recording.take()
             && self.dice.chance(1, 2)

@@ -46,8 +46,8 @@ fn a_snapshot_is_due_at_the_begin_of_the_shortest_interval() {
 fn terms_that_make_no_sense_are_refused() {
     let kinds = "separate terms by commas, and use N per minute, N per hour, N per day, N hourly, N daily, N weekly, N monthly";
     for (terms, message, hint) in [
-        ("", "`` in `retain` is unknown", kinds),
-        ("6 per hour,", "`` in `retain` is unknown", kinds),
+        ("", "`retain` has an empty term", kinds),
+        ("6 per hour,", "`retain` has an empty term", kinds),
         ("6 per week", "`6 per week` in `retain` is unknown", kinds),
         ("six hourly", "`six hourly` in `retain` is unknown", kinds),
         ("-1 hourly", "`-1 hourly` in `retain` is unknown", kinds),

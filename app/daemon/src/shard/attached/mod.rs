@@ -8,7 +8,7 @@
 mod device;
 mod line;
 
-use crate::shard::clients::{Catalogue, export_of};
+use crate::shard::clients::{Catalogue, export_of, is_in_copy};
 use crate::shard::group::{Group, User};
 use crate::shard::requests::{
     Asker, Ended, Failure, Io, Load, Operation, Origin, Place, Reply, Requests,
@@ -370,9 +370,6 @@ fn is_of_tenure(place: Place, tenure: u64, groups: &[Group]) -> Result<(), Refus
     Err(Refusal::later("attach-failed", text, "attach it again"))
 }
 
-/// How the safe copy of a volume ends, as a name.
-const SAFE_COPY: &str = "@safe-copy";
-
 /// What an NBD client would find under the volume's name.
 pub(crate) fn open(
     group: &str,
@@ -380,17 +377,17 @@ pub(crate) fn open(
     read_only: bool,
     groups: &[Group],
 ) -> Result<(Shape, Place), Refusal> {
-    let is_snapshot = volume.contains('@');
-    let name = export_of(group, volume, read_only);
+    let is_snapshot = is_in_copy(volume);
+    let open = |read_only| Catalogue(groups).open(&export_of(group, volume, read_only));
     let is_served = |name: &str| groups.iter().any(|group| group.name == name && group.is_served());
-    let found = Catalogue(groups).open(&name).map_err(|refusal| match refusal {
-        OpenRefusal::Unknown => Refusal::new(
-            "unknown-volume",
-            format!("this node has no volume {group}/{volume}"),
-            "`helio status` lists the volumes",
-        ),
-        OpenRefusal::Policy(text) if volume.ends_with(SAFE_COPY) && !read_only => {
-            Refusal::later("attach-failed", text, "add --read-only")
+    let unknown = || {
+        let text = format!("this node has no volume {group}/{volume}");
+        Refusal::new("unknown-volume", text, "`helio status` lists the volumes")
+    };
+    let found = open(read_only).map_err(|refusal| match refusal {
+        OpenRefusal::Unknown => unknown(),
+        OpenRefusal::Policy(text) if is_snapshot && !read_only && open(true).is_ok() => {
+            Refusal::new("attach-failed", text, "add --read-only")
         }
         OpenRefusal::Policy(text) if is_snapshot && is_served(group) => Refusal::later(
             "unknown-snapshot",
@@ -403,6 +400,10 @@ pub(crate) fn open(
             "attach it on the primary, or add --read-only for the copy as it is",
         ),
     })?;
+    // What an export is called beyond its volume is no part of a volume's name.
+    if found.read_only != read_only {
+        return Err(unknown());
+    }
     let shape = Shape {
         size: found.size,
         block: found.minimum_block,

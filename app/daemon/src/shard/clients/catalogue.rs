@@ -18,9 +18,14 @@ const READ_ONLY: &str = ":ro";
 /// What the branch of a point-in-time copy is called beyond that. No name of a copy ends so.
 const BRANCH: &str = CopyName::BRANCH;
 
+/// Whether it is a volume in a point-in-time copy: no name of a volume has an `@`.
+pub(crate) fn is_in_copy(volume: &str) -> bool {
+    volume.contains('@')
+}
+
 /// What a volume is called among the exports for a device: of a snapshot it is the branch unless it is to be read only.
 pub(crate) fn export_of(group: &str, volume: &str, read_only: bool) -> String {
-    let suffix = match (volume.contains('@'), read_only) {
+    let suffix = match (is_in_copy(volume), read_only) {
         (false, true) => READ_ONLY,
         (true, false) => BRANCH,
         (false, false) | (true, true) => "",

@@ -12,7 +12,7 @@ use crate::shard::census::Table;
 use crate::shard::group::{Group, User};
 use crate::shard::requests::{Asker, Ended, Io, Operation, Origin, Place, Reply, Requests};
 use crate::shard::token::{Kind, token};
-pub(crate) use catalogue::{Catalogue, export_of};
+pub(crate) use catalogue::{Catalogue, export_of, is_in_copy};
 use client::{Arriving, Client, plain};
 use helio_driver::{Buffer, Driver, Piece, Socket};
 use helio_nbd::{Command, Request, Step, TlsPolicy};

@@ -46,7 +46,7 @@ pub(super) struct Io {
     pub(super) read_as: ReadAs,
 }
 
-/// How the engine is told of an error of a disk or of the before-image file.
+/// The engine's fault for an error of a disk or of the before-image file.
 pub(crate) const fn fault_of(error: &StoreError) -> StoreFault {
     match error {
         StoreError::Eio => StoreFault::Io,

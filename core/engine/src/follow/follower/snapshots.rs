@@ -88,13 +88,10 @@ impl Follower {
         self.failed().is_none().then_some((*at, *act, is_due))
     }
 
-    /// A cut of this node alone waits until nothing is under way: nothing more is issued. Or none does.
+    /// While a cut of this node alone `waits`, nothing more is issued.
     pub(crate) fn hold_line(&mut self, waits: bool) {
         let next = self.cursors.next_to_offer();
-        self.snapshots.stops_at = match self.snapshots.stops_at {
-            held if waits => Some(held.unwrap_or(next)),
-            _ => None,
-        };
+        self.snapshots.stops_at = waits.then(|| self.snapshots.stops_at.unwrap_or(next));
     }
 
     /// Everything before the item at which nothing more is issued is applied, and only that.

@@ -27,11 +27,8 @@ fn postgres_starts_in_a_drill_of_the_secondary_while_clients_commit() {
     let writers = story.load(&held, &mut dice);
     let run = |name: &str, script: &str| {
         let file = story.stage.pair.scratch().write(name, script);
-        let line = format!(
-            "TMPDIR={} exec sh {}",
-            story.stage.pair.scratch().path().display(),
-            file.display()
-        );
+        let line =
+            format!("TMPDIR={} sh {}", story.stage.pair.scratch().path().display(), file.display());
         story.stage.pair.helio("lyon", &["drill", "db", "--run", &line])
     };
     let broken = script().replace("place/mnt/data", "place/mnt/elsewhere");
