@@ -150,6 +150,18 @@ impl Copies {
         local: &mut Local,
         turn: &mut Turn,
     ) -> Result<(), Refusal> {
+        let replaces = self.may_create(act, local, turn)?;
+        self.begin_cut(act.name(), by, replaces, local, turn);
+        Ok(())
+    }
+
+    /// Whether such a copy can be cut now. Returns the copy that it replaces.
+    pub(crate) fn may_create(
+        &self,
+        act: SnapshotAct,
+        local: &Local,
+        turn: &Turn,
+    ) -> Result<Option<CopyNumber>, Refusal> {
         let name = act.name();
         let group = &turn.config().group;
         if !self.is_idle() {
@@ -174,8 +186,7 @@ impl Copies {
         if local.named_copies().len() >= EXPENDABLE_MOST {
             return Err(too_many(group));
         }
-        self.begin_cut(name, by, replaces, local, turn);
-        Ok(())
+        Ok(replaces)
     }
 
     /// Prepares a cut.

@@ -32,8 +32,7 @@ impl Standing {
     ) -> Result<Option<String>, Refusal> {
         match act {
             SnapshotAct::Create(_) | SnapshotAct::Refresh(_) => {
-                self.commanded("snapshot create", turn.config())
-                    .map_err(|refusal| on_primary(refusal, act, turn))?;
+                self.may_snapshot(act, turn)?;
                 copies.create(By::Command(id), act, local, turn).map(|()| None)
             }
             SnapshotAct::Delete(_) if self.is_leaving() => Err(busy()),
@@ -45,6 +44,18 @@ impl Standing {
                 Ok(result)
             }
         }
+    }
+
+    /// Whether this node is the one that cuts such a copy for both.
+    pub(crate) fn may_snapshot(&self, act: SnapshotAct, turn: &Turn) -> Result<(), Refusal> {
+        if self.is_leaving() {
+            return Err(busy());
+        }
+        if self.primary().is_none() {
+            let refusal = self.not_primary("snapshot create", turn.config());
+            return Err(on_primary(refusal, act, turn));
+        }
+        Ok(())
     }
 
     /// An operator wants a copy of this secondary alone, or one is to go from this node alone.
@@ -213,9 +224,7 @@ pub(crate) fn before_found(
 /// What is refused because this node is not primary, with the command that the primary takes.
 fn on_primary(refusal: Refusal, act: SnapshotAct, turn: &Turn) -> Refusal {
     let config = turn.config();
-    let Some(peer) = config.peer_name().filter(|_| refusal.code == "not-primary") else {
-        return refusal;
-    };
+    let Some(peer) = config.peer_name() else { return refusal };
     let (group, name) = (&config.group, act.name());
     let command = match act {
         SnapshotAct::Refresh(_) => format!("`helio snapshot refresh {group}@{name}`"),

@@ -2,8 +2,10 @@
 //! The point-in-time copies of a node, for people and programs.
 
 use crate::copies::MissingCopy;
+use crate::refusal::Refusal;
 use crate::show::view::View;
 use alloc::vec::Vec;
+use helio_format::snapshot::SnapshotAct;
 use helio_stack::{HeldCopy, KeptCopy};
 use helio_units::{Bytes, VolumeIndex};
 
@@ -33,5 +35,14 @@ impl View<'_> {
     pub fn copies(&self) -> CopiesStatus {
         let missing = self.copies.missing().cloned().collect();
         CopiesStatus { held: self.local.copies(), missing, preserved: self.local.preserved() }
+    }
+
+    /// Whether this primary can create or refresh that snapshot now.
+    ///
+    /// # Errors
+    /// What is in the way.
+    pub fn may_snapshot(&self, act: SnapshotAct) -> Result<(), Refusal> {
+        self.standing.may_snapshot(act, self.turn)?;
+        self.copies.may_create(act, self.local, self.turn).map(|_replaced| ())
     }
 }

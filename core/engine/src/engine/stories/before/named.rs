@@ -52,6 +52,12 @@ impl Desk {
         last
     }
 
+    /// Whether a primary could refresh that one now.
+    fn may(&self, text: &str) -> Result<(), &'static str> {
+        let may = self.engine.view().may_snapshot(SnapshotAct::Refresh(name(text)));
+        may.map_err(|refusal| refusal.code)
+    }
+
     fn names(&self) -> Vec<String> {
         let held = self.engine.view().copies().held;
         held.iter().filter_map(|held| held.copy.name()).map(|name| name.to_string()).collect()
@@ -140,6 +146,7 @@ fn a_secondary_makes_no_copy_of_its_own() {
     let mut desk = Desk::following(BeforeFound::default());
     desk.command(create("one"));
     assert_eq!(desk.refused, ["not-primary"]);
+    assert_eq!(desk.may("one"), Err("not-primary"));
 }
 
 fn refresh(text: &str) -> Command {
@@ -151,7 +158,10 @@ fn a_refreshed_copy_replaces_the_old_one_once_it_is_held() {
     let mut desk = Desk::leading(holding(2));
     desk.command(refresh("one"));
     assert_eq!(desk.refused, ["unknown-snapshot"]);
+    assert_eq!(desk.may("one"), Err("unknown-snapshot"), "the look says the same");
+    assert_eq!(desk.may("copy-1"), Ok(()));
     desk.command(refresh("copy-1"));
+    assert_eq!(desk.may("copy-1"), Err("busy"));
     desk.comes();
     assert_eq!(desk.names(), ["copy-1", "copy-2"], "the old one is there until then");
     assert_eq!(desk.store(StoreOutcome::Done), StoreOp::Flush);
