@@ -73,7 +73,10 @@ pub mod code {
         ("bad-queue", "the limit of the queue is invalid"),
         ("differs", "the copies differ; reported by `helio verify start --wait` itself"),
         ("drill-failed", "the drill failed; reported by `helio drill` itself"),
-        ("hook-refused", "the hook before-resync refused the resync"),
+        (
+            "hook-refused",
+            "the hook before-resync refused the resync, or the hook freeze failed, so there is no new snapshot",
+        ),
         (GROUP_FAILED, "the group is not served on this node; the error gives the reason"),
         ("metadata-failed", "the group's metadata file cannot be written"),
         (NEEDS_CONFIRMATION, "confirmation is missing; `at_stake` shows what may be lost"),

@@ -3,7 +3,7 @@
 //! [`crate::stepped`] steps it.
 
 use crate::attach::Attaches;
-use crate::backend::{Daemon, ShardHandle};
+use crate::backend::{Daemon, Freezes, ShardHandle};
 use crate::config::{BUFFER_MEMORY_LEAST, Config, NodeConfig};
 use crate::errands::{self, Errands};
 use crate::events::Hub;
@@ -71,6 +71,7 @@ pub(crate) fn assemble<D: Driver>(
         failures,
         adding: tokio::sync::Mutex::default(),
         drilling: tokio::sync::Mutex::default(),
+        freezes: Freezes::default(),
         started: clock.now(),
         clock,
         driver: driver_name,

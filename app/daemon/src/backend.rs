@@ -4,6 +4,7 @@
 mod apply;
 mod come;
 mod drill;
+mod freeze;
 mod member;
 mod queue;
 mod release;
@@ -24,6 +25,7 @@ use crate::failed::{self, Failures};
 use crate::shard::{ATTACHED, Ask, Clock, LookAsk, NodeAsk};
 use crate::trace::Traces;
 use crate::trust::Trusted;
+pub(crate) use freeze::Freezes;
 use helio_api::{Accepted, ApiError, EventsRequest, RecorderDump, Status, code};
 use helio_driver::{Host, Waker};
 use helio_engine::Done;
@@ -122,6 +124,8 @@ pub(crate) struct Daemon {
     pub(crate) adding: tokio::sync::Mutex<()>,
     /// Held while the end of a drill is recorded.
     pub(crate) drilling: tokio::sync::Mutex<()>,
+    /// Whose applications are frozen for a snapshot.
+    pub(crate) freezes: Freezes,
     pub(crate) attaches: Arc<Attaches>,
     pub(crate) traces: Traces,
     pub(crate) started: Moment,

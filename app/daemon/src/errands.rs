@@ -59,6 +59,7 @@ pub(crate) fn begin(errands: Vec<Errands>, daemon: &Arc<Daemon>) {
         running.hooks.spawn(returns::follow(Arc::clone(daemon)));
         running.hooks.spawn(retain::follow(Arc::clone(daemon)));
     }
+    daemon.thaw_left();
     errands.into_iter().for_each(|errands| add(errands, daemon));
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Runs the operator's programs: before and after a resync, on split brain, on a lost peer, to fence the other node.
+//! Runs the operator's programs: before and after a resync, on split brain, on a lost peer, to fence the other node, around a
+//! snapshot.
 //!
 //! They run on the control plane, never on a shard. Each gets its facts in its environment, has a bounded time, and is
 //! killed with everything it started when that is over. What it writes goes into the log.
@@ -36,6 +37,8 @@ pub(crate) enum Occasion {
     SplitBrain,
     LostPeer,
     Fence,
+    Freeze,
+    Thaw,
 }
 
 impl Occasion {
@@ -46,6 +49,8 @@ impl Occasion {
             Self::SplitBrain => "split-brain",
             Self::LostPeer => "lost-peer",
             Self::Fence => "fence",
+            Self::Freeze => "freeze",
+            Self::Thaw => "thaw",
         }
     }
 
@@ -56,6 +61,8 @@ impl Occasion {
             Self::SplitBrain => hooks.split_brain.as_ref(),
             Self::LostPeer => hooks.lost_peer.as_ref(),
             Self::Fence => hooks.fence.as_ref(),
+            Self::Freeze => hooks.freeze.as_ref(),
+            Self::Thaw => hooks.thaw.as_ref(),
         }
     }
 }
@@ -68,8 +75,10 @@ pub(crate) struct Call {
     occasion: Occasion,
     group: String,
     node: String,
+    /// Empty if the group has one node.
     peer: String,
     state: String,
+    snapshot: Option<String>,
 }
 
 /// How a hook ended.
@@ -106,16 +115,27 @@ impl Call {
     ) -> Option<Self> {
         let config = daemon.config().groups.get(group)?.clone();
         let program = occasion.program(&config.hooks)?.clone();
-        let peer = config.nodes.iter().find(|node| **node != daemon.node)?.clone();
+        let peer = config.nodes.iter().find(|node| **node != daemon.node);
         Some(Self {
             program,
             timeout: config.hooks.timeout,
             occasion,
             group: group.to_owned(),
             node: daemon.node.clone(),
-            peer,
+            peer: peer.cloned().unwrap_or_default(),
             state: state.to_owned(),
+            snapshot: None,
         })
+    }
+
+    /// It is run for that snapshot, in that state.
+    pub(crate) fn with_snapshot(self, snapshot: &str, state: &str) -> Self {
+        Self { snapshot: Some(snapshot.to_owned()), state: state.to_owned(), ..self }
+    }
+
+    /// How long it may run.
+    pub(crate) const fn timeout(&self) -> Duration {
+        self.timeout
     }
 
     /// The other node.
@@ -144,6 +164,7 @@ impl Call {
             .env("HELIO_PEER", &self.peer)
             .env("HELIO_EVENT", self.occasion.word())
             .env("HELIO_STATE", &self.state)
+            .envs(self.snapshot.iter().map(|name| ("HELIO_SNAPSHOT", name)))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -301,6 +322,7 @@ mod tests {
             node: name("paris"),
             peer: name("lyon"),
             state: name("logging"),
+            snapshot: Some(name("nightly")),
         };
         (folder, call)
     }
@@ -313,8 +335,8 @@ mod tests {
 
     #[test]
     fn a_hook_is_told_its_facts_and_its_exit_code_is_heard() {
-        let facts = "test \"$HELIO_GROUP $HELIO_NODE $HELIO_PEER $HELIO_EVENT $HELIO_STATE\" = \
-                     'db paris lyon fence logging' && exit 7; exit 1";
+        let facts = "test \"$HELIO_GROUP $HELIO_NODE $HELIO_PEER $HELIO_EVENT $HELIO_STATE $HELIO_SNAPSHOT\" = \
+                     'db paris lyon fence logging nightly' && exit 7; exit 1";
         assert_eq!(run(facts, Duration::from_secs(20)), Ended::Code(7));
     }
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How a daemon leaves: first its devices, then its shard.
+//! How a daemon leaves: first applications are thawed, then it gives up its devices, then its shard.
 
-use crate::attach::Attaches;
-use crate::backend::ShardHandle;
+use crate::backend::{Daemon, ShardHandle};
 use crate::shard::{Ask, NodeAsk};
 use anyhow::Result;
 use std::sync::Arc;
@@ -11,19 +10,23 @@ use std::time::Duration;
 /// How often a daemon that stops checks whether its devices are still used: the kernel sends no notification.
 const LOOK_AT_USERS_EVERY: Duration = Duration::from_millis(200);
 
-/// Detaches the devices that are not used, and waits for the others until they are not used any more, or until `insisted`
-/// completes.
+/// Waits until no application is frozen. Then detaches the devices that are not used, and waits for the others until they are
+/// not used any more. It ends when `insisted` completes.
 ///
 /// # Errors
 /// That of `insisted`, or a panic while devices are detached.
 pub(crate) async fn leave(
-    attaches: &Arc<Attaches>,
+    daemon: &Daemon,
     insisted: impl Future<Output = Result<()>>,
 ) -> Result<()> {
     tokio::pin!(insisted);
+    tokio::select! {
+        () = daemon.freezes.end() => {}
+        insisted = &mut insisted => return insisted,
+    }
     let mut told = String::new();
     loop {
-        let looking = Arc::clone(attaches);
+        let looking = Arc::clone(&daemon.attaches);
         // After a second signal the daemon does not wait for a flush that waits for the peer.
         let looking = tokio::spawn(async move { looking.leave().await });
         let used = tokio::select! {

@@ -166,13 +166,16 @@ fn serve(
             signal = terminated() => { signal?; None }
         };
         let ended = match early {
-            Some(ended) => ended,
+            Some(ended) => {
+                backend.freezes.end().await;
+                ended
+            }
             None => {
                 tracing::info!(node, "stopping cleanly");
                 sd_notify::notify(&[sd_notify::NotifyState::Stopping])
                     .unwrap_or_else(|error| tracing::debug!(%error, "no service manager"));
                 let insisted = terminated();
-                leave(&backend.attaches, insisted).await?;
+                leave(&backend, insisted).await?;
                 stop_shard(&handle);
                 running.await
             }

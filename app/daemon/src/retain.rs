@@ -12,7 +12,7 @@ mod keep;
 
 use crate::backend::Daemon;
 use crate::config::Retain;
-use helio_api::ApiError;
+use helio_api::{Accepted, ApiError};
 use helio_format::snapshot::SnapshotAct;
 use helio_units::WallTime;
 use keep::{expired, name_at, time_of};
@@ -100,7 +100,7 @@ async fn round(daemon: Arc<Daemon>, group: String, retain: Retain, due: WallTime
 async fn create(daemon: &Daemon, group: &str, due: WallTime) -> Result<(), ApiError> {
     let name = name_at(due);
     match patiently(daemon, group, SnapshotAct::Create(name)).await {
-        Ok(()) => tracing::info!(group, snapshot = %name, "an automatic snapshot was created"),
+        Ok(_) => tracing::info!(group, snapshot = %name, "an automatic snapshot was created"),
         // The clock was set back, and this time came before; or another node is primary.
         Err(error) if ["snapshot-exists", "not-primary"].contains(&error.code.as_str()) => {}
         Err(error) => return Err(error),
@@ -116,7 +116,7 @@ async fn delete_expired(daemon: &Daemon, group: &str, retain: &Retain) -> Result
     for at in expired(retain, *last, &times) {
         let name = name_at(at);
         match patiently(daemon, group, SnapshotAct::Delete(name)).await {
-            Ok(()) => tracing::info!(group, snapshot = %name, "an automatic snapshot was deleted"),
+            Ok(_) => tracing::info!(group, snapshot = %name, "an automatic snapshot was deleted"),
             // The primary was faster, or an operator.
             Err(error) if error.code == "unknown-snapshot" => {}
             Err(error) => return Err(error),
@@ -126,7 +126,7 @@ async fn delete_expired(daemon: &Daemon, group: &str, retain: &Retain) -> Result
 }
 
 /// Repeats what is refused for the moment only.
-async fn patiently(daemon: &Daemon, group: &str, act: SnapshotAct) -> Result<(), ApiError> {
+async fn patiently(daemon: &Daemon, group: &str, act: SnapshotAct) -> Result<Accepted, ApiError> {
     let mut tries = tokio::time::interval(LOOK_EVERY);
     for _ in 1..TRIES {
         tries.tick().await;

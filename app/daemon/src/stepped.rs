@@ -124,7 +124,7 @@ impl Control {
             again.await;
             Ok(())
         };
-        leave(&self.backend.attaches, again).await?;
+        leave(&self.backend, again).await?;
         stop_shard(&self.backend.shard);
         Ok(())
     }

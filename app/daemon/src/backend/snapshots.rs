@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Snapshots: creating, deleting and showing them.
 
-use super::Daemon;
+use super::{Daemon, to_the_end};
 use crate::config::Retain;
 use crate::control::{self, Reply};
 use crate::shard::LookAsk;
-use helio_api::{ApiError, SnapshotList, SnapshotRequest};
+use helio_api::{Accepted, ApiError, SnapshotList, SnapshotRequest};
 use helio_engine::Command;
 use helio_format::snapshot::SnapshotAct;
 use helio_units::CopyName;
@@ -31,8 +31,10 @@ impl Daemon {
             }
             other => unreachable!("{other:?} is not about snapshots"),
         };
-        let command = if here { Command::SnapshotHere(act) } else { Command::Snapshot(act) };
-        self.carry_out(group, command).await
+        if here {
+            return self.carry_out(group, Command::SnapshotHere(act)).await;
+        }
+        self.snapshot(&group, act).await.map(Reply::Accepted)
     }
 
     /// The snapshots of a group.
@@ -41,9 +43,20 @@ impl Daemon {
         self.shard.look(group, |reply| LookAsk::Snapshots { reply }).await
     }
 
-    /// Creates or deletes a snapshot.
-    pub(crate) async fn snapshot(&self, group: &str, act: SnapshotAct) -> Result<(), ApiError> {
-        self.command(group.to_owned(), Command::Snapshot(act)).await.map(|_| ())
+    /// Creates, refreshes or deletes a snapshot, on both nodes. A new one is of a frozen application if the group has hooks for this.
+    pub(crate) async fn snapshot(
+        &self,
+        group: &str,
+        act: SnapshotAct,
+    ) -> Result<Accepted, ApiError> {
+        self.known(group)?;
+        let group = group.to_owned();
+        if let Some(hooks) = self.freezing(&group, act).await? {
+            let me = self.myself()?;
+            return to_the_end(async move { me.snapshot_frozen(&group, act, hooks).await }).await;
+        }
+        let done = self.command(group, Command::Snapshot(act)).await?;
+        Ok(Accepted { message: done.text, warnings: Vec::new() })
     }
 
     /// The groups of this node that have automatic snapshots.

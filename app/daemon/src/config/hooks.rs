@@ -6,8 +6,18 @@ use super::table::Table;
 use std::path::PathBuf;
 use std::time::Duration;
 
-const KEYS: &[&str] =
-    &["before-resync", "after-resync", "split-brain", "lost-peer", "fence", "timeout"];
+const KEYS: &[&str] = &[
+    "before-resync",
+    "after-resync",
+    "split-brain",
+    "lost-peer",
+    "fence",
+    "freeze",
+    "thaw",
+    "timeout",
+];
+/// Those that are about a peer.
+const PEER_KEYS: &[&str] = &["before-resync", "after-resync", "split-brain", "lost-peer", "fence"];
 /// A hook that names no time of its own is killed after this.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -24,6 +34,10 @@ pub struct HooksConfig {
     pub lost_peer: Option<PathBuf>,
     /// Fences the other node for `helio promote --fence`.
     pub fence: Option<PathBuf>,
+    /// Freezes the application before a snapshot. There is a `thaw`, too.
+    pub freeze: Option<PathBuf>,
+    /// Thaws it again. There is a `freeze`, too.
+    pub thaw: Option<PathBuf>,
     /// How long each may run.
     pub timeout: Duration,
 }
@@ -36,13 +50,26 @@ impl Default for HooksConfig {
             split_brain: None,
             lost_peer: None,
             fence: None,
+            freeze: None,
+            thaw: None,
             timeout: TIMEOUT,
         }
     }
 }
 
-pub(super) fn hooks(group: &Table<'_>) -> Result<HooksConfig, ConfigError> {
+/// `pairs`: the group has two nodes.
+pub(super) fn hooks(group: &Table<'_>, pairs: bool) -> Result<HooksConfig, ConfigError> {
     let Some(table) = group.table("hooks", KEYS)? else { return Ok(HooksConfig::default()) };
+    if !pairs {
+        super::read::without_peer(&table, PEER_KEYS)?;
+    }
+    for (one, other) in [("freeze", "thaw"), ("thaw", "freeze")] {
+        if let (Some(at), None) = (table.place(one), table.place(other)) {
+            let message = format!("`{one}` is set without `{other}`");
+            let hint = format!("set `{other}`, too; /bin/true does nothing");
+            return Err(table.refuse(at, message, hint));
+        }
+    }
     let program = |key: &str| -> Result<Option<PathBuf>, ConfigError> {
         match table.text(key)? {
             Some(path) if !path.value.starts_with('/') => {
@@ -58,6 +85,8 @@ pub(super) fn hooks(group: &Table<'_>) -> Result<HooksConfig, ConfigError> {
         split_brain: program("split-brain")?,
         lost_peer: program("lost-peer")?,
         fence: program("fence")?,
+        freeze: program("freeze")?,
+        thaw: program("thaw")?,
         timeout: table.span("timeout")?.map_or(TIMEOUT, |span| span.value),
     })
 }

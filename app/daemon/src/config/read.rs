@@ -61,7 +61,6 @@ const PEER_KEYS: &[&str] = &[
     "safe-copy",
     "safe-copy-dir",
     "link",
-    "hooks",
 ];
 const LINK_KEYS: &[&str] = &["send-buffer", "receive-buffer", "congestion"];
 const VOLUME_KEYS: &[&str] = &["size", "io", "sparse", "blank", "copy-priority", "members"];
@@ -109,7 +108,7 @@ fn group(
     let named = group_nodes(table, nodes)?;
     let pairs = named.len() > 1;
     if !pairs {
-        without_peer(table)?;
+        without_peer(table, PEER_KEYS)?;
     }
     let mode = mode(table)?;
     let (queue, queue_source) = queue(table)?;
@@ -122,7 +121,7 @@ fn group(
     let (safe_copy, safe_copy_dir) = safe_copy(table)?;
     let retain = super::retain::read(table)?;
     let link = link(table)?;
-    let hooks = super::hooks::hooks(table)?;
+    let hooks = super::hooks::hooks(table, pairs)?;
     let (mut volumes, mut sets) = (BTreeMap::new(), Sets::read(table)?);
     for (name, inner) in table.named("volume", VOLUME_KEYS)? {
         let (volume, read_costs) = volume(&inner, &named, members)?;
@@ -208,9 +207,9 @@ fn group_nodes(
     Ok(vec![one.value.to_owned(), other.value.to_owned()])
 }
 
-/// Refuses every key that is about a peer.
-fn without_peer(table: &Table<'_>) -> Result<(), ConfigError> {
-    match PEER_KEYS.iter().find_map(|key| Some((key, table.place(key)?))) {
+/// Refuses those keys, which are about a peer.
+pub(super) fn without_peer(table: &Table<'_>, keys: &[&str]) -> Result<(), ConfigError> {
+    match keys.iter().find_map(|key| Some((key, table.place(key)?))) {
         None => Ok(()),
         Some((key, at)) => {
             let message = format!("`{key}` needs two nodes, and the group has one");

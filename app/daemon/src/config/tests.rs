@@ -53,6 +53,11 @@ type Case = ((&'static str, &'static str), &'static str, &'static str);
 
 const CASES: &[Case] = &[
     (
+        ("mode = \"async\"", "hooks = { freeze = \"/bin/freeze\" }"),
+        "helio.toml:8:20: group db, hooks: `freeze` is set without `thaw`",
+        "set `thaw`, too; /bin/true does nothing",
+    ),
+    (
         ("mode = \"async\"", "hooks = { fence = \"fence-it\" }"),
         "helio.toml:8:19: group db, hooks: `fence` = \"fence-it\" is not an absolute path",
         "start it with `/`",

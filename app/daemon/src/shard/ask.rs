@@ -12,6 +12,7 @@ use crate::trace::{Begun, Tap, Why};
 use helio_api::DrillStatus;
 use helio_attach::Shape;
 use helio_engine::{Command, HookQuestion, Refusal};
+use helio_format::snapshot::SnapshotAct;
 use helio_units::{VolumeIndex, WallTime};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -83,6 +84,8 @@ pub(crate) enum LookAsk {
     AtStake { reply: oneshot::Sender<helio_api::AtStake> },
     /// Whether a forced promotion is possible now.
     MayPromote { restore: bool, reply: oneshot::Sender<Result<(), Refusal>> },
+    /// Whether a primary can create or refresh a snapshot now.
+    MaySnapshot { act: SnapshotAct, reply: oneshot::Sender<Result<(), Refusal>> },
     /// How the histories of the two nodes relate.
     Explain { reply: oneshot::Sender<helio_api::Explanation> },
     /// The snapshots.

@@ -146,6 +146,9 @@ impl<D: Driver> Shard<D> {
             LookAsk::MayPromote { restore, reply } => {
                 self.look(index, reply, |group, _| group.engine.view().may_promote(true, restore))
             }
+            LookAsk::MaySnapshot { act, reply } => {
+                self.look(index, reply, |group, _| group.engine.view().may_snapshot(act));
+            }
             LookAsk::Explain { reply } => self.look(index, reply, explain::explanation),
             LookAsk::Snapshots { reply } => {
                 self.look(index, reply, |group, _| show::snapshots(group));

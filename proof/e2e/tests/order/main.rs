@@ -26,3 +26,4 @@ mod set_unchanged;
 mod silent_disk;
 mod snapshot;
 mod snapshot_automatic;
+mod snapshot_frozen;

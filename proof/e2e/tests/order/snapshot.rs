@@ -17,7 +17,7 @@ fn list(pair: &Pair, node: &str) -> Value {
 }
 
 /// Name, generation and position of each snapshot of a node.
-fn places(pair: &Pair, node: &str) -> Vec<(String, String, u64)> {
+pub(crate) fn places(pair: &Pair, node: &str) -> Vec<(String, String, u64)> {
     let list = list(pair, node);
     let snapshots = list["snapshots"].as_array().cloned().unwrap_or_default();
     let place = |it: &Value| {

@@ -56,7 +56,6 @@ fn a_key_that_is_about_a_peer_is_refused_in_a_group_of_one_node() {
         ("safe-copy", "safe-copy = \"off\""),
         ("safe-copy-dir", "safe-copy-dir = \"/var/tmp\""),
         ("link", "link = { congestion = \"cubic\" }"),
-        ("hooks", "hooks = { timeout = \"9s\" }"),
     ] {
         let said = parse(&ONLY.replace("member-timeout = \"119s\"", line)).expect_err("refused");
         let at = line.find('=').expect("a value") + 3;
@@ -66,4 +65,18 @@ fn a_key_that_is_about_a_peer_is_refused_in_a_group_of_one_node() {
         );
         assert_eq!(said.to_string(), expected);
     }
+}
+
+#[test]
+fn a_group_of_one_node_has_the_hooks_that_are_about_no_peer() {
+    let hooks = |hooks: &str| {
+        let line = format!("hooks = {{ {hooks} }}");
+        parse(&ONLY.replace("member-timeout = \"119s\"", &line))
+    };
+    let both = "freeze = \"/bin/freeze\", thaw = \"/bin/thaw\", timeout = \"9s\"";
+    assert!(hooks(both).is_ok_and(|config| config.groups["db"].hooks.thaw.is_some()));
+    let said = hooks("fence = \"/bin/fence\"").expect_err("refused");
+    let expected = "helio.toml:8:19: group db, hooks: `fence` needs two nodes, and the group has one\n  hint: leave it out, or \
+                    name a second node";
+    assert_eq!(said.to_string(), expected);
 }
