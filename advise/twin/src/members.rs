@@ -108,7 +108,7 @@ impl Node<Stamps> {
                 let owner = MapOwner::Member { volume, member: member.0 };
                 Change::Marks { owner, page, bits }
             }
-            LayerRecord::CopiesOver(_) => unreachable!("the engine has that in its superblock"),
+            LayerRecord::Copies(_) => unreachable!("the engine has that in its superblock"),
         }
     }
 

@@ -157,7 +157,8 @@ impl<C: Content> Node<C> {
         let mut durable = found.unwrap_or_else(|| Durable::new(new_superblock(&self.config)));
         let mut layers = self.layers.clone();
         let over = durable.superblock.copies_over(copies.last);
-        layers.insert(0, Box::new(Snapshot::new(&self.config.volumes, copies, over)));
+        let rollback = durable.superblock.rollback;
+        layers.insert(0, Box::new(Snapshot::new(&self.config.volumes, copies, over, rollback)));
         layers.extend(lowest);
         (durable.members, durable.layers) = (members, Stack::new(layers));
         self.life += 1;

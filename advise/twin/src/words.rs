@@ -152,6 +152,7 @@ fn of_command(command: Command) -> String {
         Command::SeedBegin { .. } => "seed begin".to_owned(),
         Command::SeedEnd => "seed end".to_owned(),
         Command::Snapshot(act) => format!("snapshot: {act:?}"),
+        Command::RestoreSnapshot(name) => format!("restore snapshot {name}"),
         Command::SnapshotHere(act) => format!("snapshot here: {act:?}"),
         Command::Set(SetOp::Add { leg, by_bitmap }) => {
             format!("add member {} of volume {}, by bitmap {by_bitmap}", leg.member.0, leg.volume.0)

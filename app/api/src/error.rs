@@ -35,7 +35,7 @@ pub mod code {
 
     /// Every code a daemon may send, with the HTTP status it travels with and what it means. A client that meets
     /// another one treats it as "refused".
-    pub const ALL: [(&str, &str); 108] = [
+    pub const ALL: [(&str, &str); 109] = [
         (BAD_REQUEST, "the request cannot be read"),
         (UNKNOWN_GROUP, "no group of that name is configured on this node"),
         ("unknown-volume", "the group has no volume of that name"),
@@ -44,6 +44,7 @@ pub mod code {
         ("bad-name", "the name of the snapshot is invalid"),
         ("snapshot-exists", "the group already has a snapshot of that name"),
         ("too-many-snapshots", "the group cannot have more snapshots"),
+        ("snapshot-damaged", "the before-images of the snapshot are damaged"),
         (
             "no-snapshot-space",
             "there is not enough space for before-images; the error gives the bytes",

@@ -50,7 +50,10 @@ pub use set::{
     CopyWait, MemberAddRequest, MemberMergeRequest, MemberRemoveRequest, MemberSetRequest,
     ReadCost, ReadCostSource, SetMemberState, SetMemberStatus,
 };
-pub use snapshot::{MissingSnapshot, Snapshot, SnapshotList, SnapshotRequest};
+pub use snapshot::{
+    MissingSnapshot, RestoringStatus, Snapshot, SnapshotList, SnapshotRequest,
+    SnapshotRestoreRequest,
+};
 pub use status::{
     FailedGroup, GroupStatus, Io, LeaseStatus, ModeStatus, SafeCopyStatus, SeedingStatus, Status,
     VerdictStatus, VolumeStatus,

@@ -12,7 +12,7 @@ use crate::{
     MemberMergeRequest, MemberRemoveRequest, MemberReplaceRequest, MemberSetRequest, ModeRequest,
     PromoteRequest, QueueReply, QueueRequest, RecorderDump, ReleaseRequest, ResolveRequest,
     ResyncRequest, ReverseRequest, SavedDeleteRequest, SavedList, SnapshotList, SnapshotRequest,
-    Status, SwitchRequest, TraceRequest, VerifyRequest,
+    SnapshotRestoreRequest, Status, SwitchRequest, TraceRequest, VerifyRequest,
 };
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use schemars::{JsonSchema, Schema};
@@ -153,6 +153,7 @@ fn request(operation: Operation, types: &mut Types) -> Option<Schema> {
         Operation::QueueSet => types.request::<QueueRequest>(),
         Operation::Verify => types.request::<VerifyRequest>(),
         Operation::SnapshotCreate | Operation::SnapshotDelete => types.request::<SnapshotRequest>(),
+        Operation::SnapshotRestore => types.request::<SnapshotRestoreRequest>(),
         Operation::Drill => types.request::<DrillRequest>(),
         Operation::Attach => types.request::<AttachRequest>(),
         Operation::Detach => types.request::<DetachRequest>(),
@@ -216,6 +217,7 @@ fn reply(operation: Operation, types: &mut Types) -> Value {
         | Operation::SeedEnd
         | Operation::SnapshotCreate
         | Operation::SnapshotDelete
+        | Operation::SnapshotRestore
         | Operation::Drill
         | Operation::Detach
         | Operation::TraceStart

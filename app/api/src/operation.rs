@@ -76,6 +76,8 @@ pub enum Operation {
     SnapshotCreate,
     /// Delete a snapshot.
     SnapshotDelete,
+    /// Restore the volumes from a snapshot.
+    SnapshotRestore,
     /// Record how a drill ended.
     Drill,
     /// Attach a volume as a block device.
@@ -102,7 +104,7 @@ pub enum Operation {
 
 impl Operation {
     /// All of them.
-    pub const ALL: [Self; 41] = [
+    pub const ALL: [Self; 42] = [
         Self::Status,
         Self::Group,
         Self::DebugEvents,
@@ -133,6 +135,7 @@ impl Operation {
         Self::Snapshots,
         Self::SnapshotCreate,
         Self::SnapshotDelete,
+        Self::SnapshotRestore,
         Self::Drill,
         Self::Attach,
         Self::Detach,
@@ -180,6 +183,7 @@ impl Operation {
             Self::Snapshots => paths::SNAPSHOTS,
             Self::SnapshotCreate => paths::SNAPSHOT_CREATE,
             Self::SnapshotDelete => paths::SNAPSHOT_DELETE,
+            Self::SnapshotRestore => paths::SNAPSHOT_RESTORE,
             Self::Drill => paths::DRILL,
             Self::Attach => paths::ATTACH,
             Self::Detach => paths::DETACH,
@@ -231,6 +235,7 @@ impl Operation {
             | Self::SeedEnd
             | Self::SnapshotCreate
             | Self::SnapshotDelete
+            | Self::SnapshotRestore
             | Self::Drill
             | Self::Attach
             | Self::Detach
@@ -276,6 +281,7 @@ impl Operation {
             Self::Snapshots => "snapshots",
             Self::SnapshotCreate => "snapshot-create",
             Self::SnapshotDelete => "snapshot-delete",
+            Self::SnapshotRestore => "snapshot-restore",
             Self::Drill => "drill",
             Self::Attach => "attach",
             Self::Detach => "detach",
@@ -362,6 +368,9 @@ impl Operation {
             }
             Self::SnapshotDelete => {
                 "Delete a snapshot; on a primary, the peer deletes it too, unless `here` is set."
+            }
+            Self::SnapshotRestore => {
+                "Restore all volumes of a group from a snapshot, on the primary; responds when they can be used."
             }
             Self::Drill => {
                 "Record how a drill of `helio drill` ended; responds when the record is durable."

@@ -68,6 +68,8 @@ pub const SNAPSHOTS: &str = "/v2/groups/{group}/snapshots";
 pub const SNAPSHOT_CREATE: &str = "/v2/groups/{group}/snapshots/create";
 /// POST [`SnapshotRequest`](crate::SnapshotRequest): delete a snapshot; [`Accepted`](crate::Accepted) when this node has it no more.
 pub const SNAPSHOT_DELETE: &str = "/v2/groups/{group}/snapshots/delete";
+/// POST [`SnapshotRestoreRequest`](crate::SnapshotRestoreRequest): restore the volumes from a snapshot; [`Accepted`](crate::Accepted) when they can be used.
+pub const SNAPSHOT_RESTORE: &str = "/v2/groups/{group}/snapshots/restore";
 /// POST [`DrillRequest`](crate::DrillRequest): record how a drill ended; [`Accepted`](crate::Accepted) when the record is durable.
 pub const DRILL: &str = "/v2/groups/{group}/drill";
 /// POST [`AttachRequest`](crate::AttachRequest): make a device of a volume; [`Attachment`](crate::Attachment).

@@ -20,6 +20,28 @@ pub struct SnapshotRequest {
     pub refresh: bool,
 }
 
+/// Restore the volumes of a group from a snapshot.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SnapshotRestoreRequest {
+    /// Name of the snapshot.
+    pub name: String,
+}
+
+/// Volumes that were restored from a snapshot, of which a part is still to be written. Reads and writes wait for what they need.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RestoringStatus {
+    /// Name of the snapshot.
+    pub snapshot: String,
+    /// Bytes that are still to be written.
+    #[serde(with = "wire::number")]
+    #[schemars(with = "u64")]
+    pub left_bytes: Bytes,
+    /// Why it cannot continue until the daemon is restarted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
+}
+
 /// The snapshots of a group on one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SnapshotList {

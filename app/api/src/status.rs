@@ -8,6 +8,7 @@ use crate::flow::{
 };
 use crate::peer::{Connection, PeerStatus};
 use crate::set::{CopyWait, SetMemberStatus};
+use crate::snapshot::RestoringStatus;
 use crate::trace::TraceStatus;
 use crate::verify::{Verified, VerifyStatus};
 use crate::wire;
@@ -131,6 +132,9 @@ pub struct GroupStatus {
     /// The last drills on this node, if there was one.
     #[serde(default)]
     pub drill: Option<DrillStatus>,
+    /// The volumes were restored from a snapshot, and a part of this is still to be written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restoring: Option<RestoringStatus>,
     /// A trace of requests, running or ended.
     #[serde(default)]
     pub trace: Option<TraceStatus>,

@@ -93,10 +93,10 @@ pub(crate) fn inspect(path: &Path, as_json: bool) -> Result<ExitCode> {
         writeln!(text, "{shown}: before-images, {}", Bytes(length))?;
         for KeptCopy { number, stage, owner, image, .. } in &found.copies {
             let exact = if image.exact { "" } else { ", or slightly later" };
-            let coming = if *stage == CopyStage::Coming {
-                ", incomplete: the next start drops it"
-            } else {
-                ""
+            let coming = match stage {
+                CopyStage::Held => String::new(),
+                CopyStage::Coming => String::from(", incomplete: the next start drops it"),
+                CopyStage::Rollback(to) => format!(", a restore: rollback to copy {to}"),
             };
             let inconsistent = if image.consistent { "" } else { ", inconsistent" };
             let owner = match owner {
@@ -127,6 +127,10 @@ fn as_value(copy: &KeptCopy) -> serde_json::Value {
         },
         "required": copy.class == CopyClass::Required,
         "held": copy.stage == CopyStage::Held,
+        "rollback_to": match copy.stage {
+            CopyStage::Rollback(to) => Some(to.0),
+            CopyStage::Coming | CopyStage::Held => None,
+        },
         "generation": copy.image.lineage.generation.to_string(),
         "position": copy.image.head.0,
         "exact": copy.image.exact,

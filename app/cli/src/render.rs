@@ -83,6 +83,14 @@ fn all(g: &GroupStatus, now: WallTime) -> String {
         "copy",
         &format!("{image}, generation {}, item {}", g.generation, g.cursors.accepted),
     );
+    if let Some(restoring) = &g.restoring {
+        let rest = match &restoring.failed {
+            None => String::from("reads and writes wait for what they need"),
+            Some(why) => format!("stopped until the daemon is restarted: {why}"),
+        };
+        let (name, left) = (&restoring.snapshot, restoring.left_bytes);
+        line(&mut out, "restoring", &format!("from snapshot {name}, {left} left; {rest}"));
+    }
     if let Some(kept) = &g.safe_copy {
         let text = format!(
             "{} generation {}, item {}, from {}; {} were overwritten since",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `helio snapshot`: creating, listing and deleting snapshots of a group.
+//! `helio snapshot`: creating, listing and deleting snapshots of a group, and restoring from one.
 
 use crate::args::{At, Snapshot, SnapshotName};
 use crate::client::Client;
@@ -7,7 +7,7 @@ use crate::confirm::Consent;
 use crate::verbs::{accepted, print, printed};
 use crate::which;
 use anyhow::Result;
-use helio_api::{SnapshotList, SnapshotRequest, paths};
+use helio_api::{SnapshotList, SnapshotRequest, SnapshotRestoreRequest, paths};
 use helio_units::Bytes;
 use std::fmt::Write;
 use std::process::ExitCode;
@@ -36,6 +36,13 @@ pub(crate) fn run(at: &At, verb: Snapshot) -> Result<ExitCode> {
             print(&text(&list))?;
             Ok(ExitCode::SUCCESS)
         }
+        Snapshot::Restore { snapshot: SnapshotName { group, name }, yes, json } => {
+            let group = which::group(&client, group)?;
+            let stake = overwritten(&client, &group, &name)?;
+            Consent { yes, json }.get(&stake, "restore the volumes?")?;
+            let path = paths::of_group(paths::SNAPSHOT_RESTORE, &group);
+            accepted(&client.post(&path, &SnapshotRestoreRequest { name })?, json)
+        }
         Snapshot::Delete { snapshot: SnapshotName { group, name }, here, yes, json } => {
             let group = which::group(&client, group)?;
             let stake = stake(&client, &group, &name, here)?;
@@ -55,6 +62,17 @@ fn stake(client: &Client, group: &str, name: &str, here: bool) -> Result<String>
     let peer =
         if here { "" } else { "; if the peer deletes its own, also what was written to that" };
     Ok(format!("the data of snapshot {name} of {group}{written} will be lost{peer}"))
+}
+
+/// What a restore discards.
+fn overwritten(client: &Client, group: &str, name: &str) -> Result<String> {
+    let list: SnapshotList = client.get(&paths::of_group(paths::SNAPSHOTS, group))?;
+    let found = list.snapshots.iter().find(|it| it.name == name);
+    let what = found.map_or_else(String::new, |it| {
+        let (changed, whole) = (it.changed_bytes, list.volume_bytes);
+        format!(" ({}), in up to {changed} ({} of the volumes)", it.at_ms, percent(changed, whole))
+    });
+    Ok(format!("everything that was written to {group} since snapshot {name}{what} will be lost"))
 }
 
 /// How much of a whole, in percent, to one digit.

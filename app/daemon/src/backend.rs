@@ -201,7 +201,8 @@ impl Daemon {
             }
             Command::Snapshots { .. }
             | Command::SnapshotCreate { .. }
-            | Command::SnapshotDelete { .. } => self.on_snapshots(command).await,
+            | Command::SnapshotDelete { .. }
+            | Command::SnapshotRestore { .. } => self.on_snapshots(command).await,
             Command::Drill { group, report } => self.drilled(group, report).await,
             Command::Attach { group, wish } => {
                 self.known(&group)?;

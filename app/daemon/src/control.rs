@@ -28,7 +28,8 @@ use helio_api::{
     MemberMergeRequest, MemberRemoveRequest, MemberReplaceRequest, MemberSetRequest, ModeRequest,
     Operation, PromoteRequest, QueueReply, QueueRequest, RecorderDump, ReleaseRequest,
     ResolveRequest, ResyncRequest, ReverseRequest, SavedDeleteRequest, SavedList, SnapshotList,
-    SnapshotRequest, Status, SwitchRequest, TraceRequest, VerifyRequest, code,
+    SnapshotRequest, SnapshotRestoreRequest, Status, SwitchRequest, TraceRequest, VerifyRequest,
+    code,
 };
 use helio_units::Mode;
 pub(crate) use remote::{Remote, refused as control_refused};
@@ -212,6 +213,13 @@ pub enum Command {
         group: String,
         /// Under which name.
         wish: SnapshotRequest,
+    },
+    /// Restore the volumes from a snapshot.
+    SnapshotRestore {
+        /// Which group.
+        group: String,
+        /// From which.
+        wish: SnapshotRestoreRequest,
     },
     /// Delete a snapshot.
     SnapshotDelete {
@@ -397,6 +405,7 @@ fn handler(operation: Operation) -> MethodRouter<Arc<dyn Backend>> {
         Operation::Snapshots => get(|s, p| on_group(s, p, |group| Command::Snapshots { group })),
         Operation::SnapshotCreate => post(create_snapshot),
         Operation::SnapshotDelete => post(delete_snapshot),
+        Operation::SnapshotRestore => post(restore_snapshot),
         Operation::Drill => post(drill),
         Operation::Attach => post(attach),
         Operation::Detach => post(detach),
@@ -528,6 +537,14 @@ async fn delete_snapshot(
     Wish(wish): Wish<SnapshotRequest>,
 ) -> Answered {
     ask(b, Command::SnapshotDelete { group: named(path)?, wish }).await
+}
+
+async fn restore_snapshot(
+    State(b): Shared,
+    path: Named,
+    Wish(wish): Wish<SnapshotRestoreRequest>,
+) -> Answered {
+    ask(b, Command::SnapshotRestore { group: named(path)?, wish }).await
 }
 
 async fn drill(State(b): Shared, path: Named, Wish(report): Wish<DrillRequest>) -> Answered {

@@ -235,7 +235,8 @@ fn try_plan(
     durable.members =
         seated.iter().zip(recorded).map(|(it, recorded)| it.found(*recorded)).collect();
     engine.hot_extents = durable.superblock.hot_slots;
-    let before = before::open(others.host(), &engine, state, group.safe_copy_dir.as_deref())?;
+    let folder = group.safe_copy_dir.as_deref();
+    let before = before::open(others.host(), &engine, state, (folder, &durable.superblock))?;
     Ok(GroupPlan {
         volumes: seated.into_iter().map(|seated| seated.plan).collect(),
         peer_address: view.peer.map(|peer| peer.node.address.clone()),

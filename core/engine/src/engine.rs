@@ -296,8 +296,9 @@ impl Engine {
             }
         }
         self.standing.flushes_failed(&mut self.local, &mut self.turn);
-        let Self { standing, peer, record, keeper, copies, local, turn, .. } = self;
-        let wish = standing.copies_step(peer.session(), (keeper, copies), record, local, turn);
+        let Self { standing, peer, permit, record, keeper, copies, local, turn, .. } = self;
+        let (session, kept) = (peer.session(), (keeper, copies));
+        let wish = standing.copies_step(session, kept, (record, permit), local, turn);
         self.hang_up(wish);
     }
 
@@ -376,16 +377,16 @@ impl Engine {
     /// What the record does not say yet. It comes behind the loss of the peer, which changes what is to be recorded, and before
     /// the role changes, which waits for records. Each record is begun where it is asked for: the next may build on it.
     fn settle_records(&mut self) {
-        let Self { standing, peer, permit, record, local, turn, .. } = self;
+        let Self { standing, peer, permit, record, resync, copies, local, turn, .. } = self;
+        standing.resync_restored(peer.session(), (copies, resync), record, local, turn);
         standing.lease_step(permit, peer.session_mut(), record, local, turn);
         if !self.standing.leads() {
             let (it_may, up) = (self.view().lease_use(), self.peer.session().peer().is_some());
             self.permit.lease_mut().step(it_may, up, &mut self.turn);
         }
         self.begin_record();
-        if let Some(last) = self.local.take_copies_over() {
-            self.record.want(Goal::CopiesOver(last));
-        }
+        let Self { standing, permit, record, local, turn, .. } = self;
+        standing.record_copies(permit, record, local, turn);
         let serves = self.standing.serves();
         if self.resync.seed().is_comparing() {
             match self.standing.primary().filter(|_| serves) {

@@ -12,7 +12,8 @@ use helio_format::superblock::Superblock;
 use helio_ledger::BeforeFound;
 use helio_stack::{CopyIo, LayerSetting, PoolOutcome, SetOp, Shortage, Stack, StoreFault};
 use helio_units::{
-    Bytes, Extent, Generation, IoId, Mode, Moment, Payload, Rate, RequestId, VolumeIndex, WallTime,
+    Bytes, CopyName, Extent, Generation, IoId, Mode, Moment, Payload, Rate, RequestId, VolumeIndex,
+    WallTime,
 };
 
 /// What a client wants done.
@@ -194,7 +195,10 @@ pub enum Command {
     /// Cut a point-in-time copy, or drop one: on a primary, at the same place of the line on the peer, too. Done when it is held
     /// here, or is not any more.
     Snapshot(SnapshotAct),
-    /// The same on this node alone. A secondary cuts at an item up to which it has applied everything.
+    /// The volumes are to hold what the copy of that name holds. Done when that is so; what is put back on the disks follows, and so does
+    /// the peer.
+    RestoreSnapshot(CopyName),
+    /// Cut or drop one on this node alone. A secondary cuts at an item up to which it has applied everything.
     SnapshotHere(SnapshotAct),
 }
 
@@ -210,6 +214,7 @@ impl Command {
             | Self::Stop
             | Self::Set(_)
             | Self::Snapshot(_)
+            | Self::RestoreSnapshot(_)
             | Self::SnapshotHere(_) => false,
             Self::Switch
             | Self::Yield { .. }

@@ -49,8 +49,8 @@ pub use event::{
 pub use helio_copy::ResyncConfig;
 pub use helio_stack::{
     CopyIo, CopyNumber, CopyOwner, CopyView, Duty, HeldCopy, KeptCopy, KeptImage, LayerRecord,
-    LayerSetting, Leg, MemberStatus, MergeRecord, PoolOp, PoolOutcome, Row, SetOp, SetRefusal,
-    SetStatus, Stack, StoreFault, StoreOp, lay_over,
+    LayerSetting, Leg, MemberStatus, MergeRecord, PoolOp, PoolOutcome, RollbackStatus, Row, SetOp,
+    SetRefusal, SetStatus, Stack, StoreFault, StoreOp, lay_over,
 };
 pub use lead::Lag;
 pub use lead::status::SyncStatus;

@@ -17,8 +17,8 @@ use alloc::vec::Vec;
 use core::fmt;
 use helio_format::Checksum;
 use helio_format::before::{
-    AREA_PAGES, CopyNumber, CopyView, Header, KeptCopy, PAGE_BYTES, Page, PageError, Record, Slot,
-    fingerprint, first,
+    AREA_PAGES, CopyNumber, CopyStage, CopyView, Header, KeptCopy, PAGE_BYTES, Page, PageError,
+    Record, Slot, fingerprint, first,
 };
 use helio_units::{Bytes, Extent, VolumeIndex, WallTime};
 
@@ -65,6 +65,27 @@ pub enum BeforeError<E> {
     Unreadable([PageError; 2]),
     /// It has a copy, in the format of version 1.
     First,
+}
+
+impl BeforeFound {
+    /// The rollback of that number, if it is listed, everything that it needs is there, and the copy to which it goes: which that is.
+    #[must_use]
+    pub fn rollback(&self, number: CopyNumber) -> Option<CopyNumber> {
+        let copy = self.copies.iter().find(|copy| copy.number == number && !self.damaged)?;
+        let CopyStage::Rollback(to) = copy.stage else { return None };
+        let held = |it: &KeptCopy| it.number == to && it.stage == CopyStage::Held;
+        self.copies.iter().any(held).then_some(to)
+    }
+
+    /// The volumes need what was preserved to be what they were rolled back to, and it is not there. By the node's record a rollback
+    /// of that number may be under way.
+    #[must_use]
+    pub fn has_lost(&self, number: CopyNumber) -> bool {
+        let listed =
+            |copy: &KeptCopy| copy.number == number && matches!(copy.stage, CopyStage::Rollback(_));
+        let began = self.last < number || self.copies.iter().any(listed);
+        began && self.rollback(number).is_none()
+    }
 }
 
 impl<E: fmt::Display> fmt::Display for BeforeError<E> {

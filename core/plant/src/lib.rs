@@ -95,6 +95,12 @@ pub enum Plant {
     CopyReadLive,
     /// A write to the branch of a copy overwrites what is preserved for the copy, where the pool has it.
     BranchInPlace,
+    /// During a rollback an operation touches a chunk that was not put back.
+    RollbackServes,
+    /// A chunk that a rollback put back counts before it is flushed.
+    RollbackUnflushed,
+    /// A rollback marks nothing of what a peer lacks then.
+    RollbackUnmarked,
     /// A cut does not wait for the changes that were under way at its moment.
     CutUnsettled,
     /// A secondary cuts a copy before everything in front of the cut is applied.
@@ -262,6 +268,9 @@ impl Plant {
         ("cut-unsettled", Self::CutUnsettled),
         ("copy-read-live", Self::CopyReadLive),
         ("branch-in-place", Self::BranchInPlace),
+        ("rollback-serves", Self::RollbackServes),
+        ("rollback-unflushed", Self::RollbackUnflushed),
+        ("rollback-unmarked", Self::RollbackUnmarked),
         ("removal-unrecorded", Self::RemovalUnrecorded),
         ("copy-clears-early", Self::CopyClearsEarly),
         ("read-copy-target", Self::ReadCopyTarget),

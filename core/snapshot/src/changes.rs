@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Changes on their way: those that wait until their chunks are preserved, and those under way below.
+//! Changes on their way: those that wait until their chunks are preserved, and those under way below. During a rollback what only
+//! reads waits here, too.
 //!
 //! At the moment of a cut all of them are *older* than it: what they write belongs to the copy. A chunk that one of them touches is
 //! not preserved for the copy before it has ended.
@@ -69,9 +70,15 @@ impl Changes {
         self.later.parked.push_back((operation, chunks));
     }
 
-    /// The chunks that those that wait touch, in their order.
+    /// The chunks that those that wait change, in their order.
     pub(crate) fn wanted(&self, age: Age) -> impl Iterator<Item = u64> {
-        self.of(age).parked.iter().flat_map(|(_, chunks)| chunks.clone())
+        let changes = |(operation, _): &&(Operation, _)| operation.op.changes().is_some();
+        self.of(age).parked.iter().filter(changes).flat_map(|(_, chunks)| chunks.clone())
+    }
+
+    /// The chunks that those that wait touch, and are not older than a cut, in their order.
+    pub(crate) fn touched(&self) -> impl Iterator<Item = u64> {
+        self.later.parked.iter().flat_map(|(_, chunks)| chunks.clone())
     }
 
     pub(crate) fn none_waits(&self) -> bool {
@@ -82,11 +89,12 @@ impl Changes {
     pub(crate) fn take(
         &mut self,
         age: Age,
-        goes: impl Fn(&Range<u64>) -> bool,
+        goes: impl Fn(&Operation, &Range<u64>) -> bool,
     ) -> Vec<(Operation, Range<u64>)> {
         let parked = &mut self.of_mut(age).parked;
         let all = mem::take(parked).into_iter();
-        let (gone, stay): (Vec<_>, Vec<_>) = all.partition(|(_, chunks)| goes(chunks));
+        let (gone, stay): (Vec<_>, Vec<_>) =
+            all.partition(|(operation, chunks)| goes(operation, chunks));
         *parked = stay.into();
         gone
     }

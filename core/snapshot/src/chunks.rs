@@ -25,6 +25,11 @@ impl Chunks {
         Self { starts, sizes: sizes.to_vec() }
     }
 
+    /// How many volumes there are.
+    pub(crate) const fn volumes(&self) -> u16 {
+        self.sizes.len() as u16
+    }
+
     /// How many there are.
     pub(crate) fn total(&self) -> u64 {
         self.starts[self.starts.len() - 1]

@@ -11,7 +11,7 @@ use crate::chunks::Chunks;
 use crate::preserved::{Preserved, Union};
 use alloc::vec::Vec;
 use helio_format::before::{
-    CopyClass, CopyNumber, CopyStage, CopyView, KeptCopy, KeptImage, Slot, fingerprint,
+    CopyClass, CopyNumber, CopyStage, CopyView, KeptCopy, Slot, fingerprint,
 };
 use helio_ledger::{BeforeFound, BeforeRecord, Chunk};
 
@@ -51,11 +51,17 @@ impl Copies {
     /// What the pool held when the process began. Expendable copies up to the number `over`, all in a
     /// damaged pool, and those that were replaced are as if their cut had never ended. Chunks
     /// that lie outside the volumes were of others.
-    pub(crate) fn found(found: &BeforeFound, over: CopyNumber, chunks: &Chunks) -> Self {
+    pub(crate) fn found(
+        found: &BeforeFound,
+        (over, rollback): (CopyNumber, Option<CopyNumber>),
+        chunks: &Chunks,
+    ) -> Self {
         let held = |copy: &KeptCopy| {
             let is_over = found.damaged || copy.number <= over;
             let is_over = is_over && copy.class == CopyClass::Expendable;
-            let gone = is_over || is_replaced(copy, &found.copies);
+            let void =
+                matches!(copy.stage, CopyStage::Rollback(_)) && rollback != Some(copy.number);
+            let gone = is_over || void || is_replaced(copy, &found.copies);
             let stage = if gone { CopyStage::Coming } else { copy.stage };
             let mut held = Held::new(KeptCopy { stage, ..*copy });
             for record in found.records.iter().filter(|record| record.of.copy() == copy.number) {
@@ -130,15 +136,15 @@ impl Copies {
         self.position(number).map_or(0, |position| self.held[position].preserved.count())
     }
 
-    /// The youngest one, for which a chunk is preserved before a change overwrites it. Before a cut that is under way, that is the
-    /// one before it.
+    /// The youngest one, for which a chunk is preserved before a change overwrites it. Before a cut or a rollback that is under
+    /// way, that is the one before it.
     pub(crate) fn youngest(&self, before_cut: bool) -> Option<CopyNumber> {
         self.young(before_cut).map(|at| self.held[at].copy.number)
     }
 
     fn young(&self, before_cut: bool) -> Option<usize> {
-        let coming = |held: &Held| held.copy.stage == CopyStage::Coming;
-        self.held.iter().rposition(|held| !(before_cut && coming(held)))
+        let held = |held: &Held| held.copy.stage == CopyStage::Held;
+        self.held.iter().rposition(|it| !before_cut || held(it))
     }
 
     /// Whether a copy needs what that chunk holds, and the pool does not have it yet.
@@ -185,11 +191,10 @@ impl Copies {
         self.held.push(Held::new(copy));
     }
 
-    /// Its cut has ended: it holds that image.
-    pub(crate) fn hold(&mut self, number: CopyNumber, image: KeptImage) {
-        if let Some(position) = self.position(number) {
-            let copy = &mut self.held[position].copy;
-            (copy.stage, copy.image) = (CopyStage::Held, image);
+    /// Its cut has ended: it is as that says.
+    pub(crate) fn hold(&mut self, copy: KeptCopy) {
+        if let Some(position) = self.position(copy.number) {
+            self.held[position].copy = copy;
         }
     }
 
@@ -254,6 +259,24 @@ impl Copies {
         freed
     }
 
+    /// Whether a chunk has to be put back by a rollback: a copy from `to` on before `by` has it, and none since.
+    pub(crate) fn owes(&self, (to, by): (CopyNumber, CopyNumber), chunk: u64) -> bool {
+        let has = |held: &&Held| held.preserved.has(chunk);
+        let first = self.held.iter().filter(|held| held.copy.number >= to).find(has);
+        first.is_some_and(|held| held.copy.number < by)
+            && !self.held.iter().filter(|held| held.copy.number >= by).any(|held| has(&held))
+    }
+
+    /// How many those are from that chunk on.
+    pub(crate) fn owed(&self, (to, by): (CopyNumber, CopyNumber), from: u64) -> u64 {
+        let mut union = Union::default();
+        let maps = self.held.iter().filter(|held| held.copy.number >= to);
+        let (since, before): (Vec<_>, Vec<_>) = maps.partition(|held| held.copy.number >= by);
+        before.iter().for_each(|held| union.add(&held.preserved));
+        since.iter().for_each(|held| union.remove(&held.preserved));
+        union.count_from(from)
+    }
+
     /// The next chunks, from that one on, in which a copy differs from the volumes, as far as that is known; and where the pool has
     /// what it holds there.
     pub(crate) fn differing(&self, number: CopyNumber, from: u64, most: usize) -> Vec<(u64, Slot)> {
@@ -280,7 +303,7 @@ fn is_replaced(copy: &KeptCopy, copies: &[KeptCopy]) -> bool {
 mod tests {
     use super::*;
     use alloc::collections::BTreeMap;
-    use helio_format::before::CopyOwner;
+    use helio_format::before::{CopyOwner, KeptImage};
     use helio_units::Bytes;
     use proptest::prelude::*;
 

@@ -28,6 +28,7 @@ mod chunks;
 mod clients;
 mod copies;
 mod preserved;
+mod rollback;
 mod room;
 mod snapshot;
 #[cfg(test)]

@@ -43,6 +43,30 @@ impl Union {
             }
         }
     }
+
+    pub(crate) fn remove(&mut self, preserved: &Preserved) {
+        for (number, page) in &preserved.pages {
+            let Some(bits) = self.pages.get_mut(number) else { continue };
+            for (word, less) in bits.iter_mut().zip(page.bits.iter()) {
+                self.count -= u64::from((*word & less).count_ones());
+                *word &= !less;
+            }
+        }
+    }
+
+    /// How many there are from that one on.
+    pub(crate) fn count_from(&self, chunk: u64) -> u64 {
+        let (first, at) = (chunk / PAGE_CHUNKS, (chunk % PAGE_CHUNKS) as usize);
+        let counted = |number: u64, bits: &[u64; 64]| {
+            let words = (0..).zip(bits.iter()).map(|(n, word): (usize, &u64)| match n * 64 {
+                start if number > first || start >= at => *word,
+                start if start + 64 <= at => 0,
+                start => word & (u64::MAX << (at - start)),
+            });
+            words.map(|word| u64::from(word.count_ones())).sum::<u64>()
+        };
+        self.pages.range(first..).map(|(number, bits)| counted(*number, bits)).sum()
+    }
 }
 
 impl Page {
@@ -120,12 +144,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_union_counts_each_chunk_once(chunks in prop::collection::vec((0..3_usize, 0..9_000_u64), 0..200)) {
+        fn a_union_counts_each_chunk_once(chunks in prop::collection::vec((0..3_usize, 0..9_000_u64), 0..200), from in 0..9_000_u64) {
             let (mut maps, mut union) = ([(); 3].map(|()| Preserved::default()), Union::default());
             let all: BTreeMap<u64, ()> = chunks.iter().map(|(_, chunk)| (*chunk, ())).collect();
             chunks.iter().for_each(|(map, chunk)| maps[*map].insert(*chunk, Slot(0)));
             maps.iter().for_each(|map| union.add(map));
             prop_assert_eq!(union.count(), all.len() as u64);
+            prop_assert_eq!(union.count_from(from), all.range(from..).count() as u64);
+            union.remove(&maps[0]);
+            let rest: Vec<u64> = all.into_keys().filter(|chunk| !maps[0].has(*chunk)).collect();
+            prop_assert_eq!(union.count(), rest.len() as u64);
+            prop_assert_eq!(union.count_from(from), rest.iter().filter(|it| **it >= from).count() as u64);
         }
 
         #[test]

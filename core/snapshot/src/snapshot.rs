@@ -4,6 +4,7 @@
 mod branch;
 mod preserve;
 mod read;
+mod rollback;
 mod task;
 
 use crate::ahead::Ahead;
@@ -11,8 +12,9 @@ use crate::changes::{Age, Changes};
 use crate::chunks::Chunks;
 use crate::clients::Clients;
 use crate::copies::Copies;
+use crate::rollback::{Rollback, Rollbacks};
 use crate::room::Room;
-use crate::work::{Batch, CutStage, Listing, Task, Work};
+use crate::work::{Batch, CutStage, Listing, Task, Work, rows};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::mem;
@@ -22,16 +24,16 @@ use helio_format::message::VOLUMES_MAX;
 use helio_ledger::BeforeFound;
 use helio_plant::{Plant, planted};
 use helio_stack::{
-    CopyIo, CopyOp, CopyOutcome, CopyStatus, HeldCopy, Io, Layer, LayerRecord, Leg, MemberFault,
-    Operation, Outcome, PoolHealth, PoolOp, PoolOutcome, Port, Shortage, StoreOp, Tag,
+    CopyIo, CopyOp, CopyOutcome, CopyRecord, CopyStatus, HeldCopy, Io, Layer, LayerRecord,
+    LayerSetting, Leg, MemberFault, Operation, Outcome, PoolHealth, PoolOp, PoolOutcome, Port,
+    RollbackStatus, Shortage, StoreOp, Tag,
 };
-use helio_units::{Bytes, Moment, VolumeIndex};
+use helio_units::{Bytes, Extent, Moment, VolumeIndex};
 
 /// See the drawing of the crate.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     chunks: Chunks,
-    volumes: u16,
     copies: Copies,
     room: Room,
     ahead: Ahead,
@@ -40,6 +42,7 @@ pub struct Snapshot {
     clients: Clients,
     work: Work,
     task: Task,
+    rollbacks: Rollbacks,
     /// A copy whose cut failed, although the list may say that it is held: it needs what copies need until the ledger says that it
     /// is over, and the layer does not list it.
     doubtful: Option<CopyNumber>,
@@ -62,14 +65,22 @@ const KINDS: u64 = 5;
 
 impl Snapshot {
     /// Of volumes of these sizes, with what the pool held when the process began. By the ledger, expendable copies up to the number
-    /// `over` are over.
+    /// `over` are over, and a rollback of the number `recorded` may be under way.
     #[must_use]
-    pub fn new(sizes: &[Bytes], found: &BeforeFound, over: CopyNumber) -> Self {
+    pub fn new(
+        sizes: &[Bytes],
+        found: &BeforeFound,
+        over: CopyNumber,
+        recorded: Option<CopyNumber>,
+    ) -> Self {
         let chunks = Chunks::new(sizes);
         let used = found.records.iter().map(|record| record.slot);
+        let by = recorded.filter(|by| *by > over);
+        let to = by.and_then(|by| found.rollback(by));
+        let rollback = to.zip(by).map(|(to, by)| Rollback::new(to, by));
+        let by = rollback.as_ref().map(Rollback::by);
         Self {
-            volumes: sizes.len() as u16,
-            copies: Copies::found(found, over, &chunks),
+            copies: Copies::found(found, (over, by), &chunks),
             room: Room::found(found.slots, used),
             chunks,
             ahead: Ahead::default(),
@@ -78,6 +89,7 @@ impl Snapshot {
             clients: Clients::default(),
             work: Work::Idle,
             task: Task::None,
+            rollbacks: Rollbacks::found(rollback, recorded),
             doubtful: None,
             flushes: None,
         }
@@ -91,11 +103,19 @@ impl Snapshot {
 
     /// Whether a change of that age needs that chunk preserved first. A copy that a process before left coming needs nothing.
     fn is_unpreserved(&self, chunk: u64, age: Age) -> bool {
-        self.copies.is_unpreserved(chunk, age == Age::Older || !self.is_cutting())
+        self.copies.is_unpreserved(chunk, self.is_before(age))
     }
 
-    fn waits(&self, chunks: &Range<u64>, age: Age) -> bool {
-        chunks.clone().any(|chunk| self.is_unpreserved(chunk, age))
+    /// Whether a change of that age comes before the moment of the cut or of the rollback that is under way.
+    const fn is_before(&self, age: Age) -> bool {
+        matches!(age, Age::Older) || !(self.is_cutting() || self.rollbacks.now().is_some())
+    }
+
+    /// Whether an operation waits.
+    fn waits(&self, operation: &Operation, chunks: &Range<u64>, age: Age) -> bool {
+        let changes = operation.op.changes().is_some();
+        (age == Age::Later && self.holds_back(chunks))
+            || (changes && chunks.clone().any(|chunk| self.is_unpreserved(chunk, age)))
     }
 
     fn pass(
@@ -115,19 +135,21 @@ impl Snapshot {
 
     /// Flushes all volumes.
     fn flush(&mut self, port: &mut Port<'_>) {
-        for volume in 0..self.volumes {
+        for volume in 0..self.chunks.volumes() {
             let tag = Tag(u64::from(volume) * KINDS + FLUSHES);
             port.issue(Leg::whole(VolumeIndex(volume)), StoreOp::Flush, tag);
         }
-        self.flushes = Some(Batch::of(usize::from(self.volumes)));
+        self.flushes = Some(Batch::of(usize::from(self.chunks.volumes())));
     }
 
     /// An operation on that volume ended like that. If it was to make something durable, what was done before it may be lost, and no
     /// flush behind it brings that back: a cut that is listed fails. Returns whether one does.
     fn heed(&mut self, volume: VolumeIndex, outcome: &Outcome) -> bool {
-        let (Outcome::Unsure(fault), Task::Cut(_, stage)) = (*outcome, &mut self.task) else {
-            return false;
-        };
+        let Outcome::Unsure(fault) = *outcome else { return false };
+        if let Some(rollback) = self.rollbacks.now_mut() {
+            rollback.doubt();
+        }
+        let Task::Cut(_, stage) = &mut self.task else { return false };
         let failed = MemberFault { volumes: 1 << volume.0, volume, fault };
         let outcome = CopyOutcome::FlushFailed(failed);
         *stage = match stage {
@@ -141,16 +163,22 @@ impl Snapshot {
     /// Before-images can be preserved no more: parked changes that need none go, and the others are refused.
     fn fail(&mut self, health: PoolHealth, port: &mut Port<'_>) {
         self.pool = health;
+        if let PoolHealth::Failed(fault) = health {
+            self.rollback_fails(fault, port);
+        }
         if let PoolHealth::Failed(fault) = health
             && let Task::Cut(copy, stage) = &self.task
         {
             let may_be_listed = matches!(stage, CutStage::Ends | CutStage::Spoiled(_));
             if may_be_listed && copy.class == CopyClass::Expendable {
                 // The list may say that it is held, and nothing is preserved for it any more.
-                let (last, image) = (copy.number, copy.image);
-                self.copies.hold(last, image);
+                let (last, rolls_back) = (copy.number, copy.stage != CopyStage::Held);
+                self.copies.hold(KeptCopy { stage: CopyStage::Held, ..**copy });
                 self.doubtful = Some(last);
-                self.record_over(last, port);
+                match rolls_back {
+                    true => self.record(CopyRecord::Rollback(None), port),
+                    false => self.record(CopyRecord::Over(last), port),
+                }
             } else {
                 self.copies.remove(&[copy.number], &self.chunks);
             }
@@ -166,8 +194,18 @@ impl Snapshot {
         if self.changes.none_waits() || self.give_up(shortage, port) {
             return;
         }
+        if shortage != Shortage::FAILED
+            && self.rollbacks.now_mut().is_some_and(Rollback::falls_short)
+        {
+            return;
+        }
         for age in Age::ALL {
-            for change in self.changes.take(age, |_| true) {
+            let mut changes = mem::take(&mut self.changes);
+            let refused = changes.take(age, |operation, chunks| {
+                self.waits(operation, chunks, age) && operation.op.changes().is_some()
+            });
+            self.changes = changes;
+            for change in refused {
                 if planted(Plant::RefusedTouches) {
                     self.pass(age, change, port);
                 } else {
@@ -184,11 +222,16 @@ impl Snapshot {
             return true;
         }
         let restored = if let Task::Restore(number, _) = &self.task { Some(*number) } else { None };
+        let restored = self.rolls_back().or(restored);
         let expendable = self.copies.of_class(CopyClass::Expendable);
         let mut over: Vec<_> = expendable.filter(|number| restored != Some(*number)).collect();
         if let PoolHealth::Failed(_) = self.pool {
+            // What a rollback needs may be read by the next process.
+            if self.rollbacks.now().is_some() {
+                return false;
+            }
             let over = over.last().copied();
-            over.into_iter().for_each(|last| self.record_over(last, port));
+            over.into_iter().for_each(|last| self.record(CopyRecord::Over(last), port));
             return over.is_some();
         }
         if shortage != Shortage::FAILED {
@@ -217,10 +260,10 @@ impl Snapshot {
         true
     }
 
-    /// The ledger is to say that expendable copies up to that one are over.
-    fn record_over(&mut self, last: CopyNumber, port: &mut Port<'_>) {
-        self.work = Work::Recording(last);
-        port.record(LayerRecord::CopiesOver(last));
+    /// The ledger is to say that.
+    fn record(&mut self, record: CopyRecord, port: &mut Port<'_>) {
+        self.work = Work::Recording(record);
+        port.record(LayerRecord::Copies(record));
     }
 
     /// Tells of these, if they were held: there was no room for what they needed.
@@ -244,6 +287,7 @@ impl Snapshot {
     /// Those copies are in the list no more: what no other one needs is free.
     fn unlisted(&mut self, numbers: &[CopyNumber], port: &mut Port<'_>) {
         let freed = self.copies.remove(numbers, &self.chunks);
+        self.rollbacks.end_if(|rollback| numbers.contains(&rollback.by()));
         freed.into_iter().for_each(|(_, slot)| self.room.give(slot));
         if self.copies.is_empty() {
             self.room.clear();
@@ -274,7 +318,8 @@ impl Snapshot {
     fn let_go(&mut self, port: &mut Port<'_>) {
         for age in Age::ALL {
             let mut changes = mem::take(&mut self.changes);
-            let gone = changes.take(age, |chunks| !self.waits(chunks, age));
+            let goes = |operation: &Operation, chunks: &_| !self.waits(operation, chunks, age);
+            let gone = changes.take(age, goes);
             self.changes = changes;
             gone.into_iter().for_each(|change| self.pass(age, change, port));
         }
@@ -288,11 +333,15 @@ impl Snapshot {
         }
         self.drop_left_over(port);
         self.serve_client(port);
+        self.roll_back_wanted(port);
         self.go_on_with_task(port);
         match self.pool {
             PoolHealth::Works => self.preserve(port),
             _ => self.refuse(Shortage::FAILED, port),
         }
+        self.check_rollback(port);
+        self.roll_back(port);
+        self.clear_record(port);
         self.serve_client(port);
     }
 
@@ -319,14 +368,22 @@ impl Snapshot {
 
 impl Layer for Snapshot {
     fn begin(&mut self, operation: Operation, port: &mut Port<'_>) {
-        let Some(extent) = operation.op.changes() else {
-            let Operation { io, leg, op } = operation;
+        let Operation { io, leg, op } = operation;
+        let chunks = op.touches().map(|extent| self.chunks.touched(leg.volume, extent));
+        let changes = op.changes().is_some();
+        let Some(chunks) = chunks.filter(|chunks| changes || self.holds_back(chunks)) else {
             let number = io.number() * VOLUMES + u64::from(leg.volume.0);
             return port.issue(leg, op, Tag(number * KINDS + PASSES));
         };
-        let chunks = self.chunks.touched(operation.leg.volume, extent);
-        self.ahead.reach(chunks.end);
-        if !self.waits(&chunks, Age::Later) || planted(Plant::OverwriteUnpreserved) {
+        if let Some(fault) = self.is_beyond(&chunks) {
+            return port.end(io, Outcome::failed(&op, fault));
+        }
+        if changes {
+            self.ahead.reach(chunks.end);
+        }
+        if !self.waits(&operation, &chunks, Age::Later)
+            || (changes && planted(Plant::OverwriteUnpreserved))
+        {
             self.pass(Age::Later, (operation, chunks), port);
         } else {
             self.changes.park(operation, chunks);
@@ -334,17 +391,23 @@ impl Layer for Snapshot {
         self.go_on(port);
     }
 
-    /// The ledger says that expendable copies are over: changes pass.
+    /// The ledger says that, or cannot.
     fn recorded(&mut self, ok: bool, port: &mut Port<'_>) {
-        let Work::Recording(last) = mem::replace(&mut self.work, Work::Idle) else { return };
-        if ok {
-            let expendable = self.copies.of_class(CopyClass::Expendable);
-            let over: Vec<_> = expendable.filter(|number| *number <= last).collect();
-            self.tell_over(&over, port);
-            self.copies.forsake(&over);
-        } else {
+        let Work::Recording(record) = mem::replace(&mut self.work, Work::Idle) else { return };
+        match record {
+            CopyRecord::Over(last) if ok => {
+                let expendable = self.copies.of_class(CopyClass::Expendable);
+                let over: Vec<_> = expendable.filter(|number| *number <= last).collect();
+                self.tell_over(&over, port);
+                self.copies.forsake(&over);
+            }
+            CopyRecord::Rollback(by @ Some(_)) => self.rollback_recorded(by, ok),
+            CopyRecord::Rollback(None) if ok || self.doubtful.is_none() => {
+                self.rollbacks.record(None);
+                self.copies.forsake(self.doubtful.as_slice());
+            }
             // Nothing can say that they are over: from now on they are required.
-            self.copies.require_all();
+            CopyRecord::Over(_) | CopyRecord::Rollback(None) => self.copies.require_all(),
         }
         self.go_on(port);
     }
@@ -417,19 +480,45 @@ impl Layer for Snapshot {
         self.go_on(port);
     }
 
+    fn differing(&self, copy: CopyNumber) -> Vec<(VolumeIndex, Extent)> {
+        let all = self.copies.differing(copy, 0, usize::MAX).into_iter();
+        rows(all.map(|(chunk, _)| self.chunks.place(chunk)))
+    }
+
+    fn set(&mut self, setting: LayerSetting, port: &mut Port<'_>) {
+        if let LayerSetting::Background(volumes) = setting {
+            self.rollbacks.permit(volumes);
+            self.go_on(port);
+        }
+    }
+
+    fn background(&self, _now: Moment) -> u64 {
+        self.rollback_volume().map_or(0, |volume| 1 << volume.0)
+    }
+
     fn preserves(&self) -> Option<CopyStatus> {
         let preserved = Bytes(self.copies.taken() * CHUNK_BYTES);
         Some(CopyStatus { preserved, pool: self.pool })
     }
 
+    fn is_rolling_back(&self) -> bool {
+        self.rollbacks.now().is_some()
+    }
+
+    fn rollback(&self) -> Option<RollbackStatus> {
+        self.rollback_status()
+    }
+
     fn rests(&self) -> bool {
         let idle = matches!((&self.work, &self.task), (Work::Idle, Task::None));
         let idle = idle && self.flushes.is_none() && self.clients.is_empty();
+        let idle = idle && self.rollbacks.now().is_none() && self.rollbacks.recorded().is_none();
         idle && self.copies.is_empty() && self.changes.is_empty()
     }
 
     fn deadline(&self) -> Moment {
-        let waits = matches!(self.work, Work::Idle) && self.has_left_over();
+        let own = self.has_left_over() || self.can_roll_back() || self.has_old_record();
+        let waits = matches!(self.work, Work::Idle) && own;
         if waits { Moment::ZERO } else { Moment::NEVER }
     }
 

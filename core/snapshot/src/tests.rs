@@ -21,8 +21,8 @@ use helio_format::before::{
 };
 use helio_ledger::{BeforeFound, BeforeRecord, Chunk};
 use helio_stack::{
-    CopyIo, CopyOp, CopyOutcome, Layer, LayerRecord, MemberFault, Out, Outcome, PoolHealth, PoolOp,
-    PoolOutcome, Row, Shortage, Stack, StoreFault, StoreOp,
+    CopyIo, CopyOp, CopyOutcome, CopyRecord, Layer, LayerRecord, MemberFault, Out, Outcome,
+    PoolHealth, PoolOp, PoolOutcome, Row, Shortage, Stack, StoreFault, StoreOp,
 };
 use helio_units::{Bytes, Extent, Moment, Payload, PayloadId, VolumeIndex};
 
@@ -177,7 +177,7 @@ impl Desk {
 
     /// The process begins, and the pool holds that.
     fn starts(sizes: &[Bytes], found: &BeforeFound, over: u64) -> Self {
-        Self::new(vec![Snapshot::new(sizes, found, CopyNumber(over)).boxed()])
+        Self::new(vec![Snapshot::new(sizes, found, CopyNumber(over), None).boxed()])
     }
 
     fn empty() -> Self {
@@ -216,7 +216,10 @@ impl Desk {
     }
 
     fn recorded(&mut self, over: u64, ok: bool) {
-        assert_eq!(self.records.split_off(0), [LayerRecord::CopiesOver(CopyNumber(over))]);
+        assert_eq!(
+            self.records.split_off(0),
+            [LayerRecord::Copies(CopyRecord::Over(CopyNumber(over)))]
+        );
         self.stack.recorded(ok, self.now);
         self.drain();
     }

@@ -4,6 +4,8 @@
 //! ```text
 //!   cut:      (Reserving ──> Listing) ──> Ready ──> Settles ──> Flushes ──> (Listing)
 //!   reserve:  (Reserving)
+//!   rollback: (Checking) … ──> as a cut, with (Recording) before the last (Listing)
+//!             then (Reading ──> Appending) (Loading ──> Writing) … ──> Flushes … ──> (Listing) ──> (Recording)
 //!   restore:  (Checking) … ──> (Reading ──> Appending) (Loading ──> Writing) … ──> Flushes
 //!   drop:     (Listing)
 //!   preserve: (Reserving) (Reading ──> Appending)
@@ -16,7 +18,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use helio_format::before::{CHUNK_BYTES, CopyNumber, CopyView, KeptCopy, Slot};
 use helio_ledger::Chunk;
-use helio_stack::{CopyIo, CopyOp, CopyOutcome, MemberFault, Outcome, Row};
+use helio_stack::{CopyIo, CopyOp, CopyOutcome, CopyRecord, MemberFault, Outcome, Row};
 use helio_units::{Extent, PayloadId, VolumeIndex};
 
 /// Most chunks preserved by one batch; as many bytes as the copier has on its way.
@@ -33,8 +35,11 @@ pub(crate) enum Task {
     /// It waits for the step under way, or for room.
     Asked(Box<CopyOp>),
     Drop(CopyNumber),
+    /// After which the copy is as that says.
     Cut(Box<KeptCopy>, CutStage),
     Restore(CopyNumber, RestoreStage),
+    /// A rollback to that copy is prepared: everything up to that chunk is sound.
+    Rollback(CopyNumber, u64),
 }
 
 /// How far a cut is.
@@ -48,8 +53,10 @@ pub(crate) enum CutStage {
     Settles,
     /// All volumes are flushed.
     Flushes,
-    /// It may be listed as held.
+    /// It may be listed, if the ledger knows what there is to know.
     Flushed,
+    /// The ledger is to say that a rollback may be under way.
+    Records,
     /// It is being listed.
     Ends,
     /// It failed like that, and is to be listed no more.
@@ -76,6 +83,8 @@ pub(crate) enum For {
     Task,
     /// Changes that are parked, or what a restore overwrites.
     Chunks,
+    /// What a rollback overwrites.
+    Rollback,
     /// A client's change of a branch.
     Branch,
 }
@@ -143,11 +152,8 @@ pub(crate) enum Work {
     },
     /// Up to that chunk.
     Checking(u64),
-    /// So many, up to that chunk.
-    Loading {
-        next: u64,
-        count: usize,
-    },
+    /// What a copy holds of these chunks.
+    Loading(Vec<u64>),
     /// What the pool has is being laid over what was read of the volume.
     Overlaying {
         io: CopyIo,
@@ -163,12 +169,12 @@ pub(crate) enum Work {
     /// A client's flush of a branch.
     Flushing(CopyIo),
     Writing {
-        next: u64,
+        chunks: Vec<u64>,
         rows: Vec<Row>,
         batch: Batch,
     },
-    /// The ledger is to say that expendable copies up to that one are over.
-    Recording(CopyNumber),
+    /// The ledger is to say that.
+    Recording(CopyRecord),
 }
 
 /// Chunks that lie one behind the other, together.

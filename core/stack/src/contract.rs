@@ -96,6 +96,15 @@ impl StoreOp {
         }
     }
 
+    /// The bytes that it changes, reads, or reports on.
+    #[must_use]
+    pub const fn touches(&self) -> Option<Extent> {
+        match *self {
+            Self::Read { extent } | Self::Map { extent } => Some(extent),
+            _ => self.changes(),
+        }
+    }
+
     /// The bytes that it writes.
     #[must_use]
     pub const fn payload(&self) -> Option<Payload> {
@@ -201,8 +210,10 @@ pub enum CopyOp {
         /// As for a cut.
         overwritten: Bytes,
     },
-    /// Make the volumes what they were when that copy was cut, durably.
+    /// Make the volumes what they were when that copy was cut, durably. Nothing else is under way.
     Restore(CopyNumber),
+    /// At a moment, as for a cut, the volumes hold what that copy holds, and are used on. What differs is put back in time.
+    Rollback(CopyNumber),
     /// Preserve nothing for that copy any more, durably, and give the room back that no other one needs.
     Drop(CopyNumber),
 }
@@ -223,7 +234,7 @@ pub struct MemberFault {
 pub enum CopyOutcome {
     /// It is done.
     Done,
-    /// The copy of that number is cut.
+    /// The copy of that number is cut, or the rollback of that number is durable.
     Cut(CopyNumber),
     /// There is no room; nothing has changed.
     NoRoom(Shortage),
@@ -241,6 +252,8 @@ pub enum CopyOutcome {
     FlushFailed(MemberFault),
     /// A cut had no moment; nothing has changed.
     Cancelled,
+    /// The ledger cannot say that a rollback is under way; nothing has changed.
+    Unrecorded,
     /// No layer does that.
     Unsupported,
 }
@@ -265,6 +278,17 @@ pub struct CopyStatus {
     pub preserved: Bytes,
     /// Whether the pool works.
     pub pool: PoolHealth,
+}
+
+/// How far a rollback is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RollbackStatus {
+    /// To that copy.
+    pub to: CopyNumber,
+    /// Bytes that are to be put back still.
+    pub left: Bytes,
+    /// It cannot be continued before the process starts again.
+    pub failed: Option<StoreFault>,
 }
 
 /// Whether before-images can be preserved.

@@ -3,7 +3,7 @@
 
 use crate::contract::{
     CopyIo, CopyOp, CopyOutcome, CopyStatus, HeldCopy, Leg, Outcome, PoolOp, PoolOutcome,
-    StoreFault, StoreOp,
+    RollbackStatus, StoreFault, StoreOp,
 };
 use crate::set::{LayerRecord, LayerSetting, MemberEvent, SetOp, SetRefusal, SetStatus};
 use crate::slots::Slots;
@@ -157,6 +157,11 @@ pub trait Layer: Debug + Send {
         None
     }
 
+    /// Where the volumes differ from one of them, as far as that is known: runs of whole chunks.
+    fn differing(&self, _copy: CopyNumber) -> Vec<(VolumeIndex, Extent)> {
+        Vec::new()
+    }
+
     /// The copies that it holds, the oldest first.
     fn copies(&self) -> Vec<HeldCopy> {
         Vec::new()
@@ -164,6 +169,16 @@ pub trait Layer: Debug + Send {
 
     /// How the copy is that it preserves, if it preserves one.
     fn preserves(&self) -> Option<CopyStatus> {
+        None
+    }
+
+    /// A rollback is under way: what members hold is not what the volumes hold.
+    fn is_rolling_back(&self) -> bool {
+        false
+    }
+
+    /// How far it is, which takes time.
+    fn rollback(&self) -> Option<RollbackStatus> {
         None
     }
 

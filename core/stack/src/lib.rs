@@ -30,7 +30,7 @@ mod stack;
 
 pub use contract::{
     CopyIo, CopyOp, CopyOutcome, CopyStatus, HeldCopy, Leg, MemberFault, Outcome, PoolHealth,
-    PoolOp, PoolOutcome, Row, Shortage, StoreFault, StoreOp, lay_over,
+    PoolOp, PoolOutcome, RollbackStatus, Row, Shortage, StoreFault, StoreOp, lay_over,
 };
 pub use faults::{Faults, Odds};
 pub use helio_format::before::{
@@ -39,7 +39,7 @@ pub use helio_format::before::{
 pub use layer::{Io, Layer, Operation, Port, Tag};
 pub use pass::Pass;
 pub use set::{
-    Duty, LayerRecord, LayerSetting, MemberEvent, MemberStatus, MergeRecord, SetOp, SetRefusal,
-    SetStatus,
+    CopyRecord, Duty, LayerRecord, LayerSetting, MemberEvent, MemberStatus, MergeRecord, SetOp,
+    SetRefusal, SetStatus,
 };
 pub use stack::{Out, Stack};

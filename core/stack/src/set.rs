@@ -22,8 +22,17 @@ pub enum LayerRecord {
         /// Its bits.
         bits: PageBits,
     },
+    /// What the superblock says of copies.
+    Copies(CopyRecord),
+}
+
+/// What the superblock is to say of copies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CopyRecord {
     /// The pool failed: expendable copies up to that number are over, whatever it lists.
-    CopiesOver(CopyNumber),
+    Over(CopyNumber),
+    /// A rollback of that number may be under way, for which marks are durable; or there is none.
+    Rollback(Option<CopyNumber>),
 }
 
 /// What the host reports of a member's disk.

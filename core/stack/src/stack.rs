@@ -3,7 +3,7 @@
 
 use crate::contract::{
     CopyIo, CopyOp, CopyOutcome, CopyStatus, HeldCopy, Leg, Outcome, PoolOp, PoolOutcome,
-    StoreFault, StoreOp,
+    RollbackStatus, StoreFault, StoreOp,
 };
 use crate::layer::{Io, Layer, Operation, Port, Tag};
 use crate::set::{LayerRecord, LayerSetting, MemberEvent, SetOp, SetRefusal, SetStatus};
@@ -192,6 +192,18 @@ impl Stack {
         self.levels.iter().find_map(|level| level.layer.preserves())
     }
 
+    /// A rollback is under way: what members hold is not what the volumes hold.
+    #[must_use]
+    pub fn is_rolling_back(&self) -> bool {
+        self.levels.iter().any(|level| level.layer.is_rolling_back())
+    }
+
+    /// How far it is, which takes time.
+    #[must_use]
+    pub fn rollback(&self) -> Option<RollbackStatus> {
+        self.levels.iter().find_map(|level| level.layer.rollback())
+    }
+
     /// The process begins, and this hot extent was hot when the one before ended. Returns which layers own it now, a bit for each.
     pub fn found_hot(&mut self, volume: VolumeIndex, extent: Extent) -> u8 {
         let levels = self.levels.iter_mut();
@@ -244,6 +256,12 @@ impl Stack {
     #[must_use]
     pub fn held_copy(&self, number: CopyNumber) -> Option<KeptCopy> {
         self.levels.iter().find_map(|level| level.layer.held_copy(number))
+    }
+
+    /// Where the volumes differ from a copy, as far as that is known: runs of whole chunks.
+    #[must_use]
+    pub fn differing(&self, copy: CopyNumber) -> Vec<(VolumeIndex, Extent)> {
+        self.levels.iter().flat_map(|level| level.layer.differing(copy)).collect()
     }
 
     /// The copies that are held, the oldest first.

@@ -124,6 +124,7 @@ fn by_operation(mut data: &[u8]) {
             | Operation::SavedDelete
             | Operation::SnapshotCreate
             | Operation::SnapshotDelete
+            | Operation::SnapshotRestore
             | Operation::Drill
             | Operation::Apply
     );
@@ -163,6 +164,7 @@ fn named(command: &Command) -> Option<&String> {
         | Command::Snapshots { group }
         | Command::SnapshotCreate { group, .. }
         | Command::SnapshotDelete { group, .. }
+        | Command::SnapshotRestore { group, .. }
         | Command::Drill { group, .. }
         | Command::Release { group, .. }
         | Command::Attach { group, .. }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The operator's point-in-time copies: in some stories, created and deleted now and then.
+//! The operator's point-in-time copies: in some stories, created and deleted now and then; in some of these, the volumes are restored
+//! from one.
 
 use crate::driver::Driver;
 use crate::oracle::Oracle;
@@ -33,7 +34,13 @@ impl Driver {
                 (SnapshotAct::Create(name), alone)
             }
         };
-        let command = if here { Command::SnapshotHere(act) } else { Command::Snapshot(act) };
+        let mut command = if here { Command::SnapshotHere(act) } else { Command::Snapshot(act) };
+        // While requests are under way it is refused.
+        let idle = oracle.waiting() == 0 || self.dice.chance(1, 8);
+        if let Some(name) = one.filter(|_| self.restores && idle) {
+            command = Command::RestoreSnapshot(*name);
+            oracle.is_rewritten();
+        }
         self.command(cluster, oracle, side, command);
     }
 }

@@ -78,6 +78,8 @@ pub(crate) struct Driver {
     pub(crate) odds: Vec<(u32, Kind)>,
     /// The operator creates and deletes point-in-time copies.
     pub(crate) copies: bool,
+    /// And restores the volumes from them.
+    pub(crate) restores: bool,
     /// Disks may lie in this story.
     pub(crate) disks_lie: bool,
     /// How often, in eighths, a primary dies when that costs most.
@@ -139,6 +141,7 @@ impl Driver {
             dice: dice.split("driver"),
             odds: odds(&mut dice.split("odds"), asked_for, is_out),
             copies: dice.split("copies").chance(1, 3),
+            restores: dice.split("restores").chance(1, 4),
             disks_lie: dice.split("lies").chance(1, 12) || asked_for(Kind::LyingFlush),
             malice: pick(&mut dice.split("malice"), &[0, 0, 1, 2, 6]),
             queue: BTreeMap::new(),

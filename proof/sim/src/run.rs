@@ -209,6 +209,9 @@ impl Stage<'_> {
         if self.oracle.expects_less() || self.oracle.was_lied_to() {
             return self.find_lies();
         }
+        if self.oracle.was_rewritten() {
+            return Ok(());
+        }
         if self.rewinds() {
             return self.rewind();
         }

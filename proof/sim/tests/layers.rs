@@ -22,6 +22,7 @@ fn layers_refine_one_reference_store() {
         ("operations", walked.operations / 100),
         ("cuts", walked.cuts),
         ("restores", walked.restores),
+        ("rollbacks", walked.rollbacks),
         ("refused changes", walked.refused),
         ("reads of copies", walked.copy_reads),
         ("operations on branches", walked.branch_ios),

@@ -39,7 +39,7 @@
 //! |---|---|
 //! | 0..8 | number, counting up from 1; that of the records that were made while it was the youngest |
 //! | 8 | class: 1 required, 2 expendable |
-//! | 9 | state: 1 coming (its cut has not ended; the next start drops it), 2 held |
+//! | 9 | state: 1 coming (its cut has not ended; the next start drops it), 2 held, 3 a rollback |
 //! | 10 | exact: the image holds nothing beyond `head` |
 //! | 11 | wrote: the image holds writes that its node accepted as primary in its generation |
 //! | 12 | alone: answers were given there that no other node need have |
@@ -50,7 +50,8 @@
 //! | 24..32 | when it was cut, milliseconds since 1970 |
 //! | 32..433 | lineage of the image: as in the superblock |
 //! | 433..497 | name: length byte, ASCII, zeros; a resync's copy has none |
-//! | 497..512 | zero |
+//! | 497..505 | rollback: the copy to which the volumes roll back, an older one of the list; else zero |
+//! | 505..512 | zero |
 //!
 //! Record header, magic `HLBR`:
 //!
@@ -98,8 +99,10 @@ pub const AREA_PAGES: u16 = 16;
 pub const VERSION: u16 = 2;
 /// Bytes of a copy in a header.
 const COPY_BYTES: usize = 512;
-/// Where its name lies.
+/// Where its name lies, ...
 const NAME_AT: usize = 433;
+/// ... and to which copy the volumes roll back.
+const ROLLBACK_AT: usize = 497;
 const HEADER_MAGIC: [u8; 4] = *b"HLBI";
 const RECORD_MAGIC: [u8; 4] = *b"HLBR";
 /// Where the checksum of a header lies; the copies follow.
@@ -196,6 +199,9 @@ pub enum CopyStage {
     Coming,
     /// It holds its image.
     Held,
+    /// It is the moment at which the volumes were rolled back to that older copy. A chunk in which that one differs, and of which
+    /// nothing is preserved since this moment, may still hold what it held before.
+    Rollback(CopyNumber),
 }
 
 /// A copy of the list.
@@ -308,6 +314,7 @@ impl KeptCopy {
         w.u8(match self.stage {
             CopyStage::Coming => 1,
             CopyStage::Held => 2,
+            CopyStage::Rollback(_) => 3,
         });
         let KeptImage { lineage, head, exact, wrote, alone, consistent, at } = self.image;
         [exact, wrote, alone, consistent].into_iter().for_each(|flag| w.flag(flag));
@@ -322,6 +329,11 @@ impl KeptCopy {
         lineage.encode(w);
         w.0.resize(end - COPY_BYTES + NAME_AT, 0);
         w.name(name);
+        w.0.resize(end - COPY_BYTES + ROLLBACK_AT, 0);
+        w.u64(match self.stage {
+            CopyStage::Rollback(to) => to.0,
+            CopyStage::Coming | CopyStage::Held => 0,
+        });
         w.0.resize(end, 0);
     }
 
@@ -333,11 +345,7 @@ impl KeptCopy {
             2 => CopyClass::Expendable,
             _ => return Err(Short),
         };
-        let stage = match r.u8()? {
-            1 => CopyStage::Coming,
-            2 => CopyStage::Held,
-            _ => return Err(Short),
-        };
+        let stage = r.u8()?;
         let (exact, wrote, alone, consistent) = (r.flag()?, r.flag()?, r.flag()?, r.flag()?);
         let owner = r.u8()?;
         zeros(&mut r, 1)?;
@@ -348,6 +356,14 @@ impl KeptCopy {
         let owner = match (owner, r.name()?.as_str()) {
             (1, "") => CopyOwner::Resync,
             (2, name) => CopyOwner::Operator(CopyName::new(name).ok_or(Short)?),
+            _ => return Err(Short),
+        };
+        let rest = r.0.len() - (COPY_BYTES - ROLLBACK_AT);
+        zeros(&mut r, rest)?;
+        let stage = match (stage, r.u64()?) {
+            (1, 0) => CopyStage::Coming,
+            (2, 0) => CopyStage::Held,
+            (3, to) if (1..number.0).contains(&to) => CopyStage::Rollback(CopyNumber(to)),
             _ => return Err(Short),
         };
         let rest = r.0.len();

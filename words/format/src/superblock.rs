@@ -39,7 +39,8 @@
 //! | 3220..3228 | suspect: bit n where a flush of volume n failed and its blocks were not written again since; zero behind the last volume |
 //! | 3228..3236 | reported: the number of changes of the metadata that was last reported to the peer; 0 if every change is reported |
 //! | 3236..3244 | copies over: expendable point-in-time copies up to this number are over, whatever the before-image file lists |
-//! | 3244..4032 | zero |
+//! | 3244..3252 | rollback: the volumes hold what they are to hold only together with the point-in-time copy of this number, if the before-image file lists it as a rollback; 0 none |
+//! | 3252..4032 | zero |
 //! | 4032..4096 | block sizes: per volume, 1 each, the binary logarithm of the largest block of a member so far, here or at the peer, 9 to 12; 0 unknown |
 //!
 //! A body is valid if and only if every zero, every enumerated byte and every bound in the table holds. Sizes,
@@ -160,6 +161,9 @@ pub struct Superblock {
     pub suspect: u64,
     /// Expendable copies up to this number are over, whatever the before-image file lists.
     pub copies_over: CopyNumber,
+    /// The volumes hold what they are to hold only together with that copy, if the before-image file lists it as a rollback; none if
+    /// they do by themselves.
+    pub rollback: Option<CopyNumber>,
     /// The block size of each volume in bytes: the largest of its members so far, here and at the peer; 0 unknown.
     pub blocks: Vec<u32>,
 }
@@ -214,6 +218,7 @@ impl Superblock {
             tenure: 0,
             suspect: 0,
             copies_over: CopyNumber::default(),
+            rollback: None,
         }
     }
 
@@ -292,12 +297,10 @@ impl Superblock {
     }
 
     /// What stands one behind the other, 8 bytes each.
-    const fn counts(&self) -> [u64; 6] {
-        let reported = match self.reported {
-            Some(age) => age,
-            None => 0,
-        };
-        [self.repaired, self.began, self.tenure, self.suspect, reported, self.copies_over.0]
+    fn counts(&self) -> [u64; 7] {
+        let (reported, over) = (self.reported.unwrap_or(0), self.copies_over.0);
+        let rollback = self.rollback.map_or(0, |number| number.0);
+        [self.repaired, self.began, self.tenure, self.suspect, reported, over, rollback]
     }
 
     /// Reads a body.
@@ -321,11 +324,7 @@ impl Superblock {
 
     fn fields(body: &[u8; BODY_BYTES]) -> Result<Self, Short> {
         let mut r = Reader(body);
-        let role = match r.u8()? {
-            1 => Role::Primary,
-            2 => Role::Secondary,
-            _ => return Err(Short),
-        };
+        let role = role(&mut r)?;
         let [clean, consistent, wrote, equal, alone, marks_void] = flags(&mut r)?;
         let safe_copy = safe_copy(&mut r)?;
         let (head, remembers) = (r.sequence()?, r.u64()?);
@@ -354,7 +353,7 @@ impl Superblock {
         let (hold, peer_invalid, seeding) = (r.u32()?, r.generation()?, r.u64()?);
         let (differed, repaired) = compared(&mut r, count)?;
         let (began, tenure, suspect) = (r.u64()?, r.u64()?, volume_bits(&mut r, count)?);
-        let (reported, copies_over) = (Some(r.u64()?).filter(|age| *age != 0), r.u64()?);
+        let [reported, copies_over, rollback] = numbers(&mut r)?;
         Ok(Self {
             role,
             clean,
@@ -385,10 +384,28 @@ impl Superblock {
             began,
             tenure,
             suspect,
-            copies_over: CopyNumber(copies_over),
+            copies_over: CopyNumber(copies_over.unwrap_or(0)),
+            rollback: rollback.map(CopyNumber),
             blocks: blocks(&mut r, count)?,
         })
     }
+}
+
+fn role(r: &mut Reader<'_>) -> Result<Role, Short> {
+    match r.u8()? {
+        1 => Ok(Role::Primary),
+        2 => Ok(Role::Secondary),
+        _ => Err(Short),
+    }
+}
+
+/// Numbers, each of which may be none.
+fn numbers<const N: usize>(r: &mut Reader<'_>) -> Result<[Option<u64>; N], Short> {
+    let mut all = [None; N];
+    for number in &mut all {
+        *number = Some(r.u64()?).filter(|number| *number != 0);
+    }
+    Ok(all)
 }
 
 fn flags<const N: usize>(r: &mut Reader<'_>) -> Result<[bool; N], Short> {

@@ -37,6 +37,7 @@ fn sample() -> Superblock {
         tenure: 0x0D0C_0B0A,
         suspect: 2,
         copies_over: CopyNumber(0x0304),
+        rollback: Some(CopyNumber(0x0305)),
         blocks: [4096, 0].into(),
     }
 }
@@ -85,7 +86,9 @@ fn the_fields_stand_where_the_table_says() {
     assert_eq!(page[3228], 61);
     assert!(page[3229..3236].iter().all(|byte| *byte == 0));
     assert_eq!((page[3236], page[3237]), (4, 3));
-    assert!(page[3238..4032].iter().all(|byte| *byte == 0));
+    assert!(page[3238..3244].iter().all(|byte| *byte == 0));
+    assert_eq!((page[3244], page[3245]), (5, 3));
+    assert!(page[3246..4032].iter().all(|byte| *byte == 0));
     assert_eq!((page[4032], &page[4033..]), (12, &[0; 63][..]));
 }
 
@@ -95,7 +98,7 @@ fn a_byte_that_cannot_be_is_damage_even_with_the_right_checksum() {
     let body = sample().encode();
     let zeros = [
         200, 464, 470, 529, 540, 597, 599, 602, 607, 624, 1119, 1136, 1631, 1664, 2655, 2700, 3195,
-        3244, 4031, 4034, 4095,
+        3252, 4031, 4034, 4095,
     ];
     let picky = [
         32, 33, 34, 35, 36, 37, 38, 39, 56, 62, 80, 465, 595, 596, 601, 615, 3196, 3220, 4032, 4033,

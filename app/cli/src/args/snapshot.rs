@@ -65,6 +65,20 @@ pub enum Snapshot {
         #[arg(long)]
         json: bool,
     },
+    /// Restore all volumes of a group from a snapshot.
+    ///
+    /// Run it on the primary. Everything that was written since the snapshot is lost, unless a snapshot or the peer has it: create a snapshot first to keep it. The volumes must not be in use, and can be used as soon as the command ends. The rest is written in the background, and the peer gets what differs by a resync.
+    Restore {
+        /// Snapshot, for example db@before-upgrade; the group may be omitted if there is only one.
+        #[arg(value_name = "[GROUP@]NAME", value_parser = snapshot_name)]
+        snapshot: SnapshotName,
+        /// Do not ask for confirmation.
+        #[arg(long, short)]
+        yes: bool,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Delete a snapshot.
     ///
     /// On the primary, the peer deletes it too if the queue keeps the order of writes.

@@ -5,18 +5,18 @@ use super::{Daemon, to_the_end};
 use crate::config::Retain;
 use crate::control::{self, Reply};
 use crate::shard::LookAsk;
-use helio_api::{Accepted, ApiError, SnapshotList, SnapshotRequest};
+use helio_api::{Accepted, ApiError, SnapshotList};
 use helio_engine::Command;
 use helio_format::snapshot::SnapshotAct;
 use helio_units::CopyName;
 use std::collections::BTreeMap;
 
 impl Daemon {
-    /// Shows the snapshots, creates one, or deletes one.
+    /// Shows the snapshots, creates one, deletes one, or restores the volumes from one.
     pub(super) async fn on_snapshots(&self, command: control::Command) -> Result<Reply, ApiError> {
         let (group, here, act) = match command {
             control::Command::SnapshotCreate { group, wish } => {
-                let name = name_of(&wish)?;
+                let name = name_of(&wish.name)?;
                 let act = match wish.refresh {
                     true => SnapshotAct::Refresh(name),
                     false => SnapshotAct::Create(name),
@@ -24,7 +24,11 @@ impl Daemon {
                 (group, wish.here, act)
             }
             control::Command::SnapshotDelete { group, wish } => {
-                (group, wish.here, SnapshotAct::Delete(name_of(&wish)?))
+                (group, wish.here, SnapshotAct::Delete(name_of(&wish.name)?))
+            }
+            control::Command::SnapshotRestore { group, wish } => {
+                let name = name_of(&wish.name)?;
+                return self.carry_out(group, Command::RestoreSnapshot(name)).await;
             }
             control::Command::Snapshots { group } => {
                 return self.snapshots(&group).await.map(Reply::Snapshots);
@@ -67,13 +71,13 @@ impl Daemon {
     }
 }
 
-fn name_of(wish: &SnapshotRequest) -> Result<CopyName, ApiError> {
-    CopyName::new(&wish.name).ok_or_else(|| {
-        if wish.name == CopyName::SAFE_COPY {
+fn name_of(name: &str) -> Result<CopyName, ApiError> {
+    CopyName::new(name).ok_or_else(|| {
+        if name == CopyName::SAFE_COPY {
             let text = "safe-copy is reserved for the safe copy of a resync, which ends with the resync";
             return ApiError::new("bad-name", text, "use another name");
         }
-        let text = format!("{} is not a name of a snapshot", wish.name.escape_debug());
+        let text = format!("{} is not a name of a snapshot", name.escape_debug());
         let hint = "use up to 63 letters, digits, `-`, `_`, `.` and `:`, beginning with a letter or a digit and not ending with `:rw`";
         ApiError::new("bad-name", text, hint)
     })

@@ -7,6 +7,7 @@ use crate::shard::Before;
 use anyhow::{Context, Result, anyhow, bail};
 use helio_driver::{Buffer, File, Host, OFlags};
 use helio_format::before::{CHUNK_BYTES, CopyOwner, CopyStage, KeptCopy, PAGE_BYTES, PageError};
+use helio_format::superblock::Superblock;
 use helio_ledger::{BeforeError, BeforeFound, BeforeStore};
 use helio_units::Bytes;
 use std::path::{Path, PathBuf};
@@ -50,7 +51,7 @@ pub(super) fn open(
     host: &Host,
     engine: &helio_engine::Config,
     state: &Path,
-    folder: Option<&Path>,
+    (folder, record): (Option<&Path>, &Superblock),
 ) -> Result<(Before, BeforeFound)> {
     let path = place(host, &engine.group, state, folder)?;
     let shown = path.display().to_string();
@@ -100,17 +101,13 @@ pub(super) fn open(
              that is no longer needed may be removed"
         ),
     };
+    holds_rollback(&found, record, &shown)?;
     if found.copies.is_empty() {
         // Records of copies that are gone mean nothing, and their room is given back.
         file.body().set_length(store.header_bytes())?;
         file.sync_all()?;
     }
-    if !found.torn.is_empty() {
-        for page in &found.torn {
-            file.write_all_at(&[0; PAGE_BYTES], *page)?;
-        }
-        file.sync_all()?;
-    }
+    clear(&file, &found.torn)?;
     if let Some(note) = store.note() {
         file.write_all_at(&note.bytes, note.offset)?;
         file.sync_all()?;
@@ -125,6 +122,33 @@ pub(super) fn open(
         );
     }
     Ok((Before::new((io, shown), file, store, engine.member_timeout), found))
+}
+
+/// Fills these pages with zeros, durably.
+fn clear(file: &File, pages: &[u64]) -> Result<()> {
+    for page in pages {
+        file.write_all_at(&[0; PAGE_BYTES], *page)?;
+    }
+    match pages.is_empty() {
+        true => Ok(()),
+        false => Ok(file.sync_all()?),
+    }
+}
+
+/// Refuses a group whose volumes were restored from a snapshot in part, if what is to be written still is not there: they hold neither
+/// what they held before nor what the snapshot holds.
+fn holds_rollback(found: &BeforeFound, record: &Superblock, shown: &str) -> Result<()> {
+    let over = record.copies_over(found.last);
+    let lost = record.rollback.is_some_and(|by| by > over && found.has_lost(by));
+    if !lost {
+        return Ok(());
+    }
+    let (group, node) = (&record.group, &record.node);
+    bail!(
+        "the volumes of group {group} were being restored from a snapshot, and the rest of it is not in {shown}: the file is missing, \
+         damaged, or another one\n  hint: put the right file in its place; if it is lost, `helio metadata create {group} --node \
+         {node}` discards the copy of {group} on this node"
+    )
 }
 
 /// The file past the page cache, where its file system reads it so: what is kept is written once, and seldom read.

@@ -72,7 +72,7 @@ const fn add((id, leg): (CommandId, Leg)) -> Event {
 /// With what stands between the engine of a group and its disks.
 fn composed(durable: Durable, sizes: &[Bytes], copies: &BeforeFound, shadow: Shadow) -> Durable {
     let over = durable.superblock.copies_over(copies.last);
-    let snapshot = Snapshot::new(sizes, copies, over);
+    let snapshot = Snapshot::new(sizes, copies, over, durable.superblock.rollback);
     let layers = Stack::new(vec![Box::new(snapshot), Box::new(shadow)]);
     Durable { layers, ..durable }
 }

@@ -556,6 +556,13 @@ impl<D: Driver> Shard<D> {
             let _gone = reply.send(Err(Refusal::new("in-use", text, hint)));
             return;
         }
+        let restores = matches!(command, Command::RestoreSnapshot(_));
+        if let Err(refusal) = self.refuse_in_use(index)
+            && restores
+        {
+            let _gone = reply.send(Err(refusal));
+            return;
+        }
         let devices = self.attached.writers(index);
         let gives_up = matches!(command, Command::Demote | Command::Switch);
         if gives_up && !devices.is_empty() && group.engine.view().is_primary() {

@@ -17,20 +17,25 @@ impl<D: Driver> Shard<D> {
         let outro = format!("writes there that exist only on {node} are discarded");
         let now = self.clock.wall_now();
         let losing = losing_of(group, stake, (&intro, &outro), now);
+        self.refuse_in_use(index)?;
+        Ok(losing)
+    }
+
+    /// Refuses what changes the content of volumes under those who use them.
+    pub(super) fn refuse_in_use(&self, index: usize) -> Result<(), Refusal> {
         let clients = self.nbd_clients(index);
         if clients > 0 {
-            let text = format!(
-                "{clients} NBD connection(s) use {}: their caches would be wrong",
-                group.name
-            );
+            let name = &self.groups[index].name;
+            let text =
+                format!("{clients} NBD connection(s) use {name}: their caches would be wrong");
             let hint = "unmount and disconnect them first, then try again";
             return Err(Refusal::new("in-use", text, hint));
         }
         let devices = self.attached.devices(index);
-        if !devices.is_empty() {
-            return Err(self.attached.refusal(index, &self.groups, &devices));
+        match devices.is_empty() {
+            true => Ok(()),
+            false => Err(self.attached.refusal(index, &self.groups, &devices)),
         }
-        Ok(losing)
     }
 
     /// Throws it away, if it is still what was saved.

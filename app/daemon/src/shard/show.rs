@@ -89,6 +89,7 @@ pub(crate) fn group(
         seeding: seeding(&status, group, clock),
         verify: verify::status(group, clock),
         drill: group.drills.clone(),
+        restoring: snapshots::restoring(group),
         counters: counters(&status, group.link.traffic),
         metadata: group.metadata.counts(),
     }

@@ -6,6 +6,9 @@
 //!    │              └── what asked for it was taken back: Cancelled ──────────────^
 //!    └─────> Drop ────────────────────────────────────────────────────────────────^
 //! ```
+//! `Rollback` goes through the same stages as `Cut`, and then through `RolledBack`. From its moment on the volumes hold what the copy holds, and every peer lacks what
+//! differs: marks say so, durably, before the rollback is.
+//!
 //! A primary cuts at the end of its line, as soon as the layer is ready. The peer does it at the same place of the line: it makes the
 //! layer ready when the item arrives, and the moment is the item's turn. A secondary's operator can create a copy on that node
 //! alone. The follower then issues no further items, and the moment comes when all issued items are applied. A refresh drops the copy that it
@@ -37,6 +40,7 @@ const MISSING_MOST: usize = EXPENDABLE_MOST;
 const CREATED: &str = "created";
 const DELETED: &str = "deleted";
 const REFRESHED: &str = "refreshed";
+const RESTORED: &str = "restored";
 
 /// Who waits for a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,12 +79,30 @@ enum Task {
         stage: Stage,
         replaces: Option<CopyNumber>,
     },
+    /// The volumes go back to that copy.
+    Rollback {
+        name: CopyName,
+        command: CommandId,
+        stage: Stage,
+        to: CopyNumber,
+    },
+    /// They did: the peer is to be resynced.
+    RolledBack,
     /// What is said of the name then.
     Drop {
         name: CopyName,
         by: By,
         verb: &'static str,
     },
+}
+
+/// What a moment is for, when the layer is ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moment {
+    /// An item at the end of a primary's line, with a cut.
+    Item(SnapshotAct),
+    /// A rollback to that copy.
+    Rollback(CopyNumber),
 }
 
 /// A copy that is not here although it was to be.
@@ -230,6 +252,35 @@ impl Copies {
         Err(unknown(group, &name))
     }
 
+    /// An operator wants the volumes to hold what a copy holds.
+    pub(crate) fn roll_back(
+        &mut self,
+        command: CommandId,
+        name: CopyName,
+        local: &mut Local,
+        turn: &mut Turn,
+    ) -> Result<(), Refusal> {
+        let group = &turn.config().group;
+        if !self.is_idle() {
+            return Err(busy(group));
+        }
+        if local.is_rolling_back() {
+            let text = format!("{group} is being restored from a snapshot already");
+            let hint = format!("`helio status {group}` shows the progress");
+            return Err(Refusal::later("busy", text, hint));
+        }
+        let Some(held) = local.copy_named(&name) else { return Err(unknown(group, &name)) };
+        if !held.image.consistent {
+            let text = format!("snapshot {name} of {group} is not consistent");
+            let hint = "restore another snapshot; read this one as a volume";
+            return Err(Refusal::new("not-consistent", text, hint));
+        }
+        let (to, stage) = (held.number, Stage::Coming);
+        self.task = Task::Rollback { name, command, stage, to };
+        local.copy(CopyUser::Operator, CopyOp::Rollback(to), turn);
+        Ok(())
+    }
+
     fn begin_drop(
         &mut self,
         (name, number, verb): (CopyName, CopyNumber, &'static str),
@@ -241,15 +292,18 @@ impl Copies {
         local.copy(CopyUser::Operator, CopyOp::Drop(number), turn);
     }
 
-    /// The layer is ready for the cut. Returns what is to be done at an item if a primary's operator waits for it: then this is the moment.
-    pub(crate) fn ready(&mut self, local: &mut Local, turn: &mut Turn) -> Option<SnapshotAct> {
+    /// The layer is ready for the cut. Returns what is to be done if a primary's operator waits for it: then this is the moment.
+    pub(crate) fn ready(&mut self, local: &mut Local, turn: &mut Turn) -> Option<Moment> {
+        if let Task::Rollback { to, .. } = self.task {
+            return Some(Moment::Rollback(to));
+        }
         let Task::Cut { name, by, stage, replaces } = &mut self.task else { return None };
         match (by, &stage) {
             (By::Command(_), Stage::Coming) => {
-                return Some(match replaces {
+                return Some(Moment::Item(match replaces {
                     Some(_) => SnapshotAct::Refresh(*name),
                     None => SnapshotAct::Create(*name),
-                });
+                }));
             }
             (By::Item(_) | By::Here(_), Stage::Coming) => *stage = Stage::Ready,
             _ => local.cut(None, turn),
@@ -259,7 +313,7 @@ impl Copies {
 
     /// This is the moment, or none is to come.
     pub(crate) fn moment(&mut self, image: Option<KeptImage>, local: &mut Local, turn: &mut Turn) {
-        if let Task::Cut { stage, .. } = &mut self.task {
+        if let Task::Cut { stage, .. } | Task::Rollback { stage, .. } = &mut self.task {
             *stage = if image.is_some() { Stage::Ending } else { Stage::Cancelled };
             local.cut(image, turn);
         }
@@ -277,6 +331,10 @@ impl Copies {
                 }
                 (by, format!("snapshot {name} of {group} was created"))
             }
+            (Task::Rollback { name, command, .. }, CopyOutcome::Cut(_)) => {
+                self.task = Task::RolledBack;
+                (By::Command(command), format!("{group} was restored from snapshot {name}"))
+            }
             (Task::Drop { name, by, verb }, CopyOutcome::Done) => {
                 (by, format!("snapshot {name} of {group} was {verb}"))
             }
@@ -293,13 +351,19 @@ impl Copies {
         let (name, by, verb) = match task {
             Task::Cut { name, by, replaces: Some(_), .. } => (name, by, REFRESHED),
             Task::Cut { name, by, .. } => (name, by, CREATED),
+            Task::Rollback { name, command, .. } => (name, By::Command(command), RESTORED),
             Task::Drop { name, by, verb } => (name, by, verb),
-            Task::Idle => panic!("copies ended as {outcome:?}, and nothing was asked"),
+            Task::Idle | Task::RolledBack => {
+                panic!("copies ended as {outcome:?}, and nothing was asked")
+            }
         };
         let refusal = reason(by, outcome, local, turn);
         let cut = matches!(task, Task::Cut { .. });
         let (group, why) = (&turn.config().group, &refusal.text);
-        let text = format!("snapshot {name} of {group} was not {verb}: {why}");
+        let text = match verb {
+            RESTORED => format!("{group} was not restored from snapshot {name}: {why}"),
+            _ => format!("snapshot {name} of {group} was not {verb}: {why}"),
+        };
         match by {
             By::Command(id) | By::Here(id) => turn.done(id, Err(Refusal { text, ..refusal })),
             By::Item(at) if cut => {
@@ -313,6 +377,15 @@ impl Copies {
             _ if outcome == CopyOutcome::Cancelled => {}
             By::Item(_) | By::Abandoned => turn.warn(text),
         }
+    }
+
+    /// The volumes were rolled back, once: the peer lacks something.
+    pub(crate) fn take_rolled_back(&mut self) -> bool {
+        let rolled_back = self.task == Task::RolledBack;
+        if rolled_back {
+            self.task = Task::Idle;
+        }
+        rolled_back
     }
 
     /// Takes note of copies that are over for want of room.
@@ -436,10 +509,24 @@ fn reason(by: By, outcome: CopyOutcome, local: &Local, turn: &Turn) -> Refusal {
                 "repeat the command on the primary",
             ),
         },
-        CopyOutcome::Done
-        | CopyOutcome::Cut(_)
-        | CopyOutcome::Damaged
-        | CopyOutcome::Over
-        | CopyOutcome::Unsupported => panic!("a copy was cut or dropped as {outcome:?}"),
+        CopyOutcome::Damaged => Refusal::new(
+            "snapshot-damaged",
+            "its before-images are damaged; nothing was restored",
+            format!("restore another snapshot: `helio snapshot list {group}`"),
+        ),
+        CopyOutcome::Over => Refusal::new(
+            "unknown-snapshot",
+            "it has ended, because there was no space for its before-images",
+            format!("restore another snapshot: `helio snapshot list {group}`"),
+        ),
+        CopyOutcome::Unrecorded if local.metadata_failed() => turn.metadata_refusal(),
+        CopyOutcome::Unrecorded => Refusal::new(
+            "not-primary",
+            "this node is no longer primary",
+            "repeat the command on the primary",
+        ),
+        CopyOutcome::Done | CopyOutcome::Cut(_) | CopyOutcome::Unsupported => {
+            panic!("a copy was cut or dropped as {outcome:?}")
+        }
     }
 }

@@ -74,9 +74,8 @@ impl Engine {
             }),
             Command::SeedEnd => standing.seed_end(id, peer.session(), record, resync, local, turn),
             Command::Set(op) => return local.ask_set(id, op, turn),
-            Command::Snapshot(act) => standing.snapshot((id, act), copies, local, turn),
-            Command::SnapshotHere(act) => {
-                standing.snapshot_here((id, act), copies, record, local, turn)
+            Command::Snapshot(_) | Command::SnapshotHere(_) | Command::RestoreSnapshot(_) => {
+                standing.on_snapshots((id, command), copies, (record, permit), local, turn)
             }
         };
         // What it asks for is begun before it is answered.

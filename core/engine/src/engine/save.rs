@@ -10,7 +10,7 @@ use crate::follow::before::Keeper;
 use crate::peer::hang_up::HangUp;
 use crate::record::save::Goal;
 use crate::record::save::Leave;
-use crate::role::record::{give_up, shape_accepted, shape_adopted, shape_copies_over};
+use crate::role::record::{give_up, shape_accepted, shape_adopted, shape_copies};
 use crate::role::resolve::report_given_up;
 use crate::role::{Following, Leading, Stage};
 use crate::show::view::View;
@@ -76,7 +76,7 @@ impl Engine {
                 give_up(b, lineage);
             }
             // Every record says what is suspect, and what is remembered.
-            Goal::FlushFailed | Goal::Remember | Goal::CopiesOver(_) => {}
+            Goal::FlushFailed | Goal::Remember | Goal::Copies(_) => {}
             Goal::Restoring => Keeper::shape_restoring(b),
             Goal::Restored => self.keeper.shape_restored(b),
             Goal::Unpromoted => self.permit.lease().shape_unpromoted(b),
@@ -91,7 +91,7 @@ impl Engine {
             }
             Goal::Accepted { volume, .. } => shape_accepted(b, volume),
         }
-        shape_copies_over(&mut next, &goal, self.copies.over_since_start(), &self.local);
+        shape_copies(&mut next, &goal, self.copies.over_since_start(), &self.local);
         self.local.shape(&mut next, goal.takes_any_disk());
         self.record.begin(goal, next.clone());
         if goal == Goal::Promoted && planted(Plant::ServeUnrecorded) {
@@ -155,7 +155,7 @@ impl Engine {
             | Goal::MarksKept
             | Goal::Remember
             | Goal::FlushFailed => {}
-            Goal::CopiesOver(_) => local.copies_over_recorded(true, turn),
+            Goal::Copies(_) => local.copies_recorded(true, turn),
             Goal::Alone => {
                 standing.generation_recorded(false, permit, record, resync, local, turn);
             }

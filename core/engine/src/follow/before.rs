@@ -339,6 +339,7 @@ impl Keeper {
                 | CopyOutcome::Cut(_)
                 | CopyOutcome::TooMany
                 | CopyOutcome::Cancelled
+                | CopyOutcome::Unrecorded
                 | CopyOutcome::Unsupported,
             ) => Next::FileFailed,
         }

@@ -14,6 +14,15 @@ use crate::turn::Turn;
 use alloc::format;
 use alloc::string::String;
 
+/// Clients use what a command is about to replace.
+pub(crate) fn in_use() -> Refusal {
+    Refusal::later(
+        "in-use",
+        "requests of clients are in progress, and the data that they use is about to be replaced",
+        "stop the clients, then repeat",
+    )
+}
+
 impl Primary {
     /// Refuses a command while this node's copy is being rebuilt from the peer.
     pub(crate) fn refuse_lacking(&self, verb: &str, config: &Config) -> Result<(), Refusal> {
@@ -109,11 +118,7 @@ impl Primary {
         // An answer that is held back is about what is replaced, too.
         let quiet = self.is_quiet() && permit.pause().is_quiet();
         if !quiet || local.reads_under_way() {
-            return Err(Refusal::later(
-                "in-use",
-                "requests of clients are in progress, and the data that they use is about to be replaced",
-                "stop the clients, then repeat",
-            ));
+            return Err(in_use());
         }
         if local.metadata_failed() {
             return Err(turn.metadata_refusal());

@@ -2,7 +2,7 @@
 //! What a node holds while it is primary: the line, the gate, the queue, the marks, and the stream to its peer.
 
 mod check;
-mod commanded;
+pub(crate) mod commanded;
 mod conversation;
 mod copying;
 mod keeping;
@@ -336,6 +336,11 @@ impl Primary {
     /// Whether everything that was answered is up to there.
     pub(crate) fn has_answered_only(&self, up_to: Sequence) -> bool {
         self.requests.answered() <= up_to
+    }
+
+    /// Requests of clients are under way, or wait.
+    pub(crate) fn has_requests(&self) -> bool {
+        !self.requests.is_empty()
     }
 
     /// Nothing is under way: every request answered, nobody waiting.

@@ -2,11 +2,15 @@
 //! What a primary does about point-in-time copies at a place of its line, so that its peer does the same there.
 
 use crate::lead::Primary;
+use crate::local::Local;
+use crate::peer::permit::Permit;
 use crate::stream::slots::ITEM_COST;
 use crate::turn::Turn;
 use alloc::collections::BTreeMap;
 use helio_format::message::{Item, ItemKind, Message};
 use helio_format::snapshot::{Snapshot, SnapshotAct};
+use helio_plant::{Plant, planted};
+use helio_stack::CopyNumber;
 use helio_units::{Extent, Sequence, VolumeIndex};
 
 /// What is done at snapshot items of the line: as many as those.
@@ -43,6 +47,28 @@ impl Primary {
             self.snapshots.acts.insert(sequence, act);
             self.queue.enter(ITEM_COST, turn.now());
             self.push(Item { after, ..item }, None, ITEM_COST, turn);
+        }
+        self.line.head()
+    }
+
+    /// From here on the volumes hold what that copy holds. The peer lacks what differs, and nothing that is acknowledged from here on was
+    /// acknowledged by it. Returns the last position that comes before.
+    pub(crate) fn roll_back(
+        &mut self,
+        to: CopyNumber,
+        local: &mut Local,
+        permit: &Permit,
+        turn: &mut Turn,
+    ) -> Sequence {
+        if turn.config().peer_name().is_some() {
+            self.drop_queue("the group was restored from a snapshot", local, permit, turn);
+            if !planted(Plant::RollbackUnmarked) {
+                for (volume, extent) in local.differing(to) {
+                    self.marks.set(volume, extent);
+                }
+            }
+            local.hot_mut().bitmap_changed();
+            self.begin_generation();
         }
         self.line.head()
     }

@@ -21,6 +21,11 @@ impl Primary {
         self.unreplicated == Unreplicated::Recorded
     }
 
+    /// Acknowledgements without the peer begin anew, in a generation of their own.
+    pub(crate) const fn begin_generation(&mut self) {
+        self.unreplicated = Unreplicated::Wanted;
+    }
+
     /// Goes on in a generation that was recorded, once the peer has taken up the stream before it: a stream that
     /// begins twice would make it forget what came between.
     pub(crate) fn go_on_in(

@@ -8,7 +8,7 @@
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use core::mem;
-use helio_stack::{CopyNumber, CopyOp, CopyOutcome, KeptCopy};
+use helio_stack::{CopyOp, CopyOutcome, CopyRecord, KeptCopy};
 use helio_units::Moment;
 
 /// Who asks. Each asks for one thing at a time.
@@ -32,13 +32,15 @@ enum Doing {
     Ended(CopyUser, CopyOutcome),
 }
 
-/// Whether the record is to say that expendable copies are over.
+/// What the superblock is to say of copies.
 #[derive(Clone, Copy, Debug, Default)]
 enum Records {
     #[default]
     Nothing,
-    /// Up to this one. The engine does not know it yet.
-    Wanted(CopyNumber),
+    /// This. The engine does not know it yet.
+    Wanted(CopyRecord),
+    /// This. The engine waits for what must be durable before.
+    Waits(CopyRecord),
     /// That is on its way.
     Asked,
 }
@@ -117,16 +119,30 @@ impl Copying {
         self.over.pop_front()
     }
 
-    /// The record is to say that copies up to that one are over.
-    pub(super) const fn record_over(&mut self, last: CopyNumber) {
-        self.records = Records::Wanted(last);
+    /// The superblock is to say that.
+    pub(super) const fn record(&mut self, record: CopyRecord) {
+        self.records = Records::Wanted(record);
     }
 
-    /// What the record is to say, once.
-    pub(super) const fn take_record(&mut self) -> Option<CopyNumber> {
-        let Records::Wanted(last) = self.records else { return None };
-        self.records = Records::Asked;
-        Some(last)
+    /// What the superblock is to say.
+    pub(super) const fn wanted_record(&self) -> Option<CopyRecord> {
+        match self.records {
+            Records::Wanted(record) | Records::Waits(record) => Some(record),
+            Records::Nothing | Records::Asked => None,
+        }
+    }
+
+    /// It waits for what must be durable before.
+    pub(super) const fn record_waits(&self) -> bool {
+        matches!(self.records, Records::Waits(_))
+    }
+
+    /// That is on its way, or it waits.
+    pub(super) const fn records(&mut self, waits: Option<CopyRecord>) {
+        self.records = match waits {
+            Some(record) => Records::Waits(record),
+            None => Records::Asked,
+        };
     }
 
     /// The record says so, or cannot be written. Returns whether it was to.

@@ -26,9 +26,9 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use helio_stack::{
-    CopyIo, CopyNumber, CopyOp, CopyOutcome, HeldCopy, KeptCopy, KeptImage, LayerRecord,
-    LayerSetting, Leg, MemberEvent, Out, Outcome, PoolHealth, PoolOutcome, SetOp, SetRefusal,
-    SetStatus, Stack, StoreFault, StoreOp,
+    CopyIo, CopyNumber, CopyOp, CopyOutcome, CopyRecord, HeldCopy, KeptCopy, KeptImage,
+    LayerRecord, LayerSetting, Leg, MemberEvent, Out, Outcome, PoolHealth, PoolOutcome,
+    RollbackStatus, SetOp, SetRefusal, SetStatus, Stack, StoreFault, StoreOp,
 };
 use helio_units::{Bytes, CopyName, Extent, IoId, MemberIndex, Moment, RequestId, VolumeIndex};
 
@@ -321,16 +321,31 @@ impl Local {
         self.layered.copying.take_over()
     }
 
-    /// Up to which copy the record is to say that expendable ones are over, once.
-    pub(crate) const fn take_copies_over(&mut self) -> Option<CopyNumber> {
-        self.layered.copying.take_record()
+    /// What the superblock is to say of copies, and is not on its way.
+    pub(crate) const fn wanted_copy_record(&self) -> Option<CopyRecord> {
+        self.layered.copying.wanted_record()
     }
 
-    /// The record says so, or cannot be written.
-    pub(crate) fn copies_over_recorded(&mut self, ok: bool, turn: &mut Turn) {
+    /// That is on its way, or it waits.
+    pub(crate) const fn records_copies(&mut self, waits: Option<CopyRecord>) {
+        self.layered.copying.records(waits);
+    }
+
+    /// A record of copies waits for marks.
+    pub(crate) const fn wants_marks_kept(&self) -> bool {
+        self.layered.copying.record_waits()
+    }
+
+    /// The superblock says so, or cannot be written.
+    pub(crate) fn copies_recorded(&mut self, ok: bool, turn: &mut Turn) {
         if self.layered.copying.recorded() {
             self.layer_recorded(ok, turn);
         }
+    }
+
+    /// Where the volumes differ from a copy, as far as that is known.
+    pub(crate) fn differing(&self, copy: CopyNumber) -> Vec<(VolumeIndex, Extent)> {
+        self.layered.stack.differing(copy)
     }
 
     /// The copies that are held, the oldest first.
@@ -405,6 +420,16 @@ impl Local {
         self.run_layers(turn);
     }
 
+    /// A rollback is under way: what members hold is not what the volumes hold.
+    pub(crate) fn is_rolling_back(&self) -> bool {
+        self.layered.stack.is_rolling_back()
+    }
+
+    /// How far it is, which takes time.
+    pub(crate) fn rollback(&self) -> Option<RollbackStatus> {
+        self.layered.stack.rollback()
+    }
+
     /// Before-images can be preserved no more until the process starts again.
     pub(crate) fn pool_failed(&self) -> bool {
         self.layered.stack.preserves().is_some_and(|copy| copy.pool != PoolHealth::Works)
@@ -452,9 +477,7 @@ impl Local {
                 Out::CutReady => self.layered.copying.ready(),
                 Out::Over(copy) => self.layered.copying.over(copy),
                 // That is in the superblock, which is the engine's.
-                Out::Record(LayerRecord::CopiesOver(last)) => {
-                    self.layered.copying.record_over(last);
-                }
+                Out::Record(LayerRecord::Copies(record)) => self.layered.copying.record(record),
                 Out::Record(record) => turn.push(Effect::Record(record)),
                 Out::Compare { name, pair } => turn.push(Effect::Compare { name, pair }),
                 Out::GiveUp(leg) => self.give_up_member(leg, turn),

@@ -143,19 +143,20 @@ impl Local {
         }
     }
 
-    /// Whether an operation passes beside the layers: where one keeps several members, what writes a copy again writes all of them.
+    /// Whether an operation passes beside the layers: where one keeps several members, what writes a copy again writes all of them, and
+    /// during a rollback it waits for what is put back.
     fn passes_beside(&self, volume: VolumeIndex, purpose: Purpose) -> bool {
-        rewrites(purpose) && !self.keeps_several(volume)
+        rewrites(purpose) && !self.keeps_several(volume) && !self.is_rolling_back()
     }
 
     /// Whether a change needs no hot extent, and must not wait for one: extents of a suspect copy do not cool, and what a layer
-    /// does in one by itself it does again when a process begins. So the layer may own a cold extent there, which means nothing
+    /// does in one by itself, or for a rollback, it does again when a process begins. So the layer may own a cold extent there, which means nothing
     /// ([`HotExtents::own`](helio_bitmap::HotExtents::own)).
     fn is_spared(&self, volume: VolumeIndex, extent: Extent, purpose: Purpose) -> bool {
         matches!(purpose, Purpose::Layer { .. })
             && self.suspect.is(volume)
             && !self.suspect.is_unrecorded(volume)
-            && self.keeps_several(volume)
+            && (self.keeps_several(volume) || self.is_rolling_back())
             && !self.hot.is_held(volume, extent)
     }
 

@@ -2,9 +2,9 @@
 //! What a record is made for: a goal says what must be durable before something else may happen (`engine/save.rs`).
 
 use crate::event::CommandId;
-use helio_format::before::CopyNumber;
 use helio_format::lineage::Lineage;
 use helio_format::message::Start;
+use helio_stack::CopyRecord;
 use helio_units::{Generation, VolumeIndex};
 
 /// Where a leaving primary goes.
@@ -63,8 +63,8 @@ pub(crate) enum Goal {
     Whole,
     /// Another disk is a volume's, and nothing on it counts.
     Replaced { command: CommandId, volume: VolumeIndex },
-    /// The pool failed: expendable copies up to that one are over.
-    CopiesOver(CopyNumber),
+    /// What a layer wants said of copies.
+    Copies(CopyRecord),
     /// An operator takes such a copy for what it is.
     Accepted { command: CommandId, volume: VolumeIndex },
 }

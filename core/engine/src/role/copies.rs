@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Point-in-time copies that operators name, by a node's role: commands, the moments of cuts, and what a secondary does at items.
 
-use crate::copies::{By, Copies, image};
-use crate::event::CommandId;
+use crate::config::Config;
+use crate::copies::{By, Copies, Moment, image};
+use crate::event::{Command, CommandId};
 use crate::follow::before::Keeper;
 use crate::follow::follower::Follower;
+use crate::lead::commanded::in_use;
 use crate::local::Local;
 use crate::local::copying::CopyUser;
 use crate::peer::hang_up::HangUp;
 use crate::peer::link::Session;
+use crate::peer::permit::Permit;
 use crate::record::Record;
+use crate::record::save::Goal;
 use crate::refusal::{Denial, Refusal};
+use crate::resync::Resync;
 use crate::role::{Standing, busy};
 use crate::turn::Turn;
 use alloc::format;
@@ -18,12 +23,33 @@ use alloc::string::String;
 use helio_format::snapshot::SnapshotAct;
 use helio_format::superblock::Superblock;
 use helio_ledger::BeforeFound;
-use helio_stack::{CopyIo, CopyOwner, CopyView, KeptCopy, StoreFault};
-use helio_units::VolumeIndex;
+use helio_stack::{CopyIo, CopyOwner, CopyRecord, CopyView, KeptCopy, StoreFault};
+use helio_units::{CopyName, VolumeIndex};
 
 impl Standing {
+    /// An operator commands something about copies.
+    pub(crate) fn on_snapshots(
+        &mut self,
+        (id, command): (CommandId, Command),
+        copies: &mut Copies,
+        (record, permit): (&Record, &Permit),
+        local: &mut Local,
+        turn: &mut Turn,
+    ) -> Result<Option<String>, Refusal> {
+        match command {
+            Command::Snapshot(act) => self.snapshot((id, act), copies, local, turn),
+            Command::SnapshotHere(act) => {
+                self.snapshot_here((id, act), copies, record, local, turn)
+            }
+            Command::RestoreSnapshot(name) => {
+                self.restore_snapshot((id, name), copies, permit, local, turn)
+            }
+            other => panic!("{other:?} is not about copies"),
+        }
+    }
+
     /// An operator wants a copy of this primary's volumes, and of its peer's. Or one is to go: on a primary from its peer, too.
-    pub(crate) fn snapshot(
+    fn snapshot(
         &mut self,
         (id, act): (CommandId, SnapshotAct),
         copies: &mut Copies,
@@ -52,14 +78,59 @@ impl Standing {
             return Err(busy());
         }
         if self.primary().is_none() {
-            let refusal = self.not_primary("snapshot create", turn.config());
-            return Err(on_primary(refusal, act, turn));
+            let (config, name) = (turn.config(), act.name());
+            let command = match act {
+                SnapshotAct::Refresh(_) => {
+                    format!("`helio snapshot refresh {}@{name}`", config.group)
+                }
+                _ => format!("`helio snapshot create {}@{name}`", config.group),
+            };
+            let refusal = self.not_primary("snapshot create", config);
+            let Refusal { hint, .. } = on_primary(refusal.clone(), &command, config);
+            let hint = match config.peer_name() {
+                Some(_) => format!("{hint}; with --here on this node only"),
+                None => hint,
+            };
+            return Err(Refusal { hint, ..refusal });
         }
         Ok(())
     }
 
+    /// An operator wants this primary's volumes to hold what a copy holds.
+    fn restore_snapshot(
+        &self,
+        (id, name): (CommandId, CopyName),
+        copies: &mut Copies,
+        permit: &Permit,
+        local: &mut Local,
+        turn: &mut Turn,
+    ) -> Result<Option<String>, Refusal> {
+        let config = turn.config();
+        let command = format!("`helio snapshot restore {}@{name}`", config.group);
+        if self.is_leaving() {
+            return Err(busy());
+        }
+        let Some(primary) = self.primary() else {
+            let refusal = self.not_primary("snapshot restore", config);
+            return Err(on_primary(refusal, &command, config));
+        };
+        primary.refuse_lacking("snapshot restore", config)?;
+        primary.refuse_while_suspect(local, config)?;
+        if let Some(volume) = config.indices().find(|volume| primary.is_lost(*volume)) {
+            return Err(self.volume_refusal(volume, StoreFault::Io, config));
+        }
+        if local.metadata_failed() {
+            return Err(turn.metadata_refusal());
+        }
+        // An answer that is held back is about what is replaced, too.
+        if primary.has_requests() || !permit.pause().is_quiet() || local.reads_under_way() {
+            return Err(in_use());
+        }
+        copies.roll_back(id, name, local, turn).map(|()| None)
+    }
+
     /// An operator wants a copy of this secondary alone, or one is to go from this node alone.
-    pub(crate) fn snapshot_here(
+    fn snapshot_here(
         &self,
         (id, act): (CommandId, SnapshotAct),
         copies: &mut Copies,
@@ -135,12 +206,12 @@ impl Standing {
         &mut self,
         session: &Session,
         (keeper, copies): (&mut Keeper, &mut Copies),
-        record: &mut Record,
+        (record, permit): (&mut Record, &Permit),
         local: &mut Local,
         turn: &mut Turn,
     ) -> Option<HangUp> {
         if let Some(user) = local.take_cut_ready() {
-            self.cut_ready(user, (keeper, copies), record, local, turn);
+            self.cut_ready(user, (keeper, copies), (record, permit), local, turn);
         }
         if self.follower().is_none() {
             copies.give_up_quiet(local, turn);
@@ -157,12 +228,52 @@ impl Standing {
         }
     }
 
+    /// Asks for the record of what a layer wants said of copies. That of a rollback waits until nothing of it can be taken for what the
+    /// peer has: marks are durable, and so is the generation that begins with it.
+    pub(crate) fn record_copies(
+        &self,
+        permit: &Permit,
+        record: &mut Record,
+        local: &mut Local,
+        turn: &mut Turn,
+    ) {
+        let Some(wanted) = local.wanted_copy_record() else { return };
+        if let CopyRecord::Rollback(Some(_)) = wanted {
+            let Some(primary) = self.primary().filter(|_| self.serves()) else {
+                return local.copies_recorded(false, turn);
+            };
+            let withheld = permit.withholds(turn.now()) || permit.pause().withholds();
+            let alone = primary.acknowledges_alone() && !withheld;
+            let covered = alone && self.marks(record).is_saved();
+            if !covered && turn.config().peer_name().is_some() {
+                return local.records_copies(Some(wanted));
+            }
+        }
+        local.records_copies(None);
+        record.want(Goal::Copies(wanted));
+    }
+
+    /// The volumes were restored: the peer is resynced. If the two speak of a resync already, that does it.
+    pub(crate) fn resync_restored(
+        &mut self,
+        session: &Session,
+        (copies, resync): (&mut Copies, &mut Resync),
+        record: &Record,
+        local: &Local,
+        turn: &mut Turn,
+    ) {
+        let up = session.peer().is_some();
+        if copies.take_rolled_back() && up && !resync.update().is_awaiting() {
+            self.sync_as_wanted(session, record, resync, local, turn);
+        }
+    }
+
     /// A cut waits for its moment.
     fn cut_ready(
         &mut self,
         user: CopyUser,
         (keeper, copies): (&Keeper, &mut Copies),
-        record: &Record,
+        (record, permit): (&Record, &Permit),
         local: &mut Local,
         turn: &mut Turn,
     ) {
@@ -171,10 +282,13 @@ impl Standing {
         if user == CopyUser::Resync {
             return local.cut(keeper.image().filter(|_| !suspect), turn);
         }
-        let Some(act) = copies.ready(local, turn) else { return };
+        let Some(moment) = copies.ready(local, turn) else { return };
         let serves = self.serves() && !suspect;
         let image = self.primary_mut().filter(|_| serves).map(|primary| {
-            let head = primary.put_snapshot(act, turn);
+            let head = match moment {
+                Moment::Item(act) => primary.put_snapshot(act, turn),
+                Moment::Rollback(to) => primary.roll_back(to, local, permit, turn),
+            };
             let record = record.superblock();
             image(record, (Some(head), local.is_consistent(record)), turn)
         });
@@ -222,15 +336,8 @@ pub(crate) fn before_found(
 }
 
 /// What is refused because this node is not primary, with the command that the primary takes.
-fn on_primary(refusal: Refusal, act: SnapshotAct, turn: &Turn) -> Refusal {
-    let config = turn.config();
+fn on_primary(refusal: Refusal, command: &str, config: &Config) -> Refusal {
     let Some(peer) = config.peer_name() else { return refusal };
-    let (group, name) = (&config.group, act.name());
-    let command = match act {
-        SnapshotAct::Refresh(_) => format!("`helio snapshot refresh {group}@{name}`"),
-        _ => format!("`helio snapshot create {group}@{name}`"),
-    };
-    let hint =
-        format!("{command} on the primary, which may be {peer}; with --here on this node only");
+    let hint = format!("{command} on the primary, which may be {peer}");
     Refusal { hint, ..refusal }
 }

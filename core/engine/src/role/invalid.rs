@@ -20,7 +20,7 @@ impl Standing {
     /// No record can be made any more: nothing waits for one.
     pub(crate) fn lose_metadata(&mut self, local: &mut Local, permit: &Permit, turn: &mut Turn) {
         local.fail_metadata();
-        local.copies_over_recorded(false, turn);
+        local.copies_recorded(false, turn);
         if let Some(primary) = self.primary_mut() {
             primary.consider_all(local, permit, turn);
         }

@@ -41,7 +41,8 @@ impl Standing {
         let urgent = local.hot().is_short()
             || self.is_going_cold()
             || self.primary().is_some_and(|p| p.is_recording_lack())
-            || seed.wants_marks_kept();
+            || seed.wants_marks_kept()
+            || local.wants_marks_kept();
         self.keep_pages(urgent, record, local, turn);
         if let Some(primary) = self.primary_mut()
             && primary.marks().is_saved()

@@ -16,6 +16,7 @@ use helio_format::lineage::Lineage;
 use helio_format::message::Start;
 use helio_format::superblock::Superblock;
 use helio_plant::{Plant, planted};
+use helio_stack::CopyRecord;
 use helio_units::{Generation, Role, Sequence, VolumeIndex};
 
 /// The record of a side that begins to follow.
@@ -205,9 +206,9 @@ impl Standing {
     }
 }
 
-/// Expendable copies that are over with that record: the pool failed, or it names another disk as a volume's, and they need the one
-/// before. What was over when the process began stays so.
-pub(crate) fn shape_copies_over(
+/// What that record says of copies. Expendable ones are over if the pool failed, or if the record names another disk as a volume's: they
+/// need the one before. What was over when the process began stays so. A rollback is over with its copy.
+pub(crate) fn shape_copies(
     b: &mut Superblock,
     goal: &Goal,
     since_start: CopyNumber,
@@ -215,10 +216,14 @@ pub(crate) fn shape_copies_over(
 ) {
     let foreign = goal.takes_any_disk() && local.members().are_foreign();
     let over = match goal {
-        Goal::CopiesOver(last) => Some(*last),
+        Goal::Copies(CopyRecord::Over(last)) => Some(*last),
         Goal::Replaced { .. } => local.last_copy(),
         _ if foreign => local.last_copy(),
         _ => None,
     };
     b.copies_over = b.copies_over.max(since_start).max(over.unwrap_or_default());
+    if let Goal::Copies(CopyRecord::Rollback(by)) = *goal {
+        b.rollback = by;
+    }
+    b.rollback = b.rollback.filter(|by| *by > b.copies_over);
 }

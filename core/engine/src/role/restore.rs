@@ -84,6 +84,7 @@ impl Standing {
             | CopyOutcome::Cut(_)
             | CopyOutcome::TooMany
             | CopyOutcome::Cancelled
+            | CopyOutcome::Unrecorded
             | CopyOutcome::Unsupported => String::from("no layer preserves copies"),
         };
         let text = format!("the preserved copy of {} was not restored: {why}", turn.config().group);

@@ -6,8 +6,8 @@ use crate::refusal::Refusal;
 use crate::show::view::View;
 use alloc::vec::Vec;
 use helio_format::snapshot::SnapshotAct;
-use helio_stack::{HeldCopy, KeptCopy};
-use helio_units::{Bytes, VolumeIndex};
+use helio_stack::{HeldCopy, KeptCopy, RollbackStatus};
+use helio_units::{Bytes, CopyName, VolumeIndex};
 
 /// The copies of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +35,20 @@ impl View<'_> {
     pub fn copies(&self) -> CopiesStatus {
         let missing = self.copies.missing().cloned().collect();
         CopiesStatus { held: self.local.copies(), missing, preserved: self.local.preserved() }
+    }
+
+    /// A rollback is under way: what members hold is not what the volumes hold.
+    #[must_use]
+    pub fn is_rolling_back(&self) -> bool {
+        self.local.is_rolling_back()
+    }
+
+    /// How far it is, which takes time, and the name of its copy.
+    #[must_use]
+    pub fn rollback(&self) -> Option<(Option<CopyName>, RollbackStatus)> {
+        let rollback = self.local.rollback()?;
+        let copy = self.local.held_copy(rollback.to);
+        Some((copy.and_then(|copy| copy.name()), rollback))
     }
 
     /// Whether this primary can create or refresh that snapshot now.

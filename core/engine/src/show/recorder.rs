@@ -223,6 +223,7 @@ fn of_command(id: CommandId, command: &Command) -> (&'static str, u64, u64) {
         Command::Snapshot(SnapshotAct::Create(_)) => ("snapshot-create", id.0, 0),
         Command::Snapshot(SnapshotAct::Refresh(_)) => ("snapshot-refresh", id.0, 0),
         Command::Snapshot(SnapshotAct::Delete(_)) => ("snapshot-delete", id.0, 0),
+        Command::RestoreSnapshot(_) => ("snapshot-restore", id.0, 0),
         Command::SnapshotHere(SnapshotAct::Create(_)) => ("snapshot-create-here", id.0, 0),
         Command::SnapshotHere(SnapshotAct::Refresh(_)) => ("snapshot-refresh-here", id.0, 0),
         Command::SnapshotHere(SnapshotAct::Delete(_)) => ("snapshot-delete-here", id.0, 0),

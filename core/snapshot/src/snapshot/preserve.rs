@@ -3,12 +3,13 @@
 
 use super::Snapshot;
 use crate::changes::Age;
+use crate::rollback::Rollback;
 use crate::room::Room;
 use crate::work::{BATCH_CHUNKS, Batch, CutStage, For, Listing, Task, Work, rows};
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::mem;
-use helio_format::before::CopyNumber;
+use helio_format::before::{CopyNumber, CopyStage};
 use helio_stack::{
     CopyOutcome, CopyView, MemberFault, Outcome, PoolHealth, PoolOp, PoolOutcome, Port, Row,
     Shortage, StoreFault, StoreOp,
@@ -30,6 +31,7 @@ impl Snapshot {
             For::Task => self.task_has_no_room(shortage, port),
             For::Chunks if self.is_restoring() => self.restore_lacks_room(shortage, port),
             For::Chunks => self.refuse(shortage, port),
+            For::Rollback => self.rollback_lacks_room(shortage, port),
             For::Branch => self.branch_fails(StoreFault::NoSpace, port),
         }
     }
@@ -39,10 +41,11 @@ impl Snapshot {
     fn missing(&self) -> Option<(CopyNumber, Vec<u64>)> {
         let older_wait = self.changes.wanted(Age::Older).next().is_some();
         let age = if older_wait { Age::Older } else { Age::Later };
-        let copy = self.copies.youngest(age == Age::Older || !self.is_cutting())?;
+        let copy = self.copies.youngest(self.is_before(age))?;
         let (mut seen, mut chunks) = (BTreeSet::new(), Vec::new());
         for chunk in self.changes.wanted(age).filter(|chunk| self.is_unpreserved(*chunk, age)) {
-            let touched = age == Age::Later && self.changes.older_touches(chunk);
+            let owed = self.holds_back(&(chunk..chunk + 1));
+            let touched = age == Age::Later && (owed || self.changes.older_touches(chunk));
             if chunks.len() < BATCH_CHUNKS && !touched && seen.insert(chunk) {
                 chunks.push(chunk);
             }
@@ -53,7 +56,8 @@ impl Snapshot {
     /// Preserves what parked changes wait for and what lies ahead of all changes, as much as one batch takes, where no step is being
     /// taken.
     pub(super) fn preserve(&mut self, port: &mut Port<'_>) {
-        if !matches!(self.work, Work::Idle) {
+        let short = self.rollbacks.now().is_some_and(Rollback::is_short);
+        if !matches!(self.work, Work::Idle) || short {
             return;
         }
         let Some((copy, mut chunks)) = self.missing() else { return };
@@ -68,7 +72,7 @@ impl Snapshot {
             }
         }
         if !chunks.is_empty() {
-            self.preserve_for(copy, chunks, port);
+            self.preserve_for(copy, chunks, For::Chunks, port);
         }
     }
 
@@ -77,17 +81,18 @@ impl Snapshot {
         &mut self,
         copy: CopyNumber,
         mut chunks: Vec<u64>,
+        then: For,
         port: &mut Port<'_>,
     ) {
         if self.room.unused() == 0 {
             let needed = self.room.used() + 1;
             return match self.room.forbids(needed) {
-                Some(shortage) => self.no_room(shortage, For::Chunks, port),
+                Some(shortage) => self.no_room(shortage, then, port),
                 None => {
                     let needed = self.room.used() + chunks.len() as u64;
                     let (preserved, total) = (self.copies.preserved_for(copy), self.chunks.total());
                     let records = self.room.grown(needed, preserved, total);
-                    self.reserve(records, For::Chunks, port);
+                    self.reserve(records, then, port);
                 }
             };
         }
@@ -144,6 +149,10 @@ impl Snapshot {
         if self.is_restoring() {
             self.task_over(CopyOutcome::MemberFailed(failed), port);
         }
+        if self.reads_for_rollback(of.copy()) {
+            self.rollback_fails(failed.fault, port);
+            return self.go_on(port);
+        }
         // It may be that no change waits for what cannot be read: what changes do wait for is read again, alone.
         let wanted = self.missing().is_some_and(|(_, chunks)| !chunks.is_empty());
         if !self.ahead.stop() && wanted {
@@ -166,7 +175,7 @@ impl Snapshot {
     /// What was asked of the pool ended.
     pub(super) fn step_ended(&mut self, outcome: PoolOutcome, port: &mut Port<'_>) {
         match (mem::replace(&mut self.work, Work::Idle), outcome) {
-            (work @ (Work::Checking(_) | Work::Loading { .. }), outcome) => {
+            (work @ (Work::Checking(_) | Work::Loading(_)), outcome) => {
                 self.restore_step(work, outcome, port);
             }
             (Work::Overlaying { io, base }, outcome) => Self::overlaid((io, base), outcome, port),
@@ -184,7 +193,7 @@ impl Snapshot {
             }
             (Work::Reserving { records, then }, PoolOutcome::NoRoom { free }) => {
                 let least = match then {
-                    For::Chunks => self.room.used() + 1,
+                    For::Chunks | For::Rollback => self.room.used() + 1,
                     For::Branch => self.room.next_for_branches().unwrap_or(records),
                     For::Task => records,
                 };
@@ -196,8 +205,11 @@ impl Snapshot {
             (Work::Listing(Listing::Coming), PoolOutcome::Done) => self.cut_listed(port),
             (Work::Listing(Listing::Held), PoolOutcome::Done) => {
                 if let Task::Cut(copy, CutStage::Ends) = &self.task {
-                    let (number, image) = (copy.number, copy.image);
-                    self.copies.hold(number, image);
+                    let (number, stage) = (copy.number, copy.stage);
+                    self.copies.hold(**copy);
+                    if let CopyStage::Rollback(to) = stage {
+                        self.rollback_listed(to, number);
+                    }
                     self.task_over(CopyOutcome::Cut(number), port);
                 }
             }
@@ -228,7 +240,8 @@ impl Snapshot {
         if let Work::Appending { payloads, .. } = work {
             payloads.into_iter().for_each(|payload| port.release(payload));
         }
-        if self.is_restoring() || matches!(self.task, Task::Asked(_) | Task::Drop(_)) {
+        let asked = matches!(self.task, Task::Asked(_) | Task::Drop(_) | Task::Rollback(..));
+        if self.is_restoring() || asked {
             self.task_over(CopyOutcome::PoolFailed(fault), port);
         }
         self.fail(PoolHealth::Failed(fault), port);

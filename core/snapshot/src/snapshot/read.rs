@@ -58,7 +58,8 @@ impl Snapshot {
 
     /// Serves the next one that waits, where no step is being taken.
     pub(super) fn serve_client(&mut self, port: &mut Port<'_>) {
-        let mut others_wait = !matches!(self.task, Task::None) || !self.changes.none_waits();
+        let others = !matches!(self.task, Task::None) || self.rollbacks.now().is_some();
+        let mut others_wait = others || !self.changes.none_waits();
         while matches!(self.work, Work::Idle)
             && let Some(wanted) = self.clients.next(others_wait)
         {

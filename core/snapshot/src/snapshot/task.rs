@@ -3,6 +3,7 @@
 
 use super::Snapshot;
 use crate::ahead::Ahead;
+use crate::rollback::Rollback;
 use crate::room::Room;
 use crate::work::{
     BATCH_CHUNKS, Batch, CutStage, For, LOADED_AT_ONCE, Listing, RestoreStage, Task, Work,
@@ -12,12 +13,12 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::mem;
 use helio_format::before::{
-    COPIES_MOST, CopyClass, CopyStage, EXPENDABLE_MOST, KeptCopy, KeptImage,
+    COPIES_MOST, CopyClass, CopyNumber, CopyStage, CopyView, EXPENDABLE_MOST, KeptCopy, KeptImage,
 };
 use helio_plant::{Plant, planted};
 use helio_stack::{
-    CopyOp, CopyOutcome, MemberFault, Outcome, PoolHealth, PoolOp, PoolOutcome, Port, Row,
-    Shortage, StoreFault, StoreOp,
+    CopyOp, CopyOutcome, CopyRecord, MemberFault, Outcome, PoolHealth, PoolOp, PoolOutcome, Port,
+    Row, Shortage, StoreFault, StoreOp,
 };
 use helio_units::{Bytes, VolumeIndex};
 
@@ -27,14 +28,31 @@ impl Snapshot {
         if !matches!(self.work, Work::Idle) {
             return;
         }
+        // What is asked during a rollback waits for its end.
+        let may_begin = self.flushes.is_none() && !self.goes_back();
         match &mut self.task {
-            Task::Asked(op) if self.flushes.is_none() => {
+            Task::Asked(op) if may_begin => {
                 let op = op.clone();
                 self.begin_task(*op, port);
             }
+            Task::Cut(copy, stage @ CutStage::Flushed)
+                if let CopyStage::Rollback(to) = copy.stage
+                    && !self.copies.holds(to) =>
+            {
+                *stage = CutStage::Fails(CopyOutcome::Over);
+                self.go_on_with_task(port);
+            }
+            Task::Cut(copy, stage @ CutStage::Flushed)
+                if copy.stage != CopyStage::Held
+                    && self.rollbacks.recorded() != Some(copy.number) =>
+            {
+                *stage = CutStage::Records;
+                let by = copy.number;
+                self.record(CopyRecord::Rollback(Some(by)), port);
+            }
             Task::Cut(copy, stage @ CutStage::Flushed) => {
                 *stage = CutStage::Ends;
-                let held = KeptCopy { stage: CopyStage::Held, ..**copy };
+                let held = **copy;
                 let older = self.copies.list().filter(|copy| copy.number != held.number);
                 let copies = older.chain([held]).collect();
                 self.work = Work::Listing(Listing::Held);
@@ -52,9 +70,14 @@ impl Snapshot {
             Task::Restore(number, RestoreStage::Writes(_)) if !self.copies.holds(*number) => {
                 self.task_over(CopyOutcome::PoolFailed(StoreFault::Io), port);
             }
-            Task::Restore(_, RestoreStage::Checks(from)) => {
-                let from = *from;
-                self.check(from, port);
+            Task::Restore(number, RestoreStage::Checks(from)) => {
+                let (number, from) = (*number, *from);
+                self.check(number, from, port);
+            }
+            // What is under way meanwhile comes first.
+            Task::Rollback(number, from) if self.changes.none_waits() => {
+                let (number, from) = (*number, *from);
+                self.check(number, from, port);
             }
             Task::Restore(_, RestoreStage::Writes(from)) => {
                 let from = *from;
@@ -66,6 +89,9 @@ impl Snapshot {
 
     fn begin_task(&mut self, op: CopyOp, port: &mut Port<'_>) {
         let restores = matches!(op, CopyOp::Restore(_));
+        if let Some(fault) = self.rollbacks.now().and_then(Rollback::failed) {
+            return self.task_over(CopyOutcome::PoolFailed(fault), port);
+        }
         // All that was overwritten is preserved: a restore may succeed all the same.
         let failed = match self.pool {
             PoolHealth::Works => None,
@@ -89,7 +115,11 @@ impl Snapshot {
                 self.task = Task::Restore(number, RestoreStage::Checks(0));
                 self.go_on_with_task(port);
             }
-            CopyOp::Restore(_) => self.task_over(CopyOutcome::Over, port),
+            CopyOp::Rollback(number) if self.copies.holds(number) => {
+                self.task = Task::Rollback(number, 0);
+                self.go_on_with_task(port);
+            }
+            CopyOp::Restore(_) | CopyOp::Rollback(_) => self.task_over(CopyOutcome::Over, port),
             CopyOp::Drop(number) if self.copies.has(number) => {
                 self.task = Task::Drop(number);
                 self.unlist(vec![number], Listing::Without, port);
@@ -129,15 +159,21 @@ impl Snapshot {
         let task = mem::replace(&mut self.task, Task::None);
         match if let Task::Asked(op) = task { Some(*op) } else { None } {
             Some(CopyOp::Cut { class, owner, .. }) => {
-                let (number, stage) = (self.copies.next(), CopyStage::Coming);
+                let (number, stage) = (self.copies.next(), CopyStage::Held);
                 let copy = KeptCopy { number, class, stage, owner, image: KeptImage::default() };
-                self.task = Task::Cut(Box::new(copy), CutStage::Begins);
-                self.work = Work::Listing(Listing::Coming);
-                let copies = self.copies.list().chain([copy]).collect();
-                port.pool(PoolOp::List { copies, freed: 0 });
+                self.list_coming(Box::new(copy), port);
             }
             _ => self.task_over(CopyOutcome::Done, port),
         }
+    }
+
+    /// A cut begins, after which the copy is as that says.
+    pub(super) fn list_coming(&mut self, copy: Box<KeptCopy>, port: &mut Port<'_>) {
+        let coming = KeptCopy { stage: CopyStage::Coming, ..*copy };
+        self.task = Task::Cut(copy, CutStage::Begins);
+        self.work = Work::Listing(Listing::Coming);
+        let copies = self.copies.list().chain([coming]).collect();
+        port.pool(PoolOp::List { copies, freed: 0 });
     }
 
     /// There is none. Expendable copies yield to a required one, if that helps.
@@ -153,7 +189,7 @@ impl Snapshot {
     pub(super) fn cut_listed(&mut self, port: &mut Port<'_>) {
         if let Task::Cut(copy, stage) = &mut self.task {
             *stage = CutStage::Ready;
-            self.copies.add(**copy);
+            self.copies.add(KeptCopy { stage: CopyStage::Coming, ..**copy });
             port.cut_ready();
         }
     }
@@ -205,6 +241,7 @@ impl Snapshot {
         let Some(batch) = &mut self.flushes else { panic!("a flush ended that nothing began") };
         let Some(ended) = batch.ended(volume, outcome) else { return };
         self.flushes = None;
+        self.rollback_flushed(ended.err().map(|failed| failed.fault), port);
         let outcome = ended.err().map(CopyOutcome::FlushFailed);
         match &mut self.task {
             Task::Cut(_, stage @ CutStage::Flushes) => {
@@ -219,13 +256,22 @@ impl Snapshot {
         self.go_on(port);
     }
 
+    /// A rollback is under way, and goes on.
+    fn goes_back(&self) -> bool {
+        self.rollbacks.now().is_some_and(|rollback| rollback.failed().is_none())
+    }
+
     /// Reads what the copy needs from that chunk on, and checks it.
-    fn check(&mut self, from: u64, port: &mut Port<'_>) {
-        let Task::Restore(number, stage) = &mut self.task else { return };
-        let found = self.copies.differing(*number, from, BATCH_CHUNKS);
+    fn check(&mut self, number: CopyNumber, from: u64, port: &mut Port<'_>) {
+        let found = self.copies.differing(number, from, BATCH_CHUNKS);
         let Some((last, _)) = found.last() else {
-            *stage = RestoreStage::Writes(0);
-            return self.put_back(0, port);
+            return match &mut self.task {
+                Task::Restore(_, stage) => {
+                    *stage = RestoreStage::Writes(0);
+                    self.put_back(0, port);
+                }
+                _ => self.begin_rollback(number, port),
+            };
         };
         self.work = Work::Checking(last + 1);
         let records = found.iter().map(|(chunk, slot)| (*slot, self.chunks.place(*chunk)));
@@ -236,22 +282,29 @@ impl Snapshot {
     fn put_back(&mut self, from: u64, port: &mut Port<'_>) {
         let Task::Restore(number, _) = self.task else { return };
         let found = self.copies.differing(number, from, LOADED_AT_ONCE);
-        let Some((last, _)) = found.last() else {
+        if found.is_empty() {
             self.task = Task::Restore(number, RestoreStage::Flushes);
             return self.flush(port);
-        };
-        let chunks = found.iter().map(|(chunk, _)| *chunk);
-        let missing: Vec<u64> =
-            chunks.filter(|chunk| self.copies.is_unpreserved(*chunk, true)).collect();
+        }
+        let chunks: Vec<u64> = found.into_iter().map(|(chunk, _)| chunk).collect();
+        let unpreserved = |chunk: &u64| self.copies.is_unpreserved(*chunk, true);
+        let missing: Vec<u64> = chunks.iter().copied().filter(unpreserved).collect();
         if let Some(youngest) = self.copies.youngest(true).filter(|_| !missing.is_empty()) {
             return match self.pool {
-                PoolHealth::Works => self.preserve_for(youngest, missing, port),
+                PoolHealth::Works => self.preserve_for(youngest, missing, For::Chunks, port),
                 _ => self.restore_lacks_room(Shortage::FAILED, port),
             };
         }
-        self.work = Work::Loading { next: last + 1, count: found.len() };
-        let records = found.iter().map(|(chunk, slot)| (*slot, self.chunks.place(*chunk)));
-        port.pool(PoolOp::Load { records: records.collect() });
+        self.load(number, chunks, port);
+    }
+
+    /// Loads what a copy holds of these chunks, in which it differs from the volumes.
+    pub(super) fn load(&mut self, copy: CopyNumber, chunks: Vec<u64>, port: &mut Port<'_>) {
+        let slot = |chunk: &u64| Some((self.copies.slot(CopyView::Cut(copy), *chunk)?, *chunk));
+        let found = chunks.iter().filter_map(slot);
+        let records = found.map(|(slot, chunk)| (slot, self.chunks.place(chunk))).collect();
+        self.work = Work::Loading(chunks);
+        port.pool(PoolOp::Load { records });
     }
 
     /// A restore is under way that still reads or writes something.
@@ -274,23 +327,26 @@ impl Snapshot {
     /// Records were checked, or loaded, or that failed.
     pub(super) fn restore_step(&mut self, work: Work, outcome: PoolOutcome, port: &mut Port<'_>) {
         match (work, outcome) {
-            (Work::Checking(next), PoolOutcome::Done) => {
-                if let Task::Restore(_, stage) = &mut self.task {
-                    *stage = RestoreStage::Checks(next);
-                }
-            }
+            (Work::Checking(next), PoolOutcome::Done) => match &mut self.task {
+                Task::Restore(_, stage) => *stage = RestoreStage::Checks(next),
+                Task::Rollback(_, from) => *from = next,
+                _ => {}
+            },
             (Work::Checking(_), PoolOutcome::Damaged) => {
                 self.task_over(CopyOutcome::Damaged, port);
             }
-            (Work::Loading { .. }, PoolOutcome::Damaged) => self.damaged(port),
-            (Work::Loading { next, count }, PoolOutcome::Loaded(rows)) => {
+            (Work::Loading(_), PoolOutcome::Damaged) => self.damaged(port),
+            (Work::Loading(chunks), PoolOutcome::Loaded(rows)) => {
                 // Of other volumes than these, or of smaller ones: the host's configuration changed since.
                 let fits = |row: &Row| self.chunks.find((row.volume, row.extent)).is_some();
-                if rows.len() != count || !rows.iter().all(fits) {
+                if rows.len() != chunks.len() || !rows.iter().all(fits) {
                     rows.iter().for_each(|row| port.release(row.payload.id));
                     return self.damaged(port);
                 }
-                self.write_back(next, rows, port);
+                self.write_back(chunks, rows, port);
+            }
+            (Work::Loading(_), PoolOutcome::Failed(fault)) if self.rollbacks.now().is_some() => {
+                self.rollback_fails(fault, port);
             }
             // What cannot be read may still be added to.
             (_, PoolOutcome::Failed(fault)) => {
@@ -300,24 +356,30 @@ impl Snapshot {
         }
     }
 
-    fn write_back(&mut self, next: u64, rows: Vec<Row>, port: &mut Port<'_>) {
+    fn write_back(&mut self, chunks: Vec<u64>, rows: Vec<Row>, port: &mut Port<'_>) {
         for (number, Row { volume, extent, payload }) in rows.iter().enumerate() {
             let op = StoreOp::Write { extent: *extent, payload: *payload, fua: false };
             Self::issue_own(*volume, op, number, port);
         }
         let batch = Batch::of(rows.len());
-        self.work = Work::Writing { next, rows, batch };
+        self.work = Work::Writing { chunks, rows, batch };
     }
 
     /// What was loaded is written back, or that failed.
     pub(super) fn written(&mut self, ended: Result<(), MemberFault>, port: &mut Port<'_>) {
-        let Work::Writing { next, rows, .. } = mem::replace(&mut self.work, Work::Idle) else {
+        let Work::Writing { chunks, rows, .. } = mem::replace(&mut self.work, Work::Idle) else {
             return;
         };
         rows.into_iter().for_each(|row| port.release(row.payload.id));
         match (ended, &mut self.task) {
+            (ended, _) if self.rollbacks.now().is_some() => {
+                self.rollback_wrote(chunks, ended.err().map(|failed| failed.fault), port);
+            }
             (Err(failed), _) => self.task_over(CopyOutcome::MemberFailed(failed), port),
-            (Ok(()), Task::Restore(_, stage)) => *stage = RestoreStage::Writes(next),
+            (Ok(()), Task::Restore(_, stage)) => {
+                let next = chunks.last().map_or(0, |last| last + 1);
+                *stage = RestoreStage::Writes(next);
+            }
             (Ok(()), _) => {}
         }
         self.go_on(port);
@@ -325,6 +387,9 @@ impl Snapshot {
 
     /// What is preserved is damaged. A part may have been put back.
     fn damaged(&mut self, port: &mut Port<'_>) {
+        if self.rollbacks.now().is_some() {
+            return self.rollback_fails(StoreFault::Io, port);
+        }
         let untouched = matches!(self.task, Task::Restore(_, RestoreStage::Writes(0)));
         let outcome = match untouched {
             true => CopyOutcome::Damaged,

@@ -36,7 +36,7 @@ impl World {
         let odds = Odds { waits: 200, changes_wait: 200, until: QUIET, ..odds };
         let odds = Odds { longest: Duration::from_millis(3), ..odds };
         let faults = Faults::new(seed, odds, Bytes(4096)).boxed();
-        let snapshot = Snapshot::new(&SIZES, &BeforeFound::default(), CopyNumber(0)).boxed();
+        let snapshot = Snapshot::new(&SIZES, &BeforeFound::default(), CopyNumber(0), None).boxed();
         Self {
             desk: Desk::new(vec![snapshot, faults]),
             blocks: BTreeMap::new(),
@@ -224,7 +224,7 @@ impl World {
                 found.records.push(BeforeRecord { slot: *slot, of, chunk: *chunk });
             }
         }
-        let snapshot = Snapshot::new(&SIZES, &found, CopyNumber(0)).boxed();
+        let snapshot = Snapshot::new(&SIZES, &found, CopyNumber(0), None).boxed();
         self.desk.stack = Stack::new(vec![snapshot]);
     }
 

@@ -2,10 +2,11 @@
 //! Daemons are killed under load, again and again, and links cut: what was promised is there.
 
 mod either;
+mod restored;
 mod story;
 
 use helio_e2e::{Load, Promise, relayed};
-use helio_testkit::{Dice, Plan, rounds};
+use helio_testkit::{Dice, Plan, require, rounds};
 use helio_units::{Bytes, Mode};
 use std::time::Duration;
 use story::Story;
@@ -40,6 +41,21 @@ fn async_the_secondary_is_closed_under_answered_before_accepted() {
         lost += verdict.lost;
     }
     assert!(lost > 0, "no kill ever met a backlog, so nothing was tried");
+}
+
+#[test]
+fn a_restore_that_is_killed_is_done_or_never_was() {
+    require!("qemu-img");
+    let dice = Dice::of_test("a_restore_that_is_killed_is_done_or_never_was");
+    let pair = Plan::new("db").volume("data", VOLUME).group_line("peer-timeout = \"1s\"").start();
+    let mut story = restored::Story::begin(pair, &dice);
+    let mut restored = [0, 0];
+    for round in 0..rounds(ROUNDS / 2) {
+        let (what, done) = story.round(&mut dice.fork(round));
+        println!("round {round}: {what}, restored: {done}");
+        restored[usize::from(done)] += 1;
+    }
+    assert!(restored[1] > 0, "no restore was done: {restored:?}");
 }
 
 /// Rounds of a pair that loses either daemon or both, and its link or not.

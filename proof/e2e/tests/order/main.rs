@@ -27,3 +27,4 @@ mod silent_disk;
 mod snapshot;
 mod snapshot_automatic;
 mod snapshot_frozen;
+mod snapshot_restored;

@@ -24,7 +24,7 @@ const LOCAL: [&str; 14] = [
     "trace show",
 ];
 /// What a command needs beside its name.
-const NEEDED: [(&str, &[&str]); 10] = [
+const NEEDED: [(&str, &[&str]); 11] = [
     ("member add", &["db/data", "/disk"]),
     ("member remove", &["db/data", "/disk"]),
     ("member set", &["db/data", "/disk", "--read-cost", "auto"]),
@@ -35,6 +35,7 @@ const NEEDED: [(&str, &[&str]); 10] = [
     ("snapshot create", &["db@one"]),
     ("snapshot delete", &["db@one", "--yes"]),
     ("snapshot refresh", &["db@one", "--yes"]),
+    ("snapshot restore", &["db@one", "--yes"]),
 ];
 
 /// Every command that asks a daemon: "queue set".

@@ -80,6 +80,7 @@ impl Desk {
                 &config.volumes,
                 &BeforeFound::default(),
                 CopyNumber(0),
+                None,
             ))]),
             ..Durable::new(superblock)
         };

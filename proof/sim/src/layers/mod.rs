@@ -5,12 +5,14 @@
 //! block, an owner that cuts, restores and drops copies, a pool that runs out of room or fails, and power cuts. Judged are: every
 //! operation ends once; what is read is what was written; a flush that is done keeps everything done before it; what is refused
 //! touched nothing; a cut holds everything done before it, durably; at every moment what the pool holds, laid over what the
-//! members hold, is the image that was cut; and a branch holds what was written to it, over that, as a volume would.
+//! members hold, is the image that was cut; a branch holds what was written to it, over that, as a volume would; and from the moment of a
+//! rollback on the volumes hold what its copy holds, or never do.
 
 mod branches;
 mod member;
 mod pool;
 mod reference;
+mod rollbacks;
 mod sets;
 mod story;
 
@@ -31,6 +33,8 @@ pub struct LayersWalk {
     pub cuts: u64,
     /// Copies that were restored.
     pub restores: u64,
+    /// Rollbacks that began.
+    pub rollbacks: u64,
     /// Expendable copies that were over.
     pub over: u64,
     /// Changes that were refused.
@@ -51,6 +55,7 @@ impl LayersWalk {
         self.operations += other.operations;
         self.cuts += other.cuts;
         self.restores += other.restores;
+        self.rollbacks += other.rollbacks;
         self.over += other.over;
         self.refused += other.refused;
         self.copy_reads += other.copy_reads;

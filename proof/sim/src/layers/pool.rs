@@ -85,6 +85,14 @@ impl Pool {
         self.copies.iter().filter(|copy| copy.stage == CopyStage::Held)
     }
 
+    /// The rollback that is listed: to which copy, and its number.
+    pub(super) fn rollback(&self) -> Option<(CopyNumber, CopyNumber)> {
+        self.copies.iter().find_map(|copy| match copy.stage {
+            CopyStage::Rollback(to) => Some((to, copy.number)),
+            CopyStage::Coming | CopyStage::Held => None,
+        })
+    }
+
     /// What a copy says that block held, where it was preserved.
     pub(super) fn kept_block(
         &self,

@@ -5,6 +5,7 @@ use super::branches::Users;
 use super::member::{Members, Payloads};
 use super::pool::{Pool, UNLIMITED};
 use super::reference::Reference;
+use super::rollbacks::Turn;
 use super::{BLOCK, LayersWalk, Stamp};
 use core::time::Duration;
 use helio_format::before::{
@@ -14,8 +15,8 @@ use helio_ledger::BeforeFound;
 use helio_netmodel::Dice;
 use helio_snapshot::Snapshot;
 use helio_stack::{
-    CopyOp, CopyOutcome, Faults, Layer, LayerRecord, Odds, Out, Outcome, Pass, PoolOp, PoolOutcome,
-    Stack, StoreOp,
+    CopyOp, CopyOutcome, CopyRecord, Faults, Layer, LayerRecord, Odds, Out, Outcome, Pass, PoolOp,
+    PoolOutcome, Stack, StoreOp,
 };
 use helio_units::{Bytes, Extent, Moment, Sequence, VolumeIndex};
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,9 +28,9 @@ const STEPS_TO_REST: u64 = 20_000;
 
 /// What a client asked for, and what it is judged by.
 #[derive(Clone, Copy, Debug)]
-struct Asked {
+pub(super) struct Asked {
     volume: usize,
-    op: StoreOp,
+    pub(super) op: StoreOp,
     /// What a change puts there.
     stamp: Stamp,
     /// When it began, counted.
@@ -44,6 +45,7 @@ enum Waits {
     Other,
     Restore(CopyNumber),
     Drop(CopyNumber),
+    Rollback(CopyNumber),
 }
 
 /// What is known of a copy.
@@ -65,8 +67,8 @@ pub(super) struct Desk {
     pub(super) members: Members,
     pub(super) payloads: Payloads,
     pub(super) pool: Pool,
-    reference: Reference,
-    asked: BTreeMap<u64, Asked>,
+    pub(super) reference: Reference,
+    pub(super) asked: BTreeMap<u64, Asked>,
     pub(super) names: u64,
     waits: Waits,
     /// The images of copies, by their numbers.
@@ -83,10 +85,14 @@ pub(super) struct Desk {
     bound: Option<Bytes>,
     /// The list that is being written.
     listing: Option<Vec<KeptCopy>>,
-    /// The ledger is to say that copies up to this one are over, ...
-    recording: Option<CopyNumber>,
-    /// ... and says so of copies up to this one.
+    /// What the ledger is to say of copies.
+    recording: Option<CopyRecord>,
+    /// It says that copies up to this one are over, ...
     over: CopyNumber,
+    /// ... and a rollback of that number may be under way.
+    pub(super) rollback: Option<CopyNumber>,
+    /// The rollback whose moment was last, as long as it may or may not hold.
+    pub(super) turn: Option<Turn>,
     pub(super) now: Moment,
     pub(super) walked: LayersWalk,
 }
@@ -135,6 +141,8 @@ impl Desk {
             listing: None,
             recording: None,
             over: CopyNumber(0),
+            rollback: None,
+            turn: None,
             now: Moment::ZERO,
             walked: LayersWalk::default(),
         };
@@ -144,7 +152,7 @@ impl Desk {
 
     /// The process starts, with its layers as the host composes them.
     fn compose(&mut self, found: &BeforeFound) {
-        let snapshot = Snapshot::new(&self.sizes, found, self.over);
+        let snapshot = Snapshot::new(&self.sizes, found, self.over, self.rollback);
         let mut layers: Vec<Box<dyn Layer>> = vec![Box::new(snapshot)];
         for kind in self.kinds.clone() {
             let layer: Box<dyn Layer> = match kind {
@@ -266,10 +274,11 @@ impl Desk {
         let one = held.get(self.dice.below(held.len().max(1) as u64) as usize).copied();
         // What changes everything waits until nothing is under way.
         let quiet = self.asked.is_empty();
-        let (op, waits) = match (self.dice.below(6), one) {
+        let (op, waits) = match (self.dice.below(7), one) {
             (0, Some(one)) if quiet => (CopyOp::Restore(one), Waits::Restore(one)),
             (1, Some(one)) => (CopyOp::Drop(one), Waits::Drop(one)),
             (2, Some(_)) => (CopyOp::Reserve { overwritten }, Waits::Other),
+            (3, Some(one)) => (CopyOp::Rollback(one), Waits::Rollback(one)),
             _ if held.len() > 5 => return,
             _ => {
                 let class = match self.dice.below(2) {
@@ -311,7 +320,9 @@ impl Desk {
         if self.waits != Waits::Nothing || self.dice.chance(7, 8) {
             return;
         }
-        let required = |copy: &&KeptCopy| copy.class == CopyClass::Required;
+        let needed = self.rolls_back().map(|(to, _)| to);
+        let required =
+            |copy: &&KeptCopy| copy.class == CopyClass::Required && needed != Some(copy.number);
         let number = self.held().find(required).map(|copy| copy.number);
         if let Some(number) = number {
             self.no_use(number);
@@ -323,6 +334,13 @@ impl Desk {
     fn no_use(&mut self, number: CopyNumber) {
         if let Some(image) = self.images.get_mut(&number) {
             image.of_no_use = true;
+        }
+    }
+
+    fn ledger_says(&mut self, record: CopyRecord) {
+        match record {
+            CopyRecord::Over(over) => self.ledger_says_over(over),
+            CopyRecord::Rollback(by) => self.rollback = by,
         }
     }
 
@@ -347,6 +365,9 @@ impl Desk {
     fn moment(&mut self, surely: bool) -> Result<(), String> {
         // It may have failed since.
         self.drain()?;
+        if matches!(self.waits, Waits::Rollback(_)) && !self.may_turn() {
+            return Ok(());
+        }
         if !core::mem::take(&mut self.ready) {
             return Ok(());
         }
@@ -364,7 +385,11 @@ impl Desk {
             older: changes.map(|(name, _)| *name).collect(),
             of_no_use: false,
         };
-        self.images.insert(copy.number, image);
+        let by = copy.number;
+        self.images.insert(by, image);
+        if let Waits::Rollback(to) = self.waits {
+            self.turn = Some(Turn { by, image: self.given(to) });
+        }
         let image = KeptImage { head: Sequence(7), ..KeptImage::default() };
         self.stack.cut(Some(image), self.now);
         Ok(())
@@ -393,12 +418,12 @@ impl Desk {
             return self.stack.pool_ended(outcome, self.now);
         }
         let names = self.members.names();
-        if let Some(over) = self.recording
+        if let Some(record) = self.recording
             && (names.is_empty() || self.dice.chance(1, 4))
         {
             let ok = gently || !self.dice.chance(1, 50);
             if ok {
-                self.ledger_says_over(over);
+                self.ledger_says(record);
             }
             self.recording = None;
             return self.stack.recorded(ok, self.now);
@@ -425,7 +450,7 @@ impl Desk {
                 Out::Over(copy) => ensure(copy.class == CopyClass::Expendable, || {
                     format!("copy {} is required, and over", copy.number)
                 })?,
-                Out::Record(LayerRecord::CopiesOver(over)) => self.recording = Some(over),
+                Out::Record(LayerRecord::Copies(record)) => self.recording = Some(record),
                 Out::LetCool { .. }
                 | Out::Own { .. }
                 | Out::Record(LayerRecord::Members(_) | LayerRecord::Page { .. })
@@ -453,7 +478,8 @@ impl Desk {
                     format!("copy {} is required, and goes", copy.number)
                 })?;
             }
-            for copy in copies.iter().filter(|copy| copy.stage == CopyStage::Held) {
+            self.judge_list(copies)?;
+            for copy in copies.iter().filter(|copy| copy.stage != CopyStage::Coming) {
                 let waits = |image: &Image| !image.older.is_empty() && self.kinds.is_empty();
                 let early = self.images.get(&copy.number).is_some_and(waits);
                 ensure(!early, || format!("copy {} does not wait for older changes", copy.number))?;
@@ -507,6 +533,7 @@ impl Desk {
             }
             (StoreOp::Flush, Outcome::Done) => self.reference.flushed(volume, began),
             (op, Outcome::Done) if let Some(extent) = op.changes() => {
+                self.judge_turn()?;
                 self.reference.done(volume, extent, stamp, op.is_flush());
             }
             (op, Outcome::Refused(_)) if let Some(extent) = op.changes() => {
@@ -552,6 +579,10 @@ impl Desk {
                 ensure(self.members.is_durable(), || String::from("a restore is not durable"))?;
                 self.reference.is(&image);
             }
+            (Waits::Rollback(_), CopyOutcome::Cut(number)) => {
+                self.walked.rollbacks += 1;
+                self.turned(number)?;
+            }
             // The list may say that it is held: the owner's ledger says what that is worth.
             (Waits::Cut(CopyClass::Required), CopyOutcome::PoolFailed(_)) => {
                 let coming = self.listed.last().filter(|copy| copy.stage == CopyStage::Coming);
@@ -588,23 +619,29 @@ impl Desk {
     fn crash(&mut self, power: bool) -> Result<(), String> {
         self.pool.crash(power, &mut self.dice, &self.payloads);
         self.members.crash(power, &mut self.dice);
-        if let Some(over) = self.recording.take()
+        if let Some(record) = self.recording.take()
             && self.dice.chance(1, 2)
         {
-            self.ledger_says_over(over);
+            self.ledger_says(record);
         }
         (self.asked, self.waits, self.listing) = (BTreeMap::new(), Waits::Nothing, None);
         self.ready = false;
         self.users.restart();
         self.payloads.forget();
-        if let Some((volume, block)) = self.reference.wrong(self.members.live(), power) {
-            let live = self.members.live()[volume][block];
+        let found = self.pool.found()?;
+        if let Some(turn) = self.turn.take()
+            && self.rolls_back().is_some_and(|(_, by)| by == turn.by)
+        {
+            self.reference.is(&turn.image);
+        }
+        let volumes = self.volumes();
+        if let Some((volume, block)) = self.reference.wrong(&volumes, power) {
+            let live = volumes[volume][block];
             return Err(format!("after a crash block {block} of volume {volume} holds {live}"));
         }
-        let found = self.pool.found()?;
         self.judge_copies()?;
         self.judge_branches(power)?;
-        self.reference.restarts(self.members.live(), power);
+        self.reference.restarts(&volumes, power);
         self.compose(&found);
         Ok(())
     }
@@ -615,6 +652,7 @@ impl Desk {
             let idle = self.asked.is_empty() && self.users.rest() && self.waits == Waits::Nothing;
             let works =
                 !self.members.names().is_empty() || self.pool.is_busy() || self.recording.is_some();
+            let works = works || self.ready;
             if idle && !works && self.stack.deadline() == Moment::NEVER {
                 let held = self.payloads.held();
                 return ensure(held == 0, || format!("{held} payloads are left over"));

@@ -163,6 +163,8 @@ pub(crate) struct Oracle {
     pings: [lag::Pings; 2],
     /// A disk lied.
     weak: bool,
+    /// Volumes were restored from a copy.
+    rewritten: bool,
     /// What each node received and has not reported as durable.
     received: [durable::Received; 2],
     /// Where a change was denied.
@@ -236,6 +238,7 @@ impl Oracle {
             lag_due: false,
             pings: Default::default(),
             weak: false,
+            rewritten: false,
             received: Default::default(),
             denied_at: BTreeSet::new(),
             named: Default::default(),
@@ -319,7 +322,7 @@ impl Oracle {
         journal: &[Happening],
     ) -> Result<(), Violation> {
         judge_bounds(cluster)?;
-        if self.weak {
+        if self.weak || self.rewritten {
             return self.observe_weakly(cluster, journal);
         }
         let after = Side::BOTH.map(|side| View::of(cluster, side));

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The oracle of a story in which a disk lied: what was called flushed may be gone, so nothing is asked of the images but
 //! that in the end a verify finds what differs. Requests are answered once all the same.
+//!
+//! So it is where an operator restores volumes from a copy, except that in the end the images must be equal without a verify. That a
+//! restore is all or nothing, the layers' own simulator judges.
 
 use super::{Oracle, View};
 use crate::promise::{Promise, Violation, hold};
@@ -11,6 +14,16 @@ impl Oracle {
     pub(crate) fn expect_less(&mut self) {
         self.weak = true;
         self.copies.iter_mut().for_each(|copy| copy.restored = false);
+    }
+
+    /// Volumes are restored from a copy: what was answered before counts no more, or does.
+    pub(crate) const fn is_rewritten(&mut self) {
+        self.rewritten = true;
+    }
+
+    /// Whether they were.
+    pub(crate) const fn was_rewritten(&self) -> bool {
+        self.rewritten
     }
 
     /// Whether a disk lied in this story.

@@ -19,6 +19,10 @@ fn copy(number: u64) -> KeptCopy {
     let name = CopyName::new("before-upgrade").expect("a name");
     let (class, stage, owner) = match number % 2 {
         0 => (CopyClass::Required, CopyStage::Held, CopyOwner::Resync),
+        _ if number == 5 => {
+            let stage = CopyStage::Rollback(CopyNumber(2));
+            (CopyClass::Expendable, stage, CopyOwner::Operator(name))
+        }
         _ => (CopyClass::Expendable, CopyStage::Coming, CopyOwner::Operator(name)),
     };
     KeptCopy { number: CopyNumber(number), class, stage, owner, image: image() }
@@ -98,6 +102,19 @@ fn every_flipped_byte_is_seen() {
         bytes[at] ^= 0x10;
         assert!(Record::decode(&bytes, OWNER, slow_crc32c).is_err(), "record byte {at}");
     }
+}
+
+#[test]
+fn a_rollback_goes_to_an_older_copy() {
+    for (to, fits) in [(0, false), (1, true), (4, true), (5, false), (u64::MAX, false)] {
+        let stage = CopyStage::Rollback(CopyNumber(to));
+        let copies = vec![KeptCopy { stage, ..copy(5) }];
+        let bytes = Header { copies, ..header(5) }.encode(OWNER, slow_crc32c);
+        assert_eq!(Header::decode(&bytes, OWNER, slow_crc32c).is_ok(), fits, "to {to}");
+    }
+    let copies = vec![KeptCopy { stage: CopyStage::Rollback(CopyNumber(4)), ..copy(5) }];
+    let bytes = Header { copies, ..header(5) }.encode(OWNER, slow_crc32c);
+    assert_eq!((bytes[512 + 9], &bytes[512 + 497..512 + 505]), (3, &4_u64.to_le_bytes()[..]));
 }
 
 #[test]

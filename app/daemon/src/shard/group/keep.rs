@@ -86,7 +86,7 @@ impl Group {
                 let owner = MapOwner::Member { volume: leg.volume, member: leg.member.0 };
                 Change::Marks { owner, page, bits }
             }
-            LayerRecord::CopiesOver(_) => unreachable!("the engine has that in its superblock"),
+            LayerRecord::Copies(_) => unreachable!("the engine has that in its superblock"),
         };
         self.keep(change, now, driver);
     }

@@ -121,11 +121,13 @@ impl Group {
         self.volumes[usize::from(leg.volume.0)].member(leg.member)?.store()
     }
 
-    /// The first member that holds all of a volume, and is open. None while members may differ.
+    /// The first member that holds all of a volume, and is open. None while members may differ, and while a part of what was restored is
+    /// to be written still.
     pub(crate) fn readable(&self, volume: VolumeIndex) -> Option<&MemberPlan> {
         let set = self.engine.view().set_status(volume)?;
         let is_merged = set.unmerged == Bytes::ZERO && set.blank == Bytes::ZERO;
-        self.first_full(volume).filter(|_| is_merged)
+        let is_put_back = !self.engine.view().is_rolling_back();
+        self.first_full(volume).filter(|_| is_merged && is_put_back)
     }
 
     /// The first member that holds all of a volume.

@@ -2,8 +2,8 @@
 //! The snapshots of a group on this node, as the API shows them.
 
 use crate::shard::group::Group;
-use helio_api::{MissingSnapshot, Snapshot, SnapshotList};
-use helio_engine::{CopiesStatus, CopyOwner, HeldCopy, KeptCopy, MissingCopy};
+use helio_api::{MissingSnapshot, RestoringStatus, Snapshot, SnapshotList};
+use helio_engine::{CopiesStatus, CopyOwner, HeldCopy, KeptCopy, MissingCopy, RollbackStatus};
 use helio_units::{Bytes, CopyName};
 
 /// What the group's engine tells of its copies.
@@ -18,6 +18,16 @@ pub(crate) fn snapshots(group: &Group) -> SnapshotList {
         snapshots: held.iter().map(snapshot).collect(),
         missing: missing.into_iter().map(missing_one).collect(),
     }
+}
+
+/// How far the group is with what was restored.
+pub(crate) fn restoring(group: &Group) -> Option<RestoringStatus> {
+    let view = group.engine.view();
+    let (name, RollbackStatus { left, failed, .. }) =
+        view.is_rolling_back().then(|| view.rollback()).flatten()?;
+    let snapshot = name.map(|name| name.to_string()).unwrap_or_default();
+    let failed = failed.map(|fault| fault.to_string());
+    Some(RestoringStatus { snapshot, left_bytes: left, failed })
 }
 
 /// How operators call a copy.

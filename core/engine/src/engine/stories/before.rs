@@ -31,6 +31,7 @@ const RECORD_BYTES: u64 = CHUNK_BYTES + PAGE_BYTES as u64;
 mod ending;
 mod named;
 mod read;
+mod restored;
 mod room;
 mod several;
 
@@ -141,7 +142,7 @@ impl Desk {
         found: BeforeFound,
     ) -> Self {
         let over = record.copies_over(found.last);
-        let layers = vec![Snapshot::new(&[size], &found, over).boxed()];
+        let layers = vec![Snapshot::new(&[size], &found, over, record.rollback).boxed()];
         let mut desk = Self::above(layers, (size, hot_extents), record, bound);
         desk.kept = found.records.iter().map(|record| (record.slot, record.chunk)).collect();
         if !found.copies.is_empty() {

@@ -109,7 +109,7 @@ impl Ledger {
         match record {
             LayerRecord::Members(members) => self.members = members,
             LayerRecord::Page { leg, page, bits } => _ = self.pages.insert((leg, page), bits),
-            LayerRecord::CopiesOver(_) => panic!("no layer here preserves copies"),
+            LayerRecord::Copies(_) => panic!("no layer here preserves copies"),
         }
     }
 

@@ -8,7 +8,7 @@ use helio_format::before::{CopyOwner, EXPENDABLE_MOST};
 use helio_format::snapshot::SnapshotAct;
 use helio_units::CopyName;
 
-fn name(text: &str) -> CopyName {
+pub(super) fn name(text: &str) -> CopyName {
     CopyName::new(text).expect("a name")
 }
 
@@ -22,7 +22,7 @@ fn delete(text: &str) -> Command {
 
 impl Desk {
     /// A primary, whose pool held that.
-    fn leading(found: BeforeFound) -> Self {
+    pub(super) fn leading(found: BeforeFound) -> Self {
         let mut desk = Self::of(record(true), None, found);
         desk.lead();
         desk
@@ -80,7 +80,7 @@ impl Desk {
     }
 
     /// A secondary that follows in order from item 21 on.
-    fn following(found: BeforeFound) -> Self {
+    pub(super) fn following(found: BeforeFound) -> Self {
         let record = Superblock { head: Sequence(20), ..record(true) };
         let mut desk = Self::of(record, None, found);
         desk.meet();
@@ -94,7 +94,7 @@ impl Desk {
 }
 
 /// A pool that holds so many copies.
-fn holding(count: usize) -> BeforeFound {
+pub(super) fn holding(count: usize) -> BeforeFound {
     let copy = |number: usize| KeptCopy {
         number: CopyNumber(number as u64),
         class: CopyClass::Expendable,

@@ -10,8 +10,10 @@ fn of_two_members() -> Desk {
     let mut found = [None; MEMBERS_MAX];
     found[..2].fill(Some(CopyHealth::Good));
     let set = Shadow::new(&[SIZE], crate::config::REGION, &[found]);
-    let layers =
-        vec![Snapshot::new(&[SIZE], &BeforeFound::default(), CopyNumber(0)).boxed(), set.boxed()];
+    let layers = vec![
+        Snapshot::new(&[SIZE], &BeforeFound::default(), CopyNumber(0), None).boxed(),
+        set.boxed(),
+    ];
     let record = Superblock { head: Sequence(20), ..record(true) };
     Desk::above(layers, (SIZE, crate::config::HOT_EXTENTS), record, None)
 }

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Stories of a group that is restored from a copy while it is used on.
+
+use super::named::{holding, name};
+use super::*;
+
+fn restore(text: &str) -> Command {
+    Command::RestoreSnapshot(name(text))
+}
+
+/// A pool with one copy, consistent or not, from which the volume differs in two chunks.
+fn one_copy(consistent: bool) -> BeforeFound {
+    let mut found = BeforeFound { records: found(&[0, 2]).records, slots: 2, ..holding(1) };
+    found.copies[0].image.consistent = consistent;
+    found
+}
+
+impl Desk {
+    /// A primary that restores its only copy, of which everything that it needs is sound. It is listed as coming.
+    fn rolling_back() -> Self {
+        let mut desk = Self::leading(one_copy(true));
+        desk.command(restore("copy-1"));
+        assert!(matches!(desk.pool(PoolOutcome::Done), PoolOp::Check { .. }));
+        assert_eq!(desk.stages(PoolOutcome::Done), [CopyStage::Held, CopyStage::Coming]);
+        desk
+    }
+
+    /// The pool ends a list like that. Returns how far each of its copies is.
+    fn stages(&mut self, outcome: PoolOutcome) -> Vec<CopyStage> {
+        let PoolOp::List { copies, .. } = self.pool(outcome) else { panic!("copies are listed") };
+        copies.iter().map(|copy| copy.stage).collect()
+    }
+}
+
+#[test]
+fn a_restore_counts_once_marks_and_a_generation_of_its_own_are_durable() {
+    let mut desk = Desk::rolling_back();
+    let before = desk.engine.record.superblock().lineage.generation;
+    let marks = desk.engine.standing.marks(&desk.engine.record);
+    assert!([0, 2].iter().all(|n| marks.any_dirty(VolumeIndex(0), chunk(*n))));
+    assert!(!marks.any_dirty(VolumeIndex(0), chunk(1)), "what does not differ is not copied");
+    assert_eq!(desk.store(StoreOutcome::Done), StoreOp::Flush);
+    assert!(desk.pools.is_empty(), "it is not listed before the record");
+    let alone = desk.save();
+    assert_eq!((alone.rollback, alone.alone), (None, true));
+    assert!(alone.lineage.generation != before);
+    assert_eq!(desk.save().rollback, Some(CopyNumber(2)));
+    let stages = desk.stages(PoolOutcome::Done);
+    assert_eq!(stages, [CopyStage::Held, CopyStage::Rollback(CopyNumber(1))]);
+    assert!(desk.engine.view().is_rolling_back() && desk.refused.is_empty());
+}
+
+#[test]
+fn a_node_that_cannot_record_a_restore_does_not_begin_it() {
+    let mut desk = Desk::rolling_back();
+    assert_eq!(desk.store(StoreOutcome::Done), StoreOp::Flush);
+    desk.tell(Event::SuperblockSaved { ok: false, sequence: 1 });
+    assert_eq!(desk.stages(PoolOutcome::Done), [CopyStage::Held], "it is as if it never was");
+    assert_eq!(desk.refused, ["metadata-failed"]);
+    assert!(!desk.engine.view().is_rolling_back());
+}
+
+#[test]
+fn what_a_restore_cannot_be_made_of_is_refused() {
+    let mut desk = Desk::leading(one_copy(true));
+    desk.command(restore("two"));
+    desk.command(restore("copy-1"));
+    desk.command(restore("copy-1"));
+    assert_eq!(desk.refused, ["unknown-snapshot", "busy"]);
+    assert!(matches!(desk.pool(PoolOutcome::Damaged), PoolOp::Check { .. }));
+    assert_eq!(desk.refused.pop(), Some("snapshot-damaged"));
+    let mut inconsistent = Desk::leading(one_copy(false));
+    inconsistent.command(restore("copy-1"));
+    let mut secondary = Desk::following(one_copy(true));
+    secondary.command(restore("copy-1"));
+    assert_eq!(
+        (inconsistent.refused, secondary.refused),
+        (vec!["not-consistent"], vec!["not-primary"])
+    );
+}
