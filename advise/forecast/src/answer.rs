@@ -72,6 +72,7 @@ fn strictness(mode: Mode) -> u8 {
         Mode::Sync => 0,
         Mode::NearSync => 1,
         Mode::Async => 2,
+        Mode::Periodic => 3,
     }
 }
 
@@ -133,7 +134,7 @@ fn why_mode(cells: &[Cell], chosen: &Cell, goals: &Goals, reasons: &mut Vec<Stri
         write!(text, "; a forced failover loses at most {loses:.1?} of writes at 99 % of the time")
     };
     reasons.push(text);
-    for stricter in Mode::ALL.into_iter().filter(|m| strictness(*m) < strictness(mode)) {
+    for stricter in Mode::IN_ORDER.into_iter().filter(|m| strictness(*m) < strictness(mode)) {
         let same =
             |cell: &&Cell| cell.point.mode == stricter && cell.point.link == chosen.point.link;
         let of: Vec<&Cell> = cells.iter().filter(same).collect();
@@ -278,11 +279,11 @@ mod tests {
     #[test]
     fn the_strictest_mode_that_is_fast_enough_with_the_smallest_queue_wins() {
         let goals = |ms| Goals { latency_p99: Some(Duration::from_millis(ms)), ..Goals::default() };
-        let near = cells(Mode::ALL.to_vec(), "2ms");
+        let near = cells(Mode::IN_ORDER.to_vec(), "2ms");
         let chosen = answer(&near, &goals(5));
         let point = &near[chosen.cell.expect("sync is fast enough")].point;
         assert_eq!((point.mode, point.queue), (Mode::Sync, Queue::Bytes(Bytes::mib(4))));
-        let far = cells(Mode::ALL.to_vec(), "40ms");
+        let far = cells(Mode::IN_ORDER.to_vec(), "40ms");
         let chosen = answer(&far, &goals(5));
         assert_eq!(far[chosen.cell.expect("async is")].point.mode, Mode::Async);
         let told = chosen.reasons.join("\n");

@@ -12,7 +12,7 @@ use core::convert::Infallible;
 use core::time::Duration;
 use helio_engine::{PoolOp, PoolOutcome, Row, StoreFault, lay_over};
 use helio_format::before::{
-    CHUNK_BYTES, CopyNumber, CopyOwner, CopyStage, CopyView, KeptCopy, PAGE_BYTES, Slot,
+    CHUNK_BYTES, CopyNumber, CopyStage, CopyView, KeptCopy, PAGE_BYTES, Slot,
 };
 use helio_ledger::{BeforeError, BeforeFound, BeforeRecord, BeforeStore, BeforeWrite, Chunk};
 use helio_netmodel::Dice;
@@ -249,7 +249,7 @@ impl Before {
         if let Some(note) = store.note() {
             self.put_page(&note);
         }
-        let safe = |copy: &&KeptCopy| copy.owner == CopyOwner::Resync;
+        let safe = |copy: &&KeptCopy| copy.is_safe_copy();
         let safe = store.copies().iter().rfind(safe).map(|copy| copy.number);
         let Some(safe) = safe else {
             self.index.clear();
@@ -342,7 +342,7 @@ impl Before {
 /// The copy that a restore would put back.
 fn safe_copy(found: &BeforeFound) -> Option<&KeptCopy> {
     let held = |copy: &&KeptCopy| copy.stage == CopyStage::Held;
-    found.copies.iter().rfind(|copy| copy.owner == CopyOwner::Resync && held(copy))
+    found.copies.iter().rfind(|copy| copy.is_safe_copy() && held(copy))
 }
 
 fn blocks((volume, extent): Chunk) -> impl Iterator<Item = Place> {

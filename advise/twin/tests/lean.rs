@@ -116,7 +116,7 @@ fn a_queue_fills_in_its_size_by_the_difference_of_the_rates() {
 fn bytes_in_are_bytes_through_and_nothing_stays_held() {
     let line = Profile { delay: MS * 3, rate: Some(Rate::mbit(1000)), ..Profile::ideal() };
     let work = workload(1500, Bytes::kib(8), 10, Arrivals::Random);
-    for mode in Mode::ALL {
+    for mode in Mode::IN_ORDER {
         let (figures, pair) = run(config(mode, Bytes::mib(32), &line), &work);
         let written = 15_000 * 8192;
         assert_eq!(figures.answered, Bytes(written), "{mode}");

@@ -96,6 +96,10 @@ pub mod code {
         ("not-consistent", "the copy of the group on this node is not complete and consistent"),
         ("diverged", "this node may have writes that the other node never received"),
         ("no-whole-copy", "the other node did not connect with a complete copy of its own"),
+        (
+            "periodic",
+            "the group is in mode periodic, or cannot be: the command needs another mode or other settings",
+        ),
         ("not-level", "the copies are not in sync, or did not get in sync"),
         ("not-paused", "the group is not paused"),
         ("not-primary", "this node is not primary for the group"),

@@ -135,7 +135,8 @@ fn host(text: &str) -> Result<String, String> {
 }
 
 fn mode(word: &str) -> Result<Mode, String> {
-    Mode::from_word(word).ok_or_else(|| "expected one of sync, nearsync, async".to_owned())
+    Mode::from_word(word)
+        .ok_or_else(|| "expected one of sync, nearsync, async, periodic".to_owned())
 }
 
 fn bytes(text: &str) -> Result<Bytes, String> {

@@ -36,7 +36,7 @@ fn look(g: &GroupStatus, begun: bool, waited: Duration) -> Look {
     let connection = g.peer.as_ref().map_or(Connection::None, |peer| peer.connection);
     let on_its_way = matches!(connection, Connection::Connected | Connection::Connecting);
     match g.state {
-        State::Replicating => Look::Level,
+        State::Replicating | State::Periodic => Look::Level,
         State::Syncing | State::CatchingUp if g.fault.is_none() => Look::Wait,
         // Just after a promotion, a switch or a cut the connection is still being made.
         State::Logging | State::Queuing

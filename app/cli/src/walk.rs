@@ -180,7 +180,7 @@ fn what_is_wrong_with_a_command_line_and_what_helps_are_two_texts() {
         ),
         (
             "helio mode db fast",
-            "invalid value 'fast' for '<MODE>': expected one of sync, nearsync, async\n  hint: ",
+            "invalid value 'fast' for '<MODE>': expected one of sync, nearsync, async, periodic\n  hint: ",
         ),
         (
             "helio staus",

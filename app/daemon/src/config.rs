@@ -15,6 +15,7 @@ mod hooks;
 mod marks;
 mod node;
 mod on_error;
+mod period;
 mod read;
 mod retain;
 mod sets;
@@ -120,6 +121,8 @@ pub struct GroupConfig {
     pub nodes: Vec<String>,
     /// When writes are acknowledged.
     pub mode: Mode,
+    /// In mode periodic: the time from one cut to the next.
+    pub period: Duration,
     /// The memory queue's bound and policies.
     pub queue: QueueConfig,
     /// Where the bound comes from.

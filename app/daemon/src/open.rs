@@ -307,6 +307,7 @@ fn engine_config(view: &GroupView<'_>, node: &str) -> helio_engine::Config {
         volumes: config.volumes.values().map(|v| v.size).collect(),
         names: config.volumes.keys().cloned().collect(),
         mode: config.mode,
+        period: config.period,
         queue: config.queue,
         peer_timeout: config.timeouts.peer,
         flush_limit: config.timeouts.flush_limit,

@@ -24,6 +24,10 @@ use helio_format::marks::REGIONS_PER_PAGE;
 use helio_plant::{Plant, planted};
 use helio_units::{Bytes, Extent, VolumeIndex};
 
+mod cut;
+
+use cut::Cut;
+
 /// Regions one page are_all_dirty.
 pub const PAGE_REGIONS: u64 = REGIONS_PER_PAGE as u64;
 
@@ -59,6 +63,8 @@ pub struct Bitmap {
     /// Being copied, and still dirty: cleared when durable on the peer, unless set again since. As few as are in flight.
     copying: BTreeSet<u64>,
     pending: Counts,
+    /// While a cut is copied.
+    cut: Option<Box<Cut>>,
 }
 
 impl Bitmap {
@@ -77,6 +83,7 @@ impl Bitmap {
             saving: BTreeSet::new(),
             copying: BTreeSet::new(),
             pending: Counts::default(),
+            cut: None,
         }
     }
 
@@ -120,6 +127,9 @@ impl Bitmap {
 
     /// Bitmap every region of every volume; whole pages at once, since a large volume has millions of regions.
     pub fn set_all(&mut self) {
+        if let Some(cut) = &mut self.cut {
+            cut.since_mut().set_all();
+        }
         for page in 0..self.pages.len() {
             self.pages[page] = Page::Full;
             self.unsaved.insert(page as u32);
@@ -147,6 +157,9 @@ impl Bitmap {
 
     /// Bitmap every region of a page at once.
     fn set_page(&mut self, page: usize) {
+        if let Some(cut) = &mut self.cut {
+            cut.since_mut().set_page(page);
+        }
         let begin = page as u64 * PAGE_REGIONS;
         let end = begin + self.page_regions(page);
         self.copying.retain(|region| !(begin..end).contains(region));
@@ -158,6 +171,9 @@ impl Bitmap {
     }
 
     fn set_one(&mut self, region: u64) {
+        if let Some(cut) = &mut self.cut {
+            cut.since_mut().set_one(region);
+        }
         self.copying.remove(&region);
         if self.is_set(region) {
             return;
@@ -170,6 +186,9 @@ impl Bitmap {
 
     /// Sets the bits of a mask in a word of a page; each stands for a region that there is.
     fn set_word(&mut self, page: usize, word: usize, mask: u64) {
+        if let Some(cut) = &mut self.cut {
+            cut.since_mut().set_word(page, word, mask);
+        }
         let base = page as u64 * PAGE_REGIONS + word as u64 * 64;
         self.copying_of(base, mask).for_each(|region| _ = self.copying.remove(&region));
         let new = mask & !self.word(page, word as u64 * 64);
@@ -265,7 +284,10 @@ impl Bitmap {
     /// The next region the copier should fetch at or behind `from`, wrapping once; it counts as being copied.
     #[inline]
     pub fn begin_copy(&mut self, from: Region) -> Option<Region> {
-        self.begin(from, None)
+        match self.begin_copy_of_cut(from) {
+            Some(of_cut) => of_cut,
+            None => self.begin(from, None),
+        }
     }
 
     /// As [`Bitmap::begin_copy`], of the regions that are not dirty in `other`, a bitmap of the same regions.
@@ -337,24 +359,30 @@ impl Bitmap {
 
     /// The peer has the copier's item of this region durable: it is clean, unless it was set again since.
     pub fn end_copy(&mut self, region: Region) {
-        if self.copying.remove(&region.0) {
-            let (page, at) = ((region.0 / PAGE_REGIONS) as usize, region.0 % PAGE_REGIONS);
-            let bits = self.bits_mut(page);
-            bits[at as usize / 64] &= !(1 << (at % 64));
-            self.drop_empty(page);
-            self.unsaved.insert(page as u32);
-            self.dirty_count -= 1;
+        let of_cut = self.end_copy_of_cut(region);
+        if of_cut.unwrap_or_else(|| self.copying.remove(&region.0)) {
+            self.clear_one(region.0);
         }
+    }
+
+    fn clear_one(&mut self, region: u64) {
+        let (page, at) = ((region / PAGE_REGIONS) as usize, region % PAGE_REGIONS);
+        self.bits_mut(page)[at as usize / 64] &= !(1 << (at % 64));
+        self.drop_empty(page);
+        self.unsaved.insert(page as u32);
+        self.dirty_count -= 1;
     }
 
     /// A copy of this region could not be read; it must be tried again.
     pub fn abandon_copy(&mut self, region: Region) {
         self.copying.remove(&region.0);
+        self.abandon_copies_of_cut(Some(region));
     }
 
     /// No copy is under way any more; what was, must be copied again.
     pub fn abandon_copies(&mut self) {
         self.copying.clear();
+        self.abandon_copies_of_cut(None);
     }
 
     /// The queue is gone: what was pending is dirty.
@@ -397,6 +425,7 @@ impl Bitmap {
     pub fn end_stream(&mut self) {
         self.pending_to_dirty();
         self.copying.clear();
+        self.end_cut();
     }
 
     /// Nothing differs any more, whatever was dirty; with no queue and no copy.
@@ -408,6 +437,7 @@ impl Bitmap {
             }
         }
         self.copying.clear();
+        self.end_cut();
         self.dirty_count = 0;
     }
 

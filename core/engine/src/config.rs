@@ -10,6 +10,8 @@ use helio_units::{Bytes, Items, Mode, Rate, VolumeIndex};
 
 /// Bytes one mark covers unless the file says otherwise (architecture: 2 KiB of map per GiB).
 pub const REGION: Bytes = Bytes::kib(64);
+/// Time from one cut to the next in mode periodic, unless the file says otherwise.
+pub const PERIOD: Duration = Duration::from_secs(30);
 /// Hot extents a node keeps unless the file says otherwise: four pages of the ledger, 8 GiB of 4 MiB each.
 pub const HOT_EXTENTS: u32 = 2032;
 /// Items longer than this are split, so that no single one holds the gate or a receiver for long (rule 15).
@@ -127,6 +129,8 @@ pub struct Config {
     pub names: Vec<String>,
     /// The mode asked for.
     pub mode: Mode,
+    /// In mode periodic: the time from one cut to the next. If it is zero, the next one follows as soon as the peer has the last.
+    pub period: Duration,
     /// The memory queue.
     pub queue: QueueConfig,
     /// T of rule 8: a peer none of whose cursors moved for this long, with something outstanding, is lost.
@@ -164,6 +168,7 @@ impl Config {
             volumes,
             names: Vec::new(),
             mode: Mode::default(),
+            period: PERIOD,
             queue: QueueConfig::default(),
             peer_timeout: Duration::from_secs(6),
             flush_limit: Duration::from_secs(60),

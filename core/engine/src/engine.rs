@@ -296,9 +296,9 @@ impl Engine {
             }
         }
         self.standing.flushes_failed(&mut self.local, &mut self.turn);
-        let Self { standing, peer, permit, record, keeper, copies, local, turn, .. } = self;
-        let (session, kept) = (peer.session(), (keeper, copies));
-        let wish = standing.copies_step(session, kept, (record, permit), local, turn);
+        let Self { standing, peer, record, resync, keeper, copies, local, permit, turn, .. } = self;
+        let (kept, records) = ((keeper, copies), (record, resync.verify_mut()));
+        let wish = standing.copies_step(peer.session(), kept, records, local, permit, turn);
         self.hang_up(wish);
     }
 
@@ -342,6 +342,8 @@ impl Engine {
     fn lead(&mut self) {
         let serves = self.standing.serves();
         let leaves = self.standing.is_leaving_for_good();
+        let Self { standing, peer, record, resync, copies, local, permit, turn, .. } = self;
+        standing.period_step(peer.session(), copies, (record, resync), local, permit, turn);
         if let Some(primary) = self.standing.primary_mut() {
             if leaves && !primary.is_lacking() {
                 primary.wait_for_nobody(&mut self.local, &self.permit, &mut self.turn);
@@ -546,7 +548,10 @@ impl View<'_> {
     #[must_use]
     pub fn deadline(&self) -> Moment {
         let follower = self.standing.follower().map_or(Moment::NEVER, Follower::deadline);
-        let copying = |p: &Primary| p.copy_deadline(self.turn).min(p.lack_deadline(self.turn));
+        let copying = |p: &Primary| {
+            let cut = p.period_deadline(self.turn);
+            p.copy_deadline(self.turn).min(p.lack_deadline(self.turn)).min(cut)
+        };
         let verify = self.standing.primary().filter(|_| self.standing.serves());
         let verify = verify.map_or(Moment::NEVER, |p| {
             p.verify_deadline(self.resync.verify(), self.local, self.turn)

@@ -36,7 +36,7 @@ mod stream;
 mod turn;
 
 pub use config::{
-    Config, HOT_EXTENTS, ITEM_BYTES_MAX, OnError, QUEUE_BYTES_MOST, QUEUE_BYTES_SNDR,
+    Config, HOT_EXTENTS, ITEM_BYTES_MAX, OnError, PERIOD, QUEUE_BYTES_MOST, QUEUE_BYTES_SNDR,
     QUEUE_ITEMS_SNDR, QUEUE_PRODUCTS, QueueConfig, REGION, SafeCopy, WhenFull, automatic_bound,
 };
 pub use copies::MissingCopy;

@@ -195,6 +195,10 @@ pub enum Plant {
     ClientsUnbounded,
     /// A new metadata file does not have its name durably.
     CreateUndurable,
+    /// A region that was written since a cut counts as copied with the cut.
+    CutForgotten,
+    /// A cut is shipped as its volumes are now.
+    ShipLive,
 }
 
 impl Plant {
@@ -260,6 +264,8 @@ impl Plant {
         ("owned-cools", Self::OwnedCools),
         ("verify-skips", Self::VerifySkips),
         ("one-page-read", Self::OnePageRead),
+        ("cut-forgotten", Self::CutForgotten),
+        ("ship-live", Self::ShipLive),
     ];
 
     /// Every fault that stories of a layer alone find.

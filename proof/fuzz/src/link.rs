@@ -190,6 +190,7 @@ pub(crate) fn messages() -> Vec<Message> {
             whole: false,
             to_copy: 0,
             stream: 1,
+            ships: false,
         }),
         item(ItemKind::Write, 512),
         item(ItemKind::Zero, 4096),

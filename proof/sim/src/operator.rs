@@ -5,10 +5,10 @@ use crate::driver::{Act, Driver};
 use crate::faults::Fault as Misfortune;
 use crate::oracle::Oracle;
 use core::time::Duration;
-use helio_engine::{Command, Fault, LinkState};
+use helio_engine::{Command, Fault, LinkState, Status};
 use helio_format::superblock::Superblock;
 use helio_twin::{Cluster, Disk, Happening, Side};
-use helio_units::{Generation, Role, State};
+use helio_units::{Generation, Mode, Role, State};
 
 /// Between two rounds.
 const ROUND: Duration = Duration::from_millis(900);
@@ -168,7 +168,8 @@ impl Driver {
                 continue;
             }
             self.look_after_sets(side, cluster, oracle);
-            if self.judge_suspect(side, cluster, oracle) {
+            let judged = self.judge_suspect(side, cluster, oracle);
+            if judged || self.send_every_write(side, &status, cluster, oracle) {
                 continue;
             }
             // A primary that lacks regions shows another state.
@@ -204,6 +205,23 @@ impl Driver {
         self.copy_now_and_then(cluster, oracle);
         self.rejoin(cluster, oracle);
         self.find_a_primary(cluster, oracle);
+    }
+
+    /// Without room for a cut, the peer gets every write. Returns whether that was commanded.
+    fn send_every_write(
+        &mut self,
+        side: Side,
+        status: &Status,
+        cluster: &mut Cluster,
+        oracle: &mut Oracle,
+    ) -> bool {
+        let wanted = status.role == Role::Primary
+            && status.reason.contains("no cut could be sent")
+            && self.dice.chance(1, 4);
+        if wanted {
+            self.command(cluster, oracle, side, Command::Mode(Mode::Async));
+        }
+        wanted
     }
 
     /// A node that the serving one refuses for good gives its side up, or joins as new; of two that serve, one gives way.

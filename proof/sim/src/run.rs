@@ -19,7 +19,7 @@ use core::time::Duration;
 use helio_engine::Engine;
 use helio_netmodel::Dice;
 use helio_twin::{Cluster, Disk, Happening, Hook, Node, Side};
-use helio_units::{Moment, State};
+use helio_units::{Bytes, Moment, State};
 
 /// The second must be over within this.
 const MENDED_WITHIN: Duration = Duration::from_secs(300);
@@ -420,8 +420,8 @@ impl Stage<'_> {
     fn is_settled(&self) -> bool {
         let engine = |side: &Side| self.cluster.node(*side).engine.as_ref();
         // Of both: where a store fails at this very moment, its peer has not heard of it yet.
-        let replicates =
-            |side| engine(side).is_some_and(|e| e.view().state() == State::Replicating);
+        let level = [State::Replicating, State::Periodic];
+        let replicates = |side| engine(side).is_some_and(|e| level.contains(&e.view().state()));
         let quiet = |side: &Side| {
             let node = self.cluster.node(*side);
             node.pool.is_empty()
@@ -432,7 +432,8 @@ impl Stage<'_> {
         // In async it is answered before it is there; where images may differ, they are the same as long as it is not.
         let is_there = |e: &Engine| {
             let cursors = e.view().status(self.cluster.now()).cursors;
-            cursors.peer_completed >= cursors.head
+            let all = e.view().reported_lag().is_some_and(|lag| lag.bytes == Bytes::ZERO);
+            cursors.peer_completed >= cursors.head || e.view().state() == State::Periodic && all
         };
         let [here, there] = Side::BOTH.map(|side| engine(&side).map(|e| e.view().words().verdict));
         Side::BOTH.iter().all(replicates)

@@ -73,6 +73,16 @@ const fn millis(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
+/// A quarter of the stories begin in mode periodic. In all of them an operator may change to it.
+fn periodic(dice: &Dice, config: Config) -> Config {
+    let mut dice = dice.split("periodic");
+    let period = pick(&mut dice, &[0, 0, 50, 300, 1000, 3000]);
+    let config = Config { period: millis(period), ..config };
+    // Then nothing is leased.
+    let begins = dice.chance(1, 4);
+    if begins { Config { mode: Mode::Periodic, hold: Duration::ZERO, ..config } } else { config }
+}
+
 impl Scenario {
     pub(crate) fn new(dice: &Dice) -> Self {
         let mut dice = dice.split("scenario");
@@ -104,7 +114,7 @@ impl Scenario {
         };
         let config = Config {
             names: ["data", "log", "index"].map(String::from).into(),
-            mode: pick(&mut dice, &Mode::ALL),
+            mode: pick(&mut dice, &Mode::IN_ORDER),
             queue,
             peer_timeout: span(&mut dice, millis(800), millis(4000)),
             flush_limit: span(&mut dice, millis(2000), millis(10_000)),
@@ -117,7 +127,7 @@ impl Scenario {
             hook_before_sync: dice.split("hook").chance(1, 3),
             ..Config::new("db", Side::Paris.name(), Side::Lyon.name(), volumes.clone())
         };
-        let config = leased(&dice, config);
+        let config = periodic(&dice, leased(&dice, config));
         let profile = weather(&mut dice);
         let socket = pick(&mut dice, &[Bytes::kib(16), Bytes::kib(128), Bytes::mib(4)]);
         let long = dice.chance(1, LONG_ONE_IN);

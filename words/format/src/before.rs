@@ -135,7 +135,7 @@ pub struct KeptImage {
 /// Whom a copy is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CopyOwner {
-    /// A resync, which overwrites the image that the copy holds: the safe copy.
+    /// A resync. Required: the safe copy, which holds the image that the resync overwrites. Expendable: the cut that it reads.
     Resync,
     /// An operator, who named it.
     Operator(CopyName),
@@ -302,6 +302,18 @@ impl KeptCopy {
             CopyOwner::Resync => None,
             CopyOwner::Operator(name) => Some(name),
         }
+    }
+
+    /// It holds the image that a resync overwrites.
+    #[must_use]
+    pub const fn is_safe_copy(&self) -> bool {
+        matches!((self.owner, self.class), (CopyOwner::Resync, CopyClass::Required))
+    }
+
+    /// It is the cut that a resync reads.
+    #[must_use]
+    pub const fn is_shipped(&self) -> bool {
+        matches!((self.owner, self.class), (CopyOwner::Resync, CopyClass::Expendable))
     }
 
     fn encode(&self, w: &mut Writer<'_>) {

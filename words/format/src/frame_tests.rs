@@ -65,8 +65,8 @@ fn a_checksum_of_no_payload_is_a_stray_one() {
 
 /// Any change of these bytes is a change of the protocol: count [`VERSION`] up and write the new ones here.
 #[test]
-fn the_golden_frames_of_version_seven() {
-    assert_eq!(VERSION, 7);
+fn the_golden_frames_of_version_eight() {
+    assert_eq!(VERSION, 8);
     let item = Item {
         sequence: Sequence(0x0102),
         after: Sequence(0x0101),
@@ -83,7 +83,7 @@ fn the_golden_frames_of_version_seven() {
     let hex: alloc::string::String = out.iter().map(|b| alloc::format!("{b:02x}")).collect();
     assert_eq!(
         hex,
-        "484c47310700030024000000000200009cdc116bddccbbaa00000000f7734643\
+        "484c47310800030024000000000200009cdc116bddccbbaa000000000b1cbeaa\
          020100000000000001010000000000000101030000100000000000000002000000000000"
     );
     let pong = Message::Pong { token: 5, flushing: false, waits: true, short: false, metadata: 9 };
@@ -91,7 +91,7 @@ fn the_golden_frames_of_version_seven() {
         framed(&pong).iter().map(|b| alloc::format!("{b:02x}")).collect();
     assert_eq!(
         hex,
-        "484c47310700060013000000000000009cffcc230000000000000000f616f48c\
+        "484c47310800060013000000000000009cffcc2300000000000000000a790c65\
          05000000000000000001000900000000000000"
     );
 }

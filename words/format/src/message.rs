@@ -152,6 +152,9 @@ pub struct Start {
     pub to_copy: u64,
     /// Which of its sender's streams this is, counted from one: acknowledgements name it.
     pub stream: u32,
+    /// A cut is shipped: what its sender writes meanwhile is not sent, so positions are left out. Behind the marker the image is what
+    /// it was at the item that the marker comes after.
+    pub ships: bool,
 }
 
 /// What an item does.
@@ -488,6 +491,7 @@ impl Message {
                 w.flag(start.whole);
                 w.u64(start.to_copy);
                 w.u32(start.stream);
+                w.flag(start.ships);
             }
             Self::Item(item) => encode_item(item, &mut w),
             Self::Ack(ack) => {
@@ -568,6 +572,7 @@ impl Message {
                 whole: r.flag()?,
                 to_copy: r.u64()?,
                 stream: r.u32()?,
+                ships: r.flag()?,
             }),
             3 => Self::Item(decode_item(r, payload_length)?),
             4 => Self::Ack(decode_ack(r)?),

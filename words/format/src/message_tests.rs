@@ -189,6 +189,7 @@ pub(crate) fn any_message() -> impl Strategy<Value = Message> {
                 whole: keep,
                 to_copy,
                 stream: to_copy as u32,
+                ships: to_copy % 2 == 1,
             })
         },
     );
@@ -309,7 +310,16 @@ fn a_count_that_a_record_could_not_go_on_from_is_refused() {
         let lineage = Lineage::default().fork(Generation { number, tag: 1 }, Sequence(1));
         let (from, to_copy, stream) = (Sequence(1), 0, 1);
         let (consistent, keep, whole) = (true, false, true);
-        Message::Start(Start { lineage, from, consistent, keep, whole, to_copy, stream })
+        Message::Start(Start {
+            lineage,
+            from,
+            consistent,
+            keep,
+            whole,
+            to_copy,
+            stream,
+            ships: whole,
+        })
     };
     let decodes = |message: Message| {
         let mut body = Vec::new();

@@ -15,11 +15,15 @@ pub enum Mode {
     /// When it is complete here and in the queue.
     #[default]
     Async,
+    /// When it is complete here. The peer gets what changed at intervals: the content of one moment, as a whole.
+    Periodic,
 }
 
 impl Mode {
     /// Every mode, strictest first.
-    pub const ALL: [Self; 3] = [Self::Sync, Self::NearSync, Self::Async];
+    pub const ALL: [Self; 4] = [Self::Sync, Self::NearSync, Self::Async, Self::Periodic];
+    /// The modes in which the peer gets every write, in order.
+    pub const IN_ORDER: [Self; 3] = [Self::Sync, Self::NearSync, Self::Async];
 
     /// The word in configuration, status and command line.
     #[must_use]
@@ -28,6 +32,7 @@ impl Mode {
             Self::Sync => "sync",
             Self::NearSync => "nearsync",
             Self::Async => "async",
+            Self::Periodic => "periodic",
         }
     }
 
@@ -90,11 +95,13 @@ pub enum State {
     NeedsSync,
     /// An update does not begin: the secondary has no room to keep its last consistent image meanwhile.
     NeedsRoom,
+    /// The secondary gets the content of one moment after the other, each as a whole; writes since the last one are marks.
+    Periodic,
 }
 
 impl State {
     /// Every state.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Replicating,
         Self::Queuing,
         Self::CatchingUp,
@@ -102,6 +109,7 @@ impl State {
         Self::Syncing,
         Self::NeedsSync,
         Self::NeedsRoom,
+        Self::Periodic,
     ];
 
     /// Whether writes wait for, or queue to, the peer: a mode is in force then.
@@ -121,6 +129,7 @@ impl State {
             Self::Syncing => "syncing",
             Self::NeedsSync => "needs-sync",
             Self::NeedsRoom => "needs-room",
+            Self::Periodic => "periodic",
         }
     }
 }

@@ -28,7 +28,7 @@ pub struct Forecast {
     #[arg(long, value_name = "FIELDS", required = true, value_parser = link)]
     pub link: Vec<Link>,
     /// Modes to forecast.
-    #[arg(long, value_name = "MODE,...", value_delimiter = ',', value_parser = super::mode,
+    #[arg(long, value_name = "MODE,...", value_delimiter = ',', value_parser = mode,
           default_value = "sync,nearsync,async")]
     pub modes: Vec<Mode>,
     /// Queue sizes to forecast, at least 512B; auto: as the daemon chooses.
@@ -108,6 +108,12 @@ fn disk(text: &str) -> Result<DiskModel, String> {
 }
 
 /// A queue holds at least one sector, as in the daemon.
+/// Mode periodic sends no stream of writes, which is what a forecast is about.
+fn mode(word: &str) -> Result<Mode, String> {
+    let mode = Mode::from_word(word).filter(|mode| Mode::IN_ORDER.contains(mode));
+    mode.ok_or_else(|| "expected one of sync, nearsync, async".to_owned())
+}
+
 fn queue(text: &str) -> Result<Queue, String> {
     if text == "auto" { Ok(Queue::Auto) } else { size(512, u64::MAX)(text).map(Queue::Bytes) }
 }
@@ -174,6 +180,7 @@ mod tests {
         );
         assert!(goals("latency-p99=5ms,rpo=10s").is_ok_and(|goals| goals.resync.is_none()));
         assert!(goals("latency=5ms").is_err_and(|error| error.starts_with("latency=5ms")));
+        assert!(mode("async").is_ok() && mode("periodic").is_err());
         assert!(goals("rpo=5").is_err_and(|error| error.starts_with("rpo=5")));
         assert!(buffer("1KiB").is_err() && queue("64").is_err());
     }

@@ -79,12 +79,12 @@ pub enum Verb {
     Resync(Resync),
     /// Change the replication mode of a group.
     ///
-    /// The mode defines when a write is acknowledged.
+    /// The mode defines when a write is acknowledged. In mode periodic the secondary gets the changes at intervals.
     #[command(allow_missing_positional = true)]
     Mode {
         /// Group name; may be omitted if the daemon has only one group.
         group: Option<String>,
-        /// Replication mode: sync, nearsync or async.
+        /// Replication mode: sync, nearsync, async or periodic.
         #[arg(value_parser = mode)]
         mode: Mode,
         /// Print JSON.

@@ -21,6 +21,7 @@ const GROUP: &str = "\
 #   sync      after it is on the disks of both nodes; nothing is lost if one node fails
 #   nearsync  after it is on one disk and in the memory of the other node
 #   async     after it is on the primary's disk; for long distances, the last writes may be lost
+#   periodic  the same; the other node gets the changes every 30 s, for links thinner than the write rate
 mode = \"sync\"
 
 # A peer that does not respond for this time is lost. The primary then acknowledges writes without it,

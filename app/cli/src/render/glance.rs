@@ -317,7 +317,7 @@ fn condition(g: &GroupStatus) -> String {
         (Verdict::AtRisk, State::CatchingUp) => "catching up".to_owned(),
         (Verdict::AtRisk, State::NeedsSync) => "inconsistent".to_owned(),
         (Verdict::AtRisk, State::NeedsRoom) => "resync waits for space".to_owned(),
-        (Verdict::AtRisk, State::Replicating) => "copies differ".to_owned(),
+        (Verdict::AtRisk, State::Replicating | State::Periodic) => "copies differ".to_owned(),
         (Verdict::AtRisk, State::Logging | State::Queuing) => "unreplicated".to_owned(),
     }
 }

@@ -75,6 +75,8 @@ impl fmt::Display for MemberChange {
 pub enum Setting {
     /// When writes are acknowledged.
     Mode(Mode),
+    /// The time from one cut to the next.
+    Period(Duration),
     /// The queue's bounds and policies.
     Queue(QueueConfig, QueueSource),
     /// How long the group waits for its peer and for its disks.
@@ -105,6 +107,8 @@ pub enum Setting {
 pub struct Running {
     /// When writes are acknowledged.
     pub mode: Mode,
+    /// The time from one cut to the next.
+    pub period: Duration,
     /// The queue's bounds and policies.
     pub queue: QueueConfig,
     /// Where the bound comes from.
@@ -127,8 +131,9 @@ impl GroupConfig {
     /// What runs takes the place of what the file said.
     pub fn set_running(&mut self, running: Running) {
         let Running { mode, queue, queue_source, timeouts, autosync, .. } = running;
-        let Running { resync, safe_copy, hold, sets, .. } = running;
+        let Running { resync, safe_copy, hold, sets, period, .. } = running;
         (self.mode, self.timeouts, self.autosync) = (mode, timeouts, autosync);
+        self.period = period;
         (self.safe_copy, self.hold, self.sets) = (safe_copy, hold, sets);
         (self.queue, self.queue_source, self.resync) = (queue, queue_source, resync);
     }
@@ -216,6 +221,10 @@ fn online(
     if old.mode != new.mode {
         note(Setting::Mode(new.mode), "mode", old.mode.to_string(), new.mode.to_string());
     }
+    if old.period != new.period {
+        let (from, to) = (format!("{:?}", old.period), format!("{:?}", new.period));
+        note(Setting::Period(new.period), "period", from, to);
+    }
     // Where the operator's queue is also the file's, there is nothing to change.
     let other_source =
         old.queue_source != new.queue_source && old.queue_source != QueueSource::Operator;
@@ -301,6 +310,7 @@ fn restart(name: &str, old: &GroupConfig, new: &GroupConfig, lines: &mut Vec<Str
     let GroupConfig {
         nodes,
         mode: _,
+        period: _,
         hold: _,
         queue: _,
         queue_source: _,

@@ -25,6 +25,7 @@ const LATER: &str = "needs the disk queue, which this version does not have";
 const GROUP_KEYS: &[&str] = &[
     "nodes",
     "mode",
+    "period",
     "queue",
     "peer-timeout",
     "flush-limit",
@@ -51,6 +52,7 @@ const QUEUE_KEYS: &[&str] = &["memory", "items", "preset", "when-full", "disk"];
 /// Keys of a group that are about a peer.
 const PEER_KEYS: &[&str] = &[
     "mode",
+    "period",
     "queue",
     "peer-timeout",
     "flush-limit",
@@ -110,7 +112,7 @@ fn group(
     if !pairs {
         without_peer(table, PEER_KEYS)?;
     }
-    let mode = mode(table)?;
+    let (mode, period) = (mode(table)?, super::period::read(table)?);
     let (queue, queue_source) = queue(table)?;
     let copy_transfer = super::copy_transfer::read(table)?;
     let hold = super::hold::read(table)?;
@@ -119,6 +121,7 @@ fn group(
     let (granularity, hot_extents) = marks::read(table)?;
     let resync = resync(table)?;
     let (safe_copy, safe_copy_dir) = safe_copy(table)?;
+    super::period::check(table, mode, hold, safe_copy)?;
     let retain = super::retain::read(table)?;
     let link = link(table)?;
     let hooks = super::hooks::hooks(table, pairs)?;
@@ -147,6 +150,7 @@ fn group(
     Ok(GroupConfig {
         nodes: named,
         mode,
+        period,
         queue,
         queue_source,
         timeouts,
@@ -226,7 +230,7 @@ fn mode(table: &Table<'_>) -> Result<Mode, ConfigError> {
     }
     Mode::from_word(word.value).ok_or_else(|| {
         let message = format!("mode `{}` is unknown", word.value);
-        table.refuse(word.at, message, "use sync, nearsync or async")
+        table.refuse(word.at, message, "use sync, nearsync, async or periodic")
     })
 }
 

@@ -65,7 +65,7 @@ const CASES: &[Case] = &[
     (
         ("mode = \"async\"", "mood = \"async\""),
         "helio.toml:8:1: group db: unknown key `mood`",
-        "known here: nodes, mode, queue, peer-timeout, flush-limit, member-timeout, member-return, copy-transfer, merge-delay-factor, copy-priority, hold, autosync, on-error, granularity, hot-extents, resync, safe-copy, safe-copy-dir, retain, link, hooks, volume",
+        "known here: nodes, mode, period, queue, peer-timeout, flush-limit, member-timeout, member-return, copy-transfer, merge-delay-factor, copy-priority, hold, autosync, on-error, granularity, hot-extents, resync, safe-copy, safe-copy-dir, retain, link, hooks, volume",
     ),
     (
         ("mode = \"async\"", "mode = \"superasync\""),
@@ -263,7 +263,22 @@ const CASES: &[Case] = &[
     (
         ("mode = \"async\"", "mode = \"fast\""),
         "helio.toml:8:8: group db: mode `fast` is unknown",
-        "use sync, nearsync or async",
+        "use sync, nearsync, async or periodic",
+    ),
+    (
+        ("mode = \"async\"", "period = \"25h\""),
+        "helio.toml:8:10: group db: `period` 90000s is longer than a day",
+        "use \"0s\" (as fast as the link allows) to \"24h\"",
+    ),
+    (
+        ("mode = \"async\"", "mode = \"periodic\"\nhold = \"20s\""),
+        "helio.toml:9:8: group db: `hold` needs mode sync or nearsync: in mode periodic the secondary lacks acknowledged writes",
+        "leave `hold` out, or use another mode",
+    ),
+    (
+        ("mode = \"async\"", "mode = \"periodic\"\nsafe-copy = \"off\""),
+        "helio.toml:9:13: group db: mode periodic needs a safe copy: while a cut is sent, it is the only complete copy on the secondary",
+        "leave `safe-copy` out, or give it a size",
     ),
     (
         ("mode = \"async\"", "autosync = \"yes\""),

@@ -6,7 +6,7 @@ use super::{private, take};
 use crate::shard::Before;
 use anyhow::{Context, Result, anyhow, bail};
 use helio_driver::{Buffer, File, Host, OFlags};
-use helio_format::before::{CHUNK_BYTES, CopyOwner, CopyStage, KeptCopy, PAGE_BYTES, PageError};
+use helio_format::before::{CHUNK_BYTES, CopyStage, KeptCopy, PAGE_BYTES, PageError};
 use helio_format::superblock::Superblock;
 use helio_ledger::{BeforeError, BeforeFound, BeforeStore};
 use helio_units::Bytes;
@@ -113,7 +113,7 @@ pub(super) fn open(
         file.sync_all()?;
         store.flushed();
     }
-    let safe = |copy: &KeptCopy| copy.owner == CopyOwner::Resync && copy.stage == CopyStage::Held;
+    let safe = |copy: &KeptCopy| copy.is_safe_copy() && copy.stage == CopyStage::Held;
     if found.damaged && found.copies.iter().any(safe) {
         tracing::warn!(
             group = engine.group,

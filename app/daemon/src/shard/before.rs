@@ -20,9 +20,7 @@ use crate::shard::payloads::Payloads;
 use crate::shard::token::{Kind, token};
 use helio_driver::{Buffer, Driver, Errno, FallocateFlags, File, Op, Outcome, Piece, Pool, Shared};
 use helio_engine::{PoolOp, PoolOutcome, Row, StoreFault, lay_over};
-use helio_format::before::{
-    CHUNK_BYTES, CopyOwner, CopyStage, CopyView, KeptCopy, PAGE_BYTES, Slot,
-};
+use helio_format::before::{CHUNK_BYTES, CopyStage, CopyView, KeptCopy, PAGE_BYTES, Slot};
 use helio_ledger::{BeforeStore, BeforeWrite, Chunk};
 use helio_units::{Bytes, Extent, Moment, WallTime};
 use std::collections::BTreeMap;
@@ -148,8 +146,7 @@ impl Before {
 
     /// When the safe copy was cut, if there is one.
     pub(crate) fn kept_at(&self) -> Option<WallTime> {
-        let safe =
-            |copy: &&KeptCopy| copy.owner == CopyOwner::Resync && copy.stage == CopyStage::Held;
+        let safe = |copy: &&KeptCopy| copy.is_safe_copy() && copy.stage == CopyStage::Held;
         self.store.copies().iter().rfind(safe).map(|copy| copy.image.at)
     }
 

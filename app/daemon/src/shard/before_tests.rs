@@ -4,7 +4,7 @@ use super::*;
 use crate::shard::looks::Held;
 use crate::shard::token::unpack;
 use helio_driver::{Completion, DriverOptions, PollDriver};
-use helio_format::before::{CopyClass, CopyNumber, KeptImage};
+use helio_format::before::{CopyClass, CopyNumber, CopyOwner, KeptImage};
 use helio_units::VolumeIndex;
 use std::os::unix::fs::FileExt;
 

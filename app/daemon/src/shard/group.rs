@@ -305,6 +305,7 @@ impl Group {
         self.config.mode = self.engine.view().words().mode;
         match setting {
             Setting::Mode(mode) => self.config.mode = mode,
+            Setting::Period(period) => self.config.period = period,
             Setting::Queue(queue, source) => {
                 let automatic_most = self.config.queue.automatic_most;
                 self.config.queue = QueueConfig { automatic_most, ..queue };
@@ -341,6 +342,7 @@ impl Group {
     pub(crate) fn running(&self) -> Running {
         Running {
             mode: self.engine.view().words().mode,
+            period: self.config.period,
             // The largest automatic bound is no setting.
             queue: QueueConfig { automatic_most: QUEUE_BYTES_MOST, ..self.config.queue },
             queue_source: self.queue_source,

@@ -16,6 +16,7 @@
 //! the copy is *missing*: it is shown with the reason until the process ends.
 
 mod follow;
+mod ship;
 
 use crate::event::CommandId;
 use crate::local::Local;
@@ -32,6 +33,7 @@ use helio_format::superblock::Superblock;
 use helio_ledger::BeforeFound;
 use helio_stack::{CopyNumber, CopyOp, CopyOutcome, KeptImage, Shortage};
 use helio_units::{Bytes, CopyName, Sequence, WallTime};
+use ship::Shipped;
 
 /// Most missing copies that are remembered; the oldest is forgotten first.
 const MISSING_MOST: usize = EXPENDABLE_MOST;
@@ -125,11 +127,13 @@ pub(crate) struct Copies {
     missing: VecDeque<MissingCopy>,
     /// Copies up to this one were over when the process began. Every record says so from then on.
     over: CopyNumber,
+    shipped: Shipped,
 }
 
 impl Copies {
     pub(crate) const fn new() -> Self {
-        Self { task: Task::Idle, failed_at: None, missing: VecDeque::new(), over: CopyNumber(0) }
+        let (over, shipped) = (CopyNumber(0), Shipped::Nothing);
+        Self { task: Task::Idle, failed_at: None, missing: VecDeque::new(), over, shipped }
     }
 
     /// Copies that are not here although they were to be, the oldest first.
@@ -150,7 +154,7 @@ impl Copies {
     /// What lay in the pool when the process began. The layer drops operators' copies that are of no use.
     pub(crate) fn found(&mut self, found: &BeforeFound, record: &Superblock, turn: &mut Turn) {
         let over = record.copies_over(found.last);
-        self.over = over;
+        (self.over, self.shipped) = (over, Shipped::found(found));
         let why = match found.damaged {
             true => "the before-image file was damaged",
             false if over > record.copies_over => "the metadata was lost",
@@ -388,8 +392,9 @@ impl Copies {
         rolled_back
     }
 
-    /// Takes note of copies that are over for want of room.
-    pub(crate) fn note_over(&mut self, local: &mut Local, turn: &mut Turn) {
+    /// Takes note of copies that are over for want of room. Returns why the one that is shipped is, if it is.
+    pub(crate) fn note_over(&mut self, local: &mut Local, turn: &mut Turn) -> Option<String> {
+        let mut ships = None;
         while let Some(copy) = local.take_over() {
             let why = match local.pool_failed() {
                 true => local.pool_fault(turn.config()).0,
@@ -397,8 +402,11 @@ impl Copies {
             };
             if let Some(name) = copy.name() {
                 self.miss(name, why, turn);
+            } else if self.ship_over(copy.number) {
+                ships = Some(why);
             }
         }
+        ships
     }
 
     /// The record says that copies up to that one are over, because of another disk.
@@ -471,6 +479,18 @@ fn too_many(group: &str) -> Refusal {
         format!("{group} has {EXPENDABLE_MOST} snapshots, and can have no more"),
         format!("`helio snapshot delete {group}@NAME` for one that is not needed"),
     )
+}
+
+/// Why a copy that is to be shipped was not cut: a clause.
+fn why_not_cut(outcome: CopyOutcome, local: &Local, turn: &Turn) -> String {
+    match outcome {
+        CopyOutcome::Unsupported => String::from("this node preserves no before-images"),
+        CopyOutcome::Over => String::from("there was no space for its before-images"),
+        CopyOutcome::Done | CopyOutcome::Cut(_) | CopyOutcome::Damaged => {
+            format!("it ended as {outcome:?}")
+        }
+        outcome => reason(By::Abandoned, outcome, local, turn).text,
+    }
 }
 
 /// Why a copy was not cut, or not dropped: the text is a clause.

@@ -280,7 +280,7 @@ impl View<'_> {
         let streaming = self.standing.streaming();
         let (clean, head, received, durable) = match (self.standing.primary(), streaming) {
             (Some(p), _) => (true, p.head(), Sequence::ZERO, Sequence::ZERO),
-            (_, Some(f)) => (true, f.received(), f.received(), f.durable()),
+            (_, Some(f)) => (true, f.reach(), f.received(), f.durable()),
             // A primary that left something undelivered or marked is not known to hold what its peer holds.
             _ if b.clean && b.wrote && !b.equal => (true, b.head, Sequence::ZERO, Sequence::ZERO),
             _ if b.clean => (true, b.head, Sequence::ZERO, b.head),

@@ -372,6 +372,6 @@ impl View<'_> {
     /// The last position in this node's image, while it is not primary; it may hold more after a crash.
     pub(crate) fn own_head(&self) -> Sequence {
         let streaming = self.standing.streaming();
-        streaming.map_or(self.record.superblock().head, |follower| follower.received())
+        streaming.map_or(self.record.superblock().head, |follower| follower.reach())
     }
 }

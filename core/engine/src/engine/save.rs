@@ -57,7 +57,7 @@ impl Engine {
             }
             Goal::Closed => {
                 b.clean = true;
-                b.head = self.standing.follower().map_or(b.head, |follower| follower.completed());
+                b.head = self.standing.follower().map_or(b.head, |follower| follower.head());
             }
             Goal::SteppedBack => b.role = Role::Secondary,
             Goal::Alone => self.standing.shape_alone(b, &mut self.dice, &self.turn),

@@ -396,6 +396,7 @@ fn start(lineage: Lineage, from: u64, consistent: bool) -> Start {
         whole: true,
         to_copy: 0,
         stream: 1,
+        ships: false,
     }
 }
 

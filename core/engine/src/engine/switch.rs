@@ -135,6 +135,15 @@ impl View<'_> {
         }
         // A stream that the peer has not taken up yet is waited for while this node leaves.
         let in_order = p.answers_count() && p.owed().stays_consistent() && p.marks().none_dirty();
+        if p.is_periodic(self.turn.config()) {
+            return Err(Refusal::new(
+                "periodic",
+                format!("in mode periodic {peer} lacks the last writes"),
+                format!(
+                    "stop the clients; `helio mode {group} async`, `helio resync {group} --wait`, then switch"
+                ),
+            ));
+        }
         if !in_order {
             return Err(Refusal::later(
                 "not-level",

@@ -136,7 +136,7 @@ impl Keeper {
             sizes.get(usize::from(volume.0)).is_some_and(|size| extent.end() <= size.0)
         };
         let sound = !found.damaged && found.records.iter().all(fits);
-        let mut ours = found.copies.iter().filter(|copy| copy.owner == CopyOwner::Resync);
+        let mut ours = found.copies.iter().filter(|copy| copy.is_safe_copy());
         if let Some(copy) = ours.rfind(|copy| copy.stage == CopyStage::Held) {
             let held = if sound { Held::Sound } else { Held::Damaged };
             self.kept = held(copy.number, copy.image);

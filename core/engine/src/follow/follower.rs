@@ -85,6 +85,34 @@ struct Stream {
     number: u32,
     /// What was received before it is no part of it, whatever its source believes of that.
     before: Sequence,
+    positions: Positions,
+}
+
+impl Stream {
+    /// The last item in the image, where that is less than what is complete.
+    const fn image(&self) -> Option<Sequence> {
+        match self.positions {
+            Positions::Every => None,
+            Positions::OfCut { image } => image,
+        }
+    }
+}
+
+/// Which positions of the line a stream has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Positions {
+    Every,
+    /// A cut is shipped: those of what its source writes meanwhile are left out. `image`: the last item in it, once it has arrived, if
+    /// that is not its marker.
+    OfCut {
+        image: Option<Sequence>,
+    },
+}
+
+impl Positions {
+    const fn of(start: &Start) -> Self {
+        if start.ships { Self::OfCut { image: None } } else { Self::Every }
+    }
 }
 
 /// What was received and not applied.
@@ -162,6 +190,23 @@ impl Follower {
         self.cursors.received()
     }
 
+    /// Items up to here are in the image, if it is consistent: fewer than are applied where the last ones shipped a cut.
+    pub(crate) fn head(&self) -> Sequence {
+        self.stream.and_then(|stream| stream.image()).unwrap_or(self.completed())
+    }
+
+    /// Items up to here may be in the image: those received, or fewer where the last ones shipped a cut.
+    pub(crate) fn reach(&self) -> Sequence {
+        self.stream.and_then(|stream| stream.image()).unwrap_or(self.received())
+    }
+
+    /// The last item in the image behind the marker that comes next.
+    pub(crate) fn head_at_marker(&self) -> Option<Sequence> {
+        let marker = self.slots.front().map(|slot| slot.item)?;
+        let everything = marker.after.next() == marker.sequence;
+        Some(if everything { marker.sequence } else { marker.after })
+    }
+
     /// Items up to here are applied.
     pub(crate) const fn completed(&self) -> Sequence {
         self.cursors.completed()
@@ -189,8 +234,10 @@ impl Follower {
             && let Some(stream) = &mut self.stream
             && self.intake.is_adopted()
             && start.from == self.cursors.received().next()
+            && stream.image().is_none()
         {
-            *stream = Stream { number: start.stream, before: self.cursors.received() };
+            let (number, before) = (start.stream, self.cursors.received());
+            *stream = Stream { number, before, positions: Positions::of(&start) };
             let done = self.slots.iter().filter(|slot| slot.stage == Stage::Done);
             self.news.restart(done.map(|slot| slot.item.sequence));
             return;
@@ -269,7 +316,8 @@ impl Follower {
 
     /// The start is recorded: cursors move to where it says. Another one may have arrived meanwhile; it is next.
     pub(crate) fn adopted(&mut self, start: Start) {
-        self.stream = Some(Stream { number: start.stream, before: Sequence::ZERO });
+        let (number, positions) = (start.stream, Positions::of(&start));
+        self.stream = Some(Stream { number, before: Sequence::ZERO, positions });
         self.cursors = Cursors::all_at(Sequence(start.from.0 - 1));
         self.durability.restart();
         self.news.restart(iter::empty());
@@ -295,7 +343,10 @@ impl Follower {
         }
         let expected = self.intake.expected(self.cursors.received());
         let size = turn.config().volumes.get(usize::from(item.volume.0)).map_or(0, |b| b.0);
-        if item.sequence != expected {
+        let starting = self.intake.starting().map(|start| Positions::of(&start));
+        let positions = starting.or(self.stream.map(|stream| stream.positions));
+        let leaves_out = matches!(positions, Some(Positions::OfCut { .. }));
+        if item.sequence < expected || (item.sequence > expected && !leaves_out) {
             return Err(format!("item {} arrived in place of item {expected}", item.sequence));
         }
         if item.kind == ItemKind::Verify && !compare::is_whole(&item) {
@@ -352,9 +403,27 @@ impl Follower {
         self.news.add(tell_by);
     }
 
+    /// Slots lie in the order of their items. Only where a cut is shipped, positions between them are left out.
     fn slot_mut(&mut self, at: Sequence) -> Option<&mut Slot> {
-        let index = at.0.checked_sub(self.cursors.completed().0 + 1)?;
-        self.slots.get_mut(index as usize)
+        let index = at.0.checked_sub(self.cursors.completed().0 + 1)? as usize;
+        let is_there = self.slots.get(index).is_some_and(|slot| slot.item.sequence == at);
+        let found = || self.slots.binary_search_by_key(&at, |slot| slot.item.sequence).ok();
+        let index = if is_there { index } else { found()? };
+        self.slots.get_mut(index)
+    }
+
+    /// The item that is to be offered next, if it was received.
+    fn to_offer(&self) -> Option<Sequence> {
+        let offered = self.cursors.offered();
+        if offered >= self.cursors.received() {
+            return None;
+        }
+        let index = offered.0.saturating_sub(self.cursors.completed().0) as usize;
+        let is_next = |slot: &&Slot| slot.item.sequence == offered.next();
+        let next = self.slots.get(index).filter(is_next).or_else(|| {
+            self.slots.get(self.slots.partition_point(|slot| slot.item.sequence <= offered))
+        });
+        next.map(|slot| slot.item.sequence)
     }
 
     /// Issues what may be issued and begins flushes that are due.
@@ -384,7 +453,8 @@ impl Follower {
             self.intake.record();
             return Some(Wish::Adopt(start));
         }
-        self.durability.marker_reached(self.cursors).then_some(Wish::RecordConsistent)
+        let next = self.slots.front().map(|slot| slot.item.sequence);
+        self.durability.marker_reached(self.cursors, next).then_some(Wish::RecordConsistent)
     }
 
     /// A stream began on this connection.
@@ -405,10 +475,11 @@ impl Follower {
     }
 
     fn offer(&mut self, local: &mut Local, turn: &mut Turn) {
-        while let Some(next) = self.cursors.to_offer().filter(|_| self.failed().is_none()) {
-            let completed = self.cursors.completed();
+        while let Some(next) = self.to_offer().filter(|_| self.failed().is_none()) {
+            // Everything before that one is complete.
+            let first = self.slots.front().map_or(next, |slot| slot.item.sequence);
             let Some(slot) = self.slot_mut(next) else { panic!("item {next} is not held") };
-            if slot.item.after > completed && !planted(Plant::IgnoreAfter) {
+            if slot.item.after >= first && !planted(Plant::IgnoreAfter) {
                 return;
             }
             let item = slot.item;
@@ -545,9 +616,8 @@ impl Follower {
 
     /// Moves the completed prefix over what is done.
     fn advance(&mut self, before: Sequence, tell_by: Option<Moment>, turn: &mut Turn) {
-        while self.slots.front().is_some_and(|slot| slot.stage == Stage::Done) {
-            self.slots.pop_front();
-            self.cursors.complete();
+        while let Some(slot) = self.slots.pop_front_if(|slot| slot.stage == Stage::Done) {
+            self.cursors.complete(slot.item.sequence);
         }
         self.news.add(tell_by);
         if self.cursors.completed() > before {
@@ -559,12 +629,16 @@ impl Follower {
 
     /// The marker's record is durable, so the marker is complete.
     pub(crate) fn marker_saved(&mut self, turn: &mut Turn) {
-        let before = self.cursors.completed();
+        let (before, head) = (self.cursors.completed(), self.head_at_marker());
         if let Some(slot) = self.slots.front_mut()
             && slot.item.kind == ItemKind::Consistent
         {
             slot.stage = Stage::Done;
-            self.news.ended(before.next());
+            let marker = slot.item.sequence;
+            if let Some(Stream { positions: Positions::OfCut { image }, .. }) = &mut self.stream {
+                *image = head.filter(|head| *head < marker);
+            }
+            self.news.ended(marker);
             self.advance(before, None, turn);
         }
     }

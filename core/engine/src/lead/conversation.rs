@@ -27,7 +27,11 @@ impl Primary {
         }
         let next = self.line.get(c.received().next()).map(Entry::item);
         let payload = next.filter(|item| item.sequence <= c.sent()).and_then(|item| item.payload);
-        Some(SLOWEST_LINK.time_for(Bytes(payload.map_or(0, |payload| payload.length.into()))))
+        let bytes = match self.target.owed().cut() {
+            Some(_) => self.copier.next_behind(c.received()),
+            None => Bytes(payload.map_or(0, |payload| payload.length.into())),
+        };
+        Some(SLOWEST_LINK.time_for(bytes))
     }
 
     /// The peer acknowledges items.

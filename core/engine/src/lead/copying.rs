@@ -23,6 +23,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use helio_format::lineage::Lineage;
 use helio_format::message::{Item, ItemKind, Message, Start};
+use helio_plant::{Plant, planted};
 use helio_units::{Bytes, Extent, Moment, Sequence, VolumeIndex};
 
 const HOOK_RUNS: &str = "the hook before-resync runs; the resync starts if the hook permits it";
@@ -64,6 +65,9 @@ impl Primary {
             return resync.update_mut().await_record();
         }
         resync.seed_mut().forget_passed();
+        if self.is_periodic(turn.config()) {
+            return self.want_cut();
+        }
         // Not by what its hello said: an update of this conversation that did not end may have changed that.
         let consistent = self.peer_is_consistent();
         self.begin_sync(record.superblock().lineage, consistent, resync.verify_mut(), turn);
@@ -102,6 +106,7 @@ impl Primary {
             whole: self.target.copy().needs_no_bitmap(),
             to_copy: to_copy.0,
             stream,
+            ships: false,
         }));
     }
 
@@ -125,24 +130,42 @@ impl Primary {
             return;
         }
         if self.copier.progress().is_due(turn.now()) {
-            let left = self.lag(turn.now(), local).bytes;
+            let left = self.left_to_copy(local, turn);
             self.copier.progress_mut().look(left, turn.now());
         }
         self.survey_step(local, turn);
         self.ask_ahead(turn);
         let (config, region) = (turn.config().resync, self.marks.grid().unit());
         while let Some(room) = self.copier.room(region, &self.queue, &config)
+            && self.may_take_up(room)
             && let Some((id, row)) = self.copier.take_up(room, &config, &mut self.marks)
         {
             self.enter_gate(id, row, local, turn);
             self.ask_ahead(turn);
         }
-        let done = self.marks.none_dirty() && self.copier.is_idle();
+        let done = self.marks.bytes_to_copy() == Bytes::ZERO && self.copier.is_idle();
         match *self.target.owed() {
-            Owed::Copying { consistent_at: None } if done => self.push_consistent_marker(turn),
+            Owed::Copying { consistent_at: None } | Owed::Shipping { consistent_at: None, .. }
+                if done =>
+            {
+                self.push_consistent_marker(turn);
+            }
             Owed::InOrder { .. } if done => self.copier.stop(),
             _ => {}
         }
+    }
+
+    /// What is left, for the progress that people see.
+    fn left_to_copy(&self, local: &Local, turn: &Turn) -> Bytes {
+        match self.target.owed().cut() {
+            Some(_) => self.marks.bytes_to_copy(),
+            None => self.lag(turn.now(), local).bytes,
+        }
+    }
+
+    /// Whether another row of that length may be read.
+    fn may_take_up(&self, row: Bytes) -> bool {
+        self.target.owed().cut().is_none() || self.target.may_ship(self.copier.reading() + row, row)
     }
 
     /// Asks the peer what it holds, as far ahead as the window reaches.
@@ -165,7 +188,12 @@ impl Primary {
     /// The gate is ours: read, and compare where the peer told what it holds.
     pub(crate) fn copy_read(&mut self, id: JobId, local: &mut Local, turn: &mut Turn) {
         let (place, read_as) = self.copier.begin_read(id, self.marks.grid().unit());
-        local.read(place, read_as, PrimaryIo::Copy(id), turn);
+        match self.target.owed().cut() {
+            Some(cut) if !planted(Plant::ShipLive) => {
+                local.read_copy((cut.copy(), place), read_as, PrimaryIo::Copy(id), turn);
+            }
+            _ => local.read(place, read_as, PrimaryIo::Copy(id), turn),
+        }
     }
 
     /// It was read: onto the line with what differs, and the gate back.
@@ -183,6 +211,10 @@ impl Primary {
         let current = of_this_round && self.copier.is_running() && self.target.streams();
         let runs = match outcome {
             StoreOutcome::Differing(runs) => Some(runs),
+            StoreOutcome::Failed(fault) if current && self.target.owed().cut().is_some() => {
+                self.give_cut_up(&format!("it cannot be read: {fault}"), local, permit, turn);
+                None
+            }
             StoreOutcome::Failed(fault) => {
                 self.copier.stop();
                 self.copier_read_failed(volume, fault, local, turn);
@@ -235,7 +267,8 @@ impl Primary {
     pub(crate) fn copier_item(&self, kind: ItemKind, volume: VolumeIndex, extent: Extent) -> Item {
         Item {
             sequence: self.line.head().next(),
-            after: self.requests.answered(),
+            // What a cut holds does not depend on what is written since.
+            after: self.target.owed().cut().map_or(self.requests.answered(), |_| Sequence::ZERO),
             kind,
             fua: false,
             punch: false,
@@ -261,7 +294,8 @@ impl Primary {
 
     /// When the copier has something to do although nothing happens.
     pub(crate) fn copy_deadline(&self, turn: &Turn) -> Moment {
-        if self.copier.is_running() && self.target.streams() && !self.marks.none_dirty() {
+        let left = self.marks.bytes_to_copy() > Bytes::ZERO;
+        if self.copier.is_running() && self.target.streams() && left {
             self.copier.pace().next_at(turn.now(), &turn.config().resync)
         } else {
             Moment::NEVER
@@ -271,11 +305,14 @@ impl Primary {
     /// Behind this marker the peer's image is in order again.
     pub(crate) fn push_consistent_marker(&mut self, turn: &Turn) {
         let sequence = self.line.head().next();
-        let after = self.line.head();
+        // If something was written since a cut, the image has less than everything before the marker.
+        let cut = self.target.owed().cut().filter(|_| self.marks.is_dirty_since_cut());
+        let (after, head) =
+            cut.map_or((self.line.head(), sequence), |cut| (cut.head(), cut.head()));
         let extent = Extent::default();
         let item = self.copier_item(ItemKind::Consistent, VolumeIndex(0), extent);
         self.queue.enter(ITEM_COST, turn.now());
         self.push(Item { after, ..item }, None, ITEM_COST, turn);
-        self.target.put_marker(sequence);
+        self.target.put_marker(sequence, head);
     }
 }

@@ -25,6 +25,7 @@ impl Primary {
         turn: &mut Turn,
     ) {
         self.target.found(PeerCopy::Unknown);
+        self.forget_committed();
         self.marks.set_all();
         self.drop_queue("the content of the peer's copy is unknown", local, permit, turn);
         local.hot_mut().bitmap_changed();
@@ -54,6 +55,9 @@ impl Primary {
     /// Takes note of what the peer's hello says of its image.
     pub(crate) fn meets(&mut self, peer: &Hello) {
         self.target.met(peer.consistent, peer.head);
+        if !peer.consistent {
+            self.forget_committed();
+        }
     }
 
     /// Whether the peer holds less than it reported as durable: its machine went back, and perhaps its memory with it.

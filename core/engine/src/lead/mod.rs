@@ -13,6 +13,7 @@ mod meet;
 pub(crate) mod outgoing;
 mod own;
 mod peer;
+mod period;
 mod seeding;
 mod snapshots;
 pub(crate) mod status;
@@ -163,7 +164,7 @@ impl Primary {
         let counts = || self.target.answers_count() && !self.target.owed().is_image_out_of_order();
         match () {
             () if self.lack.is_some() && !planted(Plant::LackAlone) => Mode::Sync,
-            () if counts() => asked,
+            () if asked != Mode::Periodic && counts() => asked,
             () => Mode::Async,
         }
     }
@@ -182,10 +183,23 @@ impl Primary {
                 "queue dropped: {because}; {lost} items are only recorded in the bitmap, and their order is lost"
             ));
         }
+        self.keep_marks_only(because, local, permit, turn);
+    }
+
+    /// Nothing is kept for the peer but marks.
+    fn keep_marks_only(
+        &mut self,
+        because: &'static str,
+        local: &mut Local,
+        permit: &Permit,
+        turn: &mut Turn,
+    ) {
         self.dirty_since = self.dirty_since.or(self.line.pended_since());
         if !planted(Plant::DropUnmarked) {
             self.marks.pending_to_dirty();
         }
+        self.marks.end_cut();
+        self.target.period_mut().stop();
         local.hot_mut().bitmap_changed();
         self.copier.begin_anew(self.line.head(), &mut self.marks);
         self.line.iter_mut().for_each(|entry| _ = entry.unpend());

@@ -39,7 +39,8 @@ impl Primary {
         verify.rewind();
         let marked = self.marks.dirty_bytes().0;
         let to_copy = if consistent { 0 } else { self.chunks_from(from) + marked };
-        let start = Start { lineage, from, consistent, keep, whole: false, to_copy, stream };
+        let (whole, ships) = (false, false);
+        let start = Start { lineage, from, consistent, keep, whole, to_copy, stream, ships };
         turn.send(Message::Start(start));
         self.keep_pace(local, permit, turn);
     }
@@ -55,6 +56,9 @@ impl Primary {
 
     /// Sends what may be sent now.
     pub(crate) fn pump(&mut self, turn: &mut Turn) {
+        if self.target.owed().cut().is_some() {
+            return self.pump_cut(turn);
+        }
         while let Some(next) = self.target.next_to_send(self.line.head()) {
             let Some(entry) = self.line.get(next) else {
                 panic!("item {next} left the line unsent")
@@ -63,6 +67,18 @@ impl Primary {
             self.snapshots.announce(entry.item(), turn);
             turn.send(Message::Item(*entry.item()));
         }
+    }
+
+    /// Sends what is on the line of the cut that is shipped.
+    fn pump_cut(&mut self, turn: &mut Turn) {
+        while let Some(next) = self.target.next_to_ship(self.line.head()) {
+            let Some(entry) = self.line.get(next).filter(|entry| entry.item().resync) else {
+                continue;
+            };
+            self.target.send(next, entry.item().payload.map_or(0, |p| u64::from(p.length)));
+            turn.send(Message::Item(*entry.item()));
+        }
+        self.release_front(turn);
     }
 
     /// The peer is level with the answers given.
@@ -121,9 +137,13 @@ impl Primary {
 
     /// Moves the pace on where the cursors allow it.
     pub(crate) fn keep_pace(&mut self, local: &Local, permit: &Permit, turn: &mut Turn) {
+        let shipped = self.target.owed().cut();
         if let Some(at) = self.target.pass_marker() {
             self.copier.stop();
-            turn.info(format!("the peer's copy is consistent again as of item {at}"));
+            match shipped {
+                Some(cut) => self.cut_arrived(cut),
+                None => turn.info(format!("the peer's copy is consistent again as of item {at}")),
+            }
             if self.lack.is_some() {
                 self.consider_all(local, permit, turn);
             }

@@ -11,12 +11,13 @@
 //! set of answers the peer lacks can only shrink; it is empty at `Level`, and only then is the mode in force.
 
 use crate::config::SafeCopy;
+use crate::lead::period::Period;
 use crate::peer::keeping::PeerKeeping;
-use crate::peer::owed::{Owed, PeerCopy};
+use crate::peer::owed::{Cut, Owed, PeerCopy};
 use alloc::format;
 use alloc::string::String;
 use helio_format::frame::HEADER_BYTES;
-use helio_format::message::Ack;
+use helio_format::message::{Ack, Item};
 use helio_plant::{Plant, planted};
 use helio_stack::Shortage;
 use helio_units::{Bytes, Mode, Moment, Sequence};
@@ -95,6 +96,16 @@ struct Flow {
     /// Handed to the link, not yet taken by its socket.
     unsent: Bytes,
     uptake: Uptake,
+    ships: Option<Ships>,
+}
+
+/// A stream that ships a cut: of the line it carries only what is about that.
+#[derive(Clone, Copy, Debug)]
+struct Ships {
+    /// Positions up to here were sent, or are not.
+    passed: Sequence,
+    /// How far the peer was before, which counts again if the cut is given up.
+    before: Cursors,
 }
 
 /// The generation that the line is to go on in. An item behind its fork belongs to it, so the peer gets none before it knows of it: a
@@ -143,6 +154,8 @@ pub(super) struct Target {
     consistent: bool,
     /// Whether the peer keeps its last consistent image while it is updated.
     keeping: PeerKeeping,
+    /// When it gets the next cut, in mode periodic.
+    period: Period,
 }
 
 impl Target {
@@ -160,6 +173,7 @@ impl Target {
             copy: PeerCopy::ByBitmaps,
             consistent: false,
             keeping: PeerKeeping::default(),
+            period: Period::default(),
         }
     }
 
@@ -167,6 +181,16 @@ impl Target {
     #[inline]
     pub(super) const fn owed(&self) -> &Owed {
         &self.owed
+    }
+
+    /// When it gets the next cut.
+    pub(super) const fn period(&self) -> &Period {
+        &self.period
+    }
+
+    /// The same, to change it.
+    pub(super) const fn period_mut(&mut self) -> &mut Period {
+        &mut self.period
     }
 
     /// How far the peer is.
@@ -250,6 +274,31 @@ impl Target {
         may.then(|| self.cursors.sent.next())
     }
 
+    /// The next position that is not looked at yet, while a cut is shipped; it counts as looked at.
+    pub(super) fn next_to_ship(&mut self, head: Sequence) -> Option<Sequence> {
+        let ships = self.flow.as_mut()?.ships.as_mut().filter(|_| self.coming == Coming::Known)?;
+        (ships.passed < head).then(|| {
+            ships.passed = ships.passed.next();
+            ships.passed
+        })
+    }
+
+    /// Whether a row may be read to be shipped, with so many bytes that are being read, its own included: its items are sent at once, so
+    /// that nothing which is written meanwhile stays on the line behind them.
+    pub(super) fn may_ship(&self, reading: Bytes, row: Bytes) -> bool {
+        let unsent = self.flow.as_ref().map_or(Bytes::ZERO, |flow| flow.unsent);
+        unsent + reading <= UNSENT_BYTES_MAX || (unsent == Bytes::ZERO && reading == row)
+    }
+
+    /// Whether the peer is still to get that item of the line.
+    #[inline]
+    pub(super) fn owes(&self, item: &Item) -> bool {
+        match self.flow.as_ref().and_then(|flow| flow.ships) {
+            Some(ships) => item.resync && item.sequence > ships.passed,
+            None => self.owed.queues_in_order() && item.sequence > self.safe(),
+        }
+    }
+
     /// An item with so much payload is handed to the link.
     #[inline]
     pub(super) fn send(&mut self, at: Sequence, payload: u64) {
@@ -315,7 +364,13 @@ impl Target {
     pub(super) fn pass_marker(&mut self) -> Option<Sequence> {
         let completed = self.cursors.completed;
         let at = self.owed.marker().filter(|at| completed >= *at && self.streams())?;
-        self.owed.restore_order();
+        if let Some(cut) = self.owed.cut() {
+            self.flow = None;
+            self.cursors = Cursors::all_at(cut.head());
+            self.owed.end_shipping();
+        } else {
+            self.owed.restore_order();
+        }
         self.keeping.is_over();
         self.consistent = true;
         Some(at)
@@ -340,7 +395,7 @@ impl Target {
                 _ if planted(Plant::LevelEarly) => true,
                 Mode::Sync => cursors.completed >= until,
                 Mode::NearSync => cursors.received >= until,
-                Mode::Async => true,
+                Mode::Async | Mode::Periodic => true,
             };
             if level {
                 flow.pace = Pace::Level { since: now };
@@ -386,6 +441,22 @@ impl Target {
         self.begin(head, head.next(), consistent, safe_copy)
     }
 
+    /// A cut begins to be shipped behind `head`: what is put on the line for it is sent, and nothing else.
+    pub(super) fn begin_shipping(
+        &mut self,
+        cut: Cut,
+        head: Sequence,
+        safe_copy: SafeCopy,
+    ) -> (u32, bool) {
+        self.owed.begin_shipping(cut);
+        let before = core::mem::replace(&mut self.cursors, Cursors::all_at(head));
+        let begun = self.begin(head, head.next(), false, safe_copy);
+        if let Some(flow) = &mut self.flow {
+            flow.ships = Some(Ships { passed: head, before });
+        }
+        begun
+    }
+
     /// A stream flows from here on: the one before ends, and what the peer still says of it counts no more. Returns its
     /// number, and whether the peer is to preserve its last consistent image.
     fn begin(
@@ -401,14 +472,17 @@ impl Target {
         self.consistent = consistent;
         self.streams += 1;
         let pace = Pace::Behind { until: head };
-        self.flow = Some(Flow { pace, unsent: Bytes::ZERO, uptake: Uptake::Unheard });
+        let (unsent, uptake) = (Bytes::ZERO, Uptake::Unheard);
+        self.flow = Some(Flow { pace, unsent, uptake, ships: None });
         let keep = self.keeping.ask(from, consistent, safe_copy);
         (self.streams, keep)
     }
 
     /// Nothing is sent any more.
     pub(super) fn end_stream(&mut self) {
-        self.flow = None;
+        if let Some(Flow { ships: Some(ships), .. }) = self.flow.take() {
+            self.cursors = ships.before;
+        }
     }
 
     /// Order is given up, and the stream with it.
@@ -418,8 +492,8 @@ impl Target {
     }
 
     /// Behind this marker the peer's image is in order again.
-    pub(super) fn put_marker(&mut self, at: Sequence) {
-        self.owed.put_marker(at);
+    pub(super) fn put_marker(&mut self, at: Sequence, head: Sequence) {
+        self.owed.put_marker(at, head);
     }
 
     /// An operator pauses replication.

@@ -43,6 +43,7 @@ impl Primary {
             () if local.suspect().any() => {
                 Some("the copy of this node is suspect since a failed flush")
             }
+            () if self.period_runs() => Some("the mode is periodic"),
             () if !self.target.streams() => Some("items are not sent to the peer"),
             () if self.own.fault().is_some() => Some("the local disk failed"),
             () if !self.target.owed().stays_consistent() => Some("a resync is running"),

@@ -215,7 +215,7 @@ impl Primary {
         }
         if pended {
             self.marks.pend(item.volume, item.extent);
-        } else if item.kind.changes_data() {
+        } else if item.kind.changes_data() && !item.resync {
             self.marks.set(item.volume, item.extent);
         }
         self.line.push(Entry::new(item, slot, pended, turn.now(), cost));
@@ -265,7 +265,10 @@ impl Primary {
             self.marks.set(item.volume, item.extent);
             local.hot_mut().bitmap_changed();
             self.own.item_failed(item.sequence);
-            self.copier.item_failed(item.sequence);
+            // A peer that gets no items of clients is not changed by this one.
+            if self.target.owed().queues_in_order() {
+                self.copier.item_failed(item.sequence);
+            }
         }
         if let (Some(slot), false) = (slot, self.absolves(&item)) {
             self.requests.deny(slot, Denial::Store(fault));
@@ -411,6 +414,7 @@ impl Primary {
                 self.peer_durable(&item, pended);
             }
         }
+        self.copier.durable_upto(self.target.safe(), &mut self.marks);
     }
 
     /// An item ended here only after the peer had it durable.
@@ -431,14 +435,12 @@ impl Primary {
         if pended {
             self.marks.unpend(item.volume, item.extent);
         }
-        self.copier.durable(item, &mut self.marks);
     }
 
     /// Lets go of what nobody needs any more, at the front of the line.
     pub(crate) fn release_front(&mut self, turn: &mut Turn) {
         while let Some(entry) = self.line.front() {
-            let owed =
-                self.target.owed().queues_in_order() && entry.item().sequence > self.target.safe();
+            let owed = self.target.owes(entry.item());
             if !entry.has_ended_here() || !entry.is_answered() || owed {
                 return;
             }

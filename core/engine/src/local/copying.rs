@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is asked of the copies that a layer preserves: one thing at a time, for one of two users.
+//! What is asked of the copies that a layer preserves: one thing at a time, for one of three users.
 //!
 //! ```text
 //!   asked ──nothing beside the layers──> UnderWay ──a cut──> Ready ──told──> UnderWay ──> Ended ──told──> Nothing
@@ -18,6 +18,8 @@ pub(crate) enum CopyUser {
     Resync,
     /// An operator.
     Operator,
+    /// A primary in mode periodic.
+    Shipping,
 }
 
 /// What is being done.

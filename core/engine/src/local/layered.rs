@@ -26,7 +26,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use helio_stack::{
-    CopyIo, CopyNumber, CopyOp, CopyOutcome, CopyRecord, HeldCopy, KeptCopy, KeptImage,
+    CopyIo, CopyNumber, CopyOp, CopyOutcome, CopyRecord, CopyView, HeldCopy, KeptCopy, KeptImage,
     LayerRecord, LayerSetting, Leg, MemberEvent, Out, Outcome, PoolHealth, PoolOutcome,
     RollbackStatus, SetOp, SetRefusal, SetStatus, Stack, StoreFault, StoreOp,
 };
@@ -212,8 +212,38 @@ impl Local {
         }
         let payload = op.payload().map(|payload| payload.id);
         let purpose = Purpose::CopyIo(RequestId(name), payload);
+        self.pass_on_copy(copy_io, ReadAs::Bytes, purpose, turn);
+    }
+
+    /// Reads a copy that is held, and has the host report that of the bytes.
+    pub(crate) fn read_copy(
+        &mut self,
+        (copy, (volume, extent)): (CopyNumber, (VolumeIndex, Extent)),
+        read_as: ReadAs,
+        purpose: impl Into<Purpose>,
+        turn: &mut Turn,
+    ) {
+        let (on, op) = (CopyView::Cut(copy), StoreOp::Read { extent });
+        let copy_io = CopyIo { name: 0, on, volume, op };
+        self.pass_on_copy(copy_io, read_as, purpose.into(), turn);
+    }
+
+    /// An operation on a copy, which only a layer has.
+    fn pass_on_copy(
+        &mut self,
+        copy_io: CopyIo,
+        read_as: ReadAs,
+        purpose: Purpose,
+        turn: &mut Turn,
+    ) {
+        let volume = copy_io.volume;
         let what = What::Passes { changes: None, flushes: false, covers: None };
         let io = self.begin(UnderWay::new(purpose, Leg::whole(volume), what));
+        if let StoreOp::Read { extent } = copy_io.op
+            && read_as != ReadAs::Bytes
+        {
+            self.layered.looks.insert(io, (volume, extent, read_as));
+        }
         self.layered.stack.begin_on_copy(CopyIo { name: io.0, ..copy_io }, turn.now());
         self.run_layers(turn);
     }

@@ -10,11 +10,49 @@
 //!    │                                                                               v   │
 //!    └────── the peer completed the marker ─────────────────────────────────────── Copying
 //! ```
+//! ```text
+//!   BitmapOnly ──a cut is shipped──> Shipping ──the peer completed the marker, or the cut is given up──> BitmapOnly
+//! ```
 //! A new primary begins in `InOrder` where the peer's copy is proven equal, otherwise in `BitmapOnly`. A resync may start in
 //! every state (not drawn for `InOrder`). In `InOrder` and `Copying` a stream may flow. The peer's image is consistent again once the peer completed the marker.
-//! `Copying` puts one on the line when no region is dirty any more; `InOrder` does if the peer lost what it had received.
+//! `Copying` puts one on the line when no region is dirty any more; `InOrder` does if the peer lost what it had received. `Shipping`
+//! puts one behind the last region of the cut; what is written meanwhile is recorded in the bitmap and not queued.
 
-use helio_units::Sequence;
+use helio_format::before::CopyNumber;
+use helio_units::{Moment, Sequence};
+
+/// Why nothing is queued in mode periodic.
+const PERIODIC: &str = "in mode periodic the bitmap records what changes between two cuts";
+
+/// A cut of this node's volumes that is shipped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cut {
+    copy: CopyNumber,
+    head: Sequence,
+    at: Moment,
+}
+
+impl Cut {
+    /// That copy holds it, with every item up to `head`. It was cut at that moment.
+    pub(crate) const fn new(copy: CopyNumber, head: Sequence, at: Moment) -> Self {
+        Self { copy, head, at }
+    }
+
+    /// The copy that holds it.
+    pub(crate) const fn copy(&self) -> CopyNumber {
+        self.copy
+    }
+
+    /// The last item in it.
+    pub(crate) const fn head(&self) -> Sequence {
+        self.head
+    }
+
+    /// When it was cut.
+    pub(crate) const fn at(&self) -> Moment {
+        self.at
+    }
+}
 
 /// See the drawing above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +63,8 @@ pub(crate) enum Owed {
     BitmapOnly { why: &'static str, paused: bool },
     /// Dirty regions, copied among items in order. `consistent_at`: the marker, once it is on the line.
     Copying { consistent_at: Option<Sequence> },
+    /// The regions of a cut. `consistent_at`: the marker, once it is on the line.
+    Shipping { cut: Cut, consistent_at: Option<Sequence> },
 }
 
 impl Owed {
@@ -39,7 +79,12 @@ impl Owed {
 
     /// The queue keeps order for the peer.
     pub(crate) const fn queues_in_order(&self) -> bool {
-        !matches!(self, Self::BitmapOnly { .. })
+        !matches!(self, Self::BitmapOnly { .. } | Self::Shipping { .. })
+    }
+
+    /// The cut that is shipped.
+    pub(crate) const fn cut(&self) -> Option<Cut> {
+        if let Self::Shipping { cut, .. } = *self { Some(cut) } else { None }
     }
 
     /// The peer's image will not be in order until dirty regions have been copied.
@@ -60,7 +105,9 @@ impl Owed {
     /// The marker behind which the peer's image is consistent again, if it is on the line.
     pub(crate) const fn marker(&self) -> Option<Sequence> {
         match *self {
-            Self::InOrder { consistent_at } | Self::Copying { consistent_at } => consistent_at,
+            Self::InOrder { consistent_at }
+            | Self::Copying { consistent_at }
+            | Self::Shipping { consistent_at, .. } => consistent_at,
             Self::BitmapOnly { .. } => None,
         }
     }
@@ -74,7 +121,7 @@ impl Owed {
     pub(crate) const fn why(&self) -> &'static str {
         match self {
             Self::BitmapOnly { why, .. } => why,
-            Self::InOrder { .. } | Self::Copying { .. } => "",
+            Self::InOrder { .. } | Self::Copying { .. } | Self::Shipping { .. } => "",
         }
     }
 
@@ -107,10 +154,24 @@ impl Owed {
         *self = Self::Copying { consistent_at: None };
     }
 
-    /// The marker is on the line.
-    pub(crate) fn put_marker(&mut self, at: Sequence) {
+    /// A cut begins to be shipped.
+    pub(crate) const fn begin_shipping(&mut self, cut: Cut) {
+        *self = Self::Shipping { cut, consistent_at: None };
+    }
+
+    /// The peer's image is the cut. Until the next one nothing is owed but what the bitmap records.
+    pub(crate) const fn end_shipping(&mut self) {
+        *self = Self::BitmapOnly { why: PERIODIC, paused: false };
+    }
+
+    /// The marker is on the line. Behind it the peer's image has every item up to `head`.
+    pub(crate) fn put_marker(&mut self, at: Sequence, head: Sequence) {
         match self {
             Self::InOrder { consistent_at } | Self::Copying { consistent_at } => {
+                *consistent_at = Some(at);
+            }
+            Self::Shipping { cut, consistent_at } => {
+                cut.head = head;
                 *consistent_at = Some(at);
             }
             Self::BitmapOnly { .. } => panic!("marker {at} is on a line that keeps no order"),
@@ -157,9 +218,12 @@ impl PeerCopy {
 
 #[cfg(test)]
 mod tests {
-    use super::Owed::{self, BitmapOnly, Copying, InOrder};
+    use super::Owed::{self, BitmapOnly, Copying, InOrder, Shipping};
     use super::PeerCopy::{ByBitmaps, Shipped, Unknown};
+    use super::{CopyNumber, Cut, Moment};
     use helio_units::Sequence;
+
+    const CUT: Cut = Cut { copy: CopyNumber(4), head: Sequence(2), at: Moment::ZERO };
 
     #[test]
     fn every_transition_leads_to_its_state_from_every_state() {
@@ -171,6 +235,8 @@ mod tests {
             BitmapOnly { why: "paused", paused: true },
             Copying { consistent_at: None },
             Copying { consistent_at: before },
+            Shipping { cut: CUT, consistent_at: None },
+            Shipping { cut: CUT, consistent_at: before },
         ];
         for from in states {
             let after = |step: fn(&mut Owed)| {
@@ -183,6 +249,9 @@ mod tests {
             assert_eq!(after(Owed::pause), BitmapOnly { why: from.why(), paused: true });
             assert_eq!(after(Owed::begin_copying), Copying { consistent_at: None });
             assert!(after(Owed::restore_order).stays_consistent());
+            let shipped = after(|o| o.begin_shipping(CUT));
+            assert_eq!((shipped.cut(), shipped.marker()), (Some(CUT), None));
+            assert!(matches!(after(Owed::end_shipping), BitmapOnly { paused: false, .. }));
             let (resumed, explained) = (after(Owed::end_pause), after(|o| o.explain("refused")));
             if let BitmapOnly { why, .. } = from {
                 assert_eq!(resumed, BitmapOnly { why, paused: false });
@@ -195,8 +264,10 @@ mod tests {
                 assert!(!from.is_consistent_after(at));
                 continue;
             }
-            assert!((resumed, explained) == (from, from) && from.queues_in_order() && !paused);
-            let marked = after(|o| o.put_marker(Sequence(7)));
+            assert!((resumed, explained) == (from, from) && !paused);
+            assert_eq!(from.queues_in_order(), from.cut().is_none());
+            let marked = after(|o| o.put_marker(Sequence(7), Sequence(5)));
+            assert_eq!(marked.cut().map(|cut| cut.head), from.cut().map(|_| Sequence(5)));
             assert_eq!(marked.marker(), Some(at));
             assert_eq!(marked.is_image_out_of_order(), from.is_image_out_of_order());
             assert!(marked.is_consistent_after(at) && !marked.is_consistent_after(Sequence(6)));

@@ -312,6 +312,17 @@ impl Copier {
         self.running
     }
 
+    /// Bytes of the first row whose items are not all up to there.
+    pub(crate) fn next_behind(&self, at: Sequence) -> Bytes {
+        let next = self.on_line.landing.iter().find(|landing| landing.last > at);
+        next.map_or(Bytes::ZERO, |landing| Bytes(landing.row.extent.length))
+    }
+
+    /// Bytes that are being read.
+    pub(crate) const fn reading(&self) -> Bytes {
+        self.jobs.reading
+    }
+
     /// Whether most is compared before it is copied; for people.
     pub(crate) fn compares(&self) -> bool {
         !self.guess.is_raw_mostly()
@@ -492,12 +503,9 @@ impl Copier {
         self.on_line.landing.push_back(Landing { row, last });
     }
 
-    /// The peer has an item durable: with the last one of a region that was copied its mark ends. It may be told twice.
-    pub(crate) fn durable(&mut self, item: &Item, marks: &mut Bitmap) {
-        if !self.is_of_this_round(item) {
-            return;
-        }
-        if let Some(landing) = self.on_line.landing.pop_front_if(|l| l.last == item.sequence) {
+    /// The peer has items up to there durable: with the last one of a region that was copied its mark ends.
+    pub(crate) fn durable_upto(&mut self, upto: Sequence, marks: &mut Bitmap) {
+        while let Some(landing) = self.on_line.landing.pop_front_if(|l| l.last <= upto) {
             landing.row.regions().for_each(|region| self.unclaim(region, true, marks));
             self.progress.count_copied(Bytes(landing.row.extent.length));
         }

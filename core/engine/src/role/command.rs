@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What an operator commands of a primary, and which node may carry it out.
 
-use crate::config::Config;
+use crate::config::{Config, SafeCopy};
 use crate::event::CommandId;
 use crate::lead::Primary;
 use crate::local::Local;
@@ -140,6 +140,9 @@ impl Standing {
         permit: &Permit,
         turn: &mut Turn,
     ) -> Result<Option<String>, Refusal> {
+        if mode == Mode::Periodic {
+            may_be_periodic(turn.config())?;
+        }
         let (group, peer) = (&turn.config().group, &turn.config().peer);
         let text = if self.leads() {
             format!("the mode of {group} is {mode} until a restart; to keep it, change the file")
@@ -166,5 +169,22 @@ impl Standing {
             Self::Leading { primary, .. } => Ok(Some(primary.reset_queue_marks(turn))),
             Self::Following { .. } => Err(self.not_primary("queue reset", turn.config())),
         }
+    }
+}
+
+/// Refuses mode periodic where it cannot do what it promises.
+fn may_be_periodic(config: &Config) -> Result<(), Refusal> {
+    let group = &config.group;
+    let refuse = |text: String, hint: &str| Err(Refusal::new("periodic", text, hint));
+    match config.safe_copy {
+        SafeCopy::Off => refuse(
+            format!("mode periodic needs a safe copy, and `safe-copy` of {group} is off"),
+            "set `safe-copy` in the configuration file, then `helio apply` on both nodes",
+        ),
+        SafeCopy::On { .. } if !config.hold.is_zero() => refuse(
+            format!("mode periodic grants no hold lease, and `hold` of {group} is set"),
+            "remove `hold` from the configuration file, then `helio apply` on both nodes",
+        ),
+        SafeCopy::On { .. } => Ok(()),
     }
 }

@@ -16,6 +16,7 @@ use crate::record::Record;
 use crate::record::save::Goal;
 use crate::refusal::{Denial, Refusal};
 use crate::resync::Resync;
+use crate::resync::verify::Verify;
 use crate::role::{Standing, busy};
 use crate::turn::Turn;
 use alloc::format;
@@ -23,7 +24,7 @@ use alloc::string::String;
 use helio_format::snapshot::SnapshotAct;
 use helio_format::superblock::Superblock;
 use helio_ledger::BeforeFound;
-use helio_stack::{CopyIo, CopyOwner, CopyRecord, CopyView, KeptCopy, StoreFault};
+use helio_stack::{CopyIo, CopyOutcome, CopyRecord, CopyView, KeptCopy, StoreFault};
 use helio_units::{CopyName, VolumeIndex};
 
 impl Standing {
@@ -197,7 +198,7 @@ impl Standing {
         let lost = self.primary().is_some_and(|primary| primary.is_lost(volume));
         let stopped = |(at, fault)| at == volume && fault != StoreFault::NoSpace;
         let stopped = self.follower().and_then(Follower::failed).is_some_and(stopped);
-        let whole = copy.owner != CopyOwner::Resync || keeper.has_sound(copy.number);
+        let whole = !copy.is_safe_copy() || keeper.has_sound(copy.number);
         right && whole && !lost && !stopped && !self.has_stopped()
     }
 
@@ -206,8 +207,9 @@ impl Standing {
         &mut self,
         session: &Session,
         (keeper, copies): (&mut Keeper, &mut Copies),
-        (record, permit): (&mut Record, &Permit),
+        (record, verify): (&mut Record, &mut Verify),
         local: &mut Local,
+        permit: &Permit,
         turn: &mut Turn,
     ) -> Option<HangUp> {
         if let Some(user) = local.take_cut_ready() {
@@ -216,8 +218,14 @@ impl Standing {
         if self.follower().is_none() {
             copies.give_up_quiet(local, turn);
         }
-        copies.note_over(local, turn);
+        if let (Some(why), Some(primary)) = (copies.note_over(local, turn), self.primary_mut()) {
+            primary.give_cut_up(&why, local, permit, turn);
+        }
         match local.take_copied()? {
+            (CopyUser::Shipping, outcome) => {
+                self.cut_ended(outcome, session, copies, (record, verify), local, turn);
+                None
+            }
             (CopyUser::Resync, outcome) => {
                 self.copied(outcome, session, keeper, record, local, turn)
             }
@@ -282,8 +290,14 @@ impl Standing {
         if user == CopyUser::Resync {
             return local.cut(keeper.image().filter(|_| !suspect), turn);
         }
-        let Some(moment) = copies.ready(local, turn) else { return };
         let serves = self.serves() && !suspect;
+        if user == CopyUser::Shipping {
+            let head = self.primary_mut().filter(|_| serves).and_then(|primary| primary.cut(turn));
+            let record = record.superblock();
+            let consistent = local.is_consistent(record);
+            return local.cut(head.map(|head| image(record, (Some(head), consistent), turn)), turn);
+        }
+        let Some(moment) = copies.ready(local, turn) else { return };
         let image = self.primary_mut().filter(|_| serves).map(|primary| {
             let head = match moment {
                 Moment::Item(act) => primary.put_snapshot(act, turn),
@@ -295,6 +309,49 @@ impl Standing {
         copies.moment(image, local, turn);
     }
 
+    /// The cut of a primary in mode periodic is held, or is not, or one was dropped.
+    fn cut_ended(
+        &mut self,
+        outcome: CopyOutcome,
+        session: &Session,
+        copies: &mut Copies,
+        (record, verify): (&Record, &mut Verify),
+        local: &Local,
+        turn: &mut Turn,
+    ) {
+        let serves = self.serves() && session.peer().is_some();
+        let Some(ended) = copies.ship_done(outcome, local, turn) else { return };
+        let Some(primary) = self.primary_mut() else { return };
+        match ended {
+            Ok(copy) if serves => primary.ship(copy, record.superblock().lineage, verify, turn),
+            Ok(_) => {}
+            Err(why) => primary.cut_failed(&why, turn),
+        }
+    }
+
+    /// In mode periodic: makes the next cut if it is due. Follows a change of the mode.
+    pub(crate) fn period_step(
+        &mut self,
+        session: &Session,
+        copies: &mut Copies,
+        (record, resync): (&Record, &mut Resync),
+        local: &mut Local,
+        permit: &Permit,
+        turn: &mut Turn,
+    ) {
+        let (serves, connected) = (self.serves(), session.peer().is_some());
+        let used = self.primary().and_then(|primary| primary.owed().cut());
+        copies.drop_shipped(used.map(|cut| cut.copy()), local, turn);
+        let Some(primary) = self.primary_mut().filter(|_| serves) else { return };
+        if primary.follow_mode(connected, local, permit, turn) {
+            primary.sync_or_ask(None, record, resync, local, turn);
+        }
+        if connected && copies.may_ship() && primary.is_cut_due(local, turn) {
+            primary.begin_cutting();
+            copies.cut_to_ship(local, turn);
+        }
+    }
+
     /// What a secondary does about copies at the next snapshot items.
     pub(crate) fn follow_snapshots(
         &mut self,
@@ -304,13 +361,14 @@ impl Standing {
         turn: &mut Turn,
     ) {
         let streams = self.streaming().is_some();
+        copies.drop_shipped(None, local, turn);
         let Some(follower) = self.follower_mut() else { return };
         if follower.failed().is_some() {
             copies.give_up_quiet(local, turn);
         }
         follower.hold_line(copies.awaits_quiet());
         if copies.awaits_quiet() && follower.is_quiet() {
-            let head = Some(follower.completed()).filter(|_| streams);
+            let head = Some(follower.head()).filter(|_| streams);
             copies.quiet(head, record.superblock(), local, turn);
             follower.hold_line(false);
             follower.keep_flowing(local, turn);

@@ -38,7 +38,7 @@ impl Standing {
             foreign: local.members().are_foreign(),
             start,
             drained: self.follower().is_some_and(Follower::is_drained),
-            completed: self.streaming().map(Follower::completed),
+            completed: self.streaming().map(Follower::head),
         };
         let next = keeper.arrange(&facts, local, turn);
         self.follow_keeper(next, session, keeper, record, local, turn)

@@ -3,6 +3,7 @@
 
 use crate::config::Config;
 use crate::dice::Dice;
+use crate::follow::follower::Follower;
 use crate::lead::Primary;
 use crate::local::Local;
 use crate::local::members::Members;
@@ -94,7 +95,7 @@ impl Standing {
 
     pub(crate) fn shape_promoted(&self, b: &mut Superblock, dice: &mut Dice, turn: &Turn) {
         let streaming = self.streaming();
-        let (streams, head) = (streaming.is_some(), streaming.map_or(b.head, |f| f.completed()));
+        let (streams, head) = (streaming.is_some(), streaming.map_or(b.head, |f| f.head()));
         // Nobody commanded it: a primary goes on behind its own clean stop, and nothing forked. Anything else forks.
         let goes_on =
             matches!(self.stage(), Stage::Following(Following::Promoting { command: None, .. }))
@@ -166,7 +167,7 @@ impl Standing {
             b.suspect = 0;
         }
         b.marks_void = b.suspect != 0;
-        b.head = self.follower().map_or(b.head, |f| f.completed().next());
+        b.head = self.follower().and_then(Follower::head_at_marker).unwrap_or(b.head);
     }
 
     pub(crate) fn shape_left(&self, b: &mut Superblock, to: Leave, local: &Local, config: &Config) {

@@ -28,6 +28,15 @@ impl Standing {
                 format!("wait for its end, or `helio verify stop {group}`"),
             ));
         }
+        if primary.is_periodic(turn.config()) {
+            return Err(Refusal::new(
+                "periodic",
+                format!(
+                    "a verify of {group} compares copies that get every write in order, and its mode is periodic"
+                ),
+                format!("`helio mode {group} async`, then `helio verify start {group}`"),
+            ));
+        }
         if wish.repair {
             primary.mark_differing(verify, local);
         }

@@ -302,8 +302,8 @@ mod tests {
     fn a_message_is_recorded_with_its_kind_and_its_positions() {
         let lineage = helio_format::lineage::Lineage::default();
         let (consistent, keep, whole, to_copy, stream) = (true, false, false, 0, 1);
-        let from = Sequence(9);
-        let start = Start { lineage, from, consistent, keep, whole, to_copy, stream };
+        let (from, ships) = (Sequence(9), false);
+        let start = Start { lineage, from, consistent, keep, whole, to_copy, stream, ships };
         let told =
             Message::Pong { token: 5, flushing: true, waits: false, short: false, metadata: 0 };
         let messages = [

@@ -2,8 +2,8 @@
 //! What the engine shows of itself. The state is derived here and nowhere else.
 
 use crate::follow::follower::Follower;
-use crate::lead::Lag;
 use crate::lead::status::SyncStatus;
+use crate::lead::{Lag, Primary};
 use crate::role::{Following, Leading, Stage, Standing};
 use crate::show::fault::Fault;
 use crate::show::recorder::Record;
@@ -53,6 +53,8 @@ pub struct Status {
     pub queue: Option<QueueStatus>,
     /// What the peer lacks; on a secondary, what this node lacks as its primary reported last.
     pub lag: Lag,
+    /// In mode periodic, on a primary: when the last cut was made that the peer has as a whole.
+    pub committed: Option<Moment>,
     /// When the primary reported that, on a secondary: it may have continued since.
     pub lag_reported: Option<Moment>,
     /// Cursors on the line.
@@ -246,6 +248,7 @@ impl View<'_> {
         match primary.streams() {
             false if primary.owed().queues_in_order() => State::Queuing,
             false if primary.keeping().is_refused() => State::NeedsRoom,
+            _ if primary.committed().is_some() => State::Periodic,
             false => State::Logging,
             true if primary.owed().is_image_out_of_order() => State::Syncing,
             true if !primary.is_level() => State::CatchingUp,
@@ -310,6 +313,9 @@ impl View<'_> {
                 format!("a disk is being shipped to {peer}: {changed} in changed regions since")
             }
             State::Logging if primary.owed().is_paused() => String::from("paused by an operator"),
+            State::Logging if primary.why_no_cut().is_some() => {
+                primary.period_text(self.turn.config())
+            }
             State::Logging if self.peer.session().peer().is_some() => {
                 format!(
                     "{}; `helio resync {}` copies the dirty regions",
@@ -319,6 +325,7 @@ impl View<'_> {
             }
             State::Logging => format!("{}; {}", self.peer.session().why(), primary.owed().why()),
             State::NeedsRoom => primary.keeping().needs_room(self.turn.config()),
+            State::Periodic => primary.period_text(self.turn.config()),
             State::Syncing if primary.is_lacking() => {
                 format!("missing regions are served from {peer}, and copied from there")
             }
@@ -449,6 +456,7 @@ impl View<'_> {
             level_since: self.level_since().filter(|_| words.level),
             queue: self.queue_status(),
             lag: config.peer_name().map_or_else(Lag::default, |_| self.lag(now)),
+            committed: self.standing.primary().and_then(Primary::committed),
             lag_reported: self.lag_reported(),
             cursors: self.cursor_status(),
             link: self.link_status(),

@@ -68,7 +68,9 @@ impl View<'_> {
                 || self.is_ahead() && theirs.is_some_and(|report| report.ahead),
             fault: self.has_failed() || self.peer_failed(),
             in_sync: match self.turn.config().peer_name() {
-                Some(_) => state == State::Replicating && self.unrepaired() == 0,
+                Some(_) => {
+                    matches!(state, State::Replicating | State::Periodic) && self.unrepaired() == 0
+                }
                 None => !self.turn.config().indices().any(|volume| self.lacks_members(volume)),
             },
         })

@@ -6,6 +6,7 @@
 //! | sync | complete here and on the peer | the same; "complete" of such an item means durable |
 //! | nearsync | complete here, received by the peer | durable here, received by the peer |
 //! | async | complete here, in the queue or dirty in the bitmap | durable here |
+//! | periodic | complete here, dirty in the bitmap | durable here |
 //!
 //! "Complete" of a FLUSH or FUA item means durable wherever it is complete, so the two columns are one rule. Sync and
 //! nearsync are effective only while the peer's stream is caught up (`lead/outgoing.rs`); otherwise what async asks is asked.
@@ -69,7 +70,7 @@ pub(crate) enum Remote {
 pub(crate) struct Facts {
     /// The mode that is configured.
     pub(crate) mode: Mode,
-    /// The mode in force for the peer now.
+    /// The mode in force for the peer now; periodic never is.
     pub(crate) effective: Mode,
     pub(crate) here: Here,
     pub(crate) remote: Remote,
@@ -131,7 +132,7 @@ fn far_enough(effective: Mode, remote: Remote) -> bool {
         Mode::Sync if planted(Plant::AnswerEarly) => remote >= Remote::Received,
         Mode::Sync => remote == Remote::Completed,
         Mode::NearSync => remote >= Remote::Received,
-        Mode::Async => true,
+        Mode::Async | Mode::Periodic => true,
     }
 }
 
@@ -139,7 +140,7 @@ fn far_enough(effective: Mode, remote: Remote) -> bool {
 fn has(mode: Mode, remote: Remote) -> bool {
     match mode {
         Mode::Sync => remote == Remote::Completed,
-        Mode::NearSync | Mode::Async => remote >= Remote::Received,
+        Mode::NearSync | Mode::Async | Mode::Periodic => remote >= Remote::Received,
     }
 }
 
@@ -158,7 +159,8 @@ mod tests {
     const REMOTE: [Remote; 3] = [Remote::Unknown, Remote::Received, Remote::Completed];
 
     fn every_combination() -> impl Iterator<Item = Facts> {
-        let modes = Mode::ALL.into_iter().flat_map(|m| Mode::ALL.into_iter().map(move |e| (m, e)));
+        let effective = |m| Mode::IN_ORDER.into_iter().map(move |e| (m, e));
+        let modes = Mode::ALL.into_iter().flat_map(effective);
         let legs = HERE.into_iter().flat_map(|h| REMOTE.into_iter().map(move |r| (h, r)));
         modes.flat_map(move |(mode, effective)| {
             legs.clone().flat_map(move |(here, remote)| {

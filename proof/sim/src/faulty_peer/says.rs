@@ -279,6 +279,7 @@ impl Peer {
             whole: dice.chance(3, 4),
             to_copy: dice.below(1 << 20),
             stream: self.stream,
+            ships: dice.chance(1, 4),
         }
     }
 

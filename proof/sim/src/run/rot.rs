@@ -11,7 +11,7 @@ use crate::scenario::span;
 use core::time::Duration;
 use helio_engine::{Command, VerifyStatus, VerifyWish};
 use helio_twin::{BLOCK, Breakage, Place, Side, Stamp};
-use helio_units::{Bytes, Extent, VolumeIndex};
+use helio_units::{Bytes, Extent, Mode, VolumeIndex};
 use std::collections::BTreeSet;
 
 /// A verify of so small images is over within this.
@@ -42,6 +42,12 @@ impl Stage<'_> {
     /// Settles the pair so that a verify compares all of it. Returns the node that serves, if one does.
     fn settle_for_verify(&mut self) -> Result<Option<Side>, Violation> {
         let serving = Side::BOTH.into_iter().find(|side| self.cluster.node(*side).serves());
+        // In mode periodic nothing is compared.
+        let in_order = |side: &Side| {
+            let engine = self.cluster.node(*side).engine.as_ref();
+            engine.is_some_and(|engine| engine.view().words().mode != Mode::Periodic)
+        };
+        let serving = serving.filter(in_order);
         if let Some(side) = serving {
             // What an earlier verify left to do would begin somewhere in the middle.
             self.driver.clear();

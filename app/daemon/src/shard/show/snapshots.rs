@@ -3,7 +3,7 @@
 
 use crate::shard::group::Group;
 use helio_api::{MissingSnapshot, RestoringStatus, Snapshot, SnapshotList};
-use helio_engine::{CopiesStatus, CopyOwner, HeldCopy, KeptCopy, MissingCopy, RollbackStatus};
+use helio_engine::{CopiesStatus, HeldCopy, KeptCopy, MissingCopy, RollbackStatus};
 use helio_units::{Bytes, CopyName};
 
 /// What the group's engine tells of its copies.
@@ -15,7 +15,7 @@ pub(crate) fn snapshots(group: &Group) -> SnapshotList {
         group: group.name.clone(),
         volume_bytes: sizes.fold(Bytes::ZERO, |sum, size| sum + size),
         preserved_bytes: preserved,
-        snapshots: held.iter().map(snapshot).collect(),
+        snapshots: held.iter().filter(|held| !held.copy.is_shipped()).map(snapshot).collect(),
         missing: missing.into_iter().map(missing_one).collect(),
     }
 }
@@ -39,7 +39,7 @@ fn snapshot(held: &HeldCopy) -> Snapshot {
     let image = &held.copy.image;
     Snapshot {
         name: called(&held.copy),
-        safe_copy: held.copy.owner == CopyOwner::Resync,
+        safe_copy: held.copy.is_safe_copy(),
         at_ms: image.at,
         generation: image.lineage.generation.to_string(),
         position: image.head.0,

@@ -43,6 +43,7 @@ fn why(status: &Status, group: &Group, clock: &Clock) -> String {
             Mode::Sync => format!("every acknowledged write is on {peer}"),
             Mode::NearSync => format!("every acknowledged write is in the memory of {peer}"),
             Mode::Async => format!("{peer} follows in order, {} behind", status.lag.bytes),
+            Mode::Periodic => committed(status, peer, clock),
         },
         Verdict::DiskFailed => fault(status, group)
             .map_or_else(String::new, |(node, fault)| format!("{node}: {}", fault.what)),
@@ -175,7 +176,7 @@ fn of_primary(status: &Status, group: &Group, connected: bool) -> String {
     let (name, peer) = (&group.name, &group.peer);
     match status.state {
         State::Replicating if status.differing > 0 => verify::hint(group),
-        State::Replicating => "nothing".into(),
+        State::Replicating | State::Periodic => "nothing".into(),
         State::Queuing => "wait for or restore the link; queued writes are then sent".into(),
         State::CatchingUp => "nothing; the group is in sync when the queue is sent".into(),
         State::Syncing => "nothing; the group is in sync when the resync ends".into(),
@@ -253,6 +254,16 @@ fn of_secondary(status: &Status, group: &Group, connected: bool) -> String {
     }
 }
 
+/// What the secondary has of a primary in mode periodic.
+fn committed(status: &Status, peer: &str, clock: &Clock) -> String {
+    let lag = &status.lag;
+    if lag.bytes == Bytes::ZERO {
+        return format!("{peer} has every acknowledged write");
+    }
+    let at = status.committed.map_or_else(String::new, |at| clock.wall(at).time().to_string());
+    format!("{peer} has everything until {at}; {} in regions that changed since", lag.bytes)
+}
+
 /// How far a secondary follows, by what its primary reported last.
 fn follows(status: &Status, peer: &str, clock: &Clock) -> String {
     let reported = status
@@ -261,6 +272,10 @@ fn follows(status: &Status, peer: &str, clock: &Clock) -> String {
     let lag = &status.lag;
     if lag.bytes == Bytes::ZERO && lag.writes == 0 {
         return format!("has every write that {peer} reported{reported}");
+    }
+    if status.state == State::Periodic {
+        let age = lag.oldest.as_secs_f64();
+        return format!("has everything until {age:.0} s ago as {peer} reported{reported}");
     }
     format!("follows in order, at most {} behind {peer}{reported}", lag.bytes)
 }

@@ -164,6 +164,7 @@ impl Desk {
             volumes: [size].into(),
             names: Vec::new(),
             mode: Mode::Async,
+            period: crate::PERIOD,
             queue: QueueConfig::default(),
             peer_timeout: Duration::from_secs(6),
             flush_limit: Duration::from_secs(60),
@@ -240,7 +241,8 @@ impl Desk {
     fn start_in_order(&mut self) {
         let (lineage, from) = (generation(1), Sequence(21));
         let (consistent, keep, whole, to_copy, stream) = (true, false, false, 0, 1);
-        let start = Start { lineage, from, consistent, keep, whole, to_copy, stream };
+        let ships = false;
+        let start = Start { lineage, from, consistent, keep, whole, to_copy, stream, ships };
         self.tell(Event::Message(Message::Start(start)));
     }
 
@@ -254,6 +256,7 @@ impl Desk {
             whole: false,
             to_copy: 2 * CHUNK_BYTES,
             stream: 1,
+            ships: false,
         };
         self.tell(Event::Message(Message::Start(start)));
     }
@@ -262,8 +265,8 @@ impl Desk {
     fn go_on(&mut self, from: u64, consistent: bool) {
         let lineage = generation(1).fork(generation(2).generation, Sequence(from - 1));
         let (from, whole) = (Sequence(from), false);
-        let (keep, to_copy) = (!consistent, 0);
-        let start = Start { lineage, from, consistent, keep, whole, to_copy, stream: 2 };
+        let (keep, to_copy, stream, ships) = (!consistent, 0, 2, false);
+        let start = Start { lineage, from, consistent, keep, whole, to_copy, stream, ships };
         self.tell(Event::Message(Message::Start(start)));
     }
 
@@ -493,7 +496,8 @@ fn a_kept_image_says_whether_its_node_wrote_and_answered_alone() {
         desk.tell(Event::Connected);
         desk.tell(Event::Message(Message::Hello(Hello { lineage, ..paris(true) })));
         let (from, consistent, keep, whole) = (Sequence(21), false, true, false);
-        let start = Start { lineage, from, consistent, keep, whole, to_copy: 1, stream: 1 };
+        let (to_copy, stream, ships) = (1, 1, false);
+        let start = Start { lineage, from, consistent, keep, whole, to_copy, stream, ships };
         desk.tell(Event::Message(Message::Start(start)));
         let (image, _) = desk.cut();
         assert_eq!((image.wrote, image.alone, image.lineage), (wrote, alone, generation(1)));

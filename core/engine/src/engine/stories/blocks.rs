@@ -149,6 +149,7 @@ fn an_item_that_does_not_keep_to_the_members_blocks_breaks_the_protocol_and_no_s
         whole: true,
         to_copy: 0,
         stream: 1,
+        ships: false,
     }));
     desk.save_all();
     let (sequence, after) = (Sequence(1), Sequence::ZERO);

@@ -91,6 +91,11 @@ const SITUATIONS: &[Situation] = &[
         desk.meet(hello(lineage, true));
         desk
     }),
+    ("replicating in mode periodic", || {
+        let mut desk = Desk::replicating(Mode::Async);
+        desk.command(Command::Mode(Mode::Periodic));
+        desk
+    }),
     ("writing while paused", || {
         let mut desk = lack::logging();
         desk.write(2);
@@ -136,6 +141,7 @@ const MET: &[&str] = &[
     "peer-has-a-history",
     "peer-is-primary",
     "peer-lost",
+    "periodic",
     "seeding",
     "suspect",
     "unsure",
@@ -185,4 +191,15 @@ fn a_resync_that_the_hook_refuses_says_what_the_hook_said() {
     let refusal = desk.results.pop().and_then(Result::err).expect("it is refused");
     assert_eq!(refusal.code, "hook-refused");
     assert!(refusal.text.ends_with("refused the resync: the backup runs"), "{}", refusal.text);
+}
+
+#[test]
+fn mode_periodic_is_refused_without_a_safe_copy_and_with_a_hold_lease() {
+    let without = Config { safe_copy: SafeCopy::Off, ..config() };
+    let leases = Config { hold: Duration::from_secs(20), ..config() };
+    for config in [without, leases] {
+        let mut desk = Desk::primary(config);
+        let refused = refused(&mut desk, Command::Mode(Mode::Periodic));
+        assert_eq!(refused.first().map(|refusal| refusal.code), Some("periodic"));
+    }
 }

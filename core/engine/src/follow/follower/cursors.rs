@@ -35,14 +35,9 @@ impl Cursors {
         self.received = at;
     }
 
-    /// The item that is to be offered next, if it was received.
-    pub(super) fn to_offer(self) -> Option<Sequence> {
-        (self.offered < self.received).then(|| self.next_to_offer())
-    }
-
-    /// The same, whether it was received or not.
-    pub(super) const fn next_to_offer(self) -> Sequence {
-        self.offered.next()
+    /// Items up to here were offered to the gate.
+    pub(super) const fn offered(self) -> Sequence {
+        self.offered
     }
 
     /// An item is offered.
@@ -50,9 +45,9 @@ impl Cursors {
         self.offered = at;
     }
 
-    /// The next item is complete.
-    pub(super) fn complete(&mut self) {
-        self.completed = self.completed.next();
+    /// The next item is complete, which is that one.
+    pub(super) fn complete(&mut self, at: Sequence) {
+        self.completed = at;
     }
 
     /// Items up to there are durable. Returns whether that is news: what was durable stays so.

@@ -78,11 +78,10 @@ impl Durability {
         self.flush.hurry = true;
     }
 
-    /// Whether the marker waits for nothing any more, which is said once.
-    pub(super) fn marker_reached(&mut self, at: Cursors) -> bool {
-        let next = (at.completed().next(), self.flush.running);
-        let reached =
-            self.marker.is_some_and(|marker| at.durable().next() >= marker && next == (marker, 0));
+    /// Whether the marker waits for nothing any more, which is said once. `next`: the first item that is not complete.
+    pub(super) fn marker_reached(&mut self, at: Cursors, next: Option<Sequence>) -> bool {
+        let is_next = self.marker.is_some() && self.marker == next;
+        let reached = is_next && !at.are_apart() && !self.is_flushing();
         self.marker = self.marker.filter(|_| !reached);
         reached
     }

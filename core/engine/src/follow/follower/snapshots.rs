@@ -90,7 +90,7 @@ impl Follower {
 
     /// While a cut of this node alone `waits`, nothing more is issued.
     pub(crate) fn hold_line(&mut self, waits: bool) {
-        let next = self.cursors.next_to_offer();
+        let next = self.cursors.offered().next();
         self.snapshots.stops_at = waits.then(|| self.snapshots.stops_at.unwrap_or(next));
     }
 
