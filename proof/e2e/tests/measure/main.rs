@@ -4,6 +4,7 @@
 
 mod drain;
 mod modes;
+mod periodic;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
