@@ -327,6 +327,9 @@ impl Snapshot {
 
     /// Takes the step that is next, where none is being taken.
     fn go_on(&mut self, port: &mut Port<'_>) {
+        if matches!(self.work, Work::Idle) {
+            self.check_rollback();
+        }
         self.let_go(port);
         if !matches!(self.work, Work::Idle) {
             return;
@@ -339,7 +342,6 @@ impl Snapshot {
             PoolHealth::Works => self.preserve(port),
             _ => self.refuse(Shortage::FAILED, port),
         }
-        self.check_rollback(port);
         self.roll_back(port);
         self.clear_record(port);
         self.serve_client(port);

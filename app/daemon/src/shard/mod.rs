@@ -556,9 +556,8 @@ impl<D: Driver> Shard<D> {
             let _gone = reply.send(Err(Refusal::new("in-use", text, hint)));
             return;
         }
-        let restores = matches!(command, Command::RestoreSnapshot(_));
-        if let Err(refusal) = self.refuse_in_use(index)
-            && restores
+        if matches!(command, Command::RestoreSnapshot(_))
+            && let Err(refusal) = self.refuse_in_use(index)
         {
             let _gone = reply.send(Err(refusal));
             return;

@@ -193,6 +193,9 @@ impl Copies {
         if !self.is_idle() {
             return Err(busy(group));
         }
+        if local.is_rolling_back() {
+            return Err(restoring(group));
+        }
         if let Some(why) = suspect(local, turn) {
             let hint = format!("`helio status {group}` shows the cause");
             return Err(Refusal::new("suspect", why, hint));
@@ -269,9 +272,7 @@ impl Copies {
             return Err(busy(group));
         }
         if local.is_rolling_back() {
-            let text = format!("{group} is being restored from a snapshot already");
-            let hint = format!("`helio status {group}` shows the progress");
-            return Err(Refusal::later("busy", text, hint));
+            return Err(restoring(group));
         }
         let Some(held) = local.copy_named(&name) else { return Err(unknown(group, &name)) };
         if !held.image.consistent {
@@ -320,6 +321,18 @@ impl Copies {
         if let Task::Cut { stage, .. } | Task::Rollback { stage, .. } = &mut self.task {
             *stage = if image.is_some() { Stage::Ending } else { Stage::Cancelled };
             local.cut(image, turn);
+        }
+    }
+
+    /// The volumes may not be rolled back now: the command is refused, and no moment is to come.
+    pub(crate) fn refuse_moment(&mut self, refusal: Refusal, local: &mut Local, turn: &mut Turn) {
+        if let Task::Rollback { name, command, .. } = self.task {
+            let group = &turn.config().group;
+            let text = format!("{group} was not restored from snapshot {name}: {}", refusal.text);
+            turn.done(command, Err(Refusal { text, ..refusal }));
+            let (by, stage, replaces) = (By::Abandoned, Stage::Coming, None);
+            self.task = Task::Cut { name, by, stage, replaces };
+            self.moment(None, local, turn);
         }
     }
 
@@ -471,6 +484,13 @@ fn busy(group: &str) -> Refusal {
         format!("another snapshot of {group} is being created or deleted"),
         "repeat the command in a moment",
     )
+}
+
+/// The rest of a restore is written first.
+fn restoring(group: &str) -> Refusal {
+    let text = format!("{group} was restored from a snapshot, and the rest is still being written");
+    let hint = format!("`helio status {group}` shows the progress; repeat the command at its end");
+    Refusal::later("busy", text, hint)
 }
 
 fn too_many(group: &str) -> Refusal {

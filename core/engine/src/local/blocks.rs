@@ -75,6 +75,11 @@ impl Blocks {
         self.used(self.used);
     }
 
+    /// Somebody uses a volume.
+    pub(crate) const fn in_use(&self) -> bool {
+        self.used != 0
+    }
+
     /// Somebody uses these volumes, bit n volume n, and nobody any other: those may offer what became known meanwhile.
     pub(crate) fn used(&mut self, volumes: u64) {
         self.used = volumes;

@@ -111,10 +111,18 @@ impl Standing {
         if self.is_leaving() {
             return Err(busy());
         }
-        let Some(primary) = self.primary() else {
+        if self.primary().is_none() {
             let refusal = self.not_primary("snapshot restore", config);
             return Err(on_primary(refusal, &command, config));
-        };
+        }
+        self.refuse_rollback(permit, local, turn)?;
+        copies.roll_back(id, name, local, turn).map(|()| None)
+    }
+
+    /// Whether the volumes of this node may be rolled back at this moment.
+    fn refuse_rollback(&self, permit: &Permit, local: &Local, turn: &Turn) -> Result<(), Refusal> {
+        let config = turn.config();
+        let Some(primary) = self.primary().filter(|_| self.serves()) else { return Err(busy()) };
         primary.refuse_lacking("snapshot restore", config)?;
         primary.refuse_while_suspect(local, config)?;
         if let Some(volume) = config.indices().find(|volume| primary.is_lost(*volume)) {
@@ -124,10 +132,9 @@ impl Standing {
             return Err(turn.metadata_refusal());
         }
         // An answer that is held back is about what is replaced, too.
-        if primary.has_requests() || !permit.pause().is_quiet() || local.reads_under_way() {
-            return Err(in_use());
-        }
-        copies.roll_back(id, name, local, turn).map(|()| None)
+        let idle =
+            permit.pause().is_quiet() && !local.reads_under_way() && !local.blocks().in_use();
+        if idle && !primary.has_requests() { Ok(()) } else { Err(in_use()) }
     }
 
     /// An operator wants a copy of this secondary alone, or one is to go from this node alone.
@@ -247,6 +254,9 @@ impl Standing {
     ) {
         let Some(wanted) = local.wanted_copy_record() else { return };
         if let CopyRecord::Rollback(Some(_)) = wanted {
+            if local.metadata_failed() {
+                return local.copies_recorded(false, turn);
+            }
             let Some(primary) = self.primary().filter(|_| self.serves()) else {
                 return local.copies_recorded(false, turn);
             };
@@ -298,6 +308,12 @@ impl Standing {
             return local.cut(head.map(|head| image(record, (Some(head), consistent), turn)), turn);
         }
         let Some(moment) = copies.ready(local, turn) else { return };
+        // What it needs was checked first, and that takes time.
+        if matches!(moment, Moment::Rollback(_))
+            && let Err(refusal) = self.refuse_rollback(permit, local, turn)
+        {
+            return copies.refuse_moment(refusal, local, turn);
+        }
         let image = self.primary_mut().filter(|_| serves).map(|primary| {
             let head = match moment {
                 Moment::Item(act) => primary.put_snapshot(act, turn),

@@ -226,5 +226,6 @@ pub(crate) fn shape_copies(
     if let Goal::Copies(CopyRecord::Rollback(by)) = *goal {
         b.rollback = by;
     }
-    b.rollback = b.rollback.filter(|by| *by > b.copies_over);
+    let other_disk = foreign || matches!(goal, Goal::Replaced { .. });
+    b.rollback = b.rollback.filter(|by| !other_disk && *by > b.copies_over);
 }

@@ -149,8 +149,9 @@ impl Snapshot {
         if self.is_restoring() {
             self.task_over(CopyOutcome::MemberFailed(failed), port);
         }
+        // Younger copies need what cannot be read: they go, and the rollback goes on.
         if self.reads_for_rollback(of.copy()) {
-            self.rollback_fails(failed.fault, port);
+            self.rollback_lacks_room(Shortage::FAILED, port);
             return self.go_on(port);
         }
         // It may be that no change waits for what cannot be read: what changes do wait for is read again, alone.

@@ -232,12 +232,11 @@ impl Snapshot {
         }
     }
 
-    /// If the copy is of no use any more, there is nothing to roll back to.
-    pub(super) fn check_rollback(&mut self, port: &mut Port<'_>) {
+    /// If the copy is of no use any more, there is nothing to roll back to. Both leave the list together.
+    pub(super) fn check_rollback(&mut self) {
         let gone = |it: &Rollback| !self.copies.holds(it.to());
         if let Some(rollback) = self.rollbacks.end_if(gone) {
             self.copies.forsake(&[rollback.by()]);
-            self.go_on(port);
         }
     }
 

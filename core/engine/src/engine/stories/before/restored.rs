@@ -61,6 +61,30 @@ fn a_node_that_cannot_record_a_restore_does_not_begin_it() {
 }
 
 #[test]
+fn a_node_whose_metadata_failed_before_answers_all_the_same() {
+    let mut desk = Desk::rolling_back();
+    desk.tell(Event::SuperblockSaved { ok: false, sequence: 1 });
+    assert_eq!(desk.store(StoreOutcome::Done), StoreOp::Flush);
+    assert_eq!(desk.stages(PoolOutcome::Done), [CopyStage::Held], "it is as if it never was");
+    assert_eq!(desk.refused, ["metadata-failed"]);
+}
+
+#[test]
+fn volumes_that_are_used_when_everything_is_checked_are_not_restored() {
+    let mut desk = Desk::leading(one_copy(true));
+    desk.command(restore("copy-1"));
+    desk.tell(Event::Used { volumes: 1 });
+    assert!(matches!(desk.pool(PoolOutcome::Done), PoolOp::Check { .. }));
+    assert_eq!(desk.stages(PoolOutcome::Done), [CopyStage::Held, CopyStage::Coming]);
+    assert_eq!(desk.refused, ["in-use"]);
+    assert_eq!(desk.stages(PoolOutcome::Done), [CopyStage::Held], "the cut has no moment");
+    assert!(desk.engine.view().copies().held.len() == 1 && !desk.engine.view().is_rolling_back());
+    desk.tell(Event::Used { volumes: 0 });
+    desk.command(restore("copy-1"));
+    assert!(matches!(desk.pool(PoolOutcome::Done), PoolOp::Check { .. }), "it may be repeated");
+}
+
+#[test]
 fn what_a_restore_cannot_be_made_of_is_refused() {
     let mut desk = Desk::leading(one_copy(true));
     desk.command(restore("two"));
