@@ -78,8 +78,8 @@ fn periodic(dice: &Dice, config: Config) -> Config {
     let mut dice = dice.split("periodic");
     let period = pick(&mut dice, &[0, 0, 50, 300, 1000, 3000]);
     let config = Config { period: millis(period), ..config };
-    // Then nothing is leased.
-    let begins = dice.chance(1, 4);
+    // Then nothing is leased. The configuration refuses it without a safe copy.
+    let begins = dice.chance(1, 4) && config.safe_copy != SafeCopy::Off;
     if begins { Config { mode: Mode::Periodic, hold: Duration::ZERO, ..config } } else { config }
 }
 

@@ -44,7 +44,7 @@ impl Oracle {
 
     fn see_copies(&mut self, cluster: &Cluster, side: Side) -> Result<(), Violation> {
         let copy = &self.copies[side.index()];
-        if copy.foreign || copy.restored {
+        if copy.foreign {
             return Ok(());
         }
         let Some(engine) = &cluster.node(side).engine else { return Ok(()) };
@@ -60,7 +60,9 @@ impl Oracle {
             let Some(image) = self.given(cluster, side, number) else { continue };
             // What lies beyond the head may be of a generation that was given up, or be what a power cut left of it.
             let told = held.copy.image.consistent && held.copy.image.exact;
-            if told && !self.copies[side.index()].tainted {
+            // Of a node whose files are older ones nothing tells what it holds.
+            let known = !self.copies[side.index()].tainted && !self.copies[side.index()].restored;
+            if told && known {
                 self.judge_image((side, name.as_str()), &held.copy, &image)?;
                 self.judge_alike((side, name.as_str()), &held.copy, &image)?;
             }
