@@ -70,7 +70,7 @@ fn overwritten(client: &Client, group: &str, name: &str) -> Result<String> {
     let found = list.snapshots.iter().find(|it| it.name == name);
     let what = found.map_or_else(String::new, |it| {
         let (changed, whole) = (it.changed_bytes, list.volume_bytes);
-        format!(" ({}), in up to {changed} ({} of the volumes)", it.at_ms, percent(changed, whole))
+        format!(" ({}; up to {changed}, {} of the volumes)", it.at_ms, percent(changed, whole))
     });
     Ok(format!("everything that was written to {group} since snapshot {name}{what} will be lost"))
 }

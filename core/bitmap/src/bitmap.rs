@@ -71,7 +71,11 @@ impl Bitmap {
     /// An empty one. `region`: bytes in a region.
     #[must_use]
     pub fn new(sizes: &[Bytes], region: Bytes) -> Self {
-        let grid = Grid::new(sizes, region);
+        Self::of(Grid::new(sizes, region))
+    }
+
+    /// An empty one of these regions.
+    fn of(grid: Grid) -> Self {
         let pages = grid.count().div_ceil(PAGE_REGIONS) as usize;
         Self {
             grid,

@@ -261,10 +261,8 @@ impl Copies {
 
     /// Whether a chunk has to be put back by a rollback: a copy from `to` on before `by` has it, and none since.
     pub(crate) fn owes(&self, (to, by): (CopyNumber, CopyNumber), chunk: u64) -> bool {
-        let has = |held: &&Held| held.preserved.has(chunk);
-        let first = self.held.iter().filter(|held| held.copy.number >= to).find(has);
-        first.is_some_and(|held| held.copy.number < by)
-            && !self.held.iter().filter(|held| held.copy.number >= by).any(|held| has(&held))
+        let last = self.held.iter().rfind(|held| held.preserved.has(chunk));
+        last.is_some_and(|held| (to..by).contains(&held.copy.number))
     }
 
     /// How many those are from that chunk on.
@@ -363,6 +361,9 @@ mod tests {
                         live[chunk as usize] = value;
                     }
                 }
+                let span = (CopyNumber(2), CopyNumber(4));
+                let owed = (0..8).filter(|chunk| copies.owes(span, *chunk)).count() as u64;
+                prop_assert_eq!(copies.owed(span, 0), owed);
                 for (number, image) in &images {
                     let mut given = live;
                     for (chunk, slot) in copies.differing(*number, 0, 8) {

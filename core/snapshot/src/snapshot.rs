@@ -148,6 +148,10 @@ impl Snapshot {
         let Outcome::Unsure(fault) = *outcome else { return false };
         if let Some(rollback) = self.rollbacks.now_mut() {
             rollback.doubt();
+            // What is being written may be lost, too: it does not count, and is written again.
+            if let Work::Writing { chunks, .. } = &mut self.work {
+                chunks.clear();
+            }
         }
         let Task::Cut(_, stage) = &mut self.task else { return false };
         let failed = MemberFault { volumes: 1 << volume.0, volume, fault };
@@ -236,6 +240,9 @@ impl Snapshot {
         }
         if shortage != Shortage::FAILED {
             over.truncate(1);
+        } else if let (PoolHealth::Works, Some(rollback)) = (self.pool, self.rollbacks.now()) {
+            // What it cannot read only younger ones need.
+            over.retain(|number| *number > rollback.to());
         }
         if over.is_empty()
             && self.is_cutting()
@@ -500,7 +507,9 @@ impl Layer for Snapshot {
 
     fn preserves(&self) -> Option<CopyStatus> {
         let preserved = Bytes(self.copies.taken() * CHUNK_BYTES);
-        Some(CopyStatus { preserved, pool: self.pool })
+        // A rollback that failed is a fault that only another process ends, too.
+        let failed = self.rollbacks.now().and_then(Rollback::failed);
+        Some(CopyStatus { preserved, pool: failed.map_or(self.pool, PoolHealth::Failed) })
     }
 
     fn is_rolling_back(&self) -> bool {

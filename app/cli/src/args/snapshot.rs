@@ -67,7 +67,7 @@ pub enum Snapshot {
     },
     /// Restore all volumes of a group from a snapshot.
     ///
-    /// Run it on the primary. Everything that was written since the snapshot is lost, unless a snapshot or the peer has it: create a snapshot first to keep it. The volumes must not be in use, and can be used as soon as the command ends. The rest is written in the background, and the peer gets what differs by a resync.
+    /// Run it on the primary. Everything that was written since the snapshot is lost; to keep it, create another snapshot first. Stop all clients of the volumes before. They can start again as soon as the command has ended: the data is then written in the background, and a resync copies it to the peer.
     Restore {
         /// Snapshot, for example db@before-upgrade; the group may be omitted if there is only one.
         #[arg(value_name = "[GROUP@]NAME", value_parser = snapshot_name)]

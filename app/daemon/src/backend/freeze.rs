@@ -214,7 +214,8 @@ fn not_done(group: &str, act: SnapshotAct) -> String {
 }
 
 fn busy(group: &str) -> ApiError {
-    let text = format!("another snapshot of {group} is being created");
+    let text =
+        format!("the application of {group} is frozen for another snapshot, or is being thawed");
     ApiError { retry: true, ..ApiError::new("busy", text, "repeat the command in a moment") }
 }
 

@@ -33,7 +33,7 @@ pub(super) fn check(
     };
     match mode {
         Mode::Periodic if !hold.is_zero() => {
-            let message = "`hold` needs mode sync or nearsync: in mode periodic the secondary lacks acknowledged writes";
+            let message = "`hold` needs mode sync or nearsync: in mode periodic the secondary does not have all acknowledged writes";
             refuse("hold", message, "leave `hold` out, or use another mode")
         }
         Mode::Periodic if safe_copy == SafeCopy::Off => {

@@ -272,7 +272,7 @@ const CASES: &[Case] = &[
     ),
     (
         ("mode = \"async\"", "mode = \"periodic\"\nhold = \"20s\""),
-        "helio.toml:9:8: group db: `hold` needs mode sync or nearsync: in mode periodic the secondary lacks acknowledged writes",
+        "helio.toml:9:8: group db: `hold` needs mode sync or nearsync: in mode periodic the secondary does not have all acknowledged writes",
         "leave `hold` out, or use another mode",
     ),
     (

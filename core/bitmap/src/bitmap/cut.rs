@@ -10,8 +10,6 @@
 
 use super::{Bitmap, Region};
 use alloc::boxed::Box;
-use alloc::collections::BTreeSet;
-use alloc::vec;
 use helio_plant::{Plant, planted};
 use helio_units::Bytes;
 
@@ -35,10 +33,10 @@ impl Bitmap {
     /// This is the moment of a cut: until it ends, what is copied is what is dirty now.
     pub fn begin_cut(&mut self) {
         self.copying.clear();
-        let mut left = self.bare();
+        let mut left = Self::of(self.grid.clone());
         left.pages.clone_from(&self.pages);
         left.dirty_count = self.dirty_count;
-        self.cut = Some(Box::new(Cut { left, since: self.bare() }));
+        self.cut = Some(Box::new(Cut { left, since: Self::of(self.grid.clone()) }));
     }
 
     /// Every dirty region is to be copied as it is, again.
@@ -79,23 +77,6 @@ impl Bitmap {
         match region {
             Some(region) => cut.left.abandon_copy(region),
             None => cut.left.abandon_copies(),
-        }
-    }
-
-    /// One of the same regions, in which nothing is dirty.
-    fn bare(&self) -> Self {
-        let pages = self.pages.len();
-        Self {
-            grid: self.grid.clone(),
-            pages: vec![super::Page::Clear; pages],
-            dirty_count: 0,
-            unsaved: BTreeSet::new(),
-            next: 0,
-            saved_at: vec![0; pages],
-            saving: BTreeSet::new(),
-            copying: BTreeSet::new(),
-            pending: crate::counts::Counts::default(),
-            cut: None,
         }
     }
 }

@@ -6,7 +6,7 @@
 //!    │              └── what asked for it was taken back: Cancelled ──────────────^
 //!    └─────> Drop ────────────────────────────────────────────────────────────────^
 //! ```
-//! `Rollback` goes through the same stages as `Cut`, and then through `RolledBack`. From its moment on the volumes hold what the copy holds, and every peer lacks what
+//! `Rollback` goes through the same stages as `Cut`, and then through `RolledBack`. From its moment on the volumes hold what the copy holds, and the peer does not have what
 //! differs: marks say so, durably, before the rollback is.
 //!
 //! A primary cuts at the end of its line, as soon as the layer is ready. The peer does it at the same place of the line: it makes the
@@ -396,7 +396,7 @@ impl Copies {
         }
     }
 
-    /// The volumes were rolled back, once: the peer lacks something.
+    /// Whether the volumes were rolled back since the last call: then the peer is to be resynced.
     pub(crate) fn take_rolled_back(&mut self) -> bool {
         let rolled_back = self.task == Task::RolledBack;
         if rolled_back {
@@ -505,7 +505,7 @@ fn too_many(group: &str) -> Refusal {
 fn why_not_cut(outcome: CopyOutcome, local: &Local, turn: &Turn) -> String {
     match outcome {
         CopyOutcome::Unsupported => String::from("this node preserves no before-images"),
-        CopyOutcome::Over => String::from("there was no space for its before-images"),
+        CopyOutcome::Over => String::from("this node has no space for before-images"),
         CopyOutcome::Done | CopyOutcome::Cut(_) | CopyOutcome::Damaged => {
             format!("it ended as {outcome:?}")
         }

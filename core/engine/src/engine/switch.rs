@@ -138,7 +138,7 @@ impl View<'_> {
         if p.is_periodic(self.turn.config()) {
             return Err(Refusal::new(
                 "periodic",
-                format!("in mode periodic {peer} lacks the last writes"),
+                format!("in mode periodic {peer} does not have the last writes"),
                 format!(
                     "stop the clients; `helio mode {group} async`, `helio resync {group} --wait`, then switch"
                 ),

@@ -18,7 +18,7 @@ use alloc::string::String;
 pub(crate) fn in_use() -> Refusal {
     Refusal::later(
         "in-use",
-        "requests of clients are in progress, and the data that they use is about to be replaced",
+        "clients use the volumes, and the data that they use is about to be replaced",
         "stop the clients, then repeat",
     )
 }

@@ -212,7 +212,12 @@ impl Primary {
         let runs = match outcome {
             StoreOutcome::Differing(runs) => Some(runs),
             StoreOutcome::Failed(fault) if current && self.target.owed().cut().is_some() => {
-                self.give_cut_up(&format!("it cannot be read: {fault}"), local, permit, turn);
+                self.give_cut_up(
+                    &format!("this node cannot read the cut: {fault}"),
+                    local,
+                    permit,
+                    turn,
+                );
                 None
             }
             StoreOutcome::Failed(fault) => {

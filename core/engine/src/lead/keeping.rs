@@ -25,7 +25,7 @@ impl Primary {
             return Some(self.target.keeping().needs_room(turn.config()));
         }
         self.drop_queue("the peer has no space to preserve its copy", local, permit, turn);
-        self.ship_later("it has no space to preserve its last complete copy", turn);
+        self.ship_later("the peer has no space to preserve its last complete copy", turn);
         None
     }
 

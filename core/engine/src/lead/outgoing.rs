@@ -121,8 +121,9 @@ impl Primary {
                 self.consider(Sequence(at), local, permit, turn);
             }
         }
-        self.keep_pace(local, permit, turn);
+        // What this reports as durable counts before a marker moves the cursors.
         self.settle_durable();
+        self.keep_pace(local, permit, turn);
         self.release_front(turn);
         Ok(*self.target.cursors() != old || !ack.ranges.is_empty())
     }

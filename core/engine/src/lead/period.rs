@@ -28,8 +28,10 @@ use helio_format::lineage::Lineage;
 use helio_format::message::{Message, Start};
 use helio_units::{Mode, Moment, Sequence};
 
-/// Where no cut could be made, the next one is tried after that long at the earliest.
+/// If no cut could be made, the next one is tried after a period, but not before that long, ...
 const RETRY_AFTER: Duration = Duration::from_secs(5);
+/// ... and not later than that.
+const RETRY_WITHIN: Duration = Duration::from_secs(60);
 
 /// See the drawing above.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -132,7 +134,7 @@ impl Primary {
         match &self.target.period().next {
             Next::Waits { last: None } => Moment::ZERO,
             Next::Waits { last: Some(last) } => *last + config.period,
-            Next::Failed { at, .. } => *at + config.period.max(RETRY_AFTER),
+            Next::Failed { at, .. } => *at + config.period.clamp(RETRY_AFTER, RETRY_WITHIN),
             Next::Off | Next::Cutting | Next::Cut { .. } => Moment::NEVER,
         }
     }
@@ -225,7 +227,7 @@ impl Primary {
     ) {
         self.cut_failed(why, turn);
         if self.target.owed().cut().is_some() {
-            turn.warn(format!("the cut is not shipped: {why}"));
+            turn.warn(format!("the cut was not sent as a whole: {why}; another one follows"));
             self.keep_marks_only("the cut was lost", local, permit, turn);
             self.ship_later(why, turn);
         }

@@ -474,6 +474,11 @@ impl Local {
                 format!("volume {volume} could not be read to preserve its content: {fault}");
             return (what, format!("repair its disk, then restart the daemon of {node}"));
         }
+        if let Some(RollbackStatus { failed: Some(fault), .. }) = self.rollback() {
+            let what = format!("the rest of a restore cannot be written: {fault}");
+            let repair = "repair the disks of the volumes and of the before-image file";
+            return (what, format!("{repair}, then restart the daemon of {node}"));
+        }
         let Some(PoolHealth::Failed(fault)) = copy.map(|copy| copy.pool) else {
             return (String::from("the before-image file failed"), String::new());
         };

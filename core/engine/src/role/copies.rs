@@ -87,12 +87,7 @@ impl Standing {
                 _ => format!("`helio snapshot create {}@{name}`", config.group),
             };
             let refusal = self.not_primary("snapshot create", config);
-            let Refusal { hint, .. } = on_primary(refusal.clone(), &command, config);
-            let hint = match config.peer_name() {
-                Some(_) => format!("{hint}; with --here on this node only"),
-                None => hint,
-            };
-            return Err(Refusal { hint, ..refusal });
+            return Err(on_primary(refusal, &command, "; with --here on this node only", config));
         }
         Ok(())
     }
@@ -113,7 +108,7 @@ impl Standing {
         }
         if self.primary().is_none() {
             let refusal = self.not_primary("snapshot restore", config);
-            return Err(on_primary(refusal, &command, config));
+            return Err(on_primary(refusal, &command, "", config));
         }
         self.refuse_rollback(permit, local, turn)?;
         copies.roll_back(id, name, local, turn).map(|()| None)
@@ -409,9 +404,9 @@ pub(crate) fn before_found(
     copies.found(found, record.superblock(), turn);
 }
 
-/// What is refused because this node is not primary, with the command that the primary takes.
-fn on_primary(refusal: Refusal, command: &str, config: &Config) -> Refusal {
+/// What is refused because this node is not primary, with the command that the primary takes, and what can be done besides.
+fn on_primary(refusal: Refusal, command: &str, besides: &str, config: &Config) -> Refusal {
     let Some(peer) = config.peer_name() else { return refusal };
-    let hint = format!("{command} on the primary, which may be {peer}");
+    let hint = format!("{command} on the primary, which may be {peer}{besides}");
     Refusal { hint, ..refusal }
 }

@@ -176,7 +176,11 @@ impl Snapshot {
     /// What it would overwrite cannot be preserved. Expendable copies that need it go.
     pub(super) fn rollback_lacks_room(&mut self, shortage: Shortage, port: &mut Port<'_>) {
         if !self.give_up(shortage, port) {
-            self.rollback_fails(StoreFault::NoSpace, port);
+            let fault = match shortage == Shortage::FAILED {
+                true => StoreFault::Io,
+                false => StoreFault::NoSpace,
+            };
+            self.rollback_fails(fault, port);
         }
     }
 

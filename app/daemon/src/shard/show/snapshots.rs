@@ -23,8 +23,7 @@ pub(crate) fn snapshots(group: &Group) -> SnapshotList {
 /// How far the group is with what was restored.
 pub(crate) fn restoring(group: &Group) -> Option<RestoringStatus> {
     let view = group.engine.view();
-    let (name, RollbackStatus { left, failed, .. }) =
-        view.is_rolling_back().then(|| view.rollback()).flatten()?;
+    let (name, RollbackStatus { left, failed, .. }) = view.rollback()?;
     let snapshot = name.map(|name| name.to_string()).unwrap_or_default();
     let failed = failed.map(|fault| fault.to_string());
     Some(RestoringStatus { snapshot, left_bytes: left, failed })

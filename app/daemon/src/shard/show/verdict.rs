@@ -275,7 +275,9 @@ fn follows(status: &Status, peer: &str, clock: &Clock) -> String {
     }
     if status.state == State::Periodic {
         let age = lag.oldest.as_secs_f64();
-        return format!("has everything until {age:.0} s ago as {peer} reported{reported}");
+        return format!(
+            "has everything but at most the last {age:.0} s of writes, as {peer} reported{reported}"
+        );
     }
     format!("follows in order, at most {} behind {peer}{reported}", lag.bytes)
 }
