@@ -43,8 +43,7 @@ fn a_peer_is_reached_by_name_at_any_of_its_addresses() {
     // The peer is away and comes back: the name is resolved again.
     assert!(pair.daemon("paris").terminate().success());
     pair.start("paris");
-    pair.helio("paris", &["promote", "db"]).expect_success();
-    replicating(&pair, "paris");
+    promote(&pair, "paris");
     pair.helio("lyon", &["apply"]).expect_success();
 }
 
