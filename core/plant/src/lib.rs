@@ -99,6 +99,8 @@ pub enum Plant {
     RollbackServes,
     /// A chunk that a rollback put back counts before it is flushed.
     RollbackUnflushed,
+    /// What a rollback is to put back does not count as changed since a copy in between.
+    RollbackUnchanged,
     /// A rollback marks nothing of what a peer lacks then.
     RollbackUnmarked,
     /// A cut does not wait for the changes that were under way at its moment.
@@ -276,6 +278,7 @@ impl Plant {
         ("branch-in-place", Self::BranchInPlace),
         ("rollback-serves", Self::RollbackServes),
         ("rollback-unflushed", Self::RollbackUnflushed),
+        ("rollback-unchanged", Self::RollbackUnchanged),
         ("rollback-unmarked", Self::RollbackUnmarked),
         ("removal-unrecorded", Self::RemovalUnrecorded),
         ("copy-clears-early", Self::CopyClearsEarly),

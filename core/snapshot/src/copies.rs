@@ -10,6 +10,7 @@
 use crate::chunks::Chunks;
 use crate::preserved::{Preserved, Union};
 use alloc::vec::Vec;
+use core::ops::Range;
 use helio_format::before::{
     CopyClass, CopyNumber, CopyStage, CopyView, KeptCopy, Slot, fingerprint,
 };
@@ -275,6 +276,27 @@ impl Copies {
         union.count_from(from)
     }
 
+    /// The chunks of a range in which a volume may differ from what is seen of a copy that is there, or from what was seen of a younger
+    /// one. A rollback under way has from `to` on, and before `by`, what it puts back. What of that it has not put back need not be
+    /// preserved yet for a copy between the two.
+    pub(crate) fn changed(
+        &self,
+        view: CopyView,
+        rollback: Option<(CopyNumber, CopyNumber)>,
+        chunks: Range<u64>,
+    ) -> impl Iterator<Item = u64> + use<> {
+        let copy = view.copy();
+        let to = rollback.filter(|(_, by)| copy < *by).map_or(copy, |(to, _)| to.min(copy));
+        let mut union = Union::default();
+        for held in self.held.iter().filter(|held| held.copy.number >= to) {
+            union.add_of(&held.preserved, &chunks);
+            if view == CopyView::Branch(held.copy.number) {
+                union.add_of(&held.branch, &chunks);
+            }
+        }
+        chunks.filter(move |chunk| union.has(*chunk))
+    }
+
     /// The next chunks, from that one on, in which a copy differs from the volumes, as far as that is known; and where the pool has
     /// what it holds there.
     pub(crate) fn differing(&self, number: CopyNumber, from: u64, most: usize) -> Vec<(u64, Slot)> {
@@ -332,6 +354,25 @@ mod tests {
         assert_eq!(copies.differing(CopyNumber(3), 0, 9), [(2, Slot(30)), (3, Slot(31))]);
     }
 
+    #[test]
+    fn what_a_rollback_puts_back_changes_since_copies_in_between_and_no_others() {
+        let mut copies = Copies::default();
+        for number in 1..=5 {
+            copies.add(copy(number));
+            copies.preserve(CopyView::Cut(CopyNumber(number)), number, Slot(number as u32));
+        }
+        copies.preserve(CopyView::Branch(CopyNumber(5)), 7, Slot(7));
+        let span = Some((CopyNumber(2), CopyNumber(4)));
+        let changed = |view, range| copies.changed(view, span, range).collect::<Vec<_>>();
+        let cut = |number| CopyView::Cut(CopyNumber(number));
+        assert_eq!(changed(cut(1), 0..8), [1, 2, 3, 4, 5]);
+        assert_eq!(changed(cut(2), 0..8), [2, 3, 4, 5]);
+        assert_eq!(changed(cut(3), 0..8), [2, 3, 4, 5], "chunk 2 is owed, and not preserved for 3");
+        assert_eq!(changed(cut(5), 0..8), [5], "it was cut from what is put back");
+        assert_eq!(changed(CopyView::Branch(CopyNumber(5)), 0..8), [5, 7]);
+        assert_eq!(changed(cut(1), 2..4), [2, 3]);
+    }
+
     proptest! {
         /// Against volumes that are copied whole.
         #[test]
@@ -370,6 +411,14 @@ mod tests {
                         given[chunk as usize] = pool[slot.0 as usize];
                     }
                     prop_assert_eq!(&given, image);
+                    let changed: Vec<u64> = copies.changed(CopyView::Cut(*number), None, 0..8).collect();
+                    let preserved = copies.differing(*number, 0, 8).into_iter().map(|(chunk, _)| chunk);
+                    prop_assert!(changed.iter().copied().eq(preserved));
+                    let younger = images.range(number..).map(|(_, younger)| younger);
+                    for later in younger.chain([&live]) {
+                        let mut differs = (0..8).filter(|at| later[*at as usize] != image[*at as usize]);
+                        prop_assert!(differs.all(|chunk| changed.contains(&chunk)));
+                    }
                 }
             }
             let everything = copies.list().map(|copy| copy.number).collect::<Vec<_>>();

@@ -4,6 +4,7 @@
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::ops::{Range, RangeInclusive};
 use helio_format::before::Slot;
 
 const PAGE_CHUNKS: u64 = 4096;
@@ -35,7 +36,16 @@ impl Union {
     }
 
     pub(crate) fn add(&mut self, preserved: &Preserved) {
-        for (number, page) in &preserved.pages {
+        self.add_pages(preserved, 0..=u64::MAX);
+    }
+
+    /// At least those of that range, which is not empty.
+    pub(crate) fn add_of(&mut self, preserved: &Preserved, range: &Range<u64>) {
+        self.add_pages(preserved, range.start / PAGE_CHUNKS..=(range.end - 1) / PAGE_CHUNKS);
+    }
+
+    fn add_pages(&mut self, preserved: &Preserved, pages: RangeInclusive<u64>) {
+        for (number, page) in preserved.pages.range(pages) {
             let bits = self.pages.entry(*number).or_insert_with(|| Box::new([0; 64]));
             for (word, more) in bits.iter_mut().zip(page.bits.iter()) {
                 self.count += u64::from((more & !*word).count_ones());
@@ -52,6 +62,12 @@ impl Union {
                 *word &= !less;
             }
         }
+    }
+
+    pub(crate) fn has(&self, chunk: u64) -> bool {
+        let at = chunk % PAGE_CHUNKS;
+        let page = self.pages.get(&(chunk / PAGE_CHUNKS));
+        page.is_some_and(|bits| bits[(at / 64) as usize] & (1 << (at % 64)) != 0)
     }
 
     /// How many there are from that one on.
@@ -151,6 +167,9 @@ mod tests {
             maps.iter().for_each(|map| union.add(map));
             prop_assert_eq!(union.count(), all.len() as u64);
             prop_assert_eq!(union.count_from(from), all.range(from..).count() as u64);
+            let (mut part, range) = (Union::default(), from..from + 2_000);
+            maps.iter().for_each(|map| part.add_of(map, &range));
+            prop_assert!(range.clone().all(|chunk| part.has(chunk) == all.contains_key(&chunk)));
             union.remove(&maps[0]);
             let rest: Vec<u64> = all.into_keys().filter(|chunk| !maps[0].has(*chunk)).collect();
             prop_assert_eq!(union.count(), rest.len() as u64);

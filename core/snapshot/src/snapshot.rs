@@ -19,7 +19,9 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::mem;
 use core::ops::Range;
-use helio_format::before::{CHUNK_BYTES, CopyClass, CopyNumber, CopyStage, KeptCopy, KeptImage};
+use helio_format::before::{
+    CHUNK_BYTES, CopyClass, CopyNumber, CopyStage, CopyView, KeptCopy, KeptImage,
+};
 use helio_format::message::VOLUMES_MAX;
 use helio_ledger::BeforeFound;
 use helio_plant::{Plant, planted};
@@ -492,6 +494,20 @@ impl Layer for Snapshot {
     fn differing(&self, copy: CopyNumber) -> Vec<(VolumeIndex, Extent)> {
         let all = self.copies.differing(copy, 0, usize::MAX).into_iter();
         rows(all.map(|(chunk, _)| self.chunks.place(chunk)))
+    }
+
+    fn changed(
+        &self,
+        on: CopyView,
+        (volume, extent): (VolumeIndex, Extent),
+    ) -> Option<Vec<Extent>> {
+        self.held_copy(on.copy())?;
+        let rollback = self.rollbacks.now().map(Rollback::span);
+        let rollback = rollback.filter(|_| !planted(Plant::RollbackUnchanged));
+        let chunks = self.chunks.touched(volume, extent);
+        let changed = self.copies.changed(on, rollback, chunks);
+        let rows = rows(changed.map(|chunk| self.chunks.place(chunk)));
+        Some(rows.into_iter().map(|(_, extent)| extent).collect())
     }
 
     fn set(&mut self, setting: LayerSetting, port: &mut Port<'_>) {

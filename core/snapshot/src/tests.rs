@@ -366,6 +366,14 @@ impl Desk {
         }
     }
 
+    /// The chunks of the first volume that changed since a copy, if it is held.
+    fn changed(&self, number: u64) -> Option<Vec<u64>> {
+        let all = (V, Extent::new(0, SIZES[0].0));
+        let parts = self.stack.changed(CopyView::Cut(CopyNumber(number)), all)?;
+        let chunks = parts.iter().flat_map(|part| part.offset..part.end());
+        Some(chunks.step_by(CHUNK_BYTES as usize).map(|at| at / CHUNK_BYTES).collect())
+    }
+
     /// How the group's operation ended, once.
     fn copied(&mut self) -> Option<CopyOutcome> {
         assert!(self.copied.len() < 2, "{:?}", self.copied);

@@ -12,7 +12,7 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::fmt::Debug;
-use helio_format::before::{CopyNumber, KeptCopy, KeptImage};
+use helio_format::before::{CopyNumber, CopyView, KeptCopy, KeptImage};
 use helio_units::{Bytes, Extent, Moment, PayloadId, VolumeIndex};
 
 /// Names an operation to the layer that carries it out.
@@ -160,6 +160,12 @@ pub trait Layer: Debug + Send {
     /// Where the volumes differ from one of them, as far as that is known: runs of whole chunks.
     fn differing(&self, _copy: CopyNumber) -> Vec<(VolumeIndex, Extent)> {
         Vec::new()
+    }
+
+    /// Where, in an extent that is not empty, a volume may differ from what is seen of a copy, or from what was seen of a younger copy
+    /// before: whole chunks, in their order. None if it does not hold that copy.
+    fn changed(&self, _on: CopyView, _within: (VolumeIndex, Extent)) -> Option<Vec<Extent>> {
+        None
     }
 
     /// The copies that it holds, the oldest first.

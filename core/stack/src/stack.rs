@@ -11,7 +11,7 @@ use crate::slots::Slots;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use helio_format::before::{CopyNumber, KeptCopy, KeptImage};
+use helio_format::before::{CopyNumber, CopyView, KeptCopy, KeptImage};
 use helio_units::{Bytes, Extent, Moment, PayloadId, VolumeIndex};
 
 /// A step between two layers that is due.
@@ -262,6 +262,13 @@ impl Stack {
     #[must_use]
     pub fn differing(&self, copy: CopyNumber) -> Vec<(VolumeIndex, Extent)> {
         self.levels.iter().flat_map(|level| level.layer.differing(copy)).collect()
+    }
+
+    /// Where, in an extent that is not empty, a volume may differ from what is seen of a copy, or from what was seen of a younger copy
+    /// before: whole chunks, in their order. None if that copy is not held.
+    #[must_use]
+    pub fn changed(&self, on: CopyView, within: (VolumeIndex, Extent)) -> Option<Vec<Extent>> {
+        self.levels.iter().find_map(|level| level.layer.changed(on, within))
     }
 
     /// The copies that are held, the oldest first.

@@ -378,6 +378,15 @@ impl Local {
         self.layered.stack.differing(copy)
     }
 
+    /// Where, in an extent that is not empty, a volume may have changed since a copy, if that is held.
+    pub(crate) fn changed(
+        &self,
+        on: CopyView,
+        within: (VolumeIndex, Extent),
+    ) -> Option<Vec<Extent>> {
+        self.layered.stack.changed(on, within)
+    }
+
     /// The copies that are held, the oldest first.
     pub(crate) fn copies(&self) -> Vec<HeldCopy> {
         self.layered.stack.copies()

@@ -167,7 +167,7 @@ impl Standing {
         copies.create(By::Here(id), act, local, turn).map(|()| None)
     }
 
-    /// A client uses a copy, in any role. Only what an operator named has a branch.
+    /// A client uses a copy, in any role.
     pub(crate) fn begin_on_copy(
         &self,
         io: CopyIo,
@@ -175,17 +175,25 @@ impl Standing {
         local: &mut Local,
         turn: &mut Turn,
     ) {
-        let may = local.held_copy(io.on.copy()).is_some_and(|copy| {
-            let branch = matches!(io.on, CopyView::Branch(_));
-            let given = self.gives_copy((&copy, io.volume), (keeper, record.superblock()), local);
-            given && (copy.name().is_some() || !branch)
-        });
-        if may {
+        if self.gives((io.on, io.volume), (keeper, record.superblock()), local) {
             return local.begin_on_copy(io, turn);
         }
         let stopped = self.has_stopped();
         let failed = Denial::Store(StoreFault::Io);
         turn.deny_copy(&io, if stopped { Denial::NotPrimary } else { failed });
+    }
+
+    /// Whether a client can use a volume of that copy. Only what an operator named has a branch.
+    pub(crate) fn gives(
+        &self,
+        (on, volume): (CopyView, VolumeIndex),
+        from: (&Keeper, &Superblock),
+        local: &Local,
+    ) -> bool {
+        let branch = matches!(on, CopyView::Branch(_));
+        local.held_copy(on.copy()).is_some_and(|copy| {
+            self.gives_copy((&copy, volume), from, local) && (copy.name().is_some() || !branch)
+        })
     }
 
     /// Whether a volume of a copy can be read: it lies on the disk on which the copy was cut, as far as the record tells, and that disk is

@@ -6,8 +6,8 @@ use crate::refusal::Refusal;
 use crate::show::view::View;
 use alloc::vec::Vec;
 use helio_format::snapshot::SnapshotAct;
-use helio_stack::{HeldCopy, KeptCopy, RollbackStatus};
-use helio_units::{Bytes, CopyName, VolumeIndex};
+use helio_stack::{CopyView, HeldCopy, KeptCopy, RollbackStatus};
+use helio_units::{Bytes, CopyName, Extent, VolumeIndex};
 
 /// The copies of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +28,25 @@ impl View<'_> {
         let from = (self.keeper, self.record.superblock());
         copies.retain(|copy| self.standing.gives_copy((copy, volume), from, self.local));
         copies
+    }
+
+    /// Whether a client can use that volume of a copy now.
+    #[must_use]
+    pub fn gives(&self, on: CopyView, volume: VolumeIndex) -> bool {
+        let from = (self.keeper, self.record.superblock());
+        self.standing.gives((on, volume), from, self.local)
+    }
+
+    /// Where that volume may have changed since a copy, in an extent that is not empty: whole chunks, in their order. None if a client
+    /// cannot use the copy. A younger copy differs from this one nowhere else.
+    #[must_use]
+    pub fn changed(
+        &self,
+        on: CopyView,
+        volume: VolumeIndex,
+        extent: Extent,
+    ) -> Option<Vec<Extent>> {
+        if self.gives(on, volume) { self.local.changed(on, (volume, extent)) } else { None }
     }
 
     /// The copies of this node.

@@ -4,6 +4,22 @@
 use super::*;
 
 #[test]
+fn a_change_is_reported_once_its_chunk_is_preserved_whatever_it_writes() {
+    let mut desk = Desk::finding_of(&[(held(1, EXPENDABLE), &[3]), (held(2, EXPENDABLE), &[])]);
+    desk.begin(1, zero(1));
+    assert_eq!((desk.changed(1), desk.changed(2)), (Some(vec![3]), Some(vec![])));
+    desk.done();
+    desk.preserve();
+    assert_eq!(desk.ops(), [zero(1)], "it has not changed anything yet");
+    assert_eq!((desk.changed(1), desk.changed(2)), (Some(vec![1, 3]), Some(vec![1])));
+    assert_eq!(desk.changed(3), None);
+    desk.member(Outcome::Done);
+    desk.copy(drop_of(2));
+    desk.done();
+    assert_eq!((desk.changed(1), desk.changed(2)), (Some(vec![1, 3]), None));
+}
+
+#[test]
 fn a_chunk_is_preserved_once() {
     let mut desk = Desk::holding();
     desk.begin(1, zero(2));

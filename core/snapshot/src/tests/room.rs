@@ -90,7 +90,9 @@ fn without_room_an_expendable_copy_goes_before_anything_is_overwritten() {
     desk.begin(1, zero(1));
     desk.begin(2, zero(2));
     assert!(desk.members.is_empty() && desk.ended.is_empty(), "both wait for the list");
+    assert_eq!(desk.changed(1), Some(Vec::new()));
     assert_eq!(desk.done(), list(&[], &[]), "its room is given back");
+    assert_eq!(desk.changed(1), None, "what changes from now on is not known");
     assert_eq!(desk.ops(), [zero(1), zero(2)]);
     assert_eq!(desk.copied(), None, "it was not asked for");
     desk.copy(restore(1));

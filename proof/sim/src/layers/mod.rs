@@ -5,10 +5,12 @@
 //! block, an owner that cuts, restores and drops copies, a pool that runs out of room or fails, and power cuts. Judged are: every
 //! operation ends once; what is read is what was written; a flush that is done keeps everything done before it; what is refused
 //! touched nothing; a cut holds everything done before it, durably; at every moment what the pool holds, laid over what the
-//! members hold, is the image that was cut; a branch holds what was written to it, over that, as a volume would; and from the moment of a
+//! members hold, is the image that was cut; a branch holds what was written to it, over that, as a volume would; where a younger copy or
+//! a volume differs from a copy counts as changed since; and from the moment of a
 //! rollback on the volumes hold what its copy holds, or never do.
 
 mod branches;
+mod changed;
 mod member;
 mod pool;
 mod reference;

@@ -203,7 +203,7 @@ impl Desk {
         }
         self.note_room();
         self.drain()?;
-        if self.dice.chance(1, 3) { self.judge_copies() } else { Ok(()) }
+        if self.dice.chance(1, 3) { self.judge_held() } else { Ok(()) }
     }
 
     fn note_room(&mut self) {
@@ -597,6 +597,11 @@ impl Desk {
         Ok(())
     }
 
+    fn judge_held(&self) -> Result<(), String> {
+        self.judge_copies()?;
+        self.judge_changed()
+    }
+
     /// What the pool holds, laid over what the members hold, is the image that was cut.
     fn judge_copies(&self) -> Result<(), String> {
         for copy in self.held() {
@@ -661,7 +666,7 @@ impl Desk {
             self.moment(true)?;
             self.pass_time();
             self.drain()?;
-            self.judge_copies()?;
+            self.judge_held()?;
         }
         let (asked, waits) = (&self.asked, self.waits);
         Err(format!("it never rests: {asked:?}, {waits:?}, {:?}", self.stack))

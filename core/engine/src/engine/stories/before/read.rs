@@ -75,7 +75,13 @@ fn what_is_damaged_or_not_there_is_an_error_of_the_store() {
 fn a_copy_is_not_read_from_another_disk_nor_where_records_of_it_are_missing() {
     let mut desk = Desk::of(record(true), None, named(1));
     assert_eq!(desk.engine.view().readable_copies(VolumeIndex(0)).len(), 1);
+    let changed = |desk: &Desk, n| {
+        let all = Extent::new(0, SIZE.0);
+        desk.engine.view().changed(CopyView::Cut(CopyNumber(n)), VolumeIndex(0), all)
+    };
+    assert_eq!((changed(&desk, 1), changed(&desk, 2)), (Some([chunk(1)].into()), None));
     desk.engine.local.members_mut().put(VolumeIndex(0), "data", 9, false);
+    assert_eq!(changed(&desk, 1), None, "what the other disk holds is not known");
     assert!(desk.engine.view().readable_copies(VolumeIndex(0)).is_empty());
     desk.reads(1, 2);
     assert!(desk.ios.is_empty(), "nothing is asked of the other disk");
@@ -84,6 +90,7 @@ fn a_copy_is_not_read_from_another_disk_nor_where_records_of_it_are_missing() {
     for (found, readable) in [(found(&[1]), 1), (damaged, 0)] {
         let mut desk = Desk::of(record(false), None, found);
         assert_eq!(desk.engine.view().readable_copies(VolumeIndex(0)).len(), readable);
+        assert_eq!(changed(&desk, 1).is_some(), readable == 1);
         desk.reads(1, 2);
         assert_eq!(desk.ios.len(), readable);
     }
