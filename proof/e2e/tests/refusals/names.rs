@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Nodes whose addresses are names of hosts: resolved at every connection attempt, and reported if that fails.
 
-use crate::common::{PATIENCE, assert_says, fails, promote, replicating, rewrite, verb};
+use crate::common::{PATIENCE, assert_says, fails, promote, rewrite, verb};
 use helio_testkit::{Pair, Plan, eventually};
 use helio_units::Bytes;
 use std::net::SocketAddr;
