@@ -66,7 +66,10 @@ pub(crate) fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     let extended = [
         hello(),
         sent(option::EXTENDED_HEADERS, b""),
-        sent(option::SET_META_CONTEXT, &queries("vast", &["base:allocation", "heliograph:marks"])),
+        sent(
+            option::SET_META_CONTEXT,
+            &queries("vast", &["base:allocation", "heliograph:changed"]),
+        ),
         sent(option::GO, &go("vast", &[0])),
         extended_requests(),
     ];

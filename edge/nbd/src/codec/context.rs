@@ -8,6 +8,8 @@ pub enum Context {
     Allocation,
     /// What may differ from the peer's copy. Flags: [`status::MARKED`].
     Marks,
+    /// Where a volume may have changed since a snapshot. Flags: [`status::CHANGED`].
+    Changed,
 }
 
 /// Flags of a stretch. Each context counts its bits from 0.
@@ -18,11 +20,13 @@ pub mod status {
     pub const ZERO: u32 = 1 << 1;
     /// Of `heliograph:marks`: it is marked, and so may differ from the peer's copy.
     pub const MARKED: u32 = 1 << 0;
+    /// Of `heliograph:changed`: the volume may hold something else there than the snapshot.
+    pub const CHANGED: u32 = 1 << 0;
 }
 
 impl Context {
     /// Every context.
-    pub const ALL: [Self; 2] = [Self::Allocation, Self::Marks];
+    pub const ALL: [Self; 3] = [Self::Allocation, Self::Marks, Self::Changed];
 
     /// The name clients choose it by: namespace, colon, leaf.
     #[must_use]
@@ -30,6 +34,7 @@ impl Context {
         match self {
             Self::Allocation => "base:allocation",
             Self::Marks => "heliograph:marks",
+            Self::Changed => "heliograph:changed",
         }
     }
 
@@ -38,7 +43,7 @@ impl Context {
     pub const fn namespace(self) -> &'static str {
         match self {
             Self::Allocation => "base:",
-            Self::Marks => "heliograph:",
+            Self::Marks | Self::Changed => "heliograph:",
         }
     }
 
@@ -48,13 +53,14 @@ impl Context {
         Self::ALL.into_iter().find(|context| context.name() == name)
     }
 
-    /// What is always safe to say of a stretch nobody looked at: allocated with contents unknown, or
-    /// perhaps different from the peer's.
+    /// What is always safe to say of a stretch nobody looked at: allocated with contents unknown,
+    /// perhaps different from the peer's, or perhaps changed.
     #[must_use]
     pub const fn unknown(self) -> u32 {
         match self {
             Self::Allocation => 0,
             Self::Marks => status::MARKED,
+            Self::Changed => status::CHANGED,
         }
     }
 
@@ -62,6 +68,7 @@ impl Context {
         match self {
             Self::Allocation => 1 << 0,
             Self::Marks => 1 << 1,
+            Self::Changed => 1 << 2,
         }
     }
 }
@@ -74,7 +81,8 @@ impl Contexts {
     /// None of them.
     pub const NONE: Self = Self(0);
     /// All of them.
-    pub const ALL: Self = Self::NONE.with(Context::Allocation).with(Context::Marks);
+    pub const ALL: Self =
+        Self::NONE.with(Context::Allocation).with(Context::Marks).with(Context::Changed);
 
     /// This set and `context`.
     #[must_use]
@@ -131,7 +139,7 @@ mod tests {
         let marks = Contexts::NONE.with(Context::Marks);
         assert!(marks.has(Context::Marks) && !marks.has(Context::Allocation));
         assert!(marks.within(Contexts::ALL) && !Contexts::ALL.within(marks));
-        assert_eq!((marks.count(), Contexts::ALL.count()), (1, 2));
+        assert_eq!((marks.count(), Contexts::ALL.count()), (1, 3));
         assert_eq!(Contexts::ALL.iter().collect::<Vec<_>>(), Context::ALL);
     }
 

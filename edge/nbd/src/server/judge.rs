@@ -429,7 +429,8 @@ mod tests {
             (extended, 4711, flag, 512, Behind::Payload(512)),
             (extended, status, 0, 512, Behind::Nothing),
             (extended, status, flag, 12, Behind::Filter(12)),
-            (extended, status, flag, 17, Behind::Payload(17)),
+            (extended, status, flag, 20, Behind::Filter(20)),
+            (extended, status, flag, 21, Behind::Payload(21)),
         ] {
             assert_eq!(bounds.behind(&asked(command, flags, 0, length)), behind);
         }
@@ -451,11 +452,11 @@ mod tests {
         };
         let request = judge(Contexts::ALL, &[2]).unwrap();
         assert_eq!((request.contexts, request.extent), (marks, Extent::new(4096, 512)));
-        assert_eq!(judge(Contexts::ALL, &[2, 1]).unwrap().contexts, Contexts::ALL);
+        assert_eq!(judge(Contexts::ALL, &[2, 3, 1]).unwrap().contexts, Contexts::ALL);
         for (contexts, numbers) in [
             (Contexts::ALL, &[][..]),
             (Contexts::ALL, &[2, 2]),
-            (Contexts::ALL, &[3]),
+            (Contexts::ALL, &[4]),
             (marks, &[1]),
         ] {
             assert_eq!(judge(contexts, numbers).unwrap_err().code, ErrorCode::Invalid);

@@ -14,6 +14,7 @@ pub(super) const fn id(context: Context) -> u32 {
     match context {
         Context::Allocation => 1,
         Context::Marks => 2,
+        Context::Changed => 3,
     }
 }
 

@@ -54,7 +54,7 @@ fn nbdinfo_sees_what_the_export_is() {
         r#""can_multi_conn":true"#,
         r#""can_trim":true"#,
         r#""can_zero":true"#,
-        r#""contexts":["base:allocation","heliograph:marks"]"#,
+        r#""contexts":["base:allocation","heliograph:marks","heliograph:changed"]"#,
         r#""block_size_minimum":1"#,
         r#""block_size_preferred":4096"#,
         r#""block_size_maximum":33554432"#,

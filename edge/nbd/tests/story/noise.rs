@@ -117,8 +117,8 @@ fn a_failed_read_brings_the_servers_words() {
         session.greeting(&mut words);
         let chunks = [&b"IHAVEOPT"[..], &[0, 0, 0, if form == Form::Extended { 11 } else { 8 }]];
         let choose = [
-            &b"IHAVEOPT\0\0\0\x0a\0\0\0\x36\0\0\0\x07db/data\0\0\0\x02"[..],
-            b"\0\0\0\x0fbase:allocation\0\0\0\x10heliograph:marks",
+            &b"IHAVEOPT\0\0\0\x0a\0\0\0\x4c\0\0\0\x07db/data\0\0\0\x03"[..],
+            b"\0\0\0\x0fbase:allocation\0\0\0\x10heliograph:marks\0\0\0\x12heliograph:changed",
         ];
         let enter = b"IHAVEOPT\0\0\0\x07\0\0\0\x0f\0\0\0\x07db/data\0\x01\0\x03";
         let agree = [&chunks.concat()[..], &[0; 4]].concat();

@@ -15,7 +15,8 @@ import nbd
 
 KIB = 1024
 MIB = 1024 * KIB
-ALLOCATION, MARKS = "base:allocation", "heliograph:marks"
+ALLOCATION, MARKS, CHANGED = "base:allocation", "heliograph:marks", "heliograph:changed"
+CHUNK = 64 * KIB
 HOLE, ZERO = 1, 2
 LIST, STARTTLS = 3, 5
 
@@ -202,6 +203,70 @@ def marked(uri):
         at += length
     assert [flags for _, flags in found] == [0, 1, 0], found
     handle.shutdown()
+
+
+def scatter(uri, seed, *places):
+    """Writes at these places, each START+LENGTH in KiB, with bytes that the seed names."""
+    handle = connect(uri)
+    for number, place in enumerate(places):
+        start, length = (int(part) * KIB for part in place.split("+"))
+        handle.pwrite((seed + str(number)).encode().ljust(512, b"-") * (length // 512), start)
+    handle.shutdown()
+
+
+def clear(uri, zeroed, trimmed):
+    """Zeroes one chunk and trims another."""
+    handle = connect(uri)
+    handle.zero(4 * KIB, int(zeroed) * CHUNK)
+    handle.trim(CHUNK, int(trimmed) * CHUNK)
+    handle.flush()
+    handle.shutdown()
+
+
+def changed_chunks(handle):
+    """The chunks that changed since a snapshot."""
+    found, at = set(), 0
+    for length, flags in extents(handle, CHANGED, handle.get_size()):
+        assert flags in (0, 1) and length % CHUNK == 0, (length, flags)
+        if flags:
+            found.update(range(at // CHUNK, (at + length) // CHUNK))
+        at += length
+    assert at == handle.get_size()
+    return found
+
+
+def changed(uri, *chunks):
+    """Exactly these chunks changed."""
+    handle = connect(uri, contexts=[ALLOCATION, CHANGED])
+    assert handle.can_meta_context(CHANGED) and handle.can_meta_context(ALLOCATION)
+    assert changed_chunks(handle) == {int(chunk) for chunk in chunks}, changed_chunks(handle)
+    # One stretch, no longer than asked, from the middle of a chunk.
+    for chunk in chunks:
+        start = int(chunk) * CHUNK + 4 * KIB
+        assert told(handle, CHANGED, 8 * KIB, start, nbd.CMD_FLAG_REQ_ONE) == [(8 * KIB, 1)]
+    assert extents(handle, ALLOCATION, handle.get_size()) == [[handle.get_size(), 0]]
+    handle.shutdown()
+
+
+def everything(handle):
+    """All bytes of an export."""
+    size = handle.get_size()
+    return bytearray(b"".join(handle.pread(MIB, at) for at in range(0, size, MIB)))
+
+
+def incremental(older, newer):
+    """A backup of one snapshot becomes one of the newer export if what changed since is copied, and nothing else."""
+    base, source = connect(older, contexts=[CHANGED]), connect(newer)
+    backup = everything(base)
+    chunks = changed_chunks(base)
+    for chunk in chunks:
+        backup[chunk * CHUNK : (chunk + 1) * CHUNK] = source.pread(CHUNK, chunk * CHUNK)
+    expected = everything(source)
+    wrong = [at for at in range(0, len(backup), CHUNK) if backup[at : at + CHUNK] != expected[at : at + CHUNK]]
+    assert not wrong, wrong
+    assert 0 < len(chunks) < 20, chunks
+    base.shutdown()
+    source.shutdown()
 
 
 def over_tls(host, port, folder, ciphers):

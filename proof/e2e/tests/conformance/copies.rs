@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `GROUP/VOLUME` and `GROUP/VOLUME:ro` on a primary and on a secondary.
 
-use crate::stage::{PATIENCE, check, check_command, serving, tell};
+use crate::stage::{PATIENCE, check, check_command, serving, socket, tell};
 use helio_e2e::{wait_level, wait_state};
-use helio_testkit::{Group, eventually, require};
+use helio_nbd::{Client, ClientError, ClientOptions, Context, Contexts, ErrorCode, Form};
+use helio_testkit::{Group, Pair, eventually, require};
+use helio_units::Bytes;
 use std::process::Stdio;
 
 #[test]
@@ -68,6 +70,94 @@ fn a_snapshot_shows_what_was_there_on_either_node_and_only_its_branch_is_changed
     pair.helio("paris", &["snapshot", "delete", "db@one", "--yes"]).expect_success();
     let said = tell("qemu-img", &["info", "-f", "raw", &uri]).expect_failure();
     assert!(said.contains("has no snapshot one"), "{said}");
+}
+
+/// Exactly these chunks changed since a snapshot, on both nodes, whether its branch is used or not.
+#[track_caller]
+fn check_changed(pair: &Pair, snapshot: &str, chunks: &[&str]) {
+    wait_level(pair, "paris");
+    for node in ["paris", "lyon"] {
+        for export in [format!("data@{snapshot}"), format!("data@{snapshot}:rw")] {
+            check(pair, &[&["changed", &pair.export(node, &export)], chunks].concat());
+        }
+    }
+}
+
+#[test]
+fn what_changed_since_a_snapshot_is_reported_on_either_node_and_is_enough_for_the_next_backup() {
+    require!("python3-libnbd", "nbdinfo");
+    let pair = serving();
+    let live = pair.export("paris", "data");
+    check(&pair, &["scatter", &live, "base", "0+128", "8192+64", "32768+256"]);
+    pair.helio("paris", &["snapshot", "create", "db@one"]).expect_success();
+    check_changed(&pair, "one", &[]);
+    // Chunk 3; 100 and 101; the last one; the first half of a chunk that held data.
+    check(&pair, &["scatter", &live, "more", "196+4", "6460+8", "65532+4", "8192+32"]);
+    check(&pair, &["clear", &live, "200", "512"]);
+    let since_one = ["3", "100", "101", "128", "200", "512", "1023"];
+    check_changed(&pair, "one", &since_one);
+    pair.helio("paris", &["snapshot", "create", "db@two"]).expect_success();
+    // The same bytes again count as changed.
+    check(&pair, &["scatter", &live, "more", "196+4", "600+4"]);
+    check_changed(&pair, "two", &["3", "9"]);
+    check_changed(&pair, "one", &[&since_one[..], &["9"]].concat());
+    for node in ["paris", "lyon"] {
+        let [one, two] = ["data@one", "data@two"].map(|export| pair.export(node, export));
+        check(&pair, &["incremental", &one, &two]);
+        check(&pair, &["incremental", &one, &pair.export(node, "data:ro")]);
+    }
+    let map = ["--map=heliograph:changed", "--json", &pair.export("lyon", "data@two")];
+    let map = tell("nbdinfo", &map).json();
+    let flags = map.as_array().expect("a list").iter().map(|run| (&run["offset"], &run["type"]));
+    let changed: Vec<_> = flags.filter(|(_, flags)| **flags == 1).map(|(at, _)| at).collect();
+    assert_eq!(changed, [3 << 16, 9 << 16], "{map}");
+    // What a client wrote to the branch counts, for the branch alone.
+    check(&pair, &["scatter", &pair.export("paris", "data@two:rw"), "branch", "1280+4"]);
+    check(&pair, &["changed", &pair.export("paris", "data@two:rw"), "3", "9", "20"]);
+    check(&pair, &["changed", &pair.export("paris", "data@two"), "3", "9"]);
+    // A restore changes the volume for younger snapshots, too.
+    pair.helio("paris", &["snapshot", "restore", "db@one", "--yes"]).expect_success();
+    for snapshot in ["data@one", "data@two"] {
+        let snapshot = pair.export("paris", snapshot);
+        check(&pair, &["incremental", &snapshot, &pair.export("paris", "data:ro")]);
+    }
+}
+
+#[test]
+fn block_status_of_a_snapshot_that_is_deleted_fails_and_never_says_unchanged() {
+    let pair = serving();
+    pair.helio("paris", &["snapshot", "create", "db@one"]).expect_success();
+    wait_level(&pair, "paris");
+    let options = ClientOptions { form: Form::Structured, contexts: Contexts::ALL };
+    let mut clients: Vec<Client> = ["paris", "lyon"]
+        .iter()
+        .flat_map(|node| ["db/data@one", "db/data@one:rw"].map(|export| (*node, export)))
+        .map(|(node, export)| {
+            Client::connect_unix_with(socket(&pair, node), export, options).expect("opens")
+        })
+        .collect();
+    for client in &mut clients {
+        let offered = Contexts::NONE.with(Context::Allocation).with(Context::Changed);
+        assert_eq!(client.contexts(), offered);
+        let told = client.block_status(0, Bytes::mib(64), false).expect("it is there");
+        for (context, runs) in told {
+            assert_eq!((runs.len(), runs[0].flags), (1, 0), "{context:?}");
+        }
+    }
+    pair.helio("paris", &["snapshot", "delete", "db@one", "--yes"]).expect_success();
+    wait_level(&pair, "paris");
+    for client in &mut clients {
+        eventually(PATIENCE, "the end of the snapshot", || {
+            match client.block_status(0, Bytes::mib(64), false) {
+                Err(ClientError::Failed { source, .. }) if source.code == ErrorCode::Io => Some(()),
+                Ok(_) => None,
+                Err(error) => panic!("{error}"),
+            }
+        });
+    }
+    drop(clients);
+    let refused = Client::connect_unix(socket(&pair, "lyon"), "db/data@one");
+    assert!(refused.is_err_and(|error| error.to_string().contains("has no snapshot one")));
 }
 
 #[test]

@@ -20,7 +20,7 @@ impl Shelf {
     /// As a byte says: read-only, changing elsewhere, TRIM, fast zeroes, which contexts, how large a block.
     pub(super) fn of(flags: u8) -> Self {
         let set = |bit: u8| flags & 1 << bit != 0;
-        let contexts = [(4, Context::Allocation), (5, Context::Marks)]
+        let contexts = [(4, Context::Allocation), (5, Context::Marks), (7, Context::Changed)]
             .into_iter()
             .filter(|(bit, _)| !set(*bit))
             .fold(Contexts::NONE, |contexts, (_, context)| contexts.with(context));

@@ -56,7 +56,8 @@ impl Stranger {
             self.say(&sent(option::STRUCTURED_REPLY, b""));
         }
         if how & 4 != 0 {
-            let queries = queries(OTHER, &["base:allocation", "heliograph:marks"]);
+            let queries =
+                queries(OTHER, &["base:allocation", "heliograph:marks", "heliograph:changed"]);
             self.say(&sent(option::SET_META_CONTEXT, &queries));
         }
         self.say(&sent(option::GO, &go(OTHER, &[3])));

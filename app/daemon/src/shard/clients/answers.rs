@@ -3,16 +3,17 @@
 
 use crate::shard::clients::client::{Client, plain};
 use crate::shard::group::Group;
-use crate::shard::requests::{Failure, Place, Reply};
+use crate::shard::requests::{Failure, Place, Reply, Target};
 use helio_driver::{Piece, Run, Shared};
-use helio_engine::{Denial, StoreFault};
+use helio_engine::{CopyView, Denial, StoreFault};
+use helio_format::before::CHUNK_BYTES;
 use helio_nbd::{
     Context, ErrorCode, Form, MAX_STATUS_EXTENTS, ReadPart, ReadPiece, Request, StatusExtent,
     status, zero_runs,
 };
 use helio_units::{Extent, VolumeIndex};
 
-/// Regions looked at for one block status: the client asks again for the rest.
+/// Regions or chunks looked at for one block status: the client asks again for the rest.
 const REGIONS_MAX: u64 = 64 << 10;
 
 /// Zeroes shorter than that are sent as they are, in bytes.
@@ -48,9 +49,10 @@ fn read(client: &mut Client, request: &Request, data: Shared) {
     });
 }
 
-/// What of the extent is allocated, from the store's map, and what may differ from the peer's copy, from the engine.
+/// What of the extent is allocated, from the store's map, and what may differ from the peer's copy, or may have changed since a
+/// snapshot, from the engine.
 fn block_status(client: &mut Client, request: &Request, runs: Option<&[Run]>, group: &Group) {
-    let Some(Place { volume, .. }) = client.place else { return };
+    let Some(Place { volume, target, .. }) = client.place else { return };
     // An allocated member keeps its space whatever it reads as.
     let sparse = group.volumes[usize::from(volume.0)].sparse;
     let hole = if sparse { status::HOLE | status::ZERO } else { status::ZERO };
@@ -59,24 +61,60 @@ fn block_status(client: &mut Client, request: &Request, runs: Option<&[Run]>, gr
         .iter()
         .map(|run| StatusExtent { length: run.length, flags: if run.data { 0 } else { hole } })
         .collect();
-    let marks = if request.contexts.has(Context::Marks) {
-        marks(group, volume, request.extent)
-    } else {
-        Vec::new()
+    let asked = |context| request.contexts.has(context);
+    let marks = asked(Context::Marks).then(|| marks(group, volume, request.extent));
+    let changed = match target {
+        Target::Snapshot(on) if asked(Context::Changed) => {
+            changed(group, on, volume, request.extent)
+        }
+        _ => None,
     };
-    let told = [(Context::Allocation, &allocation[..]), (Context::Marks, &marks)];
+    let (marks, changed) = (marks.unwrap_or_default(), changed.unwrap_or_default());
+    let told = [
+        (Context::Allocation, &allocation[..]),
+        (Context::Marks, &marks),
+        (Context::Changed, &changed),
+    ];
     let told: Vec<_> = told.into_iter().filter(|(_, extents)| !extents.is_empty()).collect();
     client.session.reply_block_status(request, &told, plain(&mut client.out));
 }
 
-/// What of an extent may differ from the peer's copy, neighbours joined.
+/// What of an extent may differ from the peer's copy.
 fn marks(group: &Group, volume: VolumeIndex, extent: Extent) -> Vec<StatusExtent> {
+    let grain = group.config.granularity.0;
+    let is_marked = |at| group.engine.view().is_marked(volume, at);
+    flagged(looked_at(extent, grain), grain, status::MARKED, is_marked)
+}
+
+/// What of an extent may have changed since a snapshot, if that can be used.
+fn changed(
+    group: &Group,
+    on: CopyView,
+    volume: VolumeIndex,
+    extent: Extent,
+) -> Option<Vec<StatusExtent>> {
+    let extent = looked_at(extent, CHUNK_BYTES);
+    let changed = group.engine.view().changed(on, volume, extent)?;
+    let is_changed = |at| {
+        let next = changed.get(changed.partition_point(|part| part.end() <= at));
+        next.is_some_and(|part| part.offset <= at)
+    };
+    Some(flagged(extent, CHUNK_BYTES, status::CHANGED, is_changed))
+}
+
+/// As much of an extent as one block status reports in units of that grain.
+fn looked_at(extent: Extent, grain: u64) -> Extent {
+    let end = (extent.offset / grain + REGIONS_MAX).saturating_mul(grain);
+    Extent::new(extent.offset, extent.end().min(end) - extent.offset)
+}
+
+/// Where an extent has that flag, in units of a grain, neighbours joined.
+fn flagged(extent: Extent, grain: u64, flag: u32, has: impl Fn(u64) -> bool) -> Vec<StatusExtent> {
     let mut told: Vec<StatusExtent> = Vec::new();
-    let (mut at, grain) = (extent.offset, group.config.granularity.0);
-    let end = extent.end().min((at / grain + REGIONS_MAX) * grain);
+    let (mut at, end) = (extent.offset, extent.end());
     while at < end && told.len() < MAX_STATUS_EXTENTS {
         let next = ((at / grain + 1) * grain).min(end);
-        let flags = if group.engine.view().is_marked(volume, at) { status::MARKED } else { 0 };
+        let flags = if has(at) { flag } else { 0 };
         match told.last_mut() {
             Some(last) if last.flags == flags => last.length += next - at,
             _ => told.push(StatusExtent { length: next - at, flags }),
@@ -106,6 +144,18 @@ const fn code(failure: Failure) -> ErrorCode {
 mod tests {
     use super::*;
     use crate::shard::requests::FAILURES;
+
+    #[test]
+    fn flags_are_told_in_units_of_a_grain_up_to_a_bound() {
+        let run = |length, flags| StatusExtent { length, flags };
+        let told = flagged(Extent::new(6, 24), 8, 1, |at| (8..24).contains(&at));
+        assert_eq!(told, [run(2, 0), run(16, 1), run(6, 0)]);
+        assert_eq!(looked_at(Extent::new(6, 24), 8), Extent::new(6, 24));
+        let most = Extent::new(6, 8 * REGIONS_MAX - 6);
+        assert_eq!(looked_at(Extent::new(6, u64::MAX / 2), 8), most);
+        let told = flagged(most, 8, 1, |at| at / 8 % 2 == 0);
+        assert_eq!(told.len(), MAX_STATUS_EXTENTS);
+    }
 
     #[test]
     fn every_failure_has_its_error_in_the_protocol() {

@@ -67,9 +67,10 @@ impl Catalogue<'_> {
             trim: !branch && volume.stores().all(Member::trims),
             fast_zero: false,
             longest_effect: Bytes(LONGEST_EFFECT),
-            contexts: match place.target.uses_volume() {
-                true => contexts.with(Context::Marks),
-                false => contexts,
+            contexts: match place.target {
+                Target::Volume { .. } => contexts.with(Context::Marks),
+                Target::Copy => contexts,
+                Target::Snapshot(_) => contexts.with(Context::Changed),
             },
             minimum_block,
             preferred_block: minimum_block.max(4096),

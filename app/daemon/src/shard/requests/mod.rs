@@ -137,6 +137,11 @@ impl Io<'_> {
                 group.begin_on_copy(self.now, CopyIo { name, on, volume, op });
                 None
             }
+            Course::MapOnCopy(on) => {
+                let given = group.is_served() && group.engine.view().gives(on, place.volume);
+                let reply = if given { Reply::Map(None) } else { Reply::Failed(Failure::STORE) };
+                Some(Ended { asker, bytes, reply })
+            }
             Course::Store(asked) => {
                 let Some(member) = group.readable(place.volume).and_then(MemberPlan::store) else {
                     return Some(Ended { asker, bytes, reply: unmerged(asked) });

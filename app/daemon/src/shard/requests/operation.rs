@@ -81,6 +81,8 @@ pub(super) enum Course {
     Engine(EngineOp, Option<LongEffect>),
     /// The group's engine, which has a point-in-time copy read, or its branch written.
     OnCopy(CopyView, CopyOp),
+    /// A point-in-time copy, if clients can use it: all of it is allocated.
+    MapOnCopy(CopyView),
     /// The store of this node's copy.
     Store(StoreOp),
     /// There is nothing to perform.
@@ -122,7 +124,7 @@ impl Course {
                 Self::OnCopy(on, CopyOp::Write { extent, payload, fua })
             }
             // What is preserved lies elsewhere than the volume.
-            (Snapshot(_), Operation::Map(_)) => Self::Ended(Reply::Map(None)),
+            (Snapshot(on), Operation::Map(_)) => Self::MapOnCopy(on),
             (
                 Volume { read_only: true } | Copy | Snapshot(_),
                 Operation::Write { .. } | Operation::Zero { .. } | Operation::Discard { .. },

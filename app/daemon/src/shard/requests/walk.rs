@@ -38,23 +38,23 @@ const TARGETS: [Target; 5] = [
 /// inconsistent; f, the queue is full and its policy is to fail. During a switch a node takes what clients sent before they
 /// were disconnected, until it saves its record.
 const TABLE: [&str; 17] = [
-    "accepting - - pppppS prrrpS irrrDS ErrrDS EEErES",
-    "asking - - pppppS prrrpS irrrDS ErrrDS EEErES",
-    "asking - copy pppppS prrrpS SrrrDS ErrrDS EEErES",
-    "closing - copy pppppS prrrpS SrrrDS ErrrDS EEErES",
-    "handing - copy pppppS prrrpS SrrrDS ErrrDS EEErES",
-    "leaving-by-demote - copy pppppS prrrpS SrrrDS ErrrDS EEErES",
-    "leaving-by-stop - copy pppppS prrrpS SrrrDS ErrrDS EEErES",
-    "leaving-by-switch - copy EEEEES ErrrES SrrrDS ErrrDS EEErES",
-    "leaving-by-switch - copy pppppS prrrpS SrrrDS ErrrDS EEErES",
-    "primary volume volume EEEEES ErrrES SrrrDS ErrrDS EEErES",
-    "primary volume volume EffffS ErrrfS SrrrDS ErrrDS EEErES",
-    "promoting - - pppppS prrrpS irrrDS ErrrDS EEErES",
-    "promoting - copy pppppS prrrpS SrrrDS ErrrDS EEErES",
-    "returning - copy pppppS prrrpS SrrrDS ErrrDS EEErES",
-    "secondary - - pppppS prrrpS irrrDS ErrrDS EEErES",
-    "secondary - copy pppppS prrrpS SrrrDS ErrrDS EEErES",
-    "stopped - copy pppppS prrrpS SrrrDS prrrDS ppprpS",
+    "accepting - - pppppS prrrpS irrrDS ErrrDE EEErEE",
+    "asking - - pppppS prrrpS irrrDS ErrrDE EEErEE",
+    "asking - copy pppppS prrrpS SrrrDS ErrrDE EEErEE",
+    "closing - copy pppppS prrrpS SrrrDS ErrrDE EEErEE",
+    "handing - copy pppppS prrrpS SrrrDS ErrrDE EEErEE",
+    "leaving-by-demote - copy pppppS prrrpS SrrrDS ErrrDE EEErEE",
+    "leaving-by-stop - copy pppppS prrrpS SrrrDS ErrrDE EEErEE",
+    "leaving-by-switch - copy EEEEES ErrrES SrrrDS ErrrDE EEErEE",
+    "leaving-by-switch - copy pppppS prrrpS SrrrDS ErrrDE EEErEE",
+    "primary volume volume EEEEES ErrrES SrrrDS ErrrDE EEErEE",
+    "primary volume volume EffffS ErrrfS SrrrDS ErrrDE EEErEE",
+    "promoting - - pppppS prrrpS irrrDS ErrrDE EEErEE",
+    "promoting - copy pppppS prrrpS SrrrDS ErrrDE EEErEE",
+    "returning - copy pppppS prrrpS SrrrDS ErrrDE EEErEE",
+    "secondary - - pppppS prrrpS irrrDS ErrrDE EEErEE",
+    "secondary - copy pppppS prrrpS SrrrDS ErrrDE EEErEE",
+    "stopped - copy pppppS prrrpS SrrrDS prrrDE ppprpE",
 ];
 
 /// The states of a primary and of a secondary that the walk goes through. A primary never needs a sync; a secondary is
@@ -103,6 +103,7 @@ fn probe(operation: Operation, target: Target, engine: &Engine, now: Moment) -> 
             }
         }
         // The engine looks for it, in any role.
+        Course::MapOnCopy(_) => return 'E',
         Course::OnCopy(on, op) => {
             let io = CopyIo { name: PROBE.0, on, volume: V, op };
             match answer(Event::CopyIo(io), engine.clone(), now) {

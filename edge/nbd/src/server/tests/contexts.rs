@@ -33,6 +33,7 @@ fn a_list_is_these_bytes() {
     let wanted = [
         (LIST, reply::META_CONTEXT, b"\0\0\0\0base:allocation".to_vec()),
         (LIST, reply::META_CONTEXT, b"\0\0\0\0heliograph:marks".to_vec()),
+        (LIST, reply::META_CONTEXT, b"\0\0\0\0heliograph:changed".to_vec()),
         (LIST, reply::ACK, Vec::new()),
     ];
     assert_eq!(answered(LIST, b"\0\0\0\x07db/data\0\0\0\0"), wanted);
@@ -51,15 +52,16 @@ fn a_choice_is_these_bytes() {
 
 #[test]
 fn queries_find_what_they_name() {
-    let (base, marks) = ("base:allocation", "heliograph:marks");
+    let (base, marks, changed) = ("base:allocation", "heliograph:marks", "heliograph:changed");
     for (query, listed, chosen) in [
         (&["base:allocation"][..], &[base][..], &[base][..]),
         (&["heliograph:marks"], &[marks], &[marks]),
+        (&["heliograph:changed"], &[changed], &[changed]),
         (&["heliograph:marks", "base:allocation"], &[base, marks], &[base, marks]),
         (&["base:allocation", "base:allocation"], &[base], &[base]),
         // A namespace stands for all in it, but only in a list.
         (&["base:"], &[base], &[]),
-        (&["heliograph:"], &[marks], &[]),
+        (&["heliograph:"], &[marks, changed], &[]),
         (&["base:", "heliograph:marks"], &[base, marks], &[marks]),
         // Nothing found is no error.
         (&["base:nosuch"], &[], &[]),
@@ -67,7 +69,7 @@ fn queries_find_what_they_name() {
         (&["qemu:dirty-bitmap:b", ":"], &[], &[]),
         (&["BASE:allocation"], &[], &[]),
         // Nothing asked is everything in a list, and nothing in a choice.
-        (&[], &[base, marks], &[]),
+        (&[], &[base, marks, changed], &[]),
     ] {
         assert_eq!(found(LIST, &queries("db/data", query)).unwrap(), listed, "{query:?}");
         assert_eq!(found(SET, &queries("db/data", query)).unwrap(), chosen, "{query:?}");
@@ -180,7 +182,7 @@ fn the_name_a_choice_was_made_for_is_all_that_is_held() {
 
 /// The stretches of one context in an answer, taken apart by hand.
 fn status(form: Form, request: &Request, told: &[(Context, &[StatusExtent])]) -> Vec<u8> {
-    let (session, _) = served(form, &["base:allocation", "heliograph:marks"]);
+    let (session, _) = served(form, &Context::ALL.map(Context::name));
     let mut out = Vec::new();
     session.reply_block_status(request, told, &mut out);
     out
@@ -200,15 +202,18 @@ fn a_structured_status_is_these_bytes() {
     let allocation = [run(4096, 3), run(4096, 0)];
     let marks = [run(65_536, 1)];
     let told = [(Context::Marks, &marks[..]), (Context::Allocation, &allocation[..])];
-    let wanted: [&[u8]; 8] = [
+    // Nothing is said of the third: it may have changed.
+    let wanted: [&[u8]; 10] = [
         b"\x66\x8e\x33\xef\0\0\0\x05\0\0\0\0\0\0\0\x05\0\0\0\x14",
         b"\0\0\0\x01",
         b"\0\0\x10\0\0\0\0\x03",
         b"\0\0\x10\0\0\0\0\0",
-        b"\x66\x8e\x33\xef\0\x01\0\x05\0\0\0\0\0\0\0\x05\0\0\0\x0c",
+        b"\x66\x8e\x33\xef\0\0\0\x05\0\0\0\0\0\0\0\x05\0\0\0\x0c",
         b"\0\0\0\x02",
         b"\0\x01\0\0\0\0\0\x01",
-        b"",
+        b"\x66\x8e\x33\xef\0\x01\0\x05\0\0\0\0\0\0\0\x05\0\0\0\x0c",
+        b"\0\0\0\x03",
+        b"\0\0\x20\0\0\0\0\x01",
     ];
     assert_eq!(status(Form::Structured, &request, &told), wanted.concat());
 }
@@ -275,4 +280,21 @@ fn an_answer_has_a_bound() {
     let request = asked_status(1 << 30, marks);
     let said: Vec<_> = (0..2 * MAX_STATUS_EXTENTS as u32).map(|n| run(512, n % 2)).collect();
     assert_eq!(sent_runs(&request, &said).len(), MAX_STATUS_EXTENTS);
+}
+
+#[test]
+fn what_changed_is_told_for_an_export_that_offers_it() {
+    let request = asked_status(1 << 20, Contexts::NONE.with(Context::Changed));
+    let changed = [run(65_536, 1), run(131_072, 0)];
+    let wanted: [&[u8]; 4] = [
+        b"\x66\x8e\x33\xef\0\x01\0\x05\0\0\0\0\0\0\0\x05\0\0\0\x14",
+        b"\0\0\0\x03",
+        b"\0\x01\0\0\0\0\0\x01",
+        b"\0\x02\0\0\0\0\0\0",
+    ];
+    let told = [(Context::Changed, &changed[..])];
+    assert_eq!(status(Form::Structured, &request, &told), wanted.concat());
+    // Of what was not looked at it is never said that nothing changed.
+    let unknown = status(Form::Structured, &request, &[]);
+    assert_eq!(unknown[20..], *b"\0\0\0\x03\0\x10\0\0\0\0\0\x01");
 }

@@ -2,6 +2,7 @@
 //! Extended headers: agreed on, and then used for everything.
 
 use super::*;
+use crate::codec::Context;
 
 /// An extended request with these flags.
 fn extended(flags: u16, command: u16, offset: u64, length: u64) -> Vec<u8> {
@@ -10,9 +11,9 @@ fn extended(flags: u16, command: u16, offset: u64, length: u64) -> Vec<u8> {
 
 const PAYLOAD: u16 = command_flag::PAYLOAD_LEN;
 
-/// What these requests lead to where both contexts were chosen: steps, and the codes of refusals.
+/// What these requests lead to if all contexts were chosen: steps, and the codes of refusals.
 fn requested(requests: &[u8]) -> (Told, Vec<u32>) {
-    let (_, before) = served(Form::Extended, &["base:allocation", "heliograph:marks"]);
+    let (_, before) = served(Form::Extended, &Context::ALL.map(Context::name));
     let silent = feed(&before).out.len();
     let mut told = feed(&[&before[..], requests].concat());
     let told_before = feed(&before).steps.len();
@@ -134,7 +135,7 @@ fn filtered(filter: &[u8]) -> Vec<u8> {
 
 #[test]
 fn a_status_may_name_its_contexts() {
-    for (numbers, count) in [(&[1][..], 1), (&[2], 1), (&[2, 1], 2)] {
+    for (numbers, count) in [(&[1][..], 1), (&[2], 1), (&[2, 1], 2), (&[3, 2, 1], 3)] {
         let (told, codes) = requested(&filtered(&filter(8192, numbers)));
         assert!(codes.is_empty());
         let Some(Step::Request(status)) = told.steps.last() else { panic!("no request") };
@@ -153,8 +154,8 @@ fn a_filter_that_makes_no_sense_is_consumed_and_refused() {
         vec![0; 7],
         filter(8192, &[]),
         filter(8192, &[1, 1]),
-        filter(8192, &[3]),
-        filter(8192, &[1, 2, 3]),
+        filter(8192, &[4]),
+        filter(8192, &[1, 2, 4]),
         [filter(8192, &[1]), vec![0]].concat(),
         filter(0, &[1]),
         filter(2 << 20, &[1]),
