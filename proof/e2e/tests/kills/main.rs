@@ -2,8 +2,10 @@
 //! Daemons are killed under load, again and again, and links cut: what was promised is there.
 
 mod either;
+mod refreshed;
 mod restored;
 mod story;
+mod updated;
 
 use helio_e2e::{Load, Promise, relayed};
 use helio_testkit::{Dice, Plan, require, rounds};
@@ -56,6 +58,37 @@ fn a_restore_that_is_killed_is_done_or_never_was() {
         restored[usize::from(done)] += 1;
     }
     assert!(restored[1] > 0, "no restore was done: {restored:?}");
+}
+
+#[test]
+fn a_refresh_that_is_killed_leaves_the_old_snapshot_or_the_new_one() {
+    require!("qemu-img");
+    let dice = Dice::of_test("a_refresh_that_is_killed_leaves_the_old_snapshot_or_the_new_one");
+    let pair = Plan::new("db").volume("data", VOLUME).group_line("peer-timeout = \"1s\"").start();
+    let mut story = refreshed::Story::begin(pair, &dice);
+    let mut refreshed = [0, 0];
+    for round in 0..rounds(ROUNDS / 2) {
+        let (what, done) = story.round(&mut dice.fork(round));
+        println!("round {round}: {what}");
+        refreshed[usize::from(done)] += 1;
+    }
+    assert!(refreshed[1] > 0, "no refresh was done: {refreshed:?}");
+}
+
+#[test]
+fn an_update_that_is_killed_leaves_a_copy_that_can_be_promoted() {
+    require!("qemu-img");
+    let dice = Dice::of_test("an_update_that_is_killed_leaves_a_copy_that_can_be_promoted");
+    let plan = Plan::new("db").volume("data", VOLUME).group_line("peer-timeout = \"1s\"");
+    let (plan, relay) = relayed(plan, Duration::from_millis(10), 100, dice.seed());
+    let mut story = updated::Story::begin(plan.start(), relay, &dice);
+    let mut restored = 0;
+    for round in 0..rounds(ROUNDS / 2) {
+        let round_was = story.round(&mut dice.fork(round));
+        println!("round {round}: {round_was}");
+        restored += u64::from(round_was.image == updated::Image::Restored);
+    }
+    assert!(restored > 0, "no kill came while the update was under way");
 }
 
 /// Rounds of a pair that loses either daemon or both, and its link or not.

@@ -33,9 +33,9 @@ fn has_all(status: &serde_json::Value) -> bool {
     status["state"] == "periodic" && number(status, "/lag/bytes") == 0
 }
 
-/// What the secondary offers with its peer gone, as `helio status` shows it, is promoted.
+/// What the secondary offers with its peer gone, as `helio status` shows it, is promoted. Returns which copy that is.
 #[track_caller]
-fn take_over(pair: &Pair) {
+fn take_over(pair: &Pair) -> &'static str {
     let status = wait(pair, "lyon", "the loss of its peer", |status| {
         status["peer"]["connection"] != "connected"
     });
@@ -46,6 +46,7 @@ fn take_over(pair: &Pair) {
     }
     let line = if complete { &line[..4] } else { &line[..] };
     pair.helio("lyon", line).expect_success();
+    if complete { "its volumes" } else { "the safe copy" }
 }
 
 #[test]
@@ -66,10 +67,10 @@ fn whichever_node_is_killed_the_secondary_has_a_cut_as_a_whole() {
         relay.control().cut(Cut::Reset);
         pair.daemon("paris").kill9();
         writers.broken();
-        take_over(&pair);
+        let copy = take_over(&pair);
         let name = if secondary { "lyon, killed" } else { "lyon" };
         let held = book.assert_holds(name, &image(&pair, "lyon", book.run()), Promise::Closed);
-        println!("round {round}: {name}: {held:?}");
+        println!("round {round}: {name}, with {copy}: {held:?}");
     }
 }
 
