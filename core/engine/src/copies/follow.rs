@@ -39,6 +39,16 @@ impl Copies {
                         }
                         return is_due;
                     }
+                    // It may be the only consistent copy of this node.
+                    Some(held) if held.image.consistent && !consistent => {
+                        if is_due {
+                            let why = format!(
+                                "the volumes of this node were not consistent; snapshot {name} from before was not replaced"
+                            );
+                            self.miss(name, why, turn);
+                        }
+                        return is_due;
+                    }
                     _ => {}
                 }
                 if let Some(why) = suspect(local, turn) {

@@ -187,6 +187,27 @@ fn a_secondary_refreshes_at_the_item_and_one_that_cannot_keeps_the_old_copy() {
 }
 
 #[test]
+fn a_secondary_that_catches_up_does_not_replace_its_consistent_copy() {
+    let [held, missing] = [true, false].map(|consistent| {
+        let mut found = holding(1);
+        found.copies[0].image.consistent = consistent;
+        let mut desk = Desk::of(Superblock { head: Sequence(20), ..record(true) }, None, found);
+        desk.meet();
+        desk.start(false);
+        desk.store_all();
+        while !desk.saves.is_empty() {
+            desk.save();
+        }
+        desk.snapshot(21, SnapshotAct::Refresh(name("copy-1")));
+        desk.zero(22, 2);
+        assert_eq!(desk.names(), ["copy-1"]);
+        (desk.missing().len(), desk.pools.len())
+    });
+    assert_eq!(held.0, 1, "the old copy is preserved, and the new one is missing");
+    assert_eq!(missing, (0, 1), "an inconsistent one is replaced");
+}
+
+#[test]
 fn what_was_to_be_replaced_when_the_process_ended_is_no_copy_any_more() {
     let mut found = holding(2);
     found.copies[1].owner = CopyOwner::Operator(name("copy-1"));
