@@ -214,6 +214,17 @@ pub struct MetadataStatus {
     pub flushes: u64,
 }
 
+/// What was done to the group's before-image file since the daemon started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct BeforeImageStatus {
+    /// Reads given to the disk.
+    pub reads: u64,
+    /// Writes given to the disk.
+    pub writes: u64,
+    /// Flushes given to the disk.
+    pub flushes: u64,
+}
+
 /// What was done since the daemon started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CounterStatus {

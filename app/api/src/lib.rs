@@ -31,8 +31,8 @@ pub use attach::{AttachRequest, AttachState, Attachment, Attachments, DetachRequ
 pub use drill::{DrillRequest, DrillResult, DrillStatus};
 pub use error::{ApiError, AtStake, code};
 pub use flow::{
-    AnswersStatus, CounterStatus, CursorStatus, LagStatus, MetadataStatus, QueueStatus, SyncStatus,
-    ThrottleStatus, TimesStatus,
+    AnswersStatus, BeforeImageStatus, CounterStatus, CursorStatus, LagStatus, MetadataStatus,
+    QueueStatus, SyncStatus, ThrottleStatus, TimesStatus,
 };
 pub use openapi::document;
 pub use operation::{Method, Operation};

@@ -3,8 +3,8 @@
 
 use crate::drill::DrillStatus;
 use crate::flow::{
-    AnswersStatus, CounterStatus, CursorStatus, LagStatus, MetadataStatus, QueueStatus, SyncStatus,
-    ThrottleStatus,
+    AnswersStatus, BeforeImageStatus, CounterStatus, CursorStatus, LagStatus, MetadataStatus,
+    QueueStatus, SyncStatus, ThrottleStatus,
 };
 use crate::peer::{Connection, PeerStatus};
 use crate::set::{CopyWait, SetMemberStatus};
@@ -143,6 +143,9 @@ pub struct GroupStatus {
     /// The cost of making it durable.
     #[serde(default)]
     pub metadata: MetadataStatus,
+    /// The cost of what is preserved for snapshots and the safe copy.
+    #[serde(default)]
+    pub before_images: BeforeImageStatus,
 }
 
 impl GroupStatus {

@@ -18,6 +18,7 @@ use crate::shard::group::{fault_of, read_buffer};
 use crate::shard::looks::{Timetable, Watched};
 use crate::shard::payloads::Payloads;
 use crate::shard::token::{Kind, token};
+use helio_api::BeforeImageStatus;
 use helio_driver::{Buffer, Driver, Errno, FallocateFlags, File, Op, Outcome, Piece, Pool, Shared};
 use helio_engine::{PoolOp, PoolOutcome, Row, StoreFault, lay_over};
 use helio_format::before::{CHUNK_BYTES, CopyStage, CopyView, KeptCopy, PAGE_BYTES, Slot};
@@ -56,6 +57,7 @@ struct Watch {
     timetable: Timetable,
     /// It was given up: what is under way is late.
     late: bool,
+    counts: BeforeImageStatus,
 }
 
 /// What it is performed with.
@@ -71,6 +73,11 @@ impl Watch {
     fn submit(&mut self, detail: u32, op: Op, means: &mut Means<'_>) {
         self.watched.submitted();
         self.timetable.submitted(means.now);
+        match &op {
+            Op::Read { .. } => self.counts.reads += 1,
+            Op::SyncData { .. } => self.counts.flushes += 1,
+            _ => self.counts.writes += 1,
+        }
         means.driver.submit(token(Kind::Before, means.group, detail), op);
     }
 
@@ -135,7 +142,8 @@ impl Before {
         timeout: Duration,
     ) -> Self {
         let (watched, timetable) = (Watched::default(), Timetable::new(timeout));
-        let watch = Watch { watched, timetable, late: false };
+        let counts = BeforeImageStatus::default();
+        let watch = Watch { watched, timetable, late: false, counts };
         Self { file, shown, sizes, store, work: None, failed: false, watch }
     }
 
@@ -148,6 +156,11 @@ impl Before {
     pub(crate) fn kept_at(&self) -> Option<WallTime> {
         let safe = |copy: &&KeptCopy| copy.is_safe_copy() && copy.stage == CopyStage::Held;
         self.store.copies().iter().rfind(safe).map(|copy| copy.image.at)
+    }
+
+    /// What was done to the file.
+    pub(crate) const fn counts(&self) -> BeforeImageStatus {
+        self.watch.counts
     }
 
     /// Begins what is asked. Returns how it ended, where it did at once.
@@ -200,7 +213,7 @@ impl Before {
 
     /// Gives the file up if it completes nothing. Returns how what was asked ended, if that is so.
     pub(crate) fn look(&mut self, now: Moment) -> Option<PoolOutcome> {
-        let Watch { watched, timetable, late } = &mut self.watch;
+        let Watch { watched, timetable, late, .. } = &mut self.watch;
         if !timetable.is_due(now, watched.works() && !*late) {
             return None;
         }

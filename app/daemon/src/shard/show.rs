@@ -92,6 +92,7 @@ pub(crate) fn group(
         restoring: snapshots::restoring(group),
         counters: counters(&status, group.link.traffic),
         metadata: group.metadata.counts(),
+        before_images: group.before.counts(),
     }
 }
 
