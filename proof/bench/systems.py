@@ -160,9 +160,9 @@ class Helio:
     """A node pair, or the primary alone; paris is the primary, lyon dials it."""
 
     def __init__(self, stage, options, io="direct", relayed=False, queue=None, keyed=False, tun=None, sparse=False,
-                 members=None, enter=(), program=None):
+                 members=None, enter=(), program=None, group_lines=""):
         self.stage, self.options, self.io, self.queue, self.keyed = stage, options, io, queue, keyed or tun is not None
-        self.tun, self.sparse, self.enter = tun, sparse, list(enter)
+        self.tun, self.sparse, self.enter, self.group_lines = tun, sparse, list(enter), group_lines
         # The members of paris. If there are others than the first image, lyon never runs.
         self.members = members or [stage.a]
         self.helio = program or os.path.join(options.programs, "helio")
@@ -184,7 +184,7 @@ class Helio:
             out.write(f'[node.lyon]\naddress = "{there}:{self.lyon}"\n{keys["lyon"]}\n{extra}\n'
                       f'[node.paris]\naddress = "{here}:{dialled}"\nlisten = "{here}:{self.paris}"\n'
                       f'{keys["paris"]}\n{extra}\n'
-                      f'[group.db]\nnodes = ["lyon", "paris"]\nmode = "{mode}"\n{queue}'
+                      f'[group.db]\nnodes = ["lyon", "paris"]\nmode = "{mode}"\n{queue}{self.group_lines}'
                       f'[group.db.volume.data]\nsize = "{self.stage.size}B"\nio = "{self.io}"\nsparse = {str(self.sparse).lower()}\n'
                       f'members.paris = [{paris}]\nmembers.lyon = ["{lyon}"]\n')
 
