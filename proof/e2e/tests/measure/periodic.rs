@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What mode periodic sends over a link that is thinner than the write rate, and what `rsync` needs for the same change.
 //!
-//! `HELIO_PERIOD=30 cargo test -p helio-e2e --test measure periodic -- --nocapture` measures with a hot set of 16 MiB and a period
-//! of 30 s; an ordinary run takes a share of both.
+//! `HELIO_PERIOD=30 cargo test -p helio-e2e --test measure periodic -- --nocapture` measures with a hot set of 16 MiB, or 16 MiB of
+//! scattered blocks, and a period of 30 s; an ordinary run takes a share of each.
 
 use crate::alone;
 use helio_e2e::{BLOCK, assert_members_equal, connect, group, number, relayed, wait, wait_state};
@@ -11,6 +11,7 @@ use helio_netmodel::Profile;
 use helio_testkit::{Dice, Pair, Plan, TempDir, eventually, free_port, have, run_within, times};
 use helio_units::{Bytes, Mode, Rate};
 use helio_wan::{Relay, RelayConfig};
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -26,6 +27,9 @@ const WRITES_A_SECOND: u64 = 5 * MBIT * 1_000_000 / 8 / BLOCK as u64;
 const TICKS_A_SECOND: u64 = 50;
 const PERIODS: u64 = 3;
 const VOLUME: Bytes = Bytes::mib(64);
+/// Over which blocks are scattered, and the unit in which the bitmap records what changed.
+const WIDE: Bytes = Bytes::mib(256);
+const REGION: u64 = 64 << 10;
 
 /// The period, and the hot set that fits: 16 MiB for 30 s.
 fn setting() -> (Duration, Bytes) {
@@ -58,20 +62,27 @@ fn next_commit(pair: &Pair, period: Duration) -> f64 {
     })
 }
 
+/// A pair in mode periodic, of which the peer has everything.
+#[track_caller]
+fn periodic(size: Bytes, period: Duration, seed: u64) -> (Pair, Relay) {
+    let plan = Plan::new("db")
+        .mode(Mode::Periodic)
+        .group_line(&format!("period = \"{}s\"", period.as_secs()))
+        .volume("data", size);
+    let (plan, relay) = relayed(plan, RTT, MBIT, seed);
+    let pair = plan.start();
+    wait(&pair, "paris", "the peer", |status| status["peer"]["connection"] == "connected");
+    pair.helio("paris", &["promote", "db"]).expect_success();
+    wait_state(&pair, "paris", "periodic");
+    (pair, relay)
+}
+
 #[test]
 fn periodic_sends_what_changed_once_and_converges_over_a_thin_link() {
     let _alone = alone();
     let dice = Dice::of_test("periodic_sends_what_changed_once_and_converges_over_a_thin_link");
     let (period, hot) = setting();
-    let plan = Plan::new("db")
-        .mode(Mode::Periodic)
-        .group_line(&format!("period = \"{}s\"", period.as_secs()))
-        .volume("data", VOLUME);
-    let (plan, relay) = relayed(plan, RTT, MBIT, dice.seed());
-    let pair = plan.start();
-    wait(&pair, "paris", "the peer", |status| status["peer"]["connection"] == "connected");
-    pair.helio("paris", &["promote", "db"]).expect_success();
-    wait_state(&pair, "paris", "periodic");
+    let (pair, relay) = periodic(VOLUME, period, dice.seed());
     let (stop, stopped) = sync_channel(0);
     let client = connect(&pair, "paris");
     let writer = thread::spawn(move || write(client, hot, dice, &stopped));
@@ -92,6 +103,66 @@ fn periodic_sends_what_changed_once_and_converges_over_a_thin_link() {
         Bytes(wrote * BLOCK as u64)
     );
     assert!(ratio < 1.1, "{ratio} of what differed was sent");
+}
+
+/// Offsets of blocks, of which each is another one: `count` of them.
+fn scattered(count: u64, mut next: impl FnMut(u64) -> u64) -> BTreeSet<u64> {
+    let mut blocks = BTreeSet::new();
+    for n in 0.. {
+        if blocks.len() as u64 == count {
+            break;
+        }
+        blocks.insert(next(n));
+    }
+    blocks
+}
+
+/// Writes these blocks once, and waits until the peer has them. Prints what was sent, and returns its ratio to what was written.
+fn ship(
+    pair: &Pair,
+    relay: &Relay,
+    dice: &mut Dice,
+    (what, blocks): (&str, &BTreeSet<u64>),
+) -> f64 {
+    let mut client = connect(pair, "paris");
+    let before = relay.control().stats();
+    let mut data = vec![0; BLOCK];
+    for at in blocks {
+        dice.fill(&mut data);
+        client.write(*at, &data, false).unwrap_or_else(|why| panic!("{why}"));
+    }
+    wait(pair, "paris", "the last cut", |status| number(status, "/lag/bytes") == 0);
+    assert_members_equal(pair, "data");
+    let after = relay.control().stats();
+    let sent = after.back.delivered - before.back.delivered;
+    let digests = after.there.delivered - before.there.delivered;
+    let written = Bytes((blocks.len() * BLOCK) as u64);
+    let ratio = sent.0 as f64 / written.0 as f64;
+    println!("{what}: {written} written, {sent} sent ({ratio:.3}), {digests} sent back");
+    ratio
+}
+
+#[test]
+fn periodic_sends_scattered_blocks_and_not_their_regions() {
+    let _alone = alone();
+    let mut dice = Dice::of_test("periodic_sends_scattered_blocks_and_not_their_regions");
+    let (_, hot) = setting();
+    let (pair, relay) = periodic(WIDE, Duration::from_secs(1), dice.seed());
+    let (block, count) = (BLOCK as u64, hot.0 / BLOCK as u64);
+    let mut places = dice.fork(1);
+    let mut in_region = || places.below(REGION / block) * block;
+    let each = scattered(count, |n| n * 5 % (WIDE.0 / REGION) * REGION + in_region());
+    let mut places = dice.fork(2);
+    let random = scattered(count, |_| places.below(WIDE.0 / block) * block);
+    let dense = scattered(count, |n| n * block);
+    let loads = [
+        ("one in each region", &each),
+        ("random", &random),
+        ("dense", &dense),
+        ("one in each region, after dense ones", &each),
+    ];
+    let ratios = loads.map(|load| (load.0, ship(&pair, &relay, &mut dice, load)));
+    assert!(ratios.iter().all(|(_, ratio)| *ratio < 1.1), "{ratios:?}");
 }
 
 /// A server of `rsync`, until it is dropped.
