@@ -10,8 +10,8 @@
   absent  one node alone, without a copy: with `safe-copy` on and off, and with a before-image file in which a
           snapshot was deleted. Every write is measured
   memory  one node alone: anonymous memory of the daemon per chunk preserved, from a fourth of --chunks to all of them, in
-          the order of the chunks; one snapshot, ten that are older than all writes, and ten of which each preserves a tenth of
-          the chunks, scattered
+          the order of the chunks; without a copy (none), with one snapshot, ten that are older than all writes, and ten of which
+          each preserves a tenth of the chunks, scattered (spread)
 
 The measurements of a round are interleaved, in another order each round. Build first:
 cargo build --release -p helio -p helio-bench
@@ -155,13 +155,12 @@ class Bench:
 
     def memory(self):
         figures = {}
-        for kind in turned(["one", "ten", "spread"], self.round):
+        for kind in turned(["none", "one", "ten", "spread"], self.round):
             for image in (self.stage.a, self.stage.b):
                 with open(image, "wb") as out:
                     out.truncate(self.stage.size)
             self.up(sparse=True)
-            count = COPIES if kind == "ten" else 1
-            for n in range(count):
+            for n in range({"none": 0, "ten": COPIES}.get(kind, 1)):
                 snapshot(self.control, "create", f"s{n}")
             chunks, steps = self.args.chunks, []
             order = list(range(chunks))
@@ -174,7 +173,10 @@ class Bench:
                 if kind == "spread" and begin:
                     snapshot(self.control, "create", f"s{begin}")
                 client.write_all((chunk * CHUNK, b"x" * 4096) for chunk in order[begin:begin + step])
-                steps.append((self.preserved() / CHUNK, resident(self.daemon)))
+                written = min(begin + step, chunks)
+                if kind != "none" and self.preserved() != written * CHUNK:
+                    raise Failed(f"{self.preserved()} bytes are preserved after writes to {written} chunks")
+                steps.append((written, resident(self.daemon)))
             client.close()
             (few, less), (all_of_them, more) = steps[0], steps[-1]
             figures[f"{kind} chunks"] = all_of_them

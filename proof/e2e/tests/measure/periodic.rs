@@ -155,14 +155,11 @@ fn periodic_sends_scattered_blocks_and_not_their_regions() {
     let mut places = dice.fork(2);
     let random = scattered(count, |_| places.below(WIDE.0 / block) * block);
     let dense = scattered(count, |n| n * block);
-    let loads = [
-        ("one in each region", &each),
-        ("random", &random),
-        ("dense", &dense),
-        ("one in each region, after dense ones", &each),
-    ];
-    let ratios = loads.map(|load| (load.0, ship(&pair, &relay, &mut dice, load)));
-    assert!(ratios.iter().all(|(_, ratio)| *ratio < 1.1), "{ratios:?}");
+    let loads = [("one in each region", &each), ("random", &random), ("dense", &dense)];
+    let ratios = loads.map(|load| ship(&pair, &relay, &mut dice, load));
+    assert!(ratios.iter().all(|ratio| *ratio < 1.1), "{ratios:?}");
+    // After a cut of more than 16 MiB that differs as a whole, the next one begins without digests (`Guess` in `core/copy`).
+    ship(&pair, &relay, &mut dice, ("one in each region, after dense ones", &each));
 }
 
 /// A server of `rsync`, until it is dropped.
