@@ -158,7 +158,7 @@ fn periodic_sends_scattered_blocks_and_not_their_regions() {
     let loads = [("one in each region", &each), ("random", &random), ("dense", &dense)];
     let ratios = loads.map(|load| ship(&pair, &relay, &mut dice, load));
     assert!(ratios.iter().all(|ratio| *ratio < 1.1), "{ratios:?}");
-    // After a cut of more than 16 MiB that differs as a whole, the next one begins without digests (`Guess` in `core/copy`).
+    // After a large cut that differs as a whole, the next one begins without digests (`Guess` in `core/copy`).
     ship(&pair, &relay, &mut dice, ("one in each region, after dense ones", &each));
 }
 
