@@ -12,6 +12,7 @@ pub mod copying;
 mod cursor;
 pub mod directory;
 pub mod epochs;
+pub mod exported;
 pub mod files;
 pub mod frame;
 pub mod hot;

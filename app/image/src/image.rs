@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The image of a volume: a file, or what a symbolic link of its name leads to, for example a block device.
+
+use anyhow::{Context, Result};
+use helio_disk::{Io, Member, OpenOptions, OtherUsers, StoreKind};
+use helio_driver::Linux;
+use helio_format::exported::ExportedVolume;
+use helio_units::Extent;
+use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate};
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+
+/// Zeros that are written at once.
+const ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+
+/// An image that is open, and that nobody else uses.
+#[derive(Debug)]
+pub struct Image {
+    /// Holds the claim.
+    member: Member,
+    file: File,
+    blank: bool,
+}
+
+impl Image {
+    /// Opens the image of a volume. `create`: a missing one is created, without data.
+    ///
+    /// # Errors
+    /// It is missing, in use, or has not the size of the volume.
+    pub fn open(path: &Path, volume: &ExportedVolume, create: bool) -> Result<Self> {
+        let found = fs::metadata(path).ok();
+        let blank = create && found.is_none();
+        let options = OpenOptions {
+            size: volume.size,
+            io: Io::Buffered,
+            create,
+            sparse: true,
+            role: format!("image of volume {}", volume.name),
+        };
+        let member = helio_disk::open(path, &options, &OtherUsers::of(&Linux::host()))?;
+        let file = File::options().read(true).write(true).open(path);
+        let file = file.with_context(|| format!("cannot open {}", path.display()))?;
+        // The tests of its abilities count as writes, and changed nothing.
+        if let Some(found) = found.filter(fs::Metadata::is_file) {
+            file.set_modified(found.modified()?)?;
+        }
+        Ok(Self { member, file, blank })
+    }
+
+    /// Whether it was just created: it reads as zero.
+    #[must_use]
+    pub const fn is_blank(&self) -> bool {
+        self.blank
+    }
+
+    /// Whether it is a file that was written by something else since it had that time, as far as its file system tells.
+    ///
+    /// # Errors
+    /// The file system fails.
+    pub fn was_written_since(&self, written: u64) -> io::Result<bool> {
+        Ok(written != 0 && self.written()? != written)
+    }
+
+    /// When it was last written, in nanoseconds since 1970, if it is a file; otherwise 0.
+    ///
+    /// # Errors
+    /// The file system fails.
+    pub fn written(&self) -> io::Result<u64> {
+        if self.member.kind() == StoreKind::Device {
+            return Ok(0);
+        }
+        let it = self.file.metadata()?;
+        let nanos = i128::from(it.mtime()) * 1_000_000_000 + i128::from(it.mtime_nsec());
+        Ok(u64::try_from(nanos).unwrap_or(0))
+    }
+
+    /// Reads from there on.
+    ///
+    /// # Errors
+    /// The disk fails.
+    pub fn read(&self, at: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.file.read_exact_at(buffer, at)
+    }
+
+    /// Writes from there on.
+    ///
+    /// # Errors
+    /// The disk fails, or has no space.
+    pub fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all_at(bytes, at)
+    }
+
+    /// Makes an extent read as zero. `hole`: its space may be given back.
+    ///
+    /// # Errors
+    /// The disk fails, or has no space.
+    pub fn zero(&self, extent: Extent, hole: bool) -> io::Result<()> {
+        let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        if hole && fallocate(&self.file, punch, extent.offset, extent.length).is_ok() {
+            return Ok(());
+        }
+        let mut at = extent.offset;
+        while at < extent.end() {
+            let length = (extent.end() - at).min(ZEROS.len() as u64);
+            self.write(at, &ZEROS[..length as usize])?;
+            at += length;
+        }
+        Ok(())
+    }
+
+    /// Makes durable what was written.
+    ///
+    /// # Errors
+    /// The disk fails: some of it may be lost.
+    pub fn flush(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    /// What was read and written needs no place in memory any more. Advice.
+    pub fn forget(&self) {
+        // A file system that takes no advice loses nothing.
+        let _ignored = fadvise(&self.file, 0, None, Advice::DontNeed);
+    }
+}
