@@ -45,7 +45,7 @@ pub use nouns::{
 pub(crate) use old::positional;
 pub use plan::{Calculator, MarksPlan, PlanVerb, QueuePlan, Window};
 pub use saved::Saved;
-pub use snapshot::{Snapshot, SnapshotName};
+pub use snapshot::{Export, Snapshot, SnapshotName};
 pub(crate) use target::{Target, target};
 pub use trace::{Trace, TraceFormat};
 pub use verb::{LogFormat, Promote, Resync, Shell, Verb};

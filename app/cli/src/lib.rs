@@ -31,6 +31,7 @@ mod saved;
 mod signals;
 mod snapshot;
 mod status;
+mod stopping;
 mod trace;
 mod typed;
 mod usage;

@@ -1,34 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `helio snapshot`: creating, listing and deleting snapshots of a group, and restoring from one.
 
+mod export;
+mod images;
+mod restore;
+
 use crate::args::{At, Snapshot, SnapshotName};
-use crate::client::Client;
+use crate::client::{Client, ClientError};
 use crate::confirm::Consent;
-use crate::verbs::{accepted, print, printed};
+use crate::verbs::{accepted, one_group, print, printed};
+use crate::wait::Wait;
 use crate::which;
 use anyhow::Result;
-use helio_api::{SnapshotList, SnapshotRequest, SnapshotRestoreRequest, paths};
+use helio_api::{Accepted, ApiError, SnapshotList, SnapshotRequest, SnapshotRestoreRequest, paths};
 use helio_units::Bytes;
 use std::fmt::Write;
 use std::process::ExitCode;
+use std::time::Duration;
+
+/// How often the rest of a restore is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 pub(crate) fn run(at: &At, verb: Snapshot) -> Result<ExitCode> {
-    let client = Client::new(at)?;
+    match verb {
+        Snapshot::Import { dir, socket, json } => images::import(&dir, socket, json),
+        Snapshot::Join { dir, record, json } => images::join(&dir, &record, json),
+        Snapshot::Export(wish) => export::export(at, wish),
+        Snapshot::Restore { snapshot, from: Some(dir), yes, json, .. } => {
+            restore::restore(at, snapshot, &dir, Consent { yes, json })
+        }
+        asks => ask(&Client::new(at)?, at, asks),
+    }
+}
+
+/// Runs a command that the daemon carries out.
+fn ask(client: &Client, at: &At, verb: Snapshot) -> Result<ExitCode> {
     match verb {
         Snapshot::Create { snapshot: SnapshotName { group, name }, here, json } => {
-            let group = which::group(&client, group)?;
+            let group = which::group(client, group)?;
             let path = paths::of_group(paths::SNAPSHOT_CREATE, &group);
             accepted(&client.post(&path, &SnapshotRequest { name, here, refresh: false })?, json)
         }
         Snapshot::Refresh { snapshot: SnapshotName { group, name }, here, yes, json } => {
-            let group = which::group(&client, group)?;
-            let stake = stake(&client, &group, &name, here)?;
+            let group = which::group(client, group)?;
+            let stake = stake(client, &group, &name, here)?;
             Consent { yes, json }.get(&stake, "replace it by a new one?")?;
             let path = paths::of_group(paths::SNAPSHOT_CREATE, &group);
             accepted(&client.post(&path, &SnapshotRequest { name, here, refresh: true })?, json)
         }
         Snapshot::List { group, json } => {
-            let group = which::group(&client, group)?;
+            let group = which::group(client, group)?;
             let list: SnapshotList = client.get(&paths::of_group(paths::SNAPSHOTS, &group))?;
             if json {
                 return printed(&list);
@@ -36,21 +57,45 @@ pub(crate) fn run(at: &At, verb: Snapshot) -> Result<ExitCode> {
             print(&text(&list))?;
             Ok(ExitCode::SUCCESS)
         }
-        Snapshot::Restore { snapshot: SnapshotName { group, name }, yes, json } => {
-            let group = which::group(&client, group)?;
-            let stake = overwritten(&client, &group, &name)?;
+        Snapshot::Restore { snapshot: SnapshotName { group, name }, wait, yes, json, .. } => {
+            let group = which::group(client, group)?;
+            let stake = overwritten(client, &group, &name)?;
             Consent { yes, json }.get(&stake, "restore the volumes?")?;
             let path = paths::of_group(paths::SNAPSHOT_RESTORE, &group);
-            accepted(&client.post(&path, &SnapshotRestoreRequest { name })?, json)
+            let done: Accepted = client.post(&path, &SnapshotRestoreRequest { name })?;
+            if wait { written(client, at, &group, &done, json) } else { accepted(&done, json) }
         }
         Snapshot::Delete { snapshot: SnapshotName { group, name }, here, yes, json } => {
-            let group = which::group(&client, group)?;
-            let stake = stake(&client, &group, &name, here)?;
+            let group = which::group(client, group)?;
+            let stake = stake(client, &group, &name, here)?;
             Consent { yes, json }.get(&stake, "delete it?")?;
             let path = paths::of_group(paths::SNAPSHOT_DELETE, &group);
             accepted(&client.post(&path, &SnapshotRequest { name, here, refresh: false })?, json)
         }
+        _ => unreachable!("`run` has every command that works on images"),
     }
+}
+
+/// Waits until what a restore has left is written.
+fn written(client: &Client, at: &At, group: &str, done: &Accepted, json: bool) -> Result<ExitCode> {
+    let waiting = Wait::begin(at, json, format!("the restore of {group}"), None)?;
+    if !json {
+        accepted(done, false)?;
+    }
+    while let Some(restoring) = one_group(client, group)?.restoring {
+        if let Some(why) = restoring.failed {
+            let text = format!("the restore of {group} cannot continue: {why}");
+            let hint = "repair the cause, then restart the daemon: it continues";
+            let error = ApiError::new("restore-failed", text, hint);
+            return Err(ClientError::Refused(Box::new(error)).into());
+        }
+        waiting.pause(LOOK_EVERY)?;
+    }
+    if json {
+        return accepted(done, true);
+    }
+    print(&format!("{group} is restored\n"))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// What is lost with a snapshot.

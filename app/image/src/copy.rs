@@ -172,7 +172,8 @@ fn worker(
                 _ => open(volume)?,
             };
             let (_, (source, target)) = opened.insert((volume, ends));
-            let written = copy_one(source.as_mut(), target.as_mut(), extent, plan.blank, &mut buffers)?;
+            let written =
+                copy_one(source.as_mut(), target.as_mut(), extent, plan.blank, &mut buffers)?;
             Ok(Done { volume, chunks: chunks.clone(), written })
         };
         let told = one();
@@ -322,8 +323,13 @@ mod tests {
         assert_eq!(ended.expect("no end fails"), copied);
         assert_eq!(settled.count(), 42);
         let now = to.bytes();
-        assert!(now[..40 * chunk] == source[..40 * chunk] && now[99 * chunk..] == source[99 * chunk..]);
-        assert!(now[40 * chunk..99 * chunk].iter().all(|byte| *byte == 7), "it was not to be copied");
+        assert!(
+            now[..40 * chunk] == source[..40 * chunk] && now[99 * chunk..] == source[99 * chunk..]
+        );
+        assert!(
+            now[40 * chunk..99 * chunk].iter().all(|byte| *byte == 7),
+            "it was not to be copied"
+        );
     }
 
     #[test]

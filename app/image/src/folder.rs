@@ -34,8 +34,9 @@ impl Folder {
             true => Ok(folder),
             false => Err(io::Error::from(ErrorKind::NotADirectory)),
         });
-        let folder = folder
-            .map_err(|why| anyhow!("cannot open directory {shown}: {why}\n  hint: name a directory that exists"))?;
+        let folder = folder.map_err(|why| {
+            anyhow!("cannot open directory {shown}: {why}\n  hint: name a directory that exists")
+        })?;
         match folder.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => bail!(
@@ -61,7 +62,9 @@ impl Folder {
             && why.kind() != ErrorKind::AlreadyExists
         {
             let shown = path.display();
-            bail!("cannot create directory {shown}: {why}\n  hint: create the directory it is in first");
+            bail!(
+                "cannot create directory {shown}: {why}\n  hint: create the directory it is in first"
+            );
         }
         Self::open(path)
     }

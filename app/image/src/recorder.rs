@@ -76,7 +76,8 @@ impl Recorder {
         record.stage = ExportStage::Complete;
         for (volume, image) in record.volumes.iter_mut().zip(images) {
             let times = image.flush().and_then(|()| image.written());
-            volume.written = times.with_context(|| format!("cannot flush the image of {}", volume.name))?;
+            volume.written =
+                times.with_context(|| format!("cannot flush the image of {}", volume.name))?;
         }
         folder.keep(record.clone())?;
         Ok(record)

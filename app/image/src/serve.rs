@@ -48,9 +48,15 @@ impl Server {
     ///
     /// # Errors
     /// The directory has no record, it cannot be written, or the socket cannot be opened.
-    pub fn start(folder: Folder, record: ExportRecord, images: Vec<Image>, socket: &Path) -> Result<Self> {
+    pub fn start(
+        folder: Folder,
+        record: ExportRecord,
+        images: Vec<Image>,
+        socket: &Path,
+    ) -> Result<Self> {
         let exports = record.volumes.iter().enumerate();
-        let exports = exports.map(|(at, volume)| export(&record.of.group, &volume.name, volume.size, at));
+        let exports =
+            exports.map(|(at, volume)| export(&record.of.group, &volume.name, volume.size, at));
         let exports = exports.collect();
         let listener = listen(socket)?;
         let recorder = Recorder::begin(folder, record)?;
@@ -87,14 +93,17 @@ impl Server {
         let _woken = UnixStream::connect(&socket);
         let _ended = listening.join();
         let connections = shared.connections.lock().map(|mut all| std::mem::take(&mut *all));
-        for (stream, thread) in connections.unwrap_or_else(|broken| std::mem::take(&mut *broken.into_inner())) {
+        for (stream, thread) in
+            connections.unwrap_or_else(|broken| std::mem::take(&mut *broken.into_inner()))
+        {
             // It may have ended by itself.
             let _closed = stream.shutdown(Shutdown::Both);
             let _ended = thread.join();
         }
         // A socket that somebody removed is gone as well.
         let _removed = fs::remove_file(&socket);
-        let shared = Arc::into_inner(shared).ok_or_else(|| anyhow!("a connection is still served"))?;
+        let shared =
+            Arc::into_inner(shared).ok_or_else(|| anyhow!("a connection is still served"))?;
         shared.recorder.end(&shared.images)
     }
 }
@@ -187,7 +196,9 @@ impl Shared {
                     }
                     Step::Request(request) => self.answer(&session, image, &request, &[], &mut out),
                     Step::Payload { chunk, last } => {
-                        let (_, payload) = write.as_mut().unwrap_or_else(|| unreachable!("a payload follows its write"));
+                        let (_, payload) = write
+                            .as_mut()
+                            .unwrap_or_else(|| unreachable!("a payload follows its write"));
                         payload.extend_from_slice(&rest[chunk]);
                         if last && let Some((request, payload)) = write.take() {
                             self.answer(&session, image, &request, &payload, &mut out);
@@ -211,7 +222,14 @@ impl Shared {
     }
 
     /// Carries a request out, and appends its answer.
-    fn answer(&self, session: &Session, image: usize, request: &Request, payload: &[u8], out: &mut Vec<u8>) {
+    fn answer(
+        &self,
+        session: &Session,
+        image: usize,
+        request: &Request,
+        payload: &[u8],
+        out: &mut Vec<u8>,
+    ) {
         let (extent, it) = (request.extent, &self.images[image]);
         let changed = |change: &dyn Fn() -> io::Result<()>| {
             self.recorder.changes(image, extent)?;

@@ -3,13 +3,15 @@
 //!
 //! Input: a byte that says which format, then its bytes: a page of a metadata file as it is (0) or with magic, version
 //! and checksum mended (1), behind the place and the bits of one damaged byte; a frame's header (2) or a mended one
-//! (3); the stamp of a member, with its checksum mended or not (255); a message's body behind its kind and the length of its
+//! (3); the stamp of a member, with its checksum mended or not (255); the record of an exported snapshot as it is, or with magic,
+//! length and checksum mended (254); a message's body behind its kind and the length of its
 //! payload (others).
 
 use crate::link;
 use crate::pieces::{byte, word};
 use helio_format::directory::{self, Entries, Entry, MapOwner};
 use helio_format::epochs::{Epoch, Epochs, SetId, Stamp};
+use helio_format::exported::{ChunkSet, ExportRecord, ExportStage, Exported, ExportedVolume};
 use helio_format::files::{self, FileRecord};
 use helio_format::frame::{self, HEADER_BYTES};
 use helio_format::lineage::Relation;
@@ -19,7 +21,7 @@ use helio_format::page::{self, Kind, PAGE_BYTES, PageError};
 use helio_format::superblock::Superblock;
 use helio_format::{hot, marks};
 use helio_link::checksum;
-use helio_units::{Generation, Sequence, VolumeIndex};
+use helio_units::{Bytes, Generation, Sequence, VolumeIndex, WallTime};
 
 pub(crate) fn run(mut data: &[u8]) {
     match byte(&mut data) {
@@ -27,6 +29,7 @@ pub(crate) fn run(mut data: &[u8]) {
         1 => page(data, true),
         2 => header(data, false),
         3 => header(data, true),
+        254 => exported(data),
         255 => stamp(data),
         _ => body(data),
     }
@@ -70,6 +73,26 @@ fn page(mut data: &[u8], mended: bool) {
         page[at] ^= bits;
         assert!(page::decode(&page, checksum).is_err(), "damage at {at} went unseen");
     }
+}
+
+fn exported(mut data: &[u8]) {
+    let (mended, at) = (byte(&mut data) & 1 == 1, word(&mut data));
+    let mut bytes = data.to_vec();
+    if mended && bytes.len() >= 20 {
+        bytes[..6].copy_from_slice(b"HLXS\x01\0");
+        let length = bytes.len();
+        bytes[8..16].copy_from_slice(&(length as u64).to_le_bytes());
+        let sum = checksum(&bytes[..length - 4]);
+        bytes[length - 4..].copy_from_slice(&sum.to_le_bytes());
+    }
+    let Ok(record) = ExportRecord::decode(&bytes, checksum) else { return };
+    let again = record.encode(checksum);
+    assert_eq!(ExportRecord::decode(&again, checksum).as_ref(), Ok(&record));
+    assert!(!mended || again == bytes, "there are two ways to write it");
+    let mut damaged = again;
+    let at = at % damaged.len();
+    damaged[at] ^= 1;
+    assert!(ExportRecord::decode(&damaged, checksum).is_err(), "damage at {at} went unseen");
 }
 
 fn same_line(superblock: &Superblock) {
@@ -122,6 +145,22 @@ fn body(mut data: &[u8]) {
     message.encode(&mut again);
     assert_eq!(again, data, "there are two ways to write it");
     assert!(again.len() <= BODY_BYTES_MAX, "a body longer than any may be");
+}
+
+fn exported_record() -> ExportRecord {
+    let size = Bytes::mib(1);
+    let mut differs = ChunkSet::new(size);
+    differs.add(3..9);
+    let volume = ExportedVolume { name: "data".to_owned(), size, written: 5, differs };
+    let of = Exported {
+        group: "db".to_owned(),
+        name: "nightly".to_owned(),
+        generation: "2.77aa".to_owned(),
+        position: Sequence(31),
+        at: WallTime(7),
+        consistent: true,
+    };
+    ExportRecord { of, stage: ExportStage::Complete, volumes: vec![volume] }
 }
 
 pub(crate) fn seeds() -> Vec<(&'static str, Vec<u8>)> {
@@ -188,6 +227,10 @@ pub(crate) fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     seeds.push(("header", frame.clone()));
     frame[0] = 3;
     seeds.push(("header-mended", frame));
+    let record = exported_record().encode(checksum);
+    for (name, mended) in [("exported", 0), ("exported-mended", 1)] {
+        seeds.push((name, [&[254, mended, 9, 0][..], &record].concat()));
+    }
     let (set, volume) = (SetId::of(7).expect("it is not zero"), VolumeIndex(1));
     let stamp = Stamp { set, volume, epoch: Epoch::FIRST.next(), is_full: true };
     seeds.push(("stamp", [&[255, 1][..], &stamp.encode(checksum)].concat()));

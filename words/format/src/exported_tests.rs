@@ -38,7 +38,10 @@ fn a_record_comes_back_and_stands_where_the_table_says() {
     assert_eq!(bytes[58..63], *b"\x04data");
     assert_eq!(bytes[63..71], (10 * CHUNK_BYTES).to_le_bytes());
     assert_eq!(bytes[71..81], [0, 0, 0, 0, 0, 0, 0, 0, 0b1100, 0b10], "and a bit for each chunk");
-    assert_eq!(bytes[81..], [&b"\x03log\0\x02\0\0\0\0\0\0M\0\0\0\0\0\0\0\0"[..], &bytes[102..]].concat());
+    assert_eq!(
+        bytes[81..],
+        [&b"\x03log\0\x02\0\0\0\0\0\0M\0\0\0\0\0\0\0\0"[..], &bytes[102..]].concat()
+    );
     assert_eq!(bytes.len(), 106);
 }
 
@@ -82,7 +85,10 @@ fn additions_count_up_to_the_first_one_that_is_torn() {
         let all = [&bytes[..], additions].concat();
         let it = ExportRecord::decode(&all, slow_crc32c).expect("the record is whole");
         let data = &it.volumes[0].differs;
-        ((0..10).filter(|chunk| data.has(*chunk)).collect::<Vec<_>>(), it.volumes[1].differs.count())
+        (
+            (0..10).filter(|chunk| data.has(*chunk)).collect::<Vec<_>>(),
+            it.volumes[1].differs.count(),
+        )
     };
     assert_eq!(added(&[first, second].concat()), (vec![2, 3, 5, 6, 9], 1));
     assert_eq!(added(&first[..23]), (vec![2, 3, 9], 0));

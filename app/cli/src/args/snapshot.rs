@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The command line of `helio snapshot`.
 
-use clap::Subcommand;
+use super::number::more_than_nothing;
+use clap::{Args, Subcommand};
+use helio_units::Rate;
+use std::path::PathBuf;
 
 /// A snapshot of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +24,48 @@ fn snapshot_name(text: &str) -> Result<SnapshotName, String> {
         return Err("expected GROUP@NAME, for example db@before-upgrade, or NAME".to_owned());
     }
     Ok(SnapshotName { group: group.map(str::to_owned), name: name.to_owned() })
+}
+
+/// Where an image is kept: `VOLUME=PATH`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImageAt {
+    /// Name of the volume.
+    pub volume: String,
+    /// A device, or a file.
+    pub path: PathBuf,
+}
+
+fn image_at(text: &str) -> Result<ImageAt, String> {
+    match text.split_once('=') {
+        Some((volume, path)) if !volume.is_empty() && !path.is_empty() => {
+            Ok(ImageAt { volume: volume.to_owned(), path: PathBuf::from(path) })
+        }
+        _ => Err("expected VOLUME=PATH, for example data=/dev/vg0/data-copy".to_owned()),
+    }
+}
+
+/// What `helio snapshot export` is asked for.
+#[derive(Clone, Debug, Args)]
+pub struct Export {
+    /// Snapshot, for example db@nightly; the group may be omitted if there is only one.
+    #[arg(value_name = "[GROUP@]NAME", value_parser = snapshot_name)]
+    pub snapshot: SnapshotName,
+    /// Directory of the images; created if it does not exist.
+    pub dir: PathBuf,
+    /// Keep the image of a volume on this device, or in this file; default: VOLUME.img in DIR.
+    ///
+    /// DIR gets a symbolic link to it. It must have the size of the volume; a device may be larger.
+    #[arg(long = "image", value_name = "VOLUME=PATH", value_parser = image_at)]
+    pub images: Vec<ImageAt>,
+    /// Maximum read rate, for example 50MiB/s; default: no limit.
+    #[arg(long, value_name = "RATE", value_parser = more_than_nothing)]
+    pub limit: Option<Rate>,
+    /// Do not ask for confirmation.
+    #[arg(long, short)]
+    pub yes: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Commands for snapshots.
@@ -72,9 +117,46 @@ pub enum Snapshot {
         /// Snapshot, for example db@before-upgrade; the group may be omitted if there is only one.
         #[arg(value_name = "[GROUP@]NAME", value_parser = snapshot_name)]
         snapshot: SnapshotName,
+        /// Directory of exported images to restore from, which must hold this snapshot.
+        ///
+        /// For a snapshot that the group does not have any more. What differs is written like the data of a client, so the volumes hold parts of both until the command has ended.
+        #[arg(long, value_name = "DIR")]
+        from: Option<PathBuf>,
+        /// Wait until everything is written to the volumes of this node, at most --timeout.
+        #[arg(long, conflicts_with = "from")]
+        wait: bool,
         /// Do not ask for confirmation.
         #[arg(long, short)]
         yes: bool,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Copy a snapshot to image files, or update them to it.
+    ///
+    /// DIR gets an image of each volume, and a record. Only what differs is written; if DIR has an older snapshot of the group that still exists, only what changed since is read. The images do not depend on the volumes, nor on the snapshot. After an interruption, repeat the command.
+    Export(Export),
+    /// Serve exported images to NBD clients, and record what changes.
+    ///
+    /// Any host can do this, without a daemon. The images can be read and written until the command is stopped with Ctrl-C or SIGTERM. The next export to them copies what changed there, and what changed in the volumes.
+    Import {
+        /// Directory of the images.
+        dir: PathBuf,
+        /// Unix socket of the server; default: nbd.sock in DIR.
+        #[arg(long, value_name = "PATH")]
+        socket: Option<PathBuf>,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Add the changes that another host recorded to the record of exported images.
+    ///
+    /// For images that another host served, from a copy of the directory or on shared disks, with its own copy of the record.
+    Join {
+        /// Directory of the images.
+        dir: PathBuf,
+        /// The record of the other host, a copy of its snapshot.helio.
+        record: PathBuf,
         /// Print JSON.
         #[arg(long)]
         json: bool,
@@ -101,6 +183,13 @@ pub enum Snapshot {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_image_is_kept_at_a_path() {
+        let (volume, path) = ("data".to_owned(), PathBuf::from("/dev/vg0/a=b"));
+        assert_eq!(image_at("data=/dev/vg0/a=b"), Ok(ImageAt { volume, path }));
+        assert!(["data", "=x", "data="].into_iter().all(|text| image_at(text).is_err()));
+    }
 
     #[test]
     fn a_snapshot_is_named_with_its_group_or_alone() {

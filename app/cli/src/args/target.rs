@@ -30,8 +30,12 @@ const NEITHER: [&str; 9] = [
     "help",
 ];
 /// Commands within a command of another target.
-const WITHIN: [(&str, &str, Target); 2] =
-    [("trace", "show", Target::Neither), ("trace", "convert", Target::Neither)];
+const WITHIN: [(&str, &str, Target); 4] = [
+    ("trace", "show", Target::Neither),
+    ("trace", "convert", Target::Neither),
+    ("snapshot", "import", Target::Neither),
+    ("snapshot", "join", Target::Neither),
+];
 
 /// What `helio COMMAND INNER` works on; none if there is no such command.
 pub(crate) fn target(command: &str, inner: Option<&str>) -> Option<Target> {

@@ -2,8 +2,8 @@
 //! `helio lab copy`: the rates of copies from one member to another, beside what OpenVMS recommends.
 
 use super::link::tell;
-use super::stopping::Stopping;
 use crate::args::CopyOf;
+use crate::stopping::Stopping;
 use crate::verbs::{print, printed};
 use anyhow::Result;
 use helio_lab::{BLOCK, CopyRow, CopyTest, Data, Disk, Slow, Stage, copy_experiment};

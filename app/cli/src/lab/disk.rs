@@ -2,9 +2,9 @@
 //! `helio lab disk`: the times of a disk, as a forecast wants them told.
 
 use super::link::tell;
-use super::stopping::Stopping;
 use crate::args::DiskOf;
 use crate::render::line;
+use crate::stopping::Stopping;
 use crate::verbs::{print, printed};
 use anyhow::Result;
 use helio_lab::{Stage, Times, gauge};

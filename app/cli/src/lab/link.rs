@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `helio lab link`: one end of a measurement.
 
-use super::stopping::Stopping;
 use crate::args::{Common, Link, Meeting, Primary, Standby, Trial};
 use crate::failure::failed;
+use crate::stopping::Stopping;
 use crate::verbs::print;
 use anyhow::Result;
 use helio_driver::Linux;

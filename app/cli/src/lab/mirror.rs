@@ -3,8 +3,8 @@
 
 use super::link::tell;
 use super::millis;
-use super::stopping::Stopping;
 use crate::args::{DiskOf, MirrorOf};
+use crate::stopping::Stopping;
 use crate::verbs::{print, printed};
 use anyhow::Result;
 use helio_lab::{MirrorRow, MirrorTest, Stage, mirror_experiment};

@@ -15,7 +15,6 @@ mod schedule;
 mod search;
 mod shape;
 mod simhadr;
-mod stopping;
 mod wan;
 
 pub(crate) use agenda::weather_of;

@@ -3,11 +3,11 @@
 
 use super::link::tell;
 use super::shape::{Change, Shape};
-use super::stopping::Stopping;
 use super::{say, seconds};
 use crate::args::{Answer, Record};
 use crate::failure::unwritable;
 use crate::newfile;
+use crate::stopping::Stopping;
 use anyhow::{Result, bail};
 use helio_lab::{Asking, Listen, Stage, run_answer, run_record};
 use helio_netmodel::{WayWeather, WeatherWriter};

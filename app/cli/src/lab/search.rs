@@ -2,10 +2,10 @@
 //! `helio lab search`: the socket buffer, by doubling.
 
 use super::link::{bare, meeting, tell};
-use super::stopping::Stopping;
 use crate::args::Search;
 use crate::failure::{failed, unreadable};
 use crate::newfile;
+use crate::stopping::Stopping;
 use crate::verbs::print;
 use anyhow::{Result, bail};
 use helio_lab::{Advice, Event, SYSCTL_HEAD, Stage, Waking, search, show};

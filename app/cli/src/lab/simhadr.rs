@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `helio simhadr`: IBM's HADR simulator by its own options and words.
 
-use super::stopping::Stopping;
+use crate::stopping::Stopping;
 use anyhow::Result;
 use helio_lab::simhadr;
 use std::io::Write;

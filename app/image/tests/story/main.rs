@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Images that are served, and what is on record of them.
 
-use helio_format::exported::{CHUNK_BYTES, ChunkSet, ExportRecord, ExportStage, Exported, ExportedVolume};
+use helio_format::exported::{
+    CHUNK_BYTES, ChunkSet, ExportRecord, ExportStage, Exported, ExportedVolume,
+};
 use helio_image::{Folder, Image, RECORD, Server, read_record};
 use helio_nbd::Client;
 use helio_units::{Bytes, Sequence, WallTime};
@@ -30,7 +32,8 @@ fn record() -> ExportRecord {
 
 fn images(folder: &Folder) -> Vec<Image> {
     let volumes = record().volumes.into_iter();
-    let open = |it: ExportedVolume| Image::open(&folder.image(&it.name), &it, true).expect("it opens");
+    let open =
+        |it: ExportedVolume| Image::open(&folder.image(&it.name), &it, true).expect("it opens");
     volumes.map(open).collect()
 }
 
@@ -63,7 +66,11 @@ fn what_clients_change_is_on_record_before_it_changes_and_stays_there() {
     second.read(CHUNK_BYTES * 40, &mut read).expect("it is read");
     assert_eq!(read, [8; 512]);
     let end = server.finish().expect("no disk fails");
-    assert_eq!((end.stage, end.differing()), (ExportStage::Complete, 20), "four chunks end the volume");
+    assert_eq!(
+        (end.stage, end.differing()),
+        (ExportStage::Complete, 20),
+        "four chunks end the volume"
+    );
     client.read(0, &mut read).expect_err("the server has ended");
     assert!(!socket.exists(), "and left nothing");
     // Again: what is on record remains.

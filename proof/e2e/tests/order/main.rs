@@ -27,5 +27,6 @@ mod set_unchanged;
 mod silent_disk;
 mod snapshot;
 mod snapshot_automatic;
+mod snapshot_exported;
 mod snapshot_frozen;
 mod snapshot_restored;

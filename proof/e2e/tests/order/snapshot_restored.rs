@@ -51,7 +51,10 @@ fn a_restored_group_can_be_used_at_once_and_its_peer_follows() {
         assert!(exported(&pair, node, "data@one") == expected, "{node}: the snapshot itself");
     }
     // What was overwritten comes back the same way, and writes go on as on any volume.
-    pair.helio("paris", &["snapshot", "restore", "db@two", "--yes"]).expect_success();
+    let line = ["snapshot", "restore", "db@two", "--yes", "--wait"];
+    let told = pair.helio("paris", &line).expect_success();
+    assert_eq!(told, "db was restored from snapshot two\ndb is restored\n");
+    assert!(member(&pair, "paris") == later, "everything is written");
     assert!(exported(&pair, "paris", "data") == later, "what was lost is back");
     Load { count: Some(500), ..Load::PLAIN }.run(&pair, "paris", &dice.fork(3), &book);
     wait_level(&pair, "paris");

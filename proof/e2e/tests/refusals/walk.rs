@@ -7,7 +7,7 @@ use helio_testkit::{TempDir, helio};
 use std::collections::BTreeSet;
 
 /// Commands that ask no daemon, by the first word.
-const LOCAL: [&str; 14] = [
+const LOCAL: [&str; 16] = [
     "adopt",
     "check",
     "completions",
@@ -21,10 +21,12 @@ const LOCAL: [&str; 14] = [
     "plan",
     "quickstart",
     "simhadr",
+    "snapshot import",
+    "snapshot join",
     "trace show",
 ];
 /// What a command needs beside its name.
-const NEEDED: [(&str, &[&str]); 11] = [
+const NEEDED: [(&str, &[&str]); 12] = [
     ("member add", &["db/data", "/disk"]),
     ("member remove", &["db/data", "/disk"]),
     ("member set", &["db/data", "/disk", "--read-cost", "auto"]),
@@ -34,6 +36,7 @@ const NEEDED: [(&str, &[&str]); 11] = [
     ("saved delete", &["--all"]),
     ("snapshot create", &["db@one"]),
     ("snapshot delete", &["db@one", "--yes"]),
+    ("snapshot export", &["db@one", "/nowhere/db"]),
     ("snapshot refresh", &["db@one", "--yes"]),
     ("snapshot restore", &["db@one", "--yes"]),
 ];

@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 /// Set by the first signal.
-pub(super) struct Stopping(Arc<AtomicBool>);
+pub(crate) struct Stopping(Arc<AtomicBool>);
 
 impl Stopping {
     /// Catches SIGINT, SIGTERM and SIGHUP from now on.
-    pub(super) fn catch() -> Result<Self> {
+    pub(crate) fn catch() -> Result<Self> {
         let signals = Signals::catch()?;
         let flag = Arc::new(AtomicBool::new(false));
         let set = Arc::clone(&flag);
@@ -23,7 +23,7 @@ impl Stopping {
         Ok(Self(flag))
     }
 
-    pub(super) fn flag(&self) -> &AtomicBool {
+    pub(crate) fn flag(&self) -> &AtomicBool {
         &self.0
     }
 }

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `helio snapshot restore --from`: writes exported images back to the volumes of their group.
+
+use super::export::{Progress, Source};
+use super::images::{complete, differing, unrecorded};
+use crate::args::{At, SnapshotName};
+use crate::confirm::Consent;
+use crate::stopping::Stopping;
+use crate::verbs::done;
+use anyhow::{Result, bail};
+use helio_format::exported::{CHUNK_BYTES, ExportRecord};
+use helio_image::{CopyPlan, Done, Folder, Image, copy};
+use helio_units::Bytes;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+pub(super) fn restore(at: &At, of: SnapshotName, dir: &Path, consent: Consent) -> Result<ExitCode> {
+    let stopping = Stopping::catch()?;
+    let folder = Folder::open(dir)?;
+    let mut record = complete(&folder)?;
+    let (group, name) = (record.of.group.clone(), record.of.name.clone());
+    if of.name != name || of.group.as_ref().is_some_and(|of| *of != group) {
+        bail!(
+            "{} has {group}@{name}\n  hint: name this snapshot, or another directory",
+            dir.display()
+        );
+    }
+    if !record.of.consistent {
+        bail!(
+            "{group}@{name} was inconsistent, and so are its images\n  hint: restore another snapshot"
+        );
+    }
+    let source = Source::of(at, Some(group.clone()))?;
+    let volumes = source.group.volumes.iter().map(|it| (it.name.clone(), it.size_bytes));
+    if !volumes.eq(record.volumes.iter().map(|it| (it.name.clone(), it.size))) {
+        bail!(
+            "the images in {} are of other volumes than {group} has\n  hint: `helio status {group} -v` shows them",
+            dir.display()
+        );
+    }
+    // The group refuses here where it is not to be written.
+    drop(source.client(0, "")?);
+    let mut warnings = Vec::new();
+    let images = open(&folder, &source, &mut record, &mut warnings)?;
+    warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+    let stake = format!(
+        "everything that was written to {group} since {name} ({}), and until the command has ended the volumes hold parts of both",
+        record.of.at
+    );
+    consent.get(&stake, "overwrite the volumes?")?;
+    let plan = record.volumes.iter().map(|volume| CopyPlan {
+        size: volume.size,
+        chunks: volume.differs.clone(),
+        blank: false,
+    });
+    let plan: Vec<CopyPlan> = plan.collect();
+    let ends = |volume: usize| {
+        let target = source.client(volume, "")?;
+        Ok((Box::new(Arc::clone(&images[volume])) as _, Box::new(target) as _))
+    };
+    let (mut progress, mut left) = (Progress::new(differing(&record)), differing(&record));
+    let mut settle = |done: &[Done]| {
+        let chunks = done.iter().map(|done| done.chunks.end - done.chunks.start).sum::<u64>();
+        left = Bytes(left.0.saturating_sub(chunks * CHUNK_BYTES));
+        progress.show(left);
+        Ok(())
+    };
+    let copied = copy(&plan, None, stopping.flag(), &ends, &mut settle)?;
+    for volume in 0..plan.len() {
+        source.client(volume, "")?.flush()?;
+    }
+    drop(progress);
+    if copied.stopped {
+        bail!(
+            "the restore was interrupted: the volumes of {group} hold parts of {name} and of what they held\n  hint: repeat the command"
+        );
+    }
+    let text =
+        format!("{group} holds {name} again: {} read, {} written", copied.read, copied.written);
+    done(text, Vec::new(), consent.json)
+}
+
+/// Opens the images, and finds where the volumes may differ from them.
+fn open(
+    folder: &Folder,
+    source: &Source,
+    record: &mut ExportRecord,
+    warnings: &mut Vec<String>,
+) -> Result<Vec<Arc<Image>>> {
+    let mut images = Vec::new();
+    for (at, volume) in record.volumes.iter_mut().enumerate() {
+        let image = Image::open(&folder.image(&volume.name), volume, false)?;
+        let changed = match image.was_written_since(volume.written)? {
+            true => {
+                warnings.push(unrecorded(&volume.name));
+                None
+            }
+            false => source.changed_since(&record.of, at)?,
+        };
+        match changed {
+            Some(changed) => volume.differs.add_set(&changed),
+            None => volume.differs.add_all(),
+        }
+        images.push(Arc::new(image));
+    }
+    Ok(images)
+}

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Exported snapshots: images that depend on nothing, are brought up to date by what changed on either side, and are written back.
+
+use crate::snapshot::names;
+use helio_e2e::{Book, Load, assert_members_equal, begin, exported, wait_level};
+use helio_nbd::Client;
+use helio_testkit::{Dice, Group, LoopDevice, Pair, Plan, eventually, helio_binary, require};
+use helio_units::Bytes;
+use rustix::process::Signal;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Far longer than anything here should take.
+const PATIENCE: Duration = Duration::from_secs(30);
+const VOLUMES: [&str; 2] = ["data", "log"];
+const SIZE: Bytes = Bytes::mib(16);
+const CHUNK: u64 = 64 << 10;
+
+/// A pair with two volumes, some of which is written.
+fn written(dice: &Dice) -> (Pair, Arc<Book>) {
+    let pair = VOLUMES.iter().fold(Plan::new("db"), |plan, it| plan.volume(it, SIZE)).start();
+    begin(&pair, "paris");
+    let book = Arc::new(Book::new(dice.seed()));
+    write(&pair, &dice.fork(1), &book);
+    (pair, book)
+}
+
+fn write(pair: &Pair, dice: &Dice, book: &Arc<Book>) {
+    Load { count: Some(300), ..Load::PLAIN }.run(pair, "paris", dice, book);
+    wait_level(pair, "paris");
+}
+
+/// Creates a snapshot on both nodes.
+fn snapshot(pair: &Pair, name: &str) {
+    pair.helio("paris", &["snapshot", "create", &format!("db@{name}")]).expect_success();
+    let has = || names(pair, "lyon").iter().any(|it| it == name).then_some(());
+    eventually(PATIENCE, "lyon's snapshot", has);
+}
+
+fn delete(pair: &Pair, name: &str) {
+    pair.helio("paris", &["snapshot", "delete", &format!("db@{name}"), "--yes"]).expect_success();
+}
+
+/// Exports a snapshot. Returns how much was read and how much was written, as it says.
+fn export(pair: &Pair, node: &str, name: &str, dir: &Path) -> (String, String) {
+    let dir = dir.display().to_string();
+    let told = pair.helio(node, &["snapshot", "export", &format!("db@{name}"), &dir]);
+    let told = told.expect_success();
+    let (head, tail) = told.trim_end().split_once(": ").expect("what was done: how much");
+    assert_eq!(head, format!("db@{name} is exported to {dir}"));
+    let (read, written) = tail.split_once(" read, ").expect("what was read");
+    (read.to_owned(), written.strip_suffix(" written").expect("what was written").to_owned())
+}
+
+fn image(dir: &Path, volume: &str) -> Vec<u8> {
+    std::fs::read(dir.join(format!("{volume}.img"))).expect("the image is read")
+}
+
+fn assert_holds(pair: &Pair, node: &str, name: &str, dir: &Path) {
+    for volume in VOLUMES {
+        let snapshot = exported(pair, node, &format!("{volume}@{name}"));
+        assert!(image(dir, volume) == snapshot, "the image of {volume} is not that of {name}");
+    }
+}
+
+/// A server of images, once it serves.
+fn import(dir: &Path) -> (Group, PathBuf) {
+    let mut command = Command::new(helio_binary());
+    command.args(["snapshot", "import"]).arg(dir).stdout(Stdio::null());
+    let server = Group::spawn(&mut command).expect("it starts");
+    let socket = dir.join("nbd.sock");
+    eventually(PATIENCE, "the server", || Client::connect_unix(&socket, "db/data").ok());
+    (server, socket)
+}
+
+#[test]
+fn an_exported_snapshot_outlives_it_and_is_brought_up_to_date_by_what_changed() {
+    require!("qemu-img");
+    let dice =
+        Dice::of_test("an_exported_snapshot_outlives_it_and_is_brought_up_to_date_by_what_changed");
+    let (pair, book) = written(&dice);
+    snapshot(&pair, "one");
+    let dir = pair.scratch().join("backup");
+    // On the secondary, while the primary is written.
+    let mut writers = Load::PLAIN.start(&pair, "paris", &dice.fork(2), &book);
+    writers.write_for(Duration::from_millis(100));
+    let (read, _) = export(&pair, "lyon", "one", &dir);
+    writers.stop();
+    wait_level(&pair, "paris");
+    assert_eq!(read, "32 MiB");
+    assert_holds(&pair, "lyon", "one", &dir);
+    assert_eq!(export(&pair, "lyon", "one", &dir), ("0 B".to_owned(), "0 B".to_owned()));
+    // A chunk of each volume differs: it alone is read, with those that changed before the export.
+    snapshot(&pair, "two");
+    delete(&pair, "one");
+    export(&pair, "lyon", "two", &dir);
+    for (at, volume) in VOLUMES.into_iter().enumerate() {
+        let socket = pair.state("paris").join("nbd.sock");
+        let export = format!("db/{volume}");
+        let mut client = Client::connect_unix(&socket, &export).expect("the primary serves it");
+        client.write(3 * CHUNK + 512, &[at as u8 + 1; 512], true).expect("it is written");
+    }
+    snapshot(&pair, "three");
+    let both = "128 KiB".to_owned();
+    assert_eq!(export(&pair, "lyon", "three", &dir), (both.clone(), both));
+    assert_holds(&pair, "lyon", "three", &dir);
+    // Nothing is left to tell what changed: everything is compared, on whichever node.
+    for name in ["two", "three"] {
+        delete(&pair, name);
+    }
+    let kept = VOLUMES.map(|volume| image(&dir, volume));
+    write(&pair, &dice.fork(3), &book);
+    assert!(VOLUMES.map(|volume| image(&dir, volume)) == kept, "it depends on nothing");
+    snapshot(&pair, "four");
+    assert_eq!(export(&pair, "paris", "four", &dir).0, "32 MiB");
+    assert_holds(&pair, "paris", "four", &dir);
+}
+
+#[test]
+fn what_another_host_wrote_is_joined_and_overwritten_by_the_next_export() {
+    require!("qemu-img");
+    let dice =
+        Dice::of_test("what_another_host_wrote_is_joined_and_overwritten_by_the_next_export");
+    let (pair, _) = written(&dice);
+    snapshot(&pair, "one");
+    let (ours, theirs) = (pair.scratch().join("ours"), pair.scratch().join("theirs"));
+    export(&pair, "paris", "one", &ours);
+    // The other host has the same disks, and a copy of the record.
+    std::fs::create_dir(&theirs).expect("it is created");
+    std::fs::copy(ours.join("snapshot.helio"), theirs.join("snapshot.helio")).expect("copied");
+    for volume in VOLUMES {
+        let name = format!("{volume}.img");
+        std::os::unix::fs::symlink(ours.join(&name), theirs.join(&name)).expect("a link");
+    }
+    let (mut server, socket) = import(&theirs);
+    let mut client = Client::connect_unix(&socket, "db/data").expect("it is served");
+    client.write(5 * CHUNK, &[0xee; 4096], true).expect("it is written");
+    // Nothing is lost with the process.
+    server.kill();
+    let (mut server, socket) = import(&theirs);
+    let mut client = Client::connect_unix(&socket, "db/log").expect("it is served");
+    client.write(SIZE.0 - 512, &[0xee; 512], false).expect("it is written");
+    server.signal(Signal::TERM);
+    assert!(server.wait(PATIENCE).expect("it ends").success());
+    let (dir, record) = (ours.display().to_string(), theirs.join("snapshot.helio"));
+    let record = record.display().to_string();
+    let told = pair.helio("paris", &["snapshot", "join", &dir, &record]).expect_success();
+    assert!(told.starts_with(&format!("joined: up to 2 MiB of the images in {dir} ")), "{told}");
+    // What changed in the volumes adds to it.
+    let primary = pair.state("paris").join("nbd.sock");
+    let mut client = Client::connect_unix(&primary, "db/data").expect("the primary serves it");
+    client.write(200 * CHUNK, &[1; 512], true).expect("it is written");
+    snapshot(&pair, "two");
+    let refused = pair.helio("paris", &["snapshot", "export", "db@two", &dir]).expect_failure();
+    assert!(refused.contains("what was written to the images in "), "{refused}");
+    let line = ["snapshot", "export", "db@two", &dir, "--yes"];
+    let told = pair.helio("paris", &line).expect_success();
+    assert!(told.ends_with(": 2.06 MiB read, 192 KiB written\n"), "{told}");
+    assert_holds(&pair, "paris", "two", &ours);
+    let refused = pair.helio("paris", &["snapshot", "join", &dir, &record]).expect_failure();
+    assert!(refused.contains("is not of the export in "), "{refused}");
+}
+
+#[test]
+fn an_image_that_was_written_unrecorded_is_compared_whole() {
+    require!("qemu-img");
+    let dice = Dice::of_test("an_image_that_was_written_unrecorded_is_compared_whole");
+    let (pair, _) = written(&dice);
+    snapshot(&pair, "one");
+    let dir = pair.scratch().join("backup");
+    export(&pair, "paris", "one", &dir);
+    let mut bytes = image(&dir, "log");
+    bytes[9 * CHUNK as usize] ^= 1;
+    std::fs::write(dir.join("log.img"), bytes).expect("it is written");
+    let told = pair.helio("paris", &["snapshot", "export", "db@one", &dir.display().to_string()]);
+    assert!(told.stderr.contains("the image of log was written"), "{told}");
+    assert!(told.expect_success().ends_with(": 16 MiB read, 64 KiB written\n"));
+    assert_holds(&pair, "paris", "one", &dir);
+}
+
+#[test]
+fn an_export_that_was_killed_continues_and_never_mixes_two_snapshots() {
+    require!("qemu-img");
+    let dice = Dice::of_test("an_export_that_was_killed_continues_and_never_mixes_two_snapshots");
+    let (pair, book) = written(&dice);
+    snapshot(&pair, "one");
+    let dir = pair.scratch().join("backup");
+    let slowly = || {
+        let mut command = Command::new(helio_binary());
+        command.args(["snapshot", "export", "db@one", "--limit", "4MiB/s", "--state"]);
+        command.arg(pair.state("paris")).arg(&dir).stderr(Stdio::null());
+        Group::spawn(&mut command).expect("it starts")
+    };
+    let mut process = slowly();
+    eventually(PATIENCE, "some of it", || {
+        (dir.join("log.img").exists() && image(&dir, "data").iter().any(|it| *it != 0))
+            .then_some(())
+    });
+    process.kill();
+    let refused = pair.helio("paris", &["snapshot", "import", &dir.display().to_string()]);
+    assert!(refused.expect_failure().contains(" is not complete\n  hint: "));
+    // The snapshot is replaced by a newer one of its name while it is exported.
+    let mut process = slowly();
+    write(&pair, &dice.fork(2), &book);
+    pair.helio("paris", &["snapshot", "refresh", "db@one", "--yes"]).expect_success();
+    assert!(!process.wait(PATIENCE).expect("it ends").success(), "the old one is gone");
+    export(&pair, "paris", "one", &dir);
+    assert_holds(&pair, "paris", "one", &dir);
+}
+
+#[test]
+fn a_group_is_restored_from_images_when_no_snapshot_is_left() {
+    require!("qemu-img");
+    let dice = Dice::of_test("a_group_is_restored_from_images_when_no_snapshot_is_left");
+    let (pair, book) = written(&dice);
+    snapshot(&pair, "one");
+    let dir = pair.scratch().join("backup");
+    export(&pair, "lyon", "one", &dir);
+    delete(&pair, "one");
+    write(&pair, &dice.fork(2), &book);
+    let shown = dir.display().to_string();
+    let line = ["snapshot", "restore", "db@one", "--from", &shown];
+    let refused = pair.helio("paris", &line).expect_failure();
+    assert!(refused.contains("everything that was written to db since one "), "{refused}");
+    let refused = pair.helio("lyon", &[&line[..], &["--yes"]].concat()).expect_failure();
+    assert!(refused.contains("not primary"), "{refused}");
+    let told = pair.helio("paris", &[&line[..], &["--yes"]].concat()).expect_success();
+    assert!(told.starts_with("db holds one again: 32 MiB read, "), "{told}");
+    wait_level(&pair, "paris");
+    for volume in VOLUMES {
+        assert_members_equal(&pair, volume);
+        assert!(exported(&pair, "lyon", &format!("{volume}:ro")) == image(&dir, volume));
+    }
+}
+
+#[test]
+fn an_image_lies_on_a_block_device() {
+    require!("qemu-img");
+    let dice = Dice::of_test("an_image_lies_on_a_block_device");
+    let file = helio_testkit::TempDir::new();
+    let Some(device) = LoopDevice::on(&file.file("disk", Bytes(SIZE.0 + (1 << 20))), &[]) else {
+        return;
+    };
+    let (pair, _) = written(&dice);
+    snapshot(&pair, "one");
+    let (dir, at) = (pair.scratch().join("backup"), format!("log={}", device.path().display()));
+    let dir = dir.display().to_string();
+    let line = ["snapshot", "export", "db@one", &dir, "--image", &at];
+    let refused = pair.helio("paris", &line).expect_failure();
+    assert!(refused.contains("everything in ") && refused.contains("log.img will be lost"));
+    pair.helio("paris", &[&line[..], &["--yes"]].concat()).expect_success();
+    let found = std::fs::read(device.path()).expect("the device is read");
+    assert!(found[..SIZE.0 as usize] == exported(&pair, "paris", "log@one"));
+    let other = pair.scratch().file("other", SIZE);
+    let at = format!("log={}", other.display());
+    let line = ["snapshot", "export", "db@one", &dir, "--image", &at, "--yes"];
+    let refused = pair.helio("paris", &line).expect_failure();
+    assert!(refused.contains("log.img exists, and is not "), "{refused}");
+}
+
+#[test]
+fn directories_that_hold_something_else_are_refused_and_left_as_they_are() {
+    let dice =
+        Dice::of_test("directories_that_hold_something_else_are_refused_and_left_as_they_are");
+    let (pair, _) = written(&dice);
+    snapshot(&pair, "one");
+    let dir = pair.scratch().join("backup");
+    let shown = dir.display().to_string();
+    let refused = |line: &[&str]| pair.helio("paris", line).expect_failure();
+    let told = refused(&["snapshot", "export", "db@two", &shown]);
+    assert!(told.contains("group db has no snapshot two on paris\n  hint: "), "{told}");
+    assert!(!dir.exists(), "nothing was begun");
+    let told = refused(&["snapshot", "import", &shown]);
+    assert!(told.contains("hint: name a directory that exists"), "{told}");
+    // Somebody's file has the name of an image.
+    std::fs::create_dir(&dir).expect("it is created");
+    std::fs::write(dir.join("data.img"), b"precious").expect("it is written");
+    let told = refused(&["snapshot", "import", &shown]);
+    assert!(told.contains(" has no exported snapshot\n  hint: "), "{told}");
+    let told = refused(&["snapshot", "export", "db@one", &shown]);
+    assert!(told.contains("everything in ") && told.contains("data.img will be lost"), "{told}");
+    let told = refused(&["snapshot", "export", "db@one", &shown, "--yes"]);
+    assert!(
+        told.contains("image of volume data ") && told.contains("hint: "),
+        "and it has another size: {told}"
+    );
+    assert_eq!(std::fs::read(dir.join("data.img")).expect("it is there"), b"precious");
+    std::fs::write(dir.join("snapshot.helio"), b"what is this").expect("it is written");
+    let told = refused(&["snapshot", "export", "db@one", &shown, "--yes"]);
+    assert!(told.contains("it is not the record of an exported snapshot"), "{told}");
+    assert_eq!(std::fs::read(dir.join("data.img")).expect("it is there"), b"precious");
+}
