@@ -2,7 +2,7 @@
 //! The directory of an exported snapshot.
 
 use crate::crc32c;
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail};
 use helio_format::exported::{ExportError, ExportRecord};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Write};
@@ -103,7 +103,13 @@ impl Folder {
             fs::rename(&new, self.path.join(RECORD))?;
             self.folder.sync_all()
         };
-        write().with_context(|| format!("cannot write {}", self.path.join(RECORD).display()))?;
+        write().map_err(|why| {
+            let path = self.path.join(RECORD);
+            anyhow!(
+                "cannot write {}: {why}\n  hint: free space on its disk, then repeat the command",
+                path.display()
+            )
+        })?;
         self.record = Some(record);
         Ok(bytes)
     }

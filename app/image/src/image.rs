@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The image of a volume: a file, or what a symbolic link of its name leads to, for example a block device.
 
-use anyhow::{Context, Result};
+use anyhow::{Result, anyhow};
 use helio_disk::{Io, Member, OpenOptions, OtherUsers, StoreKind};
 use helio_driver::Linux;
 use helio_format::exported::ExportedVolume;
 use helio_units::Extent;
 use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate};
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
 /// Zeros that are written at once.
-const ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 /// An image that is open, and that nobody else uses.
 #[derive(Debug)]
@@ -41,12 +41,32 @@ impl Image {
         };
         let member = helio_disk::open(path, &options, &OtherUsers::of(&Linux::host()))?;
         let file = File::options().read(true).write(true).open(path);
-        let file = file.with_context(|| format!("cannot open {}", path.display()))?;
+        let file = file.map_err(|why| {
+            anyhow!(
+                "cannot open {}: {why}\n  hint: run the command as a user that may write to it",
+                path.display()
+            )
+        })?;
         // The tests of its abilities count as writes, and changed nothing.
         if let Some(found) = found.filter(fs::Metadata::is_file) {
             file.set_modified(found.modified()?)?;
         }
         Ok(Self { member, file, blank })
+    }
+
+    /// What an error of it is for people.
+    pub fn failed(&self, what: &str) -> impl FnOnce(io::Error) -> anyhow::Error {
+        let path = self.member.path().display().to_string();
+        let what = what.to_owned();
+        move |why| {
+            let hint = match why.kind() {
+                ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+                    "free space on its disk, then repeat the command"
+                }
+                _ => "see the log of the kernel (`dmesg`), and use another disk",
+            };
+            anyhow!("cannot {what} the image {path}: {why}\n  hint: {hint}")
+        }
     }
 
     /// Whether it was just created: it reads as zero.

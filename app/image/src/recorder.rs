@@ -3,7 +3,7 @@
 
 use crate::folder::{Folder, RECORD};
 use crate::{Image, crc32c};
-use anyhow::{Context, Result};
+use anyhow::{Result, anyhow};
 use helio_format::exported::{ChunkSet, ExportRecord, ExportStage};
 use helio_units::Extent;
 use std::fs::{File, OpenOptions};
@@ -42,7 +42,9 @@ impl Recorder {
         let bytes = folder.keep(record.clone())?;
         let path = folder.path().join(RECORD);
         let file = OpenOptions::new().write(true).open(&path);
-        let file = file.with_context(|| format!("cannot open {}", path.display()))?;
+        let file = file.map_err(|why| {
+            anyhow!("cannot open {}: {why}\n  hint: repeat the command", path.display())
+        })?;
         let sum = *bytes.last_chunk().unwrap_or_else(|| unreachable!("a record has a checksum"));
         let open = Open { record, file, end: bytes.len() as u64, sum, failed: false };
         Ok(Self { folder, open: Mutex::new(open) })
@@ -76,8 +78,7 @@ impl Recorder {
         record.stage = ExportStage::Complete;
         for (volume, image) in record.volumes.iter_mut().zip(images) {
             let times = image.flush().and_then(|()| image.written());
-            volume.written =
-                times.with_context(|| format!("cannot flush the image of {}", volume.name))?;
+            volume.written = times.map_err(image.failed("flush"))?;
         }
         folder.keep(record.clone())?;
         Ok(record)

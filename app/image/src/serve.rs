@@ -4,7 +4,7 @@
 use crate::folder::Folder;
 use crate::image::Image;
 use crate::recorder::Recorder;
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 use helio_format::exported::ExportRecord;
 use helio_nbd::{
     Command, Contexts, ErrorCode, ExportInfo, Exports, OpenRefusal, Request, Session, SessionError,
@@ -119,7 +119,9 @@ fn listen(socket: &Path) -> Result<UnixListener> {
         fs::set_permissions(socket, fs::Permissions::from_mode(0o600))?;
         Ok(listener)
     };
-    bind().with_context(|| format!("cannot listen at {shown}"))
+    bind().map_err(|why| {
+        anyhow!("cannot listen at {shown}: {why}\n  hint: name a path in a directory that this user may write to with --socket, at most 107 bytes long")
+    })
 }
 
 fn export(group: &str, volume: &str, size: Bytes, handle: usize) -> ExportInfo {

@@ -30,15 +30,15 @@ pub trait Store {
 
 impl Store for Arc<Image> {
     fn read(&mut self, at: u64, buffer: &mut [u8]) -> Result<()> {
-        Ok(Image::read(self, at, buffer)?)
+        Image::read(self, at, buffer).map_err(self.failed("read"))
     }
 
     fn write(&mut self, at: u64, bytes: &[u8]) -> Result<()> {
-        Ok(Image::write(self, at, bytes)?)
+        Image::write(self, at, bytes).map_err(self.failed("write"))
     }
 
     fn zero(&mut self, extent: Extent) -> Result<()> {
-        Ok(Image::zero(self, extent, true)?)
+        Image::zero(self, extent, true).map_err(self.failed("write"))
     }
 }
 

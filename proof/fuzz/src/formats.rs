@@ -163,6 +163,12 @@ fn exported_record() -> ExportRecord {
     ExportRecord { of, stage: ExportStage::Complete, volumes: vec![volume] }
 }
 
+fn exported_seeds() -> [(&'static str, Vec<u8>); 2] {
+    let record = exported_record().encode(checksum);
+    let seed = |mended| [&[254, mended, 9, 0][..], &record].concat();
+    [("exported", seed(0)), ("exported-mended", seed(1))]
+}
+
 pub(crate) fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     const KINDS: [&str; 11] = [
         "hello",
@@ -227,10 +233,7 @@ pub(crate) fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     seeds.push(("header", frame.clone()));
     frame[0] = 3;
     seeds.push(("header-mended", frame));
-    let record = exported_record().encode(checksum);
-    for (name, mended) in [("exported", 0), ("exported-mended", 1)] {
-        seeds.push((name, [&[254, mended, 9, 0][..], &record].concat()));
-    }
+    seeds.extend(exported_seeds());
     let (set, volume) = (SetId::of(7).expect("it is not zero"), VolumeIndex(1));
     let stamp = Stamp { set, volume, epoch: Epoch::FIRST.next(), is_full: true };
     seeds.push(("stamp", [&[255, 1][..], &stamp.encode(checksum)].concat()));

@@ -273,13 +273,12 @@ impl Job {
         };
         let mut progress = Progress::new(differing(record));
         let mut settle = |done: &[Done]| {
-            for at in 0..images.len() {
+            for (at, (image, volume)) in images.iter().zip(&mut record.volumes).enumerate() {
                 let mut of_volume = done.iter().filter(|done| done.volume == at).peekable();
                 if of_volume.peek().is_some() {
-                    images[at].flush()?;
-                    images[at].forget();
-                    of_volume
-                        .for_each(|done| record.volumes[at].differs.remove(done.chunks.clone()));
+                    image.flush().map_err(image.failed("flush"))?;
+                    image.forget();
+                    of_volume.for_each(|done| volume.differs.remove(done.chunks.clone()));
                 }
             }
             progress.show(differing(record));
@@ -289,7 +288,7 @@ impl Job {
         if !copied.stopped {
             record.stage = ExportStage::Complete;
             for (volume, image) in record.volumes.iter_mut().zip(images) {
-                image.flush()?;
+                image.flush().map_err(image.failed("flush"))?;
                 volume.written = image.written()?;
             }
             folder.keep(record.clone())?;
@@ -371,7 +370,7 @@ fn samples_are_equal(
         let length = CHUNK_BYTES.min(volume.size.0 - from) as usize;
         let [mut theirs, mut ours] = [vec![0; length], vec![0; length]];
         client.read(from, &mut theirs)?;
-        image.read(from, &mut ours)?;
+        image.read(from, &mut ours).map_err(image.failed("read"))?;
         if theirs != ours {
             return Ok(false);
         }

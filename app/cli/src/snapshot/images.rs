@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `helio snapshot import` and `join`: images of an exported snapshot, on any host.
 
+use crate::failure::failed;
 use crate::signals::Signals;
 use crate::verbs::{done, print, printed};
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use helio_format::exported::{CHUNK_BYTES, ExportRecord, ExportStage};
 use helio_image::{Folder, Image, Server, read_record};
 use helio_units::{Bytes, shell_word};
@@ -27,7 +28,8 @@ pub(super) fn import(dir: &Path, socket: Option<PathBuf>, json: bool) -> Result<
     }
     let name = format!("{}@{}", record.of.group, record.of.name);
     let socket = socket.unwrap_or_else(|| dir.join("nbd.sock"));
-    let socket = std::path::absolute(&socket).context("no current directory")?;
+    let socket = std::path::absolute(&socket)
+        .map_err(failed("no current directory", "name the directory with an absolute path"))?;
     let server = Server::start(folder, record, images, &socket)?;
     let exports: Vec<String> = server.exports().map(str::to_owned).collect();
     if json {
