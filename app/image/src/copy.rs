@@ -253,50 +253,55 @@ mod tests {
     use anyhow::anyhow;
     use std::sync::Arc;
 
-    /// Bytes in memory, which fail in one place, and count what is written.
+    /// Bytes in memory, which fail in one place.
     #[derive(Clone)]
-    struct Disk(Arc<Mutex<(Vec<u8>, Option<u64>, usize)>>);
+    struct Disk(Arc<Mutex<Held>>);
+
+    #[derive(Default)]
+    struct Held {
+        bytes: Vec<u8>,
+        bad: Option<u64>,
+    }
 
     impl Disk {
         fn new(bytes: Vec<u8>) -> Self {
-            Self(Arc::new(Mutex::new((bytes, None, 0))))
+            Self(Arc::new(Mutex::new(Held { bytes, bad: None })))
         }
 
         fn bytes(&self) -> Vec<u8> {
-            self.0.lock().expect("it is whole").0.clone()
+            self.0.lock().expect("it is whole").bytes.clone()
         }
     }
 
     impl Store for Disk {
         fn read(&mut self, at: u64, buffer: &mut [u8]) -> Result<()> {
             let it = self.0.lock().expect("it is whole");
-            if it.1.is_some_and(|bad| (at..at + buffer.len() as u64).contains(&bad)) {
+            if it.bad.is_some_and(|bad| (at..at + buffer.len() as u64).contains(&bad)) {
                 return Err(anyhow!("the platter is scratched"));
             }
-            buffer.copy_from_slice(&it.0[at as usize..][..buffer.len()]);
+            buffer.copy_from_slice(&it.bytes[at as usize..][..buffer.len()]);
             Ok(())
         }
 
         fn write(&mut self, at: u64, bytes: &[u8]) -> Result<()> {
             let mut it = self.0.lock().expect("it is whole");
-            it.2 += bytes.len();
-            it.0[at as usize..][..bytes.len()].copy_from_slice(bytes);
+            it.bytes[at as usize..][..bytes.len()].copy_from_slice(bytes);
             Ok(())
         }
 
         fn zero(&mut self, extent: Extent) -> Result<()> {
             let mut it = self.0.lock().expect("it is whole");
-            it.0[extent.offset as usize..extent.end() as usize].fill(0);
+            it.bytes[extent.offset as usize..extent.end() as usize].fill(0);
             Ok(())
         }
     }
 
     const SIZE: usize = 100 * CHUNK_BYTES as usize + 512;
 
-    fn plan(chunks: &[Range<u64>]) -> [CopyPlan; 1] {
+    fn plan(runs: &[(u64, u64)]) -> [CopyPlan; 1] {
         let size = Bytes(SIZE as u64);
         let mut set = ChunkSet::new(size);
-        chunks.iter().for_each(|run| set.add(run.clone()));
+        runs.iter().for_each(|(from, end)| set.add(*from..*end));
         [CopyPlan { size, chunks: set, blank: false }]
     }
 
@@ -316,8 +321,8 @@ mod tests {
         let source: Vec<u8> = (0..SIZE).map(|at| (at / 4096 % 5) as u8).collect();
         let (from, to) = (Disk::new(source.clone()), Disk::new(vec![7; SIZE]));
         let chunk = CHUNK_BYTES as usize;
-        to.0.lock().expect("it is whole").0[..2 * chunk].copy_from_slice(&source[..2 * chunk]);
-        let (ended, settled) = play(&plan(&[0..40, 99..101]), &from, &to);
+        to.0.lock().expect("it is whole").bytes[..2 * chunk].copy_from_slice(&source[..2 * chunk]);
+        let (ended, settled) = play(&plan(&[(0, 40), (99, 101)]), &from, &to);
         let written = Bytes(39 * CHUNK_BYTES + 512);
         let copied = Copied { read: Bytes(41 * CHUNK_BYTES + 512), written, stopped: false };
         assert_eq!(ended.expect("no end fails"), copied);
@@ -335,8 +340,8 @@ mod tests {
     #[test]
     fn an_error_ends_the_copy_and_what_was_copied_is_settled() {
         let (from, to) = (Disk::new(vec![1; SIZE]), Disk::new(vec![0; SIZE]));
-        from.0.lock().expect("it is whole").1 = Some(80 * CHUNK_BYTES);
-        let (ended, settled) = play(&plan(&[0..101]), &from, &to);
+        from.0.lock().expect("it is whole").bad = Some(80 * CHUNK_BYTES);
+        let (ended, settled) = play(&plan(&[(0, 101)]), &from, &to);
         assert_eq!(ended.expect_err("a read failed").to_string(), "the platter is scratched");
         assert!(!settled.has(80) && settled.has(0));
         let now = to.bytes();
@@ -349,7 +354,7 @@ mod tests {
         let (from, to) = (Disk::new(vec![1; SIZE]), Disk::new(vec![0; SIZE]));
         let open = |_| Ok((Box::new(from.clone()) as _, Box::new(to.clone()) as _));
         let stop = AtomicBool::new(true);
-        let ended = copy(&plan(&[0..101]), Some(Rate(1)), &stop, &open, &mut |_| Ok(()));
+        let ended = copy(&plan(&[(0, 101)]), Some(Rate(1)), &stop, &open, &mut |_| Ok(()));
         assert_eq!(ended.expect("no end fails"), Copied { stopped: true, ..Copied::default() });
     }
 
