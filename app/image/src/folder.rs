@@ -40,7 +40,7 @@ impl Folder {
         match folder.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => bail!(
-                "another helio process uses {shown}\n  hint: wait for its end; a server of `helio snapshot import` ends with Ctrl-C"
+                "another helio process uses {shown}\n  hint: wait for its end; a server that `helio snapshot import DIR` started ends with Ctrl-C"
             ),
             Err(TryLockError::Error(why)) => {
                 bail!("cannot lock directory {shown}: {why}\n  hint: use a local file system")

@@ -191,6 +191,8 @@ impl Primary {
         self.target.period_mut().next = Next::Off;
         let (behind, safe_copy) = (self.line.head(), turn.config().safe_copy);
         self.copier.begin_anew(behind, &mut self.marks);
+        // One cut may differ in whole regions, and the next one in a block of each.
+        self.copier.guess_anew();
         let cut = Cut::new(copy, head, at);
         let (stream, keep) = self.target.begin_shipping(cut, behind, safe_copy);
         verify.rewind();

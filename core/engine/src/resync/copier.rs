@@ -540,6 +540,11 @@ impl Copier {
         self.walk.is_idle()
     }
 
+    /// What differed so far tells nothing about what is copied next.
+    pub(crate) fn guess_anew(&mut self) {
+        self.guess = Guess::default();
+    }
+
     /// The queue was dropped at `head`: everything must be taken up anew.
     pub(crate) fn begin_anew(&mut self, head: Sequence, marks: &mut Bitmap) {
         self.round += 1;
