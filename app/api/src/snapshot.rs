@@ -75,6 +75,8 @@ pub struct Snapshot {
     #[serde(with = "wire::number")]
     #[schemars(with = "u64")]
     pub at_ms: WallTime,
+    /// Snapshots of a group with the same identity hold the same, whatever their names, on either node.
+    pub identity: String,
     /// The generation of its data.
     pub generation: String,
     /// The last item in it. Snapshots of both nodes with the same name, generation and position hold the same.

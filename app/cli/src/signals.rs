@@ -47,7 +47,7 @@ impl Signals {
     }
 
     /// Waits for the first of them, and returns its number.
-    pub(crate) fn wait(mut self) -> i32 {
+    pub(crate) fn wait(&mut self) -> i32 {
         self.runtime.block_on(self.caught.next())
     }
 
@@ -92,7 +92,7 @@ impl Caught {
 /// # Errors
 /// The kernel refuses.
 pub(crate) fn end_with_line(line: String) -> Result<()> {
-    let signals = Signals::catch()?;
+    let mut signals = Signals::catch()?;
     let end = move || {
         let number = signals.wait();
         let mut out = std::io::stderr();

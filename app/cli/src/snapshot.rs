@@ -167,6 +167,7 @@ mod tests {
             name: name.to_owned(),
             safe_copy: name == "safe-copy",
             at_ms: WallTime(0),
+            identity: String::from("2.77aa.31"),
             generation: String::from("2.77aa"),
             position: 31,
             consistent,

@@ -7,18 +7,30 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+/// What a second signal does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Second {
+    /// Nothing: something has to be cleared away.
+    Waits,
+    /// It ends the process, which may wait for somebody else.
+    Ends,
+}
+
 /// Set by the first signal.
 pub(crate) struct Stopping(Arc<AtomicBool>);
 
 impl Stopping {
     /// Catches SIGINT, SIGTERM and SIGHUP from now on.
-    pub(crate) fn catch() -> Result<Self> {
-        let signals = Signals::catch()?;
+    pub(crate) fn catch(second: Second) -> Result<Self> {
+        let mut signals = Signals::catch()?;
         let flag = Arc::new(AtomicBool::new(false));
         let set = Arc::clone(&flag);
         thread::Builder::new().name("helio-signals".to_owned()).spawn(move || {
             signals.wait();
             set.store(true, Ordering::Relaxed);
+            if second == Second::Ends {
+                std::process::exit(128 + signals.wait());
+            }
         })?;
         Ok(Self(flag))
     }

@@ -30,8 +30,19 @@ pub struct CopyPlan {
     pub size: Bytes,
     /// What is copied of it.
     pub chunks: ChunkSet,
-    /// What it is copied to reads as zero.
-    pub blank: bool,
+    /// What is known of the target.
+    pub target: Target,
+}
+
+/// What is known of what a volume is copied to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// It reads as zero.
+    Blank,
+    /// What it has is read, and not written if it is equal.
+    Compared,
+    /// What it seems to have may be lost: everything is written.
+    Suspect,
 }
 
 /// Chunks of a volume that are copied.
@@ -60,7 +71,7 @@ pub struct Copied {
 type Ends = (Box<dyn Store>, Box<dyn Store>);
 
 /// Copies what the plan says. `open` gives the ends of a volume to a thread. `settle` is told what was copied since it was told last, and
-/// makes it durable; at the end, whatever the end is, it is told the rest. At most `limit` is read in a second.
+/// makes it durable; at the end, unless it failed, it is told the rest. At most `limit` is read in a second.
 ///
 /// # Errors
 /// The first error of an end, or of `settle`.
@@ -83,7 +94,7 @@ pub fn copy(
             scope.spawn(move || worker(work, open, &tell, stopped));
         }
         drop(tell);
-        let mut unsettled = Vec::new();
+        let (mut unsettled, mut is_lost) = (Vec::new(), false);
         let mut due = Instant::now() + SETTLED_EVERY;
         loop {
             match told.recv_timeout(due.saturating_duration_since(Instant::now())) {
@@ -100,7 +111,10 @@ pub fn copy(
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             if Instant::now() >= due {
-                if let Err(why) = settle(&unsettled) {
+                let settled = if is_lost { Ok(()) } else { settle(&unsettled) };
+                if let Err(why) = settled {
+                    // A flush that succeeds afterwards does not prove what this one lost.
+                    is_lost = true;
                     ended.store(true, Ordering::Relaxed);
                     failure.get_or_insert(why);
                 }
@@ -108,7 +122,7 @@ pub fn copy(
                 due = Instant::now() + SETTLED_EVERY;
             }
         }
-        if let Err(why) = settle(&unsettled) {
+        if !is_lost && let Err(why) = settle(&unsettled) {
             failure.get_or_insert(why);
         }
     });
@@ -173,7 +187,7 @@ fn worker(
             };
             let (_, (source, target)) = opened.insert((volume, ends));
             let written =
-                copy_one(source.as_mut(), target.as_mut(), extent, plan.blank, &mut buffers)?;
+                copy_one(source.as_mut(), target.as_mut(), extent, plan.target, &mut buffers)?;
             Ok(Done { volume, chunks: chunks.clone(), written })
         };
         let told = one();
@@ -190,7 +204,7 @@ fn copy_one(
     source: &mut dyn Store,
     target: &mut dyn Store,
     extent: Extent,
-    blank: bool,
+    known: Target,
     [new, old]: &mut [Vec<u8>; 2],
 ) -> Result<Bytes> {
     let length = extent.length as usize;
@@ -198,14 +212,14 @@ fn copy_one(
     old.clear();
     old.resize(length, 0);
     source.read(extent.offset, new)?;
-    if !blank {
+    if known == Target::Compared {
         target.read(extent.offset, old)?;
     }
     let mut written = 0;
     let chunks = new.chunks(CHUNK_BYTES as usize).zip(old.chunks(CHUNK_BYTES as usize));
     let mut at = extent.offset;
     for (new, old) in chunks {
-        if new != old {
+        if new != old || known == Target::Suspect {
             if new.iter().all(|byte| *byte == 0) {
                 target.zero(Extent::new(at, new.len() as u64))?;
             } else {
@@ -294,6 +308,10 @@ mod tests {
             it.bytes[extent.offset as usize..extent.end() as usize].fill(0);
             Ok(())
         }
+
+        fn flush(&mut self) -> Result<()> {
+            Ok(())
+        }
     }
 
     const SIZE: usize = 100 * CHUNK_BYTES as usize + 512;
@@ -302,7 +320,7 @@ mod tests {
         let size = Bytes(SIZE as u64);
         let mut set = ChunkSet::new(size);
         runs.iter().for_each(|(from, end)| set.add(*from..*end));
-        [CopyPlan { size, chunks: set, blank: false }]
+        [CopyPlan { size, chunks: set, target: Target::Compared }]
     }
 
     fn play(plan: &[CopyPlan], from: &Disk, to: &Disk) -> (Result<Copied>, ChunkSet) {
@@ -347,6 +365,31 @@ mod tests {
         let now = to.bytes();
         let is_copied = |at: u64| now[(at * CHUNK_BYTES) as usize] == 1;
         assert!((0..101).filter(|at| settled.has(*at)).all(is_copied), "nothing is claimed");
+    }
+
+    #[test]
+    fn nothing_is_settled_any_more_once_that_failed() {
+        let (from, to) = (Disk::new(vec![1; SIZE]), Disk::new(vec![0; SIZE]));
+        let open = |_| Ok((Box::new(from.clone()) as _, Box::new(to.clone()) as _));
+        let mut calls = 0;
+        let mut settle = |_: &[Done]| {
+            calls += 1;
+            Err(anyhow!("the flush failed"))
+        };
+        // Slow enough that the first one comes in between.
+        let limit = Some(Rate(CHUNK_BYTES * 30));
+        let ended = copy(&plan(&[(0, 101)]), limit, &AtomicBool::new(false), &open, &mut settle);
+        assert_eq!(ended.expect_err("it failed").to_string(), "the flush failed");
+        assert_eq!(calls, 1);
+    }
+
+    #[test]
+    fn what_may_be_lost_is_written_though_it_is_equal() {
+        let (from, to) = (Disk::new(vec![1; SIZE]), Disk::new(vec![1; SIZE]));
+        let mut plan = plan(&[(3, 5)]);
+        plan[0].target = Target::Suspect;
+        let (ended, _) = play(&plan, &from, &to);
+        assert_eq!(ended.expect("no end fails").written, Bytes(2 * CHUNK_BYTES));
     }
 
     #[test]

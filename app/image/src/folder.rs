@@ -146,6 +146,8 @@ mod tests {
             group: "db".to_owned(),
             name: "now".to_owned(),
             generation: "1.0a".to_owned(),
+            node: "paris".to_owned(),
+            identity: "1.0a.3".to_owned(),
             position: Sequence(3),
             at: WallTime(0),
             consistent: true,
@@ -155,6 +157,7 @@ mod tests {
             name: "data".to_owned(),
             size,
             written: 0,
+            image: String::new(),
             differs: ChunkSet::new(size),
         };
         ExportRecord { of, stage: ExportStage::Copying, volumes: vec![volume] }

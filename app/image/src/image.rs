@@ -49,9 +49,18 @@ impl Image {
         })?;
         // The tests of its abilities count as writes, and changed nothing.
         if let Some(found) = found.filter(fs::Metadata::is_file) {
-            file.set_modified(found.modified()?)?;
+            let reset = found.modified().and_then(|time| file.set_modified(time));
+            reset.map_err(|why| {
+                anyhow!(
+                    "cannot set the time of {}: {why}\n  hint: run the command as its owner",
+                    path.display()
+                )
+            })?;
         }
-        Ok(Self { member, file, blank })
+        let it = Self { member, file, blank };
+        // Of a write that failed, memory may have what the disk does not have.
+        it.forget();
+        Ok(it)
     }
 
     /// What an error of it is for people.
@@ -75,23 +84,41 @@ impl Image {
         self.blank
     }
 
-    /// Whether it is a file that was written by something else since it had that time, as far as its file system tells.
+    /// Whether it is the file or disk that this one was when that was recorded, as far as anything tells.
+    #[must_use]
+    pub fn is_that_of(&self, volume: &ExportedVolume) -> bool {
+        volume.image == self.named()
+    }
+
+    /// Whether it is a file that something wrote since that was recorded, as far as its file system tells.
     ///
     /// # Errors
     /// The file system fails.
-    pub fn was_written_since(&self, written: u64) -> io::Result<bool> {
-        Ok(written != 0 && self.written()? != written)
+    pub fn was_written_since(&self, volume: &ExportedVolume) -> Result<bool> {
+        Ok(volume.written != 0 && self.written()? != volume.written)
+    }
+
+    /// What tells which file or disk it is; empty: unknown.
+    #[must_use]
+    pub fn named(&self) -> &str {
+        self.member.nameplate().unwrap_or_default()
+    }
+
+    /// A flush failed before it was opened: what was written then, and can be read, may be lost.
+    #[must_use]
+    pub const fn is_suspect(&self) -> bool {
+        self.member.failed_flush().is_some()
     }
 
     /// When it was last written, in nanoseconds since 1970, if it is a file; otherwise 0.
     ///
     /// # Errors
     /// The file system fails.
-    pub fn written(&self) -> io::Result<u64> {
+    pub fn written(&self) -> Result<u64> {
         if self.member.kind() == StoreKind::Device {
             return Ok(0);
         }
-        let it = self.file.metadata()?;
+        let it = self.file.metadata().map_err(self.failed("look at"))?;
         let nanos = i128::from(it.mtime()) * 1_000_000_000 + i128::from(it.mtime_nsec());
         Ok(u64::try_from(nanos).unwrap_or(0))
     }

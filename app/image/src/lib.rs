@@ -16,7 +16,7 @@ mod recorder;
 mod serve;
 mod store;
 
-pub use copy::{Copied, CopyPlan, Done, copy};
+pub use copy::{Copied, CopyPlan, Done, Target, copy};
 pub use folder::{Folder, RECORD, read_record};
 pub use image::Image;
 pub use serve::Server;

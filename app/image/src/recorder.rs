@@ -36,9 +36,15 @@ struct Open {
 
 impl Recorder {
     /// Says in the record that the images may change from now on.
-    pub(crate) fn begin(mut folder: Folder, mut record: ExportRecord) -> Result<Self> {
+    pub(crate) fn begin(
+        mut folder: Folder,
+        mut record: ExportRecord,
+        images: &[Image],
+    ) -> Result<Self> {
         record.stage = ExportStage::Imported;
-        record.volumes.iter_mut().for_each(|volume| volume.written = 0);
+        for (volume, image) in record.volumes.iter_mut().zip(images) {
+            (volume.written, volume.image) = (0, image.named().to_owned());
+        }
         let bytes = folder.keep(record.clone())?;
         let path = folder.path().join(RECORD);
         let file = OpenOptions::new().write(true).open(&path);
@@ -77,8 +83,8 @@ impl Recorder {
         let mut record = open.into_inner().unwrap_or_else(PoisonError::into_inner).record;
         record.stage = ExportStage::Complete;
         for (volume, image) in record.volumes.iter_mut().zip(images) {
-            let times = image.flush().and_then(|()| image.written());
-            volume.written = times.map_err(image.failed("flush"))?;
+            image.flush().map_err(image.failed("flush"))?;
+            volume.written = image.written()?;
         }
         folder.keep(record.clone())?;
         Ok(record)

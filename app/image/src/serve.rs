@@ -4,7 +4,7 @@
 use crate::folder::Folder;
 use crate::image::Image;
 use crate::recorder::Recorder;
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, bail};
 use helio_format::exported::ExportRecord;
 use helio_nbd::{
     Command, Contexts, ErrorCode, ExportInfo, Exports, OpenRefusal, Request, Session, SessionError,
@@ -14,15 +14,18 @@ use helio_units::Bytes;
 use std::fs;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::Shutdown;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 /// Connections at once; each holds at most one request of a client.
 const CONNECTIONS_MAX: usize = 16;
+/// After a connection could not be accepted.
+const RETRY_AFTER: Duration = Duration::from_millis(100);
 /// Bytes that are read from a connection at once.
 const INPUT_BYTES: usize = 256 << 10;
 
@@ -30,9 +33,18 @@ const INPUT_BYTES: usize = 256 << 10;
 #[derive(Debug)]
 pub struct Server {
     shared: Arc<Shared>,
-    socket: PathBuf,
+    socket: Socket,
     stop: Arc<AtomicBool>,
     listening: JoinHandle<()>,
+}
+
+/// A socket in the file system.
+#[derive(Debug)]
+struct Socket {
+    path: PathBuf,
+    listener: UnixListener,
+    /// Which file it is.
+    inode: (u64, u64),
 }
 
 #[derive(Debug)]
@@ -58,8 +70,9 @@ impl Server {
         let exports =
             exports.map(|(at, volume)| export(&record.of.group, &volume.name, volume.size, at));
         let exports = exports.collect();
-        let listener = listen(socket)?;
-        let recorder = Recorder::begin(folder, record)?;
+        let socket = Socket::listen(socket)?;
+        let listener = socket.listener.try_clone()?;
+        let recorder = Recorder::begin(folder, record, &images)?;
         let connections = Mutex::default();
         let shared = Arc::new(Shared { exports, images, recorder, connections });
         let stop = Arc::new(AtomicBool::new(false));
@@ -69,12 +82,14 @@ impl Server {
                 if stopped.load(Ordering::SeqCst) {
                     return;
                 }
-                // A connection that broke before it was accepted is nobody's.
-                let _gone = stream.and_then(|stream| all.welcome(stream, &all));
+                if stream.and_then(|stream| all.welcome(stream, &all)).is_err() {
+                    // A connection that broke before is nobody's; without descriptors, some may end.
+                    thread::park_timeout(RETRY_AFTER);
+                }
             }
         };
         let listening = thread::Builder::new().name("helio-images".to_owned()).spawn(accept)?;
-        Ok(Self { shared, socket: socket.to_path_buf(), stop, listening })
+        Ok(Self { shared, socket, stop, listening })
     }
 
     /// The names of the exports.
@@ -89,8 +104,8 @@ impl Server {
     pub fn finish(self) -> Result<ExportRecord> {
         let Self { shared, socket, stop, listening } = self;
         stop.store(true, Ordering::SeqCst);
-        // Wakes it; if it has ended, there is nothing to wake.
-        let _woken = UnixStream::connect(&socket);
+        // Wakes it, whatever became of its name.
+        rustix::net::shutdown(&socket.listener, rustix::net::Shutdown::Both)?;
         let _ended = listening.join();
         let connections = shared.connections.lock().map(|mut all| std::mem::take(&mut *all));
         for (stream, thread) in
@@ -100,28 +115,44 @@ impl Server {
             let _closed = stream.shutdown(Shutdown::Both);
             let _ended = thread.join();
         }
-        // A socket that somebody removed is gone as well.
-        let _removed = fs::remove_file(&socket);
+        socket.remove();
         let shared =
             Arc::into_inner(shared).ok_or_else(|| anyhow!("a connection is still served"))?;
         shared.recorder.end(&shared.images)
     }
 }
 
-fn listen(socket: &Path) -> Result<UnixListener> {
-    let shown = socket.display();
-    let bind = || {
-        match fs::remove_file(socket) {
-            Err(why) if why.kind() != ErrorKind::NotFound => return Err(why),
-            _ => {}
+impl Socket {
+    /// Listens there. What a server that was killed has left is replaced.
+    fn listen(path: &Path) -> Result<Self> {
+        let shown = path.display();
+        let hint = "name another path with --socket, at most 107 bytes long, in a directory that this user may write to";
+        if let Ok(found) = fs::symlink_metadata(path) {
+            if !found.file_type().is_socket() || UnixStream::connect(path).is_ok() {
+                bail!("{shown} exists, and is in use or no socket\n  hint: {hint}");
+            }
+            fs::remove_file(path)
+                .map_err(|why| anyhow!("cannot remove {shown}: {why}\n  hint: {hint}"))?;
         }
-        let listener = UnixListener::bind(socket)?;
-        fs::set_permissions(socket, fs::Permissions::from_mode(0o600))?;
-        Ok(listener)
-    };
-    bind().map_err(|why| {
-        anyhow!("cannot listen at {shown}: {why}\n  hint: name a path in a directory that this user may write to with --socket, at most 107 bytes long")
-    })
+        let bind = || {
+            let listener = UnixListener::bind(path)?;
+            fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+            let found = fs::symlink_metadata(path)?;
+            Ok::<_, io::Error>((listener, (found.dev(), found.ino())))
+        };
+        let (listener, inode) =
+            bind().map_err(|why| anyhow!("cannot listen at {shown}: {why}\n  hint: {hint}"))?;
+        Ok(Self { path: path.to_path_buf(), listener, inode })
+    }
+
+    /// Removes it, if it is still this one.
+    fn remove(&self) {
+        let found = fs::symlink_metadata(&self.path);
+        if found.is_ok_and(|it| (it.dev(), it.ino()) == self.inode) {
+            // If somebody removed it in between, it is gone as well.
+            let _removed = fs::remove_file(&self.path);
+        }
+    }
 }
 
 fn export(group: &str, volume: &str, size: Bytes, handle: usize) -> ExportInfo {

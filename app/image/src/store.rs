@@ -2,8 +2,8 @@
 //! The two ends of a copy.
 
 use crate::image::Image;
-use anyhow::Result;
-use helio_nbd::Client;
+use anyhow::{Result, anyhow};
+use helio_nbd::{Client, ClientError};
 use helio_units::{Bytes, Extent};
 use std::sync::Arc;
 
@@ -26,6 +26,12 @@ pub trait Store {
     /// # Errors
     /// It fails.
     fn zero(&mut self, extent: Extent) -> Result<()>;
+
+    /// Makes durable what was written.
+    ///
+    /// # Errors
+    /// It fails: some of it may be lost.
+    fn flush(&mut self) -> Result<()>;
 }
 
 impl Store for Arc<Image> {
@@ -40,18 +46,32 @@ impl Store for Arc<Image> {
     fn zero(&mut self, extent: Extent) -> Result<()> {
         Image::zero(self, extent, true).map_err(self.failed("write"))
     }
+
+    fn flush(&mut self) -> Result<()> {
+        Image::flush(self).map_err(self.failed("flush"))
+    }
 }
 
 impl Store for Client {
     fn read(&mut self, at: u64, buffer: &mut [u8]) -> Result<()> {
-        Ok(Self::read(self, at, buffer)?)
+        Self::read(self, at, buffer).map_err(refused)
     }
 
     fn write(&mut self, at: u64, bytes: &[u8]) -> Result<()> {
-        Ok(Self::write(self, at, bytes, false)?)
+        Self::write(self, at, bytes, false).map_err(refused)
     }
 
     fn zero(&mut self, extent: Extent) -> Result<()> {
-        Ok(self.write_zeroes(extent.offset, Bytes(extent.length), false, false)?)
+        self.write_zeroes(extent.offset, Bytes(extent.length), false, false).map_err(refused)
     }
+
+    fn flush(&mut self) -> Result<()> {
+        Self::flush(self).map_err(refused)
+    }
+}
+
+fn refused(why: ClientError) -> anyhow::Error {
+    anyhow!(
+        "the daemon did not do it: {why}\n  hint: `helio status` and `helio snapshot list` show whether the group is served and still has the snapshot"
+    )
 }

@@ -151,11 +151,19 @@ fn exported_record() -> ExportRecord {
     let size = Bytes::mib(1);
     let mut differs = ChunkSet::new(size);
     differs.add(3..9);
-    let volume = ExportedVolume { name: "data".to_owned(), size, written: 5, differs };
+    let volume = ExportedVolume {
+        name: "data".to_owned(),
+        size,
+        written: 5,
+        image: "x".to_owned(),
+        differs,
+    };
     let of = Exported {
         group: "db".to_owned(),
         name: "nightly".to_owned(),
         generation: "2.77aa".to_owned(),
+        node: "paris".to_owned(),
+        identity: "2.9c.31".to_owned(),
         position: Sequence(31),
         at: WallTime(7),
         consistent: true,

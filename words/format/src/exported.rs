@@ -14,7 +14,7 @@
 //! | 18..24 | zero |
 //! | 24..32 | when the snapshot was created, milliseconds since 1970 |
 //! | 32..40 | position |
-//! | 40.. | names of group, snapshot and generation; then per volume its name, its size in bytes (u64), when its image was last written (u64), and a bit for each chunk of 64 KiB: bit `b` of byte `n` is chunk `8 * n + b`. A name is a length byte and UTF-8 |
+//! | 40.. | names of group, snapshot, generation and node, and the identity of the snapshot, a text; then per volume its name, its size in bytes (u64), when its image was last written (u64), what tells which file or disk that is, a text, and a bit for each chunk of 64 KiB: bit `b` of byte `n` is chunk `8 * n + b`. A name is a length byte and UTF-8, a text two length bytes and UTF-8 |
 //! | last 4 | CRC-32C of everything in front |
 //!
 //! Additions behind it, 24 bytes each: chunks of which the bits count as set, too.
@@ -28,8 +28,8 @@
 //! | 16..20 | the checksum of the record |
 //! | 20..24 | CRC-32C of bytes 0..20 |
 //!
-//! A record is valid if and only if checksum and length are right, every field can be, the names of its volumes differ, and no bit behind
-//! the last chunk is set. Additions count up to the first one that is not valid.
+//! A record is valid if and only if checksum and length are right, every field can be, the names of its volumes differ and can be part of
+//! the name of a file, and no bit behind the last chunk is set. Additions count up to the first one that is not valid.
 //!
 //! **Write order.** A record is written to a new file, which is flushed and renamed. While images are imported, an addition is written and
 //! flushed before the first change of its chunks. So an addition that a crash tore covers nothing that was changed, and neither does what
@@ -66,6 +66,10 @@ pub struct Exported {
     pub name: String,
     /// The generation of its data, as people see it.
     pub generation: String,
+    /// The node that it was exported on.
+    pub node: String,
+    /// Snapshots of a group with the same identity hold the same.
+    pub identity: String,
     /// The last item in it.
     pub position: Sequence,
     /// When it was created.
@@ -75,12 +79,10 @@ pub struct Exported {
 }
 
 impl Exported {
-    /// Whether both are of one group, and hold the same: also if another node created it, or the name is another one.
+    /// Whether both hold the same: also if they have other names, or another node has it.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
-        let key = |it: &Self| (it.position, it.consistent);
-        let same = self.group == other.group && self.generation == other.generation;
-        same && key(self) == key(other) && self.consistent
+        self.group == other.group && self.identity == other.identity
     }
 }
 
@@ -112,6 +114,8 @@ pub struct ExportedVolume {
     pub size: Bytes,
     /// When the file was last written, as its file system tells it, in nanoseconds since 1970; 0: unknown.
     pub written: u64,
+    /// What tells which file or disk the image is; empty: unknown.
+    pub image: String,
     /// Where it may differ from the snapshot.
     pub differs: ChunkSet,
 }
@@ -182,11 +186,13 @@ impl ExportRecord {
         w.0.extend_from_slice(&[0; 6]);
         w.u64(of.at.0);
         w.sequence(of.position);
-        [&of.group, &of.name, &of.generation].into_iter().for_each(|name| w.name(name));
+        [&of.group, &of.name, &of.generation, &of.node].into_iter().for_each(|name| w.name(name));
+        w.text(&of.identity);
         for volume in volumes {
             w.name(&volume.name);
             w.u64(volume.size.0);
             w.u64(volume.written);
+            w.text(&volume.image);
             w.0.extend_from_slice(&volume.differs.bits);
         }
         let length = bytes.len() as u64 + 4;
@@ -233,13 +239,17 @@ impl ExportRecord {
             return Err(Short);
         }
         let (at, position) = (WallTime(r.u64()?), r.sequence()?);
-        let (group, name, generation) = (r.name()?, r.name()?, r.name()?);
-        let of = Exported { group, name, generation, position, at, consistent };
+        let (group, name, generation, node) = (r.name()?, r.name()?, r.name()?, r.name()?);
+        let identity = r.text()?;
+        let of = Exported { group, name, generation, node, identity, position, at, consistent };
         let mut volumes: Vec<ExportedVolume> = Vec::new();
         for _ in 0..count {
             let (name, size, written) = (r.name()?, Bytes(r.u64()?), r.u64()?);
+            let image = r.text()?;
             let fits = (1..=SIZE_MAX).contains(&size.0) && size.0.is_multiple_of(SECTOR);
-            if !fits || volumes.iter().any(|volume| volume.name == name) {
+            // It is a part of the name of a file.
+            let is_name = !name.is_empty() && !name.contains(['/', '\0']);
+            if !fits || !is_name || volumes.iter().any(|volume| volume.name == name) {
                 return Err(Short);
             }
             let mut differs = ChunkSet::new(size);
@@ -248,7 +258,7 @@ impl ExportRecord {
             if differs.has_beyond() {
                 return Err(Short);
             }
-            volumes.push(ExportedVolume { name, size, written, differs });
+            volumes.push(ExportedVolume { name, size, written, image, differs });
         }
         r.finished()?;
         Ok(Self { of, stage, volumes })

@@ -54,9 +54,12 @@ pub struct Export {
     pub dir: PathBuf,
     /// Keep the image of a volume on this device, or in this file; default: VOLUME.img in DIR.
     ///
-    /// DIR gets a symbolic link to it. It must have the size of the volume; a device may be larger.
+    /// DIR gets a symbolic link to this path. A file must have the size of the volume; a device may be larger.
     #[arg(long = "image", value_name = "VOLUME=PATH", value_parser = image_at)]
     pub images: Vec<ImageAt>,
+    /// Compare everything, whatever is known of what changed.
+    #[arg(long)]
+    pub compare: bool,
     /// Maximum read rate, for example 50MiB/s; default: no limit.
     #[arg(long, value_name = "RATE", value_parser = more_than_nothing)]
     pub limit: Option<Rate>,

@@ -3,7 +3,7 @@
 
 use super::link::tell;
 use crate::args::CopyOf;
-use crate::stopping::Stopping;
+use crate::stopping::{Second, Stopping};
 use crate::verbs::{print, printed};
 use anyhow::Result;
 use helio_lab::{BLOCK, CopyRow, CopyTest, Data, Disk, Slow, Stage, copy_experiment};
@@ -16,7 +16,7 @@ use std::process::ExitCode;
 /// # Errors
 /// No file can be made in a directory, a disk fails or has no direct I/O, or a signal came.
 pub(crate) fn run(it: &CopyOf) -> Result<ExitCode> {
-    let stopping = Stopping::catch()?;
+    let stopping = Stopping::catch(Second::Waits)?;
     let stage = Stage { watch: &tell, stop: stopping.flag(), verbose: false };
     let test = CopyTest {
         folders: [it.folder.clone(), it.target.clone().unwrap_or_else(|| it.folder.clone())],

@@ -4,7 +4,7 @@
 use super::link::tell;
 use crate::args::DiskOf;
 use crate::render::line;
-use crate::stopping::Stopping;
+use crate::stopping::{Second, Stopping};
 use crate::verbs::{print, printed};
 use anyhow::Result;
 use helio_lab::{Stage, Times, gauge};
@@ -20,7 +20,7 @@ pub(crate) fn run(it: &DiskOf) -> Result<ExitCode> {
     if it.mirror.mirror {
         return super::mirror::run(it, &it.mirror);
     }
-    let stopping = Stopping::catch()?;
+    let stopping = Stopping::catch(Second::Waits)?;
     let stage = Stage { watch: &tell, stop: stopping.flag(), verbose: false };
     let found = gauge(&it.folder, it.size, &stage)?.shared_by(it.members);
     let micros = |time: Duration| (time.as_secs_f64() * 1e7).round() / 10.0;

@@ -41,7 +41,7 @@ impl Ear {
     pub(super) fn listen(signals: Option<Signals>) -> Result<Self> {
         let (open, heard) = sync_channel(MOST_WAITING);
         let spawn = |name: &str| thread::Builder::new().name(name.to_owned());
-        if let Some(signals) = signals {
+        if let Some(mut signals) = signals {
             let signal: SyncSender<Heard> = open.clone();
             spawn("helio-signals").spawn(move || {
                 signals.wait();

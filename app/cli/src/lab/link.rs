@@ -3,7 +3,7 @@
 
 use crate::args::{Common, Link, Meeting, Primary, Standby, Trial};
 use crate::failure::failed;
-use crate::stopping::Stopping;
+use crate::stopping::{Second, Stopping};
 use crate::verbs::print;
 use anyhow::Result;
 use helio_driver::Linux;
@@ -56,7 +56,7 @@ fn primary(it: Primary, patience: Duration) -> Result<ExitCode> {
         streams: it.streams,
         standbys,
     };
-    let stopping = Stopping::catch()?;
+    let stopping = Stopping::catch(Second::Waits)?;
     let stage = Stage { watch: &tell, stop: stopping.flag(), verbose: it.common.verbose };
     let mut outcome = run_primary(&place, &job, waking(&it.common), &stage)?;
     report(&outcome, it.common.meeting.json)?;
@@ -71,7 +71,7 @@ fn standby(it: Standby, patience: Duration) -> Result<ExitCode> {
         apply: it.apply.map(|rate| rate.0 as f64),
         buffer: it.room.map(|room| room.0),
     };
-    let stopping = Stopping::catch()?;
+    let stopping = Stopping::catch(Second::Waits)?;
     let stage = Stage { watch: &tell, stop: stopping.flag(), verbose: it.common.verbose };
     let mut printed = Ok(());
     follow(&place, &duty, waking(&it.common), &stage, &mut |outcome| {
@@ -95,7 +95,7 @@ fn disk(trial: helio_lab::Trial, it: Trial) -> Result<ExitCode> {
     let time = it.time.or(it.flushes.is_none().then_some(TIME));
     let (size, cached) = (it.flush.0, it.cached);
     let test = DiskTest { trial, size, cached, time, count: it.flushes };
-    let stopping = Stopping::catch()?;
+    let stopping = Stopping::catch(Second::Waits)?;
     let stage = Stage { watch: &tell, stop: stopping.flag(), verbose: false };
     let result = test_disk(&it.file, &test, &stage)?;
     if it.json {

@@ -4,7 +4,7 @@
 use super::link::tell;
 use super::millis;
 use crate::args::{DiskOf, MirrorOf};
-use crate::stopping::Stopping;
+use crate::stopping::{Second, Stopping};
 use crate::verbs::{print, printed};
 use anyhow::Result;
 use helio_lab::{MirrorRow, MirrorTest, Stage, mirror_experiment};
@@ -26,7 +26,7 @@ const SOURCE: [[u32; 3]; 2] = [[1516, 1370, 566], [1350, 1281, 562]];
 /// # Errors
 /// No file can be made there, the disk fails or has no direct I/O, or a signal came.
 pub(super) fn run(it: &DiskOf, mirror: &MirrorOf) -> Result<ExitCode> {
-    let stopping = Stopping::catch()?;
+    let stopping = Stopping::catch(Second::Waits)?;
     let stage = Stage { watch: &tell, stop: stopping.flag(), verbose: false };
     let remote = mirror.remote.clone().unwrap_or_else(|| it.folder.clone());
     let test = MirrorTest {

@@ -7,7 +7,7 @@ use super::{say, seconds};
 use crate::args::{Answer, Record};
 use crate::failure::unwritable;
 use crate::newfile;
-use crate::stopping::Stopping;
+use crate::stopping::{Second, Stopping};
 use anyhow::{Result, bail};
 use helio_lab::{Asking, Listen, Stage, run_answer, run_record};
 use helio_netmodel::{WayWeather, WeatherWriter};
@@ -32,7 +32,7 @@ pub(crate) fn record(it: Record, patience: Duration) -> Result<ExitCode> {
         rates: (!it.no_rate).then_some(it.rate_every),
         patience,
     };
-    let stopping = Stopping::catch()?;
+    let stopping = Stopping::catch(Second::Waits)?;
     let stage = Stage { watch: &tell, stop: stopping.flag(), verbose: false };
     let mut file = None;
     let (mut writer, head) = WeatherWriter::begin(helio_lab::checksum);
@@ -79,7 +79,7 @@ pub(crate) fn record(it: Record, patience: Duration) -> Result<ExitCode> {
 /// # Errors
 /// It may not or cannot listen there.
 pub(crate) fn answer(it: Answer) -> Result<ExitCode> {
-    let stopping = Stopping::catch()?;
+    let stopping = Stopping::catch(Second::Waits)?;
     let stage = Stage { watch: &tell, stop: stopping.flag(), verbose: false };
     run_answer(Listen { local: it.local, remote: it.remote }, &stage)?;
     Ok(ExitCode::SUCCESS)

@@ -5,7 +5,7 @@ use super::link::{bare, meeting, tell};
 use crate::args::Search;
 use crate::failure::{failed, unreadable};
 use crate::newfile;
-use crate::stopping::Stopping;
+use crate::stopping::{Second, Stopping};
 use crate::verbs::print;
 use anyhow::{Result, bail};
 use helio_lab::{Advice, Event, SYSCTL_HEAD, Stage, Waking, search, show};
@@ -36,7 +36,7 @@ pub(crate) fn run(it: Search, patience: Duration) -> Result<ExitCode> {
     let sysctl = it.write_sysctl.as_deref().map(Sysctl::check).transpose()?;
     let mut place = meeting(bare(it.local, it.local, patience), &it.meeting)?;
     place.callers = it.remote.map(|remote| vec![remote.ip()]);
-    let stopping = Stopping::catch()?;
+    let stopping = Stopping::catch(Second::Waits)?;
     // Every run meets the standby anew; of all that, only what keeps it away is worth a line.
     let watch = |event: &Event| {
         if matches!(event, Event::Refused(_)) {

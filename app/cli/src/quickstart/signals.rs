@@ -16,7 +16,7 @@ pub(super) struct Listener {
 impl Listener {
     /// Listens for SIGINT, SIGTERM and SIGHUP from now on.
     pub(super) fn start(props: Arc<Props>) -> Result<Self> {
-        let signals = Signals::catch()?;
+        let mut signals = Signals::catch()?;
         let welcome = Arc::new(AtomicBool::new(false));
         let expected = Arc::clone(&welcome);
         let hear = move || {

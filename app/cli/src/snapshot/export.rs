@@ -2,10 +2,11 @@
 //! `helio snapshot export`: copies a snapshot to images that do not depend on it.
 
 use super::images::{differing, unrecorded};
-use crate::args::{At, Export, SnapshotName};
+use crate::args::{At, Export};
 use crate::client::{Client, ClientError};
 use crate::confirm::Consent;
-use crate::stopping::Stopping;
+use crate::failure::{failed, unwritable};
+use crate::stopping::{Second, Stopping};
 use crate::verbs::{done, one_group};
 use crate::which;
 use anyhow::{Result, anyhow, bail};
@@ -13,13 +14,15 @@ use helio_api::{ApiError, GroupStatus, SnapshotList, paths};
 use helio_format::exported::{
     CHUNK_BYTES, ChunkSet, ExportRecord, ExportStage, Exported, ExportedVolume,
 };
-use helio_image::{Copied, CopyPlan, Done, Folder, Image, copy};
+use helio_image::{Copied, CopyPlan, Done, Folder, Image, Store, Target, copy};
 use helio_nbd::{ClientOptions, Context, Contexts, status};
 use helio_units::{Bytes, Sequence};
 use std::io::{IsTerminal, Write};
 use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 /// Places of an image that are compared although nothing differs there by the record.
 const SAMPLES: u64 = 32;
@@ -44,44 +47,25 @@ struct Job {
 }
 
 pub(super) fn export(at: &At, wish: Export) -> Result<ExitCode> {
-    let Export { snapshot: SnapshotName { group, name }, dir, images, limit, yes, json } = wish;
-    let stopping = Stopping::catch()?;
-    let source = Source::of(at, group)?;
-    let of = source.exported(&name)?;
-    let folder = Folder::create(&dir)?;
-    for image in &images {
-        source.volume(&image.volume)?;
-        let link = folder.image(&image.volume);
-        let is_there =
-            || std::fs::canonicalize(&link).ok() == std::fs::canonicalize(&image.path).ok();
-        if link.symlink_metadata().is_err() {
-            let path = std::fs::canonicalize(&image.path).map_err(|why| {
-                anyhow!(
-                    "{}: {why}\n  hint: name a device or file that exists",
-                    image.path.display()
-                )
-            })?;
-            symlink(path, &link)?;
-        } else if !is_there() {
-            bail!(
-                "{} exists, and is not {}\n  hint: name another directory",
-                link.display(),
-                image.path.display()
-            );
-        }
+    let source = Source::of(at, wish.snapshot.group.clone())?;
+    let of = source.exported(&wish.snapshot.name)?;
+    for image in &wish.images {
+        source.check_volume(&image.volume)?;
     }
-    let mut job = Job::new(source, of, folder, Consent { yes, json })?;
-    let copied = job.run(limit, &stopping)?;
+    let mut job = Job::new(source, of, &wish)?;
+    // Not before it was confirmed: a signal ends a question.
+    let stopping = Stopping::catch(Second::Ends)?;
+    let Copied { read, written, stopped } = job.run(wish.limit, &stopping)?;
     let Exported { group, name, .. } = &job.of;
-    let (shown, Copied { read, written, stopped }) = (dir.display(), copied);
     if stopped {
         let left = differing(&job.record);
         bail!(
             "the export of {group}@{name} was interrupted; {left} are still to be copied\n  hint: repeat the command to continue"
         );
     }
+    let shown = wish.dir.display();
     let text = format!("{group}@{name} is exported to {shown}: {read} read, {written} written");
-    done(text, std::mem::take(&mut job.warnings), json)
+    done(text, job.warnings, wish.json)
 }
 
 impl Source {
@@ -97,7 +81,7 @@ impl Source {
         Ok(Self { at: at.clone(), group: one_group(&client, &group)?, list })
     }
 
-    fn volume(&self, name: &str) -> Result<()> {
+    fn check_volume(&self, name: &str) -> Result<()> {
         if self.group.volumes.iter().any(|volume| volume.name == name) {
             return Ok(());
         }
@@ -154,12 +138,29 @@ impl Source {
         })
     }
 
-    /// What changed in a volume since that snapshot, if the group still has it.
-    pub(super) fn changed_since(&self, of: &Exported, volume: usize) -> Result<Option<ChunkSet>> {
-        let Some(base) = exported_all(&self.list).into_iter().find(|it| it.is_same(of)) else {
-            return Ok(None);
+    /// Where a volume may differ between two snapshots, or from one, if this node still has what tells it.
+    pub(super) fn differing(
+        &self,
+        volume: usize,
+        one: &Exported,
+        other: Option<&Exported>,
+    ) -> Result<Option<ChunkSet>> {
+        if other.is_some_and(|other| other.is_same(one)) {
+            return Ok(Some(ChunkSet::new(self.group.volumes[volume].size_bytes)));
+        }
+        let all = exported_all(&self.list);
+        let place = |of: &Exported| all.iter().position(|it| it.is_same(of));
+        // What changed since the older of them has all in which they differ.
+        let places = match other {
+            Some(other) => place(one).zip(place(other)).map(|(one, other)| one.min(other)),
+            None => place(one),
         };
-        let mut client = self.open(volume, &base)?;
+        places.map_or(Ok(None), |place| self.changed_since(&all[place], volume))
+    }
+
+    fn changed_since(&self, base: &Exported, volume: usize) -> Result<Option<ChunkSet>> {
+        // It may be gone since.
+        let Ok(mut client) = self.open(volume, base) else { return Ok(None) };
         if !client.contexts().has(Context::Changed) {
             return Ok(None);
         }
@@ -167,7 +168,7 @@ impl Source {
         let (mut set, mut at) = (ChunkSet::new(size), 0);
         while at < size.0 {
             let asked = Bytes((size.0 - at).min(ASKED_AT_ONCE));
-            let told = client.block_status(at, asked, false)?;
+            let Ok(told) = client.block_status(at, asked, false) else { return Ok(None) };
             let begin = at;
             for extent in told.iter().flat_map(|(_, extents)| extents) {
                 let end = at + extent.length;
@@ -177,10 +178,7 @@ impl Source {
                 at = end;
             }
             if at == begin {
-                bail!(
-                    "the daemon told nothing of {asked} from {begin} on\n  hint: {}",
-                    crate::typed::help()
-                );
+                return Ok(None);
             }
         }
         Ok(Some(set))
@@ -193,6 +191,8 @@ fn exported_all(list: &SnapshotList) -> Vec<Exported> {
         group: list.group.clone(),
         name: it.name.clone(),
         generation: it.generation.clone(),
+        node: list.node.clone(),
+        identity: it.identity.clone(),
         position: Sequence(it.position),
         at: it.at_ms,
         consistent: it.consistent,
@@ -206,54 +206,45 @@ fn refused(error: ApiError) -> anyhow::Error {
 
 impl Job {
     /// Looks what is there, asks, and says in the record what is copied.
-    fn new(source: Source, of: Exported, mut folder: Folder, consent: Consent) -> Result<Self> {
+    fn new(source: Source, of: Exported, wish: &Export) -> Result<Self> {
         let volumes = source.group.volumes.iter().map(|volume| ExportedVolume {
             name: volume.name.clone(),
             size: volume.size_bytes,
             written: 0,
+            image: String::new(),
             differs: ChunkSet::new(volume.size_bytes),
         });
         let stage = ExportStage::Copying;
         let mut record = ExportRecord { of: of.clone(), stage, volumes: volumes.collect() };
+        let mut folder = Folder::create(&wish.dir)?;
         let old = folder.record().cloned();
         if let Some(old) = &old {
             fits(old, &record, &folder)?;
         }
-        if let Some(stake) = stake(old.as_ref(), &record, &folder) {
-            consent.get(&stake, "overwrite it?")?;
-        }
-        let (mut images, mut warnings) = (Vec::new(), Vec::new());
-        if !of.consistent {
-            warnings
-                .push(format!("{}@{} is inconsistent, and so are its images", of.group, of.name));
-        }
+        let mut found = Found::of(&source, &folder, old.as_ref());
+        let mut images = Vec::new();
         for (at, volume) in record.volumes.iter_mut().enumerate() {
-            let image = Image::open(&folder.image(&volume.name), volume, true)?;
-            let old = old.as_ref().map(|old| (&old.of, &old.volumes[at]));
-            let known = match old {
-                Some((was, had)) if !image.is_blank() => {
-                    if image.was_written_since(had.written)? {
-                        warnings.push(unrecorded(&volume.name));
-                        None
-                    } else {
-                        source.differs(was, &of, at, had)?
-                    }
-                }
-                _ => None,
-            };
-            match known {
-                Some(set) => volume.differs = set,
-                None => volume.differs.add_all(),
-            }
-            if !samples_are_equal(&source, &of, at, (volume, &image))? {
-                warnings.push(format!(
-                    "the image of {} differs where the record has no change; all of it is compared",
-                    volume.name
-                ));
-                volume.differs.add_all();
-            }
-            images.push(Arc::new(image));
+            images.push(found.look(at, volume, &of, wish)?);
         }
+        let Found { stakes, mut warnings, .. } = found;
+        if !of.consistent {
+            let (group, name) = (&of.group, &of.name);
+            warnings.push(format!("{group}@{name} is inconsistent, and so are its images"));
+        }
+        if !stakes.is_empty() {
+            Consent { yes: wish.yes, json: wish.json }.get(&stakes.join("; "), "overwrite it?")?;
+        }
+        let volumes = record.volumes.iter_mut().zip(images);
+        let images = volumes.map(|(volume, (path, image))| {
+            let image = match image {
+                Some(image) => image,
+                None => Image::open(&path, volume, true)?,
+            };
+            link(&folder.image(&volume.name), &path)?;
+            volume.image = image.named().to_owned();
+            Ok(Arc::new(image))
+        });
+        let images = images.collect::<Result<Vec<_>>>()?;
         folder.keep(record.clone())?;
         Ok(Self { source, of, folder, images, record, warnings })
     }
@@ -264,7 +255,11 @@ impl Job {
         let plan = record.volumes.iter().zip(images.iter()).map(|(volume, image)| CopyPlan {
             size: volume.size,
             chunks: volume.differs.clone(),
-            blank: image.is_blank(),
+            target: match (image.is_blank(), image.is_suspect()) {
+                (true, _) => Target::Blank,
+                (false, true) => Target::Suspect,
+                (false, false) => Target::Compared,
+            },
         });
         let plan: Vec<CopyPlan> = plan.collect();
         let open = |volume: usize| {
@@ -276,7 +271,7 @@ impl Job {
             for (at, (image, volume)) in images.iter().zip(&mut record.volumes).enumerate() {
                 let mut of_volume = done.iter().filter(|done| done.volume == at).peekable();
                 if of_volume.peek().is_some() {
-                    image.flush().map_err(image.failed("flush"))?;
+                    Image::flush(image).map_err(image.failed("flush"))?;
                     image.forget();
                     of_volume.for_each(|done| volume.differs.remove(done.chunks.clone()));
                 }
@@ -288,7 +283,7 @@ impl Job {
         if !copied.stopped {
             record.stage = ExportStage::Complete;
             for (volume, image) in record.volumes.iter_mut().zip(images) {
-                image.flush().map_err(image.failed("flush"))?;
+                Image::flush(image).map_err(image.failed("flush"))?;
                 volume.written = image.written()?;
             }
             folder.keep(record.clone())?;
@@ -297,24 +292,113 @@ impl Job {
     }
 }
 
-impl Source {
-    /// Where an image differs from a snapshot, if that is known.
-    fn differs(
-        &self,
-        was: &Exported,
-        of: &Exported,
-        volume: usize,
-        had: &ExportedVolume,
-    ) -> Result<Option<ChunkSet>> {
-        if was.is_same(of) {
-            return Ok(Some(had.differs.clone()));
+/// What is found in a directory.
+struct Found<'a> {
+    source: &'a Source,
+    folder: &'a Folder,
+    old: Option<&'a ExportRecord>,
+    /// What would be overwritten that nothing else has.
+    stakes: Vec<String>,
+    warnings: Vec<String>,
+}
+
+impl<'a> Found<'a> {
+    fn of(source: &'a Source, folder: &'a Folder, old: Option<&'a ExportRecord>) -> Self {
+        let mut found = Self { source, folder, old, stakes: Vec::new(), warnings: Vec::new() };
+        let Some(old) = old else { return found };
+        let (group, shown) = (&source.group, folder.path().display());
+        let peer = group.peer.as_ref().map(|peer| &peer.name);
+        if old.of.node != group.node && peer != Some(&old.of.node) {
+            let (name, node) = (&old.of.group, &old.of.node);
+            found
+                .stakes
+                .push(format!("the images in {shown} are of {name} on {node}, another group"));
         }
-        let mut changed = self.changed_since(was, volume)?;
-        if let Some(changed) = &mut changed {
-            changed.add_set(&had.differs);
+        if old.stage != ExportStage::Copying && old.differing() > 0 {
+            let differs = differing(old);
+            found.stakes.push(format!(
+                "what was written to the images in {shown} since they were exported, up to {differs}, will be lost"
+            ));
         }
-        Ok(changed)
+        found
     }
+
+    /// Where the image of a volume is kept, and that, if it exists. Adds what is copied to it.
+    fn look(
+        &mut self,
+        at: usize,
+        volume: &mut ExportedVolume,
+        of: &Exported,
+        wish: &Export,
+    ) -> Result<(PathBuf, Option<Image>)> {
+        let path = self.place(&volume.name, wish)?;
+        if !path.exists() {
+            volume.differs.add_all();
+            return Ok((path, None));
+        }
+        let image = Image::open(&path, volume, false)?;
+        let had = self.old.map(|old| &old.volumes[at]);
+        let known = match had.filter(|had| image.is_that_of(had)) {
+            None => {
+                let shown = path.display();
+                self.stakes.push(format!("everything in {shown} will be lost"));
+                None
+            }
+            Some(had) if image.was_written_since(had)? => {
+                self.stakes.push(unrecorded(&volume.name));
+                None
+            }
+            Some(had) => self.known(at, of, had)?,
+        };
+        match known.filter(|_| !wish.compare && !image.is_suspect()) {
+            Some(set) => volume.differs = set,
+            None => volume.differs.add_all(),
+        }
+        if !samples_are_equal(self.source, of, at, (volume, &image))? {
+            self.stakes.push(format!(
+                "the image of {} was changed where the record has no change, and all of it is compared",
+                volume.name
+            ));
+            volume.differs.add_all();
+        }
+        Ok((path, Some(image)))
+    }
+
+    /// Where an image differs from the snapshot, if that is known.
+    fn known(&self, at: usize, of: &Exported, had: &ExportedVolume) -> Result<Option<ChunkSet>> {
+        let Some(old) = self.old else { return Ok(None) };
+        let mut known = self.source.differing(at, &old.of, Some(of))?;
+        if let Some(known) = &mut known {
+            known.add_set(&had.differs);
+        }
+        Ok(known)
+    }
+
+    /// Where the image of a volume is, or is to be.
+    fn place(&self, volume: &str, wish: &Export) -> Result<PathBuf> {
+        let link = self.folder.image(volume);
+        let Some(wished) = wish.images.iter().rfind(|image| image.volume == volume) else {
+            return Ok(link);
+        };
+        // As it was named: what it leads to may have another name after a restart of the host.
+        let wished = std::path::absolute(&wished.path)
+            .map_err(failed("no current directory", "name the image with an absolute path"))?;
+        if link.symlink_metadata().is_ok() && link.read_link().ok().as_ref() != Some(&wished) {
+            let (link, wished) = (link.display(), wished.display());
+            bail!(
+                "{link} exists, and is no link to {wished}\n  hint: name another directory, or move it away"
+            );
+        }
+        Ok(wished)
+    }
+}
+
+/// Lets a name in the directory lead to an image that lies elsewhere.
+fn link(link: &Path, path: &Path) -> Result<()> {
+    if link == path || link.symlink_metadata().is_ok() {
+        return Ok(());
+    }
+    symlink(path, link).map_err(unwritable(link))
 }
 
 /// Refuses a directory that has images of something else.
@@ -332,24 +416,6 @@ fn fits(old: &ExportRecord, new: &ExportRecord, folder: &Folder) -> Result<()> {
     )
 }
 
-/// What an export overwrites that no snapshot has.
-fn stake(old: Option<&ExportRecord>, new: &ExportRecord, folder: &Folder) -> Option<String> {
-    let shown = folder.path().display();
-    match old {
-        Some(old) if old.stage != ExportStage::Copying && old.differing() > 0 => Some(format!(
-            "what was written to the images in {shown} since they were exported, up to {}, will be lost",
-            differing(old)
-        )),
-        Some(_) => None,
-        None => {
-            let paths = new.volumes.iter().map(|volume| folder.image(&volume.name));
-            let found: Vec<_> =
-                paths.filter(|path| path.exists()).map(|path| path.display().to_string()).collect();
-            (!found.is_empty()).then(|| format!("everything in {} will be lost", found.join(", ")))
-        }
-    }
-}
-
 /// Whether an image is equal to the snapshot in some of the places where it is to be.
 fn samples_are_equal(
     source: &Source,
@@ -359,8 +425,11 @@ fn samples_are_equal(
 ) -> Result<bool> {
     let chunks = volume.differs.chunks();
     let step = (chunks / SAMPLES).max(1);
-    let mut places =
-        (0..chunks).step_by(step as usize).filter(|chunk| !volume.differs.has(*chunk)).peekable();
+    // Other ones each time.
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let first = now.map_or(0, |now| u64::from(now.subsec_nanos()) % step);
+    let places = (first..chunks).step_by(step as usize);
+    let mut places = places.filter(|chunk| !volume.differs.has(*chunk)).peekable();
     if places.peek().is_none() {
         return Ok(true);
     }
@@ -369,7 +438,7 @@ fn samples_are_equal(
         let from = chunk * CHUNK_BYTES;
         let length = CHUNK_BYTES.min(volume.size.0 - from) as usize;
         let [mut theirs, mut ours] = [vec![0; length], vec![0; length]];
-        client.read(from, &mut theirs)?;
+        Store::read(&mut client, from, &mut theirs)?;
         image.read(from, &mut ours).map_err(image.failed("read"))?;
         if theirs != ours {
             return Ok(false);

@@ -14,13 +14,13 @@ use std::process::ExitCode;
 
 /// Serves the images until a signal comes.
 pub(super) fn import(dir: &Path, socket: Option<PathBuf>, json: bool) -> Result<ExitCode> {
-    let signals = Signals::catch()?;
+    let mut signals = Signals::catch()?;
     let folder = Folder::open(dir)?;
     let mut record = complete(&folder)?;
     let mut images = Vec::new();
     for volume in &mut record.volumes {
         let image = Image::open(&folder.image(&volume.name), volume, false)?;
-        if image.was_written_since(volume.written)? {
+        if image.was_written_since(volume)? {
             volume.differs.add_all();
             eprintln!("warning: {}", unrecorded(&volume.name));
         }
@@ -59,6 +59,12 @@ pub(super) fn join(dir: &Path, other: &Path, json: bool) -> Result<ExitCode> {
         let volumes = it.volumes.iter().map(|volume| (volume.name.clone(), volume.size));
         (it.of.clone(), volumes.collect::<Vec<_>>())
     };
+    if theirs.stage == ExportStage::Imported {
+        bail!(
+            "{} is of a host that serves the images, or did until it was killed\n  hint: end `helio snapshot import DIR` there, or run it and end it again, and copy its record again",
+            other.display()
+        );
+    }
     if theirs.stage == ExportStage::Copying || key(&theirs) != key(&record) {
         let of = |it: &ExportRecord| format!("{}@{} of {}", it.of.group, it.of.name, it.of.at);
         bail!(
@@ -69,10 +75,17 @@ pub(super) fn join(dir: &Path, other: &Path, json: bool) -> Result<ExitCode> {
             of(&record)
         );
     }
+    let mut warnings = Vec::new();
     for (volume, theirs) in record.volumes.iter_mut().zip(&theirs.volumes) {
+        let image = Image::open(&folder.image(&volume.name), volume, false)?;
+        // What the other host wrote, it has recorded, and nothing else wrote since it ended.
+        let is_known = !image.was_written_since(volume)? || !image.was_written_since(theirs)?;
         volume.differs.add_set(&theirs.differs);
-        // What the other host wrote, it has recorded.
-        volume.written = Image::open(&folder.image(&volume.name), volume, false)?.written()?;
+        if !is_known {
+            volume.differs.add_all();
+            warnings.push(unrecorded(&volume.name));
+        }
+        (volume.written, volume.image) = (image.written()?, image.named().to_owned());
     }
     let differs = differing(&record);
     let text = format!(
@@ -82,7 +95,7 @@ pub(super) fn join(dir: &Path, other: &Path, json: bool) -> Result<ExitCode> {
         record.of.name
     );
     folder.keep(record)?;
-    done(text, Vec::new(), json)
+    done(text, warnings, json)
 }
 
 /// The record of a directory whose images hold a snapshot.

@@ -5,32 +5,21 @@ use super::export::{Progress, Source};
 use super::images::{complete, differing, unrecorded};
 use crate::args::{At, SnapshotName};
 use crate::confirm::Consent;
-use crate::stopping::Stopping;
+use crate::failure::hinted;
+use crate::stopping::{Second, Stopping};
 use crate::verbs::done;
 use anyhow::{Result, bail};
 use helio_format::exported::{CHUNK_BYTES, ExportRecord};
-use helio_image::{CopyPlan, Done, Folder, Image, copy};
+use helio_image::{CopyPlan, Done, Folder, Image, Store, Target, copy};
 use helio_units::Bytes;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 pub(super) fn restore(at: &At, of: SnapshotName, dir: &Path, consent: Consent) -> Result<ExitCode> {
-    let stopping = Stopping::catch()?;
     let folder = Folder::open(dir)?;
-    let mut record = complete(&folder)?;
+    let mut record = named(&folder, &of)?;
     let (group, name) = (record.of.group.clone(), record.of.name.clone());
-    if of.name != name || of.group.as_ref().is_some_and(|of| *of != group) {
-        bail!(
-            "{} has {group}@{name}\n  hint: name this snapshot, or another directory",
-            dir.display()
-        );
-    }
-    if !record.of.consistent {
-        bail!(
-            "{group}@{name} was inconsistent, and so are its images\n  hint: restore another snapshot"
-        );
-    }
     let source = Source::of(at, Some(group.clone()))?;
     let volumes = source.group.volumes.iter().map(|it| (it.name.clone(), it.size_bytes));
     if !volumes.eq(record.volumes.iter().map(|it| (it.name.clone(), it.size))) {
@@ -41,18 +30,24 @@ pub(super) fn restore(at: &At, of: SnapshotName, dir: &Path, consent: Consent) -
     }
     // The group refuses here where it is not to be written.
     drop(source.client(0, "")?);
-    let mut warnings = Vec::new();
-    let images = open(&folder, &source, &mut record, &mut warnings)?;
-    warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+    let changed = match differing(&record) {
+        Bytes::ZERO => String::new(),
+        changed => format!(
+            "; the images were changed since the export, up to {changed}, and are restored as they are"
+        ),
+    };
+    let images = open(&folder, &source, &mut record)?;
     let stake = format!(
-        "everything that was written to {group} since {name} ({}), and until the command has ended the volumes hold parts of both",
+        "everything that was written to {group} since {name} ({}), and until the command has ended the volumes hold parts of both{changed}",
         record.of.at
     );
     consent.get(&stake, "overwrite the volumes?")?;
+    // Not before it was confirmed: a signal ends a question.
+    let stopping = Stopping::catch(Second::Ends)?;
     let plan = record.volumes.iter().map(|volume| CopyPlan {
         size: volume.size,
         chunks: volume.differs.clone(),
-        blank: false,
+        target: Target::Compared,
     });
     let plan: Vec<CopyPlan> = plan.collect();
     let ends = |volume: usize| {
@@ -66,37 +61,61 @@ pub(super) fn restore(at: &At, of: SnapshotName, dir: &Path, consent: Consent) -
         progress.show(left);
         Ok(())
     };
-    let copied = copy(&plan, None, stopping.flag(), &ends, &mut settle)?;
-    for volume in 0..plan.len() {
-        source.client(volume, "")?.flush()?;
-    }
+    let copied = copy(&plan, None, stopping.flag(), &ends, &mut settle).and_then(|copied| {
+        for volume in 0..plan.len() {
+            Store::flush(&mut source.client(volume, "")?)?;
+        }
+        Ok(copied)
+    });
     drop(progress);
+    let copied = copied.map_err(|why| {
+        hinted(
+            format!("the volumes of {group} hold parts of {name} and of what they held: {why}"),
+            "repeat the command when the cause is repaired",
+        )
+    })?;
     if copied.stopped {
         bail!(
             "the restore was interrupted: the volumes of {group} hold parts of {name} and of what they held\n  hint: repeat the command"
         );
     }
-    let text =
-        format!("{group} holds {name} again: {} read, {} written", copied.read, copied.written);
+    let what = if changed.is_empty() { "snapshot" } else { "the changed images of snapshot" };
+    let text = format!(
+        "{group} holds {what} {name} again: {} read, {} written",
+        copied.read, copied.written
+    );
     done(text, Vec::new(), consent.json)
 }
 
+/// The record of a directory that has that snapshot, which can be restored.
+fn named(folder: &Folder, of: &SnapshotName) -> Result<ExportRecord> {
+    let record = complete(folder)?;
+    let (group, name) = (&record.of.group, &record.of.name);
+    if of.name != *name || of.group.as_ref().is_some_and(|of| of != group) {
+        bail!(
+            "{} has {group}@{name}\n  hint: name this snapshot, or another directory",
+            folder.path().display()
+        );
+    }
+    if !record.of.consistent {
+        bail!(
+            "{group}@{name} was inconsistent, and so are its images\n  hint: restore another snapshot"
+        );
+    }
+    Ok(record)
+}
+
 /// Opens the images, and finds where the volumes may differ from them.
-fn open(
-    folder: &Folder,
-    source: &Source,
-    record: &mut ExportRecord,
-    warnings: &mut Vec<String>,
-) -> Result<Vec<Arc<Image>>> {
+fn open(folder: &Folder, source: &Source, record: &mut ExportRecord) -> Result<Vec<Arc<Image>>> {
     let mut images = Vec::new();
     for (at, volume) in record.volumes.iter_mut().enumerate() {
         let image = Image::open(&folder.image(&volume.name), volume, false)?;
-        let changed = match image.was_written_since(volume.written)? {
+        let changed = match image.was_written_since(volume)? {
             true => {
-                warnings.push(unrecorded(&volume.name));
+                eprintln!("warning: {}", unrecorded(&volume.name));
                 None
             }
-            false => source.changed_since(&record.of, at)?,
+            false => source.differing(at, &record.of, None)?,
         };
         match changed {
             Some(changed) => volume.differs.add_set(&changed),

@@ -17,6 +17,8 @@ fn record() -> ExportRecord {
         group: "db".to_owned(),
         name: "now".to_owned(),
         generation: "1.0a".to_owned(),
+        node: "paris".to_owned(),
+        identity: "1.0a.3".to_owned(),
         position: Sequence(3),
         at: WallTime(0),
         consistent: true,
@@ -25,6 +27,7 @@ fn record() -> ExportRecord {
         name: name.to_owned(),
         size: SIZE,
         written: 0,
+        image: String::new(),
         differs: ChunkSet::new(SIZE),
     };
     ExportRecord { of, stage: ExportStage::Complete, volumes: vec![volume("data"), volume("log")] }
@@ -73,6 +76,13 @@ fn what_clients_change_is_on_record_before_it_changes_and_stays_there() {
     );
     client.read(0, &mut read).expect_err("the server has ended");
     assert!(!socket.exists(), "and left nothing");
+    // What is at its path is not a server's that has ended.
+    std::fs::write(&socket, b"mine").expect("it is written");
+    let folder = Folder::open(dir.path()).expect("it is free");
+    let (images, record) = (images(&folder), folder.record().cloned().expect("it has one"));
+    let refused = Server::start(folder, record, images, &socket).expect_err("it is no socket");
+    assert!(refused.to_string().contains("hint: name another path"), "{refused}");
+    std::fs::remove_file(&socket).expect("it is still there");
     // Again: what is on record remains.
     let (server, socket) = serve(&dir);
     let mut client = Client::connect_unix(&socket, "db/log").expect("it is served");
@@ -89,11 +99,17 @@ fn a_file_that_something_else_wrote_is_noticed() {
     let path = dir.path().join("data.img");
     let was_written = || {
         let image = Image::open(&path, &end.volumes[0], false).expect("it opens");
-        image.was_written_since(end.volumes[0].written).expect("it has a time")
+        assert!(image.is_that_of(&end.volumes[0]) && !image.is_suspect());
+        image.was_written_since(&end.volumes[0]).expect("it has a time")
     };
     assert!(!was_written());
-    std::fs::write(&path, vec![1; SIZE.0 as usize]).expect("it is written");
+    let file = std::fs::File::options().write(true).open(&path).expect("it opens");
+    file.set_modified(std::time::SystemTime::UNIX_EPOCH).expect("it has a time");
+    drop(file);
     assert!(was_written());
+    std::fs::remove_file(&path).expect("it is removed");
+    let image = Image::open(&path, &end.volumes[0], true).expect("it is created");
+    assert!(image.is_blank() && !image.is_that_of(&end.volumes[0]), "another file");
 }
 
 #[test]

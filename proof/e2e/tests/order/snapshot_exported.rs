@@ -3,6 +3,8 @@
 
 use crate::snapshot::names;
 use helio_e2e::{Book, Load, assert_members_equal, begin, exported, wait_level};
+use helio_format::exported::ExportRecord;
+use helio_format::slow_crc32c;
 use helio_nbd::Client;
 use helio_testkit::{Dice, Group, LoopDevice, Pair, Plan, eventually, helio_binary, require};
 use helio_units::Bytes;
@@ -104,8 +106,11 @@ fn an_exported_snapshot_outlives_it_and_is_brought_up_to_date_by_what_changed() 
     }
     snapshot(&pair, "three");
     let both = "128 KiB".to_owned();
-    assert_eq!(export(&pair, "lyon", "three", &dir), (both.clone(), both));
+    assert_eq!(export(&pair, "lyon", "three", &dir), (both.clone(), both.clone()));
     assert_holds(&pair, "lyon", "three", &dir);
+    // And back: the older one tells, too, in which they differ.
+    assert_eq!(export(&pair, "paris", "two", &dir), (both.clone(), both));
+    assert_holds(&pair, "paris", "two", &dir);
     // Nothing is left to tell what changed: everything is compared, on whichever node.
     for name in ["two", "three"] {
         delete(&pair, name);
@@ -139,13 +144,15 @@ fn what_another_host_wrote_is_joined_and_overwritten_by_the_next_export() {
     client.write(5 * CHUNK, &[0xee; 4096], true).expect("it is written");
     // Nothing is lost with the process.
     server.kill();
+    let (dir, record) = (ours.display().to_string(), theirs.join("snapshot.helio"));
+    let record = record.display().to_string();
+    let refused = pair.helio("paris", &["snapshot", "join", &dir, &record]).expect_failure();
+    assert!(refused.contains(" is of a host that serves the images, "), "{refused}");
     let (mut server, socket) = import(&theirs);
     let mut client = Client::connect_unix(&socket, "db/log").expect("it is served");
     client.write(SIZE.0 - 512, &[0xee; 512], false).expect("it is written");
     server.signal(Signal::TERM);
     assert!(server.wait(PATIENCE).expect("it ends").success());
-    let (dir, record) = (ours.display().to_string(), theirs.join("snapshot.helio"));
-    let record = record.display().to_string();
     let told = pair.helio("paris", &["snapshot", "join", &dir, &record]).expect_success();
     assert!(told.starts_with(&format!("joined: up to 2 MiB of the images in {dir} ")), "{told}");
     // What changed in the volumes adds to it.
@@ -174,40 +181,104 @@ fn an_image_that_was_written_unrecorded_is_compared_whole() {
     let mut bytes = image(&dir, "log");
     bytes[9 * CHUNK as usize] ^= 1;
     std::fs::write(dir.join("log.img"), bytes).expect("it is written");
-    let told = pair.helio("paris", &["snapshot", "export", "db@one", &dir.display().to_string()]);
+    let shown = dir.display().to_string();
+    // A record that knows nothing of it does not hide it.
+    let record = pair.scratch().join("record");
+    std::fs::copy(dir.join("snapshot.helio"), &record).expect("it is copied");
+    let line = ["snapshot", "join", &shown, &record.display().to_string()];
+    let told = pair.helio("paris", &line);
     assert!(told.stderr.contains("the image of log was written"), "{told}");
-    assert!(told.expect_success().ends_with(": 16 MiB read, 64 KiB written\n"));
+    assert!(told.expect_success().contains("up to 16 MiB of the images"));
+    std::fs::copy(&record, dir.join("snapshot.helio")).expect("it is copied");
+    let line = ["snapshot", "export", "db@one", &shown];
+    let refused = pair.helio("paris", &line).expect_failure();
+    assert!(refused.contains("at stake: the image of log was written"), "{refused}");
+    let told = pair.helio("paris", &[&line[..], &["--yes"]].concat()).expect_success();
+    assert!(told.ends_with(": 16 MiB read, 64 KiB written\n"), "{told}");
+    assert_holds(&pair, "paris", "one", &dir);
+}
+
+/// An export in a process of its own, at that rate.
+fn export_slowly(pair: &Pair, dir: &Path, limit: &str) -> Group {
+    let mut command = Command::new(helio_binary());
+    command.args(["snapshot", "export", "db@one", "--limit", limit, "--state"]);
+    command.arg(pair.state("paris")).arg(dir).stderr(Stdio::null()).stdout(Stdio::null());
+    Group::spawn(&mut command).expect("it starts")
+}
+
+/// Waits until some of an export is durable.
+fn wait_for_some(dir: &Path) {
+    eventually(PATIENCE, "some of it", || {
+        let record = std::fs::read(dir.join("snapshot.helio")).ok()?;
+        let record = ExportRecord::decode(&record, slow_crc32c).ok()?;
+        (record.differing() < SIZE.0 * 2 / CHUNK).then_some(())
+    });
+}
+
+#[test]
+fn an_export_that_was_killed_continues() {
+    require!("qemu-img");
+    let dice = Dice::of_test("an_export_that_was_killed_continues");
+    let (pair, _) = written(&dice);
+    snapshot(&pair, "one");
+    let dir = pair.scratch().join("backup");
+    let mut process = export_slowly(&pair, &dir, "4MiB/s");
+    wait_for_some(&dir);
+    process.kill();
+    let refused = pair.helio("paris", &["snapshot", "import", &dir.display().to_string()]);
+    assert!(refused.expect_failure().contains(" is not complete\n  hint: "));
+    let mut process = export_slowly(&pair, &dir, "1MiB/s");
+    process.signal(Signal::INT);
+    assert!(!process.wait(PATIENCE).expect("it ends").success(), "it is not complete");
+    assert_ne!(export(&pair, "paris", "one", &dir).0, "32 MiB", "what was durable stays");
     assert_holds(&pair, "paris", "one", &dir);
 }
 
 #[test]
-fn an_export_that_was_killed_continues_and_never_mixes_two_snapshots() {
+fn an_export_never_mixes_two_snapshots_of_one_name() {
     require!("qemu-img");
-    let dice = Dice::of_test("an_export_that_was_killed_continues_and_never_mixes_two_snapshots");
+    let dice = Dice::of_test("an_export_never_mixes_two_snapshots_of_one_name");
     let (pair, book) = written(&dice);
     snapshot(&pair, "one");
     let dir = pair.scratch().join("backup");
-    let slowly = || {
-        let mut command = Command::new(helio_binary());
-        command.args(["snapshot", "export", "db@one", "--limit", "4MiB/s", "--state"]);
-        command.arg(pair.state("paris")).arg(&dir).stderr(Stdio::null());
-        Group::spawn(&mut command).expect("it starts")
-    };
-    let mut process = slowly();
-    eventually(PATIENCE, "some of it", || {
-        (dir.join("log.img").exists() && image(&dir, "data").iter().any(|it| *it != 0))
-            .then_some(())
-    });
-    process.kill();
-    let refused = pair.helio("paris", &["snapshot", "import", &dir.display().to_string()]);
-    assert!(refused.expect_failure().contains(" is not complete\n  hint: "));
-    // The snapshot is replaced by a newer one of its name while it is exported.
-    let mut process = slowly();
+    let mut process = export_slowly(&pair, &dir, "1MiB/s");
+    wait_for_some(&dir);
     write(&pair, &dice.fork(2), &book);
     pair.helio("paris", &["snapshot", "refresh", "db@one", "--yes"]).expect_success();
     assert!(!process.wait(PATIENCE).expect("it ends").success(), "the old one is gone");
     export(&pair, "paris", "one", &dir);
     assert_holds(&pair, "paris", "one", &dir);
+}
+
+#[test]
+fn without_a_peer_what_was_restored_is_told_from_what_was_there_before() {
+    require!("qemu-img");
+    let plan = VOLUMES.iter().fold(Plan::new("db").only("paris"), |plan, it| plan.volume(it, SIZE));
+    let pair = plan.start();
+    pair.helio("paris", &["promote", "db"]).expect_success();
+    let write = |byte| {
+        let socket = pair.state("paris").join("nbd.sock");
+        let mut client = Client::connect_unix(&socket, "db/data").expect("it is served");
+        client.write(5 * CHUNK, &[byte; 512], true).expect("it is written");
+        client.disconnect().expect("it leaves");
+    };
+    let create = |name| pair.helio("paris", &["snapshot", "create", name]).expect_success();
+    let dir = pair.scratch().join("backup");
+    create("db@one");
+    write(1);
+    create("db@two");
+    export(&pair, "paris", "two", &dir);
+    let line = ["snapshot", "restore", "db@one", "--yes", "--wait"];
+    pair.helio("paris", &line).expect_success();
+    create("db@three");
+    export(&pair, "paris", "three", &dir);
+    assert_holds(&pair, "paris", "three", &dir);
+    export(&pair, "paris", "two", &dir);
+    assert_holds(&pair, "paris", "two", &dir);
+    delete(&pair, "two");
+    let line = ["snapshot", "restore", "db@two", "--yes", "--from", &dir.display().to_string()];
+    pair.helio("paris", &line).expect_success();
+    assert!(exported(&pair, "paris", "data") == image(&dir, "data"));
 }
 
 #[test]
@@ -227,12 +298,22 @@ fn a_group_is_restored_from_images_when_no_snapshot_is_left() {
     let refused = pair.helio("lyon", &[&line[..], &["--yes"]].concat()).expect_failure();
     assert!(refused.contains("not primary"), "{refused}");
     let told = pair.helio("paris", &[&line[..], &["--yes"]].concat()).expect_success();
-    assert!(told.starts_with("db holds one again: 32 MiB read, "), "{told}");
+    assert!(told.starts_with("db holds snapshot one again: 32 MiB read, "), "{told}");
     wait_level(&pair, "paris");
     for volume in VOLUMES {
         assert_members_equal(&pair, volume);
         assert!(exported(&pair, "lyon", &format!("{volume}:ro")) == image(&dir, volume));
     }
+    // What another host changed is restored, too, and said.
+    let (mut server, socket) = import(&dir);
+    let mut client = Client::connect_unix(&socket, "db/data").expect("it is served");
+    client.write(5 * CHUNK, &[0xee; 512], true).expect("it is written");
+    server.signal(Signal::TERM);
+    assert!(server.wait(PATIENCE).expect("it ends").success());
+    let refused = pair.helio("paris", &line).expect_failure();
+    assert!(refused.contains("were changed since the export, up to 1 MiB"), "{refused}");
+    let told = pair.helio("paris", &[&line[..], &["--yes"]].concat()).expect_success();
+    assert!(told.starts_with("db holds the changed images of snapshot one again: "), "{told}");
 }
 
 #[test]
@@ -249,7 +330,9 @@ fn an_image_lies_on_a_block_device() {
     let dir = dir.display().to_string();
     let line = ["snapshot", "export", "db@one", &dir, "--image", &at];
     let refused = pair.helio("paris", &line).expect_failure();
-    assert!(refused.contains("everything in ") && refused.contains("log.img will be lost"));
+    let all = format!("everything in {} will be lost", device.path().display());
+    assert!(refused.contains(&all), "{refused}");
+    assert!(!Path::new(&dir).join("log.img").exists(), "nothing was changed");
     pair.helio("paris", &[&line[..], &["--yes"]].concat()).expect_success();
     let found = std::fs::read(device.path()).expect("the device is read");
     assert!(found[..SIZE.0 as usize] == exported(&pair, "paris", "log@one"));
@@ -257,7 +340,7 @@ fn an_image_lies_on_a_block_device() {
     let at = format!("log={}", other.display());
     let line = ["snapshot", "export", "db@one", &dir, "--image", &at, "--yes"];
     let refused = pair.helio("paris", &line).expect_failure();
-    assert!(refused.contains("log.img exists, and is not "), "{refused}");
+    assert!(refused.contains("log.img exists, and is no link to "), "{refused}");
 }
 
 #[test]
@@ -279,16 +362,19 @@ fn directories_that_hold_something_else_are_refused_and_left_as_they_are() {
     std::fs::write(dir.join("data.img"), b"precious").expect("it is written");
     let told = refused(&["snapshot", "import", &shown]);
     assert!(told.contains(" has no exported snapshot\n  hint: "), "{told}");
-    let told = refused(&["snapshot", "export", "db@one", &shown]);
-    assert!(told.contains("everything in ") && told.contains("data.img will be lost"), "{told}");
     let told = refused(&["snapshot", "export", "db@one", &shown, "--yes"]);
     assert!(
         told.contains("image of volume data ") && told.contains("hint: "),
-        "and it has another size: {told}"
+        "another size: {told}"
     );
     assert_eq!(std::fs::read(dir.join("data.img")).expect("it is there"), b"precious");
+    std::fs::write(dir.join("data.img"), vec![7; SIZE.0 as usize]).expect("it is written");
+    let told = refused(&["snapshot", "export", "db@one", &shown]);
+    assert!(told.contains("everything in ") && told.contains("data.img will be lost"), "{told}");
+    assert!(!dir.join("log.img").exists(), "and nothing was begun");
     std::fs::write(dir.join("snapshot.helio"), b"what is this").expect("it is written");
     let told = refused(&["snapshot", "export", "db@one", &shown, "--yes"]);
     assert!(told.contains("it is not the record of an exported snapshot"), "{told}");
-    assert_eq!(std::fs::read(dir.join("data.img")).expect("it is there"), b"precious");
+    let left = std::fs::read(dir.join("data.img")).expect("it is there");
+    assert!(left.iter().all(|byte| *byte == 7), "and is as it was");
 }
