@@ -47,6 +47,10 @@ fn an_update_that_never_ends_leaves_the_image_from_before_it() {
     assert!(read == consistent, "what is read is not the image from before the update");
     let listed = pair.helio("lyon", &["snapshot", "list", "db"]).expect_success();
     assert!(listed.starts_with("safe-copy  "), "{listed}");
+    let images = pair.scratch().join("images");
+    let line = ["snapshot", "export", "db@safe-copy", &images.display().to_string()];
+    pair.helio("lyon", &line).expect_success();
+    assert!(std::fs::read(images.join("data.img")).expect("an image") == read, "it is exported");
     for line in [&["create", "db@safe-copy"][..], &["delete", "db@safe-copy", "--yes"]] {
         let refused = pair.helio("lyon", &[&["snapshot"], line].concat()).expect_failure();
         assert!(refused.contains("reserved for the safe copy"), "{refused}");
