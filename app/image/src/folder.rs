@@ -5,8 +5,8 @@ use crate::crc32c;
 use anyhow::{Result, anyhow, bail};
 use helio_format::exported::{ExportError, ExportRecord};
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 /// What the record is called.
@@ -95,9 +95,17 @@ impl Folder {
         let bytes = record.encode(crc32c);
         let new = self.path.join(NEW);
         let write = || {
+            // Whatever is there under this name, a process that was killed or somebody else left it.
+            match fs::remove_file(&new) {
+                Err(why) if why.kind() != ErrorKind::NotFound => return Err(why),
+                _ => {}
+            }
             let mut options = OpenOptions::new();
-            let options = options.write(true).create(true).truncate(true).mode(0o600);
-            let mut file = options.open(&new)?;
+            let mut file = options.write(true).create_new(true).mode(0o600).open(&new)?;
+            if let Ok(old) = fs::symlink_metadata(self.path.join(RECORD)) {
+                // Only root may give it to its owner, and nobody else has to.
+                let _given = fchown(&file, Some(old.uid()), Some(old.gid()));
+            }
             file.write_all(&bytes)?;
             file.sync_all()?;
             fs::rename(&new, self.path.join(RECORD))?;
@@ -121,18 +129,33 @@ impl Folder {
 /// There is none, or it cannot be read.
 pub fn read_record(path: &Path) -> Result<ExportRecord> {
     let shown = path.display();
-    let bytes = fs::read(path).map_err(|why| {
-        anyhow!("cannot read {shown}: {why}\n  hint: name the {RECORD} of an exported snapshot")
-    })?;
-    ExportRecord::decode(&bytes, crc32c).map_err(|why| match why {
-        ExportError::Foreign => {
-            anyhow!("{shown}: {why}\n  hint: name the {RECORD} of an exported snapshot")
+    let hint = format!("name the {RECORD} of an exported snapshot");
+    let bytes = regular(path).map_err(|why| match why.kind() {
+        ErrorKind::PermissionDenied => {
+            anyhow!("cannot read {shown}: {why}\n  hint: run the command as its owner, or as root")
         }
-        ExportError::Version { .. } => anyhow!("{shown}: {why}\n  hint: use the helio that wrote it"),
-        ExportError::Damaged => anyhow!(
-            "{shown}: {why}\n  hint: remove it, and export a snapshot to its directory again: everything is compared then"
-        ),
+        _ => anyhow!("cannot read {shown}: {why}\n  hint: {hint}"),
+    })?;
+    let again = "if it was one, remove it, and export a snapshot to its directory again: everything is compared then";
+    ExportRecord::decode(&bytes, crc32c).map_err(|why| match why {
+        ExportError::Foreign => anyhow!("{shown}: {why}\n  hint: {hint}; {again}"),
+        ExportError::Version { .. } => {
+            anyhow!("{shown}: {why}\n  hint: use the helio that wrote it")
+        }
+        ExportError::Damaged => anyhow!("{shown}: {why}\n  hint: {again}"),
     })
+}
+
+/// What a regular file holds: anything else may have no end.
+fn regular(path: &Path) -> io::Result<Vec<u8>> {
+    let nonblocking = rustix::fs::OFlags::NONBLOCK.bits() as i32;
+    let mut file = OpenOptions::new().read(true).custom_flags(nonblocking).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 #[cfg(test)]
@@ -188,6 +211,6 @@ mod tests {
         assert!(refused(&file).contains("hint: name a directory"));
         assert!(refused(dir.path()).contains("it is not the record of an exported snapshot"));
         fs::write(&file, &record().encode(crc32c)[..40]).expect("it is written");
-        assert!(refused(dir.path()).contains("it is damaged\n  hint: remove it"));
+        assert!(refused(dir.path()).contains("it is damaged\n  hint: if it was one, remove it"));
     }
 }

@@ -1,63 +1,108 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The image of a volume: a file, or what a symbolic link of its name leads to, for example a block device.
 
-use anyhow::{Result, anyhow};
-use helio_disk::{Io, Member, OpenOptions, OtherUsers, StoreKind};
+use anyhow::{Result, anyhow, bail};
+use helio_disk::{Io, Member, OpenOptions, OtherUsers, nameplate_at};
 use helio_driver::Linux;
 use helio_format::exported::ExportedVolume;
-use helio_units::Extent;
+use helio_units::{Bytes, Extent};
 use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate};
 use std::fs::{self, File};
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Seek, SeekFrom};
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Zeros that are written at once.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
-/// An image that is open, and that nobody else uses.
+/// What an image is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// To be read: nothing about it changes.
+    Read,
+    /// To be read and written.
+    Write,
+    /// The same, and a missing one is created, without data.
+    Create,
+}
+
+/// An image that is open; for writing, nobody else uses it.
 #[derive(Debug)]
 pub struct Image {
-    /// Holds the claim.
-    member: Member,
+    path: PathBuf,
+    /// Holds the claim, if it is written.
+    member: Option<Member>,
     file: File,
+    named: String,
     blank: bool,
 }
 
 impl Image {
-    /// Opens the image of a volume. `create`: a missing one is created, without data.
+    /// Opens the image of a volume.
     ///
     /// # Errors
     /// It is missing, in use, or has not the size of the volume.
-    pub fn open(path: &Path, volume: &ExportedVolume, create: bool) -> Result<Self> {
+    pub fn open(path: &Path, volume: &ExportedVolume, access: Access) -> Result<Self> {
         let found = fs::metadata(path).ok();
-        let blank = create && found.is_none();
+        if found.is_none() && access != Access::Create {
+            bail!(
+                "the image of {} is missing: {}\n  hint: bring it back, or export a snapshot to its directory again",
+                volume.name,
+                path.display()
+            );
+        }
+        let is_wrong = |found: &fs::Metadata| found.is_file() && found.len() != volume.size.0;
+        if let Some(found) = found.as_ref().filter(|found| is_wrong(found)) {
+            bail!(
+                "the image of {} has {}, and its volume has {}: {}\n  hint: remove it and export a snapshot to its directory again, or name another directory",
+                volume.name,
+                Bytes(found.len()),
+                volume.size,
+                path.display()
+            );
+        }
+        match access {
+            Access::Read => Self::open_to_read(path, volume),
+            Access::Write | Access::Create => Self::open_to_write(path, volume, found),
+        }
+    }
+
+    fn open_to_read(path: &Path, volume: &ExportedVolume) -> Result<Self> {
+        let mut file = File::open(path).map_err(unreadable(path))?;
+        let size = file.seek(SeekFrom::End(0)).map_err(unreadable(path))?;
+        if size < volume.size.0 {
+            let (name, size) = (&volume.name, Bytes(size));
+            bail!(
+                "the image of {name} has only {size}: {}\n  hint: name another directory",
+                path.display()
+            );
+        }
+        let named = nameplate_at(&Linux::host(), path).unwrap_or_default();
+        Ok(Self { path: path.to_path_buf(), member: None, file, named, blank: false })
+    }
+
+    fn open_to_write(
+        path: &Path,
+        volume: &ExportedVolume,
+        found: Option<fs::Metadata>,
+    ) -> Result<Self> {
+        let blank = found.is_none();
         let options = OpenOptions {
             size: volume.size,
             io: Io::Buffered,
-            create,
+            create: blank,
             sparse: true,
             role: format!("image of volume {}", volume.name),
         };
         let member = helio_disk::open(path, &options, &OtherUsers::of(&Linux::host()))?;
-        let file = File::options().read(true).write(true).open(path);
-        let file = file.map_err(|why| {
-            anyhow!(
-                "cannot open {}: {why}\n  hint: run the command as a user that may write to it",
-                path.display()
-            )
-        })?;
+        let file = File::options().read(true).write(true).open(path).map_err(unreadable(path))?;
         // The tests of its abilities count as writes, and changed nothing.
         if let Some(found) = found.filter(fs::Metadata::is_file) {
             let reset = found.modified().and_then(|time| file.set_modified(time));
-            reset.map_err(|why| {
-                anyhow!(
-                    "cannot set the time of {}: {why}\n  hint: run the command as its owner",
-                    path.display()
-                )
-            })?;
+            reset.map_err(unreadable(path))?;
         }
-        let it = Self { member, file, blank };
+        let named = member.nameplate().unwrap_or_default().to_owned();
+        let it = Self { path: path.to_path_buf(), member: Some(member), file, named, blank };
         // Of a write that failed, memory may have what the disk does not have.
         it.forget();
         Ok(it)
@@ -65,7 +110,7 @@ impl Image {
 
     /// What an error of it is for people.
     pub fn failed(&self, what: &str) -> impl FnOnce(io::Error) -> anyhow::Error {
-        let path = self.member.path().display().to_string();
+        let path = self.path.display().to_string();
         let what = what.to_owned();
         move |why| {
             let hint = match why.kind() {
@@ -101,13 +146,22 @@ impl Image {
     /// What tells which file or disk it is; empty: unknown.
     #[must_use]
     pub fn named(&self) -> &str {
-        self.member.nameplate().unwrap_or_default()
+        &self.named
     }
 
     /// A flush failed before it was opened: what was written then, and can be read, may be lost.
     #[must_use]
-    pub const fn is_suspect(&self) -> bool {
-        self.member.failed_flush().is_some()
+    pub fn is_suspect(&self) -> bool {
+        self.member.as_ref().is_some_and(|member| member.failed_flush().is_some())
+    }
+
+    /// Whether it is a device, and not the one that this was when that was recorded. Of a file the time of a write tells more.
+    ///
+    /// # Errors
+    /// The file system fails.
+    pub fn is_another_device(&self, volume: &ExportedVolume) -> Result<bool> {
+        let it = self.file.metadata().map_err(self.failed("look at"))?;
+        Ok(!it.is_file() && !volume.image.is_empty() && !self.is_that_of(volume))
     }
 
     /// When it was last written, in nanoseconds since 1970, if it is a file; otherwise 0.
@@ -115,10 +169,10 @@ impl Image {
     /// # Errors
     /// The file system fails.
     pub fn written(&self) -> Result<u64> {
-        if self.member.kind() == StoreKind::Device {
+        let it = self.file.metadata().map_err(self.failed("look at"))?;
+        if !it.is_file() {
             return Ok(0);
         }
-        let it = self.file.metadata().map_err(self.failed("look at"))?;
         let nanos = i128::from(it.mtime()) * 1_000_000_000 + i128::from(it.mtime_nsec());
         Ok(u64::try_from(nanos).unwrap_or(0))
     }
@@ -169,5 +223,12 @@ impl Image {
     pub fn forget(&self) {
         // A file system that takes no advice loses nothing.
         let _ignored = fadvise(&self.file, 0, None, Advice::DontNeed);
+    }
+}
+
+fn unreadable(path: &Path) -> impl Fn(io::Error) -> anyhow::Error {
+    let shown = path.display().to_string();
+    move |why| {
+        anyhow!("cannot open {shown}: {why}\n  hint: run the command as its owner, or as root")
     }
 }

@@ -18,7 +18,7 @@ mod store;
 
 pub use copy::{Copied, CopyPlan, Done, Target, copy};
 pub use folder::{Folder, RECORD, read_record};
-pub use image::Image;
+pub use image::{Access, Image};
 pub use serve::Server;
 pub use store::Store;
 

@@ -64,6 +64,28 @@ pub(crate) fn set_stamp(file: &File, stamp: &[u8]) -> Result<(), Errno> {
     file.body().sync_all()
 }
 
+/// What tells which file or disk is at a path, as a [`Member`](crate::Member) of it has it; none if nothing tells, or a file has no name yet.
+/// Nothing is changed.
+#[must_use]
+pub fn nameplate_at(host: &Host, path: &Path) -> Option<String> {
+    let facts = host.facts(path, true).ok()?;
+    match facts.kind {
+        FileType::BlockDevice => of_device(host, &facts),
+        FileType::RegularFile => {
+            let file = host.open(path, OFlags::RDONLY, Mode::empty()).ok()?;
+            let mut name = [0; NAME_BYTES];
+            match file.body().attribute(ATTRIBUTE, &mut name) {
+                Ok(NAME_BYTES) => Some(shown(&name)),
+                Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::PERM | Errno::ACCESS) => {
+                    Some(inode(&facts))
+                }
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
 /// What is at a path, if it is a file with a name of ours.
 fn named(host: &Host, path: &Path) -> Result<Option<File>, Errno> {
     // Opening anything else may wait, or change something.

@@ -6,7 +6,9 @@ use crate::member::{Member, StoreKind};
 use crate::nameplate;
 use crate::prepare::{self, Space, lacking, make_room};
 use crate::refusal::{OpenError, Refusal};
-use crate::surroundings::{OtherUsers, holders, is_read_only, mounted_at, unmaps_to_zero};
+use crate::surroundings::{
+    OtherUsers, file_of_loop, holders, is_read_only, mounted_at, unmaps_to_zero,
+};
 use helio_driver::{
     ALIGNMENT, Buffer, Errno, Facts, FallocateFlags, File, FileType, Host, Mode, OFlags, SeekFrom,
 };
@@ -152,9 +154,11 @@ fn claimed(
     if !file.body().lock().map_err(|errno| refused("lock", errno))? {
         return Err(Refusal::Held);
     }
-    if kind == StoreKind::File
-        && let Some(who) = other_users.written_by(&identity)
-    {
+    let file_below = match kind {
+        StoreKind::File => Some(identity),
+        StoreKind::Device => file_of_loop(host, DeviceNumber::of(facts.represents)),
+    };
+    if let Some(who) = file_below.and_then(|file| other_users.written_by(&file)) {
         return Err(Refusal::Written { who });
     }
     Ok((file, facts))

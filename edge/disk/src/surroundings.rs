@@ -79,6 +79,12 @@ pub(crate) fn loop_file(host: &Host, sysfs: &Path) -> Option<LoopFile> {
     Some(LoopFile { path, offset })
 }
 
+/// The file that a loop device shows.
+pub(crate) fn file_of_loop(host: &Host, device: DeviceNumber) -> Option<MemberIdentity> {
+    let file = loop_file(host, &device.sysfs())?;
+    MemberIdentity::of_path(host, &file.path).ok()
+}
+
 /// What a loop device shows: a file from that byte on.
 #[derive(Debug)]
 pub(crate) struct LoopFile {

@@ -5,6 +5,7 @@ use helio_nbd::Client;
 use helio_testkit::{Group, TempDir, Told, eventually, free_port, run, say_skipped};
 use helio_units::Bytes;
 use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -17,7 +18,7 @@ fn serve(scratch: &TempDir, more: &[&str]) -> Group {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bare-nbd"));
     command.arg(&socket).arg(scratch.file("served", SIZE)).args(more);
     let server = Group::spawn(&mut command).expect("it starts");
-    eventually(PATIENCE, "bare-nbd", || socket.exists().then_some(()));
+    eventually(PATIENCE, "bare-nbd", || UnixStream::connect(&socket).ok());
     server
 }
 

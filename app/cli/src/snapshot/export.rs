@@ -7,16 +7,17 @@ use crate::client::{Client, ClientError};
 use crate::confirm::Consent;
 use crate::failure::{failed, unwritable};
 use crate::stopping::{Second, Stopping};
-use crate::verbs::{done, one_group};
+use crate::verbs::{done, one_group, printed};
 use crate::which;
 use anyhow::{Result, anyhow, bail};
-use helio_api::{ApiError, GroupStatus, SnapshotList, paths};
+use helio_api::{ApiError, Attachments, GroupStatus, SnapshotList, paths};
 use helio_format::exported::{
     CHUNK_BYTES, ChunkSet, ExportRecord, ExportStage, Exported, ExportedVolume,
 };
-use helio_image::{Copied, CopyPlan, Done, Folder, Image, Store, Target, copy};
+use helio_image::{Access, Copied, CopyPlan, Done, Folder, Image, Store, Target, copy};
 use helio_nbd::{ClientOptions, Context, Contexts, status};
-use helio_units::{Bytes, Sequence};
+use helio_units::{Bytes, Role, Sequence};
+use serde_json::json;
 use std::io::{IsTerminal, Write};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -52,10 +53,20 @@ pub(super) fn export(at: &At, wish: Export) -> Result<ExitCode> {
     for image in &wish.images {
         source.check_volume(&image.volume)?;
     }
-    let mut job = Job::new(source, of, &wish)?;
+    check_apart(&wish)?;
+    let existed = wish.dir.exists();
+    let job = Job::new(source, of, &wish);
+    let mut job = job.inspect_err(|_| {
+        if !existed {
+            // With something in it, it stays.
+            let _removed = std::fs::remove_dir(&wish.dir);
+        }
+    })?;
     // Not before it was confirmed: a signal ends a question.
     let stopping = Stopping::catch(Second::Ends)?;
-    let Copied { read, written, stopped } = job.run(wish.limit, &stopping)?;
+    let copied =
+        job.run(wish.limit, &stopping).map_err(|why| job.source.explained(&job.of, why))?;
+    let Copied { read, written, stopped } = copied;
     let Exported { group, name, .. } = &job.of;
     if stopped {
         let left = differing(&job.record);
@@ -65,7 +76,46 @@ pub(super) fn export(at: &At, wish: Export) -> Result<ExitCode> {
     }
     let shown = wish.dir.display();
     let text = format!("{group}@{name} is exported to {shown}: {read} read, {written} written");
-    done(text, job.warnings, wish.json)
+    told(&job.of, &wish.dir, copied, text, job.warnings, wish.json)
+}
+
+/// Prints what was done.
+pub(super) fn told(
+    of: &Exported,
+    dir: &Path,
+    copied: Copied,
+    message: String,
+    warnings: Vec<String>,
+    json: bool,
+) -> Result<ExitCode> {
+    if !json {
+        return done(message, warnings, false);
+    }
+    printed(&json!({
+        "message": message,
+        "warnings": warnings,
+        "snapshot": format!("{}@{}", of.group, of.name),
+        "identity": of.identity,
+        "position": of.position.0,
+        "directory": dir,
+        "read_bytes": copied.read.0,
+        "written_bytes": copied.written.0,
+    }))
+}
+
+/// Refuses one file or device for several volumes.
+fn check_apart(wish: &Export) -> Result<()> {
+    let place = |at: usize| std::fs::canonicalize(&wish.images[at].path).ok();
+    for (at, image) in wish.images.iter().enumerate() {
+        let other = (0..at).find(|other| place(*other).is_some() && place(*other) == place(at));
+        if let Some(other) = other.map(|other| &wish.images[other].volume) {
+            let (path, volume) = (image.path.display(), &image.volume);
+            bail!(
+                "{path} is to be the image of {other} and of {volume}\n  hint: name another one for {volume}"
+            );
+        }
+    }
+    Ok(())
 }
 
 impl Source {
@@ -104,6 +154,51 @@ impl Source {
         })
     }
 
+    /// Refuses a group that cannot be written, or whose volumes are in use.
+    pub(super) fn check_unused(&self) -> Result<()> {
+        let GroupStatus { name, node, volumes, .. } = &self.group;
+        if self.group.role != Role::Primary {
+            let text =
+                format!("{name} is not primary on {node}, and its volumes cannot be written there");
+            let hint = format!(
+                "run the command on the primary; `helio status {name}` shows which node that is"
+            );
+            return Err(refused(ApiError::new("not-primary", text, hint)));
+        }
+        let clients: u64 = volumes.iter().map(|volume| volume.clients.0).sum();
+        let attached = self.attached()?;
+        if clients == 0 && attached.is_empty() {
+            return Ok(());
+        }
+        let text = format!(
+            "{clients} NBD connection(s) and {} device(s) use {name}: their caches would be wrong",
+            attached.len()
+        );
+        let detach = attached.iter().map(|volume| format!(", and `helio detach {name}/{volume}`"));
+        let detach: String = detach.collect();
+        let hint = format!(
+            "disconnect the clients of {name}, which `helio status {name} -v` shows{detach}"
+        );
+        Err(refused(ApiError::new("in-use", text, hint)))
+    }
+
+    /// The devices of the volumes themselves.
+    fn attached(&self) -> Result<Vec<String>> {
+        let all: Attachments = Client::new(&self.at)?.get(paths::ATTACHMENTS)?;
+        let ours = all.attachments.into_iter().filter(|it| it.group == self.group.name);
+        Ok(ours.map(|it| it.volume).filter(|volume| !volume.contains('@')).collect())
+    }
+
+    /// Why an export failed, if the snapshot is gone.
+    fn explained(&self, of: &Exported, why: anyhow::Error) -> anyhow::Error {
+        let path = paths::of_group(paths::SNAPSHOTS, &of.group);
+        let list = Client::new(&self.at).and_then(|client| Ok(client.get::<SnapshotList>(&path)?));
+        match list {
+            Ok(list) if !exported_all(&list).contains(of) => gone(of),
+            _ => why,
+        }
+    }
+
     /// Opens a volume in a snapshot. Fails if it is not that one any more.
     fn open(&self, volume: usize, of: &Exported) -> Result<helio_nbd::Client> {
         let client = self.client(volume, &format!("@{}", of.name))?;
@@ -113,11 +208,7 @@ impl Source {
         if exported_all(&list).iter().rfind(|it| it.name == of.name) == Some(of) {
             return Ok(client);
         }
-        bail!(
-            "snapshot {} of {} was replaced or deleted during the export\n  hint: export a snapshot to the same directory again",
-            of.name,
-            of.group
-        )
+        Err(gone(of))
     }
 
     /// Opens a volume, or what is called so beyond its name.
@@ -200,6 +291,14 @@ fn exported_all(list: &SnapshotList) -> Vec<Exported> {
     list.snapshots.iter().map(exported).collect()
 }
 
+fn gone(of: &Exported) -> anyhow::Error {
+    anyhow!(
+        "snapshot {} of {} was deleted or replaced during the export\n  hint: export another snapshot to the same directory",
+        of.name,
+        of.group
+    )
+}
+
 fn refused(error: ApiError) -> anyhow::Error {
     ClientError::Refused(Box::new(error)).into()
 }
@@ -238,7 +337,7 @@ impl Job {
         let images = volumes.map(|(volume, (path, image))| {
             let image = match image {
                 Some(image) => image,
-                None => Image::open(&path, volume, true)?,
+                None => Image::open(&path, volume, Access::Create)?,
             };
             link(&folder.image(&volume.name), &path)?;
             volume.image = image.named().to_owned();
@@ -336,7 +435,7 @@ impl<'a> Found<'a> {
             volume.differs.add_all();
             return Ok((path, None));
         }
-        let image = Image::open(&path, volume, false)?;
+        let image = Image::open(&path, volume, Access::Write)?;
         let had = self.old.map(|old| &old.volumes[at]);
         let known = match had.filter(|had| image.is_that_of(had)) {
             None => {

@@ -6,7 +6,7 @@ use crate::signals::Signals;
 use crate::verbs::{done, print, printed};
 use anyhow::{Result, bail};
 use helio_format::exported::{CHUNK_BYTES, ExportRecord, ExportStage};
-use helio_image::{Folder, Image, Server, read_record};
+use helio_image::{Access, Folder, Image, Server, read_record};
 use helio_units::{Bytes, shell_word};
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -14,12 +14,15 @@ use std::process::ExitCode;
 
 /// Serves the images until a signal comes.
 pub(super) fn import(dir: &Path, socket: Option<PathBuf>, json: bool) -> Result<ExitCode> {
-    let mut signals = Signals::catch()?;
     let folder = Folder::open(dir)?;
     let mut record = complete(&folder)?;
     let mut images = Vec::new();
     for volume in &mut record.volumes {
-        let image = Image::open(&folder.image(&volume.name), volume, false)?;
+        let image = Image::open(&folder.image(&volume.name), volume, Access::Write)?;
+        if image.is_another_device(volume)? {
+            volume.differs.add_all();
+            eprintln!("warning: {}", another_device(&volume.name));
+        }
         if image.was_written_since(volume)? {
             volume.differs.add_all();
             eprintln!("warning: {}", unrecorded(&volume.name));
@@ -30,6 +33,7 @@ pub(super) fn import(dir: &Path, socket: Option<PathBuf>, json: bool) -> Result<
     let socket = socket.unwrap_or_else(|| dir.join("nbd.sock"));
     let socket = std::path::absolute(&socket)
         .map_err(failed("no current directory", "name the directory with an absolute path"))?;
+    let mut signals = Signals::catch()?;
     let server = Server::start(folder, record, images, &socket)?;
     let exports: Vec<String> = server.exports().map(str::to_owned).collect();
     if json {
@@ -77,7 +81,7 @@ pub(super) fn join(dir: &Path, other: &Path, json: bool) -> Result<ExitCode> {
     }
     let mut warnings = Vec::new();
     for (volume, theirs) in record.volumes.iter_mut().zip(&theirs.volumes) {
-        let image = Image::open(&folder.image(&volume.name), volume, false)?;
+        let image = Image::open(&folder.image(&volume.name), volume, Access::Write)?;
         // What the other host wrote, it has recorded, and nothing else wrote since it ended.
         let is_known = !image.was_written_since(volume)? || !image.was_written_since(theirs)?;
         volume.differs.add_set(&theirs.differs);
@@ -110,7 +114,7 @@ pub(super) fn complete(folder: &Folder) -> Result<ExportRecord> {
     if record.stage == ExportStage::Copying {
         let (group, name) = (&record.of.group, &record.of.name);
         bail!(
-            "the export of {group}@{name} to {shown} is not complete\n  hint: `helio snapshot export {group}@{name} {word}` continues it"
+            "the export of {group}@{name} to {shown} is not complete\n  hint: `helio snapshot export {group}@{name} {word}` continues it; or export another snapshot to it"
         );
     }
     Ok(record.clone())
@@ -126,4 +130,9 @@ pub(super) fn unrecorded(volume: &str) -> String {
     format!(
         "the image of {volume} was written, or copied without its time, outside helio; where it differs from the snapshot is not known, and all of it will be compared"
     )
+}
+
+/// What is said where another device is in the place of an image.
+pub(super) fn another_device(volume: &str) -> String {
+    format!("the image of {volume} is on another device than the one that was exported to")
 }

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `helio snapshot restore --from`: writes exported images back to the volumes of their group.
 
-use super::export::{Progress, Source};
-use super::images::{complete, differing, unrecorded};
+use super::export::{Progress, Source, told};
+use super::images::{another_device, complete, differing, unrecorded};
 use crate::args::{At, SnapshotName};
 use crate::confirm::Consent;
 use crate::failure::hinted;
 use crate::stopping::{Second, Stopping};
-use crate::verbs::done;
 use anyhow::{Result, bail};
 use helio_format::exported::{CHUNK_BYTES, ExportRecord};
-use helio_image::{CopyPlan, Done, Folder, Image, Store, Target, copy};
+use helio_image::{Access, CopyPlan, Done, Folder, Image, Store, Target, copy};
 use helio_units::Bytes;
 use std::path::Path;
 use std::process::ExitCode;
@@ -28,19 +27,20 @@ pub(super) fn restore(at: &At, of: SnapshotName, dir: &Path, consent: Consent) -
             dir.display()
         );
     }
-    // The group refuses here where it is not to be written.
-    drop(source.client(0, "")?);
-    let changed = match differing(&record) {
-        Bytes::ZERO => String::new(),
-        changed => format!(
-            "; the images were changed since the export, up to {changed}, and are restored as they are"
-        ),
+    source.check_unused()?;
+    let mut doubts = match differing(&record) {
+        Bytes::ZERO => Vec::new(),
+        changed => vec![format!(
+            "the images were changed since the export, up to {changed}, and are restored as they are"
+        )],
     };
-    let images = open(&folder, &source, &mut record)?;
+    let is_changed = !doubts.is_empty();
+    let images = open(&folder, &source, &mut record, &mut doubts)?;
     let stake = format!(
-        "everything that was written to {group} since {name} ({}), and until the command has ended the volumes hold parts of both{changed}",
+        "everything that was written to {group} since {name} ({}), and until the command has ended the volumes hold parts of both",
         record.of.at
     );
+    let stake = [vec![stake], doubts].concat().join("; ");
     consent.get(&stake, "overwrite the volumes?")?;
     // Not before it was confirmed: a signal ends a question.
     let stopping = Stopping::catch(Second::Ends)?;
@@ -79,12 +79,12 @@ pub(super) fn restore(at: &At, of: SnapshotName, dir: &Path, consent: Consent) -
             "the restore was interrupted: the volumes of {group} hold parts of {name} and of what they held\n  hint: repeat the command"
         );
     }
-    let what = if changed.is_empty() { "snapshot" } else { "the changed images of snapshot" };
+    let what = if is_changed { "the changed images of snapshot" } else { "snapshot" };
     let text = format!(
         "{group} holds {what} {name} again: {} read, {} written",
         copied.read, copied.written
     );
-    done(text, Vec::new(), consent.json)
+    told(&record.of, dir, copied, text, Vec::new(), consent.json)
 }
 
 /// The record of a directory that has that snapshot, which can be restored.
@@ -106,13 +106,25 @@ fn named(folder: &Folder, of: &SnapshotName) -> Result<ExportRecord> {
 }
 
 /// Opens the images, and finds where the volumes may differ from them.
-fn open(folder: &Folder, source: &Source, record: &mut ExportRecord) -> Result<Vec<Arc<Image>>> {
+fn open(
+    folder: &Folder,
+    source: &Source,
+    record: &mut ExportRecord,
+    doubts: &mut Vec<String>,
+) -> Result<Vec<Arc<Image>>> {
     let mut images = Vec::new();
     for (at, volume) in record.volumes.iter_mut().enumerate() {
-        let image = Image::open(&folder.image(&volume.name), volume, false)?;
+        let image = Image::open(&folder.image(&volume.name), volume, Access::Read)?;
+        if image.is_another_device(volume)? {
+            bail!(
+                "{}\n  hint: let {} lead to the right one",
+                another_device(&volume.name),
+                folder.image(&volume.name).display()
+            );
+        }
         let changed = match image.was_written_since(volume)? {
             true => {
-                eprintln!("warning: {}", unrecorded(&volume.name));
+                doubts.push(unrecorded(&volume.name));
                 None
             }
             false => source.differing(at, &record.of, None)?,

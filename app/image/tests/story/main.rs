@@ -4,7 +4,7 @@
 use helio_format::exported::{
     CHUNK_BYTES, ChunkSet, ExportRecord, ExportStage, Exported, ExportedVolume,
 };
-use helio_image::{Folder, Image, RECORD, Server, read_record};
+use helio_image::{Access, Folder, Image, RECORD, Server, read_record};
 use helio_nbd::Client;
 use helio_units::{Bytes, Sequence, WallTime};
 use std::path::{Path, PathBuf};
@@ -35,8 +35,9 @@ fn record() -> ExportRecord {
 
 fn images(folder: &Folder) -> Vec<Image> {
     let volumes = record().volumes.into_iter();
-    let open =
-        |it: ExportedVolume| Image::open(&folder.image(&it.name), &it, true).expect("it opens");
+    let open = |it: ExportedVolume| {
+        Image::open(&folder.image(&it.name), &it, Access::Create).expect("it opens")
+    };
     volumes.map(open).collect()
 }
 
@@ -98,7 +99,7 @@ fn a_file_that_something_else_wrote_is_noticed() {
     let end = server.finish().expect("no disk fails");
     let path = dir.path().join("data.img");
     let was_written = || {
-        let image = Image::open(&path, &end.volumes[0], false).expect("it opens");
+        let image = Image::open(&path, &end.volumes[0], Access::Write).expect("it opens");
         assert!(image.is_that_of(&end.volumes[0]) && !image.is_suspect());
         image.was_written_since(&end.volumes[0]).expect("it has a time")
     };
@@ -108,7 +109,7 @@ fn a_file_that_something_else_wrote_is_noticed() {
     drop(file);
     assert!(was_written());
     std::fs::remove_file(&path).expect("it is removed");
-    let image = Image::open(&path, &end.volumes[0], true).expect("it is created");
+    let image = Image::open(&path, &end.volumes[0], Access::Create).expect("it is created");
     assert!(image.is_blank() && !image.is_that_of(&end.volumes[0]), "another file");
 }
 
@@ -120,6 +121,7 @@ fn an_unknown_export_a_second_server_and_an_image_of_another_size_are_refused() 
     Folder::open(dir.path()).map(drop).expect_err("it is in use");
     drop(server.finish());
     let wrong = ExportedVolume { size: Bytes(SIZE.0 / 2), ..record().volumes.remove(0) };
-    let why = Image::open(&dir.path().join("data.img"), &wrong, false).expect_err("too large");
+    let why =
+        Image::open(&dir.path().join("data.img"), &wrong, Access::Write).expect_err("too large");
     assert!(why.to_string().contains("hint: "), "{why}");
 }

@@ -50,6 +50,7 @@ fn export(pair: &Pair, node: &str, name: &str, dir: &Path) -> (String, String) {
     let dir = dir.display().to_string();
     let told = pair.helio(node, &["snapshot", "export", &format!("db@{name}"), &dir]);
     let told = told.expect_success();
+    assert!(!told.contains("warning"), "{told}");
     let (head, tail) = told.trim_end().split_once(": ").expect("what was done: how much");
     assert_eq!(head, format!("db@{name} is exported to {dir}"));
     let (read, written) = tail.split_once(" read, ").expect("what was read");
@@ -202,7 +203,8 @@ fn an_image_that_was_written_unrecorded_is_compared_whole() {
 fn export_slowly(pair: &Pair, dir: &Path, limit: &str) -> Group {
     let mut command = Command::new(helio_binary());
     command.args(["snapshot", "export", "db@one", "--limit", limit, "--state"]);
-    command.arg(pair.state("paris")).arg(dir).stderr(Stdio::null()).stdout(Stdio::null());
+    let said = std::fs::File::create(pair.scratch().join("said")).expect("it is created");
+    command.arg(pair.state("paris")).arg(dir).stderr(said).stdout(Stdio::null());
     Group::spawn(&mut command).expect("it starts")
 }
 
@@ -246,6 +248,11 @@ fn an_export_never_mixes_two_snapshots_of_one_name() {
     write(&pair, &dice.fork(2), &book);
     pair.helio("paris", &["snapshot", "refresh", "db@one", "--yes"]).expect_success();
     assert!(!process.wait(PATIENCE).expect("it ends").success(), "the old one is gone");
+    let said = std::fs::read_to_string(pair.scratch().join("said")).expect("it said why");
+    assert!(
+        said.contains("snapshot one of db was deleted or replaced during the export"),
+        "{said}"
+    );
     export(&pair, "paris", "one", &dir);
     assert_holds(&pair, "paris", "one", &dir);
 }
@@ -296,7 +303,16 @@ fn a_group_is_restored_from_images_when_no_snapshot_is_left() {
     let refused = pair.helio("paris", &line).expect_failure();
     assert!(refused.contains("everything that was written to db since one "), "{refused}");
     let refused = pair.helio("lyon", &[&line[..], &["--yes"]].concat()).expect_failure();
-    assert!(refused.contains("not primary"), "{refused}");
+    assert!(refused.contains("db is not primary on lyon"), "{refused}");
+    let client = Client::connect_unix(pair.state("paris").join("nbd.sock"), "db/log");
+    let client = client.expect("the primary serves it");
+    let refused = pair.helio("paris", &[&line[..], &["--yes"]].concat()).expect_failure();
+    assert!(refused.contains("1 NBD connection(s)"), "{refused}");
+    client.disconnect().expect("it leaves");
+    eventually(PATIENCE, "no client", || {
+        let told = pair.helio("paris", &line).expect_failure();
+        (!told.contains("NBD connection(s)")).then_some(())
+    });
     let told = pair.helio("paris", &[&line[..], &["--yes"]].concat()).expect_success();
     assert!(told.starts_with("db holds snapshot one again: 32 MiB read, "), "{told}");
     wait_level(&pair, "paris");
@@ -314,6 +330,10 @@ fn a_group_is_restored_from_images_when_no_snapshot_is_left() {
     assert!(refused.contains("were changed since the export, up to 1 MiB"), "{refused}");
     let told = pair.helio("paris", &[&line[..], &["--yes"]].concat()).expect_success();
     assert!(told.starts_with("db holds the changed images of snapshot one again: "), "{told}");
+    // An image that is missing is not to be made up.
+    std::fs::remove_file(dir.join("log.img")).expect("it is removed");
+    let refused = pair.helio("paris", &[&line[..], &["--yes"]].concat()).expect_failure();
+    assert!(refused.contains("the image of log is missing: "), "{refused}");
 }
 
 #[test]
@@ -336,6 +356,23 @@ fn an_image_lies_on_a_block_device() {
     pair.helio("paris", &[&line[..], &["--yes"]].concat()).expect_success();
     let found = std::fs::read(device.path()).expect("the device is read");
     assert!(found[..SIZE.0 as usize] == exported(&pair, "paris", "log@one"));
+    // Another disk has its name.
+    let disk = helio_testkit::TempDir::new();
+    let Some(another) = LoopDevice::on(&disk.file("disk", SIZE), &[]) else { return };
+    let link = Path::new(&dir).join("log.img");
+    std::fs::remove_file(&link).expect("it is removed");
+    std::os::unix::fs::symlink(another.path(), &link).expect("a link");
+    let line = ["snapshot", "restore", "db@one", "--from", &dir, "--yes"];
+    let refused = pair.helio("paris", &line).expect_failure();
+    assert!(refused.contains("the image of log is on another device than "), "{refused}");
+    // Below a device lies what the daemon serves.
+    std::fs::remove_file(&link).expect("it is removed");
+    let Some(member) = LoopDevice::on(&pair.member("lyon", "log"), &[]) else { return };
+    let at = format!("log={}", member.path().display());
+    let line = ["snapshot", "export", "db@one", &dir, "--image", &at, "--yes"];
+    let refused = pair.helio("paris", &line).expect_failure();
+    assert!(refused.contains(" has it open for writing\n"), "{refused}");
+    std::os::unix::fs::symlink(device.path(), &link).expect("a link");
     let other = pair.scratch().file("other", SIZE);
     let at = format!("log={}", other.display());
     let line = ["snapshot", "export", "db@one", &dir, "--image", &at, "--yes"];
@@ -363,15 +400,19 @@ fn directories_that_hold_something_else_are_refused_and_left_as_they_are() {
     let told = refused(&["snapshot", "import", &shown]);
     assert!(told.contains(" has no exported snapshot\n  hint: "), "{told}");
     let told = refused(&["snapshot", "export", "db@one", &shown, "--yes"]);
-    assert!(
-        told.contains("image of volume data ") && told.contains("hint: "),
-        "another size: {told}"
-    );
+    assert!(told.contains("the image of data has 8 B, "), "another size: {told}");
     assert_eq!(std::fs::read(dir.join("data.img")).expect("it is there"), b"precious");
     std::fs::write(dir.join("data.img"), vec![7; SIZE.0 as usize]).expect("it is written");
     let told = refused(&["snapshot", "export", "db@one", &shown]);
     assert!(told.contains("everything in ") && told.contains("data.img will be lost"), "{told}");
     assert!(!dir.join("log.img").exists(), "and nothing was begun");
+    // Nothing is written through a link that somebody laid.
+    let (log, victim) = (dir.join("log.img"), pair.scratch().join("victim"));
+    std::os::unix::fs::symlink(&victim, dir.join("snapshot.helio.new")).expect("a link");
+    std::fs::remove_file(dir.join("data.img")).expect("it is removed");
+    export(&pair, "paris", "one", &dir);
+    assert!(log.exists() && !victim.exists());
+    std::fs::write(dir.join("data.img"), vec![7; SIZE.0 as usize]).expect("it is written");
     std::fs::write(dir.join("snapshot.helio"), b"what is this").expect("it is written");
     let told = refused(&["snapshot", "export", "db@one", &shown, "--yes"]);
     assert!(told.contains("it is not the record of an exported snapshot"), "{told}");

@@ -9,7 +9,8 @@ const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operate.md")
 /// The script of the page, as it stands there.
 fn script() -> String {
     let page = fs::read_to_string(PAGE).expect("the page is there");
-    let (_, from) = page.split_once("```sh\n#!/bin/sh\n").expect("the page has a script");
+    let (_, section) = page.split_once("\n## Drill\n").expect("the page has a section");
+    let (_, from) = section.split_once("```sh\n#!/bin/sh\n").expect("it has a script");
     from.split_once("```\n").expect("the block ends").0.to_owned()
 }
 
