@@ -4,7 +4,7 @@
 //!
 //! * [`Folder`]: the directory and its record.
 //! * [`Image`]: the file or device that holds a volume.
-//! * [`copy`]: copies chunks from one [`Store`] to another, where they differ.
+//! * [`copy()`]: copies chunks from one [`Store`] to another, where they differ.
 //! * [`Server`]: serves the images to NBD clients, and records where they change.
 //!
 //! Absent on purpose: daemons and groups. What is copied, and from where, is the caller's.

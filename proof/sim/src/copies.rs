@@ -10,6 +10,13 @@ use helio_twin::{Cluster, Side};
 use helio_units::CopyName;
 
 impl Driver {
+    /// The command that restores the volumes from the oldest copy of a node, in stories in which that is done.
+    pub(crate) fn restore_command(&self, cluster: &Cluster, side: Side) -> Option<Command> {
+        let engine = cluster.node(side).engine.as_ref().filter(|_| self.copies && self.restores)?;
+        let held = engine.view().copies().held;
+        held.iter().find_map(|held| held.copy.name()).map(Command::RestoreSnapshot)
+    }
+
     /// Creates a copy, or deletes one.
     pub(crate) fn copy_now_and_then(&mut self, cluster: &mut Cluster, oracle: &mut Oracle) {
         if !self.copies || self.healing || !self.dice.chance(2, 3) {

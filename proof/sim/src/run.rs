@@ -23,6 +23,8 @@ use helio_units::{Bytes, Moment, State};
 
 /// The second must be over within this.
 const MENDED_WITHIN: Duration = Duration::from_secs(300);
+/// A restore of small volumes has begun within that.
+const RESTORED_WITHIN: Duration = Duration::from_secs(10);
 /// No story is this long unless an engine spins.
 const STEPS_MAX: u64 = 2_000_000;
 
@@ -209,6 +211,7 @@ impl Stage<'_> {
         if self.oracle.expects_less() || self.oracle.was_lied_to() {
             return self.find_lies();
         }
+        self.restore_when_mended()?;
         if self.oracle.was_rewritten() {
             return Ok(());
         }
@@ -396,6 +399,27 @@ impl Stage<'_> {
                 _ => {}
             }
         }
+    }
+
+    /// Where the operator restores volumes: once more from what is left, and nothing breaks in the resync that follows.
+    fn restore_when_mended(&mut self) -> Result<(), Violation> {
+        let serves = |side: &Side| self.cluster.node(*side).serves();
+        let Some(side) = Side::BOTH.into_iter().find(serves) else { return Ok(()) };
+        let command = self.driver.restore_command(&self.cluster, side);
+        let Some(command) = command else { return Ok(()) };
+        let generation = |stage: &Self| {
+            let record = stage.cluster.node(side).superblock();
+            record.map(|record| record.lineage.generation)
+        };
+        let before = generation(self);
+        self.oracle.is_rewritten();
+        self.driver.command(&mut self.cluster, &mut self.oracle, side, command);
+        let until = self.cluster.now() + RESTORED_WITHIN;
+        // It may be refused.
+        self.advance(until, |stage| Ok(generation(stage) != before))?;
+        let until = self.cluster.now() + MENDED_WITHIN;
+        let over = self.advance(until, |stage| Ok(stage.is_settled()))?;
+        hold(over, Promise::Converges, || self.describe())
     }
 
     /// Everything that broke is whole again, and the operator sees to the rest.
