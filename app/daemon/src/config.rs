@@ -6,6 +6,7 @@
 //! disk room does, when it opens them).
 
 mod address;
+mod alerts;
 mod check;
 mod copy_transfer;
 mod diff;
@@ -25,6 +26,7 @@ mod tests;
 mod timeouts;
 
 pub use address::PeerAddress;
+pub use alerts::{Alert, AlertsConfig, LagBound};
 pub use diff::{Change, Changes, MemberChange, MemberStep, Running, Setting, diff};
 pub use error::{ConfigError, Place};
 pub use hooks::HooksConfig;
@@ -151,6 +153,8 @@ pub struct GroupConfig {
     pub retain: Option<Retain>,
     /// The connection between the two.
     pub link: LinkConfig,
+    /// Bounds of its figures.
+    pub alerts: AlertsConfig,
     /// Programs to run when something happens.
     pub hooks: HooksConfig,
     /// Settings of the members of its volumes.

@@ -23,7 +23,7 @@ const BEHIND_MOST: usize = 256;
 const ALIVE_EVERY: Duration = Duration::from_secs(10);
 
 /// An object: its group, what it is, its name.
-type Key = (String, Object, String);
+pub(crate) type Key = (String, Object, String);
 
 /// Where events come together.
 pub(crate) struct Hub {
@@ -66,7 +66,29 @@ impl Hub {
                 Event { changed, why, ..inner.about(at, What::Change, &key) }
             }
         };
-        inner.objects.insert(key, fields);
+        inner.objects.entry(key).or_default().extend(fields);
+        inner.publish(event);
+    }
+
+    /// A field of an object that exists, which no one else tells, becomes `value` of what it was.
+    pub(crate) fn amend(
+        &self,
+        key: &Key,
+        name: &str,
+        value: impl FnOnce(&Value) -> Value,
+        why: String,
+    ) {
+        let at = self.clock.wall_now();
+        let mut inner = self.lock();
+        let Some(before) = inner.objects.get(key) else { return };
+        let new = value(before.get(name).unwrap_or(&Value::None));
+        let fields = [(name.to_owned(), new)].into();
+        let changed = differences(before, &fields);
+        if changed.is_empty() {
+            return;
+        }
+        let event = Event { changed, why: Some(why), ..inner.about(at, What::Change, key) };
+        inner.objects.entry(key.clone()).or_default().extend(fields);
         inner.publish(event);
     }
 
@@ -274,6 +296,31 @@ mod tests {
                 ]
             );
             assert_eq!(reader.next().await, None, "the stream is over");
+        });
+    }
+
+    #[test]
+    fn a_field_that_is_amended_stays_beside_those_that_are_told() {
+        let hub = hub();
+        let key = ("db".to_owned(), Object::Group, "db".to_owned());
+        let amend = |word: &str| {
+            let word = Value::Word(word.to_owned());
+            hub.amend(&key, "hook_failed", |_| word, "because".to_owned());
+        };
+        runtime().block_on(async {
+            amend("too early");
+            tell(&hub, "db", "logging");
+            let mut reader = hub.listen(None, None, false);
+            amend("fence");
+            amend("fence");
+            tell(&hub, "db", "syncing");
+            let told = hear(&mut reader, 4).await;
+            assert_eq!(
+                told,
+                ["exists logging", "exists", "change none->fence", "change logging->syncing"]
+            );
+            let mut reader = hub.listen(None, None, false);
+            assert_eq!(hear(&mut reader, 1).await, ["exists fence syncing"]);
         });
     }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Runs the operator's programs: before and after a resync, on split brain, on a lost peer, to fence the other node, around a
-//! snapshot.
+//! snapshot, when an alert begins or ends.
 //!
 //! They run on the control plane, never on a shard. Each gets its facts in its environment, has a bounded time, and is
 //! killed with everything it started when that is over. What it writes goes into the log.
 
 use crate::backend::Daemon;
-use crate::config::HooksConfig;
+use crate::config::{Alert, HooksConfig};
 use crate::events::Hub;
 use crate::shard::Ask;
 use helio_api::event::{Event, Object, Value};
@@ -39,6 +39,7 @@ pub(crate) enum Occasion {
     Fence,
     Freeze,
     Thaw,
+    Alert(Alert),
 }
 
 impl Occasion {
@@ -51,6 +52,7 @@ impl Occasion {
             Self::Fence => "fence",
             Self::Freeze => "freeze",
             Self::Thaw => "thaw",
+            Self::Alert(alert) => alert.word(),
         }
     }
 
@@ -63,6 +65,7 @@ impl Occasion {
             Self::Fence => hooks.fence.as_ref(),
             Self::Freeze => hooks.freeze.as_ref(),
             Self::Thaw => hooks.thaw.as_ref(),
+            Self::Alert(alert) => hooks.alerts.get(&alert),
         }
     }
 }
@@ -79,6 +82,8 @@ pub(crate) struct Call {
     peer: String,
     state: String,
     snapshot: Option<String>,
+    /// Of an alert: `begin` or `end`, and why.
+    change: Option<(&'static str, String)>,
 }
 
 /// How a hook ended.
@@ -125,12 +130,26 @@ impl Call {
             peer: peer.cloned().unwrap_or_default(),
             state: state.to_owned(),
             snapshot: None,
+            change: None,
         })
     }
 
     /// It is run for that snapshot, in that state.
     pub(crate) fn with_snapshot(self, snapshot: &str, state: &str) -> Self {
         Self { snapshot: Some(snapshot.to_owned()), state: state.to_owned(), ..self }
+    }
+
+    /// It is run for an event: an alert's tells whether it begins, and why.
+    fn with_event(self, event: &Event) -> Self {
+        let change = match self.occasion {
+            Occasion::Alert(alert) => begins(event, alert).map(|begins| {
+                // The peer wrote some of it, and a program with a zero byte in its environment does not start.
+                let why = event.why.as_deref().unwrap_or_default().replace(char::is_control, " ");
+                (if begins { "begin" } else { "end" }, why)
+            }),
+            _ => None,
+        };
+        Self { change, ..self }
     }
 
     /// How long it may run.
@@ -156,6 +175,18 @@ impl Call {
         ended
     }
 
+    /// Runs it. A failure is an event of its group, until this hook succeeds.
+    async fn run_for(self, hub: &Hub) {
+        let (group, hook) = (self.group.clone(), self.occasion.word());
+        let ended = self.run().await;
+        let why = match &ended {
+            Ended::Code(0) => format!("the hook {hook} succeeded"),
+            ended => format!("the hook {hook} failed: {ended}"),
+        };
+        let key = (group.clone(), Object::Group, group);
+        hub.amend(&key, "hook_failed", |before| hook_failed(before, hook, &ended), why);
+    }
+
     async fn run_in_time(&self) -> Ended {
         let mut command = Command::new(&self.program);
         command
@@ -165,6 +196,8 @@ impl Call {
             .env("HELIO_EVENT", self.occasion.word())
             .env("HELIO_STATE", &self.state)
             .envs(self.snapshot.iter().map(|name| ("HELIO_SNAPSHOT", name)))
+            .envs(self.change.iter().map(|(change, _)| ("HELIO_CHANGE", change)))
+            .envs(self.change.iter().map(|(_, why)| ("HELIO_WHY", why)))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -252,7 +285,8 @@ pub(crate) async fn follow(daemon: Arc<Daemon>, hub: Arc<Hub>) {
         let Some(occasion) = occasion_of(&event) else { continue };
         let state = states.get(&group).map_or("", String::as_str);
         if let Some(call) = Call::new(&daemon, &group, occasion, state) {
-            tokio::spawn(call.run());
+            let (call, hub) = (call.with_event(&event), Arc::clone(&hub));
+            tokio::spawn(async move { call.run_for(&hub).await });
         }
     }
 }
@@ -269,6 +303,10 @@ fn occasion_of(event: &Event) -> Option<Occasion> {
     let is = |value: &Value, word: &str| value.to_string() == word;
     match event.object? {
         Object::Group => {
+            let alert = Alert::ALL.into_iter().find(|alert| begins(event, *alert).is_some());
+            if alert.is_some() {
+                return alert.map(Occasion::Alert);
+            }
             let state = event.changed.get("state")?;
             is(&state.old, "syncing").then_some(Occasion::AfterResync)
         }
@@ -283,6 +321,21 @@ fn occasion_of(event: &Event) -> Option<Occasion> {
         }
         _ => None,
     }
+}
+
+/// The hook that failed last and did not succeed since, after this one ended.
+fn hook_failed(before: &Value, hook: &str, ended: &Ended) -> Value {
+    match (ended, before) {
+        (Ended::Code(0), Value::Word(word)) if word == hook => Value::None,
+        (Ended::Code(0), before) => before.clone(),
+        _ => Value::Word(hook.to_owned()),
+    }
+}
+
+/// Whether an alert begins with this event; none: neither begins nor ends.
+fn begins(event: &Event, alert: Alert) -> Option<bool> {
+    let change = event.changed.get(alert.field())?;
+    Some(change.new == Value::Flag(true))
 }
 
 /// What the exit code of a fence hook says: whether the other node is out, and in which words.
@@ -323,6 +376,7 @@ mod tests {
             peer: name("lyon"),
             state: name("logging"),
             snapshot: Some(name("nightly")),
+            change: Some(("begin", name("lag"))),
         };
         (folder, call)
     }
@@ -335,8 +389,8 @@ mod tests {
 
     #[test]
     fn a_hook_is_told_its_facts_and_its_exit_code_is_heard() {
-        let facts = "test \"$HELIO_GROUP $HELIO_NODE $HELIO_PEER $HELIO_EVENT $HELIO_STATE $HELIO_SNAPSHOT\" = \
-                     'db paris lyon fence logging nightly' && exit 7; exit 1";
+        let facts = "test \"$HELIO_GROUP $HELIO_NODE $HELIO_PEER $HELIO_EVENT $HELIO_STATE $HELIO_SNAPSHOT $HELIO_CHANGE $HELIO_WHY\" = \
+                     'db paris lyon fence logging nightly begin lag' && exit 7; exit 1";
         assert_eq!(run(facts, Duration::from_secs(20)), Ended::Code(7));
     }
 
@@ -352,6 +406,16 @@ mod tests {
         let passed: Vec<i32> = (0..=255).filter(|code| passes(*code)).collect();
         assert_eq!(passed, [0, 4, 7]);
         assert!(judge_fence(&Ended::TooLate(Duration::from_secs(1))).is_err());
+    }
+
+    #[test]
+    fn a_hook_that_failed_is_named_until_it_succeeds() {
+        let after = |before: &Value, hook, code| hook_failed(before, hook, &Ended::Code(code));
+        let fence = Value::Word("fence".to_owned());
+        assert_eq!(after(&Value::None, "fence", 0), Value::None);
+        assert_eq!(after(&Value::None, "fence", 1), fence);
+        assert_eq!(after(&fence, "lost-peer", 0), fence);
+        assert_eq!(after(&fence, "fence", 0), Value::None);
     }
 
     fn changed(object: Object, field: &str, old: &str, new: &str, why: &str) -> Event {
@@ -388,5 +452,11 @@ mod tests {
         let state = |old, new| of(Object::Group, "state", old, new, "");
         assert_eq!(state("syncing", "replicating"), Some(Occasion::AfterResync));
         assert_eq!(state("logging", "syncing"), None);
+        for alert in Alert::ALL {
+            let mut event = changed(Object::Group, "", "", "", "");
+            let change = FieldChange { old: Value::Flag(false), new: Value::Flag(true) };
+            event.changed.insert(alert.field().to_owned(), change);
+            assert_eq!(occasion_of(&event), Some(Occasion::Alert(alert)));
+        }
     }
 }

@@ -2,6 +2,7 @@
 //! The daemon: reads the configuration, opens what it names, runs the shard and the control server, stops cleanly.
 
 pub mod adopt;
+mod alerts;
 mod assembly;
 mod attach;
 mod backend;

@@ -20,7 +20,7 @@ use crate::config::{GroupView, LinkConfig, NodeConfig, NodeView, VolumeConfig};
 use crate::digest;
 use crate::failed::{self, Failures};
 use crate::patience::{lock_once_let_go, once_let_go};
-use crate::shard::{Dialler, GroupPlan, Guard, Metadata, Outbox, Protection, VolumePlan};
+use crate::shard::{Dialler, GroupPlan, Guard, Metadata, Outbox, Protection, Settings, VolumePlan};
 use crate::verified::{self, Record};
 use crate::{drills, released, trust};
 pub(crate) use another::{another, one_more};
@@ -251,8 +251,7 @@ fn try_plan(
         new_members,
         before,
         sets: group.sets.clone(),
-        queue_source: group.queue_source,
-        member_return: group.timeouts.member_return,
+        settings: Settings::of(group),
         outbox: Outbox {
             verified: watch::Sender::new(Record::default()),
             asks: watch::Sender::new(HookQuestion::default()),

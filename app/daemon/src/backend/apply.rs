@@ -49,6 +49,7 @@ impl Daemon {
         lines.extend(come.iter().map(|group| format!("group {group}: added")));
         lines.extend(changes.online.iter().map(|change| change.text.clone()));
         lines.extend(changes.retain);
+        lines.extend(changes.hooks);
         if dry_run {
             lines.extend(changes.members.iter().map(ToString::to_string));
         }

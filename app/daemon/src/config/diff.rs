@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What lies between the configuration that runs and the one in the file now.
 
-use super::{Config, GroupConfig, QueueSource, Retain, Sets, Timeouts, VolumeConfig};
+use super::{
+    Alert, AlertsConfig, Config, GroupConfig, HooksConfig, QueueSource, Retain, Sets, Timeouts,
+    VolumeConfig,
+};
 use helio_engine::{QueueConfig, ResyncConfig, SafeCopy, WhenFull};
 use helio_tls::PublicKey;
 use helio_units::Mode;
@@ -22,6 +25,8 @@ pub struct Changes {
     pub nodes: Vec<String>,
     /// Groups whose automatic snapshots change while the daemon runs, a line each.
     pub retain: Vec<String>,
+    /// Hooks of alerts that change while the daemon runs, a line each.
+    pub hooks: Vec<String>,
     /// Differences that wait for the daemon's next start, a line each.
     pub restart: Vec<String>,
 }
@@ -89,6 +94,8 @@ pub enum Setting {
     SafeCopy(SafeCopy),
     /// How long a secondary's hold lease lasts.
     Hold(Duration),
+    /// Bounds of figures.
+    Alerts(AlertsConfig),
     /// Settings of the members of the volumes that the file names.
     Sets(Sets),
     /// What a read of one member costs; none: it is measured.
@@ -123,6 +130,8 @@ pub struct Running {
     pub safe_copy: SafeCopy,
     /// How long a secondary's hold lease lasts.
     pub hold: Duration,
+    /// Bounds of figures.
+    pub alerts: AlertsConfig,
     /// Settings of the members of volumes.
     pub sets: Sets,
 }
@@ -131,7 +140,8 @@ impl GroupConfig {
     /// What runs takes the place of what the file said.
     pub fn set_running(&mut self, running: Running) {
         let Running { mode, queue, queue_source, timeouts, autosync, .. } = running;
-        let Running { resync, safe_copy, hold, sets, period, .. } = running;
+        let Running { resync, safe_copy, hold, alerts, sets, period, .. } = running;
+        self.alerts = alerts;
         (self.mode, self.timeouts, self.autosync) = (mode, timeouts, autosync);
         self.period = period;
         (self.safe_copy, self.hold, self.sets) = (safe_copy, hold, sets);
@@ -140,11 +150,12 @@ impl GroupConfig {
 }
 
 impl Config {
-    /// Takes over when automatic snapshots are created, and which are kept.
+    /// Takes over when automatic snapshots are created and which are kept, and the hooks of alerts.
     pub fn retain_as(&mut self, new: &Self) {
         for (name, group) in &mut self.groups {
             if let Some(next) = new.groups.get(name) {
                 group.retain.clone_from(&next.retain);
+                group.hooks.alerts.clone_from(&next.hooks.alerts);
             }
         }
     }
@@ -174,6 +185,7 @@ pub fn diff(old: &Config, new: &Config, node: &str) -> Changes {
         if let Some(before) = old.groups.get(name) {
             online(name, (before, group), node, &mut changes.online);
             changes.retain.extend(retain(name, before, group));
+            changes.hooks.extend(hooks(name, before, group));
             restart(name, before, group, &mut changes.restart);
             volumes(name, (&before.volumes, &group.volumes), node, &mut changes);
         }
@@ -262,6 +274,11 @@ fn online(
         let (from, to) = (format!("{:?}", old.hold), format!("{:?}", new.hold));
         note(Setting::Hold(new.hold), "hold", from, to);
     }
+    for ((what, from), (_, to)) in old.alerts.texts().into_iter().zip(new.alerts.texts()) {
+        if from != to {
+            note(Setting::Alerts(new.alerts), what, from, to);
+        }
+    }
     for [what, from, to] in old.sets.changes(&new.sets, node) {
         note(Setting::Sets(new.sets.clone()), &what, from, to);
     }
@@ -273,6 +290,17 @@ fn retain(name: &str, old: &GroupConfig, new: &GroupConfig) -> Option<String> {
     };
     (old.retain != new.retain)
         .then(|| format!("group {name}: retain {} -> {}", text(old), text(new)))
+}
+
+/// The hooks of alerts that change, a line each.
+fn hooks(name: &str, old: &GroupConfig, new: &GroupConfig) -> Vec<String> {
+    let text = |group: &GroupConfig, alert| {
+        let program = group.hooks.alerts.get(&alert);
+        program.map_or_else(|| "none".to_owned(), |path| path.display().to_string())
+    };
+    let texts = Alert::ALL.map(|alert| (alert.word(), text(old, alert), text(new, alert)));
+    let changed = texts.into_iter().filter(|(_, from, to)| from != to);
+    changed.map(|(what, from, to)| format!("group {name}: hook {what} {from} -> {to}")).collect()
 }
 
 fn safe_copy_text(safe_copy: SafeCopy) -> String {
@@ -324,6 +352,7 @@ fn restart(name: &str, old: &GroupConfig, new: &GroupConfig, lines: &mut Vec<Str
         safe_copy_dir,
         retain: _,
         link,
+        alerts: _,
         hooks,
         on_error,
         sets: _,
@@ -336,7 +365,8 @@ fn restart(name: &str, old: &GroupConfig, new: &GroupConfig, lines: &mut Vec<Str
     changed(old.safe_copy_dir != *safe_copy_dir, "safe-copy-dir");
     changed(old.on_error != *on_error, "on-error");
     changed(old.link != *link, "link");
-    changed(old.hooks != *hooks, "hooks");
+    let before = HooksConfig { alerts: hooks.alerts.clone(), ..old.hooks.clone() };
+    changed(before != *hooks, "hooks");
 }
 
 /// Members of this node come and go while it runs, if one of them stays and nothing else of their volume changes. The members of

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The programs an operator wants run when something happens to a group.
 
+use super::alerts::Alert;
 use super::error::ConfigError;
 use super::table::Table;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -14,10 +16,23 @@ const KEYS: &[&str] = &[
     "fence",
     "freeze",
     "thaw",
+    "lag-above",
+    "queue-full-within",
+    "resync-not-converging",
+    "protection-lost",
     "timeout",
 ];
 /// Those that are about a peer.
-const PEER_KEYS: &[&str] = &["before-resync", "after-resync", "split-brain", "lost-peer", "fence"];
+const PEER_KEYS: &[&str] = &[
+    "before-resync",
+    "after-resync",
+    "split-brain",
+    "lost-peer",
+    "fence",
+    "lag-above",
+    "queue-full-within",
+    "resync-not-converging",
+];
 /// A hook that names no time of its own is killed after this.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -38,6 +53,8 @@ pub struct HooksConfig {
     pub freeze: Option<PathBuf>,
     /// Thaws it again. There is a `freeze`, too.
     pub thaw: Option<PathBuf>,
+    /// An alert began, or ended.
+    pub alerts: BTreeMap<Alert, PathBuf>,
     /// How long each may run.
     pub timeout: Duration,
 }
@@ -52,6 +69,7 @@ impl Default for HooksConfig {
             fence: None,
             freeze: None,
             thaw: None,
+            alerts: BTreeMap::new(),
             timeout: TIMEOUT,
         }
     }
@@ -79,6 +97,12 @@ pub(super) fn hooks(group: &Table<'_>, pairs: bool) -> Result<HooksConfig, Confi
             path => Ok(path.map(|path| PathBuf::from(path.value))),
         }
     };
+    let mut alerts = BTreeMap::new();
+    for alert in Alert::ALL {
+        if let Some(path) = program(alert.word())? {
+            alerts.insert(alert, path);
+        }
+    }
     Ok(HooksConfig {
         before_resync: program("before-resync")?,
         after_resync: program("after-resync")?,
@@ -87,6 +111,7 @@ pub(super) fn hooks(group: &Table<'_>, pairs: bool) -> Result<HooksConfig, Confi
         fence: program("fence")?,
         freeze: program("freeze")?,
         thaw: program("thaw")?,
+        alerts,
         timeout: table.span("timeout")?.map_or(TIMEOUT, |span| span.value),
     })
 }

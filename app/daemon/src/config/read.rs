@@ -44,6 +44,7 @@ const GROUP_KEYS: &[&str] = &[
     "safe-copy-dir",
     "retain",
     "link",
+    "alerts",
     "hooks",
     "volume",
 ];
@@ -124,6 +125,7 @@ fn group(
     super::period::check(table, mode, hold, safe_copy)?;
     let retain = super::retain::read(table)?;
     let link = link(table)?;
+    let alerts = super::alerts::alerts(table, pairs)?;
     let hooks = super::hooks::hooks(table, pairs)?;
     let (mut volumes, mut sets) = (BTreeMap::new(), Sets::read(table)?);
     for (name, inner) in table.named("volume", VOLUME_KEYS)? {
@@ -165,6 +167,7 @@ fn group(
         safe_copy_dir,
         retain,
         link,
+        alerts,
         hooks,
         sets,
         volumes,

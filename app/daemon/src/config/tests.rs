@@ -2,6 +2,7 @@
 use super::*;
 use helio_driver::Linux;
 
+mod alerts;
 mod one_node;
 mod retain;
 
@@ -65,7 +66,7 @@ const CASES: &[Case] = &[
     (
         ("mode = \"async\"", "mood = \"async\""),
         "helio.toml:8:1: group db: unknown key `mood`",
-        "known here: nodes, mode, period, queue, peer-timeout, flush-limit, member-timeout, member-return, copy-transfer, merge-delay-factor, copy-priority, hold, autosync, on-error, granularity, hot-extents, resync, safe-copy, safe-copy-dir, retain, link, hooks, volume",
+        "known here: nodes, mode, period, queue, peer-timeout, flush-limit, member-timeout, member-return, copy-transfer, merge-delay-factor, copy-priority, hold, autosync, on-error, granularity, hot-extents, resync, safe-copy, safe-copy-dir, retain, link, alerts, hooks, volume",
     ),
     (
         ("mode = \"async\"", "mode = \"superasync\""),

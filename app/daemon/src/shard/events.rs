@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Notices what changed about groups, peers and volumes, and tells the hub.
+//! Notices what changed about groups, peers and volumes, and which alerts begin and end, and tells the hub.
 //!
 //! After every turn a few words and counts are compared with those of the last; only where they differ anything is
-//! built. Figures that move with every write cause no events, on purpose.
+//! built. Figures that move with every write cause no events, on purpose; once a second they are compared with their bounds.
 
+use crate::alerts::{Alerts, Edge, Sample};
+use crate::config::Alert;
 use crate::events::Hub;
 use crate::failed::{self, Failures};
 use crate::shard::clients::Clients;
@@ -12,7 +14,7 @@ use crate::shard::group::Group;
 use crate::shard::show;
 use helio_api::event::{Fields, Object, Value};
 use helio_engine::Words;
-use helio_units::{VolumeIndex, WallTime};
+use helio_units::{Moment, VolumeIndex, WallTime};
 use std::sync::Arc;
 
 /// What was seen of a group last.
@@ -29,16 +31,19 @@ struct Seen {
 pub(crate) struct Watch {
     hub: Arc<Hub>,
     seen: Vec<Option<Seen>>,
+    alerts: Vec<Alerts>,
 }
 
 impl Watch {
     pub(crate) fn new(hub: Arc<Hub>, groups: usize) -> Self {
-        Self { hub, seen: vec![None; groups] }
+        let alerts = (0..groups).map(|_| Alerts::default()).collect();
+        Self { hub, seen: vec![None; groups], alerts }
     }
 
     /// One group more.
     pub(crate) fn add(&mut self) {
         self.seen.push(None);
+        self.alerts.push(Alerts::default());
     }
 
     /// A group is not served any more.
@@ -49,17 +54,24 @@ impl Watch {
         }
     }
 
+    /// When a group must be looked at although nothing happens.
+    pub(crate) fn deadline(&self, index: usize) -> Moment {
+        self.alerts[index].deadline()
+    }
+
     /// Tells what changed since the last look; looks only, where nothing did.
     pub(crate) fn look(&mut self, index: usize, group: &Group, clients: &Clients, clock: &Clock) {
         let words = group.engine.view().words();
+        let edges = self.edges(index, group, &words, clock.now());
         let volumes = || (0..group.volumes.len() as u16).map(VolumeIndex);
         let count = |volume| clients.count(index, volume);
         let drill = group.drills.as_ref().map(|drills| drills.last.at_ms);
-        if self.seen[index].as_ref().is_some_and(|seen| {
+        let same = self.seen[index].as_ref().is_some_and(|seen| {
             seen.words == words
                 && volumes().map(count).eq(seen.clients.iter().copied())
                 && seen.drill == drill
-        }) {
+        });
+        if same && edges.is_empty() {
             return;
         }
         let seen = Seen { words, clients: volumes().map(count).collect(), drill };
@@ -77,7 +89,20 @@ impl Watch {
             }
             _ => shown.state_reason.as_str(),
         };
-        tell(Object::Group, &group.name, of_group(&shown, &words), why);
+        let mut fields = of_group(&shown, &words);
+        for alert in Alert::ALL {
+            let changes = edges.iter().any(|edge| edge.alert == alert);
+            let was = self.alerts[index].is_raised(alert) != changes;
+            fields.insert(alert.field().to_owned(), Value::Flag(was));
+        }
+        tell(Object::Group, &group.name, fields.clone(), why);
+        for Edge { alert, begins, why } in edges {
+            let verdict = &shown.verdict;
+            let why = why.unwrap_or_else(|| format!("{}: {}", verdict.word, verdict.why));
+            log(group, (alert, begins), &why);
+            fields.insert(alert.field().to_owned(), Value::Flag(begins));
+            tell(Object::Group, &group.name, fields.clone(), &why);
+        }
         if let Some(peer) = &shown.peer {
             tell(Object::Peer, &peer.name, of_peer(peer), &peer.reason);
         }
@@ -86,6 +111,25 @@ impl Watch {
             tell(Object::Volume, &volume.name, of_volume(volume, failed), &shown.state_reason);
         }
         self.seen[index] = Some(seen);
+    }
+
+    /// Alerts of a group that begin or end now.
+    fn edges(&mut self, index: usize, group: &Group, words: &Words, now: Moment) -> Vec<Edge> {
+        let alerts = &mut self.alerts[index];
+        if !alerts.is_due(words.verdict, now) {
+            return Vec::new();
+        }
+        let sample = Sample::of(&group.engine.view().status(now), group.config.period);
+        alerts.look(sample, &group.settings.alerts, &group.peer, now)
+    }
+}
+
+fn log(group: &Group, (alert, begins): (Alert, bool), why: &str) {
+    let (group, peer, alert) = (&group.name, &group.peer, alert.word());
+    if begins {
+        tracing::warn!(group, peer, alert, why, "an alert began");
+    } else {
+        tracing::info!(group, peer, alert, why, "an alert ended");
     }
 }
 

@@ -7,7 +7,7 @@ mod keep;
 mod set;
 mod store;
 
-use crate::config::{QueueSource, Running, Setting, Timeouts};
+use crate::config::{Running, Setting, Timeouts};
 use crate::names::Unresolved;
 use crate::shard::Outbox;
 use crate::shard::before::{Before, Means};
@@ -18,7 +18,7 @@ use crate::shard::link::Link;
 use crate::shard::log::GroupLog;
 use crate::shard::metadata::Metadata;
 use crate::shard::payloads::Payloads;
-use crate::shard::plan::{GroupPlan, VolumePlan};
+use crate::shard::plan::{GroupPlan, Settings, VolumePlan};
 use crate::shard::release::Releasing;
 use crate::shard::route::Route;
 use crate::trace::{Tap, Why};
@@ -43,7 +43,6 @@ pub(crate) use set::many;
 use set::{Merges, Recorded};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::time::Duration;
 use store::{Awaited, Io};
 pub(crate) use store::{fault_of, read_buffer};
 use tokio::sync::oneshot;
@@ -101,11 +100,9 @@ pub(crate) struct Group {
     pub(crate) name: String,
     pub(crate) peer: String,
     pub(crate) config: helio_engine::Config,
-    pub(crate) queue_source: QueueSource,
+    pub(crate) settings: Settings,
     /// What reads of members cost.
     costs: Costs,
-    /// When a member that was removed after an error is tried again.
-    pub(crate) member_return: Option<Duration>,
     pub(crate) metadata: Metadata,
     pub(crate) before: Before,
     /// The last drills on this node, if there was one.
@@ -164,8 +161,7 @@ impl Group {
             new_members,
             before: (before, copies),
             sets,
-            queue_source,
-            member_return,
+            settings,
             results: (verified, drills),
             outbox,
         } = plan;
@@ -193,9 +189,8 @@ impl Group {
             name: config.group.clone(),
             peer: config.peer.clone(),
             config,
-            queue_source,
+            settings,
             costs: Costs::new(sets),
-            member_return,
             recorded: Recorded::of(metadata.ledger()),
             stamps: Stamps::default(),
             metadata,
@@ -309,10 +304,10 @@ impl Group {
             Setting::Queue(queue, source) => {
                 let automatic_most = self.config.queue.automatic_most;
                 self.config.queue = QueueConfig { automatic_most, ..queue };
-                self.queue_source = source;
+                self.settings.queue_source = source;
             }
             Setting::Timeouts(Timeouts { peer, flush_limit, member, member_return }) => {
-                self.member_return = member_return;
+                self.settings.member_return = member_return;
                 (self.config.peer_timeout, self.config.flush_limit) = (peer, flush_limit);
                 self.config.member_timeout = member;
                 self.metadata.set_timeout(now, member);
@@ -322,6 +317,10 @@ impl Group {
             Setting::Resync(resync) => self.config.resync = resync,
             Setting::SafeCopy(safe_copy) => self.config.safe_copy = safe_copy,
             Setting::Hold(hold) => self.config.hold = hold,
+            Setting::Alerts(alerts) => {
+                self.settings.alerts = alerts;
+                return;
+            }
             Setting::Sets(sets) => return self.set_sets(now, |running| running.take_over(sets)),
             Setting::ReadCost { volume, member, cost } => {
                 return self.set_sets(now, |sets| sets.set_read_cost(&volume, member, cost));
@@ -335,7 +334,7 @@ impl Group {
     pub(crate) fn set_automatic_most(&mut self, most: Bytes, now: Moment) {
         let queue = QueueConfig { automatic_most: most, ..self.config.queue };
         self.config.queue = queue;
-        self.change(now, Setting::Queue(queue, self.queue_source));
+        self.change(now, Setting::Queue(queue, self.settings.queue_source));
     }
 
     /// What runs now, of all that can change while it runs.
@@ -345,17 +344,18 @@ impl Group {
             period: self.config.period,
             // The largest automatic bound is no setting.
             queue: QueueConfig { automatic_most: QUEUE_BYTES_MOST, ..self.config.queue },
-            queue_source: self.queue_source,
+            queue_source: self.settings.queue_source,
             timeouts: Timeouts {
                 peer: self.config.peer_timeout,
                 flush_limit: self.config.flush_limit,
                 member: self.config.member_timeout,
-                member_return: self.member_return,
+                member_return: self.settings.member_return,
             },
             autosync: self.config.autosync,
             resync: self.config.resync,
             safe_copy: self.config.safe_copy,
             hold: self.config.hold,
+            alerts: self.settings.alerts,
             sets: self.costs.sets().clone(),
         }
     }

@@ -67,7 +67,9 @@ use helio_plant::{Plant, planted};
 use helio_units::{Moment, VolumeIndex};
 pub(crate) use metadata::Metadata;
 use payloads::Pools;
-pub(crate) use plan::{GroupPlan, Listeners, MemberPlan, MemberStore, Outbox, VolumePlan, listen};
+pub(crate) use plan::{
+    GroupPlan, Listeners, MemberPlan, MemberStore, Outbox, Settings, VolumePlan, listen,
+};
 pub(crate) use release::Released;
 pub(crate) use replace::Seat;
 use requests::{Asker, Ended, Io, Origin, Proof, Requests};

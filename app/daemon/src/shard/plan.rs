@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a shard is told at its start, in its own terms.
 
-use crate::config::{PeerAddress, QueueSource, Sets};
+use crate::config::{AlertsConfig, GroupConfig, PeerAddress, QueueSource, Sets};
 use crate::latency::Unmeasured;
 use crate::open::identity;
 use crate::patience::once_let_go;
@@ -103,6 +103,27 @@ impl VolumePlan {
     }
 }
 
+/// Settings of a group that its engine does not have.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    /// Where the queue's bound comes from.
+    pub(crate) queue_source: QueueSource,
+    /// When a member that was removed after an error is tried again.
+    pub(crate) member_return: Option<Duration>,
+    /// Bounds of its figures.
+    pub(crate) alerts: AlertsConfig,
+}
+
+impl Settings {
+    pub(crate) const fn of(group: &GroupConfig) -> Self {
+        Self {
+            queue_source: group.queue_source,
+            member_return: group.timeouts.member_return,
+            alerts: group.alerts,
+        }
+    }
+}
+
 /// A group with its open metadata.
 #[derive(Debug)]
 pub(crate) struct GroupPlan {
@@ -126,10 +147,7 @@ pub(crate) struct GroupPlan {
     pub(crate) before: (Before, BeforeFound),
     /// Settings of the members of its volumes.
     pub(crate) sets: Sets,
-    /// Where the queue's bound comes from.
-    pub(crate) queue_source: QueueSource,
-    /// When a member that was removed after an error is tried again.
-    pub(crate) member_return: Option<Duration>,
+    pub(crate) settings: Settings,
     /// What verifies left, and drills.
     pub(crate) results: (Record, Option<DrillStatus>),
     pub(crate) outbox: Outbox,

@@ -179,7 +179,7 @@ fn queue(queue: &helio_engine::QueueStatus, group: &Group, clock: &Clock) -> Que
 }
 
 fn bound_source(source: BoundSource, group: &Group) -> String {
-    match (source, group.queue_source) {
+    match (source, group.settings.queue_source) {
         (BoundSource::File, QueueSource::PresetSndr) => "preset sndr".into(),
         (BoundSource::File, QueueSource::Operator) => "operator".into(),
         (BoundSource::File, _) => "file".into(),
@@ -203,7 +203,7 @@ fn bound_reason(queue: &helio_engine::QueueStatus, group: &Group) -> String {
                 Bandwidth(rate)
             )
         }
-        (BoundSource::File, _) => match group.queue_source {
+        (BoundSource::File, _) => match group.settings.queue_source {
             QueueSource::PresetSndr => "preset sndr in the configuration file".into(),
             QueueSource::Operator => {
                 "set by an operator; the configuration file is not changed".into()

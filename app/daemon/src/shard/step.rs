@@ -155,7 +155,9 @@ impl<D: Driver> Shard<D> {
                 self.starving.push(index);
             }
             let stops = self.stop != Stop::No;
-            let due = self.groups[index].guarded(|group| group.deadline(group.dials(stops)));
+            let alerts = self.watch.deadline(index);
+            let due =
+                self.groups[index].guarded(|group| group.deadline(group.dials(stops)).min(alerts));
             // One that panicked just now is ended with the next turn.
             let failed = matches!(self.groups[index].health, isolate::Health::Failed(_));
             let quiet = if failed { Moment::ZERO } else { Moment::NEVER };

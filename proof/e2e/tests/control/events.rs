@@ -14,14 +14,14 @@ fn pair() -> Pair {
 }
 
 /// A follower of a node's events, as a program would be.
-struct Follower {
+pub(crate) struct Follower {
     process: Group,
     file: PathBuf,
 }
 
 impl Follower {
     #[track_caller]
-    fn start(pair: &Pair, node: &str, name: &str, arguments: &[&str]) -> Self {
+    pub(crate) fn start(pair: &Pair, node: &str, name: &str, arguments: &[&str]) -> Self {
         let file = pair.scratch().join(name);
         let mut command = Command::new(helio_binary());
         command.args(["events", "--json"]).args(arguments).arg("--state").arg(pair.state(node));
@@ -46,7 +46,7 @@ impl Follower {
 
     /// Waits for a field of an object to become so.
     #[track_caller]
-    fn wait_change(&self, object: &str, field: &str, new: &Value) -> u64 {
+    pub(crate) fn wait_change(&self, object: &str, field: &str, new: &Value) -> u64 {
         self.wait(&format!("{object} {field} {new}"), |event| {
             event["event"] == "change"
                 && event["object"] == object
@@ -55,7 +55,7 @@ impl Follower {
     }
 
     #[track_caller]
-    fn wait_end(mut self) -> Vec<Value> {
+    pub(crate) fn wait_end(mut self) -> Vec<Value> {
         let status = self.process.wait(PATIENCE).expect("the stream ends with the daemon");
         assert!(status.success(), "a clean stop is no failure: {status}");
         self.heard()

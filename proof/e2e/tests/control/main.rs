@@ -2,6 +2,7 @@
 //! The control API as operators and their programs meet it: what is told, what can be set, and how it fails.
 
 mod advise;
+mod alerts;
 mod common;
 mod events;
 mod failures;

@@ -97,6 +97,7 @@ fn every_key_of_the_example_is_on_the_page() {
         "group.db",
         "group.db.queue",
         "group.db.link",
+        "group.db.alerts",
         "group.db.volume.data",
     ] {
         let head = format!("[{table}]\n");

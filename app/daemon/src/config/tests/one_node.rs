@@ -80,3 +80,14 @@ fn a_group_of_one_node_has_the_hooks_that_are_about_no_peer() {
                     name a second node";
     assert_eq!(said.to_string(), expected);
 }
+
+#[test]
+fn a_group_of_one_node_has_the_alert_that_is_about_no_peer() {
+    let with = |line: &str| parse(&ONLY.replace("member-timeout = \"119s\"", line));
+    let both = "alerts = { protection-lost = \"5s\" }\nhooks = { protection-lost = \"/bin/page\" }";
+    assert!(with(both).is_ok_and(|config| config.groups["db"].hooks.alerts.len() == 1));
+    for line in ["alerts = { lag-above = \"5s\" }", "hooks = { lag-above = \"/bin/page\" }"] {
+        let said = with(line).expect_err("refused");
+        assert!(said.message.contains("`lag-above` needs two nodes"), "{said}");
+    }
+}

@@ -275,7 +275,7 @@ impl Group {
     /// may be that of a backup.
     pub(crate) fn removed(&mut self) -> Vec<RemovedMember> {
         let several = |volume: &VolumePlan| volume.members.iter().flatten().count() > 1;
-        let wait = self.member_return.filter(|_| self.volumes.iter().any(several));
+        let wait = self.settings.member_return.filter(|_| self.volumes.iter().any(several));
         let Some(wait) = wait else { return Vec::new() };
         // One that was late may have completed its operations since.
         self.close_unused();
