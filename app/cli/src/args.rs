@@ -172,6 +172,14 @@ fn duration(text: &str) -> Result<Duration, String> {
     helio_units::parse_duration(text).map_err(|error| error.to_string())
 }
 
+/// How often something is shown.
+fn interval(text: &str) -> Result<Duration, String> {
+    duration(text).and_then(|time| match time.as_millis() {
+        100..=3_600_000 => Ok(time),
+        _ => Err("expected a time from 100ms to 1h, for example 2s".to_owned()),
+    })
+}
+
 /// A time greater than zero.
 fn some_time(text: &str) -> Result<Duration, String> {
     duration(text).and_then(|time| match time {

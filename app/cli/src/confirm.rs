@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Commands that risk data or drop clients ask on a terminal. Elsewhere, and with `--json`, they need `--yes`.
 
-use crate::client::ClientError;
+use crate::client::{Client, ClientError};
+use crate::request::Request;
 use anyhow::Result;
 use helio_api::{Accepted, ApiError, code};
 use std::io::IsTerminal;
@@ -54,6 +55,14 @@ impl Consent {
             return Err(ClientError::Refused(error).into());
         }
         if asked(question)? { Ok(ask(true)?) } else { Err(declined()) }
+    }
+
+    /// The same, of a request that is confirmed to the daemon.
+    pub(crate) fn request(self, client: &Client, group: &str, wish: &Request) -> Result<Accepted> {
+        let Some((confirmed, question)) = wish.confirmed(group) else {
+            return Ok(wish.post(client, group)?);
+        };
+        self.run(&question, |yes| if yes { &confirmed } else { wish }.post(client, group))
     }
 
     fn may_ask(self) -> bool {

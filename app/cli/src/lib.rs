@@ -26,12 +26,14 @@ mod progress;
 mod queue;
 mod quickstart;
 mod render;
+mod request;
 mod roles;
 mod saved;
 mod signals;
 mod snapshot;
 mod status;
 mod stopping;
+mod top;
 mod trace;
 mod typed;
 mod usage;
@@ -48,6 +50,7 @@ use clap::error::ErrorKind;
 use confirm::Consent;
 use helio_api::{EventsRequest, paths};
 use helio_daemon::Creation;
+use request::Request;
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -128,8 +131,9 @@ fn ask(verb: Verb, at: &At) -> Result<ExitCode> {
             status::run(at, &status::Look { group, json, verbose, check, watch })
         }
         Verb::Apply { dry_run, json } => verbs::apply(at, dry_run, json),
-        Verb::Pause(of) => verbs::plain(at, paths::PAUSE, of),
-        Verb::Resume(wish) => verbs::plain_resync(at, paths::RESUME, wish),
+        Verb::Top { group, interval } => top::run(at, group, interval),
+        Verb::Pause(of) => verbs::request(at, &Request::Pause, of),
+        Verb::Resume(wish) => verbs::request_resync(at, &Request::Resume, wish),
         Verb::Resync(wish) => verbs::resync(at, wish),
         Verb::Mode { group, mode, json } => verbs::mode(at, group, mode, json),
         Verb::Promote(wish) => verbs::promote(at, wish),

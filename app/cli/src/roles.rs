@@ -7,6 +7,7 @@ use crate::client::Client;
 use crate::confirm::Consent;
 use crate::failure::failed;
 use crate::render::{ago, line};
+use crate::request::Request;
 use crate::typed::{runnable, runnable_on};
 use crate::verbs::{accepted, print, printed};
 use crate::{wait, which};
@@ -27,8 +28,7 @@ pub(crate) fn switch(at: &At, wish: Resyncing, force: bool, yes: bool) -> Result
         let stake = format!("processes that use a device of {group} get I/O errors");
         Consent { yes, json: of.json }.get(&stake, &format!("switch {group} nevertheless?"))?;
     }
-    let path = paths::of_group(paths::SWITCH, &group);
-    let done: Accepted = client.post(&path, &SwitchRequest { force })?;
+    let done = Request::Switch(SwitchRequest { force }).post(&client, &group)?;
     wait::finish(&client, at, &group, &done, (wait, of.json))
 }
 

@@ -8,6 +8,7 @@ mod restore;
 use crate::args::{At, Snapshot, SnapshotName};
 use crate::client::{Client, ClientError};
 use crate::confirm::Consent;
+use crate::request::Request;
 use crate::verbs::{accepted, one_group, print, printed};
 use crate::wait::Wait;
 use crate::which;
@@ -38,15 +39,15 @@ fn ask(client: &Client, at: &At, verb: Snapshot) -> Result<ExitCode> {
     match verb {
         Snapshot::Create { snapshot: SnapshotName { group, name }, here, json } => {
             let group = which::group(client, group)?;
-            let path = paths::of_group(paths::SNAPSHOT_CREATE, &group);
-            accepted(&client.post(&path, &SnapshotRequest { name, here, refresh: false })?, json)
+            let wish = SnapshotRequest { name, here, refresh: false };
+            accepted(&Request::SnapshotCreate(wish).post(client, &group)?, json)
         }
         Snapshot::Refresh { snapshot: SnapshotName { group, name }, here, yes, json } => {
             let group = which::group(client, group)?;
             let stake = stake(client, &group, &name, here)?;
             Consent { yes, json }.get(&stake, "replace it by a new one?")?;
-            let path = paths::of_group(paths::SNAPSHOT_CREATE, &group);
-            accepted(&client.post(&path, &SnapshotRequest { name, here, refresh: true })?, json)
+            let wish = SnapshotRequest { name, here, refresh: true };
+            accepted(&Request::SnapshotCreate(wish).post(client, &group)?, json)
         }
         Snapshot::List { group, json } => {
             let group = which::group(client, group)?;
@@ -126,7 +127,8 @@ fn percent(part: Bytes, whole: Bytes) -> String {
     format!("{}.{} %", tenths / 10, tenths % 10)
 }
 
-fn text(list: &SnapshotList) -> String {
+/// The list as it is printed.
+pub(crate) fn text(list: &SnapshotList) -> String {
     let SnapshotList { node, group, volume_bytes, preserved_bytes, snapshots, missing } = list;
     let mut out = String::new();
     for snapshot in snapshots {

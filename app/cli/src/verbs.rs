@@ -6,6 +6,7 @@
 use crate::args::{At, OfGroup, Promote, Resync, Resyncing};
 use crate::client::{Client, ClientError};
 use crate::confirm::Consent;
+use crate::request::Request;
 use crate::{roles, typed, wait, which};
 use anyhow::{Result, anyhow};
 use helio_api::{
@@ -118,6 +119,13 @@ pub(crate) fn printed(object: &impl Serialize) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Runs a request that needs the name of a group and nothing else.
+pub(crate) fn request(at: &At, request: &Request, of: OfGroup) -> Result<ExitCode> {
+    let client = Client::new(at)?;
+    let group = which::group(&client, of.group)?;
+    accepted(&request.post(&client, &group)?, of.json)
+}
+
 /// Runs a command that needs the name of a group and nothing else.
 pub(crate) fn plain(at: &At, path: &str, of: OfGroup) -> Result<ExitCode> {
     let client = Client::new(at)?;
@@ -136,10 +144,23 @@ pub(crate) fn demote(at: &At, of: OfGroup) -> Result<ExitCode> {
 
 /// As [`plain`], of a command that begins a resync.
 pub(crate) fn plain_resync(at: &At, path: &str, wish: Resyncing) -> Result<ExitCode> {
+    resyncing(at, wish, |client, group| client.post(&paths::of_group(path, group), &()))
+}
+
+/// As [`request`], of a request that begins a resync.
+pub(crate) fn request_resync(at: &At, request: &Request, wish: Resyncing) -> Result<ExitCode> {
+    resyncing(at, wish, |client, group| request.post(client, group))
+}
+
+fn resyncing(
+    at: &At,
+    wish: Resyncing,
+    ask: impl FnOnce(&Client, &str) -> Result<Accepted, ClientError>,
+) -> Result<ExitCode> {
     let Resyncing { of, wait } = wish;
     let client = Client::new(at)?;
     let group = which::group(&client, of.group)?;
-    let done: Accepted = client.post(&paths::of_group(path, &group), &())?;
+    let done = ask(&client, &group)?;
     wait::finish(&client, at, &group, &done, (wait, of.json))
 }
 
@@ -173,8 +194,7 @@ pub(crate) fn resync(at: &At, wish: Resync) -> Result<ExitCode> {
             let stake = format!("until the resync ends, {peer} has no consistent copy of {group}");
             consent.get(&stake, "resync without a safe copy?")?;
         }
-        let wish = ResyncRequest { full, give_up_safe_copy };
-        client.post(&paths::of_group(paths::RESYNC, &group), &wish)?
+        Request::Resync(ResyncRequest { full, give_up_safe_copy }).post(&client, &group)?
     };
     wait::finish(&client, at, &group, &done, (wait, json))
 }
@@ -196,11 +216,8 @@ pub(crate) fn promote(at: &At, wish: Promote) -> Result<ExitCode> {
     let Resyncing { of: OfGroup { group, json }, wait } = of;
     let client = Client::new(at)?;
     let group = which::group(&client, group)?;
-    let path = paths::of_group(paths::PROMOTE, &group);
-    let ask = |confirmed| {
-        client.post::<Accepted>(&path, &PromoteRequest { force, confirmed, restore, fence })
-    };
-    let done = Consent { yes, json }.run(&format!("promote {group} nevertheless?"), ask)?;
+    let wish = Request::Promote(PromoteRequest { force, confirmed: false, restore, fence });
+    let done = Consent { yes, json }.request(&client, &group, &wish)?;
     wait::finish(&client, at, &group, &done, (wait, json))
 }
 

@@ -5,11 +5,12 @@ use crate::args::{At, Comparison, OfGroup, Verify};
 use crate::client::{Client, ClientError};
 use crate::confirm::Consent;
 use crate::render::{self, line};
+use crate::request::Request;
 use crate::verbs::{accepted, one_group, plain, print, printed};
 use crate::wait::Wait;
 use crate::{typed, which};
 use anyhow::Result;
-use helio_api::{Accepted, ApiError, GroupStatus, VerifyRequest, VerifyRun, paths};
+use helio_api::{ApiError, GroupStatus, VerifyRequest, VerifyRun, paths};
 use helio_units::{Role, WallTime};
 use serde_json::json;
 use std::process::ExitCode;
@@ -39,7 +40,7 @@ fn start(at: &At, wish: Comparison) -> Result<ExitCode> {
         rate_bytes_per_second: wish.rate,
         restart: wish.restart,
     };
-    let done: Accepted = client.post(&paths::of_group(paths::VERIFY, &group), &request)?;
+    let done = Request::Verify(request).post(&client, &group)?;
     if !wish.wait {
         return accepted(&done, wish.json);
     }

@@ -32,6 +32,7 @@ mod program;
 mod scratch;
 mod small;
 mod store;
+mod terminal;
 mod wait;
 mod wan;
 
@@ -49,5 +50,6 @@ pub use store::{
     Counts, Event, Failing, FaultyStore, Fua, Images, Loss, Recorded, Shows, StorePlan, Torn,
     faulty_stores_possible,
 };
+pub use terminal::Terminal;
 pub use wait::eventually;
 pub use wan::{Side, Wan, in_namespace};

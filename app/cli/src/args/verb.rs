@@ -4,12 +4,13 @@
 use super::nouns::{Debug, Key, Lab, Member, Metadata, Queue, Seed, Verify};
 use super::{
     Adoption, Advise, Check, Drill, Init, Named, OfGroup, PlanVerb, Resyncing, Saved, Snapshot,
-    Trace, mode, named, number,
+    Trace, interval, mode, named, number,
 };
 use clap::{Args, Subcommand, ValueEnum};
 use helio_api::Via;
 use helio_units::Mode;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// The commands.
 #[derive(Debug, Subcommand)]
@@ -58,6 +59,18 @@ pub enum Verb {
               default_missing_value = "1",
               value_parser = number::whole::<u64>(1, 3600))]
         watch: Option<u64>,
+    },
+    /// Show groups live in the terminal, with actions by key.
+    ///
+    /// Shows state, verdict, peers, links, queues, lag, volumes, members, snapshots and resyncs. Each action runs the command of
+    /// the same name: it shows what the command does and what is at stake, and asks. `?` lists the keys, `q` ends it. Colours
+    /// are omitted if NO_COLOR is set.
+    Top {
+        /// Open the details of this group.
+        group: Option<String>,
+        /// Time between two requests of the status, 100ms to 1h.
+        #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
+        interval: Duration,
     },
     /// Reload the configuration file and apply changes that need no restart.
     Apply {

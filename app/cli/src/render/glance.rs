@@ -47,7 +47,7 @@ pub(crate) const fn check_code(verdict: Verdict) -> u8 {
 }
 
 /// The verdict for people.
-const fn title(verdict: Verdict) -> &'static str {
+pub(crate) const fn title(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::SplitBrain => "SPLIT BRAIN",
         Verdict::DiskFailed => "DISK FAILED",
@@ -274,7 +274,7 @@ fn end(name: &str, most: usize, (primary, failed): (bool, bool)) -> String {
 }
 
 /// `paris* => lyon`, or `paris*` if the group has only one node: `*` is a primary, `=>` in sync, `->` connected, `-x-` not connected, `|` refused.
-fn topology(g: &GroupStatus, most: usize) -> String {
+pub(crate) fn topology(g: &GroupStatus, most: usize) -> String {
     let here = (g.role == Role::Primary, g.fault.is_some());
     let Some(peer) = &g.peer else { return end(&g.node, most, here) };
     let there = (serves(peer), peer.fault.is_some());

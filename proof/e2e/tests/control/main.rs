@@ -7,4 +7,5 @@ mod common;
 mod events;
 mod failures;
 mod queue;
+mod top;
 mod trace;

@@ -3,7 +3,9 @@
 
 use crate::common::{Caller, apply, assert_says, new_key, node_key};
 use helio_e2e::wait_level;
-use helio_testkit::{Pair, Plan, TempDir, Told, free_port, helio, helio_binary, require, run};
+use helio_testkit::{
+    Pair, Plan, TempDir, Terminal, Told, free_port, helio, helio_binary, require, run,
+};
 use helio_tls::{PublicKey, Purpose, TlsError};
 use helio_units::Bytes;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -69,6 +71,23 @@ fn neither_operators_nor_peers_are_served_tls_1_2() {
     }
     let log = stage.pair.daemon("paris").log();
     assert!(log.contains("does not support TLS 1.3"), "{log}");
+}
+
+#[test]
+fn an_operator_watches_a_node_from_elsewhere_and_acts_by_key() {
+    let stage = Stage::set();
+    let mut command = Command::new(helio_binary());
+    command.args(["top", "--interval", "200ms", "--host", &stage.control.to_string(), "--key"]);
+    command.arg(&stage.operator).args(["--server-key", &stage.server.to_string()]);
+    let mut top = Terminal::start(&mut command, 80, 24);
+    top.wait_for(&["helio top: paris", "NO PRIMARY", ", connected: "]);
+    top.press("m");
+    top.wait_for(&["promote db? [y/N]", &format!("--host {}", stage.control)]);
+    top.press("y");
+    top.wait_for(&["db         OK          primary   replicating"]);
+    wait_level(&stage.pair, "paris");
+    top.press("q");
+    assert_eq!(top.wait_end().code(), Some(0));
 }
 
 #[test]

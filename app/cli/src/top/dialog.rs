@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Dialogs: what an action would do and what is at stake, before it is requested. Only `y` confirms.
+
+use super::action::Action;
+use super::app::{Asked, Key};
+use helio_api::GroupStatus;
+use helio_units::WallTime;
+
+/// Longest name of a snapshot.
+const NAME_MOST: usize = 63;
+
+/// What is about to be requested.
+#[derive(Clone, Debug)]
+pub(crate) struct Wish {
+    action: Action,
+    group: String,
+    stake: String,
+    /// Of the snapshot; empty for other actions.
+    name: String,
+}
+
+/// What is asked on the screen.
+#[derive(Clone, Debug)]
+pub(crate) enum Dialog {
+    /// The keys.
+    Help,
+    /// The name of a snapshot.
+    Name(Wish),
+    /// Whether to request it.
+    Confirm(Wish),
+    /// Whether to request it although the daemon reported what is at stake.
+    AtStake { asked: Asked, question: String, stake: String },
+}
+
+/// What a key did.
+pub(crate) enum Step {
+    Stay(Dialog),
+    Closed,
+    Declined,
+    Confirmed(Asked),
+}
+
+impl Dialog {
+    /// The dialog of an action on a group.
+    pub(crate) fn of(action: Action, g: &GroupStatus, now: WallTime) -> Self {
+        let wish =
+            Wish { action, group: g.name.clone(), stake: action.stake(g), name: String::new() };
+        if action != Action::Snapshot {
+            return Self::Confirm(wish);
+        }
+        let digits = |c: &char| c.is_ascii_digit();
+        let moment: String = now.to_string().chars().filter(digits).collect();
+        let (day, time) = moment.split_at(moment.len().min(8));
+        Self::Name(Wish { name: format!("top-{day}-{time}"), ..wish })
+    }
+
+    /// The dialog for what the daemon asks.
+    pub(crate) fn at_stake(asked: Asked, question: String, stake: String) -> Self {
+        Self::AtStake { asked, question, stake }
+    }
+
+    pub(crate) fn key(self, key: Key) -> Step {
+        match (self, key) {
+            (Self::Help, _) => Step::Closed,
+            (Self::Name(_) | Self::Confirm(_) | Self::AtStake { .. }, Key::Escape) => {
+                Step::Declined
+            }
+            (Self::Name(wish), Key::Enter) if !wish.name.is_empty() => {
+                Step::Stay(Self::Confirm(wish))
+            }
+            (Self::Name(wish), key) => Step::Stay(Self::Name(wish.edited(key))),
+            (Self::Confirm(wish), Key::Char('y' | 'Y')) => {
+                let Wish { action, group, name, .. } = wish;
+                Step::Confirmed(Asked { group, request: action.request(&name) })
+            }
+            (Self::AtStake { asked, .. }, Key::Char('y' | 'Y')) => Step::Confirmed(asked),
+            (Self::Confirm(_) | Self::AtStake { .. }, Key::Char('n' | 'N' | 'q')) => Step::Declined,
+            (other, _) => Step::Stay(other),
+        }
+    }
+
+    pub(crate) fn title(&self) -> String {
+        match self {
+            Self::Help => "keys".to_owned(),
+            Self::Name(wish) | Self::Confirm(wish) => {
+                format!("{} {}", wish.action.verb(), wish.group)
+            }
+            Self::AtStake { asked, .. } => asked.group.clone(),
+        }
+    }
+
+    /// Its texts, a paragraph each.
+    pub(crate) fn texts(&self) -> Vec<String> {
+        match self {
+            Self::Help => help(),
+            Self::Name(wish) => vec![
+                format!("name of the snapshot of {}: {}_", wish.group, wish.name),
+                "letters, digits, - _ . and :   Enter continues   Esc cancels".to_owned(),
+            ],
+            Self::Confirm(wish) => vec![
+                wish.action.effect(),
+                format!("same as: {}", wish.action.command(&wish.group, &wish.name)),
+                format!("at stake: {}", wish.stake),
+                format!("{} {}? [y/N]", wish.action.verb(), wish.object()),
+            ],
+            Self::AtStake { question, stake, .. } => {
+                vec![format!("at stake: {stake}"), format!("{question} [y/N]")]
+            }
+        }
+    }
+}
+
+impl Wish {
+    fn object(&self) -> String {
+        match self.name.as_str() {
+            "" => self.group.clone(),
+            name => format!("{}@{name}", self.group),
+        }
+    }
+
+    fn edited(mut self, key: Key) -> Self {
+        match key {
+            Key::Backspace => {
+                self.name.pop();
+            }
+            Key::Char(c) if self.name.len() < NAME_MOST && is_of_name(c) => self.name.push(c),
+            _ => {}
+        }
+        self
+    }
+}
+
+fn is_of_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "-_.:".contains(c)
+}
+
+fn help() -> Vec<String> {
+    let mut texts: Vec<String> = [
+        "Up Down PgUp PgDn Home End   select a group, or scroll the details",
+        "Enter   details of the group       Esc   back",
+        "s       next order                 o     reverse the order",
+        "q       quit (also Ctrl-C)         ?     keys",
+        "",
+    ]
+    .map(str::to_owned)
+    .into();
+    texts.extend(Action::ALL.map(|action| format!("{}       {}", action.key(), action.verb())));
+    texts.push("Each action shows what it does and what is at stake, and asks.".to_owned());
+    texts
+}
