@@ -16,11 +16,11 @@
 The measurements of a round are interleaved, in another order each round. Build first:
 cargo build --release -p helio -p helio-bench
 """
-import argparse, json, os, platform, signal, statistics, sys, threading, time
+import argparse, json, os, platform, statistics, sys, threading, time
 from clients import JOBS, own
 from door import Control, Nbd
 from report import close, spread
-from stage import PLACEMENTS, Failed, Stage
+from stage import PLACEMENTS, Failed, Stage, measure, resident
 from systems import Helio, Options
 
 CHUNK = 64 << 10
@@ -205,12 +205,6 @@ def turned(kinds, n):
     return order if n % 2 == 0 else order[::-1]
 
 
-def resident(process):
-    """Bytes of anonymous memory."""
-    with open(f"/proc/{process.pid}/status") as status:
-        return next(int(line.split()[1]) << 10 for line in status if line.startswith("RssAnon"))
-
-
 PARTS = ["cut", "touch", "absent", "memory"]
 
 
@@ -250,24 +244,11 @@ def arguments():
 
 def main():
     args = arguments()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
     began = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     stage = Stage(args.dir, MIB)
     stage.cpus = PLACEMENTS[args.placement]
     bench = Bench(stage, Options(os.path.abspath(args.programs), 0, args.helio_config, "", ""), args)
-    cells, failures = {}, []
-    try:
-        for n in range(args.rounds):
-            for part in args.parts:
-                try:
-                    cells.setdefault(part, []).append(bench.run(part, n) | {"round": n})
-                except Failed as why:
-                    failures.append(f"round {n + 1}, {part}: {why}")
-                    print(failures[-1], file=sys.stderr, flush=True)
-    except KeyboardInterrupt:
-        sys.exit("interrupted")
-    finally:
-        stage.remove()
+    cells, failures = measure(args.rounds, stage, lambda _: args.parts, bench.run)
     print(f"# Copies, {args.rounds} rounds, {began}\n\nLinux {platform.release()}, {os.cpu_count()} CPUs; members in "
           f"{args.dir}; placement {args.placement}; {args.seconds:g} s of load")
     print(table({part: rounds for part, rounds in cells.items() if rounds}))

@@ -18,7 +18,7 @@ import argparse, os, platform, signal, statistics, sys, time
 from clients import JOBS, own
 from door import Control, Nbd, is_level
 from report import close, spread, verdict
-from stage import PLACEMENTS, Failed, Stage, wait_for
+from stage import PLACEMENTS, Failed, Stage, measure, resident, wait_for
 from systems import Helio, Options
 
 GIB = 1 << 30
@@ -155,12 +155,6 @@ class Bench:
 PARTS = ["hot-4gib", "hot-1tib", "restart", "memory"]
 
 
-def resident(process):
-    """Bytes of anonymous memory, which is what a volume's marks are."""
-    with open(f"/proc/{process.pid}/status") as status:
-        return next(int(line.split()[1]) << 10 for line in status if line.startswith("RssAnon"))
-
-
 def judged(cells):
     """What, its values, unit, relation, target."""
     for part in ("hot-4gib", "hot-1tib"):
@@ -212,24 +206,12 @@ def arguments():
 
 def main():
     args = arguments()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
     began = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     stage = Stage(args.dir, GIB)
     stage.cpus = PLACEMENTS[args.placement]
     bench = Bench(stage, Options(os.path.abspath(args.programs), 0, args.helio_config, "", ""), args)
-    cells, failures = {}, []
-    try:
-        for n in range(args.rounds):
-            for part in args.parts if n % 2 == 0 else reversed(args.parts):
-                try:
-                    cells.setdefault(part, []).append(bench.run(part) | {"round": n})
-                except Failed as why:
-                    failures.append(f"round {n + 1}, {part}: {why}")
-                    print(failures[-1], file=sys.stderr, flush=True)
-    except KeyboardInterrupt:
-        sys.exit("interrupted")
-    finally:
-        stage.remove()
+    order = lambda n: args.parts if n % 2 == 0 else reversed(args.parts)
+    cells, failures = measure(args.rounds, stage, order, lambda part, _: bench.run(part))
     print(f"# Marks, {args.rounds} rounds, {began}\n\nLinux {platform.release()}, {os.cpu_count()} CPUs; members in "
           f"{args.dir}; placement {args.placement}; {args.seconds:g} s of load\n")
     print(table(cells))

@@ -16,10 +16,10 @@ Bytes on the wire are what the primary's `helio status` counts as sent and recei
 Parts are interleaved and pinned as in peers.py; medians, smallest and largest are printed. Build first:
 cargo build --release -p helio
 """
-import argparse, json, os, platform, random, signal, statistics, sys, time
+import argparse, json, os, platform, random, statistics, sys, time
 from door import Control, Nbd, is_level
 from report import FOREIGN, close, is_flagged, spread, verdict
-from stage import PLACEMENTS, Failed, Stage, wait_for
+from stage import PLACEMENTS, Failed, Stage, measure, wait_for
 from systems import Helio, Options, mirror, qemu_storage
 from wan import bytes_per_second
 
@@ -259,25 +259,13 @@ def arguments():
 
 def main():
     args = arguments()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
     began = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     options = Options(os.path.abspath(args.programs), 0, args.helio_config, "", "")
     stage = Stage(args.dir, args.size_mib << 20)
     stage.cpus = PLACEMENTS[args.placement]
-    bench, cells, failures = Bench(stage, options, args), {}, []
-    try:
-        for n in range(args.rounds):
-            turn = n % len(args.parts)
-            for part in args.parts[turn:] + args.parts[:turn]:
-                try:
-                    cells.setdefault(part, []).append(bench.run(part) | {"round": n})
-                except Failed as why:
-                    failures.append(f"round {n + 1}, {part}: {why}")
-                    print(failures[-1], file=sys.stderr, flush=True)
-    except KeyboardInterrupt:
-        sys.exit("interrupted")
-    finally:
-        stage.remove()
+    bench = Bench(stage, options, args)
+    turned = lambda turn: args.parts[turn:] + args.parts[:turn]
+    cells, failures = measure(args.rounds, stage, lambda n: turned(n % len(args.parts)), lambda part, _: bench.run(part))
     print(f"# Resync, {args.rounds} rounds, {began}\n\nLinux {platform.release()}, {os.cpu_count()} CPUs; volume "
           f"{args.size_mib} MiB in {args.dir}; link {args.rtt}, {args.rate}; placement {args.placement}\n")
     print(table({part: cell for part, cell in cells.items() if cell}, bench))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where systems are measured: the folder with the two images, the processes, their CPUs and their CPU time."""
-import ctypes, json, mmap, os, resource, shutil, signal, socket, subprocess, tempfile, time
+import ctypes, json, mmap, os, resource, shutil, signal, socket, subprocess, sys, tempfile, time
 
 TICKS = os.sysconf("SC_CLK_TCK")
 # Where the parts of a system run. A relay stands for the line and runs with the secondary.
@@ -170,7 +170,13 @@ class Stage:
                 "client": clients.ru_utime + clients.ru_stime, "disk": self.disk_written(),
                 "own": self.server_written() + clients.ru_oublock * 512}
 
-    def measure(self, client):
+    def resident(process):
+    """Bytes of anonymous memory."""
+    with open(f"/proc/{process.pid}/status") as status:
+        return next(int(line.split()[1]) << 10 for line in status if line.startswith("RssAnon"))
+
+
+def measure(self, client):
         """Runs `client()`, which returns its figures, and adds the CPU per operation and what others did meanwhile."""
         before = self.seen()
         figures = client()
@@ -182,6 +188,26 @@ class Stage:
         figures["foreign"] = max(0.0, foreign / spent["wall"] / len(set(self.cpus.values())))
         figures["foreign_disk"] = max(0.0, 1 - spent["own"] / spent["disk"]) if spent["disk"] else 0.0
         return figures
+
+
+def measure(rounds, stage, order, run):
+    """Runs each part of `order(n)` in round n; `run(part, n)` returns its figures. Removes the stage at the end, however it ends.
+    Returns the figures of each part, and what failed."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
+    cells, failures = {}, []
+    try:
+        for n in range(rounds):
+            for part in order(n):
+                try:
+                    cells.setdefault(part, []).append(run(part, n) | {"round": n})
+                except Failed as why:
+                    failures.append(f"round {n + 1}, {part}: {why}")
+                    print(failures[-1], file=sys.stderr, flush=True)
+    except KeyboardInterrupt:
+        sys.exit("interrupted")
+    finally:
+        stage.remove()
+    return cells, failures
 
 
 def wait_for(what, probe, seconds=30):

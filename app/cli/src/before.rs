@@ -4,11 +4,11 @@
 use crate::failure::unreadable;
 use crate::verbs::print;
 use anyhow::{Result, bail};
-use crc_fast::CrcAlgorithm;
 use helio_format::before::{
     AREA_PAGES, CHUNK_BYTES, CopyClass, CopyOwner, CopyStage, KeptCopy, PAGE_BYTES,
 };
 use helio_ledger::{BeforeError, BeforeFound, BeforeStore};
+use helio_link::checksum;
 use helio_units::Bytes;
 use serde_json::json;
 use std::fmt::Write as _;
@@ -16,10 +16,6 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::ExitCode;
-
-fn checksum(bytes: &[u8]) -> u32 {
-    crc_fast::checksum(CrcAlgorithm::Crc32Iscsi, bytes) as u32
-}
 
 /// Where headers lie.
 const HEADERS: [u64; 2] = [0, AREA_PAGES as u64 * PAGE_BYTES as u64];

@@ -11,10 +11,10 @@ pub(crate) use create::create;
 use crate::failure::{failed, unreadable, unwritable};
 use crate::verbs::{done, print, printed};
 use anyhow::{Result, bail};
-use crc_fast::CrcAlgorithm;
 use helio_daemon::offline::{OnDisk, lock_state, locked};
 use helio_format::files::Standing;
 use helio_ledger::{Description, Ledger, Opened, PairState, describe, fields, files};
+use helio_link::checksum;
 use serde_json::json;
 use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
@@ -26,10 +26,6 @@ use std::process::ExitCode;
 const COMPANIONS: [&str; 3] = ["meta", "before", "verify"];
 /// The exit code where a file would not be served from as it is.
 const UNSOUND: u8 = 1;
-
-fn checksum(bytes: &[u8]) -> u32 {
-    crc_fast::checksum(CrcAlgorithm::Crc32Iscsi, bytes) as u32
-}
 
 /// The file of a group in a state directory, or the file itself where the name is a path.
 fn path_of(group: &str, state: &Path) -> PathBuf {

@@ -73,7 +73,9 @@ fn ask(client: &Client, at: &At, verb: Snapshot) -> Result<ExitCode> {
             let path = paths::of_group(paths::SNAPSHOT_DELETE, &group);
             accepted(&client.post(&path, &SnapshotRequest { name, here, refresh: false })?, json)
         }
-        _ => unreachable!("`run` has every command that works on images"),
+        Snapshot::Import { .. } | Snapshot::Join { .. } | Snapshot::Export(_) => {
+            unreachable!("`run` has every command that works on images")
+        }
     }
 }
 

@@ -10,9 +10,9 @@ use std::thread;
 /// What a second signal does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Second {
-    /// Nothing: something has to be cleared away.
+    /// Nothing: the process removes its files first.
     Waits,
-    /// It ends the process, which may wait for somebody else.
+    /// It ends the process, which may wait for a daemon that does not respond.
     Ends,
 }
 

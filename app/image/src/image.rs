@@ -26,7 +26,7 @@ pub enum Access {
     Create,
 }
 
-/// An image that is open; for writing, nobody else uses it.
+/// An open image. If it is open for writing, it is locked against other processes.
 #[derive(Debug)]
 pub struct Image {
     path: PathBuf,
@@ -129,13 +129,13 @@ impl Image {
         self.blank
     }
 
-    /// Whether it is the file or disk that this one was when that was recorded, as far as anything tells.
+    /// Whether it is the recorded file or disk. If the system identifies neither, it counts as the same.
     #[must_use]
     pub fn is_that_of(&self, volume: &ExportedVolume) -> bool {
         volume.image == self.named()
     }
 
-    /// Whether it is a file that something wrote since that was recorded, as far as its file system tells.
+    /// Whether it is a file whose modification time differs from the recorded one.
     ///
     /// # Errors
     /// The file system fails.
@@ -143,7 +143,7 @@ impl Image {
         Ok(volume.written != 0 && self.written()? != volume.written)
     }
 
-    /// What tells which file or disk it is; empty: unknown.
+    /// The identity of the file or disk; empty: unknown.
     #[must_use]
     pub fn named(&self) -> &str {
         &self.named
@@ -155,7 +155,7 @@ impl Image {
         self.member.as_ref().is_some_and(|member| member.failed_flush().is_some())
     }
 
-    /// Whether it is a device, and not the one that this was when that was recorded. Of a file the time of a write tells more.
+    /// Whether it is another device than the recorded one. For files, the modification time is compared instead: a copy of a file is valid.
     ///
     /// # Errors
     /// The file system fails.

@@ -21,10 +21,3 @@ pub use folder::{Folder, RECORD, read_record};
 pub use image::{Access, Image};
 pub use serve::Server;
 pub use store::Store;
-
-use crc_fast::{CrcAlgorithm, checksum};
-
-/// CRC-32C.
-fn crc32c(bytes: &[u8]) -> u32 {
-    checksum(CrcAlgorithm::Crc32Iscsi, bytes) as u32
-}

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Records where images change, before they do.
 
+use crate::Image;
 use crate::folder::{Folder, RECORD};
-use crate::{Image, crc32c};
 use anyhow::{Result, anyhow};
 use helio_format::exported::{ChunkSet, ExportRecord, ExportStage};
+use helio_link::checksum;
 use helio_units::Extent;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -93,7 +94,7 @@ impl Recorder {
 
 impl Open {
     fn add(&mut self, volume: usize, chunks: Range<u64>) -> io::Result<()> {
-        let addition = ExportRecord::addition(&self.sum, volume as u16, &chunks, crc32c);
+        let addition = ExportRecord::addition(&self.sum, volume as u16, &chunks, checksum);
         self.file.write_all_at(&addition, self.end)?;
         self.file.sync_data()?;
         self.end += addition.len() as u64;

@@ -83,7 +83,7 @@ impl Server {
                     return;
                 }
                 if stream.and_then(|stream| all.welcome(stream, &all)).is_err() {
-                    // A connection that broke before is nobody's; without descriptors, some may end.
+                    // The connection is lost. If descriptors ran out, another connection may end in the meantime.
                     thread::park_timeout(RETRY_AFTER);
                 }
             }
@@ -129,7 +129,7 @@ impl Socket {
         let hint = "name another path with --socket, at most 107 bytes long, in a directory that this user may write to";
         if let Ok(found) = fs::symlink_metadata(path) {
             if !found.file_type().is_socket() || UnixStream::connect(path).is_ok() {
-                bail!("{shown} exists, and is in use or no socket\n  hint: {hint}");
+                bail!("{shown} already exists and is in use, or is not a socket\n  hint: {hint}");
             }
             fs::remove_file(path)
                 .map_err(|why| anyhow!("cannot remove {shown}: {why}\n  hint: {hint}"))?;
@@ -149,7 +149,7 @@ impl Socket {
     fn remove(&self) {
         let found = fs::symlink_metadata(&self.path);
         if found.is_ok_and(|it| (it.dev(), it.ino()) == self.inode) {
-            // If somebody removed it in between, it is gone as well.
+            // It does not matter if it was removed in between.
             let _removed = fs::remove_file(&self.path);
         }
     }

@@ -72,6 +72,6 @@ impl Store for Client {
 
 fn refused(why: ClientError) -> anyhow::Error {
     anyhow!(
-        "the daemon did not do it: {why}\n  hint: `helio status` and `helio snapshot list` show whether the group is served and still has the snapshot"
+        "an NBD request to the daemon failed: {why}\n  hint: `helio status` and `helio snapshot list` show whether the group is served and still has the snapshot"
     )
 }

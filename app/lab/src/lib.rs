@@ -56,4 +56,4 @@ pub use socket::{Ask, Properties};
 pub use standby::{Duty, MOST_BUFFER, run_standby};
 pub use store::{Disk, DiskResult, DiskTest, Trial, test_disk};
 pub use watch::{Event, Watch};
-pub use wire::{Granted, LEAST_FLUSH, MOST_FLUSH, MOST_STREAMS, Mode, WireError, checksum};
+pub use wire::{Granted, LEAST_FLUSH, MOST_FLUSH, MOST_STREAMS, Mode, WireError};

@@ -92,7 +92,7 @@
 //! | 88 | 36 | 0 |
 //! | 124 | 4 | CRC-32C |
 
-use crc_fast::CrcAlgorithm;
+use helio_link::checksum;
 use std::time::Duration;
 
 const MAGIC: [u8; 8] = *b"HELIOLAB";
@@ -264,12 +264,6 @@ pub(crate) enum Frame {
     Ack(Ack),
     End(End),
     Report(Report),
-}
-
-/// CRC-32C.
-#[must_use]
-pub fn checksum(bytes: &[u8]) -> u32 {
-    crc_fast::checksum(CrcAlgorithm::Crc32Iscsi, bytes) as u32
 }
 
 pub(crate) fn seal<const N: usize>(mut bytes: [u8; N]) -> [u8; N] {

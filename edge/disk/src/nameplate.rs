@@ -64,8 +64,8 @@ pub(crate) fn set_stamp(file: &File, stamp: &[u8]) -> Result<(), Errno> {
     file.body().sync_all()
 }
 
-/// What tells which file or disk is at a path, as a [`Member`](crate::Member) of it has it; none if nothing tells, or a file has no name yet.
-/// Nothing is changed.
+/// The identity of the file or disk at a path, as a [`Member`](crate::Member) reports it; none if it has none, or is a file without a name
+/// of ours. Changes nothing.
 #[must_use]
 pub fn nameplate_at(host: &Host, path: &Path) -> Option<String> {
     let facts = host.facts(path, true).ok()?;

@@ -13,11 +13,11 @@ mod stamp;
 
 pub use book::{Book, Promise, Verdict};
 pub use image::{Image, assert_members_equal, assert_same_bytes};
-pub use load::{Load, Writers, connect};
+pub use load::{Load, Writers, connect, connect_to};
 pub use marks::{Covered, Regions, covered, differing, marks_of};
 pub use members::{Trouble, add_member, wait_members};
 pub use stage::{
-    PATIENCE, begin, copies_begun, exported, forget, group, halt, image, number, other, relayed,
-    wait, wait_level, wait_state,
+    PATIENCE, begin, begin_periodic, copies_begun, exported, forget, group, halt, image,
+    member_bytes, number, other, pass, relayed, take_over, wait, wait_level, wait_state,
 };
 pub use stamp::BLOCK;

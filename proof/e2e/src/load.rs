@@ -76,7 +76,18 @@ impl Load {
 #[track_caller]
 #[must_use]
 pub fn connect(pair: &Pair, node: &str) -> Client {
-    let (socket, export) = (pair.state(node).join("nbd.sock"), format!("{}/data", pair.group()));
+    connect_to(pair, node, "data")
+}
+
+/// Opens a volume as a client of a node.
+///
+/// # Panics
+/// Where the node does not serve it.
+#[track_caller]
+#[must_use]
+pub fn connect_to(pair: &Pair, node: &str, volume: &str) -> Client {
+    let (socket, export) =
+        (pair.state(node).join("nbd.sock"), format!("{}/{volume}", pair.group()));
     Client::connect_unix(&socket, &export)
         .unwrap_or_else(|why| panic!("cannot open {export} on {node}: {why}"))
 }

@@ -96,6 +96,54 @@ pub fn begin(pair: &Pair, primary: &str) {
     wait_level(pair, primary);
 }
 
+/// Makes a node of a new pair in mode periodic its primary.
+///
+/// # Panics
+/// Where that is refused or does not come.
+#[track_caller]
+pub fn begin_periodic(pair: &Pair, primary: &str) {
+    wait(pair, primary, "the peer", |status| status["peer"]["connection"] == "connected");
+    pair.helio(primary, &["promote", pair.group()]).expect_success();
+    wait_state(pair, primary, "periodic");
+}
+
+/// Promotes a node whose peer is gone, with the copy that its status offers. Returns whether that is the safe copy.
+///
+/// # Panics
+/// Where the connection does not end, or nothing can be promoted.
+#[track_caller]
+pub fn take_over(pair: &Pair, node: &str) -> bool {
+    let status = wait(pair, node, "the end of the connection", |status| {
+        status["peer"]["connection"] != "connected"
+    });
+    let mut line = vec!["promote", pair.group(), "--force", "--yes"];
+    let safe_copy = status["consistent"] != true;
+    if safe_copy {
+        assert_eq!(status["safe_copy"]["sound"], true, "nothing can be promoted: {status:#}");
+        line.push("--restore");
+    }
+    pair.helio(node, &line).expect_success();
+    safe_copy
+}
+
+/// What the member of volume `data` holds. Nothing may be writing there.
+///
+/// # Panics
+/// Where it cannot be read.
+#[track_caller]
+#[must_use]
+pub fn member_bytes(pair: &Pair, node: &str) -> Vec<u8> {
+    let member = pair.member(node, "data");
+    std::fs::read(&member).unwrap_or_else(|why| panic!("{}: {why}", member.display()))
+}
+
+/// Returns that long after `begun`.
+pub fn pass(begun: Instant, span: Duration) {
+    while let Some(rest) = span.checked_sub(begun.elapsed()).filter(|rest| !rest.is_zero()) {
+        std::thread::park_timeout(rest);
+    }
+}
+
 /// Discards a node's copy and history, so that it joins as new. Its daemon must be down.
 ///
 /// # Panics

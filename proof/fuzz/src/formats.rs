@@ -89,6 +89,11 @@ fn exported(mut data: &[u8]) {
     let again = record.encode(checksum);
     assert_eq!(ExportRecord::decode(&again, checksum).as_ref(), Ok(&record));
     assert!(!mended || again == bytes, "there are two ways to write it");
+    let chunk = at as u64 % record.volumes[0].differs.chunks();
+    let addition = ExportRecord::addition(&again, 0, &(chunk..chunk + 1), checksum);
+    let added = ExportRecord::decode(&[&again[..], &addition].concat(), checksum);
+    let added = added.expect("an addition damages nothing");
+    assert!(added.volumes[0].differs.has(chunk) && added.differing() >= record.differing());
     let mut damaged = again;
     let at = at % damaged.len();
     damaged[at] ^= 1;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Two daemons and their volumes: the stage of most end-to-end tests.
 
-use crate::{Config, Daemon, TempDir, Told, free_port, helio_binary, run};
+use crate::{Config, Daemon, Group, TempDir, Told, free_port, helio_binary, run};
 use helio_units::{Bytes, Mode};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// The two nodes. The first in this order dials the second.
 const NODES: [&str; 2] = ["lyon", "paris"];
@@ -244,6 +244,22 @@ impl Pair {
     pub fn helio(&self, node: &str, arguments: &[&str]) -> Told {
         let mut command = Command::new(helio_binary());
         run(command.args(arguments).env("HELIO_STATE_DIR", self.state(node)))
+    }
+
+    /// Starts a verb of `helio` on a node, and does not wait for its end. Its output is discarded.
+    ///
+    /// # Panics
+    /// Where `helio` cannot be started.
+    #[track_caller]
+    #[must_use]
+    pub fn helio_begun(&self, node: &str, arguments: &[&str]) -> Group {
+        let mut command = Command::new(helio_binary());
+        command.args(arguments).env("HELIO_STATE_DIR", self.state(node));
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        match Group::spawn(&mut command) {
+            Ok(group) => group,
+            Err(why) => panic!("cannot start helio: {why}"),
+        }
     }
 
     /// What a node's `helio status --json` says.

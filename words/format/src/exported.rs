@@ -14,7 +14,7 @@
 //! | 18..24 | zero |
 //! | 24..32 | when the snapshot was created, milliseconds since 1970 |
 //! | 32..40 | position |
-//! | 40.. | names of group, snapshot, generation and node, and the identity of the snapshot, a text; then per volume its name, its size in bytes (u64), when its image was last written (u64), what tells which file or disk that is, a text, and a bit for each chunk of 64 KiB: bit `b` of byte `n` is chunk `8 * n + b`. A name is a length byte and UTF-8, a text two length bytes and UTF-8 |
+//! | 40.. | names of group, snapshot, generation and node, and the identity of the snapshot, a text; then per volume its name, its size in bytes (u64), the modification time of its image (u64), the identity of that file or disk, a text, and a bit for each chunk of 64 KiB: bit `b` of byte `n` is chunk `8 * n + b`. A name is a length byte and UTF-8, a text two length bytes and UTF-8 |
 //! | last 4 | CRC-32C of everything in front |
 //!
 //! Additions behind it, 24 bytes each: chunks of which the bits count as set, too.
@@ -112,9 +112,9 @@ pub struct ExportedVolume {
     pub name: String,
     /// Its size.
     pub size: Bytes,
-    /// When the file was last written, as its file system tells it, in nanoseconds since 1970; 0: unknown.
+    /// Modification time of the file in nanoseconds since 1970; 0: unknown.
     pub written: u64,
-    /// What tells which file or disk the image is; empty: unknown.
+    /// Identity of the file or disk; empty: unknown.
     pub image: String,
     /// Where it may differ from the snapshot.
     pub differs: ChunkSet,
@@ -252,9 +252,10 @@ impl ExportRecord {
             if !fits || !is_name || volumes.iter().any(|volume| volume.name == name) {
                 return Err(Short);
             }
-            let mut differs = ChunkSet::new(size);
-            let bits = r.take(differs.bits.len())?;
-            differs.bits.copy_from_slice(bits);
+            // The bytes are there before memory is taken for them.
+            let chunks = size.0.div_ceil(CHUNK_BYTES);
+            let bits = r.take(chunks.div_ceil(8) as usize)?.to_vec();
+            let differs = ChunkSet { bits, chunks };
             if differs.has_beyond() {
                 return Err(Short);
             }
@@ -298,6 +299,11 @@ impl ExportRecord {
         }
         volume.differs.add(first..end);
         Ok(())
+    }
+
+    /// Names and sizes of the volumes.
+    pub fn shape(&self) -> impl Iterator<Item = (&str, Bytes)> {
+        self.volumes.iter().map(|volume| (volume.name.as_str(), volume.size))
     }
 
     /// How many chunks of all volumes may differ.

@@ -57,7 +57,7 @@ pub struct Export {
     /// DIR gets a symbolic link to this path. A file must have the size of the volume; a device may be larger.
     #[arg(long = "image", value_name = "VOLUME=PATH", value_parser = image_at)]
     pub images: Vec<ImageAt>,
-    /// Compare everything, whatever is known of what changed.
+    /// Compare all chunks, also those recorded as unchanged.
     #[arg(long)]
     pub compare: bool,
     /// Maximum read rate, for example 50MiB/s; default: no limit.
@@ -122,7 +122,7 @@ pub enum Snapshot {
         snapshot: SnapshotName,
         /// Directory of exported images to restore from, which must hold this snapshot.
         ///
-        /// For a snapshot that the group does not have any more. What differs is written like the data of a client, so the volumes hold parts of both until the command has ended.
+        /// For a snapshot that the group no longer has. The command writes the differences as an NBD client does, so the volumes hold parts of both until it has ended.
         #[arg(long, value_name = "DIR")]
         from: Option<PathBuf>,
         /// Wait until everything is written to the volumes of this node, at most --timeout.
@@ -137,7 +137,7 @@ pub enum Snapshot {
     },
     /// Copy a snapshot to image files, or update them to it.
     ///
-    /// DIR gets an image of each volume, and a record. Only what differs is written; if DIR has an older snapshot of the group that still exists, only what changed since is read. The images do not depend on the volumes, nor on the snapshot. After an interruption, repeat the command.
+    /// DIR gets an image of each volume, and a record. The command writes only the chunks that differ. If DIR has an older snapshot that the group still has, it reads only the chunks that changed since. The images need neither the volumes nor the snapshot. After an interruption, repeat the command.
     Export(Export),
     /// Serve exported images to NBD clients, and record what changes.
     ///
@@ -154,7 +154,7 @@ pub enum Snapshot {
     },
     /// Add the changes that another host recorded to the record of exported images.
     ///
-    /// For images that another host served, from a copy of the directory or on shared disks, with its own copy of the record.
+    /// Use it after another host served these images, or a copy of them, with its own copy of the record.
     Join {
         /// Directory of the images.
         dir: PathBuf,

@@ -174,7 +174,7 @@ impl Agenda {
 /// It cannot be read, or is none; names line and field.
 pub(crate) fn weather_of(path: &Path) -> Result<Weather> {
     let bytes = read_within(path, MOST_WEATHER)?;
-    Weather::read(&bytes, helio_lab::checksum).map_err(|why| {
+    Weather::read(&bytes, helio_link::checksum).map_err(|why| {
         hinted(format!("{}, {why}", path.display()), "name a file that `helio lab record` wrote")
     })
 }
@@ -251,7 +251,7 @@ mod tests {
             there: way,
             back: way,
         };
-        let (mut writer, mut text) = WeatherWriter::begin(helio_lab::checksum);
+        let (mut writer, mut text) = WeatherWriter::begin(helio_link::checksum);
         [0, 3].iter().for_each(|seconds| text += &writer.row(&row(*seconds)));
         std::fs::write(&file, text + &writer.end(Duration::from_secs(5))).expect("written");
         let times = |repeat| {

@@ -35,7 +35,7 @@ pub(crate) fn record(it: Record, patience: Duration) -> Result<ExitCode> {
     let stopping = Stopping::catch(Second::Waits)?;
     let stage = Stage { watch: &tell, stop: stopping.flag(), verbose: false };
     let mut file = None;
-    let (mut writer, head) = WeatherWriter::begin(helio_lab::checksum);
+    let (mut writer, head) = WeatherWriter::begin(helio_link::checksum);
     let (mut rows, mut last) = (0_u64, Duration::ZERO);
     let lasts = run_record(&asking, &stage, &mut |row| {
         // Made when there is something to write.

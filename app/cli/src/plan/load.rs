@@ -27,9 +27,8 @@ pub(super) fn load(path: &Path) -> Result<Reading> {
             )
         })?;
     let Some(mut reader) = TextReader::new(format) else {
-        let checksum =
-            |bytes: &[u8]| crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes) as u32;
-        return read_recorded(|buffer| file.read(buffer), checksum).map_err(failed(of(), RECORD));
+        return read_recorded(|buffer| file.read(buffer), helio_link::checksum)
+            .map_err(failed(of(), RECORD));
     };
     let mut line = Vec::new();
     // A line that never ends is cut where no line of a trace is that long; the reader then names it.

@@ -76,11 +76,11 @@ pub(super) fn export(at: &At, wish: Export) -> Result<ExitCode> {
     }
     let shown = wish.dir.display();
     let text = format!("{group}@{name} is exported to {shown}: {read} read, {written} written");
-    told(&job.of, &wish.dir, copied, text, job.warnings, wish.json)
+    print_result(&job.of, &wish.dir, copied, text, job.warnings, wish.json)
 }
 
-/// Prints what was done.
-pub(super) fn told(
+/// Prints the result of a copy.
+pub(super) fn print_result(
     of: &Exported,
     dir: &Path,
     copied: Copied,
@@ -111,7 +111,7 @@ fn check_apart(wish: &Export) -> Result<()> {
         if let Some(other) = other.map(|other| &wish.images[other].volume) {
             let (path, volume) = (image.path.display(), &image.volume);
             bail!(
-                "{path} is to be the image of {other} and of {volume}\n  hint: name another one for {volume}"
+                "{path} is named as the image of both {other} and {volume}\n  hint: name another one for {volume}"
             );
         }
     }
@@ -154,6 +154,11 @@ impl Source {
         })
     }
 
+    /// Names and sizes of the volumes.
+    pub(super) fn shape(&self) -> impl Iterator<Item = (&str, Bytes)> {
+        self.group.volumes.iter().map(|volume| (volume.name.as_str(), volume.size_bytes))
+    }
+
     /// Refuses a group that cannot be written, or whose volumes are in use.
     pub(super) fn check_unused(&self) -> Result<()> {
         let GroupStatus { name, node, volumes, .. } = &self.group;
@@ -165,21 +170,25 @@ impl Source {
             );
             return Err(refused(ApiError::new("not-primary", text, hint)));
         }
-        let clients: u64 = volumes.iter().map(|volume| volume.clients.0).sum();
         let attached = self.attached()?;
-        if clients == 0 && attached.is_empty() {
-            return Ok(());
+        if !attached.is_empty() {
+            // The kernel's NBD client of a device is counted as a client, too.
+            let text =
+                format!("{name} is in use: attached as block devices: {}", attached.join(", "));
+            let detach: Vec<String> =
+                attached.iter().map(|volume| format!("`helio detach {name}/{volume}`")).collect();
+            let hint = format!("unmount them, then {}", detach.join(" and "));
+            return Err(refused(ApiError::new("in-use", text, hint)));
         }
-        let text = format!(
-            "{clients} NBD connection(s) and {} device(s) use {name}: their caches would be wrong",
-            attached.len()
-        );
-        let detach = attached.iter().map(|volume| format!(", and `helio detach {name}/{volume}`"));
-        let detach: String = detach.collect();
-        let hint = format!(
-            "disconnect the clients of {name}, which `helio status {name} -v` shows{detach}"
-        );
-        Err(refused(ApiError::new("in-use", text, hint)))
+        let clients: u64 = volumes.iter().map(|volume| volume.clients.0).sum();
+        if clients > 0 {
+            let text =
+                format!("{clients} NBD connection(s) use {name}: their caches would be wrong");
+            let hint =
+                format!("unmount and disconnect them first; `helio status {name} -v` shows them");
+            return Err(refused(ApiError::new("in-use", text, hint)));
+        }
+        Ok(())
     }
 
     /// The devices of the volumes themselves.
@@ -229,7 +238,7 @@ impl Source {
         })
     }
 
-    /// Where a volume may differ between two snapshots, or from one, if this node still has what tells it.
+    /// The chunks in which two snapshots of a volume, or a snapshot and the volume, may differ; none if this node does not have them any more.
     pub(super) fn differing(
         &self,
         volume: usize,
@@ -259,9 +268,9 @@ impl Source {
         let (mut set, mut at) = (ChunkSet::new(size), 0);
         while at < size.0 {
             let asked = Bytes((size.0 - at).min(ASKED_AT_ONCE));
-            let Ok(told) = client.block_status(at, asked, false) else { return Ok(None) };
+            let Ok(contexts) = client.block_status(at, asked, false) else { return Ok(None) };
             let begin = at;
-            for extent in told.iter().flat_map(|(_, extents)| extents) {
+            for extent in contexts.iter().flat_map(|(_, extents)| extents) {
                 let end = at + extent.length;
                 if extent.flags & status::CHANGED != 0 {
                     set.add(at / CHUNK_BYTES..end.div_ceil(CHUNK_BYTES));
@@ -331,7 +340,8 @@ impl Job {
             warnings.push(format!("{group}@{name} is inconsistent, and so are its images"));
         }
         if !stakes.is_empty() {
-            Consent { yes: wish.yes, json: wish.json }.get(&stakes.join("; "), "overwrite it?")?;
+            Consent { yes: wish.yes, json: wish.json }
+                .get(&stakes.join("; "), "overwrite these images?")?;
         }
         let volumes = record.volumes.iter_mut().zip(images);
         let images = volumes.map(|(volume, (path, image))| {
@@ -479,13 +489,13 @@ impl<'a> Found<'a> {
         let Some(wished) = wish.images.iter().rfind(|image| image.volume == volume) else {
             return Ok(link);
         };
-        // As it was named: what it leads to may have another name after a restart of the host.
+        // Links are not resolved: /dev/vg0/copy is persistent, the device that it leads to is not.
         let wished = std::path::absolute(&wished.path)
             .map_err(failed("no current directory", "name the image with an absolute path"))?;
         if link.symlink_metadata().is_ok() && link.read_link().ok().as_ref() != Some(&wished) {
             let (link, wished) = (link.display(), wished.display());
             bail!(
-                "{link} exists, and is no link to {wished}\n  hint: name another directory, or move it away"
+                "{link} already exists and is not a link to {wished}\n  hint: use another directory, or move {link} away"
             );
         }
         Ok(wished)
@@ -502,10 +512,7 @@ fn link(link: &Path, path: &Path) -> Result<()> {
 
 /// Refuses a directory that has images of something else.
 fn fits(old: &ExportRecord, new: &ExportRecord, folder: &Folder) -> Result<()> {
-    let key = |it: &ExportRecord| -> Vec<_> {
-        it.volumes.iter().map(|volume| (volume.name.clone(), volume.size)).collect()
-    };
-    if old.of.group == new.of.group && key(old) == key(new) {
+    if old.of.group == new.of.group && old.shape().eq(new.shape()) {
         return Ok(());
     }
     bail!(

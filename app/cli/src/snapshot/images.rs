@@ -3,12 +3,13 @@
 
 use crate::failure::failed;
 use crate::signals::Signals;
-use crate::verbs::{done, print, printed};
+use crate::verbs::{done, print};
 use anyhow::{Result, bail};
 use helio_format::exported::{CHUNK_BYTES, ExportRecord, ExportStage};
 use helio_image::{Access, Folder, Image, Server, read_record};
 use helio_units::{Bytes, shell_word};
 use serde_json::json;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -36,16 +37,18 @@ pub(super) fn import(dir: &Path, socket: Option<PathBuf>, json: bool) -> Result<
     let mut signals = Signals::catch()?;
     let server = Server::start(folder, record, images, &socket)?;
     let exports: Vec<String> = server.exports().map(str::to_owned).collect();
-    if json {
-        let _ = printed(&json!({ "snapshot": name, "socket": socket, "exports": exports }))?;
+    let text = if json {
+        serde_json::to_string_pretty(
+            &json!({ "snapshot": name, "socket": socket, "exports": exports }),
+        )? + "\n"
     } else {
         let urls =
             exports.iter().map(|it| format!("  nbd+unix:///{it}?socket={}\n", socket.display()));
-        print(&format!(
-            "{name} is served until this command is stopped:\n{}",
-            urls.collect::<String>()
-        ))?;
-    }
+        format!("{name} is served until this command is stopped:\n{}", urls.collect::<String>())
+    };
+    // The server does not depend on the reader of its output.
+    let mut out = std::io::stdout();
+    let _closed = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     signals.wait();
     let differs = differing(&server.finish()?);
     if !json {
@@ -59,17 +62,16 @@ pub(super) fn join(dir: &Path, other: &Path, json: bool) -> Result<ExitCode> {
     let mut folder = Folder::open(dir)?;
     let mut record = complete(&folder)?;
     let theirs = read_record(other)?;
-    let key = |it: &ExportRecord| {
-        let volumes = it.volumes.iter().map(|volume| (volume.name.clone(), volume.size));
-        (it.of.clone(), volumes.collect::<Vec<_>>())
-    };
     if theirs.stage == ExportStage::Imported {
         bail!(
-            "{} is of a host that serves the images, or did until it was killed\n  hint: end `helio snapshot import DIR` there, or run it and end it again, and copy its record again",
+            "{} is of a host that serves the images, or did until it was killed\n  hint: stop `helio snapshot import DIR` there (if it was killed, start and stop it once), then copy its record again",
             other.display()
         );
     }
-    if theirs.stage == ExportStage::Copying || key(&theirs) != key(&record) {
+    if theirs.stage == ExportStage::Copying
+        || theirs.of != record.of
+        || !theirs.shape().eq(record.shape())
+    {
         let of = |it: &ExportRecord| format!("{}@{} of {}", it.of.group, it.of.name, it.of.at);
         bail!(
             "{} is not of the export in {}: it is of {}, and not of {}\n  hint: name the record that was copied with these images",
@@ -93,7 +95,7 @@ pub(super) fn join(dir: &Path, other: &Path, json: bool) -> Result<ExitCode> {
     }
     let differs = differing(&record);
     let text = format!(
-        "joined: up to {differs} of the images in {} may differ from {}@{}; the next export to them copies this, and what changed in the volumes",
+        "joined: up to {differs} of the images in {} may differ from {}@{}; the next export to this directory copies these chunks, and those that changed in the volumes",
         dir.display(),
         record.of.group,
         record.of.name

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `helio snapshot restore --from`: writes exported images back to the volumes of their group.
 
-use super::export::{Progress, Source, told};
+use super::export::{Progress, Source, print_result};
 use super::images::{another_device, complete, differing, unrecorded};
 use crate::args::{At, SnapshotName};
 use crate::confirm::Consent;
@@ -20,8 +20,7 @@ pub(super) fn restore(at: &At, of: SnapshotName, dir: &Path, consent: Consent) -
     let mut record = named(&folder, &of)?;
     let (group, name) = (record.of.group.clone(), record.of.name.clone());
     let source = Source::of(at, Some(group.clone()))?;
-    let volumes = source.group.volumes.iter().map(|it| (it.name.clone(), it.size_bytes));
-    if !volumes.eq(record.volumes.iter().map(|it| (it.name.clone(), it.size))) {
+    if !source.shape().eq(record.shape()) {
         bail!(
             "the images in {} are of other volumes than {group} has\n  hint: `helio status {group} -v` shows them",
             dir.display()
@@ -31,17 +30,21 @@ pub(super) fn restore(at: &At, of: SnapshotName, dir: &Path, consent: Consent) -
     let mut doubts = match differing(&record) {
         Bytes::ZERO => Vec::new(),
         changed => vec![format!(
-            "the images were changed since the export, up to {changed}, and are restored as they are"
+            "the images were changed since the export (up to {changed}); the changed content is restored"
         )],
     };
     let is_changed = !doubts.is_empty();
-    let images = open(&folder, &source, &mut record, &mut doubts)?;
+    let images = open(&folder, &mut record, &mut doubts)?;
     let stake = format!(
-        "everything that was written to {group} since {name} ({}), and until the command has ended the volumes hold parts of both",
+        "everything that was written to {group} since snapshot {name} ({}) will be lost; until the command has ended, the volumes hold parts of both",
         record.of.at
     );
     let stake = [vec![stake], doubts].concat().join("; ");
     consent.get(&stake, "overwrite the volumes?")?;
+    // Clients may have used the volumes while the question was open.
+    let source = Source::of(at, Some(group.clone()))?;
+    source.check_unused()?;
+    add_changes(&source, &mut record)?;
     // Not before it was confirmed: a signal ends a question.
     let stopping = Stopping::catch(Second::Ends)?;
     let plan = record.volumes.iter().map(|volume| CopyPlan {
@@ -84,7 +87,7 @@ pub(super) fn restore(at: &At, of: SnapshotName, dir: &Path, consent: Consent) -
         "{group} holds {what} {name} again: {} read, {} written",
         copied.read, copied.written
     );
-    told(&record.of, dir, copied, text, Vec::new(), consent.json)
+    print_result(&record.of, dir, copied, text, Vec::new(), consent.json)
 }
 
 /// The record of a directory that has that snapshot, which can be restored.
@@ -105,15 +108,25 @@ fn named(folder: &Folder, of: &SnapshotName) -> Result<ExportRecord> {
     Ok(record)
 }
 
-/// Opens the images, and finds where the volumes may differ from them.
+/// Adds where the volumes may differ from the snapshot.
+fn add_changes(source: &Source, record: &mut ExportRecord) -> Result<()> {
+    for (at, volume) in record.volumes.iter_mut().enumerate() {
+        match source.differing(at, &record.of, None)? {
+            Some(changed) => volume.differs.add_set(&changed),
+            None => volume.differs.add_all(),
+        }
+    }
+    Ok(())
+}
+
+/// Opens the images. If it is not known where one differs from the snapshot, all of it counts as different.
 fn open(
     folder: &Folder,
-    source: &Source,
     record: &mut ExportRecord,
     doubts: &mut Vec<String>,
 ) -> Result<Vec<Arc<Image>>> {
     let mut images = Vec::new();
-    for (at, volume) in record.volumes.iter_mut().enumerate() {
+    for volume in &mut record.volumes {
         let image = Image::open(&folder.image(&volume.name), volume, Access::Read)?;
         if image.is_another_device(volume)? {
             bail!(
@@ -122,16 +135,9 @@ fn open(
                 folder.image(&volume.name).display()
             );
         }
-        let changed = match image.was_written_since(volume)? {
-            true => {
-                doubts.push(unrecorded(&volume.name));
-                None
-            }
-            false => source.differing(at, &record.of, None)?,
-        };
-        match changed {
-            Some(changed) => volume.differs.add_set(&changed),
-            None => volume.differs.add_all(),
+        if image.was_written_since(volume)? {
+            doubts.push(unrecorded(&volume.name));
+            volume.differs.add_all();
         }
         images.push(Arc::new(image));
     }

@@ -61,7 +61,7 @@ impl Screen {
         })
     }
 
-    /// Draws a frame. False if the terminal was given back meanwhile, by a panic of another thread.
+    /// Draws a frame. False if a panic of another thread has restored the terminal.
     ///
     /// # Errors
     /// The terminal is gone.

@@ -4,7 +4,7 @@
 use crate::failure::{failed, named, unreadable, unwritable};
 use crate::newfile;
 use anyhow::{Result, anyhow};
-use crc_fast::CrcAlgorithm;
+use helio_link::checksum;
 use helio_workload::{Format, Reading, TextReader, read_recorded, write_csv, write_recorded};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
@@ -14,10 +14,6 @@ use std::path::Path;
 const PIECE: usize = 1 << 16;
 /// A line that is longer is none: it is refused before the rest of it is read.
 const LINE: u64 = 1 << 13;
-
-fn checksum(bytes: &[u8]) -> u32 {
-    crc_fast::checksum(CrcAlgorithm::Crc32Iscsi, bytes) as u32
-}
 
 /// What a file holds, in the format that is said or that it begins like.
 pub(super) fn read(path: &Path, format: Option<Format>) -> Result<(Format, Reading)> {

@@ -46,10 +46,14 @@ impl Alert {
     }
 }
 
-const KEYS: &[&str] =
-    &["lag-above", "queue-full-within", "resync-not-converging", "protection-lost"];
+const KEYS: &[&str] = &[
+    Alert::LagAbove.word(),
+    Alert::QueueFullWithin.word(),
+    Alert::ResyncNotConverging.word(),
+    Alert::ProtectionLost.word(),
+];
 /// Those that are about a peer.
-const PEER_KEYS: &[&str] = &["lag-above", "queue-full-within", "resync-not-converging"];
+const PEER_KEYS: &[&str] = &[KEYS[0], KEYS[1], KEYS[2]];
 /// Figures are compared with their bounds once a second.
 const SHORTEST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(168 * 60 * 60);
@@ -129,23 +133,21 @@ pub(super) fn alerts(group: &Table<'_>, pairs: bool) -> Result<AlertsConfig, Con
     if !pairs {
         super::read::without_peer(&table, PEER_KEYS)?;
     }
-    let lag_above = match table.text("lag-above")? {
+    let key = Alert::LagAbove.word();
+    let lag_above = match table.text(key)? {
         None => LagBound::Auto,
         Some(word) if word.value == "auto" => LagBound::Auto,
-        Some(_) => match bound(&table, "lag-above", None)? {
+        Some(_) => match bound(&table, key, None)? {
             None => LagBound::Off,
             Some(age) => LagBound::Above(age),
         },
     };
+    let time = |alert: Alert, otherwise| bound(&table, alert.word(), otherwise);
     Ok(AlertsConfig {
         lag_above,
-        queue_full_within: bound(&table, "queue-full-within", defaults.queue_full_within)?,
-        resync_not_converging: bound(
-            &table,
-            "resync-not-converging",
-            defaults.resync_not_converging,
-        )?,
-        protection_lost: bound(&table, "protection-lost", defaults.protection_lost)?,
+        queue_full_within: time(Alert::QueueFullWithin, defaults.queue_full_within)?,
+        resync_not_converging: time(Alert::ResyncNotConverging, defaults.resync_not_converging)?,
+        protection_lost: time(Alert::ProtectionLost, defaults.protection_lost)?,
     })
 }
 
@@ -155,13 +157,11 @@ fn bound(
     key: &str,
     otherwise: Option<Duration>,
 ) -> Result<Option<Duration>, ConfigError> {
-    if table.text(key)?.is_some_and(|word| word.value == "off") {
-        return Ok(None);
-    }
-    match table.span(key)? {
+    match table.span_or_off(key)? {
         None => Ok(otherwise),
-        Some(given) if (SHORTEST..=LONGEST).contains(&given.value) => Ok(Some(given.value)),
-        Some(given) => {
+        Some(None) => Ok(None),
+        Some(Some(given)) if (SHORTEST..=LONGEST).contains(&given.value) => Ok(Some(given.value)),
+        Some(Some(given)) => {
             let message = format!("`{key}` {:?} is out of range", given.value);
             Err(table.refuse(given.at, message, "use \"off\", or a time from \"1s\" to \"168h\""))
         }

@@ -16,10 +16,10 @@ const KEYS: &[&str] = &[
     "fence",
     "freeze",
     "thaw",
-    "lag-above",
-    "queue-full-within",
-    "resync-not-converging",
-    "protection-lost",
+    Alert::LagAbove.word(),
+    Alert::QueueFullWithin.word(),
+    Alert::ResyncNotConverging.word(),
+    Alert::ProtectionLost.word(),
     "timeout",
 ];
 /// Those that are about a peer.
@@ -29,9 +29,9 @@ const PEER_KEYS: &[&str] = &[
     "split-brain",
     "lost-peer",
     "fence",
-    "lag-above",
-    "queue-full-within",
-    "resync-not-converging",
+    Alert::LagAbove.word(),
+    Alert::QueueFullWithin.word(),
+    Alert::ResyncNotConverging.word(),
 ];
 /// A hook that names no time of its own is killed after this.
 const TIMEOUT: Duration = Duration::from_secs(60);

@@ -209,6 +209,17 @@ impl<'a> Table<'a> {
         Ok(Some(At { at: text.at, value }))
     }
 
+    /// A span, or none within for the word `off`.
+    pub(super) fn span_or_off(
+        &self,
+        key: &str,
+    ) -> Result<Option<Option<At<Duration>>>, ConfigError> {
+        if self.text(key)?.is_some_and(|word| word.value == "off") {
+            return Ok(Some(None));
+        }
+        Ok(self.span(key)?.map(Some))
+    }
+
     /// Where the value of the key stands, if it has one.
     pub(super) fn place(&self, key: &str) -> Option<usize> {
         self.value(key).map(|value| value.span().start)

@@ -105,15 +105,13 @@ fn member(table: &Table<'_>, most: Duration) -> Result<Duration, ConfigError> {
 }
 
 fn member_return(table: &Table<'_>) -> Result<Option<Duration>, ConfigError> {
-    if table.text("member-return")?.is_some_and(|word| word.value == "off") {
-        return Ok(None);
-    }
-    match table.span("member-return")? {
-        Some(short) if short.value < SHORTEST_RETURN => {
+    match table.span_or_off("member-return")? {
+        Some(Some(short)) if short.value < SHORTEST_RETURN => {
             let message = format!("`member-return` {:?} is too short", short.value);
             let hint = format!("use \"off\", or at least {SHORTEST_RETURN:?}");
             Err(table.refuse(short.at, message, hint))
         }
-        wait => Ok(Some(wait.map_or(MEMBER_RETURN, |wait| wait.value))),
+        Some(wait) => Ok(wait.map(|wait| wait.value)),
+        None => Ok(Some(MEMBER_RETURN)),
     }
 }

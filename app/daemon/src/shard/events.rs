@@ -119,7 +119,7 @@ impl Watch {
         if !alerts.is_due(words.verdict, now) {
             return Vec::new();
         }
-        let sample = Sample::of(&group.engine.view().status(now), group.config.period);
+        let sample = Sample::of(&group.engine.view(), words, group.config.period, now);
         alerts.look(sample, &group.settings.alerts, &group.peer, now)
     }
 }

@@ -5,6 +5,7 @@ use helio_format::exported::{
     CHUNK_BYTES, ChunkSet, ExportRecord, ExportStage, Exported, ExportedVolume,
 };
 use helio_image::{Access, Folder, Image, RECORD, Server, read_record};
+use helio_link::checksum;
 use helio_nbd::Client;
 use helio_units::{Bytes, Sequence, WallTime};
 use std::path::{Path, PathBuf};
@@ -124,4 +125,33 @@ fn an_unknown_export_a_second_server_and_an_image_of_another_size_are_refused() 
     let why =
         Image::open(&dir.path().join("data.img"), &wrong, Access::Write).expect_err("too large");
     assert!(why.to_string().contains("hint: "), "{why}");
+}
+
+#[test]
+fn a_directory_belongs_to_one_process_and_keeps_its_record() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("copy");
+    let mut folder = Folder::create(&path).expect("it is created");
+    assert_eq!(folder.record(), None);
+    folder.keep(record()).expect("it is written");
+    let text = Folder::open(&path).expect_err("it is in use").to_string();
+    assert!(text.starts_with("another helio process uses "), "{text}");
+    drop(folder);
+    let again = Folder::create(&path).expect("it exists");
+    assert_eq!(again.record(), Some(&record()));
+    let files = std::fs::read_dir(&path).expect("a directory").count();
+    assert_eq!(files, 1, "nothing else remains");
+}
+
+#[test]
+fn what_is_no_directory_or_no_record_is_refused_with_a_hint() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let refused = |path: &Path| format!("{:#}", Folder::open(path).expect_err("refused"));
+    assert!(refused(&dir.path().join("gone")).contains("hint: name a directory that exists"));
+    let file = dir.path().join(RECORD);
+    std::fs::write(&file, b"what is this").expect("it is written");
+    assert!(refused(&file).contains("hint: name a directory"));
+    assert!(refused(dir.path()).contains("it is not the record of an exported snapshot"));
+    std::fs::write(&file, &record().encode(checksum)[..40]).expect("it is written");
+    assert!(refused(dir.path()).contains("it is damaged\n  hint: if this was a record, remove it"));
 }

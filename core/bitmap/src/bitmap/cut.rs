@@ -6,7 +6,7 @@
 //!             └── later: since ────────────────────────────┴─────────────────────────> stays dirty
 //! ```
 //! The bitmap itself goes on to list both, so what is saved of it always covers every difference. The other two sets are in memory
-//! alone: whoever starts anew begins with another cut.
+//! alone: a new process begins with another cut.
 
 use super::{Bitmap, Region};
 use alloc::boxed::Box;

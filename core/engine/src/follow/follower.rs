@@ -102,7 +102,7 @@ impl Stream {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Positions {
     Every,
-    /// A cut is shipped: those of what its source writes meanwhile are left out. `image`: the last item in it, once it has arrived, if
+    /// A cut is shipped: regions that its source writes in the meantime are left out. `image`: the last item in it, once it has arrived, if
     /// that is not its marker.
     OfCut {
         image: Option<Sequence>,

@@ -272,19 +272,11 @@ impl Primary {
             lag.bytes = lag.dirty;
             lag.oldest = self.dirty_since.map_or(Duration::ZERO, |since| now - since);
         }
-        // Of a peer that is away only what was durable there is known to be there still.
-        let connected = self.target.streams();
-        let there = if connected {
-            self.target.cursors().completed()
-        } else {
-            self.target.cursors().durable()
-        };
         if planted(Plant::LagWithoutItems) {
             return lag;
         }
-        let is_owed = |e: &&Entry| e.slot().is_some() && !(connected && e.has_peer_completed());
         let mut oldest = now;
-        for entry in self.line.behind(there).filter(is_owed) {
+        for entry in self.owed_items() {
             oldest = oldest.min(entry.accepted_at());
             if entry.item().kind.changes_data() {
                 lag.bytes += Bytes(entry.item().extent.length);
@@ -293,6 +285,25 @@ impl Primary {
         }
         lag.oldest = lag.oldest.max(now - oldest);
         lag
+    }
+
+    /// Items that were accepted and that the peer does not have, the oldest first.
+    fn owed_items(&self) -> impl Iterator<Item = &Entry> {
+        // Of a peer that is away only what was durable there is known to be there still.
+        let connected = self.target.streams();
+        let cursors = self.target.cursors();
+        let there = if connected { cursors.completed() } else { cursors.durable() };
+        let is_owed =
+            move |e: &&Entry| e.slot().is_some() && !(connected && e.has_peer_completed());
+        self.line.behind(there).filter(is_owed)
+    }
+
+    /// `oldest` of [`Self::lag`], if the peer lacks anything. It does not walk the queue.
+    pub(crate) fn oldest_owed(&self, now: Moment, local: &Local) -> Option<Duration> {
+        let is_dirty = self.may_differ_anywhere(local) || !self.marks.none_dirty();
+        let dirty = is_dirty.then(|| self.dirty_since.map_or(Duration::ZERO, |since| now - since));
+        let item = self.owed_items().next().map(|entry| now - entry.accepted_at());
+        dirty.max(item)
     }
 
     /// What may differ at the peer.

@@ -284,7 +284,7 @@ impl Target {
     }
 
     /// Whether a row may be read to be shipped, with so many bytes that are being read, its own included: its items are sent at once, so
-    /// that nothing which is written meanwhile stays on the line behind them.
+    /// that later writes do not wait in the queue behind them.
     pub(super) fn may_ship(&self, reading: Bytes, row: Bytes) -> bool {
         let unsent = self.flow.as_ref().map_or(Bytes::ZERO, |flow| flow.unsent);
         unsent + reading <= UNSENT_BYTES_MAX || (unsent == Bytes::ZERO && reading == row)

@@ -75,7 +75,7 @@ impl Blocks {
         self.used(self.used);
     }
 
-    /// Somebody uses a volume.
+    /// A client or a device uses a volume.
     pub(crate) const fn in_use(&self) -> bool {
         self.used != 0
     }

@@ -16,7 +16,7 @@
 //! A new primary begins in `InOrder` where the peer's copy is proven equal, otherwise in `BitmapOnly`. A resync may start in
 //! every state (not drawn for `InOrder`). In `InOrder` and `Copying` a stream may flow. The peer's image is consistent again once the peer completed the marker.
 //! `Copying` puts one on the line when no region is dirty any more; `InOrder` does if the peer lost what it had received. `Shipping`
-//! puts one behind the last region of the cut; what is written meanwhile is recorded in the bitmap and not queued.
+//! puts one behind the last region of the cut; later writes are recorded in the bitmap and not queued.
 
 use helio_format::before::CopyNumber;
 use helio_units::{Moment, Sequence};

@@ -540,7 +540,7 @@ impl Copier {
         self.walk.is_idle()
     }
 
-    /// What differed so far tells nothing about what is copied next.
+    /// Discards the estimate of how much differs: what is copied next is unrelated to what was copied before.
     pub(crate) fn guess_anew(&mut self) {
         self.guess = Guess::default();
     }

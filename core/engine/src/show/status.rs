@@ -489,7 +489,22 @@ impl View<'_> {
         Some(SafeCopyStatus { generation, head: image.head, bytes: self.local.preserved(), sound })
     }
 
-    fn queue_status(&self) -> Option<QueueStatus> {
+    /// Age of the oldest change that the peer of this primary lacks; none if it lacks none.
+    #[must_use]
+    pub fn oldest_owed(&self, now: Moment) -> Option<Duration> {
+        let _peer = self.turn.config().peer_name()?;
+        self.standing.primary()?.oldest_owed(now, self.local)
+    }
+
+    /// Whether the resync that this primary sends converges; none if it sends none.
+    #[must_use]
+    pub fn converges(&self, now: Moment) -> Option<bool> {
+        self.standing.primary()?.sync_status(now).map(|sync| sync.converges)
+    }
+
+    /// The queue of a primary.
+    #[must_use]
+    pub fn queue_status(&self) -> Option<QueueStatus> {
         let q = self.standing.primary()?.queue();
         let (figures, (bytes, items)) = (q.figures(), q.held());
         let (bound, source, chosen_by) = q.bound();

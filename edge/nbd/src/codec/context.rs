@@ -53,7 +53,7 @@ impl Context {
         Self::ALL.into_iter().find(|context| context.name() == name)
     }
 
-    /// What is always safe to say of a stretch nobody looked at: allocated with contents unknown,
+    /// Flags that are always correct for an extent that was not examined: allocated with unknown content,
     /// perhaps different from the peer's, or perhaps changed.
     #[must_use]
     pub const fn unknown(self) -> u32 {

@@ -3,7 +3,7 @@
 //! however the drill ends.
 
 use crate::common::{Stage, attachable, on};
-use helio_e2e::{PATIENCE, assert_members_equal, begin, group, wait, wait_level};
+use helio_e2e::{PATIENCE, assert_members_equal, begin, group, take_over, wait_level};
 use helio_testkit::{Group, Plan, Told, eventually, helio_binary, require, run};
 use helio_units::{Bytes, Mode};
 use rustix::process::{Pid, Signal, kill_process};
@@ -317,10 +317,7 @@ fn a_failover_does_not_wait_for_a_drill() {
     let running = drills.begin(WAITS);
     let pair = &mut drills.stage.pair;
     pair.daemon("paris").kill9();
-    wait(pair, "lyon", "the end of the connection", |status| {
-        status["peer"]["connection"] != "connected"
-    });
-    pair.helio("lyon", &["promote", "db", "--force", "--yes"]).expect_success();
+    assert!(!take_over(pair, "lyon"), "its volumes are consistent");
     let told = pair.helio("lyon", &["attach", "db/data"]).expect_success();
     write(Path::new(told.trim_end()), 4, 3 << 20);
     running.go();

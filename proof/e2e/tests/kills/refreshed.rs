@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A pair whose snapshot is refreshed under load in every round, and that loses a node in the middle of it.
+//! In every round a snapshot is refreshed under load, and one node is killed during the refresh.
 
 use helio_e2e::{
-    Book, Image, Load, PATIENCE, Promise, Writers, assert_members_equal, begin, exported, other,
+    Book, Image, Load, PATIENCE, Promise, Writers, assert_members_equal, begin, exported,
     wait_level,
 };
-use helio_testkit::{Dice, Pair, eventually, helio_binary};
-use std::process::{Child, Command, Stdio};
+use helio_testkit::{Dice, Group, Pair, eventually};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -82,7 +81,7 @@ impl Story {
         } else {
             writers.stop();
         }
-        refresh.wait().expect("it ends").success()
+        refresh.wait(PATIENCE).expect("it ends").success()
     }
 
     /// A node has one snapshot, the old one or a new one, as a whole. Returns whether it is new.
@@ -101,14 +100,8 @@ impl Story {
     }
 }
 
-fn refresh(pair: &Pair) -> Child {
-    Command::new(helio_binary())
-        .args(["snapshot", "refresh", "db@one", "--yes"])
-        .env("HELIO_STATE_DIR", pair.state(other("lyon")))
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("helio starts")
+fn refresh(pair: &Pair) -> Group {
+    pair.helio_begun("paris", &["snapshot", "refresh", "db@one", "--yes"])
 }
 
 /// The position of the node's only snapshot. While lyon catches up, it keeps the one that is consistent.

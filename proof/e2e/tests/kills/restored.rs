@@ -2,12 +2,11 @@
 //! A pair whose primary is restored from a snapshot in every round, and loses a node in the middle of it.
 
 use helio_e2e::{
-    Book, Load, assert_members_equal, begin, exported, forget, group, other, wait, wait_level,
+    Book, Load, PATIENCE, assert_members_equal, begin, exported, forget, member_bytes, other, pass,
+    take_over, wait, wait_level,
 };
-use helio_testkit::{Dice, Pair, helio_binary};
-use std::process::{Command, Stdio};
+use helio_testkit::{Dice, Pair};
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, Instant};
 
 /// The latest moment of a kill, in milliseconds from the command on.
@@ -31,10 +30,6 @@ pub(crate) struct Story {
     book: Arc<Book>,
 }
 
-fn bytes(pair: &Pair, node: &str) -> Vec<u8> {
-    std::fs::read(pair.member(node, "data")).expect("the member is read")
-}
-
 impl Story {
     /// The pair replicates, with paris as its primary.
     pub(crate) fn begin(pair: Pair, dice: &Dice) -> Self {
@@ -47,11 +42,11 @@ impl Story {
         let primary = self.primary;
         WRITES.run(&self.pair, primary, &dice.fork(1), &self.book);
         wait_level(&self.pair, primary);
-        let wanted = bytes(&self.pair, primary);
+        let wanted = member_bytes(&self.pair, primary);
         self.pair.helio(primary, &["snapshot", "create", "db@one"]).expect_success();
         WRITES.run(&self.pair, primary, &dice.fork(2), &self.book);
         wait_level(&self.pair, primary);
-        let before = bytes(&self.pair, primary);
+        let before = member_bytes(&self.pair, primary);
 
         let dies = [Dies::Primary, Dies::Secondary, Dies::PrimaryForGood][dice.below(3) as usize];
         let moment = Duration::from_millis(dice.below(KILL_MS));
@@ -67,7 +62,7 @@ impl Story {
         assert!(kept, "{what}: it was restored, and is not");
         wait_level(&self.pair, self.primary);
         assert_members_equal(&self.pair, "data");
-        assert!(bytes(&self.pair, self.primary) == held, "{what}: it changed later");
+        assert!(member_bytes(&self.pair, self.primary) == held, "{what}: it changed later");
         self.pair.helio(self.primary, &["snapshot", "delete", "db@one", "--yes"]).expect_success();
         (what, restored)
     }
@@ -80,18 +75,11 @@ impl Story {
             Dies::Primary | Dies::PrimaryForGood => primary,
         };
         let begun = Instant::now();
-        let mut restores = Command::new(helio_binary())
-            .args(["snapshot", "restore", "db@one", "--yes"])
-            .env("HELIO_STATE_DIR", self.pair.state(primary))
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("helio starts");
-        while begun.elapsed() < moment {
-            thread::park_timeout(moment - begun.elapsed().min(moment));
-        }
+        let line = ["snapshot", "restore", "db@one", "--yes"];
+        let mut restores = self.pair.helio_begun(primary, &line);
+        pass(begun, moment);
         self.pair.daemon(victim).kill9();
-        restores.wait().expect("it ends").success()
+        restores.wait(PATIENCE).expect("it ends").success()
     }
 
     /// The node that died starts again. Returns what the volume holds then.
@@ -108,16 +96,7 @@ impl Story {
     /// The secondary is promoted with what it has. Returns what its volume holds then.
     fn take_over(&mut self) -> Vec<u8> {
         let (dead, node) = (self.primary, other(self.primary));
-        wait(&self.pair, node, "the end of the connection", |status| {
-            status["peer"]["connection"] != "connected"
-        });
-        let status = group(&self.pair, node);
-        let mut line = vec!["promote", "db", "--force", "--yes"];
-        if status["consistent"] == false {
-            assert_eq!(status["safe_copy"]["sound"], true, "nothing can be promoted: {status}");
-            line.push("--restore");
-        }
-        self.pair.helio(node, &line).expect_success();
+        let _safe_copy = take_over(&self.pair, node);
         let held = exported(&self.pair, node, "data");
         forget(&self.pair, dead);
         self.pair.start(dead);

@@ -2,7 +2,7 @@
 //! A pair that loses its primary in every round, and goes on with the roles changed.
 
 use helio_e2e::{
-    Book, Load, Promise, Verdict, assert_members_equal, begin, forget, image, other, wait,
+    Book, Load, Promise, Verdict, assert_members_equal, begin, forget, image, other, take_over,
     wait_level,
 };
 use helio_netmodel::Profile;
@@ -47,10 +47,7 @@ impl Story {
         writers.broken();
 
         // What the dead node had given to the link still arrives, and only then does the link end.
-        wait(&self.pair, secondary, "the end of the connection", |status| {
-            status["peer"]["connection"] != "connected"
-        });
-        self.pair.helio(secondary, &["promote", "db", "--force", "--yes"]).expect_success();
+        assert!(!take_over(&self.pair, secondary), "its volumes are consistent");
         let after = image(&self.pair, secondary, self.book.run());
         let judged = self.book.judge(mark, &before, &after, promise);
         let verdict =

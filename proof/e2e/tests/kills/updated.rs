@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A pair whose secondary is updated in every round with a safe copy, and loses a node in the middle of it. With the other node
-//! gone, too, the secondary has the content from before the update or from after it.
+//! In every round the secondary is updated with a safe copy, and one node is killed during the update. Without its peer the secondary
+//! then has the content from before the update or from after it.
 
 use helio_e2e::{
-    Book, Load, assert_members_equal, begin, exported, forget, group, other, wait, wait_level,
+    Book, Load, assert_members_equal, begin, exported, forget, member_bytes, other, pass,
+    take_over, wait_level,
 };
 use helio_netmodel::Profile;
 use helio_testkit::{Dice, Pair};
@@ -11,7 +12,6 @@ use helio_units::Rate;
 use helio_wan::{Cut, Relay};
 use std::fmt;
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, Instant};
 
 /// The latest moment of a kill, in milliseconds from the command on. The update takes most of it.
@@ -53,10 +53,6 @@ pub(crate) struct Story {
     book: Arc<Book>,
 }
 
-fn bytes(pair: &Pair, node: &str) -> Vec<u8> {
-    std::fs::read(pair.member(node, "data")).expect("the member is read")
-}
-
 impl Story {
     /// The pair replicates over the relay, with paris as its primary.
     pub(crate) fn begin(pair: Pair, relay: Relay, dice: &Dice) -> Self {
@@ -69,15 +65,16 @@ impl Story {
         let (primary, secondary) = (self.primary, other(self.primary));
         WRITES.run(&self.pair, primary, &dice.fork(1), &self.book);
         wait_level(&self.pair, primary);
-        let before = bytes(&self.pair, secondary);
+        let before = member_bytes(&self.pair, secondary);
         self.pair.helio(primary, &["pause", "db"]).expect_success();
         WRITES.run(&self.pair, primary, &dice.fork(2), &self.book);
-        let after = bytes(&self.pair, primary);
+        let after = member_bytes(&self.pair, primary);
 
         let victim = if dice.chance(50) { primary } else { secondary };
         let moment = Duration::from_millis(dice.below(KILL_MS));
         self.update_and_kill(victim, moment);
-        let (restored, held) = self.take_over(secondary);
+        let restored = take_over(&self.pair, secondary);
+        let held = exported(&self.pair, secondary, "data");
         let image = match restored {
             true => Image::Restored,
             false if held == before => Image::Untouched,
@@ -97,9 +94,7 @@ impl Story {
         self.relay.control().set_profile(slow.clone(), slow);
         self.pair.helio(primary, &["resync", "db"]).expect_success();
         let begun = Instant::now();
-        while begun.elapsed() < moment {
-            thread::park_timeout(moment - begun.elapsed().min(moment));
-        }
+        pass(begun, moment);
         self.pair.daemon(victim).kill9();
         self.relay.control().cut(Cut::Reset);
         if victim == secondary {
@@ -108,23 +103,7 @@ impl Story {
         }
     }
 
-    /// The secondary is promoted with what its status offers. Returns whether that is the safe copy, and its bytes.
-    fn take_over(&self, node: &str) -> (bool, Vec<u8>) {
-        let status = wait(&self.pair, node, "the end of the connection", |status| {
-            status["peer"]["connection"] != "connected"
-        });
-        let mut line = vec!["promote", "db", "--force", "--yes"];
-        let restored = status["consistent"] != true;
-        if restored {
-            assert_eq!(status["safe_copy"]["sound"], true, "nothing can be promoted: {status:#}");
-            line.push("--restore");
-        }
-        self.pair.helio(node, &line).expect_success();
-        assert_eq!(group(&self.pair, node)["role"], "primary");
-        (restored, exported(&self.pair, node, "data"))
-    }
-
-    /// The old primary is copied anew, and the roles stay changed.
+    /// The old primary gets a new copy, and the roles stay exchanged.
     fn rejoin(&mut self) {
         let old = self.primary;
         self.relay.control().heal();

@@ -5,7 +5,9 @@
 //! scattered blocks, and a period of 30 s; an ordinary run takes a share of each.
 
 use crate::alone;
-use helio_e2e::{BLOCK, assert_members_equal, connect, group, number, relayed, wait, wait_state};
+use helio_e2e::{
+    BLOCK, assert_members_equal, begin_periodic, connect, group, number, relayed, wait,
+};
 use helio_nbd::Client;
 use helio_netmodel::Profile;
 use helio_testkit::{Dice, Pair, Plan, TempDir, eventually, free_port, have, run_within, times};
@@ -36,7 +38,7 @@ fn setting() -> (Duration, Bytes) {
     (Duration::from_secs(seconds), Bytes::mib(16 * seconds / 30))
 }
 
-/// Writes blocks of the hot set until told to stop. Returns which it wrote last, by block.
+/// Writes blocks of the hot set until `stop` is closed. Returns the number of blocks written.
 fn write(mut client: Client, hot: Bytes, mut dice: Dice, stop: &Receiver<()>) -> u64 {
     let (mut data, mut wrote) = (vec![0; BLOCK], 0);
     let tick = Duration::from_millis(1000 / TICKS_A_SECOND);
@@ -51,7 +53,7 @@ fn write(mut client: Client, hot: Bytes, mut dice: Dice, stop: &Receiver<()>) ->
     wrote
 }
 
-/// Waits for the next commit: the age of what the peer lacks falls. Returns the age before, in seconds.
+/// Waits for the next commit, which lowers the lag. Returns the lag before it, in seconds.
 fn next_commit(pair: &Pair, period: Duration) -> f64 {
     let mut before = 0.0;
     eventually(period * 4 + Duration::from_secs(20), "a commit", || {
@@ -70,9 +72,7 @@ fn periodic(size: Bytes, period: Duration, seed: u64) -> (Pair, Relay) {
         .volume("data", size);
     let (plan, relay) = relayed(plan, RTT, MBIT, seed);
     let pair = plan.start();
-    wait(&pair, "paris", "the peer", |status| status["peer"]["connection"] == "connected");
-    pair.helio("paris", &["promote", "db"]).expect_success();
-    wait_state(&pair, "paris", "periodic");
+    begin_periodic(&pair, "paris");
     (pair, relay)
 }
 

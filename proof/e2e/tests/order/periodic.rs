@@ -3,8 +3,8 @@
 //! changes while clients write.
 
 use helio_e2e::{
-    Book, Load, Promise, assert_members_equal, begin, image, number, relayed, wait, wait_level,
-    wait_state,
+    Book, Load, Promise, assert_members_equal, begin, begin_periodic, image, number, relayed,
+    take_over, wait, wait_level,
 };
 use helio_testkit::{Dice, Pair, Plan, rounds};
 use helio_units::{Bytes, Mode};
@@ -22,31 +22,13 @@ fn periodic(dice: &Dice, size: Bytes, period: &str) -> (Pair, Relay) {
         .group_line("peer-timeout = \"2s\"");
     let (plan, relay) = relayed(plan, Duration::from_millis(100), 10, dice.seed());
     let pair = plan.start();
-    wait(&pair, "paris", "the peer", |status| status["peer"]["connection"] == "connected");
-    pair.helio("paris", &["promote", "db"]).expect_success();
-    wait_state(&pair, "paris", "periodic");
+    begin_periodic(&pair, "paris");
     (pair, relay)
 }
 
 /// Whether the peer has everything.
 fn has_all(status: &serde_json::Value) -> bool {
     status["state"] == "periodic" && number(status, "/lag/bytes") == 0
-}
-
-/// What the secondary offers with its peer gone, as `helio status` shows it, is promoted. Returns which copy that is.
-#[track_caller]
-fn take_over(pair: &Pair) -> &'static str {
-    let status = wait(pair, "lyon", "the loss of its peer", |status| {
-        status["peer"]["connection"] != "connected"
-    });
-    let complete = status["consistent"] == true;
-    let line = ["promote", "db", "--force", "--yes", "--restore"];
-    if !complete {
-        assert_eq!(status["safe_copy"]["sound"], true, "no complete copy: {status:#}");
-    }
-    let line = if complete { &line[..4] } else { &line[..] };
-    pair.helio("lyon", line).expect_success();
-    if complete { "its volumes" } else { "the safe copy" }
 }
 
 #[test]
@@ -69,7 +51,7 @@ fn whichever_node_is_killed_the_secondary_has_a_cut_as_a_whole() {
         relay.control().cut(Cut::Reset);
         pair.daemon("paris").kill9();
         writers.broken();
-        let copy = take_over(&pair);
+        let copy = if take_over(&pair, "lyon") { "the safe copy" } else { "its volumes" };
         let name = if secondary { "lyon, killed" } else { "lyon" };
         let held = book.assert_holds(name, &image(&pair, "lyon", book.run()), Promise::Closed);
         println!("round {round}: period {period}, {name}, with {copy}: {held:?}");

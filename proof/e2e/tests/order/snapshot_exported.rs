@@ -2,7 +2,9 @@
 //! Exported snapshots: images that depend on nothing, are brought up to date by what changed on either side, and are written back.
 
 use crate::snapshot::names;
-use helio_e2e::{Book, Load, assert_members_equal, begin, exported, wait_level};
+use helio_e2e::{
+    Book, Load, PATIENCE, assert_members_equal, begin, connect, connect_to, exported, wait_level,
+};
 use helio_format::exported::ExportRecord;
 use helio_format::slow_crc32c;
 use helio_nbd::Client;
@@ -14,8 +16,6 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Far longer than anything here should take.
-const PATIENCE: Duration = Duration::from_secs(30);
 const VOLUMES: [&str; 2] = ["data", "log"];
 const SIZE: Bytes = Bytes::mib(16);
 const CHUNK: u64 = 64 << 10;
@@ -78,6 +78,12 @@ fn import(dir: &Path) -> (Group, PathBuf) {
     (server, socket)
 }
 
+/// Ends a server as a service manager does.
+fn stop(mut server: Group) {
+    server.signal(Signal::TERM);
+    assert!(server.wait(PATIENCE).expect("it ends").success());
+}
+
 #[test]
 fn an_exported_snapshot_outlives_it_and_is_brought_up_to_date_by_what_changed() {
     require!("qemu-img");
@@ -100,19 +106,17 @@ fn an_exported_snapshot_outlives_it_and_is_brought_up_to_date_by_what_changed() 
     delete(&pair, "one");
     export(&pair, "lyon", "two", &dir);
     for (at, volume) in VOLUMES.into_iter().enumerate() {
-        let socket = pair.state("paris").join("nbd.sock");
-        let export = format!("db/{volume}");
-        let mut client = Client::connect_unix(&socket, &export).expect("the primary serves it");
+        let mut client = connect_to(&pair, "paris", volume);
         client.write(3 * CHUNK + 512, &[at as u8 + 1; 512], true).expect("it is written");
     }
     snapshot(&pair, "three");
     let both = "128 KiB".to_owned();
     assert_eq!(export(&pair, "lyon", "three", &dir), (both.clone(), both.clone()));
     assert_holds(&pair, "lyon", "three", &dir);
-    // And back: the older one tells, too, in which they differ.
+    // And back: the older one is the base in this direction, too.
     assert_eq!(export(&pair, "paris", "two", &dir), (both.clone(), both));
     assert_holds(&pair, "paris", "two", &dir);
-    // Nothing is left to tell what changed: everything is compared, on whichever node.
+    // Without the base everything is compared, on either node.
     for name in ["two", "three"] {
         delete(&pair, name);
     }
@@ -149,16 +153,14 @@ fn what_another_host_wrote_is_joined_and_overwritten_by_the_next_export() {
     let record = record.display().to_string();
     let refused = pair.helio("paris", &["snapshot", "join", &dir, &record]).expect_failure();
     assert!(refused.contains(" is of a host that serves the images, "), "{refused}");
-    let (mut server, socket) = import(&theirs);
+    let (server, socket) = import(&theirs);
     let mut client = Client::connect_unix(&socket, "db/log").expect("it is served");
     client.write(SIZE.0 - 512, &[0xee; 512], false).expect("it is written");
-    server.signal(Signal::TERM);
-    assert!(server.wait(PATIENCE).expect("it ends").success());
+    stop(server);
     let told = pair.helio("paris", &["snapshot", "join", &dir, &record]).expect_success();
     assert!(told.starts_with(&format!("joined: up to 2 MiB of the images in {dir} ")), "{told}");
     // What changed in the volumes adds to it.
-    let primary = pair.state("paris").join("nbd.sock");
-    let mut client = Client::connect_unix(&primary, "db/data").expect("the primary serves it");
+    let mut client = connect(&pair, "paris");
     client.write(200 * CHUNK, &[1; 512], true).expect("it is written");
     snapshot(&pair, "two");
     let refused = pair.helio("paris", &["snapshot", "export", "db@two", &dir]).expect_failure();
@@ -183,7 +185,7 @@ fn an_image_that_was_written_unrecorded_is_compared_whole() {
     bytes[9 * CHUNK as usize] ^= 1;
     std::fs::write(dir.join("log.img"), bytes).expect("it is written");
     let shown = dir.display().to_string();
-    // A record that knows nothing of it does not hide it.
+    // The join of a record without this change does not hide it.
     let record = pair.scratch().join("record");
     std::fs::copy(dir.join("snapshot.helio"), &record).expect("it is copied");
     let line = ["snapshot", "join", &shown, &record.display().to_string()];
@@ -264,8 +266,7 @@ fn without_a_peer_what_was_restored_is_told_from_what_was_there_before() {
     let pair = plan.start();
     pair.helio("paris", &["promote", "db"]).expect_success();
     let write = |byte| {
-        let socket = pair.state("paris").join("nbd.sock");
-        let mut client = Client::connect_unix(&socket, "db/data").expect("it is served");
+        let mut client = connect(&pair, "paris");
         client.write(5 * CHUNK, &[byte; 512], true).expect("it is written");
         client.disconnect().expect("it leaves");
     };
@@ -301,11 +302,10 @@ fn a_group_is_restored_from_images_when_no_snapshot_is_left() {
     let shown = dir.display().to_string();
     let line = ["snapshot", "restore", "db@one", "--from", &shown];
     let refused = pair.helio("paris", &line).expect_failure();
-    assert!(refused.contains("everything that was written to db since one "), "{refused}");
+    assert!(refused.contains("everything that was written to db since snapshot one "), "{refused}");
     let refused = pair.helio("lyon", &[&line[..], &["--yes"]].concat()).expect_failure();
     assert!(refused.contains("db is not primary on lyon"), "{refused}");
-    let client = Client::connect_unix(pair.state("paris").join("nbd.sock"), "db/log");
-    let client = client.expect("the primary serves it");
+    let client = connect_to(&pair, "paris", "log");
     let refused = pair.helio("paris", &[&line[..], &["--yes"]].concat()).expect_failure();
     assert!(refused.contains("1 NBD connection(s)"), "{refused}");
     client.disconnect().expect("it leaves");
@@ -321,13 +321,12 @@ fn a_group_is_restored_from_images_when_no_snapshot_is_left() {
         assert!(exported(&pair, "lyon", &format!("{volume}:ro")) == image(&dir, volume));
     }
     // What another host changed is restored, too, and said.
-    let (mut server, socket) = import(&dir);
+    let (server, socket) = import(&dir);
     let mut client = Client::connect_unix(&socket, "db/data").expect("it is served");
     client.write(5 * CHUNK, &[0xee; 512], true).expect("it is written");
-    server.signal(Signal::TERM);
-    assert!(server.wait(PATIENCE).expect("it ends").success());
+    stop(server);
     let refused = pair.helio("paris", &line).expect_failure();
-    assert!(refused.contains("were changed since the export, up to 1 MiB"), "{refused}");
+    assert!(refused.contains("were changed since the export (up to 1 MiB)"), "{refused}");
     let told = pair.helio("paris", &[&line[..], &["--yes"]].concat()).expect_success();
     assert!(told.starts_with("db holds the changed images of snapshot one again: "), "{told}");
     // An image that is missing is not to be made up.
@@ -377,7 +376,7 @@ fn an_image_lies_on_a_block_device() {
     let at = format!("log={}", other.display());
     let line = ["snapshot", "export", "db@one", &dir, "--image", &at, "--yes"];
     let refused = pair.helio("paris", &line).expect_failure();
-    assert!(refused.contains("log.img exists, and is no link to "), "{refused}");
+    assert!(refused.contains("log.img already exists and is not a link to "), "{refused}");
 }
 
 #[test]
@@ -394,7 +393,7 @@ fn directories_that_hold_something_else_are_refused_and_left_as_they_are() {
     assert!(!dir.exists(), "nothing was begun");
     let told = refused(&["snapshot", "import", &shown]);
     assert!(told.contains("hint: name a directory that exists"), "{told}");
-    // Somebody's file has the name of an image.
+    // A file of another program has the name of an image.
     std::fs::create_dir(&dir).expect("it is created");
     std::fs::write(dir.join("data.img"), b"precious").expect("it is written");
     let told = refused(&["snapshot", "import", &shown]);
@@ -406,7 +405,7 @@ fn directories_that_hold_something_else_are_refused_and_left_as_they_are() {
     let told = refused(&["snapshot", "export", "db@one", &shown]);
     assert!(told.contains("everything in ") && told.contains("data.img will be lost"), "{told}");
     assert!(!dir.join("log.img").exists(), "and nothing was begun");
-    // Nothing is written through a link that somebody laid.
+    // The record is not written through a link of another user.
     let (log, victim) = (dir.join("log.img"), pair.scratch().join("victim"));
     std::os::unix::fs::symlink(&victim, dir.join("snapshot.helio.new")).expect("a link");
     std::fs::remove_file(dir.join("data.img")).expect("it is removed");

@@ -2,7 +2,9 @@
 //! A group is restored from a snapshot in place: its volumes can be used at once, the peer follows, and a crash changes nothing of that.
 
 use crate::snapshot::names;
-use helio_e2e::{Book, Load, assert_members_equal, begin, exported, wait, wait_level};
+use helio_e2e::{
+    Book, Load, assert_members_equal, begin, exported, member_bytes, wait, wait_level,
+};
 use helio_testkit::{Dice, Pair, Plan, eventually, require};
 use helio_units::Bytes;
 use std::sync::Arc;
@@ -11,11 +13,6 @@ use std::time::Duration;
 /// Far longer than anything here should take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What the volume holds.
-fn member(pair: &Pair, node: &str) -> Vec<u8> {
-    std::fs::read(pair.member(node, "data")).expect("the member is read")
-}
-
 /// A pair with a snapshot `one`, what that holds, and more on both nodes since.
 fn changed_since(dice: &Dice, size: Bytes) -> (Pair, Arc<Book>, Vec<u8>) {
     let pair = Plan::new("db").volume("data", size).start();
@@ -23,12 +20,12 @@ fn changed_since(dice: &Dice, size: Bytes) -> (Pair, Arc<Book>, Vec<u8>) {
     let book = Arc::new(Book::new(dice.seed()));
     Load { count: Some(1000), ..Load::PLAIN }.run(&pair, "paris", &dice.fork(1), &book);
     wait_level(&pair, "paris");
-    let expected = member(&pair, "paris");
+    let expected = member_bytes(&pair, "paris");
     pair.helio("paris", &["snapshot", "create", "db@one"]).expect_success();
     eventually(PATIENCE, "lyon's snapshot", || (names(&pair, "lyon") == ["one"]).then_some(()));
     Load { count: Some(1000), ..Load::PLAIN }.run(&pair, "paris", &dice.fork(2), &book);
     wait_level(&pair, "paris");
-    assert!(member(&pair, "paris") != expected, "something changed since");
+    assert!(member_bytes(&pair, "paris") != expected, "something changed since");
     (pair, book, expected)
 }
 
@@ -38,14 +35,14 @@ fn a_restored_group_can_be_used_at_once_and_its_peer_follows() {
     let dice = Dice::of_test("a_restored_group_can_be_used_at_once_and_its_peer_follows");
     let (pair, book, expected) = changed_since(&dice, Bytes::mib(64));
     pair.helio("paris", &["snapshot", "create", "db@two"]).expect_success();
-    let later = member(&pair, "paris");
+    let later = member_bytes(&pair, "paris");
     let told = pair.helio("paris", &["snapshot", "restore", "db@one", "--yes"]).expect_success();
     assert_eq!(told, "db was restored from snapshot one\n");
     assert!(exported(&pair, "paris", "data") == expected, "what is read at once");
     wait(&pair, "paris", "the restore to end", |status| status["restoring"].is_null());
     wait_level(&pair, "paris");
     assert_members_equal(&pair, "data");
-    assert!(member(&pair, "lyon") == expected, "the peer follows");
+    assert!(member_bytes(&pair, "lyon") == expected, "the peer follows");
     for node in ["paris", "lyon"] {
         assert!(exported(&pair, node, "data@two") == later, "{node}: what was overwritten");
         assert!(exported(&pair, node, "data@one") == expected, "{node}: the snapshot itself");
@@ -54,7 +51,7 @@ fn a_restored_group_can_be_used_at_once_and_its_peer_follows() {
     let line = ["snapshot", "restore", "db@two", "--yes", "--wait"];
     let told = pair.helio("paris", &line).expect_success();
     assert_eq!(told, "db was restored from snapshot two\ndb is restored\n");
-    assert!(member(&pair, "paris") == later, "everything is written");
+    assert!(member_bytes(&pair, "paris") == later, "everything is written");
     assert!(exported(&pair, "paris", "data") == later, "what was lost is back");
     Load { count: Some(500), ..Load::PLAIN }.run(&pair, "paris", &dice.fork(3), &book);
     wait_level(&pair, "paris");
@@ -75,13 +72,13 @@ fn volumes_in_use_are_not_restored_and_neither_is_what_is_no_snapshot() {
     assert!(refused("paris", "db@one").contains("NBD connection(s) use db"));
     writers.stop();
     wait_level(&pair, "paris");
-    let before = member(&pair, "paris");
+    let before = member_bytes(&pair, "paris");
     assert!(refused("paris", "db@two").contains("has no snapshot two"));
     let told = refused("lyon", "db@one");
     assert!(told.contains("`helio snapshot restore db@one` on the primary, which may be paris"));
     let asked = pair.helio("paris", &["snapshot", "restore", "db@one"]).expect_failure();
     assert!(asked.contains("everything that was written to db since snapshot one"), "{asked}");
-    assert!(member(&pair, "paris") == before && names(&pair, "paris") == ["one"]);
+    assert!(member_bytes(&pair, "paris") == before && names(&pair, "paris") == ["one"]);
     wait_level(&pair, "paris");
 }
 
@@ -118,5 +115,5 @@ fn without_the_rest_of_a_restore_the_group_is_not_served() {
     });
     wait_level(&pair, "paris");
     assert_members_equal(&pair, "data");
-    assert!(member(&pair, "lyon") == expected, "the rest was written, too");
+    assert!(member_bytes(&pair, "lyon") == expected, "the rest was written, too");
 }

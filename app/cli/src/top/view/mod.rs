@@ -146,7 +146,7 @@ fn notices(app: &App, now: Duration, (width, look): (u16, Look)) -> Vec<(String,
     rows
 }
 
-/// A frame in the middle with the texts of a dialog.
+/// Draws a dialog in the centre of the screen.
 fn draw_dialog(frame: &mut Frame, area: Rect, dialog: &Dialog) {
     let width = (area.width - 4).min(76);
     let inner = usize::from(width) - 4;
