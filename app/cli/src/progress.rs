@@ -10,45 +10,32 @@ const STEPS: u64 = 20;
 
 /// `460 MiB of 1 GiB copied (44 %), 92 MB/s, done in 6.3 s`.
 pub(crate) fn text(sync: &SyncStatus) -> String {
+    let left = sync
+        .eta_seconds
+        .map_or_else(|| "at an unknown time".to_owned(), |eta| format!("in {}", seconds(eta)));
+    let ends = if sync.converges {
+        format!("done {left}")
+    } else {
+        "will not converge at this write rate".to_owned()
+    };
     let sent = match sync.shipped_bytes {
         Bytes::ZERO => String::new(),
         shipped => format!(", {shipped} of it sent"),
     };
     format!(
-        "{} of {} copied ({} %){sent}, {}/s, {}",
+        "{} of {} copied ({} %){sent}, {}/s, {ends}",
         sync.copied_bytes,
         sync.to_copy_bytes,
         share(sync, 100),
-        Bytes(sync.rate_bytes_per_second.0),
-        end(sync)
+        Bytes(sync.rate_bytes_per_second.0)
     )
-}
-
-/// When it ends.
-fn end(sync: &SyncStatus) -> String {
-    if !sync.converges {
-        return "will not converge at this write rate".to_owned();
-    }
-    let left = sync
-        .eta_seconds
-        .map_or_else(|| "at an unknown time".to_owned(), |eta| format!("in {}", seconds(eta)));
-    format!("done {left}")
 }
 
 /// The same behind a bar.
 pub(crate) fn bar(sync: &SyncStatus) -> String {
-    format!("{} {}", steps(sync), text(sync))
-}
-
-/// A bar, how much is done, and when it ends.
-pub(crate) fn short(sync: &SyncStatus) -> String {
-    format!("{} {} %, {}", steps(sync), share(sync, 100), end(sync))
-}
-
-fn steps(sync: &SyncStatus) -> String {
     let done = share(sync, STEPS) as usize;
     let (full, rest) = ("#".repeat(done), "-".repeat(STEPS as usize - done));
-    format!("[{full}{rest}]")
+    format!("[{full}{rest}] {}", text(sync))
 }
 
 /// What is done of it, in so many parts of the whole; the whole is not reached before the end.
@@ -78,7 +65,6 @@ mod tests {
         assert_eq!(text(&sync), "460 MiB of 1 GiB copied (44 %), 87.74 MiB/s, done in 6.4 s");
         let some = SyncStatus { shipped_bytes: Bytes::mib(3), ..sync };
         assert!(text(&some).contains("(44 %), 3 MiB of it sent, 87"), "{}", text(&some));
-        assert_eq!(short(&sync), "[########------------] 44 %, done in 6.4 s");
         let never = SyncStatus { converges: false, ..sync };
         assert!(text(&never).ends_with("will not converge at this write rate"));
         assert!(bar(&sync).starts_with("[########------------] 460 MiB"), "{}", bar(&sync));

@@ -5,7 +5,7 @@ mod glance;
 mod set;
 
 use crate::verify;
-pub(crate) use glance::{Colour, check_code, title, topology};
+pub(crate) use glance::{Colour, check_code, title, topology, words};
 use helio_api::{BufferStatus, GroupStatus, Status, TimesStatus, VolumeStatus, WrongKey};
 use helio_units::{Bytes, MemberState, WallTime};
 use std::fmt::Write;

@@ -107,13 +107,13 @@ fn disk(text: &str) -> Result<DiskModel, String> {
     helio_forecast::disk(text).map_err(|error| error.to_string())
 }
 
-/// A queue holds at least one sector, as in the daemon.
 /// Mode periodic sends no stream of writes, which is what a forecast is about.
 fn mode(word: &str) -> Result<Mode, String> {
     let mode = Mode::from_word(word).filter(|mode| Mode::IN_ORDER.contains(mode));
     mode.ok_or_else(|| "expected one of sync, nearsync, async".to_owned())
 }
 
+/// A queue holds at least one sector, as in the daemon.
 fn queue(text: &str) -> Result<Queue, String> {
     if text == "auto" { Ok(Queue::Auto) } else { size(512, u64::MAX)(text).map(Queue::Bytes) }
 }

@@ -63,8 +63,8 @@ pub enum Verb {
     /// Show groups live in the terminal, with actions by key.
     ///
     /// Shows state, verdict, peers, links, queues, lag, volumes, members, snapshots and resyncs. Each action runs the command of
-    /// the same name: it shows what the command does and what is at stake, and asks. `?` lists the keys, `q` ends it. Colours
-    /// are omitted if NO_COLOR is set.
+    /// the same name: it shows what the command does and what is at stake, and asks for confirmation. `?` lists the keys, `q`
+    /// quits. Colours are omitted if NO_COLOR is set.
     Top {
         /// Open the details of this group.
         group: Option<String>,

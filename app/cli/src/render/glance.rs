@@ -177,16 +177,17 @@ fn missing(out: &mut String, g: &GroupStatus, peer: &PeerStatus) {
     }
 }
 
-/// The words of a text; a command between backticks that fits into a row is one.
-fn words(text: &str) -> Vec<&str> {
+/// The words of a text, each with the spaces behind it; a command between backticks that fits into `width` is one.
+pub(crate) fn words(text: &str, width: usize) -> Vec<&str> {
     let mut found = Vec::new();
-    let mut rest = text.trim();
+    let mut rest = text;
     while !rest.is_empty() {
         let command = rest.strip_prefix('`').and_then(|inner| inner.find('`')).map(|at| at + 2);
-        let from = command.filter(|end| *end <= COLUMNS - TEXT_AT).unwrap_or_default();
-        let end = rest[from..].find(' ').map_or(rest.len(), |at| from + at);
+        let from = command.filter(|end| *end <= width).unwrap_or_default();
+        let word = rest[from..].find(' ').map_or(rest.len(), |at| from + at);
+        let end = rest.len() - rest[word..].trim_start().len();
         found.push(&rest[..end]);
-        rest = rest[end..].trim_start();
+        rest = &rest[end..];
     }
     found
 }
@@ -195,7 +196,7 @@ fn words(text: &str) -> Vec<&str> {
 fn under(out: &mut String, label: &str, text: &str) {
     let mut label = label;
     let mut row = String::new();
-    for word in words(text) {
+    for word in words(text.trim(), COLUMNS - TEXT_AT).into_iter().map(str::trim_end) {
         if !row.is_empty() && TEXT_AT + row.chars().count() + 1 + word.chars().count() > COLUMNS {
             put(out, label, &row);
             (label, row) = ("", String::new());

@@ -61,6 +61,19 @@ impl Action {
         }
     }
 
+    /// The action that makes this request.
+    pub(crate) const fn of_request(request: &Request) -> Self {
+        match request {
+            Request::Pause => Self::Pause,
+            Request::Resume => Self::Resume,
+            Request::Resync(_) => Self::Resync,
+            Request::Verify(_) => Self::Verify,
+            Request::Promote(_) => Self::Promote,
+            Request::Switch(_) => Self::Switch,
+            Request::SnapshotCreate(_) => Self::Snapshot,
+        }
+    }
+
     /// The command line that does the same, as it runs here. `name`: of a snapshot.
     pub(crate) fn command(self, group: &str, name: &str) -> String {
         let object = match self {
@@ -89,7 +102,7 @@ impl Action {
                 "until replication resumes, new writes exist only on the primary; if it fails, {secondary} does not have them"
             ),
             Self::Resume | Self::Resync => format!(
-                "until the resync ends, the copy on {secondary} is inconsistent; {secondary} preserves its last consistent copy, the safe copy"
+                "until the resync ends, the copy on {secondary} is inconsistent; {secondary} preserves its last consistent copy, unless `safe-copy` is \"off\""
             ),
             Self::Verify => String::from(
                 "nothing; both copies are read and compared over the link, and no data changes",
@@ -101,9 +114,12 @@ impl Action {
             Self::Switch => {
                 String::from("clients of the current primary are disconnected; no data is lost")
             }
-            Self::Snapshot => String::from(
-                "nothing; until the snapshot is deleted, overwritten data needs space on both nodes",
-            ),
+            Self::Snapshot => {
+                let nodes = if g.peer.is_some() { " on both nodes" } else { "" };
+                format!(
+                    "nothing; until the snapshot is deleted, overwritten data needs space{nodes}"
+                )
+            }
         }
     }
 
@@ -138,9 +154,18 @@ mod tests {
         let status = sample::status();
         for action in Action::ALL {
             assert_eq!(Action::of_key(action.key()), Some(action));
+            assert_eq!(Action::of_request(&action.request("one")), action);
             let line = action.command("db", "one");
             assert!(args::read(line.split(' ').map(OsString::from).collect()).is_ok(), "{line}");
             assert!(!action.effect().is_empty() && !action.stake(&status.groups[0]).is_empty());
         }
+    }
+
+    #[test]
+    fn a_snapshot_in_a_group_of_one_node_needs_space_on_that_node_only() {
+        let mut group = sample::status().groups.remove(0);
+        assert!(Action::Snapshot.stake(&group).ends_with("needs space on both nodes"));
+        group.peer = None;
+        assert!(Action::Snapshot.stake(&group).ends_with("needs space"));
     }
 }

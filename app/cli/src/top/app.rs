@@ -189,8 +189,8 @@ impl App {
 
     /// The message, or the request in progress.
     pub(crate) fn notice(&self) -> Option<String> {
-        let busy =
-            self.busy.as_ref().map(|asked| format!("requested for {}, in progress…", asked.group));
+        let busy = self.busy.as_ref();
+        let busy = busy.map(|asked| format!("the request for {} is in progress…", asked.group));
         busy.or_else(|| self.notice.as_ref().map(|notice| notice.text.clone()))
     }
 
@@ -299,7 +299,7 @@ impl App {
         }
         match key {
             Key::Char('q') => return Want::Quit,
-            Key::Char('?' | 'h') => self.dialog = Some(Dialog::Help),
+            Key::Char('?') => self.dialog = Some(Dialog::Help),
             Key::Char('s') => self.shown.sort = self.shown.sort.next(),
             Key::Char('o') => self.shown.reversed = !self.shown.reversed,
             Key::Enter => (self.shown.details, self.shown.scroll) = (self.selected().is_some(), 0),
@@ -319,10 +319,10 @@ impl App {
             return self.say("another request is in progress; repeat the key when it has ended");
         }
         if self.seen.gone.is_some() {
-            return self.say("the daemon does not respond; nothing can be requested");
+            return self.say("the daemon does not respond; no action is possible");
         }
         let (Some(group), Some(status)) = (self.group(), self.status()) else {
-            return self.say("no group that is served is selected");
+            return self.say("the selected group is not served; no action is possible");
         };
         self.dialog = Some(Dialog::of(action, group, status.at_ms));
         self.notice = None;
@@ -340,8 +340,8 @@ impl App {
         let most = if self.shown.details { usize::MAX / 2 } else { count.saturating_sub(1) };
         let at = if self.shown.details { self.shown.scroll } else { self.place() };
         let to = match key {
-            Key::Up | Key::Char('k') => at.saturating_sub(1),
-            Key::Down | Key::Char('j') => at + 1,
+            Key::Up => at.saturating_sub(1),
+            Key::Down => at + 1,
             Key::PageUp => at.saturating_sub(PAGE),
             Key::PageDown => at + PAGE,
             Key::Home => 0,

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Dialogs: what an action would do and what is at stake, before it is requested. Only `y` confirms.
+//! Dialogs: what an action would do and what is at stake, before it is requested. `y` confirms an action, and
+//! `L` what the daemon reports at stake after that: a repeated `y` confirms no loss of data.
 
 use super::action::Action;
 use super::app::{Asked, Key};
 use helio_api::GroupStatus;
-use helio_units::WallTime;
-
-/// Longest name of a snapshot.
-const NAME_MOST: usize = 63;
+use helio_units::{CopyName, WallTime};
 
 /// What is about to be requested.
 #[derive(Clone, Debug)]
@@ -65,7 +63,7 @@ impl Dialog {
             (Self::Name(_) | Self::Confirm(_) | Self::AtStake { .. }, Key::Escape) => {
                 Step::Declined
             }
-            (Self::Name(wish), Key::Enter) if !wish.name.is_empty() => {
+            (Self::Name(wish), Key::Enter) if CopyName::new(&wish.name).is_some() => {
                 Step::Stay(Self::Confirm(wish))
             }
             (Self::Name(wish), key) => Step::Stay(Self::Name(wish.edited(key))),
@@ -73,7 +71,7 @@ impl Dialog {
                 let Wish { action, group, name, .. } = wish;
                 Step::Confirmed(Asked { group, request: action.request(&name) })
             }
-            (Self::AtStake { asked, .. }, Key::Char('y' | 'Y')) => Step::Confirmed(asked),
+            (Self::AtStake { asked, .. }, Key::Char('L')) => Step::Confirmed(asked),
             (Self::Confirm(_) | Self::AtStake { .. }, Key::Char('n' | 'N' | 'q')) => Step::Declined,
             (other, _) => Step::Stay(other),
         }
@@ -93,18 +91,27 @@ impl Dialog {
     pub(crate) fn texts(&self) -> Vec<String> {
         match self {
             Self::Help => help(),
-            Self::Name(wish) => vec![
-                format!("name of the snapshot of {}: {}_", wish.group, wish.name),
-                "letters, digits, - _ . and :   Enter continues   Esc cancels".to_owned(),
-            ],
+            Self::Name(wish) => {
+                let reserved = !wish.name.is_empty() && CopyName::new(&wish.name).is_none();
+                let enter = if reserved { "this name is reserved" } else { "Enter continues" };
+                vec![
+                    format!("name of the snapshot of {}: {}_", wish.group, wish.name),
+                    format!("letters, digits, - _ . and :   {enter}   Esc cancels"),
+                ]
+            }
             Self::Confirm(wish) => vec![
                 wish.action.effect(),
                 format!("same as: {}", wish.action.command(&wish.group, &wish.name)),
                 format!("at stake: {}", wish.stake),
                 format!("{} {}? [y/N]", wish.action.verb(), wish.object()),
             ],
-            Self::AtStake { question, stake, .. } => {
-                vec![format!("at stake: {stake}"), format!("{question} [y/N]")]
+            Self::AtStake { asked, question, stake } => {
+                let verb = Action::of_request(&asked.request).verb();
+                vec![
+                    format!("at stake: {stake}"),
+                    question.clone(),
+                    format!("L: {verb} and lose these writes   Esc: cancel"),
+                ]
             }
         }
     }
@@ -123,22 +130,26 @@ impl Wish {
             Key::Backspace => {
                 self.name.pop();
             }
-            Key::Char(c) if self.name.len() < NAME_MOST && is_of_name(c) => self.name.push(c),
+            Key::Char(c) if self.name.len() < CopyName::BYTES_MAX && self.may_append(c) => {
+                self.name.push(c);
+            }
             _ => {}
         }
         self
     }
-}
 
-fn is_of_name(c: char) -> bool {
-    c.is_ascii_alphanumeric() || "-_.:".contains(c)
+    /// Whether a name may have this character here. A reserved name is refused when it is complete.
+    fn may_append(&self, c: char) -> bool {
+        let before = if self.name.is_empty() { "" } else { "x" };
+        CopyName::new(&format!("{before}{c}")).is_some()
+    }
 }
 
 fn help() -> Vec<String> {
     let mut texts: Vec<String> = [
         "Up Down PgUp PgDn Home End   select a group, or scroll the details",
         "Enter   details of the group       Esc   back",
-        "s       next order                 o     reverse the order",
+        "s       sort by the next column    o     reverse the order",
         "q       quit (also Ctrl-C)         ?     keys",
         "",
     ]

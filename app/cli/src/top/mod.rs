@@ -40,8 +40,10 @@ const REDRAW: Duration = Duration::from_secs(1);
 pub(crate) fn run(at: &At, group: Option<String>, interval: Duration) -> Result<ExitCode> {
     // Without a daemon it ends as every command does.
     let client = Client::new(at)?;
-    client.get::<Status>(&status_path(group.as_deref()))?;
-    let status = client.get::<Status>(&status_path(None));
+    if group.is_some() {
+        client.get::<Status>(&status_path(group.as_deref()))?;
+    }
+    let status = client.get::<Status>(&status_path(None))?;
     if !std::io::stdout().is_terminal() {
         return Err(anyhow!(
             "helio top needs a terminal: standard output is none\n  \
@@ -50,7 +52,7 @@ pub(crate) fn run(at: &At, group: Option<String>, interval: Duration) -> Result<
     }
     let colour = std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty());
     let mut app = App::new(interval, colour, group);
-    let polled = Polled { status: status.map_err(|error| error.report()), snapshots: None };
+    let polled = Polled { status: Ok(status), snapshots: None };
     app.take(Input::Polled(Box::new(polled)), Duration::ZERO);
     let signals = crate::signals::Signals::catch()?;
     let mut screen = Screen::open()?;
@@ -69,7 +71,8 @@ fn watch(app: &mut App, screen: &mut Screen, workers: &Workers) -> Result<ExitCo
         app.pass(now);
         if !screen.draw(|frame| view::draw(frame, app, now)).map_err(gone)? {
             return Err(anyhow!(
-                "a thread of helio top panicked\n  hint: report it with the message above"
+                "helio top failed: a thread panicked; the daemon is not affected\n  \
+                 hint: report it with the message above"
             ));
         }
         if !polling && now >= next_poll {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The groups of a status as rows, and their order.
 
-use super::history::{History, Track, fill};
+use super::history::{History, Series, Track, fill};
 use crate::render;
 use helio_api::{FailedGroup, GroupStatus, Status};
 use helio_units::Role;
@@ -64,7 +64,9 @@ impl<'a> Row<'a> {
         rows.sort_by_key(|row| row.name());
         let measure = |row: &Self| match (row, sort) {
             (Self::Failed(_), _) => u64::MAX,
-            (Self::Served(g), Sort::Rate) => history.of(&g.name).map_or(0, |track| rate(g, track)),
+            (Self::Served(g), Sort::Rate) => {
+                history.of(&g.name).map_or(0, |track| rate(g, track).last())
+            }
             (Self::Served(g), Sort::Lag) => g.lag.bytes.0,
             (Self::Served(g), Sort::Queue) => fill(g),
             (Self::Served(_), Sort::Verdict | Sort::Name) => 0,
@@ -100,10 +102,10 @@ impl<'a> Row<'a> {
 }
 
 /// What clients write on a primary; on a secondary, what it receives. In bytes per second.
-pub(crate) fn rate(g: &GroupStatus, track: &Track) -> u64 {
+pub(crate) fn rate<'a>(g: &GroupStatus, track: &'a Track) -> &'a Series {
     match g.role {
-        Role::Primary => track.written().last(),
-        Role::Secondary => track.received().last(),
+        Role::Primary => track.written(),
+        Role::Secondary => track.received(),
     }
 }
 

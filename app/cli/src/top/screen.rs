@@ -52,7 +52,10 @@ impl Screen {
         let out = BufWriter::with_capacity(FRAME_BYTES, io::stdout());
         let screen = Terminal::new(Ansi { out }).map(|terminal| Self { terminal });
         let entered = screen.and_then(|mut screen| {
-            screen.terminal.backend_mut().out.write_all(ENTER.as_bytes())?;
+            let out = &mut screen.terminal.backend_mut().out;
+            out.write_all(ENTER.as_bytes())?;
+            // What stays in the buffer would be written after `LEAVE`.
+            out.flush()?;
             Ok(screen)
         });
         entered.map_err(|why| {
@@ -237,6 +240,53 @@ impl<W: Write> Backend for Ansi<W> {
 mod tests {
     use super::*;
     use ratatui::style::Style;
+    use rustix::fs::OFlags;
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    use rustix::termios::{LocalModes, tcgetattr};
+    use std::fs::File;
+    use std::io::Read;
+    use std::os::unix::fs::OpenOptionsExt;
+    use std::process::{Command, Stdio};
+
+    /// Set in the process that has a terminal.
+    const ON_A_TERMINAL: &str = "HELIO_TEST_ON_A_TERMINAL";
+
+    #[test]
+    fn a_screen_that_ends_before_its_first_frame_gives_the_terminal_back() {
+        if std::env::var_os(ON_A_TERMINAL).is_some() {
+            drop(Screen::open().expect("it has a terminal"));
+            return;
+        }
+        let mut master =
+            File::from(openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("there is a pty"));
+        grantpt(&master).and_then(|()| unlockpt(&master)).expect("it can be opened");
+        let path = ptsname(&master, Vec::new()).expect("it has a name").into_string();
+        let no_control = i32::try_from(OFlags::NOCTTY.bits()).unwrap_or_default();
+        let slave = File::options()
+            .read(true)
+            .write(true)
+            .custom_flags(no_control)
+            .open(path.expect("its name is text"))
+            .expect("it can be opened");
+        let end = || Stdio::from(slave.try_clone().expect("it can be shared"));
+        let test =
+            "top::screen::tests::a_screen_that_ends_before_its_first_frame_gives_the_terminal_back";
+        let mut itself = Command::new(std::env::current_exe().expect("a test is a program"));
+        itself.args(["--exact", test, "--nocapture"]).env(ON_A_TERMINAL, "1");
+        let status = itself.stdin(end()).stdout(end()).stderr(end()).status();
+        assert!(status.is_ok_and(|status| status.success()));
+        let (mut bytes, mut written) = ([0; 4096], String::new());
+        // The last line of the test's process.
+        while !written.contains("test result") {
+            let count = master.read(&mut bytes).expect("it was written");
+            written.push_str(&String::from_utf8_lossy(&bytes[..count]));
+        }
+        let (_, entered) = written.split_once(ENTER).unwrap_or_else(|| panic!("{written:?}"));
+        let (_, left) = entered.split_once(LEAVE).unwrap_or_else(|| panic!("{written:?}"));
+        assert!(!left.contains("\x1b[?1049h"), "{written:?}");
+        let modes = tcgetattr(&slave).expect("it is a terminal").local_modes;
+        assert!(modes.contains(LocalModes::ICANON | LocalModes::ECHO));
+    }
 
     #[test]
     fn cells_are_written_with_their_place_and_style_and_without_control_characters() {

@@ -86,14 +86,14 @@ fn a_small_terminal_shows_the_groups_and_all_of_the_selected_one() {
             "db         AT RISK     primary   queuing     async          0 B    12 MiB  18 %",
             "mail       OK          primary   replicating async",
             "── db ───",
-            "verdict  AT RISK for 1 min 15 s: no message from lyon for 75 s",
-            "do       nothing; the queued writes are sent when the link returns",
-            "peer     lyon at 10.0.1.1:7121, connecting",
-            "link     round trip 50.2 ms, 11.9 MiB/s delivered, 7 segments sent again",
-            "queue    12 MiB of 64 MiB (18 %), most 20 MiB",
-            "lag      12 MiB, 1536 writes, 75.2 s",
-            "volume   data: 256 MiB, 12 MiB dirty, 1 NBD connections, /dev/vg0/data",
-            "? all keys",
+            "verdict   AT RISK for 1 min 15 s: no message from lyon for 75 s",
+            "do        nothing; the queued writes are sent when the link returns",
+            "peer      lyon at 10.0.1.1:7121, connecting",
+            "link      round trip 50.2 ms, 11.9 MiB/s delivered, 7 segments sent again",
+            "queue     12 MiB of 64 MiB (18 %), most 20 MiB",
+            "lag       12 MiB, 1536 writes, 75.2 s",
+            "volume    data: 256 MiB, 12 MiB dirty, 1 NBD connections, /dev/vg0/data",
+            "q quit",
         ],
     );
     assert_eq!(screen.lines().count(), 24);
@@ -103,7 +103,7 @@ fn a_small_terminal_shows_the_groups_and_all_of_the_selected_one() {
 fn a_large_terminal_has_more_columns() {
     let screen = Stage::new(sample::three()).screen(LARGE);
     let heads = screen.lines().nth(1).expect("heads are below the title");
-    assert!(heads.contains("RTT NODES") && heads.contains(" RATE"), "{heads}");
+    assert!(heads.contains("RTT NODES") && heads.contains(" TREND"), "{heads}");
     assert_shows(&screen, &["50.2 ms paris* -x- lyon", "paris* -x- lyon"]);
 }
 
@@ -112,9 +112,9 @@ fn a_resync_shows_its_progress_and_its_end() {
     let mut stage = Stage::new(sample::three());
     stage.press(Key::Down);
     let screen = stage.screen(SMALL);
-    assert_shows(&screen, &["resync   [########------------] 44 %, done in 6.4 s"]);
-    assert_shows(&screen, &["460 MiB of 1 GiB copied (44 %), 87.74 MiB/s, done in 6.4 s"]);
-    assert_shows(&stage.screen(LARGE), &["87.74 MiB/s, done in 6.4 s"]);
+    let bar = "resync    [########------------] 460 MiB of 1 GiB copied (44 %), 87.74 MiB/s, ";
+    assert_shows(&screen, &[bar.trim_end(), "\n          done in 6.4 s"]);
+    assert_shows(&stage.screen(LARGE), &[&format!("{bar}done in 6.4 s")]);
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn a_change_of_state_is_seen_with_the_next_status() {
     stage.polled(Ok(status));
     assert_shows(
         &stage.screen(SMALL),
-        &["db         OK          primary   replicating", "written  5 MiB/s", "1 group, 0 not OK"],
+        &["db         OK          primary   replicating", "written   5 MiB/s", "1 group, 0 not OK"],
     );
 }
 
@@ -141,10 +141,10 @@ fn details_scroll_to_their_end_and_list_the_snapshots() {
     assert_shows(
         &stage.screen(SMALL),
         &[
-            "written  0 B/s",
-            "snapshots             1, 128 KiB preserved; last 2026-11-20 21:36:05Z daily",
+            "written   0 B/s",
+            "snapshots 1, 128 KiB preserved; last 2026-11-20 21:36:05Z daily",
             "state      primary, queuing",
-            "Esc back",
+            "q quit  Esc back",
         ],
     );
     stage.press(Key::End);
@@ -206,13 +206,42 @@ fn every_action_says_what_it_does_and_only_y_requests_it() {
 }
 
 #[test]
+fn the_example_in_the_guide_is_what_a_terminal_shows() {
+    let guide = include_str!("../../../../docs/operate.md");
+    let example = guide.split("```text\n").find(|block| block.starts_with("helio top: "));
+    let example = example.and_then(|block| block.split("```").next()).expect("there is one");
+    let mut status = sample::status();
+    let kib = [150, 170, 90, 160, 210, 180, 160, 120, 150, 240, 170, 130, 160, 190];
+    // What is written since lyon is gone waits in the queue.
+    let first = status.groups[0].lag.bytes.0 - Bytes::kib(kib.iter().sum()).0;
+    let mut show = |written: u64| {
+        let group = &mut status.groups[0];
+        group.counters.write_bytes.0 += written;
+        let bytes = Bytes(first + group.counters.write_bytes.0);
+        group.queue.as_mut().expect("it is primary").bytes = bytes;
+        group.lag.bytes = bytes;
+        status.clone()
+    };
+    let mut stage = Stage::new(show(0));
+    kib.map(Bytes::kib).into_iter().for_each(|written| stage.polled(Ok(show(written.0))));
+    let screen = stage.screen(SMALL);
+    let rows: Vec<&str> = screen.lines().filter(|row| !row.is_empty()).collect();
+    assert_eq!(example.lines().collect::<Vec<_>>(), rows, "{screen}");
+}
+
+#[test]
 fn a_snapshot_has_a_name_that_can_be_edited() {
     let mut stage = Stage::new(sample::status());
     stage.types("n");
     assert_shows(&stage.screen(SMALL), &["name of the snapshot of db: top-20261120-213720_"]);
     (0..30).for_each(|_| drop(stage.press(Key::Backspace)));
     assert_eq!(stage.press(Key::Enter), Want::Nothing, "a snapshot needs a name");
-    stage.types("one q/@\x1b;");
+    stage.types("safe-copy");
+    assert_shows(&stage.screen(SMALL), &["this name is reserved"]);
+    assert_eq!(stage.press(Key::Enter), Want::Nothing);
+    assert_shows(&stage.screen(SMALL), &["name of the snapshot of db: safe-copy_"]);
+    (0..30).for_each(|_| drop(stage.press(Key::Backspace)));
+    stage.types("-.one q/@\x1b;");
     stage.press(Key::Enter);
     assert_shows(&stage.screen(SMALL), &["helio snapshot create db@oneq", "create db@oneq? [y/N]"]);
     let Want::Ask(Asked { request: Request::SnapshotCreate(wish), .. }) = stage.types("y") else {
@@ -240,9 +269,16 @@ fn what_the_daemon_reports_at_stake_is_shown_and_confirmed_to_it() {
     let screen = stage.screen(SMALL);
     assert_shows(
         &screen,
-        &["at stake: 12 MiB that only lyon has", "promote db nevertheless? [y/N]"],
+        &[
+            "at stake: 12 MiB that only lyon has",
+            "promote db nevertheless?",
+            "L: promote and lose these writes   Esc: cancel",
+        ],
     );
-    let Want::Ask(asked) = stage.types("y") else { panic!("it is confirmed") };
+    // The key that confirmed the action may be held down.
+    assert_eq!(stage.types("yYyl"), Want::Nothing);
+    assert_eq!(stage.screen(SMALL), screen, "it is still asked");
+    let Want::Ask(asked) = stage.types("L") else { panic!("it is confirmed") };
     let confirmed = PromoteRequest { confirmed: true, ..PromoteRequest::default() };
     assert_eq!(asked.request, Request::Promote(confirmed));
 }
@@ -252,7 +288,7 @@ fn the_end_of_a_request_is_shown_and_an_error_stays_with_its_hint() {
     let mut stage = Stage::new(sample::status());
     stage.types("p");
     let Want::Ask(asked) = stage.types("y") else { panic!("it is requested") };
-    assert_shows(&stage.screen(SMALL), &["requested for db, in progress"]);
+    assert_shows(&stage.screen(SMALL), &["the request for db is in progress…"]);
     let done = Accepted { message: "paused".into(), warnings: Vec::new() };
     stage.app.take(Input::Done(asked.clone(), Ok(done)), stage.now);
     assert_shows(&stage.screen(SMALL), &["paused"]);
@@ -278,11 +314,11 @@ fn a_daemon_that_is_gone_is_said_and_comes_back() {
     let screen = stage.screen(SMALL);
     assert_shows(
         &screen,
-        &["no response for 2 s; what is shown is older. no daemon responds on /run/x", "AT RISK"],
+        &["no response for 2 s; the last status is shown. no daemon responds on /run/x", "AT RISK"],
     );
     stage.types("p");
     assert!(stage.app.dialog().is_none());
-    assert_shows(&stage.screen(SMALL), &["nothing can be requested"]);
+    assert_shows(&stage.screen(SMALL), &["the daemon does not respond; no action is possible"]);
     stage.polled(Ok(sample::status()));
     assert!(!stage.screen(SMALL).contains("no response"));
     stage.now += SECOND * 30;
@@ -382,7 +418,10 @@ fn any_size_is_drawn_and_a_tiny_one_says_what_is_needed() {
     stage.press(Key::Home);
     assert_shows(&stage.screen(SMALL), &["broken     NOT SERVED", "its disk is missing"]);
     stage.types("p");
-    assert_shows(&stage.screen(SMALL), &["no group that is served is selected"]);
+    assert_shows(
+        &stage.screen(SMALL),
+        &["the selected group is not served; no action is possible"],
+    );
     let mut empty = sample::status();
     empty.groups.clear();
     assert_shows(&Stage::new(empty).screen(SMALL), &["this node is in no group"]);
@@ -395,5 +434,5 @@ fn a_secondary_shows_what_it_receives() {
     let mut stage = Stage::new(status.clone());
     status.groups[0].counters.received_bytes = Bytes::kib(64);
     stage.polled(Ok(status));
-    assert_shows(&stage.screen(SMALL), &["received 64 KiB/s", "secondary queuing"]);
+    assert_shows(&stage.screen(SMALL), &["received  64 KiB/s", "secondary queuing"]);
 }

@@ -22,15 +22,15 @@ fn pair(test: &'static str, mbit: u64) -> (Pair, Relay, Dice) {
     (pair, relay, dice)
 }
 
-fn top_of(program: &Path, pair: &Pair, arguments: &[&str]) -> Terminal {
+fn top_of(program: &Path, pair: &Pair, arguments: &[&str]) -> Command {
     let mut command = Command::new(program);
     command.args(["top", "--interval", "200ms"]).args(arguments);
     command.env("HELIO_STATE_DIR", pair.state("paris")).env_remove("NO_COLOR");
-    Terminal::start(&mut command, 80, 24)
+    command
 }
 
 fn top(pair: &Pair, arguments: &[&str]) -> Terminal {
-    top_of(&helio_binary(), pair, arguments)
+    Terminal::start(&mut top_of(&helio_binary(), pair, arguments), 80, 24)
 }
 
 /// Whether the selected group shows a rate of writes that is not zero.
@@ -67,8 +67,8 @@ fn a_person_sees_load_a_cut_a_resync_and_acts_by_key() {
     top.press("c");
     top.wait_for(&["resync db? [y/N]"]);
     top.press("y");
-    top.wait_for(&["resync   [#", " copied ("]);
-    top.wait_for(&["OK", "replicating"]);
+    top.wait_for(&["resync    [#", " copied ("]);
+    top.wait_for(&["1 group, 0 not OK", "replicating"]);
     wait_level(&pair, "paris");
     top.press("q");
     assert_eq!(top.wait_end().code(), Some(0));
@@ -78,7 +78,7 @@ fn a_person_sees_load_a_cut_a_resync_and_acts_by_key() {
 fn a_snapshot_by_key_is_the_one_of_the_command_line() {
     let (pair, _relay, _dice) = pair("a_snapshot_by_key_is_the_one_of_the_command_line", 100);
     let mut top = top(&pair, &["db"]);
-    top.wait_for(&["snapshots             0, 0 B preserved"]);
+    top.wait_for(&["snapshots 0, 0 B preserved"]);
     top.press("n");
     top.wait_for(&["name of the snapshot of db: top-"]);
     top.press(&"\x7f".repeat(30));
@@ -88,7 +88,7 @@ fn a_snapshot_by_key_is_the_one_of_the_command_line() {
     let list = || pair.helio("paris", &["snapshot", "list", "db", "--json"]).json();
     assert_eq!(list()["snapshots"].as_array().map(Vec::len), Some(0), "it is not confirmed yet");
     top.press("y");
-    top.wait_for(&["snapshots             1, ", "Z by-key"]);
+    top.wait_for(&["snapshots 1, ", "Z by-key"]);
     assert_eq!(list()["snapshots"][0]["name"], "by-key");
     // A refusal is that of the command line.
     top.press("n");
@@ -105,12 +105,11 @@ fn a_snapshot_by_key_is_the_one_of_the_command_line() {
 #[test]
 fn a_daemon_that_stops_is_said_and_its_return_is_seen() {
     let (mut pair, _relay, _dice) = pair("a_daemon_that_stops_is_said_and_its_return_is_seen", 100);
-    let mut command = Command::new(helio_binary());
-    command.args(["top", "--interval", "200ms"]).env("HELIO_STATE_DIR", pair.state("paris"));
+    let mut command = top_of(&helio_binary(), &pair, &[]);
     let mut top = Terminal::start(command.env("NO_COLOR", "1"), 80, 24);
     top.wait_for(&["replicating"]);
     pair.daemon("paris").terminate();
-    top.wait_for(&["no response for ", "what is shown is older", "no daemon responds"]);
+    top.wait_for(&["no response for ", "the last status is shown", "no daemon responds"]);
     assert!(!top.is_coloured());
     pair.start("paris");
     top.wait("the daemon", |seen| seen.contains("db  ") && !seen.contains("no response"));
@@ -124,14 +123,14 @@ fn a_panic_gives_the_terminal_back_with_its_message() {
     let fifo = pair.scratch().join("panic");
     run(Command::new("mkfifo").arg(&fifo)).expect_success();
     let program = Path::new(env!("CARGO_BIN_EXE_helio-panics"));
-    let mut command = Command::new(program);
-    command.arg("top").env("HELIO_STATE_DIR", pair.state("paris")).env("HELIO_PANIC_AT", &fifo);
+    let mut command = top_of(program, &pair, &[]);
+    command.env("HELIO_PANIC_AT", &fifo).env_remove("RUST_BACKTRACE");
     let mut top = Terminal::start(&mut command, 80, 24);
     top.wait_for(&["replicating"]);
     assert!(!top.is_restored());
     drop(std::fs::File::options().write(true).open(&fifo).expect("its reader is there"));
     assert_eq!(top.wait_end().code(), Some(1));
-    top.wait_for(&["planted: ", "a thread of helio top panicked"]);
+    top.wait_for(&["planted: ", "helio top failed: a thread panicked"]);
 }
 
 #[test]

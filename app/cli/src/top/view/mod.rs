@@ -8,6 +8,7 @@ mod text;
 
 use super::app::App;
 use super::dialog::Dialog;
+use crate::plan;
 use helio_units::Verdict;
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -21,10 +22,9 @@ use text::{fold, since};
 const LEAST: (u16, u16) = (60, 12);
 /// Most rows of a message.
 const NOTICE_ROWS: usize = 4;
-const KEYS: &str =
-    "Enter details  s sort  p pause  r resume  c resync  n snapshot  ? all keys  q quit";
+const KEYS: &str = "? keys  q quit  Enter details  s sort  p pause  r resume  c resync  n snapshot";
 const KEYS_DETAILS: &str =
-    "Esc back  Up Down scroll  p pause  r resume  n snapshot  ? keys  q quit";
+    "? keys  q quit  Esc back  Up Down scroll  p pause  r resume  n snapshot";
 
 /// How things look, with or without colours.
 #[derive(Clone, Copy)]
@@ -70,7 +70,7 @@ pub(super) fn draw(frame: &mut Frame, app: &mut App, now: Duration) {
     } else {
         let panel = app.selected().map_or(0, |selected| panel::height(&selected, app, area.width));
         let rows = u16::try_from(app.rows().len()).unwrap_or(u16::MAX).saturating_add(1);
-        // The selected group gets what the others leave, and half if there are many.
+        // The selected group gets what the others leave, and at least three fifths if there are many.
         let panel = panel.min(body.height.saturating_sub(rows).max(body.height * 3 / 5));
         let above = Rect { height: body.height - panel, ..body };
         table::draw(frame, above, app, look);
@@ -114,7 +114,7 @@ fn title(app: &App) -> String {
         status.node,
         status.at_ms.time(),
         sort.word(),
-        text::span(app.interval())
+        plan::span(app.interval())
     )
 }
 
@@ -126,11 +126,11 @@ fn notices(app: &App, now: Duration, (width, look): (u16, Look)) -> Vec<(String,
         let hint = error.hint.as_deref().map_or_else(String::new, |hint| format!("; hint: {hint}"));
         let node = app.status().map_or("", |status| status.node.as_str());
         let text = format!(
-            "no response for {}; what is shown is older. {}{}; tries again every {}",
+            "no response for {}; the last status is shown. {}{}; tries again every {}",
             since(*since_when, now),
             error.error,
             crate::typed::runnable_on(&hint, node),
-            text::span(app.interval())
+            plan::span(app.interval())
         );
         rows.extend(
             fold(&text, width).into_iter().map(|row| (row, look.of(Color::Red).patch(HEAD))),

@@ -5,7 +5,7 @@ use super::text::{brief, fold, latency, percent};
 use super::{HEAD, Look, row};
 use crate::top::app::App;
 use crate::top::history::{FULL, Series, Track, fill};
-use crate::top::rows::Row;
+use crate::top::rows::{Row, rate};
 use crate::{progress, render, typed};
 use helio_api::{FailedGroup, GroupStatus, PeerStatus, Status};
 use helio_units::{Bytes, Role, Verdict};
@@ -15,18 +15,18 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 /// Columns of a label, and of a text that has bars behind it.
-const LABEL: usize = 9;
+const LABEL: usize = 10;
 const TEXT: usize = 38;
 
 /// A labelled row, with bars behind a short text.
-struct Fact<'a> {
+pub(super) struct Fact<'a> {
     label: &'static str,
     text: String,
     bars: Option<(&'a Series, Option<u64>)>,
     style: Style,
 }
 
-fn fact<'a>(label: &'static str, text: impl Into<String>) -> Fact<'a> {
+pub(super) fn fact<'a>(label: &'static str, text: impl Into<String>) -> Fact<'a> {
     Fact { label, text: text.into(), bars: None, style: Style::new() }
 }
 
@@ -58,7 +58,7 @@ fn lines(
 
 impl Fact<'_> {
     /// One row if it has bars, otherwise as many as the text needs.
-    fn lines(self, width: usize) -> Vec<Line<'static>> {
+    pub(super) fn lines(self, width: usize) -> Vec<Line<'static>> {
         let label = |text: &str| Span::styled(format!("{text:<LABEL$}"), HEAD);
         if let Some((series, full)) = self.bars {
             let bars = series.bars(width.saturating_sub(LABEL + TEXT + 1), full);
@@ -125,8 +125,7 @@ fn condition<'a>(g: &GroupStatus, status: &Status, look: Look) -> Vec<Fact<'a>> 
         facts.push(Fact { style: look.verdict(None), ..fact("fault", fault.clone()) });
     }
     if let Some(sync) = &g.sync {
-        facts.push(fact("resync", progress::short(sync)));
-        facts.push(fact("", progress::text(sync)));
+        facts.push(fact("resync", progress::bar(sync)));
     }
     if let Some(run) = &g.verify.run {
         let (done, all) = (run.compared_bytes, run.total_bytes);
@@ -154,28 +153,27 @@ fn of_peer<'a>(peer: &PeerStatus) -> Vec<Fact<'a>> {
 }
 
 /// Throughput, queue and lag with their bars.
-fn flow<'a>(g: &GroupStatus, track: &'a Track) -> Vec<Fact<'a>> {
-    let rate = |label, series: &'a Series| Fact {
+pub(super) fn flow<'a>(g: &GroupStatus, track: &'a Track) -> Vec<Fact<'a>> {
+    let speed = |label, series: &'a Series| Fact {
         bars: Some((series, None)),
         ..fact(label, format!("{}/s", brief(Bytes(series.last()))))
     };
     let mut facts = match g.role {
-        Role::Primary => vec![rate("written", track.written()), rate("sent", track.sent())],
-        Role::Secondary => vec![rate("received", track.received())],
+        Role::Primary => vec![speed("written", rate(g, track)), speed("sent", track.sent())],
+        Role::Secondary => vec![speed("received", rate(g, track))],
     };
     if let Some(queue) = &g.queue {
-        let waiting = match g.throttle.waiting.0 {
-            0 => String::new(),
-            waiting => format!(", {waiting} wait"),
-        };
         let text = format!(
-            "{} of {} ({}), most {}{waiting}",
+            "{} of {} ({}), most {}",
             brief(queue.bytes),
             brief(queue.bound_bytes),
             percent(fill(g)),
             brief(queue.bytes_high_water)
         );
         facts.push(Fact { bars: Some((track.queue(), Some(FULL))), ..fact("queue", text) });
+        if g.throttle.waiting.0 > 0 {
+            facts.push(fact("", format!("{} writes wait", g.throttle.waiting)));
+        }
     }
     if g.peer.is_some() {
         let lag = format!(

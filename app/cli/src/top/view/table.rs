@@ -56,7 +56,7 @@ impl Column {
             Self::Queue => "QUEUE",
             Self::RoundTrip => "RTT",
             Self::Nodes => "NODES",
-            Self::Trend => "RATE",
+            Self::Trend => "TREND",
         }
     }
 
@@ -84,7 +84,9 @@ impl Column {
             Self::Role => g.role.to_string(),
             Self::State => g.state.to_string(),
             Self::Mode => g.mode.effective.unwrap_or(g.mode.requested).to_string(),
-            Self::Rate => track.map_or_else(String::new, |track| brief(Bytes(rate(g, track)))),
+            Self::Rate => {
+                track.map_or_else(String::new, |track| brief(Bytes(rate(g, track).last())))
+            }
             Self::Lag => brief(g.lag.bytes),
             Self::Queue => g.queue.as_ref().map_or_else(String::new, |_| percent(fill(g))),
             Self::RoundTrip => {
@@ -93,8 +95,7 @@ impl Column {
             }
             Self::Nodes => render::topology(g, 10),
             Self::Trend => track.map_or_else(String::new, |track| {
-                let series = if g.queue.is_some() { track.written() } else { track.received() };
-                series.bars(usize::from(self.width()), None)
+                rate(g, track).bars(usize::from(self.width()), None)
             }),
         }
     }

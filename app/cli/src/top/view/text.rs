@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Short texts, and long ones in rows.
 
-use helio_units::Bytes;
+use crate::render;
+use helio_units::{Bytes, WallTime};
 use std::time::Duration;
 
 /// A size in at most 8 columns: `87.7 MiB`.
@@ -31,20 +32,10 @@ pub(super) fn percent(parts: u64) -> String {
     format!("{percent} %")
 }
 
-/// How long: `250 ms`, `5 s`, `3 min`.
-pub(super) fn span(span: Duration) -> String {
-    match (span.as_secs(), span.subsec_millis()) {
-        (0, ms) => format!("{ms} ms"),
-        (s @ 1..60, 0) => format!("{s} s"),
-        (1..60, _) => format!("{:.1} s", span.as_secs_f64()),
-        (s @ 60..3600, _) => format!("{} min", s / 60),
-        (s, _) => format!("{} h", s / 3600),
-    }
-}
-
-/// How long ago, in whole seconds.
+/// How long ago, in whole seconds; at least one.
 pub(super) fn since(then: Duration, now: Duration) -> String {
-    span(Duration::from_secs(now.saturating_sub(then).as_secs()).max(Duration::from_secs(1)))
+    let age = now.saturating_sub(then).as_millis().max(1000);
+    render::ago(WallTime(0), WallTime(u64::try_from(age).unwrap_or(u64::MAX)))
 }
 
 /// A time of microseconds to hours in at most 8 columns.
@@ -58,13 +49,13 @@ pub(super) fn latency(time: Duration) -> String {
     }
 }
 
-/// A text in rows of at most that many characters, broken at spaces where there are some. A row after the first begins
-/// where the text of a labelled line begins.
+/// A text in rows of at most that many characters, broken at spaces where there are some, but not in a command
+/// between backticks that fits into a row. A row after the first is indented as the first one is.
 pub(super) fn fold(text: &str, width: usize) -> Vec<String> {
     let indent = text.len() - text.trim_start().len();
     let indent = " ".repeat(indent.min(width / 2));
     let (mut rows, mut row) = (Vec::new(), String::new());
-    for word in text.split_inclusive(' ') {
+    for word in render::words(text, width - indent.len()) {
         let bare = word.trim_end().chars().count();
         if !row.trim().is_empty() && row.chars().count() + bare > width {
             rows.push(std::mem::replace(&mut row, indent.clone()));
@@ -94,7 +85,8 @@ mod tests {
         assert_eq!([0, 1, 187, 999, 1000].map(percent), ["0 %", "1 %", "18 %", "99 %", "100 %"]);
         let times = [113, 50_210, 250_000, 75_200_000].map(|us| latency(Duration::from_micros(us)));
         assert_eq!(times, ["113 us", "50.2 ms", "250 ms", "75.2 s"]);
-        assert_eq!(span(Duration::from_millis(1500)), "1.5 s");
+        let ago = |ms| since(Duration::ZERO, Duration::from_millis(ms));
+        assert_eq!([0, 2900, 75_000].map(ago), ["1 s", "2 s", "1 min 15 s"]);
     }
 
     #[test]
@@ -102,5 +94,8 @@ mod tests {
         assert_eq!(fold("one two three", 8), ["one two ", "three"]);
         assert_eq!(fold("  abcdefghij", 6), ["  abcd", "  efgh", "  ij"]);
         assert_eq!(fold("", 8), [""]);
+        let command = "if so: `helio promote db`, then look";
+        assert_eq!(fold(command, 20), ["if so: ", "`helio promote db`, ", "then look"]);
+        assert_eq!(fold("a  b   c", 20), ["a  b   c"]);
     }
 }
