@@ -170,13 +170,7 @@ class Stage:
                 "client": clients.ru_utime + clients.ru_stime, "disk": self.disk_written(),
                 "own": self.server_written() + clients.ru_oublock * 512}
 
-    def resident(process):
-    """Bytes of anonymous memory."""
-    with open(f"/proc/{process.pid}/status") as status:
-        return next(int(line.split()[1]) << 10 for line in status if line.startswith("RssAnon"))
-
-
-def measure(self, client):
+    def measure(self, client):
         """Runs `client()`, which returns its figures, and adds the CPU per operation and what others did meanwhile."""
         before = self.seen()
         figures = client()
@@ -188,6 +182,12 @@ def measure(self, client):
         figures["foreign"] = max(0.0, foreign / spent["wall"] / len(set(self.cpus.values())))
         figures["foreign_disk"] = max(0.0, 1 - spent["own"] / spent["disk"]) if spent["disk"] else 0.0
         return figures
+
+
+def resident(process):
+    """Bytes of anonymous memory."""
+    with open(f"/proc/{process.pid}/status") as status:
+        return next(int(line.split()[1]) << 10 for line in status if line.startswith("RssAnon"))
 
 
 def measure(rounds, stage, order, run):

@@ -2,7 +2,7 @@
 //! The ceilings do what they are measured for: a figure of a program that writes nothing is worth nothing.
 
 use helio_nbd::Client;
-use helio_testkit::{Group, TempDir, Told, eventually, free_port, run, say_skipped};
+use helio_testkit::{Group, PYTHON, TempDir, Told, eventually, free_port, run, say_skipped};
 use helio_units::Bytes;
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
@@ -139,4 +139,18 @@ fn a_mirrored_file_is_written_as_the_first_one() {
     let written = std::fs::read(&first).expect("readable");
     assert!(written.chunks(1 << 20).any(|part| part.iter().any(|byte| *byte != 0)));
     assert_eq!(written, std::fs::read(&second).expect("readable"));
+}
+
+#[test]
+fn every_script_of_the_benches_can_be_read_by_python() {
+    let folder = std::fs::read_dir(env!("CARGO_MANIFEST_DIR")).expect("the folder is there");
+    let paths = folder.map(|entry| entry.expect("it can be read").path());
+    let scripts: Vec<_> =
+        paths.filter(|path| path.extension().is_some_and(|end| end == "py")).collect();
+    assert!(scripts.len() > 10, "{scripts:?}");
+    if !Path::new(PYTHON).exists() {
+        return say_skipped("python3");
+    }
+    let parse = "import ast, sys\nfor path in sys.argv[1:]: ast.parse(open(path).read(), path)";
+    run(Command::new(PYTHON).args(["-c", parse]).args(scripts)).expect_success();
 }
