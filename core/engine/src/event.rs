@@ -83,6 +83,8 @@ pub enum StoreOutcome {
     Verified(Vec<Extent>),
     /// It failed.
     Failed(StoreFault),
+    /// It was done on a copy and failed: the copy is gone, or cannot be read or written. That says nothing of the volumes.
+    CopyFailed(StoreFault),
     /// It was not begun, and nothing was touched: there is no room for what must be preserved first.
     Refused(Shortage),
 }

@@ -260,7 +260,9 @@ impl Turn {
     pub(crate) fn answer_read(&mut self, request: RequestId, outcome: StoreOutcome) {
         let answer = match outcome {
             StoreOutcome::Read { payload, .. } => Answer::Read(payload),
-            StoreOutcome::Failed(fault) => Answer::Denied(Denial::Store(fault)),
+            StoreOutcome::Failed(fault) | StoreOutcome::CopyFailed(fault) => {
+                Answer::Denied(Denial::Store(fault))
+            }
             other => panic!("a read ended as {other:?}"),
         };
         self.reply(request, answer);

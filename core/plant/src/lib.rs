@@ -201,6 +201,8 @@ pub enum Plant {
     CutForgotten,
     /// A cut is shipped as its volumes are now.
     ShipLive,
+    /// A copy that cannot be read counts as a disk that failed.
+    CopyIsDisk,
 }
 
 impl Plant {
@@ -269,6 +271,7 @@ impl Plant {
         ("one-page-read", Self::OnePageRead),
         ("cut-forgotten", Self::CutForgotten),
         ("ship-live", Self::ShipLive),
+        ("copy-is-disk", Self::CopyIsDisk),
     ];
 
     /// Every fault that stories of a layer alone find.

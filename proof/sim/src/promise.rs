@@ -60,6 +60,8 @@ pub enum Promise {
     TrueDifferences,
     /// A verify finds whatever a disk silently changed, and repairs it.
     FindsRot,
+    /// A node reports that a volume failed only if an operation on its disk did.
+    TrueFaults,
     /// Two sound nodes never call each other's words an offence.
     Civil,
     /// A refusal does not say that two histories parted if one of the two nodes only followed.
@@ -115,6 +117,7 @@ impl fmt::Display for Promise {
             Self::MembersAlike => "full members of a volume are alike",
             Self::TrueDifferences => "a verify calls different only what differs",
             Self::FindsRot => "a verify finds and repairs what rotted",
+            Self::TrueFaults => "a disk is reported as failed only if it failed",
             Self::Civil => "sound nodes understand each other",
             Self::TrueSplits => "a split is named only where both nodes wrote",
             Self::ChecksPeer => "impossible words end the connection and answer nobody",

@@ -409,10 +409,7 @@ impl Copies {
     pub(crate) fn note_over(&mut self, local: &mut Local, turn: &mut Turn) -> Option<String> {
         let mut ships = None;
         while let Some(copy) = local.take_over() {
-            let why = match local.pool_failed() {
-                true => local.pool_fault(turn.config()).0,
-                false => String::from("there was no space for its before-images"),
-            };
+            let why = local.why_no_room(turn.config());
             if let Some(name) = copy.name() {
                 self.miss(name, why, turn);
             } else if self.ship_over(copy.number) {

@@ -211,13 +211,13 @@ impl Primary {
         let current = of_this_round && self.copier.is_running() && self.target.streams();
         let runs = match outcome {
             StoreOutcome::Differing(runs) => Some(runs),
-            StoreOutcome::Failed(fault) if current && self.target.owed().cut().is_some() => {
-                self.give_cut_up(
-                    &format!("this node cannot read the cut: {fault}"),
-                    local,
-                    permit,
-                    turn,
-                );
+            StoreOutcome::CopyFailed(fault) => {
+                // One that is not shipped any more is dropped while it is read, and its regions are dirty.
+                if let Some(cut) = self.target.owed().cut().filter(|_| current) {
+                    let over = local.why_over(cut.copy(), turn.config());
+                    let unread = || format!("this node cannot read the cut: {fault}");
+                    self.give_cut_up(&over.unwrap_or_else(unread), local, permit, turn);
+                }
                 None
             }
             StoreOutcome::Failed(fault) => {

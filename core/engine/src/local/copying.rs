@@ -8,7 +8,7 @@
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use core::mem;
-use helio_stack::{CopyOp, CopyOutcome, CopyRecord, KeptCopy};
+use helio_stack::{CopyNumber, CopyOp, CopyOutcome, CopyRecord, KeptCopy};
 use helio_units::Moment;
 
 /// Who asks. Each asks for one thing at a time.
@@ -115,6 +115,11 @@ impl Copying {
 
     pub(super) fn over(&mut self, copy: Box<KeptCopy>) {
         self.over.push_back(copy);
+    }
+
+    /// Whether that one has ended so, and the engine does not know it yet.
+    pub(super) fn is_over(&self, number: CopyNumber) -> bool {
+        self.over.iter().any(|copy| copy.number == number)
     }
 
     pub(super) fn take_over(&mut self) -> Option<Box<KeptCopy>> {

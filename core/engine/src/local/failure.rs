@@ -9,6 +9,9 @@
 //! | a flush, or any operation with FUA | given up, whatever the policy | suspect | stopped, and suspect |
 //! | nothing, but a disk is silent | given up (`serve-from-peer`), and suspect; waits (`pass`) | waits | waits |
 //!
+//! An operation on a copy is none of these, however it ends: it may fail because the copy is gone. The reader of the copy is told
+//! (`StoreOutcome::CopyFailed`), and nothing follows for the volume.
+//!
 //! On a primary, what was never issued to the disk says nothing of it: it is shown. A disk that was given up before fails no more: the
 //! peer serves. A silent disk is suspect once it was given up: what ends the silence is often a reset, which empties its cache. Whether the peer can serve is asked of the primary (`lead/lack/lose.rs`), since it depends on the stream.
 

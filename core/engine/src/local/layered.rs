@@ -25,6 +25,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use helio_plant::{Plant, planted};
 use helio_stack::{
     CopyIo, CopyNumber, CopyOp, CopyOutcome, CopyRecord, CopyView, HeldCopy, KeptCopy, KeptImage,
     LayerRecord, LayerSetting, Leg, MemberEvent, Out, Outcome, PoolHealth, PoolOutcome,
@@ -237,8 +238,7 @@ impl Local {
         turn: &mut Turn,
     ) {
         let volume = copy_io.volume;
-        let what = What::Passes { changes: None, flushes: false, covers: None };
-        let io = self.begin(UnderWay::new(purpose, Leg::whole(volume), what));
+        let io = self.begin(UnderWay::new(purpose, Leg::whole(volume), What::OnCopy));
         if let StoreOp::Read { extent } = copy_io.op
             && read_as != ReadAs::Bytes
         {
@@ -349,6 +349,19 @@ impl Local {
     /// The next copy that is over for want of room.
     pub(crate) fn take_over(&mut self) -> Option<Box<KeptCopy>> {
         self.layered.copying.take_over()
+    }
+
+    /// Why there is no room for what a copy needs.
+    pub(crate) fn why_no_room(&self, config: &Config) -> String {
+        match self.pool_failed() {
+            true => self.pool_fault(config).0,
+            false => String::from("there was no space for its before-images"),
+        }
+    }
+
+    /// Why that copy is over, if [`Self::take_over`] will return it.
+    pub(crate) fn why_over(&self, copy: CopyNumber, config: &Config) -> Option<String> {
+        self.layered.copying.is_over(copy).then(|| self.why_no_room(config))
     }
 
     /// What the superblock is to say of copies, and is not on its way.
@@ -544,6 +557,11 @@ impl Local {
             (Outcome::Read(payload), None) => StoreOutcome::Read { payload, zero: false },
             (Outcome::Done, _) => StoreOutcome::Done,
             (Outcome::Mapped { empty }, _) => StoreOutcome::Empty(empty),
+            (Outcome::Failed(fault) | Outcome::Unsure(fault), _)
+                if self.is_on_copy(io) && !planted(Plant::CopyIsDisk) =>
+            {
+                StoreOutcome::CopyFailed(fault)
+            }
             (Outcome::Failed(fault) | Outcome::Unsure(fault), _) => StoreOutcome::Failed(fault),
             (Outcome::Refused(shortage), _) if self.applies_item(io) => {
                 StoreOutcome::Refused(shortage)

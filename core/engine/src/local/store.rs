@@ -98,7 +98,7 @@ impl UnderWay {
     fn late(self) -> Self {
         let what = match self.what {
             What::Changes(extent) => What::Changes(extent),
-            What::Flushes(_) | What::Looks | What::Passes { .. } => What::Looks,
+            What::Flushes(_) | What::Looks | What::Passes { .. } | What::OnCopy => What::Looks,
         };
         let purpose = Purpose::Late(self.payload.map(|payload| payload.id));
         Self { purpose, what, stage: Stage::Late, flush: Flush::No, ..self }
@@ -118,6 +118,8 @@ pub(super) enum What {
         /// Its number among the flushes of its volume, where no flush of one member alone proves anything.
         covers: Option<u64>,
     },
+    /// It is done on a copy, which only a layer has: no volume changes.
+    OnCopy,
 }
 
 /// Whether the operation serves to write an accepted copy again as it reads: it changes no bytes that are read, so layers have nothing
@@ -306,7 +308,7 @@ impl Local {
             What::Changes(_) if stage == Stage::GivenUp => {}
             What::Changes(extent) => self.hot.leave(volume, extent),
             What::Flushes(number) => self.hot.flush_ended(volume, number, ok),
-            What::Looks => {}
+            What::Looks | What::OnCopy => {}
             What::Passes { changes, flushes, covers } => {
                 if let Some(number) = covers {
                     self.hot.flush_ended(volume, number, ok);
@@ -323,10 +325,19 @@ impl Local {
         purpose
     }
 
+    fn named(&self, io: IoId) -> Option<&UnderWay> {
+        self.ios.get(io.0 as usize).and_then(Option::as_ref)
+    }
+
     /// Whether that operation applies an item of the peer's.
     pub(super) fn applies_item(&self, io: IoId) -> bool {
-        let under_way = self.ios.get(io.0 as usize).and_then(Option::as_ref);
-        under_way.is_some_and(|io| matches!(io.purpose, Purpose::Follower(FollowerIo::Apply(_))))
+        let applies = |io: &UnderWay| matches!(io.purpose, Purpose::Follower(FollowerIo::Apply(_)));
+        self.named(io).is_some_and(applies)
+    }
+
+    /// Whether that operation is done on a copy.
+    pub(super) fn is_on_copy(&self, io: IoId) -> bool {
+        self.named(io).is_some_and(|io| matches!(io.what, What::OnCopy))
     }
 
     /// Whether an operation that changes bytes of a volume is under way and passes no layer. What is late counts as well, unless a

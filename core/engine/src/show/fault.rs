@@ -100,8 +100,9 @@ impl<'a> View<'a> {
         store || accepts || lost || self.failed().is_some() || self.local.members().are_foreign()
     }
 
-    /// The volume that failed on this node.
-    pub(crate) fn failed(&self) -> Option<(VolumeIndex, StoreFault)> {
+    /// The volume that failed on this node, and how.
+    #[must_use]
+    pub fn failed(&self) -> Option<(VolumeIndex, StoreFault)> {
         self.standing.primary().and_then(Primary::fault).or(self.standing.failed())
     }
 

@@ -12,6 +12,7 @@ mod before;
 mod copies;
 mod dropped;
 mod durable;
+mod faults;
 mod history;
 mod lag;
 mod lied;
@@ -322,6 +323,7 @@ impl Oracle {
         journal: &[Happening],
     ) -> Result<(), Violation> {
         judge_bounds(cluster)?;
+        faults::judge(cluster)?;
         if self.weak || self.rewritten {
             return self.observe_weakly(cluster, journal);
         }

@@ -34,6 +34,7 @@ mod read;
 mod restored;
 mod room;
 mod several;
+mod shipped;
 
 /// A secondary above the layer that preserves copies: what they ask for lies in trays.
 struct Desk {

@@ -37,13 +37,13 @@ impl Desk {
     }
 
     /// There is room for a cut, and the copy is listed as coming.
-    fn comes(&mut self) {
+    pub(super) fn comes(&mut self) {
         assert!(matches!(self.pool(PoolOutcome::Done), PoolOp::Reserve { .. }));
         self.listed(CopyStage::Coming);
     }
 
     /// The pool ends a list whose last copy is this far. Returns that.
-    fn listed(&mut self, stage: CopyStage) -> KeptCopy {
+    pub(super) fn listed(&mut self, stage: CopyStage) -> KeptCopy {
         let PoolOp::List { copies, .. } = self.pool(PoolOutcome::Done) else {
             panic!("copies are listed")
         };
